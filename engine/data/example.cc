@@ -30,16 +30,24 @@ class WireReader {
 
   bool AtEnd() const { return p_ == end_; }
 
+  // Of one byte or two, as nearly all of an Example are; more are read apart, so that this is inlined.
   bool Varint(uint64_t& value) {
-    value = 0;
-    for (int shift = 0; shift < 70; shift += 7) {
-      if (p_ == end_) return false;
-      const auto byte = static_cast<uint8_t>(*p_++);
-      // Ten bytes hold 70 bits; what lies beyond 64 is dropped, as Protobuf does.
-      value |= uint64_t{byte & 0x7Fu} << std::min(shift, 63);
-      if ((byte & 0x80) == 0) return true;
+    if (p_ == end_) return false;
+    const uint64_t first = static_cast<uint8_t>(p_[0]);
+    if (first < 0x80) {
+      value = first;
+      ++p_;
+      return true;
     }
-    return false;
+    if (end_ - p_ > 1 && static_cast<uint8_t>(p_[1]) < 0x80) {
+      value = (first & 0x7F) | uint64_t{static_cast<uint8_t>(p_[1])} << 7;
+      p_ += 2;
+      return true;
+    }
+    const LongVarint read = ReadVarint(p_, end_);
+    value = read.value;
+    p_ = read.next == nullptr ? p_ : read.next;
+    return read.next != nullptr;
   }
 
   // False: malformed. Groups are passed over and come back as kGroup without content.
@@ -48,6 +56,41 @@ class WireReader {
     if (!Varint(tag) || tag > 0xFFFFFFFFu || (tag >> 3) == 0) return false;
     field.number = static_cast<uint32_t>(tag >> 3);
     field.type = static_cast<uint32_t>(tag & 7);
+    if (field.type == kLength) {
+      uint64_t length;
+      return Varint(length) && Take(length, field.bytes);
+    }
+    WireReader rest = *this;  // so that it, and not this reader, must lie in memory
+    const bool well_formed = rest.OtherContent(field, depth);
+    p_ = rest.p_;
+    return well_formed;
+  }
+
+ private:
+  bool Take(uint64_t bytes, std::string_view& out) {
+    if (bytes > static_cast<uint64_t>(end_ - p_)) return false;
+    out = {p_, static_cast<size_t>(bytes)};
+    p_ += bytes;
+    return true;
+  }
+
+  struct LongVarint {
+    const char* next;  // null: malformed
+    uint64_t value;
+  };
+  __attribute__((noinline)) static LongVarint ReadVarint(const char* p, const char* end) {
+    uint64_t value = 0;
+    for (int shift = 0; shift < 70; shift += 7) {
+      if (p == end) return {nullptr, 0};
+      const auto byte = static_cast<uint8_t>(*p++);
+      // Ten bytes hold 70 bits; what lies beyond 64 is dropped, as Protobuf does.
+      value |= uint64_t{byte & 0x7Fu} << shift;
+      if ((byte & 0x80) == 0) return {p, value};
+    }
+    return {nullptr, 0};
+  }
+
+  __attribute__((noinline)) bool OtherContent(Field& field, int depth) {
     switch (field.type) {
       case kVarint:
         return Varint(field.varint);
@@ -55,10 +98,6 @@ class WireReader {
         return Take(8, field.bytes);
       case kFixed32:
         return Take(4, field.bytes);
-      case kLength: {
-        uint64_t length;
-        return Varint(length) && Take(length, field.bytes);
-      }
       case kGroup: {
         constexpr int kMaxDepth = 100;  // as Protobuf
         if (depth >= kMaxDepth) return false;
@@ -77,14 +116,6 @@ class WireReader {
       default:
         return false;
     }
-  }
-
- private:
-  bool Take(uint64_t bytes, std::string_view& out) {
-    if (bytes > static_cast<uint64_t>(end_ - p_)) return false;
-    out = {p_, static_cast<size_t>(bytes)};
-    p_ += bytes;
-    return true;
   }
 
   const char* p_;

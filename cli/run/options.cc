@@ -2,20 +2,36 @@
 
 #include <utility>
 
+#include "cli/run/shipped_scenarios.h"
 #include "cli/shell_quote.h"
 #include "coordinator/stored_run.h"
+#include "engine/base/file_system.h"
 
 namespace rivulet {
+namespace {
+
+StatusOr<Scenario> LoadByFileOrName(const std::string& scenario,
+                                    const std::vector<std::pair<std::string, std::string>>& overrides) {
+  FileSystem& files = FileSystem::Default();
+  if (!IsScenarioName(scenario) || files.Exists(scenario)) return Scenario::Load(scenario, overrides);
+  RIVULET_ASSIGN_OR_RETURN(const ShippedScenario shipped, FindShippedScenario(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const std::string text, files.ReadAll(shipped.path));
+  return Scenario::Parse(text, shipped.path, ShippedDataFolder(), overrides);
+}
+
+}  // namespace
 
 void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::string& optional) {
   if (optional.empty()) {
-    command.Positional("SCENARIO.toml", &options->scenario, "what to run (docs/scenario.md lists every key)");
+    command.Positional("SCENARIO.toml", &options->scenario,
+                       "what to run (docs/scenario.md lists every key), or a name of 'rivulet scenarios'");
   } else {
     command.OptionalPositional("SCENARIO.toml", &options->scenario, optional);
   }
   command
       .Repeated("--set", "KEY=VALUE", &options->sets, "set a key of the scenario, such as client.epochs=5; repeatable")
       .Option("--rounds", "N", &options->rounds, "rounds to run; as --set run.rounds=N")
+      .Option("--seed", "N", &options->seed, "decides every draw; as --set run.seed=N", {0, INT64_MAX})
       .Option("--kernels", "KIND", &options->kernels,
               "native: the fastest here; portable: the same bits on any CPU; as --set run.kernels=KIND")
       .Option("--db", "FILE", &options->db,
@@ -32,12 +48,13 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options) {
     overrides.emplace_back(set.substr(0, equals), set.substr(equals + 1));
   }
   if (options.rounds) overrides.emplace_back("run.rounds", std::to_string(*options.rounds));
+  if (options.seed) overrides.emplace_back("run.seed", std::to_string(*options.seed));
   if (!options.kernels.empty()) {
     if (options.kernels != "native" && options.kernels != "portable")
       return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
     overrides.emplace_back("run.kernels", options.kernels);
   }
-  StatusOr<Scenario> scenario = Scenario::Load(options.scenario, overrides);
+  StatusOr<Scenario> scenario = LoadByFileOrName(options.scenario, overrides);
   if (absl::IsInvalidArgument(scenario.status())) return AsUsageError(scenario.status());
   if (!scenario.ok() || options.resume.empty()) return scenario;
   return ScenarioOfStoredRun(options.db, options.resume, *scenario);
@@ -47,6 +64,7 @@ std::vector<std::string> ProcessArguments(const ScenarioOptions& options) {
   std::vector<std::string> arguments = {options.scenario};
   for (const std::string& set : options.sets) arguments.insert(arguments.end(), {"--set", set});
   if (options.rounds) arguments.insert(arguments.end(), {"--rounds", std::to_string(*options.rounds)});
+  if (options.seed) arguments.insert(arguments.end(), {"--seed", std::to_string(*options.seed)});
   if (!options.kernels.empty()) arguments.insert(arguments.end(), {"--kernels", options.kernels});
   arguments.insert(arguments.end(), {"--db", options.db});
   if (!options.resume.empty()) arguments.insert(arguments.end(), {"--resume", options.resume});

@@ -15,17 +15,18 @@ namespace rivulet {
 struct ScenarioOptions {
   std::string scenario;
   std::vector<std::string> sets;  // KEY=VALUE
-  std::optional<int64_t> rounds;
+  std::optional<int64_t> rounds, seed;
   std::string kernels;  // "native", "portable"; "": as the scenario says
   std::string db = "./rivulet.sqlite";
   std::string resume;
 };
 
-// Declares SCENARIO.toml, --set, --rounds, --kernels, --db and --resume. `optional`: the scenario may be left out, and
-// this says what that means.
+// Declares SCENARIO.toml, --set, --rounds, --seed, --kernels, --db and --resume. `optional`: the scenario may be left
+// out, and this says what that means.
 void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::string& optional = "");
 
-// The scenario with --set and --rounds applied; of a resumed run what it goes on with (ScenarioToResume). What the file
+// The scenario with --set, --rounds and --seed applied; by its file, or by its name where it comes with the program
+// (shipped_scenarios.h); of a resumed run what it goes on with (ScenarioToResume). What the file
 // or the options say wrongly is a usage error; a missing file or run is not.
 StatusOr<Scenario> LoadScenario(const ScenarioOptions& options);
 

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/long_work.h"
+#include "cli/run/shipped_scenarios.h"
 #include "cli/terminal.h"
 #include "engine/base/file_system.h"
 #include "setup/data.h"
@@ -18,6 +19,10 @@ Status PrepareDataHere(const Scenario& scenario) {
                FolderOf(data.train));
   LongWork work("generating data");
   const Status prepared = PrepareData(scenario, work.progress());
+  if (const std::string command = DataCommandOf(scenario.path); absl::IsNotFound(prepared) && !command.empty()) {
+    return NotFound("{}. '{}' makes it, in the folder that RIVULET_DATA names, or else here", Message(prepared),
+                    command);
+  }
   return data.train.empty() ? AsUsageError(prepared) : prepared;
 }
 

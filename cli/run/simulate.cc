@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run/blame_model.h"
+#include "cli/run/dry_run.h"
 #include "cli/run/live_pages.h"
 #include "cli/run/options.h"
 #include "cli/run/prepare_data.h"
@@ -29,7 +30,7 @@ namespace {
 struct SimulateOptions {
   ScenarioOptions run;
   std::optional<int64_t> workers;
-  bool json = false;
+  bool json = false, dry_run = false;
   std::string replay;
   std::string listen;
   std::string logdir;
@@ -194,11 +195,15 @@ Status Simulate(const SimulateOptions& options) {
   if (!options.replay.empty() && !options.http.address.empty()) {
     return UsageError("--replay does recorded rounds again, which 'rivulet dashboard' shows; leave --http");
   }
+  if (options.dry_run && (!options.replay.empty() || !options.listen.empty())) {
+    return UsageError("--dry-run tells what would be trained here; leave --replay and --listen");
+  }
   if (!options.replay.empty()) return ReplayRun(options);
   if (!options.listen.empty()) return SimulateWithSites(options);
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
   if (const Status graph = RequireGraph(scenario); !graph.ok()) return AsUsageError(graph);
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
+  if (options.dry_run) return DryRun(scenario, static_cast<int>(options.workers.value_or(0)), options.json);
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "simulate " + scenario.run.name));
   Interrupt interrupt;
@@ -240,7 +245,7 @@ const RegisterCommand kSimulate(10, [] {
   auto options = std::make_shared<SimulateOptions>();
   Command command{.name = "simulate",
                   .summary = "Run a federation of virtual clients in this process.",
-                  .example = "rivulet simulate simulations/scenarios/quickstart.toml --rounds 5 --set client.epochs=2"};
+                  .example = "rivulet simulate quickstart --rounds 5 --set client.epochs=2"};
   AddScenarioOptions(command, &options->run);
   command
       .Option("--workers", "N", &options->workers,
@@ -252,6 +257,8 @@ const RegisterCommand kSimulate(10, [] {
       .Option("--logdir", "DIR", &options->logdir,
               "each round's numbers in DIR/RUN_ID as it closes, for tensorboard --logdir DIR")
       .Flag("--json", &options->json, "print the result as one JSON object")
+      .Flag("--dry-run", &options->dry_run,
+            "run nothing: say what would be run, and the memory that it is planned to take")
       .Option(
           "--replay", "RUN", &options->replay,
           "do the recorded tasks of a run again, by id, name or 'latest', and hold each version against its history");

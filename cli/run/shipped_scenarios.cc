@@ -1,0 +1,82 @@
+#include "cli/run/shipped_scenarios.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+
+#include "engine/base/file_system.h"
+#include "engine/base/nearest.h"
+
+namespace rivulet {
+namespace {
+
+constexpr std::string_view kEnding = ".toml";
+
+// The first lines, as far as they are comments.
+std::string CommentOf(std::string_view text) {
+  std::string comment;
+  while (text.starts_with('#')) {
+    const size_t end = std::min(text.find('\n'), text.size());
+    std::string_view line = text.substr(1, end - 1);
+    if (line.starts_with(' ')) line.remove_prefix(1);
+    comment += (comment.empty() ? "" : "\n") + std::string(line);
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return comment;
+}
+
+}  // namespace
+
+std::vector<ShippedScenario> ShippedScenarios() {
+  std::error_code none;
+  const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none).parent_path();
+  FileSystem& files = FileSystem::Default();
+  std::vector<ShippedScenario> shipped;
+  for (const char* folder : {"../share/rivulet/scenarios", "../../simulations/scenarios"}) {
+    const std::string path = (program / folder).lexically_normal().string();
+    const auto names = files.List(path);
+    if (!names.ok()) continue;
+    for (const std::string& name : *names) {
+      if (!name.ends_with(kEnding)) continue;
+      const std::string file = JoinPath(path, name);
+      const auto text = files.ReadAll(file);
+      if (!text.ok()) continue;
+      shipped.push_back({name.substr(0, name.size() - kEnding.size()), file, CommentOf(*text)});
+    }
+    if (!shipped.empty()) break;
+  }
+  return shipped;
+}
+
+bool IsScenarioName(std::string_view scenario) {
+  return !scenario.empty() && scenario.find_first_of("/.") == std::string_view::npos;
+}
+
+StatusOr<ShippedScenario> FindShippedScenario(std::string_view name) {
+  std::vector<std::string> names;
+  for (ShippedScenario& scenario : ShippedScenarios()) {
+    if (scenario.name == name) return std::move(scenario);
+    names.push_back(scenario.name);
+  }
+  return NotFound(
+      "there is no file '{}', and no scenario of that name that comes with the program ('rivulet scenarios').{}", name,
+      DidYouMean(name, names));
+}
+
+std::string DataCommandOf(const std::string& path) {
+  constexpr std::string_view kData = "\nData: ";
+  for (const ShippedScenario& scenario : ShippedScenarios()) {
+    const size_t line = scenario.about.find(kData);
+    if (scenario.path != path || line == std::string::npos) continue;
+    const size_t begin = line + kData.size();
+    return scenario.about.substr(begin, scenario.about.find('\n', begin) - begin);
+  }
+  return "";
+}
+
+std::string ShippedDataFolder() {
+  const char* const folder = std::getenv("RIVULET_DATA");
+  return folder == nullptr || *folder == '\0' ? "." : folder;
+}
+
+}  // namespace rivulet

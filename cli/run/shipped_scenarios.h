@@ -1,0 +1,33 @@
+// The scenarios that come with the program (simulations/scenarios), known by name from any folder.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+struct ShippedScenario {
+  std::string name;  // "mnist-fedavg"
+  std::string path;
+  std::string about;  // the comment that its file begins with
+};
+
+// In byte order of their names: what is installed beside the program, or else the files of the tree that it was built
+// in; none where neither is there.
+std::vector<ShippedScenario> ShippedScenarios();
+
+// Whether a scenario that a command is given may be such a name: without a folder and an ending.
+bool IsScenarioName(std::string_view scenario);
+// NOT_FOUND: no such scenario, with the nearest name.
+StatusOr<ShippedScenario> FindShippedScenario(std::string_view name);
+// The command that gets the data of the shipped scenario of this file, as its comment says it ("Data: …"); "" where it
+// does not, or the file is none of them.
+std::string DataCommandOf(const std::string& path);
+// Where relative paths of shipped scenarios start, as the folder that they lie in may be nobody's to write to:
+// RIVULET_DATA, or else the working directory.
+std::string ShippedDataFolder();
+
+}  // namespace rivulet

@@ -1,5 +1,6 @@
 #include "engine/kernels/cpu/reduce_f32.h"
 
+#include <algorithm>
 #include <limits>
 
 #undef HWY_TARGET_INCLUDE
@@ -7,6 +8,7 @@
 // clang-format off
 #include "hwy/foreach_target.h"  // first: it includes this file once per target
 #include "hwy/highway.h"
+#include "engine/kernels/cpu/tail-inl.h"
 // clang-format on
 
 HWY_BEFORE_NAMESPACE();
@@ -32,8 +34,23 @@ HWY_INLINE hn::Vec<Doubles> Widened(const float* in) {
   return hn::PromoteTo(Doubles(), hn::LoadU(floats, in));
 }
 
-double SumRow(const float* HWY_RESTRICT in, int64_t count) {
+// The lanes of a vector as a tree: i and i + half of them, and so on.
+template <class D, class F>
+HWY_INLINE hn::TFromD<D> JoinHalves(D, hn::Vec<D> v, [[maybe_unused]] const F& join) {
+  if constexpr (hn::MaxLanes(D()) == 1) {
+    return hn::GetLane(v);
+  } else {
+#if HWY_TARGET != HWY_SCALAR
+    const hn::Half<D> half;
+    return JoinHalves(half, join(hn::LowerHalf(half, v), hn::UpperHalf(half, v)), join);
+#endif
+  }
+}
+
+// A lane that nothing was added to is 0 and leaves what it is joined with as it is.
+HWY_INLINE double SumRow(const float* HWY_RESTRICT in, int64_t count) {
   const Doubles d;
+  const hn::Rebind<float, Doubles> floats;
   hn::Vec<Doubles> sum[kVectors];
   _Pragma("GCC unroll 16") for (int64_t v = 0; v < kVectors; ++v) sum[v] = hn::Zero(d);
   int64_t i = 0;
@@ -41,12 +58,21 @@ double SumRow(const float* HWY_RESTRICT in, int64_t count) {
     _Pragma("GCC unroll 16") for (int64_t v = 0; v < kVectors; ++v) sum[v] =
         hn::Add(sum[v], Widened(in + i + v * kWide));
   }
-  HWY_ALIGN double lanes[kLanes];
-  for (int64_t v = 0; v < kVectors; ++v) hn::Store(sum[v], d, lanes + v * kWide);
-  for (int64_t lane = 0; i < count; ++i, ++lane) lanes[lane] += static_cast<double>(in[i]);
-  for (int64_t width = kLanes / 2; width > 0; width /= 2)
-    for (int64_t lane = 0; lane < width; ++lane) lanes[lane] += lanes[lane + width];
-  return lanes[0];
+  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kVectors; ++v) {
+    const int64_t rest = count - i - v * kWide;
+    if (rest > 0) {
+      const auto tail = LoadTail(floats, in + i + v * kWide, static_cast<size_t>(std::min(rest, kWide)));
+      sum[v] = hn::Add(sum[v], hn::PromoteTo(d, tail));
+    }
+  }
+  _Pragma("GCC unroll 16") for (int64_t width = kVectors / 2; width > 0; width /= 2) {
+    _Pragma("GCC unroll 16") for (int64_t v = 0; v < width; ++v) sum[v] = hn::Add(sum[v], sum[v + width]);
+  }
+  return JoinHalves(d, sum[0], [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
+}
+
+void SumRows(const float* in, int64_t stride, int64_t count, int64_t rows, double* sums) {
+  for (int64_t row = 0; row < rows; ++row) sums[row] = SumRow(in + row * stride, count);
 }
 
 // `kColumns` sums in registers over all rows.
@@ -84,28 +110,39 @@ template <bool kLargest>
 HWY_INLINE float Extreme(const float* HWY_RESTRICT in, int64_t count) {
   const Floats d;
   constexpr int64_t kSize = static_cast<int64_t>(hn::MaxLanes(Floats())), kCount = kLanes / kSize;
-  const float neutral = kLargest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity();
+  const auto join = [](auto a, auto b) HWY_ATTR {
+    const auto beyond = kLargest ? hn::Gt(b, a) : hn::Lt(b, a);
+    return hn::IfThenElse(hn::Or(beyond, hn::IsNaN(b)), b, a);
+  };
+  const auto neutral =
+      hn::Set(d, kLargest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity());
   hn::Vec<Floats> best[kCount];
-  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) best[v] = hn::Set(d, neutral);
+  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) best[v] = neutral;
   int64_t i = 0;
   for (; i + kLanes <= count; i += kLanes) {
-    _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) {
-      const auto x = hn::LoadU(d, in + i + v * kSize);
-      const auto beyond = kLargest ? hn::Gt(x, best[v]) : hn::Lt(x, best[v]);
-      best[v] = hn::IfThenElse(hn::Or(beyond, hn::IsNaN(x)), x, best[v]);
+    _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) best[v] =
+        join(best[v], hn::LoadU(d, in + i + v * kSize));
+  }
+  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) {
+    const int64_t rest = count - i - v * kSize;
+    if (rest > 0) {
+      const auto within = static_cast<size_t>(std::min(rest, kSize));
+      const auto tail = hn::IfThenElse(hn::FirstN(d, within), LoadTail(d, in + i + v * kSize, within), neutral);
+      best[v] = join(best[v], tail);
     }
   }
-  HWY_ALIGN float lanes[kLanes];
-  for (int64_t v = 0; v < kCount; ++v) hn::Store(best[v], d, lanes + v * kSize);
-  const auto join = [](float a, float b) { return (kLargest ? b > a : b < a) || b != b ? b : a; };
-  for (int64_t lane = 0; i < count; ++i, ++lane) lanes[lane] = join(lanes[lane], in[i]);
-  for (int64_t width = kLanes / 2; width > 0; width /= 2)
-    for (int64_t lane = 0; lane < width; ++lane) lanes[lane] = join(lanes[lane], lanes[lane + width]);
-  return lanes[0];
+  _Pragma("GCC unroll 16") for (int64_t width = kCount / 2; width > 0; width /= 2) {
+    _Pragma("GCC unroll 16") for (int64_t v = 0; v < width; ++v) best[v] = join(best[v], best[v + width]);
+  }
+  return JoinHalves(d, best[0], join);
 }
 
-float MaxRow(const float* in, int64_t count) { return Extreme<true>(in, count); }
-float MinRow(const float* in, int64_t count) { return Extreme<false>(in, count); }
+void MaxRows(const float* in, int64_t stride, int64_t count, int64_t rows, float* largest) {
+  for (int64_t row = 0; row < rows; ++row) largest[row] = Extreme<true>(in + row * stride, count);
+}
+void MinRows(const float* in, int64_t stride, int64_t count, int64_t rows, float* least) {
+  for (int64_t row = 0; row < rows; ++row) least[row] = Extreme<false>(in + row * stride, count);
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace rivulet
@@ -114,15 +151,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace rivulet {
 
-HWY_EXPORT(SumRow);
+HWY_EXPORT(SumRows);
 HWY_EXPORT(AddRows);
-HWY_EXPORT(MaxRow);
-HWY_EXPORT(MinRow);
+HWY_EXPORT(MaxRows);
+HWY_EXPORT(MinRows);
 
-double SumRowF32(const float* in, int64_t count) { return HWY_DYNAMIC_DISPATCH(SumRow)(in, count); }
-
-float MaxRowF32(const float* in, int64_t count) { return HWY_DYNAMIC_DISPATCH(MaxRow)(in, count); }
-float MinRowF32(const float* in, int64_t count) { return HWY_DYNAMIC_DISPATCH(MinRow)(in, count); }
+void SumRowsF32(const float* in, int64_t stride, int64_t count, int64_t rows, double* sums) {
+  HWY_DYNAMIC_DISPATCH(SumRows)(in, stride, count, rows, sums);
+}
+void MaxRowsF32(const float* in, int64_t stride, int64_t count, int64_t rows, float* largest) {
+  HWY_DYNAMIC_DISPATCH(MaxRows)(in, stride, count, rows, largest);
+}
+void MinRowsF32(const float* in, int64_t stride, int64_t count, int64_t rows, float* least) {
+  HWY_DYNAMIC_DISPATCH(MinRows)(in, stride, count, rows, least);
+}
 
 void AddRowsF32(const float* in, int64_t stride, int64_t rows, double* sums, int64_t width) {
   HWY_DYNAMIC_DISPATCH(AddRows)(in, stride, rows, sums, width);

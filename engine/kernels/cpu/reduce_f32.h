@@ -6,12 +6,12 @@
 
 namespace rivulet {
 
-// The sum of a row, in 16 lanes that are joined as a tree.
-double SumRowF32(const float* in, int64_t count);
+// The sums of rows of `count` elements, `stride` from one to the next, each in 16 lanes that are joined as a tree.
+void SumRowsF32(const float* in, int64_t stride, int64_t count, int64_t rows, double* sums);
 
-// The largest and smallest element of a row of at least one, in 16 lanes; NaN, once met, stays.
-float MaxRowF32(const float* in, int64_t count);
-float MinRowF32(const float* in, int64_t count);
+// The largest and smallest elements of such rows, in 16 lanes; NaN, once met, stays.
+void MaxRowsF32(const float* in, int64_t stride, int64_t count, int64_t rows, float* largest);
+void MinRowsF32(const float* in, int64_t stride, int64_t count, int64_t rows, float* least);
 
 // sums[i] += in[row * stride + i] for each row in order; `width` sums.
 void AddRowsF32(const float* in, int64_t stride, int64_t rows, double* sums, int64_t width);

@@ -63,11 +63,11 @@ struct MinReducer {
 };
 struct FloatMaxReducer : MaxReducer<float> {
   using Joining = FloatMaxReducer;
-  static float Row(const float* in, int64_t count) { return MaxRowF32(in, count); }
+  static constexpr auto Rows = MaxRowsF32;
 };
 struct FloatMinReducer : MinReducer<float> {
   using Joining = FloatMinReducer;
-  static float Row(const float* in, int64_t count) { return MinRowF32(in, count); }
+  static constexpr auto Rows = MinRowsF32;
 };
 struct AllReducer {
   using Joining = AllReducer;

@@ -72,11 +72,23 @@ concept SumsFloats = std::is_same_v<T, float> && requires {
   requires R::kPlainSum;
 };
 
-// A reducer may have `static Carry Row(const T*, int64_t)`: the whole row at once, with the bits of the lanes.
+// A reducer may have `static void Rows(const T* in, int64_t stride, int64_t count, int64_t rows, Carry* carries)`:
+// whole rows at once, with the bits of the lanes.
 template <typename R, typename T>
-concept HasRow = requires(const T* in, int64_t count) {
-  { R::Row(in, count) } -> std::same_as<typename R::Carry>;
+concept HasRows = requires(const T* in, int64_t count, typename R::Carry* carries) {
+  R::Rows(in, count, count, count, carries);
 };
+
+template <typename R, typename T>
+constexpr bool kReducesRows = SumsFloats<R, T> || HasRows<R, T>;
+
+template <typename R, typename T>
+void ReduceRows(const T* in, int64_t stride, int64_t count, int64_t rows, typename R::Carry* carries) {
+  if constexpr (SumsFloats<R, T>)
+    SumRowsF32(in, stride, count, rows, carries);
+  else
+    R::Rows(in, stride, count, rows, carries);
+}
 
 template <typename R, typename T>
 struct JoiningLoops {
@@ -111,10 +123,12 @@ struct JoiningLoops {
         for (int64_t i = 0; i < count; ++i) carry = R::Join(carry, R::Enter(in[i * stride]));
       return carry;
     }
-    if constexpr (SumsFloats<R, T>) {
-      if (stride == 1 && count >= kReductionLanes) return SumRowF32(in, count);
-    } else if constexpr (HasRow<R, T>) {
-      if (stride == 1 && count >= kReductionLanes) return R::Row(in, count);
+    if constexpr (kReducesRows<R, T>) {
+      if (stride == 1) {
+        Carry carry;
+        ReduceRows<R, T>(in, 0, count, 1, &carry);
+        return carry;
+      }
     }
     return InLanes(in, stride, count);
   }
@@ -146,10 +160,24 @@ struct ResultLoops {
   }
   static void EachRow(const std::byte* in, int64_t in_stride, int64_t stride, int64_t count, int64_t reduced,
                       std::byte* out, int64_t out_stride, int64_t results) {
+    using Joining = typename R::Joining;
     const T* row = reinterpret_cast<const T*>(in);
     T* to = reinterpret_cast<T*>(out);
+    if constexpr (kReducesRows<Joining, T>) {
+      if (stride == 1) {  // short rows are not worth a call each
+        constexpr int64_t kRows = 64;
+        Carry carries[kRows];
+        for (int64_t begin = 0; begin < results; begin += kRows) {
+          const int64_t rows = std::min(kRows, results - begin);
+          ReduceRows<Joining, T>(row + begin * in_stride, in_stride, count, rows, carries);
+          for (int64_t i = 0; i < rows; ++i, to += out_stride)
+            *to = R::Result(R::Join(R::Neutral(), carries[i]), reduced);
+        }
+        return;
+      }
+    }
     for (int64_t i = 0; i < results; ++i, row += in_stride, to += out_stride)
-      *to = R::Result(R::Join(R::Neutral(), JoiningLoops<typename R::Joining, T>::OfRow(row, stride, count)), reduced);
+      *to = R::Result(R::Join(R::Neutral(), JoiningLoops<Joining, T>::OfRow(row, stride, count)), reduced);
   }
 };
 

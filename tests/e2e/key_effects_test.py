@@ -619,7 +619,7 @@ class KeyEffects(RivuletTest):
         self.assertEqual(self.measured({"evaluation.federated_every": 4, "evaluation.federated_clients": 2}), [(4, 2), (5, 2)])
 
     def test_attack__name(self):
-        self.changes({"attack.name": "sign_flip"})
+        self.changes({"attack.name": "sign_flip", "attack.fraction": 1})
         self.refused({"attack.name": "sign_flop"}, "Did you mean 'sign_flip'?")
 
     def test_attack__fraction(self):

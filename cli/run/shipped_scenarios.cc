@@ -49,7 +49,7 @@ std::vector<ShippedScenario> ShippedScenarios() {
 }
 
 bool IsScenarioName(std::string_view scenario) {
-  return !scenario.empty() && scenario.find_first_of("/.") == std::string_view::npos;
+  return !scenario.empty() && scenario[0] != '-' && scenario.find_first_of("/.") == std::string_view::npos;
 }
 
 StatusOr<ShippedScenario> FindShippedScenario(std::string_view name) {

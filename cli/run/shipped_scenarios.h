@@ -19,7 +19,7 @@ struct ShippedScenario {
 // in; none where neither is there.
 std::vector<ShippedScenario> ShippedScenarios();
 
-// Whether a scenario that a command is given may be such a name: without a folder and an ending.
+// Whether a scenario that a command is given may be such a name: without a folder, an ending and a dash before it.
 bool IsScenarioName(std::string_view scenario);
 // NOT_FOUND: no such scenario, with the nearest name.
 StatusOr<ShippedScenario> FindShippedScenario(std::string_view name);

@@ -1,0 +1,83 @@
+// The disk of a machine whose process may die at any instant: what was not synced is lost with the power, or kept where
+// the process alone dies. Files go through FaultyFileSystem, and SQLite's through a VFS of its own.
+#pragma once
+
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "tests/coordinator/faulty_file_system.h"
+#include "tests/coordinator/faulty_sqlite.h"
+#include "tests/testing/temp_folder.h"
+
+namespace rivulet::testing {
+
+class Disk {
+ public:
+  // `slow` is called in each sync and may take its (virtual) time. One disk of a program has histories.
+  Disk(bool has_histories, std::function<void()> slow) : slow_(std::move(slow)), has_histories_(has_histories) {
+    if (has_histories) InstallFaultySqlite([this](const std::string& point) { return AtSqlite(point); });
+    Replace();
+  }
+  ~Disk() {
+    if (has_histories_) InstallFaultySqlite([](const std::string&) { return true; });
+  }
+
+  const std::string& folder() const { return folder_.path(); }
+  std::string File(const std::string& name) const { return folder_.File(name); }
+  // Of the process that runs now.
+  FileSystem& files() { return *files_; }
+
+  // The process is dead: whatever its threads still do until they have ended reaches the disk no more.
+  void Cut() { cut_ = true; }
+  // After that, when they have ended.
+  void Recover(bool power_was_lost) {
+    if (power_was_lost) {
+      files_->LoseUnsynced();
+      for (const auto& [path, bytes] : synced_) {
+        if (std::filesystem::exists(path)) std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+      }
+    }
+    cut_ = false;
+    Replace();
+  }
+
+ private:
+  void Replace() {
+    synced_.clear();
+    if (has_histories_) {
+      for (const auto& entry : std::filesystem::directory_iterator(folder())) {
+        const std::string path = entry.path().string();
+        if (path.ends_with(".sqlite") || path.ends_with("-wal")) synced_[path] = ContentOf(path);
+      }
+    }
+    files_ = std::make_unique<FaultyFileSystem>();
+    files_->at = [this](const std::string& point) -> Status {
+      if (cut_) return Internal("the machine is off");
+      if (point.starts_with("sync")) slow_();
+      return cut_ ? Internal("the machine is off") : absl::OkStatus();
+    };
+  }
+  // What a sync has left is what a power cut leaves; histories of a test are small enough to be kept whole.
+  bool AtSqlite(const std::string& point) {
+    if (cut_) return false;
+    const size_t space = point.find(' ');
+    if (point.starts_with("sqlite-sync ")) slow_();
+    if (cut_) return false;
+    if (point.starts_with("sqlite-synced ")) synced_[point.substr(space + 1)] = ContentOf(point.substr(space + 1));
+    return true;
+  }
+
+  const TempFolder folder_{TempFolder::Place::kMemory};
+  const std::function<void()> slow_;
+  const bool has_histories_;
+  bool cut_ = false;
+  std::unique_ptr<FaultyFileSystem> files_;
+  std::map<std::string, std::string> synced_;  // by path
+};
+
+}  // namespace rivulet::testing

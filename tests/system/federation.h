@@ -1,0 +1,504 @@
+// A whole federation under virtual time: the coordinator, tiers and agents that a federation runs, as they are, on
+// machines that lose their power and over a network that loses what it carries. One seed is one story, to the last bit.
+//
+// What holds whatever happens, asked at every answer of a server, at every death and at the end:
+//
+//   no task's update is accepted twice, and none is in two versions
+//   what a client was told to be durable is in the history after every crash
+//   a task that is trained again gives the same bytes
+//   each version is what the updates that its rows name come to
+//   memory stays within a bound
+//   when the storm is over the run ends, and everybody who lives hears of it
+//   where the cohort cannot change, the last model is that of an undisturbed run
+#pragma once
+
+#include <malloc.h>
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "client/agent.h"
+#include "coordinator/commit/commit.h"
+#include "coordinator/coordinator.h"
+#include "coordinator/history/history.h"
+#include "federated/aggregation/staleness.h"
+#include "federated/algorithms/algorithm.h"
+#include "federated/states/state_store.h"
+#include "federated/updates/update_message.h"
+#include "tests/simulations/ten_algorithms.h"
+#include "tests/system/disk.h"
+#include "tests/system/network.h"
+#include "tests/system/virtual_threads.h"
+#include "tests/testing/status_matchers.h"
+#include "tier/tier.h"
+
+namespace rivulet::testing {
+
+struct StormOptions {
+  uint64_t seed = 1;
+  const TenthAlgorithm* algorithm = nullptr;
+  bool calm = false;       // nothing fails and nobody dies
+  bool everybody = false;  // each version is of all clients, however long it takes
+  int64_t tiers = 0;       // between coordinator and clients
+};
+
+struct StormCounts {
+  int64_t faults = 0, client_deaths = 0, coordinator_deaths = 0, tier_deaths = 0, accepted = 0, duplicates = 0,
+          refused = 0, trained = 0, again = 0, virtual_ms = 0, switches = 0, late = 0;
+};
+
+class Federation final : private Witness {
+ public:
+  static constexpr int64_t kMostClients = 7;
+  explicit Federation(const StormOptions& options)
+      : options_(options),
+        chance_(options.seed * 7919 + 17),
+        fleet_(3 + chance_.Below(kMostClients - 2)),
+        scenario_(ScenarioOf()),
+        data_(fleet_),
+        disk_(true, [this] { Slow(); }),
+        network_(chance_, *this) {}
+  ~Federation() { Tidy(); }
+
+  void Go() {
+    VirtualThreads::Begin(options_.seed);
+    VirtualThreads::SetStory(fmt::format("seed {}", options_.seed));
+    auto plan = ComposePlan(scenario_, PixelModel());
+    ASSERT_OK(plan);
+    plan_ = *plan;
+    if (!options_.calm) {
+      network_.weather = {.most_delay_ms = 1 + chance_.Below(400),
+                          .fault_one_in = 3 + chance_.Below(30),
+                          .gives_up_ms = 1000 + chance_.Below(20'000)};
+      slowest_sync_ms_ = chance_.OneIn(2) ? 0 : chance_.Below(2000);
+    }
+    ASSERT_NO_FATAL_FAILURE(StartCoordinator(""));
+    for (int64_t tier = 0; tier < options_.tiers; ++tier) tiers_.emplace_back();
+    for (size_t tier = 0; tier < tiers_.size(); ++tier) StartTier(tier);
+    clients_.resize(static_cast<size_t>(fleet_));
+    for (size_t client = 0; client < clients_.size(); ++client) {
+      clients_[client].disk = std::make_unique<Disk>(false, [this] { Slow(); });
+      StartClient(client);
+    }
+    heap_ = mallinfo2().uordblks;
+    if (!options_.calm) {
+      ASSERT_NO_FATAL_FAILURE(Storm());
+    }
+    ASSERT_NO_FATAL_FAILURE(GoOnInSunshine());
+    ASSERT_NO_FATAL_FAILURE(CheckEnd());
+  }
+
+  const StormCounts& counts() const { return counts_; }
+  const std::string& story() const { return story_; }
+  const std::string& last_digest() const { return last_digest_; }
+
+ private:
+  struct ClientMachine {
+    std::unique_ptr<Disk> disk;
+    std::shared_ptr<ClientStateStore> states;
+    std::unique_ptr<Link> link;
+    std::unique_ptr<Agent> agent;  // null: off
+    std::thread thread;
+    bool done = false;
+    Status result;
+    int64_t tier = -1;
+  };
+  struct TierMachine {
+    TempFolder folder{TempFolder::Place::kMemory};
+    std::unique_ptr<Address> address = std::make_unique<Address>();
+    std::unique_ptr<Link> link;
+    std::unique_ptr<Tier> tier;  // null: off
+    std::thread thread;
+  };
+
+  template <typename... Args>
+  void Tell(fmt::format_string<Args...> format, Args&&... args) {
+    story_ += fmt::format("{:8} ", VirtualThreads::NowMs()) + fmt::format(format, std::forward<Args>(args)...) + "\n";
+  }
+
+  Scenario ScenarioOf() {
+    Scenario scenario = PixelFederation(fleet_, 2 + chance_.Below(4));
+    scenario.run.seed = 1 + options_.seed % 1000;
+    const char* const durabilities[] = {"round", "second", "end"};
+    scenario.run.durability = durabilities[chance_.Below(3)];
+    const int64_t per_round = options_.everybody ? fleet_ : 1 + chance_.Below(fleet_);
+    scenario.server.clients_per_round = per_round;
+    scenario.server.min_clients = options_.everybody ? fleet_ : per_round + chance_.Below(fleet_ - per_round + 1);
+    scenario.server.min_reports = options_.everybody ? fleet_ : 1 + chance_.Below(per_round);
+    scenario.server.deadline_seconds = options_.everybody ? 1e8 : 30.0 + static_cast<double>(chance_.Below(300));
+    scenario.server.lease_seconds = 5.0 + static_cast<double>(chance_.Below(60));
+    scenario.server.presence_seconds = options_.everybody ? 100'000 : 20.0 + static_cast<double>(chance_.Below(100));
+    scenario.server.max_attempts = 0;
+    if (options_.algorithm != nullptr) options_.algorithm->set(scenario);
+    if (options_.algorithm != nullptr && options_.algorithm->outlives_versions) {
+      scenario.server.in_flight = 1 + chance_.Below(fleet_);
+      scenario.server.max_staleness = chance_.Below(4);
+    }
+    return scenario;
+  }
+
+  std::string NameOf(size_t client) const { return fmt::format("client-{:05}", client); }
+  void Slow() {
+    if (slowest_sync_ms_ > 0) SleepMs(chance_.Below(slowest_sync_ms_));
+  }
+
+  void StartCoordinator(const std::string& resume) {
+    const Interleaved interleaved;
+    CoordinatorOptions options;
+    options.scenario = scenario_;
+    options.plan = plan_;
+    options.db_path = disk_.File("runs.sqlite");
+    options.resume = resume;
+    options.file_system = &disk_.files();
+    auto created = Coordinator::Create(std::move(options));
+    ASSERT_OK(created) << story_;
+    coordinator_ = *std::move(created);
+    run_id_ = coordinator_->run_id();
+    address_.Open(*coordinator_);
+    Tell("the coordinator serves {}", run_id_);
+  }
+
+  // It is dead from the first line on; the rest is how its memory is given back.
+  void StopCoordinator(bool power_is_lost) {
+    Tell("the coordinator dies{}", power_is_lost ? " with its power" : "");
+    address_.Close();
+    disk_.Cut();
+    coordinator_->Stop();
+    address_.AwaitEmpty();
+    coordinator_.reset();
+    disk_.Recover(power_is_lost);
+    ++counts_.coordinator_deaths;
+    CheckRows();
+  }
+
+  void StartClient(size_t number) {
+    ClientMachine& client = clients_[number];
+    if (!tiers_.empty() && client.tier < 0) client.tier = chance_.Below(std::ssize(tiers_) + 1);
+    const bool by_tier = client.tier >= 0 && client.tier < std::ssize(tiers_);
+    Address& to = by_tier ? *tiers_[static_cast<size_t>(client.tier)].address : address_;
+    client.link = std::make_unique<Link>(network_, to, options_.calm ? 1000 : most_work_ms_);
+    client.states = NewStateStore(client.disk->files(), client.disk->folder(), true);
+    AgentOptions options;
+    options.client_id = NameOf(number);
+    options.version = "test";
+    options.data = *data_.Of(options.client_id);
+    options.states = client.states;
+    options.observer.on_task = [this, number](const Task& task) { Given(number, task); };
+    client.agent = std::make_unique<Agent>(*client.link, std::move(options));
+    client.done = false;
+    Tell("{} starts{}", NameOf(number), by_tier ? fmt::format(", of tier {}", client.tier) : "");
+    client.thread = std::thread([&client] {
+      client.result = client.agent->Run();
+      client.done = true;
+    });
+  }
+  void StopClient(size_t number, bool power_is_lost) {
+    ClientMachine& client = clients_[number];
+    if (client.agent == nullptr) return;
+    Tell("{} dies", NameOf(number));
+    client.link->Cut();
+    client.disk->Cut();
+    client.agent->Stop();
+    client.thread.join();
+    client.agent.reset();
+    client.states.reset();
+    client.disk->Recover(power_is_lost);
+    ++counts_.client_deaths;
+  }
+
+  void StartTier(size_t number) {
+    const Interleaved interleaved;
+    TierMachine& machine = tiers_[number];
+    machine.link = std::make_unique<Link>(network_, address_, 0);
+    machine.tier = std::make_unique<Tier>(
+        *machine.link, TierOptions{.name = fmt::format("tier-{}", number),
+                                   .version = "test",
+                                   .folder = machine.folder.path(),
+                                   .on_event = [this, number](const std::string&, const std::string& sentence) {
+                                     Tell("tier {}: {}", number, sentence);
+                                   }});
+    Tell("tier {} starts", number);
+    machine.address->Open(*machine.tier);
+    machine.thread = std::thread([this, &machine, number] {
+      const Status result = machine.tier->Run();
+      Tell("tier {} has ended: {}", number, Message(result));
+    });
+  }
+  void StopTier(size_t number) {
+    TierMachine& machine = tiers_[number];
+    if (machine.tier == nullptr) return;
+    Tell("tier {} dies", number);
+    machine.link->Cut();
+    machine.address->Close();
+    machine.tier->Stop();
+    machine.thread.join();
+    machine.address->AwaitEmpty();
+    machine.tier.reset();
+    ++counts_.tier_deaths;
+  }
+
+  bool Over() const { return coordinator_ != nullptr && coordinator_->over(); }
+
+  // For a while whatever can happen does.
+  void Storm() {
+    const int64_t until = VirtualThreads::NowMs() + 20'000 + chance_.Below(300'000);
+    const int64_t pace = 500 + chance_.Below(20'000);
+    while (VirtualThreads::NowMs() < until) {
+      SleepMs(1 + chance_.Below(pace));
+      if (::testing::Test::HasFailure()) return;
+      const auto client = static_cast<size_t>(chance_.Below(fleet_));
+      switch (chance_.Below(6)) {
+        case 0:
+          if (coordinator_ == nullptr) {
+            ASSERT_NO_FATAL_FAILURE(StartCoordinator("latest"));
+          } else {
+            ASSERT_NO_FATAL_FAILURE(StopCoordinator(chance_.OneIn(2)));
+          }
+          break;
+        case 1:
+          if (tiers_.empty()) break;
+          if (const auto tier = static_cast<size_t>(chance_.Below(std::ssize(tiers_))); tiers_[tier].tier == nullptr) {
+            StartTier(tier);
+          } else {
+            StopTier(tier);
+          }
+          break;
+        default:
+          if (clients_[client].agent == nullptr) {
+            StartClient(client);
+          } else if (!clients_[client].done) {
+            StopClient(client, chance_.OneIn(2));
+          }
+      }
+    }
+  }
+
+  // Everybody is there and nothing fails any more: now the run must end, and everybody hear of it.
+  void GoOnInSunshine() {
+    constexpr int64_t kLongestMs = 3'600'000;
+    Tell("the storm is over");
+    counts_.faults = network_.faults;
+    network_.weather = {};
+    slowest_sync_ms_ = 0;
+    most_work_ms_ = 1000;
+    const int64_t until = VirtualThreads::NowMs() + kLongestMs;
+    while (VirtualThreads::NowMs() < until) {
+      if (::testing::Test::HasFailure()) return;
+      if (coordinator_ == nullptr) {
+        ASSERT_NO_FATAL_FAILURE(StartCoordinator("latest"));
+      }
+      for (size_t tier = 0; tier < tiers_.size(); ++tier) {
+        if (tiers_[tier].tier == nullptr) StartTier(tier);
+      }
+      bool all = Over();
+      for (size_t client = 0; client < clients_.size(); ++client) {
+        if (clients_[client].agent == nullptr) StartClient(client);
+        if (clients_[client].done) {
+          ASSERT_OK(clients_[client].result) << NameOf(client);
+        }
+        all &= clients_[client].done;
+      }
+      if (all) break;
+      SleepMs(1000);
+    }
+    if (!Over()) {
+      const RunStanding standing = coordinator_->Standing();
+      for (const RunStanding::Work& work : standing.work) {
+        Tell("{} is {} of {} {}", Short(work.task), work.state, work.client_id, work.via);
+      }
+      FAIL() << "no progress for an hour: " << standing.state.awaits;
+    }
+    for (size_t client = 0; client < clients_.size(); ++client) {
+      ASSERT_TRUE(clients_[client].done) << NameOf(client) << " does not hear that the run is over";
+    }
+    ASSERT_OK(coordinator_->Wait());
+    Tell("the run is over");
+  }
+
+  // Of the program that runs this: everything ends, whatever it found.
+  void Tidy() {
+    for (size_t client = 0; client < clients_.size(); ++client) {
+      ClientMachine& machine = clients_[client];
+      if (machine.agent == nullptr) continue;
+      machine.link->Cut();
+      machine.agent->Stop();
+      machine.thread.join();
+    }
+    for (size_t tier = 0; tier < tiers_.size(); ++tier) StopTier(tier);
+    address_.Close();
+    if (coordinator_ != nullptr) coordinator_->Stop();
+    address_.AwaitEmpty();
+    coordinator_.reset();
+    network_.AwaitLate();
+  }
+
+  void Given(size_t number, const Task& task) {
+    Tell("{} begins {} from {}", NameOf(number), Short(task.id), task.base_version);
+    ASSERT_EQ(task.client_id, NameOf(number));
+    ++counts_.trained;
+    counts_.again += !given_.insert_or_assign(task.id, task).second;
+  }
+
+  void Polled(const PollRequest& request, const PollReply& reply) override {
+    for (const TaskOutcome& outcome : reply.outcomes) {
+      if (outcome.end == TaskEnd::kFolded && outcome.durable && durable_.insert(outcome.task).second) {
+        Tell("{} hears that {} is durable", request.caller.name, Short(outcome.task));
+      }
+    }
+    CheckMemory();
+  }
+
+  // Of a site's partial the coordinator's rows tell.
+  void Sent(const Submission& submission, const std::string& bytes, const SubmitResult& result) override {
+    if (submission.kind != Submission::Kind::kUpdate) return;
+    Tell("{} is sent: {} {}", Short(submission.task), static_cast<int>(result.kind), result.reason);
+    counts_.duplicates += result.kind == SubmitResult::Kind::kDuplicate;
+    counts_.refused += result.kind == SubmitResult::Kind::kRefused;
+    CheckMemory();
+    if (result.kind != SubmitResult::Kind::kAccepted) return;
+    ++counts_.accepted;
+    const Task& task = given_.at(submission.task);
+    const Digest& base = task.input("model")->id.digest;
+    const auto [known, fresh] = trained_.emplace(std::tuple(task.id, base.Hex(), task.state_of), bytes);
+    EXPECT_TRUE(known->second == bytes) << task.id << " trains to other bytes now\n" << story_;
+    updates_.insert_or_assign(task.id, Update{bytes, base.Hex()});
+    if (tiers_.empty()) {
+      EXPECT_TRUE(accepted_.insert(submission.task).second) << submission.task << " is accepted twice\n" << story_;
+    }
+  }
+
+  // Models of a few hundred bytes: what grows is a leak, or waits without a bound.
+  void CheckMemory() {
+    constexpr size_t kMost = 48 << 20;
+    if (++looks_ % 64 != 0) return;
+    const size_t now = mallinfo2().uordblks;
+    ASSERT_LT(now, heap_ + kMost) << "memory grows without a bound\n" << story_;
+  }
+
+  std::string Short(const TaskId& task) const { return task.starts_with(run_id_) ? task.substr(run_id_.size()) : task; }
+
+  std::vector<ClientRoundRow> Rows() {
+    const auto history = History::Open(disk_.File("runs.sqlite"), History::Access::kReadOnly);
+    EXPECT_OK(history) << story_;
+    if (!history.ok()) return {};
+    auto rows = (*history)->ClientRounds(run_id_);
+    EXPECT_OK(rows);
+    return rows.ok() ? *std::move(rows) : std::vector<ClientRoundRow>();
+  }
+
+  // After a death, and at the end. What is not in the history was lost with the process and comes again.
+  void CheckRows() {
+    std::set<TaskId> folded, once;
+    for (const ClientRoundRow& row : Rows()) {
+      EXPECT_TRUE(once.insert(row.task_id).second) << row.task_id << " has two rows\n" << story_;
+      if (row.status != "folded") continue;
+      folded.insert(row.task_id);
+      if (tiers_.empty()) {
+        EXPECT_TRUE(accepted_.contains(row.task_id)) << row.task_id << " was never accepted\n" << story_;
+      }
+    }
+    for (const TaskId& task : durable_) {
+      EXPECT_TRUE(folded.contains(task)) << task << " was told to be durable, and is lost\n" << story_;
+    }
+    accepted_ = std::move(folded);
+  }
+
+  void CheckEnd() {
+    counts_.virtual_ms = VirtualThreads::NowMs();
+    counts_.switches = VirtualThreads::switches();
+    CheckRows();
+    const auto history = History::Open(disk_.File("runs.sqlite"), History::Access::kReadOnly);
+    ASSERT_OK(history);
+    ASSERT_OK_AND_ASSIGN(const RunRow run, (*history)->ResolveRun(run_id_));
+    EXPECT_EQ(run.status, "finished");
+    ASSERT_OK_AND_ASSIGN(const auto models, (*history)->Models(run_id_));
+    ASSERT_EQ(std::ssize(models), scenario_.run.rounds + 1);
+    std::map<int64_t, std::vector<ClientRoundRow>> versions;
+    for (ClientRoundRow& row : Rows()) {
+      if (row.status != "folded" || row.kind != "train") continue;
+      const int64_t version = row.committed_round.value_or(row.round);
+      const int64_t staleness = version - 1 - row.base_round;
+      EXPECT_GE(staleness, 0);
+      EXPECT_LE(staleness, continuous() ? scenario_.server.max_staleness : 0);
+      counts_.late += staleness > 0;
+      versions[version].push_back(std::move(row));
+    }
+    ASSERT_EQ(std::ssize(versions), scenario_.run.rounds);
+    last_digest_ = models.back().digest;
+    Tell("the last model is {}", last_digest_);
+    CheckVersions(versions, models);
+  }
+
+  bool continuous() const { return options_.algorithm != nullptr && options_.algorithm->outlives_versions; }
+
+  // From the rows and from what clients have sent each version comes out again.
+  void CheckVersions(const std::map<int64_t, std::vector<ClientRoundRow>>& versions,
+                     const std::vector<ModelRow>& models) {
+    ASSERT_OK_AND_ASSIGN(const Composition composition, Compose(scenario_, *plan_->layout()));
+    ASSERT_OK_AND_ASSIGN(const auto optimizer, ServerOptimizer::Create(composition.server_optimizer));
+    ASSERT_OK_AND_ASSIGN(const MeanMechanisms mechanisms,
+                         MeanMechanisms::Create(composition.mean_mechanisms, scenario_.run.seed));
+    ASSERT_OK_AND_ASSIGN(auto initial, InitialModel(*plan_, scenario_.run.seed));
+    ASSERT_OK_AND_ASSIGN(ServerState state, FirstState(std::move(initial), *optimizer));
+    const AggregationSpec& spec = plan_->aggregation();
+    for (const auto& [version, rows] : versions) {
+      EXPECT_GE(std::ssize(rows), continuous() ? 1 : scenario_.server.min_reports);
+      EXPECT_LE(std::ssize(rows), scenario_.server.clients_per_round);
+      ASSERT_OK_AND_ASSIGN(auto aggregation, Aggregation::Create(spec));
+      for (const ClientRoundRow& row : rows) {
+        ASSERT_TRUE(updates_.contains(row.task_id)) << row.task_id << " was never sent\n" << story_;
+        const Update& sent = updates_.at(row.task_id);
+        EXPECT_EQ(sent.trained_from, models[static_cast<size_t>(row.base_round)].digest)
+            << row.task_id << " was trained from a version that is not in this run\n"
+            << story_;
+        ASSERT_OK_AND_ASSIGN(const UpdateMessage update, ParseUpdate(sent.bytes));
+        ASSERT_OK_AND_ASSIGN(Weights weights, WeightsOf(spec, update.scalars, {}));
+        ASSERT_OK(aggregation->Take({row.task_id, row.base_round, update.parts, update.scalars}, weights));
+      }
+      ASSERT_OK_AND_ASSIGN(
+          state, MakeVersion(state, std::move(aggregation), StalenessOf(version, composition.dial.staleness_exponent),
+                             {*optimizer, scenario_.server.learning_rate, &mechanisms, version}, nullptr, nullptr));
+      EXPECT_EQ(models[static_cast<size_t>(version)].digest, state.digest.Hex())
+          << "version " << version << " is not what its rows say\n"
+          << story_;
+    }
+  }
+
+  const StormOptions options_;
+  Chance chance_;
+  const int64_t fleet_;
+  const Scenario scenario_;
+  const PixelData data_;
+  int64_t slowest_sync_ms_ = 0, most_work_ms_ = 30'000;
+  std::string run_id_, story_, last_digest_;
+  StormCounts counts_;
+  size_t heap_ = 0;
+  int64_t looks_ = 0;
+  std::map<TaskId, Task> given_;
+  // By task, what it starts from and its client's state: the update.
+  std::map<std::tuple<TaskId, std::string, TaskId>, std::string> trained_;
+  struct Update {
+    std::string bytes, trained_from;  // the model's digest
+  };
+  std::map<TaskId, Update> updates_;  // as they were accepted last
+  std::set<TaskId> accepted_;         // by this process of the coordinator, or in the history
+  std::set<TaskId> durable_;          // as clients were told
+  std::shared_ptr<const Plan> plan_;
+  Disk disk_;
+  Address address_;
+  std::deque<TierMachine> tiers_;
+  Network network_;
+  std::unique_ptr<Coordinator> coordinator_;  // null: off
+  std::vector<ClientMachine> clients_;
+};
+
+}  // namespace rivulet::testing

@@ -252,6 +252,11 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
       untold->second.assign(std::make_move_iterator(later), std::make_move_iterator(reply.outcomes.end()));
       reply.outcomes.erase(later, reply.outcomes.end());
     }
+    std::erase_if(event.working_on, [&](const SitePolled::Holding& holding) REQUIRES(mutex_) {
+      if (MayHave(holding.task)) return false;
+      reply.cancelled.push_back(holding.task);
+      return true;
+    });
     for (const Action& action : Feed(event)) {
       if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
         reply.tasks.push_back(MakeTask(*offer));
@@ -369,6 +374,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
   {
     MutexLock lock(mutex_);
     TickIfDue();
+    if (!MayHave(task)) return NotFound("task '{}' starts from a version that was made again; poll for it", task);
     const std::vector<Action> actions = Feed(StepReported{caller.name, task, step});
     if (const auto* refusal = std::get_if<Refuse>(&actions.at(0))) {
       writer = Answer(*refusal);
@@ -409,6 +415,7 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
   {
     MutexLock lock(mutex_);
     TickIfDue();
+    if (!MayHave(task)) return NotFound("task '{}' starts from a version that was made again; poll for it", task);
     std::vector<Action> actions = Feed(StepReported{caller.name, task, 0, !refused, refused ? "" : sentence});
     // The way of an upload that is found to be bad as it is folded.
     if (refused && std::holds_alternative<Stage>(actions.at(0))) actions = Feed(StageDone{task});

@@ -40,6 +40,7 @@ RunCoordinator::RunCoordinator(Setup setup)
       run_id_(std::move(setup.run_id)),
       resumed_(setup.resumed),
       already_finished_(setup.already_finished),
+      first_version_(setup.current.row.round + 1),
       max_update_bytes_(MostUpdateBytes(parts_.aggregation)),
       max_partial_bytes_(MostPartialBytes(parts_, options_.scenario.evaluation)),
       history_(std::move(setup.history)),
@@ -227,6 +228,15 @@ RunCoordinator::TaskEntry* RunCoordinator::EntryOf(const TaskId& task) {
   if (attempt == nullptr || !attempt->open) return nullptr;
   const auto found = attempt->tasks.find(task);
   return found == attempt->tasks.end() ? nullptr : &found->second;
+}
+
+// A process that died may have made versions that died with it, and given out tasks that start from them. This one
+// makes these versions again, of whoever is there now, and its tasks bear the same names; what was trained from the
+// version that is lost must not get into the one after the version that took its place. So of tasks that start from a
+// version of its own it believes only those who have had them from it; they are given again to whoever polls.
+bool RunCoordinator::MayHave(const TaskId& task) {
+  const TaskEntry* const entry = resumed_ ? EntryOf(task) : nullptr;
+  return entry == nullptr || entry->taken || entry->base_version < first_version_;
 }
 
 void RunCoordinator::BeginTask(const Offer& offer) {

@@ -154,6 +154,8 @@ class RunCoordinator final : public Coordinator {
   }
   std::shared_ptr<Attempt> AttemptOf(const TaskId& task) REQUIRES(mutex_);  // of an open task; null: there is none
   TaskEntry* EntryOf(const TaskId& task) REQUIRES(mutex_);  // in an open attempt; null: in none, or no longer
+  // Whether a site that says that it has this task can have it from the version that the task starts from now.
+  bool MayHave(const TaskId& task) REQUIRES(mutex_);
   void BeginAttempt(TaskKind kind, int64_t round, int64_t number) REQUIRES(mutex_);
   void BeginTask(const Offer& offer) REQUIRES(mutex_);
   std::shared_ptr<Attempt> CloseAttempt(const Close& close) REQUIRES(mutex_);
@@ -256,6 +258,7 @@ class RunCoordinator final : public Coordinator {
   const std::string run_id_;
   const bool resumed_;
   const bool already_finished_;
+  const int64_t first_version_;  // that this process may make
   const int64_t max_update_bytes_, max_partial_bytes_;
   const std::unique_ptr<History> history_;
   const std::unique_ptr<ModelStore> models_;

@@ -479,6 +479,52 @@ TEST_F(ResumeTest, CutOffInAnAttempt_RunsTheSameAttemptWithTheSameTasks) {
   EXPECT_EQ(again, tasks);
 }
 
+// A version that was ready and not yet written dies with its process, and the next one makes it again, perhaps of
+// others. What was trained from the lost one must not get into the version after it, although its task's name is the
+// same.
+TEST_F(ResumeTest, TaskOfAVersionThatDiedWithItsProcess_IsTakenOnlyOnceItIsGivenAgain) {
+  CoordinatorOptions options = Options(3);
+  options.scenario.run.durability = "end";
+  InstallFaultySqlite([](const std::string&) { return true; });  // before the history is opened
+  std::vector<Task> lost;
+  {
+    CoordinatorOptions first = options;
+    FakeFleet fleet(first);
+    auto created = CreateCoordinator(first, TinyParts(4, 3));
+    ASSERT_OK(created);
+    run_id_ = (*created)->run_id();
+    fleet.act = [&](Coordinator& c, const std::string& client_id, const Task& task) {
+      if (task.base_version == 0) return (void)FakeFleet::Work(c, client_id, task);
+      lost.push_back(task);
+      if (lost.size() < 2) return;
+      InstallFaultySqlite([](const std::string&) { return false; });
+      c.Stop();
+    };
+    EXPECT_FALSE(fleet.Run(**created, Names(6)).ok());
+  }
+  InstallFaultySqlite([](const std::string&) { return true; });
+  ASSERT_EQ(lost.size(), 2u);
+  options.resume = run_id_;
+  FakeFleet fleet(options);
+  auto created = CreateCoordinator(options, TinyParts(4, 3));
+  ASSERT_OK(created);
+  std::set<TaskId> given;
+  bool sent = false;
+  fleet.act = [&](Coordinator& c, const std::string& client_id, const Task& task) {
+    given.insert(task.id);
+    if (task.base_version == 1 && !std::exchange(sent, true)) {
+      const Task& stale = lost[0].client_id == client_id ? lost[1] : lost[0];
+      EXPECT_THAT(Send(c, stale.client_id, stale.id, MakeUpdate({1, 1, 1, 1}, 10)),
+                  StatusIs(absl::StatusCode::kNotFound, HasSubstr("starts from a version that was made again")));
+      EXPECT_THAT(c.Fail(As(stale.client_id), {.task = stale.id}), StatusIs(absl::StatusCode::kNotFound));
+    }
+    EXPECT_OK(FakeFleet::Work(c, client_id, task));
+  };
+  ASSERT_OK(fleet.Run(**created, Names(6)));
+  EXPECT_TRUE(sent);
+  for (const Task& task : lost) EXPECT_TRUE(given.contains(task.id)) << task.id;
+}
+
 // A transaction takes long, and a client whose last task is looked up waits for it; nobody else does.
 TEST_F(ResumeTest, HistoryTakesLong_OtherPollsGoOn) {
   CoordinatorOptions options = Options(5);

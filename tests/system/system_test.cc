@@ -136,7 +136,7 @@ TEST_F(SystemTest, TasksOutliveVersions_EachVersionIsWhatItsRowsSay) {
 }
 
 TEST_F(SystemTest, ThroughTiers_TheLastModelIsThatOfAnUndisturbedRun) {
-  RunSeeds(12, [](uint64_t seed) {
+  RunSeeds(3, [](uint64_t seed) {
     return StormOptions{.seed = seed, .everybody = true, .tiers = 1 + static_cast<int64_t>(seed % 2)};
   });
 }

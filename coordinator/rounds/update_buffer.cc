@@ -61,7 +61,10 @@ UpdateBuffer::Verdict UpdateBuffer::Judge() {
     state_ = State::kClosed;
     return Verdict::kCommit;
   }
-  if (out + held() + CountInState(Lease::State::kFolding) > 0 || (!enough && lapsed() > 0)) return Verdict::kGoOn;
+  const bool awaited = out + held() + CountInState(Lease::State::kFolding) > 0;
+  // What was held is in, and is too little: whoever was silent meanwhile may still come back.
+  if (!awaited && !enough && lapsed() > 0 && state_ == State::kClosing && !asked_last_) state_ = State::kOpen;
+  if (awaited || (!enough && lapsed() > 0)) return Verdict::kGoOn;
   state_ = State::kClosed;
   return enough ? Verdict::kCommit : Verdict::kAbandon;
 }

@@ -53,7 +53,11 @@ class Witness {
 // Where somebody serves, or nobody.
 class Address {
  public:
-  void Open(CoordinatorApi& api) { api_ = &api; }
+  // What was sent while nobody served is refused at once and comes to nobody later.
+  void Open(CoordinatorApi& api) {
+    api_ = &api;
+    ++life_;
+  }
   // Nobody serves there any more, and no answer leaves.
   void Close() {
     api_ = nullptr;

@@ -58,6 +58,18 @@ TEST(UpdateBufferTest, Verdict_FollowsFromTheStates) {
   for (const VerdictCase& c : cases) EXPECT_EQ(With(c.rules, c.states).Judge(), c.verdict) << c.name;
 }
 
+// What a site held has come and is too little: who had lapsed before may come back, or its round would wait for ever.
+TEST(UpdateBufferTest, WhatWasHeldIsTooLittle_TheBufferIsOpenAgain) {
+  UpdateBuffer buffer = With({9, 2}, {State::kHeld, State::kLapsed});
+  EXPECT_EQ(buffer.Judge(), Verdict::kAskFor);
+  EXPECT_EQ(buffer.Judge(), Verdict::kGoOn);
+  EXPECT_EQ(buffer.state(), UpdateBuffer::State::kClosing) << "it is still held";
+  buffer.Leave(In(State::kHeld, "c"));
+  buffer.Enter(In(State::kFolded, "c"));
+  EXPECT_EQ(buffer.Judge(), Verdict::kGoOn);
+  EXPECT_EQ(buffer.state(), UpdateBuffer::State::kOpen);
+}
+
 TEST(UpdateBufferTest, Held_IsAskedForOnce) {
   UpdateBuffer buffer = With({9, 2}, {State::kHeld, State::kHeld});
   EXPECT_EQ(buffer.state(), UpdateBuffer::State::kOpen);

@@ -522,6 +522,29 @@ class KeyEffects(RivuletTest):
     def test_server__learning_rate(self):
         self.changes({"server.learning_rate": 0.5})
 
+    def test_server__average(self):
+        plain, averaged = self.outcome({}), self.outcome({"server.average": 0.9})
+        self.assertEqual(averaged[0], plain[0])
+        self.assertNotEqual(self.central(averaged[1]), self.central(plain[1]))
+
+    def server_schedule(self, key, value, **under):
+        self.changes({f"server.schedule.{key}": value}, {f"server.schedule.{name}": value for name, value in under.items()})
+
+    def test_server__schedule__kind(self):
+        self.changes({"server.schedule.kind": "cosine"})
+
+    def test_server__schedule__warmup(self):
+        self.changes({"server.schedule.warmup": 2})
+
+    def test_server__schedule__length(self):
+        self.server_schedule("length", 1, kind="step")
+
+    def test_server__schedule__decay_rate(self):
+        self.server_schedule("decay_rate", 0.1, kind="step", length=1)
+
+    def test_server__schedule__end(self):
+        self.server_schedule("end", 0.5, kind="cosine")
+
     def norms(self, db):
         return [row[0] for row in self.query("SELECT update_norm FROM client_rounds WHERE status = 'folded'", db=db)]
 

@@ -73,7 +73,7 @@ class Simulate(harness.RivuletTest):
         run = rivulet.simulate("tiny.toml", rounds=2, logdir=pathlib.Path("logs"))
         (file,) = (self.folder / "logs" / run.id).iterdir()
         content = file.read_bytes()
-        for name in ("test/accuracy", "train_loss"):
+        for name in ("test/accuracy", "train/loss"):
             self.assertIn(name.encode(), content)
 
     def test_a_dict_without_a_name_is_called_simulation(self):

@@ -289,7 +289,9 @@ class _Agent:
         except CallError as error:
             if error.turned_away:
                 raise
-            if error.code == "NOT_FOUND" and message is not None:  # the task went while this client trained
+            # The task went while this client trained or sent; told to have failed, it might do so under the same
+            # name, in which a coordinator that was started again has offered it anew.
+            if error.code in ("NOT_FOUND", "ABORTED") and message is not None:
                 _log.info("%s: too late: %s", round_, error)
                 return False
             if error.code == "NOT_FOUND":

@@ -496,15 +496,19 @@ TEST_F(AgentTest, FailureCannotBeTold_IsToldAgain) {
   EXPECT_THAT(coordinator_.failures_, SizeIs(1));
 }
 
-TEST_F(AgentTest, TaskGoneWhileTraining_IsLetGo) {
-  coordinator_.submit_errors_.push_back(NotFound("no such task"));
-  coordinator_.tasks_ = 1;
-  AgentOptions options = Options();
-  on_sleep_ = [&] { coordinator_.tasks_ = 0; };
-  ASSERT_OK(Agent(coordinator_, options).Run());
-  ASSERT_THAT(reports_, SizeIs(1));
-  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kGone);
-  EXPECT_THAT(coordinator_.failures_, SizeIs(0));
+// Whoever no longer knows of it says so at once; whoever drops it in the middle cuts the upload off.
+TEST_F(AgentTest, TaskGoneWhileTrainingOrSending_IsLetGo) {
+  for (const Status& gone : {NotFound("no such task"), Aborted("its round is over")}) {
+    reports_.clear();
+    coordinator_.submit_errors_.push_back(gone);
+    coordinator_.tasks_ = 1;
+    AgentOptions options = Options();
+    on_sleep_ = [&] { coordinator_.tasks_ = 0; };
+    ASSERT_OK(Agent(coordinator_, options).Run());
+    ASSERT_THAT(reports_, SizeIs(1));
+    EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kGone);
+    EXPECT_THAT(coordinator_.failures_, SizeIs(0));
+  }
 }
 
 TEST_F(AgentTest, UpdateRefused_IsReportedWithItsReason) {

@@ -2,6 +2,7 @@
 // it closes. Pure.
 //
 //   Open ──→ Closing ──→ Closed      closing: nothing is awaited but what sites hold; they were asked for it
+//        ←──                         too little has come, and somebody who was silent may be back
 #pragma once
 
 #include <array>

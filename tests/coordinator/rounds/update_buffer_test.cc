@@ -142,9 +142,12 @@ TEST(UpdateBufferTest, AnyMoves_AnswerAsAListDoes) {
       if (held > 0 && !asked && (out == 0 || enough)) {
         ASSERT_EQ(verdict, Verdict::kAskFor);
         asked = true;
-      } else if (out + held + count(State::kFolding) > 0 ||
-                 (count(State::kLapsed) > 0 && (folded == 0 || folded < least))) {
+      } else if (out + held + count(State::kFolding) > 0) {
         ASSERT_EQ(verdict, Verdict::kGoOn);
+      } else if (count(State::kLapsed) > 0 && (folded == 0 || folded < least)) {
+        ASSERT_EQ(verdict, Verdict::kGoOn);
+        ASSERT_EQ(buffer.state(), UpdateBuffer::State::kOpen);
+        asked = false;
       } else {
         ASSERT_EQ(verdict, folded > 0 && folded >= least ? Verdict::kCommit : Verdict::kAbandon);
       }

@@ -97,7 +97,7 @@ const TenthAlgorithm& AlgorithmOf(std::string_view name) {
 }
 
 TEST_F(SystemTest, Calm_EndsAndNothingIsDoneTwice) {
-  const StormCounts all = RunSeeds(3, [](uint64_t seed) { return StormOptions{.seed = seed, .calm = true}; });
+  const StormCounts all = RunSeeds(12, [](uint64_t seed) { return StormOptions{.seed = seed, .calm = true}; });
   EXPECT_EQ(all.again, 0);
   EXPECT_EQ(all.duplicates, 0);
 }
@@ -136,7 +136,7 @@ TEST_F(SystemTest, TasksOutliveVersions_EachVersionIsWhatItsRowsSay) {
 }
 
 TEST_F(SystemTest, ThroughTiers_TheLastModelIsThatOfAnUndisturbedRun) {
-  RunSeeds(3, [](uint64_t seed) {
+  RunSeeds(12, [](uint64_t seed) {
     return StormOptions{.seed = seed, .everybody = true, .tiers = 1 + static_cast<int64_t>(seed % 2)};
   });
 }

@@ -430,7 +430,7 @@ class Sql(RunsTest):
 
 
 class Scans(RunsTest):
-    LONG = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 40000000) SELECT count(*) AS n FROM c"
+    LONG = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 6000000) SELECT count(*) AS n FROM c"
 
     def test_what_takes_over_a_second_tells_how_far_it_is(self):
         self.simulate()
@@ -446,7 +446,7 @@ class Scans(RunsTest):
 
     def test_one_that_is_stopped_says_so(self):
         self.simulate()
-        process = self.start("runs", "sql", self.LONG.replace("40000000", "4000000000"), "--db", self.path("runs.sqlite"),
+        process = self.start("runs", "sql", self.LONG.replace("x < 6000000", "x < 4000000000"), "--db", self.path("runs.sqlite"),
                              "--progress", "json")
         self.assertIn("reading the history", process.stderr.readline())
         process.send_signal(signal.SIGINT)

@@ -12,8 +12,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   if (const std::string& attack = options.scenario.attack.name; !attack.empty() && !options.plays_attack) {
     return InvalidArgument(
         "attack.name is \"{}\", and attackers are there in simulations alone ('rivulet simulate'); leave [attack] out "
-        "of "
-        "what real clients train",
+        "of what real clients train",
         attack);
   }
   RunParts parts;

@@ -372,8 +372,7 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
     if (parts.evaluation.scalars.empty()) {
       return FailedPrecondition(
           "evaluation.federated_every is {}, and the run's plan does not say how to measure, as it was built with 0; "
-          "leave "
-          "it at that, or start a run with another plan",
+          "leave it at that, or start a run with another plan",
           every);
     }
     RIVULET_RETURN_IF_ERROR(Aggregation::Create(parts.evaluation).status());

@@ -23,7 +23,6 @@
 #include "federated/states/state_store.h"
 #include "setup/run_setup.h"
 #include "simulations/attacks/adversaries.h"
-#include "simulations/shared_data.h"
 
 namespace rivulet {
 namespace {
@@ -401,16 +400,8 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, setup.plan());
   RecordedTasks run(options);
   RIVULET_RETURN_IF_ERROR(run.Open(options.scenario, plan));
-  std::unique_ptr<const ClientData> data;
-  const UpdateChange* change = nullptr;
-  if (setup.scenario().attack.name.empty()) {
-    data = std::make_unique<SharedData>(train, shares);
-  } else {
-    RIVULET_ASSIGN_OR_RETURN(auto adversaries,
-                             Adversaries::Create(setup.scenario(), plan->keeps_state(), train, shares));
-    change = adversaries.get();
-    data = std::move(adversaries);
-  }
+  RIVULET_ASSIGN_OR_RETURN(const SimulatedClients clients,
+                           ClientsOf(setup.scenario(), plan->keeps_state(), train, shares));
   ArtifactCache artifacts("", setup.row_budget());
   StopSignal stop;
   std::vector<std::thread> threads;
@@ -423,8 +414,8 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
       site.holds = number < cores;
       site.instruments = options.instruments;
       site.states = run.states();
-      site.change = change;
-      if (const Status status = Site(run, *data, artifacts, stop, std::move(site)).Run(); !status.ok())
+      site.change = clients.change;
+      if (const Status status = Site(run, *clients.data, artifacts, stop, std::move(site)).Run(); !status.ok())
         run.Fail(status);
     });
   }

@@ -15,7 +15,6 @@
 #include "setup/model.h"
 #include "setup/run_setup.h"
 #include "simulations/attacks/adversaries.h"
-#include "simulations/shared_data.h"
 
 namespace rivulet {
 namespace {
@@ -48,14 +47,7 @@ class LocalSimulation : public Simulation {
     CoordinatorOptions coordinator;
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
     RIVULET_RETURN_IF_ERROR(CheckFirstExample(*coordinator.plan));
-    if (scenario.attack.name.empty()) {
-      data_ = std::make_unique<SharedData>(train_, shares);
-    } else {
-      RIVULET_ASSIGN_OR_RETURN(auto adversaries,
-                               Adversaries::Create(scenario, coordinator.plan->keeps_state(), train_, shares));
-      change_ = adversaries.get();
-      data_ = std::move(adversaries);
-    }
+    RIVULET_ASSIGN_OR_RETURN(clients_, ClientsOf(scenario, coordinator.plan->keeps_state(), train_, shares));
     coordinator.plays_attack = true;
     const AggregationSpec& aggregation = coordinator.plan->aggregation();
     for (int64_t client = 0; aggregation.weighs_examples() && client < clients; ++client) {
@@ -150,8 +142,8 @@ class LocalSimulation : public Simulation {
     options.holds = number < Cores();
     options.instruments = instruments_;
     options.states = states_.get();
-    options.change = change_;
-    const Status status = Site(*coordinator_, *data_, *artifacts_, stop_, std::move(options)).Run();
+    options.change = clients_.change;
+    const Status status = Site(*coordinator_, *clients_.data, *artifacts_, stop_, std::move(options)).Run();
     if (status.ok() || stop_.stopped()) return;
     {
       MutexLock lock(mutex_);
@@ -171,8 +163,7 @@ class LocalSimulation : public Simulation {
   int workers_ = 1;
   Instruments instruments_;
   std::shared_ptr<const Dataset> train_;
-  std::unique_ptr<const ClientData> data_;
-  const UpdateChange* change_ = nullptr;  // of data_, where some of the clients attack
+  SimulatedClients clients_;
   std::shared_ptr<Evaluator> evaluator_;
   StopSignal stop_;
   std::unique_ptr<ArtifactCache> artifacts_;

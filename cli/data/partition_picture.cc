@@ -90,8 +90,7 @@ std::string PartitionSvg(const PartitionSummary& summary, const std::string& tit
       "<rect width=\"{0}\" height=\"{1}\" fill=\"#fff\"/>\n"
       "<text x=\"{2}\" y=\"20\" font-size=\"14\" font-weight=\"bold\">{3}</text>\n"
       "<text x=\"{2}\" y=\"37\">{4} examples of {5} labels at {6} clients ({7} to {8} each); {9:.1f} labels at a "
-      "client, "
-      "distance {10:.2f}</text>\n",
+      "client, distance {10:.2f}</text>\n",
       page_width, page_height, left, EscapedXml(title), summary.examples, summary.labels.size(), summary.clients,
       summary.smallest, summary.largest, summary.labels_per_client, summary.distance);
 

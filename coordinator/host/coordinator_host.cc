@@ -12,6 +12,12 @@ namespace {
 constexpr int64_t kNextRunMs = 5000;
 constexpr char kAwaitsNextRun[] = "the next run, which has not begun yet";
 
+// Whatever the caller has in hand is worth nothing.
+void CancelAll(const PollRequest& request, PollReply& reply) {
+  reply.cancelled.clear();
+  for (const TaskProgress& progress : request.working_on) reply.cancelled.push_back(progress.task);
+}
+
 // What several runs say to one caller, as one reply.
 class MergedReply {
  public:
@@ -46,8 +52,7 @@ class MergedReply {
     if (reply.over && waits_) {
       // What it has in hand is worth nothing, and it has work elsewhere.
       reply.over.reset();
-      reply.cancelled.clear();
-      for (const TaskProgress& progress : request.working_on) reply.cancelled.push_back(progress.task);
+      CancelAll(request, reply);
       reply.wait_ms = wait_ms_;
     } else if (!reply.over && reply.tasks.empty() && request.working_on.empty()) {
       reply.wait_ms = wait_ms_;
@@ -131,7 +136,7 @@ StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
     const bool idle = order.empty() || request.working_on.empty();
     if (own != order.end() && !idle && (*own)->stopped()) {
       PollReply reply{.wait_ms = 1, .awaited = {kAwaitsNextRun}};
-      for (const TaskProgress& progress : request.working_on) reply.cancelled.push_back(progress.task);
+      CancelAll(request, reply);
       return reply;
     }
   } else if (order.empty()) {
@@ -140,7 +145,7 @@ StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
     return order[0]->Poll(request);
   }
   if (request.serves.kind != Serves::Kind::kItself && !order.empty()) {
-    return PollOfMany(request, own == order.end() ? nullptr : *own);
+    return PollOfMany(request, order, own == order.end() ? nullptr : own->get());
   }
 
   MergedReply merged(outlives_runs_);
@@ -169,20 +174,21 @@ StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
 
 // A run that is over tells a tier once how the last tasks of its clients ended, and then that it is not here: the tier
 // forgets it, and asks for the next.
-StatusOr<PollReply> CoordinatorHost::PollOfMany(const PollRequest& request, std::shared_ptr<Coordinator> own) {
-  const Runs all = runs();
+StatusOr<PollReply> CoordinatorHost::PollOfMany(const PollRequest& request, const Runs& all, Coordinator* own) const {
   const auto next = std::ranges::find_if(all, [](const auto& run) { return !run->over(); });
   const bool goes_on = next != all.end() || outlives_runs_;
-  if (own == nullptr && (next != all.end() || !outlives_runs_)) own = next == all.end() ? all.front() : *next;
-  if (own == nullptr) return MergedReply(outlives_runs_).Finish(request);
+  if (own == nullptr) {
+    if (!goes_on) return all.front()->Poll(request);
+    if (next == all.end()) return MergedReply(outlives_runs_).Finish(request);
+    own = next->get();
+  }
   if (request.serves.kind != Serves::Kind::kNames || !goes_on || !own->over()) return own->Poll(request);
   if (request.caller.run_id.empty()) return MergedReply(outlives_runs_).Finish(request);  // it ended just now
   RIVULET_ASSIGN_OR_RETURN(PollReply reply, own->Poll(request));
   if (reply.outcomes.empty()) return NotFound("run '{}' is over; ask for the next", own->run_id());
   reply.over.reset();
   reply.wait_ms = 1;
-  reply.cancelled.clear();
-  for (const TaskProgress& progress : request.working_on) reply.cancelled.push_back(progress.task);
+  CancelAll(request, reply);
   return reply;
 }
 

@@ -54,7 +54,8 @@ class CoordinatorHost final : public CoordinatorApi {
  private:
   // The run that the caller names, alone; all of them, where it names none. NOT_FOUND.
   StatusOr<Runs> RunsOf(const Caller& caller) const;
-  StatusOr<PollReply> PollOfMany(const PollRequest& request, std::shared_ptr<Coordinator> own);
+  // Of a site; `own`: the run that it names, null where it names none.
+  StatusOr<PollReply> PollOfMany(const PollRequest& request, const Runs& all, Coordinator* own) const;
   // `ask` of each of them, until one answers otherwise than that it does not know of it.
   template <typename Ask>
   auto AskEach(const Caller& caller, const Ask& ask) const -> decltype(ask(std::declval<Coordinator&>()));

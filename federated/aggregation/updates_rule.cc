@@ -105,8 +105,7 @@ class OverUpdates : public Gathering {
       if (const double most = spec().most_norm; most > 0 && std::sqrt(squares) > most * (1 + kNormRounding)) {
         return InvalidArgument(
             "a partial's update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does not "
-            "clip as "
-            "the plan says",
+            "clip as the plan says",
             spooled.task, std::sqrt(squares), most);
       }
     }

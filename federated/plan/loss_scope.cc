@@ -25,8 +25,7 @@ Output LossScope::Of(std::string_view output, std::string_view instance) {
   if (named == model_.outputs.end()) {
     scope_.Fail(
         InvalidArgument("the model does not say which of its tensors is its {}, which this loss is made of; presets "
-                        "and models of layers "
-                        "with a dense layer do",
+                        "and models of layers with a dense layer do",
                         output));
     return {};
   }

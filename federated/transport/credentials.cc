@@ -33,8 +33,7 @@ class PlainChannel final : public ChannelSecurity {
   std::string Refusal() override {
     if (answered_) return "";
     return "it closed the connection before it answered anything, as one does that speaks TLS; give --tls DIR if it "
-           "has "
-           "certificates";
+           "has certificates";
   }
 
  private:

@@ -8,8 +8,7 @@ std::vector<Key> AlgorithmKeys() {
   return {
       Key("algorithm.name", RIVULET_FIELD(algorithm.name), "\"fedavg\"",
           "How training on clients and the step of the server are composed. [algorithms.md](algorithms.md) has each "
-          "with "
-          "its paper and its options, which stand beside the name.")
+          "with its paper and its options, which stand beside the name.")
           .OneOf(SettingTableNames("algorithm")),
   };
 }

@@ -31,8 +31,7 @@ std::vector<Key> DataKeys() {
   return {
       Key("data.train", RIVULET_FIELD(data.train), "\"mnist/train.tfrecord\"",
           "TFRecord file of `tf.train.Example` that the clients of a simulation share out. A coordinator needs none: "
-          "its "
-          "clients have their data.")
+          "its clients have their data.")
           .Path()
           .Default("none; with `data.synth.kind` a file under `data/` beside the scenario"),
       Key("data.test", RIVULET_FIELD(data.test), "\"mnist/test.tfrecord\"",
@@ -52,8 +51,7 @@ std::vector<Key> DataKeys() {
           "deals each client a few cuts (McMahan et al. 2017); `dirichlet` draws each client's label proportions (Hsu "
           "et al. 2019); `label_dirichlet` draws how each label is divided over the clients (Yurochkin et al. 2019); "
           "`pathological` gives each client a fixed number of labels (Li et al. 2022); `distribution` takes a matrix "
-          "of "
-          "labels and clients from a file; `continuous` sorts by a number that each example has; `by_key` makes a "
+          "of labels and clients from a file; `continuous` sorts by a number that each example has; `by_key` makes a "
           "client of every value of a feature. [data.md](data.md) says more.")
           .OneOf({"iid", "shards", "dirichlet", "label_dirichlet", "pathological", "distribution", "continuous",
                   "by_key"}),
@@ -103,8 +101,7 @@ std::vector<Key> DataKeys() {
           .When("data.partition.kind", IsContinuous, "data.partition.kind is \"continuous\""),
       Key("data.partition.strictness", RIVULET_FIELD(data.partition.strictness), "0.5",
           "Examples are sorted by strictness · the property, standardised, + (1 − strictness) · a normal draw: 1 "
-          "sorts, 0 "
-          "shuffles.")
+          "sorts, 0 shuffles.")
           .Between(0, 1)
           .When("data.partition.kind", IsContinuous, "data.partition.kind is \"continuous\""),
       Key("data.partition.key", RIVULET_FIELD(data.partition.key), "\"author\"",

@@ -15,8 +15,7 @@ std::vector<Key> EvaluationKeys() {
           .Operation(),
       Key("evaluation.batch_size", RIVULET_FIELD(evaluation.batch_size), "500",
           "Examples evaluated at once, centrally and by clients; bounds memory. The figures are means over all "
-          "examples. "
-          "Clients keep to what it was when the run began.")
+          "examples. Clients keep to what it was when the run began.")
           .Between(1, 1 << 20)
           .Operation(),
       Key("evaluation.federated_every", RIVULET_FIELD(evaluation.federated_every), "5",

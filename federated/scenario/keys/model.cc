@@ -33,8 +33,7 @@ std::vector<Key> ModelKeys() {
           .Path(),
       Key("model.arrays", RIVULET_FIELD(model.arrays), "\"init.safetensors\"",
           "A model without a graph: a safetensors file with the values that training begins with. The plan carries "
-          "their "
-          "names and shapes alone, and how clients train is their own affair: those of the Python package can "
+          "their names and shapes alone, and how clients train is their own affair: those of the Python package can "
           "([python.md](python.md)), and this program's own clients refuse such a run. What is trained is float32; "
           "tensors of other types are named in `model.freeze`.")
           .Path(),
@@ -74,8 +73,7 @@ std::vector<Key> ModelKeys() {
       Key("model.personal", RIVULET_FIELD(model.personal), "[\"dense3/*\"]",
           "Variables of which each client trains and keeps its own (FedPer, Arivazhagan et al. 2019): names, in which "
           "`*` stands for any characters. They leave no client, so that no version has them: `evaluation.every` must "
-          "be "
-          "0, and the algorithm must not look at the base model. Clients measure a version with their own "
+          "be 0, and the algorithm must not look at the base model. Clients measure a version with their own "
           "(`evaluation.federated_every`). Of a batch_norm its running statistics are meant too.")
           .Default("`[]`"),
       Key("model.input.shape", RIVULET_FIELD(model.input.shape), "[32, 32, 3]",

@@ -33,8 +33,7 @@ std::vector<Key> ServerKeys() {
           .Between(0, 1e6),
       Key("server.staleness_exponent", RIVULET_FIELD(server.staleness_exponent), "1.0",
           "Where `server.base` is `latest`: an update that is t versions late counts 1 / (1 + t)^staleness_exponent, "
-          "to "
-          "a 256th. 0: as much as one in time.")
+          "to a 256th. 0: as much as one in time.")
           .Between(0, 16),
       Key("server.min_clients", RIVULET_FIELD(server.min_clients), "15",
           "Names that must be known before the first selection. 0: as many as `data.partition.clients`; under `by_key` "
@@ -55,8 +54,7 @@ std::vector<Key> ServerKeys() {
           .Operation(),
       Key("server.lease", RIVULET_FIELD(server.lease_seconds), "20.0",
           "Seconds of silence after which a client's task goes to the next client of the draw. A client that trains "
-          "says "
-          "so three times as often; one that comes back before another has taken its place goes on with its task.")
+          "says so three times as often; one that comes back before another has taken its place goes on with its task.")
           .Above(0)
           .Below(1e9)
           .Operation(),
@@ -68,8 +66,7 @@ std::vector<Key> ServerKeys() {
           .Operation(),
       Key("server.max_attempts", RIVULET_FIELD(server.max_attempts), "5",
           "Attempts at one round before the run fails. 0: 3 where the run is simulated, and as many as it takes where "
-          "it "
-          "is deployed, after pauses that grow from a second to five minutes.")
+          "it is deployed, after pauses that grow from a second to five minutes.")
           .Between(0, 1e6)
           .Operation(),
       Key("server.learning_rate", RIVULET_FIELD(server.learning_rate), "0.5",
@@ -79,13 +76,11 @@ std::vector<Key> ServerKeys() {
       Key("server.average", RIVULET_FIELD(server.average), "0.9",
           "Keeps an exponential average of the versions' weights beside the model, a ← average × a + (1 − average) × w "
           "from the first version on, which `evaluation.every` measures in the place of the newest version; its "
-          "running "
-          "statistics are the version's. Clients train and measure the version as ever. 0: none is kept.")
+          "running statistics are the version's. Clients train and measure the version as ever. 0: none is kept.")
           .Between(0, 0.999999),
       Key("server.weights", RIVULET_FIELD(server.weights), "\"uniform\"",
           "What an update counts in the mean: its client's examples, or every update the same. Algorithms that weigh "
-          "in "
-          "a way of their own do so in any case.")
+          "in a way of their own do so in any case.")
           .OneOf({"examples", "uniform"}),
       Key("server.max_weight", RIVULET_FIELD(server.max_weight), "100000",
           "Largest weight of one update, in examples; a larger one is refused. Together with `server.value_bits` and "
@@ -102,8 +97,7 @@ std::vector<Key> ServerKeys() {
       Key("server.schedule.kind", RIVULET_FIELD(server.schedule.kind), "\"cosine\"",
           "What becomes of `server.learning_rate` from version to version, after warm-up: `step` multiplies it by "
           "`decay_rate` after every `length`; `cosine` goes to `end` within `length` and stays there; `inverse` is "
-          "half "
-          "after `length` and a third after twice that: 1 / (1 + t / length).")
+          "half after `length` and a third after twice that: 1 / (1 + t / length).")
           .OneOf({"constant", "step", "cosine", "inverse"}),
       Key("server.schedule.warmup", RIVULET_FIELD(server.schedule.warmup), "5",
           "Versions over which the rate rises in equal steps; the first has learning_rate / warmup.")

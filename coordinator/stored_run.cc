@@ -5,9 +5,18 @@
 
 namespace rivulet {
 
+Status CheckOurs(const RunRow& run) {
+  if (!run.foreign()) return absl::OkStatus();
+  return FailedPrecondition(
+      "run '{}' was done by another program, and its event files tell numbers alone; only runs of Rivulet can be done "
+      "again or go on",
+      run.run_id);
+}
+
 StatusOr<Scenario> ScenarioOfStoredRun(const std::string& db_path, const std::string& run, const Scenario& now) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db_path, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const RunRow row, history->ResolveRun(run));
+  RIVULET_RETURN_IF_ERROR(CheckOurs(row));
   StatusOr<Scenario> scenario =
       ScenarioToResume(row.config, fmt::format("the stored configuration of run {}", row.run_id), now);
   if (scenario.ok()) return scenario;

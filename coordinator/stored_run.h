@@ -4,11 +4,15 @@
 #include <memory>
 #include <string>
 
+#include "coordinator/history/rows.h"
 #include "engine/base/status.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 
 namespace rivulet {
+
+// FAILED_PRECONDITION: of a run that History::AddForeignRun has brought in.
+Status CheckOurs(const RunRow& run);
 
 // The configuration that the run (its id, its name, or "latest") goes on with when `now` is given, as ScenarioToResume
 // says. NOT_FOUND: no such history or run. FAILED_PRECONDITION: a key that may not change names itself.

@@ -145,14 +145,19 @@ class RecordedTasks final : public CoordinatorApi {
       if (round.status == "committed") versions_ = std::max(versions_, round.round);
     }
     if (versions_ == 0) return FailedPrecondition("run '{}' has no version to replay", run_id_);
+    if (options_.first < 1 || options_.first > versions_ || options_.last > versions_ ||
+        (options_.last != 0 && options_.last < options_.first)) {
+      return InvalidArgument("run '{}' has the rounds 1 to {}; of these {} to {} is no part", run_id_, versions_,
+                             options_.first, options_.last == 0 ? versions_ : options_.last);
+    }
+    if (options_.last != 0) versions_ = options_.last;
     states_.emplace(run_id_);
-    RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, InitialModel(*plan_, scenario.run.seed));
-    RIVULET_ASSIGN_OR_RETURN(current_, FirstState(std::move(initial), *optimizer_));
     MutexLock lock(mutex_);
+    RIVULET_ASSIGN_OR_RETURN(current_, options_.first == 1 ? VersionZero() : KeptVersion(models));
     current_.digest = current_.model->ComputeDigest();
-    RIVULET_RETURN_IF_ERROR(CheckDigest(0, 0));
-    KeepBase(0);
-    return Begin(1);
+    RIVULET_RETURN_IF_ERROR(CheckDigest(options_.first - 1, 0));
+    KeepBase(options_.first - 1);
+    return Begin(options_.first);
   }
   const std::string& run_id() const { return run_id_; }
   ClientStateStore* states() { return &kept_; }
@@ -160,7 +165,7 @@ class RecordedTasks final : public CoordinatorApi {
   StatusOr<ReplayResult> Result() {
     MutexLock lock(mutex_);
     RIVULET_RETURN_IF_ERROR(error_);
-    return ReplayResult{run_id_, versions_, done_, current_.digest};
+    return ReplayResult{run_id_, versions_ - options_.first + 1, done_, current_.digest};
   }
   void Fail(const Status& status) {
     MutexLock lock(mutex_);
@@ -251,6 +256,36 @@ class RecordedTasks final : public CoordinatorApi {
   }
 
  private:
+  StatusOr<ServerState> VersionZero() const {
+    RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, InitialModel(*plan_, scenario_.run.seed));
+    return FirstState(std::move(initial), *optimizer_);
+  }
+  // That before the part, from its file. A model and what the server keeps with it are all that a round starts from,
+  // unless clients keep something too, or their tasks start from versions before it.
+  StatusOr<ServerState> KeptVersion(const std::vector<ModelRow>& models) const {
+    const int64_t version = options_.first - 1;
+    if (plan_->keeps_state() || dial_.max_staleness > 0) {
+      return FailedPrecondition("a part of run '{}' cannot be replayed, since {}; replay it from round 1", run_id_,
+                                plan_->keeps_state() ? "its clients keep something from round to round"
+                                                     : "its updates start from several versions");
+    }
+    const auto row = std::ranges::find(models, version, &ModelRow::round);
+    if (row == models.end() || row->path.empty()) {
+      std::string kept;
+      for (const ModelRow& model : models)
+        if (!model.path.empty()) kept += fmt::format("{}{}", kept.empty() ? "" : ", ", model.round + 1);
+      return FailedPrecondition(
+          "the model of round {} of run '{}' was not kept, and a part starts from that of the round before it; begin "
+          "with round 1{}{} (run.keep_models = \"all\" keeps each)",
+          version, run_id_, kept.empty() ? "" : " or one of ", kept);
+    }
+    const std::string path = JoinPath(FolderOf(history_->real_path()), row->path);
+    RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
+    StatusOr<ServerState> state = ReadServerState(plan_->layout(), bytes);
+    if (!state.ok()) return Annotate(state.status(), path);
+    RIVULET_RETURN_IF_ERROR(Annotate(CheckState(*state, *optimizer_), path));
+    return state;
+  }
   int64_t Version() {
     MutexLock lock(mutex_);
     return version_;

@@ -141,29 +141,6 @@ double SecondsOfText(const std::string& iso8601) {
   return at.ok() ? static_cast<double>(*at) / 1000 : 0;
 }
 
-// Adds how the clients of a round are spread: those that trained for it, and those that measured it.
-Status AddClients(History& history, const RoundRow& round, const std::vector<std::string>& metrics,
-                  SummaryEvent& event) {
-  RIVULET_ASSIGN_OR_RETURN(const auto tasks, history.ClientRounds(round.run_id, round.round));
-  std::vector<double> losses, norms, seconds, staleness;
-  for (const ClientRoundRow& task : tasks) {
-    if (task.kind != "train" || task.attempt != round.attempt) continue;
-    if (task.train_loss) losses.push_back(*task.train_loss);
-    if (task.update_norm) norms.push_back(*task.update_norm);
-    if (task.train_seconds) seconds.push_back(*task.train_seconds);
-    if (task.staleness) staleness.push_back(static_cast<double>(*task.staleness));
-  }
-  event.histograms = {{"clients/train_loss", std::move(losses)},
-                      {"clients/update_norm", std::move(norms)},
-                      {"clients/train_seconds", std::move(seconds)},
-                      {"clients/staleness", std::move(staleness)}};
-  for (const std::string& name : metrics) {
-    RIVULET_ASSIGN_OR_RETURN(std::vector<double> values, ClientMetric(history, round.run_id, name, round.round));
-    event.histograms.emplace_back("clients/" + name, std::move(values));
-  }
-  return absl::OkStatus();
-}
-
 // A step a round, and one before the first of what the run was told. TensorBoard takes a folder for a run.
 Status ExportTensorBoard(History& history, const RunRow& run, const std::string& folder) {
   constexpr size_t kPictures = 12;
@@ -205,7 +182,7 @@ Status ExportTensorBoard(History& history, const RunRow& run, const std::string&
     SummaryEvent event = SummaryOf(*round->second);
     event.wall_time = SecondsOfText(round->second->finished_at);
     for (auto& scalar : measured[event.step]) event.scalars.push_back(std::move(scalar));
-    RIVULET_RETURN_IF_ERROR(AddClients(history, *round->second, client_metrics, event));
+    RIVULET_RETURN_IF_ERROR(AddClientsTo(event, history, run.run_id, round->second->attempt, client_metrics));
     RIVULET_RETURN_IF_ERROR(models->AddTo(event));
     ++round;
     return event;

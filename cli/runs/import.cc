@@ -1,9 +1,10 @@
-// rivulet runs import: the runs of another history, with their models.
+// rivulet runs import: the runs of another history, with their models, or those that TensorBoard's event files tell of.
 #include <unistd.h>
 
 #include <algorithm>
 
 #include "cli/runs/commands.h"
+#include "cli/runs/event_runs.h"
 #include "coordinator/model_store/model_store.h"
 #include "engine/base/file_system.h"
 #include "federated/plan/plan.h"
@@ -68,7 +69,37 @@ StatusOr<RunFiles> ReadRunFiles(History& other, const RunRow& run) {
   return result;
 }
 
+// All of them or, with an error, those before it: each is whole.
+Status ImportEventRuns(const ImportRunsOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<EventRun> theirs, ReadEventRuns(options.other));
+  RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.history.db, History::Access::kReadWrite));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<RunRow> ours, history->Runs());
+  const auto known = [&](const EventRun& run) { return std::ranges::find(ours, run.run.run_id, &RunRow::run_id); };
+  for (const EventRun& run : theirs) {
+    const auto found = known(run);
+    if (found != ours.end() && (found->created_at != run.run.created_at || found->version != run.run.version)) {
+      return AlreadyExists(
+          "the history has a run '{}', which is another than that of '{}'; rename the folder of the event files, "
+          "nothing was imported",
+          run.run.run_id, options.other);
+    }
+  }
+  Table table({{"run_id"}, {"imported"}, {"metrics"}});
+  for (const EventRun& run : theirs) {
+    const bool is_new = known(run) == ours.end();
+    if (is_new) RIVULET_RETURN_IF_ERROR(history->AddForeignRun(run.run, run.keys, run.metrics));
+    table.Add({run.run.run_id, is_new, std::ssize(run.metrics)});
+    if (run.not_finite > 0) {
+      PrintNote(fmt::format("{} numbers of '{}' are NaN or infinite and were left out", run.not_finite, run.run.run_id),
+                Note::kImportant);
+    }
+  }
+  PrintRows(table, options.history.json, true, "it has no runs");
+  return absl::OkStatus();
+}
+
 Status ImportRuns(const ImportRunsOptions& options) {
+  if (MayHoldEventRuns(options.other)) return ImportEventRuns(options);
   RIVULET_ASSIGN_OR_RETURN(const auto other, History::Open(options.other, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(options.history.db, History::Access::kReadWrite));
   if (other->real_path() == history->real_path()) return UsageError("a history is not imported into itself");
@@ -120,9 +151,13 @@ Status ImportRuns(const ImportRunsOptions& options) {
 Command RunsImportCommand() {
   auto options = std::make_shared<ImportRunsOptions>();
   Command command{.name = "import",
-                  .summary = "Take the runs of another history with their models; those that are here already stay.",
-                  .example = "rivulet runs import colleague/rivulet.sqlite"};
-  command.Positional("DB", &options->other, "the other history, with its models beside it");
+                  .summary =
+                      "Take the runs of another history with their models, or the numbers of TensorBoard's event "
+                      "files; those that are here already stay.",
+                  .example = "rivulet runs import colleague/rivulet.sqlite\n  rivulet runs import logs"};
+  command.Positional(
+      "DB|LOGDIR", &options->other,
+      "the other history, with its models beside it, or a folder of event files, a run each folder in it");
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return ImportRuns(*options); };
   return command;

@@ -121,6 +121,9 @@ StatusOr<RunOverview> LoadOverview(History& history, const std::string& run, Ove
     if (const auto* wanted = std::get_if<int64_t>(&rounds)) overview.rounds_wanted = *wanted;
   }
   overview.keys = KeysThatMatter(overview.run.config);
+  if (overview.run.foreign()) {
+    for (const RunKeyRow& key : run_keys) overview.keys.emplace_back(key.key, key.value);
+  }
   std::erase_if(overview.keys, [](const auto& key) { return key.first == "run.name"; });
   for (const RoundRow& attempt : overview.attempts) {
     overview.bytes_down += attempt.bytes_down;

@@ -165,7 +165,8 @@ std::string TimeText(const RunOverview& page) {
 }
 
 std::string KeysText(const RunOverview& page) {
-  std::string text = HeadText("What differs from the defaults");
+  if (page.keys.empty() && page.run.foreign()) return "";
+  std::string text = HeadText(page.run.foreign() ? "What it was told" : "What differs from the defaults");
   size_t width = 0;
   for (const auto& [key, value] : page.keys) width = std::max(width, key.size());
   for (const auto& [key, value] : page.keys) {
@@ -199,11 +200,14 @@ std::string ModelText(const RunOverview& page, const std::string& folder) {
 
 void PrintPage(const RunOverview& page, const std::string& folder) {
   fmt::print("{}\n{}", Emphasised(Emphasis::kHeading, page.run.run_id), StatusLine(page));
-  fmt::print("began {} UTC, seed {}, rivulet {}\n",
-             When(page.run.started_at.empty() ? page.run.created_at : page.run.started_at), page.run.seed,
-             page.run.version);
+  const std::string began = When(page.run.started_at.empty() ? page.run.created_at : page.run.started_at);
+  if (page.run.foreign()) {
+    fmt::print("began {} UTC, not by Rivulet: from {}\n", began, page.run.version);
+  } else {
+    fmt::print("began {} UTC, seed {}, rivulet {}\n", began, page.run.seed, page.run.version);
+  }
   if (!page.first_reason.empty()) fmt::print("{}", Wrapped(OneLine(page.first_reason), kPage, ""));
-  if (page.run.status == "interrupted" || page.run.status == "failed")
+  if ((page.run.status == "interrupted" || page.run.status == "failed") && !page.run.foreign())
     fmt::print("to go on: --resume {}\n", page.run.run_id);
   const int64_t lost = static_cast<int64_t>(page.attempts.size()) - page.committed();
   if (lost > 0) fmt::print("{} of {} attempts at a round were given up\n", lost, page.attempts.size());

@@ -6,6 +6,7 @@
 #include "cli/model/source.h"
 #include "cli/picture/matrix.h"
 #include "cli/runs/configuration.h"
+#include "coordinator/history/questions.h"
 #include "coordinator/stored_run.h"
 #include "engine/graph/drawing.h"
 #include "engine/graphdef/graph_def.h"
@@ -144,6 +145,28 @@ class KeptModelSummaries final : public ModelSummaries {
 
 SummaryEvent SummaryOf(const RoundRow& round) { return SummaryOfRound(round); }
 SummaryEvent SummaryOf(const RoundReport& round) { return SummaryOfRound(round); }
+
+Status AddClientsTo(SummaryEvent& event, History& history, const std::string& run_id, int64_t attempt,
+                    const std::vector<std::string>& metrics) {
+  RIVULET_ASSIGN_OR_RETURN(const auto tasks, history.ClientRounds(run_id, event.step));
+  std::vector<double> losses, norms, seconds, staleness;
+  for (const ClientRoundRow& task : tasks) {
+    if (task.kind != "train" || task.attempt != attempt) continue;
+    if (task.train_loss) losses.push_back(*task.train_loss);
+    if (task.update_norm) norms.push_back(*task.update_norm);
+    if (task.train_seconds) seconds.push_back(*task.train_seconds);
+    if (task.staleness) staleness.push_back(static_cast<double>(*task.staleness));
+  }
+  event.histograms.emplace_back("clients/train_loss", std::move(losses));
+  event.histograms.emplace_back("clients/update_norm", std::move(norms));
+  event.histograms.emplace_back("clients/train_seconds", std::move(seconds));
+  event.histograms.emplace_back("clients/staleness", std::move(staleness));
+  for (const std::string& name : metrics) {
+    RIVULET_ASSIGN_OR_RETURN(std::vector<double> values, ClientMetric(history, run_id, name, event.step));
+    event.histograms.emplace_back("clients/" + name, std::move(values));
+  }
+  return absl::OkStatus();
+}
 
 StatusOr<std::vector<std::pair<std::string, HyperParameter>>> HyperParametersOf(History& history,
                                                                                 const std::string& run_id) {

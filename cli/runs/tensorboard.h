@@ -17,6 +17,11 @@ namespace rivulet {
 SummaryEvent SummaryOf(const RoundRow& round);
 SummaryEvent SummaryOf(const RoundReport& round);
 
+// Adds how the clients of round `event.step` are spread, as "clients/…": those whose attempt made it, and those that
+// measured it, by the names of ClientMetricNames.
+Status AddClientsTo(SummaryEvent& event, History& history, const std::string& run_id, int64_t attempt,
+                    const std::vector<std::string>& metrics);
+
 // What a run was told, for the HParams page: keys of its scenario that bear on what it learns.
 StatusOr<std::vector<std::pair<std::string, HyperParameter>>> HyperParametersOf(History& history,
                                                                                 const std::string& run_id);

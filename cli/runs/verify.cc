@@ -2,6 +2,7 @@
 #include "cli/run/prepare_data.h"
 #include "cli/run/replay_here.h"
 #include "cli/runs/commands.h"
+#include "coordinator/stored_run.h"
 #include "federated/scenario/scenario.h"
 
 namespace rivulet {
@@ -11,11 +12,14 @@ struct VerifyRunOptions {
   HistoryOptions history;
   std::string run;
   std::vector<std::string> sets;
-  std::optional<int64_t> workers;
+  std::optional<int64_t> workers, from, to;
 };
 
 Status VerifyRun(const VerifyRunOptions& options) {
-  ReplayOptions replay{.db_path = options.history.db, .workers = static_cast<int>(options.workers.value_or(0))};
+  ReplayOptions replay{.db_path = options.history.db,
+                       .workers = static_cast<int>(options.workers.value_or(0)),
+                       .first = options.from.value_or(1),
+                       .last = options.to.value_or(0)};
   {
     RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
     RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
@@ -27,6 +31,7 @@ Status VerifyRun(const VerifyRunOptions& options) {
         return UsageError("--set takes KEY=VALUE, not '{}'", Shortened(set));
       overrides.emplace_back(set.substr(0, equals), set.substr(equals + 1));
     }
+    RIVULET_RETURN_IF_ERROR(CheckOurs(run));
     const std::string title = fmt::format("the stored configuration of run {}", run.run_id);
     RIVULET_ASSIGN_OR_RETURN(const Scenario stored, Scenario::ParseStored(run.config, title));
     StatusOr<Scenario> scenario = Scenario::ParseStored(run.config, title, overrides);
@@ -57,9 +62,13 @@ Command RunsVerifyCommand() {
                   .summary = "Do a run again from its history; every version must come out as recorded, to the bit.",
                   .example =
                       "rivulet runs verify latest\n"
+                      "  rivulet runs verify latest --from 41 --to 50\n"
                       "  rivulet runs verify latest --set data.train=/elsewhere/train.tfrecord"};
   command.Positional("RUN", &options->run, kRunHelp)
       .Repeated("--set", "KEY=VALUE", &options->sets, "where its files lie now, such as data.train=FILE; repeatable")
+      .Option("--from", "ROUND", &options->from, "begin there, with the kept model of the round before [1]",
+              {1, INT64_MAX})
+      .Option("--to", "ROUND", &options->to, "end with that one [the last]", {1, INT64_MAX})
       .Option("--workers", "N", &options->workers, "threads that train clients [one per core]", {1, 1024});
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return VerifyRun(*options); };

@@ -111,6 +111,9 @@ class History {
   // files are the caller's to bring. One transaction. DATA_LOSS: it holds what no program of ours writes, such as a
   // model's path that leads out of its run's folder. ALREADY_EXISTS: a run of that id.
   Status Import(const std::string& other, std::span<const std::string> run_ids);
+  // A run that another program did, of which only numbers are known: without a plan, a model or rounds, its metrics by
+  // step. `keys`: what it was told, by name. One transaction. ALREADY_EXISTS: a run of that id.
+  Status AddForeignRun(const RunRow& run, std::span<const RunKeyRow> keys, std::span<const MetricRow> metrics);
   // Every row of a run; what clients are known of stays. One transaction. The caller holds the run's lock, and removes
   // its files after this.
   Status RemoveRun(const std::string& run_id);

@@ -29,6 +29,8 @@ struct RunRow {
   uint64_t seed = 0;
   std::string version;  // of the program that wrote it last
   std::string created_at, started_at, finished_at;
+  // Another program did it, and only its numbers are known (History::AddForeignRun).
+  bool foreign() const { return config.empty(); }
 };
 
 struct RoundRow {

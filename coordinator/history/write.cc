@@ -213,6 +213,29 @@ Status History::AddRun(const RunRow& run, const ModelRow& initial_model, std::sp
   return status;
 }
 
+Status History::AddForeignRun(const RunRow& run, std::span<const RunKeyRow> keys, std::span<const MetricRow> metrics) {
+  MutexLock lock(mutex_);
+  StoredRun row{.run_id = run.run_id, .name = run.name, .reason = run.reason, .version = run.version};
+  RIVULET_ASSIGN_OR_RETURN(row.status, PlaceOf(run.status, kRunStates, "status of a run"));
+  RIVULET_ASSIGN_OR_RETURN(row.created, UnixMs(run.created_at));
+  row.started = row.created;
+  RIVULET_ASSIGN_OR_RETURN(row.finished, UnixMs(run.finished_at));
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  bool known = false;
+  RIVULET_RETURN_IF_ERROR(
+      db_->Query("SELECT 1 FROM run WHERE run_id = ?", {run.run_id}, [&](const SqlRow&) { known = true; }));
+  if (known) return AlreadyExists("the history '{}' has a run '{}' already", path_, run.run_id);
+  RIVULET_RETURN_IF_ERROR(Insert(*db_, row));
+  const int64_t key = db_->last_row();
+  for (const RunKeyRow& told : keys)
+    RIVULET_RETURN_IF_ERROR(Insert(*db_, StoredKey{.run = key, .key = told.key, .value = told.value}));
+  for (const MetricRow& metric : metrics) {
+    RIVULET_RETURN_IF_ERROR(
+        Insert(*db_, StoredMetric{.run = key, .round = metric.round, .name = metric.name, .value = metric.value}));
+  }
+  return transaction->Commit();
+}
+
 Status History::ReopenRun(const RunRow& run, std::span<const EventRow> events) {
   MutexLock lock(mutex_);
   RIVULET_ASSIGN_OR_RETURN(const int64_t key, RunKey(run.run_id));

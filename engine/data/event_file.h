@@ -72,4 +72,24 @@ class SummaryWriter {
 using NextSummary = std::function<StatusOr<std::optional<SummaryEvent>>()>;
 StatusOr<std::string> WriteSummaryEvents(FileSystem& fs, const std::string& folder, const NextSummary& next);
 
+// One number of an event file.
+struct ScalarEvent {
+  std::string tag;
+  int64_t step = 0;
+  double wall_time = 0;  // seconds since 1970
+  double value = 0;
+};
+// What an event file tells in numbers, in the order in which it was written: TensorFlow 1's simple values and the
+// scalar tensors of TensorFlow 2 and PyTorch, and of TensorBoard's HParams page what the run was told and how it ended.
+// Histograms, pictures, texts and graphs are passed over.
+struct EventFileNumbers {
+  std::vector<ScalarEvent> scalars;
+  std::vector<std::pair<std::string, HyperParameter>> hyperparameters;
+  std::optional<SummaryEnd> end;
+  double first_time = 0, last_time = 0;  // of all events; 0: there is none
+};
+// Errors are RecordReader's, and DATA_LOSS of a record that is no event. A last record that is cut off, as a process
+// that was killed leaves it, ends the file.
+StatusOr<EventFileNumbers> ReadEventFile(const std::string& path);
+
 }  // namespace rivulet

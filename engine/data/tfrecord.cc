@@ -135,12 +135,14 @@ Status RecordReader::ReadRecord(std::string& data, bool& end) {
     end = true;
     return absl::OkStatus();
   }
-  if (header_bytes < sizeof(header))
-    return DataLoss("cut off: {} of the header's {} bytes are there", header_bytes, sizeof(header));
+  cut_off_ = header_bytes < sizeof(header);
+  if (cut_off_) return DataLoss("cut off: {} of the header's {} bytes are there", header_bytes, sizeof(header));
   RIVULET_ASSIGN_OR_RETURN(const uint64_t length, DecodeRecordHeader(header));
   const uint64_t remaining = stream_->Remaining();
   if (compression_ == Compression::kNone) {
-    RIVULET_RETURN_IF_ERROR(CheckRecordFits(length, remaining));
+    const Status fits = CheckRecordFits(length, remaining);
+    cut_off_ = !fits.ok();
+    RIVULET_RETURN_IF_ERROR(fits);
   } else if (length > remaining) {
     return DataLoss(
         "the record says it has {} bytes of data, more than the {} that a {} file of {} bytes may still unpack to; "
@@ -158,14 +160,15 @@ Status RecordReader::ReadRecord(std::string& data, bool& end) {
     RIVULET_ASSIGN_OR_RETURN(const size_t got, stream_->Read(Writable(data, filled, wanted)));
     filled += got;
     if (got < wanted) {
+      cut_off_ = true;
       return DataLoss("cut off: the record says it has {} bytes of data, but the data end after {} of them", length,
                       filled);
     }
   }
   std::byte footer[kRecordFooterBytes];
   RIVULET_ASSIGN_OR_RETURN(const size_t footer_bytes, stream_->Read(footer));
-  if (footer_bytes < sizeof(footer))
-    return DataLoss("cut off in the checksum that follows the record's {} bytes", length);
+  cut_off_ = footer_bytes < sizeof(footer);
+  if (cut_off_) return DataLoss("cut off in the checksum that follows the record's {} bytes", length);
   RIVULET_RETURN_IF_ERROR(CheckRecordData(data, footer));
   next_offset_ += kRecordFrameBytes + length;
   return absl::OkStatus();

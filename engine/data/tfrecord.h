@@ -51,6 +51,7 @@ class RecordReader {
   int64_t record() const { return record_; }              // of the last Next; -1 before
   uint64_t offset() const { return offset_; }             // where that record begins
   uint64_t stream_bytes() const { return next_offset_; }  // read so far, frames included
+  bool cut_off() const { return cut_off_; }               // the last Next's error is that the file ends within a record
   uint64_t file_position() const { return stream_->FilePosition(); }
   uint64_t file_bytes() const { return file_->size(); }
   Compression compression() const { return compression_; }
@@ -65,7 +66,7 @@ class RecordReader {
   std::unique_ptr<ByteStream> stream_;
   int64_t record_ = -1;
   uint64_t offset_ = 0, next_offset_ = 0;
-  bool done_ = false;
+  bool done_ = false, cut_off_ = false;
 };
 
 // Writes a plain file: to a temporary name beside `path`, which takes its place in Finish and leaves nothing behind

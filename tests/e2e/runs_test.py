@@ -61,6 +61,12 @@ class RunsTest(RivuletTest):
     def runs_json(self, *arguments):
         return json.loads(self.runs(*arguments, "--json").out)
 
+    def change(self, sql, *values, db="runs.sqlite"):
+        connection = sqlite3.connect(self.path(db))
+        connection.execute(sql, values)
+        connection.commit()
+        connection.close()
+
     def ids(self):
         return [run_id for run_id, in self.query("SELECT run_id FROM runs ORDER BY rowid")]
 
@@ -364,6 +370,8 @@ print(json.dumps([read(folder) for folder in sys.argv[1:]]))
             self.assertEqual([step for step, *_ in read["spread"][weights[0].replace("weights", "updates")]], [1, 2, 3, 4])
         self.assertEqual(told[0]["scalars"].keys(), told[1]["scalars"].keys())
         exported, logged = told
+        for tag in (tag for tag in exported["spread"] if tag.startswith("clients/")):
+            self.assertEqual(exported["spread"][tag], logged["spread"][tag], tag)
         losses = [loss for loss, in self.query("SELECT train_loss FROM client_rounds WHERE round = 4")]
         step, number, counted, least, greatest = exported["spread"]["clients/train_loss"][-1]
         self.assertEqual((step, number, counted), (4, len(losses), len(losses)))
@@ -430,7 +438,7 @@ class Sql(RunsTest):
 
 
 class Scans(RunsTest):
-    LONG = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 6000000) SELECT count(*) AS n FROM c"
+    LONG = "WITH RECURSIVE c(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM c WHERE x < 15000000) SELECT count(*) AS n FROM c"
 
     def test_what_takes_over_a_second_tells_how_far_it_is(self):
         self.simulate()
@@ -446,7 +454,7 @@ class Scans(RunsTest):
 
     def test_one_that_is_stopped_says_so(self):
         self.simulate()
-        process = self.start("runs", "sql", self.LONG.replace("x < 6000000", "x < 4000000000"), "--db", self.path("runs.sqlite"),
+        process = self.start("runs", "sql", self.LONG.replace("x < 15000000", "x < 4000000000"), "--db", self.path("runs.sqlite"),
                              "--progress", "json")
         self.assertIn("reading the history", process.stderr.readline())
         process.send_signal(signal.SIGINT)
@@ -568,6 +576,35 @@ class Import(RunsTest):
                          "--resume", self.query("SELECT run_id FROM runs WHERE seed = 3")[0][0], code=0)
         self.assertEqual(len(self.digests()), 6)
 
+    def test_event_files_become_runs(self):
+        for seed in ("1", "2"):
+            self.simulate("--set", f"run.seed={seed}", "--logdir", self.path("logs"), db="other.sqlite")
+        ids = [run_id for run_id, in self.query("SELECT run_id FROM runs ORDER BY seed", db="other.sqlite")]
+        told = self.runs_json("import", self.path("logs"))
+        self.assertEqual(sorted((row["run_id"], row["imported"]) for row in told), sorted((run_id, True) for run_id in ids))
+        self.assertEqual([row["imported"] for row in self.runs_json("import", self.path("logs"))], [False, False])
+        for run_id in ids:
+            measured, read = (self.query("SELECT round, value FROM metrics WHERE run_id = ? AND name = 'test/accuracy' AND "
+                                         "scope = 'central' AND round > 0 ORDER BY round", run_id, db=db)
+                              for db in ("other.sqlite", "runs.sqlite"))
+            self.assertEqual([round for round, _ in read], [round for round, _ in measured])
+            for (_, one), (_, other) in zip(read, measured):
+                self.assertAlmostEqual(one, other, places=6)
+            rate = "SELECT CAST(value AS REAL) FROM run_keys WHERE run_id = ? AND key = 'client.optimizer.learning_rate'"
+            self.assertEqual(self.query(rate, run_id), self.query(rate, run_id, db="other.sqlite"))
+        self.assertEqual(self.query("SELECT DISTINCT status FROM runs"), [("finished",)])
+        for command in (["show"], ["rounds"], ["clients"], ["profile"], ["export", "--csv", self.path("csv")]):
+            done = self.run_rivulet("runs", command[0], ids[0], *command[1:], "--db", self.path("runs.sqlite"))
+            self.assertIn(done.code, (0, 1), (command, done.err))
+        self.runs("list")
+        self.runs("compare", *ids)
+        self.runs("plot", *ids, "--terminal")
+        self.assert_refused(self.runs("verify", ids[0], code=1), "event files")
+        self.assert_refused(self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--resume", ids[0],
+                                             code=1), "another program")
+        (self.folder / "empty").mkdir()
+        self.assert_refused(self.runs("import", self.path("empty"), code=1), "no event files")
+
     def test_hostile_histories_are_refused_whole(self):
         self.simulate()
         for number, (sql, fragment) in enumerate([
@@ -590,16 +627,26 @@ class Import(RunsTest):
                 self.assertEqual(len(self.ids()), 1)
                 self.assertFalse((self.folder / "evil").exists())
         self.simulate(db="clash.sqlite")
-        connection = sqlite3.connect(self.path("clash.sqlite"))
-        connection.execute("UPDATE run SET run_id = ?", (self.ids()[0],))
-        connection.commit()
-        connection.close()
+        self.change("UPDATE run SET run_id = ?", self.ids()[0], db="clash.sqlite")
         self.assert_refused(self.runs("import", self.path("clash.sqlite"), code=1), "not the same one", code=1)
         self.assert_refused(self.runs("import", self.path("runs.sqlite"), code=2), "itself", code=2)
         self.assert_refused(self.runs("import", self.path("none.sqlite"), code=1), "none.sqlite", code=1)
 
 
 class Verify(RunsTest):
+    def test_a_part_is_verified_from_the_model_before_it(self):
+        self.simulate("--set", "run.keep_models=all")
+        told = self.runs_json("verify", "latest", "--from", "3", "--to", "4")
+        self.assertEqual((told["versions"], told["model_digest"]), (2, self.digests()[3]))
+        self.assertEqual(self.runs_json("verify", "latest", "--to", "2")["model_digest"], self.digests()[1])
+        for bad in (("--from", "5"), ("--to", "9"), ("--from", "3", "--to", "2")):
+            self.assert_refused(self.runs("verify", "latest", *bad, code=1), "has the rounds 1 to 4")
+        self.change("UPDATE task SET train_loss = 9 WHERE attempt_key = (SELECT attempt_key FROM attempt WHERE round = 2 AND kind = 0)")
+        self.runs("verify", "latest", "--from", "3")
+        self.assert_refused(self.runs("verify", "latest", "--from", "2", "--to", "2", code=1), "train_loss is 9")
+        self.change("UPDATE model SET file = NULL WHERE round = 2")
+        self.assert_refused(self.runs("verify", "latest", "--from", "3", code=1), "the model of round 2")
+
     def test_a_run_comes_out_as_recorded_or_its_first_difference_is_named(self):
         self.simulate()
         told = self.runs_json("verify", "latest")
@@ -610,10 +657,7 @@ class Verify(RunsTest):
                   "--set", f"data.test={self.path('moved/test.tfrecord')}")
         os.rename(self.path("moved"), self.path("data"))
         self.assert_refused(self.runs("verify", "latest", "--set", "client.epochs=9", code=2), "client.epochs", code=2)
-        connection = sqlite3.connect(self.path("runs.sqlite"))
-        connection.execute("UPDATE model SET digest = zeroblob(32) WHERE round = 3")
-        connection.commit()
-        connection.close()
+        self.change("UPDATE model SET digest = zeroblob(32) WHERE round = 3")
         self.assert_refused(self.runs("verify", "latest", code=1), "version 3", code=1)
 
 

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <limits>
+#include <map>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -120,6 +121,63 @@ TEST(EventFile, Run_HasGraphHyperparametersPicturesAndItsEnd) {
   EXPECT_EQ(event.summary().value(2).image().encoded_image_string(), "png");
   ASSERT_OK_AND_ASSIGN(more, reader->Next(record));
   EXPECT_FALSE(more) << "a step that says nothing is not written";
+}
+
+TEST(EventFile, Read_NumbersAndWhatTheRunWasTold) {
+  const TempFolder folder;
+  const SummaryEvent events[] = {
+      {.step = 1, .wall_time = 12.5, .scalars = {{"loss", 0.25}, {"accuracy", 0.5}}, .histograms = {{"norm", {1, 2}}}},
+      {.step = 2,
+       .wall_time = 13.5,
+       .scalars = {{"loss", 0.125}},
+       .hyperparameters = {{"rate", 0.5}, {"kind", "sgd"}, {"nesterov", true}},
+       .end = SummaryEnd::kFailure}};
+  ASSERT_OK_AND_ASSIGN(const std::string path,
+                       WriteSummaryEvents(FileSystem::Default(), folder.File("run"), OneByOne(events)));
+  ASSERT_OK_AND_ASSIGN(EventFileNumbers read, ReadEventFile(path));
+  ASSERT_EQ(read.scalars.size(), 3u) << "histograms are no numbers";
+  EXPECT_EQ(read.scalars[1].tag, "accuracy");
+  EXPECT_EQ(read.scalars[1].value, 0.5);
+  EXPECT_EQ(read.scalars[2].step, 2);
+  EXPECT_EQ(read.scalars[2].wall_time, 13.5);
+  EXPECT_EQ(read.last_time, 13.5);
+  ASSERT_EQ(read.hyperparameters.size(), 3u);
+  EXPECT_EQ(read.hyperparameters[0], (std::pair<std::string, HyperParameter>("rate", 0.5)));
+  EXPECT_EQ(read.hyperparameters[1], (std::pair<std::string, HyperParameter>("kind", std::string("sgd"))));
+  EXPECT_EQ(read.hyperparameters[2], (std::pair<std::string, HyperParameter>("nesterov", true)));
+  EXPECT_EQ(read.end, SummaryEnd::kFailure);
+
+  // As a process leaves it that was killed while it wrote.
+  ASSERT_OK_AND_ASSIGN(const std::string whole, FileSystem::Default().ReadAll(path));
+  for (const size_t missing : {size_t{1}, size_t{30}}) {
+    const std::string cut = folder.Write(fmt::format("cut{}.tfevents", missing), whole.substr(0, whole.size() - missing));
+    ASSERT_OK_AND_ASSIGN(read, ReadEventFile(cut));
+    EXPECT_EQ(read.scalars.size(), 2u) << "those of whole records";
+  }
+  std::string damaged = whole;
+  damaged[whole.size() / 2] ^= 1;
+  EXPECT_THAT(ReadEventFile(folder.Write("damaged.tfevents", damaged)), StatusIs(absl::StatusCode::kDataLoss));
+}
+
+TEST(EventFile, Read_ThoseOfTensorFlow) {
+  if (TestData().empty()) GTEST_SKIP() << "RIVULET_TEST_DATA is not set";
+  const std::string folder = TestData() + "/tfevents/";
+  ASSERT_OK_AND_ASSIGN(
+      const EventFileNumbers keras,
+      ReadEventFile(folder + "iris-keras-train/events.out.tfevents.1598485465.penguin.1486.6519.v2"));
+  std::map<std::string, std::vector<ScalarEvent>> by_tag;
+  for (const ScalarEvent& scalar : keras.scalars) by_tag[scalar.tag].push_back(scalar);
+  ASSERT_EQ(by_tag.size(), 4u);
+  ASSERT_EQ(by_tag["batch_loss"].size(), 100u);
+  EXPECT_NEAR(by_tag["batch_loss"].front().value, 0.858157, 1e-6);
+  EXPECT_NEAR(by_tag["batch_loss"].back().value, 0.0724436, 1e-7);
+  EXPECT_EQ(by_tag["batch_loss"].back().step, 100);
+  EXPECT_EQ(by_tag["epoch_sparse_categorical_accuracy"].size(), 20u);
+  ASSERT_OK_AND_ASSIGN(const EventFileNumbers estimator,
+                       ReadEventFile(folder + "taxi-estimator-eval-2019a/events.out.tfevents.1550769233"));
+  ASSERT_EQ(estimator.scalars.size(), 20u);
+  EXPECT_EQ(estimator.scalars.front().step, 999);
+  EXPECT_EQ(estimator.scalars.back().step, 10000);
 }
 
 TEST(EventFile, FolderThatIsAFile_IsAnError) {

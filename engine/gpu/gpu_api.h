@@ -1,0 +1,95 @@
+/* What a device back end offers: one table of C functions, the only thing that passes between Rivulet and the library
+   that holds the device's code. The engine links no CUDA: librivulet_cuda.so is opened when a GPU is asked for, and a
+   machine without a driver, or without the toolkit's libraries, runs the same build (docs/gpu.md). The emulated device
+   has the same table over the same kernels' sources, compiled for the host, so that everything but the hardware is
+   tested everywhere.
+
+   Every function returns 0 or an error of the back end, which `error_text` puts into words. None throws. Handles are
+   used by one thread at a time; different handles by different threads. */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Changes with anything below, and with the arguments of any kernel (engine/kernels/cuda): library and program are
+   built together, and a stale library is refused. */
+#define RIVULET_GPU_ABI 1
+
+/* `error_text` knows the back end's codes and this one: no memory is left. */
+#define RIVULET_GPU_OUT_OF_MEMORY (-2)
+
+typedef struct RivuletGpuProperties {
+  char name[256]; /* "NVIDIA H200" */
+  char driver[64];
+  size_t memory_bytes; /* in all */
+  size_t free_bytes;   /* now */
+  int32_t multiprocessors;
+  int32_t compute_major, compute_minor; /* 9, 0; an emulated device: 0, 0 */
+  double clock_hertz;
+  double memory_bytes_per_second; /* by clock and width of the bus; 0: not known */
+} RivuletGpuProperties;
+
+typedef enum RivuletGpuCopyKind {
+  RIVULET_GPU_COPY_TO_DEVICE = 0,
+  RIVULET_GPU_COPY_TO_HOST = 1,
+  RIVULET_GPU_COPY_ON_DEVICE = 2
+} RivuletGpuCopyKind;
+
+/* One kernel: `launch` puts it into the stream with a grid that it computes from `arguments`, a plain struct of
+   `argument_bytes` that the header of the kernel declares. */
+typedef struct RivuletGpuKernel {
+  const char* name; /* "relu_forward_f32" */
+  size_t argument_bytes;
+  int (*launch)(void* stream, const void* arguments);
+} RivuletGpuKernel;
+
+typedef struct RivuletGpuApi {
+  uint32_t abi;
+  const char* backend; /* "CUDA 13.0", "emulated" */
+  const char* (*error_text)(int error);
+
+  /* Devices in the order of CUDA_VISIBLE_DEVICES. No driver and no device is 0 devices and no error; `why` says which
+     it is ("no driver", "the driver is older than the toolkit"). */
+  int (*count)(int32_t* devices, const char** why);
+  int (*properties)(int32_t device, RivuletGpuProperties* properties);
+
+  int (*allocate)(int32_t device, size_t bytes, void** memory);
+  int (*release)(int32_t device, void* memory);
+  /* Of the host, that copies go to and from without a pause. */
+  int (*allocate_pinned)(size_t bytes, void** memory);
+  int (*release_pinned)(void* memory);
+
+  /* Work of one stream runs in order; of two streams in any, but for events. */
+  int (*stream_create)(int32_t device, void** stream);
+  int (*stream_destroy)(void* stream);
+  int (*stream_wait)(void* stream); /* until all is done; tells the errors of what ran */
+  int (*copy)(void* stream, void* to, const void* from, size_t bytes, RivuletGpuCopyKind kind);
+  int (*fill)(void* stream, void* to, int byte, size_t bytes);
+
+  int (*event_create)(int32_t device, void** event);
+  int (*event_destroy)(void* event);
+  int (*event_record)(void* event, void* stream);
+  int (*stream_wait_event)(void* stream, void* event); /* the stream's later work waits */
+  int (*event_milliseconds)(void* from, void* to, float* milliseconds);
+
+  /* From begin to end work is not run but kept as a graph, which is then run as a whole, any number of times. */
+  int (*capture_begin)(void* stream);
+  int (*capture_end)(void* stream, void** graph);
+  int (*graph_launch)(void* graph, void* stream);
+  int (*graph_destroy)(void* graph);
+
+  const RivuletGpuKernel* kernels;
+  size_t kernel_count;
+} RivuletGpuApi;
+
+/* The entry of librivulet_cuda.so. */
+typedef const RivuletGpuApi* (*RivuletGpuEntry)(void);
+#define RIVULET_GPU_ENTRY "rivulet_gpu_api"
+
+#ifdef __cplusplus
+}
+#endif

@@ -1,0 +1,80 @@
+// What the sources of device code (*.cu) are written with. Each is compiled twice: by nvcc for GPUs, into
+// librivulet_cuda.so, and by the host's compiler for the emulated device (engine/gpu/emulated), where blocks run one
+// after the other and __syncthreads is kept. So index arithmetic, lanes and masks are tested where there is no GPU.
+//
+// A kernel is one __global__ function of one plain struct, with fixed sizes of blocks, static __shared__ memory and
+// __syncthreads() as its only means of agreement: no shuffles, no atomics on floats, no dynamic shared memory. Sums go
+// in an order that the shape alone says, so that every run gives the same bits.
+//
+//   struct ScaleArguments { LaneSpan<const float> x; LaneSpan<float> y; int64_t count; float factor; Lanes lanes; };
+//
+//   __global__ void Scale(ScaleArguments a) {
+//     const int lane = a.lanes.Number(blockIdx.z);
+//     for (int64_t i = FirstElement(); i < a.count; i += ElementStride()) a.y.of(lane)[i] = a.factor * a.x.of(lane)[i];
+//   }
+//   RIVULET_GPU_KERNEL("scale", ScaleArguments, Scale, GridOver(a.count, a.lanes));
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "engine/gpu/gpu_api.h"
+#include "engine/kernels/cuda/lane_span.h"
+
+#ifdef __CUDACC__
+#include <cuda_runtime.h>
+#else
+#include "engine/gpu/emulated/cuda_language.h"
+#endif
+
+namespace rivulet::gpu {
+
+struct Grid {
+  uint32_t x = 1, y = 1, z = 1;
+  uint32_t threads = 256;
+};
+
+// A grid for kernels that walk over `count` elements of each lane: at most 4,096 blocks of 256 a lane.
+inline Grid GridOver(int64_t count, const Lanes& lanes) {
+  const int64_t blocks = (count + 255) / 256;
+  return {static_cast<uint32_t>(blocks < 1      ? 1
+                                : blocks > 4096 ? 4096
+                                                : blocks),
+          1, static_cast<uint32_t>(lanes.count), 256};
+}
+
+#ifdef __CUDACC__
+template <typename Arguments>
+int LaunchKernel(void (*kernel)(Arguments), const Grid& grid, const Arguments& arguments, void* stream) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return 0;
+  kernel<<<dim3(grid.x, grid.y, grid.z), grid.threads, 0, static_cast<cudaStream_t>(stream)>>>(arguments);
+  return static_cast<int>(cudaGetLastError());
+}
+#else
+template <typename Arguments>
+int LaunchKernel(void (*kernel)(Arguments), const Grid& grid, const Arguments& arguments, void* stream) {
+  if (grid.x == 0 || grid.y == 0 || grid.z == 0) return 0;
+  return emulated::Launch(stream, grid.x, grid.y, grid.z, grid.threads, [kernel, arguments] { kernel(arguments); });
+}
+#endif
+
+__device__ inline int64_t FirstElement() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
+__device__ inline int64_t ElementStride() { return int64_t{gridDim.x} * blockDim.x; }
+
+// The kernels of a library, in order of their names' registration.
+struct KernelList {
+  KernelList(const char* name, size_t argument_bytes, int (*launch)(void*, const void*));
+  RivuletGpuKernel kernel;
+  KernelList* next;
+  static KernelList*& First();
+};
+
+}  // namespace rivulet::gpu
+
+// `grid` is an expression of `a`, the arguments.
+#define RIVULET_GPU_KERNEL(name, Arguments, function, grid)                        \
+  static const ::rivulet::gpu::KernelList rivulet_gpu_##function(                  \
+      name, sizeof(Arguments), [](void* stream, const void* arguments) -> int {    \
+        const Arguments& a = *static_cast<const Arguments*>(arguments);            \
+        return ::rivulet::gpu::LaunchKernel<Arguments>(function, grid, a, stream); \
+      })

@@ -1,0 +1,34 @@
+// Operands in the arguments of device kernels: what host code fills in and device code reads.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#ifdef __CUDACC__
+#define RIVULET_HOST_DEVICE __host__ __device__
+#else
+#define RIVULET_HOST_DEVICE
+#endif
+
+namespace rivulet::gpu {
+
+// Memory of lane 0; the next lane's lies `lane_stride` bytes behind it (0: it is the same for all).
+template <typename T>
+struct LaneSpan {
+  T* data;
+  size_t lane_stride;
+  RIVULET_HOST_DEVICE T* of(int lane) const {
+    using Byte = std::conditional_t<std::is_const_v<T>, const char, char>;
+    return reinterpret_cast<T*>(reinterpret_cast<Byte*>(data) + lane_stride * static_cast<size_t>(lane));
+  }
+};
+
+// The lanes of a call: the grid's z counts them, `ids` (device memory; null: 0, 1, …) numbers them.
+struct Lanes {
+  int32_t count;
+  const int32_t* ids;
+  RIVULET_HOST_DEVICE int Number(uint32_t z) const { return ids == nullptr ? static_cast<int>(z) : ids[z]; }
+};
+
+}  // namespace rivulet::gpu

@@ -57,6 +57,9 @@ typedef struct RivuletGpuApi {
   int (*count)(int32_t* devices, const char** why);
   int (*properties)(int32_t device, RivuletGpuProperties* properties);
 
+  /* The calling thread's kernels, copies, events and captures go to this device, which is their stream's. */
+  int (*use_device)(int32_t device);
+
   int (*allocate)(int32_t device, size_t bytes, void** memory);
   int (*release)(int32_t device, void* memory);
   /* Of the host, that copies go to and from without a pause. */

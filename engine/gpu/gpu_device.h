@@ -8,7 +8,7 @@
 #include <string>
 #include <string_view>
 #include <type_traits>
-#include <vector>
+#include <unordered_map>
 
 #include "engine/base/mutex.h"
 #include "engine/base/status.h"
@@ -17,6 +17,7 @@
 namespace rivulet {
 
 class GpuDevice;
+class GpuPool;  // engine/gpu/gpu_pool.h
 
 // How much of a device's memory a process takes. Named as TensorFlow's GPUOptions are.
 struct GpuOptions {
@@ -67,8 +68,24 @@ class GpuGraph {
 
  private:
   friend class GpuStream;
+  GpuGraph() = default;
   std::shared_ptr<GpuDevice> device_;
   void* graph_ = nullptr;
+};
+
+// A place in a stream's work.
+class GpuEvent {
+ public:
+  ~GpuEvent();
+  // From this place of `from` to this; both recorded, and waited for. FAILED_PRECONDITION: not yet.
+  StatusOr<double> MillisecondsSince(const GpuEvent& from) const;
+
+ private:
+  friend class GpuDevice;
+  friend class GpuStream;
+  GpuEvent() = default;
+  std::shared_ptr<GpuDevice> device_;
+  void* event_ = nullptr;
 };
 
 // Work in order. Functions put it there and come back before it is done; an error of what ran may be told by any later
@@ -92,15 +109,23 @@ class GpuStream {
   }
   // Until all that was put here is done. INTERNAL: a kernel failed, in the back end's words.
   Status Wait();
+  // `event` is behind all that was put here so far; what it was before is forgotten.
+  Status Record(GpuEvent& event);
+  // What is put here from now on runs after the event. Not of another device, nor while either stream is captured.
+  Status WaitFor(const GpuEvent& event);
+  // Between the two nothing runs; nobody allocates of any device in this thread, nor waits.
   Status BeginCapture();
   StatusOr<std::unique_ptr<GpuGraph>> EndCapture();
   Status Launch(const GpuGraph& graph);
 
  private:
   friend class GpuDevice;
+  GpuStream() = default;
   Status LaunchNamed(std::string_view kernel, const void* arguments, size_t bytes);
+  Status Copy(void* to, const void* from, size_t bytes, RivuletGpuCopyKind kind);
   std::shared_ptr<GpuDevice> device_;
   void* stream_ = nullptr;
+  bool capturing_ = false;
 };
 
 // One device, opened. Thread-safe. Its memory comes from a pool: stretches that were given back are kept and given out
@@ -119,25 +144,34 @@ class GpuDevice : public std::enable_shared_from_this<GpuDevice> {
   StatusOr<GpuMemory> Allocate(size_t bytes, std::string_view what);
   StatusOr<PinnedMemory> AllocatePinned(size_t bytes);
   StatusOr<std::unique_ptr<GpuStream>> NewStream();
+  StatusOr<std::unique_ptr<GpuEvent>> NewEvent();
   size_t bytes_in_use() const;
   size_t bytes_held() const;  // of the driver's
+  size_t bytes_limit() const { return limit_; }
+  // What Allocate may still give, if one piece of it is long enough.
+  size_t bytes_available() const;
 
  private:
-  friend class GpuMemory;
-  friend class PinnedMemory;
+  friend class GpuEvent;
   friend class GpuGraph;
+  friend class GpuMemory;
   friend class GpuStream;
-  struct Pool;
+  friend class PinnedMemory;
 
-  GpuDevice(const RivuletGpuApi& api, int number, const GpuOptions& options);
+  GpuDevice(const RivuletGpuApi& api, int number, const RivuletGpuProperties& properties, size_t limit);
+  // OK for 0; else "GPU 0: what it was doing: the back end's words".
   Status Error(int code, std::string_view doing) const;
+  // The calling thread's work goes to this device from here on.
+  Status Use() const { return Error(api_.use_device(number_), "choosing the device"); }
+  void Release(std::byte* memory);
 
   const RivuletGpuApi& api_;
   const int number_;
-  const GpuOptions options_;
-  RivuletGpuProperties properties_{};
+  const RivuletGpuProperties properties_;
+  const size_t limit_;
+  std::unordered_map<std::string_view, const RivuletGpuKernel*> kernels_;
   mutable Mutex mutex_;
-  std::unique_ptr<Pool> pool_ GUARDED_BY(mutex_);
+  std::unique_ptr<GpuPool> pool_ GUARDED_BY(mutex_);
 };
 
 // The back end of librivulet_cuda.so: beside the program, in the folder that the package installs it to, or where

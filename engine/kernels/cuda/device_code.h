@@ -18,7 +18,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "engine/gpu/gpu_api.h"
+#include "engine/gpu/kernel_list.h"
 #include "engine/kernels/cuda/lane_span.h"
 
 #ifdef __CUDACC__
@@ -60,14 +60,6 @@ int LaunchKernel(void (*kernel)(Arguments), const Grid& grid, const Arguments& a
 
 __device__ inline int64_t FirstElement() { return int64_t{blockIdx.x} * blockDim.x + threadIdx.x; }
 __device__ inline int64_t ElementStride() { return int64_t{gridDim.x} * blockDim.x; }
-
-// The kernels of a library, in order of their names' registration.
-struct KernelList {
-  KernelList(const char* name, size_t argument_bytes, int (*launch)(void*, const void*));
-  RivuletGpuKernel kernel;
-  KernelList* next;
-  static KernelList*& First();
-};
 
 }  // namespace rivulet::gpu
 

@@ -1,0 +1,67 @@
+// How a device's memory is shared out: stretches of regions that were taken of the driver, each at a multiple of 256
+// bytes. Best fit, lowest address first; neighbours that are free grow together. A region goes back to the driver only
+// when the limit would be passed otherwise, so that a second run asks the driver for nothing.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// Not thread-safe. Knows no device: it asks for regions by functions.
+class GpuPool {
+ public:
+  struct Source {
+    // Null: the driver has none left. Another error is passed on.
+    std::function<StatusOr<std::byte*>(size_t bytes)> take;
+    std::function<void(std::byte* region)> give_back;
+    // Memory that the host can see, an emulated device's: what is given back becomes NaNs, and the address sanitizer is
+    // told what belongs to nobody.
+    bool host_memory = false;
+  };
+  // Holds `limit` bytes at most, regions of whole multiples of 256. With `grow` each is at least as large as all before
+  // it (2 MiB the first, 1 GiB the most); without, the first is all of them.
+  GpuPool(Source source, size_t limit, bool grow);
+  ~GpuPool();
+  GpuPool(const GpuPool&) = delete;
+  GpuPool& operator=(const GpuPool&) = delete;
+
+  // RESOURCE_EXHAUSTED: what was asked for by `what`, what there is, and who holds the most.
+  StatusOr<std::byte*> Allocate(size_t bytes, std::string_view what);
+  void Release(std::byte* memory);
+  size_t in_use() const { return in_use_; }
+  size_t held() const { return held_; }
+
+ private:
+  struct Stretch {
+    std::byte* region;
+    size_t bytes;
+    bool free;
+    std::string what;
+  };
+  using Stretches = std::map<std::byte*, Stretch>;
+
+  bool Grow(size_t bytes, Status* error);
+  void AddFree(Stretches::iterator stretch);
+  void RemoveFree(Stretches::iterator stretch) { free_.erase({stretch->second.bytes, stretch->first}); }
+  size_t GiveBackFreeRegions();
+  Status Exhausted(size_t bytes, std::string_view what) const;
+  std::string LargestHolders() const;
+
+  const Source source_;
+  const size_t limit_;
+  const bool grow_;
+  size_t in_use_ = 0, held_ = 0;
+  std::map<std::byte*, size_t> regions_;
+  Stretches stretches_;
+  std::set<std::pair<size_t, std::byte*>> free_;
+};
+
+}  // namespace rivulet

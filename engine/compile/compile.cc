@@ -1,61 +1,21 @@
 #include "engine/compile/compile.h"
 
-#include "engine/base/vlog.h"
-#include "engine/compile/optimize.h"
-#include "engine/program/concrete_graph.h"
+#include <utility>
+
+#include "engine/compile/lower_optimized.h"
 #include "engine/program/instance.h"
-#include "engine/program/lowering.h"
 
 namespace rivulet {
-namespace {
-
-// Compilations before a memory budget is given up.
-constexpr int kBudgetAttempts = 8;
-
-}  // namespace
 
 StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph, const Signature& signature,
                                                         const CompileOptions& options, OptimizedGraph* made_of) {
   if (options.kernels.device != Device::kCpu) {
-    return Unimplemented("programs run on the CPU; there is no {} device here", Name(options.kernels.device));
+    return Unimplemented("these programs run on the CPU; compile for a {} device with CompileForGpu",
+                         Name(options.kernels.device));
   }
-  // Passes read this and make a graph of their own, so that every attempt starts from it.
-  RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph source, ConcreteGraph::Build(graph, signature, options));
-  const size_t budget = options.passes.memory_budget_bytes;
-  CompileOptions adjusted = options;
-  adjusted.passes.memory_budget_bytes = 0;  // first as it is: it may fit
-  for (int attempt = 0;; ++attempt) {
-    // Three stages and a loop around them. The passes need concrete shapes and give back an ordinary graph, which is
-    // made concrete again instead of being patched: whatever a pass has left is checked, inferred and folded by the
-    // same code as what a user wrote, and a pass that breaks a shape is found here and not in a kernel.
-    RIVULET_ASSIGN_OR_RETURN(OptimizedGraph optimized, OptimizeGraph(source, signature, adjusted));
-    RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph concrete, ConcreteGraph::Build(optimized.graph, signature, options));
-    RIVULET_ASSIGN_OR_RETURN(LoweredProgram lowered, Lower(concrete, signature, options));
-    const size_t arena_bytes = lowered.memory.arena_bytes;
-    // How much computing again saves is only known when offsets are planned, so the budget is met by trying: each
-    // attempt asks the pass for what the last plan was over.
-    if (budget > 0 && arena_bytes > budget) {
-      // The pass counts what lives at once; the plan has gaps and scratch besides. It is told to save so much more.
-      const size_t excess = attempt == 0 ? 0 : arena_bytes - budget;
-      const size_t wanted = attempt == 0 ? budget : adjusted.passes.memory_budget_bytes;
-      if (attempt == kBudgetAttempts || wanted <= excess) {
-        return ResourceExhausted(
-            "the program needs {} bytes of memory at its peak, and the budget is {}; computing values again saves no "
-            "more, so raise the budget or lower the batch size",
-            arena_bytes, budget);
-      }
-      adjusted.passes.memory_budget_bytes = wanted - excess;
-      continue;
-    }
-    RIVULET_VLOG(1, "compiled {} calls of {} nodes: arena {} bytes, constants {} bytes, {:.0f} FLOPs a run",
-                 lowered.calls.size(), graph.nodes().size(), arena_bytes, lowered.memory.constant_bytes, lowered.flops);
-    for (const Instruction& call : lowered.instructions)
-      RIVULET_VLOG(2, "{} '{}': {}", call.op, call.node, call.implementation);
-    std::vector<TensorSpec> fetch_specs;
-    for (const Output& fetch : concrete.fetches()) fetch_specs.push_back(concrete.spec(concrete.value(fetch)));
-    if (made_of != nullptr) *made_of = std::move(optimized);
-    return NewProgram(signature, std::move(fetch_specs), std::move(lowered));
-  }
+  RIVULET_ASSIGN_OR_RETURN(LoweredGraph lowered, LowerOptimized(graph, signature, options));
+  if (made_of != nullptr) *made_of = std::move(lowered.made_of);
+  return NewProgram(signature, std::move(lowered.fetch_specs), std::move(lowered.program));
 }
 
 }  // namespace rivulet

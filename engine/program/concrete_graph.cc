@@ -500,10 +500,12 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
     if (source.bytes() != outputs[0].bytes()) return;
     if (source.bytes() > 0) std::memcpy(outputs[0].data(), source.data(), source.bytes());
   } else {
-    // A kernel that is missing or fails is told of when the program binds it or runs.
-    if (options.kernels.device != Device::kCpu) return;
+    // A kernel that is missing or fails is told of when the program binds it or runs. What is known before a run is
+    // computed by the host, whatever device the program is for.
+    KernelPolicy on_host = options.kernels;
+    on_host.device = Device::kCpu;
     ViewStorage storage;
-    const auto prepared = PrepareKernel(View(node, storage), options.kernels);
+    const auto prepared = PrepareKernel(View(node, storage), on_host);
     if (!prepared.ok() || prepared->scratch_bytes > kFoldingScratchBytes) return;
     std::vector<std::byte*> in, out;
     for (const Output& input : node.inputs()) in.push_back(constant(value(input))->view().data);

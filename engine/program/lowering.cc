@@ -7,6 +7,7 @@
 #include "engine/graph/function_call.h"
 #include "engine/graph/op.h"
 #include "engine/program/buffer_copies.h"
+#include "engine/program/gpu_copy.h"
 #include "engine/program/memory_plan.h"
 #include "engine/program/storage.h"
 #include "engine/program/structural_ops.h"
@@ -407,6 +408,11 @@ class Lowering {
     }
   }
 
+  std::unique_ptr<const Kernel> NewCopy(size_t bytes) const {
+    if (options_.kernels.device == Device::kCuda) return NewGpuCopy(bytes);
+    return std::make_unique<CopyKernel>(bytes);
+  }
+
   StatusOr<LoweredProgram> Emit() {
     LoweredProgram program;
     for (Step& step : steps_) {
@@ -448,14 +454,14 @@ class Lowering {
           break;
         case Step::Kind::kAssign:
           call.outputs = {At(step.variables[0])};
-          call.kernel = std::make_unique<CopyKernel>(storage(step.inputs[0]).bytes);
+          call.kernel = NewCopy(storage(step.inputs[0]).bytes);
           break;
         case Step::Kind::kReadCopy:
-          call.kernel = std::make_unique<CopyKernel>(storage(step.inputs[0]).bytes);
+          call.kernel = NewCopy(storage(step.inputs[0]).bytes);
           break;
         case Step::Kind::kFetch:
           call.outputs = {{Location::Base::kFetch, step.fetch, 0}};
-          call.kernel = std::make_unique<CopyKernel>(storage(step.inputs[0]).bytes);
+          call.kernel = NewCopy(storage(step.inputs[0]).bytes);
           listing.implementation = "fetch";
           break;
       }

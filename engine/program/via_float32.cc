@@ -226,13 +226,17 @@ StatusOr<Prepared> PrepareKernel(const NodeView& node, const KernelPolicy& polic
     StatusOr<Prepared> prepared = (*prepare)(node, policy);
     if (types.empty() || !absl::IsUnimplemented(prepared.status())) return prepared;
   }
+  if (policy.device != Device::kCpu) {
+    // The conversions are the host's.
+    return Unimplemented("op '{}' has no {} kernel for {}", op, Name(policy.device), Name(types.front()));
+  }
   return ViaFloat32(node, policy).Prepare();
 }
 
 bool HasKernelFor(std::string_view op, Device device, DType dtype) {
   const KernelRegistry& registry = KernelRegistry::Global();
   return registry.Find(op, device, dtype).ok() ||
-         (Is16BitFloat(dtype) && registry.Find(op, device, DType::kFloat32).ok());
+         (device == Device::kCpu && Is16BitFloat(dtype) && registry.Find(op, device, DType::kFloat32).ok());
 }
 
 }  // namespace rivulet

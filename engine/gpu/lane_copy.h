@@ -1,0 +1,24 @@
+// The one kernel that programs launch themselves: assignments, and fetches, of several lanes at once. Its device code is
+// engine/kernels/cuda/lane_copy.cu.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace rivulet {
+
+inline constexpr std::string_view kLaneCopyKernel = "copy_lanes";
+
+// `bytes` of each lane. The two lie apart or in the same place.
+struct LaneCopyArguments {
+  std::byte* to;
+  size_t to_lane_stride;
+  const std::byte* from;
+  size_t from_lane_stride;
+  size_t bytes;
+  int32_t lanes;
+  const int32_t* ids;  // device memory; null: 0, 1, …
+};
+
+}  // namespace rivulet

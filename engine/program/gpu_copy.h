@@ -1,0 +1,14 @@
+// What lowering puts where values are copied: assignments, reads that a write would spoil, and fetches.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+
+#include "engine/program/kernel.h"
+
+namespace rivulet {
+
+// A GpuKernel of one input and one output, which do not overlap unless they are the same.
+std::unique_ptr<const Kernel> NewGpuCopy(size_t bytes);
+
+}  // namespace rivulet

@@ -1,0 +1,41 @@
+# RIVULET_CUDA=AUTO|ON|OFF: whether librivulet_cuda.so is built (engine/gpu/cuda). AUTO takes nvcc where it is; without it
+# nothing else changes. Sets RIVULET_CUDA_FOUND.
+set(RIVULET_CUDA AUTO CACHE STRING "Build librivulet_cuda.so: AUTO (where nvcc is found), ON or OFF")
+set_property(CACHE RIVULET_CUDA PROPERTY STRINGS AUTO ON OFF)
+# Code for Ampere, Ada and Hopper, and what newer devices' drivers compile by themselves.
+set(RIVULET_CUDA_ARCHITECTURES "80-real;86-real;89-real;90-real;90-virtual" CACHE STRING
+    "Devices that librivulet_cuda.so is compiled for, as CMAKE_CUDA_ARCHITECTURES")
+set(RIVULET_CUDA_FOUND OFF)
+if(NOT RIVULET_CUDA MATCHES "^(AUTO|ON|OFF)$")
+  message(FATAL_ERROR "RIVULET_CUDA=${RIVULET_CUDA}: it is AUTO, ON or OFF")
+endif()
+# The sanitizers' builds and the fuzzer's are of the host's code; the emulated device has the kernels'.
+if(RIVULET_CUDA STREQUAL "OFF" OR (RIVULET_CUDA STREQUAL "AUTO" AND (RIVULET_SANITIZE OR RIVULET_FUZZ)))
+  return()
+endif()
+find_program(RIVULET_NVCC nvcc PATHS /usr/local/cuda/bin DOC "CUDA's compiler")
+if(RIVULET_NVCC)
+  set(CMAKE_CUDA_COMPILER ${RIVULET_NVCC})
+  # Asked for before the language is enabled; the library sets its own.
+  set(CMAKE_CUDA_ARCHITECTURES 90-virtual)
+  # Not the standard of our C++ while the compiler is tried: CMake 3.25 does not know CUDA's option for it.
+  set(CMAKE_CUDA_STANDARD 17)
+  enable_language(CUDA)
+  find_package(CUDAToolkit QUIET)
+  set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
+  set(CMAKE_CUDA_STANDARD 20)
+  set(CMAKE_CUDA_EXTENSIONS OFF)
+  set(CMAKE_CUDA_FLAGS_RELEASE "-O3 -DNDEBUG")
+  if(CCACHE)
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE})
+  endif()
+endif()
+if(RIVULET_NVCC AND TARGET CUDA::cudart_static)
+  set(RIVULET_CUDA_FOUND ON)
+  message(STATUS "CUDA: ${RIVULET_NVCC} ${CMAKE_CUDA_COMPILER_VERSION}, for ${RIVULET_CUDA_ARCHITECTURES}")
+elseif(RIVULET_CUDA STREQUAL "ON")
+  message(FATAL_ERROR "RIVULET_CUDA=ON, and there is no nvcc or no cudart_static; install CUDA 12 or later, or put nvcc on PATH")
+else()
+  message(STATUS "CUDA: no nvcc was found; librivulet_cuda.so is not built")
+endif()

@@ -1,7 +1,8 @@
-#include "engine/kernels/cpu/copies.h"
-
 #include <algorithm>
+#include <bit>
 #include <cstring>
+
+#include "engine/kernels/cpu/copies.h"
 
 #pragma GCC optimize("O3")
 
@@ -10,16 +11,17 @@ namespace {
 
 // `Word` has the size of an element; what it means does not matter here.
 template <typename Word>
-class CopiesKernel final : public Kernel {
+class CopiesKernel final : public Kernel, public HasCopyPlan {
  public:
-  CopiesKernel(std::vector<StridedCopy> copies, size_t zero_bytes, int fill_input, int64_t elements)
-      : copies_(std::move(copies)), zero_bytes_(zero_bytes), fill_input_(fill_input), elements_(elements) {}
+  CopiesKernel(CopyPlan plan, int64_t elements) : plan_(std::move(plan)), elements_(elements) {}
+  const CopyPlan& plan() const override { return plan_; }
   Status Run(const KernelContext& context) const override {
-    if (zero_bytes_ > 0) std::memset(context.outputs[0], 0, zero_bytes_);
-    if (fill_input_ >= 0)
-      std::fill_n(reinterpret_cast<Word*>(context.outputs[0]), elements_,
-                  *reinterpret_cast<const Word*>(context.inputs[static_cast<size_t>(fill_input_)]));
-    for (const StridedCopy& copy : copies_) {
+    Word* const out = reinterpret_cast<Word*>(context.outputs[0]);
+    if (plan_.zero_first && elements_ > 0) std::memset(out, 0, static_cast<size_t>(elements_) * sizeof(Word));
+    if (plan_.fill_input >= 0)
+      std::fill_n(out, elements_,
+                  *reinterpret_cast<const Word*>(context.inputs[static_cast<size_t>(plan_.fill_input)]));
+    for (const StridedCopy& copy : plan_.copies) {
       Word* to = reinterpret_cast<Word*>(context.outputs[static_cast<size_t>(copy.output)]);
       const Word* from = reinterpret_cast<const Word*>(context.inputs[static_cast<size_t>(copy.input)]);
       if (IsTransposing(copy.walk)) {
@@ -120,16 +122,13 @@ class CopiesKernel final : public Kernel {
     }
   }
 
-  std::vector<StridedCopy> copies_;
-  size_t zero_bytes_;
-  int fill_input_;
+  CopyPlan plan_;
   int64_t elements_;
 };
 
 template <typename Word>
-std::unique_ptr<const Kernel> MakeCopies(std::vector<StridedCopy> copies, size_t zero_bytes, int fill_input,
-                                         int64_t elements) {
-  return std::make_unique<CopiesKernel<Word>>(std::move(copies), zero_bytes, fill_input, elements);
+std::unique_ptr<const Kernel> MakeCopies(CopyPlan plan, int64_t elements) {
+  return std::make_unique<CopiesKernel<Word>>(std::move(plan), elements);
 }
 
 }  // namespace
@@ -144,13 +143,38 @@ Status AddCopy(std::vector<StridedCopy>& copies, int input, int output, std::spa
 StatusOr<Prepared> PrepareCopies(const NodeView& node, std::vector<StridedCopy> copies, bool zero_first,
                                  int fill_input) {
   const int64_t elements = node.outputs[0].shape.elements();
-  const size_t zero_bytes = zero_first ? static_cast<size_t>(elements) * SizeOf(node.outputs[0].dtype) : 0;
+  CopyPlan plan{std::move(copies), zero_first, fill_input};
   Prepared prepared;
   prepared.implementation = "copy";
   RIVULET_ASSIGN_OR_RETURN(prepared.kernel, ForElementSize(node.outputs[0].dtype, [&](auto word) {
-                             return MakeCopies<decltype(word)>(std::move(copies), zero_bytes, fill_input, elements);
+                             return MakeCopies<decltype(word)>(std::move(plan), elements);
                            }));
   return prepared;
+}
+
+StatusOr<CopyPlan> PlanCopies(const NodeView& node) {
+  RIVULET_ASSIGN_OR_RETURN(const PrepareFn* const prepare,
+                           KernelRegistry::Global().Find(node.node.type(), Device::kCpu, KernelDType(node.node)));
+  RIVULET_ASSIGN_OR_RETURN(const Prepared prepared, (*prepare)(node, {}));
+  const auto* const planned = dynamic_cast<const HasCopyPlan*>(prepared.kernel.get());
+  if (planned == nullptr)
+    return Unimplemented("{} does more than copy elements to places known beforehand", node.node.type());
+  return planned->plan();
+}
+
+uint64_t BitsOfOne(DType dtype) {
+  switch (dtype) {
+    case DType::kFloat32:
+      return std::bit_cast<uint32_t>(1.0f);
+    case DType::kFloat64:
+      return std::bit_cast<uint64_t>(1.0);
+    case DType::kBFloat16:
+      return bfloat16(1.0f).bits;
+    case DType::kFloat16:
+      return float16(1.0f).bits;
+    default:
+      return 1;  // integers, and true
+  }
 }
 
 }  // namespace rivulet

@@ -16,14 +16,34 @@ struct StridedCopy {
   StridedWalk<2> walk;  // operand 0: the output, 1: the input
 };
 
+// What a kernel of copies does: fills output 0 with zeros where `zero_first`, or with the scalar input `fill_input`
+// where that is not negative, then makes the copies in order.
+struct CopyPlan {
+  std::vector<StridedCopy> copies;
+  bool zero_first = false;
+  int fill_input = -1;
+};
+
+// Of kernels that PrepareCopies made: other devices move the same elements.
+class HasCopyPlan {
+ public:
+  virtual ~HasCopyPlan() = default;
+  virtual const CopyPlan& plan() const = 0;
+};
+
+// The plan of a node's CPU kernel. UNIMPLEMENTED: that does more than copy; errors of its Prepare.
+StatusOr<CopyPlan> PlanCopies(const NodeView& node);
+
 // Adds a copy of `dims` elements. `to` and `from` are strides per axis. Errors as MakeWalk.
 Status AddCopy(std::vector<StridedCopy>& copies, int input, int output, std::span<const int64_t> dims,
                std::vector<int64_t> to, std::vector<int64_t> from, int64_t to_offset = 0, int64_t from_offset = 0);
 
-// A kernel that makes the copies in order, after filling output 0 with zeros where `zero_first`, or with the scalar
-// input `fill_input` where that is not negative.
+// The kernel of a CopyPlan.
 StatusOr<Prepared> PrepareCopies(const NodeView& node, std::vector<StridedCopy> copies, bool zero_first = false,
                                  int fill_input = -1);
+
+// The bits of 1, or of true, as an integer of the element's size.
+uint64_t BitsOfOne(DType dtype);
 
 // f(Word()) for the unsigned integer of an element's size: one kernel for all types of that size.
 template <typename F>

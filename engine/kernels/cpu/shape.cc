@@ -1,6 +1,5 @@
 // Tensors from shapes and scalars, broadcasts to a shape, and small arithmetic on shapes.
 #include <algorithm>
-#include <bit>
 #include <cstring>
 
 #include "engine/kernels/cpu/copies.h"
@@ -53,21 +52,6 @@ StatusOr<Prepared> PrepareFill(const NodeView& node, const KernelPolicy&) {
                                                            [&](auto word) { return MakeFill<decltype(word)>(count); }));
   prepared.implementation = "loop";
   return prepared;
-}
-
-uint64_t BitsOfOne(DType dtype) {
-  switch (dtype) {
-    case DType::kFloat32:
-      return std::bit_cast<uint32_t>(1.0f);
-    case DType::kFloat64:
-      return std::bit_cast<uint64_t>(1.0);
-    case DType::kBFloat16:
-      return bfloat16(1.0f).bits;
-    case DType::kFloat16:
-      return float16(1.0f).bits;
-    default:
-      return 1;  // integers, and true
-  }
 }
 
 template <int kValue>

@@ -1,0 +1,46 @@
+// Arguments of the kernels that compute each element from the elements at the same place (elementwise.cu).
+#pragma once
+
+#include "engine/kernels/cuda/lane_span.h"
+#include "engine/kernels/cuda/walk.h"
+
+namespace rivulet::gpu {
+
+struct UnaryArguments {
+  LaneSpan<const void> x;
+  LaneSpan<void> y;
+  int64_t count;
+  double parameter;  // a function's one attribute, alpha
+  Lanes lanes;
+};
+
+struct BinaryArguments {
+  LaneSpan<const void> a, b;
+  LaneSpan<void> y;
+  int64_t count;
+  double parameter;
+  Walk<3> walk;  // y, a, b
+  Lanes lanes;
+};
+
+// Of three operands: a choice by condition, or bounds.
+struct TernaryArguments {
+  LaneSpan<const void> a, b, c;
+  LaneSpan<void> y;
+  int64_t count;
+  Walk<4> walk;  // y, a, b, c
+  Lanes lanes;
+};
+
+// The sum of up to eight tensors of one shape, in order; more are summed in several calls, of which each later one has
+// the sum so far first.
+struct AddNArguments {
+  static constexpr int kMost = 8;
+  LaneSpan<const void> x[kMost];
+  LaneSpan<void> y;
+  int64_t count;
+  int32_t inputs;
+  Lanes lanes;
+};
+
+}  // namespace rivulet::gpu

@@ -1,0 +1,33 @@
+// Adapters of random.cu.
+#include <cstddef>
+
+#include "engine/kernels/cuda/launch.h"
+#include "engine/kernels/cuda/random.h"
+
+namespace rivulet::gpu {
+namespace {
+
+static_assert(sizeof(Stream) == sizeof(StreamKey) && offsetof(Stream, ordinal) == offsetof(StreamKey, ordinal) &&
+              offsetof(Stream, round) == offsetof(StreamKey, round) &&
+              offsetof(Stream, purpose) == offsetof(StreamKey, purpose));
+
+StatusOr<Prepared> PrepareUniform(const NodeView& node, const KernelPolicy&) {
+  UniformArguments arguments{};
+  RIVULET_ASSIGN_OR_RETURN(arguments.count, CountOf(node.outputs[0].shape.elements()));
+  arguments.op = static_cast<uint32_t>(node.op_index);
+  const bool wide = node.outputs[0].dtype == DType::kFloat64;
+  return Launching([arguments, wide](const GpuContext& c) {
+    if (c.draws.streams == nullptr || c.draws.steps == nullptr)
+      return FailedPrecondition("a random op runs without random streams; bind one for each lane");
+    UniformArguments a = arguments;
+    a.y = OutputOf<void>(c, 0);
+    a.streams = reinterpret_cast<const Stream*>(c.draws.streams);
+    a.steps = c.draws.steps;
+    return Put(c, wide ? "uniform_double" : "uniform_float", a);
+  });
+}
+
+RIVULET_KERNEL("RandomUniform", Device::kCuda, void, PrepareUniform);
+
+}  // namespace
+}  // namespace rivulet::gpu

@@ -4,20 +4,6 @@
 namespace rivulet::gpu {
 namespace {
 
-// In words of 16 bytes where both ends allow it, as almost all do: what the memory plan places begins at 64.
-__global__ void CopyBytes(CopyBytesArguments a) {
-  const int lane = a.lanes.Number(blockIdx.z);
-  const char* from = a.from.of(lane);
-  char* to = a.to.of(lane);
-  const bool aligned = (reinterpret_cast<uintptr_t>(from) | reinterpret_cast<uintptr_t>(to)) % sizeof(uint4) == 0;
-  const int64_t words = aligned ? a.bytes / static_cast<int64_t>(sizeof(uint4)) : 0;
-  for (int64_t i = FirstElement(); i < words; i += ElementStride())
-    reinterpret_cast<uint4*>(to)[i] = reinterpret_cast<const uint4*>(from)[i];
-  for (int64_t i = words * static_cast<int64_t>(sizeof(uint4)) + FirstElement(); i < a.bytes; i += ElementStride())
-    to[i] = from[i];
-}
-RIVULET_GPU_KERNEL("copy_bytes", CopyBytesArguments, CopyBytes, GridOver((a.bytes + 15) / 16, a.lanes));
-
 template <typename Word>
 __device__ void StridedCopy(const StridedCopyArguments& a) {
   const int lane = a.lanes.Number(blockIdx.z);

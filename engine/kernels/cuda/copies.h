@@ -6,14 +6,6 @@
 
 namespace rivulet::gpu {
 
-// "copy_bytes": for each lane, from one place to another that does not overlap it.
-struct CopyBytesArguments {
-  LaneSpan<const char> from;
-  LaneSpan<char> to;
-  int64_t bytes;
-  Lanes lanes;
-};
-
 // "strided_copy_uintN_t": elements of N bits, by a walk over `to` and `from`.
 struct StridedCopyArguments {
   LaneSpan<const void> from;

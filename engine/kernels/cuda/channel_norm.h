@@ -1,0 +1,63 @@
+// Arguments of what normalises by statistics of channels: batch norm, and group norm example by example (channel_norm.cu).
+// Tensors are seen as [examples, rows, channels, inner], inner being 1 where channels come last; batch norm has one
+// example.
+#pragma once
+
+#include "engine/kernels/cuda/chunked_sums.h"
+#include "engine/kernels/cuda/divider.h"
+
+namespace rivulet::gpu {
+
+struct ChannelShape {
+  int32_t examples;
+  Divider channels, rows, inner, group_size;  // channels of a group
+};
+
+// "channel_sums_T": of each (example, channel) the sums of x and of x², or, where there is a gradient, of dy and of
+// dy · (x - mean); a mean belongs to an (example, group).
+struct ChannelSumsArguments {
+  LaneSpan<const void> x, dy, mean;  // dy null: of x
+  ChannelShape shape;
+  ChunkedSums sums;
+  Lanes lanes;
+};
+
+// "batch_norm_statistics_T", "batch_norm_gradients_T": from the sums, a thread a channel.
+struct BatchNormArguments {
+  LaneSpan<const double> sums;  // [2, channels]
+  LaneSpan<const void> scale, mean_in, variance_in;
+  LaneSpan<void> average_mean, average_variance, mean, variance;  // forward
+  LaneSpan<void> scale_grad, offset_grad, reserve3, reserve4;     // backward
+  LaneSpan<void> factor, q, r;                                    // [channels], of the walk that follows
+  int32_t channels;
+  double count, epsilon, average_factor;
+  int32_t training;
+  Lanes lanes;
+};
+
+// "group_norm_statistics_T", "group_norm_gradients_T": from the sums, a thread an (example, group); and
+// "group_norm_parameters_T", a thread a channel.
+struct GroupNormArguments {
+  LaneSpan<const double> sums;  // [2, examples, channels]
+  LaneSpan<const void> scale, mean_in, inverse_in;
+  LaneSpan<void> mean, inverse;            // [examples, groups]
+  LaneSpan<void> q, r;                     // [examples, groups]
+  LaneSpan<void> scale_grad, offset_grad;  // [channels]
+  int32_t examples, channels, groups, group_size;
+  double count, epsilon;  // elements of a group
+  Lanes lanes;
+};
+
+// "channel_normalize_T": y = (x - mean) · factor + offset; "channel_gradient_T": dx = (dy · scale - q - (x - mean) · r) ·
+// factor. mean, q and r belong to (example, group); factor too, or to a channel; scale and offset to a channel. A null
+// scale is 1, a null q and r are 0 (and x is not read); `times_scale`: factor is multiplied by scale first.
+struct ChannelWalkArguments {
+  LaneSpan<const void> x, dy, mean, factor, scale, offset, q, r;
+  LaneSpan<void> y;
+  int64_t count;
+  ChannelShape shape;
+  int32_t times_scale;
+  Lanes lanes;
+};
+
+}  // namespace rivulet::gpu

@@ -1,0 +1,29 @@
+// Long sums of many results at once, in chunks that different blocks take: "…" writes each chunk's sums, in double, to
+// scratch memory, and "Sum_T_chunks" (reduction.cu) joins them in order. How long a chunk is depends on nothing but a
+// constant, so the order is the shape's alone.
+#pragma once
+
+#include <algorithm>
+
+#include "engine/kernels/cuda/lane_span.h"
+
+namespace rivulet::gpu {
+
+struct ChunkedSums {
+  static constexpr int32_t kParts = 8;          // threads that work on a chunk of one result
+  static constexpr int32_t kResults = 256 / kParts;  // of a block
+  static constexpr int32_t kChunk = 2048;
+  LaneSpan<uint64_t> partial;                   // [sums, results, chunks], the bits of doubles
+  int32_t results, count, chunks;
+
+  static ChunkedSums Of(int32_t results, int32_t count) {
+    return {{}, results, count, std::max(1, (count + kChunk - 1) / kChunk)};
+  }
+  uint32_t blocks() const { return static_cast<uint32_t>((results + kResults - 1) / kResults * chunks); }
+  // Of `sums` for each result.
+  size_t bytes(int32_t sums) const {
+    return static_cast<size_t>(sums) * static_cast<size_t>(results) * static_cast<size_t>(chunks) * sizeof(uint64_t);
+  }
+};
+
+}  // namespace rivulet::gpu

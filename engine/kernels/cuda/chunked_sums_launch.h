@@ -1,0 +1,13 @@
+// Joins what SumChunks left.
+#pragma once
+
+#include "engine/kernels/cuda/chunked_sums.h"
+#include "engine/kernels/cuda/launch.h"
+
+namespace rivulet::gpu {
+
+// `sums` · results numbers of `type` ("float", "double") to `to`: the first sum of every result, then the second.
+Status JoinChunkedSums(const GpuContext& context, const ChunkedSums& chunked, int32_t sums, std::string_view type,
+                       LaneSpan<void> to);
+
+}  // namespace rivulet::gpu

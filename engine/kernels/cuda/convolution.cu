@@ -1,0 +1,208 @@
+// Convolutions and their gradients as implicit products: the matrix of patches is never made, its elements are fetched
+// from the image when a tile needs them.
+//
+//   forward          c[pixel of the result, channel]  = Σ over taps      image[pixel, tap]      · filter[tap, channel]
+//   image's gradient c[pixel of the image, channel]   = Σ over taps back gradient[pixel, tap]   · filter[tap, channel]
+//   filter's         c[tap, channel]                  = Σ over pixels    image[pixel, tap]      · gradient[pixel, channel]
+//
+// A tap is (row, column, input channel) of the filter; of the way back (row, column, output channel).
+#include "engine/kernels/cuda/convolution.h"
+
+#include "engine/kernels/cuda/product_result.h"
+#include "engine/kernels/cuda/product_tile.h"
+
+namespace rivulet::gpu {
+namespace {
+
+// The window's first pixel, for one pixel of the result; it may lie in the padding.
+struct WindowPlace {
+  int64_t image;  // element at which the image begins
+  int32_t y, x;
+  bool inside;    // there is such a pixel of the result
+};
+struct Tap {
+  int32_t y, x, channel;  // distance from the window's first pixel
+  bool inside;
+};
+
+template <typename T>
+struct Patches {
+  const T* data;
+  const ConvolutionGeometry& g;
+  int pixels, taps;
+
+  __device__ WindowPlace PlaceOfPixel(int i) const {
+    if (i >= pixels) return {0, 0, 0, false};
+    uint32_t image = static_cast<uint32_t>(i);
+    const int x = static_cast<int>(g.out_width.Split(image)), y = static_cast<int>(g.out_height.Split(image));
+    return {static_cast<int64_t>(image) * g.in_height * g.in_width * g.in_channels.divisor,
+            y * static_cast<int>(g.stride_height.divisor) - g.pad_top,
+            x * static_cast<int>(g.stride_width.divisor) - g.pad_left, true};
+  }
+  __device__ Tap TapAt(int k) const {
+    uint32_t row = static_cast<uint32_t>(k);
+    const int channel = static_cast<int>(g.in_channels.Split(row)), column = static_cast<int>(g.width.Split(row));
+    return {static_cast<int>(row) * g.step_height, column * g.step_width, channel, k < taps};
+  }
+  __device__ T ElementAt(const WindowPlace& place, const Tap& tap) const {
+    const int y = place.y + tap.y, x = place.x + tap.x;
+    if (!place.inside || !tap.inside || y < 0 || y >= g.in_height || x < 0 || x >= g.in_width) return T(0);
+    return data[place.image + (int64_t{y} * g.in_width + x) * g.in_channels.divisor + tap.channel];
+  }
+};
+
+template <typename T>
+struct PatchesByPixel : Patches<T> {
+  using Element = T;
+  using Line = WindowPlace;
+  using Depth = Tap;
+  static constexpr bool kAlongDepth = true;  // channels of a pixel lie together
+  __device__ Line line(int i) const { return this->PlaceOfPixel(i); }
+  __device__ Depth depth(int k) const { return this->TapAt(k); }
+  __device__ T at(const Line& line, const Depth& depth) const { return this->ElementAt(line, depth); }
+};
+template <typename T>
+struct PatchesByTap : Patches<T> {
+  using Element = T;
+  using Line = Tap;
+  using Depth = WindowPlace;
+  static constexpr bool kAlongDepth = false;
+  __device__ Line line(int i) const { return this->TapAt(i); }
+  __device__ Depth depth(int k) const { return this->PlaceOfPixel(k); }
+  __device__ T at(const Line& line, const Depth& depth) const { return this->ElementAt(depth, line); }
+};
+
+// The pixels of the gradient whose windows hold a pixel of the image.
+template <typename T>
+struct GradientPatches {
+  using Element = T;
+  struct Line {
+    int64_t image;
+    int32_t y, x;  // the pixel in the padded image
+    bool inside;
+  };
+  using Depth = Tap;
+  static constexpr bool kAlongDepth = true;
+  const T* data;
+  const ConvolutionGeometry& g;
+  int pixels, taps;
+
+  __device__ Line line(int i) const {
+    if (i >= pixels) return {0, 0, 0, false};
+    uint32_t image = static_cast<uint32_t>(i);
+    const int x = static_cast<int>(g.in_widths.Split(image)), y = static_cast<int>(g.in_heights.Split(image));
+    return {static_cast<int64_t>(image) * g.out_height.divisor * g.out_width.divisor * g.out_channels.divisor,
+            y + g.pad_top, x + g.pad_left, true};
+  }
+  __device__ Depth depth(int k) const {
+    uint32_t row = static_cast<uint32_t>(k);
+    const int channel = static_cast<int>(g.out_channels.Split(row)), column = static_cast<int>(g.width.Split(row));
+    return {static_cast<int>(row) * g.step_height, column * g.step_width, channel, k < taps};
+  }
+  __device__ T at(const Line& line, const Depth& tap) const {
+    const int y = line.y - tap.y, x = line.x - tap.x;
+    if (!line.inside || !tap.inside || y < 0 || x < 0) return T(0);
+    uint32_t row = static_cast<uint32_t>(y), column = static_cast<uint32_t>(x);
+    // Windows begin at every stride-th pixel.
+    if (g.stride_height.Split(row) != 0 || g.stride_width.Split(column) != 0) return T(0);
+    if (row >= g.out_height.divisor || column >= g.out_width.divisor) return T(0);
+    return data[line.image + (int64_t{row} * g.out_width.divisor + column) * g.out_channels.divisor + tap.channel];
+  }
+};
+
+// A row-major matrix [depth, lines].
+template <typename T>
+struct RowMajor {
+  using Element = T;
+  struct Line {
+    const T* at;
+  };
+  struct Depth {
+    int64_t offset;
+    bool inside;
+  };
+  static constexpr bool kAlongDepth = false;
+  const T* data;
+  int lines, depths;
+  __device__ Line line(int i) const { return {i < lines ? data + i : nullptr}; }
+  __device__ Depth depth(int k) const { return {int64_t{k} * lines, k < depths}; }
+  __device__ T at(const Line& line, const Depth& depth) const {
+    return line.at != nullptr && depth.inside ? line.at[depth.offset] : T(0);
+  }
+};
+
+// The filter with lines that are input channels and a depth of (row, column, output channel).
+template <typename T>
+struct TurnedFilter {
+  using Element = T;
+  struct Line {
+    const T* at;
+  };
+  struct Depth {
+    int64_t offset;
+    bool inside;
+  };
+  static constexpr bool kAlongDepth = true;
+  const T* data;
+  const ConvolutionGeometry& g;
+  int depths;
+  __device__ Line line(int i) const {
+    return {i < static_cast<int>(g.in_channels.divisor) ? data + int64_t{i} * g.out_channels.divisor : nullptr};
+  }
+  __device__ Depth depth(int k) const {
+    uint32_t tap = static_cast<uint32_t>(k);
+    const uint32_t channel = g.out_channels.Split(tap);
+    return {int64_t{tap} * g.in_channels.divisor * g.out_channels.divisor + channel, k < depths};
+  }
+  __device__ T at(const Line& line, const Depth& depth) const {
+    return line.at != nullptr && depth.inside ? line.at[depth.offset] : T(0);
+  }
+};
+
+enum class Direction { kForward, kInput, kFilter };
+
+template <Direction kDirection, typename T, int kRows, int kColumns>
+__device__ void Convolution(const ConvolutionArguments& c) {
+  const int lane = c.lanes.Number(blockIdx.z);
+  uint32_t place = blockIdx.x;
+  const int column = static_cast<int>(c.column_tiles.Split(place)) * 16 * kColumns;
+  const int row = static_cast<int>(place) * 16 * kRows;
+  const T *a = static_cast<const T*>(c.a.of(lane)), *b = static_cast<const T*>(c.b.of(lane));
+  T sums[kRows][kColumns];
+  if constexpr (kDirection == Direction::kForward) {
+    const PatchesByPixel<T> patches{{a, c.geometry, c.rows, c.depth}};
+    const RowMajor<T> filter{b, c.columns, c.depth};
+    MultiplyTile<kRows, kColumns>(patches, filter, row, column, c.depth, sums);
+  } else if constexpr (kDirection == Direction::kInput) {
+    const GradientPatches<T> patches{a, c.geometry, c.rows, c.depth};
+    const TurnedFilter<T> filter{b, c.geometry, c.depth};
+    MultiplyTile<kRows, kColumns>(patches, filter, row, column, c.depth, sums);
+  } else {
+    const PatchesByTap<T> patches{{a, c.geometry, c.depth, c.rows}};
+    const RowMajor<T> gradient{b, c.columns, c.depth};
+    MultiplyTile<kRows, kColumns>(patches, gradient, row, column, c.depth, sums);
+  }
+  StoreTile(sums, row, column, c.rows, c.columns, static_cast<T*>(c.c.of(lane)), c.columns, c.epilogue, lane);
+}
+
+Grid GridOfConvolution(const ConvolutionArguments& c) {
+  return {c.row_tiles.divisor * c.column_tiles.divisor, 1, static_cast<uint32_t>(c.lanes.count), kTileThreads};
+}
+
+#define RIVULET_GPU_CONVOLUTION_KERNEL(name, direction, T, tile, rows, columns)                                 \
+  __global__ void __launch_bounds__(kTileThreads) Convolution_##direction##_##T##_##tile(ConvolutionArguments c) { \
+    Convolution<Direction::direction, T, rows, columns>(c);                                                     \
+  }                                                                                                             \
+  RIVULET_GPU_KERNEL(name "_" #T "_" #tile, ConvolutionArguments, Convolution_##direction##_##T##_##tile,       \
+                     GridOfConvolution(a));
+#define RIVULET_GPU_CONVOLUTION_KERNELS(T, tile, rows, columns)                                 \
+  RIVULET_GPU_CONVOLUTION_KERNEL("convolution", kForward, T, tile, rows, columns)               \
+  RIVULET_GPU_CONVOLUTION_KERNEL("convolution_input", kInput, T, tile, rows, columns)           \
+  RIVULET_GPU_CONVOLUTION_KERNEL("convolution_filter", kFilter, T, tile, rows, columns)
+#define RIVULET_GPU_FLOAT_CONVOLUTION(tile, rows, columns) RIVULET_GPU_CONVOLUTION_KERNELS(float, tile, rows, columns)
+#define RIVULET_GPU_DOUBLE_CONVOLUTION(tile, rows, columns) RIVULET_GPU_CONVOLUTION_KERNELS(double, tile, rows, columns)
+RIVULET_GPU_TILES(RIVULET_GPU_FLOAT_CONVOLUTION)
+RIVULET_GPU_DOUBLE_TILES(RIVULET_GPU_DOUBLE_CONVOLUTION)
+
+}  // namespace
+}  // namespace rivulet::gpu

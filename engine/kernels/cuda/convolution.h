@@ -1,0 +1,33 @@
+// Arguments of convolutions as products (convolution.cu).
+#pragma once
+
+#include "engine/kernels/cuda/divider.h"
+#include "engine/kernels/cuda/lane_span.h"
+#include "engine/kernels/cuda/matmul.h"
+
+namespace rivulet::gpu {
+
+// Where a filter's taps meet an image. Images are NHWC, filters [height, width, in, out].
+struct ConvolutionGeometry {
+  int32_t in_height, in_width;
+  int32_t pad_top, pad_left;
+  int32_t step_height, step_width;          // from one tap to the next: dilation
+  Divider stride_height, stride_width;
+  Divider in_channels, out_channels;
+  Divider width;                            // of the filter
+  Divider out_width, out_height, in_widths, in_heights;  // of the images, as divisors
+};
+
+// "convolution_T_tile" (forward: pixels by taps), "convolution_input_T_tile" (the image's gradient) and
+// "convolution_filter_T_tile" (the filter's): `a` and `b` are the two tensors of the product, c the result.
+struct ConvolutionArguments {
+  LaneSpan<const void> a, b;
+  LaneSpan<void> c;
+  Epilogue epilogue;
+  int32_t rows, columns, depth;  // of the product
+  ConvolutionGeometry geometry;
+  Divider row_tiles, column_tiles;
+  Lanes lanes;
+};
+
+}  // namespace rivulet::gpu

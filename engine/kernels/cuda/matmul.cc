@@ -1,0 +1,128 @@
+// Adapters of matmul.cu.
+#include "engine/kernels/cuda/matmul.h"
+
+#include "engine/kernels/cuda/product_launch.h"
+
+namespace rivulet::gpu {
+
+Tile TileFor(DType dtype, int64_t rows, int64_t columns) {
+#define RIVULET_GPU_TILE(tile, r, c) constexpr Tile tile{#tile, 16 * r, 16 * c};
+  RIVULET_GPU_TILES(RIVULET_GPU_TILE)
+  if (dtype == DType::kFloat64) return t64x64;
+  if (rows <= 16) return t16x64;
+  if (columns <= 32) return t64x32;
+  if (rows < 512) return t64x64;
+  return columns < 128 ? t128x64 : t128x128;
+}
+
+Status PutProduct(const GpuContext& context, DType dtype, ProductArguments p) {
+  if (p.rows == 0 || p.columns == 0 || p.batches == 0) return absl::OkStatus();
+  const Tile tile = TileFor(dtype, p.rows, p.columns);
+  p.row_tiles = TilesOf(p.rows, tile.rows);
+  p.column_tiles = TilesOf(p.columns, tile.columns);
+  return Put(context,
+             fmt::format("product_{}_{}_{}{}", dtype == DType::kFloat64 ? kTypeText<double> : kTypeText<float>, tile.name,
+                         p.a_depth == 1 ? 'd' : 'l', p.b_depth == 1 ? 'd' : 'l'),
+             p);
+}
+
+ProductArguments ProductOfMatrices(int64_t rows, int64_t columns, int64_t depth, bool turn_a, bool turn_b) {
+  ProductArguments p{};
+  p.rows = static_cast<int32_t>(rows);
+  p.columns = static_cast<int32_t>(columns);
+  p.depth = static_cast<int32_t>(depth);
+  p.batches = 1;
+  p.a_row = turn_a ? 1 : depth;
+  p.a_depth = turn_a ? rows : 1;
+  p.b_column = turn_b ? depth : 1;
+  p.b_depth = turn_b ? 1 : columns;
+  p.c_row = columns;
+  p.a_batch = rows * depth;
+  p.b_batch = depth * columns;
+  p.c_batch = rows * columns;
+  return p;
+}
+
+namespace {
+
+double Flops(const ProductArguments& p) {
+  return 2.0 * p.rows * p.columns * static_cast<double>(p.depth) * p.batches;
+}
+
+// The product of the last two axes.
+StatusOr<ProductArguments> ProductOf(const NodeView& node, bool turn_a, bool turn_b) {
+  const Shape &a = node.inputs[0].shape, &b = node.inputs[1].shape;
+  if (a.rank() < 2 || b.rank() < 2)
+    return InvalidArgument("matrices have 2 dimensions, not {} and {}", a.ToString(), b.ToString());
+  for (const Shape* shape : {&a, &b, &node.outputs[0].shape}) RIVULET_RETURN_IF_ERROR(CountOf(shape->elements()).status());
+  const int64_t m = a.dim(a.rank() - (turn_a ? 1 : 2)), k = a.dim(a.rank() - (turn_a ? 2 : 1));
+  const int64_t n = b.dim(b.rank() - (turn_b ? 2 : 1));
+  if (b.dim(b.rank() - (turn_b ? 1 : 2)) != k)
+    return InvalidArgument("the inner dimensions of {} and {} differ", a.ToString(), b.ToString());
+  return ProductOfMatrices(m, n, k, turn_a, turn_b);
+}
+
+// `epilogue` is true where input 2 is a bias.
+Prepared Multiplying(const NodeView& node, const ProductArguments& arguments, bool bias) {
+  Prepared prepared = Launching(
+      [arguments, bias, dtype = node.outputs[0].dtype](const GpuContext& c) {
+        ProductArguments p = arguments;
+        p.a = InputOf<void>(c, 0);
+        p.b = InputOf<void>(c, 1);
+        p.c = OutputOf<void>(c, 0);
+        if (bias) p.epilogue.bias = InputOf<void>(c, 2);
+        return PutProduct(c, dtype, p);
+      },
+      Flops(arguments));
+  prepared.implementation = fmt::format(
+      "cuda {}", TileFor(node.outputs[0].dtype, arguments.rows, arguments.columns).name);
+  return prepared;
+}
+
+StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy&) {
+  if (node.inputs[0].shape.rank() != 2 || node.inputs[1].shape.rank() != 2)
+    return InvalidArgument("matrices have 2 dimensions, not {} and {}", node.inputs[0].shape.ToString(),
+                           node.inputs[1].shape.ToString());
+  RIVULET_ASSIGN_OR_RETURN(const ProductArguments arguments,
+                           ProductOf(node, node.attr<bool>("transpose_a"), node.attr<bool>("transpose_b")));
+  return Multiplying(node, arguments, false);
+}
+
+StatusOr<Prepared> PrepareFusedMatMul(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(ProductArguments arguments,
+                           ProductOf(node, node.attr<bool>("transpose_a"), node.attr<bool>("transpose_b")));
+  RIVULET_ASSIGN_OR_RETURN(const FusedOps fused, FusedOpsOf(node.node.attrs()));
+  if (fused.bias && (node.inputs.size() != 3 || node.inputs[2].shape != Shape({arguments.columns})))
+    return InvalidArgument("BiasAdd needs one arg, a bias of {} columns", arguments.columns);
+  arguments.epilogue.activation = ActivationOf(fused.activation);
+  return Multiplying(node, arguments, fused.bias);
+}
+
+// Batches that are alike; one of 1 beside another of many is the same for all of them.
+StatusOr<Prepared> PrepareBatchMatMul(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(ProductArguments arguments, ProductOf(node, node.attr<bool>("adj_x"), node.attr<bool>("adj_y")));
+  const auto batches = [](const Shape& shape) {
+    int64_t count = 1;
+    for (int axis = 0; axis + 2 < shape.rank(); ++axis) count *= shape.dim(axis);
+    return count;
+  };
+  const int64_t a = batches(node.inputs[0].shape), b = batches(node.inputs[1].shape), c = batches(node.outputs[0].shape);
+  if ((a != c && a != 1) || (b != c && b != 1))
+    return Unimplemented("products of {} and {} matrices that repeat along some axes alone, on a GPU; broadcast them first",
+                         a, b);
+  arguments.batches = static_cast<int32_t>(c);
+  if (a == 1) arguments.a_batch = 0;
+  if (b == 1) arguments.b_batch = 0;
+  return Multiplying(node, arguments, false);
+}
+
+#define RIVULET_GPU_MATMUL(T)                                                    \
+  RIVULET_KERNEL("MatMul", Device::kCuda, T, PrepareMatMul);                     \
+  RIVULET_KERNEL("_FusedMatMul", Device::kCuda, T, PrepareFusedMatMul);          \
+  RIVULET_KERNEL("BatchMatMul", Device::kCuda, T, PrepareBatchMatMul);           \
+  RIVULET_KERNEL("BatchMatMulV2", Device::kCuda, T, PrepareBatchMatMul)
+RIVULET_GPU_MATMUL(float);
+RIVULET_GPU_MATMUL(double);
+
+}  // namespace
+}  // namespace rivulet::gpu

@@ -1,0 +1,71 @@
+// Matrix products, of any strides, many at once.
+#include "engine/kernels/cuda/matmul.h"
+
+#include "engine/kernels/cuda/product_result.h"
+#include "engine/kernels/cuda/product_tile.h"
+
+namespace rivulet::gpu {
+namespace {
+
+// A matrix of `lines` rows (or columns) by `depth`.
+template <typename T, bool kAlong>
+struct Matrix {
+  using Element = T;
+  static constexpr bool kAlongDepth = kAlong;
+  struct Line {
+    const T* at;  // null: beyond the matrix
+  };
+  struct Depth {
+    int64_t offset;
+    bool inside;
+  };
+  const T* data;
+  int64_t line_stride, depth_stride;
+  int lines, depths;
+
+  __device__ Line line(int i) const { return {i < lines ? data + i * line_stride : nullptr}; }
+  __device__ Depth depth(int k) const { return {k * depth_stride, k < depths}; }
+  __device__ T at(const Line& line, const Depth& depth) const {
+    return line.at != nullptr && depth.inside ? line.at[depth.offset] : T(0);
+  }
+};
+
+template <typename T, int kRows, int kColumns, bool kAlongA, bool kAlongB>
+__device__ void Product(const ProductArguments& p) {
+  const int lane = p.lanes.Number(blockIdx.z);
+  uint32_t batch = blockIdx.x;
+  const int column = static_cast<int>(p.column_tiles.Split(batch)) * 16 * kColumns;
+  const int row = static_cast<int>(p.row_tiles.Split(batch)) * 16 * kRows;
+  const Matrix<T, kAlongA> a = {static_cast<const T*>(p.a.of(lane)) + batch * p.a_batch, p.a_row, p.a_depth, p.rows,
+                                p.depth};
+  const Matrix<T, kAlongB> b = {static_cast<const T*>(p.b.of(lane)) + batch * p.b_batch, p.b_column, p.b_depth,
+                                p.columns, p.depth};
+  T sums[kRows][kColumns];
+  MultiplyTile<kRows, kColumns>(a, b, row, column, p.depth, sums);
+  StoreTile(sums, row, column, p.rows, p.columns, static_cast<T*>(p.c.of(lane)) + batch * p.c_batch, p.c_row,
+            p.epilogue, lane);
+}
+
+Grid GridOfProduct(const ProductArguments& p) {
+  return {p.row_tiles.divisor * p.column_tiles.divisor * static_cast<uint32_t>(p.batches), 1,
+          static_cast<uint32_t>(p.lanes.count), kTileThreads};
+}
+
+#define RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, x, y, along_a, along_b)                              \
+  __global__ void __launch_bounds__(kTileThreads) Product_##T##_##tile##_##x##y(ProductArguments p) {           \
+    Product<T, rows, columns, along_a, along_b>(p);                                                             \
+  }                                                                                                             \
+  RIVULET_GPU_KERNEL("product_" #T "_" #tile "_" #x #y, ProductArguments, Product_##T##_##tile##_##x##y,        \
+                     GridOfProduct(a));
+#define RIVULET_GPU_PRODUCT_KERNELS(T, tile, rows, columns)                    \
+  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, d, d, true, true)         \
+  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, d, l, true, false)        \
+  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, l, d, false, true)        \
+  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, l, l, false, false)
+#define RIVULET_GPU_FLOAT_PRODUCT(tile, rows, columns) RIVULET_GPU_PRODUCT_KERNELS(float, tile, rows, columns)
+#define RIVULET_GPU_DOUBLE_PRODUCT(tile, rows, columns) RIVULET_GPU_PRODUCT_KERNELS(double, tile, rows, columns)
+RIVULET_GPU_TILES(RIVULET_GPU_FLOAT_PRODUCT)
+RIVULET_GPU_DOUBLE_TILES(RIVULET_GPU_DOUBLE_PRODUCT)
+
+}  // namespace
+}  // namespace rivulet::gpu

@@ -1,0 +1,35 @@
+// Launches of products, for the adapters of all families that are made of them.
+#pragma once
+
+#include "engine/kernels/cuda/launch.h"
+#include "engine/kernels/cuda/matmul.h"
+#include "engine/ops/window.h"
+
+namespace rivulet::gpu {
+
+struct Tile {
+  std::string_view name;
+  int32_t rows, columns;
+};
+
+// Chosen by the result's shape alone, never by how many lanes there are: few rows, as a client's batch has them, take a
+// tile that wastes none; the larger a tile, the fewer elements are read for each product.
+Tile TileFor(DType dtype, int64_t rows, int64_t columns);
+
+// The whole of `rows` in tiles of `tile`.
+inline Divider TilesOf(int64_t rows, int64_t tile) { return Divider::Of((rows + tile - 1) / tile); }
+
+// c = a · b of `dtype` (float32 or float64); spans, strides, sizes and epilogue are given, the rest is filled in.
+// Nothing is launched where c has no elements.
+Status PutProduct(const GpuContext& context, DType dtype, ProductArguments arguments);
+
+// Matrices of one shape that lie row-major without gaps; turned: [depth, rows] and [columns, depth].
+ProductArguments ProductOfMatrices(int64_t rows, int64_t columns, int64_t depth, bool turn_a, bool turn_b);
+
+inline Activation ActivationOf(FusedOps::Activation activation) {
+  return activation == FusedOps::Activation::kRelu    ? kRelu
+         : activation == FusedOps::Activation::kRelu6 ? kRelu6
+                                                      : kNoActivation;
+}
+
+}  // namespace rivulet::gpu

@@ -50,7 +50,7 @@ COMMANDS = {  # by the words of the command: what follows them
     "graph inspect": ["m.pb", "--tensorboard", "events"], "graph optimize": ["m.pb", "--out", "out.pb"],
     "graph place": ["m.pb", "--out", "out"], "graph profile": ["logistic_regression", "--steps", "2"],
     "bench op": ["Relu", "--shape", "10x10", "--algorithm", "none"], "manual": ["--out", "out"], "completion": [],
-    "help": ["runs", "show"], "version": [], "new": ["mine.toml"], "scenarios": [],
+    "help": ["runs", "show"], "version": [], "doctor": [], "new": ["mine.toml"], "scenarios": [],
 }
 EXCUSED = {
     "up": "its children are simulate's parts and the two below",

@@ -1,0 +1,185 @@
+// rivulet doctor: what this program found on this machine, and what is missing.
+#include <fmt/ranges.h>
+#include <sys/statvfs.h>
+
+#include <filesystem>
+#include <nlohmann/json.hpp>
+#include <system_error>
+
+#include "cli/command.h"
+#include "cli/doctor/machine.h"
+#include "cli/quantities.h"
+#include "cli/run/shipped_scenarios.h"
+#include "cli/table.h"
+#include "engine/gpu/cuda_library.h"
+#include "engine/gpu/gpu_device.h"
+#include "engine/gpu/gpu_listing.h"
+#include "engine/kernels/cpu/cpu_targets.h"
+
+namespace rivulet {
+namespace {
+
+struct DoctorOptions {
+  bool json = false;
+};
+
+struct Gpus {
+  std::string library;  // "" where there is none
+  std::string backend;
+  std::vector<RivuletGpuProperties> devices;
+  std::string missing;  // why there is no device, and the mend
+};
+
+Gpus LookForGpus() {
+  Gpus gpus;
+  const StatusOr<const RivuletGpuApi*> api = CudaBackend();
+  if (!api.ok()) {
+    gpus.missing = Message(api.status());
+    return gpus;
+  }
+  gpus.library = GpuLibraryInUse();
+  gpus.backend = (*api)->backend;
+  StatusOr<GpuListing> listing = ListGpus(**api);
+  if (!listing.ok()) {
+    gpus.missing = Message(listing.status());
+    return gpus;
+  }
+  gpus.devices = std::move(listing->devices);
+  gpus.missing = std::move(listing->why_none);
+  return gpus;
+}
+
+struct DataFolder {
+  std::string path;
+  bool exists = false;
+  int64_t free_bytes = 0;
+};
+
+DataFolder LookAtDataFolder() {
+  std::error_code error;
+  DataFolder folder;
+  folder.path = std::filesystem::absolute(ShippedDataFolder(), error).lexically_normal().string();
+  folder.exists = std::filesystem::is_directory(folder.path, error);
+  struct statvfs system {};
+  if (folder.exists && ::statvfs(folder.path.c_str(), &system) == 0) {
+    folder.free_bytes = static_cast<int64_t>(system.f_bavail * system.f_frsize);
+  }
+  return folder;
+}
+
+// As cli/CMakeLists.txt lists them: "pages over HTTP|PNG".
+std::vector<std::string> Parts(std::string_view list) {
+  std::vector<std::string> parts;
+  for (size_t begin = 0; begin < list.size();) {
+    const size_t end = std::min(list.find('|', begin), list.size());
+    parts.emplace_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+std::string CoresText(const Machine& machine) {
+  std::string text = fmt::format("{}", machine.allowed_cores);
+  if (machine.allowed_cores != machine.cores)
+    text += fmt::format(" of {} (this process may use no others)", machine.cores);
+  if (machine.core_limit > 0) text += fmt::format(", for {:.3g} cores' time (control group)", machine.core_limit);
+  return text;
+}
+
+std::string GpuText(const RivuletGpuProperties& gpu) {
+  std::string text =
+      fmt::format("{}, {} ({} free), driver {}", gpu.name, BytesText(static_cast<int64_t>(gpu.memory_bytes)),
+                  BytesText(static_cast<int64_t>(gpu.free_bytes)), gpu.driver);
+  if (gpu.compute_major > 0) {
+    text += fmt::format(", compute capability {}.{}, {} multiprocessors", gpu.compute_major, gpu.compute_minor,
+                        gpu.multiprocessors);
+  }
+  return text;
+}
+
+std::string ListOf(const std::vector<std::string>& names) {
+  return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
+}
+
+void PrintText(const Machine& machine, const Gpus& gpus, const DataFolder& data) {
+  Fields fields = {
+      {"program", fmt::format("rivulet {}", RIVULET_VERSION)},
+      {"processor", TextCell(machine.processor)},
+      {"instruction sets", fmt::format("{}; kernels use {}", ListOf(machine.instruction_sets), CpuTargetName())},
+      {"cores", CoresText(machine)},
+      {"memory", fmt::format("{}, {} available", BytesText(machine.memory_bytes), BytesText(machine.available_bytes))},
+      {"GPU library", gpus.library.empty() ? "none" : fmt::format("{} ({})", gpus.library, gpus.backend)}};
+  for (size_t number = 0; number < gpus.devices.size(); ++number) {
+    fields.emplace_back(fmt::format("GPU {}", number), GpuText(gpus.devices[number]));
+  }
+  if (gpus.devices.empty()) fields.emplace_back("GPU", fmt::format("none: {}", gpus.missing));
+  fields.emplace_back("data folder",
+                      data.exists ? fmt::format("{}, {} free", data.path, BytesText(data.free_bytes))
+                                  : fmt::format("{}, which is not there; RIVULET_DATA names another", data.path));
+  fields.emplace_back("built with", ListOf(Parts(RIVULET_BUILT_WITH)));
+  if (const auto without = Parts(RIVULET_BUILT_WITHOUT); !without.empty()) {
+    fields.emplace_back("built without", ListOf(without));
+  }
+  fmt::print("{}", FieldLines(fields));
+}
+
+void PrintJson(const Machine& machine, const Gpus& gpus, const DataFolder& data) {
+  using Json = nlohmann::ordered_json;
+  Json devices = Json::array();
+  for (const RivuletGpuProperties& gpu : gpus.devices) {
+    devices.push_back({{"name", gpu.name},
+                       {"driver", gpu.driver},
+                       {"memory_bytes", gpu.memory_bytes},
+                       {"free_bytes", gpu.free_bytes},
+                       {"multiprocessors", gpu.multiprocessors},
+                       {"compute_capability", fmt::format("{}.{}", gpu.compute_major, gpu.compute_minor)}});
+  }
+  const auto text = [](const std::string& words) { return words.empty() ? Json() : Json(words); };
+  const Json report = {
+      {"version", RIVULET_VERSION},
+      {"processor", text(machine.processor)},
+      {"instruction_sets", machine.instruction_sets},
+      {"kernel_instruction_set", CpuTargetName()},
+      {"cores", machine.cores},
+      {"allowed_cores", machine.allowed_cores},
+      {"core_limit", machine.core_limit > 0 ? Json(machine.core_limit) : Json()},
+      {"memory_bytes", machine.memory_bytes},
+      {"available_bytes", machine.available_bytes},
+      {"gpu_library", text(gpus.library)},
+      {"gpu_backend", text(gpus.backend)},
+      {"gpus", devices},
+      {"gpu_missing", text(gpus.missing)},
+      {"data_folder", data.path},
+      {"data_folder_exists", data.exists},
+      {"data_folder_free_bytes", data.exists ? Json(data.free_bytes) : Json()},
+      {"built_with", Parts(RIVULET_BUILT_WITH)},
+      {"built_without", Parts(RIVULET_BUILT_WITHOUT)},
+  };
+  // Paths may be no UTF-8: they are mended, as everywhere in our JSON.
+  fmt::print("{}\n", report.dump(-1, ' ', false, Json::error_handler_t::replace));
+}
+
+Status Examine(const DoctorOptions& options) {
+  const Machine machine = LookAtMachineParts();
+  const Gpus gpus = LookForGpus();
+  const DataFolder data = LookAtDataFolder();
+  if (options.json) {
+    PrintJson(machine, gpus, data);
+  } else {
+    PrintText(machine, gpus, data);
+  }
+  return absl::OkStatus();
+}
+
+const RegisterCommand kDoctor(94, [] {
+  auto options = std::make_shared<DoctorOptions>();
+  Command command{.name = "doctor",
+                  .summary = "Say what was found on this machine, and what is missing: processor, memory, GPUs, parts.",
+                  .example = "rivulet doctor"};
+  command.Flag("--json", &options->json, "print one JSON object");
+  command.run = [options] { return Examine(*options); };
+  return command;
+});
+
+}  // namespace
+}  // namespace rivulet

@@ -6,7 +6,7 @@
 namespace rivulet {
 
 StatusOr<std::shared_ptr<DevicePlacer>> DevicePlacer::Create(DevicePlacerOptions options) {
-  RIVULET_ASSIGN_OR_RETURN(DeviceSet devices, DeviceSet::LocalCpus(options.cpus));
+  RIVULET_ASSIGN_OR_RETURN(DeviceSet devices, DeviceSet::Local(options.cpus, options.gpus));
   return Create(std::move(options), std::move(devices));
 }
 

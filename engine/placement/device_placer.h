@@ -27,6 +27,7 @@ namespace rivulet {
 // Fields are named as those of TensorFlow's ConfigProto and GraphOptions that mean the same.
 struct DevicePlacerOptions {
   int cpus = 1;                             // device_count {"CPU": n}
+  int gpus = 0;                             // device_count {"GPU": n}; a session has what stands behind them
   std::vector<std::string> device_filters;  // parts of device names; devices that fit none do not count
   bool allow_soft_placement = false;
   // Lines of PlacementLog go here when a graph is placed; null: nowhere.
@@ -46,7 +47,7 @@ class DevicePlacer : public Placer {
  public:
   // INVALID_ARGUMENT: a number of devices that cannot be, filters that leave none, options that exclude one another.
   static StatusOr<std::shared_ptr<DevicePlacer>> Create(DevicePlacerOptions options);
-  // The same on given devices (options.cpus does not count).
+  // The same on given devices (options.cpus and options.gpus do not count).
   static StatusOr<std::shared_ptr<DevicePlacer>> Create(DevicePlacerOptions options, DeviceSet devices);
 
   // Errors of PlaceGraph. A node keeps the device that an earlier graph gave it.

@@ -5,12 +5,14 @@
 
 #include "engine/placement/placer.h"
 #include "engine/program/kernel.h"
+#include "engine/program/structural_ops.h"
+#include "engine/program/via_float32.h"
 #include "engine/resources/async_op.h"
 
 namespace rivulet {
 namespace {
 
-constexpr int kMaxCpus = 64;
+constexpr int kMaxCpus = 64, kMaxGpus = 64;
 constexpr size_t kShownDevices = 16;
 
 auto Order(const PlacementDevice& device) {
@@ -35,11 +37,16 @@ StatusOr<DeviceSet> DeviceSet::Create(std::vector<PlacementDevice> devices) {
   return set;
 }
 
-StatusOr<DeviceSet> DeviceSet::LocalCpus(int count) {
-  if (count < 1 || count > kMaxCpus)
-    return InvalidArgument("{} CPU devices were asked for; there may be 1 to {}", count, kMaxCpus);
+StatusOr<DeviceSet> DeviceSet::LocalCpus(int count) { return Local(count, 0); }
+
+StatusOr<DeviceSet> DeviceSet::Local(int cpus, int gpus) {
+  if (cpus < 1 || cpus > kMaxCpus)
+    return InvalidArgument("{} CPU devices were asked for; there may be 1 to {}", cpus, kMaxCpus);
+  if (gpus < 0 || gpus > kMaxGpus)
+    return InvalidArgument("{} GPU devices were asked for; there may be 0 to {}", gpus, kMaxGpus);
   std::vector<PlacementDevice> devices;
-  for (int i = 0; i < count; ++i) devices.push_back({{"localhost", 0, 0, "CPU", i}, 0, 1, RunsOnCpu});
+  for (int i = 0; i < cpus; ++i) devices.push_back({{"localhost", 0, 0, "CPU", i}, 0, 1, RunsOnCpu});
+  for (int i = 0; i < gpus; ++i) devices.push_back({{"localhost", 0, 0, "GPU", i}, 1, 1, RunsOnGpu});
   return Create(std::move(devices));
 }
 
@@ -72,6 +79,17 @@ std::string DeviceSet::ToString() const {
 bool RunsOnCpu(const Node& node) {
   return ReadsOnlyTheShape(node) || KernelRegistry::Global().Has(node.type(), Device::kCpu) ||
          AsyncOpRegistry::Global().Has(node.type());
+}
+
+bool RunsOnGpu(const Node& node) {
+  const auto is_of_the_host = [](DType dtype) { return dtype == DType::kString || dtype == DType::kVariant; };
+  for (const TensorSpec& output : node.outputs())
+    if (is_of_the_host(output.dtype)) return false;
+  for (const Output& input : node.inputs())
+    if (is_of_the_host(input.dtype())) return false;
+  if (AsyncOpRegistry::Global().Has(node.type())) return false;
+  if (StructuralKind(node.type()) != StructuralOp::kNone || ReadsOnlyTheShape(node)) return true;
+  return HasKernelFor(node.type(), Device::kCuda, KernelDType(node));
 }
 
 }  // namespace rivulet

@@ -30,6 +30,9 @@ class DeviceSet {
   // "/job:localhost/replica:0/task:0/device:CPU:0" and on, which run what has a kernel here (RunsOnCpu).
   // INVALID_ARGUMENT: fewer than 1 or more than 64.
   static StatusOr<DeviceSet> LocalCpus(int count);
+  // The same and "/job:localhost/replica:0/task:0/device:GPU:0" and on, which run what has a kernel for devices
+  // (RunsOnGpu), and are preferred. INVALID_ARGUMENT also: fewer than 0 or more than 64 of them.
+  static StatusOr<DeviceSet> Local(int cpus, int gpus);
 
   std::span<const PlacementDevice> devices() const { return devices_; }
   size_t size() const { return devices_.size(); }
@@ -46,5 +49,8 @@ class DeviceSet {
 
 // A kernel, a structural op or an asynchronous op of the CPU.
 bool RunsOnCpu(const Node& node);
+// A structural op, or one with a kernel for devices, of the node's type; none of text or of variants, which lie in the
+// host's memory.
+bool RunsOnGpu(const Node& node);
 
 }  // namespace rivulet

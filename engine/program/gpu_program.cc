@@ -167,6 +167,8 @@ class CompiledGpuProgram final : public GpuProgram {
   }
   std::span<const Instruction> instructions() const override { return lowered_.instructions; }
   double flops() const override { return lowered_.flops; }
+  const std::vector<bool>& uses_buffer() const override { return lowered_.uses_buffer; }
+  const std::vector<bool>& writes_buffer() const override { return writes_buffer_; }
 
   StatusOr<std::unique_ptr<GpuInstance>> Instantiate(GpuDevice& device) const override {
     auto self = std::static_pointer_cast<const CompiledGpuProgram>(shared_from_this());

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/program/gpu_kernel.h"
@@ -45,6 +46,9 @@ class GpuProgram : public std::enable_shared_from_this<GpuProgram> {
   virtual size_t arena_bytes() const = 0;  // of one lane, a multiple of 256
   virtual std::span<const Instruction> instructions() const = 0;
   virtual double flops() const = 0;  // of one lane's run
+  // By index in GpuBindings::buffers: what a run touches, and what it may change.
+  virtual const std::vector<bool>& uses_buffer() const = 0;
+  virtual const std::vector<bool>& writes_buffer() const = 0;
   // The constants are brought to the device once for all its instances.
   virtual StatusOr<std::unique_ptr<GpuInstance>> Instantiate(GpuDevice& device) const = 0;
 };

@@ -6,8 +6,11 @@
 
 #include "engine/base/nearest.h"
 #include "engine/compile/compile.h"
+#include "engine/compile/compile_gpu.h"
+#include "engine/graph/device_name.h"
 #include "engine/graph/function.h"
 #include "engine/graph/variable_name.h"
+#include "engine/program/staged_gpu_program.h"
 #include "engine/session/allocation_report.h"
 
 namespace rivulet {
@@ -173,8 +176,10 @@ struct PartRunner::Compiled {
 };
 
 PartRunner::PartRunner(CompileOptions options, std::shared_ptr<SessionVariables> variables,
-                       std::shared_ptr<MemoryBudget> memory, size_t max_programs)
+                       std::shared_ptr<MemoryBudget> memory, size_t max_programs,
+                       std::vector<std::shared_ptr<GpuDevice>> gpus)
     : options_(std::move(options)),
+      gpus_(std::move(gpus)),
       variables_(std::move(variables)),
       arenas_(std::move(memory)),
       programs_(max_programs) {}
@@ -182,6 +187,20 @@ PartRunner::PartRunner(CompileOptions options, std::shared_ptr<SessionVariables>
 PartRunner::~PartRunner() = default;
 
 size_t PartRunner::programs() const { return programs_.size(); }
+
+StatusOr<std::shared_ptr<const Program>> PartRunner::CompileFor(const std::string& device, const Graph& graph,
+                                                                const Signature& signature) const {
+  DeviceName name;  // of nodes that were not placed, none
+  if (!device.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(name, ParseDeviceName(device));
+  }
+  if (name.type != "GPU") return CompileProgram(graph, signature, options_);
+  const auto number = static_cast<size_t>(name.id.value_or(0));
+  if (number >= gpus_.size())
+    return FailedPrecondition("there is nothing behind '{}': the session has {} GPUs", device, gpus_.size());
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const GpuProgram> program, CompileForGpu(graph, signature, options_));
+  return NewStagedProgram(std::move(program), gpus_[number]);
+}
 
 StatusOr<std::shared_ptr<PartRunner::Compiled>> PartRunner::CompilePart(const PlanPart& part,
                                                                         std::span<const Tensor> inputs) {
@@ -197,7 +216,7 @@ StatusOr<std::shared_ptr<PartRunner::Compiled>> PartRunner::CompilePart(const Pl
     signature.variables.push_back({name, static_cast<int>(compiled->uses.size()), 0, variable->spec()});
     compiled->uses.push_back({name, use.needs_value, use.assigned, use.written});
   }
-  RIVULET_ASSIGN_OR_RETURN(compiled->program, CompileProgram(*part.graph, signature, options_));
+  RIVULET_ASSIGN_OR_RETURN(compiled->program, CompileFor(part.device, *part.graph, signature));
   return compiled;
 }
 
@@ -236,7 +255,7 @@ StatusOr<std::vector<Tensor>> PartRunner::Run(const PlanPart& part, std::string_
         options_.passes.memory_budget_bytes > 0) {
       CompileOptions options = options_;
       options.passes.memory_budget_bytes = 0;
-      PartRunner unlimited(options, variables_, nullptr, 1);
+      PartRunner unlimited(options, variables_, nullptr, 1, gpus_);
       const auto program = unlimited.Compile(part, key, inputs);
       if (program.ok()) return WithReport(found.status(), **program);
     }

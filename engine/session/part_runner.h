@@ -13,6 +13,7 @@
 #include "engine/base/mutex.h"
 #include "engine/base/philox.h"
 #include "engine/base/status.h"
+#include "engine/gpu/gpu_device.h"
 #include "engine/placement/cost_model.h"
 #include "engine/program/program.h"
 #include "engine/resources/resource_manager.h"
@@ -79,7 +80,7 @@ class ArenaPool {
 class PartRunner {
  public:
   PartRunner(CompileOptions options, std::shared_ptr<SessionVariables> variables, std::shared_ptr<MemoryBudget> memory,
-             size_t max_programs);
+             size_t max_programs, std::vector<std::shared_ptr<GpuDevice>> gpus = {});
   ~PartRunner();
 
   // `key` names the part, unlike all others of the session; `inputs` are those of the part. Compiles a program for the
@@ -100,9 +101,12 @@ class PartRunner {
   struct Worker;
   StatusOr<std::shared_ptr<Compiled>> Find(const PlanPart& part, std::string_view key, std::span<const Tensor> inputs);
   StatusOr<std::shared_ptr<Compiled>> CompilePart(const PlanPart& part, std::span<const Tensor> inputs);
+  StatusOr<std::shared_ptr<const Program>> CompileFor(const std::string& device, const Graph& graph,
+                                                      const Signature& signature) const;
   Status WithReport(Status status, const Program& program) const;
 
   const CompileOptions options_;
+  const std::vector<std::shared_ptr<GpuDevice>> gpus_;  // by number
   const std::shared_ptr<SessionVariables> variables_;
   ArenaPool arenas_;
   OnceCache<Compiled> programs_;

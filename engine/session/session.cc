@@ -122,6 +122,30 @@ Session::Session() = default;
 
 Session::~Session() { Close(); }
 
+namespace {
+
+// As many as nodes may be placed on, in their order.
+StatusOr<std::vector<std::shared_ptr<GpuDevice>>> OpenGpus(const SessionConfig& config) {
+  std::vector<std::shared_ptr<GpuDevice>> devices;
+  const int count = config.placement.has_value() ? config.placement->gpus : 0;
+  const std::vector<int>& visible = config.gpus.visible;
+  if (count == 0) return devices;
+  if (!visible.empty() && static_cast<size_t>(count) > visible.size())
+    return InvalidArgument("{} GPUs were asked for, and visible_device_list names {}", count, visible.size());
+  const RivuletGpuApi* backend = config.gpus.backend;
+  if (backend == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(backend, CudaBackend());
+  }
+  for (int i = 0; i < count; ++i) {
+    const int number = visible.empty() ? i : visible[static_cast<size_t>(i)];
+    RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<GpuDevice> device, GpuDevice::Open(*backend, number, config.gpus.options));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+}  // namespace
+
 StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, const SessionConfig& config) {
   for (const InterOpPool& pool : config.inter_op_pools)
     if (pool.threads < 0) return InvalidArgument("an inter-op pool cannot have {} threads", pool.threads);
@@ -145,9 +169,10 @@ StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, const SessionCon
     state.resources = config.shared_state;
     memory = std::make_shared<MemoryBudget>("the session", config.memory_limit_bytes, state.resources->memory());
   }
+  RIVULET_ASSIGN_OR_RETURN(std::vector<std::shared_ptr<GpuDevice>> gpus, OpenGpus(config));
   state.variables = std::make_shared<SessionVariables>(state.resources);
   state.parts = std::make_shared<PartRunner>(CompileOptions{config.kernels, config.passes}, state.variables,
-                                             std::move(memory), config.max_programs);
+                                             std::move(memory), config.max_programs, std::move(gpus));
   RIVULET_RETURN_IF_ERROR(state.Adopt(std::move(graph)));
   return session;
 }

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/gpu/gpu_device.h"
 #include "engine/graph/graph.h"
 #include "engine/placement/device_placer.h"
 #include "engine/placement/run_graph.h"
@@ -33,6 +34,14 @@ class RunMetadata;  // proto/graph/run_metadata.pb.h
 struct InterOpPool {
   int threads = 0;          // 0: as many as the machine has cores
   std::string global_name;  // pools of one name are one for the whole process; "": the session's own
+};
+
+// What stands behind "/device:GPU:n" (DevicePlacerOptions::gpus says how many): opened when the session is made. What a
+// program there is fed, and its variables, lie in the host's memory and are brought there for each run.
+struct SessionGpus {
+  const RivuletGpuApi* backend = nullptr;  // null: that of librivulet_cuda.so (CudaBackend)
+  std::vector<int> visible;  // visible_device_list: the back end's numbers of GPU:0, GPU:1, …; empty: its own
+  GpuOptions options;
 };
 
 struct SessionConfig {
@@ -65,6 +74,7 @@ struct SessionConfig {
   // Devices. With neither, those that nodes name are not looked at.
   std::shared_ptr<Placer> placer;
   std::optional<DevicePlacerOptions> placement;  // of a placer that the session makes for itself
+  SessionGpus gpus;
 };
 
 struct RunOptions {
@@ -92,7 +102,8 @@ class PartialRun;
 class Session {
  public:
   // INVALID_ARGUMENT: a variable of unknown shape or of a type without values, two of one name that differ, an option
-  // that makes no sense. RESOURCE_EXHAUSTED: no memory for the variables.
+  // that makes no sense. RESOURCE_EXHAUSTED: no memory for the variables. UNAVAILABLE, FAILED_PRECONDITION: GPUs were
+  // asked for that are not there, and why.
   static StatusOr<std::unique_ptr<Session>> Create(Graph graph, const SessionConfig& config = {});
   // Cancels what runs. No Run may be under way.
   ~Session();

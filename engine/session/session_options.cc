@@ -4,6 +4,7 @@
 #include <google/protobuf/message.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <set>
 
@@ -141,9 +142,12 @@ StatusOr<DevicePlacerOptions> ReadPlacement(const proto::ConfigProto& options,
     if (type == "CPU") {
       if (count < 1) return InvalidArgument("device_count of CPU is {}; a session needs at least 1", count);
       placement.cpus = count;
+    } else if (type == "GPU") {
+      if (count < 0) return InvalidArgument("device_count of GPU is {}; write how many, or 0 for none", count);
+      placement.gpus = count;
     } else if (count != 0) {
-      return Unimplemented("device_count of {} is {}, and sessions run on the CPU; write 0, or leave it out", type,
-                           count);
+      return Unimplemented("device_count of {} is {}, and sessions run on CPUs and GPUs; write 0, or leave it out",
+                           type, count);
     }
   }
   placement.device_filters.assign(options.device_filters().begin(), options.device_filters().end());
@@ -157,6 +161,27 @@ StatusOr<DevicePlacerOptions> ReadPlacement(const proto::ConfigProto& options,
   placement.enable_bfloat16_sendrecv = options.graph_options().enable_bfloat16_sendrecv();
   placement.enable_recv_scheduling = options.graph_options().enable_recv_scheduling();
   return placement;
+}
+
+StatusOr<SessionGpus> ReadGpus(const proto::GPUOptions& options) {
+  SessionGpus gpus;
+  const double fraction = options.per_process_gpu_memory_fraction();
+  if (fraction != 0) gpus.options.per_process_gpu_memory_fraction = fraction;
+  if (!(fraction >= 0 && fraction <= 1))
+    return InvalidArgument("gpu_options.per_process_gpu_memory_fraction is {}; write a part of the memory, up to 1",
+                           fraction);
+  gpus.options.allow_growth = options.allow_growth();
+  std::string_view list = options.visible_device_list();
+  while (!list.empty()) {
+    const std::string_view word = list.substr(0, list.find(','));
+    list.remove_prefix(std::min(list.size(), word.size() + 1));
+    int number = -1;
+    const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), number);
+    if (error != std::errc() || end != word.data() + word.size() || number < 0)
+      return InvalidArgument("gpu_options.visible_device_list has '{}'; write numbers of devices, as in '0,2'", word);
+    gpus.visible.push_back(number);
+  }
+  return gpus;
 }
 
 StatusOr<std::chrono::milliseconds> ReadTimeout(int64_t milliseconds, std::string_view field) {
@@ -192,6 +217,7 @@ StatusOr<SessionConfig> SessionConfigFrom(const proto::ConfigProto& options,
   config.timeline_step = graph.timeline_step();
   config.infer_shapes = graph.infer_shapes();
   RIVULET_ASSIGN_OR_RETURN(config.placement, ReadPlacement(options, std::move(log)));
+  RIVULET_ASSIGN_OR_RETURN(config.gpus, ReadGpus(options.gpu_options()));
   const proto::ConfigProto::Experimental& experimental = options.experimental();
   if (experimental.executor_type() == "SINGLE_THREADED_EXECUTOR") {
     config.single_threaded = true;

@@ -493,8 +493,12 @@ TEST_F(SessionOptionsTest, DeviceCount_MakesDevices) {
   for (const auto& device : metadata.step_stats().dev_stats()) devices.insert(device.device());
   EXPECT_THAT(devices, ::testing::IsSupersetOf({std::string("/job:localhost/replica:0/task:0/device:CPU:0"),
                                                 std::string("/job:localhost/replica:0/task:0/device:CPU:1")}));
-  (*options.mutable_device_count())["GPU"] = 1;
-  EXPECT_THAT(SessionConfigFrom(options), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("device_count of GPU")));
+  (*options.mutable_device_count())["GPU"] = -1;
+  EXPECT_THAT(SessionConfigFrom(options),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("device_count of GPU")));
+  (*options.mutable_device_count())["GPU"] = 0;
+  (*options.mutable_device_count())["TPU"] = 1;
+  EXPECT_THAT(SessionConfigFrom(options), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("device_count of TPU")));
 }
 
 TEST_F(SessionOptionsTest, DeviceFilters_TakeDevicesAway) {

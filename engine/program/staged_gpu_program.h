@@ -1,0 +1,19 @@
+// A program on a device that the host runs as any of its own: what is fed, and the variables, lie in the host's memory
+// and are brought to the device for each run; what is fetched, and what has changed, comes back. For sessions. Training
+// in federated rounds keeps everything on the device instead (gpu_program.h).
+#pragma once
+
+#include <memory>
+
+#include "engine/base/status.h"
+#include "engine/program/gpu_program.h"
+#include "engine/program/program.h"
+
+namespace rivulet {
+
+// Its instances need no arena of the host's, and take the device's memory when they are made: RESOURCE_EXHAUSTED then
+// names what for. Observers are not told of its calls, which run when the host has gone on; `device` is shared.
+std::shared_ptr<const Program> NewStagedProgram(std::shared_ptr<const GpuProgram> program,
+                                                std::shared_ptr<GpuDevice> device);
+
+}  // namespace rivulet

@@ -11,23 +11,11 @@
 #include <string>
 #include <vector>
 
+#include "client/part_places.h"
 #include "engine/program/lanes.h"
 #include "federated/aggregation/update.h"
 
 namespace rivulet {
-
-// A stretch of one buffer of the trainer, or of two that are subtracted.
-struct RunPlace {
-  int from = 0, less = -1;  // -1: none
-  size_t offset = 0;        // in both
-  int64_t count = 0;
-};
-
-// A part of an update as its source says, in wire order.
-struct PartPlaces {
-  std::string name;
-  std::vector<RunPlace> places;
-};
 
 // Of one batch size. Not thread-safe: one trainer's.
 class LaneStep {

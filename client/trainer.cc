@@ -4,17 +4,19 @@
 #include <chrono>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <utility>
 #include <vector>
 
+#include "client/kept_state.h"
 #include "client/lane_step.h"
+#include "client/part_places.h"
 #include "client/pass_programs.h"
+#include "client/task_inputs.h"
+#include "client/task_streams.h"
 #include "engine/base/check.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/plan/plan_input.h"
-#include "federated/random/streams.h"
 
 namespace rivulet {
 namespace {
@@ -95,7 +97,7 @@ class LocalTrainer : public Trainer {
         table_(programs_->buffers()),
         monitor_(monitor),
         loops_(loops),
-        known_layout_(plan_.layout()) {}
+        layout_(plan_) {}
 
   Status Initialise() {
     for (int i = 0; i < table_.size(); ++i) {
@@ -104,20 +106,15 @@ class LocalTrainer : public Trainer {
       memory_.push_back(std::move(memory));
       buffers_.push_back({memory_.back().data(), DType::kFloat32, 0});
     }
-    for (const StateVector& state : plan_.flat_names().state) {
-      AlignedBuffer& memory = memory_[Index(table_.index(fmt::format("{}{}", kStatePrefix, state.name)))];
-      kept_.push_back({state.name, {reinterpret_cast<float*>(memory.data()), memory.size() / sizeof(float)}});
-    }
-    // The model's local variables, where they are trained; their name is none that a plan can give.
-    const ModelLayout& layout = *plan_.layout();
-    if (layout.elements(Segment::kLocal) > 0) {
-      const size_t begin = layout.segment_offset(Segment::kLocal);
-      local_ = {reinterpret_cast<float*>(memory_[BufferTable::kParams].data() + begin),
-                layout.segment_bytes(Segment::kLocal) / sizeof(float)};
-      kept_.push_back({"params/local", local_});
+    for (const KeptPlace& place : KeptPlacesOf(plan_, table_)) {
+      std::byte* const at = memory_[Index(place.buffer)].data() + place.offset;
+      kept_.push_back({place.name, {reinterpret_cast<float*>(at), place.bytes / sizeof(float)}});
     }
     feeds_.resize(plan_.features().size());
-    for (const auto& [name, source] : plan_.training().parts) parts_.push_back(RunsOf(name, source));
+    for (PartPlaces& part : PartPlacesOf(plan_, table_)) {
+      const size_t runs = part.places.size();
+      parts_.push_back({std::move(part), std::vector<FloatRun>(runs)});
+    }
     for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
       const LocalProgram* const program = plan_.program(kind);
       for (size_t i = 0; program != nullptr && i < program->passes.size(); ++i) {
@@ -161,56 +158,13 @@ class LocalTrainer : public Trainer {
   }
 
  private:
-  // A version is measured without them.
   Status BindBroadcasts(std::span<const AlignedBuffer* const> broadcasts, TaskKind kind) {
-    const std::vector<std::string>& names = plan_.flat_names().broadcast;
-    if (kind != TaskKind::kTrain || names.empty()) return absl::OkStatus();
-    if (broadcasts.size() != names.size()) {
-      return InvalidArgument("plan '{}' has clients read {} vectors beside the model, and the task brings {}",
-                             plan_.name(), names.size(), broadcasts.size());
-    }
-    for (size_t i = 0; i < names.size(); ++i) {
-      const int buffer = table_.broadcast(i);
-      if (broadcasts[i]->size() != table_.bytes(buffer)) {
-        return InvalidArgument("the task's '{}{}' has {} bytes and plan '{}' reads {}", kBroadcastPrefix, names[i],
-                               broadcasts[i]->size(), plan_.name(), table_.bytes(buffer));
-      }
+    RIVULET_RETURN_IF_ERROR(CheckBroadcasts(plan_, table_, kind, broadcasts));
+    if (kind != TaskKind::kTrain) return absl::OkStatus();
+    for (size_t i = 0; i < plan_.flat_names().broadcast.size(); ++i) {
       // The programs only read it.
-      buffers_[Index(buffer)].data = const_cast<std::byte*>(broadcasts[i]->data());
+      buffers_[Index(table_.broadcast(i))].data = const_cast<std::byte*>(broadcasts[i]->data());
     }
-    return absl::OkStatus();
-  }
-
-  // Slices with no padding between are one run: the fewer, the quicker is what reads them.
-  PartRuns RunsOf(const std::string& name, const PartSource& source) const {
-    const int from = table_.index(source.from), less = source.less.empty() ? -1 : table_.index(source.less);
-    PartRuns part{{name, {}}, {}};
-    size_t end = 0;
-    for (const Slice& slice : plan_.layout()->slices()) {
-      const bool shared = slice.segment == Segment::kShared;
-      if (slice.segment != Segment::kTrainable && !(shared && source.shared_too)) continue;
-      const RunPlace place = {shared ? BufferTable::kParams : from, shared ? BufferTable::kBaseParams : less,
-                              slice.offset, slice.elements};
-      RunPlace* const last = part.places.empty() ? nullptr : &part.places.back();
-      if (last != nullptr && last->from == place.from && last->less == place.less && end == place.offset) {
-        last->count += place.count;
-      } else {
-        part.places.push_back(place);
-      }
-      end = slice.offset + static_cast<size_t>(slice.elements) * sizeof(float);
-    }
-    part.runs.resize(part.places.size());
-    return part;
-  }
-
-  // In one process the base comes with the coordinator's own layout: compared once, as that takes hashing.
-  Status CheckLayout(const Model& base) {
-    if (base.shared_layout() == known_layout_) return absl::OkStatus();
-    const ModelLayout& layout = *plan_.layout();
-    if (base.layout().digest() != layout.digest() || base.layout().arena_bytes() != layout.arena_bytes()) {
-      return InvalidArgument("the base model's variables are not those of plan '{}'", plan_.name());
-    }
-    known_layout_ = base.shared_layout();
     return absl::OkStatus();
   }
 
@@ -248,7 +202,7 @@ class LocalTrainer : public Trainer {
     };
     if (!std::ranges::all_of(lanes, alike))
       return InvalidArgument("tasks that are not alike cannot be trained at once");
-    RIVULET_RETURN_IF_ERROR(CheckLayout(*first.base));
+    RIVULET_RETURN_IF_ERROR(layout_.Check(*first.base));
     if (lane_memory_.size() < step->bytes()) {
       RIVULET_ASSIGN_OR_RETURN(lane_memory_, AlignedBuffer::Create(step->bytes()));
     }
@@ -270,7 +224,7 @@ class LocalTrainer : public Trainer {
                                                .beside = {},
                                                .cancel = cancel});
       BeginEpoch(run, pass);
-      ShuffleInto(order_, run, pass.pass->shuffle);
+      OrderInto(order_, run.task, run.epoch, run.size, pass.pass->shuffle);
       RIVULET_RETURN_IF_ERROR(lane.examples->Decode(std::span(order_).first(count), step->Feeds(i, number)));
     }
     RIVULET_RETURN_IF_ERROR(step->Run(number, buffers_, cancel));
@@ -313,7 +267,7 @@ class LocalTrainer : public Trainer {
     if (size <= 0)
       return FailedPrecondition("client '{}' has no examples to {} on", lane.client_id, Name(lane.task.kind));
     if (size > UINT32_MAX) return InvalidArgument("client '{}' has {} examples, beyond 2^32 - 1", lane.client_id, size);
-    RIVULET_RETURN_IF_ERROR(CheckLayout(base));
+    RIVULET_RETURN_IF_ERROR(layout_.Check(base));
     const auto found = passes_.find(lane.task.kind);
     if (found == passes_.end()) {
       return InvalidArgument("plan '{}' does not say how to {}", plan_.name(), Name(lane.task.kind));
@@ -333,9 +287,7 @@ class LocalTrainer : public Trainer {
     if (!lane.from_base) std::memcpy(memory_[BufferTable::kParams].data(), base.arena().data(), base.arena().size());
     // The programs only read it.
     buffers_[BufferTable::kBaseParams].data = const_cast<std::byte*>(base.arena().data());
-    RIVULET_RETURN_IF_ERROR(BeginState(lane));
-    // The stream follows from the task alone (the client's key, base version, ordinal). Which trainer runs it, in which
-    // process and after how many other tasks, cannot change a draw.
+    RIVULET_RETURN_IF_ERROR(BeginState(plan_, lane.task, base, lane.state, kept_, lane.beside));
     lane.rng = StreamOf(lane.task, Purpose::kGraph);
     auto* const numbers = reinterpret_cast<double*>(memory_[BufferTable::kScalars].data());
     numbers[BufferTable::kRound] = static_cast<double>(lane.task.base_version);
@@ -378,40 +330,10 @@ class LocalTrainer : public Trainer {
     return pass.max_steps == 1 || (pass.epochs == 1 && size <= pass.batch_size);
   }
 
-  // What the client kept, or what it begins with.
-  Status BeginState(const LaneRun& lane) {
-    if (!lane.state.empty() && kept_.size() + lane.beside.size() > 0) {
-      std::vector<NamedState> all = kept_;
-      all.insert(all.end(), lane.beside.begin(), lane.beside.end());
-      return ReadState(lane.state, all);
-    }
-    const std::vector<StateVector>& specs = plan_.flat_names().state;
-    for (size_t i = 0; i < specs.size(); ++i) {
-      const std::span<std::byte> to = std::as_writable_bytes(kept_[i].values);
-      if (specs[i].from_base) {
-        const size_t trainable = plan_.layout()->segment_offset(Segment::kTrainable);
-        std::memcpy(to.data(), buffers_[BufferTable::kBaseParams].data + trainable, to.size());
-      } else {
-        std::memset(to.data(), 0, to.size());
-      }
-    }
-    if (local_.empty()) return absl::OkStatus();
-    // Under the client's own key, so that it needs nobody to tell it and no two begin alike.
-    RIVULET_ASSIGN_OR_RETURN(const auto first, InitialModel(plan_, lane.task.stream_key));
-    std::memcpy(local_.data(), first->arena().data() + plan_.layout()->segment_offset(Segment::kLocal),
-                local_.size_bytes());
-    return absl::OkStatus();
-  }
-
   static size_t Index(int buffer) { return static_cast<size_t>(buffer); }
   const float* FloatsAt(int buffer, size_t offset) const {
     return reinterpret_cast<const float*>(buffers_[Index(buffer)].data + offset);
   }
-  static StreamKey StreamOf(const Task& task, Purpose purpose) {
-    return StreamFor(task.stream_key, OfKind(purpose, static_cast<uint8_t>(task.kind)),
-                     static_cast<uint32_t>(task.base_version), task.ordinal);
-  }
-
   Status Run(LaneRun& lane, BoundProgram& program) {
     lane.bindings.arena = arena_.data();  // a batch of a new size may have made it larger
     lane.bindings.deadline = std::chrono::steady_clock::now() + loops_.max_time;
@@ -458,7 +380,7 @@ class LocalTrainer : public Trainer {
     const uint64_t last = LastStep(lane, pass);
     for (int64_t epoch = 0; epoch < pass.epochs && lane.step < last; ++epoch, ++lane.epoch) {
       BeginEpoch(lane, bound);
-      ShuffleInto(order_, lane, pass.shuffle);
+      OrderInto(order_, lane.task, lane.epoch, lane.size, pass.shuffle);
       while (lane.seen < size && lane.step < last) {
         const int64_t count = std::min(batch_size, size - lane.seen);
         BoundProgram& program = count == batch_size ? *whole : *rest;
@@ -569,18 +491,6 @@ class LocalTrainer : public Trainer {
     return std::pair(program, count);
   }
 
-  // Epochs are counted over all passes, so that no two of a task have one order.
-  static void ShuffleInto(std::vector<uint32_t>& order, const LaneRun& lane, bool shuffle) {
-    const auto size = static_cast<uint32_t>(lane.size);
-    if (shuffle) {
-      Draws draws(StreamOf(lane.task, Purpose::kShuffle), static_cast<uint32_t>(lane.epoch));
-      order = Permutation(draws, size);
-    } else {
-      order.resize(size);
-      std::iota(order.begin(), order.end(), 0u);
-    }
-  }
-
   const std::shared_ptr<PassPrograms> programs_;
   const Plan& plan_;
   const BufferTable& table_;
@@ -589,10 +499,9 @@ class LocalTrainer : public Trainer {
   std::vector<AlignedBuffer> memory_;  // by the table's index
   std::vector<Buffer> buffers_;
   std::vector<NamedState> kept_;                     // among them
-  std::span<float> local_;                           // the last of these; empty: the model has no local variables
   std::vector<AlignedBuffer> feeds_;                 // of the largest batch so far; smaller ones use their front
   AlignedBuffer arena_;                              // of the largest program; all share it
-  std::shared_ptr<const ModelLayout> known_layout_;  // equal to the plan's
+  KnownLayout layout_;                               // of base models
   std::vector<PartRuns> parts_, no_parts_;           // of a training; of an evaluation
   std::vector<uint32_t> order_;
   RunObserver* observer_ = nullptr;

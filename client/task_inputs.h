@@ -1,0 +1,32 @@
+// Whether what a task brings beside its data fits the plan that it is of.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "client/pass_programs.h"
+#include "engine/base/status.h"
+#include "engine/tensor/tensor.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+
+// The layout of base models: compared once, as that takes hashing; in one process the base comes with the coordinator's
+// own.
+class KnownLayout {
+ public:
+  explicit KnownLayout(const Plan& plan) : plan_(plan), known_(plan.layout()) {}
+  // INVALID_ARGUMENT: another than the plan's.
+  Status Check(const Model& base);
+
+ private:
+  const Plan& plan_;
+  std::shared_ptr<const ModelLayout> known_;  // equal to the plan's
+};
+
+// INVALID_ARGUMENT: other vectors than a training of the plan reads, or of another size. A version is measured without
+// them.
+Status CheckBroadcasts(const Plan& plan, const BufferTable& table, TaskKind kind,
+                       std::span<const AlignedBuffer* const> broadcasts);
+
+}  // namespace rivulet

@@ -1,0 +1,20 @@
+// What a task draws from: its client's own streams, which follow from the task alone (the client's key, base version,
+// ordinal). Which trainer runs it, in which process and after how many other tasks, cannot change a draw.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/base/philox.h"
+#include "federated/random/streams.h"
+#include "federated/tasks/task.h"
+
+namespace rivulet {
+
+StreamKey StreamOf(const Task& task, Purpose purpose);
+
+// In which order an epoch takes `size` examples: as they lie, or shuffled. Epochs are counted over all passes, so that
+// no two of a task have one order.
+void OrderInto(std::vector<uint32_t>& order, const Task& task, uint64_t epoch, int64_t size, bool shuffle);
+
+}  // namespace rivulet

@@ -7,6 +7,7 @@
 
 #include "engine/base/vlog.h"
 #include "engine/compile/compile.h"
+#include "engine/compile/compile_gpu.h"
 #include "engine/compile/compile_lanes.h"
 #include "engine/gradients/gradients.h"
 #include "engine/gradients/mixed_precision.h"
@@ -194,11 +195,24 @@ StatusOr<std::vector<Node*>> PassPrograms::AddGradients(Graph& graph, Output los
   return assigned;
 }
 
-StatusOr<std::shared_ptr<const Program>> PassPrograms::CompileFlat(const Graph& graph, std::string_view what) const {
+StatusOr<Signature> PassPrograms::FlatSignature(const Graph& graph) const {
   Signature signature;
   signature.targets = {kRunTarget};
   RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(graph));
+  return signature;
+}
+
+StatusOr<std::shared_ptr<const Program>> PassPrograms::CompileFlat(const Graph& graph, std::string_view what) const {
+  RIVULET_ASSIGN_OR_RETURN(const Signature signature, FlatSignature(graph));
   StatusOr<std::shared_ptr<const Program>> program = CompileProgram(graph, signature, options_);
+  if (!program.ok()) return Annotate(program.status(), fmt::format("the plan's {} graph", what));
+  return program;
+}
+
+StatusOr<std::shared_ptr<const GpuProgram>> PassPrograms::CompileFlatForGpu(const Graph& graph,
+                                                                            std::string_view what) const {
+  RIVULET_ASSIGN_OR_RETURN(const Signature signature, FlatSignature(graph));
+  StatusOr<std::shared_ptr<const GpuProgram>> program = CompileForGpu(graph, signature, options_);
   if (!program.ok()) return Annotate(program.status(), fmt::format("the plan's {} graph", what));
   return program;
 }
@@ -219,6 +233,44 @@ StatusOr<std::shared_ptr<const Program>> PassPrograms::End(TaskKind kind, size_t
     RIVULET_ASSIGN_OR_RETURN(end, CompileFlat(*PassOf(kind, pass).end, "end"));
   }
   return end;
+}
+
+StatusOr<std::shared_ptr<const GpuProgram>> PassPrograms::GpuBegin(TaskKind kind, size_t pass) {
+  MutexLock lock(mutex_);
+  std::shared_ptr<const GpuProgram>& begin = compiled_[{kind, pass}].gpu_begin;
+  if (begin == nullptr && PassOf(kind, pass).begin != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(begin, CompileFlatForGpu(*PassOf(kind, pass).begin, "begin"));
+  }
+  return begin;
+}
+
+StatusOr<std::shared_ptr<const GpuProgram>> PassPrograms::GpuEnd(TaskKind kind, size_t pass) {
+  MutexLock lock(mutex_);
+  std::shared_ptr<const GpuProgram>& end = compiled_[{kind, pass}].gpu_end;
+  if (end == nullptr && PassOf(kind, pass).end != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(end, CompileFlatForGpu(*PassOf(kind, pass).end, "end"));
+  }
+  return end;
+}
+
+Status PassPrograms::Compose(TaskKind kind, size_t pass, Compiled& compiled) const {
+  if (compiled.step.has_value()) return absl::OkStatus();
+  StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
+  if (!composed.ok()) return Annotate(composed.status(), StepName(kind));
+  compiled.step = *std::move(composed);
+  return absl::OkStatus();
+}
+
+Status PassPrograms::CheckScalars(TaskKind kind, size_t pass, const Signature& signature,
+                                  std::span<const TensorSpec> fetched) const {
+  for (size_t i = 0; i < fetched.size(); ++i) {
+    const TensorSpec& spec = fetched[i];
+    if (spec == TensorSpec{DType::kFloat32, Shape{}}) continue;
+    return InvalidArgument("{}'s {} '{}' is {}{}; it must be a float32 scalar", StepName(kind),
+                           PassOf(kind, pass).scalars[i].name, signature.fetches[i], Name(spec.dtype),
+                           spec.shape.ToString());
+  }
+  return absl::OkStatus();
 }
 
 StatusOr<Signature> PassPrograms::StepSignature(const LocalPass& pass, const ComposedStep& step, int64_t batch_size,
@@ -250,24 +302,31 @@ StatusOr<std::shared_ptr<const Program>> PassPrograms::Step(TaskKind kind, size_
   Compiled& compiled = compiled_[{kind, pass}];
   std::shared_ptr<const Program>& step = compiled.steps[{batch_size, from_base}];
   if (step != nullptr) return step;
-  if (!compiled.step.has_value()) {
-    StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
-    if (!composed.ok()) return Annotate(composed.status(), StepName(kind));
-    compiled.step = std::move(*composed);
-  }
+  RIVULET_RETURN_IF_ERROR(Compose(kind, pass, compiled));
   RIVULET_ASSIGN_OR_RETURN(Signature signature,
                            StepSignature(PassOf(kind, pass), *compiled.step, batch_size, from_base));
   StatusOr<std::shared_ptr<const Program>> program = CompileProgram(compiled.step->graph, signature, options_);
   if (!program.ok()) {
     return Annotate(program.status(), fmt::format("{} at batch size {}", StepName(kind), batch_size));
   }
-  for (size_t i = 0; i < signature.fetches.size(); ++i) {
-    const TensorSpec& spec = (*program)->fetch_specs()[i];
-    if (spec == TensorSpec{DType::kFloat32, Shape{}}) continue;
-    return InvalidArgument("{}'s {} '{}' is {}{}; it must be a float32 scalar", StepName(kind),
-                           PassOf(kind, pass).scalars[i].name, signature.fetches[i], Name(spec.dtype),
-                           spec.shape.ToString());
+  RIVULET_RETURN_IF_ERROR(CheckScalars(kind, pass, signature, (*program)->fetch_specs()));
+  step = *std::move(program);
+  return step;
+}
+
+StatusOr<std::shared_ptr<const GpuProgram>> PassPrograms::GpuStep(TaskKind kind, size_t pass, int64_t batch_size) {
+  MutexLock lock(mutex_);
+  Compiled& compiled = compiled_[{kind, pass}];
+  std::shared_ptr<const GpuProgram>& step = compiled.gpu_steps[batch_size];
+  if (step != nullptr) return step;
+  RIVULET_RETURN_IF_ERROR(Compose(kind, pass, compiled));
+  RIVULET_ASSIGN_OR_RETURN(const Signature signature,
+                           StepSignature(PassOf(kind, pass), *compiled.step, batch_size, false));
+  StatusOr<std::shared_ptr<const GpuProgram>> program = CompileForGpu(compiled.step->graph, signature, options_);
+  if (!program.ok()) {
+    return Annotate(program.status(), fmt::format("{} at batch size {}", StepName(kind), batch_size));
   }
+  RIVULET_RETURN_IF_ERROR(CheckScalars(kind, pass, signature, (*program)->fetch_specs()));
   step = *std::move(program);
   return step;
 }
@@ -278,11 +337,7 @@ std::shared_ptr<const LaneProgram> PassPrograms::Lanes(TaskKind kind, size_t pas
   Compiled& compiled = compiled_[{kind, pass}];
   const auto [found, added] = compiled.lanes.try_emplace(batch_size);
   if (!added) return found->second;
-  if (!compiled.step.has_value()) {
-    StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
-    if (!composed.ok()) return nullptr;
-    compiled.step = std::move(*composed);
-  }
+  if (!Compose(kind, pass, compiled).ok()) return nullptr;
   const auto signature = StepSignature(PassOf(kind, pass), *compiled.step, batch_size, true);
   if (!signature.ok()) return nullptr;
   auto lanes = CompileLanes(compiled.step->graph, *signature, options_);

@@ -7,6 +7,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -14,6 +15,7 @@
 
 #include "engine/base/mutex.h"
 #include "engine/graph/graph.h"
+#include "engine/program/gpu_program.h"
 #include "engine/program/lanes.h"
 #include "engine/program/program.h"
 #include "federated/plan/plan.h"
@@ -78,6 +80,10 @@ class PassPrograms {
   // the weights are read there and never copied.
   StatusOr<std::shared_ptr<const Program>> Step(TaskKind kind, size_t pass, int64_t batch_size, bool from_base = false);
   StatusOr<std::shared_ptr<const Program>> End(TaskKind kind, size_t pass);
+  // The same for a device beside the host (engine/program/gpu_program.h); a step always from the params buffer.
+  StatusOr<std::shared_ptr<const GpuProgram>> GpuBegin(TaskKind kind, size_t pass);
+  StatusOr<std::shared_ptr<const GpuProgram>> GpuStep(TaskKind kind, size_t pass, int64_t batch_size);
+  StatusOr<std::shared_ptr<const GpuProgram>> GpuEnd(TaskKind kind, size_t pass);
   // A step from the base model of several clients at once. Null: lanes cannot run it, or it cannot be compiled, and
   // Step says why.
   std::shared_ptr<const LaneProgram> Lanes(TaskKind kind, size_t pass, int64_t batch_size);
@@ -96,14 +102,22 @@ class PassPrograms {
   };
   struct Compiled {
     std::shared_ptr<const Program> begin, end;
+    std::shared_ptr<const GpuProgram> gpu_begin, gpu_end;
     std::optional<ComposedStep> step;
     std::map<std::pair<int64_t, bool>, std::shared_ptr<const Program>> steps;  // by batch size, and from_base
+    std::map<int64_t, std::shared_ptr<const GpuProgram>> gpu_steps;                            // by batch size
     std::map<int64_t, std::shared_ptr<const LaneProgram>> lanes;               // by batch size; null: none
   };
 
   const LocalPass& PassOf(TaskKind kind, size_t pass) const { return plan_->program(kind)->passes[pass]; }
+  // Of a begin or end graph.
   StatusOr<std::shared_ptr<const Program>> CompileFlat(const Graph& graph, std::string_view what) const;
+  StatusOr<std::shared_ptr<const GpuProgram>> CompileFlatForGpu(const Graph& graph, std::string_view what) const;
+  StatusOr<Signature> FlatSignature(const Graph& graph) const;
   StatusOr<ComposedStep> ComposeStep(const LocalPass& pass) const;
+  // Once a pass.
+  Status Compose(TaskKind kind, size_t pass, Compiled& compiled) const;
+  Status CheckScalars(TaskKind kind, size_t pass, const Signature& signature, std::span<const TensorSpec> fetched) const;
   StatusOr<std::vector<Node*>> AddGradients(Graph& graph, Output loss,
                                             const std::map<std::string, Output, std::less<>>& handle_of,
                                             const std::string& loss_scale) const;

@@ -71,6 +71,9 @@ class Trainer {
   // How many tasks of a kind, each of so many examples, Train takes at once; 1: one. Several share one base model and
   // version, their clients keep nothing and each takes one step, which nobody records at the moment.
   virtual int MostLanes(TaskKind kind, int64_t examples) = 0;
+  // Whether tasks that are taken at once may be of any sizes, steps and states, up to as many as MostLanes says for the
+  // largest.
+  virtual bool TakesUnlikeTasks() const { return false; }
   // A result per lane, in their order. Of several lanes, parts are made while they are read (MadePart), and time is
   // shared out evenly. The same (task's stream key, base version, ordinal; base model; data) gives the
   // same values, whichever trainer runs it. Calls EnterWorkerThread() on the calling thread.

@@ -1,0 +1,75 @@
+// Folds what lanes hold on a device where it lies (engine/kernels/cuda/fold.h): of all their values only sums of
+// integers come to the host, to the bits of federated/aggregation/fixed_point.h. What is measured beside them is the
+// same in every run, and may differ from the host's in the last bits of a norm.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "client/lane_regions.h"
+#include "engine/gpu/gpu_device.h"
+#include "engine/program/gpu_kernel.h"
+#include "federated/aggregation/fixed_point.h"
+
+namespace rivulet {
+
+// A run of a part, of all lanes, as FloatRun is of one update.
+struct GpuRun {
+  GpuOperand values;
+  const std::byte* minus = nullptr;  // the same for all lanes; null: none
+  int64_t count = 0;
+};
+
+// What became of a lane.
+struct GpuFolded {
+  int64_t taken = 0;  // values before the first that is bad; all, where none is
+  float bad = 0;      // that value
+};
+
+// Keeps its memory. Not thread-safe.
+class GpuFold {
+ public:
+  explicit GpuFold(std::shared_ptr<GpuDevice> device) : device_(std::move(device)) {}
+
+  // For each of `lanes`, whose values in wire order are `runs`: adds sign × round(value × its scale) to `sums`, unless
+  // one of its values is bad, as TakeRun says; then nothing of that lane is added. `states` are those of each lane;
+  // their wire index goes up by what was taken. Waits for the stream. RESOURCE_EXHAUSTED, INTERNAL: nothing was added.
+  StatusOr<std::vector<GpuFolded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                        std::span<const int32_t> lanes, std::span<const double> scales, int value_bits,
+                                        int sign, std::span<int64_t> sums, std::span<FoldState> states);
+  StatusOr<std::vector<GpuFolded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                        std::span<const int32_t> lanes, std::span<const double> scales, int value_bits,
+                                        int sign, std::span<int32_t> sums, std::span<FoldState> states);
+
+ private:
+  enum Region : size_t { kSums, kScales, kIds, kTallies, kTotals, kRegions };
+  template <typename Sum>
+  StatusOr<std::vector<GpuFolded>> FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
+                                            std::span<const int32_t> lanes, std::span<const double> scales,
+                                            int value_bits, int sign, std::span<Sum> sums,
+                                            std::span<FoldState> states);
+  // Those of `lanes` at `which`; without tallies where `blocks` is 0.
+  template <typename Sum>
+  Status Launch(GpuStream& stream, std::span<const GpuRun> runs, size_t lanes, int value_bits, int sign,
+                int64_t blocks);
+  Status Reserve(size_t lanes, size_t sum_bytes, int64_t blocks);
+  Status BringLanes(GpuStream& stream, std::span<const int32_t> lanes, std::span<const double> scales);
+  StatusOr<float> ValueAt(GpuStream& stream, std::span<const GpuRun> runs, int32_t lane, int64_t index);
+  template <typename T>
+  T* OnDevice(Region region) const {
+    return reinterpret_cast<T*>(device_memory_.data() + on_device_.shared_offset(region));
+  }
+  template <typename T>
+  T* OnHost(Region region) const {
+    return reinterpret_cast<T*>(host_memory_.data() + on_host_.shared_offset(region));
+  }
+
+  const std::shared_ptr<GpuDevice> device_;
+  LaneRegions on_device_, on_host_;
+  GpuMemory device_memory_;
+  PinnedMemory host_memory_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,207 @@
+#include "client/gpu_passes.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/kernels/cuda/lane_batches.h"
+
+namespace rivulet {
+namespace {
+
+constexpr size_t kWord = sizeof(uint32_t);
+
+// Lists of lanes as they are met, each once.
+LaneList ListOf(std::span<const int32_t> lanes, std::vector<int32_t>& ids) {
+  LaneList list{static_cast<int32_t>(lanes.size()), -1};
+  if (lanes.empty() || lanes.back() + 1 == list.count) return list;
+  list.at = std::ssize(ids);
+  ids.insert(ids.end(), lanes.begin(), lanes.end());
+  return list;
+}
+
+gpu::Lanes OnDevice(const GpuLanes& lanes) { return {lanes.count, lanes.ids}; }
+
+}  // namespace
+
+const LocalPass& GpuPasses::PassOf(TaskKind kind, size_t pass) const {
+  return programs_.plan().program(kind)->passes[pass];
+}
+
+Status GpuPasses::Check(TaskKind kind, size_t pass) {
+  const LocalPass& local = PassOf(kind, pass);
+  if (local.input != nullptr) {
+    return Unimplemented("plan '{}' has batches made by a graph of its own, which only the host runs; train it there",
+                         programs_.plan().name());
+  }
+  if (local.scalars.size() > gpu::kMostCounted) {
+    return Unimplemented("plan '{}' has a pass tell {} numbers, and a device counts up to {}",
+                         programs_.plan().name(), local.scalars.size(), gpu::kMostCounted);
+  }
+  return ArenaBytes(kind, pass, local.batch_size).status();
+}
+
+StatusOr<size_t> GpuPasses::ArenaBytes(TaskKind kind, size_t pass, int64_t batch_size) {
+  RIVULET_ASSIGN_OR_RETURN(const auto begin, programs_.GpuBegin(kind, pass));
+  RIVULET_ASSIGN_OR_RETURN(const auto step, programs_.GpuStep(kind, pass, batch_size));
+  RIVULET_ASSIGN_OR_RETURN(const auto end, programs_.GpuEnd(kind, pass));
+  size_t bytes = 0;
+  for (const auto& program : {begin, step, end}) {
+    if (program != nullptr) bytes = std::max(bytes, program->arena_bytes());
+  }
+  return bytes;
+}
+
+StatusOr<LanePlan> GpuPasses::PlanFor(TaskKind kind, std::span<const int64_t> sizes) {
+  LanePlan plan;
+  for (size_t pass = 0; pass < programs_.plan().program(kind)->passes.size(); ++pass) {
+    const LocalPass& local = PassOf(kind, pass);
+    LanePlan::Pass& planned = plan.passes.emplace_back();
+    std::vector<LaneWork> work;
+    for (const int64_t size : sizes) {
+      planned.steps.push_back(StepsOf(local, size));
+      work.push_back({size, planned.steps.back()});
+    }
+    for (;;) {
+      std::vector<int32_t> beginners;
+      for (size_t i = 0; i < work.size(); ++i) {
+        if (work[i].steps_left > 0) beginners.push_back(static_cast<int32_t>(i));
+      }
+      const std::vector<LaneGroup> groups = NextEpoch(work, local.batch_size);
+      if (groups.empty()) break;
+      LanePlan::Epoch& epoch = planned.epochs.emplace_back();
+      epoch.beginners = ListOf(beginners, plan.ids);
+      for (const LaneGroup& group : groups) {
+        RIVULET_ASSIGN_OR_RETURN(const size_t arena, ArenaBytes(kind, pass, group.batch_size));
+        plan.arena_bytes = std::max(plan.arena_bytes, arena);
+        epoch.groups.push_back({group.batch_size, group.times, ListOf(group.lanes, plan.ids)});
+      }
+    }
+  }
+  return plan;
+}
+
+GpuLanes GpuPasses::LanesOf(const LaneList& list) const {
+  if (list.at < 0) return {list.count, nullptr};
+  return {list.count, reinterpret_cast<const int32_t*>(memory_.Shared(SharedRegion::kIds)) + list.at};
+}
+
+GpuBindings GpuPasses::Bindings(const GpuLanes& lanes) const {
+  GpuBindings bindings;
+  bindings.arena = memory_.Lane(LaneRegion::kArena);
+  bindings.buffers = memory_.buffers();
+  bindings.lanes = lanes;
+  bindings.draws = {reinterpret_cast<const StreamKey*>(memory_.Shared(SharedRegion::kStreams)),
+                    reinterpret_cast<const uint64_t*>(memory_.Shared(SharedRegion::kSteps))};
+  return bindings;
+}
+
+StatusOr<GpuInstance*> GpuPasses::InstanceOf(GpuStream& stream, const std::shared_ptr<const GpuProgram>& program) {
+  std::unique_ptr<GpuInstance>& instance = instances_[program];
+  if (instance == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(instance, program->Instantiate(stream.device()));
+  }
+  return instance.get();
+}
+
+Status GpuPasses::RunWhole(GpuStream& stream, const std::shared_ptr<const GpuProgram>& program,
+                           const GpuLanes& lanes) {
+  RIVULET_ASSIGN_OR_RETURN(GpuInstance* const instance, InstanceOf(stream, program));
+  return instance->Enqueue(stream, Bindings(lanes));
+}
+
+Status GpuPasses::Enqueue(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan& plan, int lanes,
+                          const CancellationToken& cancel) {
+  const GpuLanes all = {lanes, nullptr};
+  RIVULET_ASSIGN_OR_RETURN(const auto begin, programs_.GpuBegin(kind, pass));
+  if (begin != nullptr) RIVULET_RETURN_IF_ERROR(RunWhole(stream, begin, all));
+  for (const LanePlan::Epoch& epoch : plan.passes[pass].epochs) {
+    // What a client tells is of its last epoch.
+    RIVULET_RETURN_IF_ERROR(stream.Launch(
+        "fill_words", gpu::FillWordsArguments{SpanOf<uint32_t>(memory_.Sums(pass)),
+                                              {},
+                                              gpu::kMostCounted * sizeof(double) / kWord,
+                                              0,
+                                              OnDevice(LanesOf(epoch.beginners))}));
+    for (const LanePlan::Group& group : epoch.groups) {
+      RIVULET_RETURN_IF_ERROR(RunGroup(stream, kind, pass, group, cancel));
+    }
+  }
+  RIVULET_ASSIGN_OR_RETURN(const auto end, programs_.GpuEnd(kind, pass));
+  if (end == nullptr) return absl::OkStatus();
+  RIVULET_RETURN_IF_ERROR(stream.Launch(
+      "fill_words",
+      gpu::FillWordsArguments{
+          SpanOf<uint32_t>(memory_.buffers()[BufferTable::kScalars], BufferTable::kSteps * sizeof(double)),
+          SpanOf<const uint32_t>(memory_.Lane(LaneRegion::kNumbers), pass * sizeof(double)), sizeof(double) / kWord, 0,
+          OnDevice(all)}));
+  return RunWhole(stream, end, all);
+}
+
+// A graph holds the address of its list, so all lists are run from one place.
+Status GpuPasses::RunGroup(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Group& group,
+                           const CancellationToken& cancel) {
+  RIVULET_ASSIGN_OR_RETURN(const auto program, programs_.GpuStep(kind, pass, group.batch_size));
+  GpuLanes lanes = LanesOf(group.lanes);
+  if (lanes.ids != nullptr) {
+    std::byte* const listed = memory_.Shared(SharedRegion::kListed);
+    RIVULET_RETURN_IF_ERROR(stream.OnDevice(listed, lanes.ids, static_cast<size_t>(lanes.count) * sizeof(int32_t)));
+    lanes.ids = reinterpret_cast<const int32_t*>(listed);
+  }
+  // Outside a capture, which may not allocate.
+  RIVULET_RETURN_IF_ERROR(InstanceOf(stream, program).status());
+  const std::tuple key(program.get(), lanes.count, lanes.ids != nullptr);
+  if (!graphs_.contains(key) && graphs_.size() >= kMostGraphs) {
+    RIVULET_RETURN_IF_ERROR(stream.Wait());
+    graphs_.clear();
+  }
+  Kept& kept = graphs_[key];
+  for (int64_t i = 0; i < group.times; ++i) {
+    if (cancel.cancelled()) return Cancelled("training was cancelled");
+    if (kept.graph == nullptr && ++kept.runs > 1) {
+      RIVULET_RETURN_IF_ERROR(stream.BeginCapture());
+      const Status captured = Step(stream, kind, pass, group.batch_size, lanes);
+      StatusOr<std::unique_ptr<GpuGraph>> graph = stream.EndCapture();
+      RIVULET_RETURN_IF_ERROR(captured);
+      RIVULET_ASSIGN_OR_RETURN(kept.graph, std::move(graph));
+    }
+    RIVULET_RETURN_IF_ERROR(kept.graph != nullptr ? stream.Launch(*kept.graph)
+                                                  : Step(stream, kind, pass, group.batch_size, lanes));
+  }
+  return absl::OkStatus();
+}
+
+Status GpuPasses::Step(GpuStream& stream, TaskKind kind, size_t pass, int64_t batch_size, const GpuLanes& lanes) {
+  const LocalPass& local = PassOf(kind, pass);
+  RIVULET_ASSIGN_OR_RETURN(const auto program, programs_.GpuStep(kind, pass, batch_size));
+  GpuBindings bindings = Bindings(lanes);
+  std::vector<GpuOperand> feeds, fetches;
+  for (size_t i = 0; i < memory_.features(); ++i) {
+    feeds.push_back(memory_.Feed(i));
+    RIVULET_RETURN_IF_ERROR(stream.Launch(
+        "gather_rows",
+        gpu::GatherRowsArguments{SpanOf<const uint32_t>(memory_.Examples(i)),
+                                 SpanOf<const uint32_t>(memory_.Lane(LaneRegion::kOrder)),
+                                 SpanOf<const gpu::LaneProgress>(memory_.Lane(LaneRegion::kProgress)),
+                                 SpanOf<uint32_t>(feeds[i]), batch_size,
+                                 static_cast<int64_t>(memory_.RowBytes(i) / kWord), OnDevice(lanes)}));
+  }
+  const GpuOperand values = memory_.Lane(LaneRegion::kValues);
+  uint64_t plain = 0;
+  for (size_t i = 0; i < local.scalars.size(); ++i) {
+    fetches.push_back({values.data + i * GpuLaneMemory::kValueBytes, values.lane_stride});
+    if (local.scalars[i].sum) plain |= uint64_t{1} << i;
+  }
+  bindings.feeds = feeds;
+  bindings.fetches = fetches;
+  RIVULET_ASSIGN_OR_RETURN(GpuInstance* const instance, InstanceOf(stream, program));
+  RIVULET_RETURN_IF_ERROR(instance->Enqueue(stream, bindings));
+  return stream.Launch(
+      "count_step",
+      gpu::CountStepArguments{SpanOf<const float>(values), GpuLaneMemory::kValueBytes / sizeof(float),
+                              SpanOf<double>(memory_.Sums(pass)),
+                              SpanOf<gpu::LaneProgress>(memory_.Lane(LaneRegion::kProgress)),
+                              reinterpret_cast<uint64_t*>(memory_.Shared(SharedRegion::kSteps)), plain, batch_size,
+                              static_cast<int32_t>(local.scalars.size()), OnDevice(lanes)});
+}
+
+}  // namespace rivulet

@@ -1,0 +1,39 @@
+// In which order clients of unlike sizes take their steps together. Each client's own steps come in the order in which
+// it would take them by itself: whole batches, then the smaller rest of its epoch. Between clients no order is owed, so
+// steps of one batch size are taken by all who have one left, and the few groups that come of it are said once with how
+// often they follow one another.
+//
+// A client that is in no group sits out: nothing of it is read or written meanwhile, no number of its stream is drawn,
+// and its own count of steps stands still.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "federated/plan/pass.h"
+
+namespace rivulet {
+
+// One step of `batch_size` examples for each of `lanes`, `times` times.
+struct LaneGroup {
+  int64_t batch_size = 0;
+  std::vector<int32_t> lanes;  // ascending, none twice
+  int64_t times = 1;
+  bool operator==(const LaneGroup&) const = default;
+};
+
+// What a client has still to do in a pass.
+struct LaneWork {
+  int64_t size = 0;        // of its examples, at least 1
+  int64_t steps_left = 0;  // in this pass; 0: the pass is over for it
+};
+
+// How many steps a pass has for a client of `size` examples, whatever its epochs.
+int64_t StepsOf(const LocalPass& pass, int64_t size);
+
+// The next epoch of a pass for those that have steps left; takes these off. Clients that stand in descending order of
+// size make groups of whole batches that are the first so and so many.
+std::vector<LaneGroup> NextEpoch(std::span<LaneWork> lanes, int64_t batch_size);
+
+}  // namespace rivulet

@@ -1,0 +1,54 @@
+// The fold of several lanes' values into sums of integers, where they lie: what federated/aggregation/fixed_point.h does
+// for one update after the other, to the same integers. A value's addend is weight × value, exact in float64, rounded
+// once to an integer, and integers add up to the same sum in any order; so this may go over all lanes at once.
+//
+// Values are read once. Beside the sums come, for each lane, the sum of squares in an order that the shape alone says
+// (so it may differ from the host's in its last bits, and is the same in every run), how many are not zero, how many of
+// these contributed 0, and the first that is NaN, infinite or beyond the bound. Such a value adds nothing; the others of
+// its lane do, and are taken away again by the same kernel with `sign` -1, to the bit.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/kernels/cuda/lane_span.h"
+
+namespace rivulet::gpu {
+
+// Of a lane, or of one lane in one block.
+struct FoldTally {
+  double squares;
+  int64_t nonzeros, lost;
+  int64_t first_bad;  // by wire index; INT64_MAX: none
+};
+
+inline constexpr int64_t kFoldBlockValues = 4096;
+constexpr int64_t FoldBlocks(int64_t count) { return (count + kFoldBlockValues - 1) / kFoldBlockValues; }
+
+// "fold_values_64" and "fold_values_32", of sums with wrap-around: sums[i] += sign × Σ over lanes of round(value i ×
+// the lane's scale), value i being values[i], or values[i] − minus[i] rounded once to float32. Below the least normal
+// number a float32 counts as zero, as on the threads of the host that train. `scales` and `tallies` go by position in
+// the call: the tally of lane z in block b is tallies[z × tally_stride + b].
+template <typename Sum>
+struct FoldValuesArguments {
+  LaneSpan<const float> values;
+  const float* minus;  // null: none
+  Sum* sums;
+  const double* scales;
+  FoldTally* tallies;  // null: none
+  int64_t tally_stride;
+  int64_t count;
+  int64_t first;       // wire index of value 0
+  int32_t bound_bits;  // of the largest magnitude that is taken
+  int32_t sign;
+  Lanes lanes;
+};
+
+// "fold_tallies": lane z's tallies of all blocks, in order, into the one at totals[z].
+struct FoldTalliesArguments {
+  const FoldTally* tallies;
+  FoldTally* totals;
+  int64_t blocks;
+  int32_t lanes;
+};
+
+}  // namespace rivulet::gpu

@@ -1,0 +1,52 @@
+// What a step of many clients needs beside the program itself: each lane's own batch, out of examples that lie on the
+// device, and its own count of what it has done. So a step is the same work every time, and can be kept as a graph and
+// run again without the host saying anything.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/kernels/cuda/lane_span.h"
+
+namespace rivulet::gpu {
+
+// How far a lane is. The programs' own count of steps stands apart, as GpuDraws::steps wants it.
+struct LaneProgress {
+  uint64_t taken = 0;  // entries of its order
+};
+
+// "gather_rows": feed[r] = examples[order[taken + r]] for `rows` rows of `row_words` words of 4 bytes.
+struct GatherRowsArguments {
+  LaneSpan<const uint32_t> examples;
+  LaneSpan<const uint32_t> order;
+  LaneSpan<const LaneProgress> progress;
+  LaneSpan<uint32_t> feed;
+  int64_t rows, row_words;
+  Lanes lanes;
+};
+
+// "count_step": after a step of `examples` examples. sums[i] += value i × (1 where bit i of `plain` is set, else
+// examples), in float64, for the `count` values that it gave; taken += examples; the lane's entry of `steps` goes up by
+// one. Values lie `value_stride` floats apart.
+inline constexpr int kMostCounted = 64;
+struct CountStepArguments {
+  LaneSpan<const float> values;
+  int64_t value_stride;
+  LaneSpan<double> sums;
+  LaneSpan<LaneProgress> progress;
+  uint64_t* steps;  // by the lane's number
+  uint64_t plain;
+  int64_t examples;
+  int32_t count;
+  Lanes lanes;
+};
+
+// "fill_words": to[i] = from[i], or `word` where there is no from.
+struct FillWordsArguments {
+  LaneSpan<uint32_t> to;
+  LaneSpan<const uint32_t> from;  // null: none
+  int64_t words;
+  uint32_t word;
+  Lanes lanes;
+};
+
+}  // namespace rivulet::gpu

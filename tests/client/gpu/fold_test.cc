@@ -1,0 +1,147 @@
+// The fold on a device against the host's: the same integers, over the emulated back end.
+#include "client/gpu_fold.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "engine/gpu/emulated/emulated_backend.h"
+#include "engine/program/program.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+// Lanes of a few runs with a gap between, and what they are differences to.
+class GpuFoldTest : public ::testing::Test {
+ protected:
+  static constexpr size_t kStride = 12'800 * sizeof(float);
+  const std::vector<std::pair<size_t, int64_t>> places_ = {{0, 5000}, {5008, 1}, {5024, 4097}};  // offset, count
+
+  void SetUp() override {
+    EnterWorkerThread();
+    ASSERT_OK_AND_ASSIGN(device_, GpuDevice::Open(gpu::EmulatedBackend(), 0));
+    ASSERT_OK_AND_ASSIGN(stream_, device_->NewStream());
+  }
+
+  static int64_t Elements() { return 5000 + 1 + 4097; }
+
+  // Of all sizes around those where rounding and bounds decide, with zeros and denormals among them.
+  static std::vector<float> Values(uint32_t seed, int most_exponent) {
+    std::mt19937 draw(seed);
+    std::vector<float> values(kStride / sizeof(float));
+    for (float& value : values) {
+      const auto exponent = static_cast<int>(draw() % 60) - 60 + most_exponent;
+      value = std::ldexp(1.0f + static_cast<float>(draw() >> 9) * 0x1p-23f, exponent);
+      if (draw() % 2 == 0) value = -value;
+      if (draw() % 97 == 0) value = 0;
+      if (draw() % 89 == 0) value = std::bit_cast<float>(draw() % 1000);
+    }
+    return values;
+  }
+
+  template <typename Sum>
+  void ExpectHostsBits(std::vector<std::vector<float>> lanes, const std::vector<int32_t>& chosen,
+                       const std::vector<double>& scales, int value_bits, bool with_base) {
+    const std::vector<float> base = Values(99, -4);
+    ASSERT_OK_AND_ASSIGN(const GpuMemory values, device_->Allocate(lanes.size() * kStride, "values"));
+    ASSERT_OK_AND_ASSIGN(const GpuMemory minus, device_->Allocate(kStride, "base"));
+    for (size_t i = 0; i < lanes.size(); ++i) {
+      ASSERT_OK(stream_->ToDevice(values.data() + i * kStride, lanes[i].data(), kStride));
+    }
+    ASSERT_OK(stream_->ToDevice(minus.data(), base.data(), kStride));
+    std::vector<GpuRun> runs;
+    for (const auto& [offset, count] : places_) {
+      const size_t at = offset * sizeof(float);
+      runs.push_back({{values.data() + at, kStride}, with_base ? minus.data() + at : nullptr, count});
+    }
+    std::vector<Sum> sums(static_cast<size_t>(Elements()), 7), expected = sums;
+    std::vector<FoldState> states(chosen.size());
+    GpuFold fold(device_);
+    ASSERT_OK_AND_ASSIGN(const std::vector<GpuFolded> folded,
+                         fold.Fold(*stream_, runs, chosen, scales, value_bits, 1, std::span(sums), states));
+    for (size_t i = 0; i < chosen.size(); ++i) {
+      SCOPED_TRACE(chosen[i]);
+      const std::vector<float>& of = lanes[static_cast<size_t>(chosen[i])];
+      FoldState state;
+      std::vector<Sum> all = expected;
+      int64_t first = 0, taken = 0;
+      float bad = 0;
+      for (const auto& [offset, count] : places_) {
+        const FloatRun run{of.data() + offset, with_base ? base.data() + offset : nullptr, count};
+        const auto part = std::span(all).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
+        const int64_t good = TakeRun(run, scales[i], value_bits, part, state);
+        taken += good;
+        if (good < count) {
+          bad = ValueOf(run, good);
+          break;
+        }
+        first += count;
+      }
+      EXPECT_EQ(folded[i].taken, taken);
+      EXPECT_EQ(states[i].wire_index, taken);
+      if (taken == Elements()) {
+        expected = all;
+        EXPECT_EQ(states[i].nonzeros, state.nonzeros);
+        EXPECT_EQ(states[i].lost, state.lost);
+        EXPECT_NEAR(states[i].Norm(), state.Norm(), 1e-12 * state.Norm());
+      } else {
+        EXPECT_EQ(std::bit_cast<int32_t>(folded[i].bad), std::bit_cast<int32_t>(bad));
+      }
+    }
+    EXPECT_EQ(sums, expected);
+    // Taken away again, nothing is left.
+    states.assign(chosen.size(), {});
+    ASSERT_OK(fold.Fold(*stream_, runs, chosen, scales, value_bits, -1, std::span(sums), states));
+    EXPECT_EQ(sums, std::vector<Sum>(static_cast<size_t>(Elements()), 7));
+  }
+
+  std::shared_ptr<GpuDevice> device_;
+  std::unique_ptr<GpuStream> stream_;
+};
+
+TEST_F(GpuFoldTest, SeveralLanes_GiveTheIntegersOfTheHost) {
+  std::vector<std::vector<float>> lanes;
+  for (uint32_t i = 0; i < 6; ++i) lanes.push_back(Values(i, 2));
+  for (const bool with_base : {false, true}) {
+    for (const int fraction_bits : {0, 21, 40}) {
+      const auto scale = [&](int64_t weight) { return std::ldexp(static_cast<double>(weight), fraction_bits); };
+      ExpectHostsBits<int64_t>(lanes, {0, 1, 2, 3, 4, 5}, {scale(1), scale(3), scale(50), scale(7), scale(1000), scale(1)}, 3,
+                               with_base);
+      ExpectHostsBits<int64_t>(lanes, {1, 4}, {scale(3), scale(5)}, 3, with_base);
+      ExpectHostsBits<int64_t>(lanes, {2}, {scale(9)}, 3, with_base);
+    }
+    ExpectHostsBits<int32_t>(lanes, {0, 1, 2, 3, 5}, {0x1p20, 0x1p21, 0x1p10, 3 * 0x1p15, 1}, 3, with_base);
+  }
+}
+
+TEST_F(GpuFoldTest, ValuesThatAreBad_RefuseTheirLaneAlone) {
+  const float bad[] = {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(), -8.5f, 1e30f};
+  std::vector<std::vector<float>> lanes;
+  for (uint32_t i = 0; i < 7; ++i) lanes.push_back(Values(10 + i, 2));
+  lanes[1][4999] = bad[0];
+  lanes[3][5008] = bad[1];
+  lanes[3][5024] = bad[0];
+  lanes[4][0] = bad[2];
+  lanes[6][5024 + 4096] = bad[3];
+  const std::vector<double> scales(7, 0x1p24);
+  for (const bool with_base : {false, true}) {
+    ExpectHostsBits<int64_t>(lanes, {0, 1, 2, 3, 4, 5, 6}, scales, 3, with_base);
+    ExpectHostsBits<int32_t>(lanes, {0, 1, 2, 3, 4, 5, 6}, scales, 3, with_base);
+  }
+}
+
+// At the bound itself a value is good, and the sum still holds it.
+TEST_F(GpuFoldTest, LargestScaleAndValue_AreExact) {
+  std::vector<std::vector<float>> lanes = {Values(5, 2)};
+  lanes[0][17] = 8;
+  lanes[0][18] = -8;
+  ExpectHostsBits<int64_t>(lanes, {0}, {0x1p59}, 3, false);
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -20,17 +20,17 @@ int64_t BlocksOf(std::span<const GpuRun> runs) {
 
 }  // namespace
 
-StatusOr<std::vector<GpuFolded>> GpuFold::Fold(GpuStream& stream, std::span<const GpuRun> runs,
-                                               std::span<const int32_t> lanes, std::span<const double> scales,
-                                               int value_bits, int sign, std::span<int64_t> sums,
-                                               std::span<FoldState> states) {
+StatusOr<std::vector<HeldPart::Folded>> GpuFold::Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                                      std::span<const int32_t> lanes, std::span<const double> scales,
+                                                      int value_bits, int sign, std::span<int64_t> sums,
+                                                      std::span<FoldState> states) {
   return FoldInto(stream, runs, lanes, scales, value_bits, sign, sums, states);
 }
 
-StatusOr<std::vector<GpuFolded>> GpuFold::Fold(GpuStream& stream, std::span<const GpuRun> runs,
-                                               std::span<const int32_t> lanes, std::span<const double> scales,
-                                               int value_bits, int sign, std::span<int32_t> sums,
-                                               std::span<FoldState> states) {
+StatusOr<std::vector<HeldPart::Folded>> GpuFold::Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                                      std::span<const int32_t> lanes, std::span<const double> scales,
+                                                      int value_bits, int sign, std::span<int32_t> sums,
+                                                      std::span<FoldState> states) {
   return FoldInto(stream, runs, lanes, scales, value_bits, sign, sums, states);
 }
 
@@ -112,12 +112,12 @@ StatusOr<float> GpuFold::ValueAt(GpuStream& stream, std::span<const GpuRun> runs
 }
 
 template <typename Sum>
-StatusOr<std::vector<GpuFolded>> GpuFold::FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
-                                                   std::span<const int32_t> lanes, std::span<const double> scales,
-                                                   int value_bits, int sign, std::span<Sum> sums,
-                                                   std::span<FoldState> states) {
+StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
+                                                          std::span<const int32_t> lanes,
+                                                          std::span<const double> scales, int value_bits, int sign,
+                                                          std::span<Sum> sums, std::span<FoldState> states) {
   RIVULET_CHECK(scales.size() == lanes.size() && states.size() == lanes.size());
-  std::vector<GpuFolded> folded(lanes.size());
+  std::vector<HeldPart::Folded> folded(lanes.size());
   if (lanes.empty()) return folded;
   const int64_t blocks = BlocksOf(runs);
   RIVULET_RETURN_IF_ERROR(Reserve(lanes.size(), sums.size_bytes(), blocks));

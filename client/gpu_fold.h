@@ -12,6 +12,7 @@
 #include "engine/gpu/gpu_device.h"
 #include "engine/program/gpu_kernel.h"
 #include "federated/aggregation/fixed_point.h"
+#include "federated/aggregation/held_part.h"
 
 namespace rivulet {
 
@@ -22,34 +23,28 @@ struct GpuRun {
   int64_t count = 0;
 };
 
-// What became of a lane.
-struct GpuFolded {
-  int64_t taken = 0;  // values before the first that is bad; all, where none is
-  float bad = 0;      // that value
-};
-
 // Keeps its memory. Not thread-safe.
 class GpuFold {
  public:
   explicit GpuFold(std::shared_ptr<GpuDevice> device) : device_(std::move(device)) {}
 
-  // For each of `lanes`, whose values in wire order are `runs`: adds sign × round(value × its scale) to `sums`, unless
-  // one of its values is bad, as TakeRun says; then nothing of that lane is added. `states` are those of each lane;
-  // their wire index goes up by what was taken. Waits for the stream. RESOURCE_EXHAUSTED, INTERNAL: nothing was added.
-  StatusOr<std::vector<GpuFolded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
-                                        std::span<const int32_t> lanes, std::span<const double> scales, int value_bits,
-                                        int sign, std::span<int64_t> sums, std::span<FoldState> states);
-  StatusOr<std::vector<GpuFolded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
-                                        std::span<const int32_t> lanes, std::span<const double> scales, int value_bits,
-                                        int sign, std::span<int32_t> sums, std::span<FoldState> states);
+  // As HeldPart's, of `lanes`, whose values in wire order are `runs`. Waits for the stream.
+  StatusOr<std::vector<HeldPart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                               std::span<const int32_t> lanes, std::span<const double> scales,
+                                               int value_bits, int sign, std::span<int64_t> sums,
+                                               std::span<FoldState> states);
+  StatusOr<std::vector<HeldPart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                               std::span<const int32_t> lanes, std::span<const double> scales,
+                                               int value_bits, int sign, std::span<int32_t> sums,
+                                               std::span<FoldState> states);
 
  private:
   enum Region : size_t { kSums, kScales, kIds, kTallies, kTotals, kRegions };
   template <typename Sum>
-  StatusOr<std::vector<GpuFolded>> FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
-                                            std::span<const int32_t> lanes, std::span<const double> scales,
-                                            int value_bits, int sign, std::span<Sum> sums,
-                                            std::span<FoldState> states);
+  StatusOr<std::vector<HeldPart::Folded>> FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
+                                                   std::span<const int32_t> lanes, std::span<const double> scales,
+                                                   int value_bits, int sign, std::span<Sum> sums,
+                                                   std::span<FoldState> states);
   // Those of `lanes` at `which`; without tallies where `blocks` is 0.
   template <typename Sum>
   Status Launch(GpuStream& stream, std::span<const GpuRun> runs, size_t lanes, int value_bits, int sign,

@@ -100,8 +100,8 @@ StatusOr<bool> GpuLaneMemory::ReserveDevice(int lanes, const LaneNeeds& needs) {
   shared[Index(SharedRegion::kRound)] = sizeof(double);
   if (!on_device_.Grow(lanes, DeviceBytes(needs), shared)) return false;
   device_memory_ = GpuMemory();
-  auto memory = device_->Allocate(on_device_.bytes(),
-                                  fmt::format("{} lanes of plan '{}'", on_device_.lanes(), plan_.name()));
+  auto memory =
+      device_->Allocate(on_device_.bytes(), fmt::format("{} lanes of plan '{}'", on_device_.lanes(), plan_.name()));
   if (!memory.ok()) {
     on_device_ = LaneRegions();
     return memory.status();
@@ -110,9 +110,8 @@ StatusOr<bool> GpuLaneMemory::ReserveDevice(int lanes, const LaneNeeds& needs) {
   operands_.clear();
   for (int i = 0; i < table_.size(); ++i) {
     const auto region = static_cast<size_t>(i);
-    operands_.push_back(table_.borrowed(i)
-                            ? GpuOperand{device_memory_.data() + on_device_.shared_offset(region), 0}
-                            : DeviceAt(region));
+    operands_.push_back(table_.borrowed(i) ? GpuOperand{device_memory_.data() + on_device_.shared_offset(region), 0}
+                                           : DeviceAt(region));
   }
   return true;
 }
@@ -151,8 +150,8 @@ Status GpuLaneMemory::Bring(GpuStream& stream, int lanes, size_t ids, std::span<
     const GpuOperand& to = operands_[static_cast<size_t>(table_.broadcast(i))];
     RIVULET_RETURN_IF_ERROR(stream.ToDevice(to.data, broadcasts[i]->data(), broadcasts[i]->size()));
   }
-  RIVULET_RETURN_IF_ERROR(stream.ToDevice(Shared(SharedRegion::kStreams), HostShared(SharedRegion::kStreams),
-                                          count * sizeof(StreamKey)));
+  RIVULET_RETURN_IF_ERROR(
+      stream.ToDevice(Shared(SharedRegion::kStreams), HostShared(SharedRegion::kStreams), count * sizeof(StreamKey)));
   RIVULET_RETURN_IF_ERROR(
       stream.ToDevice(Shared(SharedRegion::kRound), HostShared(SharedRegion::kRound), sizeof(double)));
   if (ids > 0) {
@@ -171,10 +170,11 @@ Status GpuLaneMemory::Bring(GpuStream& stream, int lanes, size_t ids, std::span<
   RIVULET_RETURN_IF_ERROR(stream.Fill(scalars.data, 0, count * scalars.lane_stride));
   const gpu::Lanes all = {lanes, nullptr};
   RIVULET_RETURN_IF_ERROR(stream.Launch(
-      "fill_words", gpu::FillWordsArguments{
-                        SpanOf<uint32_t>(scalars, BufferTable::kRound * sizeof(double)),
-                        {reinterpret_cast<const uint32_t*>(Shared(SharedRegion::kRound)), 0},
-                        sizeof(double) / sizeof(uint32_t), 0, all}));
+      "fill_words", gpu::FillWordsArguments{SpanOf<uint32_t>(scalars, BufferTable::kRound * sizeof(double)),
+                                            {reinterpret_cast<const uint32_t*>(Shared(SharedRegion::kRound)), 0},
+                                            sizeof(double) / sizeof(uint32_t),
+                                            0,
+                                            all}));
   return stream.Launch("fill_words",
                        gpu::FillWordsArguments{SpanOf<uint32_t>(operands_[BufferTable::kParams]),
                                                SpanOf<const uint32_t>(operands_[BufferTable::kBaseParams]),
@@ -187,8 +187,7 @@ Status GpuLaneMemory::BringExamples(GpuStream& stream, int lane, int64_t rows, i
     return stream.ToDevice(to.data + number * to.lane_stride, from, bytes);
   };
   for (size_t i = 0; i < features(); ++i) {
-    RIVULET_RETURN_IF_ERROR(
-        bring(Examples(i), HostExamples(i, lane), static_cast<size_t>(rows) * row_bytes_[i]));
+    RIVULET_RETURN_IF_ERROR(bring(Examples(i), HostExamples(i, lane), static_cast<size_t>(rows) * row_bytes_[i]));
   }
   return bring(Lane(LaneRegion::kOrder), HostLane(LaneRegion::kOrder, lane),
                static_cast<size_t>(order) * sizeof(uint32_t));

@@ -34,8 +34,8 @@ Status GpuPasses::Check(TaskKind kind, size_t pass) {
                          programs_.plan().name());
   }
   if (local.scalars.size() > gpu::kMostCounted) {
-    return Unimplemented("plan '{}' has a pass tell {} numbers, and a device counts up to {}",
-                         programs_.plan().name(), local.scalars.size(), gpu::kMostCounted);
+    return Unimplemented("plan '{}' has a pass tell {} numbers, and a device counts up to {}", programs_.plan().name(),
+                         local.scalars.size(), gpu::kMostCounted);
   }
   return ArenaBytes(kind, pass, local.batch_size).status();
 }
@@ -103,8 +103,7 @@ StatusOr<GpuInstance*> GpuPasses::InstanceOf(GpuStream& stream, const std::share
   return instance.get();
 }
 
-Status GpuPasses::RunWhole(GpuStream& stream, const std::shared_ptr<const GpuProgram>& program,
-                           const GpuLanes& lanes) {
+Status GpuPasses::RunWhole(GpuStream& stream, const std::shared_ptr<const GpuProgram>& program, const GpuLanes& lanes) {
   RIVULET_ASSIGN_OR_RETURN(GpuInstance* const instance, InstanceOf(stream, program));
   return instance->Enqueue(stream, Bindings(lanes));
 }
@@ -116,12 +115,12 @@ Status GpuPasses::Enqueue(GpuStream& stream, TaskKind kind, size_t pass, const L
   if (begin != nullptr) RIVULET_RETURN_IF_ERROR(RunWhole(stream, begin, all));
   for (const LanePlan::Epoch& epoch : plan.passes[pass].epochs) {
     // What a client tells is of its last epoch.
-    RIVULET_RETURN_IF_ERROR(stream.Launch(
-        "fill_words", gpu::FillWordsArguments{SpanOf<uint32_t>(memory_.Sums(pass)),
-                                              {},
-                                              gpu::kMostCounted * sizeof(double) / kWord,
-                                              0,
-                                              OnDevice(LanesOf(epoch.beginners))}));
+    RIVULET_RETURN_IF_ERROR(
+        stream.Launch("fill_words", gpu::FillWordsArguments{SpanOf<uint32_t>(memory_.Sums(pass)),
+                                                            {},
+                                                            gpu::kMostCounted * sizeof(double) / kWord,
+                                                            0,
+                                                            OnDevice(LanesOf(epoch.beginners))}));
     for (const LanePlan::Group& group : epoch.groups) {
       RIVULET_RETURN_IF_ERROR(RunGroup(stream, kind, pass, group, cancel));
     }
@@ -178,12 +177,11 @@ Status GpuPasses::Step(GpuStream& stream, TaskKind kind, size_t pass, int64_t ba
   for (size_t i = 0; i < memory_.features(); ++i) {
     feeds.push_back(memory_.Feed(i));
     RIVULET_RETURN_IF_ERROR(stream.Launch(
-        "gather_rows",
-        gpu::GatherRowsArguments{SpanOf<const uint32_t>(memory_.Examples(i)),
-                                 SpanOf<const uint32_t>(memory_.Lane(LaneRegion::kOrder)),
-                                 SpanOf<const gpu::LaneProgress>(memory_.Lane(LaneRegion::kProgress)),
-                                 SpanOf<uint32_t>(feeds[i]), batch_size,
-                                 static_cast<int64_t>(memory_.RowBytes(i) / kWord), OnDevice(lanes)}));
+        "gather_rows", gpu::GatherRowsArguments{SpanOf<const uint32_t>(memory_.Examples(i)),
+                                                SpanOf<const uint32_t>(memory_.Lane(LaneRegion::kOrder)),
+                                                SpanOf<const gpu::LaneProgress>(memory_.Lane(LaneRegion::kProgress)),
+                                                SpanOf<uint32_t>(feeds[i]), batch_size,
+                                                static_cast<int64_t>(memory_.RowBytes(i) / kWord), OnDevice(lanes)}));
   }
   const GpuOperand values = memory_.Lane(LaneRegion::kValues);
   uint64_t plain = 0;
@@ -196,12 +194,11 @@ Status GpuPasses::Step(GpuStream& stream, TaskKind kind, size_t pass, int64_t ba
   RIVULET_ASSIGN_OR_RETURN(GpuInstance* const instance, InstanceOf(stream, program));
   RIVULET_RETURN_IF_ERROR(instance->Enqueue(stream, bindings));
   return stream.Launch(
-      "count_step",
-      gpu::CountStepArguments{SpanOf<const float>(values), GpuLaneMemory::kValueBytes / sizeof(float),
-                              SpanOf<double>(memory_.Sums(pass)),
-                              SpanOf<gpu::LaneProgress>(memory_.Lane(LaneRegion::kProgress)),
-                              reinterpret_cast<uint64_t*>(memory_.Shared(SharedRegion::kSteps)), plain, batch_size,
-                              static_cast<int32_t>(local.scalars.size()), OnDevice(lanes)});
+      "count_step", gpu::CountStepArguments{SpanOf<const float>(values), GpuLaneMemory::kValueBytes / sizeof(float),
+                                            SpanOf<double>(memory_.Sums(pass)),
+                                            SpanOf<gpu::LaneProgress>(memory_.Lane(LaneRegion::kProgress)),
+                                            reinterpret_cast<uint64_t*>(memory_.Shared(SharedRegion::kSteps)), plain,
+                                            batch_size, static_cast<int32_t>(local.scalars.size()), OnDevice(lanes)});
 }
 
 }  // namespace rivulet

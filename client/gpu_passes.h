@@ -1,6 +1,6 @@
 // The passes of a plan as a GpuTrainer runs them: which lanes step together in which order, and the work of it put into
-// a stream. A step that is met a second time is kept as a graph, with the gathering of its batch before and the counting
-// after it, and is from then on one call.
+// a stream. A step that is met a second time is kept as a graph, with the gathering of its batch before and the
+// counting after it, and is from then on one call.
 #pragma once
 
 #include <cstdint>

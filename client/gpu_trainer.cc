@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/gpu_fold.h"
 #include "client/gpu_lane_memory.h"
 #include "client/gpu_passes.h"
 #include "client/kept_state.h"
@@ -35,6 +36,41 @@ struct Lane {
 };
 
 class GpuTrainer final : public Trainer {
+  // A part of the last results, folded where it lies.
+  class LanePart final : public HeldPart {
+   public:
+    LanePart(GpuTrainer& trainer, const PartPlaces& part) : trainer_(trainer), part_(part) {}
+    int64_t elements() const override {
+      int64_t elements = 0;
+      for (const RunPlace& place : part_.places) elements += place.count;
+      return elements;
+    }
+    StatusOr<std::vector<Folded>> Fold(std::span<const int32_t> updates, std::span<const double> scales, int value_bits,
+                                       int sign, std::span<int64_t> sums, std::span<FoldState> states) const override {
+      return trainer_.fold_.Fold(*trainer_.stream_, Runs(), updates, scales, value_bits, sign, sums, states);
+    }
+    StatusOr<std::vector<Folded>> Fold(std::span<const int32_t> updates, std::span<const double> scales, int value_bits,
+                                       int sign, std::span<int32_t> sums, std::span<FoldState> states) const override {
+      return trainer_.fold_.Fold(*trainer_.stream_, Runs(), updates, scales, value_bits, sign, sums, states);
+    }
+
+   private:
+    std::vector<GpuRun> Runs() const {
+      std::vector<GpuRun> runs;
+      const std::span<const GpuOperand> buffers = trainer_.memory_.buffers();
+      for (const RunPlace& place : part_.places) {
+        GpuOperand values = buffers[static_cast<size_t>(place.from)];
+        values.data += place.offset;
+        const std::byte* const minus =
+            place.less < 0 ? nullptr : buffers[static_cast<size_t>(place.less)].data + place.offset;
+        runs.push_back({values, minus, place.count});
+      }
+      return runs;
+    }
+    GpuTrainer& trainer_;
+    const PartPlaces& part_;
+  };
+
  public:
   GpuTrainer(std::shared_ptr<PassPrograms> programs, const TrainingDevice& on)
       : programs_(std::move(programs)),
@@ -42,6 +78,7 @@ class GpuTrainer final : public Trainer {
         table_(programs_->buffers()),
         on_(on),
         memory_(*programs_, on.device),
+        fold_(on.device),
         passes_(*programs_, memory_),
         layout_(plan_),
         parts_(PartPlacesOf(plan_, table_)),
@@ -58,17 +95,25 @@ class GpuTrainer final : public Trainer {
       }
     }
     for (const PartPlaces& part : parts_) {
+      held_.push_back(std::make_unique<LanePart>(*this, part));
       for (const RunPlace& place : part.places) {
+        // What all values are differences to must be the same for all lanes, to be folded on the device.
+        can_hold_ = can_hold_ && (place.less < 0 || table_.borrowed(place.less));
         for (const int buffer : {place.from, place.less}) {
-          if (buffer >= 0 && !table_.borrowed(buffer)) brought_.push_back(buffer);
+          if (buffer >= 0 && !table_.borrowed(buffer)) sent_.push_back(buffer);
         }
       }
     }
-    for (const KeptPlace& place : kept_) brought_.push_back(place.buffer);
-    std::ranges::sort(brought_);
-    brought_.erase(std::unique(brought_.begin(), brought_.end()), brought_.end());
+    for (const KeptPlace& place : kept_) kept_buffers_.push_back(place.buffer);
+    sent_.insert(sent_.end(), kept_buffers_.begin(), kept_buffers_.end());
+    for (std::vector<int>* buffers : {&sent_, &kept_buffers_}) {
+      std::ranges::sort(*buffers);
+      buffers->erase(std::unique(buffers->begin(), buffers->end()), buffers->end());
+    }
     return absl::OkStatus();
   }
+
+  void LeaveParts(bool leave) override { leaves_ = leave && can_hold_; }
 
   void Observe(RunObserver* observer) override { observed_ = observer != nullptr; }
 
@@ -125,6 +170,12 @@ class GpuTrainer final : public Trainer {
     return CheckBroadcasts(plan_, table_, first.task->kind, first.broadcasts);
   }
 
+  // Buffers that come to the host after a task.
+  std::span<const int> Brought(TaskKind kind) const {
+    if (kind != TaskKind::kTrain) return {};
+    return leaves_ ? kept_buffers_ : sent_;
+  }
+
   static int64_t ExamplesTaken(std::span<const LocalPass> passes, int64_t size) {
     int64_t taken = 0;
     for (const LocalPass& pass : passes) {
@@ -140,7 +191,7 @@ class GpuTrainer final : public Trainer {
     needs.passes = plan_.program(kind)->passes.size();
     needs.rows = std::min(size, taken);
     needs.order = taken;
-    if (kind == TaskKind::kTrain) needs.brought = brought_;
+    needs.brought = Brought(kind);
     for (const LocalPass& pass : plan_.program(kind)->passes) {
       needs.feed_rows = std::max(needs.feed_rows, std::min(pass.batch_size, size));
     }
@@ -171,11 +222,9 @@ class GpuTrainer final : public Trainer {
     for (size_t i = 0; i < asked.size(); ++i) {
       const int64_t size = asked[i].examples->size();
       if (size <= 0) {
-        results[i].status =
-            FailedPrecondition("client '{}' has no examples to {} on", asked[i].client_id, Name(kind));
+        results[i].status = FailedPrecondition("client '{}' has no examples to {} on", asked[i].client_id, Name(kind));
       } else if (size > UINT32_MAX) {
-        results[i].status =
-            InvalidArgument("client '{}' has {} examples, beyond 2^32 - 1", asked[i].client_id, size);
+        results[i].status = InvalidArgument("client '{}' has {} examples, beyond 2^32 - 1", asked[i].client_id, size);
       } else {
         lanes.push_back({.request = i, .asked = &asked[i], .size = size});
       }
@@ -274,9 +323,9 @@ class GpuTrainer final : public Trainer {
         steps[pass] = static_cast<double>(plan.passes[pass].steps[static_cast<size_t>(lane)]);
       }
     }
-    RIVULET_RETURN_IF_ERROR(memory_.Bring(*stream_, count, plan.ids.size(), lanes[0].asked->base->arena(),
-                                          kind == TaskKind::kTrain ? first.broadcasts
-                                                                   : std::span<const AlignedBuffer* const>()));
+    RIVULET_RETURN_IF_ERROR(
+        memory_.Bring(*stream_, count, plan.ids.size(), lanes[0].asked->base->arena(),
+                      kind == TaskKind::kTrain ? first.broadcasts : std::span<const AlignedBuffer* const>()));
     for (int lane = 0; lane < count; ++lane) {
       const Lane& of = lanes[static_cast<size_t>(lane)];
       const int64_t rows = std::min(of.size, std::ssize(of.order));
@@ -289,7 +338,7 @@ class GpuTrainer final : public Trainer {
     for (size_t pass = 0; pass < plan.passes.size(); ++pass) {
       RIVULET_RETURN_IF_ERROR(passes_.Enqueue(*stream_, kind, pass, plan, count, cancel));
     }
-    return memory_.Fetch(*stream_, count, kind == TaskKind::kTrain ? brought_ : std::vector<int>());
+    return memory_.Fetch(*stream_, count, Brought(kind));
   }
 
   void Tell(const Lane& lane, int number, LocalResult& result) {
@@ -310,15 +359,21 @@ class GpuTrainer final : public Trainer {
     result.declared["steps"] = static_cast<double>(lane.steps);
     if (kind != TaskKind::kTrain) return;
     if (!kept_.empty()) result.state = WriteState(KeptOf(number));
+    if (leaves_) {
+      for (size_t part = 0; part < parts_.size(); ++part) {
+        result.parts.push_back({.name = parts_[part].name, .held = held_[part].get(), .number = number});
+      }
+      return;
+    }
     if (runs_.size() <= static_cast<size_t>(number)) runs_.resize(static_cast<size_t>(number) + 1);
     std::vector<std::vector<FloatRun>>& runs = runs_[static_cast<size_t>(number)];
     runs.resize(parts_.size());
     const auto at = [&](int buffer, size_t offset) -> const float* {
       if (buffer < 0) return nullptr;
-      const std::byte* const memory = buffer == BufferTable::kBaseParams ? lane.asked->base->arena().data()
-                                      : table_.borrowed(buffer)
-                                          ? lane.asked->broadcasts[static_cast<size_t>(buffer - table_.broadcast(0))]->data()
-                                          : memory_.HostBuffer(buffer, number);
+      const std::byte* const memory =
+          buffer == BufferTable::kBaseParams ? lane.asked->base->arena().data()
+          : table_.borrowed(buffer) ? lane.asked->broadcasts[static_cast<size_t>(buffer - table_.broadcast(0))]->data()
+                                    : memory_.HostBuffer(buffer, number);
       return reinterpret_cast<const float*>(memory + offset);
     };
     for (size_t part = 0; part < parts_.size(); ++part) {
@@ -335,11 +390,14 @@ class GpuTrainer final : public Trainer {
   const BufferTable& table_;
   const TrainingDevice on_;
   GpuLaneMemory memory_;
+  GpuFold fold_;
   GpuPasses passes_;
   KnownLayout layout_;
   const std::vector<PartPlaces> parts_;
   const std::vector<KeptPlace> kept_;
-  std::vector<int> brought_;  // buffers that come to the host after a training
+  std::vector<std::unique_ptr<const LanePart>> held_;  // by part
+  std::vector<int> sent_, kept_buffers_;  // what a training brings to the host; where its parts stay on the device
+  bool can_hold_ = true, leaves_ = false;
   std::shared_ptr<const ExampleDecoder> decoder_;
   bool observed_ = false;
   std::vector<std::vector<std::vector<FloatRun>>> runs_;  // of the last results, by lane and part
@@ -354,6 +412,10 @@ StatusOr<std::unique_ptr<Trainer>> NewGpuTrainer(std::shared_ptr<PassPrograms> p
   auto trainer = std::make_unique<GpuTrainer>(std::move(programs), on);
   RIVULET_RETURN_IF_ERROR(trainer->Initialise());
   return std::unique_ptr<Trainer>(std::move(trainer));
+}
+
+Status CheckTraining(const std::shared_ptr<const Plan>& plan, const TrainingDevice& on) {
+  return NewGpuTrainer(std::make_shared<PassPrograms>(plan), on).status();
 }
 
 }  // namespace rivulet

@@ -11,18 +11,9 @@
 #include <memory>
 
 #include "client/trainer.h"
-#include "engine/gpu/gpu_device.h"
+#include "client/training_device.h"
 
 namespace rivulet {
-
-// Where a site trains.
-struct TrainingDevice {
-  std::shared_ptr<GpuDevice> device;  // null: on the host
-  // Lanes at most, where the device's memory holds as many.
-  int most_lanes = 64;
-  // Plans that the device has not all kernels for are trained on the host.
-  bool soft_placement = false;
-};
 
 // Not thread-safe; several may share a device, each with a stream of its own. UNIMPLEMENTED: the plan has an op without
 // a kernel for devices (names it), or something that only the host does: batches of an input graph, more than 64
@@ -35,5 +26,8 @@ struct TrainingDevice {
 // trained. RESOURCE_EXHAUSTED: so many lanes do not fit. FAILED_PRECONDITION: somebody wants to watch the steps, which
 // only the host shows.
 StatusOr<std::unique_ptr<Trainer>> NewGpuTrainer(std::shared_ptr<PassPrograms> programs, const TrainingDevice& on);
+
+// Whether tasks of `plan` can be trained there: the errors of NewGpuTrainer, before there is a task.
+Status CheckTraining(const std::shared_ptr<const Plan>& plan, const TrainingDevice& on);
 
 }  // namespace rivulet

@@ -105,7 +105,7 @@ class PassPrograms {
     std::shared_ptr<const GpuProgram> gpu_begin, gpu_end;
     std::optional<ComposedStep> step;
     std::map<std::pair<int64_t, bool>, std::shared_ptr<const Program>> steps;  // by batch size, and from_base
-    std::map<int64_t, std::shared_ptr<const GpuProgram>> gpu_steps;                            // by batch size
+    std::map<int64_t, std::shared_ptr<const GpuProgram>> gpu_steps;            // by batch size
     std::map<int64_t, std::shared_ptr<const LaneProgram>> lanes;               // by batch size; null: none
   };
 
@@ -117,7 +117,8 @@ class PassPrograms {
   StatusOr<ComposedStep> ComposeStep(const LocalPass& pass) const;
   // Once a pass.
   Status Compose(TaskKind kind, size_t pass, Compiled& compiled) const;
-  Status CheckScalars(TaskKind kind, size_t pass, const Signature& signature, std::span<const TensorSpec> fetched) const;
+  Status CheckScalars(TaskKind kind, size_t pass, const Signature& signature,
+                      std::span<const TensorSpec> fetched) const;
   StatusOr<std::vector<Node*>> AddGradients(Graph& graph, Output loss,
                                             const std::map<std::string, Output, std::less<>>& handle_of,
                                             const std::string& loss_scale) const;

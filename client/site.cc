@@ -30,7 +30,9 @@ Site::Site(CoordinatorApi& api, const ClientData& data, ArtifactCache& artifacts
               .session = uint64_t{std::random_device()()} << 32 | std::random_device()()},
       calls_(api, stop, options_.calls),
       travelling_(api, stop, caller_, options_.calls),
-      trainer_(artifacts, stop, options_.instruments, options_.states != nullptr ? options_.states : &travelling_) {}
+      trainer_(artifacts, stop, options_.instruments, options_.states != nullptr ? options_.states : &travelling_, 0,
+               options_.device),
+      want_(options_.least_tasks) {}
 
 Status Site::Run() {
   EnterWorkerThread();
@@ -65,18 +67,22 @@ std::vector<Task> Site::NextTasks() {
   const auto data = data_.Of(first.client_id);
   if (!data.ok() || model == nullptr) return tasks;
   int most = 0;  // asked for when there is another: the answer may cost a program of this size
+  int64_t largest = data->size();
   for (auto task = queue_.begin(); (most == 0 || std::ssize(tasks) < most) && task != queue_.end();) {
     const NamedBlob* const base = task->input("model");
     const bool alike = !Changes(*task) && task->plan == first.plan && task->kind == first.kind &&
                        task->gather == first.gather && task->base_version == first.base_version && base != nullptr &&
                        base->id.digest == model->id.digest;
     const auto other = alike ? data_.Of(task->client_id) : data;
-    if (!alike || !other.ok() || other->size() != data->size()) {
+    if (!alike || !other.ok() || (other->size() != data->size() && !trainer_.TakesUnlikeTasks())) {
       ++task;
       continue;
     }
-    if (most == 0) most = trainer_.MostLanes(first, data->size());
-    if (most < 2) break;
+    if (most == 0 || other->size() > largest) {
+      largest = std::max(largest, other->size());
+      most = trainer_.MostLanes(first, largest);
+    }
+    if (most <= std::ssize(tasks)) break;
     tasks.push_back(std::move(*task));
     task = queue_.erase(task);
   }
@@ -116,7 +122,7 @@ StatusOr<PollReply> Site::Ask() {
   const Clock::time_point now = Clock::now();
   if (done_ > 0) {
     const std::chrono::duration<double> each = (now - asked_) / static_cast<double>(done_);
-    want_ = std::clamp<int64_t>(static_cast<int64_t>(kBetweenPolls / each), 1, options_.most_tasks);
+    want_ = std::clamp(static_cast<int64_t>(kBetweenPolls / each), options_.least_tasks, options_.most_tasks);
   }
   asked_ = now;
   done_ = 0;
@@ -310,23 +316,25 @@ StatusOr<Site::OpenPartial*> Site::Open(const Task& task) {
   return &open_.emplace(task.gather, std::move(open)).first->second;
 }
 
+StatusOr<TaskReport> Site::Tell(TaskReport::Kind kind, TaskFailure failure, std::string_view reason,
+                                TaskReport report) {
+  if (stop_.stopped()) return Cancelled("stopped");
+  report.kind = kind;
+  report.reason = reason;
+  failure.sentence = report.reason;
+  const Status told = calls_.Fail(caller_, failure);
+  if (absl::IsNotFound(told)) {
+    report.kind = TaskReport::Kind::kGone;
+  } else {
+    RIVULET_RETURN_IF_ERROR(told);
+  }
+  return report;
+}
+
 // A task ends in one of three ways: in the partial; with a sentence of whoever folds, as an upload would; or with a
 // sentence that says why it cannot be done. Only a site that is being stopped says nothing.
 StatusOr<TaskReport> Site::Work(const Task& task) {
   TaskReport report;
-  const auto tell = [&](TaskReport::Kind kind, TaskFailure failure, std::string_view reason) -> StatusOr<TaskReport> {
-    if (stop_.stopped()) return Cancelled("stopped");
-    report.kind = kind;
-    report.reason = reason;
-    failure.sentence = report.reason;
-    const Status told = calls_.Fail(caller_, failure);
-    if (absl::IsNotFound(told)) {
-      report.kind = TaskReport::Kind::kGone;
-    } else {
-      RIVULET_RETURN_IF_ERROR(told);
-    }
-    return report;
-  };
   BeginBeat(task.id);
   StatusOr<LocalResult> trained = TrainAndChange(task);
   if (!EndBeat()) {
@@ -335,7 +343,7 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
     return stop_.stopped() ? StatusOr<TaskReport>(Cancelled("stopped")) : report;
   }
   if (!trained.ok()) {
-    return tell(TaskReport::Kind::kFailed, FailureOf(task.id, trained.status()), Sentence(Message(trained.status())));
+    return Tell(TaskReport::Kind::kFailed, FailureOf(task.id, trained.status()), Sentence(Message(trained.status())));
   }
   report.examples = trained->examples;
   report.steps = trained->steps;
@@ -353,8 +361,8 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
   const double fold_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
   folding.End();
   if (!taken.ok()) {
-    return tell(TaskReport::Kind::kRefused, {.task = task.id, .code = TaskFailure::Code::kBadUpdate},
-                Message(taken.status()));
+    return Tell(TaskReport::Kind::kRefused, {.task = task.id, .code = TaskFailure::Code::kBadUpdate},
+                Message(taken.status()), std::move(report));
   }
   Record(task, *trained, taken->norm, fold_seconds, *open);
   if (!options_.holds) RIVULET_RETURN_IF_ERROR(HandOverPartial(task.gather));
@@ -386,31 +394,70 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   if (!trained.ok()) return false;
 
   RIVULET_ASSIGN_OR_RETURN(OpenPartial* const open, Open(tasks[0]));
+  std::vector<size_t> whole;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    LocalResult& result = (*trained)[i];
+    if (result.status.ok() && trainer_.transparent()) {
+      result.status = trainer_.Finish(tasks[i], tasks[i].client_id, result);
+    }
+    if (result.status.ok()) {
+      whole.push_back(i);
+      continue;
+    }
+    RIVULET_RETURN_IF_ERROR(
+        Tell(TaskReport::Kind::kFailed, FailureOf(tasks[i].id, result.status), Sentence(Message(result.status)))
+            .status());
+  }
+  if (trainer_.transparent()) {
+    RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, whole, *open));
+    return true;
+  }
+  // What happens to an update on its way is done in one place, so each is folded before the next is made.
+  for (const size_t& i : whole) {
+    LocalResult& result = (*trained)[i];
+    if (const Status status = trainer_.Finish(tasks[i], tasks[i].client_id, result); !status.ok()) {
+      RIVULET_RETURN_IF_ERROR(
+          Tell(TaskReport::Kind::kFailed, FailureOf(tasks[i].id, status), Sentence(Message(status))).status());
+      continue;
+    }
+    RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, {&i, 1}, *open));
+  }
+  return true;
+}
+
+Status Site::FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>& trained, std::span<const size_t> which,
+                          OpenPartial& open) {
   const Clock::time_point begin = Clock::now();
+  const auto refuse = [&](const Task& task, const Status& why) {
+    return Tell(TaskReport::Kind::kRefused, {.task = task.id, .code = TaskFailure::Code::kBadUpdate}, Message(why))
+        .status();
+  };
+  std::vector<size_t> weighed;
   std::vector<Weights> weights;
   std::vector<UpdateView> updates;
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    const LocalResult& result = (*trained)[i];
-    auto weighs = WeightsOf(open->aggregation->spec(), result.declared, {});
-    if (!weighs.ok()) return false;
+  for (const size_t i : which) {
+    const LocalResult& result = trained[i];
+    auto weighs = WeightsOf(open.aggregation->spec(), result.declared, {});
+    if (!weighs.ok()) {
+      RIVULET_RETURN_IF_ERROR(refuse(tasks[i], weighs.status()));
+      continue;
+    }
+    weighed.push_back(i);
     weights.push_back(*std::move(weighs));
     updates.push_back({tasks[i].id, tasks[i].base_version, result.parts, result.declared});
   }
-  const std::vector<StatusOr<Aggregation::Taken>> taken = open->aggregation->TakeTogether(updates, weights);
+  const std::vector<StatusOr<Aggregation::Taken>> taken = open.aggregation->TakeTogether(updates, weights);
   const std::chrono::duration<double> all = Clock::now() - begin;
-  const double fold_seconds = all.count() / static_cast<double>(tasks.size());
-  for (size_t i = 0; i < tasks.size(); ++i) {
-    if (taken[i].ok()) {
-      Record(tasks[i], (*trained)[i], taken[i]->norm, fold_seconds, *open);
-      continue;
+  const double fold_seconds = all.count() / static_cast<double>(std::max<size_t>(taken.size(), 1));
+  for (size_t k = 0; k < taken.size(); ++k) {
+    const size_t i = weighed[k];
+    if (taken[k].ok()) {
+      Record(tasks[i], trained[i], taken[k]->norm, fold_seconds, open);
+    } else {
+      RIVULET_RETURN_IF_ERROR(refuse(tasks[i], taken[k].status()));
     }
-    if (stop_.stopped()) return Cancelled("stopped");
-    const Status told = calls_.Fail(caller_, {.task = tasks[i].id,
-                                              .code = TaskFailure::Code::kBadUpdate,
-                                              .sentence = std::string(Message(taken[i].status()))});
-    if (!absl::IsNotFound(told)) RIVULET_RETURN_IF_ERROR(told);
   }
-  return true;
+  return absl::OkStatus();
 }
 
 }  // namespace rivulet

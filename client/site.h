@@ -8,7 +8,8 @@
 //   Submit
 //
 // Tasks of clients who take one step from one base model are trained several at a time, where the plan allows it
-// (client/lane_step.h), and their updates are folded while they are made.
+// (client/lane_step.h), and their updates are folded while they are made. On a device beside the host clients of any
+// sizes are (client/gpu_trainer.h), and their updates are folded there.
 //
 // Where the coordinator can, models and partials go to and fro in place. Otherwise they are fetched and sent, a
 // coordinator that cannot be reached is waited for, and a heartbeat keeps the leases of what is in hand alive.
@@ -66,6 +67,8 @@ struct SiteOptions {
   // Tasks in hand at a time at most. How many it asks for follows from how long its last ones took: those of some
   // milliseconds come by the dozen, and of those of seconds one site never takes two while another has none.
   int64_t most_tasks = 16;
+  // So many it asks for at least: what a device trains at once.
+  int64_t least_tasks = 1;
   // Keeps its partial open until it is asked for it. Otherwise it hands each update over by itself: more sites than
   // processors would only keep more memory, each a partial of 8 bytes a parameter.
   bool holds = true;
@@ -76,6 +79,7 @@ struct SiteOptions {
   // coordinator (client/travelling_states.h).
   ClientStateStore* states = nullptr;
   const UpdateChange* change = nullptr;  // null: none; must outlive the site
+  TrainingDevice device;                 // where it trains
 };
 
 // One thread's. Not thread-safe, but for Stop of the signal that it was given.
@@ -113,8 +117,15 @@ class Site {
   std::vector<Task> NextTasks();
   Status Work(std::span<const Task> tasks);
   StatusOr<TaskReport> Work(const Task& task);
+  // A task that ended otherwise than in the partial: told to the coordinator, with a reason of `kind`. CANCELLED, and
+  // nothing said, when the site is being stopped.
+  StatusOr<TaskReport> Tell(TaskReport::Kind kind, TaskFailure failure, std::string_view reason,
+                            TaskReport report = {});
   // False: nothing was folded, and each is to be worked on by itself.
   StatusOr<bool> WorkTogether(std::span<const Task> tasks);
+  // Those of `tasks` that were trained, by their positions.
+  Status FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>& trained, std::span<const size_t> which,
+                      OpenPartial& open);
   TaskTrainer::Sources SourcesOf(const Task& task);
   // Of an update that was folded.
   void Record(const Task& task, LocalResult& trained, double norm, double fold_seconds, OpenPartial& open);

@@ -6,7 +6,6 @@
 
 #include "client/pass_programs.h"
 #include "engine/base/status.h"
-#include "engine/tensor/tensor.h"
 #include "federated/weights/model.h"
 
 namespace rivulet {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "client/failure.h"
+#include "client/gpu_trainer.h"
 #include "client/planned_memory.h"
 #include "engine/profile/tracer.h"
 
@@ -104,19 +105,9 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
           TaskFailure::Code::kNotWilling, "memory");
     }
   }
-  const bool keeps = plan.keeps_state() && task.kind == TaskKind::kTrain;
-  const bool reads = keeps || (plan.measures_state() && task.kind == TaskKind::kEvaluate);
   StateBlob state;
-  if (reads) {
-    if (states_ == nullptr) {
-      return WithReason(
-          FailedPrecondition("plan '{}' has clients keep something from task to task, for which there is no place here",
-                             plan.name()),
-          TaskFailure::Code::kNotWilling, kStateSubject);
-    }
-    auto kept = states_->Read(task.run_id, client_id, task.state_of);
-    if (!kept.ok()) return WithReason(kept.status(), TaskFailure::Code::kBadModel, kStateSubject);
-    state = *std::move(kept);
+  if (Reads(task)) {
+    RIVULET_ASSIGN_OR_RETURN(state, ReadStateOf(task, client_id));
   }
   const NamedBlob* const model = task.input("model");
   if (model == nullptr || model->id.form != BlobId::Form::kModel) {
@@ -135,7 +126,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
       return WithReason(pipeline.status(), TaskFailure::Code::kUnimplemented, "what the plan does to updates");
     }
     pipeline_ = *std::move(pipeline);
-    RIVULET_ASSIGN_OR_RETURN(trainer_, Trainer::Create(plan_->programs, instruments_.steps));
+    RIVULET_ASSIGN_OR_RETURN(trainer_, NewTrainer());
   }
   const DatasetExamples examples(plan_->examples->Of(data.dataset), data.indices);
   fetching.End();
@@ -144,19 +135,20 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   std::vector<const AlignedBuffer*> broadcasts;
   for (const auto& broadcast : broadcasts_) broadcasts.push_back(broadcast.get());
   LaneTask lane{&task, client_id, base_.get(), &examples, state, broadcasts};
-  if (reads) lane.beside = pipeline_->Begin();
+  if (Reads(task)) lane.beside = pipeline_->Begin();
+  trainer_->LeaveParts(false);
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
   LocalResult& result = results[0];
-  if (reads && absl::IsDataLoss(result.status)) {
+  if (Reads(task) && absl::IsDataLoss(result.status)) {
     result.status = WithReason(result.status, TaskFailure::Code::kBadModel, kStateSubject);
   }
   RIVULET_RETURN_IF_ERROR(result.status);
-  if (task.kind == TaskKind::kTrain && !pipeline_->transparent()) {
-    RIVULET_ASSIGN_OR_RETURN(result.parts, pipeline_->Apply(task, result.parts, result.declared));
-  }
-  if (keeps) {
-    if (!lane.beside.empty()) AddToState(result.state, lane.beside);
+  if (!lane.beside.empty() && Keeps(task)) {
+    RIVULET_RETURN_IF_ERROR(Encode(task, result));
+    AddToState(result.state, lane.beside);
     RIVULET_RETURN_IF_ERROR(states_->Propose(task.run_id, client_id, task.id, std::move(result.state)));
+  } else {
+    RIVULET_RETURN_IF_ERROR(Finish(task, client_id, result));
   }
   training.Arg("examples", result.examples);
   training.Arg("steps", result.steps);
@@ -164,10 +156,41 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   return std::move(result);
 }
 
-// What happens to updates on their way would need them in memory, and whoever watches tasks wants to see each.
+StatusOr<StateBlob> TaskTrainer::ReadStateOf(const Task& task, std::string_view client_id) const {
+  if (states_ == nullptr) {
+    return WithReason(
+        FailedPrecondition("plan '{}' has clients keep something from task to task, for which there is no place here",
+                           plan().name()),
+        TaskFailure::Code::kNotWilling, kStateSubject);
+  }
+  auto kept = states_->Read(task.run_id, client_id, task.state_of);
+  if (!kept.ok()) return WithReason(kept.status(), TaskFailure::Code::kBadModel, kStateSubject);
+  return *std::move(kept);
+}
+
+StatusOr<std::unique_ptr<Trainer>> TaskTrainer::NewTrainer() const {
+  if (on_.device != nullptr) return NewGpuTrainer(plan_->programs, on_);
+  return Trainer::Create(plan_->programs, instruments_.steps);
+}
+
+Status TaskTrainer::Encode(const Task& task, LocalResult& result) {
+  if (task.kind != TaskKind::kTrain || pipeline_->transparent()) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(result.parts, pipeline_->Apply(task, result.parts, result.declared));
+  return absl::OkStatus();
+}
+
+Status TaskTrainer::Finish(const Task& task, std::string_view client_id, LocalResult& result) {
+  RIVULET_RETURN_IF_ERROR(Encode(task, result));
+  if (!Keeps(task)) return absl::OkStatus();
+  return states_->Propose(task.run_id, client_id, task.id, std::move(result.state));
+}
+
+// Whoever watches tasks wants to see each. On the host, what happens to updates on their way would need them in memory;
+// on a device each is brought from there, unless its codec keeps what it left out: that lies in one place for all.
 int TaskTrainer::MostLanes(const Task& task, int64_t examples) const {
-  if (trainer_ == nullptr || plan_->plan->digest() != task.plan || instruments_.tracer != nullptr ||
-      !pipeline_->transparent() || plan_->plan->keeps_state()) {
+  if (trainer_ == nullptr || plan_->plan->digest() != task.plan || instruments_.tracer != nullptr) return 1;
+  if (trainer_->TakesUnlikeTasks() ? !pipeline_->Begin().empty()
+                                   : !pipeline_->transparent() || plan_->plan->keeps_state()) {
     return 1;
   }
   return trainer_->MostLanes(task.kind, examples);
@@ -177,19 +200,36 @@ StatusOr<std::vector<LocalResult>> TaskTrainer::TrainTogether(std::span<const Ta
                                                               std::span<const BoundData> data, const Sources& sources) {
   const NamedBlob* const model = tasks[0].input("model");
   if (model == nullptr || trainer_ == nullptr) return FailedPrecondition("these tasks are trained one by one");
+  const Plan& plan = *plan_->plan;
   base_.reset();  // a version that nobody needs goes before the next one comes
-  RIVULET_ASSIGN_OR_RETURN(base_, sources.model(model->id, *plan_->plan));
+  RIVULET_ASSIGN_OR_RETURN(base_, sources.model(model->id, plan));
+  RIVULET_RETURN_IF_ERROR(FetchBroadcasts(tasks[0], plan, sources));
+  std::vector<const AlignedBuffer*> broadcasts;
+  for (const auto& broadcast : broadcasts_) broadcasts.push_back(broadcast.get());
   std::vector<DatasetExamples> examples;
+  std::vector<StateBlob> states;
   examples.reserve(tasks.size());
+  states.reserve(tasks.size());
   std::vector<LaneTask> lanes;
   for (size_t i = 0; i < tasks.size(); ++i) {
-    if (plan_->plan->dataset() != data[i].name) {
-      return FailedPrecondition("plan '{}' trains on another data set", plan_->plan->name());
+    if (plan.dataset() != data[i].name) {
+      return FailedPrecondition("plan '{}' trains on another data set", plan.name());
     }
     examples.emplace_back(plan_->examples->Of(data[i].dataset), data[i].indices);
-    lanes.push_back({&tasks[i], tasks[i].client_id, base_.get(), &examples.back()});
+    states.emplace_back();
+    if (Reads(tasks[i])) {
+      RIVULET_ASSIGN_OR_RETURN(states.back(), ReadStateOf(tasks[i], tasks[i].client_id));
+    }
+    lanes.push_back({&tasks[i], tasks[i].client_id, base_.get(), &examples.back(), states.back(), broadcasts});
   }
-  return trainer_->Train(lanes, stop_.token());
+  // The mean alone is folded from wherever the values lie; other rules read them.
+  trainer_->LeaveParts(pipeline_->transparent() && plan.aggregation(tasks[0].kind).rule == "mean");
+  RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train(lanes, stop_.token()));
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    if (!Reads(tasks[i]) || !absl::IsDataLoss(results[i].status)) continue;
+    results[i].status = WithReason(results[i].status, TaskFailure::Code::kBadModel, kStateSubject);
+  }
+  return results;
 }
 
 }  // namespace rivulet

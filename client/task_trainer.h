@@ -15,6 +15,7 @@
 #include "client/artifact_cache.h"
 #include "client/stop_signal.h"
 #include "client/trainer.h"
+#include "client/training_device.h"
 #include "client/update_pipeline.h"
 #include "engine/data/dataset.h"
 #include "engine/profile/step_monitor.h"
@@ -64,8 +65,13 @@ class TaskTrainer {
   // All must outlive this. `states` null: plans that have clients keep something from task to task are refused.
   // `memory_budget`: tasks that are planned to take more bytes are refused before any of it is taken; 0: none are.
   TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments, ClientStateStore* states,
-              int64_t memory_budget = 0)
-      : artifacts_(artifacts), stop_(stop), instruments_(instruments), states_(states), memory_budget_(memory_budget) {}
+              int64_t memory_budget = 0, TrainingDevice on = {})
+      : artifacts_(artifacts),
+        stop_(stop),
+        instruments_(instruments),
+        states_(states),
+        memory_budget_(memory_budget),
+        on_(std::move(on)) {}
 
   // The parts are as they are to be folded or sent (client/update_pipeline.h), in memory of this, of its trainer and of
   // the base model until the next call; what the client is to keep is proposed when this returns, so that no accepted
@@ -78,20 +84,38 @@ class TaskTrainer {
   // How many tasks of this one's kind, plan and base, each of so many examples, TrainTogether takes; 1: none. Of the
   // plan that was trained last: a first task is trained by itself.
   int MostLanes(const Task& task, int64_t examples) const;
-  // A result for each, as Train's, but that their parts are made while they are read. All must be of one kind, plan,
-  // base and size, and no more than MostLanes says; `data` in their order. An error is of any of them: trained by
-  // itself, each says what.
+  // Whether tasks that are trained together may be of unlike sizes.
+  bool TakesUnlikeTasks() const { return trainer_ != nullptr && trainer_->TakesUnlikeTasks(); }
+  // A result for each, as Train's, but that their parts are made while they are read, or are held where only a fold
+  // reaches them (PartView), and that what is to happen to an update has not happened yet: Finish does it. All must be
+  // of one kind, plan and base, of one size unless unlike tasks are taken, and no more than MostLanes says; `data` in
+  // their order. An error is of any of them: trained by itself, each says what.
   StatusOr<std::vector<LocalResult>> TrainTogether(std::span<const Task> tasks, std::span<const BoundData> data,
                                                    const Sources& sources);
+  // Whether the updates of tasks that were trained together are folded as they were trained, and so together too.
+  bool transparent() const { return pipeline_->transparent(); }
+  // What Train does after training, to one of those that were trained together. Its parts are valid until the next
+  // call. Errors are those of UpdatePipeline::Apply and of the store.
+  Status Finish(const Task& task, std::string_view client_id, LocalResult& result);
 
  private:
   Status FetchBroadcasts(const Task& task, const Plan& plan, const Sources& sources);
+  // What its client keeps and begins with; "" where there is none.
+  StatusOr<StateBlob> ReadStateOf(const Task& task, std::string_view client_id) const;
+  StatusOr<std::unique_ptr<Trainer>> NewTrainer() const;
+  // What happens to an update on its way.
+  Status Encode(const Task& task, LocalResult& result);
+  bool Keeps(const Task& task) const { return plan_->plan->keeps_state() && task.kind == TaskKind::kTrain; }
+  bool Reads(const Task& task) const {
+    return Keeps(task) || (plan_->plan->measures_state() && task.kind == TaskKind::kEvaluate);
+  }
 
   ArtifactCache& artifacts_;
   StopSignal& stop_;
   const Instruments instruments_;
   ClientStateStore* const states_;
   const int64_t memory_budget_;
+  const TrainingDevice on_;
   std::shared_ptr<const PlanArtifacts> plan_;
   std::unique_ptr<Trainer> trainer_;  // of plan_
   std::unique_ptr<UpdatePipeline> pipeline_;

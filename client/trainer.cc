@@ -498,11 +498,11 @@ class LocalTrainer : public Trainer {
   const LoopBudget loops_;
   std::vector<AlignedBuffer> memory_;  // by the table's index
   std::vector<Buffer> buffers_;
-  std::vector<NamedState> kept_;                     // among them
-  std::vector<AlignedBuffer> feeds_;                 // of the largest batch so far; smaller ones use their front
-  AlignedBuffer arena_;                              // of the largest program; all share it
-  KnownLayout layout_;                               // of base models
-  std::vector<PartRuns> parts_, no_parts_;           // of a training; of an evaluation
+  std::vector<NamedState> kept_;            // among them
+  std::vector<AlignedBuffer> feeds_;        // of the largest batch so far; smaller ones use their front
+  AlignedBuffer arena_;                     // of the largest program; all share it
+  KnownLayout layout_;                      // of base models
+  std::vector<PartRuns> parts_, no_parts_;  // of a training; of an evaluation
   std::vector<uint32_t> order_;
   RunObserver* observer_ = nullptr;
   std::map<int64_t, std::unique_ptr<LaneStep>> lane_steps_;  // by batch size; null: none

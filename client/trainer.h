@@ -74,6 +74,9 @@ class Trainer {
   // Whether tasks that are taken at once may be of any sizes, steps and states, up to as many as MostLanes says for the
   // largest.
   virtual bool TakesUnlikeTasks() const { return false; }
+  // From the next Train on parts of a training may stay where they were trained (PartView::held), for a fold that is
+  // asked of whoever holds them; no other is able to read them.
+  virtual void LeaveParts(bool) {}
   // A result per lane, in their order. Of several lanes, parts are made while they are read (MadePart), and time is
   // shared out evenly. The same (task's stream key, base version, ordinal; base model; data) gives the
   // same values, whichever trainer runs it. Calls EnterWorkerThread() on the calling thread.

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/artifact_cache.h"
+#include "client/gpu_trainer.h"
 #include "client/site.h"
 #include "client/stop_signal.h"
 #include "coordinator/stored_run.h"
@@ -25,13 +26,15 @@ class LocalSimulation : public Simulation {
  public:
   Status Initialise(SimulationOptions options) {
     instruments_ = options.instruments;
-    workers_ = options.workers > 0 ? options.workers : Cores();
+    device_ = options.device;
+    workers_ = options.workers > 0 ? options.workers : device_.device != nullptr ? 1 : Cores();
     std::shared_ptr<const Plan> kept_plan;
     if (!options.resume.empty()) {
       RIVULET_ASSIGN_OR_RETURN(kept_plan, PlanOfStoredRun(options.db_path, options.resume));
     }
     RIVULET_RETURN_IF_ERROR(RequireGraph(options.scenario));
-    RunSetup setup(options.scenario, {.evaluation_threads = workers_, .plan = std::move(kept_plan)});
+    RunSetup setup(options.scenario, {.evaluation_threads = device_.device != nullptr ? Cores() : workers_,
+                                      .plan = std::move(kept_plan)});
     const Scenario& scenario = setup.scenario();
     RIVULET_ASSIGN_OR_RETURN(train_, setup.training_data());
     RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());
@@ -46,6 +49,7 @@ class LocalSimulation : public Simulation {
     }
     CoordinatorOptions coordinator;
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
+    RIVULET_RETURN_IF_ERROR(Place(coordinator.plan, options));
     RIVULET_RETURN_IF_ERROR(CheckFirstExample(*coordinator.plan));
     RIVULET_ASSIGN_OR_RETURN(clients_, ClientsOf(scenario, coordinator.plan->keeps_state(), train_, shares));
     coordinator.plays_attack = true;
@@ -59,6 +63,10 @@ class LocalSimulation : public Simulation {
     }
     RIVULET_ASSIGN_OR_RETURN(evaluator_, setup.evaluator());
     artifacts_ = std::make_unique<ArtifactCache>("", setup.row_budget());
+
+    // What a cohort gives each worker: so many go to the device at once.
+    const int64_t each = (scenario.server.clients_per_round + workers_ - 1) / workers_;
+    least_tasks_ = std::clamp<int64_t>(each, 1, device_.most_lanes);
 
     coordinator.scenario = std::move(options.scenario);
     // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
@@ -118,6 +126,17 @@ class LocalSimulation : public Simulation {
   }
 
  private:
+  // What the device cannot do is told before the run has a row.
+  Status Place(const std::shared_ptr<const Plan>& plan, const SimulationOptions& options) {
+    if (device_.device == nullptr) return absl::OkStatus();
+    const Status can = CheckTraining(plan, device_);
+    if (can.ok() || !options.soft_placement || !absl::IsUnimplemented(can)) return can;
+    if (options.note) options.note(fmt::format("clients are trained on the host: {}", Message(can)));
+    device_ = {};
+    if (options.workers == 0) workers_ = Cores();
+    return absl::OkStatus();
+  }
+
   // A record of the wrong kind is told before the run has a row, not as a client that fails.
   Status CheckFirstExample(const Plan& plan) const {
     RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan.features()));
@@ -142,8 +161,13 @@ class LocalSimulation : public Simulation {
     options.holds = number < Cores();
     options.instruments = instruments_;
     options.states = states_.get();
-    options.change = clients_.change;
-    const Status status = Site(*coordinator_, *clients_.data, *artifacts_, stop_, std::move(options)).Run();
+    options.change = change_;
+    if (device_.device != nullptr) {
+      options.device = device_;
+      options.least_tasks = least_tasks_;
+      options.most_tasks = std::max<int64_t>(least_tasks_, options.most_tasks);
+    }
+    const Status status = Site(*coordinator_, *data_, *artifacts_, stop_, std::move(options)).Run();
     if (status.ok() || stop_.stopped()) return;
     {
       MutexLock lock(mutex_);
@@ -161,6 +185,8 @@ class LocalSimulation : public Simulation {
   }
 
   int workers_ = 1;
+  TrainingDevice device_;
+  int64_t least_tasks_ = 1;  // that a worker asks for, of those that train on a device
   Instruments instruments_;
   std::shared_ptr<const Dataset> train_;
   SimulatedClients clients_;

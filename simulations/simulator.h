@@ -7,6 +7,7 @@
 #include <memory>
 #include <string>
 
+#include "client/training_device.h"
 #include "coordinator/coordinator.h"
 #include "engine/profile/step_monitor.h"
 
@@ -16,7 +17,12 @@ struct SimulationOptions {
   Scenario scenario;
   std::string db_path;
   std::string resume;
-  int workers = 0;  // 0: one per core
+  int workers = 0;  // 0: one per core; on a device one
+  // Where clients are trained. Workers share it, each with lanes of its own.
+  TrainingDevice device;
+  // A plan that the device cannot train is trained on the host, which `note` is told of once; else it is refused.
+  bool soft_placement = false;
+  std::function<void(const std::string& sentence)> note;
   CoordinatorObserver observer;
   Instruments instruments;  // watch the run and its steps; they change no bit of it, and must outlive it
 };

@@ -5,6 +5,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run/blame_model.h"
+#include "cli/run/device_option.h"
 #include "cli/run/dry_run.h"
 #include "cli/run/live_pages.h"
 #include "cli/run/options.h"
@@ -30,6 +31,7 @@ namespace {
 struct SimulateOptions {
   ScenarioOptions run;
   std::optional<int64_t> workers;
+  DeviceOptions device;
   bool json = false, dry_run = false;
   std::string replay;
   std::string listen;
@@ -42,6 +44,7 @@ struct SimulateOptions {
 std::string MoreArguments(const SimulateOptions& options) {
   std::vector<std::string> more;
   if (options.workers) more.push_back(fmt::format("--workers {}", *options.workers));
+  if (const std::string device = ShellArguments(options.device); !device.empty()) more.push_back(device.substr(1));
   if (!options.listen.empty()) more.push_back("--listen " + options.listen);
   if (!options.logdir.empty()) more.push_back("--logdir " + ShellQuote(options.logdir));
   if (const std::string http = ShellArguments(options.http); !http.empty()) more.push_back(http.substr(1));
@@ -195,6 +198,9 @@ Status Simulate(const SimulateOptions& options) {
   if (!options.replay.empty() && !options.http.address.empty()) {
     return UsageError("--replay does recorded rounds again, which 'rivulet dashboard' shows; leave --http");
   }
+  if (options.device.device != "cpu" && (!options.replay.empty() || !options.listen.empty() || options.dry_run)) {
+    return UsageError("--device says where this process trains a run; leave it with --replay, --listen and --dry-run");
+  }
   if (options.dry_run && (!options.replay.empty() || !options.listen.empty())) {
     return UsageError("--dry-run tells what would be trained here; leave --replay and --listen");
   }
@@ -203,6 +209,7 @@ Status Simulate(const SimulateOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
   if (const Status graph = RequireGraph(scenario); !graph.ok()) return AsUsageError(graph);
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const TrainingDevice device, DeviceOf(options.device));
   if (options.dry_run) return DryRun(scenario, static_cast<int>(options.workers.value_or(0)), options.json);
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "simulate " + scenario.run.name));
@@ -212,6 +219,9 @@ Status Simulate(const SimulateOptions& options) {
   SimulationOptions simulation_options{.db_path = options.run.db,
                                        .resume = options.run.resume,
                                        .workers = static_cast<int>(options.workers.value_or(0))};
+  simulation_options.device = device;
+  simulation_options.soft_placement = options.device.soft;
+  simulation_options.note = [&progress](const std::string& sentence) { progress.Note(sentence); };
   simulation_options.instruments = watching->instruments();
   progress.Observe(simulation_options.observer);
   SummaryLog log([&progress](const std::string& sentence) { progress.Note(sentence); });
@@ -249,7 +259,8 @@ const RegisterCommand kSimulate(10, [] {
   AddScenarioOptions(command, &options->run);
   command
       .Option("--workers", "N", &options->workers,
-              "threads that train clients; the result is the same for any number [one per core]", {1, 1024})
+              "threads that train clients; the result is the same for any number [one per core; on a device one]",
+              {1, 1024})
       .Option(
           "--listen", "HOST:PORT", &options->listen,
           "train nothing here: clients are trained by processes of this machine that connect here, such as those of "
@@ -262,6 +273,7 @@ const RegisterCommand kSimulate(10, [] {
       .Option(
           "--replay", "RUN", &options->replay,
           "do the recorded tasks of a run again, by id, name or 'latest', and hold each version against its history");
+  AddDeviceOptions(command, &options->device);
   AddHttpOptions(command, &options->http, "serve pages of the run as it goes on, for a browser");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Simulate(*options); };

@@ -29,6 +29,10 @@ Status Gathering::Check(const UpdateView& update, const Weights& weights) const 
   RIVULET_ASSIGN_OR_RETURN(const std::vector<const PartView*> parts, CheckForm(update, weights));
   for (size_t p = 0; p < parts.size(); ++p) {
     if (parts[p] == nullptr) continue;
+    if (parts[p]->held != nullptr) {
+      return InvalidArgument("the {} of task '{}' lies on a device; whether it is good is told when it is taken",
+                             parts[p]->name, update.task);
+    }
     const int value_bits = spec().parts[p].value_bits;
     if (const auto sparse = SparseOf(*parts[p], p)) {
       const int64_t bad = FirstBad(*sparse, value_bits);
@@ -347,12 +351,16 @@ StatusOr<std::vector<const PartView*>> Gathering::CheckForm(const UpdateView& up
 
 Status Gathering::CheckSize(const UpdateView& update, const PartView& part, size_t p) const {
   const PartSpec& owner = spec().parts[p];
-  if (part.runs.empty() && part.made == nullptr) {
+  if (part.held != nullptr && !TakesHeldParts()) {
+    return InvalidArgument("the {} of task '{}' lies on a device, and the rule '{}' reads every value on the host",
+                           part.name, update.task, spec().rule);
+  }
+  if (part.runs.empty() && part.made == nullptr && part.held == nullptr) {
     const Status status = codecs_[p]->Check(part.data);
     if (status.ok()) return status;
     return Annotate(status, fmt::format("the {} of task '{}'", part.name, update.task));
   }
-  int64_t elements = part.made != nullptr ? part.made->elements() : 0;
+  int64_t elements = part.made != nullptr ? part.made->elements() : part.held != nullptr ? part.held->elements() : 0;
   for (const FloatRun& run : part.runs) elements += run.count;
   if (elements != owner.elements || !part.data.empty()) {
     return InvalidArgument("the {} of task '{}' has {} values in runs and {} bytes where {} values belong", part.name,

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <type_traits>
 
+#include "engine/base/check.h"
 #include "federated/aggregation/gathering.h"
 
 namespace rivulet {
@@ -60,6 +61,12 @@ class Mean : public Gathering {
   // away again, to the bit, so nothing has to be read before anything is added.
   Status AddPart(const UpdateView& update, const PartView& part, size_t p, int64_t weight, PartSums& into,
                  FoldState& fold) override {
+    if (part.held != nullptr) {
+      Status status;
+      const Adding adding = {&update, &part, weight, &fold, &status};
+      AddHeld({&adding, 1}, p, into);
+      return status;
+    }
     const double scale = ScaleOf(p, weight);
     const int value_bits = spec().parts[p].value_bits;
     if (const auto sparse = SparseOf(part, p)) {
@@ -84,6 +91,10 @@ class Mean : public Gathering {
   // block is used where it was made. An update of 200,000 values one after the other would move 3 MB of sums for 1.6 MB
   // of its own.
   void AddParts(std::span<const Adding> updates, size_t p, PartSums& into) override {
+    const auto held_together = [&](const Adding& adding) {
+      return adding.part->held != nullptr && adding.part->held == updates[0].part->held;
+    };
+    if (!updates.empty() && std::ranges::all_of(updates, held_together)) return AddHeld(updates, p, into);
     const auto alike = [&](const Adding& adding) {
       return adding.part->made != nullptr && adding.part->made->blocks() == updates[0].part->made->blocks();
     };
@@ -110,12 +121,25 @@ class Mean : public Gathering {
   }
 
   void RemovePart(const PartView& part, size_t p, int64_t weight, PartSums& from) override {
+    if (part.held != nullptr) {
+      FoldState state;
+      const double scale = ScaleOf(p, weight);
+      const auto removed = WithSums(from, [&](auto& sums) {
+        return part.held->Fold({&part.number, 1}, {&scale, 1}, spec().parts[p].value_bits, -1, std::span(sums),
+                               {&state, 1});
+      });
+      // What was added can be taken away, or the device is gone and no sum of this aggregation can be trusted.
+      RIVULET_CHECK(removed.ok(), "an update cannot be taken out of a sum again: {}", Message(removed.status()));
+      return;
+    }
     if (const auto sparse = SparseOf(part, p)) {
       WithSums(from, [&](auto& sums) { UntakeSparse(*sparse, sparse->count, ScaleOf(p, weight), std::span(sums)); });
       return;
     }
     UntakePart(part, p, spec().parts[p].elements, weight, from);
   }
+
+  bool TakesHeldParts() const override { return true; }
 
   Status CheckSums(const PartSpec& part, const PartSums& sums) const override {
     const auto elements = static_cast<size_t>(part.elements);
@@ -214,6 +238,32 @@ class Mean : public Gathering {
   }
 
  private:
+  // Of all updates at once, by whoever holds them.
+  void AddHeld(std::span<const Adding> updates, size_t p, PartSums& into) {
+    std::vector<int32_t> numbers;
+    std::vector<double> scales;
+    std::vector<FoldState> states;
+    for (const Adding& adding : updates) {
+      numbers.push_back(adding.part->number);
+      scales.push_back(ScaleOf(p, adding.weight));
+      states.push_back(*adding.state);
+    }
+    const HeldPart& held = *updates[0].part->held;
+    const auto folded = WithSums(into, [&](auto& sums) {
+      return held.Fold(numbers, scales, spec().parts[p].value_bits, 1, std::span(sums), states);
+    });
+    for (size_t i = 0; i < updates.size(); ++i) {
+      const Adding& adding = updates[i];
+      if (!folded.ok()) {
+        *adding.status = folded.status();
+        continue;
+      }
+      const auto& [taken, bad] = (*folded)[i];
+      *adding.state = states[i];
+      if (taken < held.elements()) *adding.status = BadValue(*adding.update, p, taken, bad);
+    }
+  }
+
   double ScaleOf(size_t p, int64_t weight) const {
     return std::ldexp(static_cast<double>(weight), spec().fraction_bits(spec().parts[p]));
   }

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "federated/aggregation/held_part.h"
 #include "federated/codecs/float_run.h"
 #include "federated/tasks/task.h"
 
@@ -30,6 +31,8 @@ struct PartView {
   // out.
   std::span<const FloatRun> runs = {};
   const MadePart* made = nullptr;  // or, in the same case
+  const HeldPart* held = nullptr;  // or
+  int32_t number = 0;              // of this update among those that are held
 };
 
 struct UpdateView {

@@ -51,9 +51,8 @@ TEST(LaneScheduleTest, FewerExamplesThanABatch_AreOneWholeBatch) {
 TEST(LaneScheduleTest, MostSteps_EndTheEpochWhereTheyAreTaken) {
   const LocalPass pass = PassOf(10, 5, 3);
   auto lanes = WorkOf(pass, {25, 60, 10});
-  EXPECT_THAT(NextEpoch(lanes, 10),
-              ElementsAre(LaneGroup{10, {0, 1, 2}, 1}, LaneGroup{10, {0, 1}, 1}, LaneGroup{10, {1}, 1},
-                          LaneGroup{5, {0}, 1}));
+  EXPECT_THAT(NextEpoch(lanes, 10), ElementsAre(LaneGroup{10, {0, 1, 2}, 1}, LaneGroup{10, {0, 1}, 1},
+                                                LaneGroup{10, {1}, 1}, LaneGroup{5, {0}, 1}));
   EXPECT_THAT(NextEpoch(lanes, 10), ElementsAre(LaneGroup{10, {2}, 1}));
   EXPECT_THAT(NextEpoch(lanes, 10), ElementsAre(LaneGroup{10, {2}, 1}));
   EXPECT_THAT(NextEpoch(lanes, 10), IsEmpty());

@@ -42,6 +42,7 @@ using ::rivulet::testing::StatusIs;
 using testing::DigitExample;
 using testing::DigitRecords;
 using ::testing::HasSubstr;
+using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
@@ -131,6 +132,9 @@ class SimulatorTest : public testing::FolderTest {
     options.workers = workers;
     options.resume = resume;
     options.observer = recorder.Observer();
+    options.device = device_;
+    options.soft_placement = soft_placement_;
+    options.note = [this](const std::string& sentence) { notes_.push_back(sentence); };
     auto simulation = Simulation::Create(std::move(options));
     Trace trace;
     if (!simulation.ok()) {
@@ -144,6 +148,10 @@ class SimulatorTest : public testing::FolderTest {
     if (result.ok()) trace.final_digest = result->model->ComputeDigest().Hex();
     return trace;
   }
+
+  TrainingDevice device_;  // of runs by Simulate
+  bool soft_placement_ = false;
+  std::vector<std::string> notes_;
 
   // The same run by clients that are agents in threads, each with its own name and share, started in a shuffled order.
   Trace Deploy(const Scenario& scenario, const std::string& db) {

@@ -1,6 +1,5 @@
-#include "engine/kernels/cuda/fold.h"
-
 #include "engine/kernels/cuda/device_code.h"
+#include "engine/kernels/cuda/fold.h"
 
 namespace rivulet::gpu {
 namespace {

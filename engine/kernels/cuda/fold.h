@@ -1,11 +1,11 @@
-// The fold of several lanes' values into sums of integers, where they lie: what federated/aggregation/fixed_point.h does
-// for one update after the other, to the same integers. A value's addend is weight × value, exact in float64, rounded
-// once to an integer, and integers add up to the same sum in any order; so this may go over all lanes at once.
+// The fold of several lanes' values into sums of integers, where they lie: what federated/aggregation/fixed_point.h
+// does for one update after the other, to the same integers. A value's addend is weight × value, exact in float64,
+// rounded once to an integer, and integers add up to the same sum in any order; so this may go over all lanes at once.
 //
 // Values are read once. Beside the sums come, for each lane, the sum of squares in an order that the shape alone says
 // (so it may differ from the host's in its last bits, and is the same in every run), how many are not zero, how many of
-// these contributed 0, and the first that is NaN, infinite or beyond the bound. Such a value adds nothing; the others of
-// its lane do, and are taken away again by the same kernel with `sign` -1, to the bit.
+// these contributed 0, and the first that is NaN, infinite or beyond the bound. Such a value adds nothing; the others
+// of its lane do, and are taken away again by the same kernel with `sign` -1, to the bit.
 #pragma once
 
 #include <cstdint>

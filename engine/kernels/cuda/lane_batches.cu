@@ -1,6 +1,5 @@
-#include "engine/kernels/cuda/lane_batches.h"
-
 #include "engine/kernels/cuda/device_code.h"
+#include "engine/kernels/cuda/lane_batches.h"
 
 namespace rivulet::gpu {
 namespace {

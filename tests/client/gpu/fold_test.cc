@@ -1,6 +1,4 @@
 // The fold on a device against the host's: the same integers, over the emulated back end.
-#include "client/gpu_fold.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -9,6 +7,7 @@
 #include <limits>
 #include <random>
 
+#include "client/gpu_fold.h"
 #include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/program/program.h"
 #include "tests/testing/status_matchers.h"
@@ -39,7 +38,7 @@ class GpuFoldTest : public ::testing::Test {
       value = std::ldexp(1.0f + static_cast<float>(draw() >> 9) * 0x1p-23f, exponent);
       if (draw() % 2 == 0) value = -value;
       if (draw() % 97 == 0) value = 0;
-      if (draw() % 89 == 0) value = std::bit_cast<float>(draw() % 1000);
+      if (draw() % 89 == 0) value = std::bit_cast<float>(static_cast<uint32_t>(draw() % 1000));
     }
     return values;
   }
@@ -62,7 +61,7 @@ class GpuFoldTest : public ::testing::Test {
     std::vector<Sum> sums(static_cast<size_t>(Elements()), 7), expected = sums;
     std::vector<FoldState> states(chosen.size());
     GpuFold fold(device_);
-    ASSERT_OK_AND_ASSIGN(const std::vector<GpuFolded> folded,
+    ASSERT_OK_AND_ASSIGN(const std::vector<HeldPart::Folded> folded,
                          fold.Fold(*stream_, runs, chosen, scales, value_bits, 1, std::span(sums), states));
     for (size_t i = 0; i < chosen.size(); ++i) {
       SCOPED_TRACE(chosen[i]);
@@ -110,8 +109,8 @@ TEST_F(GpuFoldTest, SeveralLanes_GiveTheIntegersOfTheHost) {
   for (const bool with_base : {false, true}) {
     for (const int fraction_bits : {0, 21, 40}) {
       const auto scale = [&](int64_t weight) { return std::ldexp(static_cast<double>(weight), fraction_bits); };
-      ExpectHostsBits<int64_t>(lanes, {0, 1, 2, 3, 4, 5}, {scale(1), scale(3), scale(50), scale(7), scale(1000), scale(1)}, 3,
-                               with_base);
+      ExpectHostsBits<int64_t>(lanes, {0, 1, 2, 3, 4, 5},
+                               {scale(1), scale(3), scale(50), scale(7), scale(1000), scale(1)}, 3, with_base);
       ExpectHostsBits<int64_t>(lanes, {1, 4}, {scale(3), scale(5)}, 3, with_base);
       ExpectHostsBits<int64_t>(lanes, {2}, {scale(9)}, 3, with_base);
     }

@@ -1,19 +1,14 @@
 // Many clients at once over the emulated back end: each as the trainer on the host trains it, within what a sum in
 // another order can move, and to the bit the same whoever else is trained beside it.
-#include "client/gpu_trainer.h"
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <cmath>
-#include <functional>
-
+#include "client/gpu_trainer.h"
 #include "client/pass_programs.h"
 #include "engine/gpu/emulated/emulated_backend.h"
-#include "federated/plan/example_source.h"
-#include "federated/random/streams.h"
 #include "proto/federated/plan.pb.h"
 #include "proto/graph/example.pb.h"
+#include "tests/client/gpu/trained_clients.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
 
@@ -21,77 +16,19 @@ namespace rivulet {
 namespace {
 
 using ::rivulet::testing::StatusIs;
-using ::testing::HasSubstr;
+using testing::Came;
+using testing::Client;
+using testing::ClientsOf;
 using testing::DigitExample;
 using testing::DigitRecords;
+using testing::ExpectNear;
+using testing::ExpectSameBits;
+using ::testing::HasSubstr;
 using testing::LocalPlan;
 using testing::LocalScenario;
 using testing::MemoryDataset;
 using testing::PatternModel;
-
-// What a client has and what came of it.
-struct Client {
-  Task task;
-  std::string name;
-  std::unique_ptr<DatasetExamples> examples;
-  std::string state;
-};
-struct Came {
-  Status status;
-  std::map<std::string, std::vector<float>> parts;
-  Scalars declared;
-  std::string state;
-  int64_t steps = 0;
-  double train_loss = 0;
-};
-
-std::vector<Client> ClientsOf(const Plan& plan, const std::vector<int>& sizes, TaskKind kind = TaskKind::kTrain) {
-  auto decoder = ExampleDecoder::Create(plan.features());
-  EXPECT_OK(decoder);
-  std::vector<Client> clients;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    Client& client = clients.emplace_back();
-    client.name = fmt::format("client-{:05}", i);
-    client.task.id = fmt::format("run-r3-a1-{}-0", client.name);
-    client.task.kind = kind;
-    client.task.base_version = 2;
-    client.task.stream_key = ClientKey(42, client.name);
-    client.examples = std::make_unique<DatasetExamples>(
-        std::make_shared<MemoryDataset>(DigitRecords(sizes[i], static_cast<uint32_t>(i))), std::nullopt, *decoder);
-  }
-  return clients;
-}
-
-// Takes `group` at a time.
-std::vector<Came> TrainAll(Trainer& trainer, const std::vector<Client>& clients, const Model& base, size_t group,
-                           std::span<const AlignedBuffer* const> broadcasts = {}) {
-  std::vector<Came> all;
-  for (size_t first = 0; first < clients.size(); first += group) {
-    std::vector<LaneTask> lanes;
-    for (size_t i = first; i < std::min(first + group, clients.size()); ++i) {
-      const Client& client = clients[i];
-      lanes.push_back({&client.task, client.name, &base, client.examples.get(), client.state, broadcasts});
-    }
-    StatusOr<std::vector<LocalResult>> results = trainer.Train(lanes);
-    EXPECT_OK(results);
-    if (!results.ok()) return all;
-    for (const LocalResult& result : *results) {
-      Came& came = all.emplace_back();
-      came.status = result.status;
-      came.declared = result.declared;
-      came.state = result.state;
-      came.steps = result.steps;
-      came.train_loss = result.train_loss;
-      for (const PartView& part : result.parts) {
-        std::vector<float>& values = came.parts[std::string(part.name)];
-        for (const FloatRun& run : part.runs) {
-          for (int64_t i = 0; i < run.count; ++i) values.push_back(ValueOf(run, i));
-        }
-      }
-    }
-  }
-  return all;
-}
+using testing::TrainAll;
 
 class GpuTrainerTest : public ::testing::Test {
  protected:
@@ -113,38 +50,6 @@ class GpuTrainerTest : public ::testing::Test {
     return *std::move(trainer);
   }
 
-  static void ExpectNear(const std::vector<Came>& device, const std::vector<Came>& host, float tolerance) {
-    ASSERT_EQ(device.size(), host.size());
-    for (size_t i = 0; i < device.size(); ++i) {
-      SCOPED_TRACE(i);
-      ASSERT_OK(host[i].status);
-      ASSERT_OK(device[i].status);
-      EXPECT_EQ(device[i].steps, host[i].steps);
-      ASSERT_EQ(device[i].parts.size(), host[i].parts.size());
-      for (const auto& [name, values] : host[i].parts) {
-        const std::vector<float>& ours = device[i].parts.at(name);
-        ASSERT_EQ(ours.size(), values.size());
-        for (size_t k = 0; k < values.size(); ++k) ASSERT_NEAR(ours[k], values[k], tolerance) << name << " " << k;
-      }
-      ASSERT_EQ(device[i].declared.size(), host[i].declared.size());
-      for (const auto& [name, value] : host[i].declared) {
-        EXPECT_NEAR(device[i].declared.at(name), value, 1e-4 * (1 + std::abs(value))) << name;
-      }
-      EXPECT_EQ(device[i].state.size(), host[i].state.size());
-    }
-  }
-
-  static void ExpectSameBits(const std::vector<Came>& a, const std::vector<Came>& b) {
-    ASSERT_EQ(a.size(), b.size());
-    for (size_t i = 0; i < a.size(); ++i) {
-      SCOPED_TRACE(i);
-      EXPECT_EQ(a[i].status, b[i].status);
-      EXPECT_EQ(a[i].parts, b[i].parts);
-      EXPECT_EQ(a[i].declared, b[i].declared);
-      EXPECT_EQ(a[i].state, b[i].state);
-    }
-  }
-
   // Near the host, and the same for any number of lanes; a trainer keeps its memory and its graphs from group to group.
   static void ExpectAnyLanes(const Scenario& scenario, const std::vector<int>& sizes, float tolerance = 2e-5f) {
     const auto plan = LocalPlan(scenario);
@@ -157,7 +62,9 @@ class GpuTrainerTest : public ::testing::Test {
   }
 };
 
-TEST_F(GpuTrainerTest, EqualSizes_AreTheHostsTrainingForAnyLanes) { ExpectAnyLanes(LocalScenario(), {20, 20, 20, 20, 20}); }
+TEST_F(GpuTrainerTest, EqualSizes_AreTheHostsTrainingForAnyLanes) {
+  ExpectAnyLanes(LocalScenario(), {20, 20, 20, 20, 20});
+}
 
 // Whole batches, a rest, fewer than a batch, one example, and one that goes on when all others are through.
 TEST_F(GpuTrainerTest, UnlikeSizes_AreTheHostsTrainingForAnyLanes) {
@@ -246,6 +153,7 @@ TEST_F(GpuTrainerTest, Scaffold_KeepsEachLanesOwnState) {
 
 TEST_F(GpuTrainerTest, Evaluation_MeasuresEachLane) {
   Scenario scenario = LocalScenario();
+  scenario.evaluation.federated_every = 1;
   scenario.evaluation.federated_clients = 2;
   const auto plan = LocalPlan(scenario);
   ASSERT_NE(plan->program(TaskKind::kEvaluate), nullptr);
@@ -264,11 +172,13 @@ TEST_F(GpuTrainerTest, LaneThatFails_HarmsNoOther) {
   ASSERT_OK(decoder);
   std::vector<std::string> records = DigitRecords(40);
   records[33] = DigitExample(std::string(784, '\0'), 12);
-  clients[2].examples = std::make_unique<DatasetExamples>(std::make_shared<MemoryDataset>(records), std::nullopt, *decoder);
+  clients[2].examples =
+      std::make_unique<DatasetExamples>(std::make_shared<MemoryDataset>(records), std::nullopt, *decoder);
   const auto trainer = OnDevice(plan);
   const std::vector<Came> all = TrainAll(*trainer, clients, *base, 4);
   ASSERT_EQ(all.size(), 4u);
-  EXPECT_THAT(all[1].status, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("'client-00001' has no examples")));
+  EXPECT_THAT(all[1].status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("'client-00001' has no examples")));
   EXPECT_THAT(all[2].status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("record 33")));
   const std::vector<Came> alone = TrainAll(*trainer, clients, *base, 1);
   ExpectSameBits({all[0], all[3]}, {alone[0], alone[3]});

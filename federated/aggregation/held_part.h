@@ -1,0 +1,38 @@
+// A part of several updates that were trained together and lie where the host does not read them: on a device. Whoever
+// holds them folds them there, and only sums come to the host.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+struct FoldState;  // federated/aggregation/fixed_point.h
+
+// Updates are numbered; a PartView says which it is of. Not thread-safe.
+class HeldPart {
+ public:
+  virtual ~HeldPart() = default;
+  virtual int64_t elements() const = 0;
+
+  // What became of an update.
+  struct Folded {
+    int64_t taken = 0;  // values before the first that is bad; all, where none is
+    float bad = 0;      // that value
+  };
+  // For each of `updates`: adds sign × round(value × its scale) to `sums`, of the whole part in wire order, unless one
+  // of its values is bad, as TakeRun says; then nothing of that update is added. The integers are TakeRun's, to the
+  // bit; `states` become what they would, but for the last bits of a norm. RESOURCE_EXHAUSTED, INTERNAL: nothing was
+  // added.
+  virtual StatusOr<std::vector<Folded>> Fold(std::span<const int32_t> updates, std::span<const double> scales,
+                                             int value_bits, int sign, std::span<int64_t> sums,
+                                             std::span<FoldState> states) const = 0;
+  virtual StatusOr<std::vector<Folded>> Fold(std::span<const int32_t> updates, std::span<const double> scales,
+                                             int value_bits, int sign, std::span<int32_t> sums,
+                                             std::span<FoldState> states) const = 0;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,119 @@
+// Whole runs on a device: the same bits for any number of lanes and workers, near those of the host, and refused
+// updates, states and encodings as everywhere.
+#include "engine/gpu/emulated/emulated_backend.h"
+#include "engine/graph/scope.h"
+#include "engine/graphdef/graph_def.h"
+#include "tests/simulations/whole_runs.h"
+
+namespace rivulet {
+namespace {
+
+class GpuSimulatorTest : public SimulatorTest {
+ protected:
+  void SetUp() override {
+    SimulatorTest::SetUp();
+    ASSERT_OK_AND_ASSIGN(gpu_, GpuDevice::Open(gpu::EmulatedBackend(), 0));
+  }
+
+  // Clients of unlike sizes.
+  Scenario UnlikeScenario() {
+    Scenario scenario = SmallScenario();
+    scenario.run.rounds = 3;
+    scenario.data.partition.sizes = "linear";
+    return scenario;
+  }
+
+  Trace OnDevice(const Scenario& scenario, int lanes, int workers, const std::string& db) {
+    device_ = {gpu_, lanes};
+    const Trace trace = Simulate(scenario, workers, db);
+    device_ = {};
+    return trace;
+  }
+
+  void ExpectAnyLanes(const Scenario& scenario) {
+    const Trace one = OnDevice(scenario, 1, 1, "1.sqlite");
+    ASSERT_OK(one.status);
+    int number = 1;
+    for (const auto& [lanes, workers] : {std::pair{2, 1}, std::pair{64, 1}, std::pair{3, 2}}) {
+      SCOPED_TRACE(fmt::format("{} lanes, {} workers", lanes, workers));
+      const Trace other = OnDevice(scenario, lanes, workers, fmt::format("{}.sqlite", ++number));
+      ASSERT_OK(other.status);
+      EXPECT_EQ(other.digests, one.digests);
+      EXPECT_EQ(other.folds, one.folds);
+      EXPECT_EQ(other.central, one.central);
+    }
+    const Trace host = Simulate(scenario, 2, "host.sqlite");
+    ASSERT_OK(host.status);
+    EXPECT_EQ(host.offers, one.offers);
+    for (const auto& [name, value] : host.central.back()) {
+      EXPECT_NEAR(one.central.back().at(name), value, 0.02) << name;
+    }
+  }
+
+  std::shared_ptr<GpuDevice> gpu_;
+};
+
+TEST_F(GpuSimulatorTest, AnyLanesAndWorkers_SameBits) { ExpectAnyLanes(UnlikeScenario()); }
+
+TEST_F(GpuSimulatorTest, ClientsThatKeepState_SameBits) {
+  Scenario scenario = UnlikeScenario();
+  scenario.algorithm.name = "scaffold";
+  ExpectAnyLanes(scenario);
+}
+
+// Each is brought to the host and encoded there.
+TEST_F(GpuSimulatorTest, EncodedUpdates_SameBits) {
+  Scenario scenario = UnlikeScenario();
+  scenario.update.codec = "f16";
+  ExpectAnyLanes(scenario);
+}
+
+TEST_F(GpuSimulatorTest, FederatedEvaluation_SameBits) {
+  Scenario scenario = UnlikeScenario();
+  scenario.evaluation.federated_every = 1;
+  scenario.evaluation.federated_clients = 3;
+  ExpectAnyLanes(scenario);
+}
+
+// Beyond the bound on every value: refused by the device as by the host, and the run goes on with the others.
+TEST_F(GpuSimulatorTest, UpdatesBeyondTheBound_AreRefusedAsOnTheHost) {
+  Scenario scenario = UnlikeScenario();
+  scenario.client.optimizer.learning_rate = 3e4;
+  const Trace host = Simulate(scenario, 1, "host.sqlite"), device = OnDevice(scenario, 64, 1, "device.sqlite");
+  EXPECT_FALSE(host.status.ok());
+  EXPECT_EQ(device.status.code(), host.status.code());
+}
+
+// Batches that a graph of dataset ops makes are the host's.
+TEST_F(GpuSimulatorTest, PlanThatTheDeviceCannotTrain_IsRefusedOrTrainedOnTheHost) {
+  Graph graph;
+  Scope scope(graph);
+  const auto elements = [](bool batched) {
+    return AttrMap{{"output_types", std::vector{DType::kFloat32, DType::kInt64}},
+                   {"output_shapes", batched ? std::vector{Shape{kUnknownDim, 28, 28, 1}, Shape{kUnknownDim}}
+                                             : std::vector{Shape{28, 28, 1}, Shape{}}}};
+  };
+  AttrMap bound = elements(false);
+  bound["name"] = std::string("train");
+  const Output examples = scope.Op("BoundDataset", {}, std::move(bound), "examples");
+  scope.Op("BatchDatasetV2",
+           {examples, scope.Const(Tensor::Scalar<int64_t>(7)), scope.Const(Tensor::Scalar<bool>(false))},
+           elements(true), "batches");
+  ASSERT_OK(scope.status());
+  Scenario scenario = UnlikeScenario();
+  scenario.run.rounds = 1;
+  scenario.client.input_graph = Write("input.pb", SerializeGraph(graph));
+  device_ = {gpu_, 4};
+  EXPECT_THAT(Simulate(scenario, 1, "refused.sqlite").status,
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("which only the host runs")));
+  EXPECT_THAT(notes_, IsEmpty());
+  soft_placement_ = true;
+  const Trace soft = Simulate(scenario, 1, "soft.sqlite");
+  ASSERT_OK(soft.status);
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr("clients are trained on the host: plan 'small' has batches")));
+  device_ = {};
+  EXPECT_EQ(Simulate(scenario, 1, "host.sqlite").final_digest, soft.final_digest);
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -2,16 +2,12 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cmath>
-#include <numeric>
-#include <optional>
 #include <thread>
 #include <utility>
 
 #include "engine/compile/compile.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/plan/example_source.h"
-#include "federated/plan/rates.h"
 
 namespace rivulet {
 namespace {
@@ -46,32 +42,12 @@ struct CentralEvaluator::Evaluation {
   std::atomic<bool> failed = false;
 };
 
-// What says a rate exactly are the truths that it is the mean of: fetched in its place, they are summed as whole
-// numbers, and their number is the total, whatever the batch's shape has become on the way.
-CentralEvaluator::Fetched CentralEvaluator::FetchedFor(const Graph& graph, const std::string& name,
-                                                       const std::string& tensor) {
-  const std::optional<Output> ones = OnesOfRate(graph, tensor);
-  if (!ones) return {name, tensor};
-  return {name, ones->name(), true};
-}
-
 StatusOr<std::shared_ptr<const Program>> CentralEvaluator::Compile(const ExampleDecoder& decoder,
                                                                    int64_t batch_size) const {
-  Signature signature;
-  signature.feeds = decoder.FeedSpecs(batch_size);
-  for (const Fetched& fetched : fetched_) signature.fetches.push_back(fetched.tensor);
-  for (const Slice& slice : plan_->layout()->slices()) {
-    signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
-  }
-  RIVULET_ASSIGN_OR_RETURN(auto program, CompileProgram(plan_->model().graph, signature, plan_->compile_options()));
-  for (size_t i = 0; i < fetched_.size(); ++i) {
-    const TensorSpec& spec = program->fetch_specs()[i];
-    if (fetched_[i].counted) continue;
-    if (spec.shape != Shape{} || (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64)) {
-      return InvalidArgument("'{}' is {}{}; what is evaluated must be a float32 or float64 scalar", fetched_[i].tensor,
-                             Name(spec.dtype), spec.shape.ToString());
-    }
-  }
+  RIVULET_ASSIGN_OR_RETURN(auto program,
+                           CompileProgram(plan_->model().graph, evaluated_.SignatureFor(*plan_, decoder, batch_size),
+                                          plan_->compile_options()));
+  RIVULET_RETURN_IF_ERROR(evaluated_.Check(program->fetch_specs()));
   return program;
 }
 
@@ -87,15 +63,10 @@ CentralEvaluator::~CentralEvaluator() {
 StatusOr<std::unique_ptr<CentralEvaluator>> CentralEvaluator::Create(std::shared_ptr<const Plan> plan,
                                                                      std::shared_ptr<const Dataset> test,
                                                                      CentralEvaluatorOptions options) {
-  std::unique_ptr<CentralEvaluator> evaluator(new CentralEvaluator);
+  std::unique_ptr<CentralEvaluator> evaluator(new CentralEvaluator(*plan));
   if (test->size() == 0) return InvalidArgument("data.test has no examples");
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));
   evaluator->examples_ = std::make_unique<DecodedExamples>(test, decoder, options.rows);
-  const ModelDef& model = plan->model();
-  evaluator->fetched_ = {{"test/loss", model.eval_loss}};
-  for (const auto& [name, tensor] : model.metrics) {
-    evaluator->fetched_.push_back(FetchedFor(model.graph, "test/" + name, tensor));
-  }
   evaluator->plan_ = std::move(plan);
 
   // On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.
@@ -142,7 +113,7 @@ Status CentralEvaluator::Prepare(CentralEvaluatorOptions options) {
       for (size_t k = 0; k < feeds.size(); ++k) {
         bound->feeds.push_back({worker->feed_memory[k].data(), feeds[k].spec.dtype, feeds[k].spec.shape});
       }
-      for (size_t k = 0; k < fetched_.size(); ++k) {
+      for (size_t k = 0; k < evaluated_.size(); ++k) {
         const TensorSpec& spec = program->fetch_specs()[k];
         bound->fetches.push_back({worker->fetch_memory[k].data(), spec.dtype, spec.shape});
       }
@@ -167,16 +138,8 @@ Status CentralEvaluator::EvaluateBatch(Worker& worker, int64_t batch, Evaluation
   MonitoredRun watched(monitor_, bindings);
   RIVULET_RETURN_IF_ERROR(bound.instance->Run(bindings));
   watched.Done();
-  double* const values = evaluation.values.data() + static_cast<size_t>(batch) * fetched_.size();
-  for (size_t k = 0; k < fetched_.size(); ++k) {
-    const TensorView& fetch = bound.fetches[k];
-    if (fetched_[k].counted) {
-      const auto ones = fetch.flat<float>();
-      values[k] = std::accumulate(ones.begin(), ones.end(), 0.0);
-      continue;
-    }
-    values[k] = fetch.dtype == DType::kFloat64 ? fetch.flat<double>()[0] : fetch.flat<float>()[0];
-  }
+  double* const values = evaluation.values.data() + static_cast<size_t>(batch) * evaluated_.size();
+  for (size_t k = 0; k < evaluated_.size(); ++k) values[k] = evaluated_.ValueOf(k, bound.fetches[k]);
   return absl::OkStatus();
 }
 
@@ -204,7 +167,7 @@ void CentralEvaluator::Work(Worker& worker) {
 StatusOr<std::map<std::string, Measure>> CentralEvaluator::Evaluate(const Model& model) {
   const int64_t examples = examples_->size();
   const int64_t batches = (examples + batch_size_ - 1) / batch_size_;
-  Evaluation evaluation(model, batches, fetched_.size());
+  Evaluation evaluation(model, batches, evaluated_.size());
   {
     MutexLock lock(mutex_);
     evaluation_ = &evaluation;
@@ -217,22 +180,8 @@ StatusOr<std::map<std::string, Measure>> CentralEvaluator::Evaluate(const Model&
   for (const Status& status : evaluation.errors) {
     if (!status.ok()) return Annotate(status, "evaluation");
   }
-  std::map<std::string, Measure> result;
-  for (size_t k = 0; k < fetched_.size(); ++k) {
-    double sum = 0;
-    int64_t total = 0;
-    for (int64_t batch = 0; batch < batches; ++batch) {
-      const int64_t size = std::min(batch_size_, examples - batch * batch_size_);
-      const double value = evaluation.values[static_cast<size_t>(batch) * fetched_.size() + k];
-      const Program& program = size == batch_size_ ? *whole_ : *rest_;
-      total += program.fetch_specs()[k].shape.elements();
-      sum += fetched_[k].counted ? value : value * static_cast<double>(size);
-    }
-    const bool counted = fetched_[k].counted && total > 0;
-    result[fetched_[k].name] =
-        counted ? Measure::Rate(std::llround(sum), total) : Measure{sum / static_cast<double>(examples)};
-  }
-  return result;
+  return evaluated_.MeasuresOf(evaluation.values, examples, batch_size_, whole_->fetch_specs(),
+                               rest_ == nullptr ? std::span<const TensorSpec>() : rest_->fetch_specs());
 }
 
 }  // namespace rivulet

@@ -14,6 +14,7 @@
 #include "federated/evaluation/evaluator.h"
 #include "federated/plan/decoded_examples.h"
 #include "federated/plan/plan.h"
+#include "setup/evaluated.h"
 
 namespace rivulet {
 
@@ -44,14 +45,9 @@ class CentralEvaluator : public Evaluator {
   StatusOr<std::map<std::string, Measure>> Evaluate(const Model& model) override;
 
  private:
-  struct Fetched {
-    std::string name, tensor;
-    bool counted = false;  // a rate: the tensor holds a one or a zero for each of what it is over
-  };
   struct Worker;
   struct Evaluation;
-  CentralEvaluator() = default;
-  static Fetched FetchedFor(const Graph& graph, const std::string& name, const std::string& tensor);
+  explicit CentralEvaluator(const Plan& plan) : evaluated_(plan) {}
   StatusOr<std::shared_ptr<const Program>> Compile(const ExampleDecoder& decoder, int64_t batch_size) const;
   Status Prepare(CentralEvaluatorOptions options);
   void Work(Worker& worker);
@@ -61,7 +57,7 @@ class CentralEvaluator : public Evaluator {
   std::unique_ptr<DecodedExamples> examples_;
   int64_t batch_size_ = 0;
   StepMonitor* monitor_ = nullptr;
-  std::vector<Fetched> fetched_;                 // "test/loss", "test/accuracy", …: in order of the fetches
+  const Evaluated evaluated_;
   std::shared_ptr<const Program> whole_, rest_;  // of a full batch and of the last, smaller one; either may be null
   std::vector<std::unique_ptr<Worker>> workers_;
 

@@ -16,12 +16,15 @@
 
 namespace rivulet {
 
+class GpuDevice;    // engine/gpu/gpu_device.h
 class StepMonitor;  // engine/profile/step_monitor.h
 
 struct RunSetupOptions {
   int evaluation_threads = 0;        // 0: one per core; more than cores would only hold more arenas, and are not made
   std::shared_ptr<const Plan> plan;  // of a run that goes on with what it keeps; null: built from the scenario
   StepMonitor* monitor = nullptr;    // may watch each batch of an evaluation; outlives the evaluator
+  // Where versions are evaluated, unless it lacks a kernel or memory for that; null: on the host.
+  std::shared_ptr<GpuDevice> device = nullptr;
 };
 
 // Each part is made when it is first asked for, with the parts that it needs, and once: whoever asks again gets the

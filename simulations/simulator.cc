@@ -34,7 +34,8 @@ class LocalSimulation : public Simulation {
     }
     RIVULET_RETURN_IF_ERROR(RequireGraph(options.scenario));
     RunSetup setup(options.scenario, {.evaluation_threads = device_.device != nullptr ? Cores() : workers_,
-                                      .plan = std::move(kept_plan)});
+                                      .plan = std::move(kept_plan),
+                                      .device = device_.device});
     const Scenario& scenario = setup.scenario();
     RIVULET_ASSIGN_OR_RETURN(train_, setup.training_data());
     RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());

@@ -1,0 +1,79 @@
+#include "setup/evaluated.h"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+#include <optional>
+
+#include "federated/plan/rates.h"
+
+namespace rivulet {
+
+Evaluated::Evaluated(const Plan& plan) {
+  const ModelDef& model = plan.model();
+  fetched_ = {{"test/loss", model.eval_loss}};
+  for (const auto& [name, tensor] : model.metrics) {
+    fetched_.push_back(FetchedFor(model.graph, "test/" + name, tensor));
+  }
+}
+
+// What says a rate exactly are the truths that it is the mean of: fetched in its place, they are summed as whole
+// numbers, and their number is the total, whatever the batch's shape has become on the way.
+Evaluated::Fetched Evaluated::FetchedFor(const Graph& graph, const std::string& name, const std::string& tensor) {
+  const std::optional<Output> ones = OnesOfRate(graph, tensor);
+  if (!ones) return {name, tensor};
+  return {name, ones->name(), true};
+}
+
+Signature Evaluated::SignatureFor(const Plan& plan, const ExampleDecoder& decoder, int64_t batch_size) const {
+  Signature signature;
+  signature.feeds = decoder.FeedSpecs(batch_size);
+  for (const Fetched& fetched : fetched_) signature.fetches.push_back(fetched.tensor);
+  for (const Slice& slice : plan.layout()->slices()) {
+    signature.variables.push_back({slice.name, 0, slice.offset, slice.spec});
+  }
+  return signature;
+}
+
+Status Evaluated::Check(std::span<const TensorSpec> fetched) const {
+  for (size_t i = 0; i < fetched_.size(); ++i) {
+    const TensorSpec& spec = fetched[i];
+    if (fetched_[i].counted) continue;
+    if (spec.shape != Shape{} || (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64)) {
+      return InvalidArgument("'{}' is {}{}; what is evaluated must be a float32 or float64 scalar", fetched_[i].tensor,
+                             Name(spec.dtype), spec.shape.ToString());
+    }
+  }
+  return absl::OkStatus();
+}
+
+double Evaluated::ValueOf(size_t k, const TensorView& fetch) const {
+  if (fetched_[k].counted) {
+    const auto ones = fetch.flat<float>();
+    return std::accumulate(ones.begin(), ones.end(), 0.0);
+  }
+  return fetch.dtype == DType::kFloat64 ? fetch.flat<double>()[0] : fetch.flat<float>()[0];
+}
+
+std::map<std::string, Measure> Evaluated::MeasuresOf(std::span<const double> values, int64_t examples,
+                                                     int64_t batch_size, std::span<const TensorSpec> whole,
+                                                     std::span<const TensorSpec> rest) const {
+  const int64_t batches = (examples + batch_size - 1) / batch_size;
+  std::map<std::string, Measure> result;
+  for (size_t k = 0; k < fetched_.size(); ++k) {
+    double sum = 0;
+    int64_t total = 0;
+    for (int64_t batch = 0; batch < batches; ++batch) {
+      const int64_t size = std::min(batch_size, examples - batch * batch_size);
+      const double value = values[static_cast<size_t>(batch) * fetched_.size() + k];
+      total += (size == batch_size ? whole : rest)[k].shape.elements();
+      sum += fetched_[k].counted ? value : value * static_cast<double>(size);
+    }
+    const bool counted = fetched_[k].counted && total > 0;
+    result[fetched_[k].name] =
+        counted ? Measure::Rate(std::llround(sum), total) : Measure{sum / static_cast<double>(examples)};
+  }
+  return result;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,154 @@
+#include "setup/gpu_evaluator.h"
+
+#include <algorithm>
+#include <numeric>
+#include <thread>
+#include <utility>
+
+#include "engine/compile/compile_gpu.h"
+
+namespace rivulet {
+namespace {
+
+size_t Padded(size_t bytes) { return (bytes + 255) / 256 * 256; }
+size_t BytesOf(const TensorSpec& spec) { return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype); }
+
+}  // namespace
+
+StatusOr<std::unique_ptr<GpuEvaluator>> GpuEvaluator::Create(std::shared_ptr<const Plan> plan,
+                                                             std::shared_ptr<const Dataset> test, int64_t batch_size,
+                                                             std::shared_ptr<GpuDevice> device) {
+  if (test->size() == 0) return InvalidArgument("data.test has no examples");
+  std::unique_ptr<GpuEvaluator> evaluator(new GpuEvaluator(std::move(plan), std::move(device)));
+  // On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.
+  Status status;
+  std::thread([&] {
+    EnterWorkerThread();
+    status = evaluator->Prepare(test, batch_size);
+  }).join();
+  RIVULET_RETURN_IF_ERROR(status);
+  return evaluator;
+}
+
+StatusOr<GpuEvaluator::Part> GpuEvaluator::Compile(const ExampleDecoder& decoder, int64_t batch_size) {
+  Part part;
+  RIVULET_ASSIGN_OR_RETURN(part.program,
+                           CompileForGpu(plan_->model().graph, evaluated_.SignatureFor(*plan_, decoder, batch_size),
+                                         plan_->compile_options()));
+  RIVULET_RETURN_IF_ERROR(evaluated_.Check(part.program->fetch_specs()));
+  RIVULET_ASSIGN_OR_RETURN(part.instance, part.program->Instantiate(*device_));
+  arena_bytes_ = std::max(arena_bytes_, part.program->arena_bytes());
+  return part;
+}
+
+Status GpuEvaluator::Prepare(std::shared_ptr<const Dataset> test, int64_t batch_size) {
+  examples_ = test->size();
+  batch_size_ = std::clamp<int64_t>(batch_size, 1, examples_);
+  RIVULET_ASSIGN_OR_RETURN(stream_, device_->NewStream());
+  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
+  RIVULET_ASSIGN_OR_RETURN(whole_, Compile(*decoder, batch_size_));
+  if (const int64_t rest = examples_ % batch_size_; rest > 0) {
+    RIVULET_ASSIGN_OR_RETURN(rest_, Compile(*decoder, rest));
+  }
+  RIVULET_ASSIGN_OR_RETURN(params_, device_->Allocate(plan_->layout()->arena_bytes(), "the evaluated model"));
+  RIVULET_RETURN_IF_ERROR(BringExamples(test, decoder));
+  // A batch's fetches lie together, so that all of them come back in one piece.
+  for (const TensorSpec& spec : whole_.program->fetch_specs()) {
+    fetch_offset_.push_back(fetched_bytes_);
+    fetch_bytes_.push_back(Padded(BytesOf(spec)));
+    fetched_bytes_ += fetch_bytes_.back();
+  }
+  const auto all = static_cast<size_t>(batches()) * fetched_bytes_;
+  RIVULET_ASSIGN_OR_RETURN(fetches_, device_->Allocate(all, "what an evaluation fetches"));
+  RIVULET_ASSIGN_OR_RETURN(host_fetches_, device_->AllocatePinned(all));
+  // Clients are trained beside it: no more than a quarter of what is left.
+  const size_t fit = device_->bytes_available() / 4 / std::max<size_t>(arena_bytes_, 1);
+  lanes_ = std::clamp<int64_t>(static_cast<int64_t>(fit), 1, std::min(kMostLanes, batches()));
+  RIVULET_ASSIGN_OR_RETURN(arena_,
+                           device_->Allocate(static_cast<size_t>(lanes_) * arena_bytes_, "the arena of an evaluation"));
+  return absl::OkStatus();
+}
+
+// Feed by feed, and of each batch by batch: batches begin where a lane may.
+Status GpuEvaluator::BringExamples(const std::shared_ptr<const Dataset>& test,
+                                   const std::shared_ptr<const ExampleDecoder>& decoder) {
+  size_t bytes = 0;
+  for (const FeedSpec& feed : decoder->FeedSpecs(batch_size_)) {
+    feed_offset_.push_back(bytes);
+    feed_bytes_.push_back(Padded(BytesOf(feed.spec)));
+    bytes += feed_bytes_.back() * static_cast<size_t>(batches());
+  }
+  RIVULET_ASSIGN_OR_RETURN(test_set_, device_->Allocate(bytes, "the test set"));
+  size_t batch_bytes = 0;
+  for (const size_t of_feed : feed_bytes_) batch_bytes += of_feed;
+  RIVULET_ASSIGN_OR_RETURN(const PinnedMemory staged, device_->AllocatePinned(batch_bytes));
+  const DatasetExamples examples(test, std::nullopt, decoder);
+  for (int64_t batch = 0; batch < batches(); ++batch) {
+    const int64_t begin = batch * batch_size_, count = std::min(batch_size_, examples_ - begin);
+    std::vector<uint32_t> indices(static_cast<size_t>(count));
+    std::iota(indices.begin(), indices.end(), static_cast<uint32_t>(begin));
+    std::vector<TensorView> views;
+    std::byte* at = staged.data();
+    for (const FeedSpec& feed : decoder->FeedSpecs(count)) {
+      views.push_back({at, feed.spec.dtype, feed.spec.shape});
+      at += feed_bytes_[views.size() - 1];
+    }
+    RIVULET_RETURN_IF_ERROR(examples.Decode(indices, views));
+    Status brought;
+    for (size_t k = 0; k < views.size() && brought.ok(); ++k) {
+      std::byte* const to = test_set_.data() + feed_offset_[k] + static_cast<size_t>(batch) * feed_bytes_[k];
+      brought = stream_->ToDevice(to, views[k].data, views[k].bytes());
+    }
+    const Status waited = stream_->Wait();  // before the next batch is staged
+    RIVULET_RETURN_IF_ERROR(brought);
+    RIVULET_RETURN_IF_ERROR(waited);
+  }
+  return absl::OkStatus();
+}
+
+Status GpuEvaluator::Run(const Part& part, int64_t first, int64_t lanes) {
+  const auto batch = static_cast<size_t>(first);
+  const GpuOperand params = {params_.data(), 0};
+  std::vector<GpuOperand> feeds, fetches;
+  for (size_t k = 0; k < feed_bytes_.size(); ++k) {
+    feeds.push_back({test_set_.data() + feed_offset_[k] + batch * feed_bytes_[k], feed_bytes_[k]});
+  }
+  for (size_t k = 0; k < fetch_bytes_.size(); ++k) {
+    fetches.push_back({fetches_.data() + batch * fetched_bytes_ + fetch_offset_[k], fetched_bytes_});
+  }
+  GpuBindings bindings;
+  bindings.arena = {arena_.data(), arena_bytes_};
+  bindings.buffers = {&params, 1};  // the graph only reads its variables
+  bindings.feeds = feeds;
+  bindings.fetches = fetches;
+  bindings.lanes.count = static_cast<int32_t>(lanes);
+  return part.instance->Enqueue(*stream_, bindings);
+}
+
+StatusOr<std::map<std::string, Measure>> GpuEvaluator::Evaluate(const Model& model) {
+  const int64_t whole = examples_ / batch_size_;
+  const auto work = [&]() -> Status {
+    RIVULET_RETURN_IF_ERROR(stream_->ToDevice(params_.data(), model.arena().data(), model.arena().size()));
+    for (int64_t first = 0; first < whole; first += lanes_) {
+      RIVULET_RETURN_IF_ERROR(Run(whole_, first, std::min(lanes_, whole - first)));
+    }
+    if (rest_.program != nullptr) RIVULET_RETURN_IF_ERROR(Run(rest_, whole, 1));
+    return stream_->ToHost(host_fetches_.data(), fetches_.data(), static_cast<size_t>(batches()) * fetched_bytes_);
+  };
+  Status status = work();
+  if (Status ran = stream_->Wait(); status.ok()) status = std::move(ran);
+  if (!status.ok()) return Annotate(status, "evaluation");
+  std::vector<double> values;
+  for (int64_t batch = 0; batch < batches(); ++batch) {
+    const Part& part = batch < whole ? whole_ : rest_;
+    for (size_t k = 0; k < evaluated_.size(); ++k) {
+      const TensorSpec& spec = part.program->fetch_specs()[k];
+      std::byte* const at = host_fetches_.data() + static_cast<size_t>(batch) * fetched_bytes_ + fetch_offset_[k];
+      values.push_back(evaluated_.ValueOf(k, {at, spec.dtype, spec.shape}));
+    }
+  }
+  return evaluated_.MeasuresOf(values, examples_, batch_size_, whole_.program->fetch_specs(),
+                               rest_.program == nullptr ? std::span<const TensorSpec>() : rest_.program->fetch_specs());
+}
+
+}  // namespace rivulet

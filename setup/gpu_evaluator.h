@@ -1,0 +1,61 @@
+// Evaluates a committed model on a device beside the host: the test set lies there, and its batches are lanes that
+// share the weights, as many at once as the memory allows.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/data/dataset.h"
+#include "engine/gpu/gpu_device.h"
+#include "engine/program/gpu_program.h"
+#include "federated/evaluation/evaluator.h"
+#include "setup/evaluated.h"
+
+namespace rivulet {
+
+// One Evaluate at a time.
+class GpuEvaluator : public Evaluator {
+ public:
+  // Decodes the test set and brings it to the device, where it stays. Errors as CentralEvaluator::Create, and those of
+  // compiling for a device (UNIMPLEMENTED names an op without a kernel). RESOURCE_EXHAUSTED: the test set does not fit.
+  static StatusOr<std::unique_ptr<GpuEvaluator>> Create(std::shared_ptr<const Plan> plan,
+                                                        std::shared_ptr<const Dataset> test, int64_t batch_size,
+                                                        std::shared_ptr<GpuDevice> device);
+
+  // Means over the examples, summed as CentralEvaluator sums them; the same for any number of batches at once.
+  StatusOr<std::map<std::string, Measure>> Evaluate(const Model& model) override;
+
+ private:
+  static constexpr int64_t kMostLanes = 64;
+  // One batch size.
+  struct Part {
+    std::shared_ptr<const GpuProgram> program;
+    std::unique_ptr<GpuInstance> instance;
+  };
+
+  GpuEvaluator(std::shared_ptr<const Plan> plan, std::shared_ptr<GpuDevice> device)
+      : plan_(std::move(plan)), device_(std::move(device)), evaluated_(*plan_) {}
+  Status Prepare(std::shared_ptr<const Dataset> test, int64_t batch_size);
+  StatusOr<Part> Compile(const ExampleDecoder& decoder, int64_t batch_size);
+  Status BringExamples(const std::shared_ptr<const Dataset>& test,
+                       const std::shared_ptr<const ExampleDecoder>& decoder);
+  // Batches first … first + lanes - 1, all of the part's size.
+  Status Run(const Part& part, int64_t first, int64_t lanes);
+  int64_t batches() const { return (examples_ + batch_size_ - 1) / batch_size_; }
+
+  const std::shared_ptr<const Plan> plan_;
+  const std::shared_ptr<GpuDevice> device_;
+  const Evaluated evaluated_;
+  int64_t examples_ = 0, batch_size_ = 0, lanes_ = 1;
+  Part whole_, rest_;
+  std::vector<size_t> feed_bytes_, fetch_bytes_;    // of a batch, by feed and fetch; multiples of 256
+  std::vector<size_t> feed_offset_, fetch_offset_;  // of batch 0
+  size_t arena_bytes_ = 0, fetched_bytes_ = 0;
+  GpuMemory params_, test_set_, arena_, fetches_;
+  PinnedMemory host_fetches_;
+  std::unique_ptr<GpuStream> stream_;
+};
+
+}  // namespace rivulet

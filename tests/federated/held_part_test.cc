@@ -1,0 +1,153 @@
+// Parts that lie where only whoever holds them folds them: the mean comes to the same bits, and other rules refuse
+// them.
+#include "federated/aggregation/held_part.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "federated/aggregation/fixed_point.h"
+#include "tests/federated/aggregation_updates.h"
+
+namespace rivulet {
+namespace {
+
+using testing::Bytes;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::Make;
+using testing::RandomUpdates;
+using testing::Spec;
+using testing::StatusIs;
+using testing::TestUpdate;
+
+// As a device would, but by the host's own pass, and it counts how often it is asked.
+class HostHeld : public HeldPart {
+ public:
+  explicit HostHeld(const std::vector<TestUpdate>& updates) : updates_(updates) {}
+  int64_t elements() const override { return std::ssize(updates_[0].delta); }
+  StatusOr<std::vector<Folded>> Fold(std::span<const int32_t> updates, std::span<const double> scales, int value_bits,
+                                     int sign, std::span<int64_t> sums, std::span<FoldState> states) const override {
+    return FoldInto(updates, scales, value_bits, sign, sums, states);
+  }
+  StatusOr<std::vector<Folded>> Fold(std::span<const int32_t> updates, std::span<const double> scales, int value_bits,
+                                     int sign, std::span<int32_t> sums, std::span<FoldState> states) const override {
+    return FoldInto(updates, scales, value_bits, sign, sums, states);
+  }
+  mutable std::vector<size_t> asked;  // of how many updates each time
+  Status fails;
+
+ private:
+  template <typename Sum>
+  StatusOr<std::vector<Folded>> FoldInto(std::span<const int32_t> updates, std::span<const double> scales,
+                                         int value_bits, int sign, std::span<Sum> sums,
+                                         std::span<FoldState> states) const {
+    RIVULET_RETURN_IF_ERROR(fails);
+    asked.push_back(updates.size());
+    std::vector<Folded> folded;
+    for (size_t i = 0; i < updates.size(); ++i) {
+      const std::vector<float>& values = updates_[static_cast<size_t>(updates[i])].delta;
+      const FloatRun run{values.data(), nullptr, std::ssize(values)};
+      if (sign < 0) {
+        UntakeRun(run, run.count, scales[i], sums);
+        folded.push_back({run.count, 0});
+        continue;
+      }
+      const int64_t taken = TakeRun(run, scales[i], value_bits, sums, states[i]);
+      if (taken < run.count) UntakeRun(run, taken, scales[i], sums);
+      folded.push_back({taken, taken < run.count ? values[static_cast<size_t>(taken)] : 0});
+    }
+    return folded;
+  }
+  const std::vector<TestUpdate>& updates_;
+};
+
+struct Held {
+  explicit Held(std::vector<TestUpdate> all) : updates(std::move(all)), held(updates) {
+    for (size_t i = 0; i < updates.size(); ++i) {
+      updates[i].parts = {{.name = "delta", .held = &held, .number = static_cast<int32_t>(i)}};
+      views.push_back({updates[i].task, 0, updates[i].parts, updates[i].scalars});
+      weights.push_back(updates[i].weights());
+    }
+  }
+  std::vector<TestUpdate> updates;
+  HostHeld held;
+  std::vector<UpdateView> views;
+  std::vector<Weights> weights;
+};
+
+TEST(HeldPartTest, Together_TheyComeToTheBitsOfEachByItself) {
+  for (const int sum_bits : {64, 32}) {
+    AggregationSpec spec = Spec(1000);
+    spec.parts[0].sum_bits = sum_bits;
+    std::vector<TestUpdate> updates = RandomUpdates(5, 1000);
+    const auto alone = Make(spec);
+    for (TestUpdate& update : updates) ASSERT_OK(alone->Fold(update.view(), update.weights()));
+    const Held held(updates);
+    const auto together = Make(spec);
+    for (const auto& taken : together->TakeTogether(held.views, held.weights)) ASSERT_OK(taken);
+    EXPECT_THAT(held.held.asked, ElementsAre(5)) << "once for all";
+    EXPECT_EQ(Bytes(*together), Bytes(*alone));
+    const auto one = Make(spec);
+    for (size_t i = 0; i < held.views.size(); ++i) ASSERT_OK(one->Take(held.views[i], held.weights[i]));
+    EXPECT_EQ(Bytes(*one), Bytes(*alone));
+  }
+}
+
+TEST(HeldPartTest, BadValue_RefusesItsUpdateAlone) {
+  std::vector<TestUpdate> updates = RandomUpdates(3, 100);
+  updates[1].delta[42] = std::numeric_limits<float>::quiet_NaN();
+  const Held held(updates);
+  AggregationSpec spec = Spec(100);
+  const auto together = Make(spec), others = Make(spec);
+  const auto taken = together->TakeTogether(held.views, held.weights);
+  EXPECT_OK(taken[0]);
+  EXPECT_THAT(taken[1], StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'task-001' has NaN at element 42")));
+  EXPECT_OK(taken[2]);
+  for (const size_t i : {0, 2}) ASSERT_OK(others->Fold(updates[i].view(), updates[i].weights()));
+  EXPECT_EQ(Bytes(*together), Bytes(*others));
+}
+
+// A norm beyond the bound is known when the part has been added, and it is taken away again.
+TEST(HeldPartTest, NormBeyondTheBound_LeavesNothingBehind) {
+  AggregationSpec spec = Spec(100);
+  spec.most_norm = 1e-3;
+  const Held held(RandomUpdates(2, 100));
+  const auto aggregation = Make(spec);
+  for (const auto& taken : aggregation->TakeTogether(held.views, held.weights)) {
+    EXPECT_THAT(taken, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("privacy.clip")));
+  }
+  for (const Partial& partial : aggregation->Save()) {
+    EXPECT_TRUE(std::ranges::all_of(partial.parts[0].sums, [](int64_t sum) { return sum == 0; }));
+  }
+}
+
+TEST(HeldPartTest, WhoeverHoldsThemFails_AllAreRefusedAndNothingIsAdded) {
+  Held held(RandomUpdates(2, 100));
+  held.held.fails = Internal("the device is gone");
+  AggregationSpec spec = Spec(100);
+  const auto aggregation = Make(spec);
+  for (const auto& taken : aggregation->TakeTogether(held.views, held.weights)) {
+    EXPECT_THAT(taken, StatusIs(absl::StatusCode::kInternal, HasSubstr("the device is gone")));
+  }
+  EXPECT_EQ(Bytes(*aggregation), "");
+}
+
+TEST(HeldPartTest, WhoReadsEveryValue_RefusesThem) {
+  const Held held(RandomUpdates(1, 100));
+  AggregationSpec spec = Spec(100);
+  EXPECT_THAT(Make(spec)->Check(held.views[0], held.weights[0]),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("lies on a device")));
+  spec.rule = "trimmed_mean";
+  EXPECT_THAT(Make(spec)->Take(held.views[0], held.weights[0]),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the rule 'trimmed_mean' reads every value")));
+}
+
+TEST(HeldPartTest, PartOfAnotherSize_IsRefused) {
+  const Held held(RandomUpdates(1, 99));
+  AggregationSpec spec = Spec(100);
+  EXPECT_THAT(Make(spec)->Take(held.views[0], held.weights[0]),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("99 values")));
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -5,6 +5,9 @@ include(CMakePackageConfigHelpers)
 install(TARGETS rivulet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/simulations/scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/rivulet/scenarios
         COMPONENT program FILES_MATCHING PATTERN "*.toml" PATTERN "data" EXCLUDE)
+if(TARGET rivulet_mpi)
+  install(TARGETS rivulet_mpi LIBRARY DESTINATION lib/rivulet COMPONENT mpi)
+endif()
 install(TARGETS rivulet-client RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT client)
 
 # What a library of ops compiles against: it takes the engine's functions from the program that loads it.

@@ -143,6 +143,9 @@ class Coordinator : public CoordinatorApi {
   // Sends a member away: its lease ends for `reason`, and it is drawn no more until it joins again. False: no member.
   // What a tier has folded of it stays in that tier's partial.
   virtual bool Remove(const std::string& client_id, const std::string& reason) = 0;
+  // A site of many names is gone, as whoever watches it has seen (leases do not lapse where enforce_deadline is off):
+  // what it has is offered to the others. Should it live, it is told which of it is not its own any more.
+  virtual void LoseSite(const std::string& site) = 0;
   virtual RunStanding Standing() = 0;
   virtual bool over() const = 0;
   virtual bool stopped() const = 0;  // over, by Stop or an operator: the next process may go on with it

@@ -89,6 +89,7 @@ class RunCoordinator final : public Coordinator {
   void Stop() override;
   void Steer(Steering steering) override;
   bool Remove(const std::string& client_id, const std::string& reason) override;
+  void LoseSite(const std::string& site) override;
   RunStanding Standing() override;
   bool over() const override;
   bool stopped() const override;

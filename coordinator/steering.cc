@@ -92,6 +92,14 @@ bool RunCoordinator::Remove(const std::string& client_id, const std::string& rea
   return known;
 }
 
+void RunCoordinator::LoseSite(const std::string& site) {
+  {
+    MutexLock lock(mutex_);
+    if (!machine_.over()) Feed(SiteLost{site});
+  }
+  Drain();
+}
+
 // Every wait says for what and until when.
 std::string RunCoordinator::WhatIsAwaited() {
   if (machine_.over()) return machine_.reason();

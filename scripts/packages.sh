@@ -27,6 +27,7 @@ build_packages=(
   "libcpp-httplib-dev|pages of runs: rivulet dashboard and --http (optional)"
   "libpng-dev|folders of PNG images, and pictures as PNG (optional)"
   "libjpeg-dev|folders of JPEG images (optional)"
+  "libopenmpi-dev|one simulation on several machines by mpirun (optional)"
 )
 test_packages=(
   "libgtest-dev|unit tests"

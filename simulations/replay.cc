@@ -6,15 +6,12 @@
 #include <map>
 #include <optional>
 #include <set>
-#include <thread>
 
-#include "client/artifact_cache.h"
-#include "client/site.h"
-#include "client/stop_signal.h"
 #include "coordinator/commit/commit.h"
 #include "coordinator/history/history.h"
 #include "coordinator/ledger/state_book.h"
 #include "coordinator/stored_run.h"
+#include "engine/base/available_cores.h"
 #include "engine/base/mutex.h"
 #include "federated/aggregation/staleness.h"
 #include "federated/algorithms/algorithm.h"
@@ -22,7 +19,8 @@
 #include "federated/server_optimizers/server_rate.h"
 #include "federated/states/state_store.h"
 #include "setup/run_setup.h"
-#include "simulations/attacks/adversaries.h"
+#include "simulations/site_threads.h"
+#include "simulations/virtual_clients.h"
 
 namespace rivulet {
 namespace {
@@ -426,35 +424,23 @@ class RecordedTasks final : public CoordinatorApi {
 
 StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
   ReplayOptions options = given;
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  if (options.workers == 0) options.workers = cores;
+  if (options.workers == 0) options.workers = AvailableCores();
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> kept_plan, PlanOfStoredRun(options.db_path, options.run));
   RunSetup setup(options.scenario, {.plan = std::move(kept_plan)});
-  RIVULET_ASSIGN_OR_RETURN(const auto train, setup.training_data());
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, setup.plan());
   RecordedTasks run(options);
   RIVULET_RETURN_IF_ERROR(run.Open(options.scenario, plan));
-  RIVULET_ASSIGN_OR_RETURN(const SimulatedClients clients,
-                           ClientsOf(setup.scenario(), plan->keeps_state(), train, shares));
-  ArtifactCache artifacts("", setup.row_budget());
-  StopSignal stop;
-  std::vector<std::thread> threads;
-  for (int number = 0; number < options.workers; ++number) {
-    threads.emplace_back([&, number] {
-      SiteOptions site;
-      site.name = fmt::format("worker {}", number);
-      site.run_id = run.run_id();
-      site.version = "replay";
-      site.holds = number < cores;
-      site.instruments = options.instruments;
-      site.states = run.states();
-      site.change = clients.change;
-      if (const Status status = Site(run, *clients.data, artifacts, stop, std::move(site)).Run(); !status.ok())
-        run.Fail(status);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RIVULET_ASSIGN_OR_RETURN(const auto clients, VirtualClients::Create(setup, plan->keeps_state()));
+  SiteThreads sites(run, *clients,
+                    {.threads = options.workers,
+                     .site = {.name = "worker",
+                              .run_id = run.run_id(),
+                              .version = "replay",
+                              .instruments = options.instruments,
+                              .states = run.states()},
+                     .on_error = [&run](const Status& status) { run.Fail(status); }});
+  sites.Start();
+  sites.Join();
   return run.Result();
 }
 

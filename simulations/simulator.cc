@@ -1,21 +1,18 @@
 #include "simulations/simulator.h"
 
-#include <algorithm>
 #include <optional>
 #include <thread>
 #include <utility>
 
-#include "client/artifact_cache.h"
-#include "client/gpu_trainer.h"
-#include "client/site.h"
-#include "client/stop_signal.h"
 #include "coordinator/stored_run.h"
+#include "engine/base/available_cores.h"
 #include "engine/base/mutex.h"
-#include "engine/profile/tracer.h"
 #include "federated/states/state_store.h"
 #include "setup/model.h"
 #include "setup/run_setup.h"
-#include "simulations/attacks/adversaries.h"
+#include "simulations/launchers/rank_crew.h"
+#include "simulations/site_threads.h"
+#include "simulations/virtual_clients.h"
 
 namespace rivulet {
 namespace {
@@ -26,20 +23,22 @@ class LocalSimulation : public Simulation {
  public:
   Status Initialise(SimulationOptions options) {
     instruments_ = options.instruments;
-    device_ = options.device;
-    workers_ = options.workers > 0 ? options.workers : device_.device != nullptr ? 1 : Cores();
+    others_train_ = options.others_train;
+    workers_ = options.workers > 0 || others_train_ ? options.workers
+               : options.ranks != nullptr           ? WorkersOfRank(*options.ranks)
+                                                    : AvailableCores();
     std::shared_ptr<const Plan> kept_plan;
     if (!options.resume.empty()) {
       RIVULET_ASSIGN_OR_RETURN(kept_plan, PlanOfStoredRun(options.db_path, options.resume));
     }
-    RIVULET_RETURN_IF_ERROR(RequireGraph(options.scenario));
-    RunSetup setup(options.scenario, {.evaluation_threads = device_.device != nullptr ? Cores() : workers_,
+    if (workers_ > 0) RIVULET_RETURN_IF_ERROR(RequireGraph(options.scenario));
+    RunSetup setup(options.scenario, {.evaluation_threads = workers_,
                                       .plan = std::move(kept_plan),
-                                      .device = device_.device});
+                                      .monitor = others_train_ ? instruments_.steps : nullptr});
+    CoordinatorOptions coordinator;
+    RIVULET_RETURN_IF_ERROR(FindClients(setup, coordinator));
     const Scenario& scenario = setup.scenario();
-    RIVULET_ASSIGN_OR_RETURN(train_, setup.training_data());
-    RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());
-    const int64_t clients = shares->size();
+    const int64_t clients = coordinator.population->size();
     if (scenario.server.clients_per_round > clients) {
       return InvalidArgument("server.clients_per_round is {}, but data.partition gives {} clients; lower it",
                              scenario.server.clients_per_round, clients);
@@ -48,22 +47,12 @@ class LocalSimulation : public Simulation {
       return InvalidArgument("evaluation.federated_clients is {}, but data.partition gives {} clients; lower it",
                              scenario.evaluation.federated_clients, clients);
     }
-    CoordinatorOptions coordinator;
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
-    RIVULET_RETURN_IF_ERROR(Place(coordinator.plan, options));
-    RIVULET_RETURN_IF_ERROR(CheckFirstExample(*coordinator.plan));
-    RIVULET_ASSIGN_OR_RETURN(clients_, ClientsOf(scenario, coordinator.plan->keeps_state(), train_, shares));
-    coordinator.plays_attack = true;
-    const AggregationSpec& aggregation = coordinator.plan->aggregation();
-    for (int64_t client = 0; aggregation.weighs_examples() && client < clients; ++client) {
-      const auto examples = static_cast<int64_t>(shares->ExamplesOf(client).size());
-      if (examples > aggregation.max_weight) {
-        return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it",
-                               shares->NameAt(client), examples, aggregation.max_weight);
-      }
+    RIVULET_RETURN_IF_ERROR(PrepareClients(setup, *coordinator.plan));
+    if (options.resume.empty() && others_train_) {
+      RIVULET_ASSIGN_OR_RETURN(coordinator.initial_model, setup.initial_model());
     }
     RIVULET_ASSIGN_OR_RETURN(evaluator_, setup.evaluator());
-    artifacts_ = std::make_unique<ArtifactCache>("", setup.row_budget());
 
     // What a cohort gives each worker: so many go to the device at once.
     const int64_t each = (scenario.server.clients_per_round + workers_ - 1) / workers_;
@@ -72,11 +61,8 @@ class LocalSimulation : public Simulation {
     coordinator.scenario = std::move(options.scenario);
     // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
     coordinator.scenario.data.partition.clients = clients;
-    coordinator.population = shares->population();
-    coordinator.task_time = [shares, epochs = coordinator.scenario.client.epochs](const std::string& client_id) {
-      const std::optional<int64_t> client = shares->Find(client_id);
-      return client ? static_cast<int64_t>(shares->ExamplesOf(*client).size()) * epochs : 1;
-    };
+    coordinator.plays_attack = clients_ != nullptr;
+    coordinator.names_states = others_train_;
     coordinator.db_path = options.db_path;
     coordinator.resume = options.resume;
     coordinator.evaluator = evaluator_.get();
@@ -91,16 +77,35 @@ class LocalSimulation : public Simulation {
       }
       if (watch) watch(report);
     };
+    invitation_.scenario = coordinator.scenario.ToToml();
     const std::string durability = coordinator.scenario.run.durability;
+    const std::shared_ptr<const Plan> plan = coordinator.plan;
     RIVULET_ASSIGN_OR_RETURN(coordinator_, Coordinator::Create(std::move(coordinator)));
-    // As safe as the versions that name what is in it: where each is synced before the next but one, so is this.
-    states_ = NewStateStore(FileSystem::Default(), FolderOf(coordinator_->folder()), durability == "round");
+    invitation_.run_id = run_id();
+    if (workers_ == 0) return absl::OkStatus();
+    SiteOptions site{.name = "worker", .run_id = run_id(), .version = kVersion, .instruments = instruments_};
+    if (!others_train_) {
+      // As safe as the versions that name what is in it: where each is synced before the next but one, so is this.
+      states_ = NewStateStore(FileSystem::Default(), FolderOf(coordinator_->folder()), durability == "round");
+      site.states = states_.get();
+    }
+    if (options.ranks != nullptr) return LeadRanks(*options.ranks, plan);
+    sites_ = std::make_unique<SiteThreads>(
+        *coordinator_, *clients_,
+        SiteThreadsOptions{
+            .threads = workers_, .site = std::move(site), .on_error = [this](const Status& status) { Fail(status); }});
     return absl::OkStatus();
   }
 
-  ~LocalSimulation() override { JoinWorkers(); }
-
   const std::string& run_id() const override { return coordinator_->run_id(); }
+  Coordinator& coordinator() override { return *coordinator_; }
+
+  StatusOr<Invitation> invitation() const override {
+    Invitation invitation = invitation_;
+    if (clients_ == nullptr || !graph_) return invitation;
+    RIVULET_ASSIGN_OR_RETURN(invitation.fingerprint, clients_->Fingerprint());
+    return invitation;
+  }
 
   StatusOr<SimulationResult> Run() override {
     SimulationResult result;
@@ -108,9 +113,13 @@ class LocalSimulation : public Simulation {
     result.already_finished = coordinator_->already_finished();
     Status status;
     if (!result.already_finished) {
-      for (int i = 0; i < workers_; ++i) threads_.emplace_back([this, i] { Work(i); });
+      if (sites_ != nullptr) sites_->Start();
+      std::thread leading;
+      if (leader_ != nullptr) leading = std::thread([this] { Lead(); });
       status = coordinator_->Wait();
-      JoinWorkers();
+      StopTraining();
+      if (sites_ != nullptr) sites_->Join();
+      if (leading.joinable()) leading.join();
     }
     MutexLock lock(mutex_);
     if (!status.ok())
@@ -122,54 +131,70 @@ class LocalSimulation : public Simulation {
 
   // The workers first: a stopped coordinator wakes them, and they are to see why.
   void Stop() override {
-    stop_.Stop();
+    StopTraining();
     coordinator_->Stop();
   }
 
  private:
-  // What the device cannot do is told before the run has a row.
-  Status Place(const std::shared_ptr<const Plan>& plan, const SimulationOptions& options) {
-    if (device_.device == nullptr) return absl::OkStatus();
-    const Status can = CheckTraining(plan, device_);
-    if (can.ok() || !options.soft_placement || !absl::IsUnimplemented(can)) return can;
-    if (options.note) options.note(fmt::format("clients are trained on the host: {}", Message(can)));
-    device_ = {};
-    if (options.workers == 0) workers_ = Cores();
+  // As data.partition deals the training data to them; where others train and there is none, by number.
+  Status FindClients(RunSetup& setup, CoordinatorOptions& coordinator) {
+    const Scenario& scenario = setup.scenario();
+    graph_ = scenario.model.arrays.empty();
+    if (others_train_ && scenario.data.train.empty()) {
+      const int64_t clients = scenario.data.partition.clients;
+      if (clients <= 0) {
+        return InvalidArgument(
+            "without data.train, data.partition.clients says how many clients there are; give one of them");
+      }
+      coordinator.population = NumberedPopulation(clients);
+      return absl::OkStatus();
+    }
+    RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());
+    coordinator.population = shares->population();
+    coordinator.task_time = [shares, epochs = scenario.client.epochs](const std::string& client_id) {
+      const std::optional<int64_t> client = shares->Find(client_id);
+      return client ? static_cast<int64_t>(shares->ExamplesOf(*client).size()) * epochs : 1;
+    };
     return absl::OkStatus();
   }
 
-  // A record of the wrong kind is told before the run has a row, not as a client that fails.
-  Status CheckFirstExample(const Plan& plan) const {
-    RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan.features()));
-    std::vector<AlignedBuffer> memory;
-    std::vector<TensorView> feeds;
-    for (const FeedSpec& feed : decoder->FeedSpecs(1)) {
-      memory.emplace_back(static_cast<size_t>(feed.spec.shape.elements()) * SizeOf(feed.spec.dtype));
-      feeds.push_back({memory.back().data(), feed.spec.dtype, feed.spec.shape});
-    }
-    const uint32_t first = 0;
-    return DatasetExamples(train_, std::nullopt, decoder).Decode({&first, 1}, feeds);
+  Status PrepareClients(RunSetup& setup, const Plan& plan) {
+    if (others_train_ && setup.scenario().data.train.empty()) return absl::OkStatus();
+    RIVULET_ASSIGN_OR_RETURN(clients_, VirtualClients::Create(setup, plan.keeps_state()));
+    if (!graph_) return absl::OkStatus();
+    RIVULET_RETURN_IF_ERROR(clients_->CheckFirstExample(plan));
+    return clients_->CheckWeights(plan.aggregation());
   }
 
-  // More sites than processors hold no partial of their own: it would only be memory.
-  void Work(int number) {
-    EnterWorkerThread();
-    if (instruments_.tracer != nullptr) instruments_.tracer->NameThread(fmt::format("worker {}", number));
-    SiteOptions options;
-    options.name = fmt::format("worker {}", number);
-    options.run_id = run_id();
-    options.version = kVersion;
-    options.holds = number < Cores();
-    options.instruments = instruments_;
-    options.states = states_.get();
-    options.change = change_;
-    if (device_.device != nullptr) {
-      options.device = device_;
-      options.least_tasks = least_tasks_;
-      options.most_tasks = std::max<int64_t>(least_tasks_, options.most_tasks);
-    }
-    const Status status = Site(*coordinator_, *data_, *artifacts_, stop_, std::move(options)).Run();
-    if (status.ok() || stop_.stopped()) return;
+  Status LeadRanks(Ranks& ranks, std::shared_ptr<const Plan> plan) {
+    if (coordinator_->already_finished()) return absl::OkStatus();
+    leader_ = std::make_unique<RankLeader>(
+        ranks, *coordinator_, *clients_,
+        RankLeaderOptions{.plan = std::move(plan),
+                          .run_id = run_id(),
+                          .workers = workers_,
+                          .cost =
+                              [shares = clients_->shared_shares()](const std::string& client_id) {
+                                const std::optional<int64_t> client = shares->Find(client_id);
+                                return client ? std::ssize(shares->ExamplesOf(*client)) : 0;
+                              },
+                          .states = states_.get(),
+                          .instruments = instruments_});
+    RIVULET_ASSIGN_OR_RETURN(const Invitation to_ranks, invitation());
+    return leader_->Begin(to_ranks);
+  }
+
+  void Lead() {
+    const Status status = leader_->Run();
+    if (!status.ok() && !absl::IsCancelled(status)) Fail(status);
+  }
+
+  void StopTraining() {
+    if (sites_ != nullptr) sites_->Stop();
+    if (leader_ != nullptr) leader_->Stop();
+  }
+
+  void Fail(const Status& status) {
     {
       MutexLock lock(mutex_);
       if (worker_error_.ok()) worker_error_ = status;
@@ -177,29 +202,20 @@ class LocalSimulation : public Simulation {
     Stop();
   }
 
-  static int Cores() { return static_cast<int>(std::max(1u, std::thread::hardware_concurrency())); }
-
-  void JoinWorkers() {
-    stop_.Stop();
-    for (std::thread& thread : threads_) thread.join();
-    threads_.clear();
-  }
-
   int workers_ = 1;
-  TrainingDevice device_;
-  int64_t least_tasks_ = 1;  // that a worker asks for, of those that train on a device
+  bool others_train_ = false;
+  bool graph_ = true;  // the plan has one, which this program's clients run
   Instruments instruments_;
-  std::shared_ptr<const Dataset> train_;
-  SimulatedClients clients_;
+  std::unique_ptr<VirtualClients> clients_;  // null: there is no data
+  Invitation invitation_;                    // without a fingerprint
   std::shared_ptr<Evaluator> evaluator_;
-  StopSignal stop_;
-  std::unique_ptr<ArtifactCache> artifacts_;
   std::unique_ptr<ClientStateStore> states_;
   Mutex mutex_;
   Status worker_error_ GUARDED_BY(mutex_);  // the first
   std::map<std::string, double> central_ GUARDED_BY(mutex_);
-  std::unique_ptr<Coordinator> coordinator_;  // goes first: its threads call what stands above
-  std::vector<std::thread> threads_;
+  std::unique_ptr<Coordinator> coordinator_;  // goes before what stands above: its threads call that
+  std::unique_ptr<SiteThreads> sites_;        // go first: either, or where others train perhaps neither
+  std::unique_ptr<RankLeader> leader_;
 };
 
 }  // namespace

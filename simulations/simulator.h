@@ -10,6 +10,8 @@
 #include "client/training_device.h"
 #include "coordinator/coordinator.h"
 #include "engine/profile/step_monitor.h"
+#include "simulations/launchers/invitation.h"
+#include "simulations/launchers/ranks.h"
 
 namespace rivulet {
 
@@ -17,12 +19,11 @@ struct SimulationOptions {
   Scenario scenario;
   std::string db_path;
   std::string resume;
-  int workers = 0;  // 0: one per core; on a device one
-  // Where clients are trained. Workers share it, each with lanes of its own.
-  TrainingDevice device;
-  // A plan that the device cannot train is trained on the host, which `note` is told of once; else it is refused.
-  bool soft_placement = false;
-  std::function<void(const std::string& sentence)> note;
+  int workers = 0;  // 0: one per core; where others train too, none
+  // Sites of other processes train too: who serves coordinator() lets them in. What clients keep then goes by way of
+  // the coordinator, and clients may be such as this program knows nothing of: without training data they are numbers.
+  bool others_train = false;
+  Ranks* ranks = nullptr;  // of which this process leads: all of them train; null: there are none. Outlives it
   CoordinatorObserver observer;
   Instruments instruments;  // watch the run and its steps; they change no bit of it, and must outlive it
 };
@@ -41,6 +42,9 @@ class Simulation {
   virtual const std::string& run_id() const = 0;
   virtual StatusOr<SimulationResult> Run() = 0;  // CANCELLED after Stop
   virtual void Stop() = 0;                       // from another thread
+  virtual Coordinator& coordinator() = 0;
+  // For processes that are to train for it.
+  virtual StatusOr<Invitation> invitation() const = 0;
 };
 
 }  // namespace rivulet

@@ -1,19 +1,19 @@
 #include "cli/run/dry_run.h"
 
 #include <algorithm>
-#include <thread>
 
 #include "cli/quantities.h"
 #include "cli/run/blame_model.h"
 #include "cli/table.h"
 #include "client/planned_memory.h"
+#include "engine/base/available_cores.h"
 #include "engine/program/program.h"
 #include "setup/run_setup.h"
 
 namespace rivulet {
 
 Status DryRun(const Scenario& scenario, int workers, bool json) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int cores = AvailableCores();
   if (workers == 0) workers = cores;
   RunSetup setup(scenario);
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());

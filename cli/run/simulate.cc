@@ -1,5 +1,5 @@
-// rivulet simulate: a federated run in one process; one whose virtual clients other processes train; or a stored one
-// done again to verify it.
+// rivulet simulate: a federated run in one process, or one whose virtual clients other processes train too; or a stored
+// one done again to verify it.
 #include <memory>
 
 #include "cli/command.h"
@@ -15,14 +15,13 @@
 #include "cli/run/result.h"
 #include "cli/run/summary_log.h"
 #include "cli/run/watching.h"
+#include "cli/run/worker_server.h"
 #include "cli/shell_quote.h"
 #include "cli/table.h"
-#include "coordinator/coordinator.h"
-#include "coordinator/stored_run.h"
-#include "federated/transport/attendance.h"
-#include "federated/transport/grpc_server.h"
+#include "cli/terminal.h"
 #include "setup/model.h"
-#include "setup/run_setup.h"
+#include "simulations/launchers/open_ranks.h"
+#include "simulations/launchers/rank_crew.h"
 #include "simulations/simulator.h"
 
 namespace rivulet {
@@ -34,7 +33,7 @@ struct SimulateOptions {
   DeviceOptions device;
   bool json = false, dry_run = false;
   std::string replay;
-  std::string listen;
+  WorkersAt workers_at;
   std::string logdir;
   HttpOptions http;
   TraceOptions trace;
@@ -44,15 +43,13 @@ struct SimulateOptions {
 std::string MoreArguments(const SimulateOptions& options) {
   std::vector<std::string> more;
   if (options.workers) more.push_back(fmt::format("--workers {}", *options.workers));
-  if (const std::string device = ShellArguments(options.device); !device.empty()) more.push_back(device.substr(1));
-  if (!options.listen.empty()) more.push_back("--listen " + options.listen);
+  if (!options.workers_at.address.empty()) {
+    more.push_back("--workers-at " + options.workers_at.address + ShellArguments(options.workers_at.security));
+  }
   if (!options.logdir.empty()) more.push_back("--logdir " + ShellQuote(options.logdir));
   if (const std::string http = ShellArguments(options.http); !http.empty()) more.push_back(http.substr(1));
   return fmt::format("{}", fmt::join(more, " "));
 }
-
-// How long whoever trains gets to learn that the run is over.
-constexpr std::chrono::seconds kLearnTheEnd{10};
 
 StatusOr<std::unique_ptr<LivePages>> PagesOf(const SimulateOptions& options, const Scenario& scenario,
                                              RoundProgress& progress) {
@@ -94,101 +91,11 @@ Status ReplayRun(const SimulateOptions& options) {
   return traced;
 }
 
-// The clients: as data.partition deals the training data to them, where there is any here; else by number.
-StatusOr<std::shared_ptr<Population>> ClientsOf(RunSetup& setup) {
-  const Scenario& scenario = setup.scenario();
-  if (!scenario.data.train.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
-    return shares->population();
-  }
-  if (const int64_t clients = scenario.data.partition.clients; clients > 0) return NumberedPopulation(clients);
-  return UsageError("without data.train, data.partition.clients says how many clients there are; give one of them");
-}
-
-// A simulation but for who trains: sites of many names in processes of their own, which poll for whoever is drawn. As
-// in every simulation no client is late or away; whoever started the sites sees when one of them dies.
-Status SimulateWithSites(const SimulateOptions& options) {
-  if (options.workers) return UsageError("--workers are threads that train here, and with --listen none do; leave it");
-  const StatusOr<NetworkAddress> listen = ParseAddress(options.listen);
-  if (!listen.ok()) return AsUsageError(Annotate(listen.status(), "--listen"));
-  if (!listen->IsLoopback()) {
-    return UsageError(
-        "--listen {} is not on this machine alone: whoever reaches it may take every task; give an address "
-        "such as 127.0.0.1:0",
-        options.listen);
-  }
-  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.run));
-  if (!scenario.data.train.empty()) RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
-                           Watching::Start(options.trace, "simulate " + scenario.run.name));
-  Interrupt interrupt;
-  RoundProgress progress(scenario.run.rounds);
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<LivePages> pages, PagesOf(options, scenario, progress));
-  CoordinatorOptions coordinating{.db_path = options.run.db, .resume = options.run.resume};
-  std::shared_ptr<const Plan> kept_plan;
-  if (!options.run.resume.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(kept_plan, PlanOfStoredRun(options.run.db, options.run.resume));
-  }
-  RunSetup setup(scenario, {.plan = std::move(kept_plan), .monitor = watching->instruments().steps});
-  const auto plan = setup.plan();
-  if (!plan.ok()) return BlameModel(scenario, plan.status());
-  coordinating.plan = *plan;
-  if (options.run.resume.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(coordinating.initial_model, setup.initial_model());
-  }
-  RIVULET_ASSIGN_OR_RETURN(coordinating.population, ClientsOf(setup));
-  const int64_t clients = coordinating.population->size();
-  if (scenario.server.clients_per_round > clients) {
-    return UsageError("server.clients_per_round is {}, and there are {} clients; lower it",
-                      scenario.server.clients_per_round, clients);
-  }
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Evaluator> evaluator, setup.evaluator());
-  coordinating.scenario = scenario;
-  coordinating.scenario.data.partition.clients = clients;
-  coordinating.evaluator = evaluator.get();
-  coordinating.enforce_deadline = false;
-  coordinating.names_states = true;
-  coordinating.tracer = watching->instruments().tracer;
-  progress.Observe(coordinating.observer);
-  SummaryLog log([&progress](const std::string& sentence) { progress.Note(sentence); });
-  if (!options.logdir.empty()) log.Observe(coordinating.observer);
-  pages->Observe(coordinating.observer);
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Coordinator> coordinator, Coordinator::Create(std::move(coordinating)));
-  const std::string run_id = coordinator->run_id();
-  if (coordinator->already_finished()) {
-    coordinator.reset();
-    progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
-    return PrintResult(options.run.db, run_id, options.json);
-  }
-  if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, options.run.db, run_id));
-  Attendance attendance(*coordinator);
-  RIVULET_ASSIGN_OR_RETURN(
-      std::unique_ptr<GrpcServer> server,
-      GrpcServer::Start(attendance,
-                        {.listen = *listen, .credentials = InsecureCredentials(false), .admit_sites = true}));
-  progress.Note("listening on " + server->address().ToString());
-  RIVULET_RETURN_IF_ERROR(ShowPages(*pages, options, run_id, progress));
-  interrupt.Call([&] { coordinator->Stop(); });
-  const Status status = coordinator->Wait();
-  interrupt.Forget();
-  progress.Finish();
-  const bool interrupted = absl::IsCancelled(status) && interrupt.happened();
-  if (!interrupted) (void)attendance.WaitUntilAllKnow(kLearnTheEnd);
-  server->Stop(std::chrono::seconds(1));
-  server.reset();
-  pages->End(status, options.run.db);
-  coordinator.reset();  // closes the history, which is read next
-  log.End(options.run.db, run_id);
-  const Status traced = watching->Finish();
-  if (interrupted) return InterruptedError("simulate", options.run, MoreArguments(options), run_id);
-  RIVULET_RETURN_IF_ERROR(status);
-  RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
-  return traced;
-}
-
-Status Simulate(const SimulateOptions& options) {
-  if (!options.replay.empty() && !options.listen.empty()) {
-    return UsageError("--replay does a run again here, and with --listen others train; give one of them");
+// What does not go together.
+Status CheckOptions(const SimulateOptions& options) {
+  const bool others = !options.workers_at.address.empty();
+  if (!options.replay.empty() && others) {
+    return UsageError("--replay does a run again here, and with --workers-at others train too; give one of them");
   }
   if (!options.replay.empty() && !options.logdir.empty()) {
     return UsageError(
@@ -198,19 +105,38 @@ Status Simulate(const SimulateOptions& options) {
   if (!options.replay.empty() && !options.http.address.empty()) {
     return UsageError("--replay does recorded rounds again, which 'rivulet dashboard' shows; leave --http");
   }
-  if (options.device.device != "cpu" && (!options.replay.empty() || !options.listen.empty() || options.dry_run)) {
-    return UsageError("--device says where this process trains a run; leave it with --replay, --listen and --dry-run");
+  if (options.dry_run && (!options.replay.empty() || others)) {
+    return UsageError("--dry-run tells what would be trained here; leave --replay and --workers-at");
   }
-  if (options.dry_run && (!options.replay.empty() || !options.listen.empty())) {
-    return UsageError("--dry-run tells what would be trained here; leave --replay and --listen");
+  if (!others && options.workers == 0) {
+    return UsageError("--workers 0 leaves nobody to train; give at least 1, or --workers-at for others");
+  }
+  if (!others && (!options.workers_at.security.tls.empty() || options.workers_at.security.insecure > 0)) {
+    return UsageError("--tls and --insecure are for workers that call, and without --workers-at none do; leave them");
+  }
+  return absl::OkStatus();
+}
+
+// Of the process that has the coordinator.
+Status Lead(const SimulateOptions& options, Ranks* ranks) {
+  RIVULET_RETURN_IF_ERROR(CheckOptions(options));
+  if (ranks != nullptr && (!options.replay.empty() || !options.workers_at.address.empty())) {
+    return UsageError("--replay and --workers-at are for one process, and MPI has started {}; leave them, or mpirun",
+                      ranks->size());
   }
   if (!options.replay.empty()) return ReplayRun(options);
-  if (!options.listen.empty()) return SimulateWithSites(options);
+  const bool others = !options.workers_at.address.empty();
+  const auto workers = static_cast<int>(options.workers.value_or(0));
+  Security security;
+  if (others) {
+    RIVULET_ASSIGN_OR_RETURN(security, SecurityOfWorkers(options.workers_at, [](const std::string& sentence) {
+                               PrintNote(OneLine(sentence), Note::kImportant);
+                             }));
+  }
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
-  if (const Status graph = RequireGraph(scenario); !graph.ok()) return AsUsageError(graph);
-  RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const TrainingDevice device, DeviceOf(options.device));
-  if (options.dry_run) return DryRun(scenario, static_cast<int>(options.workers.value_or(0)), options.json);
+  if (!others || workers > 0) RIVULET_RETURN_IF_ERROR(AsUsageError(RequireGraph(scenario)));
+  if (!others || !scenario.data.train.empty()) RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
+  if (options.dry_run) return DryRun(scenario, workers, options.json);
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "simulate " + scenario.run.name));
   Interrupt interrupt;
@@ -218,13 +144,13 @@ Status Simulate(const SimulateOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<LivePages> pages, PagesOf(options, scenario, progress));
   SimulationOptions simulation_options{.db_path = options.run.db,
                                        .resume = options.run.resume,
-                                       .workers = static_cast<int>(options.workers.value_or(0))};
-  simulation_options.device = device;
-  simulation_options.soft_placement = options.device.soft;
-  simulation_options.note = [&progress](const std::string& sentence) { progress.Note(sentence); };
+                                       .workers = workers,
+                                       .others_train = others,
+                                       .ranks = ranks};
   simulation_options.instruments = watching->instruments();
   progress.Observe(simulation_options.observer);
-  SummaryLog log([&progress](const std::string& sentence) { progress.Note(sentence); });
+  const auto note = [&progress](const std::string& sentence) { progress.Note(sentence); };
+  SummaryLog log(note);
   if (!options.logdir.empty()) log.Observe(simulation_options.observer);
   pages->Observe(simulation_options.observer);
   simulation_options.scenario = scenario;
@@ -233,38 +159,62 @@ Status Simulate(const SimulateOptions& options) {
   std::unique_ptr<Simulation> simulation = *std::move(created);
   const std::string run_id = simulation->run_id();
   if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, options.run.db, run_id));
+  std::unique_ptr<WorkerServer> server;
+  if (others && !simulation->coordinator().already_finished()) {
+    RIVULET_ASSIGN_OR_RETURN(server, WorkerServer::Start(*simulation, scenario, options.workers_at, security, note));
+    progress.Note("listening on " + server->address().ToString());
+  }
   RIVULET_RETURN_IF_ERROR(ShowPages(*pages, options, run_id, progress));
   interrupt.Call([&] { simulation->Stop(); });
   const StatusOr<SimulationResult> result = simulation->Run();
   interrupt.Forget();
   progress.Finish();
+  const bool interrupted = absl::IsCancelled(result.status()) && interrupt.happened();
+  if (server != nullptr && !interrupted) server->SayFarewell();
+  server.reset();
   pages->End(result.status(), options.run.db);
   simulation.reset();  // closes the history, which is read next
   log.End(options.run.db, run_id);
   const Status traced = watching->Finish();
-  if (absl::IsCancelled(result.status()) && interrupt.happened()) {
-    return InterruptedError("simulate", options.run, MoreArguments(options), run_id);
-  }
+  if (interrupted) return InterruptedError("simulate", options.run, MoreArguments(options), run_id);
   RIVULET_RETURN_IF_ERROR(result.status());
   if (result->already_finished) progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
   RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
   return traced;
 }
 
+// Started by mpirun, all processes come here; what the first one does the others take part in.
+Status Simulate(const SimulateOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Ranks> ranks, OpenRanks());
+  if (ranks == nullptr) return Lead(options, nullptr);
+  if (ranks->rank() > 0) {
+    Interrupt interrupt;  // which mpirun hands on to every process, and the first one sees to
+    // What is wrong the first one was told, and says.
+    (void)FollowRanks(*ranks, static_cast<int>(options.workers.value_or(0)));
+    return absl::OkStatus();
+  }
+  const Status status = Lead(options, ranks.get());
+  DismissRanks(*ranks);
+  // Whoever interrupts mpirun ends all processes a second later; MPI's own end waits for all of them, and how to go on
+  // would be said too late.
+  if (absl::IsCancelled(status)) (void)ranks.release();
+  return status;
+}
+
 const RegisterCommand kSimulate(10, [] {
   auto options = std::make_shared<SimulateOptions>();
   Command command{.name = "simulate",
-                  .summary = "Run a federation of virtual clients in this process.",
+                  .summary = "Run a federation of virtual clients in this process, and in others.",
                   .example = "rivulet simulate quickstart --rounds 5 --set client.epochs=2"};
   AddScenarioOptions(command, &options->run);
   command
       .Option("--workers", "N", &options->workers,
-              "threads that train clients; the result is the same for any number [one per core; on a device one]",
-              {1, 1024})
-      .Option(
-          "--listen", "HOST:PORT", &options->listen,
-          "train nothing here: clients are trained by processes of this machine that connect here, such as those of "
-          "Python's rivulet.simulate(client_fn=...); port 0 takes any free one")
+              "threads that train clients here; the result is the same for any number [one per core; with --workers-at "
+              "none]",
+              {0, 1024})
+      .Option("--workers-at", "HOST:PORT", &options->workers_at.address,
+              "let others train too: any number of 'rivulet worker --simulation HOST:PORT', which come and go as they "
+              "like, or Python's rivulet.simulate(client_fn=...); port 0 takes any free one")
       .Option("--logdir", "DIR", &options->logdir,
               "each round's numbers in DIR/RUN_ID as it closes, for tensorboard --logdir DIR")
       .Flag("--json", &options->json, "print the result as one JSON object")
@@ -273,7 +223,7 @@ const RegisterCommand kSimulate(10, [] {
       .Option(
           "--replay", "RUN", &options->replay,
           "do the recorded tasks of a run again, by id, name or 'latest', and hold each version against its history");
-  AddDeviceOptions(command, &options->device);
+  AddSecurityOptions(command, &options->workers_at.security);
   AddHttpOptions(command, &options->http, "serve pages of the run as it goes on, for a browser");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Simulate(*options); };

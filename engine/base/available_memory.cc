@@ -6,6 +6,8 @@
 #include <optional>
 #include <string>
 
+#include "engine/base/control_groups.h"
+
 namespace rivulet {
 namespace {
 
@@ -40,23 +42,10 @@ size_t AvailableMemory() {
   size_t left = SIZE_MAX;
   if (const uint64_t kilobytes = Field("/proc/meminfo", "MemAvailable:"); kilobytes > 0)
     left = static_cast<size_t>(kilobytes) * 1024;
-  // Every group above limits too: "0::/a/b" in version 2, "4:memory:/a/b" in version 1.
-  std::ifstream groups("/proc/self/cgroup");
-  for (std::string line; std::getline(groups, line);) {
-    const size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = line.substr(first + 1, second - first - 1);
-    const bool unified = controllers.empty();
-    if (!unified && controllers != "memory") continue;
-    for (std::string group = line.substr(second + 1);; group.resize(group.rfind('/'))) {
-      if (group == "/") group.clear();
-      const std::string folder = (unified ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory") + group;
-      left =
-          std::min(left, unified ? LeftOf(folder + "/memory.max", folder + "/memory.current", folder + "/memory.stat")
-                                 : LeftOf(folder + "/memory.limit_in_bytes", folder + "/memory.usage_in_bytes",
-                                          folder + "/memory.stat"));
-      if (group.empty() || group.rfind('/') == std::string::npos) break;
-    }
+  for (const auto& [folder, unified] : ControlGroupsOf("memory")) {
+    left = std::min(left, unified ? LeftOf(folder + "/memory.max", folder + "/memory.current", folder + "/memory.stat")
+                                  : LeftOf(folder + "/memory.limit_in_bytes", folder + "/memory.usage_in_bytes",
+                                           folder + "/memory.stat"));
   }
   return left;
 }

@@ -178,7 +178,7 @@ def simulate(
     if rounds is not None:
         arguments += ["--rounds", str(rounds)]
     if client_fn is not None:
-        arguments += ["--listen", "127.0.0.1:0"]
+        arguments += ["--workers-at", "127.0.0.1:0"]
     elif workers is not None:
         arguments += ["--workers", str(workers)]
     if logdir is not None:

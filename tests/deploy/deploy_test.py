@@ -178,10 +178,10 @@ for service in document["services"].values():
     def test_their_command_lines_are_understood(self):
         """Every option that a manifest gives to a command is one of its help."""
         for manifest in [DEPLOY / "compose.yaml", *(DEPLOY / "kubernetes").glob("*.yaml"), DEPLOY / "systemd/rivulet@.service"]:
-            for command in ("client", "coordinator"):
+            for command in ("client", "coordinator", "simulate", "worker"):
                 known = self.run_rivulet(command, "--help", code=0).out
                 for line in manifest.read_text().splitlines():
-                    if re.search(rf"command: \[{command},|rivulet {command} /", line) or (
+                    if re.search(rf"(?:command|args): \[{command},|rivulet {command} /", line) or (
                             command == "client" and re.search(r"command: \[--|^ +- --", line)):
                         for option in re.findall(r"(?<![\w-])--[a-z-]+", line):
                             self.assertIn(option, known, line)
@@ -195,6 +195,11 @@ class Package(RivuletTest):
                             env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2"})
         self.assertEqual(code, 0, printed)
         packages = {path.name.split("_")[0]: path for path in self.folder.glob("*.deb")}
+        mpi = packages.pop("rivulet-mpi", None)
+        self.assertEqual(mpi is not None, (BUILD / "librivulet-mpi.so").exists())
+        if mpi is not None:
+            self.assertIn("./usr/lib/rivulet/librivulet-mpi.so\n", run("dpkg-deb", "--contents", mpi)[1])
+            self.assertIn("openmpi", run("dpkg-deb", "--field", mpi)[1])
         self.assertEqual(sorted(packages), ["rivulet", "rivulet-client"], printed)
         files, roots = {}, {}
         for name, package in packages.items():

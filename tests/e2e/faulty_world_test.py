@@ -57,6 +57,7 @@ EXCUSED = {
     "aggregator": "as the coordinator",
     "coordinator": "serves until it is stopped; gRPC aborts without memory (tests/coordinator has the faults of its disk)",
     "client": "as the coordinator",
+    "worker": "as the client",
     "dashboard": "serves until it is stopped",
     **dict.fromkeys(("status", "pause", "resume", "stop", "abort", "submit", "clients approve", "clients ban",
                      "clients remove", "clients audit"), "asks a coordinator that runs, and keeps nothing"),

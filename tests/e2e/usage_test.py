@@ -40,7 +40,7 @@ class Usage(RivuletTest):
             (["simulate", self.scenario, "--rouns", "3"], ["'--rouns'", "'--rounds'"]),
             (["simulate", self.scenario, "--rounds", "three"], ["--rounds", "'three'"]),
             (["simulate", self.scenario, "--rounds", "0"], ["--rounds", "at least 1"]),
-            (["simulate", self.scenario, "--workers", "-1"], ["--workers", "between 1 and"]),
+            (["simulate", self.scenario, "--workers", "-1"], ["--workers", "between 0 and"]),
             (["simulate", self.scenario, "--workers", "99999999999999999999"], ["--workers"]),
             (["simulate", self.scenario, "--db"], ["--db needs a value"]),
             (["simulate", self.scenario, "--set", "client.epochs"], ["KEY=VALUE", "'client.epochs'"]),

@@ -318,10 +318,10 @@ class Virtual(harness.RivuletTest):
         self.write("init.safetensors", b"")
         file = self.write("a.toml", "model = { arrays = 'init.safetensors' }\ndata = { partition = { kind = 'by_key' } }\n")
         for arguments, sentence in (
-            (["--listen", "0.0.0.0:0"], "is not on this machine alone"),
-            (["--listen", "here"], "--listen: "),
-            (["--listen", "127.0.0.1:0", "--workers", 2], "with --listen none do"),
-            (["--listen", "127.0.0.1:0", "--replay", "latest"], "with --listen others train"),
+            (["--workers-at", "0.0.0.0:0"], "nothing says who this is"),
+            (["--workers-at", "here"], "--workers-at: "),
+            (["--workers-at", "127.0.0.1:0", "--workers", 2], "clients in Python train in their own way"),
+            (["--workers-at", "127.0.0.1:0", "--replay", "latest"], "with --workers-at others train"),
         ):
             self.assert_refused(self.run_rivulet("simulate", file, *arguments), sentence, code=2)
 

@@ -1,0 +1,228 @@
+// rivulet worker: trains clients of a simulation that runs elsewhere, for as long as it is there.
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <utility>
+
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/run/proxy.h"
+#include "cli/run/security.h"
+#include "cli/terminal.h"
+#include "client/coordinator_calls.h"
+#include "engine/base/available_cores.h"
+#include "engine/base/mutex.h"
+#include "federated/transport/grpc_client.h"
+#include "simulations/launchers/invitation.h"
+#include "simulations/launchers/worker_gate.h"
+#include "simulations/site_threads.h"
+
+namespace rivulet {
+namespace {
+
+struct WorkerOptions {
+  std::string simulation;
+  std::optional<int64_t> workers, patience;
+  std::string data;
+  SecurityOptions security;
+};
+
+constexpr int64_t kPatienceSeconds = 600;
+
+// How long a simulation has not been reached, and whether that is too long: one that has ended while nobody was told,
+// or that never began, must not be looked for without end.
+class Patience {
+ public:
+  explicit Patience(std::chrono::seconds patience) : patience_(patience) {}
+  void Answered() {
+    MutexLock lock(mutex_);
+    answered_ = Clock::now();
+    missing_ = false;
+  }
+  // Whether this is the first since an answer.
+  bool FirstMiss() {
+    MutexLock lock(mutex_);
+    return !std::exchange(missing_, true);
+  }
+  bool over() const {
+    MutexLock lock(mutex_);
+    return patience_.count() > 0 && Clock::now() - answered_ > patience_;
+  }
+  int64_t seconds() const { return patience_.count(); }
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  const std::chrono::seconds patience_;
+  mutable Mutex mutex_;
+  Clock::time_point answered_ GUARDED_BY(mutex_) = Clock::now();
+  bool missing_ GUARDED_BY(mutex_) = false;
+};
+
+// Passes calls on, and tells when one was answered.
+class HeardApi final : public CoordinatorApi {
+ public:
+  HeardApi(CoordinatorApi& api, Patience& patience) : api_(api), patience_(patience) {}
+  StatusOr<PollReply> Poll(const PollRequest& request) override { return Heard(api_.Poll(request)); }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
+    return Heard(api_.Fetch(caller, blob, offset));
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+    return Heard(api_.Submit(caller, submission));
+  }
+  Status Fail(const Caller& caller, const TaskFailure& failure) override { return api_.Fail(caller, failure); }
+
+ private:
+  template <typename Reply>
+  Reply Heard(Reply reply) {
+    if (!absl::IsUnavailable(reply.status()) && !absl::IsDeadlineExceeded(reply.status())) patience_.Answered();
+    return reply;
+  }
+
+  CoordinatorApi& api_;
+  Patience& patience_;
+};
+
+// Unlike any other worker's, of this machine or another.
+std::string OwnName() {
+  char host[256] = "";
+  if (gethostname(host, sizeof(host) - 1) != 0) host[0] = '\0';
+  return fmt::format("{} {}", host[0] == '\0' ? "worker" : host, getpid());
+}
+
+StatusOr<Security> SecurityOfWorker(const WorkerOptions& options, const NetworkAddress& address) {
+  if (address.IsLoopback() && options.security.tls.empty() && options.security.insecure == 0) {
+    return Security{InsecureCredentials(false), ""};
+  }
+  return SecurityOf(options.security, Role::kClient, address,
+                    [](const std::string& sentence) { PrintNote(OneLine(sentence), Note::kImportant); });
+}
+
+class Worker {
+ public:
+  Worker(const WorkerOptions& options, std::unique_ptr<GrpcClient> connection, std::string certified)
+      : options_(options),
+        certified_(!certified.empty()),
+        name_(certified_ ? std::move(certified) : OwnName()),
+        connection_(std::move(connection)),
+        patience_(std::chrono::seconds(options.patience.value_or(kPatienceSeconds))),
+        api_(*connection_, patience_) {
+    calls_.on_retry = [this](const Status& status, int64_t) { Retries(status); };
+  }
+
+  // Until the run is over, or it cannot be gone on with.
+  Status Run() {
+    RIVULET_ASSIGN_OR_RETURN(const Invitation invitation, Join());
+    RIVULET_ASSIGN_OR_RETURN(const auto clients, JoinSimulation(invitation, options_.data));
+    const int threads = static_cast<int>(options_.workers.value_or(AvailableCores()));
+    SiteThreads sites(api_, *clients,
+                      {.threads = threads,
+                       .site = {.name = name_, .run_id = invitation.run_id, .version = kWorkerVersion, .calls = calls_},
+                       .one_name = certified_,
+                       .on_error = [this](const Status& status) { End(status); }});
+    {
+      MutexLock lock(mutex_);
+      if (!ended_) sites_ = &sites;
+    }
+    if (stop_.stopped()) return Error();
+    PrintNote(fmt::format("training for run {} of {} with {} thread{}", invitation.run_id, options_.simulation, threads,
+                          threads == 1 ? "" : "s"),
+              Note::kProgress);
+    sites.Start();
+    sites.Join();
+    MutexLock lock(mutex_);
+    sites_ = nullptr;
+    return error_;
+  }
+
+  // From another thread; the first `why` is what Run returns.
+  void End(const Status& why) {
+    MutexLock lock(mutex_);
+    if (!std::exchange(ended_, true)) error_ = why;
+    stop_.Stop();
+    if (sites_ != nullptr) sites_->Stop();
+    connection_->Cancel();
+  }
+
+ private:
+  // Waits for a simulation that has not begun.
+  StatusOr<Invitation> Join() {
+    const StatusOr<std::string> bytes = CoordinatorCalls(api_, stop_, calls_).Fetch({.name = name_}, InvitationBlob());
+    if (stop_.stopped()) return Error();
+    if (absl::IsNotFound(bytes.status()) || absl::IsPermissionDenied(bytes.status())) {
+      return FailedPrecondition(
+          "{} is no simulation that lets workers in ({}); start it with 'rivulet simulate --workers-at'",
+          options_.simulation, Message(bytes.status()));
+    }
+    RIVULET_RETURN_IF_ERROR(bytes.status());
+    return Invitation::FromBytes(*bytes);
+  }
+
+  void Retries(const Status& status) {
+    if (patience_.FirstMiss()) {
+      PrintNote(OneLine(fmt::format("waiting for {}: {}", options_.simulation, Message(status))), Note::kProgress);
+    }
+    if (!patience_.over()) return;
+    End(Unavailable("{} was not reached for {} s; --patience says how long to look for a simulation",
+                    options_.simulation, patience_.seconds()));
+  }
+
+  Status Error() {
+    MutexLock lock(mutex_);
+    return error_;
+  }
+
+  const WorkerOptions& options_;
+  const bool certified_;
+  const std::string name_;
+  const std::unique_ptr<GrpcClient> connection_;
+  Patience patience_;
+  HeardApi api_;
+  CallOptions calls_;
+  StopSignal stop_;
+  Mutex mutex_;
+  bool ended_ GUARDED_BY(mutex_) = false;
+  Status error_ GUARDED_BY(mutex_);
+  SiteThreads* sites_ GUARDED_BY(mutex_) = nullptr;  // while they train
+};
+
+Status Work(const WorkerOptions& options) {
+  const StatusOr<NetworkAddress> address = ParseAddress(options.simulation);
+  if (!address.ok()) return AsUsageError(Annotate(address.status(), "--simulation"));
+  RIVULET_ASSIGN_OR_RETURN(Security security, SecurityOfWorker(options, *address));
+  StatusOr<std::string> proxy = ProxyFor(*address, [](const char* name) -> const char* { return std::getenv(name); });
+  if (!proxy.ok()) return AsUsageError(proxy.status());
+  StatusOr<std::unique_ptr<GrpcClient>> connection =
+      GrpcClient::Create({.coordinator = *address, .credentials = security.credentials, .proxy = *std::move(proxy)});
+  if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--simulation"));
+  Worker worker(options, *std::move(connection), security.name);
+  Interrupt interrupt;
+  interrupt.Call([&] { worker.End(Cancelled("the worker was stopped; what it was training is trained by others")); });
+  const Status status = worker.Run();
+  interrupt.Forget();
+  return interrupt.asked() && absl::IsCancelled(status) ? StoppedAsAsked(status) : status;
+}
+
+const RegisterCommand kWorker(12, [] {
+  auto options = std::make_shared<WorkerOptions>();
+  Command command{.name = "worker",
+                  .summary = "Train clients of a simulation that runs elsewhere.",
+                  .example = "rivulet worker --simulation 127.0.0.1:7000 --workers 4"};
+  command.Required("--simulation", "HOST:PORT", &options->simulation,
+                   "a simulation's address, as its --workers-at says it; it may begin later");
+  command
+      .Option("--workers", "N", &options->workers, "threads that train [one per core that this process may use]",
+              {1, 1024})
+      .Option("--data", "DIR", &options->data,
+              "the folder that has the scenario's files under their names [where the scenario says that they lie]")
+      .Option("--patience", "SECONDS", &options->patience,
+              "how long to look for a simulation that cannot be reached; 0: for ever [600]",
+              {0, INT64_MAX / 1'000'000});
+  AddSecurityOptions(command, &options->security);
+  command.run = [options] { return Work(*options); };
+  return command;
+});
+
+}  // namespace
+}  // namespace rivulet

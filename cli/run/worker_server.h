@@ -1,0 +1,44 @@
+// Lets processes that train a simulation's clients in: `rivulet worker`, and those of Python's rivulet.simulate.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "cli/run/security.h"
+#include "federated/transport/attendance.h"
+#include "federated/transport/grpc_server.h"
+#include "simulations/launchers/worker_gate.h"
+#include "simulations/simulator.h"
+
+namespace rivulet {
+
+struct WorkersAt {
+  std::string address;       // "HOST:PORT"; "": nobody is let in
+  SecurityOptions security;  // on this machine alone it may be left out
+};
+
+// How those who call are known. Usage errors: no address, or as SecurityOf says. `tell` as there.
+StatusOr<Security> SecurityOfWorkers(const WorkersAt& workers, std::function<void(const std::string& sentence)> tell);
+
+class WorkerServer {
+ public:
+  // Of a simulation that others train too and that has not begun; it must outlive this. `security` is that of
+  // `workers`. `tell` hears what somebody may want to know, on any thread.
+  static StatusOr<std::unique_ptr<WorkerServer>> Start(Simulation& simulation, const Scenario& scenario,
+                                                       const WorkersAt& workers, const Security& security,
+                                                       std::function<void(const std::string& sentence)> tell);
+  ~WorkerServer();
+  NetworkAddress address() const { return server_->address(); }
+  // Once the run is over: waits until those who train know, or have had the time to.
+  void SayFarewell();
+
+ private:
+  explicit WorkerServer(Coordinator& coordinator) : attendance_(coordinator) {}
+
+  Attendance attendance_;
+  std::unique_ptr<WorkerGate> gate_;
+  std::unique_ptr<GrpcServer> server_;
+};
+
+}  // namespace rivulet

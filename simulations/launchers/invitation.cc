@@ -1,0 +1,82 @@
+#include "simulations/launchers/invitation.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+#include <vector>
+
+#include "setup/data.h"
+#include "setup/run_setup.h"
+
+namespace rivulet {
+namespace {
+
+constexpr std::string_view kMagic = "RVJOIN1";
+
+// The files that clients are made from, under their own names in another folder.
+std::vector<std::pair<std::string, std::string>> FilesIn(const std::string& folder, const Scenario& scenario) {
+  std::vector<std::pair<std::string, std::string>> overrides;
+  const auto lies_there = [&](const char* key, const std::string& path) {
+    if (!path.empty()) overrides.emplace_back(key, folder + "/" + std::filesystem::path(path).filename().string());
+  };
+  lies_there("data.train", scenario.data.train);
+  lies_there("data.test", scenario.data.test);
+  lies_there("data.partition.distribution", scenario.data.partition.distribution);
+  return overrides;
+}
+
+}  // namespace
+
+std::string Invitation::ToBytes() const { return fmt::format("{}\n{}\n{}\n{}", kMagic, run_id, fingerprint, scenario); }
+
+StatusOr<Invitation> Invitation::FromBytes(std::string_view bytes) {
+  const auto line = [&bytes] {
+    const std::string_view taken = bytes.substr(0, bytes.find('\n'));
+    bytes.remove_prefix(std::min(taken.size() + 1, bytes.size()));
+    return std::string(taken);
+  };
+  if (line() != kMagic) {
+    return InvalidArgument(
+        "what this simulation tells its workers begins otherwise than with '{}'; it is of another "
+        "version: install the same one at both",
+        kMagic);
+  }
+  Invitation invitation;
+  invitation.run_id = line();
+  invitation.fingerprint = line();
+  invitation.scenario = bytes;
+  return invitation;
+}
+
+BlobId InvitationBlob() { return StateBlobOf("invitation"); }  // no task has such a name
+
+StatusOr<std::unique_ptr<VirtualClients>> JoinSimulation(const Invitation& invitation, const std::string& data) {
+  if (invitation.fingerprint.empty()) {
+    return FailedPrecondition(
+        "this simulation's clients have no data that a worker could find, as those written in Python; start the "
+        "processes that train them");
+  }
+  const std::string path = fmt::format("the scenario of run {}", invitation.run_id);
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, Scenario::ParseStored(invitation.scenario, path));
+  if (!data.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(scenario, Scenario::ParseStored(invitation.scenario, path, FilesIn(data, scenario)));
+  }
+  scenario.data.test.clear();  // the simulation's own affair
+  RunSetup setup(scenario);
+  auto clients = VirtualClients::Create(setup, false);  // whether its attack fits its plan was asked there
+  if (absl::IsNotFound(clients.status()) && data.empty()) {
+    return NotFound("{}; where they lie elsewhere than with the simulation, --data says in which folder",
+                    Message(clients.status()));
+  }
+  RIVULET_RETURN_IF_ERROR(clients.status());
+  RIVULET_ASSIGN_OR_RETURN(const std::string fingerprint, (*clients)->Fingerprint());
+  if (fingerprint != invitation.fingerprint) {
+    return FailedPrecondition(
+        "the data in '{}' is not that of the simulation, whose clients would be trained on other examples here; bring "
+        "the same files",
+        scenario.data.train);
+  }
+  return clients;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,17 @@
+// One partial of those that ranks have of the same tasks. Sums are integers: which rank folded what, and in which order
+// they are added, moves no bit.
+#pragma once
+
+#include "federated/aggregation/aggregation.h"
+#include "simulations/launchers/ranks.h"
+#include "simulations/launchers/task_slice.h"
+
+namespace rivulet {
+
+// Called by all ranks at once, each with its own part, which may be empty, of `spec` and `base_version`. At rank 0: all
+// of it; elsewhere nothing. Sums are added by all ranks together (Ranks::Sum); of a rule that needs all updates these
+// are brought to rank 0. Errors are those of such a rule's files.
+StatusOr<TaskSlice::Folded> JoinPartials(Ranks& ranks, const AggregationSpec& spec, int64_t base_version,
+                                         TaskSlice::Folded own);
+
+}  // namespace rivulet

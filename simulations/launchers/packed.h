@@ -1,0 +1,61 @@
+// Fields one after the other as bytes, between processes of one program on one machine or cluster: text and numbers, in
+// the order in which they were put. Numbers are 8 bytes, text its length and its bytes. What is read beyond the end is
+// empty or 0, and ok() says so.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <utility>
+
+namespace rivulet {
+
+class Packer {
+ public:
+  Packer& Text(std::string_view text) {
+    Number(text.size());
+    bytes_ += text;
+    return *this;
+  }
+  template <typename T>
+  Packer& Number(T number) {
+    static_assert(sizeof(T) <= 8 && std::is_arithmetic_v<T>);
+    char bytes[8] = {};
+    std::memcpy(bytes, &number, sizeof(number));
+    bytes_.append(bytes, sizeof(bytes));
+    return *this;
+  }
+  std::string Take() && { return std::move(bytes_); }
+
+ private:
+  std::string bytes_;
+};
+
+class Unpacker {
+ public:
+  explicit Unpacker(std::string_view bytes) : bytes_(bytes) {}  // borrows
+  std::string_view Text() { return Piece(Number<size_t>()); }
+  template <typename T>
+  T Number() {
+    T number{};
+    if (const std::string_view piece = Piece(8); piece.size() == 8) std::memcpy(&number, piece.data(), sizeof(number));
+    return number;
+  }
+  bool ok() const { return ok_; }
+
+ private:
+  std::string_view Piece(size_t size) {
+    ok_ = ok_ && size <= bytes_.size();
+    if (!ok_) return {};
+    const std::string_view piece = bytes_.substr(0, size);
+    bytes_.remove_prefix(size);
+    return piece;
+  }
+
+  std::string_view bytes_;
+  bool ok_ = true;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,100 @@
+// A simulation on several ranks (ranks.h): rank 0 has the coordinator, and is its only site; all of them train. One
+// step after the other, all ranks together:
+//
+//   rank 0: Poll … until the coordinator has no more to give                            (the cohort, or what is left of
+//   it) Broadcast   which gatherings there are, and models and other inputs that are new Scatter     to each rank its
+//   tasks, dealt by their planned cost, with what their clients keep all:        train and fold, each with its own
+//   threads (task_slice.h, client/site.h) Gather      what failed, and what clients are to keep join        the
+//   partials of each gathering to one at rank 0 (joined_partials.h) rank 0: keeps it open, as every site does, and
+//   hands it over when it is asked
+//
+// The bits are those of one process, as the sums are integers.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "client/stop_signal.h"
+#include "coordinator/coordinator.h"
+#include "engine/base/mutex.h"
+#include "federated/states/state_store.h"
+#include "simulations/launchers/invitation.h"
+#include "simulations/launchers/ranks.h"
+#include "simulations/launchers/task_slice.h"
+#include "simulations/site_threads.h"
+#include "simulations/virtual_clients.h"
+
+namespace rivulet {
+
+// Threads that train on a rank which was not told a number: as many as it has processors, of those that it shares with
+// other ranks of its machine an even part.
+int WorkersOfRank(const Ranks& ranks);
+
+struct RankLeaderOptions {
+  std::shared_ptr<const Plan> plan;
+  std::string run_id;
+  int workers = 1;
+  // How much work a client's task is, next to others' of its kind; a pure function.
+  std::function<int64_t(const std::string& client_id)> cost;
+  ClientStateStore* states = nullptr;  // where the plan has clients keep something
+  Instruments instruments;
+};
+
+// Rank 0's part. One thread's, but for Stop.
+class RankLeader {
+ public:
+  // All must outlive it, and what the options borrow.
+  RankLeader(Ranks& ranks, Coordinator& coordinator, VirtualClients& clients, RankLeaderOptions options);
+  ~RankLeader();
+
+  // Has the other ranks join. FAILED_PRECONDITION names the one that cannot, and why.
+  Status Begin(const Invitation& invitation);
+  // Until the run is over. CANCELLED after Stop, at the end of the step.
+  Status Run();
+  void Stop();
+
+ private:
+  struct Held {
+    TaskGathering gathering;
+    std::unique_ptr<Aggregation> aggregation;
+    std::vector<TaskRecord> records;
+    size_t told = 0;  // of them, that the coordinator knows are held
+  };
+
+  StatusOr<std::vector<Task>> AskForAll(PollReply* last);
+  StatusOr<PollReply> Ask(const std::vector<Task>& tasks);
+  Status Obey(const PollReply& reply);
+  Status HandOver(uint64_t gather);
+  Status Fail(const TaskFailure& failure);
+  Status Forget(const TaskId& cancelled);
+
+  Status Step(const std::vector<Task>& tasks);
+  StatusOr<std::string> OrderOf(const std::vector<Task>& tasks, const std::vector<TaskGathering>& gatherings);
+  // To each rank what it is sent; rank 0's own go to `own`.
+  std::vector<std::string> Deal(const std::vector<Task>& tasks, std::vector<Task>* own);
+  Status TakeReport(const std::string& bytes, TaskSlice::Done& done);
+  Status Keep(const TaskGathering& gathering, TaskSlice::Folded all);
+
+  Ranks& ranks_;
+  Coordinator& coordinator_;
+  const RankLeaderOptions options_;
+  const Caller caller_;
+  StopSignal stop_;
+  const std::unique_ptr<TaskInputs> inputs_;
+  TaskSlice slice_;
+  SiteThreads sites_;
+  std::vector<int64_t> capacities_;                 // by rank
+  std::set<std::pair<BlobId::Form, Digest>> sent_;  // of the last step
+  std::map<uint64_t, Held> held_;                   // by gathering
+};
+
+// All that a rank other than 0 does: whatever rank 0 says, until it says that this was all. `workers` 0: as
+// WorkersOfRank says. An error has been told to rank 0 too, which ends the run.
+Status FollowRanks(Ranks& ranks, int workers);
+// Of rank 0, once, whatever became of the run: the others end.
+void DismissRanks(Ranks& ranks);
+
+}  // namespace rivulet

@@ -1,0 +1,199 @@
+// The part of every rank but 0.
+#include <unistd.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "engine/base/available_cores.h"
+#include "simulations/launchers/joined_partials.h"
+#include "simulations/launchers/rank_crew.h"
+#include "simulations/launchers/rank_messages.h"
+
+namespace rivulet {
+namespace {
+
+// What rank 0 has sent, of this step. Models are kept as they are read.
+class SentInputs final : public TaskInputs {
+ public:
+  SentInputs(std::shared_ptr<const Plan> plan, ArtifactCache& artifacts)
+      : plan_(std::move(plan)), artifacts_(artifacts) {}
+
+  void Take(Unpacker& from) {
+    MutexLock lock(mutex_);
+    std::map<Key, std::string> inputs;
+    for (size_t left = from.Number<size_t>(); left > 0 && from.ok(); --left) {
+      const BlobId id = TakeBlob(from);
+      const Key key(id.form, id.digest);
+      const bool known = from.Number<int64_t>() != 0;
+      inputs[key] = known ? std::move(inputs_[key]) : std::string(from.Text());
+    }
+    inputs_ = std::move(inputs);
+  }
+  StatusOr<std::shared_ptr<const Model>> ModelOf(const BlobId& id) override {
+    return artifacts_.ModelVersion(id.digest, *plan_, [&] { return BytesOf(id); });
+  }
+  StatusOr<std::string> BytesOf(const BlobId& id) override {
+    if (id == BlobId{BlobId::Form::kBytes, plan_->digest()}) return std::string(plan_->bytes());
+    MutexLock lock(mutex_);
+    const auto found = inputs_.find({id.form, id.digest});
+    if (found == inputs_.end()) return NotFound("rank 0 has sent no blob {}", id.digest.Hex());
+    return found->second;
+  }
+
+ private:
+  using Key = std::pair<BlobId::Form, Digest>;
+  const std::shared_ptr<const Plan> plan_;
+  ArtifactCache& artifacts_;
+  Mutex mutex_;
+  std::map<Key, std::string> inputs_ GUARDED_BY(mutex_);
+};
+
+// What clients keep, on its way: it comes with their tasks, and what they propose goes back with the step's report.
+class SentStates final : public ClientStateStore {
+ public:
+  struct Proposal {
+    std::string client_id;
+    TaskId task;
+    StateBlob state;
+  };
+
+  void Bring(const TaskId& task, StateBlob state) {
+    MutexLock lock(mutex_);
+    if (!state.empty()) brought_[task] = std::move(state);
+  }
+  std::vector<Proposal> TakeProposals() {
+    MutexLock lock(mutex_);
+    brought_.clear();
+    return std::exchange(proposals_, {});
+  }
+
+  StatusOr<StateBlob> Read(std::string_view, std::string_view client_id, const TaskId& state_of) override {
+    if (state_of.empty()) return StateBlob();
+    MutexLock lock(mutex_);
+    const auto found = brought_.find(state_of);
+    if (found != brought_.end()) return found->second;
+    return NotFound("client '{}' has no state of task '{}'", client_id, state_of);
+  }
+  Status Propose(std::string_view, std::string_view client_id, const TaskId& task, StateBlob state) override {
+    MutexLock lock(mutex_);
+    proposals_.push_back({std::string(client_id), task, std::move(state)});
+    return absl::OkStatus();
+  }
+  void Durable(std::string_view, std::string_view, const TaskId&) override {}
+  void Forget(std::string_view, std::string_view, const TaskId& task) override {
+    MutexLock lock(mutex_);
+    std::erase_if(proposals_, [&](const Proposal& proposal) { return proposal.task == task; });
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<TaskId, StateBlob> brought_ GUARDED_BY(mutex_);
+  std::vector<Proposal> proposals_ GUARDED_BY(mutex_);
+};
+
+class RankFollower {
+ public:
+  static StatusOr<std::unique_ptr<RankFollower>> Join(Unpacker& order, int workers) {
+    RIVULET_ASSIGN_OR_RETURN(const Invitation invitation, Invitation::FromBytes(order.Text()));
+    RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, Plan::Open(std::string(order.Text())));
+    RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<VirtualClients> clients, JoinSimulation(invitation, ""));
+    return std::make_unique<RankFollower>(invitation.run_id, std::move(plan), std::move(clients), workers);
+  }
+
+  RankFollower(const std::string& run_id, std::shared_ptr<const Plan> plan, std::unique_ptr<VirtualClients> clients,
+               int workers)
+      : plan_(std::move(plan)),
+        clients_(std::move(clients)),
+        inputs_(plan_, clients_->artifacts()),
+        slice_(*plan_, inputs_, workers),
+        sites_(slice_, *clients_,
+               {.threads = workers,
+                .site = {.name = "worker", .run_id = run_id, .version = "rank", .states = &states_},
+                .on_error = [this](const Status& status) { slice_.End(status); }}) {
+    sites_.Start();
+  }
+  ~RankFollower() {
+    slice_.End(Cancelled("stopped"));
+    sites_.Stop();
+    sites_.Join();
+  }
+
+  // Takes part in all that is done together, whatever happens: what is wrong is said in the report.
+  void Step(Ranks& ranks, Unpacker& order) {
+    const std::vector<TaskGathering> gatherings = TakeAll(order, TakeGathering);
+    inputs_.Take(order);
+    const std::string bytes = ranks.Scatter({});
+    Unpacker part(bytes);
+    std::vector<Task> tasks;
+    for (size_t left = part.Number<size_t>(); left > 0 && part.ok(); --left) {
+      tasks.push_back(TakeTask(part));
+      states_.Bring(tasks.back().state_of, StateBlob(part.Text()));
+    }
+    if (wrong_.ok() && (!order.ok() || !part.ok())) wrong_ = Internal("rank 0 says otherwise than this version reads");
+    StatusOr<TaskSlice::Done> done = wrong_.ok() ? slice_.Do(std::move(tasks)) : wrong_;
+    wrong_ = done.status();
+    if (!done.ok()) done.emplace();
+    (void)ranks.Gather(ReportOf(*done));
+    for (const TaskGathering& gathering : gatherings) {
+      const auto joined = JoinPartials(ranks, plan_->aggregation(gathering.kind), gathering.base_version,
+                                       std::move(done->folded[gathering.gather]));
+      if (wrong_.ok()) wrong_ = joined.status();
+    }
+  }
+  const Status& wrong() const { return wrong_; }
+
+ private:
+  std::string ReportOf(const TaskSlice::Done& done) {
+    Packer report;
+    report.Text(wrong_.ok() ? "" : Message(wrong_));
+    PutAll(report, done.failures);
+    const std::vector<SentStates::Proposal> proposals = states_.TakeProposals();
+    report.Number(proposals.size());
+    for (const auto& [client_id, task, state] : proposals) report.Text(client_id).Text(task).Text(state);
+    return std::move(report).Take();
+  }
+
+  const std::shared_ptr<const Plan> plan_;
+  const std::unique_ptr<VirtualClients> clients_;
+  SentInputs inputs_;
+  SentStates states_;
+  TaskSlice slice_;
+  SiteThreads sites_;
+  Status wrong_;
+};
+
+}  // namespace
+
+int WorkersOfRank(const Ranks& ranks) {
+  const int all = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
+  return std::min(AvailableCores(), std::max(1, all / std::max(ranks.local(), 1)));
+}
+
+Status FollowRanks(Ranks& ranks, int workers) {
+  if (workers == 0) workers = WorkersOfRank(ranks);
+  std::unique_ptr<RankFollower> follower;
+  Status wrong;
+  for (;;) {
+    std::string bytes;
+    ranks.Broadcast(bytes);
+    Unpacker order(bytes);
+    switch (static_cast<RankOrder>(order.Number<int64_t>())) {
+      case RankOrder::kJoin: {
+        auto joined = RankFollower::Join(order, workers);
+        wrong = joined.status();
+        if (joined.ok()) follower = *std::move(joined);
+        (void)ranks.Gather(std::move(Packer().Text(wrong.ok() ? "" : Message(wrong)).Number(int64_t{workers})).Take());
+        break;
+      }
+      case RankOrder::kStep:
+        follower->Step(ranks, order);
+        wrong = follower->wrong();
+        break;
+      case RankOrder::kDismiss:
+        return wrong;
+    }
+  }
+}
+
+}  // namespace rivulet

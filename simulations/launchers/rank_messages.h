@@ -1,0 +1,29 @@
+// What rank 0 says to the others, and what they answer; each side's order of fields is the other's. Texts are bytes.
+//
+//   rank 0: kJoin     invitation, plan             others: what is wrong ("": nothing), threads
+//           kStep     gatherings; inputs: (id, 0, bytes) or, of the last step's, (id, 1)
+//                     then to each its tasks: (task, state) …
+//                                                  others: what is wrong, failures, (client, task, state) …
+//           kDismiss                               others end
+#pragma once
+
+#include <cstdint>
+
+#include "simulations/launchers/packed.h"
+#include "simulations/launchers/task_packing.h"
+#include "simulations/launchers/task_slice.h"
+
+namespace rivulet {
+
+enum class RankOrder : int64_t { kDismiss = 0, kJoin = 1, kStep = 2 };
+
+inline void Put(Packer& to, const TaskGathering& gathering) {
+  to.Number(gathering.gather).Number(static_cast<int64_t>(gathering.kind)).Number(gathering.base_version);
+}
+inline TaskGathering TakeGathering(Unpacker& from) {
+  const auto gather = from.Number<uint64_t>();
+  const auto kind = static_cast<TaskKind>(from.Number<int64_t>());
+  return {gather, kind, from.Number<int64_t>()};
+}
+
+}  // namespace rivulet

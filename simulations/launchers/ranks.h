@@ -1,0 +1,38 @@
+// The processes of one run that were started together ("ranks", as MPI calls them), by the little that a simulation
+// needs of MPI. All of them make the same calls in the same order; none returns before its part is done, and one that
+// has to wait sleeps. When a rank dies, all end: there is no error to return.
+//
+// The implementation is a library of its own that is opened where there are ranks (open_ranks.h), so this header is an
+// interface between two binaries: nothing but the standard library, and no function that is not virtual.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace rivulet {
+
+class Ranks {
+ public:
+  virtual ~Ranks() = default;
+  virtual int rank() const = 0;   // 0 leads
+  virtual int size() const = 0;   // at least 1
+  virtual int local() const = 0;  // how many of them are on this machine
+  // Rank 0's `bytes`, everywhere.
+  virtual void Broadcast(std::string& bytes) = 0;
+  // parts[r] of rank 0, at rank r. Elsewhere `parts` is not looked at.
+  virtual std::string Scatter(const std::vector<std::string>& parts) = 0;
+  // What each rank gave, at rank 0, by rank; elsewhere nothing.
+  virtual std::vector<std::string> Gather(const std::string& bytes) = 0;
+  // The sums over all ranks, modulo 2^64 or 2^32, at rank 0; elsewhere what was there before. Equally long everywhere.
+  virtual void Sum(std::span<int64_t> sums) = 0;
+  virtual void Sum(std::span<int32_t> sums) = 0;
+};
+
+// Of the library: begins, once a process, and gives what the caller deletes at the end. Null, and a sentence at
+// `error`, where that cannot be.
+using OpenRanksFunction = Ranks* (*)(char* error, int error_bytes);
+inline constexpr char kOpenRanksName[] = "RivuletOpenRanks1";
+
+}  // namespace rivulet

@@ -1,0 +1,65 @@
+#include "simulations/launchers/task_packing.h"
+
+#include <utility>
+
+namespace rivulet {
+
+void Put(Packer& to, const BlobId& blob) { to.Number(static_cast<int64_t>(blob.form)).Text(blob.digest.AsBytes()); }
+
+BlobId TakeBlob(Unpacker& from) {
+  BlobId blob;
+  blob.form = static_cast<BlobId::Form>(from.Number<int64_t>());
+  if (const StatusOr<Digest> digest = Digest::FromBytes(from.Text()); digest.ok()) blob.digest = *digest;
+  return blob;
+}
+
+void Put(Packer& to, const Task& task) {
+  to.Text(task.id).Text(task.run_id).Text(task.client_id).Text(task.state_of).Text(task.plan.AsBytes());
+  to.Number(static_cast<int64_t>(task.kind)).Number(int64_t{task.step}).Number(task.base_version);
+  to.Number(int64_t{task.ordinal}).Number(task.stream_key).Number(task.gather).Number(task.inputs.size());
+  for (const NamedBlob& input : task.inputs) {
+    to.Text(input.name);
+    Put(to, input.id);
+  }
+}
+
+Task TakeTask(Unpacker& from) {
+  Task task;
+  task.id = from.Text();
+  task.run_id = from.Text();
+  task.client_id = from.Text();
+  task.state_of = from.Text();
+  if (const StatusOr<Digest> plan = Digest::FromBytes(from.Text()); plan.ok()) task.plan = *plan;
+  task.kind = static_cast<TaskKind>(from.Number<int64_t>());
+  task.step = static_cast<int>(from.Number<int64_t>());
+  task.base_version = from.Number<int64_t>();
+  task.ordinal = static_cast<uint16_t>(from.Number<int64_t>());
+  task.stream_key = from.Number<uint64_t>();
+  task.gather = from.Number<uint64_t>();
+  for (size_t left = from.Number<size_t>(); left > 0 && from.ok(); --left) {
+    std::string name(from.Text());
+    task.inputs.push_back({std::move(name), TakeBlob(from)});
+  }
+  return task;
+}
+
+void Put(Packer& to, const TaskFailure& failure) {
+  to.Text(failure.task).Text(failure.subject).Text(failure.sentence).Number(static_cast<int64_t>(failure.code));
+  to.Number(failure.counts.size());
+  for (const auto& [name, count] : failure.counts) to.Text(name).Number(count);
+}
+
+TaskFailure TakeFailure(Unpacker& from) {
+  TaskFailure failure;
+  failure.task = from.Text();
+  failure.subject = from.Text();
+  failure.sentence = from.Text();
+  failure.code = static_cast<TaskFailure::Code>(from.Number<int64_t>());
+  for (size_t left = from.Number<size_t>(); left > 0 && from.ok(); --left) {
+    std::string name(from.Text());
+    failure.counts[std::move(name)] = from.Number<int64_t>();
+  }
+  return failure;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,71 @@
+// Stands between a server and the coordinator of a simulation, for workers that join and leave as they like:
+//
+//   Fetch(InvitationBlob)   what a worker must know, before it asks for work
+//   silence                 a worker that has said nothing for `lease` is gone, and what it had is offered to others.
+//                           Leases of a simulation do not lapse by themselves: threads beside the coordinator say
+//                           nothing while they train.
+//   names                   under TLS all threads of a worker bear its certificate's name; here each gets one of its
+//   own
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <map>
+#include <string>
+#include <thread>
+
+#include "coordinator/coordinator.h"
+#include "engine/base/mutex.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+struct WorkerGateOptions {
+  std::string invitation;  // Invitation::ToBytes
+  std::chrono::milliseconds lease{60'000};
+  // The scenario's attack, which this program's workers play and clients written in Python do not; "": none.
+  std::string attack;
+  std::function<void(const std::string& sentence)> tell;  // who has come and who is gone; null: nobody
+};
+
+// Thread-safe.
+class WorkerGate final : public CoordinatorApi, private NewsListener {
+ public:
+  // `coordinator` must outlive this; calls go to `api`, which is it, or passes them on to it.
+  WorkerGate(Coordinator& coordinator, CoordinatorApi& api, WorkerGateOptions options);
+  ~WorkerGate() override;
+
+  StatusOr<PollReply> Poll(const PollRequest& request) override;
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
+  Status Fail(const Caller& caller, const TaskFailure& failure) override;
+  void TellNews(NewsListener* listener) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Site {
+    std::string name;  // as the transport knows it
+    Clock::time_point heard;
+  };
+
+  void OnNews(const std::string& site) override;
+  // Of `caller`, whose next word may be `later` than it would be.
+  void Heard(const Caller& caller, const std::string& site, std::chrono::milliseconds later = {});
+  void Watch();
+
+  Coordinator& coordinator_;
+  CoordinatorApi& api_;
+  const WorkerGateOptions options_;
+  const std::shared_ptr<const std::string> invitation_;
+  NewsListener* listener_ = nullptr;  // the transport, while api_ tells news
+  Mutex mutex_;
+  CondVar closed_;
+  bool closing_ GUARDED_BY(mutex_) = false;
+  std::map<std::string, Site> sites_ GUARDED_BY(mutex_);
+  std::thread thread_;
+};
+
+// What workers of this program say of their version, by which they are told from others.
+inline constexpr char kWorkerVersion[] = "worker";
+
+}  // namespace rivulet

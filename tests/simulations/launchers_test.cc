@@ -1,0 +1,284 @@
+// What stands behind ranks and workers: how tasks are dealt, what goes between processes, and, with threads in the
+// place of processes, that the bits are those of one.
+#include <barrier>
+#include <numeric>
+
+#include "simulations/launchers/open_ranks.h"
+#include "simulations/launchers/rank_crew.h"
+#include "simulations/launchers/rank_messages.h"
+#include "simulations/launchers/split_by_cost.h"
+#include "tests/simulations/ten_algorithms.h"
+#include "tests/simulations/whole_runs.h"
+
+namespace rivulet {
+namespace {
+
+using namespace std::string_view_literals;
+using ::testing::ElementsAre;
+
+using Split = std::vector<std::vector<size_t>>;
+
+TEST(SplitByCostTest, EqualCosts_AreDealtEvenly) {
+  const std::vector<int64_t> costs(7, 5), capacities = {1, 1, 1};
+  EXPECT_THAT(SplitByCost(costs, capacities), ElementsAre(SizeIs(3), SizeIs(2), SizeIs(2)));
+}
+
+TEST(SplitByCostTest, OneCostlyTask_StandsAlone) {
+  EXPECT_EQ(SplitByCost(std::vector<int64_t>{1, 2, 9, 3, 3}, std::vector<int64_t>{1, 1}), (Split{{2}, {0, 1, 3, 4}}));
+}
+
+TEST(SplitByCostTest, WhoHasTwoPlaces_GetsTwiceAsMuch) {
+  EXPECT_EQ(SplitByCost(std::vector<int64_t>(6, 1), std::vector<int64_t>{2, 1}), (Split{{0, 2, 3, 5}, {1, 4}}));
+}
+
+TEST(SplitByCostTest, TasksWithoutCost_AreDealtToo) {
+  EXPECT_EQ(SplitByCost(std::vector<int64_t>{0, 0}, std::vector<int64_t>{1, 1}), (Split{{0}, {1}}));
+  EXPECT_EQ(SplitByCost({}, std::vector<int64_t>{1, 1}), (Split{{}, {}}));
+}
+
+// Property: every task once, and nobody waits longer than Graham's bound for the last one.
+TEST(SplitByCostTest, AnyCosts_AreWithinTheBound) {
+  std::mt19937 random(7);
+  for (int trial = 0; trial < 200; ++trial) {
+    std::vector<int64_t> costs(random() % 40), capacities(1 + random() % 5, 1);
+    for (int64_t& cost : costs) cost = 1 + static_cast<int64_t>(random() % 100);
+    const Split split = SplitByCost(costs, capacities);
+    std::vector<size_t> all;
+    int64_t longest = 0;
+    for (const auto& tasks : split) {
+      int64_t sum = 0;
+      for (const size_t task : tasks) sum += costs[task];
+      longest = std::max(longest, sum);
+      all.insert(all.end(), tasks.begin(), tasks.end());
+    }
+    std::sort(all.begin(), all.end());
+    std::vector<size_t> each(costs.size());
+    std::iota(each.begin(), each.end(), 0);
+    EXPECT_EQ(all, each);
+    const int64_t total = std::accumulate(costs.begin(), costs.end(), int64_t{0});
+    const int64_t most = costs.empty() ? 0 : *std::max_element(costs.begin(), costs.end());
+    EXPECT_LE(longest, total / std::ssize(capacities) + most);
+  }
+}
+
+TEST(PackedTest, Fields_ComeAsTheyWerePut) {
+  const std::string bytes = std::move(Packer().Text("a\0b"sv).Number(-3).Number(2.5).Text("")).Take();
+  Unpacker fields(bytes);
+  EXPECT_EQ(fields.Text(), "a\0b"sv);
+  EXPECT_EQ(fields.Number<int>(), -3);
+  EXPECT_EQ(fields.Number<double>(), 2.5);
+  EXPECT_EQ(fields.Text(), "");
+  EXPECT_TRUE(fields.ok());
+  EXPECT_EQ(fields.Number<int>(), 0);
+  EXPECT_FALSE(fields.ok());
+}
+
+TEST(PackedTest, EveryTruncation_IsNoticed) {
+  const std::string bytes = std::move(Packer().Text("task").Number(1)).Take();
+  for (size_t size = 0; size < bytes.size(); ++size) {
+    Unpacker fields(std::string_view(bytes).substr(0, size));
+    fields.Text();
+    fields.Number<int64_t>();
+    EXPECT_FALSE(fields.ok()) << size;
+  }
+}
+
+TEST(TaskPackingTest, TaskAndFailure_ComeAsTheyWere) {
+  Task task;
+  task.id = "run/r1-a1/client";
+  task.client_id = "client";
+  task.kind = TaskKind::kEvaluate;
+  task.base_version = 3;
+  task.ordinal = 7;
+  task.stream_key = ~uint64_t{0};
+  task.plan = Sha256Of("plan");
+  task.inputs = {{"model", {BlobId::Form::kModel, Sha256Of("model")}}};
+  task.state_of = "earlier";
+  task.gather = 1u << 31;
+  Packer packer;
+  Put(packer, task);
+  Put(packer, TaskFailure{"t", TaskFailure::Code::kBadExample, "label", {{"record", 12}}, "label 12"});
+  const std::string bytes = std::move(packer).Take();
+  Unpacker from(bytes);
+  const Task taken = TakeTask(from);
+  EXPECT_EQ(taken.id, task.id);
+  EXPECT_EQ(taken.kind, task.kind);
+  EXPECT_EQ(taken.base_version, 3);
+  EXPECT_EQ(taken.ordinal, 7);
+  EXPECT_EQ(taken.stream_key, task.stream_key);
+  EXPECT_EQ(taken.plan, task.plan);
+  ASSERT_THAT(taken.inputs, SizeIs(1));
+  EXPECT_EQ(taken.inputs[0].id, task.inputs[0].id);
+  EXPECT_EQ(taken.state_of, task.state_of);
+  EXPECT_EQ(taken.gather, task.gather);
+  const TaskFailure failure = TakeFailure(from);
+  EXPECT_EQ(failure.counts.at("record"), 12);
+  EXPECT_EQ(failure.sentence, "label 12");
+  EXPECT_TRUE(from.ok());
+}
+
+TEST(InvitationTest, Bytes_ComeAsTheyWere) {
+  const Invitation invitation{"run", "print", "[run]\nname = 'a'\n"};
+  const auto read = Invitation::FromBytes(invitation.ToBytes());
+  ASSERT_OK(read);
+  EXPECT_EQ(read->run_id, "run");
+  EXPECT_EQ(read->fingerprint, "print");
+  EXPECT_EQ(read->scenario, invitation.scenario);
+  EXPECT_THAT(Invitation::FromBytes("RVJOIN2\n\n\n"), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST(OpenRanksTest, OnlyWhatMpiSays_MakesARank) {
+  std::map<std::string, std::string> variables;
+  const auto variable = [&](const char* name) -> const char* {
+    const auto found = variables.find(name);
+    return found == variables.end() ? nullptr : found->second.c_str();
+  };
+  EXPECT_FALSE(StartedAsRank(variable));
+  variables["SLURM_NTASKS"] = "4";  // as a plain srun has it: processes that know nothing of each other
+  EXPECT_FALSE(StartedAsRank(variable));
+  variables["PMIX_RANK"] = variables["PMIX_NAMESPACE"] = "0";
+  EXPECT_TRUE(StartedAsRank(variable));
+  variables["OMPI_COMM_WORLD_SIZE"] = "1";
+  EXPECT_FALSE(StartedAsRank(variable));
+  variables["OMPI_COMM_WORLD_SIZE"] = "2";
+  EXPECT_TRUE(StartedAsRank(variable));
+}
+
+// Ranks that are threads: what all do together they do behind one barrier.
+class ThreadRanks {
+ public:
+  explicit ThreadRanks(int size) : size_(size), all_(size), parts_(static_cast<size_t>(size)) {
+    for (int rank = 0; rank < size; ++rank) ranks_.push_back(std::make_unique<One>(*this, rank));
+  }
+  Ranks& at(int rank) { return *ranks_[static_cast<size_t>(rank)]; }
+
+ private:
+  class One final : public Ranks {
+   public:
+    One(ThreadRanks& of, int rank) : of_(of), rank_(rank) {}
+    int rank() const override { return rank_; }
+    int size() const override { return of_.size_; }
+    int local() const override { return of_.size_; }
+    void Broadcast(std::string& bytes) override {
+      if (rank_ == 0) of_.parts_[0] = bytes;
+      of_.all_.arrive_and_wait();
+      bytes = of_.parts_[0];
+      of_.all_.arrive_and_wait();
+    }
+    std::string Scatter(const std::vector<std::string>& parts) override {
+      if (rank_ == 0) of_.parts_ = parts;
+      of_.all_.arrive_and_wait();
+      const std::string own = of_.parts_[static_cast<size_t>(rank_)];
+      of_.all_.arrive_and_wait();
+      return own;
+    }
+    std::vector<std::string> Gather(const std::string& bytes) override {
+      of_.parts_[static_cast<size_t>(rank_)] = bytes;
+      of_.all_.arrive_and_wait();
+      std::vector<std::string> all = rank_ == 0 ? of_.parts_ : std::vector<std::string>();
+      of_.all_.arrive_and_wait();
+      return all;
+    }
+    void Sum(std::span<int64_t> sums) override { SumAs(sums); }
+    void Sum(std::span<int32_t> sums) override { SumAs(sums); }
+
+   private:
+    template <typename T>
+    void SumAs(std::span<T> sums) {
+      using U = std::make_unsigned_t<T>;
+      const auto all = Gather(std::string(reinterpret_cast<const char*>(sums.data()), sums.size_bytes()));
+      for (size_t rank = 1; rank < all.size(); ++rank) {
+        ASSERT_EQ(all[rank].size(), sums.size_bytes());
+        for (size_t i = 0; i < sums.size(); ++i) {
+          T other;
+          std::memcpy(&other, all[rank].data() + i * sizeof(T), sizeof(T));
+          sums[i] = static_cast<T>(static_cast<U>(sums[i]) + static_cast<U>(other));
+        }
+      }
+    }
+    ThreadRanks& of_;
+    const int rank_;
+  };
+
+  const int size_;
+  std::barrier<> all_;
+  std::vector<std::string> parts_;
+  std::vector<std::unique_ptr<One>> ranks_;
+};
+
+class RanksTest : public SimulatorTest {
+ protected:
+  Trace ByRanks(const Scenario& scenario, int size, int workers = 1) {
+    ThreadRanks ranks(size);
+    std::vector<std::thread> others;
+    for (int rank = 1; rank < size; ++rank) {
+      others.emplace_back([&ranks, rank, workers] { (void)FollowRanks(ranks.at(rank), workers); });
+    }
+    Recorder recorder;
+    Trace trace;
+    trace.status = [&]() -> Status {
+      RIVULET_ASSIGN_OR_RETURN(const auto simulation,
+                               Simulation::Create({.scenario = scenario,
+                                                   .db_path = Path(fmt::format("ranks-{}-{}.sqlite", ++runs_, size)),
+                                                   .workers = workers,
+                                                   .ranks = &ranks.at(0),
+                                                   .observer = recorder.Observer()}));
+      RIVULET_ASSIGN_OR_RETURN(const SimulationResult result, simulation->Run());
+      trace = recorder.trace();
+      trace.final_digest = result.model->ComputeDigest().Hex();
+      return absl::OkStatus();
+    }();
+    DismissRanks(ranks.at(0));
+    for (std::thread& other : others) other.join();
+    return trace;
+  }
+  int runs_ = 0;
+};
+
+TEST_F(RanksTest, AnyNumberOfRanks_SameBitsAndTasks) {
+  Scenario scenario = SmallScenario();
+  scenario.evaluation.federated_every = 2;
+  const Trace one = Simulate(scenario, 1, "one.sqlite");
+  ASSERT_OK(one.status);
+  for (const int size : {2, 4}) {
+    const Trace many = ByRanks(scenario, size, size == 2 ? 2 : 1);
+    ASSERT_OK(many.status);
+    EXPECT_EQ(many.digests, one.digests) << size;
+    EXPECT_EQ(many.central, one.central) << size;
+    EXPECT_EQ(many.offers, one.offers) << size;
+    EXPECT_EQ(many.ends, one.ends) << size;
+  }
+}
+
+// What clients keep and what a version sends beside its model goes to the ranks; rules that need all updates, and
+// updates that start from different versions, are brought together too.
+TEST_F(RanksTest, EachOfTenAlgorithms_SameBits) {
+  for (const testing::TenthAlgorithm& algorithm : testing::TenAlgorithms()) {
+    SCOPED_TRACE(algorithm.name);
+    Scenario scenario = SmallScenario();
+    if (algorithm.name == "moon") scenario.model.preset = "mlp";
+    algorithm.set(scenario);
+    const Trace one = Simulate(scenario, 2, algorithm.name + ".sqlite");
+    ASSERT_OK(one.status);
+    const Trace three = ByRanks(scenario, 3);
+    ASSERT_OK(three.status);
+    EXPECT_EQ(three.digests, one.digests);
+  }
+}
+
+TEST_F(RanksTest, AttackersAreThere_SameBits) {
+  Scenario scenario = SmallScenario();
+  scenario.attack = {.name = "alie", .fraction = 0.4, .settings = {{"z", 1.5}, {"colluders", int64_t{3}}}};
+  const Trace one = Simulate(scenario, 2, "one.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_EQ(ByRanks(scenario, 2).digests, one.digests);
+}
+
+TEST_F(RanksTest, DataThatIsNotThere_IsSaidByTheRankThatMissesIt) {
+  Scenario scenario = SmallScenario();
+  scenario.data.train = Path("absent.tfrecord");
+  EXPECT_THAT(Message(ByRanks(scenario, 2).status), HasSubstr("absent.tfrecord"));
+}
+
+}  // namespace
+}  // namespace rivulet

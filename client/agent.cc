@@ -39,7 +39,8 @@ Status Agent::Run() {
       {.calls = {OfCalls(options_.backoff), options_.chunk_bytes, options_.max_upload_rate, observer.on_retry},
        .instruments = options_.instruments,
        .states = options_.states.get(),
-       .memory_budget = options_.memory_budget});
+       .memory_budget = options_.memory_budget,
+       .held = options_.held.get()});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;
@@ -68,7 +69,7 @@ Status Agent::Run() {
       for (const TaskOutcome& outcome : reply.outcomes) observer.on_outcome(outcome);
     }
     if (reply.over) {
-      if (observer.on_over) observer.on_over(*reply.over);
+      TellOver(*reply.over, caller.run_id);
       return absl::OkStatus();
     }
     request.told = reply.tasks.empty();
@@ -88,7 +89,7 @@ Status Agent::Run() {
       RIVULET_ASSIGN_OR_RETURN(const TaskReport report, done);
       if (observer.on_report) observer.on_report(task, report);
       if (const std::optional<PollReply::Over> over = heartbeat.over()) {
-        if (observer.on_over) observer.on_over(*over);
+        TellOver(*over, caller.run_id);
         return absl::OkStatus();
       }
       if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
@@ -100,8 +101,15 @@ Status Agent::Run() {
   }
 }
 
+// A run that has failed may be resumed, and then asks for what it had not written.
+void Agent::TellOver(const PollReply::Over& over, const std::string& run_id) {
+  if (options_.held != nullptr && !over.failed && !run_id.empty()) options_.held->RunIsOver(run_id);
+  if (options_.observer.on_over) options_.observer.on_over(over);
+}
+
 // Told until it is asked no more; the same again changes nothing.
 void Agent::Settle(const TaskOutcome& outcome, const std::string& run_id) {
+  if (options_.held != nullptr) options_.held->Settle(outcome);
   if (options_.states == nullptr || run_id.empty()) return;
   if (outcome.end != TaskEnd::kFolded) {
     options_.states->Forget(run_id, options_.client_id, outcome.task);

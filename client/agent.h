@@ -8,6 +8,7 @@
 
 #include "client/artifact_cache.h"
 #include "client/backoff.h"
+#include "client/held_updates.h"
 #include "client/stop_signal.h"
 #include "client/task_runner.h"
 #include "engine/profile/step_monitor.h"
@@ -43,6 +44,7 @@ struct AgentOptions {
   std::function<void(int64_t ms)> sleep;     // null: the wall clock
   std::shared_ptr<ArtifactCache> artifacts;  // null: its own; agents in one process may share
   std::shared_ptr<ClientStateStore> states;  // null: it keeps nothing from task to task
+  std::shared_ptr<HeldUpdates> held;         // null: finished work is in memory alone until it is acknowledged
 };
 
 class Agent {
@@ -58,6 +60,7 @@ class Agent {
   void Stop() { stop_.Stop(); }
 
  private:
+  void TellOver(const PollReply::Over& over, const std::string& run_id);
   void Settle(const TaskOutcome& outcome, const std::string& run_id);
 
   CoordinatorApi& api_;

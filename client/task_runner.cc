@@ -21,11 +21,37 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
     : artifacts_(artifacts),
       stop_(stop),
       tracer_(options.instruments.tracer),
+      states_(options.states),
+      held_(options.held),
       calls_(api, stop, std::move(options.calls)),
       trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget) {}
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, const BoundData& data) {
   return TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });
+}
+
+// What this site allows may have changed since it was trained, so that the plan is asked about as for a training; and
+// a client whose plan has it keep something must still have what this task proposed.
+std::optional<FinishedWork> TaskRunner::FindHeld(const Caller& caller, const Task& task,
+                                                 const TaskTrainer::Sources& sources) {
+  if (held_ == nullptr || task.kind != TaskKind::kTrain) return std::nullopt;
+  std::optional<FinishedWork> found = held_->Find(task);
+  if (!found) return std::nullopt;
+  const auto plan = artifacts_.Plan(task.plan, sources.plan);
+  if (!plan.ok()) return std::nullopt;
+  if ((*plan)->plan->keeps_state() && (states_ == nullptr || !states_->Read(task.run_id, caller.name, task.id).ok())) {
+    return std::nullopt;
+  }
+  return found;
+}
+
+// On disk before the first byte of it is sent: from then on no death of either side costs its training.
+StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task& task, const BoundData& data,
+                                                const TaskTrainer::Sources& sources) {
+  RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, caller.name, data, sources));
+  FinishedWork work{WriteUpdate(trained), trained.examples, trained.steps, trained.train_loss, trained.train_seconds};
+  if (held_ != nullptr && task.kind == TaskKind::kTrain) held_->Keep(task, work);
+  return work;
 }
 
 // A task always ends in one of two ways: with an update, or with a reason to the coordinator, which would otherwise
@@ -45,19 +71,24 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     return artifacts_.ModelVersion(id.digest, plan, [&] { return fetch(id); });
   };
   sources.blob = fetch;
-  StatusOr<LocalResult> trained = trainer_.Train(task, caller.name, data, sources);
-  Status status = trained.status();
-  if (trained.ok()) {
-    report.examples = trained->examples;
-    report.steps = trained->steps;
-    report.train_loss = trained->train_loss;
-    report.train_seconds = trained->train_seconds;
-    const std::string update = WriteUpdate(*trained);
-    report.bytes_up = static_cast<int64_t>(update.size());
+  StatusOr<FinishedWork> work = Cancelled("not begun");
+  if (std::optional<FinishedWork> found = FindHeld(caller, task, sources); found) {
+    report.resent = true;
+    work = *std::move(found);
+  } else {
+    work = TrainAndKeep(caller, task, data, sources);
+  }
+  Status status = work.status();
+  if (work.ok()) {
+    report.examples = work->examples;
+    report.steps = work->steps;
+    report.train_loss = work->train_loss;
+    report.train_seconds = work->train_seconds;
+    report.bytes_up = static_cast<int64_t>(work->update.size());
     TraceSpan uploading(tracer_, "phase", "upload");
     uploading.Arg("bytes", report.bytes_up);
-    const Submission submission{task.id, task.step, report.bytes_up, {.train_seconds = trained->train_seconds}};
-    const StatusOr<SubmitResult> submitted = calls_.Submit(caller, submission, std::as_bytes(std::span(update)));
+    const Submission submission{task.id, task.step, report.bytes_up, {.train_seconds = work->train_seconds}};
+    const StatusOr<SubmitResult> submitted = calls_.Submit(caller, submission, std::as_bytes(std::span(work->update)));
     uploading.End();
     status = submitted.status();
     if (submitted.ok()) {
@@ -65,6 +96,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
                     : submitted->kind == SubmitResult::Kind::kDuplicate ? TaskReport::Kind::kDuplicate
                                                                         : TaskReport::Kind::kRefused;
       report.reason = submitted->reason;
+      if (held_ != nullptr && report.kind == TaskReport::Kind::kRefused) held_->Drop(task.id, report.reason);
       return report;
     }
   }
@@ -78,7 +110,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   report.reason = std::string(Sentence(Message(status)));  // a row and a log line have no room for drawings
   // The task went while this client trained or sent. Told to have failed it would fail under the same name, in which it
   // may have been offered anew by a coordinator, or a tier, that was started again.
-  if (trained.ok() && (absl::IsNotFound(status) || absl::IsAborted(status))) {
+  if (work.ok() && (absl::IsNotFound(status) || absl::IsAborted(status))) {
     report.kind = TaskReport::Kind::kGone;
     return report;
   }

@@ -3,8 +3,11 @@
 // A coordinator that cannot be reached is waited for (client/coordinator_calls.h).
 #pragma once
 
+#include <optional>
+
 #include "client/artifact_cache.h"
 #include "client/coordinator_calls.h"
+#include "client/held_updates.h"
 #include "client/stop_signal.h"
 #include "client/task_trainer.h"
 #include "engine/profile/step_monitor.h"
@@ -17,6 +20,7 @@ struct TaskRunnerOptions {
   Instruments instruments;             // spans of each task and its phases, and what its steps cost
   ClientStateStore* states = nullptr;  // null: it keeps nothing from task to task
   int64_t memory_budget = 0;           // bytes that a task may take; 0: any
+  HeldUpdates* held = nullptr;         // null: finished work is in memory alone until it is acknowledged
 };
 
 // Not thread-safe: one per thread. The thread has called EnterWorkerThread().
@@ -35,10 +39,16 @@ class TaskRunner {
 
  private:
   StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, const BoundData& data);
+  // What was finished of it before; nullopt: nothing that may be sent.
+  std::optional<FinishedWork> FindHeld(const Caller& caller, const Task& task, const TaskTrainer::Sources& sources);
+  StatusOr<FinishedWork> TrainAndKeep(const Caller& caller, const Task& task, const BoundData& data,
+                                      const TaskTrainer::Sources& sources);
 
   ArtifactCache& artifacts_;
   StopSignal& stop_;
   Tracer* const tracer_;
+  ClientStateStore* const states_;
+  HeldUpdates* const held_;
   CoordinatorCalls calls_;
   TaskTrainer trainer_;
   TaskId lost_;  // the last task whose plan or model was not there, and how often in a row

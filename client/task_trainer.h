@@ -42,6 +42,7 @@ struct TaskReport {
   };
   Kind kind = Kind::kAccepted;
   std::string reason;
+  bool resent = false;  // what had been finished before was sent, without training
   int64_t examples = 0, steps = 0, bytes_up = 0;
   double train_loss = 0, train_seconds = 0;
 };

@@ -82,8 +82,9 @@ AgentObserver ObserveInWords(const std::string& name) {
                : fmt::format("round {}: not measured: {}: {}", task.base_version, Name(report.kind), report.reason),
           good ? Note::kProgress : Note::kImportant);
     } else if (good) {
-      say(fmt::format("round {}: {} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.base_version + 1,
-                      report.examples, report.train_seconds, report.train_loss, report.bytes_up));
+      say(fmt::format("round {}: {}{} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.base_version + 1,
+                      report.resent ? "sent what was finished before: " : "", report.examples, report.train_seconds,
+                      report.train_loss, report.bytes_up));
     } else {
       say(fmt::format("round {}: {}: {}", task.base_version + 1, Name(report.kind), report.reason), Note::kImportant);
     }
@@ -113,7 +114,8 @@ AgentObserver ObserveInJson() {
                           {"steps", report.steps},
                           {"train_loss", report.train_loss},
                           {"train_seconds", report.train_seconds},
-                          {"bytes_up", report.bytes_up}});
+                          {"bytes_up", report.bytes_up},
+                          {"resent", report.resent}});
   };
   observer.on_outcome = [](const TaskOutcome& outcome) {
     PrintEvent(
@@ -159,6 +161,7 @@ void LogTo(const std::shared_ptr<LogFile>& log, const std::string& client_id, Ag
     fields.insert(fields.end(), {{"examples", report.examples},
                                  {"seconds", report.train_seconds},
                                  {"bytes_up", report.bytes_up},
+                                 {"resent", report.resent},
                                  {"status", std::string(Name(report.kind))}});
     write(good ? "info" : "warning", good ? "done" : report.reason, std::move(fields));
     tell(task, report);
@@ -177,6 +180,21 @@ void LogTo(const std::shared_ptr<LogFile>& log, const std::string& client_id, Ag
     write(over.failed ? "error" : "info", over.sentence.empty() ? "the run is over" : over.sentence);
     tell(over);
   };
+}
+
+// Null where nothing is to be held.
+std::shared_ptr<HeldUpdates> HeldIn(const ClientOptions& options, const std::string& name,
+                                    std::shared_ptr<LogFile> log) {
+  const int64_t megabytes = options.hold_megabytes.value_or(kHoldMegabytes);
+  if (megabytes == 0) return nullptr;
+  const auto note = [name, json = options.json, log = std::move(log)](const std::string& sentence) {
+    json ? PrintEvent("event",
+                      {{"level", std::string("warning")}, {"source", std::string("client")}, {"message", sentence}})
+         : PrintNote(OneLine(sentence), Note::kImportant, name);
+    if (log != nullptr) log->Write({"warning", "client", sentence, {{"client_id", name}}});
+  };
+  return std::make_shared<HeldUpdates>(FileSystem::Default(), JoinPath(options.state, "updates"), name,
+                                       HeldUpdates::Options{megabytes * 1'000'000, note});
 }
 
 // null: as many as without a policy.
@@ -270,7 +288,8 @@ Status ServeAsClient(const ClientOptions& options) {
                              .artifacts = std::make_shared<ArtifactCache>(
                                  options.kernels, RowsWithin(policy.budget),
                                  [&policy](const Plan& plan) { return CheckPlan(policy, plan); }),
-                             .states = NewStateStore(FileSystem::Default(), options.state, true)});
+                             .states = NewStateStore(FileSystem::Default(), options.state, true),
+                             .held = HeldIn(options, name, log)});
   interrupt.Call([&] {
     agent.Stop();
     (*connection)->Cancel();
@@ -308,8 +327,14 @@ Command ClientCommand() {
   command.arguments.back().required = true;
   command.Option("--kernels", "KIND", &options->kernels,
                  "take only plans that compute with native or with portable kernels [what the plan says]");
-  command.Option("--state", "DIR", &options->state,
-                 "where it keeps what a plan has it keep from task to task, which never leaves it [rivulet-state]");
+  command.Option(
+      "--state", "DIR", &options->state,
+      "where it keeps finished updates until they are counted for good, and what a plan has it keep from task to "
+      "task, which never leaves it [rivulet-state]");
+  command.Option("--hold-megabytes", "N", &options->hold_megabytes,
+                 "how much of --state finished updates may take until the version that they are in is written; 0: none "
+                 "is held, and a crash of either side costs their training [2000]",
+                 {.min = 0, .max = 1'000'000'000});
   command.Option("--policy", "FILE", &options->policy,
                  "what this site allows: whose plans, with which ops, of which columns (docs/client.md)");
   command.Option(

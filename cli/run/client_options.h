@@ -24,6 +24,7 @@ struct ClientOptions {
   std::string policy;
   std::string show_plan;                   // a file, or kOffered
   std::optional<int64_t> max_upload_rate;  // KB a second
+  std::optional<int64_t> hold_megabytes;   // of finished updates; none: kHoldMegabytes
   bool preflight = false;
   bool json = false;
   LogOptions log;
@@ -31,6 +32,7 @@ struct ClientOptions {
 };
 
 inline constexpr char kOffered[] = "offered";
+inline constexpr int64_t kHoldMegabytes = 2000;
 
 // The files of --data. Usage errors, NOT_FOUND: no file. Otherwise Dataset::Open's.
 StatusOr<BoundData> BindData(const std::vector<std::string>& bindings);

@@ -11,6 +11,7 @@
 #include "proto/federated/update.pb.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -58,15 +59,16 @@ class FlakyCoordinator : public CoordinatorApi {
       return error;
     }
     PollReply reply;
+    reply.outcomes = outcomes_;
     if (waits_ > 0) {
       --waits_;
       reply.wait_ms = 70;
       reply.awaited.sentence = "4 more clients";
     } else if (tasks_ > 0) {
       reply.tasks.push_back(task_);
-      reply.tasks[0].id = fmt::format("task-{}", tasks_);
+      reply.tasks[0].id = NextTask();
     } else {
-      reply.over = PollReply::Over{.sentence = "finished after round 1"};
+      reply.over = PollReply::Over{.failed = over_failed_, .sentence = "finished after round 1"};
     }
     return reply;
   }
@@ -100,11 +102,17 @@ class FlakyCoordinator : public CoordinatorApi {
     }
     EXPECT_EQ(failure.sentence, "");  // it stays here
     failures_.push_back(SentenceOf(failure));
-    EXPECT_EQ(failure.task, fmt::format("task-{}", tasks_));
+    EXPECT_EQ(failure.task, NextTask());
     --tasks_;
     return absl::OkStatus();
   }
 
+  TaskId NextTask() const {
+    return named_ ? fmt::format("run-r{}-a1-site-1-0", tasks_) : fmt::format("task-{}", tasks_);
+  }
+  bool named_ = false;  // as a coordinator names tasks
+  bool over_failed_ = false;
+  std::vector<TaskOutcome> outcomes_;
   std::string next_run_;  // served once the first task is done
   int tasks_ = 1, waits_ = 0, polls_ = 0;
   int read_breaks_ = 0, write_breaks_ = 0, corruptions_ = 0, damages_ = 0;
@@ -283,6 +291,102 @@ TEST_F(AgentTest, SecondTaskOfTheSameVersion_FetchesNothingAgain) {
   EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0));
   EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.input("model")->id.digest], ElementsAre(0));
   EXPECT_THAT(reports_, SizeIs(2));
+}
+
+// What happens to an agent whose finished work is held on disk: tasks with names that a coordinator gives.
+class HeldAgentTest : public AgentTest {
+ protected:
+  HeldAgentTest() { coordinator_.named_ = true; }
+  // As the next process would be.
+  AgentOptions WithHeld() {
+    AgentOptions options = Options();
+    const auto note = [this](const std::string& sentence) { said_.push_back(sentence); };
+    options.held = std::make_shared<HeldUpdates>(FileSystem::Default(), folder_.path(), "site-1",
+                                                 HeldUpdates::Options{.on_note = note});
+    return options;
+  }
+  Status RunAgent() { return Agent(coordinator_, WithHeld()).Run(); }
+  bool HoldsTask() {
+    Task task = coordinator_.task_;
+    task.id = "run-r1-a1-site-1-0";
+    return WithHeld().held->Find(task).has_value();
+  }
+
+  const testing::TempFolder folder_;
+  std::vector<std::string> said_;
+};
+
+TEST_F(HeldAgentTest, KilledBeforeItWasSent_SendsItAgainWithoutTraining) {
+  coordinator_.submit_errors_ = {absl::PermissionDeniedError("turned away")};  // the end of the first process
+  EXPECT_THAT(RunAgent(), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("turned away")));
+  ASSERT_TRUE(HoldsTask());
+  ASSERT_OK(RunAgent());
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_TRUE(reports_[0].resent);
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kAccepted);
+  EXPECT_EQ(reports_[0].examples, 25);
+  EXPECT_EQ(reports_[0].bytes_up, coordinator_.bytes_);
+  EXPECT_GT(coordinator_.train_seconds_, 0);
+  // The second process fetched the plan, which this site might allow no more, and no model.
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0, 0));
+  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.input("model")->id.digest], ElementsAre(0));
+  const std::string resent = coordinator_.staged_;
+  coordinator_.tasks_ = 1;
+  ASSERT_OK(Agent(coordinator_, Options()).Run());  // trained
+  EXPECT_FALSE(reports_[1].resent);
+  EXPECT_EQ(coordinator_.staged_, resent);
+}
+
+TEST_F(HeldAgentTest, AcknowledgedAndOfferedAgain_IsSentAgainUntilItIsDurable) {
+  coordinator_.over_failed_ = true;  // a coordinator that died: nobody said that the run has finished
+  ASSERT_OK(RunAgent());
+  EXPECT_TRUE(HoldsTask());
+  coordinator_.tasks_ = 1;
+  ASSERT_OK(RunAgent());
+  ASSERT_THAT(reports_, SizeIs(2));
+  EXPECT_FALSE(reports_[0].resent);
+  EXPECT_TRUE(reports_[1].resent);
+  EXPECT_TRUE(HoldsTask());
+  coordinator_.outcomes_ = {{"run-r1-a1-site-1-0", TaskEnd::kFolded, "", true}};
+  ASSERT_OK(RunAgent());
+  EXPECT_FALSE(HoldsTask());
+  EXPECT_THAT(said_, SizeIs(0));
+}
+
+TEST_F(HeldAgentTest, RunThatHasFinished_LeavesNothingHeld) {
+  ASSERT_OK(RunAgent());
+  EXPECT_FALSE(HoldsTask());
+}
+
+TEST_F(HeldAgentTest, TaskThatDied_IsDroppedWithOneLine) {
+  coordinator_.over_failed_ = true;
+  ASSERT_OK(RunAgent());
+  coordinator_.outcomes_ = {{"run-r1-a1-site-1-0", TaskEnd::kDropped, "its round was abandoned", false}};
+  coordinator_.waits_ = 3;
+  ASSERT_OK(RunAgent());
+  EXPECT_THAT(said_, ElementsAre("the finished update of round 1 is dropped: its round was abandoned"));
+  EXPECT_FALSE(HoldsTask());
+}
+
+TEST_F(HeldAgentTest, RefusedUpdate_IsNotHeld) {
+  coordinator_.over_failed_ = true;
+  coordinator_.result_ = {SubmitResult::Kind::kRefused, "not a number"};
+  ASSERT_OK(RunAgent());
+  EXPECT_FALSE(HoldsTask());
+  EXPECT_THAT(said_, ElementsAre("the finished update of round 1 is dropped: not a number"));
+}
+
+TEST_F(HeldAgentTest, SiteThatForbidsThePlanByNow_SendsNothing) {
+  coordinator_.submit_errors_ = {absl::PermissionDeniedError("turned away")};
+  EXPECT_THAT(RunAgent(), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("turned away")));
+  AgentOptions options = WithHeld();
+  options.artifacts = std::make_shared<ArtifactCache>(
+      "", nullptr, [](const Plan&) -> Status { return FailedPrecondition("this site allows no plan"); });
+  ASSERT_OK(Agent(coordinator_, std::move(options)).Run());
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kFailed);
+  EXPECT_THAT(reports_[0].reason, HasSubstr("this site allows no plan"));
+  EXPECT_EQ(coordinator_.staged_, "");
 }
 
 TEST_F(AgentTest, CoordinatorAway_WaitsLongerAndLongerUpToTheCap) {

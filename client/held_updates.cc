@@ -1,0 +1,199 @@
+#include "client/held_updates.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "engine/io/sealed_file.h"
+
+namespace rivulet {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "finished work is kept as it lies in memory");
+
+// What stands before the update in its file.
+struct Head {
+  char magic[8] = {'R', 'V', 'H', 'E', 'L', 'D', '0', '1'};
+  std::array<uint8_t, 32> work{};
+  int64_t examples = 0, steps = 0;
+  double train_loss = 0, train_seconds = 0;
+};
+static_assert(sizeof(Head) == 72, "no padding that would be written");
+
+constexpr std::string_view kTemporary = ".tmp-", kClientInName = "update";
+constexpr size_t kDigits = 24;
+
+std::string DigitsOf(std::string_view text) { return Sha256Of(text).Hex().substr(0, kDigits); }
+
+int64_t SizeOf(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(size);
+}
+
+}  // namespace
+
+Digest WorkOf(const Task& task) {
+  Sha256 sha;
+  const auto text = [&sha](std::string_view value) { sha.UpdateU64(value.size()).Update(value); };
+  text(task.id);
+  text(task.run_id);
+  text(task.client_id);
+  text(task.state_of);
+  text(task.plan.AsBytes());
+  sha.UpdateU8(static_cast<uint8_t>(task.kind)).UpdateU64(static_cast<uint64_t>(task.step));
+  sha.UpdateU64(static_cast<uint64_t>(task.base_version)).UpdateU64(task.ordinal).UpdateU64(task.stream_key);
+  for (const NamedBlob& input : task.inputs) {
+    text(input.name);
+    sha.UpdateU8(static_cast<uint8_t>(input.id.form));
+    text(input.id.digest.AsBytes());
+  }
+  return std::move(sha).Finish();
+}
+
+HeldUpdates::HeldUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options)
+    : fs_(fs),
+      folder_(JoinPath(folder, DigitsOf(client_id))),
+      client_id_(std::move(client_id)),
+      options_(std::move(options)) {
+  const auto files = fs_.List(folder_);
+  if (!files.ok()) return;
+  for (const std::string& file : *files) {
+    if (file.find(kTemporary) != file.npos) fs_.Remove(JoinPath(folder_, file)).IgnoreError();
+  }
+}
+
+// The run's id is what stands before the rest of a task's name; a client that is called like the rest of one does no
+// harm but to itself.
+std::optional<HeldUpdates::Place> HeldUpdates::PlaceOf(const TaskId& task) const {
+  for (size_t end = task.find("-r"); end != task.npos; end = task.find("-r", end + 1)) {
+    const std::string_view run = std::string_view(task).substr(0, end);
+    std::optional<TaskName> name = TaskNameOf(task, run);
+    if (!name || name->client_id != client_id_) continue;
+    Place place{DigitsOf(run), *name, ""};
+    name->client_id = kClientInName;
+    place.path = JoinPath(folder_, TaskIdOf(place.run, *name));
+    return place;
+  }
+  return std::nullopt;
+}
+
+void HeldUpdates::Keep(const Task& task, const FinishedWork& work) {
+  const std::optional<Place> place = PlaceOf(task.id);
+  if (!place) return;
+  const auto lost = [&](std::string_view why) {
+    if (std::exchange(said_lost_, true)) return;
+    Say(fmt::format(
+        "the finished update of round {} is not kept on disk: {}; it is sent from memory, and trained again "
+        "if this process ends before",
+        place->name.round, why));
+  };
+  if (!MakeRoom(std::ssize(work.update))) {
+    return lost(fmt::format("it has {:.1f} MB, and --hold-megabytes allows {:.1f}",
+                            static_cast<double>(work.update.size()) / 1e6,
+                            static_cast<double>(options_.max_bytes) / 1e6));
+  }
+  Head head;
+  head.work = WorkOf(task).bytes;
+  head.examples = work.examples;
+  head.steps = work.steps;
+  head.train_loss = work.train_loss;
+  head.train_seconds = work.train_seconds;
+  const Status kept =
+      WriteSealedFile(fs_, place->path, {{reinterpret_cast<const char*>(&head), sizeof(head)}, work.update});
+  if (!kept.ok()) return lost(Message(kept));
+  said_lost_ = false;
+}
+
+std::optional<FinishedWork> HeldUpdates::Find(const Task& task) {
+  const std::optional<Place> place = PlaceOf(task.id);
+  if (!place || !fs_.Exists(place->path)) return std::nullopt;
+  StatusOr<std::string> file = ReadSealedFile(fs_, place->path);
+  Head head;
+  const Head known;
+  const bool ours = file.ok() && file->size() >= sizeof(head);
+  if (ours) std::memcpy(&head, file->data(), sizeof(head));
+  if (!ours || std::memcmp(head.magic, known.magic, sizeof(head.magic)) != 0) {
+    Drop(task.id, file.ok() ? "it is of another program" : Message(file.status()));
+    return std::nullopt;
+  }
+  if (head.work != WorkOf(task).bytes) {
+    Drop(task.id, "the task is another by now, from another model");
+    return std::nullopt;
+  }
+  file->erase(0, sizeof(head));
+  return FinishedWork{*std::move(file), head.examples, head.steps, head.train_loss, head.train_seconds};
+}
+
+void HeldUpdates::Drop(const TaskId& task, std::string_view reason) {
+  const std::optional<Place> place = PlaceOf(task);
+  if (!place || !fs_.Exists(place->path)) return;
+  Say(fmt::format("the finished update of round {} is dropped: {}", place->name.round, reason));
+  if (const Status removed = fs_.Remove(place->path); !removed.ok()) Say(std::string(Message(removed)));
+}
+
+void HeldUpdates::Settle(const TaskOutcome& outcome) {
+  if (settled_ && settled_->task == outcome.task && settled_->end == outcome.end &&
+      settled_->durable == outcome.durable) {
+    return;
+  }
+  settled_ = outcome;
+  if (outcome.end != TaskEnd::kFolded) {
+    Drop(outcome.task, outcome.reason);
+  } else if (const auto place = PlaceOf(outcome.task); place && outcome.durable) {
+    Remove(place->run, place->name.round);
+  }
+}
+
+void HeldUpdates::RunIsOver(std::string_view run_id) { Remove(DigitsOf(run_id), std::numeric_limits<int64_t>::max()); }
+
+void HeldUpdates::Remove(std::string_view run_digits, int64_t last) {
+  const auto files = fs_.List(folder_);
+  if (!files.ok()) return;
+  for (const std::string& file : *files) {
+    const std::optional<TaskName> name = TaskNameOf(file, run_digits);
+    // What cannot be removed now is removed with the next.
+    if (name && name->round <= last) fs_.Remove(JoinPath(folder_, file)).IgnoreError();
+  }
+}
+
+// By age and not by round: the files may be of several runs, and of those that have ended some may be left.
+bool HeldUpdates::MakeRoom(int64_t bytes) {
+  struct Held {
+    std::filesystem::file_time_type written;
+    std::string path;
+    int64_t bytes;
+  };
+  if (bytes > options_.max_bytes) return false;
+  std::vector<Held> all;
+  int64_t sum = bytes;
+  const auto files = fs_.List(folder_);
+  for (size_t i = 0; files.ok() && i < files->size(); ++i) {
+    const std::string path = JoinPath(folder_, (*files)[i]);
+    std::error_code error;
+    all.push_back({std::filesystem::last_write_time(path, error), path, SizeOf(path)});
+    sum += all.back().bytes;
+  }
+  std::ranges::sort(all, {}, &Held::written);
+  for (const Held& oldest : all) {
+    if (sum <= options_.max_bytes) break;
+    Say(fmt::format(
+        "finished updates take {:.1f} MB, and --hold-megabytes allows {:.1f}; the oldest is dropped, which is "
+        "in no durable version yet",
+        static_cast<double>(sum) / 1e6, static_cast<double>(options_.max_bytes) / 1e6));
+    if (!fs_.Remove(oldest.path).ok()) return false;
+    sum -= oldest.bytes;
+  }
+  return true;
+}
+
+void HeldUpdates::Say(const std::string& sentence) const {
+  if (options_.on_note) options_.on_note(sentence);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,75 @@
+// Finished work of one client, on disk from before it is sent until its outcome is durable. A client that dies after
+// its training, or a coordinator that dies with updates that it has acknowledged, costs no training: the task is
+// offered again under its name, and what is held of it is sent as it lies here.
+//
+//   trained ──→ Keep ──→ sent ──→ acknowledged ──→ Settle: durable ──→ removed
+//                 ↑________ offered again: Find ________│
+//
+// A file for each, <folder>/<24 digits of the client's name>/<24 digits of the run's id>-r<round>-a<attempt>-update-
+// <ordinal>: digits of SHA-256, mode 0600. Not thread-safe; two processes of one name may share a folder.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "engine/base/file_system.h"
+#include "engine/base/sha256.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// What training came to: the update as it is sent, and what is told of it here.
+struct FinishedWork {
+  std::string update;
+  int64_t examples = 0, steps = 0;
+  double train_loss = 0, train_seconds = 0;
+};
+
+// All that decides what a task's training gives, but the client's data: the same digest is the same work.
+Digest WorkOf(const Task& task);
+
+class HeldUpdates {
+ public:
+  struct Options {
+    int64_t max_bytes = 2'000'000'000;  // of all files together; what would be more costs the oldest
+    // A sentence for whoever watches: what was dropped, or cannot be kept, and why.
+    std::function<void(const std::string& sentence)> on_note;
+  };
+  // Makes nothing; files that a process left half written go. `fs` must outlive this.
+  HeldUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options);
+
+  // Before it is sent. What cannot be kept is said, once until something can, and is no error: it is sent all the same.
+  void Keep(const Task& task, const FinishedWork& work);
+  // Of this very task; nullopt: nothing. What is damaged, or of another task of this name, goes and is said.
+  std::optional<FinishedWork> Find(const Task& task);
+  // It will not be sent again, for `reason`.
+  void Drop(const TaskId& task, std::string_view reason);
+  // What the coordinator says of an earlier task: refused, dropped or failed, it goes; in a durable version, it goes
+  // and all that this client holds of the run's earlier rounds.
+  void Settle(const TaskOutcome& outcome);
+  // The run has finished, so that all of it is durable.
+  void RunIsOver(std::string_view run_id);
+
+ private:
+  struct Place {
+    std::string run;  // its digits
+    TaskName name;
+    std::string path;
+  };
+  std::optional<Place> PlaceOf(const TaskId& task) const;  // nullopt: no training of this client
+  // The files of a run whose round is at most `last`.
+  void Remove(std::string_view run_digits, int64_t last);
+  bool MakeRoom(int64_t bytes);  // false: there is none for so many
+  void Say(const std::string& sentence) const;
+
+  FileSystem& fs_;
+  const std::string folder_, client_id_;
+  const Options options_;
+  std::optional<TaskOutcome> settled_;  // the last one: it is told at every poll
+  bool said_lost_ = false;
+};
+
+}  // namespace rivulet

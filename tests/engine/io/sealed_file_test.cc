@@ -1,0 +1,69 @@
+#include "engine/io/sealed_file.h"
+
+#include <gmock/gmock.h>
+
+#include <filesystem>
+
+#include "tests/testing/forwarding_file_system.h"
+#include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
+
+namespace rivulet {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::StatusIs;
+
+class SealedFileTest : public testing::FolderTest {
+ protected:
+  FileSystem& fs_ = FileSystem::Default();
+};
+
+TEST_F(SealedFileTest, WhatIsWritten_IsReadJoined) {
+  ASSERT_OK(WriteSealedFile(fs_, Path("a"), {"head ", "", "body"}));
+  EXPECT_EQ(*ReadSealedFile(fs_, Path("a")), "head body");
+  ASSERT_OK(WriteSealedFile(fs_, Path("a"), {}));
+  EXPECT_EQ(*ReadSealedFile(fs_, Path("a")), "");
+}
+
+TEST_F(SealedFileTest, FileAndItsFolder_AreTheOwnersAlone) {
+  ASSERT_OK(WriteSealedFile(fs_, Path("new/deep/a"), {"body"}));
+  const auto mode = [this](const char* name) { return std::filesystem::status(Path(name)).permissions(); };
+  EXPECT_EQ(mode("new/deep"), std::filesystem::perms::owner_all);
+  EXPECT_EQ(mode("new/deep/a"), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+TEST_F(SealedFileTest, AnyBitOrLengthThatDiffers_IsDamage) {
+  ASSERT_OK(WriteSealedFile(fs_, Path("a"), {"body"}));
+  const std::string whole = testing::ContentOf(Path("a"));
+  for (size_t i = 0; i < whole.size(); ++i) {
+    std::string damaged = whole;
+    damaged[i] = static_cast<char>(damaged[i] ^ 4);
+    Write("a", damaged);
+    EXPECT_THAT(ReadSealedFile(fs_, Path("a")), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("a' is damaged")));
+    Write("a", whole.substr(0, i));
+    EXPECT_FALSE(ReadSealedFile(fs_, Path("a")).ok()) << i;
+  }
+  EXPECT_THAT(ReadSealedFile(fs_, Path("b")), StatusIs(absl::StatusCode::kNotFound, HasSubstr("b")));
+}
+
+// A disk that has room for nothing more.
+class FullFileSystem : public testing::ForwardingFileSystem {
+ public:
+  Status Rename(const std::string&, const std::string&) override {
+    return absl::ResourceExhaustedError("no space left on the device");
+  }
+};
+
+TEST_F(SealedFileTest, DiskThatIsFull_LeavesTheOldFileAndNoOther) {
+  ASSERT_OK(WriteSealedFile(fs_, Path("a"), {"old"}));
+  FullFileSystem full;
+  EXPECT_THAT(WriteSealedFile(full, Path("a"), {"new"}),
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("no space left")));
+  EXPECT_EQ(*ReadSealedFile(fs_, Path("a")), "old");
+  EXPECT_THAT(*fs_.List(folder_.path()), ElementsAre("a"));
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -40,7 +40,8 @@ Status Agent::Run() {
        .instruments = options_.instruments,
        .states = options_.states.get(),
        .memory_budget = options_.memory_budget,
-       .held = options_.held.get()});
+       .held = options_.held.get(),
+       .checkpoint = options_.checkpoint.get()});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;

@@ -11,6 +11,7 @@
 #include "client/held_updates.h"
 #include "client/stop_signal.h"
 #include "client/task_runner.h"
+#include "client/training_checkpoint.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/transport/coordinator_api.h"
 
@@ -45,6 +46,7 @@ struct AgentOptions {
   std::shared_ptr<ArtifactCache> artifacts;  // null: its own; agents in one process may share
   std::shared_ptr<ClientStateStore> states;  // null: it keeps nothing from task to task
   std::shared_ptr<HeldUpdates> held;         // null: finished work is in memory alone until it is acknowledged
+  std::shared_ptr<TrainingCheckpoint> checkpoint;  // null: a training that is interrupted begins anew
 };
 
 class Agent {

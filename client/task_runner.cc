@@ -23,11 +23,15 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       tracer_(options.instruments.tracer),
       states_(options.states),
       held_(options.held),
+      checkpoint_(options.checkpoint),
       calls_(api, stop, std::move(options.calls)),
-      trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget) {}
+      trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, options.checkpoint) {}
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, const BoundData& data) {
-  return TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });
+  StatusOr<TaskReport> report = TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });
+  // Without a report this client is being stopped, and may come back to it.
+  if (report.ok() && checkpoint_ != nullptr && task.kind == TaskKind::kTrain) checkpoint_->Remove();
+  return report;
 }
 
 // What this site allows may have changed since it was trained, so that the plan is asked about as for a training; and

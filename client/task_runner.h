@@ -10,6 +10,7 @@
 #include "client/held_updates.h"
 #include "client/stop_signal.h"
 #include "client/task_trainer.h"
+#include "client/training_checkpoint.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/transport/coordinator_api.h"
 
@@ -17,10 +18,11 @@ namespace rivulet {
 
 struct TaskRunnerOptions {
   CallOptions calls;
-  Instruments instruments;             // spans of each task and its phases, and what its steps cost
-  ClientStateStore* states = nullptr;  // null: it keeps nothing from task to task
-  int64_t memory_budget = 0;           // bytes that a task may take; 0: any
-  HeldUpdates* held = nullptr;         // null: finished work is in memory alone until it is acknowledged
+  Instruments instruments;                   // spans of each task and its phases, and what its steps cost
+  ClientStateStore* states = nullptr;        // null: it keeps nothing from task to task
+  int64_t memory_budget = 0;                 // bytes that a task may take; 0: any
+  HeldUpdates* held = nullptr;               // null: finished work is in memory alone until it is acknowledged
+  TrainingCheckpoint* checkpoint = nullptr;  // null: a training that is interrupted begins anew
 };
 
 // Not thread-safe: one per thread. The thread has called EnterWorkerThread().
@@ -49,6 +51,7 @@ class TaskRunner {
   Tracer* const tracer_;
   ClientStateStore* const states_;
   HeldUpdates* const held_;
+  TrainingCheckpoint* const checkpoint_;
   CoordinatorCalls calls_;
   TaskTrainer trainer_;
   TaskId lost_;  // the last task whose plan or model was not there, and how often in a row

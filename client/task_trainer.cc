@@ -3,8 +3,9 @@
 #include <utility>
 
 #include "client/failure.h"
-#include "client/gpu_trainer.h"
+#include "client/held_updates.h"
 #include "client/planned_memory.h"
+#include "client/training_checkpoint.h"
 #include "engine/profile/tracer.h"
 
 namespace rivulet {
@@ -135,8 +136,11 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   std::vector<const AlignedBuffer*> broadcasts;
   for (const auto& broadcast : broadcasts_) broadcasts.push_back(broadcast.get());
   LaneTask lane{&task, client_id, base_.get(), &examples, state, broadcasts};
-  if (Reads(task)) lane.beside = pipeline_->Begin();
-  trainer_->LeaveParts(false);
+  if (reads) lane.beside = pipeline_->Begin();
+  if (checkpoint_ != nullptr && task.kind == TaskKind::kTrain) {
+    checkpoint_->Begin(WorkOf(task), data.size());
+    lane.checkpoint = checkpoint_;
+  }
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
   LocalResult& result = results[0];
   if (Reads(task) && absl::IsDataLoss(result.status)) {

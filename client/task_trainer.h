@@ -65,14 +65,15 @@ class TaskTrainer {
 
   // All must outlive this. `states` null: plans that have clients keep something from task to task are refused.
   // `memory_budget`: tasks that are planned to take more bytes are refused before any of it is taken; 0: none are.
+  // `checkpoint` null: a training that is interrupted begins anew.
   TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments, ClientStateStore* states,
-              int64_t memory_budget = 0, TrainingDevice on = {})
+              int64_t memory_budget = 0, TrainingCheckpoint* checkpoint = nullptr)
       : artifacts_(artifacts),
         stop_(stop),
         instruments_(instruments),
         states_(states),
         memory_budget_(memory_budget),
-        on_(std::move(on)) {}
+        checkpoint_(checkpoint) {}
 
   // The parts are as they are to be folded or sent (client/update_pipeline.h), in memory of this, of its trainer and of
   // the base model until the next call; what the client is to keep is proposed when this returns, so that no accepted
@@ -116,7 +117,7 @@ class TaskTrainer {
   const Instruments instruments_;
   ClientStateStore* const states_;
   const int64_t memory_budget_;
-  const TrainingDevice on_;
+  TrainingCheckpoint* const checkpoint_;
   std::shared_ptr<const PlanArtifacts> plan_;
   std::unique_ptr<Trainer> trainer_;  // of plan_
   std::unique_ptr<UpdatePipeline> pipeline_;

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <cstring>
 #include <map>
+#include <numeric>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -11,8 +13,7 @@
 #include "client/lane_step.h"
 #include "client/part_places.h"
 #include "client/pass_programs.h"
-#include "client/task_inputs.h"
-#include "client/task_streams.h"
+#include "client/training_checkpoint.h"
 #include "engine/base/check.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/step_monitor.h"
@@ -80,9 +81,9 @@ struct LaneRun {
   bool from_base = false;  // its one step reads the base model where it lies
   const int64_t size = examples.size();
   StreamKey rng{};
-  uint64_t step = 0, epoch = 0;  // over all passes
-  std::vector<double> sums{};    // of the pass's scalars over this epoch, which has `seen` examples so far
-  int64_t seen = 0;
+  TrainingCheckpoint* checkpoint = nullptr;
+  TrainingPosition at{};
+  bool goes_on = false;  // `at` is where an earlier process was: the epoch there has begun
   Bindings bindings{};
 };
 
@@ -151,7 +152,8 @@ class LocalTrainer : public Trainer {
                 .examples = *lane.examples,
                 .state = lane.state,
                 .beside = lane.beside,
-                .cancel = cancel};
+                .cancel = cancel,
+                .checkpoint = lane.checkpoint};
     results[0].status = BindBroadcasts(lane.broadcasts, lane.task->kind);
     if (results[0].status.ok()) results[0].status = TrainLane(run, *lane.base, results[0]);
     return results;
@@ -246,19 +248,19 @@ class LocalTrainer : public Trainer {
 
   // Of the last epoch: a loss is that of the model as it is sent, as nearly as training tells.
   static void Declare(const LaneRun& lane, const BoundPass& pass, LocalResult& result) {
-    for (size_t i = 0; i < lane.sums.size(); ++i) {
+    for (size_t i = 0; i < lane.at.sums.size(); ++i) {
       const PassScalar& scalar = pass.pass->scalars[i];
-      result.declared[scalar.name] = scalar.sum ? lane.sums[i] : lane.sums[i] / static_cast<double>(lane.seen);
+      result.declared[scalar.name] = scalar.sum ? lane.at.sums[i] : lane.at.sums[i] / static_cast<double>(lane.at.seen);
     }
   }
 
   static void Close(const LaneRun& lane, LocalResult& result) {
     result.examples = lane.size;
-    result.steps = static_cast<int64_t>(lane.step);
+    result.steps = static_cast<int64_t>(lane.at.step);
     if (const auto loss = result.declared.find("train_loss"); loss != result.declared.end())
       result.train_loss = loss->second;
     result.declared["examples"] = static_cast<double>(lane.size);
-    result.declared["steps"] = static_cast<double>(lane.step);
+    result.declared["steps"] = static_cast<double>(lane.at.step);
   }
 
   Status TrainLane(LaneRun& lane, const Model& base, LocalResult& result) {
@@ -293,14 +295,20 @@ class LocalTrainer : public Trainer {
     numbers[BufferTable::kRound] = static_cast<double>(lane.task.base_version);
     lane.bindings.buffers = buffers_;
     lane.bindings.rng = {&lane.rng, 1};
-    lane.bindings.step = {&lane.step, 1};
+    lane.bindings.step = {&lane.at.step, 1};
     lane.bindings.observer = observer_;
     lane.bindings.max_loop_steps = loops_.max_steps;
-    for (BoundPass& pass : passes) {
-      const uint64_t before = lane.step;
-      if (pass.begin != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *pass.begin));
+    GoOn(lane, result);
+    for (; lane.at.pass < passes.size(); ++lane.at.pass) {
+      BoundPass& pass = passes[lane.at.pass];
+      if (!lane.goes_on) {
+        lane.at.pass_step = lane.at.step;
+        lane.at.pass_epoch = lane.at.epoch;
+        lane.at.declared = result.declared;
+        if (pass.begin != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *pass.begin));
+      }
       RIVULET_RETURN_IF_ERROR(pass.pass->input != nullptr ? StepsOverInput(lane, pass) : StepsOverEpochs(lane, pass));
-      numbers[BufferTable::kSteps] = static_cast<double>(lane.step - before);
+      numbers[BufferTable::kSteps] = static_cast<double>(lane.at.step - lane.at.pass_step);
       if (pass.end != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *pass.end));
       Declare(lane, pass, result);
     }
@@ -317,8 +325,27 @@ class LocalTrainer : public Trainer {
     if (!kept_.empty() && lane.task.kind == TaskKind::kTrain) result.state = WriteState(kept_);
     result.train_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", lane.client_id,
-                 lane.step, size, lane.task.base_version, result.train_loss, result.train_seconds);
+                 lane.at.step, size, lane.task.base_version, result.train_loss, result.train_seconds);
     return absl::OkStatus();
+  }
+
+  // All that a step may change beside its position: what is borrowed is only read.
+  std::vector<std::span<std::byte>> OwnBuffers() {
+    std::vector<std::span<std::byte>> own;
+    for (AlignedBuffer& memory : memory_) {
+      if (memory.size() > 0) own.emplace_back(memory.data(), memory.size());
+    }
+    return own;
+  }
+
+  // Where an earlier process was with this task, if it has left that.
+  void GoOn(LaneRun& lane, LocalResult& result) {
+    if (lane.checkpoint == nullptr || lane.from_base) return;
+    std::optional<TrainingPosition> left = lane.checkpoint->GoOn(OwnBuffers());
+    if (!left) return;
+    lane.at = *std::move(left);
+    lane.goes_on = true;
+    result.declared = lane.at.declared;
   }
 
   // A client of few examples takes one step, and copying the model for it would be a sixth of its time. An observer is
@@ -350,23 +377,28 @@ class LocalTrainer : public Trainer {
     }
     lane.bindings.feeds = {};
     lane.bindings.fetches = {};
-    RIVULET_VLOG(2, "client '{}': step {}, {} examples, {}", lane.client_id, lane.step, count,
+    RIVULET_VLOG(2, "client '{}': step {}, {} examples, {}", lane.client_id, lane.at.step, count,
                  fmt::join(pass.values, " "));
     Count(lane, pass, pass.values, count);
+    if (lane.checkpoint != nullptr && lane.checkpoint->Due()) lane.checkpoint->Keep(lane.at, OwnBuffers());
     return absl::OkStatus();
   }
 
   // What a step over `count` examples has given.
   static void Count(LaneRun& lane, const BoundPass& pass, std::span<const float> values, int64_t count) {
     for (size_t i = 0; i < values.size(); ++i)
-      lane.sums[i] += static_cast<double>(values[i]) * (pass.pass->scalars[i].sum ? 1 : static_cast<double>(count));
-    lane.seen += count;
-    ++lane.step;
+      lane.at.sums[i] += static_cast<double>(values[i]) * (pass.pass->scalars[i].sum ? 1 : static_cast<double>(count));
+    lane.at.seen += count;
+    ++lane.at.batches;
+    ++lane.at.step;
   }
 
+  // Not again where an earlier process had begun it.
   static void BeginEpoch(LaneRun& lane, const BoundPass& pass) {
-    lane.sums.assign(pass.values.size(), 0);
-    lane.seen = 0;
+    if (std::exchange(lane.goes_on, false)) return;
+    lane.at.sums.assign(pass.values.size(), 0);
+    lane.at.seen = 0;
+    lane.at.batches = 0;
   }
 
   Status StepsOverEpochs(LaneRun& lane, BoundPass& bound) {
@@ -378,14 +410,14 @@ class LocalTrainer : public Trainer {
       RIVULET_ASSIGN_OR_RETURN(rest, StepProgram(bound, size % batch_size));
     }
     const uint64_t last = LastStep(lane, pass);
-    for (int64_t epoch = 0; epoch < pass.epochs && lane.step < last; ++epoch, ++lane.epoch) {
+    for (; MayBegin(lane, pass, last); ++lane.at.epoch) {
       BeginEpoch(lane, bound);
-      OrderInto(order_, lane.task, lane.epoch, lane.size, pass.shuffle);
-      while (lane.seen < size && lane.step < last) {
-        const int64_t count = std::min(batch_size, size - lane.seen);
+      ShuffleInto(order_, lane, pass.shuffle);
+      while (lane.at.seen < size && lane.at.step < last) {
+        const int64_t count = std::min(batch_size, size - lane.at.seen);
         BoundProgram& program = count == batch_size ? *whole : *rest;
         RIVULET_RETURN_IF_ERROR(lane.examples.Decode(
-            std::span(order_).subspan(static_cast<size_t>(lane.seen), static_cast<size_t>(count)), program.feeds));
+            std::span(order_).subspan(static_cast<size_t>(lane.at.seen), static_cast<size_t>(count)), program.feeds));
         RIVULET_RETURN_IF_ERROR(Step(lane, bound, program, count));
       }
     }
@@ -400,10 +432,16 @@ class LocalTrainer : public Trainer {
     IteratorContext context;
     context.budget = InputBudgetFor(pass, lane.size);
     const uint64_t last = LastStep(lane, pass);
-    for (int64_t epoch = 0; epoch < pass.epochs && lane.step < last; ++epoch, ++lane.epoch) {
+    // How an input shuffles may depend on what it has given before: epochs that an earlier process has had are read.
+    for (uint64_t epoch = lane.at.pass_epoch; lane.goes_on && epoch < lane.at.epoch; ++epoch) {
+      RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(context));
+      RIVULET_RETURN_IF_ERROR(Skip(lane, *batches, UINT64_MAX));
+    }
+    for (; MayBegin(lane, pass, last); ++lane.at.epoch) {
       BeginEpoch(lane, bound);
       RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(context));
-      while (lane.step < last) {
+      RIVULET_RETURN_IF_ERROR(Skip(lane, *batches, lane.at.batches));
+      while (lane.at.step < last) {
         Element batch;
         StatusOr<bool> more = batches->Next(lane.cancel, batch);
         if (!more.ok()) return Annotate(more.status(), fmt::format("the input of plan '{}'", plan_.name()));
@@ -411,16 +449,31 @@ class LocalTrainer : public Trainer {
         RIVULET_ASSIGN_OR_RETURN(const auto fed, Feed(bound, batch));
         RIVULET_RETURN_IF_ERROR(Step(lane, bound, *fed.first, fed.second));
       }
-      if (lane.seen == 0)
+      if (lane.at.seen == 0)
         return FailedPrecondition("the input of plan '{}' gives no batch of the {} examples of client '{}'",
                                   plan_.name(), lane.size, lane.client_id);
     }
     return absl::OkStatus();
   }
 
+  // As many batches as there are, at most `count`.
+  static Status Skip(const LaneRun& lane, PipelineIterator& batches, uint64_t count) {
+    for (; count > 0; --count) {
+      Element batch;
+      RIVULET_ASSIGN_OR_RETURN(const bool more, batches.Next(lane.cancel, batch));
+      if (!more) break;
+    }
+    return absl::OkStatus();
+  }
+
   // The step at which the pass is over, whatever is left of its epochs.
   static uint64_t LastStep(const LaneRun& lane, const LocalPass& pass) {
-    return pass.max_steps == 0 ? UINT64_MAX : lane.step + static_cast<uint64_t>(pass.max_steps);
+    return pass.max_steps == 0 ? UINT64_MAX : lane.at.pass_step + static_cast<uint64_t>(pass.max_steps);
+  }
+  // Another epoch of the pass. One that an earlier process had begun ends here, also where no step of it is left.
+  static bool MayBegin(const LaneRun& lane, const LocalPass& pass, uint64_t last) {
+    return static_cast<int64_t>(lane.at.epoch - lane.at.pass_epoch) < pass.epochs &&
+           (lane.goes_on || lane.at.step < last);
   }
 
   // Null of no program.
@@ -489,6 +542,18 @@ class LocalTrainer : public Trainer {
     for (size_t i = 0; i < components.size(); ++i)
       std::memcpy(program->feeds[i].data, components[i].tensor().data(), program->feeds[i].bytes());
     return std::pair(program, count);
+  }
+
+  // Epochs are counted over all passes, so that no two of a task have one order.
+  static void ShuffleInto(std::vector<uint32_t>& order, const LaneRun& lane, bool shuffle) {
+    const auto size = static_cast<uint32_t>(lane.size);
+    if (shuffle) {
+      Draws draws(StreamOf(lane.task, Purpose::kShuffle), static_cast<uint32_t>(lane.at.epoch));
+      order = Permutation(draws, size);
+    } else {
+      order.resize(size);
+      std::iota(order.begin(), order.end(), 0u);
+    }
   }
 
   const std::shared_ptr<PassPrograms> programs_;

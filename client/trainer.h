@@ -22,8 +22,9 @@
 
 namespace rivulet {
 
-class PassPrograms;  // client/pass_programs.h
-class StepMonitor;   // engine/profile/step_monitor.h
+class PassPrograms;        // client/pass_programs.h
+class StepMonitor;         // engine/profile/step_monitor.h
+class TrainingCheckpoint;  // client/training_checkpoint.h
 
 // What one lane works on. Everything must outlive the call, and the base the result's parts.
 struct LaneTask {
@@ -36,6 +37,8 @@ struct LaneTask {
   std::span<const AlignedBuffer* const> broadcasts = {};
   // What the caller keeps in the same state, behind the trainer's own: filled from it where it is not "".
   std::span<const NamedState> beside = {};
+  // Where a training of several steps goes on, and says how far it is; null: it begins anew. Of one lane by itself.
+  TrainingCheckpoint* checkpoint = nullptr;
 };
 
 struct LocalResult {

@@ -182,19 +182,37 @@ void LogTo(const std::shared_ptr<LogFile>& log, const std::string& client_id, Ag
   };
 }
 
-// Null where nothing is to be held.
-std::shared_ptr<HeldUpdates> HeldIn(const ClientOptions& options, const std::string& name,
-                                    std::shared_ptr<LogFile> log) {
-  const int64_t megabytes = options.hold_megabytes.value_or(kHoldMegabytes);
-  if (megabytes == 0) return nullptr;
-  const auto note = [name, json = options.json, log = std::move(log)](const std::string& sentence) {
-    json ? PrintEvent("event",
-                      {{"level", std::string("warning")}, {"source", std::string("client")}, {"message", sentence}})
-         : PrintNote(OneLine(sentence), Note::kImportant, name);
+// What this client keeps for the process after it says what went wrong with it, and when it is of use.
+std::function<void(const std::string&)> NoteOf(const ClientOptions& options, const std::string& name,
+                                               std::shared_ptr<LogFile> log) {
+  return [name, json = options.json, log = std::move(log)](const std::string& sentence) {
+    if (json) {
+      PrintEvent("event",
+                 {{"level", std::string("warning")}, {"source", std::string("client")}, {"message", sentence}});
+    } else {
+      PrintNote(OneLine(sentence), Note::kImportant, name);
+    }
     if (log != nullptr) log->Write({"warning", "client", sentence, {{"client_id", name}}});
   };
+}
+
+// Null where nothing is to be held.
+std::shared_ptr<HeldUpdates> HeldIn(const ClientOptions& options, const std::string& name,
+                                    std::function<void(const std::string&)> note) {
+  const int64_t megabytes = options.hold_megabytes.value_or(kHoldMegabytes);
+  if (megabytes == 0) return nullptr;
   return std::make_shared<HeldUpdates>(FileSystem::Default(), JoinPath(options.state, "updates"), name,
-                                       HeldUpdates::Options{megabytes * 1'000'000, note});
+                                       HeldUpdates::Options{megabytes * 1'000'000, std::move(note)});
+}
+
+// Null where a training that is interrupted is to begin anew.
+std::shared_ptr<TrainingCheckpoint> CheckpointIn(const ClientOptions& options, const std::string& name,
+                                                 std::function<void(const std::string&)> note) {
+  const int64_t seconds = options.checkpoint_seconds.value_or(kCheckpointSeconds);
+  if (seconds == 0) return nullptr;
+  return std::make_shared<TrainingCheckpoint>(
+      FileSystem::Default(), JoinPath(options.state, "training"), name,
+      TrainingCheckpoint::Options{std::chrono::seconds(seconds), RIVULET_VERSION, std::move(note)});
 }
 
 // null: as many as without a policy.
@@ -289,7 +307,8 @@ Status ServeAsClient(const ClientOptions& options) {
                                  options.kernels, RowsWithin(policy.budget),
                                  [&policy](const Plan& plan) { return CheckPlan(policy, plan); }),
                              .states = NewStateStore(FileSystem::Default(), options.state, true),
-                             .held = HeldIn(options, name, log)});
+                             .held = HeldIn(options, name, NoteOf(options, name, log)),
+                             .checkpoint = CheckpointIn(options, name, NoteOf(options, name, log))});
   interrupt.Call([&] {
     agent.Stop();
     (*connection)->Cancel();
@@ -335,6 +354,11 @@ Command ClientCommand() {
                  "how much of --state finished updates may take until the version that they are in is written; 0: none "
                  "is held, and a crash of either side costs their training [2000]",
                  {.min = 0, .max = 1'000'000'000});
+  command.Option(
+      "--checkpoint-seconds", "N", &options->checkpoint_seconds,
+      "how often a training writes below --state how far it is, so that after a crash it goes on from there; "
+      "0: never [60]",
+      {.min = 0, .max = 1'000'000'000});
   command.Option("--policy", "FILE", &options->policy,
                  "what this site allows: whose plans, with which ops, of which columns (docs/client.md)");
   command.Option(

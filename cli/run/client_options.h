@@ -22,9 +22,10 @@ struct ClientOptions {
   std::string kernels;
   std::string state = "rivulet-state";
   std::string policy;
-  std::string show_plan;                   // a file, or kOffered
-  std::optional<int64_t> max_upload_rate;  // KB a second
-  std::optional<int64_t> hold_megabytes;   // of finished updates; none: kHoldMegabytes
+  std::string show_plan;                      // a file, or kOffered
+  std::optional<int64_t> max_upload_rate;     // KB a second
+  std::optional<int64_t> hold_megabytes;      // of finished updates; none: kHoldMegabytes
+  std::optional<int64_t> checkpoint_seconds;  // none: kCheckpointSeconds
   bool preflight = false;
   bool json = false;
   LogOptions log;
@@ -33,6 +34,7 @@ struct ClientOptions {
 
 inline constexpr char kOffered[] = "offered";
 inline constexpr int64_t kHoldMegabytes = 2000;
+inline constexpr int64_t kCheckpointSeconds = 60;
 
 // The files of --data. Usage errors, NOT_FOUND: no file. Otherwise Dataset::Open's.
 StatusOr<BoundData> BindData(const std::vector<std::string>& bindings);

@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 
 #include "engine/base/check.h"
 #include "engine/base/write_target.h"
@@ -27,6 +28,12 @@ AtomicFile::~AtomicFile() {
   if (file_ == nullptr) return;
   file_.reset();
   if (!temporary_.empty() && fs_.Exists(temporary_)) fs_.Remove(temporary_).IgnoreError();
+}
+
+void AtomicFile::MakePrivate() {
+  std::error_code ignored;
+  std::filesystem::permissions(temporary_.empty() ? path_ : temporary_,
+                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, ignored);
 }
 
 Status AtomicFile::Append(std::string_view bytes) {

@@ -23,6 +23,8 @@ class AtomicFile {
   Status Append(std::string_view bytes);
   Status Append(std::span<const std::byte> bytes);
   uint64_t size() const { return size_; }  // bytes so far
+  // Before anything is in it: mode 0600, as far as the file system has modes.
+  void MakePrivate();
   // Syncs and closes, so that Commit has only the rename left: of a set of files all can be complete before the first
   // of them appears. Optional.
   Status Finish();

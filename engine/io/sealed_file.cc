@@ -14,32 +14,24 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "a sealed file's CRC is written as it lies in memory");
 
-using std::filesystem::perms;
-
-// Best effort: a file system without modes has no others to keep out.
-void Restrict(const std::string& path, perms mode) {
-  std::error_code ignored;
-  std::filesystem::permissions(path, mode, ignored);
-}
-
 }  // namespace
 
-Status WriteSealedFile(FileSystem& fs, const std::string& path, std::initializer_list<std::string_view> pieces) {
+Status WriteSealedFile(FileSystem& fs, const std::string& path, std::span<const std::string_view> pieces) {
   const std::string folder = FolderOf(path);
   if (!fs.Exists(folder)) {
     RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
-    Restrict(folder, perms::owner_all);
+    std::error_code ignored;  // a file system without modes has no others to keep out
+    std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
   }
   RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(fs, path));
+  file->MakePrivate();
   uint32_t crc = 0;
   for (const std::string_view piece : pieces) {
     RIVULET_RETURN_IF_ERROR(file->Append(piece));
     crc = ExtendCrc32c(crc, std::as_bytes(std::span(piece.data(), piece.size())));
   }
   RIVULET_RETURN_IF_ERROR(file->Append(std::string_view(reinterpret_cast<const char*>(&crc), sizeof(crc))));
-  RIVULET_RETURN_IF_ERROR(file->Commit());
-  Restrict(path, perms::owner_read | perms::owner_write);
-  return absl::OkStatus();
+  return file->Commit();
 }
 
 StatusOr<std::string> ReadSealedFile(FileSystem& fs, const std::string& path) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <initializer_list>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -13,7 +14,10 @@ namespace rivulet {
 
 // Temporary file, sync, rename, sync of the folder, which is made (mode 0700) where it is not there: after OK the bytes
 // survive a crash, after an error the old file is unchanged and no temporary is left. Pieces are not joined in memory.
-Status WriteSealedFile(FileSystem& fs, const std::string& path, std::initializer_list<std::string_view> pieces);
+Status WriteSealedFile(FileSystem& fs, const std::string& path, std::span<const std::string_view> pieces);
+inline Status WriteSealedFile(FileSystem& fs, const std::string& path, std::initializer_list<std::string_view> pieces) {
+  return WriteSealedFile(fs, path, std::span(pieces.begin(), pieces.size()));
+}
 
 // The pieces, joined. NOT_FOUND: there is none. DATA_LOSS: it is damaged.
 StatusOr<std::string> ReadSealedFile(FileSystem& fs, const std::string& path);

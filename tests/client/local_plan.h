@@ -62,8 +62,10 @@ struct Trained : LocalResult {
 
 // One task by a trainer; the lane's error is the call's.
 inline StatusOr<Trained> TrainOne(Trainer& trainer, const Task& task, std::string_view client_id, const Model& base,
-                                  const ExampleSource& examples, const CancellationToken& cancel = {}) {
-  const LaneTask lane{&task, client_id, &base, &examples};
+                                  const ExampleSource& examples, const CancellationToken& cancel = {},
+                                  TrainingCheckpoint* checkpoint = nullptr) {
+  const LaneTask lane{
+      .task = &task, .client_id = client_id, .base = &base, .examples = &examples, .checkpoint = checkpoint};
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer.Train({&lane, 1}, cancel));
   EXPECT_EQ(results.size(), 1u);
   RIVULET_RETURN_IF_ERROR(results[0].status);

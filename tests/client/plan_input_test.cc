@@ -4,14 +4,17 @@
 #include <filesystem>
 #include <fstream>
 
+#include "client/held_updates.h"
 #include "client/pass_programs.h"
 #include "client/trainer.h"
+#include "client/training_checkpoint.h"
 #include "engine/graph/function.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/plan/example_source.h"
 #include "federated/random/streams.h"
+#include "tests/client/dying_file_system.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -61,7 +64,7 @@ class PlanInput : public testing::FolderTest {
     return Plan::Open(std::move(bytes));
   }
   // Of 27 digits under a plan, for two epochs.
-  static StatusOr<Trained> Train(const std::shared_ptr<const Plan>& plan) {
+  static StatusOr<Trained> Train(const std::shared_ptr<const Plan>& plan, TrainingCheckpoint* checkpoint = nullptr) {
     std::vector<std::string> records;
     for (int i = 0; i < 27; ++i) {
       std::string image(784, '\0');
@@ -75,7 +78,8 @@ class PlanInput : public testing::FolderTest {
     Task task;
     task.id = "task";
     task.stream_key = ClientKey(42, "client-1");
-    return TrainOne(*trainer, task, "client-1", *PatternModel(*plan), examples);
+    if (checkpoint != nullptr) checkpoint->Begin(WorkOf(task), 27);
+    return TrainOne(*trainer, task, "client-1", *PatternModel(*plan), examples, {}, checkpoint);
   }
   StatusOr<Trained> TrainOnThis() {
     RIVULET_ASSIGN_OR_RETURN(const auto plan, MakePlan());
@@ -96,6 +100,23 @@ TEST_F(PlanInput, TheDefaultWrittenAsAPipeline_GivesTheBuiltInBits) {
   ASSERT_OK_AND_ASSIGN(const auto built_in, Train(testing::LocalPlan()));
   EXPECT_EQ(own.steps, 6);
   EXPECT_EQ(Result(own), Result(built_in));
+}
+
+TEST_F(PlanInput, InterruptedAfterAnyStep_GoesOnToTheSameBits) {
+  Batch(Shuffle(Bound(), 27), 10);
+  ASSERT_OK_AND_ASSIGN(const auto plan, MakePlan());
+  ASSERT_OK_AND_ASSIGN(const auto whole, Train(plan));
+  const TrainingCheckpoint::Options each_step{.every = std::chrono::milliseconds(0)};
+  for (int died = 1; died <= whole.steps; ++died) {
+    testing::DyingFileSystem dying(died), counting(1000);
+    TrainingCheckpoint first(dying, Path("training"), "client-1", each_step);
+    ASSERT_OK(Train(plan, &first));
+    TrainingCheckpoint second(counting, Path("training"), "client-1", each_step);
+    ASSERT_OK_AND_ASSIGN(const auto gone_on, Train(plan, &second));
+    EXPECT_EQ(Result(gone_on), Result(whole)) << died;
+    EXPECT_EQ(counting.asked, whole.steps - died);
+    second.Remove();
+  }
 }
 
 TEST_F(PlanInput, PrefetchAndAnyLargeEnoughBuffer_ChangeNoBit) {

@@ -176,7 +176,7 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   task.ordinal = offer.lease.ordinal;
   task.stream_key = ClientKey(options_.scenario.run.seed, offer.lease.client_id);
   task.plan = parts_.plan_digest;
-  const ServedVersion& base = current_.row.round == task.base_version ? current_ : earlier_.at(task.base_version);
+  const ServedVersion& base = VersionOf(task.base_version);
   task.inputs.push_back({"model", {BlobId::Form::kModel, base.digest}});
   if (task.kind == TaskKind::kTrain) {
     for (const auto& [name, digest] : base.broadcasts) {
@@ -235,6 +235,8 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
     RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
     BeginRun();
     TickIfDue();
+    // Nobody is asked for what is about to be counted.
+    while (!left_.empty() && !machine_.over()) changed_.Wait(mutex_);
     const bool known = itself && machine_.knows(caller.name);
     // Whoever hears that a task is durable drops what its client kept before: not while a version is measured with it.
     const auto early = [this](const TaskOutcome& outcome)
@@ -465,6 +467,14 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const TaskId& task, Upload& u
     if (!measures.ok()) update = measures.status();
   }
 
+  if (update.ok() && keeps_reports_) {
+    if (const Status kept = KeepReport(task, *whole); !kept.ok()) {
+      upload.Release();
+      intake_.Forget(task);
+      return AskAgain(kept);
+    }
+  }
+
   bool stopped = false, busy = false;
   std::shared_ptr<Attempt> attempt;  // that it is folded into
   int64_t base_version = 0;
@@ -506,6 +516,7 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const TaskId& task, Upload& u
   }
   upload.Release();
   intake_.Forget(task);
+  if (keeps_reports_ && result.kind == SubmitResult::Kind::kRefused && !stopped) reports_.Remove(task);
   if (stopped) return Unavailable("the run was stopped; this update can be sent again when it is resumed");
   if (busy) return Unavailable("{}", result.reason);
   if (options_.tracer != nullptr) {

@@ -277,6 +277,7 @@ void RunCoordinator::CloseJob(Job job) {
         pending.needed = machine_.NeededVersions();
       }
     }
+    ++unwritten_;
     pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);
   }
   ForgetUnfolded(pending);

@@ -50,6 +50,9 @@ RunCoordinator::RunCoordinator(Setup setup)
                 ? NewStateStore(options_.file_system != nullptr ? *options_.file_system : FileSystem::Default(),
                                 FolderOf(models_->folder()), true)
                 : nullptr),
+      keeps_reports_(options_.scenario.server.checkpoint_reports),
+      reports_(options_.file_system != nullptr ? *options_.file_system : FileSystem::Default(),
+               JoinPath(models_->folder(), "reports")),
       intake_(models_->folder(), options_.scenario.server.staging_megabytes * 1'000'000),
       clock_start_(std::chrono::steady_clock::now()),
       machine_(*std::move(setup.machine)),
@@ -109,7 +112,10 @@ void RunCoordinator::OnWritten(std::span<const PendingAttempt> attempts) {
       }
       TellSites(pending, true);
     }
+    unwritten_ -= std::ssize(attempts);
+    changed_.NotifyAll();
   }
+  ForgetReports(attempts);
   ForgetSuperseded();
 }
 
@@ -247,6 +253,10 @@ void RunCoordinator::BeginTask(const Offer& offer) {
   entry.base_version = offer.lease.base_round;
   entry.gather = offer.gather;
   attempt.gathers[offer.gather] = offer.lease.base_round;
+  if (resumed_ && reports_.TakeLeft(offer.lease.task)) {
+    left_.push_back({offer.lease.task, offer.lease.client_id, offer.round});
+    changed_.NotifyAll();
+  }
   if (options_.tracer != nullptr) {
     options_.tracer->Arrow(options_.tracer->Row("coordinator", "rounds"), Tracer::Flow::kStart, Tracer::kTask,
                            offer.lease.task);
@@ -395,7 +405,7 @@ void RunCoordinator::WriteJoining() {
       if (fresh.size() > 1)
         who = fmt::format("client '{}' and {} more have joined", fresh[0].client_id, fresh.size() - 1);
       if (machine_.phase() == RunMachine::Phase::kWaiting) who += ": " + machine_.Awaited(Now());
-      Say(Note("info", std::move(who), machine_.round()));
+      Say(NoteOf(fresh.size() == 1 ? fresh[0].client_id : "", "info", std::move(who), machine_.round()));
     }
   }
   for (const auto& [client_id, tier] : joining->client_ids) joining_names_.erase(client_id);
@@ -467,6 +477,13 @@ void RunCoordinator::RunThread() {
       mutex_.Unlock();
       CloseJob(std::move(job));
       mutex_.Lock();
+    } else if (!left_.empty()) {
+      const LeftReport left = left_.front();
+      mutex_.Unlock();
+      CountLeft(left);
+      mutex_.Lock();
+      left_.pop_front();
+      changed_.NotifyAll();
     } else if (wake_at_ != 0 && Now() >= wake_at_) {
       TickIfDue();
     } else if (!draining_ && !callbacks_.empty()) {
@@ -534,6 +551,14 @@ EventRow RunCoordinator::Note(std::string level, std::string message, int64_t ro
   return {run_id_, round, Iso8601(NowUnixMs()), std::move(level), "run", std::move(message)};
 }
 
+EventRow RunCoordinator::NoteOf(std::string client_id, std::string level, std::string message, int64_t round,
+                                TaskId task) const {
+  EventRow event = Note(std::move(level), std::move(message), round);
+  event.client_id = std::move(client_id);
+  event.task_id = std::move(task);
+  return event;
+}
+
 // What was told as the end of a run is durable, and so is the round that a stopped one names.
 void RunCoordinator::EndRun() {
   const Status written = writer_.Flush();
@@ -552,6 +577,7 @@ void RunCoordinator::EndRun() {
   const std::string refused = refusals_.Rest();
   mutex_.Unlock();
 
+  if (phase == RunMachine::Phase::kFinished) reports_.RemoveLeft();
   if (!refused.empty()) Tell(Note("warning", refused, round));
   if (phase == RunMachine::Phase::kFailed) {
     // Where the reason is a full disk, this cannot be written either; the run's rows then say that it was running.

@@ -8,6 +8,7 @@
 //   in_place.cc         what sites of the same process ask: FetchInPlace, SubmitInPlace, AwaitWork
 //   site_partials.cc    partials that sites of other processes send
 //   site_states.cc      what their clients keep from task to task
+//   accepted_reports.cc updates that survive this process
 //   close_attempt.cc    what becomes of an attempt: the next version or none, who is told
 //   steering.cc         what operators ask: how it stands, that it pauses or ends, that a client goes
 //
@@ -35,6 +36,7 @@
 #include "coordinator/history/history.h"
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/pot.h"
+#include "coordinator/intake/report_store.h"
 #include "coordinator/ledger/client_book.h"
 #include "coordinator/ledger/ledger.h"
 #include "coordinator/ledger/state_book.h"
@@ -132,6 +134,12 @@ class RunCoordinator final : public Coordinator {
     Status status;
     PendingAttempt pending;
   };
+  // A report that the process before this one has acknowledged, and whose task is offered again.
+  struct LeftReport {
+    TaskId task;
+    std::string client_id;
+    int64_t round = 0;
+  };
   // Names that wait for their rows, and who brought them for the word that they are written.
   struct Joining {
     std::vector<std::pair<std::string, std::string>> client_ids;  // with the tier that each is reached through
@@ -181,6 +189,7 @@ class RunCoordinator final : public Coordinator {
   void SayWhatIsAwaited() REQUIRES(mutex_);
   TimeMs NextWake() const REQUIRES(mutex_);  // of the run's thread, if nothing happens before; 0: never
   EventRow Note(std::string level, std::string message, int64_t round) const;  // of the run
+  EventRow NoteOf(std::string client_id, std::string level, std::string message, int64_t round, TaskId task = {}) const;
 
   // in_place.cc
   void Record(Attempt& attempt, const TaskRecord& record) REQUIRES(mutex_);
@@ -205,6 +214,13 @@ class RunCoordinator final : public Coordinator {
   void ForgetUnfolded(const PendingAttempt& attempt) EXCLUDES(mutex_);
   bool Superseding(const TaskId& task) const REQUIRES(mutex_);
   void ForgetSuperseded() EXCLUDES(mutex_);
+
+  // accepted_reports.cc
+  Status KeepReport(const TaskId& task, const Upload::Whole& whole) EXCLUDES(mutex_);
+  Status NameInHistory(const TaskId& task) EXCLUDES(mutex_);
+  Status AskAgain(const Status& why) EXCLUDES(mutex_);
+  void ForgetReports(std::span<const PendingAttempt> attempts) EXCLUDES(mutex_);
+  void CountLeft(const LeftReport& left) EXCLUDES(mutex_);
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
@@ -248,6 +264,10 @@ class RunCoordinator final : public Coordinator {
   std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> FindBroadcast(const BlobId& blob) const
       REQUIRES(mutex_);
   void SetCurrent(ServedVersion version) REQUIRES(mutex_);
+  // That of this round, which tasks start from.
+  const ServedVersion& VersionOf(int64_t round) const REQUIRES(mutex_) {
+    return current_.row.round == round ? current_ : earlier_.at(round);
+  }
   ClosedAttempt Closed(Job& job) const;  // takes its leases
   RoundReport ReportOf(const Attempt& attempt, const PendingAttempt& pending) const;
   void TraceRound(const Attempt& attempt, const RoundReport& report) const;
@@ -265,6 +285,8 @@ class RunCoordinator final : public Coordinator {
   const std::unique_ptr<ModelStore> models_;
   // Of clients whose sites share no disk; null where clients keep nothing.
   const std::unique_ptr<ClientStateStore> kept_;
+  const bool keeps_reports_;
+  ReportStore reports_;
   Intake intake_;
   const std::chrono::steady_clock::time_point clock_start_;
 
@@ -279,6 +301,10 @@ class RunCoordinator final : public Coordinator {
   Status result_ GUARDED_BY(mutex_);          // once told_end_
   ServedVersion current_ GUARDED_BY(mutex_);  // the newest version that is ready, whether or not it is written
   std::map<int64_t, ServedVersion> earlier_ GUARDED_BY(mutex_);  // those that the machine needs still
+  int64_t unwritten_ GUARDED_BY(mutex_) = 0;         // attempts that were closed and whose rows are not written
+  std::set<TaskId> named_tasks_ GUARDED_BY(mutex_);  // by the snapshot that was written for reports last
+  std::deque<LeftReport> left_ GUARDED_BY(mutex_);   // for the run's thread; its first is being counted
+  bool said_unkept_ GUARDED_BY(mutex_) = false;      // that reports cannot be kept
   // Of training, with all tasks that are out; while a version is being made and tasks outlive it, the next one.
   std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);
   std::shared_ptr<Attempt> evaluation_ GUARDED_BY(mutex_);  // the measuring of a version beside it

@@ -79,7 +79,8 @@ bool RunCoordinator::Remove(const std::string& client_id, const std::string& rea
         const Lease* const lease = machine_.LeaseOf(client_id, kind);
         if (lease != nullptr && !lease->resolved()) tasks.push_back(lease->task);
       }
-      Say(Note("warning", fmt::format("client '{}' is sent away: {}", client_id, reason), machine_.round()));
+      Say(NoteOf(client_id, "warning", fmt::format("client '{}' is sent away: {}", client_id, reason),
+                 machine_.round()));
       Feed(Left{client_id, reason});
       for (const TaskId& task : tasks) {
         const Lease* const lease = machine_.FindLease(task);

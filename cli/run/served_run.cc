@@ -62,7 +62,10 @@ void LogTo(const std::shared_ptr<LogFile>& log, CoordinatorObserver& observer) {
     log->Write({event.level,
                 event.source,
                 event.message,
-                {{"run_id", TextCell(event.run_id)}, {"round", CellOrNull(event.round)}}});
+                {{"run_id", TextCell(event.run_id)},
+                 {"round", CellOrNull(event.round)},
+                 {"client_id", TextCell(event.client_id)},
+                 {"task_id", TextCell(event.task_id)}}});
     if (tell) tell(event);
   };
   observer.on_round = [log, tell = std::move(observer.on_round)](const RoundReport& report) {

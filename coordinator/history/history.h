@@ -94,6 +94,8 @@ class History {
   // is new to the run becomes one of its with them.
   Status AddAttempts(std::span<const AttemptRecord> attempts);
   Status AddAttempt(const AttemptRecord& attempt) { return AddAttempts(std::span(&attempt, 1)); }
+  // As of `round`; replaces that of its name of earlier ones.
+  Status PutBlob(const std::string& run_id, int64_t round, const BlobRow& blob);
   // Brings what the log holds into the file, so that the file alone tells it. False: a reader was in the way, and it
   // holds some older state still. Nothing else does before Close: whoever writes knows what a file without its log
   // says.
@@ -187,6 +189,7 @@ class History {
   Status InsertEvents(std::span<const EventRow> events) REQUIRES(mutex_);
   Status InsertAudit(const AuditRow& row) REQUIRES(mutex_);
   Status InsertModel(int64_t run, const ModelRow& model) REQUIRES(mutex_);
+  Status InsertBlob(int64_t run, int64_t round, const BlobRow& blob) REQUIRES(mutex_);
   Status InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record, Changes& changes) REQUIRES(mutex_);
   Status InsertMetrics(int64_t run, const AttemptRecord& record) REQUIRES(mutex_);
 

@@ -104,6 +104,7 @@ struct EventRow {
   std::string level;  // info, warning, error
   std::string source;
   std::string message;
+  std::string client_id = {}, task_id = {};  // of whom it is, for logs: the history has the sentence alone
 };
 
 struct RunKeyRow {

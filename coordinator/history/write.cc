@@ -455,12 +455,7 @@ Status History::InsertAttempt(const AttemptRecord& attempt, Changes& changes) {
     RIVULET_RETURN_IF_ERROR(db_->Run("UPDATE model SET file = NULL WHERE run = ? AND round = ?", {run, forgotten}));
   }
   if (attempt.model) RIVULET_RETURN_IF_ERROR(InsertModel(run, *attempt.model));
-  for (const BlobRow& blob : attempt.blobs) {
-    RIVULET_RETURN_IF_ERROR(
-        db_->Run("DELETE FROM blob WHERE run = ? AND name = ? AND round <= ?", {run, blob.name, round.round}));
-    RIVULET_RETURN_IF_ERROR(
-        Insert(*db_, StoredBlob{.run = run, .round = round.round, .name = blob.name, .bytes = {blob.bytes}}));
-  }
+  for (const BlobRow& blob : attempt.blobs) RIVULET_RETURN_IF_ERROR(InsertBlob(run, round.round, blob));
   RIVULET_RETURN_IF_ERROR(InsertEvents(attempt.events));
   for (const auto& [client_id, at] : attempt.seen) {
     RIVULET_ASSIGN_OR_RETURN(const int64_t client, ClientKey(client_id));
@@ -538,6 +533,21 @@ Status History::RemoveRun(const std::string& run_id) {
        {"attempt", "membership", "metric", "model", "blob", "event", "note", "tag", "run_key", "run"})
     RIVULET_RETURN_IF_ERROR(db_->Run(fmt::format("DELETE FROM {} WHERE run = ?", table), {run}));
   run_keys_.erase(run_id);
+  return transaction->Commit();
+}
+
+Status History::InsertBlob(int64_t run, int64_t round, const BlobRow& blob) {
+  RIVULET_RETURN_IF_ERROR(
+      db_->Run("DELETE FROM blob WHERE run = ? AND name = ? AND round <= ?", {run, blob.name, round}));
+  return Insert(*db_, StoredBlob{.run = run, .round = round, .name = blob.name, .bytes = {blob.bytes}});
+}
+
+Status History::PutBlob(const std::string& run_id, int64_t round, const BlobRow& blob) {
+  MutexLock lock(mutex_);
+  if (db_ == nullptr) return FailedPrecondition("the history '{}' is closed", path_);
+  RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
+  RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(run_id));
+  RIVULET_RETURN_IF_ERROR(InsertBlob(run, round, blob));
   return transaction->Commit();
 }
 

@@ -168,7 +168,8 @@ struct ServerConfig {
   std::string weights = "examples";  // what an update counts where its algorithm does not say: or "uniform"
   int64_t max_weight = 65536;
   int64_t value_bits = 10;
-  int64_t staging_megabytes = 64;  // updates in memory before they spill to an unlinked file
+  int64_t staging_megabytes = 64;   // updates in memory before they spill to an unlinked file
+  bool checkpoint_reports = false;  // updates lie on disk before they are acknowledged
 };
 
 struct EvaluationConfig {

@@ -46,23 +46,20 @@ class Durability(RivuletTest):
         self.names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
         self.address = "127.0.0.1:0"
 
-    def coordinator(self, *more):
+    def coordinator(self, *more, run=RUN):
         process = self.start("coordinator", self.scenario, "--listen", self.address, "--insecure", "--db",
-                             self.path("deployed.sqlite"), *RUN, *more)
+                             self.path("deployed.sqlite"), *run, *more)
         self.address = process.stdout.readline().split()[-1]
         threading.Thread(target=process.stderr.read, daemon=True).start()
         return process
 
-    def client(self, name, *more, on_event=None):
-        client = Client(self.start("client", "--coordinator", self.address, "--insecure", "--name", name, "--data",
-                                   f"train=clients/{name}.tfrecord", "--state", f"state-{name}", "--json", *more), name)
-        if on_event:
-            client.on_event = on_event
-        return client
+    def client(self, name, *more, records="clients"):
+        return Client(self.start("client", "--coordinator", self.address, "--insecure", "--name", name, "--data",
+                                 f"train={records}/{name}.tfrecord", "--state", f"state-{name}", "--json", *more), name)
 
-    def files(self, name):
+    def files(self, name, pattern="*"):
         folder = self.folder / f"state-{name}" / "updates"
-        return [path for path in folder.rglob("*") if path.is_file()]
+        return [path for path in folder.rglob(pattern) if path.is_file()]
 
     def kill(self, process):
         process.kill()
@@ -91,8 +88,8 @@ class Durability(RivuletTest):
         others = [self.client(name) for name in self.names[1:]]
         for client in others:
             self.wait_for(lambda: (2, "accepted", False) in client.reports(), f"{client.name} to be acknowledged")
-            held = self.files(client.name)
-            self.assertEqual(len(held), 1, "that of round 1 is durable, that of round 2 is not")
+            held = self.files(client.name, "*-r2-a1-update-0")
+            self.assertEqual(len(held), 1, "it is in no durable version")
             self.assertEqual(stat.S_IMODE(held[0].stat().st_mode), 0o600)
         self.kill(coordinator)
         coordinator = self.coordinator("--resume", "latest")
@@ -103,6 +100,46 @@ class Durability(RivuletTest):
         for client in [slow, *others]:  # each round was trained once
             self.assertEqual([report[0] for report in client.reports() if not report[2]], list(range(1, ROUNDS + 1)))
 
+    def test_coordinator_that_checkpoints_reports_asks_nobody_again(self):
+        coordinator = self.coordinator("--set", "server.checkpoint_reports=true")
+        slow = self.stop_at_round_2(self.names[0])
+        others = [self.client(name) for name in self.names[1:]]
+        for client in others:
+            self.wait_for(lambda: (2, "accepted", False) in client.reports(), f"{client.name} to be acknowledged")
+        reports = lambda: [*(self.folder / "deployed.sqlite.models").glob("*/reports/*.report")]
+        self.assertEqual([stat.S_IMODE(path.stat().st_mode) for path in reports()], [0o600, 0o600])
+        self.kill(coordinator)
+        coordinator = self.coordinator("--resume", "latest")
+        slow.process.send_signal(signal.SIGCONT)
+        self.ends_as_simulated(coordinator, [slow, *others])
+        for client in others:
+            self.assertEqual(client.reports(), [(round, "accepted", False) for round in range(1, ROUNDS + 1)])
+        self.assertEqual(reports(), [])
+        said = self.query("SELECT count(*) FROM events WHERE message LIKE '%acknowledged before the restart is counted'",
+                          db="deployed.sqlite")
+        self.assertEqual(said, [(2,)])
+
+    def test_client_killed_in_the_middle_of_a_training_goes_on_from_there(self):
+        long = ["--rounds", 1, "--set", "data.partition.clients=1", "--set", "server.clients_per_round=1", "--set",
+                "client.epochs=12000"]
+        self.simulate(*long, db="long.sqlite")
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("alone"), *long[2:], code=0)
+        coordinator = self.coordinator(run=long)
+        often = ["--checkpoint-seconds", "1"]
+        first = self.client("client-00000", *often, records="alone")
+        folder = self.folder / "state-client-00000" / "training"
+        kept = lambda: [path for path in folder.glob("*") if ".tmp" not in path.name]
+        self.wait_for(kept, "a checkpoint")
+        self.assertEqual(stat.S_IMODE(kept()[0].stat().st_mode) & 0o077, 0)
+        self.kill(first.process)
+        self.assertEqual(first.reports(), [])
+        second = self.client("client-00000", *often, records="alone")
+        self.assertEqual(coordinator.wait(timeout=60), 0)
+        self.assertEqual(second.process.wait(timeout=60), 0)
+        self.assertRegex(second.of("event")[0]["message"], r"^goes on after step [1-9]\d* of a training that was interrupted$")
+        self.assertEqual(self.digests("deployed.sqlite"), self.digests("long.sqlite"))
+        self.assertEqual([*folder.glob("*")], [])
+
     def test_both_sides_killed_and_an_update_that_is_damaged(self):
         coordinator = self.coordinator()
         slow = self.stop_at_round_2(self.names[0])
@@ -111,7 +148,7 @@ class Durability(RivuletTest):
             self.wait_for(lambda: (2, "accepted", False) in client.reports(), f"{client.name} to be acknowledged")
         for process in [coordinator, *(client.process for client in [slow, *others])]:
             self.kill(process)
-        damaged = self.files(self.names[1])[0]
+        damaged = self.files(self.names[1], "*-r2-a1-update-0")[0]
         damaged.write_bytes(damaged.read_bytes()[:-1] + b"?")
         coordinator = self.coordinator("--resume", "latest")
         clients = [self.client(name) for name in self.names]

@@ -622,6 +622,26 @@ class KeyEffects(RivuletTest):
         self.assertTrue(self.spooled(1))
         self.assertFalse(self.spooled(64))
 
+    def kept(self, keeps):
+        """Whether a coordinator ever had an accepted update in a file of its own."""
+        db = f"{keeps}.sqlite"
+        process = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db", self.path(db),
+                             "--rounds", 2, *self.sets({"model.preset": "mnist_cnn", "server.clients_per_round": 6,
+                                                        "server.checkpoint_reports": keeps}))
+        address = process.stdout.readline().split()[-1]
+        load = subprocess.Popen([os.environ["RIVULET_MANY_NAMES"], address, "6"])
+        seen = False
+        while process.poll() is None:
+            seen = seen or any(pathlib.Path(self.path(db + ".models")).glob("*/reports/*.report"))
+        self.assertEqual(process.returncode, 0, process.stderr.read())
+        self.assertEqual(load.wait(), 0)
+        self.assertFalse(any(pathlib.Path(self.path(db + ".models")).glob("*/reports/*")))
+        return seen
+
+    def test_server__checkpoint_reports(self):
+        self.assertTrue(self.kept("true"))
+        self.assertFalse(self.kept("false"))
+
     def test_evaluation__every(self):
         db = self.outcome({"evaluation.every": 2})[1]
         self.assertEqual({round for round, _, _ in self.central(db)}, {2})

@@ -94,6 +94,12 @@ std::vector<Key> ServerKeys() {
           "Uploads held in memory while they arrive; beyond it they wait in an unlinked file.")
           .Between(1, 1 << 20)
           .Operation(),
+      Key("server.checkpoint_reports", RIVULET_FIELD(server.checkpoint_reports), "true",
+          "Whether a deployed client's update is on the coordinator's disk before it is acknowledged, so that a "
+          "coordinator that dies asks nobody for it again; it costs a synced file an update. Otherwise clients are asked "
+          "for what the open round had gathered, and send it again without training. What a tier hands over is asked "
+          "for again in any case.")
+          .Operation(),
       Key("server.schedule.kind", RIVULET_FIELD(server.schedule.kind), "\"cosine\"",
           "What becomes of `server.learning_rate` from version to version, after warm-up: `step` multiplies it by "
           "`decay_rate` after every `length`; `cosine` goes to `end` within `length` and stays there; `inverse` is "

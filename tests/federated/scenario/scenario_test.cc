@@ -303,6 +303,7 @@ std::vector<Effect> Effects() {
       {"server.max_weight", "99", [](auto& s) { return s.server.max_weight == 99; }},
       {"server.value_bits", "4", [](auto& s) { return s.server.value_bits == 4; }},
       {"server.staging_megabytes", "1", [](auto& s) { return s.server.staging_megabytes == 1; }},
+      {"server.checkpoint_reports", "true", [](auto& s) { return s.server.checkpoint_reports; }},
       {"privacy.clip", "2", [](auto& s) { return s.privacy.clip == 2; }},
       {"privacy.noise", "0.5", [](auto& s) { return s.privacy.noise == 0.5; }, {{"privacy.clip", "1"}}},
       {"privacy.noise_source",
@@ -399,11 +400,12 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kOperation) operation.push_back(key.name);
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
-  EXPECT_THAT(operation, ::testing::ElementsAre(
-                             "run.rounds", "run.keep_models", "run.durability", "run.cache_megabytes",
-                             "server.min_clients", "server.min_reports", "server.deadline", "server.lease",
-                             "server.presence", "server.max_attempts", "server.staging_megabytes", "evaluation.every",
-                             "evaluation.batch_size", "evaluation.federated_every", "evaluation.federated_clients"));
+  EXPECT_THAT(operation,
+              ::testing::ElementsAre("run.rounds", "run.keep_models", "run.durability", "run.cache_megabytes",
+                                     "server.min_clients", "server.min_reports", "server.deadline", "server.lease",
+                                     "server.presence", "server.max_attempts", "server.staging_megabytes",
+                                     "server.checkpoint_reports", "evaluation.every", "evaluation.batch_size",
+                                     "evaluation.federated_every", "evaluation.federated_clients"));
   EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "data.train", "data.test",
                                             "data.partition.distribution", "client.input_graph"));
 }

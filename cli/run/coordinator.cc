@@ -75,6 +75,7 @@ struct Front {
                                                        .db_path = options.run.db,
                                                        .now_unix_ms = [] { return Clock::System().UnixMs(); },
                                                        .start = std::move(start)}));
+    roster->OnDoubled(tell);
     CoordinatorApi* api = roster.get();
     if (!options.clients.empty()) {
       RIVULET_ASSIGN_OR_RETURN(

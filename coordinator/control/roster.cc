@@ -58,9 +58,37 @@ void Roster::NoteError(const std::string& client_id, std::string_view sentence) 
   entry->error_at = now_();
 }
 
+// The process before one that was started again may be heard of once more, by a poll that was held, and then the newer
+// one; two that live go on taking turns.
+bool Roster::IsDoubled(const Caller& caller) {
+  constexpr int kTurnsOfTwo = 3;
+  constexpr int64_t kSaidAgainMs = 60'000;
+  Entry& entry = entries_[caller.name];
+  if (caller.session == 0 || caller.session == entry.session) return false;
+  entry.turns = caller.session == entry.session_before ? entry.turns + 1 : 0;
+  entry.session_before = std::exchange(entry.session, caller.session);
+  if (entry.turns < kTurnsOfTwo) return false;
+  NoteError(caller.name, "two processes take turns under this name; stop one of them, or give it a name of its own");
+  if (entry.doubled_at != 0 && entry.seen - entry.doubled_at < kSaidAgainMs) return false;
+  entry.doubled_at = entry.seen;
+  return true;
+}
+
+StatusOr<PollReply> Roster::Poll(const PollRequest& request) {
+  bool doubled = false;
+  StatusOr<PollReply> reply = PassPoll(request, &doubled);
+  if (doubled && on_doubled_) {
+    on_doubled_(
+        fmt::format("two processes call as '{}' and take turns at its tasks; stop one of them, or give it a name "
+                    "of its own",
+                    DisplayText(request.caller.name, 80)));
+  }
+  return reply;
+}
+
 // Of who has a task to do the next poll is its heartbeat; of who has none, when the answer said, or when the transport
 // lets go of the poll.
-StatusOr<PollReply> Roster::Poll(const PollRequest& request) {
+StatusOr<PollReply> Roster::PassPoll(const PollRequest& request, bool* doubled) {
   const Caller& caller = request.caller;
   const bool tier = request.serves.kind == Serves::Kind::kNames;
   std::vector<RefusedName> refused;
@@ -89,6 +117,7 @@ StatusOr<PollReply> Roster::Poll(const PollRequest& request) {
   const int64_t expected = reply->wait_ms + (reply->tasks.empty() ? request.hold_ms : 0);
   Heard(caller, expected);
   entries_[caller.name].tier = tier;
+  *doubled = IsDoubled(caller);
   for (const ServedName& served : admitted.serves.names) {
     const auto turned = std::ranges::find(reply->refused_names, served.name, &RefusedName::name);
     if (turned != reply->refused_names.end()) {

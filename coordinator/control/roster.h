@@ -28,6 +28,10 @@ class Roster final : public CoordinatorApi {
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
   void TellNews(NewsListener* listener) override;
 
+  // Who hears, in a sentence, that two processes take turns under one name; at most once a minute for each. Before the
+  // first call.
+  void OnDoubled(std::function<void(const std::string& sentence)> on_doubled) { on_doubled_ = std::move(on_doubled); }
+
   // Polls of this name that are held are answered with the ban.
   void Ban(const std::string& client_id, const std::string& reason);
   // Lifts a ban, and lets in whom nobody else expects.
@@ -57,6 +61,9 @@ class Roster final : public CoordinatorApi {
     bool tier = false;
     int64_t seen = 0, expected_by = 0;  // when it was heard of, and is to be heard of at the latest
     int64_t error_at = 0, valid_until = 0;
+    uint64_t session = 0, session_before = 0;  // of its processes, the last and the one before
+    int turns = 0;                             // that these two have taken
+    int64_t doubled_at = 0;                    // when it was said
   };
   struct Knock {
     std::string detail;
@@ -66,6 +73,9 @@ class Roster final : public CoordinatorApi {
   Status CheckBan(const std::string& client_id) const REQUIRES(mutex_);
   Entry* EntryOf(const std::string& client_id) REQUIRES(mutex_);  // a new one, as long as there is room; else null
   void Heard(const Caller& caller, int64_t expected_in_ms) REQUIRES(mutex_);
+  // Whether it is to be said now that another process of this name is alive.
+  bool IsDoubled(const Caller& caller) REQUIRES(mutex_);
+  StatusOr<PollReply> PassPoll(const PollRequest& request, bool* doubled);
   void NoteError(const std::string& client_id, std::string_view sentence) REQUIRES(mutex_);
   // Passed on, unless the caller is banned; what goes wrong is noted.
   template <typename Ask>
@@ -74,6 +84,7 @@ class Roster final : public CoordinatorApi {
 
   CoordinatorApi& api_;
   const std::function<int64_t()> now_;
+  std::function<void(const std::string&)> on_doubled_;
   mutable Mutex mutex_;
   std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);
   std::map<std::string, std::string> banned_ GUARDED_BY(mutex_);  // with the reason

@@ -1,5 +1,6 @@
 #include "federated/transport/grpc_server.h"
 
+#include <grpcpp/ext/proto_server_reflection_plugin.h>
 #include <grpcpp/health_check_service_interface.h>
 
 #include <algorithm>
@@ -404,6 +405,7 @@ class Server final : public GrpcServer {
     // The outer wall: what one connection may have under way at all.
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfAConnection);
     grpc::EnableDefaultHealthCheckService(true);
+    grpc::reflection::InitProtoReflectionServerBuilderPlugin();  // of every server that is built from now on
     builder.RegisterService(&service_);
     if (control_ != nullptr) builder.RegisterService(control_.get());
     int port = 0;

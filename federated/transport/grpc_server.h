@@ -1,6 +1,6 @@
 // Serves a CoordinatorApi over gRPC (proto/rpc/coordinator.proto), and beside it what operators ask
-// (proto/rpc/control.proto), and gRPC's own health service (grpc.health.v1): whoever may connect may ask it, for the
-// server as a whole or for one of the two.
+// (proto/rpc/control.proto), and gRPC's own services: reflection, and health (grpc.health.v1), for the server as a
+// whole or for one of the two. Whoever may connect may ask them.
 //
 // Calls are handed to the api as they come, by a few threads of their own; uploads and downloads by a few others, so
 // that however many there are, polls are not behind them. A stream holds no thread. An upload's next message is read

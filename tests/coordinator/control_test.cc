@@ -125,6 +125,33 @@ TEST_F(ControlTest, Clients_SaysWhoWorksOnWhatAndWhoIsAway) {
   run->Stop();
 }
 
+TEST_F(ControlTest, TwoProcessesOfOneName_AreToldApartFromOneThatWasStartedAgain) {
+  Begin();
+  const auto run = Serve("study");
+  Open();
+  std::vector<std::string> said;
+  process_->roster.OnDoubled([&said](const std::string& sentence) { said.push_back(sentence); });
+  const auto poll = [&](uint64_t session, const std::string& name = "client-00000") {
+    PollRequest request = AskedBy(name);
+    request.caller.session = session;
+    ASSERT_OK(process_->roster.Poll(request));
+  };
+  // Started again, and once more; a poll of the first one was still held.
+  for (const uint64_t session : {1, 1, 2, 1, 2, 3, 3, 4}) poll(session);
+  for (const uint64_t session : {5, 6}) poll(session, "client-00001");
+  EXPECT_THAT(said, ::testing::IsEmpty());
+  EXPECT_EQ(Clients()["client-00000"].error, "");
+  // Two machines with one kit.
+  for (const uint64_t session : {5, 4, 5, 4, 5, 4}) poll(session);
+  EXPECT_THAT(said,
+              ::testing::ElementsAre(HasSubstr("two processes call as 'client-00000' and take turns at its tasks")));
+  EXPECT_THAT(Clients()["client-00000"].error, HasSubstr("two processes take turns under this name"));
+  process_->now += 61'000;
+  for (const uint64_t session : {5, 4}) poll(session);
+  EXPECT_EQ(said.size(), 2u);
+  run->Stop();
+}
+
 TEST_F(ControlTest, Ban_EndsTheLeaseAndRefusesEveryCallAlsoAfterARestart) {
   Begin();
   std::shared_ptr<Coordinator> run = Serve("study");

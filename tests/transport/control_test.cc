@@ -191,6 +191,45 @@ std::string HealthOf(const NetworkAddress& address, const std::string& service) 
   return std::string(reinterpret_cast<const char*>(answer.begin()), answer.size());
 }
 
+// What grpc.reflection.v1alpha.ServerReflection says when it is asked for all services (field 7, an empty text).
+std::string ServicesOf(const NetworkAddress& address) {
+  grpc::GenericStub stub(grpc::CreateChannel(address.ToString(), grpc::InsecureChannelCredentials()));
+  grpc::ClientContext context;
+  grpc::CompletionQueue queue;
+  const auto wait = [&queue] {
+    void* tag = nullptr;
+    bool ok = false;
+    return queue.Next(&tag, &ok) && ok;
+  };
+  auto call = stub.PrepareCall(&context, "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", &queue);
+  call->StartCall(nullptr);
+  EXPECT_TRUE(wait());
+  const grpc::Slice slice(std::string("\x3a\x00", 2));
+  call->WriteLast(grpc::ByteBuffer(&slice, 1), grpc::WriteOptions(), nullptr);
+  EXPECT_TRUE(wait());
+  grpc::ByteBuffer reply;
+  call->Read(&reply, nullptr);
+  if (!wait()) return "no answer";
+  grpc::Slice answer;
+  EXPECT_TRUE(reply.DumpToSingleSlice(&answer).ok());
+  grpc::Status status;
+  call->Finish(&status, nullptr);
+  wait();
+  return std::string(reinterpret_cast<const char*>(answer.begin()), answer.size());
+}
+
+TEST(ControlWithoutTls, Reflection_NamesEachService) {
+  NeverAsked api;
+  FakeControl fake;
+  ASSERT_OK_AND_ASSIGN(const auto server, GrpcServer::Start(api, {.listen = {.host = "127.0.0.1"},
+                                                                  .credentials = InsecureCredentials(false),
+                                                                  .limits = {},
+                                                                  .control = &fake}));
+  const std::string services = ServicesOf(server->address());
+  for (const char* service : {"rivulet.rpc.Coordinator", "rivulet.rpc.Control", "grpc.health.v1.Health"})
+    EXPECT_THAT(services, ::testing::HasSubstr(service));
+}
+
 TEST(ControlWithoutTls, Health_IsServedForEachService) {
   NeverAsked api;
   FakeControl fake;

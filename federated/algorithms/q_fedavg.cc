@@ -8,12 +8,10 @@
 // carry them (federated/mechanisms/fair.cc), and the sum of what they are divided by is declared. Sums have an absolute
 // resolution (server.value_bits), so that losses far below 1 and a large q leave few digits. q = 0 is federated
 // averaging with uniform weights, to the bit.
-#include "federated/algorithms/algorithm.h"
+#include "federated/algorithms/weighs_by_loss.h"
 
 namespace rivulet {
 namespace {
-
-constexpr char kFairWeight[] = "fair_weight";
 
 Setting Fairness() {
   Setting q = Float("q", 1, "How much more a client of a higher loss counts; 0: not at all.").Between(0, 10);
@@ -22,26 +20,8 @@ Setting Fairness() {
 }
 
 StatusOr<Composition> QFedAvg(const AlgorithmContext& context) {
-  const Scenario& scenario = context.scenario;
-  if (context.layout.elements(Segment::kShared) > 0) {
-    return InvalidArgument(
-        "[algorithm] name = \"q_fedavg\" divides what clients changed by their losses, and the running statistics of "
-        "this model (batch_norm) are averaged; take a model without them, or \"fedavg\"");
-  }
-  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
-  // Behind the training, so that its draws are those of federated averaging.
-  PassBuilder look;
-  look.models = {{.buffer = "base_params"}};
-  look.trains = "";
-  look.reports = "initial_loss";
-  composition.passes.push_back(std::move(look));
-  composition.mechanisms = {
-      {"fair", {{"q", context.settings.number("q")}, {"learning_rate", scenario.client.optimizer.learning_rate}}}};
-  PartSpec delta = {.value_bits = static_cast<int>(scenario.server.value_bits), .weigh = "one"};
-  delta.denominator = {.kind = Denominator::Kind::kScalar, .scalar = kFairWeight};
-  composition.aggregation.parts = {std::move(delta)};
-  composition.aggregation.scalars = {{kFairWeight, "one"}};
-  return composition;
+  const double rate = context.scenario.client.optimizer.learning_rate;
+  return FedAvgByLoss(context, {"fair", {{"q", context.settings.number("q")}, {"learning_rate", rate}}}, "fair_weight");
 }
 
 RIVULET_ALGORITHM(

@@ -11,14 +11,11 @@
 // arXiv:1902.00146) gives after one step of length t from even ones: cohorts are drawn anew in each round, and no
 // server keeps a weight of each client. The values carry the weights (federated/mechanisms/tilt.cc). t = 0 is federated
 // averaging with uniform weights, to the bit.
-#include <algorithm>
-
-#include "federated/algorithms/algorithm.h"
+#include "federated/algorithms/weighs_by_loss.h"
 
 namespace rivulet {
 namespace {
 
-constexpr char kTiltedWeight[] = "tilted_weight";
 // What a weight above 1 needs of a sum's bits: e^10, which bounds it, is below 2^15.
 constexpr int kTiltBits = 15;
 
@@ -30,28 +27,8 @@ Setting TiltOfLosses() {
 }
 
 StatusOr<Composition> Term(const AlgorithmContext& context) {
-  const Scenario& scenario = context.scenario;
-  if (context.layout.elements(Segment::kShared) > 0) {
-    return InvalidArgument(
-        "[algorithm] name = \"term\" divides what clients changed by weights of their losses, and the running "
-        "statistics "
-        "of this model (batch_norm) are averaged; take a model without them, or \"fedavg\"");
-  }
-  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
-  // Behind the training, so that its draws are those of federated averaging.
-  PassBuilder look;
-  look.models = {{.buffer = "base_params"}};
-  look.trains = "";
-  look.reports = "initial_loss";
-  composition.passes.push_back(std::move(look));
-  composition.mechanisms = {{"tilt", {{"t", context.settings.number("t")}}}};
-  const int more_bits = context.settings.number("t") > 0 ? kTiltBits : 0;
-  PartSpec delta = {.value_bits = std::min(30, static_cast<int>(scenario.server.value_bits) + more_bits),
-                    .weigh = "one"};
-  delta.denominator = {.kind = Denominator::Kind::kScalar, .scalar = kTiltedWeight};
-  composition.aggregation.parts = {std::move(delta)};
-  composition.aggregation.scalars = {{kTiltedWeight, "one"}};
-  return composition;
+  const double tilt = context.settings.number("t");
+  return FedAvgByLoss(context, {"tilt", {{"t", tilt}}}, "tilted_weight", tilt > 0 ? kTiltBits : 0);
 }
 
 RIVULET_ALGORITHM(term_registration, "term", "Li et al. 2021, arXiv:2007.01162, equation 2",

@@ -1,0 +1,42 @@
+// Federated averaging whose clients count by the loss of the model that they were given: what q_fedavg.cc and term.cc
+// are made of.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "federated/algorithms/algorithm.h"
+
+namespace rivulet {
+
+// Clients measure the model that they were given, which a task declares as "initial_loss", and `mechanism` multiplies
+// the values of an update by what that loss makes of it and declares by what the sum is divided: the scalar `weight`.
+// `more_bits`: what its largest factor needs above server.value_bits. INVALID_ARGUMENT: the model has running
+// statistics, which are averaged and not weighed.
+inline StatusOr<Composition> FedAvgByLoss(const AlgorithmContext& context, PieceSpec mechanism,
+                                          const std::string& weight, int more_bits = 0) {
+  const Scenario& scenario = context.scenario;
+  if (context.layout.elements(Segment::kShared) > 0) {
+    return InvalidArgument(
+        "[algorithm] name = \"{}\" divides what clients changed by weights of their losses, and the running statistics "
+        "of this model (batch_norm) are averaged; take a model without them, or \"fedavg\"",
+        scenario.algorithm.name);
+  }
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
+  // Behind the training, so that its draws are those of federated averaging.
+  PassBuilder look;
+  look.models = {{.buffer = "base_params"}};
+  look.trains = "";
+  look.reports = "initial_loss";
+  composition.passes.push_back(std::move(look));
+  composition.mechanisms = {std::move(mechanism)};
+  PartSpec delta = {.value_bits = std::min(30, static_cast<int>(scenario.server.value_bits) + more_bits),
+                    .weigh = "one"};
+  delta.denominator = {.kind = Denominator::Kind::kScalar, .scalar = weight};
+  composition.aggregation.parts = {std::move(delta)};
+  composition.aggregation.scalars = {{weight, "one"}};
+  return composition;
+}
+
+}  // namespace rivulet

@@ -29,6 +29,7 @@ struct BoundData {
   std::string name = "train";
   std::shared_ptr<const Dataset> dataset;
   std::optional<std::span<const uint32_t>> indices;  // this client's share; nothing: all. Outlives the task.
+  std::vector<std::string> tags = {};                // that whoever selects may ask for
   int64_t size() const { return indices.has_value() ? static_cast<int64_t>(indices->size()) : dataset->size(); }
 };
 

@@ -410,7 +410,7 @@ class LocalTrainer : public Trainer {
       RIVULET_ASSIGN_OR_RETURN(rest, StepProgram(bound, size % batch_size));
     }
     const uint64_t last = LastStep(lane, pass);
-    for (; MayBegin(lane, pass, last); ++lane.at.epoch) {
+    for (int64_t left = EpochsOf(lane, pass); left > 0 && lane.step < last; --left, ++lane.epoch) {
       BeginEpoch(lane, bound);
       ShuffleInto(order_, lane, pass.shuffle);
       while (lane.at.seen < size && lane.at.step < last) {
@@ -432,12 +432,7 @@ class LocalTrainer : public Trainer {
     IteratorContext context;
     context.budget = InputBudgetFor(pass, lane.size);
     const uint64_t last = LastStep(lane, pass);
-    // How an input shuffles may depend on what it has given before: epochs that an earlier process has had are read.
-    for (uint64_t epoch = lane.at.pass_epoch; lane.goes_on && epoch < lane.at.epoch; ++epoch) {
-      RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(context));
-      RIVULET_RETURN_IF_ERROR(Skip(lane, *batches, UINT64_MAX));
-    }
-    for (; MayBegin(lane, pass, last); ++lane.at.epoch) {
+    for (int64_t left = EpochsOf(lane, pass); left > 0 && lane.step < last; --left, ++lane.epoch) {
       BeginEpoch(lane, bound);
       RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(context));
       RIVULET_RETURN_IF_ERROR(Skip(lane, *batches, lane.at.batches));
@@ -456,14 +451,12 @@ class LocalTrainer : public Trainer {
     return absl::OkStatus();
   }
 
-  // As many batches as there are, at most `count`.
-  static Status Skip(const LaneRun& lane, PipelineIterator& batches, uint64_t count) {
-    for (; count > 0; --count) {
-      Element batch;
-      RIVULET_ASSIGN_OR_RETURN(const bool more, batches.Next(lane.cancel, batch));
-      if (!more) break;
-    }
-    return absl::OkStatus();
+  // A device that has not the time for all of its work does some of it: how much is drawn once for a task.
+  static int64_t EpochsOf(const LaneRun& lane, const LocalPass& pass) {
+    if (pass.partial_work == 0) return pass.epochs;
+    Draws draws(StreamOf(lane.task, Purpose::kWork), 0);
+    if (draws.Uniform() >= pass.partial_work) return pass.epochs;
+    return 1 + static_cast<int64_t>(draws.Below(static_cast<uint64_t>(pass.epochs)));
   }
 
   // The step at which the pass is over, whatever is left of its epochs.

@@ -77,6 +77,16 @@ Status RunCoordinator::CheckAble(const std::string& client_id, const std::vector
       return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it", client_id,
                              offer.examples, most);
     }
+    const SelectionConfig& selection = options_.scenario.selection;
+    if (offer.examples < selection.min_examples) {
+      return InvalidArgument("client '{}' has {} examples, and this run is of clients with at least {}", client_id,
+                             offer.examples, selection.min_examples);
+    }
+    for (const std::string& tag : selection.tags) {
+      if (std::ranges::count(offer.tags, tag) > 0) continue;
+      return InvalidArgument("client '{}' is not tagged '{}', as the clients of this run are; start it with --tag {}",
+                             client_id, tag, tag);
+    }
     return absl::OkStatus();
   }
   return InvalidArgument("client '{}' has bound no data set '{}', on which this run trains; bind one", client_id,

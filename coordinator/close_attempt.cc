@@ -211,6 +211,20 @@ void RunCoordinator::SetCurrent(ServedVersion version) {
   current_ = std::move(version);
 }
 
+namespace {
+
+// What the next selections may go by.
+std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt) {
+  std::vector<CommitDone::Reported> reported;
+  for (const auto& [lease, facts] : attempt.tasks) {
+    if (attempt.kind != TaskKind::kTrain || lease.state != Lease::State::kFolded) continue;
+    reported.push_back({lease.client_id, facts.examples.value_or(0), facts.train_loss.value_or(0)});
+  }
+  return reported;
+}
+
+}  // namespace
+
 // The run goes on as soon as the version is there: the next cohort is drawn while files and rows of this one are still
 // to be written. A crash may so lose versions that tasks were given on; the run that is resumed draws the same cohorts
 // again, and the same tasks give the same bits. Only the end waits for the disk: who hears that a run has finished may
@@ -238,11 +252,12 @@ void RunCoordinator::CloseJob(Job job) {
   std::vector<EventRow> events;
   if (options_.observer.on_event) events = RowsOf(pending.attempt, pending.end).events;
   const bool ends = pending.end.finishes_run || !status.ok();
+  std::vector<CommitDone::Reported> reported = ReportedBy(pending.attempt);
   const auto go_on = [&]() REQUIRES(mutex_) {
     if (!status.ok()) failure_ = status;
     while (writing_names_) changed_.Wait(mutex_);
     if (trains) {
-      Feed(CommitDone{status.ok(), std::string(Message(status))});
+      Feed(CommitDone{status.ok(), std::string(Message(status)), std::move(reported)});
     } else {
       Feed(EvaluationDone{});
     }

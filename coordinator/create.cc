@@ -5,6 +5,7 @@
 #include <set>
 
 #include "coordinator/run_coordinator.h"
+#include "federated/selection/availability.h"
 
 namespace rivulet {
 namespace {
@@ -43,9 +44,29 @@ std::string NewRunId(const std::string& name, int64_t now_unix_ms) {
   return fmt::format("{}{}{}-{:04x}", id, id.empty() ? "" : "-", time, std::random_device()() & 0xFFFF);
 }
 
-RunRules RulesOf(const CoordinatorOptions& options, const RunParts& parts, const std::string& run_id) {
+// Whether there are clients of the partition that are no members.
+bool ChoosesMembers(const SelectionConfig& selection) { return !selection.tags.empty() || selection.min_examples > 0; }
+
+// How clients are drawn, and who may be.
+Status AddSelection(const CoordinatorOptions& options, RunRules& rules) {
+  const SelectionConfig& selection = options.scenario.selection;
+  RIVULET_ASSIGN_OR_RETURN(rules.selector, Selector::Create({selection.name, selection.settings}));
+  for (const std::string& tag : selection.tags) {
+    rules.wanted_as += fmt::format("{} '{}'", rules.wanted_as.empty() ? " tagged" : " and", tag);
+  }
+  if (selection.trace.empty()) return absl::OkStatus();
+  FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
+  RIVULET_ASSIGN_OR_RETURN(const std::string csv, fs.ReadAll(selection.trace));
+  RIVULET_ASSIGN_OR_RETURN(AvailabilityTrace trace, AvailabilityTrace::Parse(csv, selection.trace, selection.period));
+  rules.available = [trace = std::make_shared<const AvailabilityTrace>(std::move(trace))](
+                        const std::string& client_id, int64_t round) { return trace->MayBeDrawn(client_id, round); };
+  return absl::OkStatus();
+}
+
+StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& parts, const std::string& run_id) {
   const ServerConfig& server = options.scenario.server;
   RunRules rules;
+  RIVULET_RETURN_IF_ERROR(AddSelection(options, rules));
   rules.run_id = run_id;
   rules.seed = options.scenario.run.seed;
   rules.rounds = options.scenario.run.rounds;
@@ -59,7 +80,7 @@ RunRules RulesOf(const CoordinatorOptions& options, const RunParts& parts, const
     rules.task_time = options.task_time;
   }
   rules.min_clients = server.min_clients > 0 ? server.min_clients
-                      : options.scenario.data.partition.clients > 0
+                      : options.scenario.data.partition.clients > 0 && !ChoosesMembers(options.scenario.selection)
                           ? options.scenario.data.partition.clients
                           : std::max(server.clients_per_round, rules.dial.in_flight);
   rules.dial.replace = true;
@@ -146,8 +167,9 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   const int64_t now = NowUnixMs(options);
   setup.run_id = NewRunId(options.scenario.run.name, now);
   // What can be wrong with the scenario is found before anything is written.
-  RIVULET_ASSIGN_OR_RETURN(setup.machine, RunMachine::Create(RulesOf(options, parts, setup.run_id),
-                                                             {.population = PopulationOf(options, 0)}));
+  RIVULET_ASSIGN_OR_RETURN(RunRules rules, RulesOf(options, parts, setup.run_id));
+  RIVULET_ASSIGN_OR_RETURN(setup.machine,
+                           RunMachine::Create(std::move(rules), {.population = PopulationOf(options, 0)}));
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
   RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), optimizer));
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
@@ -226,6 +248,12 @@ StatusOr<RunMachine> StoredRounds(History& history, const RunRules& rules, RunSt
     StatusOr<RunMachine> resumed = RunMachine::Resume(rules, blob->second.bytes, start, now);
     if (resumed.ok() && std::ranges::all_of(resumed->NeededVersions(), has)) return resumed;
     start.population = population();  // some may have come into the other
+  }
+  if (rules.selector->remembers()) {
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<ParticipationRow> rows, history.Participations(rules.run_id));
+    for (const ParticipationRow& row : rows) {
+      start.participations[row.client_id] = {row.version, row.versions, row.examples, row.train_loss};
+    }
   }
   return RunMachine::Create(rules, std::move(start));
 }
@@ -307,9 +335,10 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     }
     start.evaluations.push_back(version);
   }
+  RIVULET_ASSIGN_OR_RETURN(const RunRules rules, RulesOf(options, parts, run.run_id));
   RIVULET_ASSIGN_OR_RETURN(setup.machine,
                            StoredRounds(
-                               *setup.history, RulesOf(options, parts, run.run_id), std::move(start),
+                               *setup.history, rules, std::move(start),
                                [&] { return PopulationOf(options, static_cast<int64_t>(point.clients.size())); }, has,
                                options.now_ms ? options.now_ms() : 0));
   for (const int64_t version : setup.machine->NeededVersions()) before.insert(version);

@@ -9,6 +9,7 @@
 #include "engine/base/mutex.h"
 #include "federated/states/state_store.h"
 #include "setup/model.h"
+#include "setup/run_members.h"
 #include "setup/run_setup.h"
 #include "simulations/launchers/rank_crew.h"
 #include "simulations/site_threads.h"
@@ -61,8 +62,18 @@ class LocalSimulation : public Simulation {
     coordinator.scenario = std::move(options.scenario);
     // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
     coordinator.scenario.data.partition.clients = clients;
-    coordinator.plays_attack = clients_ != nullptr;
-    coordinator.names_states = others_train_;
+    RIVULET_ASSIGN_OR_RETURN(coordinator.population, RunMembers(scenario, *shares));
+    ServerConfig& server = coordinator.scenario.server;
+    const int64_t members = coordinator.population->size();
+    if (members < clients && server.min_clients == 0) server.min_clients = members;
+    if (server.min_clients > members) {
+      return InvalidArgument("server.min_clients is {}, but the run has {} clients; lower it", server.min_clients,
+                             members);
+    }
+    coordinator.task_time = [shares, epochs = coordinator.scenario.client.epochs](const std::string& client_id) {
+      const std::optional<int64_t> client = shares->Find(client_id);
+      return client ? static_cast<int64_t>(shares->ExamplesOf(*client).size()) * epochs : 1;
+    };
     coordinator.db_path = options.db_path;
     coordinator.resume = options.resume;
     coordinator.evaluator = evaluator_.get();

@@ -237,9 +237,10 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
     stop.Stop();
     connection.Cancel();
   });
-  const PollRequest request{.caller = {.name = name},
-                            .capabilities = {.version = RIVULET_VERSION, .datasets = {{data.name, data.size()}}},
-                            .hold_ms = 20'000};
+  const PollRequest request{
+      .caller = {.name = name},
+      .capabilities = {.version = RIVULET_VERSION, .datasets = {{data.name, data.size(), data.tags}}},
+      .hold_ms = 20'000};
   StatusOr<std::shared_ptr<const Plan>> plan =
       OfferedPlan(connection, stop, request,
                   [&name](const std::string& sentence) { PrintNote(OneLine(sentence), Note::kProgress, name); });
@@ -275,7 +276,7 @@ Status ServeAsClient(const ClientOptions& options) {
   if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
   RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
-  RIVULET_ASSIGN_OR_RETURN(BoundData data, BindData(options.data));
+  RIVULET_ASSIGN_OR_RETURN(BoundData data, BindData(options.data, options.tags));
   StatusOr<std::string> proxy = ProxyFor(*address, [](const char* name) -> const char* { return std::getenv(name); });
   if (!proxy.ok()) return AsUsageError(proxy.status());
   StatusOr<std::unique_ptr<GrpcClient>> connection = GrpcClient::Create(
@@ -344,6 +345,8 @@ Command ClientCommand() {
   command.Repeated("--data", "NAME=GLOB", &options->data,
                    "TFRecord files bound to a name plans may use ('train'); repeatable");
   command.arguments.back().required = true;
+  command.Repeated("--tag", "TAG", &options->tags,
+                   "what this client's data are, for runs of clients that are tagged so (selection.tags); repeatable");
   command.Option("--kernels", "KIND", &options->kernels,
                  "take only plans that compute with native or with portable kernels [what the plan says]");
   command.Option(

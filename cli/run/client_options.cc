@@ -25,8 +25,12 @@ StatusOr<std::vector<std::string>> FilesMatching(const std::string& pattern) {
 
 }  // namespace
 
-StatusOr<BoundData> BindData(const std::vector<std::string>& bindings) {
+StatusOr<BoundData> BindData(const std::vector<std::string>& bindings, const std::vector<std::string>& tags) {
   BoundData data;
+  for (const std::string& tag : tags) {
+    if (tag.empty()) return UsageError("--tag takes a word, such as icu");
+  }
+  data.tags = tags;
   std::vector<std::string> files;
   for (const std::string& binding : bindings) {
     const size_t equals = binding.find('=');

@@ -103,7 +103,7 @@ void LookAtCoordinator(const ClientOptions& options, const NetworkAddress& addre
   PollRequest request;
   request.caller.name = security.name.empty() ? options.name : security.name;
   request.capabilities.version = RIVULET_VERSION;
-  if (data.ok()) request.capabilities.datasets = {{data->name, data->size()}};
+  if (data.ok()) request.capabilities.datasets = {{data->name, data->size(), data->tags}};
   request.want = 0;
   const StatusOr<PollReply> reply = (*connection)->Poll(request);
   if (absl::IsUnavailable(reply.status())) {
@@ -142,7 +142,7 @@ Status PreflightClient(const ClientOptions& options) {
       findings.Wrong("plan", Annotate(opened.status(), options.show_plan));
     }
   }
-  const StatusOr<BoundData> data = BindData(options.data);
+  const StatusOr<BoundData> data = BindData(options.data, options.tags);
   LookAtData(data, plan.get(), findings);
   LookAtState(options.state, findings);
   LookAtMemory(policy, plan.get(), data.ok() ? data->size() : 1, findings);

@@ -24,6 +24,7 @@
 #include "cli/terminal.h"
 #include "setup/model.h"
 #include "setup/partition_files.h"
+#include "setup/run_members.h"
 #include "setup/run_setup.h"
 
 namespace rivulet {
@@ -174,17 +175,22 @@ class Deployment {
   Deployment(const UpOptions& options, int64_t rounds, std::string folder)
       : options_(options), folder_(std::move(folder)), picture_(rounds) {}
 
-  Status Run(const Shares& shares, const std::vector<std::string>& files) {
+  // Of the clients whose shares lie in `files`, those that are members.
+  Status Run(const Shares& shares, const std::vector<std::string>& files, const Population& members,
+             const PartitionConfig& partition) {
     RIVULET_ASSIGN_OR_RETURN(const auto authority, ThrowAwayAuthority::Create(Clock::System()));
     RIVULET_ASSIGN_OR_RETURN(const std::string tls,
                              Certify(authority, {Role::kCoordinator, "localhost"}, {"localhost", "127.0.0.1"}));
     RIVULET_RETURN_IF_ERROR(StartCoordinator(tls));
     for (size_t i = 0; i < files.size(); ++i) {
+      std::string name = shares.NameAt(static_cast<int64_t>(i));
+      if (!members.Find(name)) continue;
       Client& client = clients_.emplace_back();
-      client.name = shares.NameAt(static_cast<int64_t>(i));
+      client.name = std::move(name);
       RIVULET_ASSIGN_OR_RETURN(const std::string its, Certify(authority, {Role::kClient, client.name}, {}));
       client.arguments = {"client", "--json", "--tls=" + its, "--data=train=" + GlobQuote(files[i]),
                           "--state=" + options_.run.db + ".clients"};
+      for (const std::string& tag : TagsOf(partition, client.name)) client.arguments.push_back("--tag=" + tag);
     }
     const Status status = Watch();
     picture_.Draw(clients_, true);
@@ -392,8 +398,13 @@ Status Up(UpOptions options) {
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<UpFolder> folder, UpFolder::Create());
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> files,
                            WritePartitionFiles(FileSystem::Default(), *data, *shares, folder->path()));
+  const StatusOr<std::shared_ptr<Population>> members = RunMembers(setup.scenario(), *shares);
+  if (!members.ok()) return AsUsageError(members.status());
+  if ((*members)->size() < shares->size() && setup.scenario().server.min_clients == 0) {
+    options.run.sets.push_back(fmt::format("server.min_clients={}", (*members)->size()));
+  }
   Deployment deployment(options, setup.scenario().run.rounds, folder->path());
-  return deployment.Run(*shares, files);
+  return deployment.Run(*shares, files, **members, setup.scenario().data.partition);
 }
 
 const RegisterCommand kUp(15, [] {

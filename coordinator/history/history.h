@@ -51,6 +51,14 @@ struct RunClient {
 
 // Where a run goes on.
 inline constexpr char kResumedEvent[] = "resumed after round";
+// A client whose updates are in versions: how many, and what its newest says.
+struct ParticipationRow {
+  std::string client_id;
+  int64_t version = 0, versions = 0;  // that its newest update is in; all of them
+  int64_t examples = 0;
+  double train_loss = 0;
+};
+
 struct ResumePoint {
   int64_t committed_round = 0;
   int64_t next_attempt = 1;                             // at round committed_round + 1
@@ -157,6 +165,8 @@ class History {
   // the run).
   StatusOr<std::vector<std::string>> NewestFolded(const std::string& run_id,
                                                   int64_t last = std::numeric_limits<int64_t>::max());
+  // Of each client whose update is in a version, in byte order of the names. O(tasks of the run).
+  StatusOr<std::vector<ParticipationRow>> Participations(const std::string& run_id);
   // What reads from now on tells how far it is (database.h).
   void TellReading(std::function<Status(int64_t read, int64_t bytes)> tell);
   // Whatever else can be asked of the views: one statement that only reads, with a value for each `?`. Errors as

@@ -257,4 +257,16 @@ StatusOr<std::vector<std::string>> History::NewestFolded(const std::string& run_
   return tasks;
 }
 
+StatusOr<std::vector<ParticipationRow>> History::Participations(const std::string& run_id) {
+  MutexLock lock(mutex_);
+  std::vector<ParticipationRow> rows;
+  RIVULET_RETURN_IF_ERROR(
+      db_->Query("SELECT client_id, max(committed_round), count(*), examples, train_loss FROM client_rounds WHERE "
+                 "run_id = ? AND kind = 'train' AND committed_round IS NOT NULL GROUP BY client_id ORDER BY client_id",
+                 {run_id}, [&](const SqlRow& row) {
+                   rows.push_back({row.Text(0), row.Int(1), row.Int(2), row.Int(3), row.Real(4)});
+                 }));
+  return rows;
+}
+
 }  // namespace rivulet

@@ -4,12 +4,13 @@
 #include <limits>
 #include <utility>
 
-#include "coordinator/selection/uniform.h"
-
 namespace rivulet {
 
-Members::Members(uint64_t seed, std::shared_ptr<Population> population)
+Members::Members(uint64_t seed, std::shared_ptr<Population> population, std::shared_ptr<const Selector> selector,
+                 int64_t wanted)
     : seed_(seed),
+      selector_(std::move(selector)),
+      wanted_(wanted),
       names_(population != nullptr ? std::move(population) : OpenPopulation(std::numeric_limits<int64_t>::max())) {}
 
 void Members::Add(const std::string& client_id, DrawAt from, const std::string& via) {
@@ -80,19 +81,49 @@ int64_t Members::eligible() const {
 
 void Members::BeginOrder() {
   if (order_ != nullptr) return;
-  order_ = std::make_unique<LazyPermutation>(UniformOrder(eligible(), seed_, draw_.round, draw_.attempt));
+  CohortDraw draw = {seed_, draw_.round, draw_.attempt, TaskKind::kTrain, eligible(), wanted_};
+  if (selector_ == nullptr) {
+    order_ = UniformOrder(draw);
+    return;
+  }
+  const std::vector<CohortDraw::Known> known = KnownRanks();
+  draw.known = known;
+  order_ = selector_->OrderOf(draw);
+}
+
+void Members::Remember(const std::string& client_id, const Participation& participation) {
+  participations_.insert_or_assign(client_id, participation);
+}
+
+// By rank among the eligible, and so as they are remembered: in byte order of their names.
+std::vector<CohortDraw::Known> Members::KnownRanks() const {
+  std::vector<CohortDraw::Known> known;
+  if (participations_.empty()) return known;
+  const std::vector<int64_t> outside = Outside();
+  for (const auto& [client_id, participation] : participations_) {
+    const std::optional<int64_t> rank = names_->Find(client_id);
+    const auto before = rank ? std::ranges::lower_bound(outside, *rank) : outside.end();
+    if (!rank || (before != outside.end() && *before == *rank)) continue;
+    known.push_back({*rank - (before - outside.begin()), participation});
+  }
+  return known;
 }
 
 // Ranks among the eligible are those among all names, less those who stand before them and may not be drawn. These are
 // few: after a restart, who joined while the attempt that was cut off had been open; who joins now; and who has left.
 const std::vector<int64_t>& Members::Absent() {
-  if (absent_) return *absent_;
-  absent_.emplace();
-  for (const std::string& client_id : gone_) absent_->push_back(*names_->Find(client_id));
+  if (!absent_) absent_ = Before(Outside());
+  return *absent_;
+}
+
+std::vector<int64_t> Members::Outside() const {
+  std::vector<int64_t> ranks;
+  for (const std::string& client_id : gone_) ranks.push_back(*names_->Find(client_id));
   for (const auto& [client_id, from] : late_) {
-    if (!leaving_.contains(client_id)) absent_->push_back(*names_->Find(client_id));
+    if (!leaving_.contains(client_id)) ranks.push_back(*names_->Find(client_id));
   }
-  return *(absent_ = Before(*std::move(absent_)));
+  std::ranges::sort(ranks);
+  return ranks;
 }
 
 std::vector<int64_t> Members::Before(std::vector<int64_t> ranks) const {
@@ -124,7 +155,7 @@ std::vector<std::string> Members::DrawBeside(int64_t count,
   return Take(count, *beside_->order, *beside_->absent, beside_->leaving, pass_over);
 }
 
-std::vector<std::string> Members::Take(int64_t count, LazyPermutation& order, const std::vector<int64_t>& absent,
+std::vector<std::string> Members::Take(int64_t count, Order& order, const std::vector<int64_t>& absent,
                                        const std::set<std::string>& leaving,
                                        const std::function<bool(const std::string& client_id)>& pass_over) const {
   std::vector<std::string> drawn;
@@ -196,8 +227,8 @@ void Members::RestoreBeside(TaskKind kind, DrawAt draw, const std::vector<std::s
     absent_.reset();
   }
   std::set<std::string> without(outside.begin(), outside.end());
-  auto order = std::make_unique<LazyPermutation>(
-      UniformOrder(names_->size() - static_cast<int64_t>(without.size()), seed_, draw.round, draw.attempt, kind));
+  auto order =
+      UniformOrder({seed_, draw.round, draw.attempt, kind, names_->size() - static_cast<int64_t>(without.size())});
   for (int64_t i = 0; i < drawn && order->Next(); ++i) {
   }
   beside_.emplace(Beside{std::move(order), std::move(without), {leaving.begin(), leaving.end()}, {}});

@@ -1,4 +1,4 @@
-// The members of a run: who may be drawn, and from when on. Pure, but for the seeded stream of a draw.
+// The members of a run: who may be drawn, and from when on. Pure, but for the seeded streams of a draw.
 //
 // A name that joins while an attempt is open may be drawn from the next one on. If it could be drawn at once, the
 // cohort would depend on when it joined; and after a crash, on whether it had joined before the attempt is drawn again.
@@ -16,7 +16,7 @@
 
 #include "engine/base/status.h"
 #include "federated/population/population.h"
-#include "federated/random/lazy_permutation.h"
+#include "federated/selection/selector.h"
 #include "federated/tasks/task.h"
 
 namespace rivulet {
@@ -30,7 +30,9 @@ class Members {
   };
 
   // Of `population`: all that are in it from the start, and those that it takes later. Null: whoever comes.
-  explicit Members(uint64_t seed, std::shared_ptr<Population> population = nullptr);
+  // Cohorts that train are drawn by `selector`, `wanted` at first (CohortDraw::wanted); null: uniformly.
+  explicit Members(uint64_t seed, std::shared_ptr<Population> population = nullptr,
+                   std::shared_ptr<const Selector> selector = nullptr, int64_t wanted = 1);
   // A name that is a member already stays as it is. One that the population does not take is no member.
   // Whoever comes when the draw has begun is of a later one, whatever `from` says.
   void Add(const std::string& client_id, DrawAt from, const std::string& via);
@@ -40,8 +42,15 @@ class Members {
   // Whether Add would take it after `others` more names: see Population::MayInsert.
   Status MayJoin(const std::string& client_id, int64_t others) const { return names_->MayInsert(client_id, others); }
   int64_t size() const;
+  bool open() const { return names_->open(); }                 // to whoever comes
   const std::string& via(const std::string& client_id) const;  // "" for none
   void SetVia(const std::string& client_id, const std::string& via);
+
+  // What the client's newest update in a version says of it, where the selector remembers: of draws that begin from now
+  // on. A name that is no member counts once it is one.
+  void Remember(const std::string& client_id, const Participation& participation);
+  bool remembers() const { return selector_ != nullptr && selector_->remembers(); }
+  const std::map<std::string, Participation>& participations() const { return participations_; }
 
   // All draws from now on are this one or later ones.
   void BeginDraw(DrawAt draw);
@@ -49,12 +58,12 @@ class Members {
   int64_t eligible() const;
   // The next `count` in the order of this draw, fewer where fewer are left: without replacement, those passed over of
   // whom `pass_over` says so. Each name is judged once a draw, when its turn comes, and stays judged: whoever comes
-  // back later does not change who is in. The order is a function of the seed, the draw, and the set of the eligible
-  // when it began. O(count · log size), and what joined too late or has left.
+  // back later does not change who is in. The order is a function of the seed, the draw, the set of the eligible
+  // when it began, and what is remembered. O(count · log size), and what joined too late, has left or is remembered.
   std::vector<std::string> Draw(int64_t count, const std::function<bool(const std::string& client_id)>& pass_over);
 
-  // A second draw beside this one, with an order of its own: of those who could be in a draw that began now. Who joins
-  // later is in none of it, who leaves is passed over, and neither draw sees what the other has given.
+  // A second draw beside this one, uniform and with an order of its own: of those who could be in a draw that began
+  // now. Who joins later is in none of it, who leaves is passed over, and neither draw sees what the other has given.
   void BeginBeside(TaskKind kind, DrawAt draw);
   std::vector<std::string> DrawBeside(int64_t count,
                                       const std::function<bool(const std::string& client_id)>& pass_over);
@@ -86,27 +95,33 @@ class Members {
 
  private:
   struct Beside {
-    std::unique_ptr<LazyPermutation> order;
+    std::unique_ptr<Order> order;
     std::set<std::string> outside;  // are in the population and not in this draw
     std::set<std::string> leaving;  // since it began; some of them may have come back
     std::optional<std::vector<int64_t>> absent;
   };
 
   void BeginOrder();
+  std::vector<CohortDraw::Known> KnownRanks() const;
+  // Ranks among all names of those who are in no order now, ascending.
+  std::vector<int64_t> Outside() const;
   const std::vector<int64_t>& Absent();
   std::vector<int64_t> Before(std::vector<int64_t> ranks) const;
-  std::vector<std::string> Take(int64_t count, LazyPermutation& order, const std::vector<int64_t>& absent,
+  std::vector<std::string> Take(int64_t count, Order& order, const std::vector<int64_t>& absent,
                                 const std::set<std::string>& leaving,
                                 const std::function<bool(const std::string& client_id)>& pass_over) const;
 
   uint64_t seed_;
+  std::shared_ptr<const Selector> selector_;
+  int64_t wanted_;
+  std::map<std::string, Participation> participations_;
   std::shared_ptr<Population> names_;       // with those that have left: a population forgets nobody
   std::set<std::string> gone_;              // before the draw
   std::set<std::string> leaving_;           // since it began; some of them may have come back
   std::map<std::string, DrawAt> late_;      // may not be drawn yet
   std::map<std::string, std::string> via_;  // of those who are reached through a tier
   DrawAt draw_;
-  std::unique_ptr<LazyPermutation> order_;  // null: the draw has not begun
+  std::unique_ptr<Order> order_;  // null: the draw has not begun
   // For each name that may not be in the draw, how many eligible ones stand before it; while nobody joins or leaves.
   std::optional<std::vector<int64_t>> absent_;
   std::optional<Beside> beside_;

@@ -103,6 +103,13 @@ struct Merged {
 struct CommitDone {
   bool ok = true;
   std::string reason;
+  // Of those whose updates are in the version that was committed: what the next selection may go by.
+  struct Reported {
+    std::string client_id;
+    int64_t examples = 0;
+    double loss = 0;
+  };
+  std::vector<Reported> reported = {};
 };  // of the last Commit or Abandon: the version is there, whether or not it is written; not ok ends the run
 struct EvaluationDone {
   bool ok = true;

@@ -53,6 +53,11 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
         "max_staleness is {}; {}", dial.max_staleness,
         latest ? "it must be 0 or more" : "leases that start from the last committed version are never stale");
   }
+  if (latest && rules.selector != nullptr && rules.selector->remembers()) {
+    return InvalidArgument(
+        "a selection by what earlier versions' clients said wants server.base = \"committed\": where tasks outlive "
+        "versions, clients are drawn before it is known; take selection.name = \"uniform\"");
+  }
   if (latest && !rules.barriers.empty()) {
     return InvalidArgument("tasks of {} steps cannot outlive a version: their steps are taken together",
                            rules.barriers.size() + 1);
@@ -102,6 +107,9 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
   machine.members_.BeginDraw({machine.round(), machine.attempt_});
   for (const RunStart::Candidate& c : start.candidates) {
     machine.members_.Add(c.client_id, {c.from_round, c.from_attempt}, "");
+  }
+  for (const auto& [client_id, participation] : start.participations) {
+    machine.members_.Remember(client_id, participation);
   }
   for (auto& [client_id, leases] : start.leases) machine.ordinals_.emplace(std::move(client_id), leases);
   machine.due_.assign(start.evaluations.begin(), start.evaluations.end());
@@ -521,6 +529,13 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
     ++committed_round_;
     attempt_ = 1;
     attempts_tried_ = 0;
+    if (members_.remembers()) {
+      for (const CommitDone::Reported& one : event.reported) {
+        const auto before = members_.participations().find(one.client_id);
+        const int64_t versions = before == members_.participations().end() ? 0 : before->second.versions;
+        members_.Remember(one.client_id, {committed_round_, versions + 1, one.examples, one.loss});
+      }
+    }
     // Ordinals tell leases of one client at one version apart; a new version starts anew.
     ordinals_.clear();
     members_.BeginDraw({round(), attempt_});
@@ -798,6 +813,11 @@ std::string RunMachine::Awaited(TimeMs now) {
         return fmt::format("{} clients are present; round {} starts when {} are",
                            presence_.CountPresent(members_.eligible(), now), round(), least());
       }
+      if (!rules_.wanted_as.empty()) {
+        const int64_t missing = names_wanted() - members_.eligible();
+        return fmt::format("{} of {} clients; round {} waits for {} more{}", known_clients(), names_wanted(), round(),
+                           missing == 1 ? "one" : fmt::format("{}", missing), rules_.wanted_as);
+      }
       return fmt::format("{} of {} clients; round {} starts when all have joined", known_clients(), names_wanted(),
                          round());
     case Phase::kTraining: {
@@ -843,6 +863,12 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
   std::vector<std::string> cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
   const int64_t enough = continuous() ? std::min(least(), rules_.dial.in_flight) : least();
   if (static_cast<int64_t>(cohort.size()) < enough) {
+    if (nobody_else_comes()) {
+      return End(Phase::kFailed,
+                 fmt::format("round {} can draw {} of the {} clients that it needs, and nobody else may "
+                             "be drawn for it; look at selection.trace",
+                             round(), cohort.size(), enough));
+    }
     members_.BeginDraw({round(), attempt_});  // of whom was counted some may not be drawn yet
     return;
   }
@@ -874,7 +900,10 @@ void RunMachine::OpenEvaluation(TimeMs now, Actions& actions) {
 // An evaluation asks those too whose update was refused: it is another task. Nobody is asked to train who still does;
 // on a virtual clock, who has not arrived yet.
 std::vector<std::string> RunMachine::Draw(TaskKind kind, int64_t count, TimeMs now) {
-  const auto absent = [&](const std::string& client_id) { return !presence_.IsPresent(client_id, now); };
+  const int64_t round = kind == TaskKind::kTrain ? this->round() : evaluation_->version;
+  const auto absent = [&](const std::string& client_id) {
+    return !presence_.IsPresent(client_id, now) || (rules_.available && !rules_.available(client_id, round));
+  };
   if (kind == TaskKind::kEvaluate) return members_.DrawBeside(count, absent);
   return members_.Draw(count, [&](const std::string& client_id) {
     const Lease* const lease = continuous() ? LeaseOf(client_id) : nullptr;

@@ -91,6 +91,11 @@ struct RunRules {
   // Under kLatest: how long a client's task takes on a virtual clock that orders arrivals; null: they come as they
   // come. A pure function, at least 1.
   std::function<int64_t(const std::string& client_id)> task_time;
+  std::shared_ptr<const Selector> selector;  // of training's cohorts; null: uniformly
+  // Who may be drawn for a round, or to measure its version, beside presence and the rest; null: everybody. A pure
+  // function.
+  std::function<bool(const std::string& client_id, int64_t round)> available;
+  std::string wanted_as;       // what is said of the members that are waited for: " tagged 'icu'"
   EvaluationRules evaluation;  // deadline_ms, lease_ms, presence_ms and dial.replace are as for training
   std::vector<BufferRules::Barrier> barriers;  // of training's tasks; empty: they have one step
 };
@@ -105,6 +110,8 @@ struct RunStart {
     int64_t from_attempt = 1;  // run again was not among that attempt's candidates
   };
   std::vector<Candidate> candidates;
+  // Of those whose updates are in versions, where RunRules::selector remembers.
+  std::map<std::string, Participation> participations;
   std::vector<std::pair<std::string, int64_t>> leases;  // (client_id, leases at the committed version so far)
   // From which ordinals count. Where what a version comes to depends on who was first, as under kLatest, a process
   // makes other versions than one that died before it could write its own, and must not give other tasks the same
@@ -193,7 +200,9 @@ class RunMachine {
   };
 
   RunMachine(RunRules rules, std::shared_ptr<Population> population)
-      : rules_(std::move(rules)), members_(rules_.seed, std::move(population)), presence_(rules_.presence_ms) {}
+      : rules_(std::move(rules)),
+        members_(rules_.seed, std::move(population), rules_.selector, rules_.dial.in_flight),
+        presence_(rules_.presence_ms) {}
 
   void Handle(const Joined& event, TimeMs now, Actions& actions);
   void Handle(const Left& event, TimeMs now, Actions& actions);
@@ -212,6 +221,8 @@ class RunMachine {
   void Handle(const Operator& event, TimeMs now, Actions& actions);
 
   int64_t names_wanted() const;
+  // Where all members are there from the start and never away, so that waiting mends nothing.
+  bool nobody_else_comes() const { return rules_.available && rules_.presence_ms == 0 && !members_.open(); }
   int64_t least() const;                   // updates that a version needs: what an attempt must be able to get
   void Heard(LeaseSlot slot, TimeMs now);  // its site has called
   bool LastAttempt() const;

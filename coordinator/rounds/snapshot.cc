@@ -1,5 +1,6 @@
 // RunMachine's snapshot: "RVRM", version (u32), run_id, the fields in the order of their declaration, then the SHA-256
 // of all before it. Integers are 64 bits, texts a length and bytes, all little-endian.
+#include <bit>
 #include <cstring>
 #include <limits>
 
@@ -96,6 +97,14 @@ std::string RunMachine::Save(TimeMs now) const {
   w.Integer(attempts_tried_);
   w.Time(not_before_);
   w.Time(armed_);
+  if (members_.remembers()) {
+    w.Integer(static_cast<int64_t>(members_.participations().size()));
+    for (const auto& [client_id, of] : members_.participations()) {
+      w.Text(client_id);
+      for (const int64_t number : {of.version, of.versions, of.examples}) w.Integer(number);
+      w.Integer(std::bit_cast<int64_t>(of.loss));
+    }
+  }
   const std::vector<Members::Member> members = members_.told();
   w.Integer(static_cast<int64_t>(members.size()));
   for (const Members::Member& member : members) {
@@ -207,6 +216,13 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   machine.not_before_ = r.Time();
   machine.armed_ = r.Time();
   machine.members_.BeginDraw({machine.round(), machine.attempt_});
+  for (int64_t i = machine.members_.remembers() ? r.Count() : 0; i > 0 && r.ok(); --i) {
+    std::string client_id = r.Text();
+    Participation of;
+    for (int64_t* const number : {&of.version, &of.versions, &of.examples}) *number = r.Integer();
+    of.loss = std::bit_cast<double>(r.Integer());
+    machine.members_.Remember(client_id, of);
+  }
   std::vector<Members::Member> members;
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
     Members::Member& member = members.emplace_back();

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/base/nearest.h"
+#include "engine/base/wildcard.h"
 #include "engine/graph/variable_name.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/variables/variables.h"
@@ -13,25 +14,6 @@ namespace rivulet {
 namespace {
 
 constexpr char kFrozen[] = "frozen", kPersonal[] = "local", kTrained[] = "trainable", kStatistic[] = "shared";
-
-bool Matches(std::string_view pattern, std::string_view name) {
-  size_t at = 0, star = std::string_view::npos, resume = 0, p = 0;
-  while (at < name.size()) {
-    if (p < pattern.size() && pattern[p] == '*') {
-      star = p++;
-      resume = at;
-    } else if (p < pattern.size() && pattern[p] == name[at]) {
-      ++p;
-      ++at;
-    } else if (star != std::string_view::npos) {
-      p = star + 1;
-      at = ++resume;
-    } else {
-      return false;
-    }
-  }
-  return pattern.find_first_not_of('*', p) == std::string_view::npos;
-}
 
 // The names that match, of variables that `takes` takes.
 StatusOr<std::set<std::string>> MatchingNames(const ModelDef& model, std::span<const std::string> patterns,
@@ -43,7 +25,7 @@ StatusOr<std::set<std::string>> MatchingNames(const ModelDef& model, std::span<c
     for (const ModelVariable& variable : model.variables) {
       if (!takes(variable)) continue;
       names.push_back(variable.name);
-      if (!Matches(pattern, variable.name)) continue;
+      if (!MatchesWildcard(pattern, variable.name)) continue;
       matched = true;
       matching.insert(variable.name);
     }

@@ -41,18 +41,7 @@ std::string AlgorithmReference() {
   for (const Algorithm* algorithm : Algorithms()) {
     page += fmt::format("\n## `{}`\n\n{} ({})\n", algorithm->name, algorithm->doc, algorithm->paper);
     page += fmt::format("\n```\n{}\n```\n", algorithm->equations);
-    if (algorithm->settings.empty()) {
-      page += "\nIt has no options.\n";
-      continue;
-    }
-    page += "\n| option | type | default | allowed | meaning | example |\n|---|---|---|---|---|---|\n";
-    for (const Setting& setting : algorithm->settings) {
-      const std::string allowed = setting.Allowed();
-      page += fmt::format(
-          "| `{}` | {} | {} | {} | {} | `{} = {}` |\n", setting.name, Name(setting.type),
-          setting.default_value.has_value() ? fmt::format("`{}`", ToToml(*setting.default_value)) : "required",
-          allowed.empty() ? "any" : allowed, setting.doc, setting.name, setting.example);
-    }
+    page += algorithm->settings.empty() ? "\nIt has no options.\n" : "\n" + SettingsAsMarkdown(algorithm->settings);
   }
   return page;
 }

@@ -160,6 +160,7 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   pass.set_batch_size(builder.batch_size > 0 ? builder.batch_size : client.batch_size);
   pass.set_shuffle(client.shuffle);
   pass.set_epochs(builder.epochs > 0 ? builder.epochs : client.epochs);
+  if (builder.epochs == 0) pass.set_partial_work(client.partial_work);
   if (!client.input_graph.empty()) {
     auto graph = FileSystem::Default().ReadAll(client.input_graph);
     if (!graph.ok()) return Annotate(graph.status(), "client.input_graph");

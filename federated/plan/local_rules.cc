@@ -5,6 +5,7 @@
 
 #include "engine/optimizers/optimizer.h"
 #include "engine/optimizers/transform_gradients.h"
+#include "federated/plan/frozen_rounds.h"
 #include "federated/plan/learning_rate.h"
 #include "federated/plan/number.h"
 
@@ -20,6 +21,7 @@ class RuleBuilder {
               std::string_view trains, OwnMemory own)
       : client_(client),
         optimizer_(optimizer),
+        layout_(layout),
         trains_(trains),
         own_(own),
         scalars_(own.scalars),
@@ -27,6 +29,7 @@ class RuleBuilder {
         step_(layout) {}
 
   Status Build(const LocalGradient& gradient, LocalRule& rule) {
+    RIVULET_ASSIGN_OR_RETURN(frozen_, ReadFrozen(client_.frozen, layout_));
     for (int i = 0; i < own_.slots; ++i) BeginSlot(SlotName(i), 0);
     for (int i = 0; i < own_.scalars; ++i) {
       begin_.Assign(fmt::format("scalars/{}", i), Number(begin_.scope(), 0));
@@ -58,6 +61,7 @@ class RuleBuilder {
     const Scope& scope = step_.scope();
     const Output params = step_.Handle(trains_);
     std::vector<Output> grads = {gradient ? gradient(step_) : step_.grads()};
+    for (const FrozenRounds& frozen : frozen_) grads[0] = WithoutFrozen(frozen, grads[0]);
     const OptimizerConfig& config = client_.optimizer;
     if (config.clip_value > 0) grads = ClipGradientsByValue(scope, grads, config.clip_value);
     if (config.clip_norm > 0) grads = ClipGradientsByNorm(scope, grads, config.clip_norm);
@@ -74,6 +78,15 @@ class RuleBuilder {
     for (int i = 0; i < slots; ++i) handles.push_back(step_.Handle(SlotName(own_.slots + i)));
     OptimizerUpdates updates(scope, optimizer_, DType::kFloat32, rate, powers[0], powers[1]);
     step_.Effect(updates.Update(params, handles, grads[0]));
+  }
+
+  // Whether this round trains them is one number a task.
+  Output WithoutFrozen(const FrozenRounds& frozen, Output grads) {
+    const std::string name = NewScalar();
+    begin_.Assign(name, TrainedFactor(begin_.scope(), frozen, begin_.Read("round")));
+    const Output factor = step_.scope().Op("Cast", {step_.Read(name)}, {{"DstT", DType::kFloat32}});
+    const auto elements = static_cast<int64_t>(layout_.trained_bytes() / sizeof(float));
+    return ScaleStretches(step_.scope(), frozen, grads, elements, factor);
   }
 
   // A float32 scalar, constant where the rate is.
@@ -110,6 +123,8 @@ class RuleBuilder {
 
   const ClientConfig& client_;
   const OptimizerSpec& optimizer_;
+  const ModelLayout& layout_;
+  std::vector<FrozenRounds> frozen_;
   const std::string_view trains_;
   const OwnMemory own_;
   int scalars_ = 0;
@@ -140,6 +155,13 @@ StatusOr<OptimizerSpec> SpecOf(const OptimizerConfig& config) {
 StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout& layout, const LocalGradient& gradient,
                                   std::string_view trains, OwnMemory own) {
   RIVULET_ASSIGN_OR_RETURN(const OptimizerSpec optimizer, SpecOf(client.optimizer));
+  if (!client.frozen.empty() && optimizer.weight_decay > 0) {
+    return InvalidArgument(
+        "client.frozen keeps variables where they are, and client.optimizer.weight_decay is {}, which would draw them "
+        "to "
+        "zero; set it to 0",
+        optimizer.weight_decay);
+  }
   LocalRule rule;
   RIVULET_RETURN_IF_ERROR(RuleBuilder(client, optimizer, layout, trains, own).Build(gradient, rule));
   return rule;

@@ -45,7 +45,8 @@ struct LocalPass {
   int64_t batch_size = 1;
   bool shuffle = true;
   int64_t epochs = 1;
-  int64_t max_steps = 0;  // 0: no bound
+  double partial_work = 0;  // share of the tasks that go over the data less often, at least once, drawn by the client
+  int64_t max_steps = 0;    // 0: no bound
   // Dataset ops that give an epoch's batches (federated/plan/plan_input.h); null: the client's own loop.
   std::shared_ptr<const Graph> input;
   // Each over flat variables with a node `run`; null: nothing to do. Begin is run once before the first step; step

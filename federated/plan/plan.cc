@@ -423,6 +423,11 @@ class PlanReader {
     RIVULET_RETURN_IF_ERROR(in_range("steps", message.max_steps(), 0, kMaxSteps));
     RIVULET_RETURN_IF_ERROR(CheckName("data set", message.dataset()));
     pass.epochs = message.epochs();
+    if (!(message.partial_work() >= 0 && message.partial_work() <= 1)) {
+      return InvalidArgument("the plan has a share of {} of its tasks be partial; 0 to 1 can be",
+                             message.partial_work());
+    }
+    pass.partial_work = message.partial_work();
     pass.batch_size = message.batch_size();
     pass.shuffle = message.shuffle();
     pass.max_steps = message.max_steps();

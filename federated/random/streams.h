@@ -20,6 +20,7 @@ enum class Purpose : uint8_t {
   kSynthesize = 6,  // generated data
   kNoise = 7,       // added to an update; op = index of the mechanism
   kEncode = 8,      // of an update; op = index of the part
+  kWork = 9,        // how much of a task is done
   kAttack = 16,     // who attacks in a simulation (client_id ""), and what an attacker draws
 };
 

@@ -11,8 +11,8 @@ namespace rivulet::scenario {
 const std::vector<Key>& Keys() {
   static const auto* const keys = [] {
     auto* all = new std::vector<Key>;
-    for (const auto section : {RunKeys, ModelKeys, DataKeys, ClientKeys, AlgorithmKeys, ServerKeys, PrivacyKeys,
-                               UpdateKeys, EvaluationKeys, AttackKeys})
+    for (const auto section : {RunKeys, ModelKeys, DataKeys, ClientKeys, AlgorithmKeys, ServerKeys, SelectionKeys,
+                               PrivacyKeys, UpdateKeys, EvaluationKeys, AttackKeys})
       std::ranges::move(section(), std::back_inserter(*all));
     return all;
   }();

@@ -85,6 +85,7 @@ std::vector<Key> ModelKeys();
 std::vector<Key> DataKeys();
 std::vector<Key> ClientKeys();
 std::vector<Key> AlgorithmKeys();
+std::vector<Key> SelectionKeys();
 std::vector<Key> PrivacyKeys();
 std::vector<Key> UpdateKeys();
 std::vector<Key> ServerKeys();

@@ -30,6 +30,7 @@ std::map<std::string, std::string> PlanKeysOf(const Scenario& scenario) {
     }
   }
   for (const auto& [name, value] : scenario.algorithm.settings) values["algorithm." + name] = ToToml(value);
+  for (const auto& [name, value] : scenario.selection.settings) values["selection." + name] = ToToml(value);
   for (const auto& [name, value] : scenario.attack.settings) values["attack." + name] = ToToml(value);
   return values;
 }

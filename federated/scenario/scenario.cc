@@ -57,6 +57,7 @@ struct PieceSection {
 };
 constexpr PieceSection kPieceSections[] = {
     {"algorithm", RIVULET_FIELD(algorithm.name), RIVULET_FIELD(algorithm.settings)},
+    {"selection", RIVULET_FIELD(selection.name), RIVULET_FIELD(selection.settings)},
     {"attack", RIVULET_FIELD(attack.name), RIVULET_FIELD(attack.settings), true},
 };
 // By section, and in it by name.
@@ -261,6 +262,13 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
   if (clients > 0 && scenario.evaluation.federated_clients > clients) {
     return InvalidArgument("{} is more than {}; draw fewer, or make more clients", cite("evaluation.federated_clients"),
                            cite("data.partition.clients"));
+  }
+  for (const std::string& line : data.partition.tags) {
+    const size_t equals = line.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == line.size()) {
+      return InvalidArgument(
+          "data.partition.tags has '{}'; write TAG=PATTERN, such as icu=client-0000*, for whom the tag is", line);
+    }
   }
   if (server.min_reports > server.clients_per_round) {
     return InvalidArgument("{} is more than {}, so no round could ever commit", cite("server.min_reports"),

@@ -63,6 +63,7 @@ struct PartitionConfig {
   std::string property;           // continuous: a feature
   double strictness = 1;          // continuous
   std::string key = "writer";     // by_key: a feature
+  std::vector<std::string> tags;  // "TAG=PATTERN": whose names match have the tag
 };
 
 struct SynthConfig {  // [data.synth]: generated on first use when data.train does not exist
@@ -125,6 +126,8 @@ struct ClientConfig {
   ScheduleConfig schedule;
   std::string precision = "float32";  // of products: float32, bfloat16, float16
   LossScaleConfig loss_scale;
+  std::vector<std::string> frozen;  // "PATTERN=FROM..UNTIL": variables that are not trained in these rounds
+  double partial_work = 0;          // share of the tasks that do less than `epochs`
 };
 
 struct AlgorithmConfig {
@@ -136,6 +139,15 @@ struct AttackConfig {      // of a simulation; what is deployed is refused with 
   std::string name;        // as registered (simulations/attacks); "" for none
   double fraction = 0.2;   // of the clients that are attackers
   SettingValues settings;  // its own options, as the algorithm's
+};
+
+struct SelectionConfig {
+  std::string name = "uniform";   // as registered (federated/selection)
+  SettingValues settings;         // its own options, as the algorithm's
+  std::vector<std::string> tags;  // that a member has, all of them
+  int64_t min_examples = 0;       // of a member
+  std::string trace;              // a file (absolute after parsing): when who may be drawn; "" for none
+  int64_t period = 0;             // rounds after which it begins anew; 0: it does not
 };
 
 struct PrivacyConfig {                  // what a client does to its update before it leaves it
@@ -186,6 +198,7 @@ struct Scenario {
   DataConfig data;
   ClientConfig client;
   AlgorithmConfig algorithm;
+  SelectionConfig selection;
   PrivacyConfig privacy;
   UpdateConfig update;
   ServerConfig server;

@@ -44,4 +44,16 @@ std::vector<std::string> OwnersOf(std::string_view kind, std::string_view settin
   return owners;
 }
 
+std::string SettingsAsMarkdown(std::span<const Setting> settings) {
+  std::string page = "| option | type | default | allowed | meaning | example |\n|---|---|---|---|---|---|\n";
+  for (const Setting& setting : settings) {
+    const std::string allowed = setting.Allowed();
+    page += fmt::format(
+        "| `{}` | {} | {} | {} | {} | `{} = {}` |\n", setting.name, Name(setting.type),
+        setting.default_value.has_value() ? fmt::format("`{}`", ToToml(*setting.default_value)) : "required",
+        allowed.empty() ? "any" : allowed, setting.doc, setting.name, setting.example);
+  }
+  return page;
+}
+
 }  // namespace rivulet

@@ -4,6 +4,7 @@
 // Reading is thread-safe once main has begun.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -29,5 +30,8 @@ StatusOr<const SettingTable*> FindSettingTable(std::string_view kind, std::strin
 std::vector<std::string> SettingTableNames(std::string_view kind);
 // Those of them that have a setting of this name.
 std::vector<std::string> OwnersOf(std::string_view kind, std::string_view setting);
+
+// A table of such settings for a reference page, a row each.
+std::string SettingsAsMarkdown(std::span<const Setting> settings);
 
 }  // namespace rivulet

@@ -49,8 +49,9 @@ struct Caller {
 inline constexpr int kProtocol = 1;
 
 struct DatasetOffer {
-  std::string name;      // as the client's own configuration bound it: "train"
-  int64_t examples = 0;  // 0 is refused: an empty client cannot train
+  std::string name;                    // as the client's own configuration bound it: "train"
+  int64_t examples = 0;                // 0 is refused: an empty client cannot train
+  std::vector<std::string> tags = {};  // what the client's own configuration says of them: "icu"
 };
 
 struct Capabilities {

@@ -20,12 +20,15 @@ void ToMessage(const std::vector<DatasetOffer>& offers, DatasetMessages* message
     rpc::DatasetProto* to = message->Add();
     to->set_name(offer.name);
     to->set_examples(offer.examples);
+    to->mutable_tags()->Assign(offer.tags.begin(), offer.tags.end());
   }
 }
 
 std::vector<DatasetOffer> FromMessage(const DatasetMessages& message) {
   std::vector<DatasetOffer> offers;
-  for (const rpc::DatasetProto& from : message) offers.push_back({from.name(), from.examples()});
+  for (const rpc::DatasetProto& from : message) {
+    offers.push_back({from.name(), from.examples(), {from.tags().begin(), from.tags().end()}});
+  }
   return offers;
 }
 

@@ -154,6 +154,26 @@ TEST_F(CoordinatorTest, Poll_WithoutThePlansDataSet_IsRefusedAndDoesNotJoin) {
   EXPECT_OK(coordinator_->Poll(request));
 }
 
+TEST_F(CoordinatorTest, Poll_WithoutTheRunsTagsOrExamplesEnough_IsRefusedAndDoesNotJoin) {
+  options_.scenario.selection.tags = {"icu", "adult"};
+  options_.scenario.selection.min_examples = 8;
+  Start();
+  PollRequest request = AskedBy("a");
+  request.capabilities.datasets = {{"train", 7, {"icu", "adult"}}};
+  EXPECT_THAT(coordinator_->Poll(request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "client 'a' has 7 examples, and this run is of clients with at least 8"));
+  request.capabilities.datasets = {{"train", 8, {"ward", "icu"}}};
+  EXPECT_THAT(coordinator_->Poll(request),
+              StatusIs(absl::StatusCode::kInvalidArgument,
+                       "client 'a' is not tagged 'adult', as the clients of this run are; start it with --tag adult"));
+  EXPECT_EQ(Rows().Clients()->size(), 0u);
+  request.capabilities.datasets[0].tags.push_back("adult");
+  const auto reply = coordinator_->Poll(request);
+  ASSERT_OK(reply);
+  EXPECT_EQ(reply->awaited.sentence, "1 of 2 clients; round 1 waits for one more tagged 'icu' and 'adult'");
+}
+
 TEST_F(CoordinatorTest, Poll_OfAnotherProtocol_IsToldBothNumbersAndWhatToInstall) {
   Start();
   PollRequest request = AskedBy("a");

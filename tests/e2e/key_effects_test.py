@@ -306,6 +306,27 @@ class KeyEffects(RivuletTest):
         db = self.outcome({"client.epochs": 3})[1]
         self.assertEqual(self.query("SELECT DISTINCT steps FROM client_rounds", db=db), [(3 * 4,)])  # 16 examples by fives
 
+    def test_client__partial_work(self):
+        steps = lambda settings: {row[0] for row in self.query("SELECT steps FROM client_rounds", db=self.outcome(settings)[1])}
+        epochs = {"client.epochs": 8}
+        whole, = steps(epochs)
+        partial = steps({**epochs, "client.partial_work": 1})
+        self.assertGreater(len(partial), 1)
+        self.assertLessEqual(max(partial), whole)
+        self.assertGreaterEqual(min(partial), whole // 8)
+        self.refused({"client.partial_work": 0.5, "client.epochs": 1}, "client.epochs is above 1")
+
+    def test_client__frozen(self):
+        everything = {"client.frozen": '["*=1..1"]'}
+        first, second = self.outcome(everything)[0][:2]
+        plain = self.outcome({})[0]
+        self.assertNotIn(first, plain)
+        self.assertNotEqual(second, first)  # from round 2 on it trains
+        self.changes({"client.frozen": '["*/bias=1.."]'})
+        self.refused({"client.frozen": '["conv1/*"]'}, "PATTERN=FROM..UNTIL")
+        self.refused({"client.frozen": '["nothing=1..2"]'}, "no variable that is trained matches 'nothing'")
+        self.refused({**everything, "client.optimizer.weight_decay": 0.1}, "client.optimizer.weight_decay")
+
     def test_client__batch_size(self):
         db = self.outcome({"client.batch_size": 16})[1]
         self.assertEqual(self.query("SELECT DISTINCT steps FROM client_rounds", db=db), [(2,)])
@@ -430,6 +451,53 @@ class KeyEffects(RivuletTest):
     def test_algorithm__name(self):
         self.refused({"algorithm.name": "fedavgg"}, "Did you mean 'fedavg'?")
         self.refused({"server.algorithm": "fedavg"}, "write [algorithm] name = \"fedavg\"")
+
+    def drawn(self, settings, rounds=3, under=None):
+        """Numbers of the clients that trained, a set a round."""
+        db = f"{len(list(self.folder.iterdir()))}.sqlite"
+        self.simulate("--rounds", rounds, *self.sets({**(under or {}), **settings}), db=db)
+        rows = self.query("SELECT round, client_id FROM client_rounds WHERE kind = 'train' ORDER BY round, client_id", db=db)
+        return [{int(name[-5:]) for at, name in rows if at == number} for number in range(1, rounds + 1)]
+
+    def test_selection__name(self):
+        rounds = self.drawn({"selection.name": "round_robin", "server.clients_per_round": 2})
+        self.assertEqual(set.union(*rounds), set(range(6)))  # three times two of six
+        self.refused({"selection.name": "ort"}, "Did you mean 'oort'?")
+        self.refused({"selection.name": "oort", "server.base": "latest"}, "server.base", "committed")
+
+    def test_data__partition__tags(self):
+        under = {"selection.tags": '["icu"]', "server.clients_per_round": 2}
+        self.assertEqual(set.union(*self.drawn({"data.partition.tags": '["icu=client-00001", "icu=*4"]'}, under=under)), {1, 4})
+        self.refused({"data.partition.tags": '["icu"]'}, "TAG=PATTERN")
+
+    def test_selection__tags(self):
+        under = {"data.partition.tags": '["icu=*", "adult=client-0000*", "icu=client-00001"]', "server.clients_per_round": 2}
+        self.assertEqual(len(set.union(*self.drawn({}, rounds=15, under=under))), 6)
+        some = {"data.partition.tags": '["icu=client-0000*", "adult=*3", "adult=*5"]', "server.clients_per_round": 2}
+        self.assertEqual(set.union(*self.drawn({"selection.tags": '["icu", "adult"]'}, under=some)), {3, 5})
+        self.refused({**some, "selection.tags": '["ward"]'}, "0 of the 6 clients", "selection.tags")
+
+    def test_selection__min_examples(self):
+        unlike = {"data.partition.sizes": "exponential", "data.partition.skew": 1, "server.clients_per_round": 1}
+        everybody = set.union(*self.drawn({}, rounds=15, under=unlike))
+        larger = set.union(*self.drawn({"selection.min_examples": 16}, rounds=15, under=unlike))
+        self.assertLess(larger, everybody)
+        self.refused({"selection.min_examples": 1000}, "0 of the 6 clients", "selection.min_examples")
+
+    def trace(self):
+        return {"selection.trace": self.write("trace.csv", b"".join(b"client-%05d,%d,%d\n" % (i, 1 + i // 2, 1 + i // 2) for i in range(6))),
+                "server.clients_per_round": 2}
+
+    def test_selection__trace(self):
+        self.assertEqual(self.drawn({}, under=self.trace()), [{0, 1}, {2, 3}, {4, 5}])
+        self.refused({"selection.trace": self.write("junk.csv", b"client-00000,1\n")}, "junk.csv:1:", "no line of a trace")
+        result = self.simulate_any("--rounds", 4, *self.sets(self.trace()), db="over.sqlite")
+        self.assertEqual(result.code, 1, result)
+        self.assertIn("round 4 can draw 0 of the 1 clients", result.err)
+
+    def test_selection__period(self):
+        self.assertEqual(self.drawn({"selection.period": 3}, rounds=5, under=self.trace()),
+                         [{0, 1}, {2, 3}, {4, 5}, {0, 1}, {2, 3}])
 
     def test_server__clients_per_round(self):
         db = self.outcome({"server.clients_per_round": 5})[1]

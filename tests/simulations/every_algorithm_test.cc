@@ -143,6 +143,26 @@ TEST_F(EveryAlgorithmTest, EveryCodec_SameBitsByAnyWorkersAndDeployed) {
     EXPECT_EQ(Deployed(scenario), one);
     all.insert(one);
   }
+  const auto elias = std::ranges::count_if(names, [](const auto& name) { return name.starts_with("elias"); });
+  EXPECT_EQ(all.size(), names.size() - static_cast<size_t>(elias)) << "two do the same that are not one in other bytes";
+}
+
+TEST_F(EveryAlgorithmTest, EverySelection_SameBitsByAnyWorkersAndDeployed) {
+  std::set<std::vector<std::string>> all;
+  const std::vector<std::string> names = SettingTableNames("selection");
+  for (const std::string& selection : names) {
+    SCOPED_TRACE(selection);
+    Scenario scenario = ScenarioOf("fedavg");
+    scenario.run.rounds = 4;
+    scenario.data.partition.sizes = "exponential";
+    scenario.data.partition.skew = 0.3;
+    scenario.selection.name = selection;
+    const std::vector<std::string> one = Simulated(scenario, 1);
+    ASSERT_EQ(one.size(), 4u);
+    EXPECT_EQ(Simulated(scenario, 3), one);
+    EXPECT_EQ(Deployed(scenario), one);
+    all.insert(one);
+  }
   EXPECT_EQ(all.size(), names.size()) << "two of them do the same";
 }
 

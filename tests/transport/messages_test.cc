@@ -66,8 +66,11 @@ TEST(Messages, PollRequest_CrossesWhole) {
   PollRequest request{.caller = {.name = "client-00003", .run_id = "run-7", .session = uint64_t{1} << 63},
                       .hold_ms = 20'000,
                       .told = true};
-  request.capabilities = {.version = "0.1.0", .protocol = 7, .datasets = {{"train", 600}, {"extra", 1}}};
-  request.serves = {Serves::Kind::kNames, {{"ward 7", {{"train", 12}}}, {"ward 8", {{"train", 3}, {"test", 1}}}}};
+  request.capabilities = {
+      .version = "0.1.0", .protocol = 7, .datasets = {{"train", 600, {"icu", "adult"}}, {"extra", 1, {"icu"}}}};
+  request.serves = {
+      Serves::Kind::kNames,
+      {{"ward 7", {{"train", 12, {"icu"}}}}, {"ward 8", {{"train", 3, {"adult"}}, {"test", 1, {"icu"}}}}}};
   request.working_on = {{"task-1", true}, {"task-2"}};
   request.want = 3;
   ExpectCrossesWhole<rpc::PollRequestProto>(request);

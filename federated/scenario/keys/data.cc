@@ -107,6 +107,10 @@ std::vector<Key> DataKeys() {
       Key("data.partition.key", RIVULET_FIELD(data.partition.key), "\"author\"",
           "Feature whose values are the clients.")
           .When("data.partition.kind", IsByKey, "data.partition.kind is \"by_key\""),
+      Key("data.partition.tags", RIVULET_FIELD(data.partition.tags), "[\"icu=client-0000*\"]",
+          "Tags of a simulation's clients, a `TAG=PATTERN` each: every client whose name matches has the tag; `*` "
+          "stands "
+          "for any characters. `selection.tags` says which are asked for."),
       Key("data.synth.kind", RIVULET_FIELD(data.synth.kind), "\"digits\"",
           "Data generated on first use, when `data.train` does not exist: `digits` renders handwritten-like digits by "
           "writers with habits of their own (feature `writer`).")

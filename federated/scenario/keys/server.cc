@@ -38,7 +38,9 @@ std::vector<Key> ServerKeys() {
       Key("server.min_clients", RIVULET_FIELD(server.min_clients), "15",
           "Names that must be known before the first selection. 0: as many as `data.partition.clients`; under `by_key` "
           "without that number every key where the run is simulated, and `server.clients_per_round` where it is "
-          "deployed, as nobody knows all keys there.")
+          "deployed, as nobody knows all keys there. With `selection.tags` or `selection.min_examples` all clients "
+          "that "
+          "have them where the run is simulated, and `server.clients_per_round` where it is deployed.")
           .Between(0, 1e8)
           .Operation(),
       Key("server.min_reports", RIVULET_FIELD(server.min_reports), "8",

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <random>
 
-#include "coordinator/selection/uniform.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -119,7 +118,8 @@ TEST(MembersTest, AnyJoiningAndLeaving_DrawsAsFromASortedList) {
             if (from <= draw) eligible.push_back(member);
           }
           order.emplace();
-          LazyPermutation ranks = UniformOrder(static_cast<int64_t>(eligible.size()), seed, draw.round, draw.attempt);
+          LazyPermutation ranks = UniformPermutation(
+              {seed, draw.round, draw.attempt, TaskKind::kTrain, static_cast<int64_t>(eligible.size())});
           while (const auto rank = ranks.Next()) order->push_back(eligible[static_cast<size_t>(*rank)]);
         }
         const std::set<std::string> pass_over = {fmt::format("c{}", below(40)), fmt::format("c{}", below(40))};

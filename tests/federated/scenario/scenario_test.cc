@@ -235,7 +235,12 @@ std::vector<Effect> Effects() {
       {"data.synth.test_writers", "4", [](auto& s) { return s.data.synth.test_writers == 4; }, synth},
       {"data.synth.examples_per_writer", "5", [](auto& s) { return s.data.synth.examples_per_writer == 5; }, synth},
       {"data.synth.seed", "6", [](auto& s) { return s.data.synth.seed == 6; }, synth},
+      {"data.partition.tags", "[\"icu=client-0000*\"]",
+       [](auto& s) { return s.data.partition.tags == std::vector<std::string>{"icu=client-0000*"}; }},
       {"client.epochs", "5", [](auto& s) { return s.client.epochs == 5; }},
+      {"client.partial_work", "0.5", [](auto& s) { return s.client.partial_work == 0.5; }, {{"client.epochs", "2"}}},
+      {"client.frozen", "[\"conv1/*=1..20\"]",
+       [](auto& s) { return s.client.frozen == std::vector<std::string>{"conv1/*=1..20"}; }},
       {"client.batch_size", "50", [](auto& s) { return s.client.batch_size == 50; }},
       {"client.shuffle", "false", [](auto& s) { return !s.client.shuffle; }},
       {"client.input_graph", "i.pb", [=](auto& s) { return s.client.input_graph == cwd("i.pb"); }},
@@ -324,6 +329,11 @@ std::vector<Effect> Effects() {
        "3",
        [](auto& s) { return s.evaluation.fine_tune_epochs == 3; },
        {{"evaluation.federated_every", "1"}}},
+      {"selection.name", "oort", [](auto& s) { return s.selection.name == "oort"; }},
+      {"selection.tags", "[\"icu\"]", [](auto& s) { return s.selection.tags == std::vector<std::string>{"icu"}; }},
+      {"selection.min_examples", "20", [](auto& s) { return s.selection.min_examples == 20; }},
+      {"selection.trace", "t.csv", [=](auto& s) { return s.selection.trace == cwd("t.csv"); }},
+      {"selection.period", "24", [](auto& s) { return s.selection.period == 24; }, {{"selection.trace", "t.csv"}}},
       {"attack.name", "sign_flip", [](auto& s) { return s.attack.name == "sign_flip"; }},
       {"attack.fraction", "0.25", [](auto& s) { return s.attack.fraction == 0.25; }, {{"attack.name", "sign_flip"}}},
   };
@@ -407,7 +417,7 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
                                      "server.checkpoint_reports", "evaluation.every", "evaluation.batch_size",
                                      "evaluation.federated_every", "evaluation.federated_clients"));
   EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "data.train", "data.test",
-                                            "data.partition.distribution", "client.input_graph"));
+                                            "data.partition.distribution", "client.input_graph", "selection.trace"));
 }
 
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {

@@ -1,0 +1,36 @@
+// When clients may be drawn: a trace of rounds, from a CSV file.
+//
+//   client,from,until
+//   client-00003,1,20
+//   client-00003,41,60
+//
+// A client may be drawn in the rounds from `from` to `until`, both included, of any of its lines, and one without a
+// line in every round. After `period` rounds, where there is one, the trace begins anew.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// Immutable.
+class AvailabilityTrace {
+ public:
+  // `period` 0: it does not repeat. INVALID_ARGUMENT with file and line: no three columns, or rounds that are no
+  // numbers, below 1, or the wrong way round.
+  static StatusOr<AvailabilityTrace> Parse(std::string_view csv, const std::string& path, int64_t period);
+
+  bool MayBeDrawn(const std::string& client_id, int64_t round) const;
+
+ private:
+  std::map<std::string, std::vector<std::pair<int64_t, int64_t>>, std::less<>> rounds_;
+  int64_t period_ = 0;
+};
+
+}  // namespace rivulet

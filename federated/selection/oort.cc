@@ -1,0 +1,128 @@
+// Oort (Lai et al. 2021, arXiv:2010.06081, algorithm 1): most of a cohort are clients from whom much is to be learnt,
+// and the rest such as have not taken part yet. With B_i the examples of client i, L_i the version that its newest
+// update is in and R the round, its utility is
+//
+//   U_i = |B_i| · loss_i,  no higher than the `clip` quantile of all,  + sqrt(0.1 · ln R / L_i) of their range
+//
+// where the paper has the root of the mean squared loss of single examples: what leaves a client is its mean loss.
+// Those above `cutoff` of the utility that just fills the places are drawn in proportion to it. The share of places for
+// those who are new begins at `exploration` and falls by `decay` a round. The paper's term for slow clients is left
+// out: a cohort must not depend on a clock. Who has been in `most_versions` versions makes room for others.
+#include <algorithm>
+#include <cmath>
+
+#include "engine/base/math.h"
+#include "federated/selection/weighted_order.h"
+
+namespace rivulet {
+namespace {
+
+constexpr double kUncertainty = 0.1;
+
+struct OortSettings {
+  double exploration, decay, least_exploration, clip, cutoff;
+  int64_t most_versions;
+};
+
+class Oort final : public Selector {
+ public:
+  explicit Oort(const OortSettings& settings) : settings_(settings) {}
+
+  std::unique_ptr<Order> OrderOf(const CohortDraw& draw) const override {
+    double share = settings_.exploration;
+    for (int64_t round = 1; round < draw.round && share > settings_.least_exploration; ++round)
+      share *= settings_.decay;
+    share = std::max(share, settings_.least_exploration);
+    const auto fresh = static_cast<int64_t>(std::llround(share * static_cast<double>(draw.wanted)));
+    const int64_t unknown = draw.members - std::ssize(draw.known);
+    const int64_t places = draw.wanted - std::min(fresh, unknown);
+    std::vector<int64_t> first = Exploited(draw, places);
+    // And then whoever is new, before all who are known.
+    std::vector<int64_t> known;
+    for (const CohortDraw::Known& one : draw.known) known.push_back(one.rank);
+    LazyPermutation ranks = UniformPermutation(draw);
+    for (int64_t wanted = draw.wanted - std::ssize(first); wanted > 0;) {
+      const std::optional<int64_t> rank = ranks.Next();
+      if (!rank) break;
+      if (std::ranges::binary_search(known, *rank)) continue;
+      first.push_back(*rank);
+      --wanted;
+    }
+    return OrderBeginning(draw, std::move(first));
+  }
+
+ private:
+  // One for each of draw.known; 0 for who has been in enough versions.
+  std::vector<double> Utilities(const CohortDraw& draw) const {
+    std::vector<double> utilities, sorted;
+    for (const CohortDraw::Known& known : draw.known) {
+      const Participation& of = known.participation;
+      utilities.push_back(std::max(0.0, static_cast<double>(of.examples) * of.loss));
+    }
+    if (utilities.empty()) return utilities;
+    sorted = utilities;
+    std::ranges::sort(sorted);
+    const double most = sorted[static_cast<size_t>(settings_.clip * static_cast<double>(sorted.size() - 1))];
+    const double range = std::max(most - sorted.front(), 1e-6);
+    for (size_t i = 0; i < utilities.size(); ++i) {
+      const Participation& of = draw.known[i].participation;
+      const double uncertain =
+          kUncertainty * math::Log(static_cast<double>(draw.round)) / static_cast<double>(of.version);
+      utilities[i] = (std::min(utilities[i], most) - sorted.front()) / range + std::sqrt(uncertain);
+      if (settings_.most_versions > 0 && of.versions >= settings_.most_versions) utilities[i] = 0;
+    }
+    return utilities;
+  }
+
+  // The ranks of those who fill `places`, at most.
+  std::vector<int64_t> Exploited(const CohortDraw& draw, int64_t places) const {
+    std::vector<double> utilities = Utilities(draw);
+    places = std::min<int64_t>(places, std::ranges::count_if(utilities, [](double utility) { return utility > 0; }));
+    if (places <= 0) return {};
+    std::vector<double> sorted = utilities;
+    std::ranges::nth_element(sorted, sorted.begin() + (places - 1), std::ranges::greater());
+    const double least = settings_.cutoff * sorted[static_cast<size_t>(places - 1)];
+    for (double& utility : utilities) utility = utility >= least ? utility : 0;
+    // Of the known alone: nobody else weighs anything.
+    const std::unique_ptr<Order> order = WeightedOrder(draw, utilities, 0);
+    std::vector<int64_t> ranks;
+    while (std::ssize(ranks) < places) ranks.push_back(*order->Next());
+    return ranks;
+  }
+
+  const OortSettings settings_;
+};
+
+Setting Share(const char* name, double standard, const char* example, const char* doc) {
+  Setting share = Float(name, standard, doc).Between(0, 1);
+  share.example = example;
+  return share;
+}
+
+std::vector<Setting> Table() {
+  Setting most =
+      Integer("most_versions", 0, "Versions after which a client makes room for others; 0: never.").Between(0, 1e9);
+  most.example = "10";
+  return {
+      Share("exploration", 0.9, "0.5", "Share of the first cohort that is for clients that have not taken part yet."),
+      Share("decay", 0.98, "0.9", "What of that share is left after a round."),
+      Share("least_exploration", 0.2, "0.1", "Below which that share does not fall."),
+      Share("clip", 0.95, "1.0", "Quantile of the utilities, above which they count as that."),
+      Share("cutoff", 0.95, "0.5", "Share of the utility that just fills the places, from which on clients are drawn."),
+      std::move(most)};
+}
+
+RIVULET_SELECTOR(
+    oort_registration, "oort",
+    "Most of a cohort are those with the highest product of examples and loss when they last trained, with "
+    "a bonus for who has not been heard of for long; the rest have not taken part yet (Lai et al. 2021, "
+    "arXiv:2010.06081, algorithm 1, without its term for slow clients, and with mean losses in the place of "
+    "root mean squares).",
+    Table(), [](const Settings& settings) -> std::unique_ptr<const Selector> {
+      return std::make_unique<Oort>(OortSettings{settings.number("exploration"), settings.number("decay"),
+                                                 settings.number("least_exploration"), settings.number("clip"),
+                                                 settings.number("cutoff"), settings.integer("most_versions")});
+    });
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,163 @@
+// Who is drawn by what earlier versions tell, and who may not be drawn in a round.
+#include "coordinator/rounds/run_machine.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
+
+struct SelectedRun {
+  explicit SelectedRun(const std::string& selector, int64_t names = 7) : names(names) {
+    rules.run_id = "run";
+    rules.seed = 7;
+    rules.rounds = 30;
+    rules.dial = {2, 2};
+    rules.dial.replace = true;
+    auto created = Selector::Create({selector});
+    EXPECT_OK(created);
+    rules.selector = *std::move(created);
+  }
+  void Start(RunStart start = {}) {
+    start.population = NumberedPopulation(names);
+    auto created = RunMachine::Create(rules, std::move(start));
+    EXPECT_OK(created);
+    machine = *std::move(created);
+    machine->On(Tick{}, 0);
+  }
+  std::vector<std::string> Cohort() const {
+    std::vector<std::string> cohort;
+    for (const Lease& lease : machine->leases()) {
+      if (lease.state != Lease::State::kFailed) cohort.push_back(lease.client_id);
+    }
+    return cohort;
+  }
+  // Everybody of the open round delivers; gives who that was.
+  std::vector<std::string> Round() {
+    std::vector<std::string> cohort = Cohort();
+    CommitDone done;
+    for (const std::string& client_id : cohort) {
+      const TaskId task = machine->LeaseOf(client_id)->task;
+      machine->On(StepReported{client_id, task}, 0);
+      machine->On(StageDone{task}, 0);
+      machine->On(FoldDone{task}, 0);
+      const int64_t number = *NumberOf(client_id);
+      done.reported.push_back({client_id, 10 + number, 0.25 * static_cast<double>(number)});
+      participations[client_id].version = machine->round();
+      ++participations[client_id].versions;
+      participations[client_id].examples = 10 + number;
+      participations[client_id].loss = 0.25 * static_cast<double>(number);
+    }
+    machine->On(done, 0);
+    return cohort;
+  }
+  int64_t names;
+  RunRules rules;
+  std::optional<RunMachine> machine;
+  std::map<std::string, Participation> participations;
+};
+
+TEST(RunMachineSelectionTest, RoundRobin_AsksNobodyAgainBeforeAllOthersHaveBeen) {
+  SelectedRun run("round_robin");
+  run.Start();
+  std::map<std::string, int64_t> last;
+  for (int64_t round = 1; round <= 28; ++round) {
+    for (const std::string& client_id : run.Round()) {
+      const auto before = last.find(client_id);
+      EXPECT_TRUE(before == last.end() || round - before->second >= 3) << client_id;
+      last[client_id] = round;
+    }
+  }
+  EXPECT_EQ(last.size(), 7u);
+}
+
+// A process that was killed goes on with its snapshot, or, where that is missing, with what rows tell.
+TEST(RunMachineSelectionTest, AfterARestart_TheSameCohortsAreDrawn) {
+  for (const char* const selector : {"weighted", "round_robin", "power_of_choice", "oort"}) {
+    SelectedRun run(selector), other(selector);
+    run.Start();
+    for (int round = 1; round <= 5; ++round) run.Round();
+    RunStart start;
+    start.committed_round = 5;
+    start.participations = run.participations;
+    other.Start(start);
+    EXPECT_EQ(other.Cohort(), run.Cohort()) << selector;
+    auto restored = RunMachine::Restore(run.rules, run.machine->Save(), NumberedPopulation(7));
+    ASSERT_OK(restored);
+    SelectedRun copy(selector);
+    copy.machine = *std::move(restored);
+    EXPECT_EQ(copy.machine->Save(), run.machine->Save()) << selector;
+    for (int round = 6; round <= 12; ++round) {
+      const std::vector<std::string> cohort = run.Round();
+      EXPECT_EQ(other.Round(), cohort) << selector << " " << round;
+      EXPECT_EQ(copy.Round(), cohort) << selector << " " << round;
+    }
+  }
+}
+
+TEST(RunMachineSelectionTest, WhoFails_IsFollowedByTheNextOfTheSameOrder) {
+  SelectedRun run("round_robin", 5);
+  run.Start();
+  run.Round();
+  run.Round();
+  // One has never been asked, and four have: the fifth and the one of longest ago, and then the other of these.
+  const std::vector<std::string> cohort = run.Cohort();
+  EXPECT_EQ(run.participations.count(cohort[0]), 0u);
+  EXPECT_EQ(run.participations[cohort[1]].version, 1);
+  run.machine->On(StepReported{cohort[1], run.machine->LeaseOf(cohort[1])->task, 0, true, "no data"}, 0);
+  EXPECT_EQ(run.participations[run.Cohort()[1]].version, 1);
+  EXPECT_NE(run.Cohort()[1], cohort[1]);
+}
+
+TEST(RunMachineSelectionTest, WhereTasksOutliveVersions_OnlyUniformGoes) {
+  SelectedRun run("oort");
+  run.rules.dial.base_policy = RunDial::BasePolicy::kLatest;
+  EXPECT_THAT(RunMachine::Create(run.rules, {}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server.base = \"committed\"")));
+}
+
+TEST(RunMachineSelectionTest, WhoMayNotBeDrawnInARound_IsPassedOver) {
+  SelectedRun run("uniform");
+  run.rules.available = [](const std::string& client_id, int64_t round) {
+    return (*NumberOf(client_id) + round) % 2 == 0;
+  };
+  run.Start();
+  for (int64_t round = 1; round <= 10; ++round) {
+    const std::vector<std::string> cohort = run.Round();
+    EXPECT_EQ(cohort.size(), 2u);
+    for (const std::string& client_id : cohort) EXPECT_EQ((*NumberOf(client_id) + round) % 2, 0) << client_id;
+  }
+}
+
+TEST(RunMachineSelectionTest, WhereNobodyElseMayBeDrawn_ARunOfFixedMembersFails) {
+  SelectedRun run("uniform");
+  run.rules.min_reports = 2;
+  run.rules.available = [](const std::string& client_id, int64_t round) {
+    return round < 3 || client_id < "client-00001";
+  };
+  run.Start();
+  run.Round();
+  run.Round();
+  EXPECT_EQ(run.machine->phase(), RunMachine::Phase::kFailed);
+  EXPECT_EQ(run.machine->reason(),
+            "round 3 can draw 1 of the 2 clients that it needs, and nobody else may be drawn for it; look at "
+            "selection.trace");
+}
+
+TEST(RunMachineSelectionTest, WhoIsWaitedFor_IsSaidByTheirTags) {
+  RunRules rules;
+  rules.run_id = "run";
+  rules.dial = {2, 2};
+  rules.min_clients = 3;
+  rules.wanted_as = " tagged 'icu'";
+  auto machine = RunMachine::Create(rules, {});
+  ASSERT_OK(machine);
+  machine->On(Joined{{"a"}}, 0);
+  EXPECT_EQ(machine->Awaited(0), "1 of 3 clients; round 1 waits for 2 more tagged 'icu'");
+  machine->On(Joined{{"b"}}, 0);
+  EXPECT_EQ(machine->Awaited(0), "2 of 3 clients; round 1 waits for one more tagged 'icu'");
+}
+
+}  // namespace
+}  // namespace rivulet

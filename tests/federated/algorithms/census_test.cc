@@ -20,6 +20,7 @@ using ::testing::HasSubstr;
 const std::map<std::string, std::string>& OptionTests() {
   static const auto* const tests = new std::map<std::string, std::string>{
       {"apfl.alpha", "LocalTraining.Alpha_IsHowMuchOfAMixtureIsItsClients"},
+      {"apfl.alpha_learning_rate", "LocalTraining.AlphaLearningRate_IsHowFarAClientsShareMoves"},
       {"centered_clipping.iterations", "RobustRules.Iterations_GoFurtherFromTheMean"},
       {"centered_clipping.tau", "RobustRules.Tau_IsHowFarOneMovesTheCentre"},
       {"ditto.lambda", "Ditto.Lambda_HoldsThePersonalModelToTheShared"},

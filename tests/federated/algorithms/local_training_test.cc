@@ -291,6 +291,29 @@ TEST(LocalTraining, ApflsThreeRounds_AreNumPysInDouble) {
   EXPECT_THAT(ErrorOf(RunPixels(adam, 1)), HasSubstr("needs client.optimizer.kind"));
 }
 
+TEST(LocalTraining, ApflsThreeRoundsWithLearntShares_AreNumPysInDouble) {
+  Scenario scenario = PixelScenario("");
+  scenario.server.learning_rate = 0.75;
+  const PixelRounds run = Ran("apfl", {{"alpha", 0.4}, {"alpha_learning_rate", 0.8}}, scenario);
+  std::vector<float> found = testing::WeightsOfModel(*run.server.model);
+  for (int client = 0; client < 3; ++client) {
+    for (const float value : KeptVector(run, client, {"own", "mixture", "learnt"}, 1)) found.push_back(value);
+  }
+  testing::ExpectReference("apfl_adaptive.txt", found);
+}
+
+TEST(LocalTraining, AlphaLearningRate_IsHowFarAClientsShareMoves) {
+  const auto share = [](double rate) {
+    return KeptVector(Ran("apfl", {{"alpha", 0.5}, {"alpha_learning_rate", rate}}), 0, {"own", "mixture", "learnt"},
+                      2)[0];
+  };
+  const float little = share(0.01), more = share(0.1);
+  EXPECT_NE(little, 0);
+  EXPECT_GT(std::abs(more), 2 * std::abs(little));
+  EXPECT_NEAR(std::abs(share(1e3)), 0.5, 1.1e-3) << "all, or next to nothing, and no further";
+  EXPECT_EQ(Ran("apfl", {{"alpha", 0.5}, {"alpha_learning_rate", 0.1}}).versions, Ran("fedavg").versions);
+}
+
 TEST(LocalTraining, Alpha_IsHowMuchOfAMixtureIsItsClients) {
   const PixelRounds shared = Ran("fedavg"), alone = Ran("ditto", {{"lambda", 0.0}});
   for (const double alpha : {0.1, 1.0}) {

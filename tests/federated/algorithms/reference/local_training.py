@@ -3,12 +3,13 @@
 MimeLite (Karimireddy et al. 2021, arXiv:2008.03606), FedSGD (McMahan et al. 2017, arXiv:1602.05629), q-FedAvg (Li et al.
 2020, arXiv:1905.10497), signSGD with majority vote (Bernstein et al. 2018, arXiv:1802.04434), Per-FedAvg of first order
 (Fallah et al. 2020, arXiv:2002.07948), TERM (Li et al. 2021, arXiv:2007.01162), FedAsync in time (Xie et al. 2019,
-arXiv:1903.03934), APFL (Deng et al. 2020, arXiv:2003.13461), of which every client's mixture follows, and FedRep (Collins
+arXiv:1903.03934), APFL (Deng et al. 2020, arXiv:2003.13461), of which every client's mixture follows, with a fixed share and with one that
+each client learns, and FedRep (Collins
 et al. 2021, arXiv:2102.07078) with biases that begin at zero and are each client's own.
 
 Prints the fifteen parameters of a softmax regression of four pixels, a number a line:
 
-    for name in fednova fedexp feddyn mimelite fedsgd q_fedavg signsgd fedrep per_fedavg term fedasync apfl; do python3 local_training.py $name > $name.txt; done
+    for name in fednova fedexp feddyn mimelite fedsgd q_fedavg signsgd fedrep per_fedavg term fedasync apfl apfl_adaptive; do python3 local_training.py $name > $name.txt; done
 """
 import sys
 
@@ -143,10 +144,25 @@ def apfl(w, cohort, p, kept, alpha=0.4):
     return after
 
 
+def apfl_adaptive(w, cohort, p, kept, alpha=0.4, rate=0.8):
+    after = w.copy()
+    for pk, client in zip(p, cohort):
+        (x, y), (v, _, share), local = data(client), kept.get(client, (w, None, alpha)), w + train(client, w)[0]
+        for _ in range(EPOCHS):
+            for begin in range(0, len(x), BATCH):
+                mixture = share * v + (1 - share) * local
+                v = v - RATE * share * gradient(mixture, x[begin:begin + BATCH], y[begin:begin + BATCH])
+        slope = gradient(share * v + (1 - share) * local, x, y) @ (v - local)
+        share = min(max(share - rate * slope, 1e-3), 1)
+        kept[client] = v, share * v + (1 - share) * local, share
+        after += SERVER_RATE * pk * (local - w)
+    return after
+
+
 w, kept = np.array([np.float32(n * 37 % 101 - 50) * np.float32(0.01) for n in range(15)], np.float64), {}
 for cohort in COHORTS:
     n = sum(EXAMPLES[client] for client in cohort)
     w = globals()[sys.argv[1]](w, cohort, [EXAMPLES[client] / n for client in cohort], kept)
-own = [kept[client][1] for client in range(3)] if sys.argv[1] == "apfl" else []
+own = [kept[client][1] for client in range(3)] if sys.argv[1].startswith("apfl") else []
 for value in np.concatenate([w] + own):
     print(repr(float(value)))

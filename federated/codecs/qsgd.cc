@@ -10,32 +10,17 @@
 // A value is ‖x‖ · q / s then: right in the mean, and of an error of E‖Q(x) − x‖² ≤ min(n / s², √n / s) · ‖x‖² for the
 // n values of a block (lemma 3.1). What is left over of the last byte is the code of zero. Beside "int4" and "int8",
 // whose levels are those of the largest magnitude, the bound is the paper's and the error larger.
+#include "federated/codecs/qsgd.h"
+
 #include <algorithm>
 #include <array>
-#include <bit>
-#include <cmath>
 #include <cstring>
 
-#include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
 #include "federated/codecs/each_block.h"
 
 namespace rivulet {
 namespace {
-
-static_assert(std::endian::native == std::endian::little, "norms travel as they lie in memory");
-
-constexpr int64_t kQsgdValues = 256;
-
-// NaN where a value is no number: the whole block is none then, and is refused.
-float NormOf(std::span<const float> block) {
-  double square = 0;
-  for (const float value : block) square += static_cast<double>(value) * value;
-  if (!std::isfinite(square)) return std::numeric_limits<float>::quiet_NaN();
-  const double norm = std::sqrt(square);
-  const auto rounded = static_cast<float>(norm);
-  return NormalScale(rounded < norm ? std::nextafter(rounded, std::numeric_limits<float>::infinity()) : rounded);
-}
 
 template <int kBits>
 class Qsgd final : public Codec {
@@ -50,11 +35,11 @@ class Qsgd final : public Codec {
     out.reserve(out.size() + static_cast<size_t>(bytes_));
     std::array<float, kQsgdValues> block;
     EachBlock(values, block, [&](std::span<const float> x) {
-      const float norm = NormOf(x);
+      const float norm = QsgdNorm(x);
       out.append(reinterpret_cast<const char*>(&norm), sizeof(norm));
       const auto level = [&](size_t i) {
         if (i >= x.size() || !(norm > 0)) return kZero;  // left over, zeros or NaN
-        return static_cast<int>(std::floor(kLevels * static_cast<double>(x[i]) / norm + draws.Uniform())) + kZero;
+        return QsgdLevel(x[i], norm, kLevels, draws) + kZero;
       };
       for (size_t i = 0; i < x.size(); i += kInByte) {
         int byte = 0;
@@ -89,7 +74,7 @@ class Qsgd final : public Codec {
       const int64_t at = first + static_cast<int64_t>(i), within = at % kQsgdValues;
       const auto [norm, levels] = BlockAt(bytes, at - within);
       const int level = CodeIn(levels[within / kInByte], static_cast<int>(within % kInByte)) - kZero;
-      out[i] = static_cast<float>(static_cast<double>(norm) * level / kLevels);
+      out[i] = QsgdValue(norm, level, kLevels);
     }
   }
 

@@ -15,7 +15,7 @@ namespace {
 using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using Settings = std::vector<std::pair<std::string, std::string>>;
+using Overrides = std::vector<std::pair<std::string, std::string>>;
 
 // A trained matrix, an average that is shared, and a table of integers that nobody changes.
 ModelDef Arrays() {
@@ -29,7 +29,7 @@ ModelDef Arrays() {
   return model;
 }
 
-Scenario OfArrays(const Settings& settings = {}) {
+Scenario OfArrays(const Overrides& settings = {}) {
   auto scenario = Scenario::Parse(R"(run = { name = "foreign", rounds = 3 }
 model = { arrays = "init.safetensors" }
 data = { partition = { clients = 100 } }

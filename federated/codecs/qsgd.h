@@ -1,0 +1,39 @@
+// What codecs share that round by chance to levels of a block's norm (QSGD, Alistarh et al. 2017, arXiv:1610.02132,
+// section 3.1), however levels travel.
+#pragma once
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <span>
+
+#include "engine/base/draws.h"
+#include "federated/codecs/block_scale.h"
+
+namespace rivulet {
+
+static_assert(std::endian::native == std::endian::little, "norms travel as they lie in memory");
+
+inline constexpr int64_t kQsgdValues = 256;  // of a block
+
+// Rounded up. NaN where a value is no number: the whole block is none then, and is refused.
+inline float QsgdNorm(std::span<const float> block) {
+  double square = 0;
+  for (const float value : block) square += static_cast<double>(value) * value;
+  if (!std::isfinite(square)) return std::numeric_limits<float>::quiet_NaN();
+  const double norm = std::sqrt(square);
+  const auto rounded = static_cast<float>(norm);
+  return NormalScale(rounded < norm ? std::nextafter(rounded, std::numeric_limits<float>::infinity()) : rounded);
+}
+
+// −levels .. levels, of a norm above 0. One draw.
+inline int QsgdLevel(float value, float norm, int levels, Draws& draws) {
+  return static_cast<int>(std::floor(levels * static_cast<double>(value) / norm + draws.Uniform()));
+}
+
+inline float QsgdValue(float norm, int level, int levels) {
+  return static_cast<float>(static_cast<double>(norm) * level / levels);
+}
+
+}  // namespace rivulet

@@ -380,8 +380,8 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     RIVULET_RETURN_IF_ERROR(setup.history->ReopenRun(run, events));
   }
   // While a reader keeps the file in an older state, that state's model is there too.
-  RIVULET_ASSIGN_OR_RETURN(const bool whole, setup.history->BringOver());
-  if (whole) RIVULET_RETURN_IF_ERROR(setup.models->RemoveUnnamed(rows));
+  RIVULET_ASSIGN_OR_RETURN(const BroughtOver brought, setup.history->BringOver());
+  if (brought.whole()) RIVULET_RETURN_IF_ERROR(setup.models->RemoveUnnamed(rows));
   setup.options = std::move(options);
   setup.parts = std::move(parts);
   return setup;

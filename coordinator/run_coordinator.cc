@@ -93,6 +93,7 @@ VersionWriter::Options RunCoordinator::WriterOptions() {
   }
   options.on_written = [this](std::span<const PendingAttempt> attempts) { OnWritten(attempts); };
   options.on_failed = [this](const Status& status) { OnWriteFailed(status); };
+  options.on_log_held = [this](int64_t seconds, int64_t bytes) { OnLogHeld(seconds, bytes); };
   options.tracer = options_.tracer;
   return options;
 }
@@ -121,6 +122,18 @@ void RunCoordinator::OnWritten(std::span<const PendingAttempt> attempts) {
 
 // Versions that are ready beyond the last one that is written are lost with the process; what is resumed makes them
 // again, to the same bits.
+void RunCoordinator::OnLogHeld(int64_t seconds, int64_t log_bytes) {
+  mutex_.Lock();
+  const int64_t round = machine_.round();
+  mutex_.Unlock();
+  Tell(Note(
+      "warning",
+      fmt::format("somebody has been reading one state of the history '{}' for {} s, so that its log cannot be used "
+                  "again and has grown to {} MB; end that reader (a transaction left open in a notebook, say)",
+                  history_->path(), seconds, log_bytes / 1'000'000),
+      round));
+}
+
 void RunCoordinator::OnWriteFailed(const Status& status) {
   MutexLock lock(mutex_);
   failure_ = status;

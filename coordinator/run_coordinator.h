@@ -155,6 +155,7 @@ class RunCoordinator final : public Coordinator {
   VersionWriter::Options WriterOptions();
   void OnWritten(std::span<const PendingAttempt> attempts) EXCLUDES(mutex_);
   void OnWriteFailed(const Status& status) EXCLUDES(mutex_);
+  void OnLogHeld(int64_t seconds, int64_t log_bytes) EXCLUDES(mutex_);
   int64_t NowUnixMs() const;
   TimeMs Now() const;
   std::vector<Action> Feed(const Event& event) REQUIRES(mutex_);

@@ -49,7 +49,8 @@ VersionWriter::VersionWriter(History& history, ModelStore& store, std::unique_pt
       clock_(clock),
       options_(std::move(options)),
       newest_(last),
-      without_log_(last),
+      without_log_from_(last),
+      without_log_to_(last),
       executor_(std::move(executor)) {
   for (const ModelRow& model : models) {
     if (!model.path.empty()) named_.insert(model.round);
@@ -240,16 +241,54 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
 // No part of a commit: what cannot be brought over now is brought over next time.
 void VersionWriter::BringOver() {
   brought_over_ = clock_.Now();
-  const StatusOr<bool> whole = history_.BringOver();
-  if (!whole.ok() || !*whole) return;
-  without_log_ = newest_;
+  const StatusOr<BroughtOver> now = history_.BringOver();
+  if (!now.ok()) return;
+  PlaceFile(*now);
+  TellOfReader(*now);
   RemoveFiles();
+}
+
+// Whoever reads one state for hours, in a notebook say, holds the file at it: what is newer stays in the log. Which
+// version that is follows from how long the log was when each was the newest, so that not every version's model has to
+// be kept until the reader is done, but only those of the second in which it began.
+void VersionWriter::PlaceFile(const BroughtOver& now) {
+  // Used again from its beginning: all that it held is in the file.
+  if (!log_.empty() && now.log_pages < log_.back().first) {
+    without_log_from_ = log_.back().second;
+    log_.clear();
+  }
+  if (now.whole()) {
+    log_.clear();
+    without_log_from_ = newest_;
+  }
+  log_.emplace_back(now.log_pages, newest_);
+  without_log_to_ = newest_;
+  if (now.pages < 0) return;
+  for (const auto& [pages, version] : log_) {
+    if (pages <= now.pages) without_log_from_ = std::max(without_log_from_, version);
+    if (pages < now.pages) continue;
+    without_log_to_ = version;
+    break;
+  }
+  while (log_.size() > 1 && log_[1].first <= now.pages) log_.pop_front();
+}
+
+void VersionWriter::TellOfReader(const BroughtOver& now) {
+  if (now.whole()) {
+    held_since_ = told_of_reader_ = 0;
+    return;
+  }
+  if (held_since_ == 0) held_since_ = brought_over_;
+  const TimeMs held = brought_over_ - held_since_;
+  if (held < std::max(60 * kSecond, 2 * told_of_reader_)) return;
+  told_of_reader_ = held;
+  if (options_.on_log_held) options_.on_log_held(held / kSecond, now.log_bytes);
 }
 
 // A file that cannot be removed now is removed by the next start.
 void VersionWriter::RemoveFiles() {
   std::erase_if(files_, [&](int64_t round) {
-    if (named_.contains(round) || round == without_log_) return false;
+    if (named_.contains(round) || (round >= without_log_from_ && round <= without_log_to_)) return false;
     store_.Remove(round).IgnoreError();
     return true;
   });

@@ -15,6 +15,7 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -72,6 +73,9 @@ class VersionWriter {
     int64_t most_pending_bytes = 64 << 20;  // of rows, and of models that are to be kept; more is written at once
     // What has just become durable, in the order in which it was added, on whichever thread wrote; null: nobody asks.
     std::function<void(std::span<const PendingAttempt>)> on_written;
+    // A reader has kept the log from being used again for a minute, and then for twice as long each time: it grows by
+    // all that is written meanwhile. Null: nobody asks.
+    std::function<void(int64_t seconds, int64_t log_bytes)> on_log_held;
     // Once, on whichever thread wrote: nothing more is written, and the run cannot go on.
     std::function<void(const Status&)> on_failed;
     Tracer* tracer = nullptr;
@@ -106,6 +110,8 @@ class VersionWriter {
   Status Write(std::span<PendingAttempt> attempts);
   Status Commit(std::span<PendingAttempt> attempts);
   void BringOver();
+  void PlaceFile(const BroughtOver& now);
+  void TellOfReader(const BroughtOver& now);
   void RemoveFiles();
 
   History& history_;
@@ -128,8 +134,11 @@ class VersionWriter {
   std::set<int64_t> files_;   // rounds whose file lies there
   int64_t newest_;            // with a row
   std::optional<BestVersion> best_written_;
-  int64_t without_log_;  // the newest that the database's file alone tells of
+  // The newest that the database's file alone tells of: one of these, both inclusive.
+  int64_t without_log_from_, without_log_to_;
+  std::deque<std::pair<int64_t, int64_t>> log_;  // how many pages it had when a version was the newest
   TimeMs brought_over_ = 0;
+  TimeMs held_since_ = 0, told_of_reader_ = 0;  // 0: the log is free
 
   const std::unique_ptr<Executor> executor_;  // goes first: its jobs call what stands above
 };

@@ -42,6 +42,14 @@ struct AttemptRecord {
   std::vector<BlobRow> blobs;  // as of this round; each replaces that of its name of earlier ones
 };
 
+// What of the log lies in the file. The log is used again from its beginning once all of it does and nobody reads.
+struct BroughtOver {
+  int64_t log_pages = 0;
+  int64_t pages = 0;  // of these, the first so many; -1: another process is bringing them over
+  int64_t log_bytes = 0;
+  bool whole() const { return pages == log_pages; }
+};
+
 // A name that may be selected from (from_round, from_attempt) on.
 struct RunClient {
   std::string client_id;
@@ -102,12 +110,10 @@ class History {
   // is new to the run becomes one of its with them.
   Status AddAttempts(std::span<const AttemptRecord> attempts);
   Status AddAttempt(const AttemptRecord& attempt) { return AddAttempts(std::span(&attempt, 1)); }
-  // As of `round`; replaces that of its name of earlier ones.
-  Status PutBlob(const std::string& run_id, int64_t round, const BlobRow& blob);
-  // Brings what the log holds into the file, so that the file alone tells it. False: a reader was in the way, and it
-  // holds some older state still. Nothing else does before Close: whoever writes knows what a file without its log
+  // Brings what the log holds into the file, so that the file alone tells it. Not whole: a reader was in the way, and
+  // it holds some older state still. Nothing else does before Close: whoever writes knows what a file without its log
   // says.
-  StatusOr<bool> BringOver();
+  StatusOr<BroughtOver> BringOver();
   // Everything of the rounds after `round` is as if it had not been written, but for what events say.
   Status GoBack(const std::string& run_id, int64_t round, std::span<const EventRow> events);
   Status AddEvents(std::span<const EventRow> events);

@@ -490,13 +490,17 @@ Status History::AddAttempts(std::span<const AttemptRecord> attempts) {
 }
 
 // Where it says -1 there is no log, or another process is at it.
-StatusOr<bool> History::BringOver() {
+StatusOr<BroughtOver> History::BringOver() {
   MutexLock lock(mutex_);
-  bool whole = false;
+  BroughtOver now;
   RIVULET_RETURN_IF_ERROR(db_->Query("PRAGMA wal_checkpoint(PASSIVE)", {}, [&](const SqlRow& row) {
-    whole = row.Int(0) == 0 && row.Int(1) >= 0 && row.Int(1) == row.Int(2);
+    now.log_pages = row.Int(1);
+    now.pages = row.Int(0) == 0 && row.Int(1) >= 0 ? row.Int(2) : -1;
   }));
-  return whole;
+  if (now.whole()) return now;
+  RIVULET_RETURN_IF_ERROR(
+      db_->Query("PRAGMA page_size", {}, [&](const SqlRow& row) { now.log_bytes = now.log_pages * row.Int(0); }));
+  return now;
 }
 
 // Totals are counted anew: what is taken away of them may be most of a run.

@@ -1,5 +1,7 @@
 #include "coordinator/commit/version_writer.h"
 
+#include <sqlite3.h>
+
 #include "faulty_file_system.h"
 #include "test_run.h"
 #include "tests/testing/status_matchers.h"
@@ -231,6 +233,47 @@ TEST_F(VersionWriterTest, ManyVersionsWithinASecond_TheModelOfTheFileWithoutItsL
   EXPECT_EQ((*History::Open(copy, History::Access::kReadOnly))->FindResumePoint("run")->committed_round, 1);
   EXPECT_OK(writer_->Flush());
   EXPECT_THAT(Files(), ElementsAre(5, 6));
+}
+
+// A transaction that somebody forgot in a notebook holds the file at one version for as long as it lasts.
+TEST_F(VersionWriterTest, AReaderThatStays_OnlyModelsOfItsSecondAreKept) {
+  std::vector<int64_t> told;
+  Open({.on_log_held = [&](int64_t seconds, int64_t log_bytes) {
+    told.push_back(seconds);
+    EXPECT_GT(log_bytes, 0);
+  }});
+  const auto commit = [&](int64_t first, int64_t last) {
+    for (int64_t round = first; round <= last; ++round) {
+      Commit(round);
+      executor_->RunDue();
+      if (round % 3 == 0) clock_.Advance(1000);
+    }
+  };
+  const auto version_without_log = [&] {
+    const std::string copy = folder_.File("copy.sqlite");
+    std::filesystem::copy_file(folder_.db(), copy, std::filesystem::copy_options::overwrite_existing);
+    return (*History::Open(copy, History::Access::kReadOnly))->FindResumePoint("run")->committed_round;
+  };
+  commit(1, 8);
+  sqlite3* reader = nullptr;
+  ASSERT_EQ(sqlite3_open(folder_.db().c_str(), &reader), SQLITE_OK);
+  ASSERT_EQ(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM runs", nullptr, nullptr, nullptr), SQLITE_OK);
+  for (const int64_t last : {12, 40, 90}) {
+    commit(last == 12 ? 9 : last == 40 ? 13 : 41, last);
+    EXPECT_THAT(Files(), ::testing::Contains(version_without_log()));
+    EXPECT_LE(Files().size(), 7u) << "the two newest, and those of a second or two";
+  }
+  EXPECT_THAT(told, ::testing::IsEmpty()) << "half a minute is nothing";
+  commit(91, 99);
+  clock_.Advance(40'000);
+  commit(100, 102);
+  EXPECT_THAT(told, ::testing::SizeIs(1));
+  sqlite3_close(reader);
+  commit(103, 106);
+  EXPECT_OK(writer_->Flush());
+  EXPECT_THAT(Named(), ElementsAre(105, 106));
+  EXPECT_EQ(version_without_log(), 106);
+  EXPECT_EQ(std::ranges::count_if(std::vector{97, 98, 99}, [&](int64_t round) { return store_->Has(round); }), 0);
 }
 
 TEST_F(VersionWriterTest, DiskFull_NothingIsLeftAndTheRunHearsOnce) {

@@ -368,7 +368,7 @@ TEST_F(HistoryTest, BringOver_FileWithoutItsLog_HasTheVersion) {
   auto history = Open();
   AddRunWithClient(*history, "r1");
   ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
-  ASSERT_TRUE(*history->BringOver());
+  ASSERT_TRUE(history->BringOver()->whole());
   for (int64_t round = 2; round <= 300; ++round) {  // a thousand pages, where SQLite would do it by itself
     ASSERT_OK(history->AddAttempt(Attempt("r1", round, 1, "committed")));
   }
@@ -376,7 +376,7 @@ TEST_F(HistoryTest, BringOver_FileWithoutItsLog_HasTheVersion) {
   const std::string original = std::exchange(path_, Path("copy.sqlite"));
   std::filesystem::copy_file(original, path_);
   EXPECT_EQ(Ask("SELECT max(round) FROM models"), "1;");
-  ASSERT_TRUE(*history->BringOver());
+  ASSERT_TRUE(history->BringOver()->whole());
   std::filesystem::copy_file(original, path_, std::filesystem::copy_options::overwrite_existing);
   EXPECT_EQ(Ask("SELECT max(round) FROM models"), "300;");
 }
@@ -388,9 +388,11 @@ TEST_F(HistoryTest, BringOver_WhileAReaderReads_SaysThatItIsNotWhole) {
   ASSERT_EQ(sqlite3_open(path_.c_str(), &reader), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM runs", nullptr, nullptr, nullptr), SQLITE_OK);
   ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
-  EXPECT_FALSE(*history->BringOver());
+  ASSERT_OK_AND_ASSIGN(const BroughtOver blocked, history->BringOver());
+  EXPECT_FALSE(blocked.whole());
+  EXPECT_GT(blocked.log_bytes, 0);
   sqlite3_close(reader);
-  EXPECT_TRUE(*history->BringOver());
+  EXPECT_TRUE(history->BringOver()->whole());
 }
 
 TEST_F(HistoryTest, GoBack_IsAsIfTheRoundsAfterHadNotBeen) {

@@ -3,26 +3,28 @@
 //
 //   forward          c[pixel of the result, channel]  = Σ over taps      image[pixel, tap]      · filter[tap, channel]
 //   image's gradient c[pixel of the image, channel]   = Σ over taps back gradient[pixel, tap]   · filter[tap, channel]
-//   filter's         c[tap, channel]                  = Σ over pixels    image[pixel, tap]      · gradient[pixel, channel]
+//   filter's         c[tap, channel]                  = Σ over pixels    image[pixel, tap]      · gradient[pixel,
+//   channel]
 //
 // A tap is (row, column, input channel) of the filter; of the way back (row, column, output channel).
 #include "engine/kernels/cuda/convolution.h"
-
 #include "engine/kernels/cuda/product_result.h"
 #include "engine/kernels/cuda/product_tile.h"
 
 namespace rivulet::gpu {
 namespace {
 
-// The window's first pixel, for one pixel of the result; it may lie in the padding.
+// Far outside of any image, also after a window's distances are added.
+constexpr int32_t kNowhere = -(1 << 30);
+
+// The window's first pixel, for one pixel of the result, and the element there; both may lie in the padding. Three
+// numbers of 32 bits, since a thread keeps many of these.
 struct WindowPlace {
-  int64_t image;  // element at which the image begins
-  int32_t y, x;
-  bool inside;    // there is such a pixel of the result
+  int32_t first, y, x;
 };
+// Distances from the window's first pixel, and from its first element.
 struct Tap {
-  int32_t y, x, channel;  // distance from the window's first pixel
-  bool inside;
+  int32_t offset, y, x;
 };
 
 template <typename T>
@@ -32,22 +34,25 @@ struct Patches {
   int pixels, taps;
 
   __device__ WindowPlace PlaceOfPixel(int i) const {
-    if (i >= pixels) return {0, 0, 0, false};
+    if (i >= pixels) return {0, kNowhere, 0};
     uint32_t image = static_cast<uint32_t>(i);
-    const int x = static_cast<int>(g.out_width.Split(image)), y = static_cast<int>(g.out_height.Split(image));
-    return {static_cast<int64_t>(image) * g.in_height * g.in_width * g.in_channels.divisor,
-            y * static_cast<int>(g.stride_height.divisor) - g.pad_top,
-            x * static_cast<int>(g.stride_width.divisor) - g.pad_left, true};
+    const int column = static_cast<int>(g.out_width.Split(image)), row = static_cast<int>(g.out_height.Split(image));
+    const int y = row * static_cast<int>(g.stride_height.divisor) - g.pad_top;
+    const int x = column * static_cast<int>(g.stride_width.divisor) - g.pad_left;
+    const int channels = static_cast<int>(g.in_channels.divisor);
+    return {((static_cast<int>(image) * g.in_height + y) * g.in_width + x) * channels, y, x};
   }
   __device__ Tap TapAt(int k) const {
+    if (k >= taps) return {0, 0, kNowhere};
     uint32_t row = static_cast<uint32_t>(k);
-    const int channel = static_cast<int>(g.in_channels.Split(row)), column = static_cast<int>(g.width.Split(row));
-    return {static_cast<int>(row) * g.step_height, column * g.step_width, channel, k < taps};
+    const int channel = static_cast<int>(g.in_channels.Split(row));
+    const int x = static_cast<int>(g.width.Split(row)) * g.step_width, y = static_cast<int>(row) * g.step_height;
+    return {(y * g.in_width + x) * static_cast<int>(g.in_channels.divisor) + channel, y, x};
   }
   __device__ T ElementAt(const WindowPlace& place, const Tap& tap) const {
-    const int y = place.y + tap.y, x = place.x + tap.x;
-    if (!place.inside || !tap.inside || y < 0 || y >= g.in_height || x < 0 || x >= g.in_width) return T(0);
-    return data[place.image + (int64_t{y} * g.in_width + x) * g.in_channels.divisor + tap.channel];
+    const bool inside = static_cast<uint32_t>(place.y + tap.y) < static_cast<uint32_t>(g.in_height) &&
+                        static_cast<uint32_t>(place.x + tap.x) < static_cast<uint32_t>(g.in_width);
+    return inside ? data[place.first + tap.offset] : T(0);
   }
 };
 
@@ -77,85 +82,86 @@ template <typename T>
 struct GradientPatches {
   using Element = T;
   struct Line {
-    int64_t image;
-    int32_t y, x;  // the pixel in the padded image
-    bool inside;
+    int32_t image, y, x;  // the image's first row among all rows; the pixel in the padded image
   };
-  using Depth = Tap;
+  struct Depth {
+    int32_t channel, y, x;
+  };
   static constexpr bool kAlongDepth = true;
   const T* data;
   const ConvolutionGeometry& g;
   int pixels, taps;
 
   __device__ Line line(int i) const {
-    if (i >= pixels) return {0, 0, 0, false};
+    if (i >= pixels) return {0, kNowhere, 0};
     uint32_t image = static_cast<uint32_t>(i);
     const int x = static_cast<int>(g.in_widths.Split(image)), y = static_cast<int>(g.in_heights.Split(image));
-    return {static_cast<int64_t>(image) * g.out_height.divisor * g.out_width.divisor * g.out_channels.divisor,
-            y + g.pad_top, x + g.pad_left, true};
+    return {static_cast<int>(image * g.out_height.divisor), y + g.pad_top, x + g.pad_left};
   }
   __device__ Depth depth(int k) const {
+    if (k >= taps) return {0, 0, -kNowhere};
     uint32_t row = static_cast<uint32_t>(k);
     const int channel = static_cast<int>(g.out_channels.Split(row)), column = static_cast<int>(g.width.Split(row));
-    return {static_cast<int>(row) * g.step_height, column * g.step_width, channel, k < taps};
+    return {channel, static_cast<int>(row) * g.step_height, column * g.step_width};
   }
   __device__ T at(const Line& line, const Depth& tap) const {
     const int y = line.y - tap.y, x = line.x - tap.x;
-    if (!line.inside || !tap.inside || y < 0 || x < 0) return T(0);
+    if (y < 0 || x < 0) return T(0);
     uint32_t row = static_cast<uint32_t>(y), column = static_cast<uint32_t>(x);
     // Windows begin at every stride-th pixel.
     if (g.stride_height.Split(row) != 0 || g.stride_width.Split(column) != 0) return T(0);
     if (row >= g.out_height.divisor || column >= g.out_width.divisor) return T(0);
-    return data[line.image + (int64_t{row} * g.out_width.divisor + column) * g.out_channels.divisor + tap.channel];
+    const uint32_t pixel = (static_cast<uint32_t>(line.image) + row) * g.out_width.divisor + column;
+    return data[pixel * g.out_channels.divisor + static_cast<uint32_t>(tap.channel)];
+  }
+};
+
+// The other factor: places in it that are negative beyond it.
+template <typename T>
+struct Factor {
+  using Element = T;
+  struct Line {
+    int32_t place;
+  };
+  struct Depth {
+    int32_t place;
+  };
+  const T* data;
+  __device__ T at(const Line& line, const Depth& depth) const {
+    return (line.place | depth.place) >= 0 ? data[line.place + depth.place] : T(0);
   }
 };
 
 // A row-major matrix [depth, lines].
 template <typename T>
-struct RowMajor {
-  using Element = T;
-  struct Line {
-    const T* at;
-  };
-  struct Depth {
-    int64_t offset;
-    bool inside;
-  };
+struct RowMajor : Factor<T> {
+  using typename Factor<T>::Line;
+  using typename Factor<T>::Depth;
   static constexpr bool kAlongDepth = false;
-  const T* data;
   int lines, depths;
-  __device__ Line line(int i) const { return {i < lines ? data + i : nullptr}; }
-  __device__ Depth depth(int k) const { return {int64_t{k} * lines, k < depths}; }
-  __device__ T at(const Line& line, const Depth& depth) const {
-    return line.at != nullptr && depth.inside ? line.at[depth.offset] : T(0);
-  }
+  __device__ RowMajor(const T* data, int lines, int depths) : Factor<T>{data}, lines(lines), depths(depths) {}
+  __device__ Line line(int i) const { return {i < lines ? i : -1}; }
+  __device__ Depth depth(int k) const { return {k < depths ? k * lines : -1}; }
 };
 
 // The filter with lines that are input channels and a depth of (row, column, output channel).
 template <typename T>
-struct TurnedFilter {
-  using Element = T;
-  struct Line {
-    const T* at;
-  };
-  struct Depth {
-    int64_t offset;
-    bool inside;
-  };
+struct TurnedFilter : Factor<T> {
+  using typename Factor<T>::Line;
+  using typename Factor<T>::Depth;
   static constexpr bool kAlongDepth = true;
-  const T* data;
   const ConvolutionGeometry& g;
   int depths;
+  __device__ TurnedFilter(const T* data, const ConvolutionGeometry& g, int depths)
+      : Factor<T>{data}, g(g), depths(depths) {}
   __device__ Line line(int i) const {
-    return {i < static_cast<int>(g.in_channels.divisor) ? data + int64_t{i} * g.out_channels.divisor : nullptr};
+    return {i < static_cast<int>(g.in_channels.divisor) ? i * static_cast<int>(g.out_channels.divisor) : -1};
   }
   __device__ Depth depth(int k) const {
+    if (k >= depths) return {-1};
     uint32_t tap = static_cast<uint32_t>(k);
     const uint32_t channel = g.out_channels.Split(tap);
-    return {int64_t{tap} * g.in_channels.divisor * g.out_channels.divisor + channel, k < depths};
-  }
-  __device__ T at(const Line& line, const Depth& depth) const {
-    return line.at != nullptr && depth.inside ? line.at[depth.offset] : T(0);
+    return {static_cast<int32_t>(tap * g.in_channels.divisor * g.out_channels.divisor + channel)};
   }
 };
 
@@ -189,15 +195,15 @@ Grid GridOfConvolution(const ConvolutionArguments& c) {
   return {c.row_tiles.divisor * c.column_tiles.divisor, 1, static_cast<uint32_t>(c.lanes.count), kTileThreads};
 }
 
-#define RIVULET_GPU_CONVOLUTION_KERNEL(name, direction, T, tile, rows, columns)                                 \
-  __global__ void __launch_bounds__(kTileThreads) Convolution_##direction##_##T##_##tile(ConvolutionArguments c) { \
-    Convolution<Direction::direction, T, rows, columns>(c);                                                     \
-  }                                                                                                             \
-  RIVULET_GPU_KERNEL(name "_" #T "_" #tile, ConvolutionArguments, Convolution_##direction##_##T##_##tile,       \
+#define RIVULET_GPU_CONVOLUTION_KERNEL(name, direction, T, tile, rows, columns)                                       \
+  __global__ void __launch_bounds__(kTileThreads, 2) Convolution_##direction##_##T##_##tile(ConvolutionArguments c) { \
+    Convolution<Direction::direction, T, rows, columns>(c);                                                           \
+  }                                                                                                                   \
+  RIVULET_GPU_KERNEL(name "_" #T "_" #tile, ConvolutionArguments, Convolution_##direction##_##T##_##tile,             \
                      GridOfConvolution(a));
-#define RIVULET_GPU_CONVOLUTION_KERNELS(T, tile, rows, columns)                                 \
-  RIVULET_GPU_CONVOLUTION_KERNEL("convolution", kForward, T, tile, rows, columns)               \
-  RIVULET_GPU_CONVOLUTION_KERNEL("convolution_input", kInput, T, tile, rows, columns)           \
+#define RIVULET_GPU_CONVOLUTION_KERNELS(T, tile, rows, columns)                       \
+  RIVULET_GPU_CONVOLUTION_KERNEL("convolution", kForward, T, tile, rows, columns)     \
+  RIVULET_GPU_CONVOLUTION_KERNEL("convolution_input", kInput, T, tile, rows, columns) \
   RIVULET_GPU_CONVOLUTION_KERNEL("convolution_filter", kFilter, T, tile, rows, columns)
 #define RIVULET_GPU_FLOAT_CONVOLUTION(tile, rows, columns) RIVULET_GPU_CONVOLUTION_KERNELS(float, tile, rows, columns)
 #define RIVULET_GPU_DOUBLE_CONVOLUTION(tile, rows, columns) RIVULET_GPU_CONVOLUTION_KERNELS(double, tile, rows, columns)

@@ -53,6 +53,23 @@ StatusOr<Prepared> PrepareBinary(const NodeView& node, std::string kernel) {
       static_cast<double>(arguments.count), InPlace(node));
 }
 
+// One number a channel: the last axis, or the second of NCHW.
+StatusOr<Prepared> PrepareBiasAdd(const NodeView& node, std::string kernel) {
+  const Shape& shape = node.inputs[0].shape;
+  if (shape.rank() < 2) return InvalidArgument("a bias needs a value of rank 2 or more, not {}", shape.ToString());
+  const std::string* format = node.node.FindAttr<std::string>("data_format");
+  const int axis = format != nullptr && *format == "NCHW" && shape.rank() > 2 ? 1 : shape.rank() - 1;
+  if (node.inputs[1].shape != Shape({shape.dim(axis)}))
+    return InvalidArgument("a bias of {} does not fit {} channels", node.inputs[1].shape.ToString(), shape.dim(axis));
+  std::vector<int64_t> dims(static_cast<size_t>(shape.rank() - axis), 1);
+  dims[0] = shape.dim(axis);
+  std::vector<TensorSpec> inputs(node.inputs.begin(), node.inputs.end());
+  inputs[1].shape = Shape(std::move(dims));
+  NodeView along_axis = node;
+  along_axis.inputs = inputs;
+  return PrepareBinary(along_axis, std::move(kernel));
+}
+
 StatusOr<Prepared> PrepareTernary(const NodeView& node, const Shape& first, std::string kernel) {
   const Shape& output = node.outputs[0].shape;
   TernaryArguments arguments{};
@@ -129,10 +146,12 @@ RIVULET_GPU_COMPARISONS(RIVULET_GPU_BINARY)
 
 // Other names of the same functions.
 #define RIVULET_GPU_ADD(F, T) RIVULET_GPU_ADAPTER("Add", F, T, PrepareBinary)
+#define RIVULET_GPU_BIAS(F, T) RIVULET_GPU_ADAPTER("BiasAdd", F, T, PrepareBiasAdd)
 #define RIVULET_GPU_DIV(F, T) RIVULET_GPU_ADAPTER("Div", F, T, PrepareBinary)
 #define RIVULET_GPU_INV(F, T) RIVULET_GPU_ADAPTER("Inv", F, T, PrepareUnary)
 #define RIVULET_GPU_RINT(F, T) RIVULET_GPU_ADAPTER("Rint", F, T, PrepareUnary)
 RIVULET_GPU_NUMBERS(RIVULET_GPU_ADD, AddV2)
+RIVULET_GPU_FLOATS(RIVULET_GPU_BIAS, AddV2)
 RIVULET_GPU_FLOATS(RIVULET_GPU_DIV, RealDiv)
 RIVULET_GPU_FLOATS(RIVULET_GPU_INV, Reciprocal)
 RIVULET_GPU_FLOATS(RIVULET_GPU_RINT, Round)

@@ -1,32 +1,31 @@
 // Matrix products, of any strides, many at once.
 #include "engine/kernels/cuda/matmul.h"
-
 #include "engine/kernels/cuda/product_result.h"
 #include "engine/kernels/cuda/product_tile.h"
 
 namespace rivulet::gpu {
 namespace {
 
-// A matrix of `lines` rows (or columns) by `depth`.
+// A matrix of `lines` rows (or columns) by `depths`. Places are 32 bits long, since a thread keeps many of them, and
+// negative beyond the matrix.
 template <typename T, bool kAlong>
 struct Matrix {
   using Element = T;
   static constexpr bool kAlongDepth = kAlong;
   struct Line {
-    const T* at;  // null: beyond the matrix
+    int32_t place;
   };
   struct Depth {
-    int64_t offset;
-    bool inside;
+    int32_t place;
   };
   const T* data;
   int64_t line_stride, depth_stride;
   int lines, depths;
 
-  __device__ Line line(int i) const { return {i < lines ? data + i * line_stride : nullptr}; }
-  __device__ Depth depth(int k) const { return {k * depth_stride, k < depths}; }
+  __device__ Line line(int i) const { return {i < lines ? static_cast<int>(i * line_stride) : -1}; }
+  __device__ Depth depth(int k) const { return {k < depths ? static_cast<int>(k * depth_stride) : -1}; }
   __device__ T at(const Line& line, const Depth& depth) const {
-    return line.at != nullptr && depth.inside ? line.at[depth.offset] : T(0);
+    return (line.place | depth.place) >= 0 ? data[line.place + depth.place] : T(0);
   }
 };
 
@@ -51,16 +50,16 @@ Grid GridOfProduct(const ProductArguments& p) {
           static_cast<uint32_t>(p.lanes.count), kTileThreads};
 }
 
-#define RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, x, y, along_a, along_b)                              \
-  __global__ void __launch_bounds__(kTileThreads) Product_##T##_##tile##_##x##y(ProductArguments p) {           \
-    Product<T, rows, columns, along_a, along_b>(p);                                                             \
-  }                                                                                                             \
-  RIVULET_GPU_KERNEL("product_" #T "_" #tile "_" #x #y, ProductArguments, Product_##T##_##tile##_##x##y,        \
+#define RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, x, y, along_a, along_b)                       \
+  __global__ void __launch_bounds__(kTileThreads, 2) Product_##T##_##tile##_##x##y(ProductArguments p) { \
+    Product<T, rows, columns, along_a, along_b>(p);                                                      \
+  }                                                                                                      \
+  RIVULET_GPU_KERNEL("product_" #T "_" #tile "_" #x #y, ProductArguments, Product_##T##_##tile##_##x##y, \
                      GridOfProduct(a));
-#define RIVULET_GPU_PRODUCT_KERNELS(T, tile, rows, columns)                    \
-  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, d, d, true, true)         \
-  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, d, l, true, false)        \
-  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, l, d, false, true)        \
+#define RIVULET_GPU_PRODUCT_KERNELS(T, tile, rows, columns)             \
+  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, d, d, true, true)  \
+  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, d, l, true, false) \
+  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, l, d, false, true) \
   RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, l, l, false, false)
 #define RIVULET_GPU_FLOAT_PRODUCT(tile, rows, columns) RIVULET_GPU_PRODUCT_KERNELS(float, tile, rows, columns)
 #define RIVULET_GPU_DOUBLE_PRODUCT(tile, rows, columns) RIVULET_GPU_PRODUCT_KERNELS(double, tile, rows, columns)

@@ -183,6 +183,18 @@ TEST(GpuElementwiseTest, Broadcast_AnyAxes_IsTheCpus) {
   }
 }
 
+TEST(GpuElementwiseTest, BiasAdd_BothLayouts_HasTheCpusBits) {
+  CheckOnGpu({.op = "BiasAdd", .inputs = [](uint32_t s) {
+                return std::vector{Floats({3, 4, 5, 7}, s), Floats({7}, s + 1)};
+              }});
+  CheckOnGpu({.op = "BiasAdd",
+              .inputs =
+                  [](uint32_t s) {
+                    return std::vector{Floats({3, 4, 5, 7}, s), Floats({4}, s + 1)};
+                  },
+              .attrs = {{"data_format", std::string("NCHW")}}});
+}
+
 TEST(GpuElementwiseTest, Logic_Choices_AndBounds) {
   const auto bools = [](uint32_t seed) { return Integers(DType::kBool, {5, 7}, seed, 0, 2); };
   for (const char* op : {"LogicalAnd", "LogicalOr", "Equal", "NotEqual"})

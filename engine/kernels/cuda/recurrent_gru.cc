@@ -1,0 +1,105 @@
+// GRU over sequences and its backward pass: a product and a step for each place of the walk.
+#include "engine/kernels/cuda/product_launch.h"
+#include "engine/kernels/cuda/recurrent_gru.h"
+#include "engine/kernels/cuda/sequences.h"
+
+namespace rivulet::gpu {
+namespace {
+
+struct Gru {
+  Sequences sequences;
+  DType dtype;
+  int64_t batch, units;
+  int64_t gate_units() const { return 3 * units; }
+};
+
+StatusOr<Gru> GruOf(const NodeView& node, const Shape& rows, int64_t multiple, size_t lengths) {
+  RIVULET_ASSIGN_OR_RETURN(const Sequences sequences, Sequences::Of(node, rows, multiple, lengths));
+  if (!node.attr<bool>("reset_after"))
+    return Unimplemented("{} with reset_after false on a GPU; there is that with true", node.node.type());
+  return Gru{sequences, node.outputs[0].dtype, sequences.walk.batch, sequences.walk.units};
+}
+
+template <typename T>
+Status Forward(const GpuContext& c, const Gru& gru, bool has_bias, bool has_h) {
+  for (int64_t s = 0; s < gru.sequences.walk.steps; ++s) {
+    GruStepArguments a{};
+    a.h_before = s > 0 ? SpanOf<const void>(c.outputs[1]) : Optional(c, 3, has_h);
+    if (a.h_before.data != nullptr) {
+      ProductArguments p = ProductOfMatrices(gru.batch, gru.gate_units(), gru.units, false, false);
+      p.a = a.h_before;
+      p.b = gpu::InputOf<void>(c, 1);
+      p.c = SpanOf<void>(c.scratch);
+      RIVULET_RETURN_IF_ERROR(PutProduct(c, gru.dtype, p));
+      a.product = SpanOf<const void>(c.scratch);
+    }
+    a.bias = Optional(c, 2, has_bias);
+    a.projection = gpu::InputOf<void>(c, 0);
+    a.output = gpu::OutputOf<void>(c, 0);
+    a.h = gpu::OutputOf<void>(c, 1);
+    a.gates = gpu::OutputOf<void>(c, 2);
+    a.walk = gru.sequences.At(c, s);
+    RIVULET_RETURN_IF_ERROR(Put(c, fmt::format("gru_step_{}", kTypeText<T>), a));
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const Gru gru, GruOf(node, node.inputs[0].shape, 3, 4));
+  const int64_t product = gru.batch * gru.gate_units();
+  Prepared prepared = Launching([gru, has_bias = IsGiven(node, 2), has_h = IsGiven(node, 3)](
+                                    const GpuContext& c) { return Forward<T>(c, gru, has_bias, has_h); },
+                                2.0 * static_cast<double>(product * gru.units * gru.sequences.walk.steps));
+  prepared.scratch_bytes = static_cast<size_t>(product) * sizeof(T);
+  return prepared;
+}
+
+template <typename T>
+Status Backward(const GpuContext& c, const Gru& gru, bool has_h) {
+  const int64_t units = gru.units, gates = gru.gate_units();
+  RIVULET_RETURN_IF_ERROR(PutCopy(c, c.inputs[6], c.outputs[3], static_cast<size_t>(gru.batch * units) * sizeof(T)));
+  for (int64_t s = gru.sequences.walk.steps - 1; s >= -1; --s) {
+    GruGradArguments a{};
+    a.h0 = Optional(c, 1, has_h);
+    a.output = gpu::InputOf<void>(c, 3);
+    a.gates = gpu::InputOf<void>(c, 4);
+    a.output_grad = gpu::InputOf<void>(c, 5);
+    a.product = SpanOf<const void>(c.scratch);
+    a.projection_grad = gpu::OutputOf<void>(c, 0);
+    a.recurrent_grad = gpu::OutputOf<void>(c, 1);
+    a.previous = gpu::OutputOf<void>(c, 2);
+    a.h_grad = gpu::OutputOf<void>(c, 3);
+    a.later = gru.sequences.StepAt(s + 1);
+    a.walk = gru.sequences.At(c, s);
+    RIVULET_RETURN_IF_ERROR(Put(c, fmt::format("gru_step_grad_{}", kTypeText<T>), a));
+    if (s < 0) break;
+    ProductArguments p = ProductOfMatrices(gru.batch, units, gates, false, true);
+    const auto first = static_cast<size_t>(gru.sequences.walk.Row(a.walk.step, 0) * gates) * sizeof(T);
+    p.a = SpanOf<const void>(c.outputs[1], first);
+    p.a_row = gru.sequences.walk.row_stride() * gates;
+    p.b = gpu::InputOf<void>(c, 0);
+    p.c = SpanOf<void>(c.scratch);
+    RIVULET_RETURN_IF_ERROR(PutProduct(c, gru.dtype, p));
+  }
+  return absl::OkStatus();
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareBackward(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const Gru gru, GruOf(node, node.inputs[3].shape, 1, 2));
+  const int64_t states = gru.batch * gru.units;
+  Prepared prepared =
+      Launching([gru, has_h = IsGiven(node, 1)](const GpuContext& c) { return Backward<T>(c, gru, has_h); },
+                2.0 * static_cast<double>(states * gru.gate_units() * gru.sequences.walk.steps));
+  prepared.scratch_bytes = static_cast<size_t>(states) * sizeof(T);
+  return prepared;
+}
+
+RIVULET_KERNEL("GRU", Device::kCuda, float, PrepareForward<float>);
+RIVULET_KERNEL("GRU", Device::kCuda, double, PrepareForward<double>);
+RIVULET_KERNEL("GRUGrad", Device::kCuda, float, PrepareBackward<float>);
+RIVULET_KERNEL("GRUGrad", Device::kCuda, double, PrepareBackward<double>);
+
+}  // namespace
+}  // namespace rivulet::gpu

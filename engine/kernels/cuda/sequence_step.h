@@ -1,0 +1,19 @@
+// One place of a walk over sequences, as the steps of recurrent layers have it in their arguments.
+#pragma once
+
+#include "engine/kernels/cuda/divider.h"
+#include "engine/kernels/cuda/lane_span.h"
+
+namespace rivulet::gpu {
+
+// The row of step t and sequence b lies at t · time_stride + b · batch_stride.
+struct SequenceStep {
+  int32_t step, before;  // `before` is where the walk came from; outside [0, steps): nowhere
+  int32_t steps, batch;
+  Divider units;
+  int32_t time_stride, batch_stride;
+  LaneSpan<const void> lengths;  // null: all sequences have all steps
+  int32_t wide_lengths;
+};
+
+}  // namespace rivulet::gpu

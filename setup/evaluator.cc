@@ -51,6 +51,8 @@ StatusOr<std::shared_ptr<const Program>> CentralEvaluator::Compile(const Example
   return program;
 }
 
+CentralEvaluator::CentralEvaluator(const Plan& plan) : evaluated_(plan) {}
+
 CentralEvaluator::~CentralEvaluator() {
   {
     MutexLock lock(mutex_);

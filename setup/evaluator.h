@@ -47,7 +47,7 @@ class CentralEvaluator : public Evaluator {
  private:
   struct Worker;
   struct Evaluation;
-  explicit CentralEvaluator(const Plan& plan) : evaluated_(plan) {}
+  explicit CentralEvaluator(const Plan& plan);
   StatusOr<std::shared_ptr<const Program>> Compile(const ExampleDecoder& decoder, int64_t batch_size) const;
   Status Prepare(CentralEvaluatorOptions options);
   void Work(Worker& worker);

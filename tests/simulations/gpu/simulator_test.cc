@@ -53,6 +53,18 @@ class GpuSimulatorTest : public SimulatorTest {
   std::shared_ptr<GpuDevice> gpu_;
 };
 
+// One worker gets the whole cohort and trains it at once, but for the very first task of a run.
+TEST_F(GpuSimulatorTest, Cohort_GoesToTheDeviceAtOnce) {
+  Scenario scenario = UnlikeScenario();
+  scenario.client.epochs = 1;
+  const auto launches = [&](int lanes) {
+    const int64_t before = gpu::CountEmulated().launches;
+    EXPECT_OK(OnDevice(scenario, lanes, 1, fmt::format("{}.sqlite", lanes)).status);
+    return gpu::CountEmulated().launches - before;
+  };
+  EXPECT_LT(launches(64), launches(1) * 7 / 10);
+}
+
 TEST_F(GpuSimulatorTest, AnyLanesAndWorkers_SameBits) { ExpectAnyLanes(UnlikeScenario()); }
 
 TEST_F(GpuSimulatorTest, ClientsThatKeepState_SameBits) {

@@ -170,10 +170,9 @@ class GpuTrainer final : public Trainer {
     return CheckBroadcasts(plan_, table_, first.task->kind, first.broadcasts);
   }
 
-  // Buffers that come to the host after a task.
+  // Buffers that have a place on the host: what a client keeps, as it begins with it, and what it sends.
   std::span<const int> Brought(TaskKind kind) const {
-    if (kind != TaskKind::kTrain) return {};
-    return leaves_ ? kept_buffers_ : sent_;
+    return kind == TaskKind::kTrain && !leaves_ ? sent_ : kept_buffers_;
   }
 
   static int64_t ExamplesTaken(std::span<const LocalPass> passes, int64_t size) {
@@ -252,7 +251,7 @@ class GpuTrainer final : public Trainer {
     }
     RIVULET_RETURN_IF_ERROR(lane.asked->examples->Decode(wanted, views));
     std::memcpy(memory_.HostLane(LaneRegion::kOrder, number), lane.order.data(), lane.order.size() * sizeof(uint32_t));
-    if (kept_.empty() || lane.asked->task->kind != TaskKind::kTrain) return absl::OkStatus();
+    if (kept_.empty() && lane.asked->beside.empty()) return absl::OkStatus();
     return BeginState(plan_, *lane.asked->task, *lane.asked->base, lane.asked->state, KeptOf(number),
                       lane.asked->beside);
   }
@@ -330,7 +329,6 @@ class GpuTrainer final : public Trainer {
       const Lane& of = lanes[static_cast<size_t>(lane)];
       const int64_t rows = std::min(of.size, std::ssize(of.order));
       RIVULET_RETURN_IF_ERROR(memory_.BringExamples(*stream_, lane, rows, std::ssize(of.order)));
-      if (kind != TaskKind::kTrain) continue;
       for (const KeptPlace& place : kept_) {
         RIVULET_RETURN_IF_ERROR(memory_.BringPlace(*stream_, place.buffer, lane, place.offset, place.bytes));
       }
@@ -338,7 +336,7 @@ class GpuTrainer final : public Trainer {
     for (size_t pass = 0; pass < plan.passes.size(); ++pass) {
       RIVULET_RETURN_IF_ERROR(passes_.Enqueue(*stream_, kind, pass, plan, count, cancel));
     }
-    return memory_.Fetch(*stream_, count, Brought(kind));
+    return memory_.Fetch(*stream_, count, kind == TaskKind::kTrain ? Brought(kind) : std::span<const int>());
   }
 
   void Tell(const Lane& lane, int number, LocalResult& result) {

@@ -39,9 +39,14 @@ Status Site::Run() {
   asked_ = Clock::now();
   while (!stop_.stopped()) {
     if (queue_.empty() || Clock::now() - asked_ >= kBetweenPolls) {
-      RIVULET_ASSIGN_OR_RETURN(PollReply reply, Ask());
-      RIVULET_RETURN_IF_ERROR(Obey(reply));
-      std::move(reply.tasks.begin(), reply.tasks.end(), std::back_inserter(queue_));
+      PollReply reply;
+      // What is trained at once is asked for until it is there, or no more comes: an answer gives a share of what is
+      // left.
+      do {
+        RIVULET_ASSIGN_OR_RETURN(reply, Ask());
+        RIVULET_RETURN_IF_ERROR(Obey(reply));
+        std::ranges::move(reply.tasks, std::back_inserter(queue_));
+      } while (!reply.tasks.empty() && std::ssize(queue_) < options_.least_tasks);
       if (queue_.empty()) {
         if (reply.over) return absl::OkStatus();
         if (reply.hand_over.empty()) api_.AwaitWork(caller_, reply.epoch, reply.wait_ms);
@@ -132,6 +137,8 @@ StatusOr<PollReply> Site::Ask() {
     request.want = want_;
     request.hold_ms = open_.empty() ? options_.hold_ms : std::min(options_.hold_ms, beat_ms_);
     request.told = told_;
+  } else if (std::ssize(queue_) < options_.least_tasks) {
+    request.want = options_.least_tasks - std::ssize(queue_);
   }
   RIVULET_ASSIGN_OR_RETURN(PollReply reply, calls_.Poll(request));
   told_ = reply.tasks.empty();

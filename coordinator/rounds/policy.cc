@@ -87,7 +87,7 @@ int64_t Pace::Heartbeat(int64_t sites, int64_t lease_ms) {
 }
 
 int64_t Pace::FairShare(int64_t want, int64_t offered, int64_t sites) {
-  return std::min(want, std::max<int64_t>(sites == 1 ? offered : offered / (2 * sites), 1));
+  return std::min(want, std::max<int64_t>(offered / (2 * sites), 1));
 }
 
 }  // namespace rivulet

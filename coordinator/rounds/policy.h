@@ -87,7 +87,7 @@ struct Pace {
   static int64_t Heartbeat(int64_t sites, int64_t lease_ms);
   // How many tasks one of `sites` gets of the `want` it asks for while `offered` are left: half of an even share, so
   // that the last of a cohort are spread over all sites, and nobody waits long for one that took many. At least one,
-  // where it wants one; and all of them, where there is no other. `sites` is at least 1.
+  // where it wants one. `sites` is at least 1.
   static int64_t FairShare(int64_t want, int64_t offered, int64_t sites);
 };
 

@@ -109,12 +109,6 @@ TEST(PaceTest, FairShare_IsHalfAnEvenOneAndAtLeastOne) {
   EXPECT_EQ(Pace::FairShare(0, 10, 2), 0);
 }
 
-TEST(PaceTest, FairShare_WhoIsAlone_GetsWhatItWants) {
-  EXPECT_EQ(Pace::FairShare(64, 50, 1), 50);
-  EXPECT_EQ(Pace::FairShare(8, 50, 1), 8);
-  EXPECT_EQ(Pace::FairShare(0, 50, 1), 0);
-}
-
 // Whoever asks in turn, a cohort is spread evenly.
 TEST(PaceTest, FairShare_SitesThatAskInTurn_TakeAboutTheSame) {
   for (const int64_t sites : {1, 2, 3, 16}) {

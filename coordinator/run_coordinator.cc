@@ -51,8 +51,7 @@ RunCoordinator::RunCoordinator(Setup setup)
                                 FolderOf(models_->folder()), true)
                 : nullptr),
       keeps_reports_(options_.scenario.server.checkpoint_reports),
-      reports_(options_.file_system != nullptr ? *options_.file_system : FileSystem::Default(),
-               JoinPath(models_->folder(), "reports")),
+      reports_(options_.file_system != nullptr ? *options_.file_system : FileSystem::Default(), models_->folder()),
       intake_(models_->folder(), options_.scenario.server.staging_megabytes * 1'000'000),
       clock_start_(std::chrono::steady_clock::now()),
       machine_(*std::move(setup.machine)),
@@ -590,7 +589,10 @@ void RunCoordinator::EndRun() {
   const std::string refused = refusals_.Rest();
   mutex_.Unlock();
 
-  if (phase == RunMachine::Phase::kFinished) reports_.RemoveLeft();
+  if (phase == RunMachine::Phase::kFinished) {
+    ReportStore::RemoveAll(options_.file_system != nullptr ? *options_.file_system : FileSystem::Default(),
+                           models_->folder());
+  }
   if (!refused.empty()) Tell(Note("warning", refused, round));
   if (phase == RunMachine::Phase::kFailed) {
     // Where the reason is a full disk, this cannot be written either; the run's rows then say that it was running.

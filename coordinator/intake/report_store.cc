@@ -3,6 +3,7 @@
 #include <array>
 #include <bit>
 #include <cstring>
+#include <filesystem>
 
 #include "engine/io/sealed_file.h"
 
@@ -20,17 +21,30 @@ struct Head {
 static_assert(sizeof(Head) == 48, "no padding that would be written");
 
 constexpr size_t kDigits = 32;
+constexpr std::string_view kFolder = "reports", kEnding = ".report";
 
 }  // namespace
 
-ReportStore::ReportStore(FileSystem& fs, std::string folder) : fs_(fs), folder_(std::move(folder)) {
+void ReportStore::RemoveAll(FileSystem& fs, const std::string& run_folder) {
+  const std::string folder = JoinPath(run_folder, kFolder);
+  const auto files = fs.List(folder);
+  if (!files.ok()) return;
+  for (const std::string& file : *files) {
+    if (file.find(kEnding) != file.npos) fs.Remove(JoinPath(folder, file)).IgnoreError();
+  }
+  std::error_code not_empty;
+  std::filesystem::remove(folder, not_empty);
+}
+
+ReportStore::ReportStore(FileSystem& fs, const std::string& run_folder)
+    : fs_(fs), folder_(JoinPath(run_folder, kFolder)) {
   const auto files = fs_.List(folder_);
   if (!files.ok()) return;
   for (const std::string& file : *files) left_.insert(JoinPath(folder_, file));
 }
 
 std::string ReportStore::PathOf(const TaskId& task) const {
-  return JoinPath(folder_, Sha256Of(task).Hex().substr(0, kDigits) + ".report");
+  return JoinPath(folder_, Sha256Of(task).Hex().substr(0, kDigits) + std::string(kEnding));
 }
 
 Status ReportStore::Keep(const TaskId& task, const Digest& base, double train_seconds, std::string_view update) {

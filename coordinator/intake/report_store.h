@@ -4,8 +4,8 @@
 //   whole ──→ Keep ──→ folded, acknowledged ──→ its attempt is written ──→ Remove
 //                └──→ (the process dies) ──→ Left: the next one offers the task again ──→ Read, folded
 //
-// A file for each, <folder>/<32 digits of the task's SHA-256>.report, mode 0600. Thread-safe; calls of one task are the
-// caller's to order.
+// A file for each, <run's folder>/reports/<32 digits of the task's SHA-256>.report, mode 0600. Thread-safe; calls of
+// one task are the caller's to order.
 #pragma once
 
 #include <set>
@@ -28,7 +28,10 @@ struct KeptReport {
 class ReportStore {
  public:
   // Finds what a process before this one has left; makes nothing. `fs` must outlive this.
-  ReportStore(FileSystem& fs, std::string folder);
+  ReportStore(FileSystem& fs, const std::string& run_folder);
+  // Of a run that is over, or goes: its reports and the folder that they lie in. What else is in it stays, and so does
+  // the folder with it.
+  static void RemoveAll(FileSystem& fs, const std::string& run_folder);
 
   // RESOURCE_EXHAUSTED: the disk is full, and nothing of it is there.
   Status Keep(const TaskId& task, const Digest& base, double train_seconds, std::string_view update);

@@ -114,10 +114,25 @@ class Durability(RivuletTest):
         self.ends_as_simulated(coordinator, [slow, *others])
         for client in others:
             self.assertEqual(client.reports(), [(round, "accepted", False) for round in range(1, ROUNDS + 1)])
-        self.assertEqual(reports(), [])
+        self.assertEqual([*(self.folder / "deployed.sqlite.models").glob("*/reports")], [])
         said = self.query("SELECT count(*) FROM events WHERE message LIKE '%acknowledged before the restart is counted'",
                           db="deployed.sqlite")
         self.assertEqual(said, [(2,)])
+
+    def test_a_run_that_is_pruned_leaves_no_update_behind(self):
+        coordinator = self.coordinator("--set", "server.checkpoint_reports=true")
+        slow = self.stop_at_round_2(self.names[0])
+        others = [self.client(name) for name in self.names[1:]]
+        for client in others:
+            self.wait_for(lambda: (2, "accepted", False) in client.reports(), f"{client.name} to be acknowledged")
+        models = self.folder / "deployed.sqlite.models"
+        self.assertEqual(len([*models.glob("*/reports/*.report")]), 2)
+        coordinator.send_signal(signal.SIGINT)
+        coordinator.wait(timeout=60)
+        for client in [slow, *others]:
+            self.kill(client.process)
+        self.run_rivulet("runs", "prune", "--keep", 0, "--yes", "--db", self.path("deployed.sqlite"), code=0)
+        self.assertEqual([*models.glob("*")], [])
 
     def test_client_killed_in_the_middle_of_a_training_goes_on_from_there(self):
         long = ["--rounds", 1, "--set", "data.partition.clients=1", "--set", "server.clients_per_round=1", "--set",

@@ -45,7 +45,7 @@ Status Agent::Run() {
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;
-  request.capabilities.datasets = {{options_.data.name, options_.data.size(), options_.data.tags}};
+  request.capabilities.datasets = OffersOf(options_.data);
   request.hold_ms = options_.hold_ms;
   Caller& caller = request.caller;
   // After tasks that came to nothing: the coordinator may offer the same again at once, and nobody wants to see it

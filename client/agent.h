@@ -1,10 +1,12 @@
-// A deployed client: one name, one bound data set, and the loop poll, fetch, train, submit until the run ends. It may
-// die and come back at any moment: what it was doing is leased to its name, and doing it again gives the same update.
+// A deployed client: one name, the data sets that it has bound, and the loop poll, fetch, train, submit until the run
+// ends. It may die and come back at any moment: what it was doing is leased to its name, and doing it again gives the
+// same update.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "client/artifact_cache.h"
 #include "client/backoff.h"
@@ -31,7 +33,7 @@ struct AgentOptions {
   std::string client_id;
   std::string certificate_serial;
   std::string version;  // of this software, for the coordinator's log
-  BoundData data;
+  std::vector<BoundData> data;
   BackoffOptions backoff;
   int64_t chunk_bytes = 256 * 1024;
   int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes

@@ -264,7 +264,7 @@ TaskTrainer::Sources Site::SourcesOf(const Task& task) {
 
 StatusOr<LocalResult> Site::Train(const Task& task) {
   RIVULET_ASSIGN_OR_RETURN(const BoundData data, data_.Of(task.client_id));
-  return trainer_.Train(task, task.client_id, data, SourcesOf(task));
+  return trainer_.Train(task, task.client_id, {&data, 1}, SourcesOf(task));
 }
 
 bool Site::Changes(const Task& task) const {

@@ -27,7 +27,7 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       calls_(api, stop, std::move(options.calls)),
       trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, options.checkpoint) {}
 
-StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, const BoundData& data) {
+StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std::span<const BoundData> data) {
   StatusOr<TaskReport> report = TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });
   // Without a report this client is being stopped, and may come back to it.
   if (report.ok() && checkpoint_ != nullptr && task.kind == TaskKind::kTrain) checkpoint_->Remove();
@@ -50,7 +50,7 @@ std::optional<FinishedWork> TaskRunner::FindHeld(const Caller& caller, const Tas
 }
 
 // On disk before the first byte of it is sent: from then on no death of either side costs its training.
-StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task& task, const BoundData& data,
+StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
                                                 const TaskTrainer::Sources& sources) {
   RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, caller.name, data, sources));
   FinishedWork work{WriteUpdate(trained), trained.examples, trained.steps, trained.train_loss, trained.train_seconds};
@@ -61,7 +61,7 @@ StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task
 // A task always ends in one of two ways: with an update, or with a reason to the coordinator, which would otherwise
 // wait for this client until its deadline. The sentence is for whoever called, on this side. Only a client that is
 // being stopped says nothing, since it may come back to the same task.
-StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, const BoundData& data) {
+StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, std::span<const BoundData> data) {
   TaskReport report;
   TaskTrainer::Sources sources;
   bool lost = false;

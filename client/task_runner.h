@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <span>
 
 #include "client/artifact_cache.h"
 #include "client/coordinator_calls.h"
@@ -37,13 +38,13 @@ class TaskRunner {
   // Does `task`. Whatever makes it impossible here (data that cannot be decoded, a plan that cannot be used) is
   // reported to the coordinator and is a TaskReport; a Status is CANCELLED after Stop, or PERMISSION_DENIED or
   // UNAUTHENTICATED when the coordinator turned the client away.
-  StatusOr<TaskReport> Run(const Caller& caller, const Task& task, const BoundData& data);
+  StatusOr<TaskReport> Run(const Caller& caller, const Task& task, std::span<const BoundData> data);
 
  private:
-  StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, const BoundData& data);
+  StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, std::span<const BoundData> data);
   // What was finished of it before; nullopt: nothing that may be sent.
   std::optional<FinishedWork> FindHeld(const Caller& caller, const Task& task, const TaskTrainer::Sources& sources);
-  StatusOr<FinishedWork> TrainAndKeep(const Caller& caller, const Task& task, const BoundData& data,
+  StatusOr<FinishedWork> TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
                                       const TaskTrainer::Sources& sources);
 
   ArtifactCache& artifacts_;

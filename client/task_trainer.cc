@@ -1,5 +1,6 @@
 #include "client/task_trainer.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "client/failure.h"
@@ -71,7 +72,26 @@ Status TaskTrainer::FetchBroadcasts(const Task& task, const Plan& plan, const So
   return absl::OkStatus();
 }
 
-StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view client_id, const BoundData& data,
+const BoundData* FindBound(std::span<const BoundData> bound, std::string_view name) {
+  const auto found = std::ranges::find(bound, name, &BoundData::name);
+  return found == bound.end() ? nullptr : &*found;
+}
+
+std::string NamesOf(std::span<const BoundData> bound) {
+  std::string names;
+  for (size_t i = 0; i < bound.size(); ++i) {
+    names += fmt::format("{}'{}'", i == 0 ? "" : i + 1 == bound.size() ? " and " : ", ", bound[i].name);
+  }
+  return names;
+}
+
+std::vector<DatasetOffer> OffersOf(std::span<const BoundData> bound) {
+  std::vector<DatasetOffer> offers;
+  for (const BoundData& data : bound) offers.push_back({data.name, data.size()});
+  return offers;
+}
+
+StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view client_id, std::span<const BoundData> bound,
                                          const Sources& sources) {
   Tracer* const tracer = instruments_.tracer;
   TraceSpan fetching(tracer, "phase", "fetch");
@@ -90,11 +110,13 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   }
   // A plan names its data set, and what the client's own configuration has bound decides; a plan cannot reach for
   // another.
-  if (plan.dataset() != data.name) {
-    return WithReason(FailedPrecondition("plan '{}' trains on data set '{}', but this client has bound '{}'",
-                                         plan.name(), plan.dataset(), data.name),
+  const BoundData* const found = FindBound(bound, plan.dataset());
+  if (found == nullptr) {
+    return WithReason(FailedPrecondition("plan '{}' trains on data set '{}', but this client has bound {}", plan.name(),
+                                         plan.dataset(), NamesOf(bound)),
                       TaskFailure::Code::kNoExamples, plan.dataset());
   }
+  const BoundData& data = *found;
   if (memory_budget_ > 0) {
     auto planned = PlanMemory(*plan_->programs, task.kind, data.size());
     if (!planned.ok()) return WithReason(planned.status(), TaskFailure::Code::kBadPlan);

@@ -32,6 +32,11 @@ struct BoundData {
   std::vector<std::string> tags = {};                // that whoever selects may ask for
   int64_t size() const { return indices.has_value() ? static_cast<int64_t>(indices->size()) : dataset->size(); }
 };
+// Of that name; null: none.
+const BoundData* FindBound(std::span<const BoundData> bound, std::string_view name);
+std::string NamesOf(std::span<const BoundData> bound);  // "'train' and 'ward'"
+// What a poll says of them.
+std::vector<DatasetOffer> OffersOf(std::span<const BoundData> bound);
 
 struct TaskReport {
   enum class Kind {
@@ -76,11 +81,12 @@ class TaskTrainer {
         memory_budget_(memory_budget),
         checkpoint_(checkpoint) {}
 
-  // The parts are as they are to be folded or sent (client/update_pipeline.h), in memory of this, of its trainer and of
-  // the base model until the next call; what the client is to keep is proposed when this returns, so that no accepted
-  // update lacks its state. Errors are those of the sources, of the store and of Trainer::Train; UNIMPLEMENTED: a task
-  // of another kind; FAILED_PRECONDITION: the plan wants another data set, a store, or more memory.
-  StatusOr<LocalResult> Train(const Task& task, std::string_view client_id, const BoundData& data,
+  // On that of `bound` which the plan names. The parts are as they are to be folded or sent (client/update_pipeline.h),
+  // in memory of this, of its trainer and of the base model until the next call; what the client is to keep is proposed
+  // when this returns, so that no accepted update lacks its state. Errors are those of the sources, of the store and of
+  // Trainer::Train; UNIMPLEMENTED: a task of another kind; FAILED_PRECONDITION: the plan wants another data set, a
+  // store, or more memory.
+  StatusOr<LocalResult> Train(const Task& task, std::string_view client_id, std::span<const BoundData> bound,
                               const Sources& sources);
   const Plan& plan() const { return *plan_->plan; }  // of the last task that was trained
 

@@ -430,17 +430,34 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, setup.plan());
   RecordedTasks run(options);
   RIVULET_RETURN_IF_ERROR(run.Open(options.scenario, plan));
-  RIVULET_ASSIGN_OR_RETURN(const auto clients, VirtualClients::Create(setup, plan->keeps_state()));
-  SiteThreads sites(run, *clients,
-                    {.threads = options.workers,
-                     .site = {.name = "worker",
-                              .run_id = run.run_id(),
-                              .version = "replay",
-                              .instruments = options.instruments,
-                              .states = run.states()},
-                     .on_error = [&run](const Status& status) { run.Fail(status); }});
-  sites.Start();
-  sites.Join();
+  std::unique_ptr<const ClientData> data;
+  const UpdateChange* change = nullptr;
+  if (setup.scenario().attack.name.empty()) {
+    data = std::make_unique<SharedData>(train, shares, setup.scenario().data.name);
+  } else {
+    RIVULET_ASSIGN_OR_RETURN(auto adversaries,
+                             Adversaries::Create(setup.scenario(), plan->keeps_state(), train, shares));
+    change = adversaries.get();
+    data = std::move(adversaries);
+  }
+  ArtifactCache artifacts("", setup.row_budget());
+  StopSignal stop;
+  std::vector<std::thread> threads;
+  for (int number = 0; number < options.workers; ++number) {
+    threads.emplace_back([&, number] {
+      SiteOptions site;
+      site.name = fmt::format("worker {}", number);
+      site.run_id = run.run_id();
+      site.version = "replay";
+      site.holds = number < cores;
+      site.instruments = options.instruments;
+      site.states = run.states();
+      site.change = change;
+      if (const Status status = Site(run, *data, artifacts, stop, std::move(site)).Run(); !status.ok())
+        run.Fail(status);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
   return run.Result();
 }
 

@@ -49,9 +49,23 @@ class LocalSimulation : public Simulation {
                              scenario.evaluation.federated_clients, clients);
     }
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
-    RIVULET_RETURN_IF_ERROR(PrepareClients(setup, *coordinator.plan));
-    if (options.resume.empty() && others_train_) {
-      RIVULET_ASSIGN_OR_RETURN(coordinator.initial_model, setup.initial_model());
+    RIVULET_RETURN_IF_ERROR(CheckFirstExample(*coordinator.plan));
+    if (scenario.attack.name.empty()) {
+      data_ = std::make_unique<SharedData>(train_, shares, scenario.data.name);
+    } else {
+      RIVULET_ASSIGN_OR_RETURN(auto adversaries,
+                               Adversaries::Create(scenario, coordinator.plan->keeps_state(), train_, shares));
+      change_ = adversaries.get();
+      data_ = std::move(adversaries);
+    }
+    coordinator.plays_attack = true;
+    const AggregationSpec& aggregation = coordinator.plan->aggregation();
+    for (int64_t client = 0; aggregation.weighs_examples() && client < clients; ++client) {
+      const auto examples = static_cast<int64_t>(shares->ExamplesOf(client).size());
+      if (examples > aggregation.max_weight) {
+        return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it",
+                               shares->NameAt(client), examples, aggregation.max_weight);
+      }
     }
     RIVULET_ASSIGN_OR_RETURN(evaluator_, setup.evaluator());
 

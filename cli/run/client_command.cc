@@ -230,17 +230,16 @@ Status ShowPlanFile(const ClientOptions& options, const SitePolicy& policy) {
 }
 
 Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, GrpcClient& connection,
-                       const std::string& name, const BoundData& data) {
+                       const std::string& name, std::span<const BoundData> data) {
   StopSignal stop;
   Interrupt interrupt;
   interrupt.Call([&] {
     stop.Stop();
     connection.Cancel();
   });
-  const PollRequest request{
-      .caller = {.name = name},
-      .capabilities = {.version = RIVULET_VERSION, .datasets = {{data.name, data.size(), data.tags}}},
-      .hold_ms = 20'000};
+  const PollRequest request{.caller = {.name = name},
+                            .capabilities = {.version = RIVULET_VERSION, .datasets = OffersOf(data)},
+                            .hold_ms = 20'000};
   StatusOr<std::shared_ptr<const Plan>> plan =
       OfferedPlan(connection, stop, request,
                   [&name](const std::string& sentence) { PrintNote(OneLine(sentence), Note::kProgress, name); });
@@ -276,7 +275,7 @@ Status ServeAsClient(const ClientOptions& options) {
   if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
   RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
-  RIVULET_ASSIGN_OR_RETURN(BoundData data, BindData(options.data, options.tags));
+  RIVULET_ASSIGN_OR_RETURN(std::vector<BoundData> data, BindData(options.data));
   StatusOr<std::string> proxy = ProxyFor(*address, [](const char* name) -> const char* { return std::getenv(name); });
   if (!proxy.ok()) return AsUsageError(proxy.status());
   StatusOr<std::unique_ptr<GrpcClient>> connection = GrpcClient::Create(
@@ -342,8 +341,10 @@ Command ClientCommand() {
   AddSecurityOptions(command, &options->security);
   command.Option("--name", "ID", &options->name,
                  "with --insecure: this client's name, the same at every start; otherwise its certificate says it");
-  command.Repeated("--data", "NAME=GLOB", &options->data,
-                   "TFRecord files bound to a name plans may use ('train'); repeatable");
+  command.Repeated(
+      "--data", "NAME=GLOB", &options->data,
+      "TFRecord files bound to a name that plans may use ('train', or what data.name says); repeatable, also "
+      "for other names");
   command.arguments.back().required = true;
   command.Repeated("--tag", "TAG", &options->tags,
                    "what this client's data are, for runs of clients that are tagged so (selection.tags); repeatable");

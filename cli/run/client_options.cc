@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 
 #include "engine/base/file_system.h"
 #include "engine/data/dataset.h"
@@ -25,31 +26,26 @@ StatusOr<std::vector<std::string>> FilesMatching(const std::string& pattern) {
 
 }  // namespace
 
-StatusOr<BoundData> BindData(const std::vector<std::string>& bindings, const std::vector<std::string>& tags) {
-  BoundData data;
-  for (const std::string& tag : tags) {
-    if (tag.empty()) return UsageError("--tag takes a word, such as icu");
-  }
-  data.tags = tags;
-  std::vector<std::string> files;
+StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindings) {
+  std::map<std::string, std::vector<std::string>> files;  // by name
   for (const std::string& binding : bindings) {
     const size_t equals = binding.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == binding.size()) {
       return UsageError("--data takes NAME=GLOB, such as train=data/*.tfrecord, not '{}'", binding);
     }
-    const std::string name = binding.substr(0, equals);
-    if (name != data.name) {
-      return UsageError("--data binds '{}', and plans train on 'train'; say --data train={}", name,
-                        binding.substr(equals + 1));
-    }
     RIVULET_ASSIGN_OR_RETURN(const auto matched, FilesMatching(binding.substr(equals + 1)));
-    files.insert(files.end(), matched.begin(), matched.end());
+    std::vector<std::string>& of_name = files[binding.substr(0, equals)];
+    of_name.insert(of_name.end(), matched.begin(), matched.end());
   }
-  RIVULET_ASSIGN_OR_RETURN(data.dataset, Dataset::Open(files));
-  if (data.dataset->size() == 0) {
-    return FailedPrecondition("{} has no examples; a client needs at least one", fmt::join(files, ", "));
+  std::vector<BoundData> bound;
+  for (const auto& [name, of_name] : files) {
+    BoundData& data = bound.emplace_back(BoundData{.name = name});
+    RIVULET_ASSIGN_OR_RETURN(data.dataset, Dataset::Open(of_name));
+    if (data.dataset->size() == 0) {
+      return FailedPrecondition("{} has no examples; a client needs at least one", fmt::join(of_name, ", "));
+    }
   }
-  return data;
+  return bound;
 }
 
 StatusOr<SitePolicy> PolicyOf(const ClientOptions& options) {

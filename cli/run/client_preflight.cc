@@ -67,11 +67,15 @@ Status HoldAgainst(const Plan& plan, const Dataset& data) {
   return absl::OkStatus();
 }
 
-void LookAtData(const StatusOr<BoundData>& data, const Plan* plan, Findings& findings) {
-  if (!data.ok()) return findings.Wrong("data", data.status());
-  std::string text = fmt::format("{} examples, bound to '{}'", data->size(), data->name);
+void LookAtData(const StatusOr<std::vector<BoundData>>& bound, const Plan* plan, Findings& findings) {
+  if (!bound.ok()) return findings.Wrong("data", bound.status());
+  std::string text;
+  for (const BoundData& data : *bound) {
+    text += fmt::format("{}{} examples, bound to '{}'", text.empty() ? "" : "; ", data.size(), data.name);
+  }
   if (plan == nullptr || plan->external()) return findings.Good("data", text);
-  if (plan->dataset() != data->name) {
+  const BoundData* const data = FindBound(*bound, plan->dataset());
+  if (data == nullptr) {
     return findings.Wrong("data", FailedPrecondition("the plan reads the data set '{}'", plan->dataset()),
                           fmt::format("bind it: --data {}=GLOB", plan->dataset()));
   }
@@ -90,7 +94,7 @@ void LookAtPlan(const SitePolicy& policy, const Plan& plan, Findings& findings) 
 
 // One poll for no task: it proves name, port, proxy, both certificates, admission and protocol.
 void LookAtCoordinator(const ClientOptions& options, const NetworkAddress& address, Security security,
-                       const StatusOr<BoundData>& data, Findings& findings) {
+                       const StatusOr<std::vector<BoundData>>& data, Findings& findings) {
   const StatusOr<std::string> proxy =
       ProxyFor(address, [](const char* name) -> const char* { return std::getenv(name); });
   if (!proxy.ok()) return findings.Wrong("coordinator", proxy.status());
@@ -103,7 +107,7 @@ void LookAtCoordinator(const ClientOptions& options, const NetworkAddress& addre
   PollRequest request;
   request.caller.name = security.name.empty() ? options.name : security.name;
   request.capabilities.version = RIVULET_VERSION;
-  if (data.ok()) request.capabilities.datasets = {{data->name, data->size(), data->tags}};
+  if (data.ok()) request.capabilities.datasets = OffersOf(*data);
   request.want = 0;
   const StatusOr<PollReply> reply = (*connection)->Poll(request);
   if (absl::IsUnavailable(reply.status())) {
@@ -142,7 +146,7 @@ Status PreflightClient(const ClientOptions& options) {
       findings.Wrong("plan", Annotate(opened.status(), options.show_plan));
     }
   }
-  const StatusOr<BoundData> data = BindData(options.data, options.tags);
+  const StatusOr<std::vector<BoundData>> data = BindData(options.data);
   LookAtData(data, plan.get(), findings);
   LookAtState(options.state, findings);
   LookAtMemory(policy, plan.get(), data.ok() ? data->size() : 1, findings);

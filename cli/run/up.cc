@@ -175,9 +175,8 @@ class Deployment {
   Deployment(const UpOptions& options, int64_t rounds, std::string folder)
       : options_(options), folder_(std::move(folder)), picture_(rounds) {}
 
-  // Of the clients whose shares lie in `files`, those that are members.
-  Status Run(const Shares& shares, const std::vector<std::string>& files, const Population& members,
-             const PartitionConfig& partition) {
+  // `files` of the clients of `shares`, bound to `data_name`.
+  Status Run(const Shares& shares, const std::vector<std::string>& files, const std::string& data_name) {
     RIVULET_ASSIGN_OR_RETURN(const auto authority, ThrowAwayAuthority::Create(Clock::System()));
     RIVULET_ASSIGN_OR_RETURN(const std::string tls,
                              Certify(authority, {Role::kCoordinator, "localhost"}, {"localhost", "127.0.0.1"}));
@@ -188,7 +187,7 @@ class Deployment {
       Client& client = clients_.emplace_back();
       client.name = std::move(name);
       RIVULET_ASSIGN_OR_RETURN(const std::string its, Certify(authority, {Role::kClient, client.name}, {}));
-      client.arguments = {"client", "--json", "--tls=" + its, "--data=train=" + GlobQuote(files[i]),
+      client.arguments = {"client", "--json", "--tls=" + its, "--data=" + data_name + "=" + GlobQuote(files[i]),
                           "--state=" + options_.run.db + ".clients"};
       for (const std::string& tag : TagsOf(partition, client.name)) client.arguments.push_back("--tag=" + tag);
     }
@@ -404,7 +403,7 @@ Status Up(UpOptions options) {
     options.run.sets.push_back(fmt::format("server.min_clients={}", (*members)->size()));
   }
   Deployment deployment(options, setup.scenario().run.rounds, folder->path());
-  return deployment.Run(*shares, files, **members, setup.scenario().data.partition);
+  return deployment.Run(*shares, files, setup.scenario().data.name);
 }
 
 const RegisterCommand kUp(15, [] {

@@ -156,7 +156,7 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   proto::PassScalarDef& loss = *pass.add_scalars();
   loss.set_name(builder.reports);
   loss.set_tensor(model.train_loss);
-  pass.set_dataset("train");
+  pass.set_dataset(scenario.data.name);
   pass.set_batch_size(builder.batch_size > 0 ? builder.batch_size : client.batch_size);
   pass.set_shuffle(client.shuffle);
   pass.set_epochs(builder.epochs > 0 ? builder.epochs : client.epochs);
@@ -182,9 +182,10 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
 }
 
 // The pass of clients that train in their own way: on what, how long and what they tell of it.
-void AddExternalPass(const ClientConfig& client, proto::PassDef& pass) {
+void AddExternalPass(const Scenario& scenario, proto::PassDef& pass) {
+  const ClientConfig& client = scenario.client;
   pass.add_scalars()->set_name("train_loss");
-  pass.set_dataset("train");
+  pass.set_dataset(scenario.data.name);
   pass.set_batch_size(client.batch_size);
   pass.set_epochs(client.epochs);
 }
@@ -243,7 +244,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     if (state.from_base) plan.mutable_flats()->add_state_from_base(state.name);
   }
   for (const std::string& name : composition.broadcast) plan.mutable_flats()->add_broadcast(name);
-  if (!model.has_graph()) AddExternalPass(scenario.client, *training.add_passes());
+  if (!model.has_graph()) AddExternalPass(scenario, *training.add_passes());
   for (const PassBuilder& pass : composition.passes) {
     if (!model.has_graph()) break;
     RIVULET_RETURN_IF_ERROR(

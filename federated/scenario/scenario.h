@@ -75,8 +75,9 @@ struct SynthConfig {  // [data.synth]: generated on first use when data.train do
 };
 
 struct DataConfig {
-  std::string train;  // absolute after parsing
-  std::string test;   // "" for no central evaluation
+  std::string train;           // absolute after parsing
+  std::string test;            // "" for no central evaluation
+  std::string name = "train";  // that clients bind theirs to
   PartitionConfig partition;
   std::string image_feature;  // "" for the model's own: image, tokens
   std::string label_feature = "label";

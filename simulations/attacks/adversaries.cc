@@ -35,7 +35,7 @@ StatusOr<std::unique_ptr<const Adversaries>> Adversaries::Create(const Scenario&
                                                                  std::shared_ptr<const Dataset> dataset,
                                                                  std::shared_ptr<const Shares> shares) {
   const AttackConfig& config = scenario.attack;
-  auto made = std::unique_ptr<Adversaries>(new Adversaries(dataset, shares));
+  auto made = std::unique_ptr<Adversaries>(new Adversaries(dataset, shares, scenario.data.name));
   Attack::Features features;
   if (!scenario.data.image_feature.empty()) features.image = scenario.data.image_feature;
   features.label = scenario.data.label_feature;

@@ -33,8 +33,9 @@ class Adversaries final : public ClientData, public UpdateChange {
 
  private:
   using Honest = std::shared_ptr<const HonestUpdates>;
-  Adversaries(std::shared_ptr<const Dataset> dataset, const std::shared_ptr<const Shares>& shares)
-      : data_(std::move(dataset), shares), shares_(shares) {}
+  Adversaries(std::shared_ptr<const Dataset> dataset, const std::shared_ptr<const Shares>& shares,
+              const std::string& data_name)
+      : data_(std::move(dataset), shares, data_name), shares_(shares) {}
   // What attackers would have sent from the model that `task` starts from.
   StatusOr<Honest> HonestUpdatesFor(const Task& task, const TrainFn& train) const;
 

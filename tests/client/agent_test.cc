@@ -3,20 +3,17 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include <deque>
-#include <map>
 #include <numeric>
 
-#include "federated/updates/block_crcs.h"
 #include "proto/federated/update.pb.h"
-#include "tests/client/local_plan.h"
+#include "tests/client/flaky_coordinator.h"
 #include "tests/testing/status_matchers.h"
-#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
 
 using ::rivulet::testing::StatusIs;
+using testing::AgentTest;
 using testing::DigitRecords;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -26,210 +23,6 @@ using testing::MemoryDataset;
 using testing::PatternModel;
 using testing::PlanBytes;
 using ::testing::SizeIs;
-
-// A coordinator of one client: gives out its tasks one after the other, then says that the run is over. Connections
-// break where a test says.
-class FlakyCoordinator : public CoordinatorApi {
- public:
-  FlakyCoordinator() {
-    const std::string plan = PlanBytes(LocalScenario());
-    const auto model = PatternModel(*LocalPlan());
-    const std::string blob = ModelToSafetensors(*model, {});
-    task_.run_id = "run";
-    task_.client_id = "site-1";
-    task_.plan = AddBlob(plan);
-    task_.inputs = {{"model", {BlobId::Form::kModel, model->ComputeDigest()}}};
-    blobs_[model->ComputeDigest()] = blob;
-  }
-  Digest AddBlob(const std::string& bytes) {
-    const Digest digest = Sha256Of(bytes);
-    blobs_[digest] = bytes;
-    return digest;
-  }
-
-  StatusOr<PollReply> Poll(const PollRequest& request) override {
-    const Caller& caller = request.caller;
-    runs_asked_.push_back(caller.run_id);
-    if (!caller.run_id.empty() && caller.run_id != task_.run_id) return NotFound("no run {}", caller.run_id);
-    capabilities_ = request.capabilities;
-    ++polls_;
-    if (!poll_errors_.empty()) {
-      const Status error = poll_errors_.front();
-      poll_errors_.pop_front();
-      return error;
-    }
-    PollReply reply;
-    reply.outcomes = outcomes_;
-    if (waits_ > 0) {
-      --waits_;
-      reply.wait_ms = 70;
-      reply.awaited.sentence = "4 more clients";
-    } else if (tasks_ > 0) {
-      reply.tasks.push_back(task_);
-      reply.tasks[0].id = NextTask();
-    } else {
-      reply.over = PollReply::Over{.failed = over_failed_, .sentence = "finished after round 1"};
-    }
-    return reply;
-  }
-
-  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId& blob, int64_t offset) override {
-    fetch_offsets_[blob.digest].push_back(offset);
-    if (!blobs_.contains(blob.digest) || (blob.form == BlobId::Form::kModel && lost_ > 0 && lost_--)) {
-      return NotFound("no blob {}", blob.digest.Hex());
-    }
-    return std::make_unique<Reader>(*this, blobs_[blob.digest], offset);
-  }
-
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission& submission) override {
-    ++submits_;
-    if (!submit_errors_.empty()) {
-      const Status error = submit_errors_.front();
-      submit_errors_.pop_front();
-      return error;
-    }
-    submitted_task_ = submission.task;
-    bytes_ = submission.bytes;
-    train_seconds_ = submission.measured.train_seconds;
-    return std::make_unique<Writer>(*this);
-  }
-
-  Status Fail(const Caller&, const TaskFailure& failure) override {
-    if (!fail_errors_.empty()) {
-      const Status error = fail_errors_.front();
-      fail_errors_.pop_front();
-      return error;
-    }
-    EXPECT_EQ(failure.sentence, "");  // it stays here
-    failures_.push_back(SentenceOf(failure));
-    EXPECT_EQ(failure.task, NextTask());
-    --tasks_;
-    return absl::OkStatus();
-  }
-
-  TaskId NextTask() const {
-    return named_ ? fmt::format("run-r{}-a1-site-1-0", tasks_) : fmt::format("task-{}", tasks_);
-  }
-  bool named_ = false;  // as a coordinator names tasks
-  bool over_failed_ = false;
-  std::vector<TaskOutcome> outcomes_;
-  std::string next_run_;  // served once the first task is done
-  int tasks_ = 1, waits_ = 0, polls_ = 0;
-  int read_breaks_ = 0, write_breaks_ = 0, corruptions_ = 0, damages_ = 0;
-  std::deque<Status> poll_errors_, submit_errors_, finish_errors_, fail_errors_;
-  Task task_;
-  std::map<Digest, std::string> blobs_;
-  Capabilities capabilities_;
-  std::vector<std::string> runs_asked_, failures_;
-  std::map<Digest, std::vector<int64_t>> fetch_offsets_;
-  int submits_ = 0;
-  bool answer_lost_ = false;
-  int lost_ = 0;  // so often the model is not there
-  std::optional<SubmitResult> decided_;
-  std::string staged_;
-  TaskId submitted_task_;
-  int64_t bytes_ = 0;
-  double train_seconds_ = 0;
-  SubmitResult result_;
-
- private:
-  class Reader : public ChunkReader {
-   public:
-    Reader(FlakyCoordinator& owner, std::string blob, int64_t offset)
-        : owner_(owner), blob_(std::move(blob)), at_(offset) {}
-    int64_t total_bytes() const override { return static_cast<int64_t>(blob_.size()); }
-    StatusOr<std::span<const std::byte>> Next() override {
-      if (owner_.read_breaks_ > 0 && chunks_ == 1) {
-        --owner_.read_breaks_;
-        return Unavailable("connection lost");
-      }
-      if (owner_.damages_ > 0 && chunks_ == 1) {
-        --owner_.damages_;
-        return DataLoss("a chunk came damaged");
-      }
-      ++chunks_;
-      const size_t size = std::min<size_t>(1000, blob_.size() - static_cast<size_t>(at_));
-      if (owner_.corruptions_ > 0 && size > 0) {
-        --owner_.corruptions_;
-        blob_[static_cast<size_t>(at_)] ^= 1;
-      }
-      const auto chunk = std::as_bytes(std::span(blob_)).subspan(static_cast<size_t>(at_), size);
-      at_ += static_cast<int64_t>(size);
-      return chunk;
-    }
-
-   private:
-    FlakyCoordinator& owner_;
-    std::string blob_;
-    int64_t at_;
-    int chunks_ = 0;
-  };
-
-  class Writer : public ChunkWriter {
-   public:
-    explicit Writer(FlakyCoordinator& owner) : owner_(owner) {}
-    const SubmitResult* decided() const override { return owner_.decided_ ? &*owner_.decided_ : nullptr; }
-    std::span<const uint32_t> staged_crcs() const override { return {}; }
-    Status Resume(int64_t offset) override {
-      owner_.staged_.resize(static_cast<size_t>(offset));
-      return absl::OkStatus();
-    }
-    Status Write(std::span<const std::byte> chunk) override {
-      if (owner_.write_breaks_ > 0 && chunks_++ == 2) {
-        --owner_.write_breaks_;
-        return Unavailable("connection lost");
-      }
-      owner_.staged_.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
-      return absl::OkStatus();
-    }
-    StatusOr<SubmitResult> Finish(const Digest& identity) override {
-      if (!owner_.finish_errors_.empty()) {
-        const Status error = owner_.finish_errors_.front();
-        owner_.finish_errors_.pop_front();
-        return error;
-      }
-      EXPECT_EQ(static_cast<int64_t>(owner_.staged_.size()), owner_.bytes_);
-      BlockCrcs crcs;
-      crcs.Append(std::as_bytes(std::span(owner_.staged_)));
-      EXPECT_EQ(crcs.Identity(0), identity);
-      --owner_.tasks_;
-      if (!owner_.next_run_.empty()) owner_.task_.run_id = owner_.next_run_;
-      if (owner_.answer_lost_) {
-        owner_.decided_ = SubmitResult{SubmitResult::Kind::kDuplicate, ""};
-        return Unavailable("connection lost");
-      }
-      return owner_.result_;
-    }
-
-   private:
-    FlakyCoordinator& owner_;
-    int chunks_ = 0;
-  };
-};
-
-class AgentTest : public ::testing::Test {
- protected:
-  AgentOptions Options() {
-    AgentOptions options;
-    options.client_id = "site-1";
-    options.version = "1";
-    options.data.dataset = std::make_shared<MemoryDataset>(DigitRecords(25));
-    options.chunk_bytes = 4096;
-    options.sleep = [this](int64_t ms) {
-      waits_.push_back(ms);
-      if (on_sleep_) on_sleep_();
-    };
-    options.observer.on_report = [this](const Task&, const TaskReport& report) { reports_.push_back(report); };
-    options.observer.on_over = [this](const PollReply::Over& over) { finished_ = over.sentence; };
-    return options;
-  }
-
-  FlakyCoordinator coordinator_;
-  std::vector<int64_t> waits_;
-  std::vector<TaskReport> reports_;
-  std::string finished_;
-  std::function<void()> on_sleep_;
-};
 
 TEST_F(AgentTest, OneTask_IsTrainedAndSubmittedAndTheRunEnds) {
   const Status status = Agent(coordinator_, Options()).Run();
@@ -291,102 +84,6 @@ TEST_F(AgentTest, SecondTaskOfTheSameVersion_FetchesNothingAgain) {
   EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0));
   EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.input("model")->id.digest], ElementsAre(0));
   EXPECT_THAT(reports_, SizeIs(2));
-}
-
-// What happens to an agent whose finished work is held on disk: tasks with names that a coordinator gives.
-class HeldAgentTest : public AgentTest {
- protected:
-  HeldAgentTest() { coordinator_.named_ = true; }
-  // As the next process would be.
-  AgentOptions WithHeld() {
-    AgentOptions options = Options();
-    const auto note = [this](const std::string& sentence) { said_.push_back(sentence); };
-    options.held = std::make_shared<HeldUpdates>(FileSystem::Default(), folder_.path(), "site-1",
-                                                 HeldUpdates::Options{.on_note = note});
-    return options;
-  }
-  Status RunAgent() { return Agent(coordinator_, WithHeld()).Run(); }
-  bool HoldsTask() {
-    Task task = coordinator_.task_;
-    task.id = "run-r1-a1-site-1-0";
-    return WithHeld().held->Find(task).has_value();
-  }
-
-  const testing::TempFolder folder_;
-  std::vector<std::string> said_;
-};
-
-TEST_F(HeldAgentTest, KilledBeforeItWasSent_SendsItAgainWithoutTraining) {
-  coordinator_.submit_errors_ = {absl::PermissionDeniedError("turned away")};  // the end of the first process
-  EXPECT_THAT(RunAgent(), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("turned away")));
-  ASSERT_TRUE(HoldsTask());
-  ASSERT_OK(RunAgent());
-  ASSERT_THAT(reports_, SizeIs(1));
-  EXPECT_TRUE(reports_[0].resent);
-  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kAccepted);
-  EXPECT_EQ(reports_[0].examples, 25);
-  EXPECT_EQ(reports_[0].bytes_up, coordinator_.bytes_);
-  EXPECT_GT(coordinator_.train_seconds_, 0);
-  // The second process fetched the plan, which this site might allow no more, and no model.
-  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.plan], ElementsAre(0, 0));
-  EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.input("model")->id.digest], ElementsAre(0));
-  const std::string resent = coordinator_.staged_;
-  coordinator_.tasks_ = 1;
-  ASSERT_OK(Agent(coordinator_, Options()).Run());  // trained
-  EXPECT_FALSE(reports_[1].resent);
-  EXPECT_EQ(coordinator_.staged_, resent);
-}
-
-TEST_F(HeldAgentTest, AcknowledgedAndOfferedAgain_IsSentAgainUntilItIsDurable) {
-  coordinator_.over_failed_ = true;  // a coordinator that died: nobody said that the run has finished
-  ASSERT_OK(RunAgent());
-  EXPECT_TRUE(HoldsTask());
-  coordinator_.tasks_ = 1;
-  ASSERT_OK(RunAgent());
-  ASSERT_THAT(reports_, SizeIs(2));
-  EXPECT_FALSE(reports_[0].resent);
-  EXPECT_TRUE(reports_[1].resent);
-  EXPECT_TRUE(HoldsTask());
-  coordinator_.outcomes_ = {{"run-r1-a1-site-1-0", TaskEnd::kFolded, "", true}};
-  ASSERT_OK(RunAgent());
-  EXPECT_FALSE(HoldsTask());
-  EXPECT_THAT(said_, SizeIs(0));
-}
-
-TEST_F(HeldAgentTest, RunThatHasFinished_LeavesNothingHeld) {
-  ASSERT_OK(RunAgent());
-  EXPECT_FALSE(HoldsTask());
-}
-
-TEST_F(HeldAgentTest, TaskThatDied_IsDroppedWithOneLine) {
-  coordinator_.over_failed_ = true;
-  ASSERT_OK(RunAgent());
-  coordinator_.outcomes_ = {{"run-r1-a1-site-1-0", TaskEnd::kDropped, "its round was abandoned", false}};
-  coordinator_.waits_ = 3;
-  ASSERT_OK(RunAgent());
-  EXPECT_THAT(said_, ElementsAre("the finished update of round 1 is dropped: its round was abandoned"));
-  EXPECT_FALSE(HoldsTask());
-}
-
-TEST_F(HeldAgentTest, RefusedUpdate_IsNotHeld) {
-  coordinator_.over_failed_ = true;
-  coordinator_.result_ = {SubmitResult::Kind::kRefused, "not a number"};
-  ASSERT_OK(RunAgent());
-  EXPECT_FALSE(HoldsTask());
-  EXPECT_THAT(said_, ElementsAre("the finished update of round 1 is dropped: not a number"));
-}
-
-TEST_F(HeldAgentTest, SiteThatForbidsThePlanByNow_SendsNothing) {
-  coordinator_.submit_errors_ = {absl::PermissionDeniedError("turned away")};
-  EXPECT_THAT(RunAgent(), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("turned away")));
-  AgentOptions options = WithHeld();
-  options.artifacts = std::make_shared<ArtifactCache>(
-      "", nullptr, [](const Plan&) -> Status { return FailedPrecondition("this site allows no plan"); });
-  ASSERT_OK(Agent(coordinator_, std::move(options)).Run());
-  ASSERT_THAT(reports_, SizeIs(1));
-  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kFailed);
-  EXPECT_THAT(reports_[0].reason, HasSubstr("this site allows no plan"));
-  EXPECT_EQ(coordinator_.staged_, "");
 }
 
 TEST_F(AgentTest, CoordinatorAway_WaitsLongerAndLongerUpToTheCap) {
@@ -565,11 +262,27 @@ TEST_F(AgentTest, ChunkDamagedOnTheWay_IsFetchedAgainFromThere) {
 
 TEST_F(AgentTest, PlanOfADataSetThatIsNotBound_FailsTheTask) {
   AgentOptions options = Options();
-  options.data.name = "other";
+  options.data[0].name = "other";
   ASSERT_OK(Agent(coordinator_, options).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_EQ(coordinator_.failures_[0], "it has no examples in a data set 'train'");
   EXPECT_THAT(reports_[0].reason, HasSubstr("'train', but this client has bound 'other'"));
+}
+
+TEST_F(AgentTest, SeveralDataSets_AreOfferedAndThePlansIsTrainedOn) {
+  AgentOptions options = Options();
+  options.data.insert(
+      options.data.begin(),
+      {.name = "ward", .dataset = std::make_shared<MemoryDataset>(std::vector<std::string>(3, "no record"))});
+  ASSERT_OK(Agent(coordinator_, options).Run());
+  const std::vector<DatasetOffer>& offers = coordinator_.capabilities_.datasets;
+  ASSERT_THAT(offers, SizeIs(2));
+  EXPECT_EQ(offers[0].name, "ward");
+  EXPECT_EQ(offers[0].examples, 3);
+  EXPECT_EQ(offers[1].name, "train");
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kAccepted);
+  EXPECT_EQ(reports_[0].examples, 25);
 }
 
 TEST_F(AgentTest, KindOfTaskNotKnown_FailsTheTask) {
@@ -584,7 +297,7 @@ TEST_F(AgentTest, BadRecord_FailsTheTaskNamingIt) {
   AgentOptions options = Options();
   std::vector<std::string> records = DigitRecords(25);
   records[13] = testing::DigitExample(std::string(784, 'x'), 99);
-  options.data.dataset = std::make_shared<MemoryDataset>(records);
+  options.data[0].dataset = std::make_shared<MemoryDataset>(records);
   ASSERT_OK(Agent(coordinator_, options).Run());
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_EQ(coordinator_.failures_[0], "feature 'label' of its record 13 cannot be used");

@@ -100,7 +100,7 @@ TEST(HeartbeatTest, TaskThatIsDead_EndsWithinASecondAndIsReportedToNobody) {
     std::vector<TaskReport> reports;
     AgentOptions options;
     options.client_id = "site-1";
-    options.data.dataset = std::make_shared<MemoryDataset>(DigitRecords(25));
+    options.data = {BoundData{.dataset = std::make_shared<MemoryDataset>(DigitRecords(25))}};
     options.observer.on_report = [&](const Task&, const TaskReport& report) { reports.push_back(report); };
     std::string told;
     options.observer.on_over = [&](const PollReply::Over& how) { told = how.sentence; };

@@ -194,7 +194,7 @@ class BadInput(RivuletTest):
         empty = self.write("empty.tfrecord", b"")
         self.assert_refused(self.run_rivulet(*client, f"train={empty}"), "empty.tfrecord", code=1)
         self.assert_refused(self.run_rivulet(*client, f"train={self.path('none*.tfrecord')}"), "none*", code=1)
-        self.assert_refused(self.run_rivulet(*client, f"test={empty}"), "train", code=2)
+        self.assert_refused(self.run_rivulet(*client, empty), "--data takes NAME=GLOB", code=2)
 
 
 if __name__ == "__main__":

@@ -690,6 +690,19 @@ class KeyEffects(RivuletTest):
         self.assertTrue(self.spooled(1))
         self.assertFalse(self.spooled(64))
 
+    def test_data__name(self):
+        alone = {"data.partition.clients": 1, "server.clients_per_round": 1}
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("alone"), *self.sets(alone), code=0)
+        process = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db",
+                             self.path("named.sqlite"), "--rounds", 2, *self.sets({**alone, "data.name": "ward"}))
+        address = process.stdout.readline().split()[-1]
+        client = ["client", "--coordinator", address, "--insecure", "--name", "client-00000", "--data"]
+        self.assert_refused(self.run_rivulet(*client, "train=alone/client-00000.tfrecord"), "has bound no data set 'ward'")
+        self.run_rivulet(*client, "ward=alone/client-00000.tfrecord", code=0)
+        self.assertEqual(process.wait(timeout=60), 0)
+        self.assertEqual(self.digests("named.sqlite"), self.outcome(alone)[0], "a name changes no bit of the model")
+        self.assertEqual(self.outcome({**alone, "data.name": "ward"})[0], self.outcome(alone)[0])
+
     def kept(self, keeps):
         """Whether a coordinator ever had an accepted update in a file of its own."""
         db = f"{keeps}.sqlite"

@@ -40,9 +40,9 @@ class Operations(RivuletTest):
         self.port = int(match.group(1))
         return self.follow(process, "coordinator")
 
-    def start_client(self, name):
+    def start_client(self, name, *more):
         return self.follow(self.start("client", "--coordinator", f"127.0.0.1:{self.port}", "--tls", name, "--data",
-                                      f"train=clients/{name}.tfrecord", "--state", f"state-{name}"), name)
+                                      f"train=clients/{name}.tfrecord", "--state", f"state-{name}", *more), name)
 
     def operate(self, *arguments, code=0, tls="operator"):
         return self.run_rivulet(*arguments, "--coordinator", f"127.0.0.1:{self.port}", "--tls", tls, code=code)
@@ -66,6 +66,16 @@ class Operations(RivuletTest):
             self.wait_for(lambda: re.search(pattern, "".join(self.logs[name])), f"{name} to say '{pattern}'")
         except AssertionError as missing:
             self.fail(f"{missing}; it said {''.join(self.logs[name])}")
+
+    def test_one_client_works_for_several_runs_on_several_data_sets(self):
+        self.start_coordinator()
+        self.start_client(self.names[0], "--data", f"ward=clients/{self.names[1]}.tfrecord")
+        alone = ["--rounds", "3", "--set", "data.partition.clients=1", "--set", "server.clients_per_round=1"]
+        runs = [json.loads(self.operate("submit", self.scenario, *alone, "--set", f"run.name={name}", "--set",
+                                        f"data.name={name}", "--json").out)["run_id"] for name in ("train", "ward")]
+        for run in runs:
+            self.wait_for(lambda: self.status(run)["state"] == "finished", f"the end of {run}")
+        self.assertNotEqual(self.digests(DB, runs[0]), self.digests(DB, runs[1]), "other records give another model")
 
     def test_runs_that_are_submitted_paused_and_ended_outlived_by_their_clients(self):
         coordinator = self.start_coordinator("--http", "127.0.0.1:0")

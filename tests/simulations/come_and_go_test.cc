@@ -341,7 +341,8 @@ class FleetRun {
     };
     sources.blob = fetch;
     RIVULET_ASSIGN_OR_RETURN(const BoundData data, shop_.data.Of(caller.name));
-    RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, shop_.trainer.Train(mine.task, caller.name, data, sources));
+    RIVULET_ASSIGN_OR_RETURN(const LocalResult trained,
+                             shop_.trainer.Train(mine.task, caller.name, {&data, 1}, sources));
     mine.update = WriteUpdate(trained);
     const auto [known, fresh] = trained_.emplace(mine.task.id, mine.update);
     EXPECT_EQ(known->second, mine.update) << mine.task.id << " trains to other bytes now";

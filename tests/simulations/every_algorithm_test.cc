@@ -98,8 +98,7 @@ class EveryAlgorithmTest : public testing::FolderTest {
         threads.emplace_back([&, client] {
           AgentOptions agent;
           agent.client_id = shares->NameAt(client);
-          agent.data.dataset = train;
-          agent.data.indices = shares->ExamplesOf(client);
+          agent.data = {BoundData{.dataset = train, .indices = shares->ExamplesOf(client)}};
           agent.states = NewStateStore(FileSystem::Default(), states, false);
           agent.sleep = [](int64_t) { std::this_thread::yield(); };
           EXPECT_OK(Agent(*coordinator, std::move(agent)).Run());

@@ -178,8 +178,7 @@ class SimulatorTest : public testing::FolderTest {
         threads.emplace_back([&, i] {
           AgentOptions agent;
           agent.client_id = shares->NameAt(order[i]);
-          agent.data.dataset = train;
-          agent.data.indices = shares->ExamplesOf(order[i]);
+          agent.data = {BoundData{.dataset = train, .indices = shares->ExamplesOf(order[i])}};
           agent.states = NewStateStore(FileSystem::Default(), Path(db + ".clients"), false);
           // What waits here is answered within microseconds; the hint of a deployed coordinator is for networks.
           agent.sleep = [](int64_t) { std::this_thread::yield(); };

@@ -190,7 +190,7 @@ class Federation final : private Witness {
     AgentOptions options;
     options.client_id = NameOf(number);
     options.version = "test";
-    options.data = *data_.Of(options.client_id);
+    options.data = {*data_.Of(options.client_id)};
     options.states = client.states;
     options.observer.on_task = [this, number](const Task& task) { Given(number, task); };
     client.agent = std::make_unique<Agent>(*client.link, std::move(options));

@@ -39,6 +39,9 @@ std::vector<Key> DataKeys() {
           .Path()
           .Default("none; with `data.synth.kind` `test.tfrecord` beside `data.train`")
           .OfGraphs(),
+      Key("data.name", RIVULET_FIELD(data.name), "\"ward\"",
+          "What clients call the data set that they train on, `--data NAME=GLOB`: a client may bind several, and so work "
+          "for runs of different kinds."),
       Key("data.image_feature", RIVULET_FIELD(data.image_feature), "\"pixels\"",
           "Feature with the input. Of images one byte a pixel, as many as the model's input has elements; the model "
           "sees pixel / 255. Of text the characters' numbers, one `int64` each.")

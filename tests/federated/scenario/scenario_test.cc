@@ -307,6 +307,7 @@ std::vector<Effect> Effects() {
       {"server.weights", "\"uniform\"", [](auto& s) { return s.server.weights == "uniform"; }},
       {"server.max_weight", "99", [](auto& s) { return s.server.max_weight == 99; }},
       {"server.value_bits", "4", [](auto& s) { return s.server.value_bits == 4; }},
+      {"data.name", "ward", [](auto& s) { return s.data.name == "ward"; }},
       {"server.staging_megabytes", "1", [](auto& s) { return s.server.staging_megabytes == 1; }},
       {"server.checkpoint_reports", "true", [](auto& s) { return s.server.checkpoint_reports; }},
       {"privacy.clip", "2", [](auto& s) { return s.privacy.clip == 2; }},

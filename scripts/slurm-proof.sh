@@ -68,7 +68,7 @@ SlurmdPort=26818
 NodeName=$host NodeAddr=127.0.0.1 CPUs=$cores RealMemory=1000 State=UNKNOWN
 PartitionName=all Nodes=ALL Default=YES MaxTime=INFINITE State=UP OverSubscribe=FORCE:4
 END
-touch "$folder/cgroup.conf"
+echo "CgroupAutomount=no" > "$folder/cgroup.conf"
 export SLURM_CONF=$folder/slurm.conf
 slurmctld
 slurmd -N "$host"

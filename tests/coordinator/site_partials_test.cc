@@ -337,6 +337,32 @@ TEST_F(SitePartialsTest, RestartedSite_IsTrustedAgain) {
   EXPECT_EQ(DigestsOf(folder_.db()), Expected());
 }
 
+// One holds an update, and trains on; both tasks go to another, and should it live after all it hears so.
+TEST_F(SitePartialsTest, LostSite_ItsTasksGoToOthersAndItIsTold) {
+  Start();
+  TakeAll(one_, 2);
+  const Task held = one_.tasks[0], trained = one_.tasks[1];
+  Fold(one_, held);
+  std::erase_if(one_.tasks, [&](const Task& task) { return task.id == held.id; });
+  ASSERT_OK(Poll(one_, 0));
+  news_.clear();
+  ASSERT_OK(Poll(two_, 0));
+  coordinator_->LoseSite("nobody");
+  EXPECT_THAT(news_, IsEmpty());
+  coordinator_->LoseSite("site 1");
+  EXPECT_TRUE(news_.contains("site 2")) << "a poll that is held must wake";
+  TakeAll(two_, 4);
+  const auto told = Poll(one_, 0);
+  ASSERT_OK(told);
+  EXPECT_THAT(told->cancelled, ::testing::Contains(trained.id));
+  EXPECT_EQ(Send(one_, BytesOf(one_))->kind, SubmitResult::Kind::kRefused);
+  Work(two_);
+  ASSERT_THAT(Poll(two_, 0)->hand_over, SizeIs(1));
+  EXPECT_EQ(Send(two_, BytesOf(two_))->kind, SubmitResult::Kind::kAccepted);
+  ASSERT_OK(coordinator_->Wait());
+  EXPECT_EQ(DigestsOf(folder_.db()), Expected());
+}
+
 TEST_F(SitePartialsTest, ForeignTask_IsRefusedAndTheOthersTaskStays) {
   Start();
   TakeAll(one_, 1);

@@ -1,22 +1,100 @@
 #include "cli/run/dry_run.h"
 
 #include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <thread>
+#include <vector>
 
 #include "cli/quantities.h"
 #include "cli/run/blame_model.h"
 #include "cli/table.h"
 #include "client/planned_memory.h"
-#include "engine/base/available_cores.h"
+#include "client/trainer.h"
 #include "engine/program/program.h"
+#include "setup/run_members.h"
 #include "setup/run_setup.h"
 
 namespace rivulet {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+double SecondsSince(SteadyClock::time_point begin) {
+  return std::chrono::duration<double>(SteadyClock::now() - begin).count();
+}
+
+// What a task over these examples takes. A short one is tried again: the first compiles its programs.
+StatusOr<double> TaskSeconds(const std::shared_ptr<PassPrograms>& programs, const Plan& plan, const Model& model,
+                             const std::shared_ptr<const Dataset>& data, std::span<const uint32_t> share) {
+  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan.features()));
+  RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(programs));
+  std::vector<AlignedBuffer> zeros;
+  std::vector<const AlignedBuffer*> broadcasts;
+  for (size_t i = 0; i < plan.flat_names().broadcast.size(); ++i) {
+    RIVULET_ASSIGN_OR_RETURN(AlignedBuffer zero, AlignedBuffer::Create(plan.layout()->trained_bytes()));
+    std::memset(zero.data(), 0, zero.size());
+    zeros.push_back(std::move(zero));
+  }
+  for (const AlignedBuffer& zero : zeros) broadcasts.push_back(&zero);
+  const DatasetExamples examples(data, share, decoder);
+  const Task task;
+  const LaneTask lane{&task, "of the dry run", &model, &examples, {}, broadcasts};
+  double seconds = 0;
+  for (int trial = 0; trial < 2; ++trial) {
+    const auto begin = SteadyClock::now();
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<LocalResult> results, trainer->Train({&lane, 1}));
+    RIVULET_RETURN_IF_ERROR(results[0].status);
+    seconds = SecondsSince(begin);
+    if (seconds > 1) break;
+  }
+  return seconds;
+}
+
+// How long a run would last.
+struct Duration {
+  double task = 0, evaluation = 0;  // of one of each
+  int64_t evaluations = 0;
+  double run = 0;
+};
+
+StatusOr<Duration> Estimate(RunSetup& setup, const std::shared_ptr<PassPrograms>& programs, const Shares& shares,
+                            int64_t tasks, int at_once) {
+  const Scenario& scenario = setup.scenario();
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, setup.plan());
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, setup.training_data());
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Model> model, InitialModel(*plan, scenario.run.seed));
+  // The client with the most examples, and of its task as much as the mean client has.
+  int64_t largest = 0;
+  for (int64_t client = 1; client < shares.size(); ++client) {
+    if (shares.ExamplesOf(client).size() > shares.ExamplesOf(largest).size()) largest = client;
+  }
+  const std::span<const uint32_t> share = shares.ExamplesOf(largest);
+  Duration duration;
+  RIVULET_ASSIGN_OR_RETURN(const double longest, TaskSeconds(programs, *plan, *model, data, share));
+  duration.task = longest * static_cast<double>(shares.examples()) / static_cast<double>(shares.size()) /
+                  static_cast<double>(share.size());
+  const int64_t every = scenario.evaluation.every;
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Evaluator> evaluator, setup.evaluator());
+  if (every > 0 && evaluator != nullptr) {
+    duration.evaluations = (scenario.run.rounds + every - 1) / every;
+    const auto begin = SteadyClock::now();
+    RIVULET_RETURN_IF_ERROR(evaluator->Evaluate(*model).status());
+    duration.evaluation = SecondsSince(begin);
+  }
+  duration.run = duration.task * static_cast<double>(tasks) / at_once +
+                 duration.evaluation * static_cast<double>(duration.evaluations);
+  return duration;
+}
+
+}  // namespace
 
 Status DryRun(const Scenario& scenario, int workers, bool json) {
   const int cores = AvailableCores();
   if (workers == 0) workers = cores;
   RunSetup setup(scenario);
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());
+  RIVULET_RETURN_IF_ERROR(RunMembers(scenario, *shares).status());
   const auto plan = setup.plan();
   if (!plan.ok()) return BlameModel(scenario, plan.status());
   int64_t fewest = shares->size() > 0 ? INT64_MAX : 0, most = 0;
@@ -26,14 +104,16 @@ Status DryRun(const Scenario& scenario, int workers, bool json) {
     most = std::max(most, examples);
   }
   EnterWorkerThread();
-  PassPrograms programs(*plan);
-  RIVULET_ASSIGN_OR_RETURN(const PlannedMemory task, PlanMemory(programs, TaskKind::kTrain, most));
+  const auto programs = std::make_shared<PassPrograms>(*plan);
+  RIVULET_ASSIGN_OR_RETURN(const PlannedMemory task, PlanMemory(*programs, TaskKind::kTrain, most));
   const ModelLayout& layout = *(*plan)->layout();
   const int64_t update_bytes = layout.update_elements() * static_cast<int64_t>(sizeof(float));
   // A site's sums are of 64 bits a value; more sites than cores hold none. The base model is there once for all.
   const int64_t sums = 2 * update_bytes;
   const int64_t memory = task.model + workers * (task.vectors + task.program) + std::min(workers, cores) * sums;
   const int64_t tasks = scenario.run.rounds * scenario.server.clients_per_round;
+  RIVULET_ASSIGN_OR_RETURN(const Duration duration,
+                           Estimate(setup, programs, *shares, tasks, std::min(workers, cores)));
   if (json) {
     fmt::print("{}\n", JsonObject({{"name", scenario.run.name},
                                    {"algorithm", scenario.algorithm.name},
@@ -47,7 +127,10 @@ Status DryRun(const Scenario& scenario, int workers, bool json) {
                                    {"fewest_examples", fewest},
                                    {"most_examples", most},
                                    {"workers", int64_t{workers}},
-                                   {"memory_bytes", memory}}));
+                                   {"memory_bytes", memory},
+                                   {"task_seconds", duration.task},
+                                   {"evaluate_seconds", duration.evaluation},
+                                   {"seconds", duration.run}}));
     return absl::OkStatus();
   }
   fmt::print("{:<10} {}: {} rounds of {} of {} clients, {} tasks in all, by {}\n", "run", scenario.run.name,
@@ -59,6 +142,9 @@ Status DryRun(const Scenario& scenario, int workers, bool json) {
       "more at most\n",
       "memory", BytesText(memory), workers, BytesText(task.model), BytesText(task.vectors + task.program),
       BytesText(sums), scenario.run.cache_megabytes);
+  fmt::print("{:<10} about {}: {} tasks of {} by {} at once, {} evaluations of {}; by one of each, tried here\n",
+             "time", SecondsText(duration.run), tasks, SecondsText(duration.task), std::min(workers, cores),
+             duration.evaluations, SecondsText(duration.evaluation));
   return absl::OkStatus();
 }
 

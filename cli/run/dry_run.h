@@ -1,5 +1,5 @@
-// What a simulation would be, without running it: its clients, tasks and updates, and the memory that they are planned
-// to take.
+// What a simulation would be, without running it: its clients, tasks and updates, the memory that they are planned to
+// take, and how long it would last by what one task and one evaluation take here.
 #pragma once
 
 #include "engine/base/status.h"
@@ -7,8 +7,9 @@
 
 namespace rivulet {
 
-// Prints it for so many workers; 0: one per core. Makes data that is generated, deals it out, and compiles the client's
-// programs; writes no history. Errors as RunSetup and PlanMemory.
+// Prints it for so many workers; 0: one per core. Makes data that is generated, deals it out, compiles the client's
+// programs, trains one client and measures the initial model; writes no history. Errors as RunSetup, PlanMemory and
+// Trainer.
 Status DryRun(const Scenario& scenario, int workers, bool json);
 
 }  // namespace rivulet

@@ -48,11 +48,15 @@ class Scenarios(RivuletTest):
 
     def test_a_dry_run_says_what_would_be_and_leaves_no_history(self):
         out = self.run_rivulet("simulate", self.scenario, "--rounds", 3, "--dry-run", "--workers", 2, code=0).out
-        for fragment in ("3 rounds of", "parameters; an update is", "a client", "for 2 workers"):
+        for fragment in ("3 rounds of", "parameters; an update is", "a client", "for 2 workers", "tasks of", "evaluations of"):
             self.assertIn(fragment, out)
         told = json.loads(self.run_rivulet("simulate", self.scenario, "--rounds", 3, "--dry-run", "--json", code=0).out)
         self.assertEqual((told["rounds"], told["tasks"]), (3, 3 * told["clients_per_round"]))
         self.assertGreater(told["memory_bytes"], 3 * 4 * told["parameters"])
+        self.assertGreater(told["task_seconds"], 0)
+        self.assertGreater(told["evaluate_seconds"], 0)
+        self.assertGreater(told["seconds"], told["evaluate_seconds"])
+        self.assertLess(told["seconds"], 60)  # of some nine tasks of a tenth of a second
         self.assertFalse(pathlib.Path(self.path("rivulet.sqlite")).exists())
         self.assert_refused(self.run_rivulet("simulate", self.scenario, "--dry-run", "--replay", "latest"), "--dry-run")
 

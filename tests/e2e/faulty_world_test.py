@@ -17,6 +17,7 @@ import unittest
 from harness import RIVULET, SCENARIO, main
 
 PRELOAD = os.environ.get("RIVULET_FAULTY_WORLD", str(pathlib.Path(__file__).parents[2] / "build/release/tests/e2e/libfaulty_world.so"))
+EMULATED = os.environ.get("RIVULET_GPU_EMULATED", str(pathlib.Path(RIVULET).with_name("librivulet_gpu_emulated.so")))
 WHOLE = int(os.environ.get("RIVULET_FAULTS_A_KIND", "0"))  # 0: one
 
 DB = ["--db", "runs.sqlite"]
@@ -117,7 +118,8 @@ class FaultyWorld(unittest.TestCase):
         shutil.copytree(self.before, folder)
         counts = self.top / "counts"
         counts.unlink(missing_ok=True)
-        env = {**os.environ, "LD_PRELOAD": PRELOAD, "RIVULET_FAULT_COUNTS": str(counts)}
+        # NVIDIA's runtime, which librivulet_cuda.so brings, does not bear to be loaded without memory.
+        env = {**os.environ, "LD_PRELOAD": PRELOAD, "RIVULET_FAULT_COUNTS": str(counts), "RIVULET_CUDA_LIBRARY": EMULATED}
         if fault:
             env["RIVULET_FAULT"] = fault
         try:

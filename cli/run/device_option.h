@@ -20,8 +20,8 @@ struct DeviceOptions {
 // Declares --device, --lanes and --soft.
 void AddDeviceOptions(Command& command, DeviceOptions* options);
 
-// Opens it. INVALID_ARGUMENT (a usage error): no such name, or what only a device has, without one. FAILED_PRECONDITION, UNAVAILABLE: there is no such device
-// here, why, and what to do about it.
+// Opens it. INVALID_ARGUMENT (a usage error): no such name, or what only a device has, without one.
+// FAILED_PRECONDITION, UNAVAILABLE: there is no such device here, why, and what to do about it.
 StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options);
 
 // The arguments that give these options again, with a blank before; "" where nothing was said.

@@ -41,8 +41,8 @@ namespace rivulet {
 using ::rivulet::testing::StatusIs;
 using testing::DigitExample;
 using testing::DigitRecords;
-using ::testing::HasSubstr;
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 

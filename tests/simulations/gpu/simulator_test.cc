@@ -30,7 +30,11 @@ class GpuSimulatorTest : public SimulatorTest {
     return trace;
   }
 
-  // Evaluations by clients go on beside the next round.
+  // Evaluations by clients go on beside the next round, and when one ends is a matter of time.
+  static std::vector<std::string> OfRounds(std::vector<std::string> folds) {
+    std::erase_if(folds, [](const std::string& fold) { return !fold.starts_with("fold r"); });
+    return InOrder(std::move(folds));
+  }
   static std::vector<std::string> InOrder(std::vector<std::string> folds) {
     std::ranges::sort(folds);
     return folds;
@@ -45,7 +49,7 @@ class GpuSimulatorTest : public SimulatorTest {
       const Trace other = OnDevice(scenario, lanes, workers, fmt::format("{}.sqlite", ++number));
       ASSERT_OK(other.status);
       EXPECT_EQ(other.digests, one.digests);
-      EXPECT_EQ(InOrder(other.folds), InOrder(one.folds));
+      EXPECT_EQ(OfRounds(other.folds), OfRounds(one.folds));
       EXPECT_EQ(other.central, one.central);
     }
     const Trace host = Simulate(scenario, 2, "host.sqlite");

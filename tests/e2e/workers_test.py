@@ -1,6 +1,6 @@
 """rivulet worker: processes that train a simulation's clients join and leave as they like, and the bits are those of one process."""
 import os
-import unittest
+import signal
 
 from harness import RivuletTest, main
 
@@ -66,6 +66,32 @@ class Workers(RivuletTest):
                 self.assertEqual(self.statuses(db), self.statuses("alone.sqlite"))
                 # One that comes when the others have done all the work finds nobody, and goes on looking.
                 self.assertLessEqual({worker.poll() for worker in workers}, {0, None})
+
+    def test_the_simulation_is_killed_and_goes_on_with_the_same_workers(self):
+        expected = self.expected(*LONG)
+        simulation, address = self.serve(*LONG, *QUICK_TO_MISS)
+        workers = [self.work(address) for _ in range(2)]
+        self.wait_for(lambda: self.committed() >= 2, "the second commit")
+        simulation.kill()
+        simulation.communicate()
+        simulation, _ = self.serve(*LONG, *QUICK_TO_MISS, address=address, arguments=["--resume", "latest"])
+        self.end(simulation)
+        self.assertEqual(self.digests(), expected)
+        self.assertLessEqual({worker.poll() for worker in workers}, {0, None})
+
+    def test_a_worker_that_is_asked_to_go_ends_well_and_keeps_to_its_processors(self):
+        expected = self.expected(*LONG)
+        simulation, address = self.serve(*LONG, *QUICK_TO_MISS)
+        one = {min(os.sched_getaffinity(0))}
+        asked = self.start("worker", "--simulation", address, preexec_fn=lambda: os.sched_setaffinity(0, one))
+        self.wait_for(lambda: self.committed() >= 1, "the first commit")
+        asked.send_signal(signal.SIGTERM)
+        _, err = asked.communicate(timeout=60)
+        self.assertEqual(asked.returncode, 0, err)
+        self.assertIn("with 1 thread\n", err)
+        self.assertIn("trained by others", err)
+        self.end(self.work(address), simulation)
+        self.assertEqual(self.digests(), expected)
 
     def test_the_simulation_trains_too_and_what_clients_keep_goes_to_and_fro(self):
         for algorithm in ("algorithm.name=scaffold", "update.codec=top_k", "algorithm.name=fedbuff"):

@@ -29,7 +29,7 @@ Command ClientRoot(RootArguments* arguments) {
 Command RootCommand(RootArguments* arguments) {
   Command root{.name = "rivulet",
                .summary = "Federated learning: simulate, deploy and inspect.",
-               .example = "rivulet simulate simulations/scenarios/quickstart.toml",
+               .example = "rivulet simulate quickstart",
                .subcommands = RegisteredCommands()};
   root.Flag("--version", &arguments->version, kVersionHelp);
   Command help{

@@ -140,8 +140,8 @@ Command DataPartitionCommand() {
   Command command{.name = "partition",
                   .summary = "Show how a scenario divides its training data, or write each client's to a file.",
                   .example =
-                      "rivulet data partition simulations/scenarios/quickstart.toml\n"
-                      "rivulet data partition simulations/scenarios/quickstart.toml --out clients"};
+                      "rivulet data partition quickstart\n"
+                      "rivulet data partition quickstart --out clients"};
   command.Positional("SCENARIO.toml", &options->run.scenario, "whose data set and partition to take")
       .Repeated("--set", "KEY=VALUE", &options->run.sets,
                 "set a key of the scenario, such as data.partition.clients=5; repeatable")

@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "cli/graph/source.h"
 #include "cli/run/options.h"
+#include "cli/run/shipped_scenarios.h"
 #include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "client/update_message_writer.h"
@@ -300,7 +301,7 @@ StatusOr<std::unique_ptr<DebugTarget>> FromGraph(const DebugTargetOptions& optio
 
 StatusOr<std::unique_ptr<DebugTarget>> LoadDebugTarget(const DebugTargetOptions& options) {
   EnterWorkerThread();
-  return options.what.ends_with(".toml") ? FromScenario(options) : FromGraph(options);
+  return IsScenario(options.what) ? FromScenario(options) : FromGraph(options);
 }
 
 }  // namespace rivulet

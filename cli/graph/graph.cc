@@ -210,7 +210,9 @@ Status Optimize(GraphOptions options) {
 }
 
 void AddSourceOptions(Command& command, GraphOptions& options) {
-  command.Positional("WHAT", &options.source.what, "a graph file (.pb, .pbtxt), a scenario (.toml) or a preset's name")
+  command
+      .Positional("WHAT", &options.source.what,
+                  "a graph file (.pb, .pbtxt), a scenario (.toml, or a name of 'rivulet scenarios') or a preset's name")
       .Option("--batch", "N", &options.source.batch, "examples at once [the scenario's, or 10]", {1, 1 << 20})
       .Flag("--training", &options.source.training,
             "a training step: gradients and SGD; of a scenario, the step its clients run")
@@ -238,7 +240,7 @@ const RegisterCommand kGraph(65, [] {
                    .example =
                        "rivulet graph optimize mnist_cnn --training --rewrites\n  "
                        "rivulet graph optimize model.pb --without fuse_products --out smaller.pb\n  "
-                       "rivulet graph optimize quickstart.toml --training --tensorboard events"};
+                       "rivulet graph optimize quickstart --training --tensorboard events"};
   AddSourceOptions(optimize, *options);
   optimize
       .Repeated("--pass", "NAME", &options->only, fmt::format("this pass and no others: {}", fmt::join(names, ", ")))

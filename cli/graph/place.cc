@@ -217,7 +217,9 @@ Command GraphPlaceCommand() {
                 .example =
                     "rivulet graph place logistic_regression --training --on dense1=/cpu:1\n  "
                     "rivulet graph place mnist_cnn --training --measure 20 --costs-out costs.pb"};
-  place.Positional("WHAT", &options->source.what, "a graph file (.pb, .pbtxt), a scenario (.toml) or a preset's name")
+  place
+      .Positional("WHAT", &options->source.what,
+                  "a graph file (.pb, .pbtxt), a scenario (.toml, or a name of 'rivulet scenarios') or a preset's name")
       .Option("--batch", "N", &options->source.batch, "examples at once [the scenario's, or 10]", {1, 1 << 20})
       .Flag("--training", &options->source.training,
             "a training step: gradients and SGD; of a scenario, the step its clients run")

@@ -7,6 +7,7 @@
 #include "cli/graph/source.h"
 #include "cli/interrupt.h"
 #include "cli/run/blame_model.h"
+#include "cli/run/shipped_scenarios.h"
 #include "cli/run/watching.h"
 #include "engine/data/event_file.h"
 #include "engine/graph/drawing.h"
@@ -87,9 +88,9 @@ StatusOr<std::unique_ptr<StepLoop>> LoopOf(const GraphSourceOptions& options) {
     return MakeGraphStepLoop(std::move(source.title), std::move(source.graph), source.signature, source.kernels);
   }
   Scenario scenario;
-  const bool from_file = options.what.ends_with(".toml");
+  const bool from_file = IsScenario(options.what);
   if (from_file) {
-    StatusOr<Scenario> loaded = Scenario::Load(options.what);
+    StatusOr<Scenario> loaded = LoadByFileOrName(options.what);
     if (!loaded.ok()) return absl::IsNotFound(loaded.status()) ? loaded.status() : AsUsageError(loaded.status());
     scenario = *std::move(loaded);
   } else {
@@ -102,8 +103,9 @@ StatusOr<std::unique_ptr<StepLoop>> LoopOf(const GraphSourceOptions& options) {
   if (const Status graph = RequireGraph(scenario); !graph.ok()) return AsUsageError(graph);
   RunSetup setup(std::move(scenario));
   if (const auto model = setup.model(); !model.ok() && !from_file) {
-    return UsageError("'{}' is no preset, and no file that ends in .pb, .pbtxt or .toml: {}", options.what,
-                      Message(model.status()));
+    return UsageError(
+        "'{}' is no preset, no name of 'rivulet scenarios', and no file that ends in .pb, .pbtxt or .toml: {}",
+        options.what, Message(model.status()));
   }
   if (const auto plan = setup.plan(); !plan.ok()) return BlameModel(setup.scenario(), plan.status());
   return MakeClientStepLoop(setup, batch, from_file);
@@ -199,13 +201,14 @@ Command GraphProfileCommand() {
   Command profile{.name = "profile",
                   .summary = "Run steps and tell where their time goes, held against what this machine can do.",
                   .example =
-                      "rivulet graph profile simulations/scenarios/quickstart.toml\n  "
+                      "rivulet graph profile quickstart\n  "
                       "rivulet graph profile mnist_cnn --steps 10:40 --trace steps.json\n  "
                       "rivulet graph profile --attach 4711 --steps 100"};
   profile
-      .OptionalPositional(
-          "WHAT", &options->source.what,
-          "a scenario (.toml) or a preset's name: the step that clients run; or a graph file (.pb, .pbtxt)")
+      .OptionalPositional("WHAT", &options->source.what,
+                          "a scenario (.toml, or a name of 'rivulet scenarios') or a preset's name: the step that "
+                          "clients run; or a graph "
+                          "file (.pb, .pbtxt)")
       .Option("--steps", "A:B", &options->steps, "profile steps A to B; or N, so many after three to warm up [4:23]")
       .Option("--batch", "N", &options->source.batch, "examples at once [the scenario's, or 10]", {1, 1 << 20})
       .Flag("--forward", &options->forward, "of a scenario or preset: its evaluation, on made-up data")

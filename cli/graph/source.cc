@@ -6,6 +6,7 @@
 
 #include "cli/command.h"
 #include "cli/run/blame_model.h"
+#include "cli/run/shipped_scenarios.h"
 #include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "engine/base/file_system.h"
@@ -112,7 +113,7 @@ StatusOr<GraphSource> FromModel(ModelDef model, std::string title, const GraphSo
 }
 
 StatusOr<GraphSource> FromScenario(const GraphSourceOptions& options, int64_t& batch) {
-  StatusOr<Scenario> scenario = Scenario::Load(options.what);
+  StatusOr<Scenario> scenario = LoadByFileOrName(options.what);
   if (!scenario.ok()) return absl::IsNotFound(scenario.status()) ? scenario.status() : AsUsageError(scenario.status());
   if (const Status graph = RequireGraph(*scenario); !graph.ok()) return AsUsageError(graph);
   batch = options.batch.value_or(scenario->client.batch_size);
@@ -187,15 +188,16 @@ StatusOr<GraphSource> FromFile(const GraphSourceOptions& options, int64_t batch)
 StatusOr<GraphSource> LoadGraphSource(const GraphSourceOptions& options) {
   int64_t batch = options.batch.value_or(kDefaultBatch);
   StatusOr<GraphSource> source = GraphSource();
-  if (options.what.ends_with(".toml")) {
+  if (IsScenario(options.what)) {
     source = FromScenario(options, batch);
   } else if (options.what.ends_with(".pb") || options.what.ends_with(".pbtxt")) {
     source = FromFile(options, batch);
   } else {
     StatusOr<ModelDef> model = Preset(options.what);
     if (!model.ok()) {
-      return UsageError("'{}' is no preset, and no file that ends in .pb, .pbtxt or .toml: {}", options.what,
-                        Message(model.status()));
+      return UsageError(
+          "'{}' is no preset, no name of 'rivulet scenarios', and no file that ends in .pb, .pbtxt or .toml: {}",
+          options.what, Message(model.status()));
     }
     source = FromModel(*std::move(model), options.what, options, batch);
   }

@@ -8,18 +8,6 @@
 #include "engine/base/file_system.h"
 
 namespace rivulet {
-namespace {
-
-StatusOr<Scenario> LoadByFileOrName(const std::string& scenario,
-                                    const std::vector<std::pair<std::string, std::string>>& overrides) {
-  FileSystem& files = FileSystem::Default();
-  if (!IsScenarioName(scenario) || files.Exists(scenario)) return Scenario::Load(scenario, overrides);
-  RIVULET_ASSIGN_OR_RETURN(const ShippedScenario shipped, FindShippedScenario(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const std::string text, files.ReadAll(shipped.path));
-  return Scenario::Parse(text, shipped.path, ShippedDataFolder(), overrides);
-}
-
-}  // namespace
 
 void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::string& optional) {
   if (optional.empty()) {

@@ -171,7 +171,7 @@ const RegisterCommand kPlan(45, [] {
   auto build = std::make_shared<PlanBuildOptions>();
   Command build_command{.name = "build",
                         .summary = "Write the plan of a scenario: what its clients will be given, byte by byte.",
-                        .example = "rivulet plan build simulations/scenarios/quickstart.toml --out quickstart.plan"};
+                        .example = "rivulet plan build quickstart --out quickstart.plan"};
   build_command.Positional("SCENARIO.toml", &build->run.scenario, "whose model, algorithm and settings")
       .Repeated("--set", "KEY=VALUE", &build->run.sets,
                 "set a key of the scenario, such as client.epochs=5; repeatable")
@@ -187,13 +187,12 @@ const RegisterCommand kPlan(45, [] {
   show_command.run = [show] { return ShowPlanFile(*show); };
 
   auto sign = std::make_shared<PlanSignOptions>();
-  Command sign_command{
-      .name = "sign",
-      .summary = "Sign a plan as its author; sites that know him run what he has signed.",
-      .example =
-          "rivulet plan sign quickstart.plan --key author.key\n"
-          "  rivulet coordinator simulations/scenarios/quickstart.toml --plan quickstart.plan --listen "
-          "0.0.0.0:7000 --tls coordinator"};
+  Command sign_command{.name = "sign",
+                       .summary = "Sign a plan as its author; sites that know him run what he has signed.",
+                       .example =
+                           "rivulet plan sign quickstart.plan --key author.key\n"
+                           "  rivulet coordinator quickstart --plan quickstart.plan --listen "
+                           "0.0.0.0:7000 --tls coordinator"};
   sign_command.Positional("FILE", &sign->file, "a plan, of `plan build`")
       .Required("--key", "FILE", &sign->key, "the author's key, of `rivulet ca author`")
       .Option("--out", "FILE", &sign->out, "where the signed plan goes, with its keys beside it [in its place]");

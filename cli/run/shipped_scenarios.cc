@@ -63,6 +63,19 @@ StatusOr<ShippedScenario> FindShippedScenario(std::string_view name) {
       DidYouMean(name, names));
 }
 
+bool IsScenario(std::string_view what) {
+  return what.ends_with(".toml") || (IsScenarioName(what) && FindShippedScenario(what).ok());
+}
+
+StatusOr<Scenario> LoadByFileOrName(const std::string& scenario,
+                                    const std::vector<std::pair<std::string, std::string>>& overrides) {
+  FileSystem& files = FileSystem::Default();
+  if (!IsScenarioName(scenario) || files.Exists(scenario)) return Scenario::Load(scenario, overrides);
+  RIVULET_ASSIGN_OR_RETURN(const ShippedScenario shipped, FindShippedScenario(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const std::string text, files.ReadAll(shipped.path));
+  return Scenario::Parse(text, shipped.path, ShippedDataFolder(), overrides);
+}
+
 std::string DataCommandOf(const std::string& path) {
   constexpr std::string_view kData = "\nData: ";
   for (const ShippedScenario& scenario : ShippedScenarios()) {

@@ -3,9 +3,11 @@
 
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/status.h"
+#include "federated/scenario/scenario.h"
 
 namespace rivulet {
 
@@ -23,6 +25,12 @@ std::vector<ShippedScenario> ShippedScenarios();
 bool IsScenarioName(std::string_view scenario);
 // NOT_FOUND: no such scenario, with the nearest name.
 StatusOr<ShippedScenario> FindShippedScenario(std::string_view name);
+// Whether what a command is given that takes models too is a scenario: a file that ends in .toml, or such a name.
+bool IsScenario(std::string_view what);
+// A scenario by its file, or by such a name where there is no file of that name. NOT_FOUND: neither; else as
+// Scenario::Load.
+StatusOr<Scenario> LoadByFileOrName(const std::string& scenario,
+                                    const std::vector<std::pair<std::string, std::string>>& overrides = {});
 // The command that gets the data of the shipped scenario of this file, as its comment says it ("Data: …"); "" where it
 // does not, or the file is none of them.
 std::string DataCommandOf(const std::string& path);

@@ -411,7 +411,7 @@ const RegisterCommand kUp(15, [] {
   Command command{.name = "up",
                   .summary = "Run a coordinator and clients as processes on this machine.",
                   .example =
-                      "rivulet up simulations/scenarios/quickstart.toml --clients 4 "
+                      "rivulet up quickstart --clients 4 "
                       "--set server.clients_per_round=2"};
   AddScenarioOptions(command, &options->run);
   command.Required("--clients", "N", &options->clients, "client processes, each with its part of the data", {1, 1000});

@@ -1,6 +1,7 @@
 #include "coordinator/rounds/members.h"
 
 #include <algorithm>
+#include <cmath>
 #include <limits>
 #include <utility>
 
@@ -92,7 +93,9 @@ void Members::BeginOrder() {
 }
 
 void Members::Remember(const std::string& client_id, const Participation& participation) {
-  participations_.insert_or_assign(client_id, participation);
+  Participation& of = participations_[client_id];
+  of = participation;
+  if (!std::isfinite(of.loss)) of.loss = 0;  // as if it had told none: nobody can be ordered by it
 }
 
 // By rank among the eligible, and so as they are remembered: in byte order of their names.

@@ -177,6 +177,7 @@ class RunMachine {
   // The tier that it is reached through; "": none, it calls itself.
   const std::string& via(const std::string& client_id) const { return members_.via(client_id); }
   int64_t known_clients() const { return members_.size(); }
+  bool remembers() const { return members_.remembers(); }  // whether it wants CommitDone::reported
   // Whether a name would become a member by a Joined that `others` new names come before: see Population::MayInsert.
   Status MayJoin(const std::string& client_id, int64_t others) const { return members_.MayJoin(client_id, others); }
   // Where a name that joins now may first be drawn: what RunStart::Candidate wants after a restart.

@@ -96,6 +96,15 @@ TEST(RunMachineSelectionTest, AfterARestart_TheSameCohortsAreDrawn) {
   }
 }
 
+TEST(RunMachineSelectionTest, LossThatIsNoNumber_IsAsIfNoneWereTold) {
+  for (const double loss : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()}) {
+    Members members(7, NumberedPopulation(3), *Selector::Create({"power_of_choice", {{"candidates", int64_t{3}}}}), 1);
+    members.Remember("client-00001", {.version = 1, .versions = 1, .examples = 5, .loss = loss});
+    EXPECT_EQ(members.participations().at("client-00001").loss, 0);
+    EXPECT_EQ(members.Draw(3, [](const std::string&) { return false; }).back(), "client-00001");
+  }
+}
+
 TEST(RunMachineSelectionTest, WhoFails_IsFollowedByTheNextOfTheSameOrder) {
   SelectedRun run("round_robin", 5);
   run.Start();

@@ -91,7 +91,8 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   const bool last = round == scenario.run.rounds;
   const int64_t every = scenario.evaluation.every;
   const bool measure = every > 0 && (round % every == 0 || last);
-  const ServerUpdate update = {*optimizer_, ServerLearningRate(scenario.server, round), &mean_mechanisms_, round};
+  const ServerUpdate update = {*optimizer_, ServerLearningRate(scenario.server, round), &mean_mechanisms_, round,
+                               options_.training};
   StatusOr<MadeVersion> made =
       MakeVersion(base, std::move(aggregation), StalenessOf(round, parts_.dial.staleness_exponent), update,
                   measure ? options_.evaluator : nullptr, options_.tracer);
@@ -252,12 +253,13 @@ void RunCoordinator::CloseJob(Job job) {
   std::vector<EventRow> events;
   if (options_.observer.on_event) events = RowsOf(pending.attempt, pending.end).events;
   const bool ends = pending.end.finishes_run || !status.ok();
-  std::vector<CommitDone::Reported> reported = ReportedBy(pending.attempt);
   const auto go_on = [&]() REQUIRES(mutex_) {
     if (!status.ok()) failure_ = status;
     while (writing_names_) changed_.Wait(mutex_);
     if (trains) {
-      Feed(CommitDone{status.ok(), std::string(Message(status)), std::move(reported)});
+      CommitDone done{status.ok(), std::string(Message(status))};
+      if (machine_.remembers()) done.reported = ReportedBy(pending.attempt);
+      Feed(done);
     } else {
       Feed(EvaluationDone{});
     }

@@ -14,6 +14,7 @@
 #include "federated/plan/plan.h"
 #include "federated/population/population.h"
 #include "federated/scenario/scenario.h"
+#include "federated/server_state/server_training.h"
 #include "federated/transport/control_api.h"
 #include "federated/transport/coordinator_api.h"
 #include "federated/weights/model.h"
@@ -72,6 +73,8 @@ struct CoordinatorOptions {
   std::string db_path;
   std::string resume;              // run id, name or "latest"; "" for a new run
   Evaluator* evaluator = nullptr;  // may be null: no central evaluation; must outlive the coordinator
+  // Of each version, before anybody sees it; null: none. Must outlive the coordinator.
+  ServerTraining* training = nullptr;
   // All of it are members from the start, without a poll and without a row before their first task. Null: whoever polls
   // with the plan's data set is a member from then on, as long as data.partition.clients has room, or 2^20 where it is
   // 0.

@@ -16,9 +16,9 @@
 #include "federated/server_optimizers/server_rate.h"
 #include "federated/states/state_store.h"
 #include "setup/run_setup.h"
-#include "simulations/launchers/task_slice.h"
-#include "simulations/site_threads.h"
-#include "simulations/virtual_clients.h"
+#include "simulations/attacks/adversaries.h"
+#include "simulations/fine_tuning.h"
+#include "simulations/shared_data.h"
 
 namespace rivulet {
 namespace {
@@ -100,7 +100,7 @@ Status CheckRepeatable(const Composition& composition, const std::string& run_id
 // place is a slice's (simulations/launchers/task_slice.h), whose sites do not know the difference.
 class RecordedVersions final : public TaskInputs {
  public:
-  explicit RecordedVersions(const ReplayOptions& options) : options_(options) {}
+  RecordedTasks(const ReplayOptions& options, ServerTraining* training) : options_(options), training_(training) {}
 
   Status Open(const Scenario& scenario, std::shared_ptr<const Plan> plan) {
     RIVULET_ASSIGN_OR_RETURN(history_, History::Open(options_.db_path, History::Access::kReadOnly));
@@ -251,12 +251,13 @@ class RecordedVersions final : public TaskInputs {
     const int64_t tasks = std::ssize(rows_);
     RIVULET_ASSIGN_OR_RETURN(
         static_cast<ServerState&>(current_),
-        MakeVersion(current_, std::move(aggregation), StalenessOf(version, dial_.staleness_exponent),
-                    {*optimizer_, ServerLearningRate(scenario_.server, version), &mean_mechanisms_, version}, nullptr,
-                    options_.instruments.tracer));
-    RIVULET_RETURN_IF_ERROR(CheckDigest(version, tasks));
-    KeepBase(version);
-    std::erase_if(bases_, [&](const auto& base) { return base.first < version - dial_.max_staleness; });
+        MakeVersion(
+            current_, std::move(aggregation_), StalenessOf(version_, dial_.staleness_exponent),
+            {*optimizer_, ServerLearningRate(scenario_.server, version_), &mean_mechanisms_, version_, training_},
+            nullptr, options_.instruments.tracer));
+    RIVULET_RETURN_IF_ERROR(CheckDigest(version_, tasks));
+    KeepBase(version_);
+    std::erase_if(bases_, [&](const auto& base) { return base.first < version_ - dial_.max_staleness; });
     done_ += tasks;
     for (const auto& [task, row] : rows_) {
       states_->Folded(task);
@@ -267,6 +268,7 @@ class RecordedVersions final : public TaskInputs {
   }
 
   const ReplayOptions& options_;
+  ServerTraining* const training_;
   std::unique_ptr<History> history_;
   std::string run_id_;
   Scenario scenario_;
@@ -299,7 +301,8 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> kept_plan, PlanOfStoredRun(options.db_path, options.run));
   RunSetup setup(options.scenario, {.plan = std::move(kept_plan)});
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, setup.plan());
-  RecordedVersions run(options);
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<ServerTraining> training, FineTuning(setup));
+  RecordedTasks run(options, training.get());
   RIVULET_RETURN_IF_ERROR(run.Open(options.scenario, plan));
   RIVULET_ASSIGN_OR_RETURN(const auto clients, VirtualClients::Create(setup, plan->keeps_state()));
   TaskSlice slice(*plan, run, options.workers);

@@ -11,9 +11,9 @@
 #include "setup/model.h"
 #include "setup/run_members.h"
 #include "setup/run_setup.h"
-#include "simulations/launchers/rank_crew.h"
-#include "simulations/site_threads.h"
-#include "simulations/virtual_clients.h"
+#include "simulations/attacks/adversaries.h"
+#include "simulations/fine_tuning.h"
+#include "simulations/shared_data.h"
 
 namespace rivulet {
 namespace {
@@ -91,6 +91,8 @@ class LocalSimulation : public Simulation {
     coordinator.db_path = options.db_path;
     coordinator.resume = options.resume;
     coordinator.evaluator = evaluator_.get();
+    RIVULET_ASSIGN_OR_RETURN(training_, FineTuning(setup));
+    coordinator.training = training_.get();
     coordinator.enforce_deadline = false;
     coordinator.tracer = instruments_.tracer;
     coordinator.observer = std::move(options.observer);
@@ -234,6 +236,9 @@ class LocalSimulation : public Simulation {
   std::unique_ptr<VirtualClients> clients_;  // null: there is no data
   Invitation invitation_;                    // without a fingerprint
   std::shared_ptr<Evaluator> evaluator_;
+  std::unique_ptr<ServerTraining> training_;
+  StopSignal stop_;
+  std::unique_ptr<ArtifactCache> artifacts_;
   std::unique_ptr<ClientStateStore> states_;
   Mutex mutex_;
   Status worker_error_ GUARDED_BY(mutex_);  // the first

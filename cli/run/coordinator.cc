@@ -211,6 +211,7 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
 struct SubmittedRun {
   std::unique_ptr<RoundProgress> progress;
   std::shared_ptr<Evaluator> evaluator;
+  std::shared_ptr<ServerTraining> training;
 };
 
 CoordinatorObserver ObserveSubmitted(RoundProgress& progress, const std::string& name, bool json) {
@@ -251,7 +252,7 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
     } else {
       progress->Note(fmt::format("run {} begins", run_id));
     }
-    submitted.push_back({std::move(progress), std::move(served.evaluator)});
+    submitted.push_back({std::move(progress), std::move(served.evaluator), std::move(served.training)});
     RIVULET_RETURN_IF_ERROR(front->host.Add(std::move(served.coordinator)));
     return run_id;
   };

@@ -6,6 +6,7 @@
 #include "cli/run/event_line.h"
 #include "coordinator/stored_run.h"
 #include "setup/run_setup.h"
+#include "simulations/fine_tuning.h"
 
 namespace rivulet {
 namespace {
@@ -120,8 +121,10 @@ StatusOr<ServedRun> MakeServedRun(ServedRunOptions options) {
       RIVULET_ASSIGN_OR_RETURN(coordinator_options.initial_model, setup.initial_model());
     }
     RIVULET_ASSIGN_OR_RETURN(served.evaluator, setup.evaluator());
+    RIVULET_ASSIGN_OR_RETURN(served.training, FineTuning(setup));
   }
   coordinator_options.evaluator = served.evaluator.get();
+  coordinator_options.training = served.training.get();
   coordinator_options.tracer = options.instruments.tracer;
   coordinator_options.observer = std::move(options.observer);
   coordinator_options.scenario = std::move(options.scenario);

@@ -10,6 +10,7 @@
 #include "engine/profile/step_monitor.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
+#include "federated/server_state/server_training.h"
 
 namespace rivulet {
 
@@ -29,11 +30,13 @@ struct ServedRunOptions {
   Instruments instruments;
 };
 struct ServedRun {
-  std::shared_ptr<Evaluator> evaluator;  // outlives the coordinator
+  std::shared_ptr<Evaluator> evaluator;  // these two outlive the coordinator
+  std::shared_ptr<ServerTraining> training;
   std::shared_ptr<Coordinator> coordinator;
 };
-// Makes plan, model and evaluator, and the coordinator. Training data stays with the clients, and the model as it was
-// read is not needed while the run goes on. Errors name the scenario where its model is at fault.
+// Makes plan, model, evaluator and what trains on the server's own data, and the coordinator. Clients' training data
+// stays with the clients, and the model as it was read is not needed while the run goes on. Errors name the scenario
+// where its model is at fault.
 StatusOr<ServedRun> MakeServedRun(ServedRunOptions options);
 
 }  // namespace rivulet

@@ -20,6 +20,17 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
 // should know.
 constexpr double kToleratedLoss = 0.001;  // of non-zero coordinates, to rounding
 
+// What clients changed was judged when the server took its step.
+Status CheckFinite(const Model& model) {
+  for (const Slice& slice : model.layout().slices()) {
+    if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) continue;
+    const auto values = model.tensor(slice).flat<float>();
+    if (std::ranges::none_of(values, IsNotFinite)) continue;
+    return FailedPrecondition("the new model is not finite in '{}'; lower server.fine_tune.learning_rate", slice.name);
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggregation> aggregation,
@@ -46,6 +57,11 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
     RIVULET_ASSIGN_OR_RETURN(static_cast<ServerState&>(made),
                              NextState(base, update.optimizer, update.learning_rate, delta->mean, others,
                                        {input.scalars, delta->denominator, input.updates}));
+  }
+  if (update.training != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(made.model, update.training->Train(made.model, update.version));
+    RIVULET_RETURN_IF_ERROR(CheckFinite(*made.model));
+    made.digest = made.model->ComputeDigest();
   }
   made.aggregate_seconds = SecondsSince(begin);
   if (evaluator != nullptr) {

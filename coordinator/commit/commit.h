@@ -14,6 +14,7 @@
 #include "federated/mechanisms/mean_mechanisms.h"
 #include "federated/server_optimizers/server_optimizer.h"
 #include "federated/server_state/server_state.h"
+#include "federated/server_state/server_training.h"
 
 namespace rivulet {
 
@@ -31,6 +32,7 @@ struct ServerUpdate {
   double learning_rate = 1;
   const MeanMechanisms* mechanisms = nullptr;  // before the optimiser's step; null: none
   int64_t version = 0;                         // that is made
+  ServerTraining* training = nullptr;          // of what that step gave; null: none
 };
 
 // The version after `base`, of updates that count by their `staleness` (Aggregation::Finish). `evaluator` and `tracer`

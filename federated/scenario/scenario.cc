@@ -263,6 +263,10 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
     return InvalidArgument("{} is more than {}; draw fewer, or make more clients", cite("evaluation.federated_clients"),
                            cite("data.partition.clients"));
   }
+  if (server.average > 0 && !server.fine_tune.data.empty()) {
+    return InvalidArgument("{} would average versions as they are before the server trains them ({}); keep one",
+                           cite("server.average"), cite("server.fine_tune.data"));
+  }
   for (const std::string& line : data.partition.tags) {
     const size_t equals = line.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == line.size()) {

@@ -163,20 +163,28 @@ struct UpdateConfig {
   bool error_feedback = true;  // what it leaves out is added to the client's next update
 };
 
+struct FineTuneConfig {  // [server.fine_tune]: of each version, on what the server has
+  std::string data;      // a file (absolute after parsing); "": none
+  int64_t epochs = 1;    // over it, a version
+  int64_t batch_size = 10;
+  double learning_rate = 0.01;
+};
+
 struct ServerConfig {
   int64_t clients_per_round = 10;
-  int64_t min_clients = 0;           // 0: data.partition.clients; the first selection waits for so many names
-  int64_t min_reports = 0;           // 0: four of five of clients_per_round; fewer folded updates abandon the attempt
-  double deadline_seconds = 600;     // key: server.deadline
-  double lease_seconds = 60;         // key: server.lease; of silence, after which a client's task goes to another
-  double presence_seconds = 60;      // key: server.presence; who has been silent for longer is not drawn
-  int64_t max_attempts = 0;          // at one round, before the run fails; 0: 3 simulated, no limit deployed
-  std::string base;                  // committed, latest: what a task starts from; "": as the algorithm says
-  int64_t in_flight = 0;             // tasks at a time where base is latest; 0: clients_per_round
-  int64_t max_staleness = 10;        // versions that an update may be late where base is latest
-  double staleness_exponent = 0.5;   // one that is t versions late counts 1 / (1 + t)^this
-  double learning_rate = 1.0;        // of the server: model + learning_rate × mean delta
-  ScheduleConfig schedule;           // of that
+  int64_t min_clients = 0;          // 0: data.partition.clients; the first selection waits for so many names
+  int64_t min_reports = 0;          // 0: four of five of clients_per_round; fewer folded updates abandon the attempt
+  double deadline_seconds = 600;    // key: server.deadline
+  double lease_seconds = 60;        // key: server.lease; of silence, after which a client's task goes to another
+  double presence_seconds = 60;     // key: server.presence; who has been silent for longer is not drawn
+  int64_t max_attempts = 0;         // at one round, before the run fails; 0: 3 simulated, no limit deployed
+  std::string base;                 // committed, latest: what a task starts from; "": as the algorithm says
+  int64_t in_flight = 0;            // tasks at a time where base is latest; 0: clients_per_round
+  int64_t max_staleness = 10;       // versions that an update may be late where base is latest
+  double staleness_exponent = 0.5;  // one that is t versions late counts 1 / (1 + t)^this
+  double learning_rate = 1.0;       // of the server: model + learning_rate × mean delta
+  ScheduleConfig schedule;          // of that
+  FineTuneConfig fine_tune;
   double average = 0;                // of the versions: how much of it stays in each; 0: none is kept
   std::string weights = "examples";  // what an update counts where its algorithm does not say: or "uniform"
   int64_t max_weight = 65536;

@@ -476,6 +476,14 @@ class KeyEffects(RivuletTest):
         some = {"data.partition.tags": '["icu=client-0000*", "adult=*3", "adult=*5"]', "server.clients_per_round": 2}
         self.assertEqual(set.union(*self.drawn({"selection.tags": '["icu", "adult"]'}, under=some)), {3, 5})
         self.refused({**some, "selection.tags": '["ward"]'}, "0 of the 6 clients", "selection.tags")
+        coordinator, client = self.start_deployed({"selection.tags": '["icu"]'}, "--tag", "ward")
+        _, err = client.communicate(timeout=60)
+        self.assertEqual(client.returncode, 1, err)
+        self.assertIn("is not tagged 'icu', as the clients of this run are; start it with --tag icu", err)
+        coordinator.terminate()
+        coordinator.wait(timeout=60)
+        coordinator, _ = self.start_deployed({"selection.tags": '["icu"]', "run.name": "tagged"}, "--tag", "ward", "--tag", "icu")
+        self.assertEqual(coordinator.wait(timeout=60), 0)
 
     def test_selection__min_examples(self):
         unlike = {"data.partition.sizes": "exponential", "data.partition.skew": 1, "server.clients_per_round": 1}
@@ -503,7 +511,7 @@ class KeyEffects(RivuletTest):
         db = self.outcome({"server.clients_per_round": 5})[1]
         self.assertEqual(self.query("SELECT DISTINCT selected FROM rounds", db=db), [(5,)])
 
-    def start_deployed(self, settings):
+    def start_deployed(self, settings, *options):
         """A coordinator, and one client of it named client-00000."""
         self.outcome({})  # makes the data
         coordinator = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db",
@@ -511,7 +519,7 @@ class KeyEffects(RivuletTest):
                                  *self.sets({"server.clients_per_round": 1, **settings}))
         address = coordinator.stdout.readline().split()[-1]
         client = self.start("client", "--coordinator", address, "--insecure", "--name", "client-00000", "--data",
-                            f"train={self.path('data/train.tfrecord')}")
+                            f"train={self.path('data/train.tfrecord')}", *options)
         return coordinator, client
 
     def test_server__min_clients(self):
@@ -612,6 +620,29 @@ class KeyEffects(RivuletTest):
 
     def test_server__schedule__end(self):
         self.server_schedule("end", 0.5, kind="cosine")
+
+    def tuned(self, settings):
+        return {"server.fine_tune.data": self.path("data/train.tfrecord"), **settings}
+
+    def test_server__fine_tune__data(self):
+        self.outcome({})  # makes the data
+        self.changes(self.tuned({}))
+        self.refused(self.tuned({"server.average": 0.5}), "server.average", "server.fine_tune.data")
+        self.refused({"server.fine_tune.data": self.path("nothing.tfrecord")}, "nothing.tfrecord")
+
+    def test_server__fine_tune__epochs(self):
+        self.outcome({})
+        self.changes({"server.fine_tune.epochs": 2}, self.tuned({}))
+        self.refused({"server.fine_tune.epochs": 2}, "only when server.fine_tune.data is given")
+
+    def test_server__fine_tune__batch_size(self):
+        self.outcome({})
+        self.changes({"server.fine_tune.batch_size": 5}, self.tuned({}))
+
+    def test_server__fine_tune__learning_rate(self):
+        plain = self.outcome({})[0]
+        self.assertEqual(self.outcome(self.tuned({"server.fine_tune.learning_rate": 0}))[0], plain)
+        self.changes({"server.fine_tune.learning_rate": 0.1}, self.tuned({}))
 
     def norms(self, db):
         return [row[0] for row in self.query("SELECT update_norm FROM client_rounds WHERE status = 'folded'", db=db)]

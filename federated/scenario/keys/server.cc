@@ -8,6 +8,11 @@ bool ServerDecays(const Scenario& s) { return s.server.schedule.kind != "constan
 bool ServerSteps(const Scenario& s) { return s.server.schedule.kind == "step"; }
 bool ServerAnneals(const Scenario& s) { return s.server.schedule.kind == "cosine"; }
 
+bool FineTunes(const Scenario& s) { return !s.server.fine_tune.data.empty(); }
+Key&& ForFineTuning(Key&& key) {
+  return std::move(key).When("server.fine_tune.data", FineTunes, "server.fine_tune.data is given");
+}
+
 }  // namespace
 
 std::vector<Key> ServerKeys() {
@@ -123,6 +128,21 @@ std::vector<Key> ServerKeys() {
           "Share of the rate that is left at the end.")
           .Between(0, 1e6)
           .When("server.schedule.kind", ServerAnneals, "server.schedule.kind is \"cosine\""),
+      Key("server.fine_tune.data", RIVULET_FIELD(server.fine_tune.data), "\"server.tfrecord\"",
+          "TFRecord file, with the features of the clients' data, on which the server trains each version before "
+          "anybody sees it: plain gradient descent from what the clients' updates gave. Nobody else has that file.")
+          .Path()
+          .Default("none; versions are what clients' updates give")
+          .OfGraphs(),
+      ForFineTuning(Key("server.fine_tune.epochs", RIVULET_FIELD(server.fine_tune.epochs), "2",
+                        "Passes over that file for each version.")
+                        .Between(1, 1e6)),
+      ForFineTuning(
+          Key("server.fine_tune.batch_size", RIVULET_FIELD(server.fine_tune.batch_size), "32", "Examples per step.")
+              .Between(1, 1 << 20)),
+      ForFineTuning(Key("server.fine_tune.learning_rate", RIVULET_FIELD(server.fine_tune.learning_rate), "0.1",
+                        "Step length; 0 leaves versions as they are.")
+                        .Between(0, 1e6)),
   };
 }
 

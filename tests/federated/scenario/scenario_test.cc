@@ -316,6 +316,19 @@ std::vector<Effect> Effects() {
        "seeded",
        [](auto& s) { return s.privacy.noise_source == "seeded"; },
        {{"privacy.clip", "1"}, {"privacy.noise", "0.5"}}},
+      {"server.fine_tune.data", "s.tfrecord", [=](auto& s) { return s.server.fine_tune.data == cwd("s.tfrecord"); }},
+      {"server.fine_tune.epochs",
+       "2",
+       [](auto& s) { return s.server.fine_tune.epochs == 2; },
+       {{"server.fine_tune.data", "s.tfrecord"}}},
+      {"server.fine_tune.batch_size",
+       "32",
+       [](auto& s) { return s.server.fine_tune.batch_size == 32; },
+       {{"server.fine_tune.data", "s.tfrecord"}}},
+      {"server.fine_tune.learning_rate",
+       "0.25",
+       [](auto& s) { return s.server.fine_tune.learning_rate == 0.25; },
+       {{"server.fine_tune.data", "s.tfrecord"}}},
       {"update.codec", "bf16", [](auto& s) { return s.update.codec == "bf16"; }},
       {"update.fraction", "0.25", [](auto& s) { return s.update.fraction == 0.25; }, {{"update.codec", "top_k"}}},
       {"update.error_feedback", "false", [](auto& s) { return !s.update.error_feedback; }, {{"update.codec", "top_k"}}},
@@ -418,7 +431,8 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
                                      "server.checkpoint_reports", "evaluation.every", "evaluation.batch_size",
                                      "evaluation.federated_every", "evaluation.federated_clients"));
   EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "data.train", "data.test",
-                                            "data.partition.distribution", "client.input_graph", "selection.trace"));
+                                            "data.partition.distribution", "client.input_graph",
+                                            "server.fine_tune.data", "selection.trace"));
 }
 
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {

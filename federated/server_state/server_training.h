@@ -1,0 +1,21 @@
+// What trains a new version on data that the server has, before anybody else sees it: fine-tuning of the model that the
+// clients' updates gave.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "engine/base/status.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+
+class ServerTraining {
+ public:
+  virtual ~ServerTraining() = default;
+  // The model after training, a pure function of the model and of the version that is being made. Called for one
+  // version after the other. Errors are those of a training.
+  virtual StatusOr<std::shared_ptr<const Model>> Train(const std::shared_ptr<const Model>& model, int64_t version) = 0;
+};
+
+}  // namespace rivulet

@@ -1,5 +1,7 @@
 #include "coordinator/commit/commit.h"
 
+#include <limits>
+
 #include "test_run.h"
 #include "tests/testing/status_matchers.h"
 
@@ -83,6 +85,44 @@ TEST_F(MakeVersionTest, NotFinite_IsRefusedNamingTheTensorAndIsNotMeasured) {
   EXPECT_THAT(MakeVersion(base_, std::move(aggregation_), nullptr, {*sgd_, 1e38}, &evaluator, nullptr),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("not finite in 'w'")));
   EXPECT_EQ(evaluator.calls, 0);
+}
+
+// Sets every weight to one value.
+class SettingTraining final : public ServerTraining {
+ public:
+  explicit SettingTraining(float value) : value_(value) {}
+  StatusOr<std::shared_ptr<const Model>> Train(const std::shared_ptr<const Model>& model, int64_t version) override {
+    version_ = version;
+    auto trained = std::make_shared<Model>(model->shared_layout());
+    for (float& weight : trained->tensor(model->layout().slices()[0]).flat<float>()) weight = value_;
+    return trained;
+  }
+  int64_t version() const { return version_; }
+
+ private:
+  const float value_;
+  int64_t version_ = 0;
+};
+
+TEST_F(MakeVersionTest, TrainingOfTheServer_IsOfWhatTheStepGaveAndBeforeItIsMeasured) {
+  FakeEvaluator evaluator;
+  SettingTraining training(7);
+  Fold("a", 1, 10);
+  ASSERT_OK_AND_ASSIGN(const MadeVersion made, MakeVersion(base_, std::move(aggregation_), nullptr,
+                                                           {*sgd_, 1, nullptr, 5, &training}, &evaluator, nullptr));
+  EXPECT_EQ(training.version(), 5);
+  EXPECT_EQ(FirstOf(*made.model), 7);
+  EXPECT_EQ(made.digest, made.model->ComputeDigest());
+  EXPECT_EQ(made.central.at("test/loss").value, 7);
+}
+
+TEST_F(MakeVersionTest, TrainingOfTheServerThatDiverges_IsRefusedNamingTheTensorAndTheKey) {
+  SettingTraining training(std::numeric_limits<float>::infinity());
+  Fold("a", 1, 10);
+  EXPECT_THAT(MakeVersion(base_, std::move(aggregation_), nullptr, {*sgd_, 1, nullptr, 5, &training}, nullptr, nullptr),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       "the new model is not finite in 'w'; lower "
+                       "server.fine_tune.learning_rate"));
 }
 
 TEST(LossWarningTest, AboveAThousandth_NamesTheKeysToLower) {

@@ -179,8 +179,11 @@ struct TwentyMembers {
   CohortDraw draw;
   explicit TwentyMembers(int64_t round = 100) {
     for (int64_t i = 0; i < 10; ++i) {
-      known.push_back(
-          {i, {.version = std::max<int64_t>(1, round - 1), .versions = i, .examples = 10, .loss = 0.1 * static_cast<double>(i + 1)}});
+      known.push_back({i,
+                       {.version = std::max<int64_t>(1, round - 1),
+                        .versions = i,
+                        .examples = 10,
+                        .loss = 0.1 * static_cast<double>(i + 1)}});
     }
     draw = {.seed = 4, .round = round, .members = 20, .wanted = 10, .known = known};
   }

@@ -4,6 +4,7 @@
 
 #include "engine/graph/op.h"
 #include "engine/program/concrete_graph.h"
+#include "engine/program/gpu_via_float32.h"
 #include "engine/program/memory_plan.h"
 #include "engine/program/structural_ops.h"
 #include "engine/tensor/float16.h"
@@ -13,19 +14,14 @@ namespace {
 
 int64_t CountOf(const TensorSpec& spec) { return spec.shape.elements(); }
 
-// A tensor that passes through scratch memory, as floats.
-struct Converted {
-  size_t index;  // among the inputs, outputs or variables
-  DType dtype;
-  int64_t count;
-  size_t offset;  // into the scratch
-};
+using Converted = ConvertedTensor;
 
 // Sixteen bits are a format of storage. An op without a kernel of its own for them computes in float32 between two
 // conversions and is rounded once, at the end; so 16-bit models need no second set of kernels. Kernels of their own
 // exist only where that would cost too much.
 class ViaFloat32Kernel final : public Kernel {
  public:
+  explicit ViaFloat32Kernel(Float32Conversions conversions) : with_(std::move(conversions)) {}
   Status Run(const KernelContext& context) const override {
     Addresses& addresses = *static_cast<Addresses*>(context.state);
     const auto start = [](std::vector<std::byte*>& to, std::span<std::byte* const> from) {
@@ -39,39 +35,38 @@ class ViaFloat32Kernel final : public Kernel {
       Float32From16(c.dtype, from, reinterpret_cast<float*>(at(c)), c.count);
       return at(c);
     };
-    for (const Converted& c : inputs_) addresses.inputs[c.index] = widen(c, context.inputs[c.index]);
-    for (const Converted& c : variables_) addresses.variables[c.index] = widen(c, context.variables[c.index]);
-    for (const Converted& c : outputs_) addresses.outputs[c.index] = at(c);
+    for (const Converted& c : with_.inputs) addresses.inputs[c.index] = widen(c, context.inputs[c.index]);
+    for (const Converted& c : with_.variables) addresses.variables[c.index] = widen(c, context.variables[c.index]);
+    for (const Converted& c : with_.outputs) addresses.outputs[c.index] = at(c);
 
     KernelContext inner = context;
     inner.inputs = addresses.inputs;
     inner.outputs = addresses.outputs;
     inner.variables = addresses.variables;
     inner.state = addresses.inner.get();
-    RIVULET_RETURN_IF_ERROR(kernel_->Run(inner));
+    RIVULET_RETURN_IF_ERROR(with_.kernel->Run(inner));
 
     const auto narrow = [&](const Converted& c, std::byte* to) {
       Float16From32(c.dtype, reinterpret_cast<const float*>(at(c)), to, c.count);
     };
-    for (const Converted& c : outputs_) {
-      if (below_one_) KeepBelowOne(c, reinterpret_cast<float*>(at(c)));
+    for (const Converted& c : with_.outputs) {
+      if (with_.below_one) KeepBelowOne(c, reinterpret_cast<float*>(at(c)));
       narrow(c, context.outputs[c.index]);
     }
-    if (writes_variables_)
-      for (const Converted& c : variables_) narrow(c, context.variables[c.index]);
+    if (with_.writes_variables)
+      for (const Converted& c : with_.variables) narrow(c, context.variables[c.index]);
     return {};
   }
   std::unique_ptr<KernelState> NewState() const override {
     auto state = std::make_unique<Addresses>();
-    state->inputs.resize(num_inputs_);
-    state->outputs.resize(num_outputs_);
-    state->variables.resize(num_variables_);
-    state->inner = kernel_->NewState();
+    state->inputs.resize(with_.num_inputs);
+    state->outputs.resize(with_.num_outputs);
+    state->variables.resize(with_.num_variables);
+    state->inner = with_.kernel->NewState();
     return state;
   }
 
  private:
-  friend class ViaFloat32;
   // What the inner kernel sees; here, since a run allocates nothing.
   // The state is the instance's and the kernel is shared by all, so the tables cannot be members of the kernel.
   struct Addresses final : KernelState {
@@ -80,16 +75,11 @@ class ViaFloat32Kernel final : public Kernel {
   };
   // A uniform number lies in [0, 1): what would round up to 1 becomes the largest below.
   static void KeepBelowOne(const Converted& c, float* values) {
-    const float largest = c.dtype == DType::kBFloat16 ? 1.0f - 0x1p-8f : 1.0f - 0x1p-11f;
+    const float largest = LargestBelowOne(c.dtype);
     for (int64_t i = 0; i < c.count; ++i) values[i] = std::min(values[i], largest);
   }
 
-  Graph graph_;  // holds the node that `kernel_` was prepared for
-  std::unique_ptr<const Kernel> kernel_;
-  std::vector<Converted> inputs_, outputs_, variables_;
-  size_t num_inputs_ = 0, num_outputs_ = 0, num_variables_ = 0;
-  bool writes_variables_ = false;
-  bool below_one_ = false;
+  const Float32Conversions with_;
 };
 
 // Builds the same node in float and wraps its kernel.
@@ -98,8 +88,8 @@ class ViaFloat32 {
   ViaFloat32(const NodeView& view, const KernelPolicy& policy) : view_(view), policy_(policy) {}
 
   StatusOr<Prepared> Prepare() {
-    auto kernel = std::make_unique<ViaFloat32Kernel>();
-    RIVULET_ASSIGN_OR_RETURN(Node * node, FloatNode(kernel->graph_));
+    Float32Conversions with;
+    RIVULET_ASSIGN_OR_RETURN(Node * node, FloatNode(with.graph));
     const auto prepare = KernelRegistry::Global().Find(node->type(), policy_.device, KernelDType(*node));
     RIVULET_RETURN_IF_ERROR(prepare.status());
 
@@ -121,24 +111,28 @@ class ViaFloat32 {
         offset += RoundUp64(static_cast<size_t>(CountOf(from[i])) * sizeof(float));
       }
     };
-    convert(view_.inputs, inputs_, kernel->inputs_);
-    convert(view_.outputs, outputs, kernel->outputs_);
-    convert(view_.variables, variables_, kernel->variables_);
+    convert(view_.inputs, inputs_, with.inputs);
+    convert(view_.outputs, outputs, with.outputs);
+    convert(view_.variables, variables_, with.variables);
     Prepared prepared;
     // Converted inputs are read before converted outputs are written.
     // All inputs are widened into scratch before any output is narrowed, so an output may take its input's place
     // whatever the inner kernel says, if both have as many elements.
-    for (const Converted& in : kernel->inputs_)
-      for (const Converted& out : kernel->outputs_)
+    for (const Converted& in : with.inputs)
+      for (const Converted& out : with.outputs)
         if (in.count == out.count)
           prepared.in_place.emplace_back(static_cast<int>(in.index), static_cast<int>(out.index));
-    kernel->num_inputs_ = view_.inputs.size();
-    kernel->num_outputs_ = view_.outputs.size();
-    kernel->num_variables_ = view_.variables.size();
-    kernel->writes_variables_ = node->op().stateful && !OnlyReadsVariables(node->type());
-    kernel->below_one_ = node->type() == "RandomUniform" || node->type() == "StatelessRandomUniform";
-    kernel->kernel_ = std::move(inner.kernel);
-    prepared.kernel = std::move(kernel);
+    with.num_inputs = view_.inputs.size();
+    with.num_outputs = view_.outputs.size();
+    with.num_variables = view_.variables.size();
+    with.writes_variables = node->op().stateful && !OnlyReadsVariables(node->type());
+    with.below_one = node->type() == "RandomUniform" || node->type() == "StatelessRandomUniform";
+    with.kernel = std::move(inner.kernel);
+    if (policy_.device == Device::kCuda) {
+      prepared.kernel = NewGpuViaFloat32(std::move(with));
+    } else {
+      prepared.kernel = std::make_unique<ViaFloat32Kernel>(std::move(with));
+    }
     prepared.scratch_bytes = offset;
     prepared.implementation = inner.implementation + " via float32";
     prepared.flops = inner.flops;
@@ -226,17 +220,13 @@ StatusOr<Prepared> PrepareKernel(const NodeView& node, const KernelPolicy& polic
     StatusOr<Prepared> prepared = (*prepare)(node, policy);
     if (types.empty() || !absl::IsUnimplemented(prepared.status())) return prepared;
   }
-  if (policy.device != Device::kCpu) {
-    // The conversions are the host's.
-    return Unimplemented("op '{}' has no {} kernel for {}", op, Name(policy.device), Name(types.front()));
-  }
   return ViaFloat32(node, policy).Prepare();
 }
 
 bool HasKernelFor(std::string_view op, Device device, DType dtype) {
   const KernelRegistry& registry = KernelRegistry::Global();
   return registry.Find(op, device, dtype).ok() ||
-         (device == Device::kCpu && Is16BitFloat(dtype) && registry.Find(op, device, DType::kFloat32).ok());
+         (Is16BitFloat(dtype) && registry.Find(op, device, DType::kFloat32).ok());
 }
 
 }  // namespace rivulet

@@ -1,0 +1,23 @@
+// Kernels between float and the 16-bit floating types, of several lanes at once, for ops that have none of their own
+// for these (engine/program/via_float32.h). Their device code is engine/kernels/cuda/lane_cast.cu.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace rivulet {
+
+// "widen_bfloat16", "widen_float16": `from` is of 16 bits, `to` of floats; "narrow_bfloat16", "narrow_float16": the
+// other way, to the nearest, ties to even.
+struct LaneCastArguments {
+  std::byte* to;
+  size_t to_lane_stride;
+  const std::byte* from;
+  size_t from_lane_stride;
+  int64_t count;
+  float largest;  // what would be narrowed to more becomes this; infinity: nothing does
+  int32_t lanes;
+  const int32_t* ids;  // device memory; null: 0, 1, …
+};
+
+}  // namespace rivulet

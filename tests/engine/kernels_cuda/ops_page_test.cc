@@ -43,6 +43,8 @@ A step that is compiled for a GPU needs a kernel for each of its ops; one that i
 ops have one, in `engine/kernels/cuda`. What needs no kernel on any device (constants, reshapes, reads of variables,
 assignments) is not listed.
 
+An op with a float32 kernel has bfloat16 and float16 too: it goes through that one, between conversions on the device.
+
 Images are NHWC. What a kernel lacks beside the CPU's is refused when a program is compiled, with the mend: groups of
 a convolution other than one and depthwise, masks and softcaps of attention, other activations of LSTM and GRU than
 the usual, their clips, peepholes, and a GRU that resets before its product.

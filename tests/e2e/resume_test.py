@@ -48,13 +48,34 @@ class Resume(RivuletTest):
         self.assertEqual(process.returncode, 1)
         self.assertLess(time.monotonic() - begin, 10)
 
-    def query_or_none(self, sql):
+    def query_or_none(self, sql, db="runs.sqlite"):
         import sqlite3
         try:
-            rows = self.query(sql)
+            rows = self.query(sql, db=db)
         except sqlite3.Error:
             return None
         return rows[0][0]
+
+    def test_a_selection_that_remembers_goes_on_by_its_snapshot_and_by_the_rows_alone(self):
+        import sqlite3
+        for selection in ("weighted", "round_robin", "power_of_choice", "oort"):
+            chosen = ["--set", f"selection.name={selection}", "--set", "server.clients_per_round=2",
+                      "--set", "data.partition.sizes=exponential", "--set", "client.epochs=20"]
+            self.simulate(*chosen, "--rounds", "20", db=f"{selection}-whole.sqlite")
+            for rows_alone in (False, True):
+                db = f"{selection}-{rows_alone}.sqlite"
+                process = self.start("simulate", self.scenario, "--db", self.path(db), *chosen, "--rounds", "20", "--set",
+                                     "run.durability=round")
+                self.wait_for(lambda: (self.query_or_none("SELECT count(*) FROM rounds WHERE status = 'committed'", db) or 0) >= 3,
+                              "the third commit")
+                process.kill()
+                process.communicate()
+                if rows_alone:
+                    with sqlite3.connect(self.path(db)) as connection:
+                        self.assertGreater(connection.execute("DELETE FROM blob").rowcount, 0)
+                self.assertLess(len(self.digests(db)), 20)
+                self.simulate(*chosen, "--resume", "latest", db=db)
+                self.assertEqual(self.digests(db), self.digests(f"{selection}-whole.sqlite"), (selection, rows_alone))
 
     def test_kill_in_mid_round_and_again(self):
         for _ in range(3):

@@ -82,7 +82,7 @@ void WriteRounds(benchmark::State& state, int64_t tasks) {
   std::filesystem::remove_all(folder);
 }
 
-[[maybe_unused]] const bool kRegistered = [] {
+[[maybe_unused]] const bool kHistoryRegistered = [] {
   benchmark::RegisterBenchmark("history/round/1000", [](benchmark::State& state) { WriteRounds(state, 1000); })
       ->UseManualTime()
       ->Iterations(200);

@@ -33,7 +33,8 @@ install(FILES ${PROJECT_BINARY_DIR}/RivuletConfig.cmake ${PROJECT_BINARY_DIR}/Ri
 
 # Headers keep their paths, "engine/graph/graph.h". Kernels' own stay inside, save those that kernels of others build on.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/engine DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
-        FILES_MATCHING PATTERN "*.h" PATTERN "kernels/cpu/*" EXCLUDE PATTERN "kernels/cuda/*" EXCLUDE)
+        FILES_MATCHING PATTERN "*.h" PATTERN "gpu/emulated/*" EXCLUDE PATTERN "kernels/cpu/*" EXCLUDE
+        PATTERN "kernels/cuda/*" EXCLUDE)
 install(FILES ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/elementwise.h ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/strided.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/engine/kernels/cpu)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/proto/graph DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/proto

@@ -82,6 +82,18 @@ TEST_F(GpuDeviceTest, Memory_GoesBackToThePool_AndTheDeviceLivesAsLongAsIt) {
   EXPECT_EQ(gpu::CountEmulated().bytes_allocated, before);
 }
 
+#ifdef __SANITIZE_ADDRESS__
+TEST_F(GpuDeviceTest, MemoryBesideAPiece_AndAfterItsEnd_IsFenced) {
+  const auto device = Open();
+  ASSERT_OK_AND_ASSIGN(GpuMemory memory, device->Allocate(1024, "x"));
+  std::byte* const data = memory.data();
+  data[1023] = std::byte{1};
+  EXPECT_DEATH(data[1024] = std::byte{1}, "use-after-poison");
+  memory = {};
+  EXPECT_DEATH(data[0] = std::byte{1}, "use-after-poison");
+}
+#endif
+
 TEST_F(GpuDeviceTest, Stream_CopiesFillsAndLaunches_InOrder) {
   const auto device = Open(1);
   ASSERT_OK_AND_ASSIGN(const auto stream, device->NewStream());

@@ -3,7 +3,8 @@
 //
 // What holds whatever happens, asked at every answer of a server, at every death and at the end:
 //
-//   no task's update is accepted twice, and none is in two versions
+//   no task's update is accepted twice, and none is in two versions; where the coordinator keeps what it acknowledges,
+//   also not by another process of it
 //   what a client was told to be durable is in the history after every crash
 //   a task that is trained again gives the same bytes
 //   each version is what the updates that its rows name come to
@@ -27,6 +28,7 @@
 #include <vector>
 
 #include "client/agent.h"
+#include "client/held_updates.h"
 #include "coordinator/commit/commit.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/history/history.h"
@@ -138,6 +140,7 @@ class Federation final : private Witness {
     scenario.server.lease_seconds = 5.0 + static_cast<double>(chance_.Below(60));
     scenario.server.presence_seconds = options_.everybody ? 100'000 : 20.0 + static_cast<double>(chance_.Below(100));
     scenario.server.max_attempts = 0;
+    scenario.server.checkpoint_reports = options_.seed % 3 == 0;
     if (options_.algorithm != nullptr) options_.algorithm->set(scenario);
     if (options_.algorithm != nullptr && options_.algorithm->outlives_versions) {
       scenario.server.in_flight = 1 + chance_.Below(fleet_);
@@ -192,6 +195,10 @@ class Federation final : private Witness {
     options.version = "test";
     options.data = {*data_.Of(options.client_id)};
     options.states = client.states;
+    if (options_.seed % 2 == 0) {
+      options.held = std::make_shared<HeldUpdates>(client.disk->files(), JoinPath(client.disk->folder(), "updates"),
+                                                   options.client_id, HeldUpdates::Options{});
+    }
     options.observer.on_task = [this, number](const Task& task) { Given(number, task); };
     client.agent = std::make_unique<Agent>(*client.link, std::move(options));
     client.done = false;
@@ -357,6 +364,13 @@ class Federation final : private Witness {
     CheckMemory();
   }
 
+  // A coordinator that keeps what comes may die before it can say so, and the next process of it counts that.
+  void Ends(const Submission& submission, const std::string& bytes) override {
+    if (!scenario_.server.checkpoint_reports || submission.kind != Submission::Kind::kUpdate || bytes.empty()) return;
+    const Digest& base = given_.at(submission.task).input("model")->id.digest;
+    whole_.insert_or_assign(submission.task, Update{bytes, base.Hex()});
+  }
+
   // Of a site's partial the coordinator's rows tell.
   void Sent(const Submission& submission, const std::string& bytes, const SubmitResult& result) override {
     if (submission.kind != Submission::Kind::kUpdate) return;
@@ -395,19 +409,29 @@ class Federation final : private Witness {
     return rows.ok() ? *std::move(rows) : std::vector<ClientRoundRow>();
   }
 
-  // After a death, and at the end. What is not in the history was lost with the process and comes again.
+  // After a death, and at the end. What is not in the history was lost with the process and comes again, unless
+  // server.checkpoint_reports has it kept.
   void CheckRows() {
     std::set<TaskId> folded, once;
     for (const ClientRoundRow& row : Rows()) {
       EXPECT_TRUE(once.insert(row.task_id).second) << row.task_id << " has two rows\n" << story_;
       if (row.status != "folded") continue;
       folded.insert(row.task_id);
+      if (const auto whole = whole_.find(row.task_id); whole != whole_.end() && updates_.emplace(*whole).second)
+        continue;
       if (tiers_.empty()) {
         EXPECT_TRUE(accepted_.contains(row.task_id)) << row.task_id << " was never accepted\n" << story_;
       }
     }
     for (const TaskId& task : durable_) {
       EXPECT_TRUE(folded.contains(task)) << task << " was told to be durable, and is lost\n" << story_;
+    }
+    // What was trained and accepted is not asked for again where the coordinator keeps it.
+    if (scenario_.server.checkpoint_reports) {
+      for (const TaskId& task : accepted_) {
+        const auto name = TaskNameOf(task, run_id_);
+        if (name && name->kind == TaskKind::kTrain) folded.insert(task);
+      }
     }
     accepted_ = std::move(folded);
   }
@@ -490,6 +514,7 @@ class Federation final : private Witness {
     std::string bytes, trained_from;  // the model's digest
   };
   std::map<TaskId, Update> updates_;  // as they were accepted last
+  std::map<TaskId, Update> whole_;    // as they came last, whatever became of them
   std::set<TaskId> accepted_;         // by this process of the coordinator, or in the history
   std::set<TaskId> durable_;          // as clients were told
   std::shared_ptr<const Plan> plan_;

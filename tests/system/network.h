@@ -47,6 +47,8 @@ class Witness {
  public:
   virtual ~Witness() = default;
   virtual void Polled(const PollRequest& request, const PollReply& reply) = 0;
+  // All of its bytes are there; what becomes of them nobody may live to say.
+  virtual void Ends(const Submission& submission, const std::string& bytes) = 0;
   virtual void Sent(const Submission& submission, const std::string& bytes, const SubmitResult& result) = 0;
 };
 
@@ -266,6 +268,7 @@ class Link final : public CoordinatorApi {
                                    bytes = whole_ ? sent_ : std::string()](CoordinatorApi&) -> StatusOr<SubmitResult> {
                                     const std::shared_ptr<ChunkWriter> writer = to.Stream(stream);
                                     if (writer == nullptr) return Unavailable("the connection was lost");
+                                    network.witness().Ends(submission, bytes);
                                     StatusOr<SubmitResult> result = writer->Finish(identity);
                                     if (result.ok()) network.witness().Sent(submission, bytes, *result);
                                     return result;

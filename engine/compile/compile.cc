@@ -2,10 +2,57 @@
 
 #include <utility>
 
+#include "engine/base/vlog.h"
 #include "engine/compile/lower_optimized.h"
+#include "engine/program/concrete_graph.h"
 #include "engine/program/instance.h"
 
 namespace rivulet {
+namespace {
+
+// Compilations before a memory budget is given up.
+constexpr int kBudgetAttempts = 8;
+
+}  // namespace
+
+StatusOr<LoweredGraph> LowerOptimized(const Graph& graph, const Signature& signature, const CompileOptions& options) {
+  // Passes read this and make a graph of their own, so that every attempt starts from it.
+  RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph source, ConcreteGraph::Build(graph, signature, options));
+  const size_t budget = options.passes.memory_budget_bytes;
+  CompileOptions adjusted = options;
+  adjusted.passes.memory_budget_bytes = 0;  // first as it is: it may fit
+  for (int attempt = 0;; ++attempt) {
+    // Three stages and a loop around them. The passes need concrete shapes and give back an ordinary graph, which is
+    // made concrete again instead of being patched: whatever a pass has left is checked, inferred and folded by the
+    // same code as what a user wrote, and a pass that breaks a shape is found here and not in a kernel.
+    RIVULET_ASSIGN_OR_RETURN(OptimizedGraph optimized, OptimizeGraph(source, signature, adjusted));
+    RIVULET_ASSIGN_OR_RETURN(const ConcreteGraph concrete, ConcreteGraph::Build(optimized.graph, signature, options));
+    RIVULET_ASSIGN_OR_RETURN(LoweredProgram lowered, Lower(concrete, signature, options));
+    const size_t arena_bytes = lowered.memory.arena_bytes;
+    // How much computing again saves is only known when offsets are planned, so the budget is met by trying: each
+    // attempt asks the pass for what the last plan was over.
+    if (budget > 0 && arena_bytes > budget) {
+      // The pass counts what lives at once; the plan has gaps and scratch besides. It is told to save so much more.
+      const size_t excess = attempt == 0 ? 0 : arena_bytes - budget;
+      const size_t wanted = attempt == 0 ? budget : adjusted.passes.memory_budget_bytes;
+      if (attempt == kBudgetAttempts || wanted <= excess) {
+        return ResourceExhausted(
+            "the program needs {} bytes of memory at its peak, and the budget is {}; computing values again saves no "
+            "more, so raise the budget or lower the batch size",
+            arena_bytes, budget);
+      }
+      adjusted.passes.memory_budget_bytes = wanted - excess;
+      continue;
+    }
+    RIVULET_VLOG(1, "compiled {} calls of {} nodes: arena {} bytes, constants {} bytes, {:.0f} FLOPs a run",
+                 lowered.calls.size(), graph.nodes().size(), arena_bytes, lowered.memory.constant_bytes, lowered.flops);
+    for (const Instruction& call : lowered.instructions)
+      RIVULET_VLOG(2, "{} '{}': {}", call.op, call.node, call.implementation);
+    std::vector<TensorSpec> fetch_specs;
+    for (const Output& fetch : concrete.fetches()) fetch_specs.push_back(concrete.spec(concrete.value(fetch)));
+    return LoweredGraph{std::move(lowered), std::move(fetch_specs), std::move(optimized)};
+  }
+}
 
 StatusOr<std::shared_ptr<const Program>> CompileProgram(const Graph& graph, const Signature& signature,
                                                         const CompileOptions& options, OptimizedGraph* made_of) {

@@ -195,8 +195,11 @@ class Package(RivuletTest):
                             env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2"})
         self.assertEqual(code, 0, printed)
         packages = {path.name.split("_")[0]: path for path in self.folder.glob("*.deb")}
-        mpi = packages.pop("rivulet-mpi", None)
+        mpi, cuda = (packages.pop(f"rivulet-{plugin}", None) for plugin in ("mpi", "cuda"))
         self.assertEqual(mpi is not None, (BUILD / "librivulet-mpi.so").exists())
+        self.assertEqual(cuda is not None, (BUILD / "librivulet_cuda.so").exists())
+        if cuda is not None:
+            self.assertIn("./usr/lib/rivulet/librivulet_cuda.so\n", run("dpkg-deb", "--contents", cuda)[1])
         if mpi is not None:
             self.assertIn("./usr/lib/rivulet/librivulet-mpi.so\n", run("dpkg-deb", "--contents", mpi)[1])
             self.assertIn("openmpi", run("dpkg-deb", "--field", mpi)[1])

@@ -327,7 +327,7 @@ class HostileWorld(RivuletTest):
             (self.arguments("--set", "x" * 100_000), ["…"], 2),
             (["x" * 100_000], ["…"], 2),
             (self.arguments("--rounds", "9" * 30), ["--rounds", "at least 1"], 2),
-            (self.arguments("--workers", "5000"), ["1 and 1024"], 2),
+            (self.arguments("--workers", "5000"), ["0 and 1024"], 2),
             (self.arguments("--set", "privacy.epsilon=1"), ["unknown key 'privacy.epsilon' in --set."], 2),
             (self.arguments("--set", "client.lr=1"), ["client.optimizer.learning_rate"], 2),
             (self.arguments("--set", 'run.name="a\\u202Eb"'), ["U+202E"], 2),
@@ -340,7 +340,7 @@ class HostileWorld(RivuletTest):
             with self.subTest(arguments=[argument[:80] for argument in arguments]):
                 self.assert_refused(self.run_rivulet(*arguments), *fragments, code=code)
         self.run_rivulet("--", "model", "inspect", "--", "logistic_regression", code=0)
-        self.assertIn("1 to 1024", self.run_rivulet("simulate", "--help", code=0).out)
+        self.assertIn("0 to 1024", self.run_rivulet("simulate", "--help", code=0).out)
 
     def test_progress_fits_its_terminal(self):
         for columns in (20, 40, 60):

@@ -99,10 +99,10 @@ class Live(RivuletTest):
 
     def test_readers_that_do_not_read_hold_nothing_up(self):
         started = time.monotonic()
-        self.simulate("--rounds", "4000", "--quiet", db="alone.sqlite")
+        self.simulate("--rounds", "12000", "--quiet", db="alone.sqlite")
         alone = time.monotonic() - started
         started = time.monotonic()
-        process = self.start_simulation("--rounds", "4000")
+        process = self.start_simulation("--rounds", "12000")  # so that it is not over before all are connected
         dead = []
         for _ in range(30):  # more than there are streams
             connection = socket.create_connection(("127.0.0.1", self.port))

@@ -44,14 +44,18 @@ ConfigKeys KeysThatMatter(const std::string& config) {
 }
 
 std::set<std::string> DifferingKeys(const std::vector<std::map<std::string, std::string>>& runs) {
+  std::map<std::string, std::string> defaults;
+  for (const ScenarioKey& key : ScenarioKeys()) defaults.emplace(key.name, key.default_value);
   std::set<std::string> all, differing;
   for (const auto& run : runs)
     for (const auto& [key, value] : run) all.insert(key);
   for (const std::string& key : all) {
     std::set<std::string> values;
     for (const auto& run : runs) {
+      // A key that has no meaning for a run is not there, and where nobody gave it one it says nothing of the others.
       const auto found = run.find(key);
-      values.insert(found == run.end() ? "" : found->second);
+      const auto implied = defaults.find(key);
+      values.insert(found != run.end() ? found->second : implied != defaults.end() ? implied->second : "");
     }
     if (values.size() > 1) differing.insert(key);
   }

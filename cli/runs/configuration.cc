@@ -45,7 +45,10 @@ ConfigKeys KeysThatMatter(const std::string& config) {
 
 std::set<std::string> DifferingKeys(const std::vector<std::map<std::string, std::string>>& runs) {
   std::map<std::string, std::string> defaults;
-  for (const ScenarioKey& key : ScenarioKeys()) defaults.emplace(key.name, key.default_value);
+  for (const ScenarioKey& key : ScenarioKeys()) {
+    const std::string& said = key.default_value;
+    if (said.starts_with('`')) defaults.emplace(key.name, said.substr(1, said.size() - 2));
+  }
   std::set<std::string> all, differing;
   for (const auto& run : runs)
     for (const auto& [key, value] : run) all.insert(key);

@@ -265,7 +265,7 @@ struct ScenarioKey {
   std::string name;  // "client.optimizer.learning_rate"
   KeyClass key_class = KeyClass::kPlan;
   std::string type;           // "integer", "float", "string", "boolean", "array of strings"
-  std::string default_value;  // as TOML, or in words where it depends on other keys
+  std::string default_value;  // as TOML between backticks, or in words where it depends on other keys
   std::string allowed;        // "at least 1", "\"iid\", \"shards\"…"; "" for anything
   std::string applies_when;   // "data.partition.kind is \"shards\""; "" for always. Given elsewhere it is refused
   std::string example;        // a TOML value other than the default

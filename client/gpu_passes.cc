@@ -29,6 +29,10 @@ const LocalPass& GpuPasses::PassOf(TaskKind kind, size_t pass) const {
 
 Status GpuPasses::Check(TaskKind kind, size_t pass) {
   const LocalPass& local = PassOf(kind, pass);
+  if (local.partial_work > 0) {
+    return Unimplemented("plan '{}' has clients do a part of their epochs, which only the host draws; train it there",
+                         programs_.plan().name());
+  }
   if (local.input != nullptr) {
     return Unimplemented("plan '{}' has batches made by a graph of its own, which only the host runs; train it there",
                          programs_.plan().name());

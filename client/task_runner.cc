@@ -25,7 +25,8 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       held_(options.held),
       checkpoint_(options.checkpoint),
       calls_(api, stop, std::move(options.calls)),
-      trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, options.checkpoint) {}
+      trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, TrainingDevice{},
+               options.checkpoint) {}
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std::span<const BoundData> data) {
   StatusOr<TaskReport> report = TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });

@@ -21,4 +21,11 @@ void OrderInto(std::vector<uint32_t>& order, const Task& task, uint64_t epoch, i
   }
 }
 
+int64_t EpochsOf(const Task& task, const LocalPass& pass) {
+  if (pass.partial_work == 0) return pass.epochs;
+  Draws draws(StreamOf(task, Purpose::kWork), 0);
+  if (draws.Uniform() >= pass.partial_work) return pass.epochs;
+  return 1 + static_cast<int64_t>(draws.Below(static_cast<uint64_t>(pass.epochs)));
+}
+
 }  // namespace rivulet

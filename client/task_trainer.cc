@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "client/failure.h"
+#include "client/gpu_trainer.h"
 #include "client/held_updates.h"
 #include "client/planned_memory.h"
 #include "client/training_checkpoint.h"
@@ -87,7 +88,7 @@ std::string NamesOf(std::span<const BoundData> bound) {
 
 std::vector<DatasetOffer> OffersOf(std::span<const BoundData> bound) {
   std::vector<DatasetOffer> offers;
-  for (const BoundData& data : bound) offers.push_back({data.name, data.size()});
+  for (const BoundData& data : bound) offers.push_back({data.name, data.size(), data.tags});
   return offers;
 }
 
@@ -158,11 +159,12 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   std::vector<const AlignedBuffer*> broadcasts;
   for (const auto& broadcast : broadcasts_) broadcasts.push_back(broadcast.get());
   LaneTask lane{&task, client_id, base_.get(), &examples, state, broadcasts};
-  if (reads) lane.beside = pipeline_->Begin();
+  if (Reads(task)) lane.beside = pipeline_->Begin();
   if (checkpoint_ != nullptr && task.kind == TaskKind::kTrain) {
     checkpoint_->Begin(WorkOf(task), data.size());
     lane.checkpoint = checkpoint_;
   }
+  trainer_->LeaveParts(false);
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
   LocalResult& result = results[0];
   if (Reads(task) && absl::IsDataLoss(result.status)) {

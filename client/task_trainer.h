@@ -73,12 +73,13 @@ class TaskTrainer {
   // `memory_budget`: tasks that are planned to take more bytes are refused before any of it is taken; 0: none are.
   // `checkpoint` null: a training that is interrupted begins anew.
   TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments, ClientStateStore* states,
-              int64_t memory_budget = 0, TrainingCheckpoint* checkpoint = nullptr)
+              int64_t memory_budget = 0, TrainingDevice on = {}, TrainingCheckpoint* checkpoint = nullptr)
       : artifacts_(artifacts),
         stop_(stop),
         instruments_(instruments),
         states_(states),
         memory_budget_(memory_budget),
+        on_(std::move(on)),
         checkpoint_(checkpoint) {}
 
   // On that of `bound` which the plan names. The parts are as they are to be folded or sent (client/update_pipeline.h),
@@ -124,6 +125,7 @@ class TaskTrainer {
   const Instruments instruments_;
   ClientStateStore* const states_;
   const int64_t memory_budget_;
+  const TrainingDevice on_;
   TrainingCheckpoint* const checkpoint_;
   std::shared_ptr<const PlanArtifacts> plan_;
   std::unique_ptr<Trainer> trainer_;  // of plan_

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstring>
 #include <map>
-#include <numeric>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -13,6 +12,8 @@
 #include "client/lane_step.h"
 #include "client/part_places.h"
 #include "client/pass_programs.h"
+#include "client/task_inputs.h"
+#include "client/task_streams.h"
 #include "client/training_checkpoint.h"
 #include "engine/base/check.h"
 #include "engine/base/vlog.h"
@@ -226,7 +227,7 @@ class LocalTrainer : public Trainer {
                                                .beside = {},
                                                .cancel = cancel});
       BeginEpoch(run, pass);
-      OrderInto(order_, run.task, run.epoch, run.size, pass.pass->shuffle);
+      OrderInto(order_, run.task, run.at.epoch, run.size, pass.pass->shuffle);
       RIVULET_RETURN_IF_ERROR(lane.examples->Decode(std::span(order_).first(count), step->Feeds(i, number)));
     }
     RIVULET_RETURN_IF_ERROR(step->Run(number, buffers_, cancel));
@@ -410,9 +411,9 @@ class LocalTrainer : public Trainer {
       RIVULET_ASSIGN_OR_RETURN(rest, StepProgram(bound, size % batch_size));
     }
     const uint64_t last = LastStep(lane, pass);
-    for (int64_t left = EpochsOf(lane, pass); left > 0 && lane.step < last; --left, ++lane.epoch) {
+    for (; MayBegin(lane, pass, last); ++lane.at.epoch) {
       BeginEpoch(lane, bound);
-      ShuffleInto(order_, lane, pass.shuffle);
+      OrderInto(order_, lane.task, lane.at.epoch, lane.size, pass.shuffle);
       while (lane.at.seen < size && lane.at.step < last) {
         const int64_t count = std::min(batch_size, size - lane.at.seen);
         BoundProgram& program = count == batch_size ? *whole : *rest;
@@ -432,7 +433,12 @@ class LocalTrainer : public Trainer {
     IteratorContext context;
     context.budget = InputBudgetFor(pass, lane.size);
     const uint64_t last = LastStep(lane, pass);
-    for (int64_t left = EpochsOf(lane, pass); left > 0 && lane.step < last; --left, ++lane.epoch) {
+    // How an input shuffles may depend on what it has given before: epochs that an earlier process has had are read.
+    for (uint64_t epoch = lane.at.pass_epoch; lane.goes_on && epoch < lane.at.epoch; ++epoch) {
+      RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(context));
+      RIVULET_RETURN_IF_ERROR(Skip(lane, *batches, UINT64_MAX));
+    }
+    for (; MayBegin(lane, pass, last); ++lane.at.epoch) {
       BeginEpoch(lane, bound);
       RIVULET_ASSIGN_OR_RETURN(const auto batches, input->MakeIterator(context));
       RIVULET_RETURN_IF_ERROR(Skip(lane, *batches, lane.at.batches));
@@ -451,12 +457,14 @@ class LocalTrainer : public Trainer {
     return absl::OkStatus();
   }
 
-  // A device that has not the time for all of its work does some of it: how much is drawn once for a task.
-  static int64_t EpochsOf(const LaneRun& lane, const LocalPass& pass) {
-    if (pass.partial_work == 0) return pass.epochs;
-    Draws draws(StreamOf(lane.task, Purpose::kWork), 0);
-    if (draws.Uniform() >= pass.partial_work) return pass.epochs;
-    return 1 + static_cast<int64_t>(draws.Below(static_cast<uint64_t>(pass.epochs)));
+  // As many batches as there are, at most `count`.
+  static Status Skip(const LaneRun& lane, PipelineIterator& batches, uint64_t count) {
+    for (; count > 0; --count) {
+      Element batch;
+      RIVULET_ASSIGN_OR_RETURN(const bool more, batches.Next(lane.cancel, batch));
+      if (!more) break;
+    }
+    return absl::OkStatus();
   }
 
   // The step at which the pass is over, whatever is left of its epochs.
@@ -465,7 +473,7 @@ class LocalTrainer : public Trainer {
   }
   // Another epoch of the pass. One that an earlier process had begun ends here, also where no step of it is left.
   static bool MayBegin(const LaneRun& lane, const LocalPass& pass, uint64_t last) {
-    return static_cast<int64_t>(lane.at.epoch - lane.at.pass_epoch) < pass.epochs &&
+    return static_cast<int64_t>(lane.at.epoch - lane.at.pass_epoch) < EpochsOf(lane.task, pass) &&
            (lane.goes_on || lane.at.step < last);
   }
 
@@ -535,18 +543,6 @@ class LocalTrainer : public Trainer {
     for (size_t i = 0; i < components.size(); ++i)
       std::memcpy(program->feeds[i].data, components[i].tensor().data(), program->feeds[i].bytes());
     return std::pair(program, count);
-  }
-
-  // Epochs are counted over all passes, so that no two of a task have one order.
-  static void ShuffleInto(std::vector<uint32_t>& order, const LaneRun& lane, bool shuffle) {
-    const auto size = static_cast<uint32_t>(lane.size);
-    if (shuffle) {
-      Draws draws(StreamOf(lane.task, Purpose::kShuffle), static_cast<uint32_t>(lane.at.epoch));
-      order = Permutation(draws, size);
-    } else {
-      order.resize(size);
-      std::iota(order.begin(), order.end(), 0u);
-    }
   }
 
   const std::shared_ptr<PassPrograms> programs_;

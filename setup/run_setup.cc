@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/base/available_cores.h"
+#include "engine/base/vlog.h"
 #include "federated/algorithms/algorithm.h"
 #include "setup/data.h"
 #include "setup/evaluator.h"
@@ -72,6 +73,14 @@ StatusOr<std::shared_ptr<Evaluator>> RunSetup::evaluator() {
     // A coordinator may have the test set alone: without a description the training set is not looked for.
     if (!scenario_.data.synth.kind.empty()) RIVULET_RETURN_IF_ERROR(PrepareData(scenario_));
     RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario_.data.test}));
+    if (options_.device != nullptr) {
+      auto on_device = GpuEvaluator::Create(opened, test, scenario_.evaluation.batch_size, options_.device);
+      if (on_device.ok()) return evaluator_ = *std::move(on_device);
+      if (!absl::IsUnimplemented(on_device.status()) && !absl::IsResourceExhausted(on_device.status())) {
+        return on_device.status();
+      }
+      RIVULET_VLOG(1, "versions are evaluated on the host: {}", Message(on_device.status()));
+    }
     const int cores = AvailableCores();
     const int threads = options_.evaluation_threads > 0 ? std::min(options_.evaluation_threads, cores) : cores;
     RIVULET_ASSIGN_OR_RETURN(evaluator_, CentralEvaluator::Create(opened, test,

@@ -16,9 +16,10 @@
 #include "federated/server_optimizers/server_rate.h"
 #include "federated/states/state_store.h"
 #include "setup/run_setup.h"
-#include "simulations/attacks/adversaries.h"
 #include "simulations/fine_tuning.h"
-#include "simulations/shared_data.h"
+#include "simulations/launchers/task_slice.h"
+#include "simulations/site_threads.h"
+#include "simulations/virtual_clients.h"
 
 namespace rivulet {
 namespace {
@@ -100,7 +101,8 @@ Status CheckRepeatable(const Composition& composition, const std::string& run_id
 // place is a slice's (simulations/launchers/task_slice.h), whose sites do not know the difference.
 class RecordedVersions final : public TaskInputs {
  public:
-  RecordedTasks(const ReplayOptions& options, ServerTraining* training) : options_(options), training_(training) {}
+  // `training` as ServerTraining in CoordinatorOptions; it must outlive this.
+  RecordedVersions(const ReplayOptions& options, ServerTraining* training) : options_(options), training_(training) {}
 
   Status Open(const Scenario& scenario, std::shared_ptr<const Plan> plan) {
     RIVULET_ASSIGN_OR_RETURN(history_, History::Open(options_.db_path, History::Access::kReadOnly));
@@ -131,17 +133,18 @@ class RecordedVersions final : public TaskInputs {
     MutexLock lock(mutex_);
     RIVULET_ASSIGN_OR_RETURN(current_, options_.first == 1 ? VersionZero() : KeptVersion(models));
     current_.digest = current_.model->ComputeDigest();
-    RIVULET_RETURN_IF_ERROR(CheckDigest(0, 0));
-    KeepBase(0);
+    RIVULET_RETURN_IF_ERROR(CheckDigest(options_.first - 1, 0));
+    KeepBase(options_.first - 1);
     return absl::OkStatus();
   }
   const std::string& run_id() const { return run_id_; }
   ClientStateStore* states() { return &kept_; }
 
   StatusOr<ReplayResult> Run(TaskSlice& slice) {
-    for (int64_t version = 1; version <= versions_; ++version) RIVULET_RETURN_IF_ERROR(Make(version, slice));
+    for (int64_t version = options_.first; version <= versions_; ++version)
+      RIVULET_RETURN_IF_ERROR(Make(version, slice));
     MutexLock lock(mutex_);
-    return ReplayResult{run_id_, versions_, done_, current_.digest};
+    return ReplayResult{run_id_, versions_ - options_.first + 1, done_, current_.digest};
   }
 
   StatusOr<std::shared_ptr<const Model>> ModelOf(const BlobId& blob) override {
@@ -164,6 +167,36 @@ class RecordedVersions final : public TaskInputs {
   }
 
  private:
+  StatusOr<ServerState> VersionZero() const {
+    RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, InitialModel(*plan_, scenario_.run.seed));
+    return FirstState(std::move(initial), *optimizer_);
+  }
+  // That before the part, from its file. A model and what the server keeps with it are all that a round starts from,
+  // unless clients keep something too, or their tasks start from versions before it.
+  StatusOr<ServerState> KeptVersion(const std::vector<ModelRow>& models) const {
+    const int64_t version = options_.first - 1;
+    if (plan_->keeps_state() || dial_.max_staleness > 0) {
+      return FailedPrecondition("a part of run '{}' cannot be replayed, since {}; replay it from round 1", run_id_,
+                                plan_->keeps_state() ? "its clients keep something from round to round"
+                                                     : "its updates start from several versions");
+    }
+    const auto row = std::ranges::find(models, version, &ModelRow::round);
+    if (row == models.end() || row->path.empty()) {
+      std::string kept;
+      for (const ModelRow& model : models)
+        if (!model.path.empty()) kept += fmt::format("{}{}", kept.empty() ? "" : ", ", model.round + 1);
+      return FailedPrecondition(
+          "the model of round {} of run '{}' was not kept, and a part starts from that of the round before it; begin "
+          "with round 1{}{} (run.keep_models = \"all\" keeps each)",
+          version, run_id_, kept.empty() ? "" : " or one of ", kept);
+    }
+    const std::string path = JoinPath(FolderOf(history_->real_path()), row->path);
+    RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
+    StatusOr<ServerState> state = ReadServerState(plan_->layout(), bytes);
+    if (!state.ok()) return Annotate(state.status(), path);
+    RIVULET_RETURN_IF_ERROR(Annotate(CheckState(*state, *optimizer_), path));
+    return state;
+  }
   Status CheckDigest(int64_t version, int64_t tasks) REQUIRES(mutex_) {
     const auto recorded = digests_.find(version);
     if (recorded == digests_.end()) {
@@ -251,13 +284,12 @@ class RecordedVersions final : public TaskInputs {
     const int64_t tasks = std::ssize(rows_);
     RIVULET_ASSIGN_OR_RETURN(
         static_cast<ServerState&>(current_),
-        MakeVersion(
-            current_, std::move(aggregation_), StalenessOf(version_, dial_.staleness_exponent),
-            {*optimizer_, ServerLearningRate(scenario_.server, version_), &mean_mechanisms_, version_, training_},
-            nullptr, options_.instruments.tracer));
-    RIVULET_RETURN_IF_ERROR(CheckDigest(version_, tasks));
-    KeepBase(version_);
-    std::erase_if(bases_, [&](const auto& base) { return base.first < version_ - dial_.max_staleness; });
+        MakeVersion(current_, std::move(aggregation), StalenessOf(version, dial_.staleness_exponent),
+                    {*optimizer_, ServerLearningRate(scenario_.server, version), &mean_mechanisms_, version, training_},
+                    nullptr, options_.instruments.tracer));
+    RIVULET_RETURN_IF_ERROR(CheckDigest(version, tasks));
+    KeepBase(version);
+    std::erase_if(bases_, [&](const auto& base) { return base.first < version - dial_.max_staleness; });
     done_ += tasks;
     for (const auto& [task, row] : rows_) {
       states_->Folded(task);
@@ -302,7 +334,7 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
   RunSetup setup(options.scenario, {.plan = std::move(kept_plan)});
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, setup.plan());
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<ServerTraining> training, FineTuning(setup));
-  RecordedTasks run(options, training.get());
+  RecordedVersions run(options, training.get());
   RIVULET_RETURN_IF_ERROR(run.Open(options.scenario, plan));
   RIVULET_ASSIGN_OR_RETURN(const auto clients, VirtualClients::Create(setup, plan->keeps_state()));
   TaskSlice slice(*plan, run, options.workers);

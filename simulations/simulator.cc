@@ -1,9 +1,11 @@
 #include "simulations/simulator.h"
 
+#include <algorithm>
 #include <optional>
 #include <thread>
 #include <utility>
 
+#include "client/gpu_trainer.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/available_cores.h"
 #include "engine/base/mutex.h"
@@ -11,9 +13,10 @@
 #include "setup/model.h"
 #include "setup/run_members.h"
 #include "setup/run_setup.h"
-#include "simulations/attacks/adversaries.h"
 #include "simulations/fine_tuning.h"
-#include "simulations/shared_data.h"
+#include "simulations/launchers/rank_crew.h"
+#include "simulations/site_threads.h"
+#include "simulations/virtual_clients.h"
 
 namespace rivulet {
 namespace {
@@ -25,17 +28,21 @@ class LocalSimulation : public Simulation {
   Status Initialise(SimulationOptions options) {
     instruments_ = options.instruments;
     others_train_ = options.others_train;
+    device_ = options.device;
+    const bool on_device = device_.device != nullptr;
     workers_ = options.workers > 0 || others_train_ ? options.workers
                : options.ranks != nullptr           ? WorkersOfRank(*options.ranks)
+               : on_device                          ? 1
                                                     : AvailableCores();
     std::shared_ptr<const Plan> kept_plan;
     if (!options.resume.empty()) {
       RIVULET_ASSIGN_OR_RETURN(kept_plan, PlanOfStoredRun(options.db_path, options.resume));
     }
     if (workers_ > 0) RIVULET_RETURN_IF_ERROR(RequireGraph(options.scenario));
-    RunSetup setup(options.scenario, {.evaluation_threads = workers_,
+    RunSetup setup(options.scenario, {.evaluation_threads = on_device ? AvailableCores() : workers_,
                                       .plan = std::move(kept_plan),
-                                      .monitor = others_train_ ? instruments_.steps : nullptr});
+                                      .monitor = others_train_ ? instruments_.steps : nullptr,
+                                      .device = device_.device});
     CoordinatorOptions coordinator;
     RIVULET_RETURN_IF_ERROR(FindClients(setup, coordinator));
     const Scenario& scenario = setup.scenario();
@@ -49,34 +56,22 @@ class LocalSimulation : public Simulation {
                              scenario.evaluation.federated_clients, clients);
     }
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
-    RIVULET_RETURN_IF_ERROR(CheckFirstExample(*coordinator.plan));
-    if (scenario.attack.name.empty()) {
-      data_ = std::make_unique<SharedData>(train_, shares, scenario.data.name);
-    } else {
-      RIVULET_ASSIGN_OR_RETURN(auto adversaries,
-                               Adversaries::Create(scenario, coordinator.plan->keeps_state(), train_, shares));
-      change_ = adversaries.get();
-      data_ = std::move(adversaries);
-    }
-    coordinator.plays_attack = true;
-    const AggregationSpec& aggregation = coordinator.plan->aggregation();
-    for (int64_t client = 0; aggregation.weighs_examples() && client < clients; ++client) {
-      const auto examples = static_cast<int64_t>(shares->ExamplesOf(client).size());
-      if (examples > aggregation.max_weight) {
-        return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it",
-                               shares->NameAt(client), examples, aggregation.max_weight);
-      }
+    RIVULET_RETURN_IF_ERROR(Place(coordinator.plan, options));
+    RIVULET_RETURN_IF_ERROR(PrepareClients(setup, *coordinator.plan));
+    if (options.resume.empty() && others_train_) {
+      RIVULET_ASSIGN_OR_RETURN(coordinator.initial_model, setup.initial_model());
     }
     RIVULET_ASSIGN_OR_RETURN(evaluator_, setup.evaluator());
-
-    // What a cohort gives each worker: so many go to the device at once.
-    const int64_t each = (scenario.server.clients_per_round + workers_ - 1) / workers_;
-    least_tasks_ = std::clamp<int64_t>(each, 1, device_.most_lanes);
+    RIVULET_ASSIGN_OR_RETURN(training_, FineTuning(setup));
 
     coordinator.scenario = std::move(options.scenario);
     // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
     coordinator.scenario.data.partition.clients = clients;
-    RIVULET_ASSIGN_OR_RETURN(coordinator.population, RunMembers(scenario, *shares));
+    coordinator.plays_attack = clients_ != nullptr;
+    coordinator.names_states = others_train_;
+    if (clients_ != nullptr) {
+      RIVULET_ASSIGN_OR_RETURN(coordinator.population, RunMembers(scenario, clients_->shares()));
+    }
     ServerConfig& server = coordinator.scenario.server;
     const int64_t members = coordinator.population->size();
     if (members < clients && server.min_clients == 0) server.min_clients = members;
@@ -84,14 +79,9 @@ class LocalSimulation : public Simulation {
       return InvalidArgument("server.min_clients is {}, but the run has {} clients; lower it", server.min_clients,
                              members);
     }
-    coordinator.task_time = [shares, epochs = coordinator.scenario.client.epochs](const std::string& client_id) {
-      const std::optional<int64_t> client = shares->Find(client_id);
-      return client ? static_cast<int64_t>(shares->ExamplesOf(*client).size()) * epochs : 1;
-    };
     coordinator.db_path = options.db_path;
     coordinator.resume = options.resume;
     coordinator.evaluator = evaluator_.get();
-    RIVULET_ASSIGN_OR_RETURN(training_, FineTuning(setup));
     coordinator.training = training_.get();
     coordinator.enforce_deadline = false;
     coordinator.tracer = instruments_.tracer;
@@ -106,6 +96,7 @@ class LocalSimulation : public Simulation {
     };
     invitation_.scenario = coordinator.scenario.ToToml();
     const std::string durability = coordinator.scenario.run.durability;
+    const int64_t cohort = coordinator.scenario.server.clients_per_round;
     const std::shared_ptr<const Plan> plan = coordinator.plan;
     RIVULET_ASSIGN_OR_RETURN(coordinator_, Coordinator::Create(std::move(coordinator)));
     invitation_.run_id = run_id();
@@ -117,6 +108,13 @@ class LocalSimulation : public Simulation {
       site.states = states_.get();
     }
     if (options.ranks != nullptr) return LeadRanks(*options.ranks, plan);
+    if (device_.device != nullptr) {
+      // What a cohort gives each worker: so many go to the device at once.
+      const int64_t each = (cohort + workers_ - 1) / workers_;
+      site.device = device_;
+      site.least_tasks = std::clamp<int64_t>(each, 1, device_.most_lanes);
+      site.most_tasks = std::max(site.least_tasks, site.most_tasks);
+    }
     sites_ = std::make_unique<SiteThreads>(
         *coordinator_, *clients_,
         SiteThreadsOptions{
@@ -168,6 +166,10 @@ class LocalSimulation : public Simulation {
     const Scenario& scenario = setup.scenario();
     graph_ = scenario.model.arrays.empty();
     if (others_train_ && scenario.data.train.empty()) {
+      if (!scenario.selection.tags.empty() || scenario.selection.min_examples > 0) {
+        return InvalidArgument(
+            "selection.tags and selection.min_examples choose among the clients of data.train, and it is not given");
+      }
       const int64_t clients = scenario.data.partition.clients;
       if (clients <= 0) {
         return InvalidArgument(
@@ -182,6 +184,17 @@ class LocalSimulation : public Simulation {
       const std::optional<int64_t> client = shares->Find(client_id);
       return client ? static_cast<int64_t>(shares->ExamplesOf(*client).size()) * epochs : 1;
     };
+    return absl::OkStatus();
+  }
+
+  // What the device cannot do is told before the run has a row.
+  Status Place(const std::shared_ptr<const Plan>& plan, const SimulationOptions& options) {
+    if (device_.device == nullptr) return absl::OkStatus();
+    const Status can = CheckTraining(plan, device_);
+    if (can.ok() || !options.soft_placement || !absl::IsUnimplemented(can)) return can;
+    if (options.note) options.note(fmt::format("clients are trained on the host: {}", Message(can)));
+    device_ = {};
+    if (options.workers == 0) workers_ = AvailableCores();
     return absl::OkStatus();
   }
 
@@ -231,14 +244,13 @@ class LocalSimulation : public Simulation {
 
   int workers_ = 1;
   bool others_train_ = false;
+  TrainingDevice device_;
   bool graph_ = true;  // the plan has one, which this program's clients run
   Instruments instruments_;
   std::unique_ptr<VirtualClients> clients_;  // null: there is no data
   Invitation invitation_;                    // without a fingerprint
   std::shared_ptr<Evaluator> evaluator_;
   std::unique_ptr<ServerTraining> training_;
-  StopSignal stop_;
-  std::unique_ptr<ArtifactCache> artifacts_;
   std::unique_ptr<ClientStateStore> states_;
   Mutex mutex_;
   Status worker_error_ GUARDED_BY(mutex_);  // the first

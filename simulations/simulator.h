@@ -19,7 +19,12 @@ struct SimulationOptions {
   Scenario scenario;
   std::string db_path;
   std::string resume;
-  int workers = 0;  // 0: one per core; where others train too, none
+  int workers = 0;  // 0: one per core; on a device one; where others train too, none
+  // Where clients are trained by this process. Workers share it, each with lanes of its own.
+  TrainingDevice device;
+  // A plan that the device cannot train is trained on the host, which `note` is told of once; else it is refused.
+  bool soft_placement = false;
+  std::function<void(const std::string& sentence)> note;
   // Sites of other processes train too: who serves coordinator() lets them in. What clients keep then goes by way of
   // the coordinator, and clients may be such as this program knows nothing of: without training data they are numbers.
   bool others_train = false;

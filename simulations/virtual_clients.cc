@@ -29,7 +29,7 @@ StatusOr<std::unique_ptr<VirtualClients>> VirtualClients::Create(RunSetup& setup
   RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
   std::unique_ptr<VirtualClients> clients(new VirtualClients(dataset, shares, setup.row_budget()));
   if (setup.scenario().attack.name.empty()) {
-    clients->data_ = std::make_unique<SharedData>(dataset, shares);
+    clients->data_ = std::make_unique<SharedData>(dataset, shares, setup.scenario().data.name);
     return clients;
   }
   RIVULET_ASSIGN_OR_RETURN(auto adversaries, Adversaries::Create(setup.scenario(), keeps_state, dataset, shares));

@@ -275,7 +275,7 @@ Status ServeAsClient(const ClientOptions& options) {
   if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
   RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
-  RIVULET_ASSIGN_OR_RETURN(std::vector<BoundData> data, BindData(options.data));
+  RIVULET_ASSIGN_OR_RETURN(std::vector<BoundData> data, BindData(options.data, options.tags));
   StatusOr<std::string> proxy = ProxyFor(*address, [](const char* name) -> const char* { return std::getenv(name); });
   if (!proxy.ok()) return AsUsageError(proxy.status());
   StatusOr<std::unique_ptr<GrpcClient>> connection = GrpcClient::Create(

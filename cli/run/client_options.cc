@@ -26,7 +26,11 @@ StatusOr<std::vector<std::string>> FilesMatching(const std::string& pattern) {
 
 }  // namespace
 
-StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindings) {
+StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindings,
+                                          const std::vector<std::string>& tags) {
+  for (const std::string& tag : tags) {
+    if (tag.empty()) return UsageError("--tag takes a word, such as icu");
+  }
   std::map<std::string, std::vector<std::string>> files;  // by name
   for (const std::string& binding : bindings) {
     const size_t equals = binding.find('=');
@@ -39,7 +43,7 @@ StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindin
   }
   std::vector<BoundData> bound;
   for (const auto& [name, of_name] : files) {
-    BoundData& data = bound.emplace_back(BoundData{.name = name});
+    BoundData& data = bound.emplace_back(BoundData{.name = name, .tags = tags});
     RIVULET_ASSIGN_OR_RETURN(data.dataset, Dataset::Open(of_name));
     if (data.dataset->size() == 0) {
       return FailedPrecondition("{} has no examples; a client needs at least one", fmt::join(of_name, ", "));

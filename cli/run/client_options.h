@@ -37,8 +37,9 @@ inline constexpr char kOffered[] = "offered";
 inline constexpr int64_t kHoldMegabytes = 2000;
 inline constexpr int64_t kCheckpointSeconds = 60;
 
-// The files of --data, by name. Usage errors, NOT_FOUND: no file. Otherwise Dataset::Open's.
-StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindings);
+// The files of --data, by name, with the tags of --tag. Usage errors, NOT_FOUND: no file. Otherwise Dataset::Open's.
+StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindings,
+                                          const std::vector<std::string>& tags);
 // Of --policy; without, one that allows anything. Usage errors, NOT_FOUND.
 StatusOr<SitePolicy> PolicyOf(const ClientOptions& options);
 // Asked before anything is done with a coordinator: that there is no place for it would otherwise show when the first

@@ -146,7 +146,7 @@ Status PreflightClient(const ClientOptions& options) {
       findings.Wrong("plan", Annotate(opened.status(), options.show_plan));
     }
   }
-  const StatusOr<std::vector<BoundData>> data = BindData(options.data);
+  const StatusOr<std::vector<BoundData>> data = BindData(options.data, options.tags);
   LookAtData(data, plan.get(), findings);
   LookAtState(options.state, findings);
   LookAtMemory(policy, plan.get(), data.ok() ? data->size() : 1, findings);

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <thread>
 #include <vector>
 
 #include "cli/quantities.h"
@@ -11,6 +10,7 @@
 #include "cli/table.h"
 #include "client/planned_memory.h"
 #include "client/trainer.h"
+#include "engine/base/available_cores.h"
 #include "engine/program/program.h"
 #include "setup/run_members.h"
 #include "setup/run_setup.h"

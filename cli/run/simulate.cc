@@ -20,9 +20,8 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "setup/model.h"
-#include "setup/run_members.h"
-#include "setup/run_setup.h"
-#include "simulations/fine_tuning.h"
+#include "simulations/launchers/open_ranks.h"
+#include "simulations/launchers/rank_crew.h"
 #include "simulations/simulator.h"
 
 namespace rivulet {
@@ -44,6 +43,7 @@ struct SimulateOptions {
 std::string MoreArguments(const SimulateOptions& options) {
   std::vector<std::string> more;
   if (options.workers) more.push_back(fmt::format("--workers {}", *options.workers));
+  if (const std::string device = ShellArguments(options.device); !device.empty()) more.push_back(device.substr(1));
   if (!options.workers_at.address.empty()) {
     more.push_back("--workers-at " + options.workers_at.address + ShellArguments(options.workers_at.security));
   }
@@ -92,114 +92,11 @@ Status ReplayRun(const SimulateOptions& options) {
   return traced;
 }
 
-// The clients: as data.partition deals the training data to them, where there is any here; else by number.
-StatusOr<std::shared_ptr<Population>> ClientsOf(RunSetup& setup) {
-  const Scenario& scenario = setup.scenario();
-  if (!scenario.data.train.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
-    return RunMembers(scenario, *shares);
-  }
-  if (!scenario.selection.tags.empty() || scenario.selection.min_examples > 0) {
-    return UsageError(
-        "selection.tags and selection.min_examples choose among the clients of data.train, and it is not given");
-  }
-  if (const int64_t clients = scenario.data.partition.clients; clients > 0) return NumberedPopulation(clients);
-  return UsageError("without data.train, data.partition.clients says how many clients there are; give one of them");
-}
-
-// A simulation but for who trains: sites of many names in processes of their own, which poll for whoever is drawn. As
-// in every simulation no client is late or away; whoever started the sites sees when one of them dies.
-Status SimulateWithSites(const SimulateOptions& options) {
-  if (options.workers) return UsageError("--workers are threads that train here, and with --listen none do; leave it");
-  const StatusOr<NetworkAddress> listen = ParseAddress(options.listen);
-  if (!listen.ok()) return AsUsageError(Annotate(listen.status(), "--listen"));
-  if (!listen->IsLoopback()) {
-    return UsageError(
-        "--listen {} is not on this machine alone: whoever reaches it may take every task; give an address "
-        "such as 127.0.0.1:0",
-        options.listen);
-  }
-  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.run));
-  if (!scenario.data.train.empty()) RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
-                           Watching::Start(options.trace, "simulate " + scenario.run.name));
-  Interrupt interrupt;
-  RoundProgress progress(scenario.run.rounds);
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<LivePages> pages, PagesOf(options, scenario, progress));
-  CoordinatorOptions coordinating{.db_path = options.run.db, .resume = options.run.resume};
-  std::shared_ptr<const Plan> kept_plan;
-  if (!options.run.resume.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(kept_plan, PlanOfStoredRun(options.run.db, options.run.resume));
-  }
-  RunSetup setup(scenario, {.plan = std::move(kept_plan), .monitor = watching->instruments().steps});
-  const auto plan = setup.plan();
-  if (!plan.ok()) return BlameModel(scenario, plan.status());
-  coordinating.plan = *plan;
-  if (options.run.resume.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(coordinating.initial_model, setup.initial_model());
-  }
-  RIVULET_ASSIGN_OR_RETURN(coordinating.population, ClientsOf(setup));
-  const int64_t clients = coordinating.population->size();
-  if (scenario.server.clients_per_round > clients) {
-    return UsageError("server.clients_per_round is {}, and there are {} clients; lower it",
-                      scenario.server.clients_per_round, clients);
-  }
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Evaluator> evaluator, setup.evaluator());
-  coordinating.scenario = scenario;
-  if (!scenario.data.train.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
-    coordinating.scenario.data.partition.clients = shares->size();
-  } else {
-    coordinating.scenario.data.partition.clients = clients;
-  }
-  int64_t& min_clients = coordinating.scenario.server.min_clients;
-  if (clients < coordinating.scenario.data.partition.clients && min_clients == 0) min_clients = clients;
-  coordinating.evaluator = evaluator.get();
-  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<ServerTraining> training, FineTuning(setup));
-  coordinating.training = training.get();
-  coordinating.enforce_deadline = false;
-  coordinating.names_states = true;
-  coordinating.tracer = watching->instruments().tracer;
-  progress.Observe(coordinating.observer);
-  SummaryLog log([&progress](const std::string& sentence) { progress.Note(sentence); });
-  if (!options.logdir.empty()) log.Observe(coordinating.observer);
-  pages->Observe(coordinating.observer);
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Coordinator> coordinator, Coordinator::Create(std::move(coordinating)));
-  const std::string run_id = coordinator->run_id();
-  if (coordinator->already_finished()) {
-    coordinator.reset();
-    progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
-    return PrintResult(options.run.db, run_id, options.json);
-  }
-  if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, options.run.db, run_id));
-  Attendance attendance(*coordinator);
-  RIVULET_ASSIGN_OR_RETURN(
-      std::unique_ptr<GrpcServer> server,
-      GrpcServer::Start(attendance,
-                        {.listen = *listen, .credentials = InsecureCredentials(false), .admit_sites = true}));
-  progress.Note("listening on " + server->address().ToString());
-  RIVULET_RETURN_IF_ERROR(ShowPages(*pages, options, run_id, progress));
-  interrupt.Call([&] { coordinator->Stop(); });
-  const Status status = coordinator->Wait();
-  interrupt.Forget();
-  progress.Finish();
-  const bool interrupted = absl::IsCancelled(status) && interrupt.happened();
-  if (!interrupted) (void)attendance.WaitUntilAllKnow(kLearnTheEnd);
-  server->Stop(std::chrono::seconds(1));
-  server.reset();
-  pages->End(status, options.run.db);
-  coordinator.reset();  // closes the history, which is read next
-  log.End(options.run.db, run_id);
-  const Status traced = watching->Finish();
-  if (interrupted) return InterruptedError("simulate", options.run, MoreArguments(options), run_id);
-  RIVULET_RETURN_IF_ERROR(status);
-  RIVULET_RETURN_IF_ERROR(PrintResult(options.run.db, run_id, options.json));
-  return traced;
-}
-
-Status Simulate(const SimulateOptions& options) {
-  if (!options.replay.empty() && !options.listen.empty()) {
-    return UsageError("--replay does a run again here, and with --listen others train; give one of them");
+// What does not go together.
+Status CheckOptions(const SimulateOptions& options) {
+  const bool others = !options.workers_at.address.empty();
+  if (!options.replay.empty() && others) {
+    return UsageError("--replay does a run again here, and with --workers-at others train too; give one of them");
   }
   if (!options.replay.empty() && !options.logdir.empty()) {
     return UsageError(
@@ -208,6 +105,10 @@ Status Simulate(const SimulateOptions& options) {
   }
   if (!options.replay.empty() && !options.http.address.empty()) {
     return UsageError("--replay does recorded rounds again, which 'rivulet dashboard' shows; leave --http");
+  }
+  if (options.device.device != "cpu" && (!options.replay.empty() || others || options.dry_run)) {
+    return UsageError(
+        "--device says where this process trains a run; leave it with --replay, --workers-at and --dry-run");
   }
   if (options.dry_run && (!options.replay.empty() || others)) {
     return UsageError("--dry-run tells what would be trained here; leave --replay and --workers-at");
@@ -224,9 +125,11 @@ Status Simulate(const SimulateOptions& options) {
 // Of the process that has the coordinator.
 Status Lead(const SimulateOptions& options, Ranks* ranks) {
   RIVULET_RETURN_IF_ERROR(CheckOptions(options));
-  if (ranks != nullptr && (!options.replay.empty() || !options.workers_at.address.empty())) {
-    return UsageError("--replay and --workers-at are for one process, and MPI has started {}; leave them, or mpirun",
-                      ranks->size());
+  if (ranks != nullptr &&
+      (!options.replay.empty() || !options.workers_at.address.empty() || options.device.device != "cpu")) {
+    return UsageError(
+        "--replay, --workers-at and --device are for one process, and MPI has started {}; leave them, or mpirun",
+        ranks->size());
   }
   if (!options.replay.empty()) return ReplayRun(options);
   const bool others = !options.workers_at.address.empty();
@@ -240,6 +143,7 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
   if (!others || workers > 0) RIVULET_RETURN_IF_ERROR(AsUsageError(RequireGraph(scenario)));
   if (!others || !scenario.data.train.empty()) RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const TrainingDevice device, DeviceOf(options.device));
   if (options.dry_run) return DryRun(scenario, workers, options.json);
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "simulate " + scenario.run.name));
@@ -249,11 +153,14 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   SimulationOptions simulation_options{.db_path = options.run.db,
                                        .resume = options.run.resume,
                                        .workers = workers,
+                                       .device = device,
+                                       .soft_placement = options.device.soft,
                                        .others_train = others,
                                        .ranks = ranks};
   simulation_options.instruments = watching->instruments();
   progress.Observe(simulation_options.observer);
   const auto note = [&progress](const std::string& sentence) { progress.Note(sentence); };
+  simulation_options.note = note;
   SummaryLog log(note);
   if (!options.logdir.empty()) log.Observe(simulation_options.observer);
   pages->Observe(simulation_options.observer);
@@ -313,8 +220,8 @@ const RegisterCommand kSimulate(10, [] {
   AddScenarioOptions(command, &options->run);
   command
       .Option("--workers", "N", &options->workers,
-              "threads that train clients here; the result is the same for any number [one per core; with --workers-at "
-              "none]",
+              "threads that train clients here; the result is the same for any number [one per core; on a device one; "
+              "with --workers-at none]",
               {0, 1024})
       .Option("--workers-at", "HOST:PORT", &options->workers_at.address,
               "let others train too: any number of 'rivulet worker --simulation HOST:PORT', which come and go as they "
@@ -324,11 +231,11 @@ const RegisterCommand kSimulate(10, [] {
       .Flag("--json", &options->json, "print the result as one JSON object")
       .Flag("--dry-run", &options->dry_run,
             "train one client and no more: say what would be run, how long it would last, and the memory that it is "
-            "planned "
-            "to take")
+            "planned to take")
       .Option(
           "--replay", "RUN", &options->replay,
           "do the recorded tasks of a run again, by id, name or 'latest', and hold each version against its history");
+  AddDeviceOptions(command, &options->device);
   AddSecurityOptions(command, &options->workers_at.security);
   AddHttpOptions(command, &options->http, "serve pages of the run as it goes on, for a browser");
   AddTraceOptions(command, &options->trace);

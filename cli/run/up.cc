@@ -175,8 +175,9 @@ class Deployment {
   Deployment(const UpOptions& options, int64_t rounds, std::string folder)
       : options_(options), folder_(std::move(folder)), picture_(rounds) {}
 
-  // `files` of the clients of `shares`, bound to `data_name`.
-  Status Run(const Shares& shares, const std::vector<std::string>& files, const std::string& data_name) {
+  // Of the clients whose shares lie in `files`, bound to `data_name`, those that are members.
+  Status Run(const Shares& shares, const std::vector<std::string>& files, const std::string& data_name,
+             const Population& members, const PartitionConfig& partition) {
     RIVULET_ASSIGN_OR_RETURN(const auto authority, ThrowAwayAuthority::Create(Clock::System()));
     RIVULET_ASSIGN_OR_RETURN(const std::string tls,
                              Certify(authority, {Role::kCoordinator, "localhost"}, {"localhost", "127.0.0.1"}));
@@ -403,7 +404,8 @@ Status Up(UpOptions options) {
     options.run.sets.push_back(fmt::format("server.min_clients={}", (*members)->size()));
   }
   Deployment deployment(options, setup.scenario().run.rounds, folder->path());
-  return deployment.Run(*shares, files, setup.scenario().data.name);
+  const DataConfig& config = setup.scenario().data;
+  return deployment.Run(*shares, files, config.name, **members, config.partition);
 }
 
 const RegisterCommand kUp(15, [] {

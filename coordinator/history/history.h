@@ -110,6 +110,8 @@ class History {
   // is new to the run becomes one of its with them.
   Status AddAttempts(std::span<const AttemptRecord> attempts);
   Status AddAttempt(const AttemptRecord& attempt) { return AddAttempts(std::span(&attempt, 1)); }
+  // As of `round`; replaces that of its name of earlier ones.
+  Status PutBlob(const std::string& run_id, int64_t round, const BlobRow& blob);
   // Brings what the log holds into the file, so that the file alone tells it. Not whole: a reader was in the way, and
   // it holds some older state still. Nothing else does before Close: whoever writes knows what a file without its log
   // says.

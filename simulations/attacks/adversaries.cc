@@ -116,18 +116,4 @@ StatusOr<Adversaries::Honest> Adversaries::HonestUpdatesFor(const Task& task, co
   return Honest(honest);
 }
 
-StatusOr<SimulatedClients> ClientsOf(const Scenario& scenario, bool keeps_state, std::shared_ptr<const Dataset> dataset,
-                                     std::shared_ptr<const Shares> shares) {
-  SimulatedClients clients;
-  if (scenario.attack.name.empty()) {
-    clients.data = std::make_unique<SharedData>(std::move(dataset), std::move(shares));
-    return clients;
-  }
-  RIVULET_ASSIGN_OR_RETURN(auto adversaries,
-                           Adversaries::Create(scenario, keeps_state, std::move(dataset), std::move(shares)));
-  clients.change = adversaries.get();
-  clients.data = std::move(adversaries);
-  return clients;
-}
-
 }  // namespace rivulet

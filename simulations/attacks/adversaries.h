@@ -51,14 +51,4 @@ class Adversaries final : public ClientData, public UpdateChange {
   mutable std::vector<std::pair<Digest, Honest>> honest_ GUARDED_BY(mutex_);
 };
 
-// The clients of a scenario: their data and, where some of them attack, what becomes of their updates.
-struct SimulatedClients {
-  std::unique_ptr<const ClientData> data;
-  const UpdateChange* change = nullptr;  // of `data`; null: nobody attacks
-};
-
-// Errors of Adversaries::Create.
-StatusOr<SimulatedClients> ClientsOf(const Scenario& scenario, bool keeps_state, std::shared_ptr<const Dataset> dataset,
-                                     std::shared_ptr<const Shares> shares);
-
 }  // namespace rivulet

@@ -41,10 +41,8 @@ std::vector<Key> UpdateKeys() {
           "to levels of the largest of each 256 or 64; `eden1` to `eden4` in so many bits, rotated at random and "
           "rounded "
           "as normal numbers are best; `qsgd2`, `qsgd4` and `qsgd8` in so many bits, rounded by chance to levels of "
-          "the norm "
-          "of each 256; `elias1`, `elias7` and `elias127` are those three in fewer bytes, as most levels are zero; "
-          "`sign` in "
-          "one bit, times the mean magnitude; `top_k` those alone that are "
+          "the norm of each 256; `elias1`, `elias7` and `elias127` are those three in fewer bytes, as most levels are "
+          "zero; `sign` in one bit, times the mean magnitude; `top_k` those alone that are "
           "largest "
           "in magnitude, in eight bytes each; `random_k` as many that are drawn by chance, scaled up so that their "
           "mean is right.")

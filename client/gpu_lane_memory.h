@@ -10,6 +10,7 @@
 
 #include "client/lane_regions.h"
 #include "client/pass_programs.h"
+#include "engine/gpu/gpu_alignment.h"
 #include "engine/gpu/gpu_device.h"
 #include "engine/kernels/cuda/lane_span.h"
 #include "engine/program/gpu_kernel.h"
@@ -41,7 +42,7 @@ struct LaneNeeds {
 class GpuLaneMemory {
  public:
   // A pass's numbers lie so far apart, each at an address of its own that any kernel may write to.
-  static constexpr size_t kValueBytes = LaneRegions::kAlignment;
+  static constexpr size_t kValueBytes = kGpuAlignment;
 
   GpuLaneMemory(const PassPrograms& programs, std::shared_ptr<GpuDevice> device);
 

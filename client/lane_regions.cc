@@ -1,21 +1,16 @@
 #include "client/lane_regions.h"
 
+#include "engine/gpu/gpu_alignment.h"
+
 namespace rivulet {
-namespace {
-
-size_t Padded(size_t bytes) {
-  return (bytes + LaneRegions::kAlignment - 1) / LaneRegions::kAlignment * LaneRegions::kAlignment;
-}
-
-}  // namespace
 
 bool LaneRegions::Grow(int lanes, std::span<const size_t> lane_bytes, std::span<const size_t> shared_bytes) {
   bool grown = lanes > lanes_ || lane_bytes.size() > lane_.size() || shared_bytes.size() > shared_.size();
   const auto widen = [&](std::vector<Region>& regions, std::span<const size_t> wanted) {
     if (regions.size() < wanted.size()) regions.resize(wanted.size());
     for (size_t i = 0; i < wanted.size(); ++i) {
-      if (Padded(wanted[i]) <= regions[i].bytes) continue;
-      regions[i].bytes = Padded(wanted[i]);
+      if (GpuAligned(wanted[i]) <= regions[i].bytes) continue;
+      regions[i].bytes = GpuAligned(wanted[i]);
       grown = true;
     }
   };
@@ -37,7 +32,7 @@ bool LaneRegions::Grow(int lanes, std::span<const size_t> lane_bytes, std::span<
 
 size_t LaneRegions::LaneBytes(std::span<const size_t> lane_bytes) {
   size_t bytes = 0;
-  for (const size_t one : lane_bytes) bytes += Padded(one);
+  for (const size_t one : lane_bytes) bytes += GpuAligned(one);
   return bytes;
 }
 

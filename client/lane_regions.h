@@ -11,8 +11,6 @@ namespace rivulet {
 // Numbers of regions are their positions.
 class LaneRegions {
  public:
-  static constexpr size_t kAlignment = 256;  // of every place, as devices want it
-
   // Makes room for so many lanes, of so many bytes each, and of what all share. True: places have moved.
   bool Grow(int lanes, std::span<const size_t> lane_bytes, std::span<const size_t> shared_bytes);
 

@@ -27,9 +27,9 @@ build_packages=(
   "libcpp-httplib-dev|pages of runs: rivulet dashboard and --http (optional)"
   "libpng-dev|folders of PNG images, and pictures as PNG (optional)"
   "libjpeg-dev|folders of JPEG images (optional)"
-  "libopenmpi-dev|one simulation on several machines by mpirun (optional)"
 )
 test_packages=(
+  "libopenmpi-dev|one simulation on several machines by mpirun (optional)"
   "libgtest-dev|unit tests"
   "libgmock-dev|matchers of the unit tests"
   "mold|links the test programs quickly"

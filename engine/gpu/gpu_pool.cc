@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/gpu/gpu_alignment.h"
 
 #if defined(__SANITIZE_ADDRESS__)
 #include <sanitizer/asan_interface.h>
@@ -16,12 +17,9 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kClass = 256;
 constexpr size_t kFirstRegion = size_t{2} << 20;
 constexpr size_t kLargestStep = size_t{1} << 30;
 constexpr size_t kHolders = 5;
-
-size_t RoundUp(size_t bytes) { return (bytes + kClass - 1) / kClass * kClass; }
 
 std::string Readable(size_t bytes) {
   if (bytes < 10'000) return fmt::format("{} bytes", bytes);
@@ -32,7 +30,7 @@ std::string Readable(size_t bytes) {
 }  // namespace
 
 GpuPool::GpuPool(Source source, size_t limit, bool grow)
-    : source_(std::move(source)), limit_(limit / kClass * kClass), grow_(grow) {}
+    : source_(std::move(source)), limit_(limit / kGpuAlignment * kGpuAlignment), grow_(grow) {}
 
 GpuPool::~GpuPool() {
   RIVULET_CHECK(in_use_ == 0, "memory of a device outlives its pool");
@@ -42,7 +40,7 @@ GpuPool::~GpuPool() {
 StatusOr<std::byte*> GpuPool::Allocate(size_t bytes, std::string_view what) {
   if (bytes > limit_) return Exhausted(bytes, what);
   // One byte more where the sanitizer watches, so that something that belongs to nobody lies behind each piece.
-  const size_t wanted = RoundUp(std::max<size_t>(bytes + (source_.host_memory ? 1 : 0), 1));
+  const size_t wanted = GpuAligned(std::max<size_t>(bytes + (source_.host_memory ? 1 : 0), 1));
   auto found = free_.lower_bound({wanted, nullptr});
   if (found == free_.end()) {
     Status error;

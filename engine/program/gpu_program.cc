@@ -6,13 +6,13 @@
 
 #include "engine/base/check.h"
 #include "engine/base/mutex.h"
+#include "engine/gpu/gpu_alignment.h"
 #include "engine/program/lowering.h"
 #include "engine/program/structural_ops.h"
 
 namespace rivulet {
 namespace {
 
-constexpr size_t kLaneAlignment = 256;
 constexpr int32_t kMostLanes = 65535;  // the depth that grids may have
 
 bool IsAligned(const GpuOperand& operand) {
@@ -162,9 +162,7 @@ class CompiledGpuProgram final : public GpuProgram {
   const Signature& signature() const override { return signature_; }
   std::span<const TensorSpec> fetch_specs() const override { return fetch_specs_; }
   const MemoryPlan& memory() const override { return lowered_.memory; }
-  size_t arena_bytes() const override {
-    return (lowered_.memory.arena_bytes + kLaneAlignment - 1) / kLaneAlignment * kLaneAlignment;
-  }
+  size_t arena_bytes() const override { return GpuAligned(lowered_.memory.arena_bytes); }
   std::span<const Instruction> instructions() const override { return lowered_.instructions; }
   double flops() const override { return lowered_.flops; }
   const std::vector<bool>& uses_buffer() const override { return lowered_.uses_buffer; }

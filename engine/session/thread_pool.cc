@@ -4,6 +4,7 @@
 #include <thread>
 #include <vector>
 
+#include "engine/base/available_cores.h"
 #include "engine/base/mutex.h"
 #include "engine/program/program.h"
 
@@ -27,7 +28,7 @@ thread_local const std::string* current_pool = nullptr;
 
 ThreadPool::ThreadPool(std::string name, int threads) : state_(std::make_shared<State>()) {
   state_->name = std::move(name);
-  state_->threads = threads > 0 ? threads : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
+  state_->threads = threads > 0 ? threads : AvailableCores();
 }
 
 ThreadPool::~ThreadPool() {

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "engine/base/available_cores.h"
 #include "engine/base/check.h"
 #include "engine/base/executor.h"
 #include "engine/io/crc32c.h"
@@ -301,7 +302,7 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
                 options.admit_tiers,
                 StreamGuard(options.limits),
                 ThreadExecutor("calls", kCallThreads),
-                ThreadExecutor("streams", std::max(2, static_cast<int>(std::thread::hardware_concurrency())))} {}
+                ThreadExecutor("streams", std::max(2, AvailableCores()))} {}
 
   // A poll that would tell nothing is held. A caller that lets its polls be held need not wait between them.
   grpc::ServerUnaryReactor* Poll(grpc::CallbackServerContext* context, const rpc::PollRequestProto* message,

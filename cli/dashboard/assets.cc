@@ -25,7 +25,8 @@ th, td { white-space: nowrap; } td:last-child { white-space: normal; } .scroll t
 td { overflow-wrap: anywhere; }
 .facts th { font-weight: normal; color: var(--faint); }
 .status { white-space: nowrap; } .finished { color: var(--good); } .failed, .interrupted { color: var(--bad); }
-.curves { display: flex; flex-wrap: wrap; gap: 1rem; } figure { margin: 0; flex: 1 1 26rem; max-width: 45rem; }
+.curves { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(26rem, 100%), 1fr)); gap: 1rem; }
+figure { margin: 0; max-width: 45rem; } .faint code { white-space: nowrap; }
 svg { width: 100%; max-width: 45rem; height: auto; }
 .paper { background: #ffffff; color: #222222; overflow-x: auto; }
 progress { width: 100%; max-width: 45rem; height: .7rem; accent-color: var(--link); }

@@ -12,9 +12,10 @@
 namespace rivulet {
 
 inline constexpr size_t kRowsOfAPage = 50;
+// HTML.
 inline constexpr char kRowsAppear[] =
-    "These pages read a file: a round appears when it has closed and its rows are written. simulate and coordinator "
-    "show a run as it goes with --http.";
+    "These pages read a file: a round appears when it has closed and its rows are written. <code>simulate</code> "
+    "and <code>coordinator</code> show a run as it goes with <code>--http</code>.";
 
 // How a page that is open learns of what happens: not at all, by being loaded again, by its feed (live_run.h).
 enum class Renewal { kNone, kEveryFiveSeconds, kByFeed };

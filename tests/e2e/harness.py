@@ -3,6 +3,7 @@ import contextlib
 import json
 import os
 import pathlib
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -15,6 +16,8 @@ import time
 import unittest
 
 RIVULET = os.environ.get("RIVULET_BINARY", str(pathlib.Path(__file__).parents[2] / "build/release/rivulet"))
+# What the program is started by, and the tests themselves are not: a clock that jumps (scripts/odd-worlds.sh), a tracer.
+WRAPPER = shlex.split(os.environ.get("RIVULET_WRAPPER", ""))
 
 # Twelve writers of eight digits each, and two more to be judged on: generated in milliseconds, learned by a linear model.
 SCENARIO = """
@@ -103,7 +106,7 @@ class RivuletTest(unittest.TestCase):
         return str(path)
 
     def run_rivulet(self, *arguments, code=None, env=None, cwd=None, timeout=300, **kwargs):
-        done = subprocess.run([RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
+        done = subprocess.run([*WRAPPER, RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
                               cwd=cwd or self.folder, env={**os.environ, **(env or {})}, timeout=timeout, **kwargs)
         result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
         if code is not None:
@@ -111,8 +114,8 @@ class RivuletTest(unittest.TestCase):
         return result
 
     def start(self, *arguments, **kwargs):
-        process = subprocess.Popen([RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, cwd=self.folder, text=True, **kwargs)
+        process = subprocess.Popen([*WRAPPER, RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder, text=True, **kwargs)
         self.processes.append(process)
         return process
 

@@ -4,10 +4,13 @@
 
 Prints the median of the milliseconds from a task to the answer to its update, without `fit`, those of the processor, and
 how far the process's anonymous memory grew, in multiples of the parameters. The coordinator's own work on the update is in
-the first time.
+the first time. Then the same of what no client can do without: the parameters received from a bare socket and held
+against their digest, and a difference sent, with the checksums of both. Machines differ, and so does what else they do.
 """
 
+import hashlib
 import os
+import socket
 import statistics
 import subprocess
 import tempfile
@@ -18,6 +21,7 @@ import numpy as np
 
 import rivulet
 from rivulet import _agent, _program
+from rivulet._crc32c import crc32c
 
 SCENARIO = """
 run = { name = "cost", rounds = 30 }
@@ -61,6 +65,49 @@ class Timed(_agent._Agent):
         return useful
 
 
+CHUNK_BYTES = 256 * 1024
+
+
+def chunks(content):
+    return [content[at : at + CHUNK_BYTES] for at in range(0, len(content), CHUNK_BYTES)]
+
+
+def serve(listening, size, times):
+    """The other end of `bare`, in a process of its own."""
+    connection, _ = listening.accept()
+    room = memoryview(bytearray(size))
+    for _ in range(times):
+        connection.sendall(room)
+        left = size
+        while left > 0:
+            left -= connection.recv_into(room[:left])
+
+
+def bare(size, times=30):
+    """(milliseconds, those of the processor) of a task that consists of its bytes alone."""
+    listening = socket.create_server(("127.0.0.1", 0))
+    if (child := os.fork()) == 0:
+        serve(listening, size, times)
+        os._exit(0)
+    room, change = (np.zeros(size // 4, np.float32) for _ in range(2))
+    came, sent = (memoryview(array).cast("B") for array in (room, change))
+    measured = []
+    with socket.create_connection(listening.getsockname()) as connection:
+        for _ in range(times):
+            began, processor = time.perf_counter(), time.process_time()
+            have = 0
+            while have < size:
+                have += connection.recv_into(came[have:])
+            crc32c(chunks(came))
+            hashlib.sha256(came).digest()
+            np.subtract(change, room, out=change)
+            crc32c(chunks(sent))
+            connection.sendall(sent)
+            measured.append((time.perf_counter() - began, time.process_time() - processor))
+    os.waitpid(child, 0)
+    return [1000 * statistics.median(each) for each in zip(*measured[5:])]
+
+
 def main():
     with tempfile.TemporaryDirectory() as folder:
         with open(os.path.join(folder, "cost.toml"), "w") as file:
@@ -90,6 +137,8 @@ def main():
     milliseconds, processor = (1000 * statistics.median(times[5:]) for times in (Timed.times, Timed.processors))
     grown = (peak[0] - before) / client.parameters
     print(f"a task beside fit: {milliseconds:.1f} ms, {processor:.1f} of the processor; {grown:.1f} x the parameters")
+    milliseconds, processor = bare(client.parameters)
+    print(f"a bare socket: {milliseconds:.1f} ms, {processor:.1f} of the processor")
 
 
 if __name__ == "__main__":

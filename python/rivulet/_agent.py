@@ -17,6 +17,7 @@ import traceback
 from typing import Any, Optional, Set, Tuple
 
 from rivulet import _protocol
+from rivulet._arrays import Pages
 from rivulet._client import Client, Context, Evaluation, Params
 from rivulet._client_state import ClientState
 from rivulet._connection import CallError, Connection
@@ -91,6 +92,7 @@ class _Agent:
         self._session = secrets.randbits(64)
         self._plan: Tuple[bytes, Optional[Plan]] = (b"", None)
         self._model: Tuple[bytes, Optional[Tensors]] = (b"", None)
+        self._pages = Pages()
         self._dropped: Set[str] = set()
         self._lost: Tuple[str, int] = ("", 0)  # the task whose blob was not there, and how often in a row
 
@@ -133,7 +135,7 @@ class _Agent:
 
     def _fetch(self, form: int, digest: bytes, context: Context) -> memoryview:
         backoff = _Backoff(self._name)
-        download = Download()
+        download = Download(self._pages)
         damaged = 0
         while True:
             before = download.size

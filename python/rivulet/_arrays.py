@@ -2,7 +2,7 @@
 large ones."""
 
 import mmap
-from typing import Any
+from typing import Any, Optional
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,21 @@ def as_array(what: str, values: Any) -> Array:
         raise RivuletError(f"{what} is no array: {error}") from error
 
 
-def pages(size: int) -> memoryview:
-    """Memory that costs nothing before it is written and goes back to the system with its last view, which the heap's
-    need not."""
-    return memoryview(mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS))
+class Pages:
+    """Memory for one large thing after the other: that of the last one, if nobody looks at it any more. To be given new
+    pages costs as much as to receive what they are for. They go back to the system with this and their last view, which
+    the heap's need not."""
+
+    def __init__(self) -> None:
+        self._last: Optional[mmap.mmap] = None
+
+    def of(self, size: int) -> memoryview:
+        """What is in it is anything. OSError, OverflowError, ValueError: so much cannot be had."""
+        last, self._last = self._last, None
+        if last is not None:
+            try:
+                last.resize(size)
+            except (BufferError, OSError, SystemError, ValueError):  # the first: somebody looks at it
+                last = None
+        self._last = last or mmap.mmap(-1, size, mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        return memoryview(self._last)

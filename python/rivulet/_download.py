@@ -2,7 +2,7 @@
 
 from typing import Any, Optional, Tuple
 
-from rivulet._arrays import pages
+from rivulet._arrays import Pages
 from rivulet._connection import CallError, Connection
 from rivulet._crc32c import crc32c
 from rivulet._example import fields
@@ -25,7 +25,7 @@ def _chunk(message: memoryview) -> Tuple[int, memoryview, int]:
 
 
 class Download:
-    """Of one blob, for as many tries as it takes.
+    """Of one blob, for as many tries as it takes, into memory of `pages`.
 
     Attributes
     ----------
@@ -33,7 +33,8 @@ class Download:
         How much of it is here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, pages: Pages) -> None:
+        self._pages = pages
         self._room: Optional[memoryview] = None
         self.size = 0
 
@@ -49,7 +50,7 @@ class Download:
             self.forget()
             raise CallError("DATA_LOSS", "a blob has another size than when its download began")
         try:
-            self._room = room = pages(total)
+            self._room = room = self._pages.of(total)
         except (OSError, OverflowError, ValueError) as error:
             raise CallError("OUT_OF_RANGE", f"a blob of {total} bytes was announced: {error}") from error
         return room

@@ -15,7 +15,7 @@ import socket
 import struct
 import time
 import urllib.parse
-from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Tuple, Union
+from typing import TYPE_CHECKING, Any, Iterable, List, Optional, Sequence, Tuple, Union
 
 from rivulet._hpack import BadHeaders, decode, encode
 
@@ -44,6 +44,8 @@ _MESSAGE_BYTES = 1 << 20  # federated/transport/grpc_options.h, kMaxMessageBytes
 _HEADER_BYTES = 64 << 10
 _READ_BYTES = 64 << 10
 _BATCH_BYTES = 256 << 10  # what is handed to the socket at once
+_MOST_PIECES = 1024  # of it: Linux's IOV_MAX
+_AHEAD_BYTES = 128  # what is read with the rest of a frame: the next one's header, and that of a message in it
 _CONNECT_SECONDS = 20
 # As the coordinator's side: who was silent for so long is asked, and who does not answer is gone.
 _SILENT_SECONDS, _PING_SECONDS, _SEND_SECONDS, _GLANCE_SECONDS = 30, 20, 60, 0.001
@@ -89,6 +91,7 @@ class Channel:
         try:
             self._socket: Any = socket.create_connection((host, port), _CONNECT_SECONDS)
             self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            self._gathers = tls is None  # TLS joins what it encrypts, and splits what it has decrypted
             if tls is not None:
                 self._socket = tls.wrap_socket(self._socket, server_hostname=host)
                 if self._socket.selected_alpn_protocol() != "h2":
@@ -127,15 +130,28 @@ class Channel:
         self._aborted = True
         self._socket.close()
 
-    def _write(self, content: Buffer) -> None:
+    def _write(self, *pieces: Buffer) -> None:
         try:
             self._socket.settimeout(_SEND_SECONDS)
-            self._socket.sendall(content)
+            if len(pieces) > 1 and self._gathers:
+                self._gather(pieces)
+            else:
+                self._socket.sendall(b"".join(pieces))
         except (OSError, ValueError) as error:
             raise Lost(str(error)) from None
 
-    def _read_into(self, room: memoryview, deadline: Optional[float]) -> int:
-        """Some bytes, at least one."""
+    def _gather(self, pieces: Sequence[Buffer]) -> None:
+        """Pieces as they lie, where the socket takes several: they are joined in no memory of this process."""
+        first = sent = 0  # of the first piece that is not gone
+        while first < len(pieces):
+            rest = [memoryview(pieces[first])[sent:], *pieces[first + 1 : first + _MOST_PIECES]]
+            sent += self._socket.sendmsg(rest)
+            while first < len(pieces) and sent >= len(pieces[first]):
+                sent -= len(pieces[first])
+                first += 1
+
+    def _read_into(self, room: memoryview, deadline: Optional[float], behind: Optional[memoryview] = None) -> int:
+        """Some bytes, at least one; what `room` does not hold goes to `behind`."""
         pinged = False
         while True:
             patience = float(_PING_SECONDS if pinged else _SILENT_SECONDS)
@@ -144,7 +160,10 @@ class Channel:
                 patience = max(0.001, deadline - time.monotonic())
             try:
                 self._socket.settimeout(patience)
-                count = int(self._socket.recv_into(room))
+                if behind is None or not self._gathers:
+                    count = int(self._socket.recv_into(room))
+                else:
+                    count = int(self._socket.recvmsg_into([room, behind])[0])
             except socket.timeout:
                 if until:
                     raise Ended("DEADLINE_EXCEEDED", "no answer came in time") from None
@@ -188,7 +207,8 @@ class Channel:
         if self._begin == self._end:
             self._begin = self._end = 0
         while have < len(room):
-            have += self._read_into(room[have:], deadline)
+            have += self._read_into(room[have:], deadline, self._buffer[:_AHEAD_BYTES])
+        self._end += have - len(room)
 
     def _readable(self) -> bool:
         """Whether a frame may be there. Of TLS, which knows records and not frames, what is left of one counts too."""
@@ -437,7 +457,7 @@ class Call:
             size += 9
         while left > 0:
             if size >= _BATCH_BYTES or min(self.window, channel._send_window) <= 0:
-                channel._write(b"".join(out))
+                channel._write(*out)
                 out, size = [], 0
                 while channel.hear() or min(self.window, channel._send_window) <= 0:
                     if self.ready:
@@ -460,7 +480,7 @@ class Call:
                 pieces[0] = pieces[0][len(piece) :]
                 if not pieces[0]:
                     del pieces[0]
-        channel._write(b"".join(out))
+        channel._write(*out)
         self._closed = self._closed or end
 
     def receive(self) -> Optional[memoryview]:

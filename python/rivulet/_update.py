@@ -163,13 +163,26 @@ class _Values(NamedTuple):
     def size(self) -> int:
         return self.array.nbytes
 
-    def write(self, begin: int, end: int, to: memoryview, scratch: Array) -> None:
-        """Its bytes from `begin` to `end`, which may lie within a number."""
-        first, last = begin // 4, -(-end // 4)
-        numbers = self.array[first:last]
-        if self.was is not None:
-            numbers = self.combine(numbers, self.was[first:last], out=scratch[: last - first])
-        to[:] = numbers.view(np.uint8).data[begin - 4 * first : end - 4 * first]
+    def write(self, begin: int, end: int, to: memoryview) -> None:
+        """Its bytes from `begin` to `end`, which may lie within a number. What is combined is so where it is to be."""
+        if self.was is None:
+            to[:] = self.array.view(np.uint8).data[begin:end]
+            return
+        first, last = -(-begin // 4), end // 4  # the whole numbers
+        if first > last:
+            to[:] = self._number(last)[begin - 4 * last : end - 4 * last]
+            return
+        before, behind = 4 * first - begin, 4 * last - begin
+        whole = np.frombuffer(to[before:behind], np.float32)
+        self.combine(self.array[first:last], self.was[first:last], out=whole)
+        if before > 0:
+            to[:before] = self._number(first - 1)[4 - before :]
+        if behind < len(to):
+            to[behind:] = self._number(last)[: len(to) - behind]
+
+    def _number(self, index: int) -> bytes:
+        number: Array = self.combine(*(array[index : index + 1] for array in (self.array, self.was)))
+        return number.tobytes()
 
 
 class Message:
@@ -183,8 +196,9 @@ class Message:
         for piece in pieces:
             self._begins.append(self._size)
             self._size += len(piece) if isinstance(piece, bytes) else piece.size
-        self._room = memoryview(bytearray(min(BLOCK_BYTES, self._size)))
-        self._scratch = np.empty(len(self._room) // 4 + 2, np.float32)
+        # Numbers lie as far behind a multiple of four in each block as in the message: here on one, in memory.
+        first = next((at for at, piece in zip(self._begins, pieces) if isinstance(piece, _Values)), 0)
+        self._room = memoryview(bytearray(min(BLOCK_BYTES, self._size) + 3))[-first % 4 :]
 
     def __len__(self) -> int:
         return self._size
@@ -206,7 +220,7 @@ class Message:
             if isinstance(piece, bytes):
                 to[:] = piece[low - at : high - at]
             else:
-                piece.write(low - at, high - at, to, self._scratch)
+                piece.write(low - at, high - at, to)
         return self._room[: end - begin]
 
     def __bytes__(self) -> bytes:

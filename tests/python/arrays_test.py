@@ -178,5 +178,29 @@ class Arrays(Federation):
         self.assertIn("bring the file that the plan was built from", refused.err)
 
 
+class Memory(unittest.TestCase):
+    def test_pages_are_used_again_once_nobody_looks_at_them(self):
+        import numpy as np
+
+        from rivulet._arrays import Pages
+
+        pages = Pages()
+        first = pages.of(10_000)
+        first[:] = b"a" * 10_000
+        watched = np.frombuffer(first[100:200], np.uint8)
+        del first
+        second = pages.of(20_000)
+        second[:] = b"b" * 20_000
+        self.assertEqual(bytes(watched), b"a" * 100)
+        where = np.frombuffer(second, np.uint8).ctypes.data
+        del second
+        self.assertEqual(np.frombuffer(pages.of(20_000), np.uint8).ctypes.data, where)
+        self.assertEqual(len(pages.of(5_000)), 5_000)
+        for impossible in (-1, 0, 1 << 62):
+            with self.assertRaises((OSError, OverflowError, ValueError)):
+                pages.of(impossible)
+        self.assertEqual(len(pages.of(1)), 1)
+
+
 if __name__ == "__main__":
     harness.main()

@@ -471,6 +471,23 @@ class Results(unittest.TestCase):
         parts, _ = self.sent(rivulet.Delta(changes, examples=1, metrics={"correct": 1}))
         np.testing.assert_array_equal(np.frombuffer(parts["delta"], "<f4"), [0] * 6 + [1, 2, 3] + [0] * 3)
 
+    def test_blocks_are_cut_anywhere_within_numbers(self):
+        import numpy as np
+
+        from rivulet import _update
+
+        now, was = (np.random.default_rng(seed).normal(size=23).astype(np.float32) for seed in (1, 2))
+        for size in (4, 8, 12, 64, 128):
+            for name, combine in [("as it is", None), ("less", np.subtract), ("more", np.add)]:
+                with self.subTest(f"{name}, blocks of {size}"), unittest.mock.patch.object(_update, "BLOCK_BYTES", size):
+                    values = _update._Values(now, None if combine is None else was, combine)
+                    message = _update.Message([b"abc", values, b"de", values, b"f"])
+                    sent = (now if combine is None else combine(now, was)).tobytes()
+                    whole = b"abc" + sent + b"de" + sent + b"f"
+                    self.assertEqual(bytes(message), whole)
+                    last = message.blocks - 1
+                    self.assertEqual(bytes(message.block(last)), whole[last * size :])
+
     def test_a_plan_that_asks_for_the_model_gets_it(self):
         import numpy as np
 

@@ -164,6 +164,28 @@ class Channels(unittest.TestCase):
         self.assertEqual(b"".join(data), message(b"a" * 150_000 + b"b" * 50_000))
         self.assertLessEqual(max(map(len, data)), 16_384)
 
+    def test_pieces_that_the_socket_takes_in_part_come_whole_and_in_order(self):
+        sent = []
+
+        class Narrow:
+            """Takes a few bytes at once, of the first piece or of several."""
+
+            def sendmsg(self, pieces):
+                some = b"".join(pieces)[: 1 + len(sent) % 7]
+                sent.append(some)
+                return len(some)
+
+            def settimeout(self, seconds):
+                pass
+
+            def close(self):
+                pass
+
+        self.channel.close()
+        self.channel._socket = Narrow()
+        self.channel._write(b"one", b"", memoryview(b"three" * 9), b"4", b"")
+        self.assertEqual(b"".join(sent), b"one" + b"three" * 9 + b"4")
+
     def test_ends_are_told_by_their_codes(self):
         from rivulet._http2 import Ended, Lost
 

@@ -8,16 +8,16 @@ It does what client/agent.h and client/task_runner.h of the repository do, in th
 import hashlib
 import logging
 import os
-import random
 import secrets
 import struct
 import sys
 import time
 import traceback
-from typing import Any, Optional, Set, Tuple
+from typing import Any, Optional, Sequence, Set, Tuple
 
 from rivulet import _protocol
 from rivulet._arrays import Pages
+from rivulet._backoff import LONGEST_WAIT_MS, Backoff
 from rivulet._client import Client, Context, Evaluation, Params
 from rivulet._client_state import ClientState
 from rivulet._connection import CallError, Connection
@@ -25,6 +25,7 @@ from rivulet._download import Download
 from rivulet._errors import RivuletError
 from rivulet._files import PathLike
 from rivulet._heartbeat import Heartbeat
+from rivulet._held import Finished, HeldUpdates, digits
 from rivulet._plan import EVALUATE, TRAIN, CannotDo, Plan
 from rivulet._safetensors import Tensors
 from rivulet._update import BadResult, Message, scalars_of, write_evaluation, write_update
@@ -36,30 +37,10 @@ _TRANSFER_TRIES = 3  # of what arrives damaged
 # A task whose blob is not there is given back so often before it is told to have failed, each time after a pause.
 _TIMES_LOST = 3
 _LOST_PAUSE_SECONDS = 0.1
-_FIRST_WAIT_MS, _LONGEST_WAIT_MS, _WAIT_FACTOR = 200, 15_000, 2.0
 _BYTES, _MODEL = 0, 1  # BlobId::Form
 _ACCEPTED, _DUPLICATE = 0, 1  # SubmitResult::Kind
 
 _log = logging.getLogger("rivulet")
-
-
-class _Backoff:
-    """Exponential, capped, with a jitter that follows from the client's name: who lost one coordinator together does
-    not come back in the same millisecond."""
-
-    def __init__(self, name: str) -> None:
-        self._name = name
-        self._draws: Optional[random.Random] = None  # to seed one takes longer than most calls, which need none
-        self._tries = 0
-
-    def next_ms(self) -> float:
-        self._draws = self._draws or random.Random(self._name)
-        full = min(_LONGEST_WAIT_MS, _FIRST_WAIT_MS * _WAIT_FACTOR ** min(self._tries, 30))
-        self._tries += 1
-        return full * self._draws.uniform(0.5, 1)
-
-    def reset(self) -> None:
-        self._tries = 0
 
 
 class _Cancelled(Exception):
@@ -82,12 +63,23 @@ def _where(error: BaseException) -> str:
 
 
 class _Agent:
-    def __init__(self, client: Client, connection: Connection, name: str, dataset: str, state: ClientState) -> None:
+    def __init__(
+        self,
+        client: Client,
+        connection: Connection,
+        name: str,
+        dataset: str,
+        state: ClientState,
+        held: Optional[HeldUpdates] = None,
+        tags: Sequence[str] = (),
+    ) -> None:
         self._client = client
         self._connection = connection
         self._name = name
         self._dataset = dataset
         self._state = state
+        self._held = held
+        self._tags = tags
         self._run_id = ""
         self._session = secrets.randbits(64)
         self._plan: Tuple[bytes, Optional[Plan]] = (b"", None)
@@ -106,10 +98,10 @@ class _Agent:
         self._caller(request.caller)
         request.capabilities.version = f"python {sys.version_info[0]}.{sys.version_info[1]}"
         request.capabilities.protocol = _PROTOCOL
-        request.capabilities.datasets.add(name=self._dataset, examples=self._client.examples)
+        request.capabilities.datasets.add(name=self._dataset, examples=self._client.examples, tags=self._tags)
         return request
 
-    def _pause(self, error: CallError, backoff: _Backoff, context: Optional[Context] = None) -> None:
+    def _pause(self, error: CallError, backoff: Backoff, context: Optional[Context] = None) -> None:
         """Waits for the next try, or raises what waiting does not mend."""
         if context is not None and context.cancelled:
             raise _Cancelled
@@ -123,7 +115,7 @@ class _Agent:
             raise _Cancelled
 
     def _poll(self, told: bool) -> Any:
-        backoff = _Backoff(self._name)
+        backoff = Backoff(self._name)
         while True:
             try:
                 return self._connection.poll(self._request(want=1, hold_ms=_HOLD_MS, told=told))
@@ -134,7 +126,7 @@ class _Agent:
                     self._pause(error, backoff)
 
     def _fetch(self, form: int, digest: bytes, context: Context) -> memoryview:
-        backoff = _Backoff(self._name)
+        backoff = Backoff(self._name)
         download = Download(self._pages)
         damaged = 0
         while True:
@@ -161,7 +153,7 @@ class _Agent:
 
     def _submit(self, task: Any, message: Message, seconds: float, context: Context) -> Any:
         """Sends an update from where what is staged of it differs, until the coordinator says what became of it."""
-        backoff = _Backoff(self._name)
+        backoff = Backoff(self._name)
         upload = Upload(self._header(task, len(message), seconds), message, task.step)
         damaged = 0
         while True:
@@ -228,8 +220,15 @@ class _Agent:
     def _raised(self, error: BaseException) -> None:
         """Hears of what is wrong with a client's own code."""
 
+    def _found(self, task: Any) -> Optional[Finished]:
+        """What is held of a task, with what it left for the next one."""
+        if self._held is None or task.kind != TRAIN:
+            return None
+        found = self._held.find(task)
+        return None if found is None or (found.proposes and not self._state.has(task.id)) else found
+
     def _done(self, task: Any, what: str, context: Context) -> Tuple[Message, float, str]:
-        """Does a task: the update, the seconds that it took, and words for the log."""
+        """Does a task, unless that was done before: the update, the seconds that it took, and words for the log."""
         if task.kind not in (TRAIN, EVALUATE):
             sentence = f"task {task.id} is of kind {task.kind}, which this package does not know"
             raise CannotDo(CannotDo.UNIMPLEMENTED, f"tasks of kind {task.kind}", sentence)
@@ -238,6 +237,9 @@ class _Agent:
         if dataset != self._dataset:
             sentence = f"plan '{plan.name}' is about data set '{dataset}', and this client has '{self._dataset}'"
             raise CannotDo(CannotDo.NO_EXAMPLES, dataset, sentence)
+        found = self._found(task)
+        if found is not None:
+            return found.message, found.seconds, "sent what was finished before"
         model = self._model_of(task, plan, context)
         context.numbers = plan.numbers(task.kind)
         began = time.perf_counter()
@@ -264,6 +266,8 @@ class _Agent:
         if isinstance(result, Params):
             message: Message = write_update(result, scalars, plan, model)
             self._propose(task, context)
+            if self._held is not None:  # on the disk before the first byte of it is sent
+                self._held.keep(task, Finished(message, seconds, self._state.has(task.id)))
         else:
             message = write_evaluation(scalars)
         return message, seconds, ", ".join(f"{name} {value:.6g}" for name, value in scalars.items())
@@ -282,6 +286,8 @@ class _Agent:
             message = made
             result = self._submit(task, made, seconds, context)
             if result.kind not in (_ACCEPTED, _DUPLICATE):
+                if self._held is not None:
+                    self._held.drop(task.id, result.reason)
                 _log.warning("%s: refused: %s", round_, result.reason)
                 return False
             _log.info("%s: %s, %.2f s, %d bytes uploaded", round_, words, seconds, len(made))
@@ -330,7 +336,7 @@ class _Agent:
         request = _protocol.FailRequest()
         self._caller(request.caller)
         request.failure.task, request.failure.code, request.failure.subject = task.id, failure.code, failure.subject
-        backoff = _Backoff(self._name)
+        backoff = Backoff(self._name)
         while True:
             try:
                 self._connection.fail(request)
@@ -348,19 +354,21 @@ class _Agent:
     def run(self) -> str:
         told = False
         awaited = ""
-        idle = _Backoff(self._name)  # after tasks that came to nothing: the same may be offered again at once
+        idle = Backoff(self._name)  # after tasks that came to nothing: the same may be offered again at once
         while True:
             reply = self._poll(told)
             for outcome in reply.outcomes:
                 self._state.hear(outcome.task, outcome.end, outcome.durable)
+                if self._held is not None:
+                    self._held.settle(outcome)
             if reply.HasField("over"):
-                return _end(reply.over)
+                return self._end(reply.over)
             told = not reply.tasks
             if not reply.tasks:
                 if reply.awaited.sentence != awaited:
                     awaited = reply.awaited.sentence
                     _log.info("%s: waiting: %s", self._name, awaited)
-                time.sleep(min(max(reply.wait_ms, 1), _LONGEST_WAIT_MS) / 1000)
+                time.sleep(min(max(reply.wait_ms, 1), LONGEST_WAIT_MS) / 1000)
             for task in reply.tasks:
                 awaited = ""
                 self._run_id = task.run_id
@@ -384,24 +392,40 @@ class _Agent:
                 with Heartbeat(self._connection, beat, reply.wait_ms, cancel) as heartbeat:
                     useful = self.perform(task, context)
                 if heartbeat.over is not None:
-                    return _end(heartbeat.over)
+                    return self._end(heartbeat.over)
                 if useful:
                     idle.reset()
                 else:
                     time.sleep(idle.next_ms() / 1000)
 
+    def _end(self, over: Any) -> str:
+        sentence: str = over.sentence or "the run is over"
+        if over.failed:  # it may be resumed, and then asks for what it had not written
+            raise RivuletError(sentence)
+        if self._held is not None and self._run_id:
+            self._held.run_is_over(self._run_id)
+        return sentence
 
-def _end(over: Any) -> str:
-    sentence: str = over.sentence or "the run is over"
-    if over.failed:
-        raise RivuletError(sentence)
-    return sentence
 
-
-def work(client: Client, connection: Connection, name: str, dataset: str, state: Optional[PathLike]) -> str:
+def work(
+    client: Client,
+    connection: Connection,
+    name: str,
+    dataset: str,
+    tags: Sequence[str],
+    state: Optional[PathLike],
+    state_dir: Optional[PathLike],
+    hold_megabytes: int,
+) -> str:
     """As `rivulet.run_client` says; closes the connection."""
     try:
-        return _Agent(client, connection, name, dataset, ClientState(state)).run()
+        held = None
+        if state_dir is not None:
+            folder = os.path.join(os.fspath(state_dir), digits(name))
+            state = os.path.join(folder, "state.safetensors") if state is None else state
+            if hold_megabytes > 0:
+                held = HeldUpdates(os.path.join(folder, "updates"), name, hold_megabytes * 1_000_000)
+        return _Agent(client, connection, name, dataset, ClientState(state), held, tags).run()
     except CallError as error:
         raise RivuletError(str(error)) from None
     finally:

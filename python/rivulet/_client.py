@@ -2,7 +2,7 @@
 
 import abc
 import threading
-from typing import Any, Dict, Mapping, Optional, Union
+from typing import Any, Dict, Mapping, Optional, Sequence, Union
 
 from rivulet._arrays import Array
 from rivulet._errors import RivuletError
@@ -159,7 +159,10 @@ def run_client(
     name: Optional[str] = None,
     kit: Optional[PathLike] = None,
     dataset: str = "train",
+    tags: Sequence[str] = (),
     state: Optional[PathLike] = None,
+    state_dir: Optional[PathLike] = None,
+    hold_megabytes: int = 2000,
     insecure: bool = False,
 ) -> str:
     """Take part in a run until it is over.
@@ -181,8 +184,19 @@ def run_client(
         for a coordinator on this machine.
     dataset : str
         The data set that the client has: plans say by name on which they train.
+    tags : sequence of str
+        Words about that data set, which the client shows a coordinator: a run may be of clients with some tag alone
+        (``selection.tags``). Nothing else about the data leaves.
     state : path, optional
-        A file to keep `Context.state` in. Default: it is kept as long as this call lasts.
+        A file to keep `Context.state` in. Default: one below `state_dir`; without that it is kept as long as this call
+        lasts.
+    state_dir : path, optional
+        A folder for what is to outlast this process: `Context.state`, and every finished update, from before it is sent
+        until the version that it is in is on the coordinator's disk. Where this process or the coordinator is killed
+        before, the update is sent again and `fit` is not called again. It may be the same folder for several clients.
+        Default: nothing is held.
+    hold_megabytes : int
+        What the finished updates may take there. The oldest gives way; 0 holds none.
     insecure : bool
         Speak plain text to a coordinator that is not on this machine. Whoever is on the way can then read and change
         what is sent.
@@ -214,6 +228,11 @@ def run_client(
     examples = client.examples
     if isinstance(examples, bool) or not isinstance(examples, int) or examples < 1:
         raise RivuletError(f"client '{name}' has examples = {examples!r}; it is how many it has, at least 1")
+    if isinstance(tags, str) or not all(isinstance(tag, str) and tag for tag in tags):
+        raise RivuletError(f"tags = {tags!r}; they are a list of words, such as ['icu']")
+    if isinstance(hold_megabytes, bool) or not isinstance(hold_megabytes, int) or hold_megabytes < 0:
+        raise RivuletError(f"hold_megabytes = {hold_megabytes!r}; it is a whole number, and 0 holds nothing")
     from rivulet import _agent, _connection  # and with them Protobuf, which nothing else needs
 
-    return _agent.work(client, _connection.Connection(coordinator, insecure=insecure, kit=authority), name, dataset, state)
+    connection = _connection.Connection(coordinator, insecure=insecure, kit=authority)
+    return _agent.work(client, connection, name, dataset, tags, state, state_dir, hold_megabytes)

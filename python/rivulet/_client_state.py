@@ -15,7 +15,7 @@ import numpy as np
 
 from rivulet._arrays import Array
 from rivulet._files import PathLike
-from rivulet._safetensors import Tensors, load_safetensors, save_safetensors
+from rivulet._safetensors import Tensors, keep_safetensors, load_safetensors
 from rivulet._update import BadResult
 
 FOLDED = 0  # federated/tasks/task.h, TaskEnd
@@ -80,7 +80,12 @@ class ClientState:
         self._proposed = Tensors(left, metadata)
         if self._path is not None:
             os.makedirs(os.path.dirname(self._path) or ".", exist_ok=True)
-            save_safetensors(self._path + _PROPOSED, self._proposed, metadata)
+            keep_safetensors(self._path + _PROPOSED, self._proposed, metadata)
+
+    def has(self, task: str) -> bool:
+        """Whether what a task has left is here: as what is proposed, or as what was in a version that a crash has lost."""
+        left = [*self._kept, *([self._proposed] if self._proposed is not None else [])]
+        return any(state.metadata.get(_TASK) == task for state in left)
 
     def hear(self, task: str, end: int, durable: bool = False) -> None:
         """How a task ended; durable: the version that it is in is written, and no crash brings the task back."""
@@ -91,6 +96,9 @@ class ClientState:
                 self._keep(proposed)
             else:
                 self._unlink(_PROPOSED)
+        elif end != FOLDED:  # it was in a version that a crash has lost, and is in none by now: nor is what came of it
+            places = [at for at, state in enumerate(self._kept) if state.metadata.get(_TASK) == task]
+            self._forget([state for at in places for state in self._kept[at:]])
         if durable and self._kept and self._kept[-1].metadata.get(_TASK) == task:
             self._forget(self._kept[:-1])
 

@@ -220,6 +220,15 @@ def save_safetensors(path: PathLike, tensors: Mapping[str, Any], metadata: Optio
     metadata : mapping of str, optional
         Becomes the file's ``__metadata__``. Default: the ``metadata`` of `tensors` where they came from a file.
     """
+    _save(path, tensors, metadata, kept=False)
+
+
+def keep_safetensors(path: PathLike, tensors: Mapping[str, Any], metadata: Mapping[str, str]) -> None:
+    """As `save_safetensors`, for the process after this one: the file is its owner's alone, and survives a crash."""
+    _save(path, tensors, metadata, kept=True)
+
+
+def _save(path: PathLike, tensors: Mapping[str, Any], metadata: Optional[Mapping[str, str]], kept: bool) -> None:
     if metadata is None and isinstance(tensors, Tensors):
         # A digest tells values, which may be others now.
         metadata = {key: value for key, value in tensors.metadata.items() if key != "rivulet.model_digest"}
@@ -233,7 +242,7 @@ def save_safetensors(path: PathLike, tensors: Mapping[str, Any], metadata: Optio
         arrays.append(array)
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-(8 + len(text)) % _ALIGNMENT)
-    with replaced(path) as file:
+    with replaced(path, private=kept, durable=kept) as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for array in arrays:
             file.write(array.reshape(-1).view(np.uint8).data)

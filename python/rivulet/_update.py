@@ -9,7 +9,7 @@ import hashlib
 import numbers
 import operator
 import struct
-from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple, Union
+from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Set, Tuple, Union
 
 import numpy as np
 
@@ -189,13 +189,13 @@ class Message:
     """An Update as the bytes that it is sent as, made block by block where they are sent: it is never there as a whole.
     What it is made of must stay as it is."""
 
-    def __init__(self, pieces: List[Union[bytes, _Values]]) -> None:
+    def __init__(self, pieces: Sequence[Union[bytes, memoryview, _Values]]) -> None:
         self._pieces = pieces
         self._begins = []
         self._size = 0
         for piece in pieces:
             self._begins.append(self._size)
-            self._size += len(piece) if isinstance(piece, bytes) else piece.size
+            self._size += piece.size if isinstance(piece, _Values) else len(piece)
         # Numbers lie as far behind a multiple of four in each block as in the message: here on one, in memory.
         first = next((at for at, piece in zip(self._begins, pieces) if isinstance(piece, _Values)), 0)
         self._room = memoryview(bytearray(min(BLOCK_BYTES, self._size) + 3))[-first % 4 :]
@@ -212,15 +212,15 @@ class Message:
         begin = index * BLOCK_BYTES
         end = min(begin + BLOCK_BYTES, self._size)
         for at, piece in zip(self._begins, self._pieces):
-            size = len(piece) if isinstance(piece, bytes) else piece.size
+            size = piece.size if isinstance(piece, _Values) else len(piece)
             low, high = max(begin, at), min(end, at + size)
             if low >= high:
                 continue
             to = self._room[low - begin : high - begin]
-            if isinstance(piece, bytes):
-                to[:] = piece[low - at : high - at]
-            else:
+            if isinstance(piece, _Values):
                 piece.write(low - at, high - at, to)
+            else:
+                to[:] = piece[low - at : high - at]
         return self._room[: end - begin]
 
     def __bytes__(self) -> bytes:

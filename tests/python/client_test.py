@@ -63,21 +63,18 @@ class Federation(harness.RivuletTest):
         arguments = [part for setting in [*settings, *more] for part in ("--set", setting)]
         self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *arguments, code=0)
         self.names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
-        self.coordinator = self.start(
-            "coordinator",
-            self.scenario,
-            "--listen",
-            "127.0.0.1:0",
-            "--insecure",
-            "--db",
-            self.path("runs.sqlite"),
-            *arguments,
-        )
-        target = self.coordinator.stdout.readline().split()[-1]
-        threading.Thread(target=self.coordinator.stderr.read, daemon=True).start()
-        self.relay = relay.Relay(target)
+        self.arguments = arguments
+        self.target = "127.0.0.1:0"
+        self.start_coordinator()
+        self.relay = relay.Relay(self.target)
         self.addCleanup(self.relay.stop)
         return self.relay.address
+
+    def start_coordinator(self, *more):
+        listen = ["--listen", self.target, "--insecure", "--db", self.path("runs.sqlite")]
+        self.coordinator = self.start("coordinator", self.scenario, *listen, *self.arguments, *more)
+        self.target = self.coordinator.stdout.readline().split()[-1]
+        threading.Thread(target=self.coordinator.stderr.read, daemon=True).start()
 
     def file(self, name):
         return self.path(f"clients/{name}.tfrecord")
@@ -94,9 +91,9 @@ class Federation(harness.RivuletTest):
             f"train={self.file(name)}",
         )
 
-    def start_python(self, name, program=packaged.ROOT / "examples/numpy_client.py"):
+    def start_python(self, name, program=packaged.ROOT / "examples/numpy_client.py", *more):
         process = subprocess.Popen(
-            [sys.executable, program, self.relay.address, name, self.file(name)],
+            [sys.executable, program, self.relay.address, name, self.file(name), *more],
             env={
                 **os.environ,
                 "PYTHONPATH": os.pathsep.join([str(packaged.ROOT / "python"), *sys.path]),
@@ -408,6 +405,61 @@ class Tasks(Federation):
             np.concatenate([(trained.arrays[name] - base[name]).reshape(-1) for name in base]).tobytes(),
         )
 
+    def test_an_upload_that_is_aborted_is_too_late_and_no_failure(self):
+        import grpc
+
+        self.begin(1, "run.rounds=1")
+        self.relay.refuse = [grpc.StatusCode.ABORTED]
+        client = Adds()
+        self.ends(*self.in_thread(client, "ann"), "the run has finished after round 1")
+        self.assertIn("ann: round 1: too late: the test says so", self.lines(logging.INFO))
+        self.assertEqual(len(client.contexts), 2)
+        self.relay.stop()
+
+        self.begin(1, "run.rounds=1")
+        self.relay.refuse = [grpc.StatusCode.ABORTED]
+        client = Adds()
+        thread = self.in_thread(client, "ann", state_dir=self.path("kept"))
+        self.ends(*thread, "the run has finished after round 1")
+        self.assertEqual(len(client.contexts), 1)  # what was finished is sent when the task is offered again
+        self.assertEqual(self.relay.failures, [])
+        self.assertEqual(self.query("SELECT attempt, status FROM client_rounds"), [(1, "folded")] * 2)
+
+    def test_an_upload_hears_from_the_coordinator_that_its_task_is_gone(self):
+        import grpc
+
+        # Without heartbeats, which would say it sooner.
+        quiet = unittest.mock.MagicMock()
+        quiet.return_value.__enter__.return_value.over = None
+        with unittest.mock.patch("rivulet._agent.Heartbeat", quiet):
+            self.begin(1, "run.rounds=1", "server.deadline=1", scenario=WIDE)
+            self.relay.stall_uploads("ann", 1 << 20)
+            thread = self.in_thread(Adds(), "ann")
+            dropped = "SELECT 1 FROM client_rounds WHERE status = 'dropped'"
+            self.wait_for(lambda: self.query(dropped), "the coordinator to give the task up")
+            self.relay.goes_on.set()
+            self.ends(*thread, "the run has finished after round 1")
+        self.assertEqual(self.relay.ended, [grpc.StatusCode.ABORTED])
+        self.assertRegex(" ".join(self.lines(logging.INFO)), "ann: round 1: too late: ")
+        rows = self.query("SELECT status FROM client_rounds ORDER BY attempt")
+        self.assertEqual((rows, self.relay.failures), ([("dropped",), ("folded",)], []))
+
+    def test_who_has_too_few_examples_or_not_the_tags_is_no_member(self):
+        self.begin(1, "run.rounds=1", 'selection.tags=["icu", "adult"]', "selection.min_examples=20")
+        client = Adds()
+        for examples, tags, sentence in [
+            (19, ["icu", "adult"], "client 'ann' has 19 examples, and this run is of clients with at least 20"),
+            (20, ["icu"], "client 'ann' is not tagged 'adult', as the clients of this run are; start it with --tag adult"),
+            (20, (), "client 'ann' is not tagged 'icu', as the clients of this run are; start it with --tag icu"),
+        ]:
+            client.examples = examples
+            with self.subTest(sentence):
+                self.ends(*self.in_thread(client, "ann", tags=tags), sentence)
+        client.examples = 20
+        self.assertEqual(client.contexts, [])
+        self.ends(*self.in_thread(client, "bob", tags=["adult", "icu", "ward"]), "the run has finished after round 1")
+        self.assertEqual(self.query("SELECT client_id, status FROM client_rounds"), [("bob", "folded")])
+
     def test_who_is_turned_away_hears_why(self):
         self.begin(1, "run.rounds=1")
         thread, told = self.in_thread(Adds(), "ann", dataset="test")
@@ -591,6 +643,16 @@ class Results(unittest.TestCase):
             with self.subTest(sentence), self.assertRaisesRegex(_plan.CannotDo, sentence):
                 self.plan = _plan.Plan(message.SerializeToString())
                 self.sent(self.changed())
+
+    def test_what_run_client_cannot_take_is_told_by_name(self):
+        for given, sentence in [
+            (dict(tags="icu"), r"tags = 'icu'; they are a list of words, such as \['icu'\]"),
+            (dict(tags=[""]), r"tags = \[''\]"),
+            (dict(hold_megabytes=-1), "hold_megabytes = -1; it is a whole number, and 0 holds nothing"),
+            (dict(hold_megabytes=1.5), "hold_megabytes = 1.5"),
+        ]:
+            with self.subTest(sentence), self.assertRaisesRegex(rivulet.RivuletError, sentence):
+                rivulet.run_client(Adds(), "127.0.0.1:1", name="ann", **given)
 
     def test_addresses(self):
         from rivulet._connection import Connection

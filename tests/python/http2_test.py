@@ -190,10 +190,12 @@ class Channels(unittest.TestCase):
         from rivulet._http2 import Ended, Lost
 
         escaped = b"\0\x0bgrpc-status\x015\0\x0cgrpc-message\x0cno%20such%21"
+        aborted = b"\0\x0bgrpc-status\x0210\0\x0cgrpc-message\x16the task was made anew"
         for said, error, sentence in [
             ([frame(HEADERS, END_HEADERS | END_STREAM, 1, OK_HEADERS + escaped)], "NOT_FOUND", "no such!"),
             ([frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x08\x03503")], "UNAVAILABLE", r"HTTP 503"),
             ([frame(HEADERS, END_HEADERS | END_STREAM, 1, b"\x08\x03401")], "UNAUTHENTICATED", r"HTTP 401"),
+            ([frame(HEADERS, END_HEADERS | END_STREAM, 1, OK_HEADERS + aborted)], "ABORTED", "the task was made anew"),
             ([frame(RST_STREAM, 0, 1, struct.pack(">I", 8))], "CANCELLED", "cut off"),
             ([frame(DATA, 0, 1, struct.pack(">BI", 0, 2 << 20))], "RESOURCE_EXHAUSTED", "2097152 bytes"),
             ([frame(GOAWAY, 0, 0, bytes(8))], None, "takes no more calls"),

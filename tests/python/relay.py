@@ -14,16 +14,19 @@ class Relay(grpc.GenericRpcHandler):
     """Between clients and the coordinator at `target`.
 
     updates: by task, the bytes that were uploaded. resumed: by task, where each of its uploads went on.
-    stall_uploads(name, at): an upload of that client stops after so many bytes, which sets `stalled`.
+    stall_uploads(name, at): an upload of that client stops after so many bytes, which sets `stalled`, until
+    `goes_on` is set or its client is gone.
     plan: the bytes of the last blob that was no model.
     damage: how many chunks of downloads are to arrive with a byte changed.
+    refuse: codes with which the next uploads end before their first byte. ended: with which uploads have ended.
     """
 
     def __init__(self, target):
         self.channel = grpc.insecure_channel(target)
         self.updates, self.resumed, self.failures = {}, {}, []
         self.plan, self.damage = b"", 0
-        self.stalled = threading.Event()
+        self.refuse, self.ended = [], []
+        self.stalled, self.goes_on = threading.Event(), threading.Event()
         self._stall = None
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(64))
         self.server.add_generic_rpc_handlers((self,))
@@ -78,6 +81,8 @@ class Relay(grpc.GenericRpcHandler):
     def _submit(self, messages, context):
         ended = threading.Event()
         context.add_callback(ended.set)
+        if self.refuse:
+            context.abort(self.refuse.pop(0), "the test says so")
 
         def passed_on():
             for content in messages:
@@ -92,12 +97,14 @@ class Relay(grpc.GenericRpcHandler):
                 elif kind == "chunk":
                     if self._stall and self._stall[0] == name and len(uploaded) >= self._stall[1]:
                         self.stalled.set()
-                        ended.wait()
-                        return
+                        while not self.goes_on.is_set():
+                            if ended.wait(0.02):
+                                return
                     uploaded += message.chunk
                 yield content
 
         try:
             yield from self.channel.stream_stream(SERVICE + "Submit")(passed_on())
         except grpc.RpcError as error:
+            self.ended.append(error.code())
             context.abort(error.code(), error.details())

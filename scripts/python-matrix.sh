@@ -45,7 +45,7 @@ print("Python %d.%d" % sys.version_info[:2], *sum(map(has, ("grpcio", "protobuf"
 
 tests() {
   local test
-  for test in records_test client_test arrays_test virtual_test frameworks_test notebooks_test; do
+  for test in records_test http2_test client_test held_test arrays_test virtual_test frameworks_test notebooks_test; do
     report "$test: $(versions "$1")" "$1" "tests/python/$test.py"
   done
 }
@@ -59,7 +59,7 @@ with() {
 with oldest grpcio==1.51.1 protobuf==3.20.3 numpy==1.24.2
 with debian grpcio==1.51.1 protobuf==4.21.12 numpy==1.24.2
 with six grpcio==1.76.0 protobuf==6.33.1 numpy==2.2.6
-with newest grpcio protobuf numpy pandas crc32c
+with newest grpcio protobuf numpy pandas crc32c matplotlib nbclient nbformat ipykernel
 for python in "$@"; do tests "$python"; done
 
 checker=$(environment checkers mypy basedpyright numpy grpcio protobuf) || exit 1

@@ -170,18 +170,18 @@ class _Values(NamedTuple):
             return
         first, last = -(-begin // 4), end // 4  # the whole numbers
         if first > last:
-            to[:] = self._number(last)[begin - 4 * last : end - 4 * last]
+            to[:] = self._number(self.was, last)[begin - 4 * last : end - 4 * last]
             return
         before, behind = 4 * first - begin, 4 * last - begin
         whole = np.frombuffer(to[before:behind], np.float32)
         self.combine(self.array[first:last], self.was[first:last], out=whole)
         if before > 0:
-            to[:before] = self._number(first - 1)[4 - before :]
+            to[:before] = self._number(self.was, first - 1)[4 - before :]
         if behind < len(to):
-            to[behind:] = self._number(last)[: len(to) - behind]
+            to[behind:] = self._number(self.was, last)[: len(to) - behind]
 
-    def _number(self, index: int) -> bytes:
-        number: Array = self.combine(*(array[index : index + 1] for array in (self.array, self.was)))
+    def _number(self, was: Array, index: int) -> bytes:
+        number: Array = self.combine(*(array[index : index + 1] for array in (self.array, was)))
         return number.tobytes()
 
 

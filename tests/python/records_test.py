@@ -5,6 +5,7 @@ import gzip
 import pathlib
 import struct
 import unittest
+import unittest.mock
 import zlib
 
 import packaged
@@ -32,6 +33,16 @@ class Checksum(unittest.TestCase):
         noise = bytes(value * 131 + value // 7 & 0xFF for value in range(70_000))
         records = [noise[7 : 7 + length] for length in [*range(300), 1023, 1024, 1025, 4097, 69_000]]
         self.assertEqual(crc32c(records).tolist(), [harness.crc32c(record) for record in records])
+
+    def test_large_records_are_folded_to_the_same_sum(self):
+        from rivulet import _crc32c
+
+        noise = bytes(value * 131 + value // 7 & 0xFF for value in range(200_001))
+        least = _crc32c._FOLDED_BYTES
+        with unittest.mock.patch.object(_crc32c, "_of_one", None):  # also where the package crc32c would do it
+            for lengths in ([least - 1], [least], [least + 1], [least + 63], [200_001], [least, 131_072]):
+                records = [noise[5 : 5 + length] for length in lengths]
+                self.assertEqual(_crc32c.crc32c(records).tolist(), [harness.crc32c(record) for record in records], lengths)
 
 
 @packaged.needs_numpy

@@ -141,20 +141,6 @@ class Killed(Federation):
         self.assertEqual((self.fits(other), self.resent(other)), ([1, 2, 3], [2]))
         self.assertEqual((self.fits(slow), self.resent(slow)), ([1, 2, 2, 3], []))
 
-    def test_one_whose_update_is_damaged_trains_again(self):
-        killed, other = self.names
-        self.relay.stall_uploads(killed, 1 << 20)
-        victim, survivor = self.client(killed), self.client(other)
-        self.assertTrue(self.relay.stalled.wait(120))
-        self.kill(victim)
-        (held,) = self.held(killed)
-        held.write_bytes(held.read_bytes()[:-1])
-        self.relay.stall_uploads("", 0)
-        self.end_run([survivor, self.client(killed)])
-        self.assertEqual(self.digests(), self.wanted)
-        self.assertEqual((self.fits(killed), self.resent(killed)), ([1, 1, 2, 3], []))
-        self.assertIn("the finished update of round 1 is dropped: ", (self.where / f"{killed}.log").read_text())
-
 
 @packaged.needs_grpc
 class Held(harness.RivuletTest):

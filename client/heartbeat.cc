@@ -29,7 +29,6 @@ void Heartbeat::Begin(const PollRequest& request, const TaskId& task, int64_t wa
   request_.working_on.insert(request_.working_on.begin(), {task, false});
   request_.want = 0;
   request_.hold_ms = 0;  // a word that waits for its answer keeps no lease alive
-  ++begun_;
   wait_ = WaitOf(wait_ms);
   next_ = Clock::now() + wait_;
   changed_.NotifyAll();
@@ -38,6 +37,7 @@ void Heartbeat::Begin(const PollRequest& request, const TaskId& task, int64_t wa
 void Heartbeat::End() {
   MutexLock lock(mutex_);
   request_.working_on.clear();
+  while (asking_) changed_.Wait(mutex_);
 }
 
 std::optional<PollReply::Over> Heartbeat::over() const {
@@ -59,12 +59,14 @@ void Heartbeat::Run() {
       continue;
     }
     const PollRequest request = request_;
-    const uint64_t begun = begun_;
+    asking_ = true;
     mutex_.Unlock();
     const StatusOr<PollReply> reply = api_.Poll(request);
     mutex_.Lock();
+    asking_ = false;
+    changed_.NotifyAll();
     if (reply.ok() && reply->over) over_ = reply->over;
-    if (begun != begun_ || request_.working_on.empty()) continue;
+    if (request_.working_on.empty()) continue;
     if (reply.ok()) {
       const TaskId& task = request.working_on[0].task;
       if (reply->over || std::ranges::find(reply->cancelled, task) != reply->cancelled.end()) {

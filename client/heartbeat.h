@@ -26,7 +26,8 @@ class Heartbeat {
   // From now on, `wait_ms` after now and then as often as the coordinator says. `request` is that of its own polls,
   // with what else is in its hands.
   void Begin(const PollRequest& request, const TaskId& task, int64_t wait_ms);
-  // Nothing is said, and CancelTask not called, once this has returned; a poll under way may still arrive.
+  // Nothing is said, and CancelTask not called, once this has returned. Waits for the answer to a poll under way: far
+  // from the coordinator it may be the word that the run is over, which is said once to a caller.
   void End();
   // What a beat was told of the run: that it is over. Its coordinator counts on it, and may be gone.
   std::optional<PollReply::Over> over() const;
@@ -41,7 +42,7 @@ class Heartbeat {
   CondVar changed_;
   bool leaving_ GUARDED_BY(mutex_) = false;
   PollRequest request_ GUARDED_BY(mutex_);  // names the task first; none: nothing is to be said
-  uint64_t begun_ GUARDED_BY(mutex_) = 0;   // counts tasks, so that a late answer is not taken for the next one's
+  bool asking_ GUARDED_BY(mutex_) = false;  // a poll is under way
   std::chrono::milliseconds wait_ GUARDED_BY(mutex_){0};
   Clock::time_point next_ GUARDED_BY(mutex_);
   std::optional<PollReply::Over> over_ GUARDED_BY(mutex_);

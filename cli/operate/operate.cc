@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cli/quantities.h"
+#include "cli/run/proxy.h"
 #include "engine/base/clock.h"
 #include "federated/transport/grpc_control.h"
 
@@ -24,7 +25,10 @@ StatusOr<std::unique_ptr<ControlApi>> ConnectAsOperator(const OperatorOptions& o
                            SecurityOf(options.security, Role::kOperator, *address, [](const std::string& sentence) {
                              fmt::print(stderr, "{}\n", OneLine(sentence));
                            }));
-  auto control = ConnectControl({.coordinator = *address, .credentials = std::move(security.credentials)});
+  StatusOr<std::string> proxy = ProxyFor(*address);
+  if (!proxy.ok()) return AsUsageError(proxy.status());
+  auto control = ConnectControl(
+      {.coordinator = *address, .credentials = std::move(security.credentials), .proxy = *std::move(proxy)});
   if (!control.ok() && !absl::IsResourceExhausted(control.status()))
     return AsUsageError(Annotate(control.status(), "--coordinator"));
   return control;

@@ -20,7 +20,8 @@ struct OperatorOptions {
 
 // Declares --coordinator, --tls and --insecure.
 void AddOperatorOptions(Command& command, OperatorOptions* options);
-// Errors as SecurityOf's and ConnectControl's. Does not connect yet.
+// Through the proxy that the environment names for it. Errors as SecurityOf's, ProxyFor's and ConnectControl's. Does
+// not connect yet.
 StatusOr<std::unique_ptr<ControlApi>> ConnectAsOperator(const OperatorOptions& options);
 
 // "12 s ago"; "" for 0, which is never.

@@ -63,7 +63,7 @@ Status Aggregate(const AggregatorOptions& options) {
   const std::string spool = std::filesystem::temp_directory_path(missing).string();
   if (missing) return FailedPrecondition("TMPDIR names no folder; it is where large uploads are put down");
 
-  StatusOr<std::string> proxy = ProxyFor(parent, [](const char* name) -> const char* { return std::getenv(name); });
+  StatusOr<std::string> proxy = ProxyFor(parent);
   if (!proxy.ok()) return AsUsageError(proxy.status());
   StatusOr<std::unique_ptr<GrpcClient>> connection =
       GrpcClient::Create({.coordinator = parent, .credentials = security.credentials, .proxy = *std::move(proxy)});

@@ -2,7 +2,6 @@
 #include "cli/run/client_command.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -276,7 +275,7 @@ Status ServeAsClient(const ClientOptions& options) {
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
   RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
   RIVULET_ASSIGN_OR_RETURN(std::vector<BoundData> data, BindData(options.data, options.tags));
-  StatusOr<std::string> proxy = ProxyFor(*address, [](const char* name) -> const char* { return std::getenv(name); });
+  StatusOr<std::string> proxy = ProxyFor(*address);
   if (!proxy.ok()) return AsUsageError(proxy.status());
   StatusOr<std::unique_ptr<GrpcClient>> connection = GrpcClient::Create(
       {.coordinator = *address, .credentials = std::move(security.credentials), .proxy = *std::move(proxy)});

@@ -1,7 +1,6 @@
 #include "cli/run/client_preflight.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <limits>
 #include <memory>
 #include <optional>
@@ -95,8 +94,7 @@ void LookAtPlan(const SitePolicy& policy, const Plan& plan, Findings& findings) 
 // One poll for no task: it proves name, port, proxy, both certificates, admission and protocol.
 void LookAtCoordinator(const ClientOptions& options, const NetworkAddress& address, Security security,
                        const StatusOr<std::vector<BoundData>>& data, Findings& findings) {
-  const StatusOr<std::string> proxy =
-      ProxyFor(address, [](const char* name) -> const char* { return std::getenv(name); });
+  const StatusOr<std::string> proxy = ProxyFor(address);
   if (!proxy.ok()) return findings.Wrong("coordinator", proxy.status());
   const StatusOr<std::unique_ptr<GrpcClient>> connection =
       GrpcClient::Create({.coordinator = address,

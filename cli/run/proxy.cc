@@ -3,17 +3,16 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <cstdlib>
 #include <string_view>
 
 namespace rivulet {
 namespace {
 
-using Variable = std::function<const char*(const char* name)>;
-
 // In small letters first, as curl does.
-std::string_view FirstOf(const Variable& variable, const std::array<const char*, 2>& names) {
+std::string_view FirstOf(const std::array<const char*, 2>& names) {
   for (const char* name : names) {
-    const char* const value = variable(name);
+    const char* const value = std::getenv(name);
     if (value != nullptr && *value != '\0') return value;
   }
   return "";
@@ -34,10 +33,10 @@ bool Names(std::string_view entry, std::string_view host) {
 
 }  // namespace
 
-StatusOr<std::string> ProxyFor(const NetworkAddress& address, const Variable& variable) {
-  const std::string_view proxy = FirstOf(variable, {"https_proxy", "HTTPS_PROXY"});
+StatusOr<std::string> ProxyFor(const NetworkAddress& address) {
+  const std::string_view proxy = FirstOf({"https_proxy", "HTTPS_PROXY"});
   if (proxy.empty() || address.IsLoopback()) return std::string();
-  std::string_view direct = FirstOf(variable, {"no_proxy", "NO_PROXY"});
+  std::string_view direct = FirstOf({"no_proxy", "NO_PROXY"});
   while (!direct.empty()) {
     const size_t end = std::min(direct.find(','), direct.size());
     std::string_view entry = direct.substr(0, end);

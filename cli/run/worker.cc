@@ -2,7 +2,6 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cstdlib>
 #include <memory>
 #include <utility>
 
@@ -191,7 +190,7 @@ Status Work(const WorkerOptions& options) {
   const StatusOr<NetworkAddress> address = ParseAddress(options.simulation);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--simulation"));
   RIVULET_ASSIGN_OR_RETURN(Security security, SecurityOfWorker(options, *address));
-  StatusOr<std::string> proxy = ProxyFor(*address, [](const char* name) -> const char* { return std::getenv(name); });
+  StatusOr<std::string> proxy = ProxyFor(*address);
   if (!proxy.ok()) return AsUsageError(proxy.status());
   StatusOr<std::unique_ptr<GrpcClient>> connection =
       GrpcClient::Create({.coordinator = *address, .credentials = security.credentials, .proxy = *std::move(proxy)});

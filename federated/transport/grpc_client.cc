@@ -144,8 +144,7 @@ struct Channel {
 
 class Connection {
  public:
-  Connection(NetworkAddress coordinator, std::shared_ptr<const TransportCredentials> credentials,
-             std::string proxy = {})
+  Connection(NetworkAddress coordinator, std::shared_ptr<const TransportCredentials> credentials, std::string proxy)
       : coordinator_(std::move(coordinator)), credentials_(std::move(credentials)), proxy_(std::move(proxy)) {}
 
   const NetworkAddress& coordinator() const { return coordinator_; }
@@ -498,7 +497,8 @@ class Client final : public GrpcClient {
 class ControlClient final : public ControlApi {
  public:
   explicit ControlClient(const GrpcControlOptions& options)
-      : options_(options), connection_(std::make_shared<Connection>(options.coordinator, options.credentials)) {}
+      : options_(options),
+        connection_(std::make_shared<Connection>(options.coordinator, options.credentials, options.proxy)) {}
 
   StatusOr<std::vector<RunState>> Runs(const OperatorCaller&) override {
     rpc::RunsReplyProto reply;

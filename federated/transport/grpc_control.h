@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <memory>
+#include <string>
 
 #include "federated/transport/control_api.h"
 #include "federated/transport/credentials.h"
@@ -13,6 +14,7 @@ namespace rivulet {
 struct GrpcControlOptions {
   NetworkAddress coordinator;
   std::shared_ptr<const TransportCredentials> credentials;
+  std::string proxy = {};  // as GrpcClientOptions'
   std::chrono::milliseconds call_timeout = std::chrono::seconds(30);
   std::chrono::milliseconds start_timeout = std::chrono::minutes(10);  // of StartRun: a large model's plan takes long
 };

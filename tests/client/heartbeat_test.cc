@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <thread>
+
 #include "client/agent.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
@@ -149,6 +152,32 @@ TEST(StopSignalTest, CancelledTask_IsNotStopped) {
   EXPECT_TRUE(stop.token().cancelled());
   stop.BeginTask();
   EXPECT_TRUE(stop.token().cancelled()) << "stopped once, it stays so";
+}
+
+// Answers beats alone, each late, and that the run is over.
+class DistantCoordinator final : public ImpatientCoordinator {
+ public:
+  StatusOr<PollReply> Poll(const PollRequest&) override {
+    asked_ = true;
+    asked_.notify_all();
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return PollReply{.over = PollReply::Over{.sentence = "finished after round 1"}};
+  }
+  void WaitUntilAsked() { asked_.wait(false); }
+
+ private:
+  std::atomic<bool> asked_ = false;
+};
+
+TEST(HeartbeatTest, EndWhileABeatIsUnderWay_KnowsWhatItWasTold) {
+  DistantCoordinator coordinator;
+  StopSignal stop;
+  Heartbeat heartbeat(coordinator, stop);
+  heartbeat.Begin({}, "task", 1);
+  coordinator.WaitUntilAsked();
+  heartbeat.End();
+  ASSERT_TRUE(heartbeat.over().has_value()) << "the coordinator that said so may be gone";
+  EXPECT_EQ(heartbeat.over()->sentence, "finished after round 1");
 }
 
 }  // namespace

@@ -3,7 +3,7 @@ import contextlib
 import json
 import os
 import pathlib
-import shlex
+import re
 import shutil
 import signal
 import sqlite3
@@ -85,6 +85,7 @@ class RivuletTest(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="rivulet-e2e-"))
         self.scenario = self.write("tiny.toml", SCENARIO)
         self.processes = []
+        self.logs, self.readers = {}, {}  # what processes that are followed have said, by the names that the test gives them
 
     def tearDown(self):
         for process in self.processes:
@@ -105,19 +106,42 @@ class RivuletTest(unittest.TestCase):
         path.write_bytes(text if isinstance(text, bytes) else text.encode())
         return str(path)
 
-    def run_rivulet(self, *arguments, code=None, env=None, cwd=None, timeout=300, **kwargs):
-        done = subprocess.run([*WRAPPER, RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
+    def run_rivulet(self, *arguments, code=None, env=None, cwd=None, timeout=300, before=(), **kwargs):
+        done = subprocess.run([*before, RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
                               cwd=cwd or self.folder, env={**os.environ, **(env or {})}, timeout=timeout, **kwargs)
         result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
         if code is not None:
             self.assertEqual(result.code, code, result)
         return result
 
-    def start(self, *arguments, **kwargs):
-        process = subprocess.Popen([*WRAPPER, RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL,
-                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder, text=True, **kwargs)
+    def start(self, *arguments, before=(), **kwargs):
+        """`before`: a command that starts it, such as nsenter with its arguments."""
+        process = subprocess.Popen([*before, RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                   stderr=subprocess.PIPE, cwd=self.folder, text=True, **kwargs)
         self.processes.append(process)
         return process
+
+    def follow(self, process, name):
+        """Its stderr, as it comes."""
+        lines = self.logs.setdefault(name, [])
+        self.readers[name] = threading.Thread(target=lambda: lines.extend(iter(process.stderr.readline, "")), daemon=True)
+        self.readers[name].start()
+        return process
+
+    def said(self, name, pattern, timeout=60):
+        try:
+            self.wait_for(lambda: re.search(pattern, "".join(self.logs[name])), f"{name} to say '{pattern}'", timeout)
+        except AssertionError as missing:
+            self.fail(f"{missing}; it said {''.join(self.logs[name])}")
+
+    def ends(self, process, name, code=0):
+        process.wait(timeout=120)
+        self.readers[name].join(timeout=10)
+        self.assertEqual(process.returncode, code, f"{name}: {''.join(self.logs[name])}")
+
+    def stop(self, process, name):
+        process.send_signal(signal.SIGTERM)
+        self.ends(process, name)
 
     def simulate(self, *arguments, db="runs.sqlite", **kwargs):
         return self.run_rivulet("simulate", self.scenario, "--db", self.path(db), *arguments, code=0, **kwargs)

@@ -3,7 +3,6 @@ submitted, paused, ended; what a restart knows of it; and that nobody else may."
 import json
 import re
 import signal
-import threading
 import urllib.request
 
 from harness import RivuletTest, main
@@ -23,13 +22,6 @@ class Operations(RivuletTest):
         self.names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
         for name in self.names:
             self.run_rivulet("ca", "issue", f"client/{name}", "--out", name, code=0)
-        self.logs, self.readers = {}, {}
-
-    def follow(self, process, name):
-        lines = self.logs.setdefault(name, [])
-        self.readers[name] = threading.Thread(target=lambda: lines.extend(iter(process.stderr.readline, "")), daemon=True)
-        self.readers[name].start()
-        return process
 
     def start_coordinator(self, *arguments, port=0):
         process = self.start("coordinator", *arguments, "--listen", f"127.0.0.1:{port}", "--tls", "coordinator", "--db", DB)
@@ -55,17 +47,6 @@ class Operations(RivuletTest):
 
     def status(self, run=None):
         return self.table("status", *([run] if run else []))[0]
-
-    def ends(self, process, name, code=0):
-        process.wait(timeout=60)
-        self.readers[name].join(timeout=10)
-        self.assertEqual(process.returncode, code, "".join(self.logs[name]))
-
-    def said(self, name, pattern):
-        try:
-            self.wait_for(lambda: re.search(pattern, "".join(self.logs[name])), f"{name} to say '{pattern}'")
-        except AssertionError as missing:
-            self.fail(f"{missing}; it said {''.join(self.logs[name])}")
 
     def test_one_client_works_for_several_runs_on_several_data_sets(self):
         self.start_coordinator()

@@ -1,5 +1,6 @@
 """A site behind an HTTP proxy, and one whose line is thin: the proxy is ours, and looks names up that the site cannot."""
 import base64
+import json
 import os
 import re
 import select
@@ -11,6 +12,7 @@ from harness import RivuletTest, main
 
 RUN = ["--rounds", 2, "--set", "data.partition.clients=1", "--set", "server.clients_per_round=1"]
 HOST = "fl.example.org"  # no machine's name here
+PROXY_VARIABLES = ("https_proxy", "no_proxy")
 
 
 class Proxy:
@@ -76,7 +78,7 @@ class ThroughAProxy(RivuletTest):
         return process, int(process.stdout.readline().rsplit(":", 1)[1])
 
     def client(self, port, env, *more):
-        clean = {key: value for key, value in os.environ.items() if key.lower() not in ("https_proxy", "no_proxy")}
+        clean = {key: value for key, value in os.environ.items() if key.lower() not in PROXY_VARIABLES}
         return self.start("client", "--coordinator", f"{HOST}:{port}", "--tls", "client", "--data",
                           "train=records/client-00000.tfrecord", *more, env={**clean, **env})
 
@@ -99,6 +101,32 @@ class ThroughAProxy(RivuletTest):
         client.terminate()
         client = self.client(7000, {"https_proxy": f"http://site:wrong@127.0.0.1:{proxy.port}"})
         self.assertIn("the proxy wants a name and a password", client.stderr.readline())
+
+    def test_an_operator_steers_through_it(self):
+        proxy = Proxy({HOST: "127.0.0.1"}, user="office:secret")
+        self.run_rivulet("ca", "issue", "operator/alice", "--out", "alice", code=0)
+        coordinator = self.start("coordinator", "--listen", "127.0.0.1:0", "--tls", "coordinator", "--db", "tls.sqlite")
+        port = int(coordinator.stdout.readline().rsplit(":", 1)[1])
+        through = {"https_proxy": f"http://office:secret@127.0.0.1:{proxy.port}", "no_proxy": "", "NO_PROXY": ""}
+
+        def operate(*words, code=0, env=through):
+            return self.run_rivulet(*words, "--coordinator", f"{HOST}:{port}", "--tls", "alice", env=env, code=code)
+
+        operate("submit", self.scenario, *RUN)
+        operate("pause", "--reason", "maintenance")
+        self.assertTrue(json.loads(operate("status", "--json").out)[0]["paused"])
+        self.assertEqual(json.loads(operate("clients", "--json").out), [])
+        operate("resume")
+        operate("abort")
+        self.assertEqual(proxy.asked, [f"CONNECT {HOST}:{port} HTTP/1.1"] * len(proxy.asked))
+        self.assertEqual(len(proxy.asked), 6)
+        for env, why in (({"https_proxy": f"http://office:wrong@127.0.0.1:{proxy.port}"}, "the proxy wants a name and a password"),
+                         ({"no_proxy": HOST}, "this machine cannot find its name")):
+            refused = operate("status", code=1, env={**through, **env})
+            self.assertIn(why, refused.err)
+            self.assertNotIn("office", refused.err)
+        refused = operate("status", code=2, env={**through, "https_proxy": "socks5://user:secret@proxy"})
+        self.assertIn("https_proxy names 'proxy', and a proxy is http://HOST:PORT", refused.err)
 
     def test_no_proxy_and_another_kind_of_proxy(self):
         proxy = Proxy({})

@@ -16,7 +16,6 @@ class Tiers(RivuletTest):
         super().setUp()
         self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *RUN[2:], code=0)
         self.names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
-        self.logs, self.readers = {}, {}
 
     def listening(self, name, *arguments):
         process = self.start(*arguments)
@@ -24,11 +23,7 @@ class Tiers(RivuletTest):
         match = re.fullmatch(r"listening on (127\.0\.0\.1:\d+)\n", line)
         if not match:
             self.fail(f"{line}{process.stderr.read()}")
-        self.logs[name] = []
-        self.readers[name] = threading.Thread(target=lambda: self.logs[name].extend(iter(process.stderr.readline, "")),
-                                              daemon=True)
-        self.readers[name].start()
-        return process, match.group(1)
+        return self.follow(process, name), match.group(1)
 
     def start_coordinator(self, *more, security=("--insecure",)):
         return self.listening("coordinator", "coordinator", self.scenario, "--listen", "127.0.0.1:0", *security, "--db", DB,

@@ -3,7 +3,6 @@ certificates are renewed, the coordinator is killed, and a client is shut out.""
 import json
 import re
 import signal
-import threading
 
 from harness import RivuletTest, main
 
@@ -18,7 +17,6 @@ class Tls(RivuletTest):
         super().setUp()
         self.ca("init", "--name", "study")
         self.ca("issue", "coordinator/localhost", "--host", "127.0.0.1", "--out", "coordinator")
-        self.logs, self.readers = {}, {}
 
     def ca(self, *arguments):
         return self.run_rivulet("ca", *arguments, code=0).out
@@ -29,13 +27,6 @@ class Tls(RivuletTest):
         for name in names:
             self.ca("issue", f"client/{name}", "--out", name)
         return names
-
-    def follow(self, process, name):
-        """Its stderr, as it comes."""
-        lines = self.logs.setdefault(name, [])
-        self.readers[name] = threading.Thread(target=lambda: lines.extend(iter(process.stderr.readline, "")), daemon=True)
-        self.readers[name].start()
-        return process
 
     def start_coordinator(self, port=0, *more, rounds=ROUNDS, epochs=100):
         process = self.start("coordinator", self.scenario, "--listen", f"127.0.0.1:{port}", "--tls", "coordinator", "--db", DB,
@@ -49,21 +40,6 @@ class Tls(RivuletTest):
     def start_client(self, name, port, tls=None):
         return self.follow(self.start("client", "--coordinator", f"127.0.0.1:{port}", "--tls", tls or name, "--data",
                                       f"train=clients/{name}.tfrecord", "--state", f"state-{name}"), name)
-
-    def ends(self, process, name, code=0):
-        process.wait(timeout=120)
-        self.readers[name].join(timeout=10)
-        self.assertEqual(process.returncode, code, "".join(self.logs[name]))
-
-    def stop(self, process, name):
-        process.send_signal(signal.SIGTERM)
-        self.ends(process, name)
-
-    def said(self, name, pattern):
-        try:
-            self.wait_for(lambda: re.search(pattern, "".join(self.logs[name])), f"{name} to say '{pattern}'")
-        except AssertionError as missing:
-            self.fail(f"{missing}; it said {''.join(self.logs[name])}")
 
     def replace(self, source, target):
         """As cp does it; not in one step."""

@@ -1,7 +1,12 @@
 """A coordinator's address that passes every call on: it sees what travels, and can change or stop it."""
 
 import concurrent.futures
+import os
 import threading
+
+# Tests start programs beside a relay. gRPC's own part in a fork can abort the child before it becomes the program, and
+# no child of theirs is to speak gRPC.
+os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
 import grpc
 

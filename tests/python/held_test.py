@@ -271,6 +271,26 @@ class Held(harness.RivuletTest):
         self.assertIn("is not kept on disk: ", said.output[0])
         self.assertIsNone(self.made().find(self.task()))
 
+    def test_it_is_not_sent_without_what_its_task_left_to_keep(self):
+        import numpy as np
+        from rivulet._agent import _Agent
+        from rivulet._client_state import ClientState
+        from rivulet._held import Finished
+        from rivulet._update import Message
+
+        held, state, task = self.made(), ClientState(self.path("state")), self.task()
+        agent = _Agent(None, None, "ann", "train", state, held)
+        self.assertIsNone(agent._found(task))
+        held.keep(task, Finished(Message([b"update"]), 1.5, False))
+        self.assertIsNotNone(agent._found(task))
+        self.keep(held, task)
+        self.assertIsNone(agent._found(task))
+        state.propose(task.run_id, 1, task.id, {"seen": np.ones(1)})
+        self.assertIsNotNone(agent._found(task))
+        state.hear(task.id, 0)
+        self.assertIsNotNone(agent._found(task))  # in a version, which a crash has lost
+        self.assertIsNone(agent._found(self.task(kind=1)))
+
     def test_what_a_process_left_half_written_goes(self):
         self.keep(self.made(), self.task())
         (self.updates / f"{self.files()[0]}.tmp-12345678").write_text("half")

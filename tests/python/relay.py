@@ -8,7 +8,7 @@ import threading
 # no child of theirs is to speak gRPC.
 os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")
 
-import grpc
+import grpc  # noqa: E402
 
 from rivulet import _protocol
 

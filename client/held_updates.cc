@@ -36,6 +36,25 @@ int64_t SizeOf(const std::string& path) {
   return error ? 0 : static_cast<int64_t>(size);
 }
 
+void RemoveHalfWrittenOf(FileSystem& fs, const std::string& folder) {
+  const auto files = fs.List(folder);
+  if (!files.ok()) return;
+  for (const std::string& file : *files) {
+    if (file.find(kTemporary) != file.npos) fs.Remove(JoinPath(folder, file)).IgnoreError();
+  }
+}
+
+// In one client's folder: the files of a run whose round is at most `last`.
+void RemoveOf(FileSystem& fs, const std::string& folder, std::string_view run_digits, int64_t last) {
+  const auto files = fs.List(folder);
+  if (!files.ok()) return;
+  for (const std::string& file : *files) {
+    const std::optional<TaskName> name = TaskNameOf(file, run_digits);
+    // What cannot be removed now is removed with the next.
+    if (name && name->round <= last) fs.Remove(JoinPath(folder, file)).IgnoreError();
+  }
+}
+
 }  // namespace
 
 Digest WorkOf(const Task& task) {
@@ -61,11 +80,7 @@ HeldUpdates::HeldUpdates(FileSystem& fs, const std::string& folder, std::string 
       folder_(JoinPath(folder, DigitsOf(client_id))),
       client_id_(std::move(client_id)),
       options_(std::move(options)) {
-  const auto files = fs_.List(folder_);
-  if (!files.ok()) return;
-  for (const std::string& file : *files) {
-    if (file.find(kTemporary) != file.npos) fs_.Remove(JoinPath(folder_, file)).IgnoreError();
-  }
+  if (!options_.shared) RemoveHalfWrittenOf(fs_, folder_);
 }
 
 // The run's id is what stands before the rest of a task's name; a client that is called like the rest of one does no
@@ -98,16 +113,31 @@ void HeldUpdates::Keep(const Task& task, const FinishedWork& work) {
                             static_cast<double>(work.update.size()) / 1e6,
                             static_cast<double>(options_.max_bytes) / 1e6));
   }
+  if (const Status kept = Write(*place, task, work, work.update); !kept.ok()) return lost(Message(kept));
+  said_lost_ = false;
+}
+
+Status HeldUpdates::KeepSent(const Task& task, std::string_view update, double train_seconds) {
+  const std::optional<Place> place = PlaceOf(task.id);
+  if (!place) return InvalidArgument("task '{}' is not one of client '{}'", task.id, client_id_);
+  FinishedWork numbers;
+  numbers.train_seconds = train_seconds;
+  return Write(*place, task, numbers, update);
+}
+
+bool HeldUpdates::Has(const TaskId& task) const {
+  const std::optional<Place> place = PlaceOf(task);
+  return place && fs_.Exists(place->path);
+}
+
+Status HeldUpdates::Write(const Place& place, const Task& task, const FinishedWork& numbers, std::string_view update) {
   Head head;
   head.work = WorkOf(task).bytes;
-  head.examples = work.examples;
-  head.steps = work.steps;
-  head.train_loss = work.train_loss;
-  head.train_seconds = work.train_seconds;
-  const Status kept =
-      WriteSealedFile(fs_, place->path, {{reinterpret_cast<const char*>(&head), sizeof(head)}, work.update});
-  if (!kept.ok()) return lost(Message(kept));
-  said_lost_ = false;
+  head.examples = numbers.examples;
+  head.steps = numbers.steps;
+  head.train_loss = numbers.train_loss;
+  head.train_seconds = numbers.train_seconds;
+  return WriteSealedFile(fs_, place.path, {{reinterpret_cast<const char*>(&head), sizeof(head)}, update});
 }
 
 std::optional<FinishedWork> HeldUpdates::Find(const Task& task) {
@@ -152,15 +182,21 @@ void HeldUpdates::Settle(const TaskOutcome& outcome) {
 
 void HeldUpdates::RunIsOver(std::string_view run_id) { Remove(DigitsOf(run_id), std::numeric_limits<int64_t>::max()); }
 
-void HeldUpdates::Remove(std::string_view run_digits, int64_t last) {
-  const auto files = fs_.List(folder_);
-  if (!files.ok()) return;
-  for (const std::string& file : *files) {
-    const std::optional<TaskName> name = TaskNameOf(file, run_digits);
-    // What cannot be removed now is removed with the next.
-    if (name && name->round <= last) fs_.Remove(JoinPath(folder_, file)).IgnoreError();
+void HeldUpdates::RunIsOver(FileSystem& fs, const std::string& folder, std::string_view run_id) {
+  const auto clients = fs.List(folder);
+  if (!clients.ok()) return;
+  for (const std::string& client : *clients) {
+    RemoveOf(fs, JoinPath(folder, client), DigitsOf(run_id), std::numeric_limits<int64_t>::max());
   }
 }
+
+void HeldUpdates::RemoveHalfWritten(FileSystem& fs, const std::string& folder) {
+  const auto clients = fs.List(folder);
+  if (!clients.ok()) return;
+  for (const std::string& client : *clients) RemoveHalfWrittenOf(fs, JoinPath(folder, client));
+}
+
+void HeldUpdates::Remove(std::string_view run_digits, int64_t last) { RemoveOf(fs_, folder_, run_digits, last); }
 
 // By age and not by round: the files may be of several runs, and of those that have ended some may be left.
 bool HeldUpdates::MakeRoom(int64_t bytes) {

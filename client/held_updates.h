@@ -37,12 +37,18 @@ class HeldUpdates {
     int64_t max_bytes = 2'000'000'000;  // of all files together; what would be more costs the oldest
     // A sentence for whoever watches: what was dropped, or cannot be kept, and why.
     std::function<void(const std::string& sentence)> on_note;
+    // Of a process in which several of these write for one client, each another task: half written files stay.
+    bool shared = false;
   };
   // Makes nothing; files that a process left half written go. `fs` must outlive this.
   HeldUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options);
 
   // Before it is sent. What cannot be kept is said, once until something can, and is no error: it is sent all the same.
   void Keep(const Task& task, const FinishedWork& work);
+  // The same of one that its client has sent, for a tier, which acknowledges nothing before: what cannot be kept is the
+  // caller's to say. Find tells its update and its seconds, and of the rest nothing.
+  Status KeepSent(const Task& task, std::string_view update, double train_seconds);
+  bool Has(const TaskId& task) const;
   // Of this very task; nullopt: nothing. What is damaged, or of another task of this name, goes and is said.
   std::optional<FinishedWork> Find(const Task& task);
   // It will not be sent again, for `reason`.
@@ -52,6 +58,9 @@ class HeldUpdates {
   void Settle(const TaskOutcome& outcome);
   // The run has finished, so that all of it is durable.
   void RunIsOver(std::string_view run_id);
+  // The same of every client's that lie below `folder`; and what was left half written there goes, before any is.
+  static void RunIsOver(FileSystem& fs, const std::string& folder, std::string_view run_id);
+  static void RemoveHalfWritten(FileSystem& fs, const std::string& folder);
 
  private:
   struct Place {
@@ -60,6 +69,7 @@ class HeldUpdates {
     std::string path;
   };
   std::optional<Place> PlaceOf(const TaskId& task) const;  // nullopt: no training of this client
+  Status Write(const Place& place, const Task& task, const FinishedWork& numbers, std::string_view update);
   // The files of a run whose round is at most `last`.
   void Remove(std::string_view run_digits, int64_t last);
   bool MakeRoom(int64_t bytes);  // false: there is none for so many

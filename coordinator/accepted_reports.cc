@@ -1,7 +1,9 @@
-// Reports that survive this process (server.checkpoint_reports): an update lies in a file, and the machine's snapshot
-// that names its task in a row, before it is folded and acknowledged. The process that goes on with the run offers that
-// task under its name again, and what lies there is folded as if its client had sent it.
+// Reports that survive this process (server.checkpoint_reports): an update, or a site's partial, lies in a file, and
+// the machine's snapshot that names its tasks in a row, before it is folded and acknowledged. The process that goes on
+// with the run offers these tasks under their names again, and what lies there is folded as if its client, or its site,
+// had sent it.
 #include "coordinator/intake/chunk_writers.h"
+#include "coordinator/intake/site_partial.h"
 #include "coordinator/run_coordinator.h"
 #include "federated/updates/block_crcs.h"
 
@@ -23,6 +25,32 @@ Status RunCoordinator::KeepReport(const TaskId& task, const Upload::Whole& whole
   const Status named = NameInHistory(task);
   if (!named.ok()) reports_.Remove(task);
   return named;
+}
+
+StatusOr<std::optional<KeptPartial>> RunCoordinator::KeepPartial(const std::string& site,
+                                                                 std::span<const TaskRecord> records,
+                                                                 std::span<const std::byte> bytes) {
+  std::vector<TaskId> tasks;
+  Digest base;
+  {
+    MutexLock lock(mutex_);
+    for (const TaskRecord& record : records) {
+      const Lease* const lease = machine_.FindLease(record.task);
+      if (lease == nullptr || lease->resolved()) return std::nullopt;
+      tasks.push_back(record.task);
+      base = VersionOf(lease->base_round).digest;
+    }
+  }
+  RIVULET_ASSIGN_OR_RETURN(
+      KeptPartial kept,
+      reports_.KeepPartial(site, tasks, base, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
+  for (const TaskId& task : tasks) {
+    if (const Status named = NameInHistory(task); !named.ok()) {
+      reports_.Remove(kept);
+      return named;
+    }
+  }
+  return std::optional(std::move(kept));
 }
 
 // Of an update that came whole and was not kept: its client sends it again until there is room, or its task is over.
@@ -82,39 +110,66 @@ void RunCoordinator::ForgetReports(std::span<const PendingAttempt> attempts) {
   }
 }
 
-// On the run's thread, for a task that was offered just now. Whatever keeps it from being counted, its client is still
-// asked for it.
+StatusOr<int64_t> RunCoordinator::BaseOfLeft(const TaskId& task, const Digest& base) {
+  MutexLock lock(mutex_);
+  const Lease* const lease = machine_.FindLease(task);
+  if (lease == nullptr || lease->resolved() || VersionOf(lease->base_round).digest != base) {
+    return FailedPrecondition("its task is another by now");
+  }
+  return lease->base_round;
+}
+
+Status RunCoordinator::CountUpdate(const LeftReport& left) {
+  RIVULET_ASSIGN_OR_RETURN(const KeptReport report, reports_.Read(left.task));
+  RIVULET_RETURN_IF_ERROR(BaseOfLeft(left.task, report.base).status());
+  const Submission submission{left.task, 0, std::ssize(report.update), {.train_seconds = report.train_seconds}};
+  RIVULET_ASSIGN_OR_RETURN(const auto writer, Submit({.name = left.client_id, .run_id = run_id_}, submission));
+  if (writer->decided() != nullptr) return FailedPrecondition("its task has ended");
+  const auto bytes = std::as_bytes(std::span(report.update));
+  BlockCrcs crcs;
+  crcs.Append(bytes);
+  RIVULET_RETURN_IF_ERROR(writer->Resume(0));
+  RIVULET_RETURN_IF_ERROR(writer->Write(bytes));
+  RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, writer->Finish(crcs.Identity(0)));
+  return result.kind == SubmitResult::Kind::kRefused ? FailedPrecondition("{}", result.reason) : absl::OkStatus();
+}
+
+// Its site may be gone for good: what it has folded is here, and read again as it was when it came.
+Status RunCoordinator::CountPartial(const KeptPartial& left) {
+  RIVULET_ASSIGN_OR_RETURN(const KeptReport report, reports_.Read(left));
+  int64_t base_version = 0;
+  for (const TaskId& task : left.tasks) {
+    RIVULET_ASSIGN_OR_RETURN(base_version, BaseOfLeft(task, report.base));
+  }
+  RIVULET_ASSIGN_OR_RETURN(SitePartial site,
+                           ReadSitePartial(std::as_bytes(std::span(report.update)), parts_.aggregation, base_version));
+  RIVULET_ASSIGN_OR_RETURN(const SubmitResult result,
+                           MergePartial(left.site, std::move(site.partial), site.records, true));
+  return result.kind == SubmitResult::Kind::kRefused ? FailedPrecondition("{}", result.reason) : absl::OkStatus();
+}
+
+// On the run's thread, for what was offered just now. Whatever keeps it from being counted, its clients are still asked
+// for it.
 void RunCoordinator::CountLeft(const LeftReport& left) {
-  const auto count = [&]() -> Status {
-    RIVULET_ASSIGN_OR_RETURN(const KeptReport report, reports_.Read(left.task));
-    {
-      MutexLock lock(mutex_);
-      const Lease* const lease = machine_.FindLease(left.task);
-      if (lease == nullptr || lease->resolved() || VersionOf(lease->base_round).digest != report.base) {
-        return FailedPrecondition("its task is another by now");
-      }
-    }
-    const Submission submission{left.task, 0, std::ssize(report.update), {.train_seconds = report.train_seconds}};
-    RIVULET_ASSIGN_OR_RETURN(const auto writer, Submit({.name = left.client_id, .run_id = run_id_}, submission));
-    if (writer->decided() != nullptr) return FailedPrecondition("its task has ended");
-    const auto bytes = std::as_bytes(std::span(report.update));
-    BlockCrcs crcs;
-    crcs.Append(bytes);
-    RIVULET_RETURN_IF_ERROR(writer->Resume(0));
-    RIVULET_RETURN_IF_ERROR(writer->Write(bytes));
-    RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, writer->Finish(crcs.Identity(0)));
-    return result.kind == SubmitResult::Kind::kRefused ? FailedPrecondition("{}", result.reason) : absl::OkStatus();
-  };
-  const Status counted = count();
-  if (!counted.ok()) reports_.Remove(left.task);
+  const Status counted = left.partial ? CountPartial(*left.partial) : CountUpdate(left);
+  if (!counted.ok() && left.partial) {
+    reports_.Remove(*left.partial);
+    MutexLock lock(mutex_);
+    Feed(SiteLost{left.partial->site});  // what it was given just now is offered to whoever asks
+  } else if (!counted.ok()) {
+    reports_.Remove(left.task);
+  }
+  const std::string what = left.partial ? fmt::format("the partial of {} updates of site '{}'",
+                                                      left.partial->tasks.size(), left.partial->site)
+                                        : fmt::format("the update of client '{}'", left.client_id);
   std::string sentence =
       counted.ok()
-          ? fmt::format("the update of client '{}' that was acknowledged before the restart is counted", left.client_id)
-          : fmt::format(
-                "the update of client '{}' that was acknowledged before the restart cannot be counted: {}; it is "
-                "asked for again",
-                left.client_id, Message(counted));
-  Tell(NoteOf(left.client_id, counted.ok() ? "info" : "warning", std::move(sentence), left.round, left.task));
+          ? fmt::format("{} that was acknowledged before the restart is counted", what)
+          : fmt::format("{} that was acknowledged before the restart cannot be counted: {}; it is asked for again",
+                        what, Message(counted));
+  const char* const level = counted.ok() ? "info" : "warning";
+  Tell(left.partial ? Note(level, std::move(sentence), left.round)
+                    : NoteOf(left.client_id, level, std::move(sentence), left.round, left.task));
 }
 
 }  // namespace rivulet

@@ -207,6 +207,7 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
     attempt->states[state.digest.Hex()] = {task.id, task.state_of};
   }
   task.gather = offer.gather;
+  task.keep = keeps_reports_ && task.kind == TaskKind::kTrain && !offer.lease.via.empty();
   return task;
 }
 

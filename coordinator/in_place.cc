@@ -86,7 +86,7 @@ StatusOr<SubmitResult> RunCoordinator::SubmitInPlace(const Caller& caller, Parti
 // without the coordinator's lock. Partials of one attempt follow one another; the first is not added but becomes the
 // aggregate.
 StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Partial&& partial,
-                                                    std::span<const TaskRecord> records) {
+                                                    std::span<const TaskRecord> records, bool kept) {
   std::vector<TaskId> tasks;
   tasks.reserve(records.size());
   for (const TaskRecord& record : records) tasks.push_back(record.task);
@@ -100,7 +100,7 @@ StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Par
       for (const TaskRecord& record : records)
         RIVULET_RETURN_IF_ERROR(MeasuresOf(parts_.evaluation, record.declared).status());
     }
-    for (const Action& action : Feed(PartialReported{site, tasks})) {
+    for (const Action& action : Feed(PartialReported{site, tasks, kept})) {
       const auto* refusal = std::get_if<Refuse>(&action);
       if (refusal == nullptr) continue;
       if (refusal->why == Refuse::Why::kUnknown) {

@@ -62,6 +62,13 @@ RunCoordinator::RunCoordinator(Setup setup)
               current_.row.round) {
   if (parts_.measures_state) states_.AskedFrom(machine_.oldest_to_measure());
   for (const TaskId& task : setup.folded) states_.Folded(task);
+  for (const std::string& why : reports_.FindPartials()) {
+    Tell(Note("warning",
+              fmt::format("a partial that was acknowledged before the restart cannot be counted: {}; its updates are "
+                          "asked for again",
+                          why),
+              current_.row.round + 1));
+  }
   thread_ = std::thread([this] { RunThread(); });
 }
 
@@ -265,8 +272,13 @@ void RunCoordinator::BeginTask(const Offer& offer) {
   entry.base_version = offer.lease.base_round;
   entry.gather = offer.gather;
   attempt.gathers[offer.gather] = offer.lease.base_round;
-  if (resumed_ && reports_.TakeLeft(offer.lease.task)) {
-    left_.push_back({offer.lease.task, offer.lease.client_id, offer.round});
+  if (resumed_) {
+    if (reports_.TakeLeft(offer.lease.task)) {
+      left_.push_back({offer.lease.task, offer.lease.client_id, offer.round, std::nullopt});
+    }
+    if (auto partial = reports_.TakeLeftPartial(offer.lease.task)) {
+      left_.push_back({offer.lease.task, offer.lease.client_id, offer.round, std::move(partial)});
+    }
     changed_.NotifyAll();
   }
   if (options_.tracer != nullptr) {

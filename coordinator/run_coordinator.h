@@ -134,11 +134,12 @@ class RunCoordinator final : public Coordinator {
     Status status;
     PendingAttempt pending;
   };
-  // A report that the process before this one has acknowledged, and whose task is offered again.
+  // What the process before this one has acknowledged, and whose tasks are offered again.
   struct LeftReport {
-    TaskId task;
+    TaskId task;  // of a partial, one of them
     std::string client_id;
     int64_t round = 0;
+    std::optional<KeptPartial> partial;
   };
   // Names that wait for their rows, and who brought them for the word that they are written.
   struct Joining {
@@ -194,9 +195,9 @@ class RunCoordinator final : public Coordinator {
 
   // in_place.cc
   void Record(Attempt& attempt, const TaskRecord& record) REQUIRES(mutex_);
-  // As SubmitInPlace, of records whose tasks are those of the partial.
-  StatusOr<SubmitResult> MergePartial(const std::string& site, Partial&& partial, std::span<const TaskRecord> records)
-      EXCLUDES(mutex_);
+  // As SubmitInPlace, of records whose tasks are those of the partial. `kept`: by the process before this one.
+  StatusOr<SubmitResult> MergePartial(const std::string& site, Partial&& partial, std::span<const TaskRecord> records,
+                                      bool kept = false) EXCLUDES(mutex_);
 
   // site_partials.cc
   StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const Caller& caller, const Submission& submission)
@@ -218,10 +219,17 @@ class RunCoordinator final : public Coordinator {
 
   // accepted_reports.cc
   Status KeepReport(const TaskId& task, const Upload::Whole& whole) EXCLUDES(mutex_);
+  // Nullopt: one of its tasks is resolved by now, so that it will be refused.
+  StatusOr<std::optional<KeptPartial>> KeepPartial(const std::string& site, std::span<const TaskRecord> records,
+                                                   std::span<const std::byte> bytes) EXCLUDES(mutex_);
   Status NameInHistory(const TaskId& task) EXCLUDES(mutex_);
   Status AskAgain(const Status& why) EXCLUDES(mutex_);
   void ForgetReports(std::span<const PendingAttempt> attempts) EXCLUDES(mutex_);
   void CountLeft(const LeftReport& left) EXCLUDES(mutex_);
+  Status CountUpdate(const LeftReport& left) EXCLUDES(mutex_);
+  Status CountPartial(const KeptPartial& left) EXCLUDES(mutex_);
+  // The version that a task starts from, if that is still open and `base` its model.
+  StatusOr<int64_t> BaseOfLeft(const TaskId& task, const Digest& base) EXCLUDES(mutex_);
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;

@@ -70,6 +70,16 @@ StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attemp
   StatusOr<SitePartial> site = ReadSitePartial(
       whole->bytes, attempt->kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation, base_version);
   reading.End();
+  std::optional<KeptPartial> kept;
+  if (site.ok() && keeps_reports_ && attempt->kind == TaskKind::kTrain) {
+    StatusOr<std::optional<KeptPartial>> on_disk = KeepPartial(caller.name, site->records, whole->bytes);
+    if (!on_disk.ok()) {
+      upload.Release();
+      intake_.Forget(key);
+      return AskAgain(on_disk.status());
+    }
+    kept = *std::move(on_disk);
+  }
   upload.Release();
   intake_.Forget(key);
 
@@ -84,6 +94,7 @@ StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attemp
   } else {
     result = SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(site.status()))};
   }
+  if (kept && result.ok() && result->kind == SubmitResult::Kind::kRefused) reports_.Remove(*kept);
   std::optional<EventRow> event;
   {
     MutexLock lock(mutex_);

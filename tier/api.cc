@@ -1,5 +1,6 @@
 // What clients and tiers ask, answered from what is here; nothing of it waits for the parent.
 #include <algorithm>
+#include <string_view>
 
 #include "coordinator/intake/chunk_writers.h"
 #include "coordinator/ledger/evaluation.h"
@@ -18,6 +19,8 @@ constexpr std::chrono::seconds kWayForgotten{60};
 std::unique_ptr<ChunkWriter> Decided(SubmitResult::Kind kind, std::string reason = "") {
   return std::make_unique<DecidedWriter>(SubmitResult{kind, std::move(reason)});
 }
+
+SubmitResult Refused(std::string_view reason) { return {SubmitResult::Kind::kRefused, std::string(reason)}; }
 
 }  // namespace
 
@@ -335,11 +338,8 @@ StatusOr<std::shared_ptr<Tier::Gathering>> Tier::Open(const Task& task) {
 // As the coordinator takes one: read, decided under the lock, folded without it, where it leaves no trace unless it is
 // good.
 StatusOr<SubmitResult> Tier::CloseUpload(const TaskId& task, Upload& upload, int64_t writer, const Digest& identity) {
-  const auto refused = [](std::string_view reason) {
-    return SubmitResult{SubmitResult::Kind::kRefused, std::string(reason)};
-  };
   const StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
-  if (absl::IsAborted(whole.status())) return refused(Message(whole.status()));
+  if (absl::IsAborted(whole.status())) return Refused(Message(whole.status()));
   RIVULET_RETURN_IF_ERROR(whole.status());
   StatusOr<ArrivedUpdate> update = ReadUpdate(*whole);
   SubmitResult result;
@@ -347,50 +347,71 @@ StatusOr<SubmitResult> Tier::CloseUpload(const TaskId& task, Upload& upload, int
   Task of;
   {
     MutexLock lock(mutex_);
-    const auto job = jobs_.find(task);
-    if (job == jobs_.end() || job->second.stage > Job::Stage::kGiven) {
-      result = job == jobs_.end() ? refused("its round is over") : SubmitResult{SubmitResult::Kind::kDuplicate, ""};
-    } else {
-      of = job->second.task;
-      if (update.ok() && of.kind == TaskKind::kEvaluate) {
-        const auto measures = MeasuresOf(plans_.at(of.plan).evaluation, update->record.declared);
-        if (!measures.ok()) update = measures.status();
-      }
-      StatusOr<std::shared_ptr<Gathering>> open = update.ok() ? Open(of) : update.status();
-      if (open.ok()) {
-        gathering = *std::move(open);
-        ++gathering->folding;
-        job->second.stage = Job::Stage::kFolding;
-      } else {
-        result = refused(Message(open.status()));
-        FailUp({.task = task, .code = TaskFailure::Code::kBadUpdate});
-      }
-    }
+    gathering = Admit(task, update, &of, &result);
   }
-  if (gathering != nullptr) {
-    const StatusOr<Aggregation::Taken> taken = gathering->pot->Take(update->view(of.base_version));
+  Status kept;
+  if (gathering != nullptr && of.keep) kept = Keep(of, *whole);
+  if (gathering != nullptr && kept.ok()) result = FoldInto(gathering, of, *std::move(update));
+  if (!kept.ok()) {
     MutexLock lock(mutex_);
     --gathering->folding;
-    const auto job = jobs_.find(task);
+    if (const auto job = jobs_.find(task); job != jobs_.end()) job->second.stage = Job::Stage::kGiven;
+  }
+  upload.Release();
+  intake_.Forget(task);
+  if (!kept.ok()) return Unavailable("this update cannot be kept: {}; ask again", Message(kept));
+  return result;
+}
+
+std::shared_ptr<Tier::Gathering> Tier::Admit(const TaskId& task, StatusOr<ArrivedUpdate>& update, Task* of,
+                                             SubmitResult* result) {
+  const auto job = jobs_.find(task);
+  if (job == jobs_.end() || job->second.stage > Job::Stage::kGiven) {
+    *result = job == jobs_.end() ? Refused("its round is over") : SubmitResult{SubmitResult::Kind::kDuplicate, ""};
+    return nullptr;
+  }
+  *of = job->second.task;
+  if (update.ok() && of->kind == TaskKind::kEvaluate) {
+    const auto measures = MeasuresOf(plans_.at(of->plan).evaluation, update->record.declared);
+    if (!measures.ok()) update = measures.status();
+  }
+  StatusOr<std::shared_ptr<Gathering>> open = update.ok() ? Open(*of) : update.status();
+  if (!open.ok()) {
+    *result = Refused(Message(open.status()));
+    FailUp({.task = task, .code = TaskFailure::Code::kBadUpdate});
+    return nullptr;
+  }
+  ++(*open)->folding;
+  job->second.stage = Job::Stage::kFolding;
+  return *std::move(open);
+}
+
+SubmitResult Tier::FoldInto(const std::shared_ptr<Gathering>& gathering, const Task& of, ArrivedUpdate update) {
+  const StatusOr<Aggregation::Taken> taken = gathering->pot->Take(update.view(of.base_version));
+  SubmitResult result;
+  {
+    MutexLock lock(mutex_);
+    --gathering->folding;
+    const auto job = jobs_.find(of.id);
     const bool wanted = job != jobs_.end() && !gathering->gone;
     if (!taken.ok()) {
-      result = refused(Message(taken.status()));
-      if (job != jobs_.end()) FailUp({.task = task, .code = TaskFailure::Code::kBadUpdate});
+      result = Refused(Message(taken.status()));
+      if (job != jobs_.end()) FailUp({.task = of.id, .code = TaskFailure::Code::kBadUpdate});
     } else if (wanted) {
-      update->record.norm = taken->norm;
-      gathering->records.push_back(std::move(update->record));
+      update.record.norm = taken->norm;
+      gathering->records.push_back(std::move(update.record));
       job->second.stage = Job::Stage::kHeld;
     } else {
-      // It is in a sum that it should not be in; or its sum went while it was added.
+      // It is in a sum that it should not be in; or its sum went while it was added. One that is kept is added again.
       if (!gathering->gone) DropGathering(of.gather);
+      const bool again = job != jobs_.end() && job->second.kept;
       if (job != jobs_.end()) OfferAgain(job->second);
-      result = refused("its round is over");
+      if (!again) result = Refused("its round is over");
     }
     dirty_ = true;
     changed_.NotifyAll();
   }
-  upload.Release();
-  intake_.Forget(task);
+  if (!taken.ok() && of.keep) KeptOf(of.client_id).Drop(of.id, result.reason);
   return result;
 }
 

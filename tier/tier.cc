@@ -24,6 +24,7 @@ StatusOr<TierPlan> TierPlanOf(std::string bytes) {
 
 TierOptions Completed(TierOptions options, std::function<void(const Status& status, int64_t wait_ms)> on_retry) {
   if (!options.read_plan) options.read_plan = TierPlanOf;
+  if (options.file_system == nullptr) options.file_system = &FileSystem::Default();
   options.calls.on_retry = std::move(on_retry);
   return options;
 }
@@ -34,7 +35,9 @@ Tier::Tier(CoordinatorApi& parent, TierOptions options)
     : parent_(parent),
       options_(Completed(std::move(options), [this](const Status& status, int64_t) { NoteLost(status); })),
       session_(uint64_t{std::random_device()()} << 32 | std::random_device()()),
-      intake_(options_.folder, options_.staging_bytes) {}
+      intake_(options_.folder, options_.staging_bytes) {
+  HeldUpdates::RemoveHalfWritten(*options_.file_system, options_.state);
+}
 
 Tier::~Tier() { intake_.CancelAll("the tier has ended"); }
 
@@ -45,6 +48,8 @@ Status Tier::Run() {
   listener.join();
   beat.join();
   MutexLock lock(mutex_);
+  // One that has failed may be resumed, and then asks for what it had not written.
+  if (over_ && !over_->failed) HeldUpdates::RunIsOver(*options_.file_system, options_.state, run_id_);
   return result_;
 }
 
@@ -220,6 +225,7 @@ void Tier::Obey(const PollRequest& request, const PollReply& reply) {
     const std::optional<TaskName> name = TaskNameOf(outcome.task, run_id_);
     const auto member = name ? members_.find(name->client_id) : members_.end();
     if (member != members_.end()) member->second.outcome = outcome;
+    Settle(outcome);
   }
   for (const TaskId& task : reply.cancelled) {
     const auto job = jobs_.find(task);
@@ -355,14 +361,21 @@ Status Tier::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
     if (is_plan) plans_.insert_or_assign(plan, *std::move(read));
     blobs_.insert_or_assign(KeyOf(blob), std::make_shared<const std::string>(*std::move(fetched)));
   }
-  MutexLock lock(mutex_);
-  const auto job = jobs_.find(task);
-  // Meanwhile it may have been given up and brought all the same.
-  if (job == jobs_.end() || job->second.stage != Job::Stage::kFetched) return absl::OkStatus();
-  job->second.stage = Job::Stage::kOffered;
-  News(job->second.task.client_id);
-  ForgetBlobs();
-  return absl::OkStatus();
+  {
+    MutexLock lock(mutex_);
+    const auto job = jobs_.find(task);
+    // Meanwhile it may have been given up and brought all the same.
+    if (job == jobs_.end() || job->second.stage != Job::Stage::kFetched) return absl::OkStatus();
+    const std::string& client_id = job->second.task.client_id;
+    job->second.kept = job->second.task.keep && KeptOf(client_id).Has(task);
+    job->second.stage = job->second.kept ? Job::Stage::kFolding : Job::Stage::kOffered;
+    ForgetBlobs();
+    if (!job->second.kept) {
+      News(client_id);
+      return absl::OkStatus();
+    }
+  }
+  return CountKept(task);
 }
 
 void Tier::ForgetBlobs() {
@@ -415,11 +428,16 @@ Status Tier::Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gatherin
   return absl::OkStatus();
 }
 
+// Whose update is kept is not asked for it.
 void Tier::OfferAgain(Job& job) {
-  job.stage = Job::Stage::kOffered;
+  job.stage = job.kept ? Job::Stage::kFolding : Job::Stage::kOffered;
   job.held_below = false;
   dirty_ = true;
-  News(job.task.client_id);
+  if (job.kept) {
+    errands_.push_back([this, id = job.task.id](CoordinatorCalls&) { return CountKept(id); });
+  } else {
+    News(job.task.client_id);
+  }
   changed_.NotifyAll();
 }
 

@@ -10,7 +10,13 @@
 // It decides nothing about a round. Who is drawn, for how long, and who takes the place of whom is the coordinator's:
 // a task is named to the parent as long as its client is heard of, and lapses there when it is not. What a tier has
 // lost (it was started again, or a partial could not be kept) it says to be no longer held, and the same clients do it
-// again.
+// again: they hold what they have sent, and send it without training.
+//
+// Where nothing that was acknowledged may be lost (Task::keep), an update lies on this tier's disk before it is folded,
+// as it lay on its client's (client/held_updates.h), until the parent says what became of it for good. When its task is
+// given again, to this process or to the next, it is folded from there and nobody is asked. So a partial need not be
+// kept on its way up: whoever loses one has the tasks given again, down to the tier that has the updates. The other
+// way, to acknowledge only what the parent has taken, would hold every client until its round is closed.
 //
 // Memory: a partial a gathering, what its tasks name (the plan, a model or two), the staging budget.
 #pragma once
@@ -30,6 +36,7 @@
 #include <vector>
 
 #include "client/coordinator_calls.h"
+#include "client/held_updates.h"
 #include "client/stop_signal.h"
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/pot.h"
@@ -47,8 +54,10 @@ struct TierPlan {
 
 struct TierOptions {
   std::string name;
-  std::string version;  // of this software
-  std::string folder;   // where uploads lie that are beyond the staging budget, without names
+  std::string version;                // of this software
+  std::string folder;                 // where uploads lie that are beyond the staging budget, without names
+  std::string state;                  // where updates lie that are kept; made when the first one is
+  FileSystem* file_system = nullptr;  // of `state`; null: the machine's
   int64_t staging_bytes = 64'000'000;
   CallOptions calls;         // to the parent; on_retry is the tier's own
   int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
@@ -104,6 +113,7 @@ class Tier final : public CoordinatorApi {
     Task task;
     bool heard = false;       // of its client, since the parent was told so last
     bool held_below = false;  // by the tier that serves the client
+    bool kept = false;        // its update is on disk
   };
   // What is folded into one partial.
   struct Gathering {
@@ -161,6 +171,18 @@ class Tier final : public CoordinatorApi {
   StatusOr<std::shared_ptr<Gathering>> Open(const Task& task) REQUIRES(mutex_);
   StatusOr<SubmitResult> CloseUpload(const TaskId& task, Upload& upload, int64_t writer, const Digest& identity)
       EXCLUDES(mutex_);
+  // What is next done with an update that has come: its gathering, and its stage kFolding; null where `result` tells
+  // why not.
+  std::shared_ptr<Gathering> Admit(const TaskId& task, StatusOr<ArrivedUpdate>& update, Task* of, SubmitResult* result)
+      REQUIRES(mutex_);
+  SubmitResult FoldInto(const std::shared_ptr<Gathering>& gathering, const Task& of, ArrivedUpdate update)
+      EXCLUDES(mutex_);
+
+  // kept_updates.cc: what lies on disk.
+  HeldUpdates KeptOf(const std::string& client_id) const;
+  Status Keep(const Task& task, const Upload::Whole& whole) EXCLUDES(mutex_);
+  Status CountKept(const TaskId& task) EXCLUDES(mutex_);  // folds what lies there
+  void Settle(const TaskOutcome& outcome) REQUIRES(mutex_);
 
   // partials.cc: of the tiers below.
   Status AdmitTier(const PollRequest& request, std::string* event) REQUIRES(mutex_);
@@ -197,6 +219,7 @@ class Tier final : public CoordinatorApi {
   std::map<Digest, TierPlan> plans_ GUARDED_BY(mutex_);
   std::deque<Errand> errands_ GUARDED_BY(mutex_);
   int bringing_ GUARDED_BY(mutex_) = 0;  // partials on their way
+  bool said_unkept_ GUARDED_BY(mutex_) = false;
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
   uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts news, for AwaitWork
 };

@@ -4,6 +4,7 @@
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
+#include "cli/run/client_options.h"
 #include "cli/run/event_line.h"
 #include "cli/run/log_file.h"
 #include "cli/run/options.h"
@@ -28,6 +29,7 @@ struct AggregatorOptions {
   SecurityOptions security;
   std::string name;
   std::string clients;
+  std::string state = "rivulet-state";
   bool tiers = false;
   bool json = false;
   LogOptions log;
@@ -63,13 +65,19 @@ Status Aggregate(const AggregatorOptions& options) {
   const std::string spool = std::filesystem::temp_directory_path(missing).string();
   if (missing) return FailedPrecondition("TMPDIR names no folder; it is where large uploads are put down");
 
-  StatusOr<std::string> proxy = ProxyFor(parent);
+  RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
+
+  StatusOr<std::string> proxy = ProxyFor(parent, [](const char* name) -> const char* { return std::getenv(name); });
   if (!proxy.ok()) return AsUsageError(proxy.status());
   StatusOr<std::unique_ptr<GrpcClient>> connection =
       GrpcClient::Create({.coordinator = parent, .credentials = security.credentials, .proxy = *std::move(proxy)});
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--parent"));
   Interrupt interrupt;
-  Tier tier(**connection, {.name = *name, .version = RIVULET_VERSION, .folder = spool, .on_event = tell});
+  Tier tier(**connection, {.name = *name,
+                           .version = RIVULET_VERSION,
+                           .folder = spool,
+                           .state = JoinPath(options.state, "updates"),
+                           .on_event = tell});
   Attendance attendance(tier);
   CoordinatorApi* api = &attendance;
   std::unique_ptr<Admission> admission;
@@ -121,6 +129,9 @@ const RegisterCommand kAggregator(27, [] {
   command.Option("--clients", "FILE", &options->clients,
                  "admit only the clients that it names, one a line; a name may be added while it runs");
   command.Flag("--tiers", &options->tiers, "admit tiers here too");
+  command.Option("--state", "DIR", &options->state,
+                 "where it keeps updates that it has acknowledged until they are counted for good, of runs with "
+                 "server.checkpoint_reports [rivulet-state]");
   AddLogOptions(command, &options->log);
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
   command.run = [options] { return Aggregate(*options); };

@@ -1,18 +1,22 @@
 #include "coordinator/intake/report_store.h"
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstring>
 #include <filesystem>
+#include <limits>
+#include <utility>
 
 #include "engine/io/sealed_file.h"
+#include "federated/updates/task_records.h"
 
 namespace rivulet {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "reports are kept as they lie in memory");
 
-// What stands before the update in its file.
+// What stands before the update in its file, and, with the length of its site's name and that name, before a partial.
 struct Head {
   char magic[8] = {'R', 'V', 'R', 'E', 'P', 'T', '0', '1'};
   std::array<uint8_t, 32> base{};
@@ -20,8 +24,53 @@ struct Head {
 };
 static_assert(sizeof(Head) == 48, "no padding that would be written");
 
+constexpr char kPartialMagic[] = "RVPART01";
 constexpr size_t kDigits = 32;
-constexpr std::string_view kFolder = "reports", kEnding = ".report";
+constexpr std::string_view kFolder = "reports", kEnding = ".report", kPartialEnding = ".partial";
+
+Head HeadOf(const Digest& base, double train_seconds) {
+  Head head;
+  head.base = base.bytes;
+  head.train_seconds = train_seconds;
+  return head;
+}
+
+Head PartialHeadOf(const Digest& base) {
+  Head head = HeadOf(base, 0);
+  std::memcpy(head.magic, kPartialMagic, sizeof(head.magic));
+  return head;
+}
+
+std::string_view BytesOf(const Head& head) { return {reinterpret_cast<const char*>(&head), sizeof(head)}; }
+
+// Takes the head off a file of this kind.
+StatusOr<KeptReport> TakeHead(std::string file, const Head& kind, const std::string& path) {
+  Head head;
+  if (file.size() >= sizeof(head)) std::memcpy(&head, file.data(), sizeof(head));
+  if (file.size() < sizeof(head) || std::memcmp(head.magic, kind.magic, sizeof(head.magic)) != 0) {
+    return DataLoss("'{}' is no report of this program", path);
+  }
+  file.erase(0, sizeof(head));
+  return KeptReport{{head.base}, head.train_seconds, std::move(file)};
+}
+
+struct PartialFile {
+  KeptReport report;
+  std::string site;
+};
+
+StatusOr<PartialFile> ReadPartialFile(FileSystem& fs, const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(std::string file, ReadSealedFile(fs, path));
+  PartialFile partial;
+  RIVULET_ASSIGN_OR_RETURN(partial.report, TakeHead(std::move(file), PartialHeadOf({}), path));
+  std::string& bytes = partial.report.update;
+  uint32_t length = 0;
+  if (bytes.size() >= sizeof(length)) std::memcpy(&length, bytes.data(), sizeof(length));
+  if (bytes.size() < sizeof(length) + length) return DataLoss("'{}' ends in the name of its site", path);
+  partial.site = bytes.substr(sizeof(length), length);
+  bytes.erase(0, sizeof(length) + length);
+  return partial;
+}
 
 }  // namespace
 
@@ -30,7 +79,8 @@ void ReportStore::RemoveAll(FileSystem& fs, const std::string& run_folder) {
   const auto files = fs.List(folder);
   if (!files.ok()) return;
   for (const std::string& file : *files) {
-    if (file.find(kEnding) != file.npos) fs.Remove(JoinPath(folder, file)).IgnoreError();
+    const bool ours = file.find(kEnding) != file.npos || file.find(kPartialEnding) != file.npos;
+    if (ours) fs.Remove(JoinPath(folder, file)).IgnoreError();
   }
   std::error_code not_empty;
   std::filesystem::remove(folder, not_empty);
@@ -43,32 +93,97 @@ ReportStore::ReportStore(FileSystem& fs, const std::string& run_folder)
   for (const std::string& file : *files) left_.insert(JoinPath(folder_, file));
 }
 
+std::vector<std::string> ReportStore::FindPartials() {
+  MutexLock lock(mutex_);
+  std::vector<std::string> damaged;
+  const auto look = [&](const std::string& path) -> Status {
+    RIVULET_ASSIGN_OR_RETURN(const PartialFile file, ReadPartialFile(fs_, path));
+    RIVULET_ASSIGN_OR_RETURN(const TaskRecords read, ReadTaskRecords(std::as_bytes(std::span(file.report.update)),
+                                                                     std::numeric_limits<int32_t>::max()));
+    auto partial = std::make_shared<Partial>();
+    partial->path = path;
+    partial->site = file.site;
+    for (const TaskRecord& record : read.records) {
+      partial->tasks.push_back(record.task);
+      partial->awaited.insert(record.task);
+    }
+    Index(std::move(partial));
+    return absl::OkStatus();
+  };
+  for (auto path = left_.begin(); path != left_.end();) {
+    const Status found = path->ends_with(kPartialEnding) ? look(*path) : absl::OkStatus();
+    if (found.ok()) {
+      ++path;
+      continue;
+    }
+    damaged.emplace_back(Message(found));
+    fs_.Remove(*path).IgnoreError();
+    path = left_.erase(path);
+  }
+  return damaged;
+}
+
 std::string ReportStore::PathOf(const TaskId& task) const {
   return JoinPath(folder_, Sha256Of(task).Hex().substr(0, kDigits) + std::string(kEnding));
 }
 
 Status ReportStore::Keep(const TaskId& task, const Digest& base, double train_seconds, std::string_view update) {
-  Head head;
-  head.base = base.bytes;
-  head.train_seconds = train_seconds;
-  return WriteSealedFile(fs_, PathOf(task), {{reinterpret_cast<const char*>(&head), sizeof(head)}, update});
+  const Head head = HeadOf(base, train_seconds);
+  return WriteSealedFile(fs_, PathOf(task), {BytesOf(head), update});
+}
+
+StatusOr<KeptPartial> ReportStore::KeepPartial(const std::string& site, std::span<const TaskId> tasks,
+                                               const Digest& base, std::string_view partial) {
+  auto kept = std::make_shared<Partial>();
+  kept->site = site;
+  kept->tasks.assign(tasks.begin(), tasks.end());
+  std::ranges::sort(kept->tasks);
+  Sha256 names;
+  for (const TaskId& task : kept->tasks) names.UpdateU64(task.size()).Update(task);
+  kept->path = JoinPath(folder_, std::move(names).Finish().Hex().substr(0, kDigits) + std::string(kPartialEnding));
+  const Head head = PartialHeadOf(base);
+  const auto length = static_cast<uint32_t>(site.size());
+  const std::string_view length_bytes(reinterpret_cast<const char*>(&length), sizeof(length));
+  RIVULET_RETURN_IF_ERROR(WriteSealedFile(fs_, kept->path, {BytesOf(head), length_bytes, site, partial}));
+  MutexLock lock(mutex_);
+  KeptPartial known = *kept;
+  Index(std::move(kept));
+  return known;
+}
+
+void ReportStore::Index(std::shared_ptr<Partial> partial) {
+  for (const TaskId& task : partial->tasks) partials_.insert_or_assign(task, partial);
 }
 
 StatusOr<KeptReport> ReportStore::Read(const TaskId& task) const {
-  RIVULET_ASSIGN_OR_RETURN(std::string file, ReadSealedFile(fs_, PathOf(task)));
-  Head head;
-  const Head known;
-  if (file.size() >= sizeof(head)) std::memcpy(&head, file.data(), sizeof(head));
-  if (file.size() < sizeof(head) || std::memcmp(head.magic, known.magic, sizeof(head.magic)) != 0) {
-    return DataLoss("'{}' is no report of this program", PathOf(task));
-  }
-  file.erase(0, sizeof(head));
-  return KeptReport{{head.base}, head.train_seconds, std::move(file)};
+  const std::string path = PathOf(task);
+  RIVULET_ASSIGN_OR_RETURN(std::string file, ReadSealedFile(fs_, path));
+  return TakeHead(std::move(file), Head{}, path);
+}
+
+StatusOr<KeptReport> ReportStore::Read(const KeptPartial& partial) const {
+  RIVULET_ASSIGN_OR_RETURN(PartialFile file, ReadPartialFile(fs_, partial.path));
+  return std::move(file.report);
 }
 
 void ReportStore::Remove(const TaskId& task) {
   const std::string path = PathOf(task);
   if (fs_.Exists(path)) fs_.Remove(path).IgnoreError();
+  std::shared_ptr<Partial> partial;
+  {
+    MutexLock lock(mutex_);
+    if (const auto found = partials_.find(task); found != partials_.end()) partial = found->second;
+  }
+  if (partial != nullptr) Remove(*partial);
+}
+
+void ReportStore::Remove(const KeptPartial& partial) {
+  {
+    MutexLock lock(mutex_);
+    std::erase_if(partials_, [&](const auto& of) { return of.second->path == partial.path; });
+    left_.erase(partial.path);
+  }
+  fs_.Remove(partial.path).IgnoreError();
 }
 
 bool ReportStore::TakeLeft(const TaskId& task) {
@@ -76,11 +191,21 @@ bool ReportStore::TakeLeft(const TaskId& task) {
   return left_.erase(PathOf(task)) > 0;
 }
 
+std::optional<KeptPartial> ReportStore::TakeLeftPartial(const TaskId& task) {
+  MutexLock lock(mutex_);
+  const auto found = partials_.find(task);
+  if (found == partials_.end() || found->second->awaited.erase(task) == 0) return std::nullopt;
+  const Partial& partial = *found->second;
+  if (!partial.awaited.empty() || left_.erase(partial.path) == 0) return std::nullopt;
+  return partial;
+}
+
 void ReportStore::RemoveLeft() {
   std::set<std::string> paths;
   {
     MutexLock lock(mutex_);
     paths.swap(left_);
+    std::erase_if(partials_, [&](const auto& of) { return paths.contains(of.second->path); });
   }
   for (const std::string& path : paths) fs_.Remove(path).IgnoreError();
 }

@@ -89,6 +89,8 @@ struct FoldDone {
 struct PartialReported {
   std::string site;
   std::vector<TaskId> tasks;  // all that are folded in it, each once; each is answered with a Fold, or none
+  // The process before this one had accepted it: tasks that are offered are this site's by that.
+  bool kept = false;
 };
 // Whatever a site has, in hand or held, is not coming from it: its partial is lost or was refused, and the names it
 // works for are not to blame. All of it is offered again.

@@ -216,7 +216,9 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   for (const SitePolled::Holding& holding : event.working_on) {
     const auto slot = book_.Find(holding.task);
     const bool of_site = slot && (itself ? book_.at(*slot).client_id : book_.at(*slot).via) == event.site;
-    if (of_site && (itself || tier) && MayComeBack(book_.at(*slot))) Take(*slot, event.site, now);
+    if (of_site && (itself || tier) && (MayComeBack(book_.at(*slot)) || IsStillHad(book_.at(*slot)))) {
+      Take(*slot, event.site, now);
+    }
     if (!slot || book_.at(*slot).resolved() || book_.at(*slot).site != event.site) {
       actions.push_back(Cancel{holding.task});
       continue;
@@ -427,6 +429,9 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
   int64_t counted = 0;  // of them, in Room() already
   for (const TaskId& task : event.tasks) {
     const auto slot = book_.Find(task);
+    if (event.kept && slot && Open(book_.at(*slot)) && book_.at(*slot).state == State::kOffered) {
+      Take(*slot, event.site, now);
+    }
     if (!slot || book_.at(*slot).site != event.site) {
       return refuse(task, Refuse::Why::kUnknown, fmt::format("site '{}' has no task '{}'", event.site, task));
     }
@@ -688,6 +693,13 @@ void RunMachine::OfferLapsed(TimeMs now) {
 
 bool RunMachine::MayComeBack(const Lease& lease) const {
   const Gathering* const of = lease.state == State::kLapsed ? Open(lease.kind) : nullptr;
+  return of != nullptr && of->buffer.state() == UpdateBuffer::State::kOpen && of->buffer.Room() > 0;
+}
+
+// After a restart a task is offered again that a site has had all the time: whoever says so goes on with it, and what
+// it holds of it is not lost. Which sites are to be believed whoever feeds this machine knows.
+bool RunMachine::IsStillHad(const Lease& lease) const {
+  const Gathering* const of = lease.state == State::kOffered && lease.due ? Open(lease.kind) : nullptr;
   return of != nullptr && of->buffer.state() == UpdateBuffer::State::kOpen && of->buffer.Room() > 0;
 }
 

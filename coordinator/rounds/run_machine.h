@@ -268,6 +268,7 @@ class RunMachine {
   void LetLapse(TimeMs now, Actions& actions);  // whoever has been silent for a lease
   void OfferLapsed(TimeMs now);                 // to a site that has come
   bool MayComeBack(const Lease& lease) const;   // a lapsed one, for its client
+  bool IsStillHad(const Lease& lease) const;    // an offered one, by a site that says so
   void Arm(TimeMs now, Actions& actions);       // WakeAt what comes next: a lease's end, or a deadline
   void Add(Lease lease);
   void Take(LeaseSlot slot, const std::string& site, TimeMs now);

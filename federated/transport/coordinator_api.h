@@ -136,6 +136,8 @@ struct Task {
   TaskId state_of = {};
   // Tasks of one site that bear the same number are folded into one partial: those of one attempt.
   uint64_t gather = 0;
+  // Of one that goes through a tier: whoever acknowledges its update has it on disk before (server.checkpoint_reports).
+  bool keep = false;
 
   // null: none of that name.
   const NamedBlob* input(std::string_view name) const {

@@ -181,6 +181,39 @@ TEST_F(HeldUpdatesTest, HalfWrittenFileOfADeadProcess_GoesWithTheNext) {
   EXPECT_EQ(Files().size(), 1u);
 }
 
+// As a tier does for its clients, several threads at once.
+TEST_F(HeldUpdatesTest, SentUpdatesOfManyClients_AreKeptApartAndGoWithTheirRun) {
+  const std::string folder = Path("updates");
+  const auto of = [&](const std::string& client) {
+    HeldUpdates::Options options;
+    options.shared = true;
+    return HeldUpdates(FileSystem::Default(), folder, client, options);
+  };
+  for (const std::string client : {"site-1", "site-2"}) {
+    ASSERT_OK(of(client).KeepSent(TaskOf(1, client), "update of " + client, 1.5));
+  }
+  ASSERT_OK(of("site-1").KeepSent(TaskOf(1, "site-1", "another"), "of another run", 0));
+  const std::string half = Files()[0] + ".tmp-123-0";
+  Write(half.substr(folder_.path().size() + 1), "half");
+  EXPECT_TRUE(of("site-2").Has(TaskOf(1, "site-2").id));
+  EXPECT_FALSE(of("site-2").Has(TaskOf(2, "site-2").id));
+  EXPECT_EQ(of("site-2").Find(TaskOf(1, "site-2"))->update, "update of site-2");
+  EXPECT_EQ(of("site-2").Find(TaskOf(1, "site-2"))->train_seconds, 1.5);
+  EXPECT_EQ(Files().size(), 4u) << "what another thread writes stays";
+  HeldUpdates::RemoveHalfWritten(FileSystem::Default(), folder);
+  EXPECT_EQ(Files().size(), 3u);
+  HeldUpdates::RunIsOver(FileSystem::Default(), folder, kRun);
+  EXPECT_EQ(Files().size(), 1u);
+  EXPECT_TRUE(of("site-1").Has(TaskOf(1, "site-1", "another").id));
+}
+
+TEST_F(HeldUpdatesTest, SentUpdateThatCannotBeKept_IsAnError) {
+  FullFileSystem full;
+  EXPECT_EQ(Open(1'000'000, full).KeepSent(TaskOf(1), "update", 0).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Open().KeepSent(TaskOf(1, "site-2"), "update", 0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_THAT(Files(), IsEmpty());
+}
+
 // A name that is no task of this client's is no path either.
 TEST_F(HeldUpdatesTest, ForeignNames_TouchNothing) {
   HeldUpdates held = Open();

@@ -1,5 +1,6 @@
-// server.checkpoint_reports. Property: wherever a coordinator dies, no client is asked again for an update that was
-// acknowledged, each of these is in a version once, and the models are those of an undisturbed run.
+// server.checkpoint_reports. Property: wherever a coordinator dies, nobody is asked again for an update, or for a
+// site's partial, that was acknowledged, each update is in a version once, and the models are those of an undisturbed
+// run.
 #include <gmock/gmock.h>
 
 #include <cmath>
@@ -10,6 +11,7 @@
 #include "killed_run.h"
 #include "test_run.h"
 #include "tests/testing/status_matchers.h"
+#include "tiny_sites.h"
 
 namespace rivulet {
 namespace {
@@ -46,6 +48,8 @@ std::multiset<TaskId> Acknowledged(const std::string& path) {
   return tasks;
 }
 
+void Remember(const std::string& path, const TaskId& task) { std::ofstream(path, std::ios::app) << task << "\n"; }
+
 // The id of a run whose clients write down what is acknowledged; FAILED_PRECONDITION: one was asked for it again.
 StatusOr<std::string> RunAndRemember(CoordinatorOptions options, const RunParts& parts, const std::string& path) {
   FakeFleet fleet(options);
@@ -54,7 +58,7 @@ StatusOr<std::string> RunAndRemember(CoordinatorOptions options, const RunParts&
   fleet.act = [&](Coordinator& coordinator, const std::string& client_id, const Task& task) {
     if (before.contains(task.id)) asked_again = FailedPrecondition("{} is asked for again", task.id);
     const auto sent = FakeFleet::Work(coordinator, client_id, task);
-    if (sent.ok() && sent->kind == SubmitResult::Kind::kAccepted) std::ofstream(path, std::ios::app) << task.id << "\n";
+    if (sent.ok() && sent->kind == SubmitResult::Kind::kAccepted) Remember(path, task.id);
   };
   RIVULET_ASSIGN_OR_RETURN(auto coordinator, CreateCoordinator(options, parts));
   RIVULET_RETURN_IF_ERROR(fleet.Run(*coordinator, Names(kReporters)));
@@ -62,10 +66,26 @@ StatusOr<std::string> RunAndRemember(CoordinatorOptions options, const RunParts&
   return coordinator->run_id();
 }
 
+// The same by one site of another process, which sends partials and has no disk.
+Status RunBySiteAndRemember(const CoordinatorOptions& options, const RunParts& parts, const std::string& path) {
+  const std::multiset<TaskId> before = Acknowledged(path);
+  Status asked_again;
+  SiteWatch watch;
+  watch.given = [&](const TaskId& task) {
+    if (before.contains(task)) asked_again = FailedPrecondition("{} is asked for again", task);
+  };
+  watch.acknowledged = [&](const std::vector<TaskRecord>& records) {
+    for (const TaskRecord& record : records) Remember(path, record.task);
+  };
+  RIVULET_RETURN_IF_ERROR(RunTinySite(options, parts, kReporters, SitePlace::kAnother, watch).status());
+  return asked_again;
+}
+
 std::vector<std::string> ReportsOf(const std::string& db) {
   std::vector<std::string> files;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(db + ".models")) {
-    if (entry.path().extension() == ".report") files.push_back(entry.path());
+    const std::string ending = entry.path().extension();
+    if (ending == ".report" || ending == ".partial") files.push_back(entry.path());
   }
   return files;
 }
@@ -74,15 +94,19 @@ struct ReportsCase {
   const char* durability;
   bool latest;
   int first;  // of every fifth of its durable operations
+  bool site = false;
 };
 class AcceptedReportsKillTest : public ::testing::TestWithParam<ReportsCase> {};
 INSTANTIATE_TEST_SUITE_P(Matrix, AcceptedReportsKillTest,
                          ::testing::Values(ReportsCase{"round", false, 1}, ReportsCase{"round", false, 3},
                                            ReportsCase{"second", false, 2}, ReportsCase{"end", false, 4},
-                                           ReportsCase{"round", true, 5}, ReportsCase{"end", true, 3}),
+                                           ReportsCase{"round", true, 5}, ReportsCase{"end", true, 3},
+                                           ReportsCase{"round", false, 1, true}, ReportsCase{"second", false, 2, true},
+                                           ReportsCase{"end", false, 3, true}, ReportsCase{"round", true, 4, true}),
                          [](const auto& info) {
                            const ReportsCase& c = info.param;
-                           return fmt::format("{}_{}_{}", c.durability, c.latest ? "latest" : "committed", c.first);
+                           return fmt::format("{}_{}_{}{}", c.durability, c.latest ? "latest" : "committed", c.first,
+                                              c.site ? "_site" : "");
                          });
 
 TEST_P(AcceptedReportsKillTest, AtDurableOperations_NothingAcknowledgedIsLostOrAskedForAgain) {
@@ -91,6 +115,14 @@ TEST_P(AcceptedReportsKillTest, AtDurableOperations_NothingAcknowledgedIsLostOrA
   const auto reference = RunTiny(KeepsReports(reference_folder.db()), BasedOn(c.latest), kReporters);
   ASSERT_OK(reference);
 
+  const auto run = [&](const CoordinatorOptions& options, const std::string& path) -> StatusOr<bool> {
+    if (c.site) {
+      RIVULET_RETURN_IF_ERROR(RunBySiteAndRemember(options, BasedOn(c.latest), path));
+    } else {
+      RIVULET_RETURN_IF_ERROR(RunAndRemember(options, BasedOn(c.latest), path).status());
+    }
+    return true;
+  };
   int points = 0;
   size_t survived = 0;
   for (int victim = c.first;; victim += 5) {
@@ -99,9 +131,7 @@ TEST_P(AcceptedReportsKillTest, AtDurableOperations_NothingAcknowledgedIsLostOrA
     const std::string path = folder.File("acknowledged");
     ASSERT_OK((*History::Open(folder.db(), History::Access::kReadWrite))->Close());
     CoordinatorOptions options = KeepsReports(folder.db(), c.durability);
-    if (testing::EndsBefore(victim, options, [&](const CoordinatorOptions& doomed) {
-          return RunAndRemember(doomed, BasedOn(c.latest), path);
-        }))
+    if (testing::EndsBefore(victim, options, [&](const CoordinatorOptions& doomed) { return run(doomed, path); }))
       break;
     ++points;
     survived += Acknowledged(path).size();
@@ -110,7 +140,7 @@ TEST_P(AcceptedReportsKillTest, AtDurableOperations_NothingAcknowledgedIsLostOrA
       ASSERT_OK(history);
       if ((*history)->ResolveRun("latest").ok()) options.resume = "latest";
     }
-    ASSERT_OK(RunAndRemember(options, BasedOn(c.latest), path));
+    ASSERT_OK(run(options, path));
 
     auto history = History::Open(folder.db(), History::Access::kReadOnly);
     ASSERT_OK(history);

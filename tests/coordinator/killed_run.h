@@ -9,7 +9,9 @@
 
 #include <atomic>
 #include <cstdio>
+#include <functional>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "coordinator/run_coordinator.h"
@@ -19,7 +21,7 @@
 namespace rivulet::testing {
 
 // Dies at its `victim`th durable operation, and with it all that was not synced; true: it ended before that. `run`:
-// options to a StatusOr.
+// options to a StatusOr. Of one that takes a `step` too, points are the calls of that, and no operation.
 //
 // At that operation everything stands still. Another thread that went on while unsynced bytes are lost would rename a
 // file that has just lost them, and commit a row that names it: a death in two parts, which no machine dies.
@@ -38,13 +40,19 @@ bool EndsBefore(int victim, CoordinatorOptions options, const Run& run) {
       while (now > victim) pause();
       return true;
     };
-    fs.at = [&](const std::string& point) {
-      at(point);
-      return absl::OkStatus();
-    };
-    InstallFaultySqlite(at);
     options.file_system = &fs;
-    const auto ended = run(std::move(options));
+    const auto ended = [&] {
+      if constexpr (std::is_invocable_v<Run, CoordinatorOptions, std::function<void()>>) {
+        return run(std::move(options), std::function<void()>([&] { at(""); }));
+      } else {
+        fs.at = [&](const std::string& point) {
+          at(point);
+          return absl::OkStatus();
+        };
+        InstallFaultySqlite(at);
+        return run(std::move(options));
+      }
+    }();
     if (!ended.ok()) fmt::print(stderr, "child: {}\n", ended.status().ToString());
     _exit(ended.ok() ? 0 : 1);
   }

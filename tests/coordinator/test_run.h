@@ -142,6 +142,29 @@ inline StatusOr<SubmitResult> Send(CoordinatorApi& api, const std::string& name,
   return writer->Finish(IdentityOf(update));
 }
 
+// Sends it a MiB at a time; `step`, where there is one, is called before and after each call.
+inline StatusOr<SubmitResult> SendInBlocks(CoordinatorApi& api, const Caller& caller, const Submission& submission,
+                                           const std::string& bytes, const std::function<void()>& step) {
+  constexpr size_t kBlock = 1 << 20;
+  const auto point = [&] {
+    if (step) step();
+  };
+  point();
+  RIVULET_ASSIGN_OR_RETURN(const auto writer, api.Submit(caller, submission));
+  point();
+  if (const SubmitResult* const decided = writer->decided()) return *decided;
+  RIVULET_RETURN_IF_ERROR(writer->Resume(0));
+  for (size_t offset = 0; offset < bytes.size(); offset += kBlock) {
+    point();
+    RIVULET_RETURN_IF_ERROR(
+        writer->Write(std::as_bytes(std::span(bytes).subspan(offset, std::min(kBlock, bytes.size() - offset)))));
+  }
+  point();
+  StatusOr<SubmitResult> result = writer->Finish(IdentityOf(bytes));
+  point();
+  return result;
+}
+
 inline StatusOr<std::string> ReadToEnd(ChunkReader& reader) {
   std::string bytes;
   while (true) {

@@ -1,6 +1,7 @@
 // A tiny run by one site of many names, in the coordinator's process or as if from another one.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -18,12 +19,20 @@ namespace rivulet {
 
 enum class SitePlace { kThisProcess, kAnother };
 
+// What its site does, for who remembers it.
+struct SiteWatch {
+  std::function<void(const TaskId& task)> given;
+  std::function<void(const std::vector<TaskRecord>& records)> acknowledged;  // as a partial
+  std::function<void()> step;                                                // before and after each call of an upload
+};
+
 // One site's partials of the updates that FakeDelta makes up.
 class TinySite {
  public:
   // `states`: null where clients keep nothing.
-  TinySite(Coordinator& coordinator, AggregationSpec spec, SitePlace place, ClientStateStore* states = nullptr)
-      : coordinator_(coordinator), spec_(std::move(spec)), place_(place), states_(states) {}
+  TinySite(Coordinator& coordinator, AggregationSpec spec, SitePlace place, ClientStateStore* states = nullptr,
+           SiteWatch watch = {})
+      : coordinator_(coordinator), spec_(std::move(spec)), place_(place), states_(states), watch_(std::move(watch)) {}
 
   // Until the run is over.
   Status Run() {
@@ -49,6 +58,7 @@ class TinySite {
   };
 
   Status Work(const Task& task) {
+    if (watch_.given) watch_.given(task.id);
     RIVULET_ASSIGN_OR_RETURN(const auto base, coordinator_.FetchInPlace(caller_, task.input("model")->id));
     RIVULET_ASSIGN_OR_RETURN(const std::vector<float> delta, DeltaOf(task, *base, states_));
     const int64_t examples = 10 + static_cast<int64_t>(task.client_id.back() - '0');
@@ -78,17 +88,17 @@ class TinySite {
     submission.kind = Submission::Kind::kPartial;
     submission.gather = gather;
     submission.bytes = std::ssize(bytes);
-    RIVULET_ASSIGN_OR_RETURN(const auto writer, coordinator_.Submit(caller_, submission));
-    if (writer->decided() != nullptr) return absl::OkStatus();
-    RIVULET_RETURN_IF_ERROR(writer->Resume(0));
-    RIVULET_RETURN_IF_ERROR(writer->Write(std::as_bytes(std::span(bytes))));
-    return writer->Finish(IdentityOf(bytes)).status();
+    RIVULET_ASSIGN_OR_RETURN(const SubmitResult result,
+                             SendInBlocks(coordinator_, caller_, submission, bytes, watch_.step));
+    if (result.kind == SubmitResult::Kind::kAccepted && watch_.acknowledged) watch_.acknowledged(open.records);
+    return absl::OkStatus();
   }
 
   Coordinator& coordinator_;
   const AggregationSpec spec_;
   const SitePlace place_;
   ClientStateStore* const states_;
+  const SiteWatch watch_;
   const Caller caller_ = As("site 1");
   std::vector<TaskProgress> held_;  // to be told
   std::map<uint64_t, Open> open_;
@@ -96,7 +106,7 @@ class TinySite {
 
 // As RunTiny, with all clients members from the start.
 inline StatusOr<std::map<int64_t, std::string>> RunTinySite(CoordinatorOptions options, const RunParts& parts,
-                                                            int64_t clients, SitePlace place) {
+                                                            int64_t clients, SitePlace place, SiteWatch watch = {}) {
   options.population = NumberedPopulation(clients);
   const std::string db = options.db_path;
   std::string run_id;
@@ -110,7 +120,7 @@ inline StatusOr<std::map<int64_t, std::string>> RunTinySite(CoordinatorOptions o
     } else if (parts.keeps_state) {
       states = std::make_unique<TravellingStates>(*coordinator, stop, As("site 1"), CallOptions());
     }
-    RIVULET_RETURN_IF_ERROR(TinySite(*coordinator, parts.aggregation, place, states.get()).Run());
+    RIVULET_RETURN_IF_ERROR(TinySite(*coordinator, parts.aggregation, place, states.get(), std::move(watch)).Run());
     RIVULET_RETURN_IF_ERROR(coordinator->Wait());
   }
   return DigestsOfRun(db, run_id);

@@ -4,13 +4,12 @@
 
 #include <gmock/gmock.h>
 
-#include <atomic>
-#include <shared_mutex>
 #include <thread>
 
 #include "federated/updates/task_records.h"
 #include "tests/coordinator/test_run.h"
 #include "tests/testing/partial_bytes.h"
+#include "tree.h"
 
 namespace rivulet {
 namespace {
@@ -23,124 +22,6 @@ using ::testing::Not;
 using ::testing::SizeIs;
 
 constexpr int64_t kTreeElements = 5, kClients = 6, kPerRound = 4, kRounds = 4;
-
-// What is behind an address: whoever serves there now, or nobody. Calls hold it, so that it is not replaced under them.
-class Address {
- public:
-  void Set(CoordinatorApi* api) {
-    changing_ = true;  // a lock prefers those who read, and somebody always does
-    std::unique_lock lock(mutex_);
-    api_ = api;
-    changing_ = false;
-  }
-  template <typename Call>
-  auto Do(const Call& call) -> decltype(call(std::declval<CoordinatorApi&>())) {
-    if (changing_) return Unavailable("nobody listens there");
-    std::shared_lock lock(mutex_);
-    if (api_ == nullptr) return Unavailable("nobody listens there");
-    return call(*api_);
-  }
-
- private:
-  std::atomic<bool> changing_ = false;
-  std::shared_mutex mutex_;
-  CoordinatorApi* api_ = nullptr;
-};
-
-// For a tier, whose own tier may be replaced.
-class ThroughAddress final : public CoordinatorApi {
- public:
-  explicit ThroughAddress(Address& address) : address_(address) {}
-  StatusOr<PollReply> Poll(const PollRequest& request) override {
-    return address_.Do([&](CoordinatorApi& api) { return api.Poll(request); });
-  }
-  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
-    return address_.Do([&](CoordinatorApi& api) { return api.Fetch(caller, blob, offset); });
-  }
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
-    return address_.Do([&](CoordinatorApi& api) { return api.Submit(caller, submission); });
-  }
-  Status Fail(const Caller& caller, const TaskFailure& failure) override {
-    return address_.Do([&](CoordinatorApi& api) { return api.Fail(caller, failure); });
-  }
-  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t) override {
-    (void)address_.Do([&](CoordinatorApi& api) -> Status {
-      api.AwaitWork(caller, epoch, 2);
-      return absl::OkStatus();
-    });
-  }
-
- private:
-  Address& address_;
-};
-
-class RunningTier {
- public:
-  RunningTier(CoordinatorApi& parent, const std::string& name, const RunParts& parts, const std::string& folder)
-      : tier_(parent, {.name = name,
-                       .version = "test",
-                       .folder = folder,
-                       .calls = {.backoff = {.initial_ms = 1, .max_ms = 5}},
-                       .on_event =
-                           [this](const std::string&, const std::string& sentence) {
-                             MutexLock lock(mutex_);
-                             said_.push_back(sentence);
-                           },
-                       .read_plan = [parts](const std::string&) -> StatusOr<TierPlan> {
-                         return TierPlan{parts.aggregation, parts.evaluation};
-                       }}),
-        thread_([this] { status_ = tier_.Run(); }) {}
-  ~RunningTier() {
-    tier_.Stop();
-    (void)End();
-  }
-  Status End() {
-    if (thread_.joinable()) thread_.join();
-    return status_;
-  }
-  Tier& tier() { return tier_; }
-  std::vector<std::string> said() {
-    MutexLock lock(mutex_);
-    return said_;
-  }
-
- private:
-  Mutex mutex_;
-  std::vector<std::string> said_;
-  Tier tier_;
-  Status status_;
-  std::thread thread_;
-};
-
-// One client's life until the run is over. Each call is by itself, so that who serves may be replaced between two.
-Status LiveAsClient(Address& address, const std::string& name, const RunParts& parts) {
-  std::shared_ptr<const Model> base;
-  for (;;) {
-    const auto reply = address.Do([&](CoordinatorApi& api) { return api.Poll(AskedBy(name)); });
-    if (absl::IsUnavailable(reply.status())) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-      continue;
-    }
-    RIVULET_RETURN_IF_ERROR(reply.status());
-    if (reply->over) return absl::OkStatus();
-    if (reply->tasks.empty()) {
-      (void)address.Do([&](CoordinatorApi& api) -> Status {
-        api.AwaitWork(As(name), reply->epoch, 2);
-        return absl::OkStatus();
-      });
-      continue;
-    }
-    const Task& task = reply->tasks[0];
-    const Status worked = address.Do([&](CoordinatorApi& api) -> Status {
-      RIVULET_ASSIGN_OR_RETURN(const auto reader, api.Fetch(As(name), task.input("model")->id, 0));
-      RIVULET_ASSIGN_OR_RETURN(const std::string bytes, ReadToEnd(*reader));
-      RIVULET_ASSIGN_OR_RETURN(const auto model, ModelFromSafetensors(parts.layout, bytes));
-      const int64_t examples = 10 + static_cast<int64_t>(name.back() - '0');
-      return Send(api, name, task.id, MakeUpdate(FakeDelta(task, *model), examples)).status();
-    });
-    if (!worked.ok() && !absl::IsUnavailable(worked) && !absl::IsNotFound(worked)) return worked;
-  }
-}
 
 class TierTest : public ::testing::Test {
  protected:

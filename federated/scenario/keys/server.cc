@@ -103,9 +103,9 @@ std::vector<Key> ServerKeys() {
           .Operation(),
       Key("server.checkpoint_reports", RIVULET_FIELD(server.checkpoint_reports), "true",
           "Whether a deployed client's update is on the coordinator's disk before it is acknowledged, so that a "
-          "coordinator that dies asks nobody for it again; it costs a synced file an update. Otherwise clients are asked "
-          "for what the open round had gathered, and send it again without training. What a tier hands over is asked "
-          "for again in any case.")
+          "coordinator that dies asks nobody for it again; it costs a synced file an update. Otherwise clients are "
+          "asked for what the open round had gathered, and send it again without training. A tier does the same of its "
+          "clients' updates, and the coordinator of what a tier or another site hands over.")
           .Operation(),
       Key("server.schedule.kind", RIVULET_FIELD(server.schedule.kind), "\"cosine\"",
           "What becomes of `server.learning_rate` from version to version, after warm-up: `step` multiplies it by "

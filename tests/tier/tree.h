@@ -1,0 +1,172 @@
+// Tiers and clients in one process: clients that make their deltas up call tiers, and these a coordinator.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <shared_mutex>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "tests/coordinator/test_run.h"
+#include "tier/tier.h"
+
+namespace rivulet {
+
+// What is behind an address: whoever serves there now, or nobody. Calls hold it, so that it is not replaced under them.
+class Address {
+ public:
+  void Set(CoordinatorApi* api) {
+    changing_ = true;  // a lock prefers those who read, and somebody always does
+    std::unique_lock lock(mutex_);
+    api_ = api;
+    changing_ = false;
+  }
+  template <typename Call>
+  auto Do(const Call& call) -> decltype(call(std::declval<CoordinatorApi&>())) {
+    if (changing_) return Unavailable("nobody listens there");
+    std::shared_lock lock(mutex_);
+    if (api_ == nullptr) return Unavailable("nobody listens there");
+    return call(*api_);
+  }
+
+ private:
+  std::atomic<bool> changing_ = false;
+  std::shared_mutex mutex_;
+  CoordinatorApi* api_ = nullptr;
+};
+
+// For a tier, whose own tier may be replaced.
+class ThroughAddress final : public CoordinatorApi {
+ public:
+  explicit ThroughAddress(Address& address) : address_(address) {}
+  StatusOr<PollReply> Poll(const PollRequest& request) override {
+    return address_.Do([&](CoordinatorApi& api) { return api.Poll(request); });
+  }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
+    return address_.Do([&](CoordinatorApi& api) { return api.Fetch(caller, blob, offset); });
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+    return address_.Do([&](CoordinatorApi& api) { return api.Submit(caller, submission); });
+  }
+  Status Fail(const Caller& caller, const TaskFailure& failure) override {
+    return address_.Do([&](CoordinatorApi& api) { return api.Fail(caller, failure); });
+  }
+  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t) override {
+    (void)address_.Do([&](CoordinatorApi& api) -> Status {
+      api.AwaitWork(caller, epoch, 2);
+      return absl::OkStatus();
+    });
+  }
+
+ private:
+  Address& address_;
+};
+
+class RunningTier {
+ public:
+  RunningTier(CoordinatorApi& parent, const std::string& name, const RunParts& parts, const std::string& folder,
+              FileSystem* file_system = nullptr)
+      : tier_(parent, {.name = name,
+                       .version = "test",
+                       .folder = folder,
+                       .state = JoinPath(folder, name),
+                       .file_system = file_system,
+                       .calls = {.backoff = {.initial_ms = 1, .max_ms = 5}},
+                       .on_event =
+                           [this](const std::string&, const std::string& sentence) {
+                             MutexLock lock(mutex_);
+                             said_.push_back(sentence);
+                           },
+                       .read_plan = [parts](const std::string&) -> StatusOr<TierPlan> {
+                         return TierPlan{parts.aggregation, parts.evaluation};
+                       }}),
+        thread_([this] { status_ = tier_.Run(); }) {}
+  ~RunningTier() {
+    tier_.Stop();
+    (void)End();
+  }
+  Status End() {
+    if (thread_.joinable()) thread_.join();
+    return status_;
+  }
+  Tier& tier() { return tier_; }
+  std::vector<std::string> said() {
+    MutexLock lock(mutex_);
+    return said_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<std::string> said_;
+  Tier tier_;
+  Status status_;
+  std::thread thread_;
+};
+
+// What clients remember of their acknowledged updates. Thread-safe.
+class Acknowledgements {
+ public:
+  // A client begins it.
+  void Given(const TaskId& task) {
+    MutexLock lock(mutex_);
+    if (tasks_.contains(task)) asked_again_.insert(task);
+  }
+  void Acknowledged(const TaskId& task) {
+    MutexLock lock(mutex_);
+    tasks_.insert(task);
+  }
+  std::set<TaskId> tasks() {
+    MutexLock lock(mutex_);
+    return tasks_;
+  }
+  std::set<TaskId> asked_again() {
+    MutexLock lock(mutex_);
+    return asked_again_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::set<TaskId> tasks_, asked_again_;
+};
+
+// One client's life until the run is over. Each call is by itself, so that who serves may be replaced between two.
+inline Status LiveAsClient(Address& address, const std::string& name, const RunParts& parts,
+                           Acknowledgements* remembered = nullptr) {
+  std::shared_ptr<const Model> base;
+  for (;;) {
+    const auto reply = address.Do([&](CoordinatorApi& api) { return api.Poll(AskedBy(name)); });
+    if (absl::IsUnavailable(reply.status())) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      continue;
+    }
+    RIVULET_RETURN_IF_ERROR(reply.status());
+    if (reply->over) return absl::OkStatus();
+    if (reply->tasks.empty()) {
+      (void)address.Do([&](CoordinatorApi& api) -> Status {
+        api.AwaitWork(As(name), reply->epoch, 2);
+        return absl::OkStatus();
+      });
+      continue;
+    }
+    const Task& task = reply->tasks[0];
+    if (remembered != nullptr) remembered->Given(task.id);
+    const Status worked = address.Do([&](CoordinatorApi& api) -> Status {
+      RIVULET_ASSIGN_OR_RETURN(const auto reader, api.Fetch(As(name), task.input("model")->id, 0));
+      RIVULET_ASSIGN_OR_RETURN(const std::string bytes, ReadToEnd(*reader));
+      RIVULET_ASSIGN_OR_RETURN(const auto model, ModelFromSafetensors(parts.layout, bytes));
+      const int64_t examples = 10 + static_cast<int64_t>(name.back() - '0');
+      RIVULET_ASSIGN_OR_RETURN(const SubmitResult result,
+                               Send(api, name, task.id, MakeUpdate(FakeDelta(task, *model), examples)));
+      if (remembered != nullptr && result.kind == SubmitResult::Kind::kAccepted) remembered->Acknowledged(task.id);
+      return absl::OkStatus();
+    });
+    if (!worked.ok() && !absl::IsUnavailable(worked) && !absl::IsNotFound(worked)) return worked;
+  }
+}
+
+}  // namespace rivulet

@@ -8,6 +8,7 @@ const RegisterCommand kData(50, [] {
   Command data{.name = "data",
                .summary = "Make, look at and check data sets.",
                .example = "rivulet data inspect mnist/train.tfrecord"};
+  data.subcommands.push_back(DataFetchCommand());
   data.subcommands.push_back(DataImportCommand());
   data.subcommands.push_back(DataSynthCommand());
   data.subcommands.push_back(DataPartitionCommand());

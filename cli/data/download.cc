@@ -1,0 +1,190 @@
+#include "cli/data/download.h"
+
+#include <curl/curl.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <chrono>
+#include <cstdlib>
+#include <memory>
+#include <string_view>
+#include <thread>
+
+namespace rivulet {
+namespace {
+
+constexpr int kAttempts = 4;              // in a row that bring nothing
+constexpr long kConnectSeconds = 20;      // NOLINT: libcurl's type
+constexpr long kSilentSeconds = 30;       // NOLINT: as above; of a server that sends nothing
+constexpr int64_t kTellEvery = 64 << 10;  // bytes
+
+// The file that what comes is added to.
+class Partial {
+ public:
+  static StatusOr<std::unique_ptr<Partial>> Open(const std::string& path) {
+    const int file = open(path.c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+    struct stat info;
+    if (file < 0 || fstat(file, &info) != 0) return Error(path, "cannot be written");
+    return std::unique_ptr<Partial>(new Partial(path, file, info.st_size));
+  }
+  ~Partial() { close(file_); }
+  Partial(const Partial&) = delete;
+  Partial& operator=(const Partial&) = delete;
+
+  int64_t size() const { return size_; }
+  Status Append(std::string_view bytes) {
+    while (!bytes.empty()) {
+      const ssize_t written = write(file_, bytes.data(), bytes.size());
+      if (written < 0 && errno == EINTR) continue;
+      if (written < 0) return Error(path_, "cannot be written");
+      bytes.remove_prefix(static_cast<size_t>(written));
+      size_ += written;
+    }
+    return absl::OkStatus();
+  }
+  Status Empty() {
+    size_ = 0;
+    return ftruncate(file_, 0) == 0 ? absl::OkStatus() : Error(path_, "cannot be shortened");
+  }
+  Status Sync() { return fdatasync(file_) == 0 ? absl::OkStatus() : Error(path_, "cannot be synced"); }
+
+ private:
+  Partial(std::string path, int file, int64_t size) : path_(std::move(path)), file_(file), size_(size) {}
+  static Status Error(const std::string& path, std::string_view what) {
+    return absl::ErrnoToStatus(errno, fmt::format("'{}' {}", path, what));
+  }
+
+  const std::string path_;
+  const int file_;
+  int64_t size_;
+};
+
+// One answer of a server.
+struct Transfer {
+  CURL* curl;
+  Partial& partial;
+  int64_t bytes;
+  const DataProgress& progress;
+  int64_t told = 0;
+  bool begun = false;
+  Status status;  // why it was broken off by us
+
+  // What comes belongs at the end only where the server says that it begins there.
+  Status Begin() {
+    long code = 0;  // NOLINT: libcurl's type
+    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &code);
+    begun = true;
+    return code == 206 || partial.size() == 0 ? absl::OkStatus() : partial.Empty();
+  }
+
+  Status Take(std::string_view piece) {
+    if (!begun) RIVULET_RETURN_IF_ERROR(Begin());
+    if (partial.size() + std::ssize(piece) > bytes) return DataLoss("it is longer than {} bytes", bytes);
+    RIVULET_RETURN_IF_ERROR(partial.Append(piece));
+    if (!progress || (partial.size() - told < kTellEvery && partial.size() < bytes)) return absl::OkStatus();
+    told = partial.size();
+    return progress(partial.size(), bytes);
+  }
+};
+
+extern "C" size_t OnBytes(char* data, size_t size, size_t count, void* user) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  transfer.status = transfer.Take({data, size * count});
+  return transfer.status.ok() ? size * count : CURL_WRITEFUNC_ERROR;
+}
+
+// While nothing comes: Ctrl-C is not to wait for a server.
+extern "C" int OnWait(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t) {
+  auto& transfer = *static_cast<Transfer*>(user);
+  // It is called once more after a piece that could not be taken, whose error stays.
+  if (transfer.status.ok() && transfer.progress)
+    transfer.status = transfer.progress(transfer.partial.size(), transfer.bytes);
+  return transfer.status.ok() ? 0 : 1;
+}
+
+void SetUp(CURL* curl, const std::string& url, const std::string& range, Transfer& transfer) {
+  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+  // A data set's own address is HTTPS and stays so; a mirror on this network may be HTTP, as a digest decides.
+  const char* const protocols = url.starts_with("https:") ? "https" : "http,https";
+  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, protocols);
+  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, protocols);
+  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
+  curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 10L);
+  curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
+  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, kSilentSeconds);
+  curl_easy_setopt(curl, CURLOPT_USERAGENT, "rivulet/" RIVULET_VERSION);
+  if (const char* authorities = std::getenv("SSL_CERT_FILE"); authorities != nullptr && *authorities != '\0') {
+    curl_easy_setopt(curl, CURLOPT_CAINFO, authorities);
+  }
+  if (!range.empty()) curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());
+  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBytes);
+  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
+  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnWait);
+  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
+}
+
+// What may go better at once: not a server that is not there, or is not who it says.
+bool BrokeOff(CURLcode code) {
+  return code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR ||
+         code == CURLE_GOT_NOTHING || code == CURLE_OPERATION_TIMEDOUT || code == CURLE_HTTP2_STREAM;
+}
+
+// One request for what is missing. ABORTED: another may bring it.
+Status Attempt(const std::string& url, Partial& partial, int64_t bytes, const DataProgress& progress) {
+  const std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(), curl_easy_cleanup);
+  if (curl == nullptr) return ResourceExhausted("there is no memory for a connection");
+  const std::string range = partial.size() > 0 ? fmt::format("{}-", partial.size()) : "";
+  Transfer transfer{.curl = curl.get(), .partial = partial, .bytes = bytes, .progress = progress, .status = {}};
+  SetUp(curl.get(), url, range, transfer);
+  const CURLcode code = curl_easy_perform(curl.get());
+  if (!transfer.status.ok()) return transfer.status;
+  if (code == CURLE_OK && partial.size() == bytes) return absl::OkStatus();
+  if (code == CURLE_OK) return DataLoss("it is {} bytes long, and not {}", partial.size(), bytes);
+  long answer = 0;  // NOLINT: libcurl's type
+  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &answer);
+  if (code == CURLE_HTTP_RETURNED_ERROR && answer == 416) {
+    RIVULET_RETURN_IF_ERROR(partial.Empty());
+    return Aborted("the server cannot begin in the middle of it");
+  }
+  if (code == CURLE_HTTP_RETURNED_ERROR && answer >= 400 && answer < 500) {
+    return NotFound("the server answers {}", answer);
+  }
+  if (code == CURLE_HTTP_RETURNED_ERROR) return Aborted("the server answers {}", answer);
+  return BrokeOff(code) ? Aborted("{}", curl_easy_strerror(code)) : Unavailable("{}", curl_easy_strerror(code));
+}
+
+// Until all of it is there, or attempts bring nothing.
+Status Bring(const std::string& url, Partial& partial, int64_t bytes, const DataProgress& progress) {
+  if (partial.size() > bytes) RIVULET_RETURN_IF_ERROR(partial.Empty());
+  Status status;
+  for (int attempt = 0; partial.size() < bytes && attempt < kAttempts; ++attempt) {
+    if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(250 << attempt));
+    const int64_t before = partial.size();
+    status = Attempt(url, partial, bytes, progress);
+    if (partial.size() > before) attempt = 0;
+    if (!status.ok() && !absl::IsAborted(status)) return status;
+  }
+  return partial.size() < bytes ? Unavailable("{}", Message(status)) : partial.Sync();
+}
+
+}  // namespace
+
+bool DownloadIsBuilt() { return true; }
+
+Status Download(const std::string& url, const std::string& path, int64_t bytes, const DataProgress& progress) {
+  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
+  if (ready != CURLE_OK) return ResourceExhausted("libcurl cannot begin: {}", curl_easy_strerror(ready));
+  RIVULET_ASSIGN_OR_RETURN(const auto partial, Partial::Open(path));
+  const Status status = Bring(url, *partial, bytes, progress);
+  // Bytes of another file are no beginning of this one.
+  if (absl::IsDataLoss(status) || (!status.ok() && partial->size() == 0)) (void)unlink(path.c_str());
+  return status.ok() ? status : Annotate(status, url);
+}
+
+}  // namespace rivulet

@@ -1,5 +1,7 @@
 #include "client/artifact_cache.h"
 
+#include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "client/failure.h"
@@ -8,6 +10,17 @@
 #include "federated/weights/flat_vector.h"
 
 namespace rivulet {
+namespace {
+
+bool FedAlike(const FeatureSpec& a, const FeatureSpec& b) {
+  const auto all = [](const FeatureSpec& spec) {
+    const auto& [feature, placeholder, encoding, shape, scale, upper_bound] = spec;
+    return std::tie(feature, placeholder, encoding, shape, scale, upper_bound);
+  };
+  return all(a) == all(b);
+}
+
+}  // namespace
 
 // Opening a plan parses and verifies its graphs and compiling it takes longer still, and a process may speak for a
 // thousand clients: once per plan. If opening fails, the next one who asks tries again.
@@ -33,11 +46,20 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
                              artifacts->plan->name(), kernels, only_kernels_),
           TaskFailure::Code::kNotWilling, fmt::format("only {} kernels", only_kernels_));
     }
-    RIVULET_ASSIGN_OR_RETURN(auto decoder, ExampleDecoder::Create(artifacts->plan->features()));
-    artifacts->examples = std::make_shared<DecodedSets>(std::move(decoder), rows_);
+    RIVULET_ASSIGN_OR_RETURN(artifacts->examples, ExamplesOf(*artifacts->plan));
     artifacts->programs = std::make_shared<PassPrograms>(artifacts->plan);
     return std::shared_ptr<const PlanArtifacts>(std::move(artifacts));
   });
+}
+
+StatusOr<std::shared_ptr<const DecodedSets>> ArtifactCache::ExamplesOf(const rivulet::Plan& plan) {
+  MutexLock lock(mutex_);
+  if (examples_ == nullptr || !std::ranges::equal(fed_, plan.features(), FedAlike)) {
+    RIVULET_ASSIGN_OR_RETURN(auto decoder, ExampleDecoder::Create(plan.features()));
+    examples_ = std::make_shared<DecodedSets>(std::move(decoder), rows_);
+    fed_ = plan.features();
+  }
+  return examples_;
 }
 
 StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest& model_digest,

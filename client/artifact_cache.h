@@ -6,6 +6,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "client/trainer.h"
 #include "engine/base/mutex.h"
@@ -110,7 +111,13 @@ class ArtifactCache {
  private:
   const std::string only_kernels_;
   const std::function<Status(const rivulet::Plan&)> check_;
+  // Those of the last plan where it is fed with the same, as plans that differ in a learning rate are.
+  StatusOr<std::shared_ptr<const DecodedSets>> ExamplesOf(const rivulet::Plan& plan);
+
   const std::shared_ptr<RowBudget> rows_;
+  Mutex mutex_;
+  std::vector<FeatureSpec> fed_ GUARDED_BY(mutex_);  // what examples_ are decoded for
+  std::shared_ptr<const DecodedSets> examples_ GUARDED_BY(mutex_);
   DigestCache<PlanArtifacts> plans_{4};
   DigestCache<Model> models_{2};
 };

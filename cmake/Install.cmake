@@ -5,6 +5,8 @@ include(CMakePackageConfigHelpers)
 install(TARGETS rivulet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/simulations/scenarios/ DESTINATION ${CMAKE_INSTALL_DATADIR}/rivulet/scenarios
         COMPONENT program FILES_MATCHING PATTERN "*.toml" PATTERN "data" EXCLUDE)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/simulations/papers/ DESTINATION ${CMAKE_INSTALL_DATADIR}/rivulet/papers
+        COMPONENT program FILES_MATCHING PATTERN "*.toml" PATTERN "*.json" PATTERN "data" EXCLUDE)
 if(TARGET rivulet_mpi)
   install(TARGETS rivulet_mpi LIBRARY DESTINATION lib/rivulet COMPONENT mpi)
 endif()

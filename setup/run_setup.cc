@@ -14,28 +14,53 @@
 
 namespace rivulet {
 
+namespace {
+
+// All that a scenario says of its data: who holds what follows from it and from the seed.
+std::string DataKeys(const Scenario& scenario) {
+  const std::string all = scenario.ToToml();
+  const size_t begin = all.find("[data]\n");
+  return all.substr(begin, all.find("\n[client]\n", begin) - begin);
+}
+
+}  // namespace
+
 RunSetup::RunSetup(Scenario scenario, RunSetupOptions options)
     : scenario_(std::move(scenario)),
       options_(std::move(options)),
-      row_budget_(std::make_shared<RowBudget>(scenario_.run.cache_megabytes * 1'000'000)),
+      row_budget_(options_.shared != nullptr ? options_.shared->row_budget()
+                                             : std::make_shared<RowBudget>(scenario_.run.cache_megabytes * 1'000'000)),
       plan_(options_.plan) {}
 
 StatusOr<std::shared_ptr<const Dataset>> RunSetup::training_data() {
   if (training_data_ == nullptr) {
     RIVULET_RETURN_IF_ERROR(PrepareData(scenario_));
-    RIVULET_ASSIGN_OR_RETURN(training_data_, Dataset::Open({scenario_.data.train}));
+    RIVULET_ASSIGN_OR_RETURN(training_data_, Open(scenario_.data.train));
   }
   return training_data_;
 }
 
+StatusOr<std::shared_ptr<const Dataset>> RunSetup::Open(const std::string& path) {
+  const auto open = [&path] { return Dataset::Open({path}); };
+  return options_.shared == nullptr ? open() : options_.shared->DatasetOf(path, open);
+}
+
 StatusOr<std::shared_ptr<const Shares>> RunSetup::shares() {
-  if (shares_ == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(const auto data, training_data());
+  if (shares_ == nullptr && options_.shared == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(shares_, MakeShares());
+  } else if (shares_ == nullptr) {
     RIVULET_ASSIGN_OR_RETURN(
-        Shares shares, Partition(*data, scenario_.data.partition, scenario_.data.label_feature, scenario_.run.seed));
-    shares_ = std::make_shared<const Shares>(std::move(shares));
+        shares_, options_.shared->SharesOf(fmt::format("seed {} of {}", scenario_.run.seed, DataKeys(scenario_)),
+                                           [this] { return MakeShares(); }));
   }
   return shares_;
+}
+
+StatusOr<std::shared_ptr<const Shares>> RunSetup::MakeShares() {
+  RIVULET_ASSIGN_OR_RETURN(const auto data, training_data());
+  RIVULET_ASSIGN_OR_RETURN(
+      Shares shares, Partition(*data, scenario_.data.partition, scenario_.data.label_feature, scenario_.run.seed));
+  return std::make_shared<const Shares>(std::move(shares));
 }
 
 StatusOr<std::shared_ptr<const ModelDef>> RunSetup::model() {
@@ -68,28 +93,40 @@ StatusOr<std::shared_ptr<const Model>> RunSetup::initial_model() {
 
 StatusOr<std::shared_ptr<Evaluator>> RunSetup::evaluator() {
   if (scenario_.data.test.empty() || scenario_.evaluation.every <= 0 || !scenario_.model.arrays.empty()) return nullptr;
-  if (evaluator_ == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(const auto opened, plan());
-    // A coordinator may have the test set alone: without a description the training set is not looked for.
-    if (!scenario_.data.synth.kind.empty()) RIVULET_RETURN_IF_ERROR(PrepareData(scenario_));
-    RIVULET_ASSIGN_OR_RETURN(const auto test, Dataset::Open({scenario_.data.test}));
-    if (options_.device != nullptr) {
-      auto on_device = GpuEvaluator::Create(opened, test, scenario_.evaluation.batch_size, options_.device);
-      if (on_device.ok()) return evaluator_ = *std::move(on_device);
-      if (!absl::IsUnimplemented(on_device.status()) && !absl::IsResourceExhausted(on_device.status())) {
-        return on_device.status();
-      }
-      RIVULET_VLOG(1, "versions are evaluated on the host: {}", Message(on_device.status()));
-    }
-    const int cores = AvailableCores();
-    const int threads = options_.evaluation_threads > 0 ? std::min(options_.evaluation_threads, cores) : cores;
-    RIVULET_ASSIGN_OR_RETURN(evaluator_, CentralEvaluator::Create(opened, test,
-                                                                  {.batch_size = scenario_.evaluation.batch_size,
-                                                                   .threads = threads,
-                                                                   .monitor = options_.monitor,
-                                                                   .rows = row_budget_}));
+  if (evaluator_ != nullptr) return evaluator_;
+  RIVULET_ASSIGN_OR_RETURN(const auto opened, plan());
+  if (options_.shared == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(evaluator_, MakeEvaluator(opened));
+  } else {
+    RIVULET_ASSIGN_OR_RETURN(
+        evaluator_, options_.shared->EvaluatorOf(fmt::format("plan {}, batches of {} of {}", opened->digest().Hex(),
+                                                             scenario_.evaluation.batch_size, scenario_.data.test),
+                                                 [&] { return MakeEvaluator(opened); }));
   }
   return evaluator_;
+}
+
+StatusOr<std::shared_ptr<Evaluator>> RunSetup::MakeEvaluator(const std::shared_ptr<const Plan>& plan) {
+  // A coordinator may have the test set alone: without a description the training set is not looked for.
+  if (!scenario_.data.synth.kind.empty()) RIVULET_RETURN_IF_ERROR(PrepareData(scenario_));
+  RIVULET_ASSIGN_OR_RETURN(const auto test, Open(scenario_.data.test));
+  if (options_.device != nullptr) {
+    auto on_device = GpuEvaluator::Create(plan, test, scenario_.evaluation.batch_size, options_.device);
+    if (on_device.ok()) return std::shared_ptr<Evaluator>(*std::move(on_device));
+    if (!absl::IsUnimplemented(on_device.status()) && !absl::IsResourceExhausted(on_device.status())) {
+      return on_device.status();
+    }
+    RIVULET_VLOG(1, "versions are evaluated on the host: {}", Message(on_device.status()));
+  }
+  const int cores = AvailableCores();
+  const int threads = options_.evaluation_threads > 0 ? std::min(options_.evaluation_threads, cores) : cores;
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<CentralEvaluator> evaluator,
+                           CentralEvaluator::Create(plan, test,
+                                                    {.batch_size = scenario_.evaluation.batch_size,
+                                                     .threads = threads,
+                                                     .monitor = options_.monitor,
+                                                     .rows = row_budget_}));
+  return std::shared_ptr<Evaluator>(std::move(evaluator));
 }
 
 }  // namespace rivulet

@@ -12,6 +12,7 @@
 #include "federated/plan/decoded_examples.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
+#include "setup/shared_parts.h"
 #include "setup/shares.h"
 
 namespace rivulet {
@@ -25,6 +26,8 @@ struct RunSetupOptions {
   StepMonitor* monitor = nullptr;    // may watch each batch of an evaluation; outlives the evaluator
   // Where versions are evaluated, unless it lacks a kernel or memory for that; null: on the host.
   std::shared_ptr<GpuDevice> device = nullptr;
+  // Of runs of this process one after the other, with the same device and threads; null: this one shares nothing.
+  std::shared_ptr<SharedParts> shared = nullptr;
 };
 
 // Each part is made when it is first asked for, with the parts that it needs, and once: whoever asks again gets the
@@ -34,7 +37,7 @@ class RunSetup {
  public:
   explicit RunSetup(Scenario scenario, RunSetupOptions options = {});
   const Scenario& scenario() const { return scenario_; }
-  // run.cache_megabytes, for the examples that whoever makes a part of the run decodes.
+  // run.cache_megabytes, or that of the shared parts, for the examples that whoever makes a part of the run decodes.
   const std::shared_ptr<RowBudget>& row_budget() const { return row_budget_; }
 
   // The training set, generated first where the scenario describes it and it is not there (setup/data.h). NOT_FOUND: no
@@ -55,6 +58,10 @@ class RunSetup {
   StatusOr<std::shared_ptr<Evaluator>> evaluator();
 
  private:
+  StatusOr<std::shared_ptr<const Dataset>> Open(const std::string& path);
+  StatusOr<std::shared_ptr<const Shares>> MakeShares();
+  StatusOr<std::shared_ptr<Evaluator>> MakeEvaluator(const std::shared_ptr<const Plan>& plan);
+
   const Scenario scenario_;
   const RunSetupOptions options_;
   const std::shared_ptr<RowBudget> row_budget_;

@@ -15,6 +15,7 @@
 #include "setup/run_setup.h"
 #include "simulations/fine_tuning.h"
 #include "simulations/launchers/rank_crew.h"
+#include "simulations/planned_tasks.h"
 #include "simulations/site_threads.h"
 #include "simulations/virtual_clients.h"
 
@@ -42,7 +43,8 @@ class LocalSimulation : public Simulation {
     RunSetup setup(options.scenario, {.evaluation_threads = on_device ? AvailableCores() : workers_,
                                       .plan = std::move(kept_plan),
                                       .monitor = others_train_ ? instruments_.steps : nullptr,
-                                      .device = device_.device});
+                                      .device = device_.device,
+                                      .shared = options.shared == nullptr ? nullptr : options.shared->parts});
     CoordinatorOptions coordinator;
     RIVULET_RETURN_IF_ERROR(FindClients(setup, coordinator));
     const Scenario& scenario = setup.scenario();
@@ -57,7 +59,8 @@ class LocalSimulation : public Simulation {
     }
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
     RIVULET_RETURN_IF_ERROR(Place(coordinator.plan, options));
-    RIVULET_RETURN_IF_ERROR(PrepareClients(setup, *coordinator.plan));
+    RIVULET_RETURN_IF_ERROR(PrepareClients(setup, *coordinator.plan, options.shared));
+    PlanTasks(coordinator.plan, options);
     if (options.resume.empty() && others_train_) {
       RIVULET_ASSIGN_OR_RETURN(coordinator.initial_model, setup.initial_model());
     }
@@ -198,12 +201,21 @@ class LocalSimulation : public Simulation {
     return absl::OkStatus();
   }
 
-  Status PrepareClients(RunSetup& setup, const Plan& plan) {
+  Status PrepareClients(RunSetup& setup, const Plan& plan, const SharedRuns* shared) {
     if (others_train_ && setup.scenario().data.train.empty()) return absl::OkStatus();
-    RIVULET_ASSIGN_OR_RETURN(clients_, VirtualClients::Create(setup, plan.keeps_state()));
+    RIVULET_ASSIGN_OR_RETURN(
+        clients_, VirtualClients::Create(setup, plan.keeps_state(), shared == nullptr ? nullptr : shared->artifacts));
     if (!graph_) return absl::OkStatus();
     RIVULET_RETURN_IF_ERROR(clients_->CheckFirstExample(plan));
     return clients_->CheckWeights(plan.aggregation());
+  }
+
+  // One thread without others to deal tasks to has nothing to plan.
+  void PlanTasks(const std::shared_ptr<const Plan>& plan, const SimulationOptions& options) {
+    const bool trains_here = workers_ > 0 && clients_ != nullptr && graph_ && device_.device == nullptr;
+    if (!trains_here || (workers_ == 1 && options.ranks == nullptr)) return;
+    planned_ = PlannedTasks::Create(*clients_, plan);
+    workers_ = ThreadsToTrain(planned_, workers_, MemoryOfRank(options.memory, options.ranks), options.note);
   }
 
   Status LeadRanks(Ranks& ranks, std::shared_ptr<const Plan> plan) {
@@ -214,9 +226,10 @@ class LocalSimulation : public Simulation {
                           .run_id = run_id(),
                           .workers = workers_,
                           .cost =
-                              [shares = clients_->shared_shares()](const std::string& client_id) {
-                                const std::optional<int64_t> client = shares->Find(client_id);
-                                return client ? std::ssize(shares->ExamplesOf(*client)) : 0;
+                              [shares = clients_->shared_shares(), planned = planned_](const Task& task) {
+                                const std::optional<int64_t> client = shares->Find(task.client_id);
+                                const int64_t examples = client ? std::ssize(shares->ExamplesOf(*client)) : 0;
+                                return planned.ok() ? planned->Cost(task.kind, examples) : examples;
                               },
                           .states = states_.get(),
                           .instruments = instruments_});
@@ -248,7 +261,8 @@ class LocalSimulation : public Simulation {
   bool graph_ = true;  // the plan has one, which this program's clients run
   Instruments instruments_;
   std::unique_ptr<VirtualClients> clients_;  // null: there is no data
-  Invitation invitation_;                    // without a fingerprint
+  StatusOr<PlannedTasks> planned_ = absl::UnknownError("nothing was planned");
+  Invitation invitation_;  // without a fingerprint
   std::shared_ptr<Evaluator> evaluator_;
   std::unique_ptr<ServerTraining> training_;
   std::unique_ptr<ClientStateStore> states_;

@@ -7,28 +7,44 @@
 #include <memory>
 #include <string>
 
+#include "client/artifact_cache.h"
 #include "client/training_device.h"
 #include "coordinator/coordinator.h"
 #include "engine/profile/step_monitor.h"
+#include "setup/shared_parts.h"
 #include "simulations/launchers/invitation.h"
 #include "simulations/launchers/ranks.h"
 
 namespace rivulet {
 
+// What simulations of one process have in common, one after the other, with the same device and workers: data, shares,
+// decoded examples, and what is compiled from plans that are equal.
+struct SharedRuns {
+  explicit SharedRuns(int64_t row_bytes)
+      : parts(std::make_shared<SharedParts>(row_bytes)),
+        artifacts(std::make_shared<ArtifactCache>("", parts->row_budget())) {}
+  const std::shared_ptr<SharedParts> parts;
+  const std::shared_ptr<ArtifactCache> artifacts;
+};
+
 struct SimulationOptions {
   Scenario scenario;
   std::string db_path;
   std::string resume;
-  int workers = 0;  // 0: one per core; on a device one; where others train too, none
+  // 0: one per core; on a device one; where others train too, none. On the host fewer, which `note` is told of, where
+  // as many tasks as are planned to be in memory at once have no room there.
+  int workers = 0;
+  int64_t memory = 0;  // bytes for that; 0: what this process may take
   // Where clients are trained by this process. Workers share it, each with lanes of its own.
   TrainingDevice device;
   // A plan that the device cannot train is trained on the host, which `note` is told of once; else it is refused.
   bool soft_placement = false;
-  std::function<void(const std::string& sentence)> note;
+  std::function<void(const std::string& sentence)> note;  // null: nobody is told
   // Sites of other processes train too: who serves coordinator() lets them in. What clients keep then goes by way of
   // the coordinator, and clients may be such as this program knows nothing of: without training data they are numbers.
   bool others_train = false;
   Ranks* ranks = nullptr;  // of which this process leads: all of them train; null: there are none. Outlives it
+  const SharedRuns* shared = nullptr;  // null: with nobody. Outlives it
   CoordinatorObserver observer;
   Instruments instruments;  // watch the run and its steps; they change no bit of it, and must outlive it
 };

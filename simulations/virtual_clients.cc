@@ -24,10 +24,12 @@ Status ForSample(int64_t count, const Look& look) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<VirtualClients>> VirtualClients::Create(RunSetup& setup, bool keeps_state) {
+StatusOr<std::unique_ptr<VirtualClients>> VirtualClients::Create(RunSetup& setup, bool keeps_state,
+                                                                 std::shared_ptr<ArtifactCache> artifacts) {
   RIVULET_ASSIGN_OR_RETURN(const auto dataset, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
-  std::unique_ptr<VirtualClients> clients(new VirtualClients(dataset, shares, setup.row_budget()));
+  if (artifacts == nullptr) artifacts = std::make_shared<ArtifactCache>("", setup.row_budget());
+  std::unique_ptr<VirtualClients> clients(new VirtualClients(dataset, shares, std::move(artifacts)));
   if (setup.scenario().attack.name.empty()) {
     clients->data_ = std::make_unique<SharedData>(dataset, shares, setup.scenario().data.name);
     return clients;

@@ -14,15 +14,17 @@ namespace rivulet {
 class VirtualClients {
  public:
   // Of a scenario with training data. `keeps_state`: its plan has clients keep something from task to task, which not
-  // every attack allows. Errors as RunSetup's and Adversaries::Create.
-  static StatusOr<std::unique_ptr<VirtualClients>> Create(RunSetup& setup, bool keeps_state);
+  // every attack allows. `artifacts`: of all runs of this process; null: of these clients alone. Errors as RunSetup's
+  // and Adversaries::Create.
+  static StatusOr<std::unique_ptr<VirtualClients>> Create(RunSetup& setup, bool keeps_state,
+                                                          std::shared_ptr<ArtifactCache> artifacts = nullptr);
 
   const Shares& shares() const { return *shares_; }
   const std::shared_ptr<const Shares>& shared_shares() const { return shares_; }
   const ClientData& data() const { return *data_; }
   // Of those that attack by their updates; null: none does.
   const UpdateChange* change() const { return change_; }
-  ArtifactCache& artifacts() { return artifacts_; }
+  ArtifactCache& artifacts() { return *artifacts_; }
 
   // The first record as `plan` is fed with it: one of the wrong kind is told here, and not as a client that fails.
   Status CheckFirstExample(const Plan& plan) const;
@@ -34,14 +36,14 @@ class VirtualClients {
 
  private:
   VirtualClients(std::shared_ptr<const Dataset> dataset, std::shared_ptr<const Shares> shares,
-                 std::shared_ptr<RowBudget> rows)
-      : dataset_(std::move(dataset)), shares_(std::move(shares)), artifacts_("", std::move(rows)) {}
+                 std::shared_ptr<ArtifactCache> artifacts)
+      : dataset_(std::move(dataset)), shares_(std::move(shares)), artifacts_(std::move(artifacts)) {}
 
   const std::shared_ptr<const Dataset> dataset_;
   const std::shared_ptr<const Shares> shares_;
   std::unique_ptr<const ClientData> data_;
   const UpdateChange* change_ = nullptr;  // of data_
-  ArtifactCache artifacts_;
+  const std::shared_ptr<ArtifactCache> artifacts_;
 };
 
 }  // namespace rivulet

@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::string& optional) {
+void AddScenarioSettings(Command& command, ScenarioOptions* options, const std::string& optional) {
   if (optional.empty()) {
     command.Positional("SCENARIO.toml", &options->scenario,
                        "what to run (docs/scenario.md lists every key), or a name of 'rivulet scenarios'");
@@ -23,8 +23,12 @@ void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::s
       .Option("--kernels", "KIND", &options->kernels,
               "native: the fastest here; portable: the same bits on any CPU; as --set run.kernels=KIND")
       .Option("--db", "FILE", &options->db,
-              "the history, created when missing; models lie in FILE.models/ [./rivulet.sqlite]")
-      .Option("--resume", "RUN", &options->resume, "go on with a run, by id, name or 'latest'");
+              "the history, created when missing; models lie in FILE.models/ [./rivulet.sqlite]");
+}
+
+void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::string& optional) {
+  AddScenarioSettings(command, options, optional);
+  command.Option("--resume", "RUN", &options->resume, "go on with a run, by id, name or 'latest'");
 }
 
 StatusOr<Scenario> LoadScenario(const ScenarioOptions& options) {

@@ -21,8 +21,10 @@ struct ScenarioOptions {
   std::string resume;
 };
 
-// Declares SCENARIO.toml, --set, --rounds, --seed, --kernels, --db and --resume. `optional`: the scenario may be left
-// out, and this says what that means.
+// Declares SCENARIO.toml, --set, --rounds, --seed, --kernels and --db. `optional`: the scenario may be left out, and
+// this says what that means.
+void AddScenarioSettings(Command& command, ScenarioOptions* options, const std::string& optional = "");
+// The same and --resume.
 void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::string& optional = "");
 
 // The scenario with --set, --rounds and --seed applied; by its file, or by its name where it comes with the program

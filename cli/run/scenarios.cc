@@ -42,7 +42,7 @@ every = 1                  # rounds between evaluations on the test set
 )";
 
 Status ListScenarios() {
-  const std::vector<ShippedScenario> scenarios = ShippedScenarios();
+  const std::vector<ShippedScenario> scenarios = ShippedIn(ShippedFolder::kScenarios);
   if (scenarios.empty()) {
     return NotFound("no scenarios are installed beside this program; 'rivulet new FILE.toml' writes one");
   }

@@ -25,15 +25,22 @@ std::string CommentOf(std::string_view text) {
   return comment;
 }
 
+std::vector<ShippedScenario> AllShipped() {
+  std::vector<ShippedScenario> all = ShippedIn(ShippedFolder::kScenarios);
+  for (ShippedScenario& scenario : ShippedIn(ShippedFolder::kPapers)) all.push_back(std::move(scenario));
+  return all;
+}
+
 }  // namespace
 
-std::vector<ShippedScenario> ShippedScenarios() {
+std::vector<ShippedScenario> ShippedIn(ShippedFolder which) {
+  const std::string_view folder_name = which == ShippedFolder::kPapers ? "papers" : "scenarios";
   std::error_code none;
   const std::filesystem::path program = std::filesystem::read_symlink("/proc/self/exe", none).parent_path();
   FileSystem& files = FileSystem::Default();
   std::vector<ShippedScenario> shipped;
-  for (const char* folder : {"../share/rivulet/scenarios", "../../simulations/scenarios"}) {
-    const std::string path = (program / folder).lexically_normal().string();
+  for (const char* folder : {"../share/rivulet", "../../simulations"}) {
+    const std::string path = (program / folder / folder_name).lexically_normal().string();
     const auto names = files.List(path);
     if (!names.ok()) continue;
     for (const std::string& name : *names) {
@@ -54,7 +61,7 @@ bool IsScenarioName(std::string_view scenario) {
 
 StatusOr<ShippedScenario> FindShippedScenario(std::string_view name) {
   std::vector<std::string> names;
-  for (ShippedScenario& scenario : ShippedScenarios()) {
+  for (ShippedScenario& scenario : AllShipped()) {
     if (scenario.name == name) return std::move(scenario);
     names.push_back(scenario.name);
   }
@@ -70,7 +77,10 @@ bool IsScenario(std::string_view what) {
 StatusOr<Scenario> LoadByFileOrName(const std::string& scenario,
                                     const std::vector<std::pair<std::string, std::string>>& overrides) {
   FileSystem& files = FileSystem::Default();
-  if (!IsScenarioName(scenario) || files.Exists(scenario)) return Scenario::Load(scenario, overrides);
+  // A folder of that name is no scenario, and often the data of one.
+  std::error_code none;
+  const bool is_file = files.Exists(scenario) && !std::filesystem::is_directory(scenario, none);
+  if (!IsScenarioName(scenario) || is_file) return Scenario::Load(scenario, overrides);
   RIVULET_ASSIGN_OR_RETURN(const ShippedScenario shipped, FindShippedScenario(scenario));
   RIVULET_ASSIGN_OR_RETURN(const std::string text, files.ReadAll(shipped.path));
   return Scenario::Parse(text, shipped.path, ShippedDataFolder(), overrides);
@@ -78,7 +88,7 @@ StatusOr<Scenario> LoadByFileOrName(const std::string& scenario,
 
 std::string DataCommandOf(const std::string& path) {
   constexpr std::string_view kData = "\nData: ";
-  for (const ShippedScenario& scenario : ShippedScenarios()) {
+  for (const ShippedScenario& scenario : AllShipped()) {
     const size_t line = scenario.about.find(kData);
     if (scenario.path != path || line == std::string::npos) continue;
     const size_t begin = line + kData.size();

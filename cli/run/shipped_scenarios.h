@@ -1,4 +1,5 @@
-// The scenarios that come with the program (simulations/scenarios), known by name from any folder.
+// The scenarios that come with the program (simulations/scenarios, and those of simulations/papers), known by name from
+// any folder.
 #pragma once
 
 #include <string>
@@ -17,13 +18,15 @@ struct ShippedScenario {
   std::string about;  // the comment that its file begins with
 };
 
+enum class ShippedFolder { kScenarios, kPapers };  // simulations/scenarios, simulations/papers
+
 // In byte order of their names: what is installed beside the program, or else the files of the tree that it was built
 // in; none where neither is there.
-std::vector<ShippedScenario> ShippedScenarios();
+std::vector<ShippedScenario> ShippedIn(ShippedFolder folder);
 
 // Whether a scenario that a command is given may be such a name: without a folder, an ending and a dash before it.
 bool IsScenarioName(std::string_view scenario);
-// NOT_FOUND: no such scenario, with the nearest name.
+// Of either folder. NOT_FOUND: no such scenario, with the nearest name.
 StatusOr<ShippedScenario> FindShippedScenario(std::string_view name);
 // Whether what a command is given that takes models too is a scenario: a file that ends in .toml, or such a name.
 bool IsScenario(std::string_view what);

@@ -29,7 +29,7 @@ namespace {
 
 struct SimulateOptions {
   ScenarioOptions run;
-  std::optional<int64_t> workers;
+  std::optional<int64_t> workers, memory;
   DeviceOptions device;
   bool json = false, dry_run = false;
   std::string replay;
@@ -43,6 +43,7 @@ struct SimulateOptions {
 std::string MoreArguments(const SimulateOptions& options) {
   std::vector<std::string> more;
   if (options.workers) more.push_back(fmt::format("--workers {}", *options.workers));
+  if (options.memory) more.push_back(fmt::format("--memory {}", *options.memory));
   if (const std::string device = ShellArguments(options.device); !device.empty()) more.push_back(device.substr(1));
   if (!options.workers_at.address.empty()) {
     more.push_back("--workers-at " + options.workers_at.address + ShellArguments(options.workers_at.security));
@@ -97,6 +98,9 @@ Status CheckOptions(const SimulateOptions& options) {
   const bool others = !options.workers_at.address.empty();
   if (!options.replay.empty() && others) {
     return UsageError("--replay does a run again here, and with --workers-at others train too; give one of them");
+  }
+  if (options.memory && (!options.replay.empty() || options.dry_run || options.device.device != "cpu")) {
+    return UsageError("--memory bounds how many threads train here; leave it with --replay, --dry-run and --device");
   }
   if (!options.replay.empty() && !options.logdir.empty()) {
     return UsageError(
@@ -153,6 +157,7 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   SimulationOptions simulation_options{.db_path = options.run.db,
                                        .resume = options.run.resume,
                                        .workers = workers,
+                                       .memory = options.memory.value_or(0) * 1'000'000,
                                        .device = device,
                                        .soft_placement = options.device.soft,
                                        .others_train = others,
@@ -223,6 +228,10 @@ const RegisterCommand kSimulate(10, [] {
               "threads that train clients here; the result is the same for any number [one per core; on a device one; "
               "with --workers-at none]",
               {0, 1024})
+      .Option("--memory", "MEGABYTES", &options->memory,
+              "that tasks may take at a time; fewer threads train where they are planned to take more [what this "
+              "process may take]",
+              {1, 1'000'000'000})
       .Option("--workers-at", "HOST:PORT", &options->workers_at.address,
               "let others train too: any number of 'rivulet worker --simulation HOST:PORT', which come and go as they "
               "like, or Python's rivulet.simulate(client_fn=...); port 0 takes any free one")

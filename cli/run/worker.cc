@@ -14,8 +14,10 @@
 #include "engine/base/available_cores.h"
 #include "engine/base/mutex.h"
 #include "federated/transport/grpc_client.h"
+#include "setup/run_setup.h"
 #include "simulations/launchers/invitation.h"
 #include "simulations/launchers/worker_gate.h"
+#include "simulations/planned_tasks.h"
 #include "simulations/site_threads.h"
 
 namespace rivulet {
@@ -23,7 +25,7 @@ namespace {
 
 struct WorkerOptions {
   std::string simulation;
-  std::optional<int64_t> workers, patience;
+  std::optional<int64_t> workers, memory, patience;
   std::string data;
   SecurityOptions security;
 };
@@ -114,7 +116,7 @@ class Worker {
   Status Run() {
     RIVULET_ASSIGN_OR_RETURN(const Invitation invitation, Join());
     RIVULET_ASSIGN_OR_RETURN(const auto clients, JoinSimulation(invitation, options_.data));
-    const int threads = static_cast<int>(options_.workers.value_or(AvailableCores()));
+    const int threads = Threads(invitation, *clients);
     SiteThreads sites(api_, *clients,
                       {.threads = threads,
                        .site = {.name = name_, .run_id = invitation.run_id, .version = kWorkerVersion, .calls = calls_},
@@ -145,6 +147,18 @@ class Worker {
   }
 
  private:
+  // By the plan that the scenario comes to here; the simulation's own, which comes with the first task, is the same
+  // unless it goes on with an older program's.
+  int Threads(const Invitation& invitation, VirtualClients& clients) const {
+    const int wanted = static_cast<int>(options_.workers.value_or(AvailableCores()));
+    const StatusOr<Scenario> scenario = Scenario::ParseStored(invitation.scenario, options_.simulation);
+    if (wanted == 1 || !scenario.ok()) return wanted;
+    const StatusOr<std::shared_ptr<const Plan>> plan = RunSetup(*scenario).plan();
+    if (!plan.ok()) return wanted;
+    return ThreadsToTrain(PlannedTasks::Create(clients, *plan), wanted, options_.memory.value_or(0) * 1'000'000,
+                          [](const std::string& sentence) { PrintNote(sentence, Note::kImportant); });
+  }
+
   // Waits for a simulation that has not begun.
   StatusOr<Invitation> Join() {
     const StatusOr<std::string> bytes = CoordinatorCalls(api_, stop_, calls_).Fetch({.name = name_}, InvitationBlob());
@@ -213,6 +227,10 @@ const RegisterCommand kWorker(12, [] {
   command
       .Option("--workers", "N", &options->workers, "threads that train [one per core that this process may use]",
               {1, 1024})
+      .Option("--memory", "MEGABYTES", &options->memory,
+              "that tasks may take at a time; fewer threads train where they are planned to take more [what this "
+              "process may take]",
+              {1, 1'000'000'000})
       .Option("--data", "DIR", &options->data,
               "the folder that has the scenario's files under their names [where the scenario says that they lie]")
       .Option("--patience", "SECONDS", &options->patience,

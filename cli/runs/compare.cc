@@ -1,12 +1,12 @@
 // rivulet runs compare: what differed between runs, and what came of it.
 #include <algorithm>
-#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "cli/runs/commands.h"
 #include "cli/runs/listed_runs.h"
 #include "cli/runs/overview.h"
 #include "cli/runs/sparkline.h"
+#include "cli/runs/spread.h"
 #include "cli/terminal.h"
 
 namespace rivulet {
@@ -23,26 +23,11 @@ struct ComparedRun {
   std::vector<Curve> curves;
 };
 
-struct MetricOfRuns {
-  double mean = 0;
-  double deviation = 0;  // of the sample, with n - 1; 0 of one run
-  size_t runs = 0;
-};
-
 std::string LetterOf(size_t place) {
   std::string letter;
   for (++place; place > 0; place = (place - 1) / 26)
     letter.insert(letter.begin(), static_cast<char>('A' + (place - 1) % 26));
   return letter;
-}
-
-MetricOfRuns MeanOf(const std::vector<double>& values) {
-  MetricOfRuns result{.runs = values.size()};
-  for (const double value : values) result.mean += value / static_cast<double>(values.size());
-  double squares = 0;
-  for (const double value : values) squares += (value - result.mean) * (value - result.mean);
-  if (values.size() > 1) result.deviation = std::sqrt(squares / static_cast<double>(values.size() - 1));
-  return result;
 }
 
 // What a run is, but for its seed: a name chooses nothing.
@@ -76,22 +61,16 @@ std::vector<std::string> MetricNames(const std::vector<ComparedRun>& runs) {
   return names;
 }
 
-const Curve* CurveOf(const ComparedRun& run, const std::string& name) {
-  const auto found = std::ranges::find(run.curves, name, &Curve::name);
-  return found == run.curves.end() ? nullptr : &*found;
-}
-
 // The last and the best value of `name` over those of `group` that have it.
-std::pair<MetricOfRuns, MetricOfRuns> GroupMetric(const std::vector<const ComparedRun*>& group,
-                                                  const std::string& name) {
+std::pair<Spread, Spread> GroupMetric(const std::vector<const ComparedRun*>& group, const std::string& name) {
   std::vector<double> last, best;
   for (const ComparedRun* run : group) {
-    const Curve* curve = CurveOf(*run, name);
+    const Curve* curve = FindCurve(run->curves, name);
     if (curve == nullptr) continue;
     last.push_back(curve->points.back().second);
     best.push_back(curve->best().second);
   }
-  return {MeanOf(last), MeanOf(best)};
+  return {SpreadOf(last), SpreadOf(best)};
 }
 
 void PrintComparison(const std::vector<ComparedRun>& runs, const std::set<std::string>& differing) {
@@ -120,7 +99,7 @@ void PrintComparison(const std::vector<ComparedRun>& runs, const std::set<std::s
     Table table(
         {{.name = "  run"}, {.name = "course", .rank = 1}, {.name = "last"}, {.name = "best"}, {.name = "round"}});
     for (const ComparedRun& run : runs) {
-      const Curve* curve = CurveOf(run, name);
+      const Curve* curve = FindCurve(run.curves, name);
       if (curve == nullptr) {
         table.Add({"  " + run.letter, std::string(), Cell(), Cell(), Cell()});
         continue;
@@ -137,12 +116,9 @@ void PrintComparison(const std::vector<ComparedRun>& runs, const std::set<std::s
     for (const ComparedRun* run : group) letters.push_back(run->letter);
     head(fmt::format("{}: equal but for the seed", fmt::join(letters, ", ")));
     Table table({{.name = "  metric"}, {.name = "last"}, {.name = "best"}});
-    const auto text = [](const MetricOfRuns& metric) {
-      return fmt::format("{:.4f} ± {:.4f}", metric.mean, metric.deviation);
-    };
     for (const std::string& name : MetricNames(runs)) {
       const auto [last, best] = GroupMetric(group, name);
-      if (last.runs > 0) table.Add({"  " + name, text(last), text(best)});
+      if (last.runs > 0) table.Add({"  " + name, last.Text(), best.Text()});
     }
     fmt::print("{}", table.Text());
   }

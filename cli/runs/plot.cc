@@ -3,7 +3,7 @@
 
 #include "cli/picture/chart.h"
 #include "cli/runs/commands.h"
-#include "cli/runs/overview.h"
+#include "cli/runs/spread.h"
 #include "cli/terminal.h"
 #include "engine/base/nearest.h"
 
@@ -16,10 +16,6 @@ struct PlotOptions {
   std::string metric, out;
   bool terminal = false;
 };
-
-// What people look at first, where a run has it.
-constexpr const char* kFirstMetrics[] = {"test/accuracy", "evaluate/accuracy", "personal/accuracy", "test/loss",
-                                         "train/loss"};
 
 Status PlotRuns(const PlotOptions& options) {
   if (options.terminal == !options.out.empty())
@@ -36,11 +32,8 @@ Status PlotRuns(const PlotOptions& options) {
     for (const Curve& curve : curves) known.push_back(curve.name);
     runs.emplace_back(run.run_id, std::move(curves));
   }
-  std::string metric = options.metric;
-  for (const char* first : kFirstMetrics)
-    if (metric.empty() && std::ranges::find(known, first) != known.end()) metric = first;
+  const std::string metric = options.metric.empty() ? FirstMetric(known) : options.metric;
   if (known.empty()) return FailedPrecondition("there is nothing to plot: no round of these runs has a metric yet");
-  if (metric.empty()) metric = known.front();
   if (std::ranges::find(known, metric) == known.end())
     return UsageError("--metric: none of these runs has '{}'.{}", Shortened(metric), DidYouMean(metric, known));
   Chart chart{.title = metric, .x_label = "round", .series = {}};

@@ -32,13 +32,16 @@ namespace rivulet {
 // Threads that train on a rank which was not told a number: as many as it has processors, of those that it shares with
 // other ranks of its machine an even part.
 int WorkersOfRank(const Ranks& ranks);
+// Bytes that a rank may train in: `memory`, or where that is 0 of what the machine and its control groups have left an
+// even part of those ranks that share it. Without ranks all of it.
+int64_t MemoryOfRank(int64_t memory, const Ranks* ranks);
 
 struct RankLeaderOptions {
   std::shared_ptr<const Plan> plan;
   std::string run_id;
   int workers = 1;
-  // How much work a client's task is, next to others' of its kind; a pure function.
-  std::function<int64_t(const std::string& client_id)> cost;
+  // How much work a task is, next to others; a pure function.
+  std::function<int64_t(const Task& task)> cost;
   ClientStateStore* states = nullptr;  // where the plan has clients keep something
   Instruments instruments;
 };
@@ -92,7 +95,8 @@ class RankLeader {
 };
 
 // All that a rank other than 0 does: whatever rank 0 says, until it says that this was all. `workers` 0: as
-// WorkersOfRank says. An error has been told to rank 0 too, which ends the run.
+// WorkersOfRank says, or fewer where their tasks are planned to need more memory than there is. An error has been told
+// to rank 0 too, which ends the run.
 Status FollowRanks(Ranks& ranks, int workers);
 // Of rank 0, once, whatever became of the run: the others end.
 void DismissRanks(Ranks& ranks);

@@ -2,13 +2,16 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <utility>
 
 #include "engine/base/available_cores.h"
+#include "engine/base/available_memory.h"
 #include "simulations/launchers/joined_partials.h"
 #include "simulations/launchers/rank_crew.h"
 #include "simulations/launchers/rank_messages.h"
+#include "simulations/planned_tasks.h"
 
 namespace rivulet {
 namespace {
@@ -94,10 +97,13 @@ class SentStates final : public ClientStateStore {
 
 class RankFollower {
  public:
-  static StatusOr<std::unique_ptr<RankFollower>> Join(Unpacker& order, int workers) {
+  static StatusOr<std::unique_ptr<RankFollower>> Join(Unpacker& order, int workers, int64_t memory) {
     RIVULET_ASSIGN_OR_RETURN(const Invitation invitation, Invitation::FromBytes(order.Text()));
     RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, Plan::Open(std::string(order.Text())));
     RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<VirtualClients> clients, JoinSimulation(invitation, ""));
+    if (workers > 1) {
+      workers = ThreadsToTrain(PlannedTasks::Create(*clients, plan), workers, memory, nullptr);
+    }
     return std::make_unique<RankFollower>(invitation.run_id, std::move(plan), std::move(clients), workers);
   }
 
@@ -107,6 +113,7 @@ class RankFollower {
         clients_(std::move(clients)),
         inputs_(plan_, clients_->artifacts()),
         slice_(*plan_, inputs_, workers),
+        workers_(workers),
         sites_(slice_, *clients_,
                {.threads = workers,
                 .site = {.name = "worker", .run_id = run_id, .version = "rank", .states = &states_},
@@ -118,6 +125,8 @@ class RankFollower {
     sites_.Stop();
     sites_.Join();
   }
+
+  int workers() const { return workers_; }
 
   // Takes part in all that is done together, whatever happens: what is wrong is said in the report.
   void Step(Ranks& ranks, Unpacker& order) {
@@ -159,6 +168,7 @@ class RankFollower {
   SentInputs inputs_;
   SentStates states_;
   TaskSlice slice_;
+  const int workers_;
   SiteThreads sites_;
   Status wrong_;
 };
@@ -168,6 +178,12 @@ class RankFollower {
 int WorkersOfRank(const Ranks& ranks) {
   const int all = static_cast<int>(std::max(1L, sysconf(_SC_NPROCESSORS_ONLN)));
   return std::min(AvailableCores(), std::max(1, all / std::max(ranks.local(), 1)));
+}
+
+int64_t MemoryOfRank(int64_t memory, const Ranks* ranks) {
+  if (memory > 0) return memory;
+  const size_t all = std::min<size_t>(AvailableMemory(), std::numeric_limits<int64_t>::max());
+  return static_cast<int64_t>(all) / (ranks == nullptr ? 1 : std::max(ranks->local(), 1));
 }
 
 Status FollowRanks(Ranks& ranks, int workers) {
@@ -180,10 +196,11 @@ Status FollowRanks(Ranks& ranks, int workers) {
     Unpacker order(bytes);
     switch (static_cast<RankOrder>(order.Number<int64_t>())) {
       case RankOrder::kJoin: {
-        auto joined = RankFollower::Join(order, workers);
+        auto joined = RankFollower::Join(order, workers, MemoryOfRank(0, &ranks));
         wrong = joined.status();
         if (joined.ok()) follower = *std::move(joined);
-        (void)ranks.Gather(std::move(Packer().Text(wrong.ok() ? "" : Message(wrong)).Number(int64_t{workers})).Take());
+        const int64_t places = follower == nullptr ? 0 : follower->workers();
+        (void)ranks.Gather(std::move(Packer().Text(wrong.ok() ? "" : Message(wrong)).Number(places)).Take());
         break;
       }
       case RankOrder::kStep:

@@ -230,10 +230,7 @@ StatusOr<std::string> RankLeader::OrderOf(const std::vector<Task>& tasks,
 // A state that is not there is not sent, and its task fails where it is missed.
 std::vector<std::string> RankLeader::Deal(const std::vector<Task>& tasks, std::vector<Task>* own) {
   std::vector<int64_t> costs;
-  for (const Task& task : tasks) {
-    // To measure is a third of to train: one way of two, of which the way back is about twice the way there.
-    costs.push_back(options_.cost(task.client_id) * (task.kind == TaskKind::kTrain ? 3 : 1));
-  }
+  for (const Task& task : tasks) costs.push_back(options_.cost(task));
   const std::vector<std::vector<size_t>> split = SplitByCost(costs, capacities_);
   for (const size_t task : split[0]) own->push_back(tasks[task]);
   std::vector<std::string> parts(1);

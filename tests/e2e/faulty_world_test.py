@@ -24,6 +24,7 @@ DB = ["--db", "runs.sqlite"]
 CLIENT = ["--insecure", "--name", "a", "--data", "train=data/train.tfrecord"]
 COMMANDS = {  # by the words of the command: what follows them
     "simulate": ["tiny.toml", "--rounds", "2", "--db", "new.sqlite"],
+    "sweep": ["tiny.toml", "--rounds", "1", "--grid", "client.epochs=1,2", "--plot", "out.svg", "--db", "new.sqlite"],
     "runs list": DB, "runs show": ["latest", *DB], "runs rounds": ["latest", *DB], "runs clients": ["latest", *DB],
     "runs compare": ["tiny", "second", *DB], "runs plot": ["latest", "--out", "out.svg", *DB], "runs tail": ["latest", *DB],
     "runs export": ["latest", "--csv", "out", "--json", "out.json", "--tensorboard", "events", *DB],
@@ -59,6 +60,8 @@ EXCUSED = {
     "coordinator": "serves until it is stopped; gRPC aborts without memory (tests/coordinator has the faults of its disk)",
     "client": "as the coordinator",
     "worker": "as the client",
+    "reproduce": "several sweeps",
+    "data fetch": "asks a server; e2e.fetch_test has one that fails",
     "dashboard": "serves until it is stopped",
     **dict.fromkeys(("status", "pause", "resume", "stop", "abort", "submit", "clients approve", "clients ban",
                      "clients remove", "clients audit"), "asks a coordinator that runs, and keeps nothing"),
@@ -72,7 +75,7 @@ FAULTS = [  # kind, error, from there on, must it be borne
     ("write", "EINTR", False, True), ("write", "SHORT", True, True), ("sync", "EIO", False, False),
     ("rename", "EIO", False, False), ("mmap", "ENOMEM", False, False), ("alloc", "ENOMEM", False, False)]
 # Names that a call makes anew each time: keys, random identifiers, times. They are not compared, but must be whole.
-DRAWN = ("ca ", "simulate", "runs ", "graph place", "graph inspect")
+DRAWN = ("ca ", "simulate", "sweep", "runs ", "graph place", "graph inspect")
 LEFT = (".tmp", ".part")
 
 

@@ -25,6 +25,11 @@ class Scenarios(RivuletTest):
         self.assertEqual(self.digests("here.sqlite"), self.digests("there.sqlite"))
         self.assertEqual(self.query("SELECT name FROM runs", db="here.sqlite"), [("quickstart",)])
 
+    def test_a_folder_of_that_name_is_not_the_scenario(self):
+        os.makedirs(self.path("quickstart"))
+        self.run_rivulet("simulate", "quickstart", *SMALL, "--db", "named.sqlite", code=0)
+        self.assertEqual(self.query("SELECT name FROM runs", db="named.sqlite"), [("quickstart",)])
+
     def test_a_name_that_is_none_is_told_the_nearest(self):
         self.assert_refused(self.run_rivulet("simulate", "quickstrat"), "no file 'quickstrat'", "Did you mean 'quickstart'?")
 

@@ -1,0 +1,54 @@
+// A paper's numbers beside our own: simulations/papers/NAME.toml is what is run, NAME.expected.json what has been
+// published of it, and what of it has to come out here.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// What is looked at of a run's metric.
+enum class PaperMeasure {
+  kRounds,  // to the target: of the best value so far, interpolated between rounds (McMahan et al. 2017, section 3)
+  kLast,    // the last round's value
+  kBest,    // the best round's value
+};
+
+// One number of the paper.
+struct PaperResult {
+  std::string name;
+  std::vector<std::string> sets;   // KEY=VALUE beside the scenario's
+  std::vector<std::string> grids;  // as `rivulet sweep --grid`: the best of these counts, as the paper tuned it
+  PaperMeasure measure = PaperMeasure::kLast;
+  double target = 0;  // of kRounds
+  int64_t rounds = 0, quick_rounds = 1;
+  std::optional<double> published;
+  // What has to come out. A run that never reaches the target is above every bound, one that fails below every bound of
+  // a value.
+  std::optional<double> at_least, at_most;
+  // The same relative to the value of an earlier result of this paper.
+  struct Beside {
+    std::string of;
+    double by = 0;
+  };
+  std::optional<Beside> at_least_beside, at_most_beside;
+};
+
+struct Paper {
+  std::string name, about, scenario;  // the file of the scenario
+  std::string source;                 // of the published numbers
+  std::string metric;
+  int64_t seeds = 1;
+  std::vector<PaperResult> results;
+};
+
+// Those that come with the program, in byte order of their names. An error of one of their files is its own.
+StatusOr<std::vector<Paper>> ShippedPapers();
+// `text` of NAME.expected.json. INVALID_ARGUMENT: a key that there is not, or a value that it may not have.
+StatusOr<Paper> ParsePaper(const std::string& name, const std::string& text);
+
+}  // namespace rivulet

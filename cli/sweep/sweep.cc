@@ -1,0 +1,87 @@
+// rivulet sweep: a scenario with several settings and seeds, in one process and one history.
+#include <memory>
+
+#include "cli/command.h"
+#include "cli/run/options.h"
+#include "cli/sweep/outcome.h"
+#include "cli/sweep/run_trials.h"
+#include "cli/terminal.h"
+
+namespace rivulet {
+namespace {
+
+struct SweepOptions {
+  ScenarioOptions scenario;
+  SweepAxes axes;
+  std::optional<int64_t> seeds, draws, workers;
+  std::string tag, best, plot;
+  bool json = false;
+};
+
+Status Sweep(SweepOptions options) {
+  if (!options.plot.empty()) {
+    if (const Status name = CheckPictureName(options.plot); !name.ok()) return AsUsageError(Annotate(name, "--plot"));
+  }
+  RIVULET_ASSIGN_OR_RETURN(const Scenario scenario, LoadScenario(options.scenario));
+  options.axes.draws = options.draws.value_or(0);
+  options.axes.seed = scenario.run.seed;
+  StatusOr<std::vector<SweepPoint>> points = PointsOf(options.axes);
+  if (!points.ok()) return AsUsageError(points.status());
+  const std::string tag = options.tag.empty() ? "sweep-" + scenario.run.name : options.tag;
+  RIVULET_ASSIGN_OR_RETURN(std::vector<SweptPoint> swept,
+                           RunTrials({.scenario = options.scenario,
+                                      .points = *std::move(points),
+                                      .first_seed = scenario.run.seed,
+                                      .seeds = options.seeds.value_or(1),
+                                      .trials = {.db_path = options.scenario.db,
+                                                 .tag = tag,
+                                                 .workers = static_cast<int>(options.workers.value_or(0))}}));
+  RIVULET_ASSIGN_OR_RETURN(SweepOutcome outcome, JudgeSweep(options.scenario.db, std::move(swept), options.best));
+  outcome.name = scenario.run.name;
+  outcome.tag = tag;
+  if (!options.plot.empty()) RIVULET_RETURN_IF_ERROR(WritePicture(ChartPicture(SweepChart(outcome)), options.plot));
+  if (options.json) {
+    fmt::print("{}\n", SweepJson(outcome));
+    return absl::OkStatus();
+  }
+  fmt::print("{}\n{}", outcome.metric, SweepTable(outcome, ResultColumns()));
+  if (outcome.best) {
+    const SweptPoint& best = outcome.points[*outcome.best];
+    fmt::print("\nbest     {}, {} {} at the end\n", PointName(best.point), outcome.metric, best.last.Text());
+  }
+  fmt::print("history  {}, tag {}\n", options.scenario.db, tag);
+  return absl::OkStatus();
+}
+
+const RegisterCommand kSweep(11, [] {
+  auto options = std::make_shared<SweepOptions>();
+  Command command{
+      .name = "sweep",
+      .summary = "Run a scenario with several settings and seeds, and tell which did best.",
+      .example =
+          "rivulet sweep quickstart --rounds 2 --grid client.optimizer.learning_rate=0.05,0.1 --seeds 2\n"
+          "  rivulet sweep quickstart --rounds 2 --random client.optimizer.learning_rate=log:0.01:0.3 --draws 3\n"
+          "  rivulet sweep quickstart --rounds 2 --list algorithm.name=fedavg,fedadam --list "
+          "server.learning_rate=1,0.01 --plot sweep.svg"};
+  AddScenarioSettings(command, &options->scenario);
+  command
+      .Repeated("--grid", "KEY=VALUES", &options->axes.grids,
+                "try each of these values, separated by commas, with each of the other axes; repeatable")
+      .Repeated("--list", "KEY=VALUES", &options->axes.lists,
+                "values that go together with those of the other --list, the n-th with the n-th; repeatable")
+      .Repeated("--random", "KEY=LOW:HIGH", &options->axes.randoms,
+                "draw values between these, or evenly by magnitude: KEY=log:LOW:HIGH; repeatable")
+      .Option("--draws", "N", &options->draws, "of all --random together; the seed decides which", {1, 10'000})
+      .Option("--seeds", "N", &options->seeds, "runs of each setting, with seeds that follow each other [1]", {1, 1000})
+      .Option("--best", "METRIC", &options->best,
+              "by which settings are judged, such as test/loss [test/accuracy, or what there is of the kind]")
+      .Option("--plot", "FILE", &options->plot, "draw its mean course for each setting: .svg or .png")
+      .Option("--tag", "TAG", &options->tag, "that every run gets in the history [sweep-NAME]")
+      .Option("--workers", "N", &options->workers, "threads that train clients [one per core]", {1, 1024})
+      .Flag("--json", &options->json, "print what came of it as one JSON object");
+  command.run = [options] { return Sweep(*options); };
+  return command;
+});
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,94 @@
+#include "simulations/planned_tasks.h"
+
+#include <algorithm>
+#include <limits>
+#include <thread>
+
+#include "client/planned_memory.h"
+#include "engine/base/available_memory.h"
+
+namespace rivulet {
+namespace {
+
+int64_t MostExamples(const Shares& shares) {
+  int64_t most = 1;
+  for (int64_t client = 0; client < shares.size(); ++client) {
+    most = std::max(most, std::ssize(shares.ExamplesOf(client)));
+  }
+  return most;
+}
+
+// Of one example, over all passes and epochs.
+StatusOr<double> OperationsOf(PassPrograms& programs, TaskKind kind, int64_t examples) {
+  double operations = 0;
+  const LocalProgram& program = *programs.plan().program(kind);
+  for (size_t pass = 0; pass < program.passes.size(); ++pass) {
+    const int64_t batch = std::clamp<int64_t>(examples, 1, program.passes[pass].batch_size);
+    RIVULET_ASSIGN_OR_RETURN(const auto step, programs.Step(kind, pass, batch));
+    if (step == nullptr) continue;
+    operations += step->flops() / static_cast<double>(batch) * static_cast<double>(program.passes[pass].epochs);
+  }
+  return operations;
+}
+
+double Megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
+
+}  // namespace
+
+StatusOr<PlannedTasks> PlannedTasks::Create(VirtualClients& clients, const std::shared_ptr<const Plan>& plan) {
+  RIVULET_ASSIGN_OR_RETURN(const auto artifacts,
+                           clients.artifacts().Plan(plan->digest(), [&plan] { return plan->bytes(); }));
+  const int64_t examples = MostExamples(clients.shares());
+  PlannedTasks planned;
+  const auto make = [&]() -> Status {
+    EnterWorkerThread();
+    PassPrograms& programs = *artifacts->programs;
+    RIVULET_ASSIGN_OR_RETURN(const PlannedMemory memory, PlanMemory(programs, TaskKind::kTrain, examples));
+    planned.shared_bytes_ = memory.model;
+    // A site's sums are of 64 bits a value.
+    planned.thread_bytes_ =
+        memory.vectors + memory.program + plan->layout()->update_elements() * static_cast<int64_t>(sizeof(int64_t));
+    for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+      if (plan->program(kind) == nullptr) continue;
+      RIVULET_ASSIGN_OR_RETURN(planned.operations_[kind], OperationsOf(programs, kind, examples));
+    }
+    return absl::OkStatus();
+  };
+  // A thread of its own, as this one may have another number of OpenMP's threads, and is to keep it.
+  Status status;
+  std::thread([&] { status = make(); }).join();
+  RIVULET_RETURN_IF_ERROR(status);
+  return planned;
+}
+
+int PlannedTasks::ThreadsWithin(int64_t bytes, int wanted) const {
+  const int64_t fit = (bytes - shared_bytes_) / std::max<int64_t>(thread_bytes_, 1);
+  return static_cast<int>(std::clamp<int64_t>(fit, 1, std::max(wanted, 1)));
+}
+
+int64_t PlannedTasks::Cost(TaskKind kind, int64_t examples) const {
+  const auto found = operations_.find(kind);
+  const double each = found == operations_.end() ? 0 : found->second;
+  // Below 2^53 they are exact, and a sum of a thousand of them is far from the end of 64 bits.
+  constexpr double kMost = 1LL << 50;
+  return static_cast<int64_t>(
+      std::clamp(each * static_cast<double>(examples), static_cast<double>(examples + 1), kMost));
+}
+
+int ThreadsToTrain(const StatusOr<PlannedTasks>& planned, int wanted, int64_t memory,
+                   const std::function<void(const std::string& sentence)>& note) {
+  if (!planned.ok() || wanted <= 1) return wanted;
+  if (memory <= 0) {
+    memory = static_cast<int64_t>(std::min<size_t>(AvailableMemory(), std::numeric_limits<int64_t>::max()));
+  }
+  const int threads = planned->ThreadsWithin(memory, wanted);
+  if (threads < wanted && note) {
+    note(
+        fmt::format("clients are trained by {} thread{} and not by {}: each is planned to take {:.1f} MB, and this "
+                    "process has {:.1f} MB for them",
+                    threads, threads == 1 ? "" : "s", wanted, Megabytes(planned->thread_bytes()), Megabytes(memory)));
+  }
+  return threads;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,61 @@
+// The runs of a sweep: of one history, one after the other, in one process that has their data and programs once.
+// Whatever of them is in the history already is not done again, and one that was stopped or killed goes on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coordinator/history/rows.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+#include "federated/scenario/scenario.h"
+#include "simulations/simulator.h"
+
+namespace rivulet {
+
+struct TrialOptions {
+  std::string db_path;
+  std::string tag;  // that every run of the sweep gets
+  int workers = 0;  // as SimulationOptions
+};
+
+struct TrialResult {
+  std::string run_id;
+  bool was_done = false;  // found finished in the history
+  Status status;          // why it failed: of clients, models and data, not of the history
+};
+
+// Not thread-safe, but for Stop.
+class Trials {
+ public:
+  // `row_bytes`: as SharedRuns.
+  Trials(TrialOptions options, int64_t row_bytes) : options_(std::move(options)), shared_(row_bytes) {}
+
+  // The run that says what `scenario` says: that of the history where it is finished, and goes on where it is not; else
+  // a new one. CANCELLED after Stop. Another error is one of the scenario, its data or the history, before the first
+  // round; what ends a run later is its result's.
+  StatusOr<TrialResult> Run(const Scenario& scenario, const CoordinatorObserver& observer);
+  // From another thread: what runs is stopped, and so is what would follow.
+  void Stop();
+
+ private:
+  StatusOr<RunRow> Find(const Scenario& scenario);
+  StatusOr<std::shared_ptr<Simulation>> Begin(const Scenario& scenario, const std::string& resume,
+                                              const CoordinatorObserver& observer);
+  Status Tag(const std::string& run_id);
+
+  const TrialOptions options_;
+  const SharedRuns shared_;
+  Mutex mutex_;
+  bool stopped_ GUARDED_BY(mutex_) = false;
+  std::shared_ptr<Simulation> running_ GUARDED_BY(mutex_);
+};
+
+// Whether a run that was stored with `config` is one of `scenario`: it says the same, but for how many clients there
+// are where only the data told.
+bool SaysTheSame(const std::string& config, const Scenario& scenario);
+
+}  // namespace rivulet

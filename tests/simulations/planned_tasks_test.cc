@@ -1,0 +1,85 @@
+// How many threads train follows from what their tasks are planned to take, and changes no bit.
+#include "simulations/planned_tasks.h"
+
+#include "tests/simulations/whole_runs.h"
+
+namespace rivulet {
+namespace {
+
+using ::testing::HasSubstr;
+
+class PlannedTasksTest : public SimulatorTest {
+ protected:
+  StatusOr<PlannedTasks> Plan(const Scenario& scenario) {
+    RunSetup setup(scenario);
+    RIVULET_ASSIGN_OR_RETURN(const auto plan, setup.plan());
+    RIVULET_ASSIGN_OR_RETURN(clients_, VirtualClients::Create(setup, plan->keeps_state()));
+    return PlannedTasks::Create(*clients_, plan);
+  }
+  std::unique_ptr<VirtualClients> clients_;
+};
+
+TEST_F(PlannedTasksTest, Threads_AsManyAsHaveRoomAndAtLeastOne) {
+  const auto planned = Plan(SmallScenario());
+  ASSERT_OK(planned);
+  EXPECT_GT(planned->thread_bytes(), 0);
+  EXPECT_EQ(planned->Memory(3) - planned->Memory(2), planned->thread_bytes());
+  EXPECT_EQ(planned->ThreadsWithin(planned->Memory(3), 8), 3);
+  EXPECT_EQ(planned->ThreadsWithin(planned->Memory(4) - 1, 8), 3);
+  EXPECT_EQ(planned->ThreadsWithin(planned->Memory(100), 8), 8);
+  EXPECT_EQ(planned->ThreadsWithin(0, 8), 1);
+}
+
+TEST_F(PlannedTasksTest, FewerThreadsThanWanted_AreToldInASentenceAndAsManyAreNot) {
+  const auto planned = Plan(SmallScenario());
+  ASSERT_OK(planned);
+  std::string told;
+  const auto note = [&](const std::string& sentence) { told += sentence; };
+  EXPECT_EQ(ThreadsToTrain(planned, 4, planned->Memory(4), note), 4);
+  EXPECT_EQ(told, "");
+  EXPECT_EQ(ThreadsToTrain(planned, 4, planned->Memory(1), note), 1);
+  EXPECT_THAT(told, HasSubstr("trained by 1 thread and not by 4"));
+  // Of a machine that has anything left at all, these few kilobytes have room.
+  EXPECT_EQ(ThreadsToTrain(planned, 4, 0, note), 4);
+  EXPECT_EQ(ThreadsToTrain(absl::UnknownError("no plan"), 4, 1, note), 4);
+}
+
+TEST_F(PlannedTasksTest, Cost_OfExamplesTimesEpochsAndOfMeasuringAboutAThird) {
+  Scenario scenario = SmallScenario();
+  scenario.evaluation.federated_every = 1;
+  const auto once = Plan(scenario);
+  scenario.client.epochs *= 4;
+  const auto four = Plan(scenario);
+  ASSERT_OK(once);
+  ASSERT_OK(four);
+  const auto train = static_cast<double>(once->Cost(TaskKind::kTrain, 100));
+  EXPECT_NEAR(static_cast<double>(once->Cost(TaskKind::kTrain, 200)), 2 * train, 2);
+  EXPECT_NEAR(static_cast<double>(four->Cost(TaskKind::kTrain, 100)), 4 * train, 0.01 * train);
+  EXPECT_GT(train, 100.0 * 784 * 10);  // of a linear model of images, each of whose weights is used for each example
+  const auto measure = static_cast<double>(four->Cost(TaskKind::kEvaluate, 100));
+  EXPECT_GT(measure, 0);
+  EXPECT_LT(measure, train);
+  EXPECT_GE(once->Cost(TaskKind::kTrain, 0), 1);
+}
+
+TEST_F(PlannedTasksTest, SimulationInLittleMemory_SaysSoAndComesToTheSameBits) {
+  std::string told;
+  const auto run = [&](const std::string& db, int64_t memory) -> StatusOr<Digest> {
+    SimulationOptions options{.scenario = SmallScenario(), .db_path = Path(db), .workers = 4};
+    options.memory = memory;
+    options.note = [&](const std::string& sentence) { told += sentence; };
+    RIVULET_ASSIGN_OR_RETURN(const auto simulation, Simulation::Create(std::move(options)));
+    RIVULET_ASSIGN_OR_RETURN(const SimulationResult result, simulation->Run());
+    return result.model->ComputeDigest();
+  };
+  const auto plenty = run("plenty.sqlite", 0);
+  ASSERT_OK(plenty);
+  EXPECT_EQ(told, "");
+  const auto little = run("little.sqlite", 1000);
+  ASSERT_OK(little);
+  EXPECT_THAT(told, HasSubstr("trained by 1 thread and not by 4"));
+  EXPECT_EQ(*little, *plenty);
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -113,6 +113,9 @@ void RunCoordinator::ForgetReports(std::span<const PendingAttempt> attempts) {
 StatusOr<int64_t> RunCoordinator::BaseOfLeft(const TaskId& task, const Digest& base) {
   MutexLock lock(mutex_);
   const Lease* const lease = machine_.FindLease(task);
+  if (lease != nullptr && (lease->state == Lease::State::kFolding || lease->state == Lease::State::kFolded)) {
+    return AlreadyExists("it has come again meanwhile");
+  }
   if (lease == nullptr || lease->resolved() || VersionOf(lease->base_round).digest != base) {
     return FailedPrecondition("its task is another by now");
   }
@@ -124,7 +127,10 @@ Status RunCoordinator::CountUpdate(const LeftReport& left) {
   RIVULET_RETURN_IF_ERROR(BaseOfLeft(left.task, report.base).status());
   const Submission submission{left.task, 0, std::ssize(report.update), {.train_seconds = report.train_seconds}};
   RIVULET_ASSIGN_OR_RETURN(const auto writer, Submit({.name = left.client_id, .run_id = run_id_}, submission));
-  if (writer->decided() != nullptr) return FailedPrecondition("its task has ended");
+  if (const SubmitResult* const decided = writer->decided()) {
+    return decided->kind == SubmitResult::Kind::kDuplicate ? AlreadyExists("it has come again meanwhile")
+                                                           : FailedPrecondition("its task has ended");
+  }
   const auto bytes = std::as_bytes(std::span(report.update));
   BlockCrcs crcs;
   crcs.Append(bytes);
@@ -149,9 +155,11 @@ Status RunCoordinator::CountPartial(const KeptPartial& left) {
 }
 
 // On the run's thread, for what was offered just now. Whatever keeps it from being counted, its clients are still asked
-// for it.
+// for it. Whoever sent it, and had no answer from the process before, may be sending it again at this moment: then it
+// is counted by that, and the file is what that acknowledgement rests on.
 void RunCoordinator::CountLeft(const LeftReport& left) {
   const Status counted = left.partial ? CountPartial(*left.partial) : CountUpdate(left);
+  if (absl::IsAlreadyExists(counted) || absl::IsUnavailable(counted)) return;
   if (!counted.ok() && left.partial) {
     reports_.Remove(*left.partial);
     MutexLock lock(mutex_);

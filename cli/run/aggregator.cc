@@ -104,7 +104,8 @@ Status Aggregate(const AggregatorOptions& options) {
   if (status.ok()) (void)attendance.WaitUntilAllKnow(kTierFarewell);
   server->Stop(std::chrono::seconds(1));
   if (!status.ok() && interrupt.happened()) {
-    const Status told = Cancelled("tier '{}' was stopped; started again, its clients do again what it held", *name);
+    const Status told =
+        Cancelled("tier '{}' was stopped; started again, it has its clients send again what it has not on disk", *name);
     return interrupt.asked() ? StoppedAsAsked(told) : told;
   }
   RIVULET_RETURN_IF_ERROR(status);

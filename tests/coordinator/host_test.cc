@@ -110,6 +110,62 @@ TEST_F(HostTest, TwoRunsAtOnce_EachIsWhatItIsAlone) {
   EXPECT_LT(first("longer 1 "), first("brief 12 "));
 }
 
+// A process works for one run at a time. While it trains for long, its word keeps that lease, the other run counts it
+// as present and draws it; the lease there lapses, and is taken up again once it has time, under the same name.
+TEST_F(HostTest, LongTaskOfOneRun_KeepsItsLeaseAndIsNobodysLoss) {
+  std::atomic<int64_t> now_ms = 1'000;
+  const auto serve = [&](const std::string& name) {
+    CoordinatorOptions options = Options(name, 1, "timed");
+    options.scenario.server.lease_seconds = 10;
+    options.now_ms = [&] { return now_ms.load(); };
+    std::shared_ptr<Coordinator> run = Value(CreateCoordinator(options, TinyParts(kHostedElements, kHosted)));
+    EXPECT_OK(host_.Add(run));
+    return run;
+  };
+  const auto slow = serve("slow"), other = serve("other");
+  const std::vector<std::string> names = Names(kHosted);
+  const auto send = [&](const std::string& name, const Task& task) {
+    const std::vector<float> delta(kHostedElements, 1);
+    return Send(host_, name, task.id, MakeUpdate(delta, 5));
+  };
+  ASSERT_OK(Join(*slow, names));
+  ASSERT_OK(Join(*other, names));
+  PollRequest busy = AskedBy(names[0]);
+  busy.caller.run_id = other->run_id();  // who has worked for one is asked by the others first
+  const PollReply given = Value(host_.Poll(busy));
+  ASSERT_EQ(given.tasks.size(), 1u);
+  const Task task = given.tasks[0];
+  ASSERT_EQ(task.run_id, slow->run_id());
+  busy.caller.run_id = slow->run_id();
+  busy.working_on = {{task.id}};
+  busy.want = 0;
+  TaskId awaits;  // of the busy client in the other run
+  for (const RunStanding::Work& work : other->Standing().work) {
+    if (work.client_id == names[0]) awaits = work.task;
+  }
+  EXPECT_FALSE(awaits.empty()) << "who is busy elsewhere is drawn all the same";
+  for (int beat = 0; beat < 40; ++beat) {
+    now_ms += 3'000;
+    const PollReply said = Value(host_.Poll(busy));
+    ASSERT_THAT(said.cancelled, IsEmpty());
+    ASSERT_THAT(said.tasks, IsEmpty());
+    for (size_t i = 1; i < names.size(); ++i) {
+      for (const Task& of : Value(host_.Poll(AskedBy(names[i]))).tasks) EXPECT_OK(send(names[i], of));
+    }
+  }
+  EXPECT_FALSE(slow->over());
+  EXPECT_FALSE(other->over());
+  EXPECT_EQ(Value(send(names[0], task)).kind, SubmitResult::Kind::kAccepted);
+  EXPECT_OK(slow->Wait());
+  PollRequest idle = AskedBy(names[0]);
+  idle.caller.run_id = slow->run_id();
+  const PollReply next = Value(host_.Poll(idle));
+  ASSERT_EQ(next.tasks.size(), 1u) << "its run is over, and it goes on with the next";
+  EXPECT_EQ(next.tasks[0].id, awaits);
+  EXPECT_EQ(Value(send(names[0], next.tasks[0])).kind, SubmitResult::Kind::kAccepted);
+  EXPECT_OK(other->Wait());
+}
+
 // A run that was stopped may be resumed, so what is in hand for it stays; meanwhile there is work elsewhere.
 TEST_F(HostTest, CallerOfAStoppedRun_KeepsItsTaskAndIsGivenWorkOfTheOther) {
   const auto stopped = Serve("stopped", 3);

@@ -82,6 +82,25 @@ class Tiers(RivuletTest):
         self.assertLessEqual({client.poll() for client in clients}, {0, None})
         self.assertEqual(self.digests(DB), expected)
 
+    def test_tier_that_keeps_what_it_acknowledges_asks_nobody_again(self):
+        kept = ["--set", "server.checkpoint_reports=true", "--set", "client.epochs=80"]
+        expected = self.simulated(*kept[2:])
+        coordinator, root = self.start_coordinator("--tiers", *kept)
+        north, address = self.start_tier("north", root, "--state", "north-state")
+        clients = [self.start_client(name, address) for name in self.names]
+        held = lambda: [path for path in (self.folder / "north-state").rglob("*") if path.is_file()]
+        self.wait_for(held, "an update that the tier keeps")
+        for path in held():
+            self.assertEqual(path.stat().st_mode & 0o777, 0o600)
+        north.kill()
+        north.wait()
+        north, _ = self.start_tier("north", root, "--state", "north-state", listen=address)
+        self.ends(coordinator, "coordinator")
+        self.ends(north, "north")
+        self.assertLessEqual({client.poll() for client in clients}, {0, None})
+        self.assertEqual(self.digests(DB), expected)
+        self.assertEqual(held(), [])
+
     def test_who_may_be_a_tier_is_the_certificates_to_say(self):
         ca = lambda *arguments: self.run_rivulet("ca", *arguments, code=0)
         ca("init", "--name", "study")

@@ -18,8 +18,10 @@ namespace rivulet::testing {
 
 class Disk {
  public:
-  // `slow` is called in each sync and may take its (virtual) time. One disk of a program has histories.
-  Disk(bool has_histories, std::function<void()> slow) : slow_(std::move(slow)), has_histories_(has_histories) {
+  // `slow` is called in each sync and may take its (virtual) time. One disk of a program has histories. `lies`: it says
+  // of these that they are synced, and has them in a cache that a power cut empties.
+  Disk(bool has_histories, std::function<void()> slow, bool lies = false)
+      : slow_(std::move(slow)), has_histories_(has_histories), lies_(lies) {
     if (has_histories) InstallFaultySqlite([this](const std::string& point) { return AtSqlite(point); });
     Replace();
   }
@@ -68,13 +70,14 @@ class Disk {
     const size_t space = point.find(' ');
     if (point.starts_with("sqlite-sync ")) slow_();
     if (cut_) return false;
-    if (point.starts_with("sqlite-synced ")) synced_[point.substr(space + 1)] = ContentOf(point.substr(space + 1));
+    if (point.starts_with("sqlite-synced ") && !lies_)
+      synced_[point.substr(space + 1)] = ContentOf(point.substr(space + 1));
     return true;
   }
 
   const TempFolder folder_{TempFolder::Place::kMemory};
   const std::function<void()> slow_;
-  const bool has_histories_;
+  const bool has_histories_, lies_;
   bool cut_ = false;
   std::unique_ptr<FaultyFileSystem> files_;
   std::map<std::string, std::string> synced_;  // by path

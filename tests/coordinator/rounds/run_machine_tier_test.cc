@@ -1,4 +1,6 @@
 // Tiers against the run machine: whom they speak for, what they are given again, and what they no longer hold.
+#include <algorithm>
+
 #include "coordinator/rounds/run_machine.h"
 #include "tests/testing/status_matchers.h"
 
@@ -148,6 +150,57 @@ TEST(MachineOfATier, Resumed_ALeaseIsReachedOnTheWayThatIsToldNow) {
   EXPECT_EQ(machine->LeaseOf(c0)->via, "") << "it calls itself now";
   EXPECT_EQ(machine->LeaseOf(c0)->site, c0);
   EXPECT_EQ(machine->LeaseOf(c1)->via, "t");
+}
+
+// What a site has had all the time is not taken from it because the coordinator was started again, whichever of its
+// words comes first.
+TEST(MachineOfATier, Resumed_WhoeverSaysThatItHasATaskHasIt) {
+  RunRules rules;
+  rules.run_id = "run";
+  rules.rounds = 2;
+  rules.dial = {3, 3};
+  rules.min_clients = 3;
+  rules.lease_ms = 1000;
+  auto before = *RunMachine::Create(rules, RunStart{});
+  before.On(Joined{{"c0", "c1"}, "t"}, 0);
+  before.On(Joined{{"c2"}, ""}, 0);
+  const TaskId held = before.LeaseOf("c0")->task, other = before.LeaseOf("c1")->task;
+  const TaskId own = before.LeaseOf("c2")->task;
+  auto machine = RunMachine::Resume(rules, before.Save(0), RunStart{}, 0);
+  ASSERT_OK(machine);
+  const auto cancels = [](const std::vector<Action>& actions) {
+    return std::ranges::any_of(actions, [](const Action& a) { return std::holds_alternative<Cancel>(a); });
+  };
+  SitePolled beat{"t", SitePolled::Serves::kNames, {{held, true}}, 0};
+  EXPECT_FALSE(cancels(machine->On(beat, 0)));
+  EXPECT_EQ(machine->LeaseOf("c0")->state, Lease::State::kHeld);
+  EXPECT_EQ(machine->LeaseOf("c1")->state, Lease::State::kOffered) << "of " << other << " nobody has said so";
+  EXPECT_FALSE(cancels(machine->On(SitePolled{"c2", SitePolled::Serves::kItself, {{own}}, 0}, 0)));
+  EXPECT_EQ(machine->LeaseOf("c2")->state, Lease::State::kTaken);
+  EXPECT_TRUE(cancels(machine->On(SitePolled{"another", SitePolled::Serves::kNames, {{other}}, 0}, 0)));
+}
+
+// A partial that the process before had accepted is merged before any site has called.
+TEST(MachineOfATier, KeptPartial_IsTakenOfTasksThatAreOffered) {
+  RunRules rules;
+  rules.run_id = "run";
+  rules.rounds = 2;
+  rules.dial = {2, 2};
+  rules.min_clients = 2;
+  auto before = *RunMachine::Create(rules, RunStart{});
+  before.On(Joined{{"c0", "c1"}, "t"}, 0);
+  const std::vector<TaskId> tasks = {before.LeaseOf("c0")->task, before.LeaseOf("c1")->task};
+  auto machine = RunMachine::Resume(rules, before.Save(0), RunStart{}, 0);
+  ASSERT_OK(machine);
+  machine->On(Tick{}, 0);
+  const auto folds = [&](const PartialReported& event) {
+    return std::ranges::count_if(machine->On(event, 0),
+                                 [](const Action& a) { return std::holds_alternative<Fold>(a); });
+  };
+  EXPECT_EQ(folds({"t", tasks}), 0) << "a site that was given none brings none";
+  EXPECT_EQ(folds({"t", tasks, true}), 2);
+  EXPECT_THAT(machine->On(Merged{tasks}, 0), Contains(::testing::VariantWith<Commit>(::testing::_)));
+  EXPECT_EQ(machine->leases()[0].site, "t");
 }
 
 }  // namespace

@@ -111,17 +111,17 @@ class EverySetting(Federation):
         if tree:
             processes["north"] = self.tier("north", "root", tls)
             processes["leaf"] = self.tier("leaf", "north", tls)
-        parents = ("leaf", "leaf", "north", "root") if tree else ("root",) * CLIENTS
-        for name, parent in zip(names, parents):
-            processes[name] = self.client(name, parent, tls)
         if listed:
-            # Of the right authority, and not expected: told why, whatever way it came.
+            # Of the right authority, and not expected: told why, whatever way it came; before the run can be over.
             if tls:
                 self.ca("issue", "client/stranger", "--out", "stranger")
             self.write("records/stranger.tfrecord", (self.folder / f"records/{names[0]}.tfrecord").read_bytes())
             stranger = self.client("stranger", "leaf" if tree else "root", tls)
             self.ends(stranger, "stranger", code=1)
             self.assertIn("is not expected here", "".join(self.logs["stranger"]))
+        parents = ("leaf", "leaf", "north", "root") if tree else ("root",) * CLIENTS
+        for name, parent in zip(names, parents):
+            processes[name] = self.client(name, parent, tls)
         for name, process in processes.items():
             self.ends(process, name)
         self.assertEqual(self.committed(DB), ROUNDS)
@@ -152,14 +152,18 @@ class Cables(Federation):
         self.wait_for(lambda: self.carried(name, direction) - begin > most, f"{most} bytes of {name}")
         node = self.node(name)
         node.unplug()
-        node.forget_connections()
-        time.sleep(60 if WHOLE else 1)
+        if WHOLE:  # both ends find out for themselves that nothing comes any more
+            time.sleep(75)
+        else:
+            node.forget_connections()
+            time.sleep(1)
         node.plug()
 
     def one_large_round(self, *client_options, prepare=lambda names: None):
         names = self.partition(PER_ROUND)
         self.authority(*names)
-        more = [*LARGE, "--rounds", 1, "--set", f"data.partition.clients={PER_ROUND}"]
+        # Nobody takes the place of who is away for as long as that.
+        more = [*LARGE, "--rounds", 1, "--set", f"data.partition.clients={PER_ROUND}", "--set", "server.lease=300"]
         prepare(names)
         processes = {"root": self.coordinator(*more)}
         processes |= {name: self.client(name, "root", True, name, *client_options) for name in names}

@@ -34,8 +34,28 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS deploy/systemd/ri
 install(FILES ${PROJECT_BINARY_DIR}/rivulet-client@.service DESTINATION lib/systemd/system COMPONENT client)
 install(FILES deploy/systemd/rivulet.conf DESTINATION lib/sysusers.d COMPONENT program)
 install(FILES deploy/systemd/rivulet.conf DESTINATION lib/sysusers.d COMPONENT client RENAME rivulet-client.conf)
-install(FILES README.md docs/certificates.md DESTINATION ${CMAKE_INSTALL_DOCDIR} COMPONENT program)
+install(FILES README.md docs/certificates.md DESTINATION share/doc/rivulet COMPONENT program)
 install(FILES docs/client.md docs/certificates.md DESTINATION share/doc/rivulet-client COMPONENT client)
+
+# What each program is linked with, and under which licences: read from the program that is installed. The target `spdx` writes
+# both lists into the build's folder.
+set(compiled_in libeigen3-dev,libcli11-dev,nlohmann-json3-dev)  # the libraries of scripts/packages.sh that are headers alone
+add_custom_target(spdx)
+foreach(program rivulet rivulet-client)
+  set(list_of_${program} -DPROGRAM=$<TARGET_FILE:${program}> -DNAME=${program} -DVERSION=${PROJECT_VERSION} -DHEADERS=${compiled_in})
+  add_custom_command(TARGET spdx POST_BUILD VERBATIM COMMAND ${CMAKE_COMMAND} ${list_of_${program}}
+                     -DOUT=${PROJECT_BINARY_DIR}/${program}.spdx.json -P ${PROJECT_SOURCE_DIR}/cmake/Spdx.cmake)
+  add_dependencies(spdx ${program})
+  set(component program)
+  if(program STREQUAL rivulet-client)
+    set(component client)
+  endif()
+  list(JOIN list_of_${program} "\" \"" arguments)
+  install(CODE "execute_process(COMMAND \"${CMAKE_COMMAND}\" \"${arguments}\"
+    \"-DOUT=\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/share/doc/${program}/${program}.spdx.json\" -P \"${PROJECT_SOURCE_DIR}/cmake/Spdx.cmake\"
+    COMMAND_ERROR_IS_FATAL ANY)"
+          COMPONENT ${component})
+endforeach()
 
 # Packing builds nothing: the tests, which `all` has, are no part of a package.
 set(CMAKE_SKIP_INSTALL_ALL_DEPENDENCY ON)

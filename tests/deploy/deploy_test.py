@@ -187,9 +187,53 @@ for service in document["services"].values():
                             self.assertIn(option, known, line)
 
 
+def libraries_of(program):
+    """What the loader opens for it, by file."""
+    return {os.path.basename(name) for name in re.findall(r"=> (/\S+)", run("ldd", program)[1])}
+
+
+class SoftwareList:
+    """What holds for a list of dependencies (SPDX 2.3, https://spdx.github.io/spdx-spec/v2.3) of a program. For a RivuletTest."""
+
+    def assert_lists(self, path, program):
+        document = json.loads(pathlib.Path(path).read_text())
+        self.assertEqual(set(document), {"spdxVersion", "dataLicense", "SPDXID", "name", "documentNamespace", "creationInfo", "packages",
+                                         "relationships"})
+        self.assertEqual((document["spdxVersion"], document["dataLicense"], document["SPDXID"]),
+                         ("SPDX-2.3", "CC0-1.0", "SPDXRef-DOCUMENT"))
+        self.assertRegex(document["documentNamespace"], r"^https://[^#\s]+$")
+        self.assertRegex(document["creationInfo"]["created"], r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$")
+        self.assertRegex(document["creationInfo"]["creators"][0], "^Tool: ")
+        ids, linked, compiled_in = {document["SPDXID"]}, set(), 0
+        for package in document["packages"]:
+            self.assertRegex(package["SPDXID"], r"^SPDXRef-[A-Za-z0-9.-]+$")
+            self.assertNotIn(package["SPDXID"], ids)
+            ids.add(package["SPDXID"])
+            self.assertEqual((package["downloadLocation"], package["filesAnalyzed"]), ("NOASSERTION", False))
+            self.assertLessEqual({"name", "versionInfo", "supplier", "licenseConcluded", "licenseDeclared", "copyrightText"}, set(package))
+            if package["SPDXID"] == "SPDXRef-program":
+                continue
+            # Known, and an expression of words that SPDX has; a new library wants a line in cmake/licences.txt.
+            self.assertRegex(package["licenseDeclared"], r"^[A-Za-z0-9.-]+( (AND|OR|WITH) [A-Za-z0-9.-]+)*$")
+            self.assertNotEqual(package["licenseDeclared"], "NOASSERTION", package)
+            reference, = package["externalRefs"]
+            self.assertEqual((reference["referenceCategory"], reference["referenceType"]), ("PACKAGE-MANAGER", "purl"))
+            self.assertRegex(reference["referenceLocator"], r"^pkg:deb/debian/[a-z0-9.%A-F+-]+@[^@:?+]+\?arch=\w+$")
+            how, _, files = package["comment"].partition(": ")
+            compiled_in += how == "compiled in"
+            linked |= set(files.split(", ")) if how == "linked" else set()
+        self.assertEqual(linked, libraries_of(program))
+        self.assertEqual(compiled_in, 3)
+        for relationship in document["relationships"]:
+            self.assertIn(relationship["relationshipType"], ("DESCRIBES", "DYNAMIC_LINK", "CONTAINS"))
+            self.assertLessEqual({relationship["spdxElementId"], relationship["relatedSpdxElement"]}, ids)
+        self.assertEqual({relationship["relatedSpdxElement"] for relationship in document["relationships"]}, ids - {"SPDXRef-DOCUMENT"})
+        return {package["name"] for package in document["packages"]}
+
+
 @needs("cpack", "dpkg-deb", "dpkg-shlibdeps", "file")
 @unittest.skipIf(os.environ.get("RIVULET_SANITIZE"), "a package is made of what is released")
-class Package(RivuletTest):
+class Package(SoftwareList, RivuletTest):
     def test_each_package_has_its_program_with_pages_and_service(self):
         code, printed = run("cpack", "-G", "DEB", "--config", BUILD / "CPackConfig.cmake", "-B", self.folder, cwd=self.folder,
                             env={**os.environ, "CMAKE_BUILD_PARALLEL_LEVEL": "2"})
@@ -214,7 +258,8 @@ class Package(RivuletTest):
             self.assertEqual("libsqlite3-0" in fields, name == "rivulet")
             listing = run("dpkg-deb", "--contents", package)[1]
             for path in (f"usr/bin/{name}", f"usr/share/man/man1/{name}.1", f"usr/share/bash-completion/completions/{name}",
-                         f"usr/lib/systemd/system/{name}@.service", f"usr/lib/sysusers.d/{name}.conf"):
+                         f"usr/lib/systemd/system/{name}@.service", f"usr/lib/sysusers.d/{name}.conf",
+                         f"usr/share/doc/{name}/{name}.spdx.json"):
                 self.assertIn(f"./{path}\n", listing)
             self.assertNotIn("include/", listing)
             self.assertNotIn(".a\n", listing)
@@ -224,6 +269,9 @@ class Package(RivuletTest):
             self.assertEqual(code, 0, printed)
             code, printed = run(roots[name] / "usr/bin" / name, "--version")
             self.assertRegex(printed, rf"^{name} \d")
+            listed = self.assert_lists(roots[name] / f"usr/share/doc/{name}/{name}.spdx.json", roots[name] / "usr/bin" / name)
+            self.assertLessEqual({"libssl3", "libeigen3-dev"}, listed)
+            self.assertEqual("libsqlite3-0" in listed, name == "rivulet")
         # A machine may have both.
         self.assertEqual(files["rivulet"] & files["rivulet-client"], set())
         self.assertIn("usr/share/man/man1/rivulet-ca-kit.1", files["rivulet"])

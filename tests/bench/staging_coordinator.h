@@ -1,0 +1,70 @@
+// What `./bench.sh --deploy` puts behind a server: a coordinator's staging area, and no run. An upload is staged, its
+// CRCs and its identity are verified as a run's are, and it is forgotten; a model lies in memory.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+
+#include "coordinator/intake/upload.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet::bench {
+
+class StagingCoordinator final : public CoordinatorApi {
+ public:
+  // Beyond `memory_bytes` at once, uploads lie in `folder`. `model_bytes` is what Fetch gives.
+  StagingCoordinator(std::string folder, int64_t memory_bytes, int64_t model_bytes)
+      : staging_(std::move(folder), memory_bytes), model_(static_cast<size_t>(model_bytes), 'x') {}
+
+  StatusOr<PollReply> Poll(const PollRequest&) override {
+    return PollReply{.wait_ms = 1, .awaited = {"1 of 2 clients; round 1 starts when all have joined"}};
+  }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
+    return std::make_unique<Reader>(std::as_bytes(std::span(model_)));
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission& submission) override {
+    auto writer = std::make_unique<Writer>(staging_);
+    RIVULET_RETURN_IF_ERROR(writer->Begin(submission));
+    return writer;
+  }
+  Status Fail(const Caller&, const TaskFailure&) override { return absl::OkStatus(); }
+
+ private:
+  class Reader final : public ChunkReader {
+   public:
+    explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes), total_(std::ssize(bytes)) {}
+    int64_t total_bytes() const override { return total_; }
+    StatusOr<std::span<const std::byte>> Next() override { return std::exchange(bytes_, {}); }
+
+   private:
+    std::span<const std::byte> bytes_;
+    const int64_t total_;
+  };
+
+  class Writer final : public ChunkWriter {
+   public:
+    explicit Writer(Staging& staging) : upload_(staging) {}
+    Status Begin(const Submission& submission) {
+      RIVULET_ASSIGN_OR_RETURN(turn_, upload_.TakeOver(submission));
+      return absl::OkStatus();
+    }
+    std::span<const uint32_t> staged_crcs() const override { return turn_.crcs; }
+    Status Resume(int64_t offset) override { return upload_.Resume(turn_.writer, offset); }
+    Status Write(std::span<const std::byte> chunk) override { return upload_.Write(turn_.writer, chunk); }
+    StatusOr<SubmitResult> Finish(const Digest& identity) override {
+      RIVULET_RETURN_IF_ERROR(upload_.Complete(turn_.writer, identity).status());
+      upload_.Release();
+      return SubmitResult{};
+    }
+
+   private:
+    Upload upload_;
+    Upload::Turn turn_;
+  };
+
+  Staging staging_;
+  const std::string model_;
+};
+
+}  // namespace rivulet::bench

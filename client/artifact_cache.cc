@@ -6,6 +6,7 @@
 
 #include "client/failure.h"
 #include "client/pass_programs.h"
+#include "federated/download/download.h"
 #include "federated/plan/example_source.h"
 #include "federated/weights/flat_vector.h"
 
@@ -68,7 +69,10 @@ StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest&
   const Digest key = Sha256Of(fmt::format("{}{}", model_digest.AsBytes(), plan.digest().AsBytes()));
   return models_.Get(key, [&]() -> StatusOr<std::shared_ptr<const Model>> {
     RIVULET_ASSIGN_OR_RETURN(const std::string bytes, fetch());
-    RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Model> model, ModelFromSafetensors(plan.layout(), bytes));
+    RIVULET_ASSIGN_OR_RETURN(const auto download, Download::Create(plan.download(), plan.layout()));
+    RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Model> model, download == nullptr
+                                                               ? ModelFromSafetensors(plan.layout(), bytes)
+                                                               : download->Decode(bytes));
     // The only look at what came: it vouches for the values, which is what the update is a difference to.
     const Digest found = model->ComputeDigest();
     if (found != model_digest) {

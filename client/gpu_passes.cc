@@ -33,6 +33,14 @@ Status GpuPasses::Check(TaskKind kind, size_t pass) {
     return Unimplemented("plan '{}' has clients do a part of their epochs, which only the host draws; train it there",
                          programs_.plan().name());
   }
+  if (!programs_.plan().flat_names().numbers.empty()) {
+    return Unimplemented("plan '{}' has tasks bring numbers of their own, which only the host reads; train it there",
+                         programs_.plan().name());
+  }
+  if (!local.other_gradient_by.empty()) {
+    return Unimplemented("plan '{}' has clients take two gradients at a time, which only the host does; train it there",
+                         programs_.plan().name());
+  }
   if (local.input != nullptr) {
     return Unimplemented("plan '{}' has batches made by a graph of its own, which only the host runs; train it there",
                          programs_.plan().name());

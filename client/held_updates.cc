@@ -72,6 +72,10 @@ Digest WorkOf(const Task& task) {
     sha.UpdateU8(static_cast<uint8_t>(input.id.form));
     text(input.id.digest.AsBytes());
   }
+  for (const auto& [name, value] : task.numbers) {
+    text(name);
+    sha.UpdateU64(std::bit_cast<uint64_t>(value));
+  }
   return std::move(sha).Finish();
 }
 

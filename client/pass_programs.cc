@@ -34,7 +34,10 @@ std::string_view StepName(TaskKind kind) {
 
 }  // namespace
 
-BufferTable::BufferTable(const Plan& plan) : layout_(plan.layout()) {
+BufferTable::BufferTable(const Plan& plan)
+    : layout_(plan.layout()),
+      scalars_(static_cast<size_t>(plan.flat_names().scalars)),
+      numbers_(plan.flat_names().numbers) {
   const FlatNames& flats = plan.flat_names();
   const auto add = [&](std::string name, size_t bytes) {
     names_.push_back(std::move(name));
@@ -44,13 +47,16 @@ BufferTable::BufferTable(const Plan& plan) : layout_(plan.layout()) {
   add("params", layout_->arena_bytes());
   add("grads", trained);
   add("base_params", layout_->arena_bytes());
-  add("scalars", (static_cast<size_t>(flats.scalars) + kFirstScalar) * kScalarStride);
+  add("scalars", (kFirstScalar + scalars_ + numbers_.size()) * kScalarStride);
   for (int i = 0; i < flats.slots; ++i) add(fmt::format("slots/{}", i), trained);
   for (const std::string& name : flats.update) add(fmt::format("update/{}", name), trained);
   for (const StateVector& state : flats.state) add(fmt::format("{}{}", kStatePrefix, state.name), trained);
+  if (flats.other_grads) add("other_grads", trained);
   first_broadcast_ = size();
   for (const std::string& name : flats.broadcast) add(fmt::format("{}{}", kBroadcastPrefix, name), trained);
 }
+
+size_t BufferTable::number(size_t i) const { return (kFirstScalar + scalars_ + i) * kScalarStride / sizeof(double); }
 
 int BufferTable::index(std::string_view name) const {
   const auto found = std::ranges::find(names_, name);
@@ -73,6 +79,10 @@ std::pair<int, size_t> BufferTable::PlaceOf(std::string_view flat) const {
     std::from_chars(flat.data() + kNumbered.size(), flat.data() + flat.size(), number);
     return {kScalars, (number + kFirstScalar) * kScalarStride};
   }
+  if (flat.starts_with(kNumbersPrefix)) {
+    const auto found = std::ranges::find(numbers_, flat.substr(kNumbersPrefix.size()));
+    return {kScalars, number(static_cast<size_t>(found - numbers_.begin())) * sizeof(double)};
+  }
   return {index(flat), layout_->segment_offset(Segment::kTrainable)};
 }
 
@@ -84,7 +94,7 @@ PassPrograms::PassPrograms(std::shared_ptr<const Plan> plan, CompileOptions opti
 
 StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& graph) const {
   const ModelLayout& layout = *plan_->layout();
-  constexpr std::string_view kGradients = "grads/", kBase = "base_params/";
+  constexpr std::string_view kGradients = "grads/", kOther = "other_grads/", kBase = "base_params/";
   std::vector<VariableBinding> bindings;
   std::set<std::string> bound;
   for (const auto& node : graph.nodes()) {
@@ -92,28 +102,39 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
     const std::string name(VariableName(*node));
     if (!bound.insert(name).second) continue;
     const bool gradient = name.starts_with(kGradients);
+    const bool other = name.starts_with(kOther);
     const bool base = name.starts_with(kBase);
-    std::string variable = gradient ? name.substr(kGradients.size()) : base ? name.substr(kBase.size()) : name;
-    int kept = -1;  // the buffer of a vector that the client keeps
+    std::string variable = gradient ? name.substr(kGradients.size())
+                           : other  ? name.substr(kOther.size())
+                           : base   ? name.substr(kBase.size())
+                                    : name;
+    int kept = -1;  // the buffer of a vector that the client keeps, or that a rule remembers
     for (const StateVector& state : plan_->flat_names().state) {
       const std::string buffer = fmt::format("{}{}", kStatePrefix, state.name);
       if (!name.starts_with(buffer + "/")) continue;
       variable = name.substr(buffer.size() + 1);
       kept = buffers_.index(buffer);
     }
+    for (int i = 0; i < plan_->flat_names().slots; ++i) {
+      const std::string buffer = fmt::format("{}{}", kSlotPrefix, i);
+      if (!name.starts_with(buffer + "/")) continue;
+      variable = name.substr(buffer.size() + 1);
+      kept = buffers_.index(buffer);
+    }
     const Slice* slice = nullptr;
     for (const Slice& candidate : layout.slices()) {
-      const bool whole = !gradient && kept < 0;  // the others are of what is trained alone
+      const bool whole = !gradient && !other && kept < 0;  // the others are of what is trained alone
       if (candidate.name == variable && (whole || IsTrained(candidate.segment))) slice = &candidate;
     }
     if (slice != nullptr) {
       // A step's gradients are nobody's business after it.
       // Being transient, they need not exist: the compiler may use a gradient where it is made and never write it.
       const int buffer = gradient    ? BufferTable::kGrads
+                         : other     ? buffers_.index("other_grads")
                          : base      ? BufferTable::kBaseParams
                          : kept >= 0 ? kept
                                      : BufferTable::kParams;
-      bindings.push_back({name, buffer, slice->offset, slice->spec, gradient});
+      bindings.push_back({name, buffer, slice->offset, slice->spec, gradient || other});
       continue;
     }
     const StatusOr<TensorSpec> flat = FlatSpec(name, layout, plan_->flat_names());
@@ -127,7 +148,7 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
                              Name(VariableDType(*node)), shape.ToString(), Name(flat->dtype), flat->shape.ToString());
     }
     const auto [buffer, offset] = buffers_.PlaceOf(name);
-    bindings.push_back({name, buffer, offset, *flat, buffer == BufferTable::kGrads});
+    bindings.push_back({name, buffer, offset, *flat, buffer == BufferTable::kGrads || name == "other_grads"});
   }
   return bindings;
 }
@@ -144,7 +165,18 @@ StatusOr<PassPrograms::ComposedStep> PassPrograms::ComposeStep(const LocalPass& 
   std::vector<Node*> before;
   for (size_t i = 0; i < pass.models.size(); ++i) {
     if (pass.models[i].buffer != pass.gradient_by) continue;
-    RIVULET_ASSIGN_OR_RETURN(before, AddGradients(step.graph, forward.loss, forward.handles[i], pass.loss_scale));
+    RIVULET_ASSIGN_OR_RETURN(before,
+                             AddGradients(step.graph, forward.loss, forward.handles[i], pass.loss_scale, "grads/"));
+    break;
+  }
+  for (size_t i = 0; i < pass.models.size() && !pass.other_gradient_by.empty(); ++i) {
+    const ModelInstance& instance = pass.models[i];
+    if (instance.buffer != pass.other_gradient_by) continue;
+    const std::string own = instance.prefix.empty() ? model.train_loss : instance.prefix + "/" + model.train_loss;
+    RIVULET_ASSIGN_OR_RETURN(const Output loss, step.graph.FindOutput(own));
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<Node*> others,
+                             AddGradients(step.graph, loss, forward.handles[i], pass.loss_scale, "other_grads/"));
+    before.insert(before.end(), others.begin(), others.end());
     break;
   }
   if (pass.training && pass.models[0].buffer == "params") {
@@ -159,10 +191,10 @@ StatusOr<PassPrograms::ComposedStep> PassPrograms::ComposeStep(const LocalPass& 
   return step;
 }
 
-// Differentiates the loss by one instance's trainable variables, and gives the nodes that assign it to "grads/…".
+// Differentiates the loss by one instance's trainable variables, and gives the nodes that assign it to "<to>…".
 StatusOr<std::vector<Node*>> PassPrograms::AddGradients(Graph& graph, Output loss,
                                                         const std::map<std::string, Output, std::less<>>& handle_of,
-                                                        const std::string& loss_scale) const {
+                                                        const std::string& loss_scale, const std::string& to) const {
   std::vector<const Slice*> trainable;
   std::vector<Output> handles;
   for (const Slice& slice : plan_->layout()->slices()) {
@@ -185,7 +217,7 @@ StatusOr<std::vector<Node*>> PassPrograms::AddGradients(Graph& graph, Output los
   RIVULET_RETURN_IF_ERROR(WidenWeightGradients(graph, gradients));
   std::vector<Node*> assigned;
   for (size_t i = 0; i < trainable.size(); ++i) {
-    const std::string name = "grads/" + trainable[i]->name;
+    const std::string name = to + trainable[i]->name;
     const TensorSpec& spec = trainable[i]->spec;
     const Output handle =
         scope.Op("VarHandleOp", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}, {"shared_name", name}}, name);

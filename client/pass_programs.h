@@ -25,7 +25,8 @@ namespace rivulet {
 
 // The buffers of a plan by the names of flat variables, in the order in which a trainer binds them. "params" and
 // "base_params" are whole arenas, each with its shared variables in it; the others are as long as what is
-// trained. "scalars" has the numbers of a task: "round", "steps", then "scalars/0", "scalars/1", …
+// trained. "scalars" has the numbers of a task: "round", "steps", then "scalars/0", "scalars/1", …, then
+// "numbers/NAME" in the order of FlatNames::numbers.
 class BufferTable {
  public:
   static constexpr int kParams = 0, kGrads = 1, kBaseParams = 2, kScalars = 3;
@@ -41,12 +42,15 @@ class BufferTable {
 
   // Of the buffer of "scalars", as numbers.
   static constexpr size_t kRound = 0, kSteps = 8;
+  size_t number(size_t i) const;  // of FlatNames::numbers
 
   // Where a flat variable lies: its buffer, and the offset in it. FlatSpec has accepted its name.
   std::pair<int, size_t> PlaceOf(std::string_view flat) const;
 
  private:
   const std::shared_ptr<const ModelLayout> layout_;
+  const size_t scalars_;
+  const std::vector<std::string> numbers_;
   std::vector<std::string> names_;
   std::vector<size_t> bytes_;
   int first_broadcast_ = 0;
@@ -59,6 +63,7 @@ class BufferTable {
 //   <variable>             its slice of the params buffer
 //   base_params/<variable> its slice of the base model: of an instance over that
 //   grads/<variable>       its slice of the grads buffer; trainable variables only
+//   other_grads/<variable> the same of a second gradient (LocalPass::other_gradient_by)
 //   params, slots/0, …     flat, as federated/plan/README.md says
 //
 // A step also runs the model's own updates (ModelDef::train_updates), after the gradients and before the pass's step.
@@ -121,7 +126,7 @@ class PassPrograms {
                       std::span<const TensorSpec> fetched) const;
   StatusOr<std::vector<Node*>> AddGradients(Graph& graph, Output loss,
                                             const std::map<std::string, Output, std::less<>>& handle_of,
-                                            const std::string& loss_scale) const;
+                                            const std::string& loss_scale, const std::string& to) const;
   // With from_base: the params buffer begins as base_params.
   StatusOr<Signature> StepSignature(const LocalPass& pass, const ComposedStep& step, int64_t batch_size,
                                     bool from_base) const;

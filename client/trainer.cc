@@ -136,6 +136,7 @@ class LocalTrainer : public Trainer {
   // Somebody who looks at steps is shown each client's.
   int MostLanes(TaskKind kind, int64_t examples) override {
     if (monitor_ != nullptr && monitor_->MayRecord()) return 1;
+    if (!plan_.flat_names().numbers.empty()) return 1;  // lanes share the numbers of a task
     const LaneStep* const step = LanesFor(kind, examples);
     return step == nullptr ? 1 : step->most();
   }
@@ -255,6 +256,22 @@ class LocalTrainer : public Trainer {
     }
   }
 
+  // What a task brings in numbers: graphs read it, and an update declares it, as it may count by it.
+  Status TakeNumbers(const Task& task, LocalResult& result) {
+    if (task.kind != TaskKind::kTrain) return absl::OkStatus();
+    auto* const numbers = reinterpret_cast<double*>(memory_[BufferTable::kScalars].data());
+    const std::vector<std::string>& names = plan_.flat_names().numbers;
+    for (size_t i = 0; i < names.size(); ++i) {
+      const auto told = task.numbers.find(names[i]);
+      if (told == task.numbers.end() || !std::isfinite(told->second)) {
+        return InvalidArgument("the task brings no number '{}', which plan '{}' reads", names[i], plan_.name());
+      }
+      numbers[table_.number(i)] = told->second;
+      result.declared[names[i]] = told->second;
+    }
+    return absl::OkStatus();
+  }
+
   static void Close(const LaneRun& lane, LocalResult& result) {
     result.examples = lane.size;
     result.steps = static_cast<int64_t>(lane.at.step);
@@ -294,6 +311,7 @@ class LocalTrainer : public Trainer {
     lane.rng = StreamOf(lane.task, Purpose::kGraph);
     auto* const numbers = reinterpret_cast<double*>(memory_[BufferTable::kScalars].data());
     numbers[BufferTable::kRound] = static_cast<double>(lane.task.base_version);
+    RIVULET_RETURN_IF_ERROR(TakeNumbers(lane.task, result));
     lane.bindings.buffers = buffers_;
     lane.bindings.rng = {&lane.rng, 1};
     lane.bindings.step = {&lane.at.step, 1};

@@ -187,11 +187,12 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   task.stream_key = ClientKey(options_.scenario.run.seed, offer.lease.client_id);
   task.plan = parts_.plan_digest;
   const ServedVersion& base = VersionOf(task.base_version);
-  task.inputs.push_back({"model", {BlobId::Form::kModel, base.digest}});
+  task.inputs.push_back({"model", {BlobId::Form::kModel, base.sent_digest}});
   if (task.kind == TaskKind::kTrain) {
     for (const auto& [name, digest] : base.broadcasts) {
       task.inputs.push_back({fmt::format("{}{}", kBroadcastPrefix, name), {BlobId::Form::kBytes, digest}});
     }
+    if (number_rule_ != nullptr) task.numbers = number_rule_->Of(*base.numbers, task.client_id);
   }
   // A version is measured with what clients had kept when it was made, whatever they have trained since.
   if (parts_.measures_state && task.kind == TaskKind::kEvaluate) {
@@ -320,7 +321,13 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
   } else if (const ServedVersion* const version =
                  blob.form == BlobId::Form::kModel ? FindVersion(blob.digest) : nullptr;
              version != nullptr) {
-    found = {version->file->bytes(), [file = version->file](int64_t from) { return file->At(from); }};
+    if (version->encoded == nullptr) {
+      found = {version->file->bytes(), [file = version->file](int64_t from) { return file->At(from); }};
+    } else {
+      found = {std::ssize(*version->encoded), [bytes = version->encoded](int64_t from) {
+                 return std::as_bytes(std::span(*bytes)).subspan(static_cast<size_t>(from));
+               }};
+    }
   } else if (const auto [flats, bytes] = FindBroadcast(blob); flats != nullptr) {
     found = {std::ssize(bytes), [flats, bytes](int64_t from) { return bytes.subspan(static_cast<size_t>(from)); }};
   } else {
@@ -498,6 +505,9 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const TaskId& task, Upload& u
       record->bytes_up += std::ssize(whole->bytes);
       record->update_digest = whole->identity.Hex();
       base_version = record->base_version;
+    }
+    if (update.ok()) {
+      if (const Status same = CheckNumbers(task, update->record.declared); !same.ok()) update = same;
     }
     if (!update.ok()) result = refused(std::string(Message(update.status())));
     for (const Action& action : Feed(StageDone{task, update.ok(), result.reason})) {

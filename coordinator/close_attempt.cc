@@ -31,6 +31,18 @@ ClosedAttempt RunCoordinator::Closed(Job& job) const {
   return closed;
 }
 
+// What the clients told whose updates are in the version.
+std::vector<ToldLoss> RunCoordinator::ToldIn(const Job& job) const {
+  std::vector<ToldLoss> told;
+  for (const Lease& lease : job.leases) {
+    const auto record = job.attempt->tasks.find(lease.task);
+    if (lease.state != Lease::State::kFolded || record == job.attempt->tasks.end()) continue;
+    const TaskFacts& facts = record->second;
+    if (facts.train_loss) told.push_back({lease.task, lease.client_id, facts.examples.value_or(0), *facts.train_loss});
+  }
+  return told;
+}
+
 // The attempt as a span of the row "rounds", around the arrows of its offers.
 void RunCoordinator::TraceRound(const Attempt& attempt, const RoundReport& report) const {
   Tracer* const tracer = options_.tracer;
@@ -91,8 +103,13 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   const bool last = round == scenario.run.rounds;
   const int64_t every = scenario.evaluation.every;
   const bool measure = every > 0 && (round % every == 0 || last);
-  const ServerUpdate update = {*optimizer_, ServerLearningRate(scenario.server, round), &mean_mechanisms_, round,
-                               options_.training};
+  const ServerUpdate update = {*optimizer_,
+                               ServerLearningRate(scenario.server, round),
+                               &mean_mechanisms_,
+                               round,
+                               options_.training,
+                               number_rule_.get(),
+                               number_rule_ == nullptr ? std::vector<ToldLoss>() : ToldIn(job)};
   StatusOr<MadeVersion> made =
       MakeVersion(base, std::move(aggregation), StalenessOf(round, parts_.dial.staleness_exponent), update,
                   measure ? options_.evaluator : nullptr, options_.tracer);
@@ -183,9 +200,9 @@ EvaluationReport RunCoordinator::ReportOfEvaluation(const PendingAttempt& pendin
 }
 
 const ServedVersion* RunCoordinator::FindVersion(const Digest& digest) const {
-  if (digest == current_.digest) return &current_;
+  if (digest == current_.sent_digest) return &current_;
   for (const auto& [round, version] : earlier_) {
-    if (version.digest == digest) return &version;
+    if (version.sent_digest == digest) return &version;
   }
   return nullptr;
 }
@@ -215,11 +232,12 @@ void RunCoordinator::SetCurrent(ServedVersion version) {
 namespace {
 
 // What the next selections may go by.
-std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt) {
+std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt, const CoordinatorOptions& options) {
   std::vector<CommitDone::Reported> reported;
   for (const auto& [lease, facts] : attempt.tasks) {
     if (attempt.kind != TaskKind::kTrain || lease.state != Lease::State::kFolded) continue;
-    reported.push_back({lease.client_id, facts.examples.value_or(0), facts.train_loss.value_or(0)});
+    reported.push_back({lease.client_id, facts.examples.value_or(0), facts.train_loss.value_or(0),
+                        DurationOf(options, lease.client_id, facts.train_seconds.value_or(0))});
   }
   return reported;
 }
@@ -258,7 +276,7 @@ void RunCoordinator::CloseJob(Job job) {
     while (writing_names_) changed_.Wait(mutex_);
     if (trains) {
       CommitDone done{status.ok(), std::string(Message(status))};
-      if (machine_.remembers()) done.reported = ReportedBy(pending.attempt);
+      if (machine_.remembers()) done.reported = ReportedBy(pending.attempt, options_);
       Feed(done);
     } else {
       Feed(EvaluationDone{});

@@ -23,6 +23,8 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.layout_metadata = LayoutMetadata(*plan);
   parts.aggregation = plan->aggregation();
   parts.broadcasts = plan->flat_names().broadcast;
+  parts.download = plan->download();
+  parts.numbers = plan->flat_names().numbers;
   parts.keeps_state = plan->keeps_state();
   parts.measures_state = plan->measures_state();
   parts.most_state_bytes = 128 + static_cast<int64_t>(parts.layout->segment_bytes(Segment::kLocal));
@@ -37,6 +39,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(options.scenario, *plan->layout()));
   parts.mean_mechanisms = composition.mean_mechanisms;
   parts.server_optimizer = composition.server_optimizer;
+  parts.number_rule = composition.number_rule;
   parts.dial = composition.dial;
   // A plan can ask a client to clip, and cannot make it: what comes as it was clipped is held against it. Noise and
   // codecs that round make an update longer.

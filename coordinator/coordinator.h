@@ -84,7 +84,8 @@ struct CoordinatorOptions {
   Tracer* tracer = nullptr;         // of rounds, folds, commits and evaluations; must outlive the coordinator
   std::function<int64_t()> now_ms;  // null: the system clock, milliseconds since 1970 UTC
   // Of a simulation: how long a client's task takes on a virtual clock, by which arrivals are ordered where tasks start
-  // from the latest version; null: in the order in which they come. A pure function, at least 1.
+  // from the latest version, and slow clients are told from fast ones (Participation::duration); null: in the order in
+  // which they come, and by measured time. A pure function, at least 1.
   std::function<int64_t(const std::string& client_id)> task_time;
   // False in simulations: a virtual client is slow with the machine it runs on and is never late or away, so
   // server.deadline, server.lease and server.presence, which are wall-clock time, do not hold for it.

@@ -159,9 +159,17 @@ std::string DescribeAggregation(const AggregationSpec& spec) {
                      spec.updates_per_version);
 }
 
+// As the plan says, which clients decode by.
+Status SetDownload(const CoordinatorOptions& options, const RunParts& parts, ModelStore& models) {
+  RIVULET_ASSIGN_OR_RETURN(auto download, Download::Create(parts.download, parts.layout));
+  models.SendBy(std::move(download), options.scenario.run.seed);
+  return absl::OkStatus();
+}
+
 // The model's file comes before the row that names it, as in every commit: a start that dies in between leaves a file
 // that the next one removes.
-StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer) {
+StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
+                                       const NumberRule* number_rule) {
   FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
   RunCoordinator::Setup setup;
   const int64_t now = NowUnixMs(options);
@@ -172,10 +180,12 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
                            RunMachine::Create(std::move(rules), {.population = PopulationOf(options, 0)}));
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
   RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), optimizer));
+  if (number_rule != nullptr) first.numbers = std::make_shared<const ServerNumbers>(number_rule->First());
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
   RIVULET_ASSIGN_OR_RETURN(setup.models,
                            ModelStore::Open(fs, setup.history->real_path(), setup.run_id, ModelStore::Folder::kNew,
                                             parts.broadcasts, parts.layout_metadata));
+  RIVULET_RETURN_IF_ERROR(SetDownload(options, parts, *setup.models));
   RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
   setup.current = setup.models->Describe(0, std::move(first));
   RIVULET_RETURN_IF_ERROR(setup.models->Write(setup.current));
@@ -239,8 +249,8 @@ std::vector<int64_t> DueEvaluations(const Scenario& scenario, const ResumePoint&
 // As the snapshot has them that was written with the newest rows; where it is missing, of other rows or of another
 // program, or where a model that one of its tasks starts from is gone, as the rows tell: then the cohort that was cut
 // off is drawn again, and what was under way from older versions is given up.
-StatusOr<RunMachine> StoredRounds(History& history, const RunRules& rules, RunStart start,
-                                  const std::function<std::shared_ptr<Population>()>& population,
+StatusOr<RunMachine> StoredRounds(History& history, const CoordinatorOptions& options, const RunRules& rules,
+                                  RunStart start, const std::function<std::shared_ptr<Population>()>& population,
                                   const std::function<bool(int64_t version)>& has, TimeMs now) {
   RIVULET_ASSIGN_OR_RETURN(const auto blob, history.FindBlob(rules.run_id, kSnapshotBlob));
   start.population = population();
@@ -252,7 +262,8 @@ StatusOr<RunMachine> StoredRounds(History& history, const RunRules& rules, RunSt
   if (rules.selector->remembers()) {
     RIVULET_ASSIGN_OR_RETURN(const std::vector<ParticipationRow> rows, history.Participations(rules.run_id));
     for (const ParticipationRow& row : rows) {
-      start.participations[row.client_id] = {row.version, row.versions, row.examples, row.train_loss};
+      start.participations[row.client_id] = {row.version, row.versions, row.examples, row.train_loss,
+                                             DurationOf(options, row.client_id, row.train_seconds)};
     }
   }
   return RunMachine::Create(rules, std::move(start));
@@ -276,6 +287,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   RIVULET_ASSIGN_OR_RETURN(setup.models,
                            ModelStore::Open(fs, setup.history->real_path(), run.run_id, ModelStore::Folder::kStored,
                                             parts.broadcasts, parts.layout_metadata));
+  RIVULET_RETURN_IF_ERROR(SetDownload(options, parts, *setup.models));
   RIVULET_RETURN_IF_ERROR(CheckSameConfig(run, options.scenario));
   // Programs build other plans of one scenario as time goes on; the one that was kept is used again. A run without one
   // is an older program's: its configuration says all that its plan is built from.
@@ -338,7 +350,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   RIVULET_ASSIGN_OR_RETURN(const RunRules rules, RulesOf(options, parts, run.run_id));
   RIVULET_ASSIGN_OR_RETURN(setup.machine,
                            StoredRounds(
-                               *setup.history, rules, std::move(start),
+                               *setup.history, options, rules, std::move(start),
                                [&] { return PopulationOf(options, static_cast<int64_t>(point.clients.size())); }, has,
                                options.now_ms ? options.now_ms() : 0));
   for (const int64_t version : setup.machine->NeededVersions()) before.insert(version);
@@ -387,6 +399,19 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   return setup;
 }
 
+Status CheckNumbers(const RunCoordinator::Setup& setup) {
+  const auto check = [&](const ServedVersion& version) -> Status {
+    if (version.numbers != nullptr) return absl::OkStatus();
+    return FailedPrecondition(
+        "the model of round {} of run '{}' has no numbers of the server, with which the run goes on; restore it from a "
+        "copy",
+        version.row.round, setup.run_id);
+  };
+  RIVULET_RETURN_IF_ERROR(check(setup.current));
+  for (const ServedVersion& version : setup.before) RIVULET_RETURN_IF_ERROR(check(version));
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions options, RunParts parts) {
@@ -411,11 +436,15 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
   RIVULET_RETURN_IF_ERROR(CheckServer(parts, *optimizer));
   RIVULET_ASSIGN_OR_RETURN(MeanMechanisms mechanisms,
                            MeanMechanisms::Create(parts.mean_mechanisms, options.scenario.run.seed));
+  RIVULET_ASSIGN_OR_RETURN(auto number_rule, NumberRule::For(parts.numbers, parts.number_rule));
   RIVULET_ASSIGN_OR_RETURN(RunCoordinator::Setup setup,
-                           options.resume.empty() ? NewRun(std::move(options), std::move(parts), *optimizer)
-                                                  : StoredRun(std::move(options), std::move(parts), *optimizer));
+                           options.resume.empty()
+                               ? NewRun(std::move(options), std::move(parts), *optimizer, number_rule.get())
+                               : StoredRun(std::move(options), std::move(parts), *optimizer));
+  if (number_rule != nullptr) RIVULET_RETURN_IF_ERROR(CheckNumbers(setup));
   setup.optimizer = std::move(optimizer);
   setup.mean_mechanisms = std::move(mechanisms);
+  setup.number_rule = std::move(number_rule);
   return std::make_unique<RunCoordinator>(std::move(setup));
 }
 

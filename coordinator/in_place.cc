@@ -38,7 +38,21 @@ StatusOr<std::shared_ptr<const Model>> RunCoordinator::FetchInPlace(const Caller
   if (version == nullptr) {
     return NotFound("this coordinator has no model {}, or no longer; poll for the current task", blob.digest.Hex());
   }
-  return version->model;
+  return version->sent;
+}
+
+// An update may count by the numbers of its task, which its client declares again: those and no others. Of a task that
+// has ended otherwise the machine tells.
+Status RunCoordinator::CheckNumbers(const TaskId& task, const Scalars& declared) const {
+  const Lease* const lease = number_rule_ == nullptr ? nullptr : machine_.FindLease(task);
+  if (lease == nullptr || lease->resolved() || lease->kind != TaskKind::kTrain) return absl::OkStatus();
+  for (const auto& [name, brought] : number_rule_->Of(*VersionOf(lease->base_round).numbers, lease->client_id)) {
+    const auto said = declared.find(name);
+    if (said != declared.end() && said->second == brought) continue;
+    return InvalidArgument("the update of task '{}' does not declare the number '{}' that its task brought, {}", task,
+                           name, brought);
+  }
+  return absl::OkStatus();
 }
 
 void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
@@ -100,7 +114,8 @@ StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Par
       for (const TaskRecord& record : records)
         RIVULET_RETURN_IF_ERROR(MeasuresOf(parts_.evaluation, record.declared).status());
     }
-    for (const Action& action : Feed(PartialReported{site, tasks, kept})) {
+    for (const TaskRecord& record : records) RIVULET_RETURN_IF_ERROR(CheckNumbers(record.task, record.declared));
+    for (const Action& action : Feed(PartialReported{site, tasks})) {
       const auto* refusal = std::get_if<Refuse>(&action);
       if (refusal == nullptr) continue;
       if (refusal->why == Refuse::Why::kUnknown) {

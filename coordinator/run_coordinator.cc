@@ -37,6 +37,7 @@ RunCoordinator::RunCoordinator(Setup setup)
       parts_(std::move(setup.parts)),
       optimizer_(std::move(setup.optimizer)),
       mean_mechanisms_(std::move(setup.mean_mechanisms)),
+      number_rule_(std::move(setup.number_rule)),
       run_id_(std::move(setup.run_id)),
       resumed_(setup.resumed),
       already_finished_(setup.already_finished),

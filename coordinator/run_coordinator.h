@@ -46,10 +46,16 @@
 #include "coordinator/run_parts.h"
 #include "engine/base/mutex.h"
 #include "federated/mechanisms/mean_mechanisms.h"
+#include "federated/numbers/number_rule.h"
 #include "federated/server_optimizers/server_optimizer.h"
 #include "federated/states/state_store.h"
 
 namespace rivulet {
+
+// What a selection knows of how long a client's task took: as it was planned, else as it was measured.
+inline double DurationOf(const CoordinatorOptions& options, const std::string& client_id, double train_seconds) {
+  return options.task_time ? static_cast<double>(options.task_time(client_id)) : train_seconds;
+}
 
 class RunCoordinator final : public Coordinator {
  public:
@@ -58,6 +64,7 @@ class RunCoordinator final : public Coordinator {
     RunParts parts;
     std::unique_ptr<const ServerOptimizer> optimizer;
     MeanMechanisms mean_mechanisms;
+    std::unique_ptr<const NumberRule> number_rule;  // null: tasks bring no numbers
     std::string run_id;
     std::unique_ptr<History> history;
     std::unique_ptr<ModelStore> models;
@@ -194,6 +201,7 @@ class RunCoordinator final : public Coordinator {
   EventRow NoteOf(std::string client_id, std::string level, std::string message, int64_t round, TaskId task = {}) const;
 
   // in_place.cc
+  Status CheckNumbers(const TaskId& task, const Scalars& declared) const REQUIRES(mutex_);
   void Record(Attempt& attempt, const TaskRecord& record) REQUIRES(mutex_);
   // As SubmitInPlace, of records whose tasks are those of the partial. `kept`: by the process before this one.
   StatusOr<SubmitResult> MergePartial(const std::string& site, Partial&& partial, std::span<const TaskRecord> records,
@@ -278,6 +286,7 @@ class RunCoordinator final : public Coordinator {
     return current_.row.round == round ? current_ : earlier_.at(round);
   }
   ClosedAttempt Closed(Job& job) const;  // takes its leases
+  std::vector<ToldLoss> ToldIn(const Job& job) const;
   RoundReport ReportOf(const Attempt& attempt, const PendingAttempt& pending) const;
   void TraceRound(const Attempt& attempt, const RoundReport& report) const;
 
@@ -285,6 +294,7 @@ class RunCoordinator final : public Coordinator {
   const RunParts parts_;
   const std::unique_ptr<const ServerOptimizer> optimizer_;
   const MeanMechanisms mean_mechanisms_;
+  const std::unique_ptr<const NumberRule> number_rule_;
   const std::string run_id_;
   const bool resumed_;
   const bool already_finished_;

@@ -25,6 +25,9 @@ struct RunParts {
   AggregationSpec evaluation = {};  // of what clients measure; without scalars: the plan does not say how to measure
   std::vector<PieceSpec> mean_mechanisms = {};
   PieceSpec server_optimizer = {"sgd"};
+  std::string download = {};              // the codec by which its versions travel; "": as they are
+  std::vector<std::string> numbers = {};  // that its tasks bring, by name; none: no rule moves any
+  PieceSpec number_rule = {};
   Dial dial = {};                            // its in_flight counts where tasks start from the latest version
   std::vector<std::string> broadcasts = {};  // what its clients read of a version beside the model, by name: "c"
   std::map<std::string, std::string> layout_metadata = {};  // of the model's files, federated/plan/layout_metadata.h

@@ -9,9 +9,11 @@
 #include "coordinator/ledger/state_book.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/available_cores.h"
+#include "engine/base/check.h"
 #include "engine/base/mutex.h"
 #include "federated/aggregation/staleness.h"
 #include "federated/algorithms/algorithm.h"
+#include "federated/download/download.h"
 #include "federated/random/streams.h"
 #include "federated/server_optimizers/server_rate.h"
 #include "federated/states/state_store.h"
@@ -115,6 +117,8 @@ class RecordedVersions final : public TaskInputs {
     RIVULET_ASSIGN_OR_RETURN(optimizer_,
                              ServerOptimizer::Create(composition.server_optimizer, scenario_.server.average));
     RIVULET_ASSIGN_OR_RETURN(mean_mechanisms_, MeanMechanisms::Create(composition.mean_mechanisms, scenario.run.seed));
+    RIVULET_ASSIGN_OR_RETURN(number_rule_, NumberRule::For(composition.numbers, composition.number_rule));
+    RIVULET_ASSIGN_OR_RETURN(download_, Download::Create(plan_->download(), plan_->layout()));
     dial_ = composition.dial;
     RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelRow> models, history_->Models(run_id_));
     for (const ModelRow& model : models) digests_[model.round] = model.digest;
@@ -150,7 +154,7 @@ class RecordedVersions final : public TaskInputs {
   StatusOr<std::shared_ptr<const Model>> ModelOf(const BlobId& blob) override {
     MutexLock lock(mutex_);
     for (const auto& [version, base] : bases_) {
-      if (blob.digest == base.state.digest) return base.state.model;
+      if (blob.digest == base.inputs[0].id.digest) return base.sent;
     }
     return NotFound("there is no model {}", blob.digest.Hex());
   }
@@ -169,7 +173,9 @@ class RecordedVersions final : public TaskInputs {
  private:
   StatusOr<ServerState> VersionZero() const {
     RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, InitialModel(*plan_, scenario_.run.seed));
-    return FirstState(std::move(initial), *optimizer_);
+    RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), *optimizer_));
+    if (number_rule_ != nullptr) first.numbers = std::make_shared<const ServerNumbers>(number_rule_->First());
+    return first;
   }
   // That before the part, from its file. A model and what the server keeps with it are all that a round starts from,
   // unless clients keep something too, or their tasks start from versions before it.
@@ -195,6 +201,9 @@ class RecordedVersions final : public TaskInputs {
     StatusOr<ServerState> state = ReadServerState(plan_->layout(), bytes);
     if (!state.ok()) return Annotate(state.status(), path);
     RIVULET_RETURN_IF_ERROR(Annotate(CheckState(*state, *optimizer_), path));
+    if (number_rule_ != nullptr && state->numbers == nullptr) {
+      return DataLoss("{}: it has no numbers, with which the server goes on", path);
+    }
     return state;
   }
   Status CheckDigest(int64_t version, int64_t tasks) REQUIRES(mutex_) {
@@ -217,7 +226,13 @@ class RecordedVersions final : public TaskInputs {
   }
 
   void KeepBase(int64_t version) REQUIRES(mutex_) {
-    Base base = {current_, {{"model", {BlobId::Form::kModel, current_.digest}}}};
+    Base base = {current_, {{"model", {BlobId::Form::kModel, current_.digest}}}, current_.model};
+    if (download_ != nullptr) {
+      auto sent = download_->Decode(download_->Encode(*current_.model, scenario_.run.seed, version));
+      RIVULET_CHECK(sent.ok(), "{}", Message(sent.status()));  // as it was encoded on this line
+      base.inputs[0].id.digest = (*sent)->ComputeDigest();
+      base.sent = *std::move(sent);
+    }
     for (const std::string& name : plan_->flat_names().broadcast) {
       base.inputs.push_back(
           {fmt::format("{}{}", kBroadcastPrefix, name), {BlobId::Form::kBytes, Sha256Of(current_.broadcast(name))}});
@@ -271,6 +286,7 @@ class RecordedVersions final : public TaskInputs {
       task.stream_key = ClientKey(scenario_.run.seed, row.client_id);
       task.plan = plan_->digest();
       task.inputs = base->second.inputs;
+      if (number_rule_ != nullptr) task.numbers = number_rule_->Of(*base->second.state.numbers, row.client_id);
       if (plan_->keeps_state()) task.state_of = states_->Of(row.client_id);
       task.gather = static_cast<uint64_t>(version) << 32 | static_cast<uint64_t>(row.base_round);
       rows_.emplace(task.id, row);
@@ -282,10 +298,15 @@ class RecordedVersions final : public TaskInputs {
 
   Status Finish(int64_t version, std::unique_ptr<Aggregation> aggregation) REQUIRES(mutex_) {
     const int64_t tasks = std::ssize(rows_);
+    std::vector<ToldLoss> told;
+    for (const auto& [task, row] : rows_) {
+      if (row.train_loss) told.push_back({task, row.client_id, row.examples.value_or(0), *row.train_loss});
+    }
     RIVULET_ASSIGN_OR_RETURN(
         static_cast<ServerState&>(current_),
         MakeVersion(current_, std::move(aggregation), StalenessOf(version, dial_.staleness_exponent),
-                    {*optimizer_, ServerLearningRate(scenario_.server, version), &mean_mechanisms_, version, training_},
+                    {*optimizer_, ServerLearningRate(scenario_.server, version), &mean_mechanisms_, version, training_,
+                     number_rule_.get(), told},
                     nullptr, options_.instruments.tracer));
     RIVULET_RETURN_IF_ERROR(CheckDigest(version, tasks));
     KeepBase(version);
@@ -307,6 +328,8 @@ class RecordedVersions final : public TaskInputs {
   std::shared_ptr<const Plan> plan_;
   std::unique_ptr<const ServerOptimizer> optimizer_;
   MeanMechanisms mean_mechanisms_;
+  std::unique_ptr<const NumberRule> number_rule_;
+  std::unique_ptr<const Download> download_;
   Dial dial_;
   std::map<int64_t, std::string> digests_;  // recorded, by version
   int64_t versions_ = 0;
@@ -316,8 +339,9 @@ class RecordedVersions final : public TaskInputs {
   Mutex mutex_;                             // sites read what tasks start from
   ServerState current_ GUARDED_BY(mutex_);  // the newest version
   struct Base {
-    ServerState state;              // without flats that no client reads
-    std::vector<NamedBlob> inputs;  // of its tasks
+    ServerState state;                  // without flats that no client reads
+    std::vector<NamedBlob> inputs;      // of its tasks
+    std::shared_ptr<const Model> sent;  // what they start from
   };
   std::map<int64_t, Base> bases_ GUARDED_BY(mutex_);  // the versions that tasks of the next one may start from
   int64_t done_ GUARDED_BY(mutex_) = 0;               // tasks

@@ -38,7 +38,8 @@ StatusOr<double> TaskSeconds(const std::shared_ptr<PassPrograms>& programs, cons
   }
   for (const AlignedBuffer& zero : zeros) broadcasts.push_back(&zero);
   const DatasetExamples examples(data, share, decoder);
-  const Task task;
+  Task task;
+  for (const std::string& name : plan.flat_names().numbers) task.numbers[name] = 1;
   const LaneTask lane{&task, "of the dry run", &model, &examples, {}, broadcasts};
   double seconds = 0;
   for (int trial = 0; trial < 2; ++trial) {

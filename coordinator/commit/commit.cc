@@ -63,6 +63,11 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
     RIVULET_RETURN_IF_ERROR(CheckFinite(*made.model));
     made.digest = made.model->ComputeDigest();
   }
+  if (update.numbers != nullptr) {
+    std::vector<ToldLoss> told = update.told;
+    std::ranges::sort(told, {}, &ToldLoss::task);
+    made.numbers = std::make_shared<const ServerNumbers>(update.numbers->Next(*base.numbers, told));
+  }
   made.aggregate_seconds = SecondsSince(begin);
   if (evaluator != nullptr) {
     TraceSpan evaluating(tracer, "phase", "evaluate");

@@ -7,11 +7,13 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "engine/base/status.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/evaluation/evaluator.h"
 #include "federated/mechanisms/mean_mechanisms.h"
+#include "federated/numbers/number_rule.h"
 #include "federated/server_optimizers/server_optimizer.h"
 #include "federated/server_state/server_state.h"
 #include "federated/server_state/server_training.h"
@@ -33,6 +35,8 @@ struct ServerUpdate {
   const MeanMechanisms* mechanisms = nullptr;  // before the optimiser's step; null: none
   int64_t version = 0;                         // that is made
   ServerTraining* training = nullptr;          // of what that step gave; null: none
+  const NumberRule* numbers = nullptr;         // that go with its tasks; null: none
+  std::vector<ToldLoss> told = {};             // by which these move, in any order
 };
 
 // The version after `base`, of updates that count by their `staleness` (Aggregation::Finish). `evaluator` and `tracer`

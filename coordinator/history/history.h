@@ -64,7 +64,7 @@ struct ParticipationRow {
   std::string client_id;
   int64_t version = 0, versions = 0;  // that its newest update is in; all of them
   int64_t examples = 0;
-  double train_loss = 0;
+  double train_loss = 0, train_seconds = 0;
 };
 
 struct ResumePoint {

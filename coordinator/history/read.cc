@@ -261,10 +261,11 @@ StatusOr<std::vector<ParticipationRow>> History::Participations(const std::strin
   MutexLock lock(mutex_);
   std::vector<ParticipationRow> rows;
   RIVULET_RETURN_IF_ERROR(
-      db_->Query("SELECT client_id, max(committed_round), count(*), examples, train_loss FROM client_rounds WHERE "
-                 "run_id = ? AND kind = 'train' AND committed_round IS NOT NULL GROUP BY client_id ORDER BY client_id",
+      db_->Query("SELECT client_id, max(committed_round), count(*), examples, train_loss, train_seconds FROM "
+                 "client_rounds WHERE run_id = ? AND kind = 'train' AND committed_round IS NOT NULL GROUP BY client_id "
+                 "ORDER BY client_id",
                  {run_id}, [&](const SqlRow& row) {
-                   rows.push_back({row.Text(0), row.Int(1), row.Int(2), row.Int(3), row.Real(4)});
+                   rows.push_back({row.Text(0), row.Int(1), row.Int(2), row.Int(3), row.Real(4), row.Real(5)});
                  }));
   return rows;
 }

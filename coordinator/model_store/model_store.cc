@@ -4,6 +4,7 @@
 #include <charconv>
 
 #include "coordinator/history/history.h"
+#include "engine/base/check.h"
 #include "engine/io/atomic_file.h"
 
 namespace rivulet {
@@ -68,6 +69,11 @@ StatusOr<std::unique_ptr<ModelStore>> ModelStore::Open(FileSystem& fs, const std
   return store;
 }
 
+void ModelStore::SendBy(std::unique_ptr<const Download> download, uint64_t seed) {
+  download_ = std::move(download);
+  seed_ = seed;
+}
+
 Status ModelStore::WritePlan(std::string_view bytes) {
   return WriteFileAtomically(fs_, JoinPath(folder_, kPlanName), bytes);
 }
@@ -87,23 +93,34 @@ StatusOr<std::optional<std::string>> ModelStore::ReadPlan(FileSystem& fs, const 
   return std::optional(std::move(bytes));
 }
 
-// Without flats it is what clients download: they have no use for what the server's optimiser keeps, and it is two
-// models more. Its bytes are a function of run, plan, round and model alone, so that a download that is cut off by a
-// restart goes on in the same bytes.
-std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, const ServerState& state,
-                                                    std::shared_ptr<const ServerFlats> flats) const {
+// Without flats and numbers it is what clients download: they have no use for what the server's optimiser keeps, and it
+// is two models more. Its bytes are a function of run, plan, round and model alone, so that a download that is cut off
+// by a restart goes on in the same bytes.
+std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, const ServerState& state, Whose whose) const {
   std::map<std::string, std::string> metadata = metadata_;
   metadata["rivulet.run_id"] = run_id_;
   metadata["rivulet.round"] = fmt::format("{}", round);
-  return std::make_shared<const ModelFile>(state.model, state.digest, metadata, std::move(flats));
+  if (whose == Whose::kClients) return std::make_shared<const ModelFile>(state.model, state.digest, metadata, nullptr);
+  if (state.numbers != nullptr) metadata[kServerNumbersKey] = TextOf(*state.numbers);
+  return std::make_shared<const ModelFile>(state.model, state.digest, metadata, state.flats);
 }
 
 // A broadcast is part of the version's file, so that it is written, kept, removed and read again with it; its digest
 // follows from its bytes and stands nowhere else.
 void ModelStore::Announce(ServedVersion& version) const {
   const int64_t round = version.row.round;
-  version.file = FileOf(round, version, nullptr);
-  version.whole = version.flats == nullptr ? version.file : FileOf(round, version, version.flats);
+  version.sent = version.model;
+  version.sent_digest = version.digest;
+  if (download_ != nullptr) {
+    version.encoded = std::make_shared<const std::string>(download_->Encode(*version.model, seed_, round));
+    StatusOr<std::shared_ptr<Model>> sent = download_->Decode(*version.encoded);
+    RIVULET_CHECK(sent.ok(), "{}", Message(sent.status()));  // as it was encoded a line ago
+    version.sent_digest = (*sent)->ComputeDigest();
+    version.sent = *std::move(sent);
+  }
+  version.file = FileOf(round, version, Whose::kClients);
+  const bool same = version.flats == nullptr && version.numbers == nullptr;
+  version.whole = same ? version.file : FileOf(round, version, Whose::kServer);
   for (const std::string& name : broadcasts_) version.broadcasts.push_back({name, Sha256Of(version.broadcast(name))});
 }
 

@@ -15,6 +15,7 @@
 #include "coordinator/history/rows.h"
 #include "engine/base/file_system.h"
 #include "engine/base/status.h"
+#include "federated/download/download.h"
 #include "federated/server_optimizers/server_optimizer.h"
 #include "federated/server_state/server_state.h"
 #include "federated/weights/model.h"
@@ -23,8 +24,13 @@ namespace rivulet {
 
 // A version, ready to be served: what the server goes on with, its files, its row.
 struct ServedVersion : ServerState {
-  std::shared_ptr<const ModelFile> file;   // as clients get it: of the model alone, in its own memory
-  std::shared_ptr<const ModelFile> whole;  // as it is written: with what the server keeps
+  // What clients start from, and its digest: the model, or what they make of it where it travels by a codec that
+  // rounds; and then the bytes that it travels as.
+  std::shared_ptr<const Model> sent;
+  Digest sent_digest;
+  std::shared_ptr<const std::string> encoded;  // null: `file`
+  std::shared_ptr<const ModelFile> file;       // of the model alone, in its own memory
+  std::shared_ptr<const ModelFile> whole;      // as it is written: with what the server keeps
   // What clients read of it beside the model, and the digest of its bytes: float32 in wire order, in `flats`.
   struct Broadcast {
     std::string name;  // "c": the flat "server/c"
@@ -47,6 +53,9 @@ class ModelStore {
                                                     const std::string& run_id, Folder folder,
                                                     std::vector<std::string> broadcasts = {},
                                                     std::map<std::string, std::string> metadata = {});
+
+  // From now on versions travel so; null: as they are. Whatever of a codec is drawn is drawn by the seed.
+  void SendBy(std::unique_ptr<const Download> download, uint64_t seed);
 
   // What every client of the run gets, and gets again when it is resumed; survives a crash after OK.
   Status WritePlan(std::string_view bytes);
@@ -76,8 +85,8 @@ class ModelStore {
   ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id, std::vector<std::string> broadcasts,
              std::map<std::string, std::string> metadata);
   std::string PathOf(int64_t round) const;
-  std::shared_ptr<const ModelFile> FileOf(int64_t round, const ServerState& state,
-                                          std::shared_ptr<const ServerFlats> flats) const;
+  enum class Whose : uint8_t { kClients, kServer };  // the model alone, or with what the server keeps
+  std::shared_ptr<const ModelFile> FileOf(int64_t round, const ServerState& state, Whose whose) const;
   void Announce(ServedVersion& version) const;  // its files and broadcasts, of its state
 
   FileSystem& fs_;
@@ -86,6 +95,8 @@ class ModelStore {
   const std::string run_id_;
   const std::vector<std::string> broadcasts_;
   const std::map<std::string, std::string> metadata_;
+  std::unique_ptr<const Download> download_;
+  uint64_t seed_ = 0;
   std::unique_ptr<FileLock> lock_;
 };
 

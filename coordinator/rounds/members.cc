@@ -96,6 +96,7 @@ void Members::Remember(const std::string& client_id, const Participation& partic
   Participation& of = participations_[client_id];
   of = participation;
   if (!std::isfinite(of.loss)) of.loss = 0;  // as if it had told none: nobody can be ordered by it
+  if (!std::isfinite(of.duration)) of.duration = 0;
 }
 
 // By rank among the eligible, and so as they are remembered: in byte order of their names.

@@ -110,6 +110,7 @@ struct CommitDone {
     std::string client_id;
     int64_t examples = 0;
     double loss = 0;
+    double duration = 0;  // Participation's
   };
   std::vector<Reported> reported = {};
 };  // of the last Commit or Abandon: the version is there, whether or not it is written; not ok ends the run

@@ -538,7 +538,7 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
       for (const CommitDone::Reported& one : event.reported) {
         const auto before = members_.participations().find(one.client_id);
         const int64_t versions = before == members_.participations().end() ? 0 : before->second.versions;
-        members_.Remember(one.client_id, {committed_round_, versions + 1, one.examples, one.loss});
+        members_.Remember(one.client_id, {committed_round_, versions + 1, one.examples, one.loss, one.duration});
       }
     }
     // Ordinals tell leases of one client at one version apart; a new version starts anew.

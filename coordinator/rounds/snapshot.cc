@@ -13,7 +13,7 @@ namespace {
 constexpr std::string_view kMagic = "RVRM";
 // 2: sites; 3: a buffer of leases; 4: replacement; 5: populations; 6: presence, pauses, leases that lapse;
 // 7: evaluations, steps, versions that overlap; times as what is left of them; 8: a pause, and who was sent away
-constexpr uint64_t kSnapshotVersion = 8;
+constexpr uint64_t kSnapshotVersion = 9;
 
 constexpr int64_t kNoTime = std::numeric_limits<int64_t>::min();
 
@@ -103,6 +103,7 @@ std::string RunMachine::Save(TimeMs now) const {
       w.Text(client_id);
       for (const int64_t number : {of.version, of.versions, of.examples}) w.Integer(number);
       w.Integer(std::bit_cast<int64_t>(of.loss));
+      w.Integer(std::bit_cast<int64_t>(of.duration));
     }
   }
   const std::vector<Members::Member> members = members_.told();
@@ -221,6 +222,7 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     Participation of;
     for (int64_t* const number : {&of.version, &of.versions, &of.examples}) *number = r.Integer();
     of.loss = std::bit_cast<double>(r.Integer());
+    of.duration = std::bit_cast<double>(r.Integer());
     machine.members_.Remember(client_id, of);
   }
   std::vector<Members::Member> members;

@@ -114,7 +114,8 @@ Status CheckLeavesTrainingAlone(const Scenario& scenario, const Composition& com
     return part.second.from == "params" && (part.second.less.empty() || part.second.less == "base_params");
   };
   if (composition.passes.size() == 1 && plain(composition.passes[0]) && composition.state.empty() &&
-      composition.broadcast.empty() && std::ranges::all_of(composition.parts, of_params)) {
+      composition.broadcast.empty() && composition.numbers.empty() &&
+      std::ranges::all_of(composition.parts, of_params)) {
     return absl::OkStatus();
   }
   return InvalidArgument(
@@ -167,6 +168,12 @@ StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, cons
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(model));
   RIVULET_ASSIGN_OR_RETURN(Composition composition, Compose(scenario, layout));
   if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CheckLeavesTrainingAlone(scenario, composition));
+  if (!model.has_graph() && scenario.server.download != "f32") {
+    return InvalidArgument(
+        "server.download is \"{}\", and clients of a model without a graph (model.arrays) read its files in their own "
+        "way; set it to \"f32\"",
+        scenario.server.download);
+  }
   RIVULET_RETURN_IF_ERROR(CheckKeptStatistics(scenario, model));
   const EvaluationConfig& evaluation = scenario.evaluation;
   if (layout.elements(Segment::kLocal) > 0 && evaluation.every > 0) {

@@ -3,7 +3,8 @@
 //
 //   h_k(w; w^t) = F_k(w) + (mu / 2) · ‖w − w^t‖²,    so    ∇h_k = ∇F_k(w) + mu · (w − w^t)
 //
-// by as much local work as it can do: here client.epochs. mu = 0 is federated averaging.
+// by as much local work as it can do: here client.epochs. mu = 0 is federated averaging. With mu_step the server moves
+// mu from version to version, as the loss goes (federated/numbers/adaptive_mu.cc).
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {
@@ -15,11 +16,34 @@ Setting Mu() {
   return mu;
 }
 
+Setting Step() {
+  Setting step = Float("mu_step", 0,
+                       "By how much `mu` rises when the mean loss of a round's clients rises, and falls when it has "
+                       "fallen `mu_falls` times one after the other; `mu` is where it begins. 0: it stays.")
+                     .Between(0, 1e6);
+  step.example = "0.1";
+  return step;
+}
+
+Setting Falls() {
+  Setting falls = Integer("mu_falls", 5, "So many losses that fall one after the other lower `mu`.").Between(1, 1e6);
+  falls.example = "2";
+  return falls;
+}
+
 StatusOr<Composition> FedProx(const AlgorithmContext& context) {
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
+  const Settings& settings = context.settings;
+  const double step = settings.number("mu_step");
+  if (step > 0) {
+    composition.numbers = {"mu"};
+    composition.number_rule = {
+        "adaptive_mu", {{"first", settings.number("mu")}, {"step", step}, {"falls", settings.integer("mu_falls")}}};
+  }
   for (PassBuilder& pass : composition.passes) {
-    pass.gradient = [mu = context.settings.number("mu")](FlatScope& f) {
-      return f.Add(f.grads(), f.Scale(mu, f.Sub(f.params(), f.base_params())));
+    pass.gradient = [mu = settings.number("mu"), moves = step > 0](FlatScope& f) {
+      const Output away = f.Sub(f.params(), f.base_params());
+      return f.Add(f.grads(), moves ? f.Scale(f.Read("numbers/mu"), away) : f.Scale(mu, away));
     };
   }
   return composition;
@@ -29,7 +53,7 @@ RIVULET_ALGORITHM(
     fedprox_registration, "fedprox", "Li et al. 2020, arXiv:1812.06127, algorithm 2",
     "Federated averaging with a proximal term: each client minimises its loss plus `mu` / 2 times the squared distance "
     "of its weights to those that it was given, which keeps clients with unlike data from drifting apart.",
-    {Mu()}, FedProx,
+    {Mu(), Step(), Falls()}, FedProx,
     "∇h_k(w) = ∇F_k(w) + mu · (w − w^t)\n"
     "w ← w + server.learning_rate · Σ_k (n_k / n) · (w_k − w)");
 

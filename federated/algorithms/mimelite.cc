@@ -1,38 +1,55 @@
-// MimeLite (Karimireddy et al. 2021, arXiv:2008.03606, algorithm 1, with SGD and momentum): clients' steps have the
-// server's momentum in them, which they are sent and do not change, so that each goes where all would go:
+// MimeLite and Mime (Karimireddy et al. 2021, arXiv:2008.03606, algorithm 1, with SGD and momentum): clients' steps
+// have the server's momentum in them, which they are sent and do not change, so that each goes where all would go:
 //
-//   y ← y − η · ((1 − beta) · ∇F_k(y; batch) + beta · m),  from y = w
+//   y ← y − η · ((1 − beta) · g + beta · m),  from y = w
 //
-// and before that each takes the gradient of all its examples at w, ∇F_k(w), of whose mean ḡ the server makes
-// m ← (1 − beta) · ḡ + beta · m (federated/server_optimizers/mimelite.cc). With beta = 0 it is federated averaging with
-// uniform weights: to the bit where nothing is shuffled, as the pass for the gradient has an order drawn too.
+// MimeLite takes g = ∇F_k(y; batch), and Mime g = ∇F_k(y; batch) − ∇F_k(w; batch) + c, so that what a client's own data
+// are like is taken out of its steps. Before that each takes the gradient of all its examples at w, ∇F_k(w), of whose
+// mean ḡ the server makes m ← (1 − beta) · ḡ + beta · m (federated/server_optimizers/mimelite.cc).
+//
+// The paper's c is the ḡ of the round's own clients, which they would have to wait for in the middle of it; here it is
+// that of the version before, one round late, and the first round, which has none, is MimeLite's. With beta = 0
+// MimeLite is federated averaging with uniform weights: to the bit where nothing is shuffled, as the pass for the
+// gradient has an order drawn too.
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {
 namespace {
 
-constexpr char kServerMomentum[] = "broadcast/m", kWholeGradient[] = "update/gradient";
+constexpr char kServerMomentum[] = "broadcast/m", kMeanGradient[] = "broadcast/c", kWholeGradient[] = "update/gradient";
 
 Setting MomentumBeta() {
-  Setting beta =
-      Float("beta", 0.9, "Of the momentum, how much stays in a round; 0 is federated averaging.").Between(0, 1);
+  Setting beta = Float("beta", 0.9, "Of the momentum, how much stays in a round; 0: nothing.").Between(0, 1);
   beta.example = "0.5";
   return beta;
 }
 
-StatusOr<Composition> MimeLite(const AlgorithmContext& context) {
+// The batch's gradient, with Mime's correction from the second round on.
+Output Corrected(FlatScope& f) {
+  const Output round = f.Read("round");
+  const Output known = f.scope().Op("Minimum", {round, f.scope().Op("OnesLike", {round})});
+  return f.Add(f.grads(), f.Scale(known, f.Sub(f.Read(kMeanGradient), f.Read("other_grads"))));
+}
+
+StatusOr<Composition> MimeOrLite(const AlgorithmContext& context, bool whole) {
   const ClientConfig& client = context.scenario.client;
   if (client.optimizer.kind != "sgd" || client.optimizer.weight_decay > 0 || !client.input_graph.empty()) {
     return InvalidArgument(
-        "[algorithm] name = \"mimelite\" has a momentum and a first batch of its own: it needs client.optimizer.kind = "
-        "\"sgd\" without weight_decay, and no client.input_graph");
+        "[algorithm] name = \"{}\" has a momentum and a first batch of its own: it needs client.optimizer.kind = "
+        "\"sgd\" without weight_decay, and no client.input_graph",
+        context.scenario.algorithm.name);
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   composition.broadcast = {"m"};
+  if (whole) composition.broadcast.emplace_back("c");
   const double beta = context.settings.number("beta");
   for (PassBuilder& pass : composition.passes) {
-    pass.gradient = [beta](FlatScope& f) {
-      return f.Add(f.Scale(1 - beta, f.grads()), f.Scale(beta, f.Read(kServerMomentum)));
+    if (whole) {
+      pass.models = {{}, {.prefix = "given", .buffer = "base_params"}};
+      pass.also_by = "base_params";
+    }
+    pass.gradient = [beta, whole](FlatScope& f) {
+      return f.Add(f.Scale(1 - beta, whole ? Corrected(f) : f.grads()), f.Scale(beta, f.Read(kServerMomentum)));
     };
   }
   // One step that goes nowhere: its gradient is kept, and nothing of it taken.
@@ -49,9 +66,12 @@ StatusOr<Composition> MimeLite(const AlgorithmContext& context) {
   const auto value_bits = static_cast<int>(context.scenario.server.value_bits);
   composition.aggregation.parts = {{.value_bits = value_bits, .weigh = "one"},
                                    {.name = "gradient", .value_bits = value_bits, .weigh = "one"}};
-  composition.server_optimizer = {"mimelite", {{"beta", beta}}};
+  composition.server_optimizer = {"mimelite", {{"beta", beta}, {"keeps_mean", whole}}};
   return composition;
 }
+
+StatusOr<Composition> MimeLite(const AlgorithmContext& context) { return MimeOrLite(context, false); }
+StatusOr<Composition> Mime(const AlgorithmContext& context) { return MimeOrLite(context, true); }
 
 RIVULET_ALGORITHM(
     mimelite_registration, "mimelite", "Karimireddy et al. 2021, arXiv:2008.03606, algorithm 1",
@@ -62,6 +82,16 @@ RIVULET_ALGORITHM(
     "y ← y − client.optimizer.learning_rate · ((1 − beta) · g_k(y) + beta · m),  from y = w\n"
     "w ← w + server.learning_rate · (1 / K) · Σ_k (y_k − w)\n"
     "m ← (1 − beta) · (1 / K) · Σ_k ∇F_k(w) + beta · m");
+
+RIVULET_ALGORITHM(
+    mime_registration, "mime", "Karimireddy et al. 2021, arXiv:2008.03606, algorithm 1",
+    "MimeLite whose clients also take out of each step what their own data are like at the model that they were given, "
+    "and put in what all were like a round before: two gradients a step. All count the same. Needs "
+    "`client.optimizer.kind` \"sgd\".",
+    {MomentumBeta()}, Mime,
+    "y ← y − client.optimizer.learning_rate · ((1 − beta) · (g_k(y) − g_k(w) + c) + beta · m),  from y = w\n"
+    "w ← w + server.learning_rate · (1 / K) · Σ_k (y_k − w)\n"
+    "c ← (1 / K) · Σ_k ∇F_k(w),  m ← (1 − beta) · c + beta · m");
 
 }  // namespace
 }  // namespace rivulet

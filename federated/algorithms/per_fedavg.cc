@@ -1,5 +1,5 @@
-// Per-FedAvg (Fallah et al. 2020, arXiv:2002.07948, algorithm 1), first order (its FO, section 5): a model from which
-// each client comes to its own by one step of gradient descent,
+// Per-FedAvg (Fallah et al. 2020, arXiv:2002.07948, algorithm 1), first order (its FO, section 5) and Hessian-free
+// (HF): a model from which each client comes to its own by one step of gradient descent,
 //
 //   min over w:  (1 / K) · Σ_k F_k(w − alpha · ∇F_k(w))
 //
@@ -7,24 +7,40 @@
 //
 //   w̃ = w − alpha · ∇F_k(w; D),    w ← w − β · ∇F_k(w̃; D')
 //
-// with β = client.optimizer.learning_rate, which leaves out the factor I − alpha · ∇²F_k(w) of the gradient. (The
-// paper's other variant, HF, takes two gradients of a third batch to come near that factor; a pass of a plan sees each
-// batch once.) A batch that is left over at the end is for nothing. With alpha = 0 every other batch is for nothing,
+// with β = client.optimizer.learning_rate, which leaves out the factor I − alpha · ∇²F_k(w) of the gradient. With
+// hessian_step = δ a third batch D'' comes near it: with g = ∇F_k(w̃; D'),
+//
+//   w ← w − β · (g − alpha · (∇F_k(w + δ · g; D'') − ∇F_k(w − δ · g; D'')) / (2 · δ))
+//
+// Batches that are left over at the end are for nothing. With alpha = 0 every other batch is for nothing,
 // and the rest is federated averaging with uniform weights: to the bit where batches are whole and client.epochs twice
 // as many. evaluation.fine_tune_epochs measures what clients come to.
 #include "federated/algorithms/algorithm.h"
+#include "federated/plan/number.h"
 
 namespace rivulet {
 namespace {
 
 // The model before the step that looks ahead; whether that was taken, 0 or 1.
 constexpr char kBefore[] = "slots/0", kAhead[] = "scalars/0";
+// Hessian-free: the gradient ahead; the model as far against it as params are along it; of kAhead how many batches of a
+// step were seen.
+constexpr char kDirection[] = "slots/1", kAgainst[] = "slots/2";
 
 Setting InnerRate() {
   Setting alpha =
       Float("alpha", 0.01, "Length of the step by which a client comes to a model of its own.").Between(0, 1e3);
   alpha.example = "0.1";
   return alpha;
+}
+
+Setting Probe() {
+  Setting probe = Float("hessian_step", 0,
+                        "How far to either side gradients are compared, for what the Hessian makes of one (the paper's "
+                        "delta, Hessian-free); 0: of first order, as if it were zero.")
+                      .Between(0, 1e3);
+  probe.example = "0.01";
+  return probe;
 }
 
 Output AsFloat(FlatScope& f, Output number) { return f.scope().Op("Cast", {number}, {{"DstT", DType::kFloat32}}); }
@@ -46,6 +62,38 @@ Status CheckPlainSteps(const ClientConfig& client) {
       "learning_rate above 0 and without weight_decay, clip_norm and clip_value, and no client.schedule");
 }
 
+// 1 where a number is this one, else 0.
+Output Is(FlatScope& f, Output number, double which) {
+  return AsFloat(f, f.scope().Op("Equal", {number, Number(f.scope(), which)}));
+}
+
+// A local step of three batches, and what each leaves in params: by the first alpha ahead, where the second's gradient
+// g is; then as far as the probe along g, with another model as far against it; and by what the third says of both from
+// where it all began. The optimiser takes away what is given here times beta.
+void AddHessianFreeStep(double alpha, double beta, double probe, PassBuilder& pass) {
+  pass.own = {.slots = 3, .scalars = 1};
+  pass.models = {{}, {.prefix = "against", .buffer = kAgainst}};
+  pass.also_by = kAgainst;
+  pass.gradient = [=](FlatScope& f) {
+    const Output params = f.params(), grads = f.grads(), began = f.Read(kBefore), ahead = f.Read(kDirection);
+    const Output now = f.Read(kAhead), first = Is(f, now, 0), second = Is(f, now, 1), third = Is(f, now, 2);
+    const auto times = [&f](Output factor, Output vector) { return f.scope().Op("Mul", {vector, factor}); };
+    const Output from = Choose(f, first, began, params), along = Choose(f, second, ahead, grads);
+    const Output curved = f.Scale(alpha / (2 * probe), f.Sub(grads, f.Read("other_grads")));
+    const Output to = f.Add(
+        f.Add(times(first, f.Sub(from, f.Scale(alpha, grads))), times(second, f.Add(from, f.Scale(probe, along)))),
+        times(third, f.Sub(from, f.Scale(beta, f.Sub(along, curved)))));
+    f.Assign(kBefore, from);
+    f.Assign(kDirection, along);
+    f.Assign(kAgainst, f.Sub(from, f.Scale(probe, along)));
+    f.Assign(kAhead, f.scope().Op("Cast", {f.Add(first, f.Add(second, second))}, {{"DstT", DType::kFloat64}}));
+    return f.Scale(1 / beta, f.Sub(params, to));
+  };
+  pass.at_end = [](FlatScope& f) {
+    f.Assign("params", Choose(f, Is(f, f.Read(kAhead), 0), f.Read(kBefore), f.params()));
+  };
+}
+
 StatusOr<Composition> PerFedAvg(const AlgorithmContext& context) {
   const ClientConfig& client = context.scenario.client;
   RIVULET_RETURN_IF_ERROR(CheckPlainSteps(client));
@@ -65,21 +113,27 @@ StatusOr<Composition> PerFedAvg(const AlgorithmContext& context) {
   pass.at_end = [](FlatScope& f) {
     f.Assign("params", Choose(f, AsFloat(f, f.Read(kAhead)), f.params(), f.Read(kBefore)));
   };
+  if (const double probe = context.settings.number("hessian_step"); probe > 0) {
+    AddHessianFreeStep(context.settings.number("alpha"), client.optimizer.learning_rate, probe, pass);
+  }
   composition.aggregation.parts = {
       {.value_bits = static_cast<int>(context.scenario.server.value_bits), .weigh = "one"}};
   return composition;
 }
 
 RIVULET_ALGORITHM(
-    per_fedavg_registration, "per_fedavg", "Fallah et al. 2020, arXiv:2002.07948, algorithm 1, first order",
+    per_fedavg_registration, "per_fedavg",
+    "Fallah et al. 2020, arXiv:2002.07948, algorithm 1, first order and Hessian-free",
     "Meta-learning: a model from which each client comes to its own by one step of gradient descent. A local step "
     "takes "
     "two batches: by the first it looks `alpha` ahead, and by the gradient of the second there it goes. All clients "
     "count "
     "the same. Needs `client.optimizer.kind` \"sgd\"; `evaluation.fine_tune_epochs` measures what clients come to.",
-    {InnerRate()}, PerFedAvg,
+    {InnerRate(), Probe()}, PerFedAvg,
     "w̃ = w_k − alpha · ∇F_k(w_k; D)\n"
-    "w_k ← w_k − client.optimizer.learning_rate · ∇F_k(w̃; D')\n"
+    "w_k ← w_k − client.optimizer.learning_rate · (∇F_k(w̃; D') − alpha · h),  h = 0, or Hessian-free with g = "
+    "∇F_k(w̃; D')\n"
+    "h = (∇F_k(w_k + hessian_step · g; D'') − ∇F_k(w_k − hessian_step · g; D'')) / (2 · hessian_step)\n"
     "w ← w + server.learning_rate · (1 / K) · Σ_k (w_k − w)");
 
 }  // namespace

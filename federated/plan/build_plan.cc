@@ -152,6 +152,7 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
     }
   }
   pass.set_gradient_by(builder.trains);
+  pass.set_other_gradient_by(builder.also_by);
   pass.set_training(true);
   proto::PassScalarDef& loss = *pass.add_scalars();
   loss.set_name(builder.reports);
@@ -214,6 +215,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   const Graph& graph = mixed ? *mixed : model.graph;
   if (model.has_graph()) {
     program.set_graph_def(SerializeGraph(graph));
+    if (scenario.server.download != "f32") program.set_download(scenario.server.download);
     program.set_init_target(model.init_target);
     program.set_train_loss(model.train_loss);
     program.set_eval_loss(model.eval_loss);
@@ -244,6 +246,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     if (state.from_base) plan.mutable_flats()->add_state_from_base(state.name);
   }
   for (const std::string& name : composition.broadcast) plan.mutable_flats()->add_broadcast(name);
+  for (const std::string& name : composition.numbers) plan.mutable_flats()->add_numbers(name);
   if (!model.has_graph()) AddExternalPass(scenario, *training.add_passes());
   for (const PassBuilder& pass : composition.passes) {
     if (!model.has_graph()) break;

@@ -36,6 +36,9 @@ struct PassBuilder {
   // What the optimiser takes for the gradient of the training loss, of f.grads(), f.params() and so on; null:
   // f.grads(). An algorithm that adds a term to the loss adds the term's gradient here.
   LocalGradient gradient;
+  // Another of `models`, whose own training loss is differentiated by its buffer too: what the gradient reads as
+  // "other_grads". "": none is.
+  std::string also_by;
   OwnMemory own;  // what that remembers from step to step
   // Once after the last step, before parts are taken: what clients keep from task to task is written here. Null:
   // nothing.
@@ -59,6 +62,10 @@ struct Composition {
   // What clients read of a version beside its model: of "c" the vector "server/c" that the server optimiser keeps, as
   // "broadcast/c".
   std::vector<std::string> broadcast;
+  // The numbers that tasks bring, which clients' graphs read as "numbers/NAME" and their updates declare; and the rule
+  // by which the server moves them (federated/numbers), which no plan says. Without names there is none.
+  std::vector<std::string> numbers;
+  PieceSpec number_rule;
   // The flat variable that is a client's own model, which measuring a version then measures too; "": it has none. Where
   // the model has local variables it is "params", whatever stands here.
   std::string personal;

@@ -27,19 +27,22 @@ StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, 
   const bool shared = layout.segment_bytes(Segment::kShared) > 0;
   if (shared && (name == "shared" || name == "base_shared")) return flat(layout.segment_bytes(Segment::kShared));
   if (name == "params" || name == "grads" || name == "base_params" || numbered("slots/", names.slots) ||
-      named(kUpdatePrefix, names.update) || named(kBroadcastPrefix, names.broadcast) || kept())
+      named(kUpdatePrefix, names.update) || named(kBroadcastPrefix, names.broadcast) || kept() ||
+      (names.other_grads && name == "other_grads"))
     return flat(layout.trained_bytes());
-  if (name == "round" || name == "steps" || numbered("scalars/", names.scalars))
+  if (name == "round" || name == "steps" || numbered("scalars/", names.scalars) || named(kNumbersPrefix, names.numbers))
     return TensorSpec{DType::kFloat64, Shape{}};
   return NotFound("'{}' is no flat variable of a plan with {} slots, {} scalars{}", name, names.slots, names.scalars,
                   shared ? "" : " and no shared variables");
 }
 
-bool IsScalar(std::string_view flat) { return flat == "round" || flat == "steps" || flat.starts_with("scalars/"); }
+bool IsScalar(std::string_view flat) {
+  return flat == "round" || flat == "steps" || flat.starts_with("scalars/") || flat.starts_with(kNumbersPrefix);
+}
 
 bool OnlyRead(std::string_view flat) {
   return flat == "base_params" || flat == "base_shared" || flat == "round" || flat == "steps" ||
-         flat.starts_with(kBroadcastPrefix);
+         flat.starts_with(kBroadcastPrefix) || flat.starts_with(kNumbersPrefix);
 }
 
 }  // namespace rivulet

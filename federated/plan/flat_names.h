@@ -26,13 +26,16 @@ struct FlatNames {
   std::vector<std::string> update;  // NAME of "update/NAME"
   std::vector<StateVector> state;
   std::vector<std::string> broadcast;  // NAME of "broadcast/NAME": what a task brings beside its model
+  bool other_grads = false;            // "other_grads": a pass differentiates by a second instance of the model
+  std::vector<std::string> numbers;    // NAME of "numbers/NAME": what a task brings in numbers (Task::numbers)
 };
 
-inline constexpr std::string_view kStatePrefix = "state/", kBroadcastPrefix = "broadcast/", kUpdatePrefix = "update/";
+inline constexpr std::string_view kStatePrefix = "state/", kBroadcastPrefix = "broadcast/", kUpdatePrefix = "update/",
+                                  kNumbersPrefix = "numbers/", kSlotPrefix = "slots/";
 
 // What a flat variable is by its name ("params", "slots/1", "update/dc"): the float32 elements of its segment with
-// padding, or a float64 scalar ("round", "steps", "scalars/0"). NOT_FOUND: no such flat variable for a plan of these
-// names and this layout.
+// padding, or a float64 scalar ("round", "steps", "scalars/0", "numbers/mu"). NOT_FOUND: no such flat variable for a
+// plan of these names and this layout.
 StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, const FlatNames& names);
 
 // Whether it is a scalar, if it is a flat variable.

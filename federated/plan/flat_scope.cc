@@ -41,9 +41,12 @@ Output FlatScope::Scale(double factor, Output vector) const {
   return scope_.Op("Mul", {vector, scope_.Const(static_cast<float>(factor), "factor")});
 }
 
-Output FlatScope::Over(Output vector, Output divisor) const {
-  const Output factor = scope_.Op("RealDiv", {Number(scope_, 1), divisor});
+Output FlatScope::Scale(Output factor, Output vector) const {
   return scope_.Op("Mul", {vector, scope_.Op("Cast", {factor}, {{"DstT", DType::kFloat32}})});
+}
+
+Output FlatScope::Over(Output vector, Output divisor) const {
+  return Scale(scope_.Op("RealDiv", {Number(scope_, 1), divisor}), vector);
 }
 
 Output FlatScope::Times(double factor, Output scalar) const {

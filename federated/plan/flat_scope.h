@@ -40,6 +40,8 @@ class FlatScope {
   Output Sub(Output a, Output b) const { return scope_.Op("Sub", {a, b}); }
   // `factor`, rounded to float32, times a vector.
   Output Scale(double factor, Output vector) const;
+  // A scalar, rounded to float32, times a vector.
+  Output Scale(Output factor, Output vector) const;
   // A vector times the inverse of a scalar, which is rounded to float32.
   Output Over(Output vector, Output divisor) const;
   // In float64.

@@ -39,7 +39,9 @@ struct LocalPass {
   std::shared_ptr<const Graph> loss;
   std::map<std::string, std::string> loss_inputs;  // placeholder → tensor
   std::string gradient_by = "params";  // the buffer whose variables the loss is differentiated by; "": it is not
-  bool training = true;                // the model's training loss and updates; else its evaluation's
+  // Another buffer, by which its own instance's training loss is differentiated, into "other_grads"; "": none is.
+  std::string other_gradient_by;
+  bool training = true;  // the model's training loss and updates; else its evaluation's
   std::vector<PassScalar> scalars;
   std::string dataset = "train";  // the name that the client has bound
   int64_t batch_size = 1;

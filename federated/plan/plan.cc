@@ -17,7 +17,7 @@ namespace {
 
 constexpr int64_t kMaxEpochs = 1'000'000, kMaxBatch = int64_t{1} << 20, kMaxSteps = int64_t{1} << 32;
 constexpr int kMaxSlots = 16, kMaxScalars = 64, kMaxUpdateVectors = 16, kMaxPasses = 16, kMaxInstances = 8;
-constexpr int kMaxStateVectors = 16, kMaxBroadcasts = 16, kMaxMechanisms = 8;
+constexpr int kMaxStateVectors = 16, kMaxBroadcasts = 16, kMaxNumbers = 64, kMaxMechanisms = 8;
 
 // Names from outside end up in messages, rows and files.
 Status CheckName(std::string_view what, std::string_view name) {
@@ -69,9 +69,14 @@ class PlanReader {
     RIVULET_RETURN_IF_ERROR(CheckName("name", message.name()));
     plan.name_ = message.name();
     RIVULET_RETURN_IF_ERROR(reader.ReadModel(message.model()));
+    plan.download_ = message.model().download();
     if (!plan.external()) RIVULET_RETURN_IF_ERROR(reader.ReadFeatures(message.model()));
     RIVULET_RETURN_IF_ERROR(reader.ReadKernels(message.kernels()));
     RIVULET_RETURN_IF_ERROR(reader.ReadFlats(message.flats()));
+    for (const proto::LocalProgramDef& program : message.programs()) {
+      const auto two = [](const proto::PassDef& pass) { return !pass.other_gradient_by().empty(); };
+      if (std::ranges::any_of(program.passes(), two)) plan.flat_names_.other_grads = true;
+    }
     for (const proto::LocalProgramDef& program : message.programs()) {
       RIVULET_RETURN_IF_ERROR(reader.ReadProgram(program));
     }
@@ -345,6 +350,17 @@ class PlanReader {
       }
       names.broadcast.push_back(name);
     }
+    if (message.numbers_size() > kMaxNumbers) {
+      return InvalidArgument("the plan has tasks bring {} numbers; a task brings up to {}", message.numbers_size(),
+                             kMaxNumbers);
+    }
+    for (const std::string& name : message.numbers()) {
+      RIVULET_RETURN_IF_ERROR(CheckName("name of a number", name));
+      if (name.find('/') != name.npos || std::ranges::find(names.numbers, name) != names.numbers.end()) {
+        return InvalidArgument("the plan names the number '{}' twice, or with a '/'", name);
+      }
+      names.numbers.push_back(name);
+    }
     const auto of_state = [&](std::string_view variable) {
       return std::ranges::any_of(names.state, [&](const StateVector& state) {
         return variable.starts_with(fmt::format("{}{}/", kStatePrefix, state.name));
@@ -352,7 +368,8 @@ class PlanReader {
     };
     // A handle names one or the other.
     for (const Slice& slice : plan_->layout_->slices()) {
-      if (slice.name.starts_with("grads/") || slice.name.starts_with("base_params/") || of_state(slice.name) ||
+      if (slice.name.starts_with("grads/") || slice.name.starts_with(kSlotPrefix) ||
+          slice.name.starts_with("other_grads/") || slice.name.starts_with("base_params/") || of_state(slice.name) ||
           Flat(slice.name).ok()) {
         return InvalidArgument("the model has a variable '{}', which is the name of a flat variable; rename it",
                                slice.name);
@@ -470,11 +487,12 @@ class PlanReader {
     pass.models.clear();
     std::set<std::string> prefixes;
     for (const proto::ModelInstanceDef& instance : message.models()) {
-      const bool state = instance.buffer().starts_with(kStatePrefix) && Flat(instance.buffer()).ok();
+      const bool state = (instance.buffer().starts_with(kStatePrefix) || instance.buffer().starts_with(kSlotPrefix)) &&
+                         Flat(instance.buffer()).ok();
       if (instance.buffer() != "params" && instance.buffer() != "base_params" && !state) {
         return InvalidArgument(
             "a pass of the plan runs the model over '{}'; it can be run over params, base_params and what the client "
-            "keeps",
+            "keeps or remembers",
             instance.buffer());
       }
       if (instance.prefix().empty() != pass.models.empty() || !prefixes.insert(instance.prefix()).second) {
@@ -492,6 +510,15 @@ class PlanReader {
       return InvalidArgument(
           "a pass of the plan differentiates its loss by '{}', over which no instance of the model is",
           pass.gradient_by);
+    }
+    pass.other_gradient_by = message.other_gradient_by();
+    const auto other = [&](const ModelInstance& instance) { return instance.buffer == pass.other_gradient_by; };
+    if (!pass.other_gradient_by.empty() && (pass.gradient_by.empty() || pass.gradient_by == pass.other_gradient_by ||
+                                            !pass.training || std::ranges::none_of(pass.models, other))) {
+      return InvalidArgument(
+          "a pass of the plan differentiates by '{}' beside '{}'; it wants another instance of the model than its own, "
+          "and to train",
+          pass.other_gradient_by, pass.gradient_by);
     }
     if (!message.loss().empty()) {
       auto loss = ParseGraph(message.loss());
@@ -548,8 +575,8 @@ class PlanReader {
         return InvalidArgument("the plan's {} graph takes '{}' for {}{}, and it is {}{}", what, name,
                                Name(VariableDType(*node)), shape.ToString(), Name(flat->dtype), flat->shape.ToString());
       }
-      if (name == "grads" && (what != "step" || !gradient)) {
-        return InvalidArgument("the plan's {} graph takes 'grads', which are nobody's but their step's", what);
+      if ((name == "grads" || name == "other_grads") && (what != "step" || !gradient)) {
+        return InvalidArgument("the plan's {} graph takes '{}', which are nobody's but their step's", what, name);
       }
       if (name == "steps" && what != "end") {
         return InvalidArgument("the plan's {} graph takes 'steps', which are counted when the last one is done", what);
@@ -572,7 +599,7 @@ class PlanReader {
     const auto check = [&](const std::string& name) -> Status {
       const auto flat = Flat(name);
       if (!flat.ok()) return Annotate(flat.status(), fmt::format("the plan's part '{}'", message.part()));
-      if (name != "grads" && *flat == *Flat("params")) return absl::OkStatus();
+      if (name != "grads" && name != "other_grads" && *flat == *Flat("params")) return absl::OkStatus();
       return InvalidArgument("the plan's part '{}' cannot be taken from '{}'", message.part(), name);
     };
     RIVULET_RETURN_IF_ERROR(check(message.from()));

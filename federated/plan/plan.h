@@ -64,6 +64,8 @@ class Plan {
   const std::vector<FeatureSpec>& features() const { return features_; }
   // What a client runs for a task of `kind`; null: the plan has none.
   const LocalProgram* program(TaskKind kind) const;
+  // The codec by which versions travel (federated/download/download.h); "": as they are.
+  const std::string& download() const { return download_; }
   // What it runs to train, which every plan has.
   const LocalProgram& training() const { return programs_.at(TaskKind::kTrain); }
   // Its flat variables beyond those that every plan has.
@@ -94,6 +96,7 @@ class Plan {
   FlatNames flat_names_;
   std::map<TaskKind, LocalProgram> programs_;
   bool portable_kernels_ = false;
+  std::string download_;
   AggregationSpec aggregation_, evaluation_;
 };
 

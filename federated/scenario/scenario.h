@@ -186,6 +186,7 @@ struct ServerConfig {
   ScheduleConfig schedule;          // of that
   FineTuneConfig fine_tune;
   double average = 0;                // of the versions: how much of it stays in each; 0: none is kept
+  std::string download = "f32";      // the codec by which a version travels to clients
   std::string weights = "examples";  // what an update counts where its algorithm does not say: or "uniform"
   int64_t max_weight = 65536;
   int64_t value_bits = 10;

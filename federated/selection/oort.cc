@@ -3,11 +3,15 @@
 // update is in and R the round, its utility is
 //
 //   U_i = |B_i| · loss_i,  no higher than the `clip` quantile of all,  + sqrt(0.1 · ln R / L_i) of their range
+//   U_i ← U_i · (T / t_i)^slow_penalty  where its task took t_i, longer than T
 //
 // where the paper has the root of the mean squared loss of single examples: what leaves a client is its mean loss.
+// T is the `fast_enough` quantile of all t_i, where the paper's pacer moves it; t_i is planned where the run is
+// simulated, so that a cohort depends on no clock, and measured where it is not, so that slow_penalty is 0 unless it is
+// asked for: then the same cohorts are drawn, deployed and simulated.
 // Those above `cutoff` of the utility that just fills the places are drawn in proportion to it. The share of places for
-// those who are new begins at `exploration` and falls by `decay` a round. The paper's term for slow clients is left
-// out: a cohort must not depend on a clock. Who has been in `most_versions` versions makes room for others.
+// those who are new begins at `exploration` and falls by `decay` a round. Who has been in `most_versions` versions
+// makes room for others.
 #include <algorithm>
 #include <cmath>
 
@@ -20,7 +24,7 @@ namespace {
 constexpr double kUncertainty = 0.1;
 
 struct OortSettings {
-  double exploration, decay, least_exploration, clip, cutoff;
+  double exploration, decay, least_exploration, clip, cutoff, slow_penalty, fast_enough;
   int64_t most_versions;
 };
 
@@ -52,6 +56,17 @@ class Oort final : public Selector {
   }
 
  private:
+  // The `fast_enough` quantile of how long tasks took; 0: nobody knows of any.
+  double FastEnough(const CohortDraw& draw) const {
+    std::vector<double> durations;
+    for (const CohortDraw::Known& known : draw.known) {
+      if (known.participation.duration > 0) durations.push_back(known.participation.duration);
+    }
+    if (durations.empty()) return 0;
+    std::ranges::sort(durations);
+    return durations[static_cast<size_t>(settings_.fast_enough * static_cast<double>(durations.size() - 1))];
+  }
+
   // One for each of draw.known; 0 for who has been in enough versions.
   std::vector<double> Utilities(const CohortDraw& draw) const {
     std::vector<double> utilities, sorted;
@@ -64,11 +79,15 @@ class Oort final : public Selector {
     std::ranges::sort(sorted);
     const double most = sorted[static_cast<size_t>(settings_.clip * static_cast<double>(sorted.size() - 1))];
     const double range = std::max(most - sorted.front(), 1e-6);
+    const double fast_enough = settings_.slow_penalty > 0 ? FastEnough(draw) : 0;
     for (size_t i = 0; i < utilities.size(); ++i) {
       const Participation& of = draw.known[i].participation;
       const double uncertain =
           kUncertainty * math::Log(static_cast<double>(draw.round)) / static_cast<double>(of.version);
       utilities[i] = (std::min(utilities[i], most) - sorted.front()) / range + std::sqrt(uncertain);
+      if (fast_enough > 0 && of.duration > fast_enough) {
+        utilities[i] *= math::Exp(settings_.slow_penalty * math::Log(fast_enough / of.duration));
+      }
       if (settings_.most_versions > 0 && of.versions >= settings_.most_versions) utilities[i] = 0;
     }
     return utilities;
@@ -103,12 +122,20 @@ std::vector<Setting> Table() {
   Setting most =
       Integer("most_versions", 0, "Versions after which a client makes room for others; 0: never.").Between(0, 1e9);
   most.example = "10";
+  Setting penalty = Float("slow_penalty", 0,
+                          "Whose task took so many times as long as `fast_enough` has its utility divided by that to "
+                          "this power (the paper's alpha, there 2); 0: by nothing. Where a run is deployed, measured "
+                          "time then decides who is drawn.")
+                        .Between(0, 16);
+  penalty.example = "2.0";
   return {
       Share("exploration", 0.9, "0.5", "Share of the first cohort that is for clients that have not taken part yet."),
       Share("decay", 0.98, "0.9", "What of that share is left after a round."),
       Share("least_exploration", 0.2, "0.1", "Below which that share does not fall."),
       Share("clip", 0.95, "1.0", "Quantile of the utilities, above which they count as that."),
       Share("cutoff", 0.95, "0.5", "Share of the utility that just fills the places, from which on clients are drawn."),
+      std::move(penalty),
+      Share("fast_enough", 0.8, "0.5", "Quantile of how long tasks took, up to which none is slow."),
       std::move(most)};
 }
 
@@ -116,12 +143,13 @@ RIVULET_SELECTOR(
     oort_registration, "oort",
     "Most of a cohort are those with the highest product of examples and loss when they last trained, with "
     "a bonus for who has not been heard of for long; the rest have not taken part yet (Lai et al. 2021, "
-    "arXiv:2010.06081, algorithm 1, without its term for slow clients, and with mean losses in the place of "
+    "arXiv:2010.06081, algorithm 1, with mean losses in the place of "
     "root mean squares).",
     Table(), [](const Settings& settings) -> std::unique_ptr<const Selector> {
       return std::make_unique<Oort>(OortSettings{settings.number("exploration"), settings.number("decay"),
                                                  settings.number("least_exploration"), settings.number("clip"),
-                                                 settings.number("cutoff"), settings.integer("most_versions")});
+                                                 settings.number("cutoff"), settings.number("slow_penalty"),
+                                                 settings.number("fast_enough"), settings.integer("most_versions")});
     });
 
 }  // namespace

@@ -4,9 +4,10 @@
 //   class RoundRobin final : public Selector { … };
 //   RIVULET_SELECTOR(round_robin_registration, "round_robin", "…", {}, CreateRoundRobin);
 //
-// An order is a pure function of a draw and of what earlier versions' clients said: never of a clock, of who is there,
-// or of the order in which anything arrived. So a restart draws the same cohort, and a deployed run that of a simulated
-// one. Who measures a version is drawn uniformly, whoever trains.
+// An order is a pure function of a draw and of what earlier versions' clients said: never of a clock (unless it is
+// asked to go by measured durations), of who is there, or of the order in which anything arrived. So a restart draws
+// the same cohort, and a deployed run that of a simulated one. Who measures a version is drawn uniformly, whoever
+// trains.
 //
 // Reading the registry is thread-safe once main has begun.
 #pragma once
@@ -33,6 +34,8 @@ struct Participation {
   int64_t versions = 0;  // how many have one of its updates
   int64_t examples = 0;  // of its newest
   double loss = 0;       // that it trained with then
+  // How long that took: planned, of a simulation (CoordinatorOptions::task_time), or else measured; 0: nobody knows.
+  double duration = 0;
   bool operator==(const Participation&) const = default;
 };
 

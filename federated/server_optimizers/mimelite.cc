@@ -3,7 +3,9 @@
 //
 //   w ← w + server.learning_rate · d,    m ← (1 − beta) · ḡ + beta · m
 //
-// m is what clients' steps of the next round have in them. Statistics take the model's step.
+// m is what clients' steps of the next round have in them. Statistics take the model's step. Mime's server keeps ḡ too.
+#include <algorithm>
+
 #include "federated/server_optimizers/sgd.h"
 
 namespace rivulet {
@@ -11,9 +13,12 @@ namespace {
 
 class ServerMimeLite final : public ServerSgd {
  public:
-  explicit ServerMimeLite(double beta) : beta_(beta) {}
+  ServerMimeLite(double beta, bool keeps_mean) : beta_(beta), keeps_mean_(keeps_mean) {}
 
-  std::vector<Flat> Flats() const override { return {{"server/m"}}; }
+  std::vector<Flat> Flats() const override {
+    if (keeps_mean_) return {{"server/m"}, {"server/c"}};
+    return {{"server/m"}};
+  }
   std::vector<std::string> Parts() const override { return {"gradient"}; }
 
   bool Step(const ServerStep& step) const override {
@@ -26,17 +31,21 @@ class ServerMimeLite final : public ServerSgd {
       m[i] = static_cast<float>((1 - beta_) * gradient[i] + beta_ * m[i]);
       bad |= IsNotFinite(m[i]) ? 1 : 0;
     }
+    if (keeps_mean_) std::ranges::copy(step.parts[0], step.flats[1].begin());
     return bad == 0;
   }
 
  private:
   const double beta_;
+  const bool keeps_mean_;
 };
 
 RIVULET_SERVER_OPTIMIZER(server_mimelite_registration, "mimelite",
-                         {Float("beta", std::nullopt, "Of the momentum, how much stays in a round.").Between(0, 1)},
+                         {Float("beta", std::nullopt, "Of the momentum, how much stays in a round.").Between(0, 1),
+                          Flag("keeps_mean", false, "Whether the mean of the clients' gradients is kept as server/c.")},
                          [](const Settings& settings) -> StatusOr<std::unique_ptr<const ServerOptimizer>> {
-                           return std::make_unique<ServerMimeLite>(settings.number("beta"));
+                           return std::make_unique<ServerMimeLite>(settings.number("beta"),
+                                                                   settings.flag("keeps_mean"));
                          });
 
 }  // namespace

@@ -36,6 +36,10 @@ StatusOr<ServerState> ReadServerState(std::shared_ptr<const ModelLayout> layout,
     std::memcpy(values.data(), entry->data.data(), entry->data.size());
     flats.emplace(name, std::move(values));
   }
+  if (const auto numbers = content.metadata.find(kServerNumbersKey); numbers != content.metadata.end()) {
+    RIVULET_ASSIGN_OR_RETURN(ServerNumbers read, ParseServerNumbers(numbers->second));
+    state.numbers = std::make_shared<const ServerNumbers>(std::move(read));
+  }
   if (flats.empty()) return state;
   // The digest covers the model alone, and a bit lost in a moment would change every model after it.
   const auto stated = content.metadata.find(kServerChecksumsKey);

@@ -1,6 +1,6 @@
-// What a server keeps of a version: the model, and the flat vectors that its optimiser carries from version to version
-// ("server/m"). One safetensors file a version holds both, so that a run goes on from one file; model_digest, by which
-// clients know a model, is of the model alone.
+// What a server keeps of a version: the model, the flat vectors that its optimiser carries from version to version
+// ("server/m"), and numbers (federated/numbers). One safetensors file a version holds all, so that a run goes on from
+// one file; model_digest, by which clients know a model, is of the model alone.
 #pragma once
 
 #include <memory>
@@ -8,18 +8,22 @@
 #include <string_view>
 
 #include "engine/base/status.h"
+#include "federated/numbers/server_numbers.h"
 #include "federated/weights/model.h"
 
 namespace rivulet {
 
 // What the names of its flat vectors begin with.
 inline constexpr std::string_view kServerPrefix = "server/";
+// The text of its numbers in its file.
+inline constexpr char kServerNumbersKey[] = "rivulet.server_numbers";
 
 // Shares what it holds: a copy costs nothing.
 struct ServerState {
   std::shared_ptr<const Model> model;
-  Digest digest;                             // of `model`
-  std::shared_ptr<const ServerFlats> flats;  // null: none
+  Digest digest;                                           // of `model`
+  std::shared_ptr<const ServerFlats> flats;                // null: none
+  std::shared_ptr<const ServerNumbers> numbers = nullptr;  // that go with its tasks; null: none
 
   // In wire order, one value for each trainable element. Empty: there is none of that name.
   std::span<const float> flat(std::string_view name) const;
@@ -27,8 +31,8 @@ struct ServerState {
   std::string_view broadcast(std::string_view name) const;
 };
 
-// Reads a version's file. Errors as ModelFromSafetensors, and DATA_LOSS: flat vectors whose checksums are not those
-// stated; INVALID_ARGUMENT: one that is not float32 or not as long as the trainable elements of `layout`.
+// Reads a version's file. Errors as ModelFromSafetensors, and DATA_LOSS: flat vectors or numbers whose checksums are
+// not those stated; INVALID_ARGUMENT: one that is not float32 or not as long as the trainable elements of `layout`.
 StatusOr<ServerState> ReadServerState(std::shared_ptr<const ModelLayout> layout, std::string_view bytes);
 
 }  // namespace rivulet

@@ -134,6 +134,8 @@ struct Task {
   std::vector<NamedBlob> inputs;
   // The task whose proposal is this client's state (federated/states/state_store.h): "" where it has none yet.
   TaskId state_of = {};
+  // What the server tells this client with this task, by name (federated/numbers): those that the plan names.
+  Scalars numbers = {};
   // Tasks of one site that bear the same number are folded into one partial: those of one attempt.
   uint64_t gather = 0;
   // Of one that goes through a tier: whoever acknowledges its update has it on disk before (server.checkpoint_reports).

@@ -1,5 +1,6 @@
 #include "simulations/launchers/task_packing.h"
 
+#include <bit>
 #include <utility>
 
 namespace rivulet {
@@ -21,6 +22,8 @@ void Put(Packer& to, const Task& task) {
     to.Text(input.name);
     Put(to, input.id);
   }
+  to.Number(task.numbers.size());
+  for (const auto& [name, value] : task.numbers) to.Text(name).Number(std::bit_cast<uint64_t>(value));
 }
 
 Task TakeTask(Unpacker& from) {
@@ -39,6 +42,10 @@ Task TakeTask(Unpacker& from) {
   for (size_t left = from.Number<size_t>(); left > 0 && from.ok(); --left) {
     std::string name(from.Text());
     task.inputs.push_back({std::move(name), TakeBlob(from)});
+  }
+  for (size_t left = from.Number<size_t>(); left > 0 && from.ok(); --left) {
+    std::string name(from.Text());
+    task.numbers[std::move(name)] = std::bit_cast<double>(from.Number<uint64_t>());
   }
   return task;
 }

@@ -87,7 +87,7 @@ TEST_F(HeldUpdatesTest, SameNameFromAnotherModel_IsDroppedWithASentence) {
 
 TEST_F(HeldUpdatesTest, WorkOf_IsAnotherWithWhateverTrainingDependsOn) {
   const Task task = TaskOf(3);
-  std::vector<Task> others(8, task);
+  std::vector<Task> others(9, task);
   others[0].stream_key = 7;
   others[1].ordinal = 1;
   others[2].base_version = 5;
@@ -96,6 +96,7 @@ TEST_F(HeldUpdatesTest, WorkOf_IsAnotherWithWhateverTrainingDependsOn) {
   others[5].inputs.push_back({"broadcast/c", {BlobId::Form::kBytes, {}}});
   others[6].kind = TaskKind::kEvaluate;
   others[7].inputs[0].id.form = BlobId::Form::kBytes;
+  others[8].numbers["mu"] = 0.1;
   for (const Task& other : others) EXPECT_NE(WorkOf(other), WorkOf(task));
   EXPECT_EQ(WorkOf(task), WorkOf(TaskOf(3)));
 }

@@ -598,6 +598,11 @@ class KeyEffects(RivuletTest):
     def test_server__learning_rate(self):
         self.changes({"server.learning_rate": 0.5})
 
+    def test_server__download(self):
+        self.changes({"server.download": "bf16"})
+        self.changes({"server.download": "int8"})
+        self.refused({"server.download": "top_k"}, "server.download", "bf16")
+
     def test_server__average(self):
         plain, averaged = self.outcome({}), self.outcome({"server.average": 0.9})
         self.assertEqual(averaged[0], plain[0])

@@ -183,16 +183,19 @@ TEST(FlatSpec, OtherNames_AreNotFound) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
   ASSERT_OK(plan);
   const ModelLayout& layout = *(*plan)->layout();
-  const FlatNames names = {.slots = 2, .scalars = 1, .update = {"dc"}, .broadcast = {"c"}};
+  const FlatNames names = {.slots = 2, .scalars = 1, .update = {"dc"}, .broadcast = {"c"}, .numbers = {"mu"}};
   for (const char* name : {"params", "base_params", "grads", "slots/1", "update/dc", "broadcast/c"}) {
     EXPECT_EQ(*FlatSpec(name, layout, names), (TensorSpec{DType::kFloat32, Shape{32}})) << name;
   }
-  EXPECT_EQ(*FlatSpec("scalars/0", layout, names), (TensorSpec{DType::kFloat64, Shape{}}));
+  for (const char* name : {"scalars/0", "numbers/mu"}) {
+    EXPECT_EQ(*FlatSpec(name, layout, names), (TensorSpec{DType::kFloat64, Shape{}})) << name;
+  }
   for (const char* name : {"round", "steps"}) {
     EXPECT_EQ(*FlatSpec(name, layout, {}), (TensorSpec{DType::kFloat64, Shape{}}));
   }
-  for (const char* name : {"slots/2", "slots/", "slots/-1", "slots/1x", "shared", "param", "", "grads/w", "scalars/1",
-                           "scalars/", "update/", "update/d", "update/dc/", "broadcast/", "broadcast/d", "c"}) {
+  for (const char* name :
+       {"slots/2", "slots/", "slots/-1", "slots/1x", "shared", "param", "", "grads/w", "scalars/1", "scalars/",
+        "update/", "update/d", "update/dc/", "broadcast/", "broadcast/d", "c", "numbers/", "numbers/m", "mu"}) {
     EXPECT_THAT(FlatSpec(name, layout, names), StatusIs(absl::StatusCode::kNotFound)) << name;
   }
 }
@@ -308,6 +311,19 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
          for (int i = 0; i < 2; ++i) p.mutable_flats()->add_broadcast("c");
        },
        "the plan names the vector to read 'c' twice, or with a '/'"},
+      {[](auto& p) {
+         for (int i = 0; i < 65; ++i) p.mutable_flats()->add_numbers(fmt::format("{}", i));
+       },
+       "the plan has tasks bring 65 numbers; a task brings up to 64"},
+      {[](auto& p) {
+         for (int i = 0; i < 2; ++i) p.mutable_flats()->add_numbers("mu");
+       },
+       "the plan names the number 'mu' twice, or with a '/'"},
+      {[=](auto& p) {
+         p.mutable_flats()->add_numbers("mu");
+         PassIn(p).set_step(handle("numbers/mu", DType::kFloat32, {}));
+       },
+       "numbers/mu"},
       {[=](auto& p) {
          p.mutable_flats()->add_broadcast("c");
          PassIn(p).set_step(writes("broadcast/c", {32}));

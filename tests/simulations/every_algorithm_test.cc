@@ -146,6 +146,22 @@ TEST_F(EveryAlgorithmTest, EveryCodec_SameBitsByAnyWorkersAndDeployed) {
   EXPECT_EQ(all.size(), names.size() - static_cast<size_t>(elias)) << "two do the same that are not one in other bytes";
 }
 
+// Clients start from what they decode, in whichever process they are; so a codec that rounds gives other versions.
+TEST_F(EveryAlgorithmTest, EveryDownload_SameBitsByAnyWorkersAndDeployed) {
+  std::set<std::vector<std::string>> all;
+  for (const char* codec : {"f32", "f16", "bf16", "int8", "int4"}) {
+    SCOPED_TRACE(codec);
+    Scenario scenario = ScenarioOf("fedavg");
+    scenario.server.download = codec;
+    scenario.evaluation.federated_every = 1;
+    const std::vector<std::string> one = Simulated(scenario, 1);
+    EXPECT_EQ(Simulated(scenario, 3), one);
+    EXPECT_EQ(Deployed(scenario), one);
+    all.insert(one);
+  }
+  EXPECT_EQ(all.size(), 5u) << "two do the same";
+}
+
 TEST_F(EveryAlgorithmTest, EverySelection_SameBitsByAnyWorkersAndDeployed) {
   std::set<std::vector<std::string>> all;
   const std::vector<std::string> names = SettingTableNames("selection");
@@ -197,6 +213,34 @@ TEST_F(EveryAlgorithmTest, InItsLimit_IsFederatedAveragingToTheBit) {
     scenario.algorithm.settings = limit.settings;
     EXPECT_EQ(Simulated(scenario, 2), averages[limit.weights]) << limit.algorithm;
   }
+}
+
+// What clients count is of 2^-12, where federated averaging counts them whole: sums of nearly all bits of each.
+TEST_F(EveryAlgorithmTest, AgnosticWithoutAscent_IsFederatedAveragingOfUniformWeights) {
+  const auto of = [&](const char* algorithm) {
+    Scenario scenario = ScenarioOf(algorithm);
+    scenario.server.weights = "uniform";
+    scenario.server.value_bits = 0;
+    scenario.server.max_weight = 2;
+    if (scenario.algorithm.name == "agnostic") scenario.algorithm.settings["weights_learning_rate"] = 0.0;
+    return Simulated(scenario, 2);
+  };
+  EXPECT_EQ(of("agnostic"), of("fedavg"));
+}
+
+// Its numbers lie in each version's file, move by what clients told, and are the same deployed.
+TEST_F(EveryAlgorithmTest, FedProxWhoseMuMoves_SameBitsByAnyWorkersAndDeployed) {
+  Scenario scenario = ScenarioOf("fedprox");
+  scenario.run.rounds = 4;
+  scenario.algorithm.settings = {{"mu", 0.5}, {"mu_step", 0.4}, {"mu_falls", int64_t{1}}};
+  const std::vector<std::string> one = Simulated(scenario, 1);
+  ASSERT_EQ(one.size(), 4u);
+  for (const int workers : {2, 3, 16}) EXPECT_EQ(Simulated(scenario, workers), one) << workers;
+  EXPECT_EQ(Deployed(scenario), one);
+  scenario.algorithm.settings = {{"mu", 0.5}};
+  const std::vector<std::string> constant = Simulated(scenario, 2);
+  EXPECT_EQ(constant[1], one[1]) << "two losses are compared first";
+  EXPECT_NE(constant[2], one[2]);
 }
 
 // One model a version, of which sums round nothing.

@@ -95,6 +95,7 @@ TEST(TaskPackingTest, TaskAndFailure_ComeAsTheyWere) {
   task.inputs = {{"model", {BlobId::Form::kModel, Sha256Of("model")}}};
   task.state_of = "earlier";
   task.gather = 1u << 31;
+  task.numbers = {{"mu", 0.1}, {"weight", 3}};
   Packer packer;
   Put(packer, task);
   Put(packer, TaskFailure{"t", TaskFailure::Code::kBadExample, "label", {{"record", 12}}, "label 12"});
@@ -111,6 +112,7 @@ TEST(TaskPackingTest, TaskAndFailure_ComeAsTheyWere) {
   EXPECT_EQ(taken.inputs[0].id, task.inputs[0].id);
   EXPECT_EQ(taken.state_of, task.state_of);
   EXPECT_EQ(taken.gather, task.gather);
+  EXPECT_EQ(taken.numbers, task.numbers);
   const TaskFailure failure = TakeFailure(from);
   EXPECT_EQ(failure.counts.at("record"), 12);
   EXPECT_EQ(failure.sentence, "label 12");

@@ -19,6 +19,9 @@ using ::testing::HasSubstr;
 // option does something or does not exist.
 const std::map<std::string, std::string>& OptionTests() {
   static const auto* const tests = new std::map<std::string, std::string>{
+      {"agnostic.least_weight", "TaskNumbers.LeastWeight_IsWhatNoClientCountsLessThan"},
+      {"agnostic.memory", "TaskNumbers.Memory_CountsWhoWasNotDrawn"},
+      {"agnostic.weights_learning_rate", "TaskNumbers.WeightsLearningRate_RaisesThoseOfLargeLoss"},
       {"apfl.alpha", "LocalTraining.Alpha_IsHowMuchOfAMixtureIsItsClients"},
       {"apfl.alpha_learning_rate", "LocalTraining.AlphaLearningRate_IsHowFarAClientsShareMoves"},
       {"centered_clipping.iterations", "RobustRules.Iterations_GoFurtherFromTheMean"},
@@ -38,6 +41,8 @@ const std::map<std::string, std::string>& OptionTests() {
       {"feddyn.alpha", "LocalTraining.Alpha_HoldsClientsToTheModel"},
       {"fedexp.epsilon", "LocalTraining.Epsilon_HoldsTheStretchBack"},
       {"fedprox.mu", "FedProx.Mu_PullsTowardsTheBase"},
+      {"fedprox.mu_falls", "TaskNumbers.MuFalls_IsHowLongTheLossMustFall"},
+      {"fedprox.mu_step", "TaskNumbers.MuStep_IsHowFarMuMoves"},
       {"fedrep.head_epochs", "LocalTraining.HeadEpochs_AreHowLongAClientLearnsItsOwnLayers"},
       {"fedyogi.beta1", "ServerRules.Beta1_KeepsThePaceOfTheRoundsBefore"},
       {"fedyogi.beta2", "ServerRules.Beta2_RemembersHowLargeDeltasWere"},
@@ -46,11 +51,13 @@ const std::map<std::string, std::string>& OptionTests() {
       {"geometric_median.iterations", "RobustRules.Iterations_GoFurtherFromTheMean"},
       {"geometric_median.smoothing", "RobustRules.Smoothing_MakesTheMedianAMean"},
       {"krum.byzantine", "RobustRules.Byzantine_IsHowManyAreNotCounted"},
+      {"mime.beta", "LocalTraining.Beta_IsHowMuchOfTheMomentumStays"},
       {"mimelite.beta", "LocalTraining.Beta_IsHowMuchOfTheMomentumStays"},
       {"moon.mu", "Moon.Mu_TurnsRepresentationsToTheGlobalModels"},
       {"moon.temperature", "Moon.Temperature_IsHowHardTheyAreToldApart"},
       {"multi_krum.byzantine", "RobustRules.Byzantine_IsHowManyAreNotCounted"},
       {"norm_bound.bound", "RobustRules.Bound_IsTheLargestNormThatCounts"},
+      {"per_fedavg.hessian_step", "LocalTraining.HessianStep_IsHowFarGradientsAreCompared"},
       {"per_fedavg.alpha", "LocalTraining.Alpha_IsHowFarPerFedAvgLooksAhead"},
       {"q_fedavg.q", "LocalTraining.Q_MakesTheModelFairer"},
       {"term.t", "LocalTraining.T_MakesTheModelFairer"},

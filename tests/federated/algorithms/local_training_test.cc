@@ -30,6 +30,7 @@ TEST(LocalTraining, ThreeRounds_AreNumPysInDouble) {
                                                         {"fedexp", {{"epsilon", 1e-3}}},
                                                         {"feddyn", {{"alpha", 0.3}}},
                                                         {"mimelite", {{"beta", 0.6}}},
+                                                        {"mime", {{"beta", 0.6}}},
                                                         {"fedsgd", {}},
                                                         {"q_fedavg", {{"q", 1.5}}},
                                                         {"per_fedavg", {{"alpha", 0.3}}},
@@ -42,6 +43,34 @@ TEST(LocalTraining, ThreeRounds_AreNumPysInDouble) {
     const PixelRounds run = Ran(algorithm, values, scenario);
     testing::ExpectReference(algorithm + ".txt", testing::WeightsOfModel(*run.server.model));
   }
+}
+
+// In reference/local_training.py too, of three batches a step; and whatever is compared next to each other is the same.
+TEST(LocalTraining, HessianStep_IsHowFarGradientsAreCompared) {
+  const auto weights = [](double alpha, double step) {
+    Scenario scenario = PixelScenario("");
+    scenario.server.learning_rate = 0.75;
+    const PixelRounds run = Ran("per_fedavg", {{"alpha", alpha}, {"hessian_step", step}}, scenario);
+    return testing::WeightsOfModel(*run.server.model);
+  };
+  testing::ExpectReference("per_fedavg_hf.txt", weights(0.3, 0.05));
+  const std::vector<float> far = weights(0.3, 5), near = weights(0.3, 0.05), nearer = weights(0.3, 0.02);
+  double off = 0, curved = 0;
+  for (size_t i = 0; i < far.size(); ++i) {
+    off = std::max(off, std::abs(static_cast<double>(near[i]) - nearer[i]));
+    curved = std::max(curved, std::abs(static_cast<double>(far[i]) - near[i]));
+  }
+  EXPECT_LT(off, 1e-4);
+  EXPECT_GT(curved, 1e-3);
+}
+
+// The first round has nothing to correct by, and the second has.
+TEST(LocalTraining, MimesFirstRound_IsMimeLitesToTheBit) {
+  const PixelRounds mime = Ran("mime", {{"beta", 0.6}}), lite = Ran("mimelite", {{"beta", 0.6}});
+  EXPECT_EQ(mime.versions[0], lite.versions[0]);
+  EXPECT_NE(mime.versions[1], lite.versions[1]);
+  EXPECT_FALSE(mime.server.flat("server/c").empty());
+  EXPECT_TRUE(lite.server.flat("server/c").empty());
 }
 
 // A model whose biases are each client's own.
@@ -200,16 +229,18 @@ TEST(LocalTraining, Alpha_HoldsClientsToTheModel) {
 }
 
 TEST(LocalTraining, Beta_IsHowMuchOfTheMomentumStays) {
-  Scenario scenario = PixelScenario("mimelite");
-  const auto momentum = [&](double beta) {
-    scenario.algorithm.settings["beta"] = beta;
-    const auto run = RunPixels(scenario, 1);
-    EXPECT_OK(run);
-    const std::span<const float> m = run->server.flat("server/m");
-    return std::vector<float>(m.begin(), m.end());
-  };
-  const std::vector<float> quarter = momentum(0.75), half = momentum(0.5);
-  for (size_t i = 0; i < half.size(); ++i) EXPECT_FLOAT_EQ(half[i], 2 * quarter[i]) << i;
+  for (const char* algorithm : {"mime", "mimelite"}) {
+    Scenario scenario = PixelScenario(algorithm);
+    const auto momentum = [&](double beta) {
+      scenario.algorithm.settings["beta"] = beta;
+      const auto run = RunPixels(scenario, 1);
+      EXPECT_OK(run);
+      const std::span<const float> m = run->server.flat("server/m");
+      return std::vector<float>(m.begin(), m.end());
+    };
+    const std::vector<float> quarter = momentum(0.75), half = momentum(0.5);
+    for (size_t i = 0; i < half.size(); ++i) EXPECT_FLOAT_EQ(half[i], 2 * quarter[i]) << algorithm << i;
+  }
 }
 
 // How far the losses of all clients lie apart, of the model after three rounds.

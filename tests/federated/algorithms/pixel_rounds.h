@@ -14,6 +14,8 @@
 #include "client/update_pipeline.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/algorithms/algorithm.h"
+#include "federated/download/download.h"
+#include "federated/numbers/number_rule.h"
 #include "federated/random/streams.h"
 #include "federated/server_optimizers/server_optimizer.h"
 #include "federated/server_optimizers/server_rate.h"
@@ -53,9 +55,12 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
   RIVULET_ASSIGN_OR_RETURN(const auto optimizer,
                            ServerOptimizer::Create(composition.server_optimizer, scenario.server.average));
   RIVULET_ASSIGN_OR_RETURN(run.server, FirstState(FourPixelsBase(*run.plan), *optimizer));
+  RIVULET_ASSIGN_OR_RETURN(const auto rule, NumberRule::For(composition.numbers, composition.number_rule));
+  if (rule != nullptr) run.server.numbers = std::make_shared<const ServerNumbers>(rule->First());
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(run.plan->features()));
   RIVULET_ASSIGN_OR_RETURN(const auto trainer, Trainer::Create(std::make_shared<PassPrograms>(run.plan)));
   RIVULET_ASSIGN_OR_RETURN(const auto pipeline, UpdatePipeline::Create(*run.plan));
+  RIVULET_ASSIGN_OR_RETURN(const auto download, Download::Create(run.plan->download(), run.plan->layout()));
   for (int round = 0; round < rounds; ++round) {
     std::vector<AlignedBuffer> broadcasts;
     std::vector<const AlignedBuffer*> sent;
@@ -64,7 +69,12 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
       broadcasts.push_back(std::move(flat));
     }
     for (const AlignedBuffer& broadcast : broadcasts) sent.push_back(&broadcast);
+    std::shared_ptr<const Model> base = run.server.model;
+    if (download != nullptr) {
+      RIVULET_ASSIGN_OR_RETURN(base, download->Decode(download->Encode(*base, scenario.run.seed, round)));
+    }
     RIVULET_ASSIGN_OR_RETURN(const auto aggregation, Aggregation::Create(run.plan->aggregation()));
+    std::vector<ToldLoss> told;
     for (const int client : kPixelCohorts[round]) {
       const DatasetExamples examples(
           std::make_shared<MemoryDataset>(FourPixelRecords(client, kPixelExamples[static_cast<size_t>(client)])),
@@ -73,7 +83,8 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
       task.id = fmt::format("run-r{}-a1-{}-0", round + 1, client);
       task.base_version = round;
       task.stream_key = ClientKey(42, fmt::format("{}", client));
-      const LaneTask lane{&task, "a", run.server.model.get(), &examples, run.kept[client], sent};
+      if (rule != nullptr) task.numbers = rule->Of(*run.server.numbers, fmt::format("{}", client));
+      const LaneTask lane{&task, "a", base.get(), &examples, run.kept[client], sent};
       RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer->Train({&lane, 1}));
       RIVULET_RETURN_IF_ERROR(results[0].status);
       if (!pipeline->transparent()) {
@@ -83,14 +94,17 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
       RIVULET_RETURN_IF_ERROR(aggregation->Fold({task.id, round, results[0].parts, results[0].declared}, weights));
       run.kept[client] = results[0].state;
       run.declared[client] = results[0].declared;
+      told.push_back({task.id, fmt::format("{}", client), results[0].examples, results[0].train_loss});
     }
     RIVULET_ASSIGN_OR_RETURN(const ServerInput input, std::move(*aggregation).Finish());
     PartMeans others;
     for (const ServerInput::Part& part : input.parts) others.emplace(part.name, part.mean);
     const ServerInput::Part& delta = *input.Find("delta");
+    const auto numbers = run.server.numbers;
     RIVULET_ASSIGN_OR_RETURN(
         run.server, NextState(run.server, *optimizer, ServerLearningRate(scenario.server, round + 1), delta.mean,
                               others, {input.scalars, delta.denominator, input.updates}));
+    if (rule != nullptr) run.server.numbers = std::make_shared<const ServerNumbers>(rule->Next(*numbers, told));
     run.versions.push_back(run.server.digest.Hex());
   }
   return run;

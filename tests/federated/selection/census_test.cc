@@ -30,6 +30,8 @@ TEST(SelectionCensus, EveryOption_HasATestThatSeesItsEffect) {
       {"oort.decay", "Oort.Decay_IsWhatIsLeftOfExplorationAfterARound"},
       {"oort.exploration", "Oort.Exploration_IsTheShareOfThoseWhoAreNew"},
       {"oort.least_exploration", "Oort.LeastExploration_IsWhereItStops"},
+      {"oort.fast_enough", "Oort.SlowPenalty_LeavesSlowClientsForLater"},
+      {"oort.slow_penalty", "Oort.SlowPenalty_IsTheExponentOfHowMuchTooLong"},
       {"oort.most_versions", "Oort.MostVersions_MakeRoomForOthers"},
       {"power_of_choice.candidates", "PowerOfChoice.Candidates_AreHowManyAreCompared"},
       {"weighted.exponent", "Weighted.Exponent_IsHowMuchExamplesCount"},

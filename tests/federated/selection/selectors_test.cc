@@ -194,6 +194,48 @@ struct TwentyMembers {
   }
 };
 
+// Ten who are known and equally useful, of whom the last three took four times as long.
+std::vector<Known> ThreeSlow() {
+  std::vector<Known> known;
+  for (int64_t i = 0; i < 10; ++i) {
+    known.push_back({i, {.version = 99, .versions = 1, .examples = 10, .loss = 1, .duration = i < 7 ? 3.0 : 12.0}});
+  }
+  return known;
+}
+
+TEST(Oort, SlowPenalty_LeavesSlowClientsForLater) {
+  const std::vector<Known> known = ThreeSlow();
+  const CohortDraw draw = {.seed = 4, .round = 100, .members = 10, .wanted = 7, .known = known};
+  const auto slow_of_first = [&](const SettingValues& settings) {
+    const std::vector<int64_t> order = OrderBy("oort", draw, settings);
+    return std::count_if(order.begin(), order.begin() + 7, [](int64_t rank) { return rank >= 7; });
+  };
+  const SettingValues none = {{"exploration", 0.0}, {"least_exploration", 0.0}, {"fast_enough", 0.5}};
+  EXPECT_GT(slow_of_first(none), 0) << "it goes by use alone";
+  SettingValues some = none;
+  some["slow_penalty"] = 2.0;
+  EXPECT_EQ(slow_of_first(some), 0);
+  some["fast_enough"] = 0.9;  // which all are then
+  EXPECT_EQ(OrderBy("oort", draw, some), OrderBy("oort", draw, none));
+}
+
+// (3 / 12)^2 of the others' utility, and the cutoff far below it.
+TEST(Oort, SlowPenalty_IsTheExponentOfHowMuchTooLong) {
+  const std::vector<Known> known = ThreeSlow();
+  ASSERT_OK_AND_ASSIGN(const auto oort, Selector::Create({"oort",
+                                                          {{"exploration", 0.0},
+                                                           {"least_exploration", 0.0},
+                                                           {"cutoff", 0.01},
+                                                           {"slow_penalty", 2.0},
+                                                           {"fast_enough", 0.5}}}));
+  const auto first = [&](const CohortDraw& with) { return oort->OrderOf(with); };
+  const auto shares = FirstOnes(first, {.round = 100, .members = 10, .wanted = 1, .known = known}, kDraws);
+  double slow = 0;
+  for (int64_t rank = 7; rank < 10; ++rank) slow += shares.contains(rank) ? shares.at(rank) : 0;
+  EXPECT_NEAR(slow, 3.0 / 16 / (7 + 3.0 / 16), kOff);
+  EXPECT_GT(slow, 0.01);
+}
+
 TEST(Oort, Exploration_IsTheShareOfThoseWhoAreNew) {
   const TwentyMembers first(1);
   EXPECT_EQ(first.Exploited({}), 1) << "0.9 of ten are new";

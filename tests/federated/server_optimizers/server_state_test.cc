@@ -70,6 +70,26 @@ TEST_F(ServerStateTest, Steps_SeeEachTensorsFlats) {
   EXPECT_THAT(state_.flat("server/sum"), ElementsAre(1.5f, 2.5f, 3.5f)) << "the version before stays";
 }
 
+// A file without numbers says nothing of them; a client's name may be anything.
+TEST_F(ServerStateTest, Numbers_ReadBackTheSame) {
+  EXPECT_EQ(ReadServerState(TwoTensors(), bytes_)->numbers, nullptr);
+  const ServerNumbers numbers = {{{"mu", 0.1}, {"loss", -0x1.fffffffffffffp-1000}},
+                                 {{"ward 7 \"é\"", {{"weight", 1.0 / 3}, {"loss", 2}}}, {"", {}}}};
+  const std::string text = TextOf(numbers);
+  const auto read = [&](const std::string& said) {
+    return ReadServerState(TwoTensors(),
+                           BytesOf(ModelFile(state_.model, state_.digest, {{kServerNumbersKey, said}}, state_.flats)));
+  };
+  ASSERT_OK_AND_ASSIGN(const ServerState again, read(text));
+  ASSERT_NE(again.numbers, nullptr);
+  EXPECT_EQ(*again.numbers, numbers);
+  std::string damaged = text;
+  damaged[20] ^= 1;
+  for (const std::string& other : {damaged, text.substr(0, text.size() - 3), text + "0 ", std::string()}) {
+    EXPECT_THAT(read(other), StatusIs(absl::StatusCode::kDataLoss)) << other;
+  }
+}
+
 TEST_F(ServerStateTest, File_ReadsBackTheSame) {
   const auto again = ReadServerState(TwoTensors(), bytes_);
   ASSERT_OK(again);

@@ -1,15 +1,16 @@
 """Three rounds of algorithms that say how clients train, or how far the server goes, in float64: FedNova (Wang et al.
 2020, arXiv:2007.07481), FedExP (Jhunjhunwala et al. 2023, arXiv:2301.09604), FedDyn (Acar et al. 2021, arXiv:2111.04263),
-MimeLite (Karimireddy et al. 2021, arXiv:2008.03606), FedSGD (McMahan et al. 2017, arXiv:1602.05629), q-FedAvg (Li et al.
-2020, arXiv:1905.10497), signSGD with majority vote (Bernstein et al. 2018, arXiv:1802.04434), Per-FedAvg of first order
+MimeLite and Mime (Karimireddy et al. 2021, arXiv:2008.03606), FedSGD (McMahan et al. 2017, arXiv:1602.05629), q-FedAvg (Li et al.
+2020, arXiv:1905.10497), signSGD with majority vote (Bernstein et al. 2018, arXiv:1802.04434), Per-FedAvg of first order and Hessian-free
 (Fallah et al. 2020, arXiv:2002.07948), TERM (Li et al. 2021, arXiv:2007.01162), FedAsync in time (Xie et al. 2019,
 arXiv:1903.03934), APFL (Deng et al. 2020, arXiv:2003.13461), of which every client's mixture follows, with a fixed share and with one that
-each client learns, and FedRep (Collins
-et al. 2021, arXiv:2102.07078) with biases that begin at zero and are each client's own.
+each client learns, FedRep (Collins
+et al. 2021, arXiv:2102.07078) with biases that begin at zero and are each client's own, agnostic federated learning (Mohri et al. 2019,
+arXiv:1902.00146) and FedProx with a mu that moves (Li et al. 2020, arXiv:1812.06127, appendix C.3.3).
 
 Prints the fifteen parameters of a softmax regression of four pixels, a number a line:
 
-    for name in fednova fedexp feddyn mimelite fedsgd q_fedavg signsgd fedrep per_fedavg term fedasync apfl apfl_adaptive; do python3 local_training.py $name > $name.txt; done
+    for name in fednova fedexp feddyn mimelite fedsgd q_fedavg signsgd fedrep per_fedavg term fedasync apfl apfl_adaptive agnostic adaptive_mu download mime per_fedavg_hf; do python3 local_training.py $name > $name.txt; done
 """
 import sys
 
@@ -75,6 +76,23 @@ def mimelite(w, cohort, p, kept, beta=0.6):
     return w + SERVER_RATE * sum(deltas) / len(deltas)
 
 
+def mime(w, cohort, p, kept, beta=0.6):
+    m, c, deltas = kept.get("m", np.zeros(15)), kept.get("c"), []
+    for client in cohort:
+        (x, y), v = data(client), w.copy()
+        for _ in range(EPOCHS):
+            for begin in range(0, len(x), BATCH):
+                rows, labels = x[begin:begin + BATCH], y[begin:begin + BATCH]
+                g = gradient(v, rows, labels)
+                if c is not None:
+                    g = g - gradient(w, rows, labels) + c
+                v = v - RATE * ((1 - beta) * g + beta * m)
+        deltas.append(v - w)
+    kept["c"] = sum(gradient(w, *data(client)) for client in cohort) / len(cohort)
+    kept["m"] = (1 - beta) * kept["c"] + beta * m
+    return w + SERVER_RATE * sum(deltas) / len(deltas)
+
+
 def fedsgd(w, cohort, p, kept):
     return w - SERVER_RATE * RATE * sum(pk * gradient(w, *data(client)) for pk, client in zip(p, cohort))
 
@@ -121,6 +139,20 @@ def per_fedavg(w, cohort, p, kept, alpha=0.3):
     return w + SERVER_RATE * sum(deltas) / len(deltas)
 
 
+def per_fedavg_hf(w, cohort, p, kept, alpha=0.3, probe=0.05):
+    """Per-FedAvg, Hessian-free: three batches a step; what is left over of the last is for nothing."""
+    deltas = []
+    for client in cohort:
+        (x, y), v = data(client), w.copy()
+        batches = [slice(begin, begin + BATCH) for _ in range(EPOCHS) for begin in range(0, len(x), BATCH)]
+        for first, second, third in zip(batches[::3], batches[1::3], batches[2::3]):
+            ahead = gradient(v - alpha * gradient(v, x[first], y[first]), x[second], y[second])
+            sides = [gradient(v + sign * probe * ahead, x[third], y[third]) for sign in (1, -1)]
+            v = v - RATE * (ahead - alpha * (sides[0] - sides[1]) / (2 * probe))
+        deltas.append(v - w)
+    return w + SERVER_RATE * sum(deltas) / len(deltas)
+
+
 def term(w, cohort, p, kept, t=1.5):
     tilts = [np.exp(t * loss(w, *data(client))) for client in cohort]
     return w + SERVER_RATE * sum(e * train(client, w)[0] for e, client in zip(tilts, cohort)) / sum(tilts)
@@ -156,6 +188,49 @@ def apfl_adaptive(w, cohort, p, kept, alpha=0.4, rate=0.8):
         share = min(max(share - rate * slope, 1e-3), 1)
         kept[client] = v, share * v + (1 - share) * local, share
         after += SERVER_RATE * pk * (local - w)
+    return after
+
+
+def download(w, cohort, p, kept):
+    """Federated averaging whose clients train from the model in half precision, which the server does not."""
+    sent = w.astype(np.float32).astype(np.float16).astype(np.float64)
+    return w + SERVER_RATE * sum(pk * train(client, sent)[0] for pk, client in zip(p, cohort))
+
+
+def agnostic(w, cohort, p, kept, rate=0.2, least=0.1):
+    """Clients count by weights that rise with the loss of the model that they were given (Mohri et al. 2019)."""
+    weights, losses = kept.setdefault("weights", {}), kept.setdefault("losses", {})
+    lam = [np.rint(4096 * weights.get(client, 1.0)) / 4096 for client in cohort]  # as sums in fixed point have them
+    after = w + SERVER_RATE * sum(l * train(client, w)[0] for l, client in zip(lam, cohort)) / sum(lam)
+    for client in cohort:
+        losses[client] = loss(w, *data(client))
+    known = sorted(losses)
+    raised = np.array([weights.get(client, 1.0) + rate * len(known) * losses[client] for client in known])
+    low, high = raised.min() - len(known), raised.max()
+    for _ in range(200):  # the projection by halving, where the program sorts
+        middle = (low + high) / 2
+        low, high = (middle, high) if np.maximum(least, raised - middle).sum() > len(known) else (low, middle)
+    kept["weights"] = dict(zip(known, np.maximum(least, raised - low)))
+    return after
+
+
+def adaptive_mu(w, cohort, p, kept, first=0.3, step=0.2, falls=1):
+    """FedProx whose mu follows the mean loss of the last epoch of each round's clients."""
+    mu, losses, after = kept.get("mu", first), [], w.copy()
+    for pk, client in zip(p, cohort):
+        (x, y), v = data(client), w.copy()
+        for epoch in range(EPOCHS):
+            total = 0
+            for begin in range(0, len(x), BATCH):
+                rows, labels = x[begin:begin + BATCH], y[begin:begin + BATCH]
+                total += loss(v, rows, labels) * len(labels)
+                v = v - RATE * (gradient(v, rows, labels) + mu * (v - w))
+        losses.append(total / len(x))
+        after += SERVER_RATE * pk * (v - w)
+    now, last = sum(pk * l for pk, l in zip(p, losses)), kept.get("loss")
+    if last is not None and now != last:
+        mu = mu + step if now > last else max(0, mu - step)  # falls = 1: each fall lowers it
+    kept["mu"], kept["loss"] = mu, now
     return after
 
 

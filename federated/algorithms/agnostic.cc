@@ -1,0 +1,73 @@
+// Agnostic federated learning (Mohri et al. 2019, arXiv:1902.00146, figure 2): min over w of the max over mixtures λ of
+// Σ_k λ_k F_k(w), that is a model that is as good as it can be for whomever it is worst. Clients are the domains. From
+// version to version
+//
+//   w ← w + server.learning_rate · Σ_k λ_k (w_k − w) / Σ_k λ_k,    λ ← Π_Λ(λ + weights_learning_rate · F(w))
+//
+// (federated/numbers/agnostic.cc). F_k(w) is the loss of the model that a client was given, which is measured beside
+// its training and stands in its rows as train_loss. The paper takes single gradients and all domains; here clients
+// train as in federated averaging and a cohort is drawn, where `memory` keeps what each told last. Weights count in
+// whole 4096ths. A learning rate of 0 is federated averaging with uniform weights: to the bit where sums have the same
+// resolution.
+#include <algorithm>
+#include <cmath>
+
+#include "federated/algorithms/algorithm.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kWeight[] = "weight";
+constexpr int kFractionBits = 12;
+// Each version's file holds what every client told.
+constexpr int64_t kMostClients = 100'000;
+
+std::vector<Setting> Options() {
+  Setting rate = Float("weights_learning_rate", 0.01, "Of the ascent of what clients count; 0: all count the same.")
+                     .Between(0, 1e6);
+  rate.example = "0.1";
+  Setting least =
+      Float("least_weight", 0.01, "What no client counts less than, where all count 1 in the mean.").Between(0.001, 1);
+  least.example = "0.5";
+  Setting memory = Flag("memory", true, "Whether who was not drawn counts by the loss that it told last.");
+  memory.example = "false";
+  return {rate, least, memory};
+}
+
+StatusOr<Composition> AgnosticFederatedLearning(const AlgorithmContext& context) {
+  const Scenario& scenario = context.scenario;
+  if (scenario.data.partition.clients > kMostClients) {
+    return InvalidArgument(
+        "[algorithm] name = \"agnostic\" keeps a weight of each client in each version, and there are {} clients "
+        "(data.partition.clients); take at most {}",
+        scenario.data.partition.clients, kMostClients);
+  }
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
+  for (PassBuilder& pass : composition.passes) pass.reports = "last_loss";
+  // Behind the training, so that its draws are those of federated averaging.
+  PassBuilder look;
+  look.models = {{.buffer = "base_params"}};
+  look.trains = "";
+  composition.passes.push_back(std::move(look));
+  composition.numbers = {kWeight};
+  const Settings& settings = context.settings;
+  composition.number_rule = {"agnostic",
+                             {{"learning_rate", settings.number("weights_learning_rate")},
+                              {"least", settings.number("least_weight")},
+                              {"memory", settings.flag("memory")}}};
+  composition.aggregation.weight_fraction_bits = kFractionBits;
+  composition.aggregation.parts = {
+      {.value_bits = static_cast<int>(scenario.server.value_bits), .weigh = fmt::format("scalar:{}", kWeight)}};
+  return composition;
+}
+
+RIVULET_ALGORITHM(
+    agnostic_registration, "agnostic", "Mohri et al. 2019, arXiv:1902.00146, figure 2",
+    "Agnostic federated learning: clients count by weights that the server raises where the loss is large, towards a "
+    "model that is good for whomever it is worst. Clients measure the model that they were given, too.",
+    Options(), AgnosticFederatedLearning,
+    "λ ← Π_Λ(λ + weights_learning_rate · (F_1(w), …, F_n(w))),  Λ = {λ : Σ_k λ_k = 1, λ_k ≥ least_weight / n}\n"
+    "w ← w + server.learning_rate · Σ_k λ_k · (w_k − w) / Σ_k λ_k");
+
+}  // namespace
+}  // namespace rivulet

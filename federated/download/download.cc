@@ -1,0 +1,86 @@
+#include "federated/download/download.h"
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <vector>
+
+#include "engine/base/draws.h"
+#include "federated/random/streams.h"
+
+namespace rivulet {
+namespace {
+
+constexpr std::string_view kEncodedModel = "RVDOWN1\n";
+// Those that keep every value, each near what it was: of a model whose values are left out nothing is left.
+constexpr std::array<std::string_view, 4> kModelCodecs = {"f16", "bf16", "int8", "int4"};
+
+bool TravelsEncoded(const Slice& slice) {
+  return slice.segment == Segment::kTrainable || slice.segment == Segment::kShared;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<const Download>> Download::Create(std::string_view codec,
+                                                           std::shared_ptr<const ModelLayout> layout) {
+  if (codec.empty() || codec == "f32") return nullptr;
+  if (std::ranges::find(kModelCodecs, codec) == kModelCodecs.end()) {
+    return InvalidArgument("a model does not travel as '{}'; as one of {} it does", codec,
+                           fmt::join(kModelCodecs, ", "));
+  }
+  RIVULET_ASSIGN_OR_RETURN(auto made, Codec::Create(codec, layout->update_elements()));
+  return std::unique_ptr<const Download>(new Download(std::move(made), std::move(layout)));
+}
+
+size_t Download::frozen_bytes() const {
+  size_t bytes = 0;
+  for (const Slice& slice : layout_->slices()) {
+    if (slice.segment == Segment::kFrozen) bytes += static_cast<size_t>(slice.elements) * SizeOf(slice.spec.dtype);
+  }
+  return bytes;
+}
+
+// The runs lie in wire order as slices do: trainable, and then shared.
+std::string Download::Encode(const Model& model, uint64_t seed, int64_t version) const {
+  std::vector<FloatRun> runs;
+  for (const Segment segment : {Segment::kTrainable, Segment::kShared}) {
+    for (const Slice& slice : layout_->slices()) {
+      if (slice.segment != segment || slice.elements == 0) continue;
+      runs.push_back({model.tensor(slice).flat<float>().data(), nullptr, slice.elements});
+    }
+  }
+  // No client is called "", so no client's update has this stream.
+  Draws draws(StreamFor(seed, "", Purpose::kEncode, static_cast<uint32_t>(version)), 0);
+  std::string bytes(kEncodedModel);
+  codec_->Encode(runs, draws, bytes);
+  for (const Slice& slice : layout_->slices()) {
+    if (slice.segment != Segment::kFrozen) continue;
+    const TensorView tensor = model.tensor(slice);
+    bytes.append(reinterpret_cast<const char*>(tensor.data), tensor.bytes());
+  }
+  return bytes;
+}
+
+StatusOr<std::shared_ptr<Model>> Download::Decode(std::string_view bytes) const {
+  const size_t frozen = frozen_bytes();
+  if (!bytes.starts_with(kEncodedModel) || bytes.size() < kEncodedModel.size() + frozen) {
+    return DataLoss("{} bytes are no model as a codec makes it", bytes.size());
+  }
+  const std::string_view encoded = bytes.substr(kEncodedModel.size(), bytes.size() - kEncodedModel.size() - frozen);
+  const std::span<const std::byte> values = std::as_bytes(std::span(encoded.data(), encoded.size()));
+  if (const Status good = codec_->Check(values); !good.ok()) return DataLoss("a model's values: {}", Message(good));
+  auto model = std::make_shared<Model>(layout_);
+  size_t at = bytes.size() - frozen;
+  for (const Slice& slice : layout_->slices()) {
+    const TensorView to = model->tensor(slice);
+    if (TravelsEncoded(slice) && slice.elements > 0) {
+      codec_->Decode(values, slice.wire_offset, to.flat<float>());
+    } else if (slice.segment == Segment::kFrozen && to.bytes() > 0) {
+      std::memcpy(to.data, bytes.data() + at, to.bytes());
+      at += to.bytes();
+    }
+  }
+  return model;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,36 @@
+// A version as clients get it where it travels by a codec that rounds: README.md.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+#include "federated/codecs/codec.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+
+// Immutable, thread-safe.
+class Download {
+ public:
+  // Of models of this layout; null: "f32" or "", by which a version travels as it is. NOT_FOUND, INVALID_ARGUMENT as
+  // Codec::Create, and a codec that leaves most of a model out.
+  static StatusOr<std::unique_ptr<const Download>> Create(std::string_view codec,
+                                                          std::shared_ptr<const ModelLayout> layout);
+
+  // The same for the same seed, version and model: a run that goes on after a kill sends what it sent.
+  std::string Encode(const Model& model, uint64_t seed, int64_t version) const;
+  // What every client makes of them. DATA_LOSS: bytes that Encode never gives.
+  StatusOr<std::shared_ptr<Model>> Decode(std::string_view bytes) const;
+
+ private:
+  Download(std::unique_ptr<const Codec> codec, std::shared_ptr<const ModelLayout> layout)
+      : codec_(std::move(codec)), layout_(std::move(layout)) {}
+  size_t frozen_bytes() const;
+
+  const std::unique_ptr<const Codec> codec_;
+  const std::shared_ptr<const ModelLayout> layout_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,46 @@
+// Rules by name.
+#include "federated/numbers/number_rule.h"
+
+#include <algorithm>
+#include <map>
+
+#include "federated/settings/setting_tables.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kKind[] = "number rule";
+
+// Made at first use and never destroyed, as the codecs'.
+std::map<std::string, NumberRuleFactory, std::less<>>& RulesByName() {
+  static auto* const rules = new std::map<std::string, NumberRuleFactory, std::less<>>;
+  return *rules;
+}
+
+}  // namespace
+
+NumberRuleRegistration::NumberRuleRegistration(const char* name, std::vector<Setting> settings,
+                                               NumberRuleFactory factory) {
+  SettingTableRegistration({kKind, name, std::move(settings)});
+  RulesByName().emplace(name, factory);
+}
+
+StatusOr<std::unique_ptr<const NumberRule>> NumberRule::Create(const PieceSpec& piece) {
+  RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable(kKind, piece.name));
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings,
+                           Settings::Read(table->settings, piece.settings, fmt::format("{} '{}'", kKind, piece.name)));
+  return RulesByName().at(piece.name)(settings);
+}
+
+StatusOr<std::unique_ptr<const NumberRule>> NumberRule::For(std::span<const std::string> names,
+                                                            const PieceSpec& piece) {
+  if (names.empty() && piece.name.empty()) return nullptr;
+  RIVULET_ASSIGN_OR_RETURN(auto rule, Create(piece));
+  if (!std::ranges::equal(rule->Names(), names)) {
+    return InvalidArgument("the plan's tasks bring the numbers [{}], and the number rule '{}' moves [{}]",
+                           fmt::join(names, ", "), piece.name, fmt::join(rule->Names(), ", "));
+  }
+  return rule;
+}
+
+}  // namespace rivulet

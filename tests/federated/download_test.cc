@@ -1,0 +1,108 @@
+// A version that travels by a codec: what comes of it, in how many bytes, and what is refused.
+#include "federated/download/download.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::ErrorOf;
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// Two tensors that are trained, statistics that are averaged, one that nobody moves, one that each client has.
+std::shared_ptr<const ModelLayout> FiveTensors() {
+  const std::vector<VariableSpec> variables = {{"mean", {DType::kFloat32, Shape{5}}, Segment::kShared},
+                                               {"v", {DType::kFloat32, Shape{300}}, Segment::kTrainable},
+                                               {"table", {DType::kInt64, Shape{3}}, Segment::kFrozen},
+                                               {"own", {DType::kFloat32, Shape{7}}, Segment::kLocal},
+                                               {"w", {DType::kFloat32, Shape{1, 11}}, Segment::kTrainable}};
+  return std::make_shared<const ModelLayout>(*ModelLayout::Create(variables));
+}
+
+std::shared_ptr<const Model> SomeModel(const std::shared_ptr<const ModelLayout>& layout) {
+  auto model = std::make_shared<Model>(layout);
+  for (const Slice& slice : layout->slices()) {
+    const TensorView tensor = model->tensor(slice);
+    if (slice.segment == Segment::kFrozen) {
+      for (int64_t i = 0; i < 3; ++i) tensor.flat<int64_t>()[static_cast<size_t>(i)] = i - 1;
+    } else if (slice.segment != Segment::kLocal) {
+      for (int64_t i = 0; i < slice.elements; ++i) {
+        tensor.flat<float>()[static_cast<size_t>(i)] = std::sin(static_cast<float>(i * 7 + slice.wire_offset));
+      }
+    }
+  }
+  return model;
+}
+
+std::unique_ptr<const Download> By(const std::string& codec, const std::shared_ptr<const ModelLayout>& layout) {
+  auto download = Download::Create(codec, layout);
+  EXPECT_OK(download);
+  return *std::move(download);
+}
+
+double FurthestOff(const Model& one, const Model& other) {
+  double most = 0;
+  for (const Slice& slice : one.layout().slices()) {
+    if (slice.segment != Segment::kTrainable && slice.segment != Segment::kShared) continue;
+    const auto a = one.tensor(slice).flat<float>(), b = other.tensor(slice).flat<float>();
+    for (size_t i = 0; i < a.size(); ++i) most = std::max(most, std::abs(static_cast<double>(a[i]) - b[i]));
+  }
+  return most;
+}
+
+TEST(DownloadTest, WhatIsDecoded_IsAsNearAsTheCodecIs) {
+  const auto layout = FiveTensors();
+  const auto model = SomeModel(layout);
+  struct Case {
+    const char* codec;
+    double off;    // of values up to 1
+    size_t bytes;  // at most, of 316 values and three whole numbers
+  };
+  for (const Case& of : {Case{"f16", 0x1p-12, 672}, Case{"bf16", 0x1p-9, 672}, Case{"int8", 1.0 / 127, 364},
+                         Case{"int4", 1.0 / 7, 240}}) {
+    SCOPED_TRACE(of.codec);
+    const auto download = By(of.codec, layout);
+    const std::string bytes = download->Encode(*model, 3, 4);
+    EXPECT_LE(bytes.size(), of.bytes);
+    ASSERT_OK_AND_ASSIGN(const auto decoded, download->Decode(bytes));
+    const double off = FurthestOff(*decoded, *model);
+    EXPECT_LE(off, of.off);
+    EXPECT_GT(off, 0);
+    const auto table = decoded->tensor(*layout->Find("table")).flat<int64_t>();
+    EXPECT_THAT(std::vector(table.begin(), table.end()), ::testing::ElementsAre(-1, 0, 1));
+    EXPECT_EQ(download->Encode(*model, 3, 4), bytes);
+  }
+}
+
+TEST(DownloadTest, WhatIsDrawn_IsTheVersionsOwn) {
+  const auto layout = FiveTensors();
+  const auto download = By("int8", layout);
+  const auto model = SomeModel(layout);
+  EXPECT_NE(download->Encode(*model, 3, 4), download->Encode(*model, 3, 5));
+  EXPECT_NE(download->Encode(*model, 3, 4), download->Encode(*model, 4, 4));
+}
+
+TEST(DownloadTest, ByF32_TravelsAsItIs) {
+  const auto layout = FiveTensors();
+  EXPECT_EQ(By("f32", layout), nullptr);
+  EXPECT_EQ(By("", layout), nullptr);
+  EXPECT_THAT(ErrorOf(Download::Create("top_k", layout)), HasSubstr("a model does not travel as 'top_k'"));
+}
+
+TEST(DownloadTest, OtherBytes_AreRefused) {
+  const auto layout = FiveTensors();
+  const auto download = By("int8", layout);
+  const std::string bytes = download->Encode(*SomeModel(layout), 3, 4);
+  for (const std::string& other :
+       {std::string(), bytes.substr(1), bytes.substr(0, 20), bytes + "x", bytes.substr(0, bytes.size() - 1),
+        By("f16", layout)->Encode(*SomeModel(layout), 3, 4)}) {
+    EXPECT_THAT(download->Decode(other), StatusIs(absl::StatusCode::kDataLoss)) << other.size();
+  }
+}
+
+}  // namespace
+}  // namespace rivulet

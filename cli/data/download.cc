@@ -129,13 +129,7 @@ void SetUp(CURL* curl, const std::string& url, const std::string& range, Transfe
   curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
 }
 
-// What may go better at once: not a server that is not there, or is not who it says.
-bool BrokeOff(CURLcode code) {
-  return code == CURLE_PARTIAL_FILE || code == CURLE_RECV_ERROR || code == CURLE_SEND_ERROR ||
-         code == CURLE_GOT_NOTHING || code == CURLE_OPERATION_TIMEDOUT || code == CURLE_HTTP2_STREAM;
-}
-
-// One request for what is missing. ABORTED: another may bring it.
+// One request for what is missing.
 Status Attempt(const std::string& url, Partial& partial, int64_t bytes, const DataProgress& progress) {
   const std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(), curl_easy_cleanup);
   if (curl == nullptr) return ResourceExhausted("there is no memory for a connection");
@@ -150,13 +144,13 @@ Status Attempt(const std::string& url, Partial& partial, int64_t bytes, const Da
   curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &answer);
   if (code == CURLE_HTTP_RETURNED_ERROR && answer == 416) {
     RIVULET_RETURN_IF_ERROR(partial.Empty());
-    return Aborted("the server cannot begin in the middle of it");
+    return Unavailable("the server cannot begin in the middle of it");
   }
   if (code == CURLE_HTTP_RETURNED_ERROR && answer >= 400 && answer < 500) {
     return NotFound("the server answers {}", answer);
   }
-  if (code == CURLE_HTTP_RETURNED_ERROR) return Aborted("the server answers {}", answer);
-  return BrokeOff(code) ? Aborted("{}", curl_easy_strerror(code)) : Unavailable("{}", curl_easy_strerror(code));
+  if (code == CURLE_HTTP_RETURNED_ERROR) return Unavailable("the server answers {}", answer);
+  return Unavailable("{}", curl_easy_strerror(code));
 }
 
 // Until all of it is there, or attempts bring nothing.
@@ -168,9 +162,9 @@ Status Bring(const std::string& url, Partial& partial, int64_t bytes, const Data
     const int64_t before = partial.size();
     status = Attempt(url, partial, bytes, progress);
     if (partial.size() > before) attempt = 0;
-    if (!status.ok() && !absl::IsAborted(status)) return status;
+    if (!status.ok() && !absl::IsUnavailable(status)) return status;
   }
-  return partial.size() < bytes ? Unavailable("{}", Message(status)) : partial.Sync();
+  return partial.size() < bytes ? status : partial.Sync();
 }
 
 }  // namespace

@@ -48,6 +48,9 @@ class Killed(Federation):
     def setUp(self):
         super().setUp()
         self.program = self.write("adds.py", CLIENT)
+
+    def begin_runs(self):
+        """The undisturbed one, where no test has seen it yet, and the one whose members are killed."""
         if not self.wanted:
             self.begin_run("undisturbed")
             self.end_run([self.client(name) for name in self.names])
@@ -101,6 +104,7 @@ class Killed(Federation):
         process.wait()
 
     def test_a_client_in_the_middle_of_its_upload(self):
+        self.begin_runs()
         killed, other = self.names
         self.relay.stall_uploads(killed, 1 << 20)
         victim, survivor = self.client(killed), self.client(other)
@@ -116,6 +120,7 @@ class Killed(Federation):
         self.assertEqual(self.relay.resumed[first[0]], [0, 1 << 20])
 
     def test_a_coordinator_that_had_acknowledged(self):
+        self.begin_runs()
         slow, other = self.names
         processes = [self.stands_in_round_2(slow), self.client(other)]
         self.acknowledged(other)
@@ -129,6 +134,7 @@ class Killed(Federation):
         self.assertEqual(self.fits(other), [1, 2, 3])
 
     def test_both_sides_after_the_acknowledgement(self):
+        self.begin_runs()
         slow, other = self.names
         processes = [self.stands_in_round_2(slow), self.client(other)]
         self.acknowledged(other)

@@ -20,7 +20,7 @@ class Relay(grpc.GenericRpcHandler):
 
     updates: by task, the bytes that were uploaded. resumed: by task, where each of its uploads went on.
     stall_uploads(name, at): an upload of that client stops after so many bytes, which sets `stalled`, until
-    `goes_on` is set or its client is gone.
+    `goes_on` is set or its client is gone. stalled_task: the task of it.
     plan: the bytes of the last blob that was no model.
     damage: how many chunks of downloads are to arrive with a byte changed.
     refuse: codes with which the next uploads end before their first byte. ended: with which uploads have ended.
@@ -32,7 +32,7 @@ class Relay(grpc.GenericRpcHandler):
         self.plan, self.damage = b"", 0
         self.refuse, self.ended = [], []
         self.stalled, self.goes_on = threading.Event(), threading.Event()
-        self._stall = None
+        self._stall, self.stalled_task = None, ""
         self.server = grpc.server(concurrent.futures.ThreadPoolExecutor(64))
         self.server.add_generic_rpc_handlers((self,))
         self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
@@ -101,6 +101,7 @@ class Relay(grpc.GenericRpcHandler):
                     del uploaded[message.resume :]
                 elif kind == "chunk":
                     if self._stall and self._stall[0] == name and len(uploaded) >= self._stall[1]:
+                        self.stalled_task = task
                         self.stalled.set()
                         while not self.goes_on.is_set():
                             if ended.wait(0.02):

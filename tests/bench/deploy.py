@@ -79,17 +79,18 @@ def transfers(deployment):
         for wire, more in ("plaintext", []), ("TLS", [deployment.folder]):
             for line in deployment.load("transfer", size, turns, deployment.folder, *more):
                 what, bare, ours, share = (line[key] for key in ("what", "bare", "ours", "share"))
+                shares = f"share {share:.2f}, of processor time {line['processor_share']:.2f}"
                 if what == "poll":
                     if size == SMALL:
-                        row(f"small calls, {wire}", f"{300 / ours:,.0f} a second, gRPC alone {300 / bare:,.0f}, share {share:.2f}",
+                        row(f"small calls, {wire}", f"{300 / ours:,.0f} a second, gRPC alone {300 / bare:,.0f}, {shares}",
                             mark="0.60" if more else None, reached=share >= 0.6)
                 elif what == "spool":
                     if not more:
                         row(f"upload to the spool, {size / 1e6:g} MB", f"{size / ours / 1e9:.2f} GB/s, write {size / bare / 1e9:.2f}, "
-                            f"share {share:.2f}")
+                            f"{shares}")
                 else:
                     row(f"{what}, {size / 1e6:g} MB, {wire}", f"{size / ours / 1e9:.2f} GB/s, gRPC alone {size / bare / 1e9:.2f}, "
-                        f"share {share:.2f}", mark="0.80", reached=share >= 0.8)
+                        f"{shares}", mark="0.80", reached=share >= 0.8)
 
 
 def folds():

@@ -15,6 +15,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <ctime>
 #include <functional>
 #include <nlohmann/json.hpp>
 #include <thread>
@@ -65,6 +66,7 @@ struct Way {
   const char* name;
   std::function<Status()> run;
   std::vector<double> seconds = {};
+  std::vector<double> processor = {};  // of all threads of both ends
 };
 
 // Two ways to do one thing, in turns, so that what else the machine does befalls each alike: the ruler, then ours.
@@ -73,18 +75,23 @@ Status InTurns(const char* what, int turns, std::array<Way, 2> ways) {
   for (int turn = -1; turn < turns; ++turn) {  // the first one warms up
     for (Way& way : ways) {
       const auto begin = std::chrono::steady_clock::now();
+      const std::clock_t used = std::clock();
       RIVULET_RETURN_IF_ERROR(Annotate(way.run(), fmt::format("{} {}", what, way.name)));
-      const double took = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-      if (turn >= 0) way.seconds.push_back(took);
+      if (turn < 0) continue;
+      way.processor.push_back(static_cast<double>(std::clock() - used));
+      way.seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
     }
   }
-  std::vector<double> shares;
-  for (size_t turn = 0; turn < ways[0].seconds.size(); ++turn)
+  std::vector<double> shares, processor_shares;
+  for (size_t turn = 0; turn < ways[0].seconds.size(); ++turn) {
     shares.push_back(ways[0].seconds[turn] / ways[1].seconds[turn]);
+    processor_shares.push_back(ways[0].processor[turn] / ways[1].processor[turn]);
+  }
   const Json line = {{"what", what},
                      {ways[0].name, Median(ways[0].seconds)},
                      {ways[1].name, Median(ways[1].seconds)},
-                     {"share", Median(shares)}};
+                     {"share", Median(shares)},
+                     {"processor_share", Median(processor_shares)}};
   fmt::print("{}\n", line.dump());
   std::fflush(stdout);
   return absl::OkStatus();

@@ -18,13 +18,21 @@ HeldUpdates Tier::KeptOf(const std::string& client_id) const {
   return {*options_.file_system, options_.state, client_id, std::move(options)};
 }
 
+// Nobody's update may rely on it before it is in its parent for good.
+Status Tier::MakeFolder() {
+  if (options_.state.empty()) return FailedPrecondition("tier '{}' has no folder for it", options_.name);
+  MutexLock lock(folder_mutex_);
+  if (!folder_made_) RIVULET_RETURN_IF_ERROR(options_.file_system->CreateFolders(options_.state));
+  folder_made_ = true;
+  return absl::OkStatus();
+}
+
 // On the thread that brought it. What cannot be kept is not acknowledged; its client asks again until there is room, or
 // its task is over.
 Status Tier::Keep(const Task& task, const Upload::Whole& whole) {
   const std::string_view update(reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size());
-  const Status kept = options_.state.empty()
-                          ? FailedPrecondition("tier '{}' has no folder for it", options_.name)
-                          : KeptOf(task.client_id).KeepSent(task, update, whole.submission.measured.train_seconds);
+  Status kept = MakeFolder();
+  if (kept.ok()) kept = KeptOf(task.client_id).KeepSent(task, update, whole.submission.measured.train_seconds);
   bool said = true;
   {
     MutexLock lock(mutex_);

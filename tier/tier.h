@@ -180,6 +180,7 @@ class Tier final : public CoordinatorApi {
 
   // kept_updates.cc: what lies on disk.
   HeldUpdates KeptOf(const std::string& client_id) const;
+  Status MakeFolder() EXCLUDES(folder_mutex_);
   Status Keep(const Task& task, const Upload::Whole& whole) EXCLUDES(mutex_);
   Status CountKept(const TaskId& task) EXCLUDES(mutex_);  // folds what lies there
   void Settle(const TaskOutcome& outcome) REQUIRES(mutex_);
@@ -198,6 +199,8 @@ class Tier final : public CoordinatorApi {
   const uint64_t session_;
   StopSignal stop_;
   Intake intake_;
+  Mutex folder_mutex_;
+  bool folder_made_ GUARDED_BY(folder_mutex_) = false;  // of what is kept
   mutable Mutex mutex_;
   CondVar changed_;
   std::string run_id_ GUARDED_BY(mutex_);

@@ -127,9 +127,22 @@ std::string ReportStore::PathOf(const TaskId& task) const {
   return JoinPath(folder_, Sha256Of(task).Hex().substr(0, kDigits) + std::string(kEnding));
 }
 
+// The first one makes the folder, which others may rely on only once it is in its parent for good.
+Status ReportStore::Write(const std::string& path, std::initializer_list<std::string_view> pieces) {
+  {
+    MutexLock lock(folder_mutex_);
+    if (!folder_made_) {
+      RIVULET_RETURN_IF_ERROR(WriteSealedFile(fs_, path, pieces));
+      folder_made_ = true;
+      return absl::OkStatus();
+    }
+  }
+  return WriteSealedFile(fs_, path, pieces);
+}
+
 Status ReportStore::Keep(const TaskId& task, const Digest& base, double train_seconds, std::string_view update) {
   const Head head = HeadOf(base, train_seconds);
-  return WriteSealedFile(fs_, PathOf(task), {BytesOf(head), update});
+  return Write(PathOf(task), {BytesOf(head), update});
 }
 
 StatusOr<KeptPartial> ReportStore::KeepPartial(const std::string& site, std::span<const TaskId> tasks,
@@ -144,7 +157,7 @@ StatusOr<KeptPartial> ReportStore::KeepPartial(const std::string& site, std::spa
   const Head head = PartialHeadOf(base);
   const auto length = static_cast<uint32_t>(site.size());
   const std::string_view length_bytes(reinterpret_cast<const char*>(&length), sizeof(length));
-  RIVULET_RETURN_IF_ERROR(WriteSealedFile(fs_, kept->path, {BytesOf(head), length_bytes, site, partial}));
+  RIVULET_RETURN_IF_ERROR(Write(kept->path, {BytesOf(head), length_bytes, site, partial}));
   MutexLock lock(mutex_);
   KeptPartial known = *kept;
   Index(std::move(kept));

@@ -8,6 +8,7 @@
 // of all tasks' names>.partial. Thread-safe; calls of one task are the caller's to order.
 #pragma once
 
+#include <initializer_list>
 #include <map>
 #include <memory>
 #include <optional>
@@ -75,10 +76,13 @@ class ReportStore {
     std::set<TaskId> awaited;  // of one that was left: tasks that were not asked for yet
   };
   std::string PathOf(const TaskId& task) const;
+  Status Write(const std::string& path, std::initializer_list<std::string_view> pieces);
   void Index(std::shared_ptr<Partial> partial) REQUIRES(mutex_);
 
   FileSystem& fs_;
   const std::string folder_;
+  Mutex folder_mutex_;
+  bool folder_made_ GUARDED_BY(folder_mutex_) = false;
   Mutex mutex_;
   std::set<std::string> left_ GUARDED_BY(mutex_);  // paths
   std::map<TaskId, std::shared_ptr<Partial>> partials_ GUARDED_BY(mutex_);

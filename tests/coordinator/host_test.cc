@@ -117,6 +117,7 @@ TEST_F(HostTest, LongTaskOfOneRun_KeepsItsLeaseAndIsNobodysLoss) {
   const auto serve = [&](const std::string& name) {
     CoordinatorOptions options = Options(name, 1, "timed");
     options.scenario.server.lease_seconds = 10;
+    options.scenario.server.min_reports = kHosted;  // else two of three would do
     options.now_ms = [&] { return now_ms.load(); };
     std::shared_ptr<Coordinator> run = Value(CreateCoordinator(options, TinyParts(kHostedElements, kHosted)));
     EXPECT_OK(host_.Add(run));

@@ -7,6 +7,8 @@
 //   also not by another process of it
 //   what a client was told to be durable is in the history after every crash
 //   a task that is trained again gives the same bytes
+//   where what is acknowledged is kept and the cohort cannot change, nobody is asked again for what a coordinator or a
+//   tier has acknowledged, as long as the version that it starts from is the same
 //   each version is what the updates that its rows name come to
 //   memory stays within a bound
 //   when the storm is over the run ends, and everybody who lives hears of it
@@ -48,14 +50,47 @@ namespace rivulet::testing {
 struct StormOptions {
   uint64_t seed = 1;
   const TenthAlgorithm* algorithm = nullptr;
-  bool calm = false;       // nothing fails and nobody dies
-  bool everybody = false;  // each version is of all clients, however long it takes
-  int64_t tiers = 0;       // between coordinator and clients
+  bool calm = false;        // nothing fails and nobody dies
+  bool everybody = false;   // each version is of all clients, however long it takes
+  int64_t tiers = 0;        // between coordinator and clients
+  int64_t clients = 0;      // 0: three to seven
+  bool forgetful = false;   // the coordinator is Forgetful
+  bool lying_disk = false;  // the coordinator's
 };
 
 struct StormCounts {
   int64_t faults = 0, client_deaths = 0, coordinator_deaths = 0, tier_deaths = 0, accepted = 0, duplicates = 0,
           refused = 0, trained = 0, again = 0, virtual_ms = 0, switches = 0, late = 0;
+};
+
+// A coordinator that acknowledges an update as often as it comes.
+class Forgetful final : public CoordinatorApi {
+ public:
+  explicit Forgetful(CoordinatorApi& api) : api_(api) {}
+  StatusOr<PollReply> Poll(const PollRequest& request) override { return api_.Poll(request); }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
+    return api_.Fetch(caller, blob, offset);
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
+    class Anything final : public ChunkWriter {
+     public:
+      std::span<const uint32_t> staged_crcs() const override { return {}; }
+      Status Resume(int64_t) override { return absl::OkStatus(); }
+      Status Write(std::span<const std::byte>) override { return absl::OkStatus(); }
+      StatusOr<SubmitResult> Finish(const Digest&) override { return SubmitResult{}; }
+    };
+    RIVULET_ASSIGN_OR_RETURN(auto writer, api_.Submit(caller, submission));
+    const SubmitResult* const decided = writer->decided();
+    if (decided != nullptr && decided->kind == SubmitResult::Kind::kDuplicate) return std::make_unique<Anything>();
+    return writer;
+  }
+  Status Fail(const Caller& caller, const TaskFailure& failure) override { return api_.Fail(caller, failure); }
+  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override {
+    api_.AwaitWork(caller, epoch, timeout_ms);
+  }
+
+ private:
+  CoordinatorApi& api_;
 };
 
 class Federation final : private Witness {
@@ -64,10 +99,11 @@ class Federation final : private Witness {
   explicit Federation(const StormOptions& options)
       : options_(options),
         chance_(options.seed * 7919 + 17),
-        fleet_(3 + chance_.Below(kMostClients - 2)),
+        fleet_(options.clients > 0 ? options.clients : 3 + chance_.Below(kMostClients - 2)),
         scenario_(ScenarioOf()),
         data_(fleet_),
-        disk_(true, [this] { Slow(); }),
+        disk_(
+            true, [this] { Slow(); }, options.lying_disk),
         network_(chance_, *this) {}
   ~Federation() { Tidy(); }
 
@@ -84,7 +120,9 @@ class Federation final : private Witness {
       slowest_sync_ms_ = chance_.OneIn(2) ? 0 : chance_.Below(2000);
     }
     ASSERT_NO_FATAL_FAILURE(StartCoordinator(""));
-    for (int64_t tier = 0; tier < options_.tiers; ++tier) tiers_.emplace_back();
+    for (int64_t tier = 0; tier < options_.tiers; ++tier) {
+      tiers_.emplace_back().disk = std::make_unique<Disk>(false, [this] { Slow(); });
+    }
     for (size_t tier = 0; tier < tiers_.size(); ++tier) StartTier(tier);
     clients_.resize(static_cast<size_t>(fleet_));
     for (size_t client = 0; client < clients_.size(); ++client) {
@@ -115,7 +153,7 @@ class Federation final : private Witness {
     int64_t tier = -1;
   };
   struct TierMachine {
-    TempFolder folder{TempFolder::Place::kMemory};
+    std::unique_ptr<Disk> disk;
     std::unique_ptr<Address> address = std::make_unique<Address>();
     std::unique_ptr<Link> link;
     std::unique_ptr<Tier> tier;  // null: off
@@ -166,7 +204,8 @@ class Federation final : private Witness {
     ASSERT_OK(created) << story_;
     coordinator_ = *std::move(created);
     run_id_ = coordinator_->run_id();
-    address_.Open(*coordinator_);
+    forgetful_ = std::make_unique<Forgetful>(*coordinator_);
+    address_.Open(options_.forgetful ? static_cast<CoordinatorApi&>(*forgetful_) : *coordinator_);
     Tell("the coordinator serves {}", run_id_);
   }
 
@@ -229,7 +268,9 @@ class Federation final : private Witness {
     machine.tier = std::make_unique<Tier>(
         *machine.link, TierOptions{.name = fmt::format("tier-{}", number),
                                    .version = "test",
-                                   .folder = machine.folder.path(),
+                                   .folder = machine.disk->folder(),
+                                   .state = machine.disk->File("updates"),
+                                   .file_system = &machine.disk->files(),
                                    .on_event = [this, number](const std::string&, const std::string& sentence) {
                                      Tell("tier {}: {}", number, sentence);
                                    }});
@@ -240,16 +281,18 @@ class Federation final : private Witness {
       Tell("tier {} has ended: {}", number, Message(result));
     });
   }
-  void StopTier(size_t number) {
+  void StopTier(size_t number, bool power_is_lost) {
     TierMachine& machine = tiers_[number];
     if (machine.tier == nullptr) return;
-    Tell("tier {} dies", number);
+    Tell("tier {} dies{}", number, power_is_lost ? " with its power" : "");
     machine.link->Cut();
     machine.address->Close();
+    machine.disk->Cut();
     machine.tier->Stop();
     machine.thread.join();
     machine.address->AwaitEmpty();
     machine.tier.reset();
+    machine.disk->Recover(power_is_lost);
     ++counts_.tier_deaths;
   }
 
@@ -276,7 +319,7 @@ class Federation final : private Witness {
           if (const auto tier = static_cast<size_t>(chance_.Below(std::ssize(tiers_))); tiers_[tier].tier == nullptr) {
             StartTier(tier);
           } else {
-            StopTier(tier);
+            StopTier(tier, chance_.OneIn(2));
           }
           break;
         default:
@@ -340,7 +383,7 @@ class Federation final : private Witness {
       machine.agent->Stop();
       machine.thread.join();
     }
-    for (size_t tier = 0; tier < tiers_.size(); ++tier) StopTier(tier);
+    for (size_t tier = 0; tier < tiers_.size(); ++tier) StopTier(tier, false);
     address_.Close();
     if (coordinator_ != nullptr) coordinator_->Stop();
     address_.AwaitEmpty();
@@ -360,6 +403,14 @@ class Federation final : private Witness {
       if (outcome.end == TaskEnd::kFolded && outcome.durable && durable_.insert(outcome.task).second) {
         Tell("{} hears that {} is durable", request.caller.name, Short(outcome.task));
       }
+    }
+    const bool kept = scenario_.server.checkpoint_reports && options_.everybody;
+    for (const Task& task : reply.tasks) {
+      const auto sent = updates_.find(task.id);
+      if (!kept || request.serves.kind != Serves::Kind::kItself || sent == updates_.end()) continue;
+      EXPECT_NE(sent->second.trained_from, task.input("model")->id.digest.Hex())
+          << task.id << " was acknowledged, and is asked for again\n"
+          << story_;
     }
     CheckMemory();
   }
@@ -523,6 +574,7 @@ class Federation final : private Witness {
   std::deque<TierMachine> tiers_;
   Network network_;
   std::unique_ptr<Coordinator> coordinator_;  // null: off
+  std::unique_ptr<Forgetful> forgetful_;
   std::vector<ClientMachine> clients_;
 };
 

@@ -1,6 +1,7 @@
 // The whole system under virtual time (federation.h): some seeds of each kind. RIVULET_SEEDS = 17 or 1-10000 says which
 // are run, otherwise the first few; a seed that fails tells its story.
 #include <gmock/gmock.h>
+#include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -139,6 +140,42 @@ TEST_F(SystemTest, ThroughTiers_TheLastModelIsThatOfAnUndisturbedRun) {
   RunSeeds(12, [](uint64_t seed) {
     return StormOptions{.seed = seed, .everybody = true, .tiers = 1 + static_cast<int64_t>(seed % 2)};
   });
+}
+
+TEST_F(SystemTest, ManyClientsThroughTiers_TheLastModelIsThatOfAnUndisturbedRun) {
+  RunSeeds(1, [](uint64_t seed) {
+    return StormOptions{.seed = seed, .everybody = true, .tiers = 3, .clients = 40 + static_cast<int64_t>(seed % 161)};
+  });
+}
+
+// Planted faults: the storms find them, or they would find nothing.
+class PlantedFaultTest : public ::testing::Test {
+ protected:
+  // The first seed in which a storm says `sentence`; 0: none of so many.
+  static uint64_t FoundBySeed(StormOptions options, std::string_view sentence) {
+    for (options.seed = 1; options.seed <= 60; ++options.seed) {
+      ::testing::TestPartResultArray found;
+      {
+        ::testing::ScopedFakeTestPartResultReporter reporter(
+            ::testing::ScopedFakeTestPartResultReporter::INTERCEPT_ALL_THREADS, &found);
+        Federation storm(options);
+        storm.Go();
+      }
+      for (int i = 0; i < found.size(); ++i) {
+        if (std::string_view(found.GetTestPartResult(i).message()).find(sentence) != sentence.npos) return options.seed;
+      }
+    }
+    return 0;
+  }
+};
+
+TEST_F(PlantedFaultTest, AcknowledgementBeforeTheSync_IsFound) {
+  EXPECT_GT(FoundBySeed({.everybody = true, .lying_disk = true}, "it is empty"), 0u)
+      << "rows that were said to be there";
+}
+
+TEST_F(PlantedFaultTest, UpdateThatIsAcceptedAgain_IsFound) {
+  EXPECT_GT(FoundBySeed({.everybody = true, .forgetful = true}, "is accepted twice"), 0u);
 }
 
 }  // namespace

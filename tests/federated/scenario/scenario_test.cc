@@ -303,6 +303,7 @@ std::vector<Effect> Effects() {
        "0.25",
        [](auto& s) { return s.server.schedule.end == 0.25; },
        {{"server.schedule.kind", "cosine"}}},
+      {"server.download", "\"int8\"", [](auto& s) { return s.server.download == "int8"; }},
       {"server.average", "0.5", [](auto& s) { return s.server.average == 0.5; }},
       {"server.weights", "\"uniform\"", [](auto& s) { return s.server.weights == "uniform"; }},
       {"server.max_weight", "99", [](auto& s) { return s.server.max_weight == 99; }},

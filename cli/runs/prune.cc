@@ -7,6 +7,7 @@
 #include "cli/runs/listed_runs.h"
 #include "coordinator/intake/report_store.h"
 #include "engine/base/file_system.h"
+#include "federated/states/state_store.h"
 
 namespace rivulet {
 namespace {
@@ -36,6 +37,7 @@ Status RemoveRun(History& history, const std::string& run_id) {
   RIVULET_RETURN_IF_ERROR(history.RemoveRun(run_id));
   if (lock == nullptr) return absl::OkStatus();
   ReportStore::RemoveAll(fs, folder);
+  RemoveStates(fs, folder);
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, fs.List(folder));
   for (const std::string& name : names)
     if (IsRunFile(name)) RIVULET_RETURN_IF_ERROR(fs.Remove(JoinPath(folder, name)));

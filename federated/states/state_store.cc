@@ -1,6 +1,8 @@
 #include "federated/states/state_store.h"
 
 #include <algorithm>
+#include <filesystem>
+#include <system_error>
 #include <tuple>
 #include <utility>
 
@@ -12,6 +14,7 @@ namespace {
 
 constexpr size_t kFolderDigits = 4, kNameDigits = 20;
 constexpr std::string_view kTemporary = ".tmp";
+constexpr char kStates[] = "state";  // the folder of a run's states in that of the run
 
 // Later tasks of a client are larger.
 auto OrderOf(const TaskName& task) { return std::tuple(task.round, task.attempt, task.ordinal); }
@@ -94,7 +97,7 @@ class FileStateStore : public ClientStateStore {
       return InvalidArgument("'{}' is no task of client '{}' in run '{}'", task, client_id, run_id);
     }
     const std::string digits = Sha256Of(client_id).Hex();
-    return Place{JoinPath(JoinPath(JoinPath(folder_, run_id), "state"), digits.substr(0, kFolderDigits)),
+    return Place{JoinPath(JoinPath(JoinPath(folder_, run_id), kStates), digits.substr(0, kFolderDigits)),
                  digits.substr(kFolderDigits, kNameDigits), *name};
   }
 
@@ -121,6 +124,24 @@ class FileStateStore : public ClientStateStore {
 
 std::unique_ptr<ClientStateStore> NewStateStore(FileSystem& fs, std::string folder, bool sync) {
   return std::make_unique<FileStateStore>(fs, std::move(folder), sync);
+}
+
+void RemoveStates(FileSystem& fs, const std::string& run_folder) {
+  const std::string states = JoinPath(run_folder, kStates);
+  const StatusOr<std::vector<std::string>> folders = fs.List(states);
+  if (!folders.ok()) return;
+  std::error_code not_empty;
+  for (const std::string& digits : *folders) {
+    const std::string folder = JoinPath(states, digits);
+    const StatusOr<std::vector<std::string>> files = fs.List(folder);
+    if (digits.size() != kFolderDigits || !files.ok()) continue;
+    for (const std::string& file : *files) {
+      const std::string_view name = std::string_view(file).substr(0, file.find(kTemporary));
+      if (TaskNameOf(name, name.substr(0, kNameDigits))) fs.Remove(JoinPath(folder, file)).IgnoreError();
+    }
+    std::filesystem::remove(folder, not_empty);
+  }
+  std::filesystem::remove(states, not_empty);
 }
 
 }  // namespace rivulet

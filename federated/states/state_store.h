@@ -42,4 +42,8 @@ class ClientStateStore {
 // cut too (without, one that a power cut damages is not found).
 std::unique_ptr<ClientStateStore> NewStateStore(FileSystem& fs, std::string folder, bool sync);
 
+// All that such a store keeps of one run, `run_folder` being <folder>/<run_id>, and the folders that are empty then.
+// What a store did not write stays. The run is over: nobody reads or proposes meanwhile.
+void RemoveStates(FileSystem& fs, const std::string& run_folder);
+
 }  // namespace rivulet

@@ -549,6 +549,13 @@ class Prune(RunsTest):
         self.assertEqual(self.runs("prune", "--keep", "1", "--yes").out, "there is nothing to remove\n")
         self.assert_refused(self.runs("prune", code=2), "--keep", code=2)
 
+    def test_what_clients_kept_goes_with_their_run(self):
+        self.simulate("--set", "algorithm.name=scaffold")
+        models = self.folder / "runs.sqlite.models"
+        self.assertTrue(any(path.is_file() for path in (models / self.ids()[0] / "state").rglob("*")))
+        self.assertNotIn("stays", self.runs("prune", "--keep", "0", "--yes").err)
+        self.assertEqual(list(models.iterdir()), [])
+
 
 class Import(RunsTest):
     def test_runs_of_another_history_are_ours_then(self):

@@ -4,6 +4,7 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "federated/states/state_blob.h"
 #include "tests/testing/status_matchers.h"
@@ -14,6 +15,7 @@ namespace {
 
 using ::testing::HasSubstr;
 using testing::StatusIs;
+using ::testing::UnorderedElementsAre;
 
 constexpr char kRun[] = "run-1";
 
@@ -117,6 +119,23 @@ TEST_F(StateStoreTest, EveryPrefixOfProposeReadyDurable_FindsWhatStateOfNames) {
       EXPECT_EQ(*store->Read(kRun, "a", TaskOf("a", durable + 1)), BlobOf(100));
     }
   }
+}
+
+TEST_F(StateStoreTest, RemoveStates_TakesARunsOwnAndNothingElse) {
+  const auto store = Open();
+  for (const char* client : {"a", "b", "c"}) ASSERT_OK(store->Propose(kRun, client, TaskOf(client, 1), BlobOf(1)));
+  const std::string run = JoinPath(Path("states"), kRun);
+  RemoveStates(FileSystem::Default(), run);
+  EXPECT_TRUE(std::filesystem::is_empty(run));
+  RemoveStates(FileSystem::Default(), run);
+
+  ASSERT_OK(store->Propose(kRun, "a", TaskOf("a", 1), BlobOf(1)));
+  const std::string folder = std::filesystem::directory_iterator(JoinPath(run, "state"))->path();
+  const auto write = [](const std::string& path) { std::ofstream(path) << "somebody's"; };
+  write(JoinPath(folder, "notes.txt"));
+  write(JoinPath(folder, "r1-a1-a-1"));  // named by its client: no state
+  RemoveStates(FileSystem::Default(), run);
+  EXPECT_THAT(Files(), UnorderedElementsAre("notes.txt", "r1-a1-a-1"));
 }
 
 TEST_F(StateStoreTest, Durable_RemovesWhatItsClientProposedBefore) {

@@ -107,11 +107,14 @@ VersionWriter::Options RunCoordinator::WriterOptions() {
 
 // Whoever has an update in it may let go of what a crash would have brought back.
 void RunCoordinator::OnWritten(std::span<const PendingAttempt> attempts) {
+  std::vector<RoundRow> rows;
+  for (const PendingAttempt& pending : attempts)
+    if (pending.attempt.kind == TaskKind::kTrain) rows.push_back(RoundOf(pending.attempt, pending.end));
   {
     MutexLock lock(mutex_);
+    for (const RoundRow& row : rows) CountTotals(row);
     for (const PendingAttempt& pending : attempts) {
       if (pending.attempt.kind == TaskKind::kEvaluate) measured_.erase(pending.attempt.round);
-      CountTotals(pending);
       if (pending.end.status != "committed") continue;
       for (const auto& [lease, facts] : pending.attempt.tasks) {
         if (lease.state != Lease::State::kFolded) continue;

@@ -266,7 +266,7 @@ class RunCoordinator final : public Coordinator {
 
   // steering.cc
   std::string WhatIsAwaited() REQUIRES(mutex_);
-  void CountTotals(const PendingAttempt& pending) REQUIRES(mutex_);
+  void CountTotals(const RoundRow& row) REQUIRES(mutex_);
 
   // close_attempt.cc
   void CloseJob(Job job) EXCLUDES(mutex_);

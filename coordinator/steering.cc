@@ -127,9 +127,7 @@ std::string RunCoordinator::WhatIsAwaited() {
 }
 
 // The row of an attempt has these sums already.
-void RunCoordinator::CountTotals(const PendingAttempt& pending) {
-  if (pending.attempt.kind != TaskKind::kTrain) return;
-  const RoundRow row = RoundOf(pending.attempt, pending.end);
+void RunCoordinator::CountTotals(const RoundRow& row) {
   ++(row.status == "committed" ? totals_.committed : totals_.abandoned);
   totals_.folded += row.folded;
   totals_.refused += row.refused;

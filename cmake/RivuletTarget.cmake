@@ -13,11 +13,11 @@ function(rivulet_options target)
   endif()
 endfunction()
 
-# Of code that runs once a program or once a test (builders and importers of graphs, passes, commands, tests) a build
-# pays more for the optimiser than its users will ever get back: -O1 takes a quarter to a third off its
-# processor-seconds. What runs once a step, a task or an example stays at -O2. A precompiled header of -O2 serves both
-# levels; one of -O1 does not serve -O2 (GCC 12 crashes), so who reuses the tests' says RUNS_ONCE too. GCC's warning of
-# variables that may be unset is a guess of the optimiser, which guesses wrong more often at -O1.
+# Of code that runs once a program, a task or a test (builders and importers of graphs, passes, the coordinator and its
+# sites, commands, tests) a build pays more for the optimiser than its users will ever get back: -O1 takes a quarter to a
+# third off its processor-seconds. What runs once a step, an example or a number stays at -O2. A precompiled header of
+# -O2 serves both levels; one of -O1 does not serve -O2 (GCC 12 crashes), so who reuses the tests' says RUNS_ONCE too.
+# GCC's warning of variables that may be unset is a guess of the optimiser, which guesses wrong more often at -O1.
 function(rivulet_runs_once target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -Wno-maybe-uninitialized)
 endfunction()

@@ -24,11 +24,11 @@ build() {
   fi
 }
 
-# How many compilers may run at once: one per core, and no more than memory allows (up to 1.2 GB each).
+# How many compilers may run at once: one per core, and no more than memory allows (up to 1.6 GB each).
 build_jobs() {
   local cores by_memory
   cores=$(nproc)
-  by_memory=$(awk '/^MemAvailable:/ {print int($2 / 1024 / 1200)}' /proc/meminfo 2>/dev/null || true)
+  by_memory=$(awk '/^MemAvailable:/ {print int($2 / 1024 / 1600)}' /proc/meminfo 2>/dev/null || true)
   [ "${by_memory:=$cores}" -ge 1 ] || by_memory=1
   echo $((cores < by_memory ? cores : by_memory))
 }

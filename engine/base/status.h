@@ -25,10 +25,16 @@ inline absl::string_view ToAbsl(std::string_view s) { return {s.data(), s.size()
 inline std::string_view ToStd(absl::string_view s) { return {s.data(), s.size()}; }
 inline std::string_view Message(const Status& status) { return ToStd(status.message()); }
 
-#define RIVULET_DEFINE_ERROR(Name)                                                      \
-  template <typename... Args>                                                           \
-  [[nodiscard]] Status Name(fmt::format_string<Args...> format, Args&&... args) {       \
-    return absl::Name##Error(ToAbsl(fmt::format(format, std::forward<Args>(args)...))); \
+namespace internal {
+// Out of line, as are the functions below: an error is made once, and its sentence's making would stand wherever one
+// may be.
+[[nodiscard]] Status FormatError(absl::StatusCode code, fmt::string_view format, fmt::format_args args);
+}  // namespace internal
+
+#define RIVULET_DEFINE_ERROR(Name)                                                                          \
+  template <typename... Args>                                                                               \
+  [[nodiscard, gnu::cold, gnu::noinline]] Status Name(fmt::format_string<Args...> format, Args&&... args) { \
+    return internal::FormatError(absl::StatusCode::k##Name, format, fmt::make_format_args(args...));        \
   }
 RIVULET_DEFINE_ERROR(InvalidArgument)
 RIVULET_DEFINE_ERROR(NotFound)

@@ -17,11 +17,11 @@ struct Attributes {
 
 // What a kernel keeps per channel in its scratch: two doubles and `kArrays` arrays of T, after two more for the sums.
 template <typename T, size_t kArrays>
-struct Scratch {
+struct BatchScratch {
   static size_t Bytes(int64_t channels) {
     return static_cast<size_t>(channels) * (2 * sizeof(double) + (2 + kArrays) * sizeof(T));
   }
-  Scratch(std::byte* memory, int64_t channels) {
+  BatchScratch(std::byte* memory, int64_t channels) {
     doubles[0] = As<double>(memory);
     doubles[1] = doubles[0] + channels;
     sums = reinterpret_cast<T*>(doubles[1] + channels);
@@ -42,7 +42,7 @@ class BatchNormKernel final : public Kernel {
     const T *mean_in = InputOf<T>(context, 3), *variance_in = InputOf<T>(context, 4);
     T *mean = OutputOf<T>(context, 3), *variance = OutputOf<T>(context, 4);
     T *average_mean = OutputOf<T>(context, 1), *average_variance = OutputOf<T>(context, 2);
-    const Scratch<T, 1> scratch(context.scratch, channels);
+    const BatchScratch<T, 1> scratch(context.scratch, channels);
     if (a_.training) {
       double *exact_mean = scratch.doubles[0], *squares = scratch.doubles[1];
       ChannelMoments(x, a_.layout, exact_mean, squares, scratch.sums);
@@ -84,7 +84,7 @@ class BatchNormGradKernel final : public Kernel {
     const T *dy = InputOf<T>(context, 0), *x = InputOf<T>(context, 1), *scale = InputOf<T>(context, 2);
     const T *mean = InputOf<T>(context, 3), *variance = InputOf<T>(context, 4);
     T *scale_grad = OutputOf<T>(context, 1), *offset_grad = OutputOf<T>(context, 2);
-    const Scratch<T, 4> scratch(context.scratch, channels);
+    const BatchScratch<T, 4> scratch(context.scratch, channels);
     double *sum_dy = scratch.doubles[0], *sum_dy_x = scratch.doubles[1];
     ChannelGradientSums(dy, x, mean, a_.layout, sum_dy, sum_dy_x, scratch.sums);
     const auto [factors, q, r, ones] = scratch.arrays;
@@ -140,7 +140,7 @@ StatusOr<Prepared> PrepareBatchNorm(const NodeView& node, const KernelPolicy&) {
   }
   Prepared prepared;
   prepared.kernel = std::make_unique<BatchNormKernel<T>>(attributes);
-  prepared.scratch_bytes = Scratch<T, 1>::Bytes(attributes.layout.channels);
+  prepared.scratch_bytes = BatchScratch<T, 1>::Bytes(attributes.layout.channels);
   prepared.in_place = {{0, 0}};
   prepared.implementation = "hwy";
   prepared.flops = 8.0 * static_cast<double>(attributes.layout.elements());
@@ -160,7 +160,7 @@ StatusOr<Prepared> PrepareBatchNormGrad(const NodeView& node, const KernelPolicy
                              node.inputs[i].shape.ToString(), attributes.layout.channels);
   Prepared prepared;
   prepared.kernel = std::make_unique<BatchNormGradKernel<T>>(attributes);
-  prepared.scratch_bytes = Scratch<T, 4>::Bytes(attributes.layout.channels);
+  prepared.scratch_bytes = BatchScratch<T, 4>::Bytes(attributes.layout.channels);
   prepared.in_place = {{0, 0}, {1, 0}};
   prepared.implementation = "hwy";
   prepared.flops = 9.0 * static_cast<double>(attributes.layout.elements());

@@ -28,7 +28,7 @@ struct Execution {
 };
 
 // Where a memory's bytes are in a run.
-struct Place {
+struct DnnlPlace {
   enum class From { kInput, kOutput, kScratch };
   memory::desc desc;
   From from;
@@ -38,8 +38,8 @@ struct Place {
 // The library's argument objects of one instance, whose handles are moved when addresses change.
 class DnnlState final : public KernelState {
  public:
-  DnnlState(const std::vector<Place>& places, const std::vector<Execution>& executions) : stream_(Engine()) {
-    for (const Place& place : places) memories_.push_back(memory(place.desc, Engine(), DNNL_MEMORY_NONE));
+  DnnlState(const std::vector<DnnlPlace>& places, const std::vector<Execution>& executions) : stream_(Engine()) {
+    for (const DnnlPlace& place : places) memories_.push_back(memory(place.desc, Engine(), DNNL_MEMORY_NONE));
     handles_.resize(places.size(), nullptr);
     for (const Execution& execution : executions) {
       std::vector<dnnl_exec_arg_t> arguments;
@@ -66,16 +66,16 @@ class DnnlState final : public KernelState {
 
 class DnnlKernel final : public Kernel {
  public:
-  DnnlKernel(std::vector<Place> places, std::vector<Execution> executions)
+  DnnlKernel(std::vector<DnnlPlace> places, std::vector<Execution> executions)
       : places_(std::move(places)), executions_(std::move(executions)) {}
 
   Status Run(const KernelContext& context) const override {
     DnnlState& state = static_cast<DnnlState&>(*context.state);
     for (size_t i = 0; i < places_.size(); ++i) {
-      const Place& place = places_[i];
-      std::byte* address = place.from == Place::From::kInput    ? context.inputs[place.index]
-                           : place.from == Place::From::kOutput ? context.outputs[place.index]
-                                                                : context.scratch + place.index;
+      const DnnlPlace& place = places_[i];
+      std::byte* address = place.from == DnnlPlace::From::kInput    ? context.inputs[place.index]
+                           : place.from == DnnlPlace::From::kOutput ? context.outputs[place.index]
+                                                                    : context.scratch + place.index;
       if (state.Bind(i, address) != dnnl_success) return Internal("oneDNN refused an address");
     }
     for (size_t i = 0; i < executions_.size(); ++i) {
@@ -89,7 +89,7 @@ class DnnlKernel final : public Kernel {
   std::unique_ptr<KernelState> NewState() const override { return std::make_unique<DnnlState>(places_, executions_); }
 
  private:
-  std::vector<Place> places_;
+  std::vector<DnnlPlace> places_;
   std::vector<Execution> executions_;
 };
 
@@ -99,12 +99,12 @@ class Builder {
   const dnnl::primitive_attr& attributes() const { return attributes_; }
   dnnl::primitive_attr& attributes() { return attributes_; }
 
-  size_t Input(size_t index, const memory::desc& desc) { return Add({desc, Place::From::kInput, index}); }
-  size_t Output(size_t index, const memory::desc& desc) { return Add({desc, Place::From::kOutput, index}); }
+  size_t Input(size_t index, const memory::desc& desc) { return Add({desc, DnnlPlace::From::kInput, index}); }
+  size_t Output(size_t index, const memory::desc& desc) { return Add({desc, DnnlPlace::From::kOutput, index}); }
   size_t Scratch(const memory::desc& desc) {
     const size_t offset = scratch_bytes_;
     scratch_bytes_ += RoundUp64(desc.get_size());
-    return Add({desc, Place::From::kScratch, offset});
+    return Add({desc, DnnlPlace::From::kScratch, offset});
   }
   template <typename Primitive, typename Descriptor>
   void Execute(const Descriptor& descriptor, std::vector<Argument> arguments) {
@@ -134,12 +134,12 @@ class Builder {
   }
 
  private:
-  size_t Add(Place place) {
+  size_t Add(DnnlPlace place) {
     places_.push_back(std::move(place));
     return places_.size() - 1;
   }
   dnnl::primitive_attr attributes_;
-  std::vector<Place> places_;
+  std::vector<DnnlPlace> places_;
   std::vector<Execution> executions_;
   size_t scratch_bytes_ = 0;
 };

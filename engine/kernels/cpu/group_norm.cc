@@ -18,11 +18,11 @@ struct Groups {
 
 // Arrays over channels in a kernel's scratch: `doubles`, then `values`, then two that ChannelMoments uses.
 template <typename T, size_t kDoubles, size_t kValues>
-struct Scratch {
+struct GroupScratch {
   static size_t Bytes(int64_t channels) {
     return static_cast<size_t>(channels) * (kDoubles * sizeof(double) + (kValues + 2) * sizeof(T));
   }
-  Scratch(std::byte* memory, int64_t channels) {
+  GroupScratch(std::byte* memory, int64_t channels) {
     double* next = As<double>(memory);
     for (double*& array : doubles) array = std::exchange(next, next + channels);
     T* next_value = reinterpret_cast<T*>(next);
@@ -37,13 +37,13 @@ struct Scratch {
 template <typename T>
 class GroupNormKernel final : public Kernel {
  public:
-  static constexpr auto kScratchBytes = &Scratch<T, 2, 2>::Bytes;
+  static constexpr auto kScratchBytes = &GroupScratch<T, 2, 2>::Bytes;
   explicit GroupNormKernel(const Groups& groups) : g_(groups) {}
   Status Run(const KernelContext& context) const override {
     const int64_t channels = g_.layout.channels;
     const T *x = InputOf<T>(context, 0), *scale = InputOf<T>(context, 1), *offset = InputOf<T>(context, 2);
     T *y = OutputOf<T>(context, 0), *mean = OutputOf<T>(context, 1), *inverse = OutputOf<T>(context, 2);
-    const Scratch<T, 2, 2> scratch(context.scratch, channels);
+    const GroupScratch<T, 2, 2> scratch(context.scratch, channels);
     const auto [channel_mean, squares] = scratch.doubles;
     const auto [means, factors] = scratch.values;
     const double size = static_cast<double>(g_.group_size), pixels = g_.count() / size;
@@ -79,14 +79,14 @@ class GroupNormKernel final : public Kernel {
 template <typename T>
 class GroupNormGradKernel final : public Kernel {
  public:
-  static constexpr auto kScratchBytes = &Scratch<T, 4, 4>::Bytes;
+  static constexpr auto kScratchBytes = &GroupScratch<T, 4, 4>::Bytes;
   explicit GroupNormGradKernel(const Groups& groups) : g_(groups) {}
   Status Run(const KernelContext& context) const override {
     const int64_t channels = g_.layout.channels;
     const T *dy = InputOf<T>(context, 0), *x = InputOf<T>(context, 1), *scale = InputOf<T>(context, 2);
     const T *mean = InputOf<T>(context, 3), *inverse = InputOf<T>(context, 4);
     T* dx = OutputOf<T>(context, 0);
-    const Scratch<T, 4, 4> scratch(context.scratch, channels);
+    const GroupScratch<T, 4, 4> scratch(context.scratch, channels);
     const auto [sum_dy, sum_dy_x, offset_total, scale_total] = scratch.doubles;
     const auto [means, factors, q, r] = scratch.values;
     std::fill_n(offset_total, channels, 0.0);

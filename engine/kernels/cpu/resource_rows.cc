@@ -55,7 +55,7 @@ class GatherRowsKernel final : public Kernel {
   size_t bytes_;
 };
 
-StatusOr<Prepared> PrepareGather(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareResourceGather(const NodeView& node, const KernelPolicy&) {
   RIVULET_RETURN_IF_ERROR(CheckType(node, node.outputs[0].dtype));
   Prepared prepared;
   prepared.kernel = std::make_unique<GatherRowsKernel>(RowsOf(node, 0), SizeOf(node.outputs[0].dtype));
@@ -97,7 +97,7 @@ StatusOr<Prepared> PrepareUpdate(const NodeView& node, const KernelPolicy&) {
 }
 
 template <ScatterOp kOp, typename T>
-StatusOr<Prepared> PrepareScatter(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareResourceScatter(const NodeView& node, const KernelPolicy&) {
   RIVULET_RETURN_IF_ERROR(CheckType(node, kDTypeOf<T>));
   Prepared prepared;
   prepared.kernel = std::make_unique<ScatterRowsKernel<kOp, T>>(RowsOf(node, 0));
@@ -181,14 +181,14 @@ StatusOr<Prepared> PrepareSparseApply(const NodeView& node, const KernelPolicy&)
   return prepared;
 }
 
-RIVULET_KERNEL_OF_EVERY_SIZE("ResourceGather", PrepareGather);
+RIVULET_KERNEL_OF_EVERY_SIZE("ResourceGather", PrepareResourceGather);
 RIVULET_KERNEL_OF_EVERY_SIZE("ResourceScatterUpdate", PrepareUpdate);
-#define RIVULET_ROW_KERNELS(type)                                                                    \
-  RIVULET_KERNEL("ResourceScatterAdd", Device::kCpu, type, (PrepareScatter<ScatterOp::kAdd, type>)); \
-  RIVULET_KERNEL("ResourceScatterSub", Device::kCpu, type, (PrepareScatter<ScatterOp::kSub, type>)); \
-  RIVULET_KERNEL("ResourceScatterMul", Device::kCpu, type, (PrepareScatter<ScatterOp::kMul, type>)); \
-  RIVULET_KERNEL("ResourceScatterMax", Device::kCpu, type, (PrepareScatter<ScatterOp::kMax, type>)); \
-  RIVULET_KERNEL("ResourceScatterMin", Device::kCpu, type, (PrepareScatter<ScatterOp::kMin, type>))
+#define RIVULET_ROW_KERNELS(type)                                                                            \
+  RIVULET_KERNEL("ResourceScatterAdd", Device::kCpu, type, (PrepareResourceScatter<ScatterOp::kAdd, type>)); \
+  RIVULET_KERNEL("ResourceScatterSub", Device::kCpu, type, (PrepareResourceScatter<ScatterOp::kSub, type>)); \
+  RIVULET_KERNEL("ResourceScatterMul", Device::kCpu, type, (PrepareResourceScatter<ScatterOp::kMul, type>)); \
+  RIVULET_KERNEL("ResourceScatterMax", Device::kCpu, type, (PrepareResourceScatter<ScatterOp::kMax, type>)); \
+  RIVULET_KERNEL("ResourceScatterMin", Device::kCpu, type, (PrepareResourceScatter<ScatterOp::kMin, type>))
 RIVULET_ROW_KERNELS(float);
 RIVULET_ROW_KERNELS(double);
 RIVULET_ROW_KERNELS(int32_t);

@@ -41,18 +41,18 @@ StatusOr<Prepared> PrepareSlice(const NodeView& node, const KernelPolicy&) {
   return PrepareCopies(node, std::move(copies));
 }
 
-struct SlicePlan {
+struct StridedSlicePlan {
   Ints dims, strides;  // of the larger tensor, per axis of it
   int64_t offset = 0;
 };
 
 // `first` is the index of the input `begin`; end and strides follow it.
-StatusOr<SlicePlan> PlanStridedSlice(const NodeView& node, const Shape& larger, int first) {
+StatusOr<StridedSlicePlan> PlanStridedSlice(const NodeView& node, const Shape& larger, int first) {
   RIVULET_ASSIGN_OR_RETURN(const Ints begin, ConstantInput(node, first, "begin"));
   RIVULET_ASSIGN_OR_RETURN(const Ints end, ConstantInput(node, first + 1, "end"));
   RIVULET_ASSIGN_OR_RETURN(const Ints strides, ConstantInput(node, first + 2, "the strides"));
   RIVULET_ASSIGN_OR_RETURN(const auto geometry, ResolveStridedSlice(node.node.attrs(), larger, begin, end, strides));
-  SlicePlan plan{geometry.size, RowMajorStrides(larger), 0};
+  StridedSlicePlan plan{geometry.size, RowMajorStrides(larger), 0};
   plan.offset = OffsetOf(geometry.begin, plan.strides);
   // A step beyond the tensor is taken by no second element, and must not overflow.
   for (size_t axis = 0; axis < plan.strides.size(); ++axis)
@@ -61,7 +61,7 @@ StatusOr<SlicePlan> PlanStridedSlice(const NodeView& node, const Shape& larger, 
 }
 
 StatusOr<Prepared> PrepareStridedSlice(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(const SlicePlan plan, PlanStridedSlice(node, node.inputs[0].shape, 1));
+  RIVULET_ASSIGN_OR_RETURN(const StridedSlicePlan plan, PlanStridedSlice(node, node.inputs[0].shape, 1));
   std::vector<StridedCopy> copies;
   RIVULET_RETURN_IF_ERROR(
       AddCopy(copies, 0, 0, plan.dims, RowMajorStrides(Shape(plan.dims)), plan.strides, 0, plan.offset));
@@ -69,7 +69,7 @@ StatusOr<Prepared> PrepareStridedSlice(const NodeView& node, const KernelPolicy&
 }
 
 StatusOr<Prepared> PrepareStridedSliceGrad(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(const SlicePlan plan, PlanStridedSlice(node, node.outputs[0].shape, 1));
+  RIVULET_ASSIGN_OR_RETURN(const StridedSlicePlan plan, PlanStridedSlice(node, node.outputs[0].shape, 1));
   std::vector<StridedCopy> copies;
   RIVULET_RETURN_IF_ERROR(
       AddCopy(copies, 4, 0, plan.dims, plan.strides, RowMajorStrides(Shape(plan.dims)), plan.offset));

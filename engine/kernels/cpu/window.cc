@@ -96,7 +96,7 @@ void Transpose(const std::byte* from, std::byte* to, int64_t batch, int64_t rows
   }
 }
 
-struct Image {
+struct NchwImage {
   bool transposed = false;
   int64_t batch = 0, channels = 0, pixels = 0;
   size_t word = 4, offset = 0;
@@ -112,7 +112,7 @@ struct Image {
 
 class NchwKernel final : public Kernel {
  public:
-  NchwKernel(std::unique_ptr<const Kernel> nhwc, std::vector<Image> inputs, Image output, size_t inner_scratch)
+  NchwKernel(std::unique_ptr<const Kernel> nhwc, std::vector<NchwImage> inputs, NchwImage output, size_t inner_scratch)
       : nhwc_(std::move(nhwc)), inputs_(std::move(inputs)), output_(output), inner_scratch_(inner_scratch) {}
 
   Status Run(const KernelContext& context) const override {
@@ -136,8 +136,8 @@ class NchwKernel final : public Kernel {
 
  private:
   std::unique_ptr<const Kernel> nhwc_;
-  std::vector<Image> inputs_;
-  Image output_;
+  std::vector<NchwImage> inputs_;
+  NchwImage output_;
   size_t inner_scratch_;
 };
 
@@ -171,7 +171,7 @@ Prepared ForNchw(Prepared nhwc, std::span<const TensorSpec> inputs, const Tensor
                  std::vector<bool> image_inputs, bool image_output) {
   size_t offset = 0;
   const auto image = [&](const TensorSpec& spec, bool transposed) {
-    Image made;
+    NchwImage made;
     made.transposed = transposed;
     if (!transposed) return made;
     made.batch = spec.shape.dim(0);
@@ -182,9 +182,9 @@ Prepared ForNchw(Prepared nhwc, std::span<const TensorSpec> inputs, const Tensor
     offset += RoundUp64(static_cast<size_t>(spec.shape.elements()) * made.word);
     return made;
   };
-  std::vector<Image> images;
+  std::vector<NchwImage> images;
   for (size_t i = 0; i < image_inputs.size(); ++i) images.push_back(image(inputs[i], image_inputs[i]));
-  const Image result = image(output, image_output);
+  const NchwImage result = image(output, image_output);
   const size_t inner_scratch = RoundUp64(nhwc.scratch_bytes);
   Prepared prepared;
   prepared.kernel = std::make_unique<NchwKernel>(std::move(nhwc.kernel), std::move(images), result, inner_scratch);

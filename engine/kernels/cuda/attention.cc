@@ -1,9 +1,10 @@
 // Scaled dot-product attention and its backward pass, as products of all heads at once and what is done to the rows of
 // scores between them. Heads that share keys lie next to each other, so that they are rows of one product.
+#include "engine/kernels/cuda/attention.h"
+
 #include <algorithm>
 #include <cmath>
 
-#include "engine/kernels/cuda/attention.h"
 #include "engine/kernels/cuda/product_launch.h"
 
 namespace rivulet::gpu {
@@ -57,7 +58,7 @@ StatusOr<Attention> AttentionOf(const NodeView& node) {
 }
 
 template <typename T>
-StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareAttention(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const Attention t, AttentionOf(node));
   Prepared prepared = Launching(
       [t](const GpuContext& c) {
@@ -78,7 +79,7 @@ StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy&) {
 }
 
 template <typename T>
-Status Backward(const GpuContext& c, const Attention& t) {
+Status AttentionBackward(const GpuContext& c, const Attention& t) {
   const size_t behind = static_cast<size_t>(t.scores()) * sizeof(T);
   const LaneSpan<const void> query = InputOf<void>(c, 0), key = InputOf<void>(c, 1), value = InputOf<void>(c, 2);
   const LaneSpan<const void> output_grad = InputOf<void>(c, 6);
@@ -105,17 +106,17 @@ Status Backward(const GpuContext& c, const Attention& t) {
 }
 
 template <typename T>
-StatusOr<Prepared> PrepareBackward(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareAttentionBackward(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const Attention t, AttentionOf(node));
-  Prepared prepared = Launching([t](const GpuContext& c) { return Backward<T>(c, t); }, 2.5 * t.flops());
+  Prepared prepared = Launching([t](const GpuContext& c) { return AttentionBackward<T>(c, t); }, 2.5 * t.flops());
   prepared.scratch_bytes = 2 * static_cast<size_t>(t.scores()) * sizeof(T);
   return prepared;
 }
 
-RIVULET_KERNEL("ScaledDotProductAttention", Device::kCuda, float, PrepareForward<float>);
-RIVULET_KERNEL("ScaledDotProductAttention", Device::kCuda, double, PrepareForward<double>);
-RIVULET_KERNEL("ScaledDotProductAttentionGrad", Device::kCuda, float, PrepareBackward<float>);
-RIVULET_KERNEL("ScaledDotProductAttentionGrad", Device::kCuda, double, PrepareBackward<double>);
+RIVULET_KERNEL("ScaledDotProductAttention", Device::kCuda, float, PrepareAttention<float>);
+RIVULET_KERNEL("ScaledDotProductAttention", Device::kCuda, double, PrepareAttention<double>);
+RIVULET_KERNEL("ScaledDotProductAttentionGrad", Device::kCuda, float, PrepareAttentionBackward<float>);
+RIVULET_KERNEL("ScaledDotProductAttentionGrad", Device::kCuda, double, PrepareAttentionBackward<double>);
 
 }  // namespace
 }  // namespace rivulet::gpu

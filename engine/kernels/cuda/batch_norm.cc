@@ -62,7 +62,7 @@ Status PutSums(const GpuContext& c, const BatchNorm& b, ChannelSumsArguments sum
 }
 
 template <typename T>
-StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareBatchNorm(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const BatchNorm b, BatchNormOf(node, 0));
   const bool given = b.arguments.training == 0 || b.arguments.average_factor != 1;
   RIVULET_RETURN_IF_ERROR(CheckChannels(node, 1, b, !given));
@@ -102,7 +102,7 @@ StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy&) {
 }
 
 template <typename T>
-StatusOr<Prepared> PrepareGradient(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareBatchNormGradient(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const BatchNorm b, BatchNormOf(node, 1));
   if (node.inputs[0].shape != node.inputs[1].shape)
     return InvalidArgument("y_backprop {} and x {} differ in shape", node.inputs[0].shape.ToString(),
@@ -148,10 +148,10 @@ StatusOr<Prepared> PrepareGradient(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
-RIVULET_KERNEL("FusedBatchNormV3", Device::kCuda, float, PrepareForward<float>);
-RIVULET_KERNEL("FusedBatchNormV3", Device::kCuda, double, PrepareForward<double>);
-RIVULET_KERNEL("FusedBatchNormGradV3", Device::kCuda, float, PrepareGradient<float>);
-RIVULET_KERNEL("FusedBatchNormGradV3", Device::kCuda, double, PrepareGradient<double>);
+RIVULET_KERNEL("FusedBatchNormV3", Device::kCuda, float, PrepareBatchNorm<float>);
+RIVULET_KERNEL("FusedBatchNormV3", Device::kCuda, double, PrepareBatchNorm<double>);
+RIVULET_KERNEL("FusedBatchNormGradV3", Device::kCuda, float, PrepareBatchNormGradient<float>);
+RIVULET_KERNEL("FusedBatchNormGradV3", Device::kCuda, double, PrepareBatchNormGradient<double>);
 
 }  // namespace
 }  // namespace rivulet::gpu

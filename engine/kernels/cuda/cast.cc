@@ -1,5 +1,6 @@
 // Adapters of cast.cu.
 #include "engine/kernels/cuda/cast.h"
+
 #include "engine/kernels/cuda/launch.h"
 
 namespace rivulet::gpu {

@@ -1,5 +1,4 @@
 #include "engine/kernels/cuda/chunked_sums_launch.h"
-
 #include "engine/kernels/cuda/reduction.h"
 
 namespace rivulet::gpu {

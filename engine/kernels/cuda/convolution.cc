@@ -36,10 +36,10 @@ struct Problem {
 };
 
 StatusOr<Prepared> PrepareProblem(const NodeView& node, const Window& w, const Problem& problem) {
-  if (w.nchw)
-    return Unimplemented("a convolution of NCHW images on a GPU; build the model with data_format NHWC");
+  if (w.nchw) return Unimplemented("a convolution of NCHW images on a GPU; build the model with data_format NHWC");
   if (w.groups > 1)
-    return Unimplemented("a convolution of {} groups on a GPU; there are those of one group, and depthwise ones", w.groups);
+    return Unimplemented("a convolution of {} groups on a GPU; there are those of one group, and depthwise ones",
+                         w.groups);
   for (const int64_t elements : {w.in_elements(), w.out_elements(), w.filter_elements()})
     RIVULET_RETURN_IF_ERROR(CountOf(elements).status());
   ConvolutionArguments arguments{};
@@ -101,10 +101,10 @@ StatusOr<Prepared> PrepareFilterGradient(const NodeView& node, const KernelPolic
                          w.batch * w.out_height * w.out_width});
 }
 
-#define RIVULET_GPU_CONVOLUTION(T)                                                     \
-  RIVULET_KERNEL("Conv2D", Device::kCuda, T, PrepareConvolution);                      \
-  RIVULET_KERNEL("_FusedConv2D", Device::kCuda, T, PrepareFused);                      \
-  RIVULET_KERNEL("Conv2DBackpropInput", Device::kCuda, T, PrepareInputGradient);       \
+#define RIVULET_GPU_CONVOLUTION(T)                                               \
+  RIVULET_KERNEL("Conv2D", Device::kCuda, T, PrepareConvolution);                \
+  RIVULET_KERNEL("_FusedConv2D", Device::kCuda, T, PrepareFused);                \
+  RIVULET_KERNEL("Conv2DBackpropInput", Device::kCuda, T, PrepareInputGradient); \
   RIVULET_KERNEL("Conv2DBackpropFilter", Device::kCuda, T, PrepareFilterGradient)
 RIVULET_GPU_CONVOLUTION(float);
 RIVULET_GPU_CONVOLUTION(double);

@@ -1,5 +1,6 @@
 // What only moves elements, by the plans of the CPU's kernels (engine/kernels/cpu/copies.h), and fills.
 #include "engine/kernels/cpu/copies.h"
+
 #include "engine/kernels/cuda/copies.h"
 #include "engine/kernels/cuda/device_walk.h"
 #include "engine/kernels/cuda/launch.h"

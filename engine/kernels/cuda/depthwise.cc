@@ -47,9 +47,9 @@ Prepared ByElement(const DepthwiseArguments& arguments, std::string_view kernel,
 }
 
 template <typename T>
-StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(
-      const Window w, ConvWindow(node, node.inputs[0].shape, node.inputs[1].shape, node.outputs[0].shape, true));
+StatusOr<Prepared> PrepareDepthwise(const NodeView& node, const KernelPolicy&) {
+  RIVULET_ASSIGN_OR_RETURN(const Window w,
+                           ConvWindow(node, node.inputs[0].shape, node.inputs[1].shape, node.outputs[0].shape, true));
   RIVULET_ASSIGN_OR_RETURN(DepthwiseArguments arguments, ArgumentsOf(w));
   arguments.count = w.out_elements();
   return ByElement<T>(arguments, "depthwise", 0, 1, 2 * w.multiply_adds());
@@ -57,8 +57,8 @@ StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy&) {
 
 template <typename T>
 StatusOr<Prepared> PrepareInputGradient(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(
-      const Window w, ConvWindow(node, node.outputs[0].shape, node.inputs[1].shape, node.inputs[2].shape, true));
+  RIVULET_ASSIGN_OR_RETURN(const Window w,
+                           ConvWindow(node, node.outputs[0].shape, node.inputs[1].shape, node.inputs[2].shape, true));
   RIVULET_ASSIGN_OR_RETURN(DepthwiseArguments arguments, ArgumentsOf(w));
   arguments.count = w.in_elements();
   return ByElement<T>(arguments, "depthwise_input", 2, 1, 2 * w.multiply_adds());
@@ -66,8 +66,8 @@ StatusOr<Prepared> PrepareInputGradient(const NodeView& node, const KernelPolicy
 
 template <typename T>
 StatusOr<Prepared> PrepareFilterGradient(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(
-      const Window w, ConvWindow(node, node.inputs[0].shape, node.outputs[0].shape, node.inputs[2].shape, true));
+  RIVULET_ASSIGN_OR_RETURN(const Window w,
+                           ConvWindow(node, node.inputs[0].shape, node.outputs[0].shape, node.inputs[2].shape, true));
   RIVULET_ASSIGN_OR_RETURN(DepthwiseArguments arguments, ArgumentsOf(w));
   arguments.sums = ChunkedSums::Of(static_cast<int32_t>(w.height * w.width * w.out_channels),
                                    static_cast<int32_t>(w.batch * w.out_height * w.out_width));
@@ -86,9 +86,9 @@ StatusOr<Prepared> PrepareFilterGradient(const NodeView& node, const KernelPolic
   return prepared;
 }
 
-#define RIVULET_GPU_DEPTHWISE(T)                                                                              \
-  RIVULET_KERNEL("DepthwiseConv2dNative", Device::kCuda, T, PrepareForward<T>);                               \
-  RIVULET_KERNEL("DepthwiseConv2dNativeBackpropInput", Device::kCuda, T, PrepareInputGradient<T>);            \
+#define RIVULET_GPU_DEPTHWISE(T)                                                                   \
+  RIVULET_KERNEL("DepthwiseConv2dNative", Device::kCuda, T, PrepareDepthwise<T>);                  \
+  RIVULET_KERNEL("DepthwiseConv2dNativeBackpropInput", Device::kCuda, T, PrepareInputGradient<T>); \
   RIVULET_KERNEL("DepthwiseConv2dNativeBackpropFilter", Device::kCuda, T, PrepareFilterGradient<T>)
 RIVULET_GPU_DEPTHWISE(float);
 RIVULET_GPU_DEPTHWISE(double);

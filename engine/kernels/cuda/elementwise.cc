@@ -1,7 +1,8 @@
 // Adapters of elementwise.cu.
+#include "engine/kernels/cuda/elementwise.h"
+
 #include "engine/kernels/cpu/copies.h"
 #include "engine/kernels/cuda/device_walk.h"
-#include "engine/kernels/cuda/elementwise.h"
 #include "engine/kernels/cuda/elementwise_list.h"
 #include "engine/kernels/cuda/launch.h"
 

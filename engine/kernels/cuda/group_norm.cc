@@ -58,7 +58,7 @@ Status PutSums(const GpuContext& c, const GroupNorm& g, ChannelSumsArguments sum
 }
 
 template <typename T>
-StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareGroupNorm(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const GroupNorm g, GroupNormOf(node, 0));
   Prepared prepared = Launching(
       [g](const GpuContext& c) {
@@ -89,7 +89,7 @@ StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy&) {
 }
 
 template <typename T>
-StatusOr<Prepared> PrepareGradient(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareGroupNormGradient(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const GroupNorm g, GroupNormOf(node, 1));
   Prepared prepared = Launching(
       [g](const GpuContext& c) {
@@ -127,11 +127,11 @@ StatusOr<Prepared> PrepareGradient(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
-#define RIVULET_GPU_NORM(name)                                                    \
-  RIVULET_KERNEL(name, Device::kCuda, float, PrepareForward<float>);              \
-  RIVULET_KERNEL(name, Device::kCuda, double, PrepareForward<double>);            \
-  RIVULET_KERNEL(name "Grad", Device::kCuda, float, PrepareGradient<float>);      \
-  RIVULET_KERNEL(name "Grad", Device::kCuda, double, PrepareGradient<double>);
+#define RIVULET_GPU_NORM(name)                                                        \
+  RIVULET_KERNEL(name, Device::kCuda, float, PrepareGroupNorm<float>);                \
+  RIVULET_KERNEL(name, Device::kCuda, double, PrepareGroupNorm<double>);              \
+  RIVULET_KERNEL(name "Grad", Device::kCuda, float, PrepareGroupNormGradient<float>); \
+  RIVULET_KERNEL(name "Grad", Device::kCuda, double, PrepareGroupNormGradient<double>);
 RIVULET_GPU_NORM("GroupNorm")
 RIVULET_GPU_NORM("InstanceNorm")
 

@@ -1,7 +1,8 @@
 // Adapters of layer_norm.cu.
+#include "engine/kernels/cuda/layer_norm.h"
+
 #include "engine/kernels/cuda/chunked_sums_launch.h"
 #include "engine/kernels/cuda/launch.h"
-#include "engine/kernels/cuda/layer_norm.h"
 
 namespace rivulet::gpu {
 namespace {

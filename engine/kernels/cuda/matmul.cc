@@ -21,8 +21,8 @@ Status PutProduct(const GpuContext& context, DType dtype, ProductArguments p) {
   p.row_tiles = TilesOf(p.rows, tile.rows);
   p.column_tiles = TilesOf(p.columns, tile.columns);
   return Put(context,
-             fmt::format("product_{}_{}_{}{}", dtype == DType::kFloat64 ? kTypeText<double> : kTypeText<float>, tile.name,
-                         p.a_depth == 1 ? 'd' : 'l', p.b_depth == 1 ? 'd' : 'l'),
+             fmt::format("product_{}_{}_{}{}", dtype == DType::kFloat64 ? kTypeText<double> : kTypeText<float>,
+                         tile.name, p.a_depth == 1 ? 'd' : 'l', p.b_depth == 1 ? 'd' : 'l'),
              p);
 }
 
@@ -45,16 +45,15 @@ ProductArguments ProductOfMatrices(int64_t rows, int64_t columns, int64_t depth,
 
 namespace {
 
-double Flops(const ProductArguments& p) {
-  return 2.0 * p.rows * p.columns * static_cast<double>(p.depth) * p.batches;
-}
+double Flops(const ProductArguments& p) { return 2.0 * p.rows * p.columns * static_cast<double>(p.depth) * p.batches; }
 
 // The product of the last two axes.
 StatusOr<ProductArguments> ProductOf(const NodeView& node, bool turn_a, bool turn_b) {
   const Shape &a = node.inputs[0].shape, &b = node.inputs[1].shape;
   if (a.rank() < 2 || b.rank() < 2)
     return InvalidArgument("matrices have 2 dimensions, not {} and {}", a.ToString(), b.ToString());
-  for (const Shape* shape : {&a, &b, &node.outputs[0].shape}) RIVULET_RETURN_IF_ERROR(CountOf(shape->elements()).status());
+  for (const Shape* shape : {&a, &b, &node.outputs[0].shape})
+    RIVULET_RETURN_IF_ERROR(CountOf(shape->elements()).status());
   const int64_t m = a.dim(a.rank() - (turn_a ? 1 : 2)), k = a.dim(a.rank() - (turn_a ? 2 : 1));
   const int64_t n = b.dim(b.rank() - (turn_b ? 2 : 1));
   if (b.dim(b.rank() - (turn_b ? 1 : 2)) != k)
@@ -74,8 +73,8 @@ Prepared Multiplying(const NodeView& node, const ProductArguments& arguments, bo
         return PutProduct(c, dtype, p);
       },
       Flops(arguments));
-  prepared.implementation = fmt::format(
-      "cuda {}", TileFor(node.outputs[0].dtype, arguments.rows, arguments.columns).name);
+  prepared.implementation =
+      fmt::format("cuda {}", TileFor(node.outputs[0].dtype, arguments.rows, arguments.columns).name);
   return prepared;
 }
 
@@ -100,26 +99,28 @@ StatusOr<Prepared> PrepareFusedMatMul(const NodeView& node, const KernelPolicy&)
 
 // Batches that are alike; one of 1 beside another of many is the same for all of them.
 StatusOr<Prepared> PrepareBatchMatMul(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(ProductArguments arguments, ProductOf(node, node.attr<bool>("adj_x"), node.attr<bool>("adj_y")));
+  RIVULET_ASSIGN_OR_RETURN(ProductArguments arguments,
+                           ProductOf(node, node.attr<bool>("adj_x"), node.attr<bool>("adj_y")));
   const auto batches = [](const Shape& shape) {
     int64_t count = 1;
     for (int axis = 0; axis + 2 < shape.rank(); ++axis) count *= shape.dim(axis);
     return count;
   };
-  const int64_t a = batches(node.inputs[0].shape), b = batches(node.inputs[1].shape), c = batches(node.outputs[0].shape);
+  const int64_t a = batches(node.inputs[0].shape), b = batches(node.inputs[1].shape),
+                c = batches(node.outputs[0].shape);
   if ((a != c && a != 1) || (b != c && b != 1))
-    return Unimplemented("products of {} and {} matrices that repeat along some axes alone, on a GPU; broadcast them first",
-                         a, b);
+    return Unimplemented(
+        "products of {} and {} matrices that repeat along some axes alone, on a GPU; broadcast them first", a, b);
   arguments.batches = static_cast<int32_t>(c);
   if (a == 1) arguments.a_batch = 0;
   if (b == 1) arguments.b_batch = 0;
   return Multiplying(node, arguments, false);
 }
 
-#define RIVULET_GPU_MATMUL(T)                                                    \
-  RIVULET_KERNEL("MatMul", Device::kCuda, T, PrepareMatMul);                     \
-  RIVULET_KERNEL("_FusedMatMul", Device::kCuda, T, PrepareFusedMatMul);          \
-  RIVULET_KERNEL("BatchMatMul", Device::kCuda, T, PrepareBatchMatMul);           \
+#define RIVULET_GPU_MATMUL(T)                                           \
+  RIVULET_KERNEL("MatMul", Device::kCuda, T, PrepareMatMul);            \
+  RIVULET_KERNEL("_FusedMatMul", Device::kCuda, T, PrepareFusedMatMul); \
+  RIVULET_KERNEL("BatchMatMul", Device::kCuda, T, PrepareBatchMatMul);  \
   RIVULET_KERNEL("BatchMatMulV2", Device::kCuda, T, PrepareBatchMatMul)
 RIVULET_GPU_MATMUL(float);
 RIVULET_GPU_MATMUL(double);

@@ -8,7 +8,7 @@
 namespace rivulet::gpu {
 namespace {
 
-PoolAxis AxisOf(const WindowAxis& axis, bool count_padding) {
+PoolAxis PoolAxisOf(const WindowAxis& axis, bool count_padding) {
   PoolAxis a{};
   a.input = Divider::Of(axis.input);
   a.output = Divider::Of(axis.output);
@@ -46,8 +46,8 @@ StatusOr<Prepared> PreparePool(const NodeView& node, const PoolProblem& problem)
   RIVULET_ASSIGN_OR_RETURN(arguments.count, CountOf(node.outputs[0].shape.elements()));
   const bool* include = node.node.FindAttr<bool>("_count_include_pad");
   const bool count_padding = include != nullptr && *include && node.node.type().starts_with("AvgPool");
-  arguments.height = AxisOf(window.height, count_padding);
-  arguments.width = AxisOf(window.width, count_padding);
+  arguments.height = PoolAxisOf(window.height, count_padding);
+  arguments.width = PoolAxisOf(window.width, count_padding);
   arguments.channels = Divider::Of(plan.channels);
   arguments.of_relu = problem.of_relu ? 1 : 0;
   return Launching(
@@ -81,11 +81,11 @@ StatusOr<Prepared> PrepareAvgPoolGrad(const NodeView& node, const KernelPolicy&)
   return PreparePool<T>(node, {"avg_pool_grad", node.outputs[0].shape, node.inputs[1].shape, -1, -1, 1});
 }
 
-#define RIVULET_GPU_POOLS(T)                                                                  \
-  RIVULET_KERNEL("MaxPool", Device::kCuda, T, PrepareMaxPool<T>);                             \
-  RIVULET_KERNEL("MaxPoolGrad", Device::kCuda, T, (PrepareMaxPoolGrad<T, false>));            \
-  RIVULET_KERNEL("_MaxPoolReluGrad", Device::kCuda, T, (PrepareMaxPoolGrad<T, true>));        \
-  RIVULET_KERNEL("AvgPool", Device::kCuda, T, PrepareAvgPool<T>);                             \
+#define RIVULET_GPU_POOLS(T)                                                           \
+  RIVULET_KERNEL("MaxPool", Device::kCuda, T, PrepareMaxPool<T>);                      \
+  RIVULET_KERNEL("MaxPoolGrad", Device::kCuda, T, (PrepareMaxPoolGrad<T, false>));     \
+  RIVULET_KERNEL("_MaxPoolReluGrad", Device::kCuda, T, (PrepareMaxPoolGrad<T, true>)); \
+  RIVULET_KERNEL("AvgPool", Device::kCuda, T, PrepareAvgPool<T>);                      \
   RIVULET_KERNEL("AvgPoolGrad", Device::kCuda, T, PrepareAvgPoolGrad<T>)
 RIVULET_GPU_POOLS(float);
 RIVULET_GPU_POOLS(double);

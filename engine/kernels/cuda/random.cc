@@ -1,8 +1,9 @@
 // Adapters of random.cu.
+#include "engine/kernels/cuda/random.h"
+
 #include <cstddef>
 
 #include "engine/kernels/cuda/launch.h"
-#include "engine/kernels/cuda/random.h"
 
 namespace rivulet::gpu {
 namespace {

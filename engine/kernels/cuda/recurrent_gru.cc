@@ -1,6 +1,7 @@
 // GRU over sequences and its backward pass: a product and a step for each place of the walk.
-#include "engine/kernels/cuda/product_launch.h"
 #include "engine/kernels/cuda/recurrent_gru.h"
+
+#include "engine/kernels/cuda/product_launch.h"
 #include "engine/kernels/cuda/sequences.h"
 
 namespace rivulet::gpu {
@@ -21,7 +22,7 @@ StatusOr<Gru> GruOf(const NodeView& node, const Shape& rows, int64_t multiple, s
 }
 
 template <typename T>
-Status Forward(const GpuContext& c, const Gru& gru, bool has_bias, bool has_h) {
+Status GruForward(const GpuContext& c, const Gru& gru, bool has_bias, bool has_h) {
   for (int64_t s = 0; s < gru.sequences.walk.steps; ++s) {
     GruStepArguments a{};
     a.h_before = s > 0 ? SpanOf<const void>(c.outputs[1]) : Optional(c, 3, has_h);
@@ -45,18 +46,18 @@ Status Forward(const GpuContext& c, const Gru& gru, bool has_bias, bool has_h) {
 }
 
 template <typename T>
-StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareGru(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const Gru gru, GruOf(node, node.inputs[0].shape, 3, 4));
   const int64_t product = gru.batch * gru.gate_units();
   Prepared prepared = Launching([gru, has_bias = IsGiven(node, 2), has_h = IsGiven(node, 3)](
-                                    const GpuContext& c) { return Forward<T>(c, gru, has_bias, has_h); },
+                                    const GpuContext& c) { return GruForward<T>(c, gru, has_bias, has_h); },
                                 2.0 * static_cast<double>(product * gru.units * gru.sequences.walk.steps));
   prepared.scratch_bytes = static_cast<size_t>(product) * sizeof(T);
   return prepared;
 }
 
 template <typename T>
-Status Backward(const GpuContext& c, const Gru& gru, bool has_h) {
+Status GruBackward(const GpuContext& c, const Gru& gru, bool has_h) {
   const int64_t units = gru.units, gates = gru.gate_units();
   RIVULET_RETURN_IF_ERROR(PutCopy(c, c.inputs[6], c.outputs[3], static_cast<size_t>(gru.batch * units) * sizeof(T)));
   for (int64_t s = gru.sequences.walk.steps - 1; s >= -1; --s) {
@@ -86,20 +87,20 @@ Status Backward(const GpuContext& c, const Gru& gru, bool has_h) {
 }
 
 template <typename T>
-StatusOr<Prepared> PrepareBackward(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareGruBackward(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const Gru gru, GruOf(node, node.inputs[3].shape, 1, 2));
   const int64_t states = gru.batch * gru.units;
   Prepared prepared =
-      Launching([gru, has_h = IsGiven(node, 1)](const GpuContext& c) { return Backward<T>(c, gru, has_h); },
+      Launching([gru, has_h = IsGiven(node, 1)](const GpuContext& c) { return GruBackward<T>(c, gru, has_h); },
                 2.0 * static_cast<double>(states * gru.gate_units() * gru.sequences.walk.steps));
   prepared.scratch_bytes = static_cast<size_t>(states) * sizeof(T);
   return prepared;
 }
 
-RIVULET_KERNEL("GRU", Device::kCuda, float, PrepareForward<float>);
-RIVULET_KERNEL("GRU", Device::kCuda, double, PrepareForward<double>);
-RIVULET_KERNEL("GRUGrad", Device::kCuda, float, PrepareBackward<float>);
-RIVULET_KERNEL("GRUGrad", Device::kCuda, double, PrepareBackward<double>);
+RIVULET_KERNEL("GRU", Device::kCuda, float, PrepareGru<float>);
+RIVULET_KERNEL("GRU", Device::kCuda, double, PrepareGru<double>);
+RIVULET_KERNEL("GRUGrad", Device::kCuda, float, PrepareGruBackward<float>);
+RIVULET_KERNEL("GRUGrad", Device::kCuda, double, PrepareGruBackward<double>);
 
 }  // namespace
 }  // namespace rivulet::gpu

@@ -1,6 +1,7 @@
 // LSTM over sequences and its backward pass: a product and a step for each place of the walk.
-#include "engine/kernels/cuda/product_launch.h"
 #include "engine/kernels/cuda/recurrent_lstm.h"
+
+#include "engine/kernels/cuda/product_launch.h"
 #include "engine/kernels/cuda/sequences.h"
 
 namespace rivulet::gpu {
@@ -21,7 +22,7 @@ StatusOr<Lstm> LstmOf(const NodeView& node, const Shape& rows, int64_t multiple,
 }
 
 template <typename T>
-Status Forward(const GpuContext& c, const Lstm& lstm, bool has_h, bool has_c) {
+Status LstmForward(const GpuContext& c, const Lstm& lstm, bool has_h, bool has_c) {
   const int64_t units = lstm.units;
   for (int64_t s = 0; s < lstm.sequences.walk.steps; ++s) {
     LstmStepArguments a{};
@@ -48,11 +49,11 @@ Status Forward(const GpuContext& c, const Lstm& lstm, bool has_h, bool has_c) {
 }
 
 template <typename T>
-StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareLstm(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const Lstm lstm, LstmOf(node, node.inputs[0].shape, 4, 5, 4));
   const int64_t product = lstm.batch * lstm.gate_units();
   Prepared prepared = Launching([lstm, has_h = IsGiven(node, 2), has_c = IsGiven(node, 3)](
-                                    const GpuContext& c) { return Forward<T>(c, lstm, has_h, has_c); },
+                                    const GpuContext& c) { return LstmForward<T>(c, lstm, has_h, has_c); },
                                 2.0 * static_cast<double>(product * lstm.units * lstm.sequences.walk.steps), {{0, 3}});
   prepared.scratch_bytes = static_cast<size_t>(product) * sizeof(T);
   return prepared;
@@ -64,7 +65,7 @@ struct GradOptions {
 };
 
 template <typename T>
-Status Backward(const GpuContext& c, const Lstm& lstm, const GradOptions& options) {
+Status LstmBackward(const GpuContext& c, const Lstm& lstm, const GradOptions& options) {
   const int64_t units = lstm.units, gates = lstm.gate_units();
   const size_t state_bytes = static_cast<size_t>(lstm.batch * units) * sizeof(T);
   RIVULET_RETURN_IF_ERROR(PutCopy(c, c.inputs[9], c.outputs[2], state_bytes));
@@ -101,21 +102,21 @@ Status Backward(const GpuContext& c, const Lstm& lstm, const GradOptions& option
 }
 
 template <typename T>
-StatusOr<Prepared> PrepareBackward(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareLstmBackward(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const Lstm lstm, LstmOf(node, node.inputs[5].shape, 1, 4, 3));
   const GradOptions options = {IsGiven(node, 1), IsGiven(node, 2), IsGiven(node, 11),
                                static_cast<double>(node.attr<float>("cell_clip"))};
   const int64_t states = lstm.batch * lstm.units;
-  Prepared prepared = Launching([lstm, options](const GpuContext& c) { return Backward<T>(c, lstm, options); },
+  Prepared prepared = Launching([lstm, options](const GpuContext& c) { return LstmBackward<T>(c, lstm, options); },
                                 2.0 * static_cast<double>(states * lstm.gate_units() * lstm.sequences.walk.steps));
   prepared.scratch_bytes = static_cast<size_t>(states) * sizeof(T);
   return prepared;
 }
 
-RIVULET_KERNEL("LSTM", Device::kCuda, float, PrepareForward<float>);
-RIVULET_KERNEL("LSTM", Device::kCuda, double, PrepareForward<double>);
-RIVULET_KERNEL("LSTMGrad", Device::kCuda, float, PrepareBackward<float>);
-RIVULET_KERNEL("LSTMGrad", Device::kCuda, double, PrepareBackward<double>);
+RIVULET_KERNEL("LSTM", Device::kCuda, float, PrepareLstm<float>);
+RIVULET_KERNEL("LSTM", Device::kCuda, double, PrepareLstm<double>);
+RIVULET_KERNEL("LSTMGrad", Device::kCuda, float, PrepareLstmBackward<float>);
+RIVULET_KERNEL("LSTMGrad", Device::kCuda, double, PrepareLstmBackward<double>);
 
 }  // namespace
 }  // namespace rivulet::gpu

@@ -1,9 +1,10 @@
 // Adapters of reduction.cu; the gradient of a bias is a sum.
+#include "engine/kernels/cuda/reduction.h"
+
 #include "engine/kernels/cpu/constant_input.h"
 #include "engine/kernels/cpu/strided_reduce.h"
 #include "engine/kernels/cuda/device_walk.h"
 #include "engine/kernels/cuda/launch.h"
-#include "engine/kernels/cuda/reduction.h"
 
 namespace rivulet::gpu {
 namespace {
@@ -94,7 +95,7 @@ StatusOr<Prepared> PrepareArg(const NodeView& node, std::string_view kernel) {
 #define RIVULET_GPU_WHOLE(R, T)        \
   RIVULET_KERNEL(#R, Device::kCuda, T, \
                  [](const NodeView& node, const KernelPolicy&) { return PrepareWhole(node, #R "_" #T); });
-#define RIVULET_GPU_LOGIC(R, T)           \
+#define RIVULET_GPU_LOGIC_REDUCTION(R, T) \
   RIVULET_KERNEL(#R, Device::kCuda, void, \
                  [](const NodeView& node, const KernelPolicy&) { return PrepareReduction(node, #R "_" #T); });
 #define RIVULET_GPU_BIAS_GRAD(R, T)               \
@@ -105,7 +106,7 @@ StatusOr<Prepared> PrepareArg(const NodeView& node, std::string_view kernel) {
                  [](const NodeView& node, const KernelPolicy&) { return PrepareArg(node, #R "_" #T); });
 RIVULET_GPU_REDUCTIONS(RIVULET_GPU_REDUCTION)
 RIVULET_GPU_WHOLE_REDUCTIONS(RIVULET_GPU_WHOLE)
-RIVULET_GPU_LOGIC_REDUCTIONS(RIVULET_GPU_LOGIC)
+RIVULET_GPU_LOGIC_REDUCTIONS(RIVULET_GPU_LOGIC_REDUCTION)
 RIVULET_GPU_REDUCED_FLOATS(RIVULET_GPU_BIAS_GRAD, Sum)
 RIVULET_GPU_REDUCED_SIGNED(RIVULET_GPU_ARG, ArgMax)
 RIVULET_GPU_REDUCED_SIGNED(RIVULET_GPU_ARG, ArgMin)

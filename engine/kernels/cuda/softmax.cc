@@ -1,7 +1,8 @@
 // Adapters of softmax.cu.
+#include "engine/kernels/cuda/softmax.h"
+
 #include "engine/kernels/cpu/strided.h"
 #include "engine/kernels/cuda/launch.h"
-#include "engine/kernels/cuda/softmax.h"
 
 namespace rivulet::gpu {
 namespace {

@@ -1,6 +1,7 @@
 // Adapters of training.cu.
-#include "engine/kernels/cuda/launch.h"
 #include "engine/kernels/cuda/training.h"
+
+#include "engine/kernels/cuda/launch.h"
 
 namespace rivulet::gpu {
 namespace {

@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-constexpr char kMu[] = "mu", kLoss[] = "loss", kFalls[] = "falls";
+constexpr char kMu[] = "mu", kLastLoss[] = "loss", kFalls[] = "falls";
 
 class AdaptiveMu final : public NumberRule {
  public:
@@ -29,8 +29,8 @@ class AdaptiveMu final : public NumberRule {
     if (examples == 0) return before;
     const double loss = sum / examples;
     ServerNumbers next = before;
-    const auto last = before.all.find(kLoss);
-    next.all[kLoss] = loss;
+    const auto last = before.all.find(kLastLoss);
+    next.all[kLastLoss] = loss;
     if (last == before.all.end() || loss == last->second) return next;
     double& mu = next.all[kMu];
     double& falls = next.all[kFalls];

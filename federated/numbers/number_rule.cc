@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-constexpr char kKind[] = "number rule";
+constexpr char kNumberRule[] = "number rule";
 
 // Made at first use and never destroyed, as the codecs'.
 std::map<std::string, NumberRuleFactory, std::less<>>& RulesByName() {
@@ -21,14 +21,14 @@ std::map<std::string, NumberRuleFactory, std::less<>>& RulesByName() {
 
 NumberRuleRegistration::NumberRuleRegistration(const char* name, std::vector<Setting> settings,
                                                NumberRuleFactory factory) {
-  SettingTableRegistration({kKind, name, std::move(settings)});
+  SettingTableRegistration({kNumberRule, name, std::move(settings)});
   RulesByName().emplace(name, factory);
 }
 
 StatusOr<std::unique_ptr<const NumberRule>> NumberRule::Create(const PieceSpec& piece) {
-  RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable(kKind, piece.name));
+  RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable(kNumberRule, piece.name));
   RIVULET_ASSIGN_OR_RETURN(const Settings settings,
-                           Settings::Read(table->settings, piece.settings, fmt::format("{} '{}'", kKind, piece.name)));
+                           Settings::Read(table->settings, piece.settings, fmt::format("{} '{}'", kNumberRule, piece.name)));
   return RulesByName().at(piece.name)(settings);
 }
 

@@ -1,6 +1,8 @@
 #include "cli/data/download.h"
 
+#define CURL_DISABLE_TYPECHECK  // its checks are macros that stand for functions only
 #include <curl/curl.h>
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +21,42 @@ constexpr int kAttempts = 4;              // in a row that bring nothing
 constexpr long kConnectSeconds = 20;      // NOLINT: libcurl's type
 constexpr long kSilentSeconds = 30;       // NOLINT: as above; of a server that sends nothing
 constexpr int64_t kTellEvery = 64 << 10;  // bytes
+
+// libcurl brings two dozen libraries (Kerberos, LDAP, GnuTLS …), which cost every command 6 of its 25 ms to start when
+// they are linked. So it is opened when a file is to be brought, and a machine without it has all other commands.
+struct Curl {
+  decltype(&curl_global_init) global_init;
+  decltype(&curl_easy_init) easy_init;
+  decltype(&curl_easy_setopt) easy_setopt;
+  decltype(&curl_easy_getinfo) easy_getinfo;
+  decltype(&curl_easy_perform) easy_perform;
+  decltype(&curl_easy_cleanup) easy_cleanup;
+  decltype(&curl_easy_strerror) easy_strerror;
+};
+
+template <typename Function>
+bool Find(void* library, const char* name, Function* function) {
+  *function = reinterpret_cast<Function>(dlsym(library, name));
+  return *function != nullptr;
+}
+
+// It is never closed: what it has registered ends with the process.
+StatusOr<Curl> OpenCurl() {
+  void* const library = dlopen("libcurl.so.4", RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return FailedPrecondition("there is no libcurl (Debian's package libcurl4): {}", dlerror());
+  Curl curl{};
+  if (!Find(library, "curl_global_init", &curl.global_init) || !Find(library, "curl_easy_init", &curl.easy_init) ||
+      !Find(library, "curl_easy_setopt", &curl.easy_setopt) ||
+      !Find(library, "curl_easy_getinfo", &curl.easy_getinfo) ||
+      !Find(library, "curl_easy_perform", &curl.easy_perform) ||
+      !Find(library, "curl_easy_cleanup", &curl.easy_cleanup) ||
+      !Find(library, "curl_easy_strerror", &curl.easy_strerror)) {
+    return FailedPrecondition("libcurl lacks a function: {}", dlerror());
+  }
+  const CURLcode ready = curl.global_init(CURL_GLOBAL_DEFAULT);
+  if (ready != CURLE_OK) return ResourceExhausted("libcurl cannot begin: {}", curl.easy_strerror(ready));
+  return curl;
+}
 
 // The file that what comes is added to.
 class Partial {
@@ -63,6 +101,7 @@ class Partial {
 
 // One answer of a server.
 struct Transfer {
+  const Curl& library;
   CURL* curl;
   Partial& partial;
   int64_t bytes;
@@ -74,7 +113,7 @@ struct Transfer {
   // What comes belongs at the end only where the server says that it begins there.
   Status Begin() {
     long code = 0;  // NOLINT: libcurl's type
-    curl_easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &code);
+    library.easy_getinfo(curl, CURLINFO_RESPONSE_CODE, &code);
     begun = true;
     return code == 206 || partial.size() == 0 ? absl::OkStatus() : partial.Empty();
   }
@@ -104,44 +143,46 @@ extern "C" int OnWait(void* user, curl_off_t, curl_off_t, curl_off_t, curl_off_t
   return transfer.status.ok() ? 0 : 1;
 }
 
-void SetUp(CURL* curl, const std::string& url, const std::string& range, Transfer& transfer) {
-  curl_easy_setopt(curl, CURLOPT_URL, url.c_str());
+void SetUp(const Curl& library, CURL* curl, const std::string& url, const std::string& range, Transfer& transfer) {
+  library.easy_setopt(curl, CURLOPT_URL, url.c_str());
   // A data set's own address is HTTPS and stays so; a mirror on this network may be HTTP, as a digest decides.
   const char* const protocols = url.starts_with("https:") ? "https" : "http,https";
-  curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, protocols);
-  curl_easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, protocols);
-  curl_easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
-  curl_easy_setopt(curl, CURLOPT_MAXREDIRS, 10L);
-  curl_easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
-  curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
-  curl_easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
-  curl_easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, kSilentSeconds);
-  curl_easy_setopt(curl, CURLOPT_USERAGENT, "rivulet/" RIVULET_VERSION);
+  library.easy_setopt(curl, CURLOPT_PROTOCOLS_STR, protocols);
+  library.easy_setopt(curl, CURLOPT_REDIR_PROTOCOLS_STR, protocols);
+  library.easy_setopt(curl, CURLOPT_FOLLOWLOCATION, 1L);
+  library.easy_setopt(curl, CURLOPT_MAXREDIRS, 10L);
+  library.easy_setopt(curl, CURLOPT_FAILONERROR, 1L);
+  library.easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
+  library.easy_setopt(curl, CURLOPT_CONNECTTIMEOUT, kConnectSeconds);
+  library.easy_setopt(curl, CURLOPT_LOW_SPEED_LIMIT, 1L);
+  library.easy_setopt(curl, CURLOPT_LOW_SPEED_TIME, kSilentSeconds);
+  library.easy_setopt(curl, CURLOPT_USERAGENT, "rivulet/" RIVULET_VERSION);
   if (const char* authorities = std::getenv("SSL_CERT_FILE"); authorities != nullptr && *authorities != '\0') {
-    curl_easy_setopt(curl, CURLOPT_CAINFO, authorities);
+    library.easy_setopt(curl, CURLOPT_CAINFO, authorities);
   }
-  if (!range.empty()) curl_easy_setopt(curl, CURLOPT_RANGE, range.c_str());
-  curl_easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBytes);
-  curl_easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
-  curl_easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
-  curl_easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnWait);
-  curl_easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
+  if (!range.empty()) library.easy_setopt(curl, CURLOPT_RANGE, range.c_str());
+  library.easy_setopt(curl, CURLOPT_WRITEFUNCTION, OnBytes);
+  library.easy_setopt(curl, CURLOPT_WRITEDATA, &transfer);
+  library.easy_setopt(curl, CURLOPT_NOPROGRESS, 0L);
+  library.easy_setopt(curl, CURLOPT_XFERINFOFUNCTION, OnWait);
+  library.easy_setopt(curl, CURLOPT_XFERINFODATA, &transfer);
 }
 
 // One request for what is missing.
-Status Attempt(const std::string& url, Partial& partial, int64_t bytes, const DataProgress& progress) {
-  const std::unique_ptr<CURL, void (*)(CURL*)> curl(curl_easy_init(), curl_easy_cleanup);
+Status Attempt(const Curl& library, const std::string& url, Partial& partial, int64_t bytes,
+               const DataProgress& progress) {
+  const std::unique_ptr<CURL, void (*)(CURL*)> curl(library.easy_init(), library.easy_cleanup);
   if (curl == nullptr) return ResourceExhausted("there is no memory for a connection");
   const std::string range = partial.size() > 0 ? fmt::format("{}-", partial.size()) : "";
-  Transfer transfer{.curl = curl.get(), .partial = partial, .bytes = bytes, .progress = progress, .status = {}};
-  SetUp(curl.get(), url, range, transfer);
-  const CURLcode code = curl_easy_perform(curl.get());
+  Transfer transfer{
+      .library = library, .curl = curl.get(), .partial = partial, .bytes = bytes, .progress = progress, .status = {}};
+  SetUp(library, curl.get(), url, range, transfer);
+  const CURLcode code = library.easy_perform(curl.get());
   if (!transfer.status.ok()) return transfer.status;
   if (code == CURLE_OK && partial.size() == bytes) return absl::OkStatus();
   if (code == CURLE_OK) return DataLoss("it is {} bytes long, and not {}", partial.size(), bytes);
   long answer = 0;  // NOLINT: libcurl's type
-  curl_easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &answer);
+  library.easy_getinfo(curl.get(), CURLINFO_RESPONSE_CODE, &answer);
   if (code == CURLE_HTTP_RETURNED_ERROR && answer == 416) {
     RIVULET_RETURN_IF_ERROR(partial.Empty());
     return Unavailable("the server cannot begin in the middle of it");
@@ -150,17 +191,18 @@ Status Attempt(const std::string& url, Partial& partial, int64_t bytes, const Da
     return NotFound("the server answers {}", answer);
   }
   if (code == CURLE_HTTP_RETURNED_ERROR) return Unavailable("the server answers {}", answer);
-  return Unavailable("{}", curl_easy_strerror(code));
+  return Unavailable("{}", library.easy_strerror(code));
 }
 
 // Until all of it is there, or attempts bring nothing.
-Status Bring(const std::string& url, Partial& partial, int64_t bytes, const DataProgress& progress) {
+Status Bring(const Curl& library, const std::string& url, Partial& partial, int64_t bytes,
+             const DataProgress& progress) {
   if (partial.size() > bytes) RIVULET_RETURN_IF_ERROR(partial.Empty());
   Status status;
   for (int attempt = 0; partial.size() < bytes && attempt < kAttempts; ++attempt) {
     if (attempt > 0) std::this_thread::sleep_for(std::chrono::milliseconds(250 << attempt));
     const int64_t before = partial.size();
-    status = Attempt(url, partial, bytes, progress);
+    status = Attempt(library, url, partial, bytes, progress);
     if (partial.size() > before) attempt = 0;
     if (!status.ok() && !absl::IsUnavailable(status)) return status;
   }
@@ -172,10 +214,10 @@ Status Bring(const std::string& url, Partial& partial, int64_t bytes, const Data
 bool DownloadIsBuilt() { return true; }
 
 Status Download(const std::string& url, const std::string& path, int64_t bytes, const DataProgress& progress) {
-  static const CURLcode ready = curl_global_init(CURL_GLOBAL_DEFAULT);
-  if (ready != CURLE_OK) return ResourceExhausted("libcurl cannot begin: {}", curl_easy_strerror(ready));
+  static const StatusOr<Curl>* const library = new StatusOr<Curl>(OpenCurl());
+  RIVULET_RETURN_IF_ERROR(library->status());
   RIVULET_ASSIGN_OR_RETURN(const auto partial, Partial::Open(path));
-  const Status status = Bring(url, *partial, bytes, progress);
+  const Status status = Bring(**library, url, *partial, bytes, progress);
   // Bytes of another file are no beginning of this one.
   if (absl::IsDataLoss(status) || (!status.ok() && partial->size() == 0)) (void)unlink(path.c_str());
   return status.ok() ? status : Annotate(status, url);

@@ -28,7 +28,7 @@ class Doctor(RivuletTest):
         self.assertTrue(found["kernel_instruction_set"])
         self.assertEqual(found["data_folder"].rstrip("/"), os.path.realpath(self.folder))
         parts = found["built_with"] + found["built_without"]
-        self.assertEqual(sorted(parts), ["JPEG", "PNG", "librivulet_cuda.so", "line editing", "pages over HTTP"])
+        self.assertEqual(sorted(parts), ["JPEG", "PNG", "data sets over HTTPS", "librivulet_cuda.so", "line editing", "pages over HTTP"])
 
     def test_fewer_instruction_sets_are_seen(self):
         self.assertEqual(json.loads(self.doctor("--json", RIVULET_CPU_TARGETS="ssse3"))["kernel_instruction_set"], "SSSE3")

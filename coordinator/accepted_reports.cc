@@ -38,7 +38,7 @@ StatusOr<std::optional<KeptPartial>> RunCoordinator::KeepPartial(const std::stri
       const Lease* const lease = machine_.FindLease(record.task);
       if (lease == nullptr || lease->resolved()) return std::nullopt;
       tasks.push_back(record.task);
-      base = VersionOf(lease->base_round).digest;
+      base = VersionOf(lease->base_round).sent_digest;
     }
   }
   RIVULET_ASSIGN_OR_RETURN(
@@ -116,7 +116,7 @@ StatusOr<int64_t> RunCoordinator::BaseOfLeft(const TaskId& task, const Digest& b
   if (lease != nullptr && (lease->state == Lease::State::kFolding || lease->state == Lease::State::kFolded)) {
     return AlreadyExists("it has come again meanwhile");
   }
-  if (lease == nullptr || lease->resolved() || VersionOf(lease->base_round).digest != base) {
+  if (lease == nullptr || lease->resolved() || VersionOf(lease->base_round).sent_digest != base) {
     return FailedPrecondition("its task is another by now");
   }
   return lease->base_round;
@@ -158,28 +158,18 @@ Status RunCoordinator::CountPartial(const KeptPartial& left) {
 // for it. Whoever sent it, and had no answer from the process before, may be sending it again at this moment: then it
 // is counted by that, and the file is what that acknowledgement rests on.
 void RunCoordinator::CountLeft(const LeftReport& left) {
-  const auto count = [&]() -> Status {
-    RIVULET_ASSIGN_OR_RETURN(const KeptReport report, reports_.Read(left.task));
-    {
-      MutexLock lock(mutex_);
-      const Lease* const lease = machine_.FindLease(left.task);
-      if (lease == nullptr || lease->resolved() || VersionOf(lease->base_round).sent_digest != report.base) {
-        return FailedPrecondition("its task is another by now");
-      }
-    }
-    const Submission submission{left.task, 0, std::ssize(report.update), {.train_seconds = report.train_seconds}};
-    RIVULET_ASSIGN_OR_RETURN(const auto writer, Submit({.name = left.client_id, .run_id = run_id_}, submission));
-    if (writer->decided() != nullptr) return FailedPrecondition("its task has ended");
-    const auto bytes = std::as_bytes(std::span(report.update));
-    BlockCrcs crcs;
-    crcs.Append(bytes);
-    RIVULET_RETURN_IF_ERROR(writer->Resume(0));
-    RIVULET_RETURN_IF_ERROR(writer->Write(bytes));
-    RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, writer->Finish(crcs.Identity(0)));
-    return result.kind == SubmitResult::Kind::kRefused ? FailedPrecondition("{}", result.reason) : absl::OkStatus();
-  };
-  const Status counted = count();
-  if (!counted.ok()) reports_.Remove(left.task);
+  const Status counted = left.partial ? CountPartial(*left.partial) : CountUpdate(left);
+  if (absl::IsAlreadyExists(counted) || absl::IsUnavailable(counted)) return;
+  if (!counted.ok() && left.partial) {
+    reports_.Remove(*left.partial);
+    MutexLock lock(mutex_);
+    Feed(SiteLost{left.partial->site});  // what it was given just now is offered to whoever asks
+  } else if (!counted.ok()) {
+    reports_.Remove(left.task);
+  }
+  const std::string what = left.partial ? fmt::format("the partial of {} updates of site '{}'",
+                                                      left.partial->tasks.size(), left.partial->site)
+                                        : fmt::format("the update of client '{}'", left.client_id);
   std::string sentence =
       counted.ok()
           ? fmt::format("{} that was acknowledged before the restart is counted", what)

@@ -115,7 +115,7 @@ StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Par
         RIVULET_RETURN_IF_ERROR(MeasuresOf(parts_.evaluation, record.declared).status());
     }
     for (const TaskRecord& record : records) RIVULET_RETURN_IF_ERROR(CheckNumbers(record.task, record.declared));
-    for (const Action& action : Feed(PartialReported{site, tasks})) {
+    for (const Action& action : Feed(PartialReported{site, tasks, kept})) {
       const auto* refusal = std::get_if<Refuse>(&action);
       if (refusal == nullptr) continue;
       if (refusal->why == Refuse::Why::kUnknown) {

@@ -67,7 +67,7 @@ Status Aggregate(const AggregatorOptions& options) {
 
   RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
 
-  StatusOr<std::string> proxy = ProxyFor(parent, [](const char* name) -> const char* { return std::getenv(name); });
+  StatusOr<std::string> proxy = ProxyFor(parent);
   if (!proxy.ok()) return AsUsageError(proxy.status());
   StatusOr<std::unique_ptr<GrpcClient>> connection =
       GrpcClient::Create({.coordinator = parent, .credentials = security.credentials, .proxy = *std::move(proxy)});

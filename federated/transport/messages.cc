@@ -68,6 +68,7 @@ void ToMessage(const Task& task, rpc::TaskProto* message) {
   message->set_plan(std::string(task.plan.AsBytes()));
   message->set_state_of(task.state_of);
   message->set_gather(task.gather);
+  message->set_keep(task.keep);
   for (const auto& [name, value] : task.numbers) (*message->mutable_numbers())[name] = value;
   for (const NamedBlob& input : task.inputs) {
     rpc::NamedBlobProto* to = message->add_inputs();
@@ -92,6 +93,7 @@ StatusOr<Task> FromMessage(const rpc::TaskProto& message) {
   task.stream_key = message.stream_key();
   task.state_of = message.state_of();
   task.gather = message.gather();
+  task.keep = message.keep();
   task.numbers.insert(message.numbers().begin(), message.numbers().end());
   RIVULET_ASSIGN_OR_RETURN(task.plan, Digest::FromBytes(message.plan()));
   for (const rpc::NamedBlobProto& input : message.inputs()) {

@@ -4,6 +4,7 @@ import json
 import os
 import pathlib
 import re
+import shlex
 import shutil
 import signal
 import sqlite3
@@ -107,7 +108,7 @@ class RivuletTest(unittest.TestCase):
         return str(path)
 
     def run_rivulet(self, *arguments, code=None, env=None, cwd=None, timeout=300, before=(), **kwargs):
-        done = subprocess.run([*before, RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
+        done = subprocess.run([*before, *WRAPPER, RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL, capture_output=True,
                               cwd=cwd or self.folder, env={**os.environ, **(env or {})}, timeout=timeout, **kwargs)
         result = Result(done.returncode, done.stdout.decode(), done.stderr.decode())
         if code is not None:
@@ -116,8 +117,8 @@ class RivuletTest(unittest.TestCase):
 
     def start(self, *arguments, before=(), **kwargs):
         """`before`: a command that starts it, such as nsenter with its arguments."""
-        process = subprocess.Popen([*before, RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                   stderr=subprocess.PIPE, cwd=self.folder, text=True, **kwargs)
+        process = subprocess.Popen([*before, *WRAPPER, RIVULET, *map(str, arguments)], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self.folder, text=True, **kwargs)
         self.processes.append(process)
         return process
 

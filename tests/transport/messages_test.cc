@@ -54,6 +54,7 @@ Task SomeTask() {
   task.plan = Sha256Of("plan");
   task.state_of = "run-7-r1-a1-client-00003-0";
   task.gather = uint64_t{1} << 63;
+  task.keep = true;
   task.numbers = {{"mu", 0.1}};
   task.inputs = {{"model", {BlobId::Form::kModel, Sha256Of("model")}}, {"other", {}}};
   return task;

@@ -12,7 +12,8 @@ namespace {
 
 constexpr std::string_view kMagic = "RVRM";
 // 2: sites; 3: a buffer of leases; 4: replacement; 5: populations; 6: presence, pauses, leases that lapse;
-// 7: evaluations, steps, versions that overlap; times as what is left of them; 8: a pause, and who was sent away
+// 7: evaluations, steps, versions that overlap; times as what is left of them; 8: a pause, and who was sent away;
+// 9: how long participations took
 constexpr uint64_t kSnapshotVersion = 9;
 
 constexpr int64_t kNoTime = std::numeric_limits<int64_t>::min();

@@ -27,8 +27,8 @@ NumberRuleRegistration::NumberRuleRegistration(const char* name, std::vector<Set
 
 StatusOr<std::unique_ptr<const NumberRule>> NumberRule::Create(const PieceSpec& piece) {
   RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable(kNumberRule, piece.name));
-  RIVULET_ASSIGN_OR_RETURN(const Settings settings,
-                           Settings::Read(table->settings, piece.settings, fmt::format("{} '{}'", kNumberRule, piece.name)));
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings, Settings::Read(table->settings, piece.settings,
+                                                                   fmt::format("{} '{}'", kNumberRule, piece.name)));
   return RulesByName().at(piece.name)(settings);
 }
 

@@ -159,6 +159,16 @@ std::string DescribeAggregation(const AggregationSpec& spec) {
                      spec.updates_per_version);
 }
 
+// Versions that the server makes are finite; the one that it is given may not be.
+Status CheckTravels(const CoordinatorOptions& options, const RunParts& parts, const Model& first) {
+  RIVULET_ASSIGN_OR_RETURN(const auto download, Download::Create(parts.download, parts.layout));
+  if (download == nullptr) return absl::OkStatus();
+  const auto sent = download->Decode(download->Encode(first, options.scenario.run.seed, 0));
+  if (sent.ok()) return absl::OkStatus();
+  return FailedPrecondition("the model that the run begins with cannot travel as '{}' (server.download): {}",
+                            parts.download, Message(sent.status()));
+}
+
 // As the plan says, which clients decode by.
 Status SetDownload(const CoordinatorOptions& options, const RunParts& parts, ModelStore& models) {
   RIVULET_ASSIGN_OR_RETURN(auto download, Download::Create(parts.download, parts.layout));
@@ -179,6 +189,7 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   RIVULET_ASSIGN_OR_RETURN(setup.machine,
                            RunMachine::Create(std::move(rules), {.population = PopulationOf(options, 0)}));
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
+  RIVULET_RETURN_IF_ERROR(CheckTravels(options, parts, *initial));
   RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), optimizer));
   if (number_rule != nullptr) first.numbers = std::make_shared<const ServerNumbers>(number_rule->First());
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));

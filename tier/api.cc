@@ -355,7 +355,9 @@ StatusOr<SubmitResult> Tier::CloseUpload(const TaskId& task, Upload& upload, int
   if (!kept.ok()) {
     MutexLock lock(mutex_);
     --gathering->folding;
-    if (const auto job = jobs_.find(task); job != jobs_.end()) job->second.stage = Job::Stage::kGiven;
+    const auto job = jobs_.find(task);
+    // Meanwhile it may have been given up and brought all the same.
+    if (job != jobs_.end() && job->second.stage == Job::Stage::kFolding) job->second.stage = Job::Stage::kGiven;
   }
   upload.Release();
   intake_.Forget(task);

@@ -76,7 +76,7 @@ Status Aggregate(const AggregatorOptions& options) {
   Tier tier(**connection, {.name = *name,
                            .version = RIVULET_VERSION,
                            .folder = spool,
-                           .state = JoinPath(options.state, "updates"),
+                           .state = JoinPath(options.state, "tier"),  // a client's own may lie beside it
                            .on_event = tell});
   Attendance attendance(tier);
   CoordinatorApi* api = &attendance;

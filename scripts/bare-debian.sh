@@ -13,9 +13,14 @@ mkdir -p "$work"
 
 say() { printf '%-46s %s\n' "$1" "$2"; }
 fail() { echo "$0: $*" >&2; exit 1; }
-# A copy of the bare root, entered with /proc and /dev of its own: they are gone with the command.
+# A copy of the bare root, entered with a /proc and a /dev of its own, which are gone with the command: what packages run as root when
+# they are configured finds none of this machine's devices.
 enter() { unshare --mount --pid --fork bash -c 'root=$1; shift
-  mount -t proc proc "$root/proc" && mount --rbind /dev "$root/dev" && exec chroot "$root" "$@"' _ "$root" "$@"; }
+  mount -t proc proc "$root/proc" && mount -t tmpfs tmpfs "$root/dev" && ln -s /proc/self/fd "$root/dev/fd" || exit
+  for node in null zero full random urandom; do
+    touch "$root/dev/$node" && mount --bind "/dev/$node" "$root/dev/$node" || exit
+  done
+  exec chroot "$root" "$@"' _ "$root" "$@"; }
 fresh() { rm -rf "$root"; cp -a "$bare" "$root"; cp /etc/resolv.conf "$root/etc/"; cp "$packages"/*.deb "$root/tmp/"; }
 files() { (cd "$root" && find etc usr var opt srv root home -xdev ! -path 'var/cache/*' ! -path 'var/lib/apt/*' ! -path 'var/log/*' \
   ! -path 'var/lib/dpkg/*' ! -path '*/ld.so.cache' | sort); }

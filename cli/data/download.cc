@@ -187,7 +187,8 @@ Status Attempt(const Curl& library, const std::string& url, Partial& partial, in
     RIVULET_RETURN_IF_ERROR(partial.Empty());
     return Unavailable("the server cannot begin in the middle of it");
   }
-  if (code == CURLE_HTTP_RETURNED_ERROR && answer >= 400 && answer < 500) {
+  // 408 and 429: it will have it later.
+  if (code == CURLE_HTTP_RETURNED_ERROR && answer >= 400 && answer < 500 && answer != 408 && answer != 429) {
     return NotFound("the server answers {}", answer);
   }
   if (code == CURLE_HTTP_RETURNED_ERROR) return Unavailable("the server answers {}", answer);

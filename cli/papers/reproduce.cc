@@ -78,12 +78,13 @@ std::string Number(double value) { return fmt::format("{:.4g}", value); }
 // Every bound that a value has to keep, as sentences of those that it does not.
 std::string Missed(const Reproduced& reproduced, const std::vector<Reproduced>& earlier) {
   const PaperResult& result = *reproduced.result;
+  std::vector<std::string> missed;
   const auto other = [&](const PaperResult::Beside& beside) -> std::optional<double> {
     const auto found = std::ranges::find(earlier, beside.of, [](const Reproduced& one) { return one.result->name; });
-    if (found == earlier.end() || !found->value) return std::nullopt;
-    return found->value->mean + beside.by;
+    if (found != earlier.end() && found->value) return found->value->mean + beside.by;
+    missed.push_back(fmt::format("no value of '{}'", beside.of));
+    return std::nullopt;
   };
-  std::vector<std::string> missed;
   const auto hold = [&](std::optional<double> bound, bool at_least) {
     if (!bound) return;
     if (!reproduced.value) {

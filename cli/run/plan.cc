@@ -75,7 +75,7 @@ Fields FieldsOf(const Plan& plan) {
   Fields fields = {{"plan", plan.name()},
                    {"digest", plan.digest().Hex()},
                    {"author", AuthorField(plan)},
-                   {"format", int64_t{kPlanFormat}},
+                   {"format", int64_t{plan.format()}},
                    {"bytes", static_cast<int64_t>(plan.bytes().size())},
                    {"training", plan.external() ? "external: it has no graph, and its clients train in their own way"
                                                 : "by its graphs"},

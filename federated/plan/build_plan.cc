@@ -202,6 +202,16 @@ StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model) {
   return ModelLayout::Create(variables);
 }
 
+// What a program that reads the first format alone would pass over, and so train something else.
+bool NeedsNewestFormat(const proto::Plan& plan) {
+  const auto second_gradient = [](const proto::LocalProgramDef& program) {
+    return std::ranges::any_of(program.passes(),
+                               [](const proto::PassDef& pass) { return !pass.other_gradient_by().empty(); });
+  };
+  return !plan.model().download().empty() || plan.flats().numbers_size() > 0 ||
+         std::ranges::any_of(plan.programs(), second_gradient);
+}
+
 // Everything that decides a client's bits is in these bytes, and their digest names them: two clients with one plan
 // compute the same, and a change of any setting is another plan.
 StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, const ModelDef& model,
@@ -331,6 +341,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   }
 
   // What every client will ask of these bytes is asked here first.
+  if (NeedsNewestFormat(plan)) plan.set_format(kNewestPlanFormat);
   return Open(plan.SerializeAsString());
 }
 

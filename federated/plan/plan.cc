@@ -52,12 +52,15 @@ class PlanReader {
     if (message.format() == 1) {
       return InvalidArgument("the plan has format 1: it was built by an older program; build it again with this one");
     }
-    if (message.format() != kPlanFormat) {
-      return InvalidArgument("the plan has format {}, and this program reads format {}", message.format(), kPlanFormat);
+    if (message.format() < kPlanFormat || message.format() > kNewestPlanFormat) {
+      return InvalidArgument(
+          "the plan has format {}, and this program reads {} to {}: one side is to be brought up to date",
+          message.format(), kPlanFormat, kNewestPlanFormat);
     }
     PlanReader reader;
     Plan& plan = *reader.plan_;
     plan.digest_ = Sha256Of(bytes);
+    plan.format_ = message.format();
     plan.bytes_ = std::move(bytes);
     plan.signature_ = SignatureOf(plan.bytes_);
     // As the fields of any message they could stand anywhere, and be over other bytes than somebody thinks.

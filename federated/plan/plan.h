@@ -34,8 +34,10 @@ struct FeatureSpec {
   int64_t upper_bound = 0;  // of integers: classes, a vocabulary; 0: unchecked
 };
 
-// Of the bytes that Plan::Build writes and Plan::Open reads.
-inline constexpr uint32_t kPlanFormat = 2;
+// Of the bytes that Plan::Build writes and Plan::Open reads: the second says what the first cannot (numbers of tasks,
+// versions that travel by a codec), and is written only then. A program that knows only the first names it and trains
+// nothing, instead of training something else.
+inline constexpr uint32_t kPlanFormat = 2, kNewestPlanFormat = 3;
 
 // A plan as both sides use it. Immutable; shared by all workers.
 class Plan {
@@ -51,6 +53,7 @@ class Plan {
 
   const std::string& bytes() const { return bytes_; }
   const Digest& digest() const { return digest_; }  // SHA-256 of bytes()
+  uint32_t format() const { return format_; }
   const std::string& name() const { return name_; }
   // Who says that he wrote it, and by what: views of bytes(). Whether it is true is for whoever asks to find out
   // (certificates/author.h).
@@ -88,6 +91,7 @@ class Plan {
   friend class PlanReader;
   std::string bytes_;
   Digest digest_;
+  uint32_t format_ = 0;
   std::string name_;
   PlanSignature signature_;
   std::unique_ptr<ModelDef> model_;

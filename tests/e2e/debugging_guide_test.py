@@ -32,7 +32,8 @@ class DebuggingGuide(RivuletTest):
         for command in commands:
             done = subprocess.run(["bash", "-c", command], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                   stderr=subprocess.STDOUT, cwd=self.folder, timeout=300,
-                                  env={**os.environ, "PATH": f"{pathlib.Path(RIVULET).parent}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"})
+                                  env={**os.environ, "LC_ALL": "C.UTF-8",  # by which `ls` sorts
+                                       "PATH": f"{pathlib.Path(RIVULET).parent}:{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"})
             text += f"$ {command}\n{done.stdout.decode()}"
         return text
 

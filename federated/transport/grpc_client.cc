@@ -35,6 +35,17 @@ std::string SaidByServer(const Status& status) {
 
 }  // namespace
 
+namespace {
+
+// gRPC 1.51 reads into room that it makes as large as what came at once, and a connection keeps it for as long as it
+// lives, though nothing comes any more: half a megabyte for each client that has ever uploaded. Its older way to read,
+// which heeds GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, is had by this variable alone. gRPC looks at it once, and the
+// environment may change while there is one thread only: before main. Another gRPC, that does not know the word, only
+// says so in its log.
+[[maybe_unused]] const int kReadsInBoundedPieces = setenv("GRPC_EXPERIMENTS", "-tcp_read_chunks", 0);
+
+}  // namespace
+
 // What gRPC logs by itself would stand between the lines of a command; errors reach the user as a Status.
 void QuietGrpcLog() {
   static std::once_flag once;

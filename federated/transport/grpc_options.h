@@ -17,8 +17,10 @@ inline constexpr int kPingEveryMs = 30'000;          // each end pings the other
 inline constexpr int kPingTimeoutMs = 20'000;        // no answer: the connection is lost
 inline constexpr int kPingsAllowedEveryMs = 10'000;  // what a server tolerates: well below kPingEveryMs
 inline constexpr int kMaxMessageBytes = 1 << 20;     // four times what one message of a stream carries
-// How far ahead of the reader a stream may be sent: bounds what a hundred uploads can park in a coordinator's memory.
+// How far ahead of the reader a stream may be sent: bounds what an upload can park in a coordinator's memory.
 inline constexpr int kStreamWindowBytes = 512 << 10;
+// How much is read from a connection at a time. It keeps room for the next time, also while nothing comes.
+inline constexpr int kReadBytes = 16 << 10;
 inline constexpr int kMaxStreamsOfAConnection = 64;  // calls beyond it wait at the client
 
 // Works for ServerBuilder::AddChannelArgument and grpc::ChannelArguments::SetInt alike.
@@ -31,6 +33,7 @@ void SetCommonArguments(SetInt set) {
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingsAllowedEveryMs);
   set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
+  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
   set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMaxMessageBytes);
 }
 

@@ -19,6 +19,7 @@
 #include "federated/transport/messages.h"
 #include "federated/transport/security.h"
 #include "federated/transport/stream_guard.h"
+#include "federated/transport/transfer_places.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
 
 namespace rivulet {
@@ -31,6 +32,7 @@ struct Shared {
   ServerSecurity& security;
   const bool admit_sites, admit_tiers;
   StreamGuard guard;
+  TransferPlaces places;
   std::unique_ptr<Executor> calls, streams;
 };
 
@@ -78,7 +80,15 @@ class Stream : public Reactor {
   // The one `delete this` that reactors force.
   void OnDone() final {
     if (id_.ok()) shared_.guard.Leave(*id_);
-    shared_.streams->Run([this] { delete this; });
+    shared_.streams->Run([this] {
+      const auto id = id_;
+      TransferPlaces& places = shared_.places;
+      delete this;
+      if (id.ok()) places.Leave(*id);  // what it held is free for the next
+    });
+  }
+  void OnCancel() final {
+    if (id_.ok()) shared_.places.Hurry(*id_);
   }
 
  protected:
@@ -106,22 +116,33 @@ class Stream : public Reactor {
     Become(Doing::kWorking);
     shared_.streams->Run(std::move(job));
   }
+  // The same when it is this stream's turn to move many bytes; until then none of them is asked for or sent. Not for a
+  // peer that has gone or was shut out meanwhile.
+  void WorkInTurn(std::function<void()> job) {
+    Become(Doing::kWorking);
+    shared_.places.Enter(*id_, [this, job = std::move(job)] {
+      shared_.streams->Run([this, job] {
+        const Status status = context_->IsCancelled() ? Unavailable("the peer has gone") : IdentifyAgain();
+        status.ok() ? job() : End(status);
+      });
+    });
+  }
   template <typename Message>
   void Read(Message* message) {
     Become(Doing::kReading);
-    shared_.guard.Waiting(*id_);
+    Wait();
     this->StartRead(message);
   }
   template <typename Message>
   void Write(const Message* message) {
     Become(Doing::kWriting);
-    shared_.guard.Waiting(*id_);
+    Wait();
     this->StartWrite(message);
   }
   template <typename Message>
   void WriteLast(const Message* message) {
     Become(Doing::kFinishing);
-    shared_.guard.Waiting(*id_);
+    Wait();
     this->StartWriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK);
   }
   void End(const Status& status) {
@@ -129,14 +150,19 @@ class Stream : public Reactor {
     this->Finish(ToGrpc(status));
   }
 
-  // The first thing that a callback does.
-  void Ended(Doing doing) {
+  // The first thing that a callback does; `bytes` of a transfer came or went.
+  void Ended(Doing doing, size_t bytes) {
     RIVULET_CHECK(doing_ == doing, "a stream that does {} hears the end of {}", static_cast<int>(doing_.load()),
                   static_cast<int>(doing));
     shared_.guard.Moved(*id_);
+    shared_.places.Moved(*id_, static_cast<int64_t>(bytes));
   }
 
  private:
+  void Wait() {
+    shared_.guard.Waiting(*id_);
+    shared_.places.Waiting(*id_);
+  }
   void Become(Doing doing) {
     RIVULET_CHECK(doing_ != Doing::kFinishing, "a stream goes on after its end");
     doing_ = doing;
@@ -158,13 +184,13 @@ class FetchStream final : public Stream<grpc::ServerWriteReactor<rpc::ChunkProto
     // Whose it is stands in the request, so it is never one of those that have said nothing.
     const Status status = entered().ok() ? Name(request.caller(), "downloads") : entered();
     if (status.ok()) {
-      Work([this, &request] { Begin(request); });
+      WorkInTurn([this, &request] { Begin(request); });
     } else {
       End(status);
     }
   }
   void OnWriteDone(bool ok) override {
-    Ended(Doing::kWriting);
+    Ended(Doing::kWriting, chunk_.data().size());
     Work([this, ok] { ok ? Next() : End(Unavailable("a download was cut off")); });
   }
 
@@ -214,11 +240,11 @@ class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMess
     entered().ok() ? Read(&message_) : End(entered());
   }
   void OnReadDone(bool ok) override {
-    Ended(Doing::kReading);
+    Ended(Doing::kReading, message_.chunk().size());
     Work([this, ok] { Take(ok); });
   }
   void OnWriteDone(bool ok) override {
-    Ended(Doing::kWriting);
+    Ended(Doing::kWriting, 0);
     ok ? Read(&message_) : End(Unavailable("the upload of {} was cut off", what_));
   }
 
@@ -226,7 +252,9 @@ class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMess
   void Take(bool ok) {
     if (writer_ == nullptr) {
       if (!ok || !message_.has_header()) return End(InvalidArgument("an upload begins with its header"));
-      return Begin(message_.header());
+      const Status status = Name(message_.header().caller(), "uploads");
+      if (!status.ok()) return End(status);
+      return WorkInTurn([this] { Begin(message_.header()); });
     }
     if (!ok) return End(Unavailable("the upload of {} was cut off before its end", what_));
     Status status;
@@ -253,7 +281,6 @@ class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMess
     Write(&reply_);
   }
   Status Open(const rpc::SubmitHeaderProto& header) {
-    RIVULET_RETURN_IF_ERROR(Name(header.caller(), "uploads"));
     RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(header.submission()));
     what_ = submission.task.empty() ? "a partial" : fmt::format("task '{}'", submission.task);
     const bool partial = submission.kind == Submission::Kind::kPartial;
@@ -301,6 +328,7 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
                 options.admit_sites,
                 options.admit_tiers,
                 StreamGuard(options.limits),
+                TransferPlaces(options.transfers),
                 ThreadExecutor("calls", kCallThreads),
                 ThreadExecutor("streams", std::max(2, AvailableCores()))} {}
 

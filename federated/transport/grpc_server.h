@@ -5,7 +5,8 @@
 // Calls are handed to the api as they come, by a few threads of their own; uploads and downloads by a few others, so
 // that however many there are, polls are not behind them. A stream holds no thread. An upload's next message is read
 // when the last one is staged, so that a slow disk or a full staging area holds the senders back. Messages of bytes
-// carry at most 256 KiB, so that a hundred uploads at once cost a few dozen MB.
+// carry at most 256 KiB, and few uploads and downloads are under way at once (transfer_places.h), so that a thousand
+// cost little more than one.
 #pragma once
 
 #include <chrono>
@@ -17,6 +18,7 @@
 #include "federated/transport/coordinator_api.h"
 #include "federated/transport/credentials.h"
 #include "federated/transport/stream_guard.h"
+#include "federated/transport/transfer_places.h"
 
 namespace rivulet {
 
@@ -34,6 +36,8 @@ struct GrpcServerOptions {
   bool admit_tiers = false;
   // What a stream that is over them sees is UNAVAILABLE; a client goes on where it was.
   StreamLimits limits;
+  // Beyond them an upload or a download waits at its beginning, and is told nothing until its turn.
+  TransferLimits transfers;
   // What operators may ask; null: nothing. Must outlive the server. Under TLS an operator is who has an operator's
   // certificate and nobody else; without it, who calls from this machine.
   ControlApi* control = nullptr;

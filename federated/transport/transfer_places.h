@@ -1,0 +1,66 @@
+// Which uploads and downloads are under way, and which wait for their turn. Each that is costs memory, whether or not
+// anybody looks at it: what its stream is sent ahead of its reader, the message that is read or sent, room where it is
+// staged. A few at full speed are through as soon as many beside each other, so the others wait until one of these has
+// ended, and take nothing meanwhile.
+//
+//   Enter ──→ [its turn] ──→ (Waiting Moved)* ──→ Leave
+//
+// A slow peer must not keep others from a server that has nothing to do. So a transfer holds a place only while the
+// server is what holds it up: one whose peer is waited for longer than its bytes explain at `bytes_per_second` holds
+// none, until it is faster again. What such a peer sends is read as it comes, and so takes little.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <thread>
+#include <utility>
+
+#include "engine/base/mutex.h"
+
+namespace rivulet {
+
+struct TransferLimits {
+  int places = 4;
+  int64_t bytes_per_second = 20'000'000;
+  std::chrono::milliseconds pause = std::chrono::milliseconds(50);  // of a peer, that costs it no place
+};
+
+// Thread-safe. A transfer goes by a number of the caller's.
+class TransferPlaces {
+ public:
+  explicit TransferPlaces(const TransferLimits& limits);
+  ~TransferPlaces();  // no transfer is in it any more
+
+  // `go` is called once, in the order of entering, when there is a place: at once, or on another thread. It returns at
+  // once, and calls nothing of this.
+  void Enter(uint64_t transfer, std::function<void()> go);
+  // Nobody waits for it any more: if it is queued, `go` is called now, and it takes no place.
+  void Hurry(uint64_t transfer);
+  // Brackets of every wait for the peer, with the bytes that came or went. They do nothing before its turn.
+  void Waiting(uint64_t transfer);
+  void Moved(uint64_t transfer, int64_t bytes);
+  // Does nothing for one that has not entered. It has had its turn.
+  void Leave(uint64_t transfer);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  struct Moving {
+    Clock::duration late = {};                           // that its peer was waited for, less what its bytes explain
+    Clock::time_point since = Clock::time_point::max();  // when it began to be waited for; max() while the server works
+  };
+  void Admit() REQUIRES(mutex_);
+  void Watch();
+
+  const TransferLimits limits_;
+  Mutex mutex_;
+  CondVar queued_;
+  std::map<uint64_t, Moving> moving_ GUARDED_BY(mutex_);
+  std::deque<std::pair<uint64_t, std::function<void()>>> queue_ GUARDED_BY(mutex_);
+  bool closing_ GUARDED_BY(mutex_) = false;
+  std::thread thread_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,244 @@
+// Whose turn it is to move bytes: a few at a time, and whoever is slow is in nobody's way.
+#include "federated/transport/transfer_places.h"
+
+#include <algorithm>
+#include <atomic>
+#include <thread>
+
+#include "federated/transport/grpc_client.h"
+#include "federated/transport/grpc_server.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using std::chrono::milliseconds;
+using Steady = std::chrono::steady_clock;
+
+constexpr milliseconds kLong = std::chrono::hours(1);
+constexpr auto kGiveUp = std::chrono::seconds(20);
+
+// Which have had their turn, in order.
+class Turns {
+ public:
+  std::function<void()> Of(uint64_t transfer) {
+    return [this, transfer] {
+      MutexLock lock(mutex_);
+      had_.push_back(transfer);
+    };
+  }
+  std::vector<uint64_t> had() {
+    MutexLock lock(mutex_);
+    return had_;
+  }
+  bool Await(size_t count) {
+    for (const auto end = Steady::now() + kGiveUp; Steady::now() < end;) {
+      if (had().size() >= count) return true;
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    return false;
+  }
+
+ private:
+  Mutex mutex_;
+  std::vector<uint64_t> had_ GUARDED_BY(mutex_);
+};
+
+using Order = std::vector<uint64_t>;
+
+TEST(TransferPlacesTest, TransfersBeyondThePlaces_HaveTheirTurnInOrderAsOthersLeave) {
+  Turns turns;
+  TransferPlaces places({.places = 2, .pause = kLong});
+  for (uint64_t i = 1; i <= 5; ++i) places.Enter(i, turns.Of(i));
+  EXPECT_EQ(turns.had(), (Order{1, 2}));
+  places.Leave(2);
+  EXPECT_EQ(turns.had(), (Order{1, 2, 3}));
+  places.Leave(77);
+  places.Leave(1);
+  places.Leave(3);
+  EXPECT_EQ(turns.had(), (Order{1, 2, 3, 4, 5}));
+  places.Leave(4);
+  places.Leave(5);
+}
+
+TEST(TransferPlacesTest, TransferThatNobodyWaitsFor_GoesAtOnceAndTakesNoPlace) {
+  Turns turns;
+  TransferPlaces places({.places = 1, .pause = kLong});
+  for (uint64_t i = 1; i <= 3; ++i) places.Enter(i, turns.Of(i));
+  places.Hurry(2);
+  EXPECT_EQ(turns.had(), (Order{1, 2}));
+  places.Hurry(1);  // has had its turn
+  places.Leave(2);
+  EXPECT_EQ(turns.had(), (Order{1, 2}));
+  places.Leave(1);
+  EXPECT_EQ(turns.had(), (Order{1, 2, 3}));
+  places.Leave(3);
+}
+
+TEST(TransferPlacesTest, PeerThatIsWaitedForTooLong_HoldsNoPlace) {
+  Turns turns;
+  TransferPlaces places({.places = 1, .pause = milliseconds(20)});
+  places.Enter(1, turns.Of(1));
+  places.Enter(2, turns.Of(2));
+  std::this_thread::sleep_for(milliseconds(60));
+  EXPECT_EQ(turns.had(), Order{1}) << "the server works for the first one, however long";
+  places.Waiting(1);
+  EXPECT_TRUE(turns.Await(2));
+  places.Leave(1);
+  places.Leave(2);
+}
+
+// One byte a moment would hold a place for ever if each byte were a sign of speed.
+TEST(TransferPlacesTest, PeerThatCrawls_HoldsNoPlace) {
+  Turns turns;
+  TransferPlaces places({.places = 1, .pause = milliseconds(50)});
+  places.Enter(1, turns.Of(1));
+  places.Enter(2, turns.Of(2));
+  for (const auto end = Steady::now() + kGiveUp; turns.had().size() < 2 && Steady::now() < end;) {
+    places.Waiting(1);
+    std::this_thread::sleep_for(milliseconds(5));
+    places.Moved(1, 1);
+  }
+  EXPECT_EQ(turns.had().size(), 2u);
+  places.Leave(1);
+  places.Leave(2);
+}
+
+TEST(TransferPlacesTest, PeerThatIsFastAgain_HoldsItsPlaceAgain) {
+  Turns turns;
+  TransferPlaces places({.places = 1, .bytes_per_second = 1'000'000, .pause = milliseconds(20)});
+  places.Enter(1, turns.Of(1));
+  places.Waiting(1);
+  std::this_thread::sleep_for(milliseconds(60));
+  places.Moved(1, 1'000'000);
+  places.Enter(2, turns.Of(2));
+  std::this_thread::sleep_for(milliseconds(60));
+  EXPECT_EQ(turns.had(), Order{1});
+  places.Leave(1);
+  EXPECT_EQ(turns.had(), (Order{1, 2}));
+  places.Leave(2);
+}
+
+// Counts the uploads that are open at once; each holds up the server for a moment.
+class CountingCoordinator : public CoordinatorApi {
+ public:
+  StatusOr<PollReply> Poll(const PollRequest&) override { return PollReply{}; }
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
+    return NotFound("no blob");
+  }
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
+    class Writer : public ChunkWriter {
+     public:
+      explicit Writer(CountingCoordinator& counts) : counts_(counts) {
+        const int open = ++counts_.open;
+        for (int most = counts_.most; most < open && !counts_.most.compare_exchange_weak(most, open);) {
+        }
+      }
+      ~Writer() override { --counts_.open; }
+      std::span<const uint32_t> staged_crcs() const override { return {}; }
+      Status Resume(int64_t) override { return absl::OkStatus(); }
+      Status Write(std::span<const std::byte>) override { return absl::OkStatus(); }
+      StatusOr<SubmitResult> Finish(const Digest&) override { return SubmitResult{}; }
+
+     private:
+      CountingCoordinator& counts_;
+    };
+    return std::make_unique<Writer>(*this);
+  }
+  Status Fail(const Caller&, const TaskFailure&) override { return absl::OkStatus(); }
+
+  std::atomic<int> open = 0, most = 0;
+};
+
+class TransfersOfAServerTest : public ::testing::Test {
+ protected:
+  void Start(const TransferLimits& limits) {
+    server_ = GrpcServer::Start(api_, {.listen = {.host = "127.0.0.1", .port = 0},
+                                       .credentials = InsecureCredentials(false),
+                                       .transfers = limits})
+                  .value();
+  }
+  std::unique_ptr<GrpcClient> NewClient() {
+    return GrpcClient::Create({.coordinator = server_->address(), .credentials = InsecureCredentials(false)}).value();
+  }
+  bool AwaitOpen(int open) {
+    const auto end = Steady::now() + kGiveUp;
+    while (api_.open != open && Steady::now() < end) std::this_thread::sleep_for(milliseconds(1));
+    return api_.open == open;
+  }
+
+  CountingCoordinator api_;
+  std::unique_ptr<GrpcServer> server_;
+};
+
+TEST_F(TransfersOfAServerTest, FortyUploadsAtOnce_AreOpenFewAtATimeAndAllEnd) {
+  Start({.places = 3, .pause = kLong});
+  std::atomic<int> ended = 0;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 40; ++t) {
+    threads.emplace_back([&, t] {
+      const std::string bytes(600'000, 'x');
+      const auto client = NewClient();
+      auto writer = client->Submit({.name = fmt::format("{}", t)}, {"task", 0, std::ssize(bytes)});
+      ASSERT_OK(writer);
+      EXPECT_OK((*writer)->Resume(0));
+      EXPECT_OK((*writer)->Write(std::as_bytes(std::span(bytes))));
+      EXPECT_OK((*writer)->Finish({}));
+      ++ended;
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(ended, 40);
+  EXPECT_GT(api_.most, 0);
+  EXPECT_LE(api_.most, 3);
+}
+
+TEST_F(TransfersOfAServerTest, ClientsThatSayNothing_KeepNobodyOut) {
+  Start({.places = 2, .pause = milliseconds(20)});
+  const auto first = NewClient(), second = NewClient(), third = NewClient();
+  const auto one = first->Submit({.name = "a"}, {"task", 0, 10});
+  const auto other = second->Submit({.name = "b"}, {"task", 0, 10});
+  ASSERT_OK(one);
+  ASSERT_OK(other);
+  const auto upload = third->Submit({.name = "c"}, {"task", 0, 10});
+  ASSERT_OK(upload);
+  EXPECT_OK((*upload)->Finish({}));
+}
+
+TEST_F(TransfersOfAServerTest, ClientThatLeavesTheQueue_IsForgottenBeforeItsTurn) {
+  Start({.places = 1, .pause = kLong});
+  const auto first = NewClient();
+  auto held = first->Submit({.name = "a"}, {"task", 0, 10});
+  ASSERT_OK(held);
+  // Two of a name are as many as there may be: the third queues because these have gone.
+  for (int i = 0; i < 3; ++i) {
+    const auto client = NewClient();
+    std::thread leaving([&] {
+      std::this_thread::sleep_for(milliseconds(50));
+      client->Cancel();
+    });
+    EXPECT_THAT(client->Submit({.name = "b"}, {"task", 0, 10}), StatusIs(absl::StatusCode::kCancelled));
+    leaving.join();
+  }
+  EXPECT_EQ(api_.most, 1);
+  held->reset();
+  ASSERT_TRUE(AwaitOpen(0));
+  const auto last = NewClient();
+  EXPECT_OK(last->Submit({.name = "b"}, {"task", 0, 10}));
+}
+
+TEST_F(TransfersOfAServerTest, ServerThatStops_EndsThoseWhoQueue) {
+  Start({.places = 1, .pause = kLong});
+  const auto first = NewClient(), second = NewClient();
+  const auto held = first->Submit({.name = "a"}, {"task", 0, 10});
+  ASSERT_OK(held);
+  std::thread queued([&] { EXPECT_FALSE(second->Submit({.name = "b"}, {"task", 0, 10}).ok()); });
+  std::this_thread::sleep_for(milliseconds(50));
+  server_->Stop(milliseconds(0));
+  queued.join();
+  EXPECT_EQ(api_.most, 1);
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -20,7 +20,7 @@ inline constexpr int kMaxMessageBytes = 1 << 20;     // four times what one mess
 // How far ahead of the reader a stream may be sent: bounds what an upload can park in a coordinator's memory.
 inline constexpr int kStreamWindowBytes = 512 << 10;
 // How much is read from a connection at a time. It keeps room for the next time, also while nothing comes.
-inline constexpr int kReadBytes = 16 << 10;
+inline constexpr int kReadBytes = 32 << 10;
 inline constexpr int kMaxStreamsOfAConnection = 64;  // calls beyond it wait at the client
 
 // Works for ServerBuilder::AddChannelArgument and grpc::ChannelArguments::SetInt alike.

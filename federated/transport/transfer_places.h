@@ -24,7 +24,7 @@ namespace rivulet {
 
 struct TransferLimits {
   int places = 4;
-  int64_t bytes_per_second = 20'000'000;
+  int64_t bytes_per_second = 50'000'000;
   std::chrono::milliseconds pause = std::chrono::milliseconds(50);  // of a peer, that costs it no place
 };
 

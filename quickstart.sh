@@ -9,15 +9,12 @@ cd "$(dirname "$0")"
 [ $# -eq 0 ] || { echo "usage: ./quickstart.sh" >&2; exit 2; }
 install_packages "${build_packages[@]}"
 
-# A build that is there is brought up to date as it was configured. A new one leaves out what this run has no use for:
-# tests, benchmarks, and kernels for processors older than this one.
+# A build that is there is brought up to date as it was configured. A new one leaves out tests and benchmarks.
 echo "Building build/release/rivulet"
 if [ -f build/release/build.ninja ]; then
   build release -- rivulet
 else
-  old_cpus=ON
-  if grep -qw avx2 /proc/cpuinfo; then old_cpus=OFF; fi
-  build release -DRIVULET_TESTS=OFF -DRIVULET_BENCH=OFF -DRIVULET_OLD_CPUS=$old_cpus -- rivulet
+  build release -DRIVULET_TESTS=OFF -DRIVULET_BENCH=OFF -- rivulet
 fi
 
 echo "Training: FedAvg over 100 simulated clients"

@@ -43,7 +43,7 @@ count_conformance() {
 
 if [ $sanitize = 0 ]; then
   echo "Building build/release"
-  build release -DRIVULET_TESTS=ON -DRIVULET_BENCH=ON -DRIVULET_OLD_CPUS=ON -- all
+  build release -DRIVULET_TESTS=ON -DRIVULET_BENCH=ON -- all
   run_tests release "$@"
   exit
 fi

@@ -325,11 +325,15 @@ Status Tier::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
   std::vector<BlobId> blobs;
   Digest plan;
   Caller caller;
+  std::string client_id;
+  bool keep;
   {
     MutexLock lock(mutex_);
     const auto job = jobs_.find(task);
     if (job == jobs_.end() || job->second.stage != Job::Stage::kFetched) return absl::OkStatus();
     plan = job->second.task.plan;
+    client_id = job->second.task.client_id;
+    keep = job->second.task.keep;
     blobs.push_back({BlobId::Form::kBytes, plan});
     for (const NamedBlob& input : job->second.task.inputs) {
       if (input.id.form != BlobId::Form::kState) blobs.push_back(input.id);
@@ -361,13 +365,13 @@ Status Tier::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
     if (is_plan) plans_.insert_or_assign(plan, *std::move(read));
     blobs_.insert_or_assign(KeyOf(blob), std::make_shared<const std::string>(*std::move(fetched)));
   }
+  const bool kept = keep && KeptOf(client_id).Has(task);  // the disk is not looked at under the lock
   {
     MutexLock lock(mutex_);
     const auto job = jobs_.find(task);
     // Meanwhile it may have been given up and brought all the same.
     if (job == jobs_.end() || job->second.stage != Job::Stage::kFetched) return absl::OkStatus();
-    const std::string& client_id = job->second.task.client_id;
-    job->second.kept = job->second.task.keep && KeptOf(client_id).Has(task);
+    job->second.kept = kept;
     job->second.stage = job->second.kept ? Job::Stage::kFolding : Job::Stage::kOffered;
     ForgetBlobs();
     if (!job->second.kept) {

@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "engine/base/nearest.h"
-#include "engine/kernels/cpu/built_targets.h"
 #include "hwy/nanobenchmark.h"
 #include "hwy/targets.h"
 
@@ -50,12 +49,6 @@ Status RestrictCpuTargets(std::string_view list) {
           "and none.{}",
           name, DidYouMean(name, names));
     }
-    if (kTargets[found].highway != 0 && (kTargets[found].highway & BuiltCpuTargets()) == 0) {
-      return Unimplemented(
-          "this program was built without kernels for '{}'; build it with RIVULET_OLD_CPUS=ON, or name another "
-          "instruction set.",
-          name);
-    }
     allowed |= kTargets[found].highway;
     best = std::min(best, found);
     if (comma == std::string_view::npos) break;
@@ -70,7 +63,7 @@ Status RestrictCpuTargets(std::string_view list) {
 }
 
 std::string CpuTargetName() {
-  const int64_t supported = hwy::SupportedTargets() & BuiltCpuTargets();
+  const int64_t supported = hwy::SupportedTargets();
   return hwy::TargetName(supported & -supported);  // a better target has a lower bit
 }
 

@@ -29,7 +29,8 @@ struct Mark {
   int axis = 0;
 };
 
-// The context of a shape function, with some inputs known less.
+// The context of a shape function, with some inputs known less. Whose shape is known less has no value either: functions
+// rely on a value having the shape that its input is said to have.
 class Variation final : public InferenceContext {
  public:
   explicit Variation(InferenceContext& base) : base_(base) {}
@@ -43,15 +44,17 @@ class Variation final : public InferenceContext {
     return found == shapes_.end() ? base_.input(i) : found->second;
   }
   DType input_dtype(int i) const override { return base_.input_dtype(i); }
-  const Tensor* input_value(int i) const override { return i == hidden_ ? nullptr : base_.input_value(i); }
+  const Tensor* input_value(int i) const override { return Hidden(i) ? nullptr : base_.input_value(i); }
   std::optional<Shape> input_as_shape(int i) const override {
-    return i == hidden_ ? std::nullopt : base_.input_as_shape(i);
+    return Hidden(i) ? std::nullopt : base_.input_as_shape(i);
   }
   const AttrMap& attrs() const override { return base_.attrs(); }
   const Function* FindFunction(std::string_view name) const override { return base_.FindFunction(name); }
   void set_output(int, Shape) override {}
 
  private:
+  bool Hidden(int i) const { return i == hidden_ || shapes_.contains(i); }
+
   InferenceContext& base_;
   std::map<int, Shape> shapes_;
   int hidden_ = -1;
@@ -77,20 +80,21 @@ std::vector<Mark> FindClash(const ShapeFn& shape, InferenceContext& context, con
     }
   };
   for (int i = 0; i < context.num_inputs(); ++i) {
-    const Shape known = context.input(i);
-    if (known.known_rank()) {
-      for (int axis = 0; axis < known.rank(); ++axis) {
-        if (known.dim(axis) == kUnknownDim) continue;
-        Variation less(context);
-        less.shape(i).set_dim(axis, kUnknownDim);
-        ask(less, {i, Mark::What::kDim, axis}, causes);
-        dims.push_back({i, Mark::What::kDim, axis});
-      }
-    }
     if (context.input_value(i) != nullptr) {
+      const size_t before = causes.size();
       Variation less(context);
       less.HideValue(i);
       ask(less, {i, Mark::What::kValue}, causes);
+      if (causes.size() > before) continue;  // any dimension of it would hide the value too, and seem to be the cause
+    }
+    const Shape known = context.input(i);
+    if (!known.known_rank()) continue;
+    for (int axis = 0; axis < known.rank(); ++axis) {
+      if (known.dim(axis) == kUnknownDim) continue;
+      Variation less(context);
+      less.shape(i).set_dim(axis, kUnknownDim);
+      ask(less, {i, Mark::What::kDim, axis}, causes);
+      dims.push_back({i, Mark::What::kDim, axis});
     }
   }
   if (!causes.empty()) return causes;

@@ -69,7 +69,7 @@ TEST(PackedMatMul, FactorLaidOutBeforehand_GivesTheBitsOfThePlainProduct) {
         PackPanels(from_turned ? turned.data() : b.flat<float>().data(), from_turned ? 1 : n, from_turned ? k : 1,
                    packed.data(), n, k);
         PackedMatMul(a.flat<float>().data(), k, 1, packed.data(), product.data(), m, n, k);
-        EXPECT_EQ(std::memcmp(plain.data(), product.data(), plain.size() * sizeof(float)), 0)
+        EXPECT_TRUE(plain.empty() || std::memcmp(plain.data(), product.data(), plain.size() * sizeof(float)) == 0)
             << target << " " << m << " " << n << " " << k << " " << from_turned;
       }
     }

@@ -45,6 +45,31 @@ function(rivulet_unity target)
   target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
 endfunction()
 
+# rivulet_vector_batches(TARGET SOURCES …): with RIVULET_UNITY, these sources of the target, which Highway compiles for
+# several instruction sets, are compiled in batches too, of six whose names must not clash. Most of a small one's seconds go to Highway's own headers, once
+# for each set. A unit can read these only once, so it is the batch that is included again for each, and with it all of its
+# sources; what they say of that themselves comes too late to count.
+function(rivulet_vector_batches target)
+  if(NOT RIVULET_UNITY)
+    return()
+  endif()
+  set(number 0)
+  while(ARGN)
+    list(SUBLIST ARGN 0 6 sources)
+    list(REMOVE_ITEM ARGN ${sources})
+    set_source_files_properties(${sources} PROPERTIES HEADER_FILE_ONLY ON)
+    list(TRANSFORM sources REPLACE "(.+)" "#include \"\\1\"\n")
+    list(JOIN sources "" includes)
+    set(batch ${CMAKE_CURRENT_BINARY_DIR}/${target}_vectors_${number}.cc)
+    set(itself "#undef HWY_TARGET_INCLUDE\n#define HWY_TARGET_INCLUDE \"${batch}\"\n")
+    file(CONFIGURE OUTPUT ${batch} @ONLY CONTENT
+         "${itself}#include \"hwy/foreach_target.h\"\n#include \"hwy/highway.h\"\n${includes}${itself}")
+    set_source_files_properties(${batch} PROPERTIES SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
+    target_sources(${target} PRIVATE ${batch})
+    math(EXPR number "${number} + 1")
+  endwhile()
+endfunction()
+
 function(rivulet_library target)
   cmake_parse_arguments(ARG "NO_UNITY;RUNS_ONCE" "PCH_FROM" "SOURCES;LINKS" ${ARGN})
   add_library(${target} STATIC ${ARG_SOURCES})

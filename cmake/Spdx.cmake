@@ -1,4 +1,4 @@
-# cmake -DPROGRAM=FILE -DNAME=rivulet -DVERSION=0.1.0 -DHEADERS=PACKAGE,… -DOUT=FILE -P cmake/Spdx.cmake
+# cmake -DPROGRAM=FILE -DNAME=rivulet -DVERSION=0.1.0 -DHEADERS=PACKAGE,… -DOUT=FILE [-DOS_RELEASE=/etc/os-release] -P cmake/Spdx.cmake
 #
 # Writes what PROGRAM is linked with as an SPDX 2.3 document in JSON: a package of the distribution for each shared library that
 # the loader opens for it, and for each library that is headers alone and so was compiled in; with version, origin and licence
@@ -11,6 +11,24 @@ foreach(needed PROGRAM NAME VERSION OUT)
   endif()
 endforeach()
 string(REPLACE "," ";" HEADERS "${HEADERS}")
+
+# Whose packages they are: of Debian, Ubuntu or another that dpkg serves (os-release(5)).
+if(NOT OS_RELEASE)
+  set(OS_RELEASE /etc/os-release)
+endif()
+set(distribution debian)
+set(distribution_name Debian)
+if(EXISTS ${OS_RELEASE})
+  file(STRINGS ${OS_RELEASE} lines REGEX "^(ID|NAME)=")
+  foreach(line ${lines})
+    string(REGEX MATCH "^([A-Z]+)=[\"']?([^\"']*)" line "${line}")
+    if(CMAKE_MATCH_1 STREQUAL ID)
+      set(distribution "${CMAKE_MATCH_2}")
+    else()
+      set(distribution_name "${CMAKE_MATCH_2}")
+    endif()
+  endforeach()
+endif()
 
 # libraries: their files; library_of_FILE: the name that the program asks for.
 execute_process(COMMAND ldd ${PROGRAM} OUTPUT_VARIABLE opened COMMAND_ERROR_IS_FATAL ANY)
@@ -102,8 +120,8 @@ foreach(package ${packages})
     string(REPLACE ":" "%3A" version_of_purl "${version}")
     string(REPLACE "+" "%2B" version_of_purl "${version_of_purl}")
     string(REPLACE "+" "%2B" name_of_purl "${package}")
-    set(purl "pkg:deb/debian/${name_of_purl}@${version_of_purl}?arch=${architecture}")
-    set(supplier "Organization: Debian (${source})")
+    set(purl "pkg:deb/${distribution}/${name_of_purl}@${version_of_purl}?arch=${architecture}")
+    set(supplier "Organization: ${distribution_name} (${source})")
   else()
     set(homepage "")
     set(purl "")

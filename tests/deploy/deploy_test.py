@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -192,6 +193,9 @@ def libraries_of(program):
     return {os.path.basename(name) for name in re.findall(r"=> (/\S+)", run("ldd", program)[1])}
 
 
+DISTRIBUTION = platform.freedesktop_os_release()["ID"]
+
+
 class SoftwareList:
     """What holds for a list of dependencies (SPDX 2.3, https://spdx.github.io/spdx-spec/v2.3) of a program. For a RivuletTest."""
 
@@ -218,7 +222,7 @@ class SoftwareList:
             self.assertNotEqual(package["licenseDeclared"], "NOASSERTION", package)
             reference, = package["externalRefs"]
             self.assertEqual((reference["referenceCategory"], reference["referenceType"]), ("PACKAGE-MANAGER", "purl"))
-            self.assertRegex(reference["referenceLocator"], r"^pkg:deb/debian/[a-z0-9.%A-F+-]+@[^@:?+]+\?arch=\w+$")
+            self.assertRegex(reference["referenceLocator"], rf"^pkg:deb/{DISTRIBUTION}/[a-z0-9.%A-F+-]+@[^@:?+]+\?arch=\w+$")
             how, _, files = package["comment"].partition(": ")
             compiled_in += how == "compiled in"
             linked |= set(files.split(", ")) if how == "linked" else set()
@@ -229,6 +233,20 @@ class SoftwareList:
             self.assertLessEqual({relationship["spdxElementId"], relationship["relatedSpdxElement"]}, ids)
         self.assertEqual({relationship["relatedSpdxElement"] for relationship in document["relationships"]}, ids - {"SPDXRef-DOCUMENT"})
         return {package["name"] for package in document["packages"]}
+
+
+class Distribution(RivuletTest):
+    @needs("cmake", "dpkg-query")
+    def test_packages_are_those_of_the_distribution_that_is_there(self):
+        release = self.write("os-release", 'PRETTY_NAME="Ubuntu 24.04.1 LTS"\nNAME="Ubuntu"\nID=ubuntu\nID_LIKE=debian\n')
+        code, printed = run("cmake", f"-DPROGRAM={RIVULET}", "-DNAME=rivulet", "-DVERSION=1.0", "-DHEADERS=", f"-DOS_RELEASE={release}",
+                            f"-DOUT={self.path('list.json')}", "-P", ROOT / "cmake/Spdx.cmake")
+        self.assertEqual(code, 0, printed)
+        packages = [package for package in json.loads((self.folder / "list.json").read_text())["packages"] if "externalRefs" in package]
+        self.assertGreater(len(packages), 3)
+        for package in packages:
+            self.assertRegex(package["externalRefs"][0]["referenceLocator"], r"^pkg:deb/ubuntu/")
+            self.assertRegex(package["supplier"], r"^Organization: Ubuntu \(")
 
 
 @needs("cpack", "dpkg-deb", "dpkg-shlibdeps", "file")

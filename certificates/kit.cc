@@ -30,7 +30,8 @@ fi
 )sh";
 
 // A service is started again by the machine, and is to go on with its run.
-constexpr std::string_view kResume = R"sh(# What is in the history goes on; to begin another run, move the history away.
+constexpr std::string_view kResume =
+    R"sh(# What is in the history goes on; to begin another run of the scenario, move the history away.
 resume=
 if "${RIVULET:-rivulet}" runs show latest --db "$RIVULET_DB" >/dev/null 2>&1; then resume='--resume latest'; fi
 )sh";
@@ -84,8 +85,10 @@ StatusOr<std::vector<DeliveredFile>> FilesOfKit(const CertificateName& name, con
   } else if (name.role == Role::kCoordinator) {
     what = "the coordinator";
     before = std::string(kShow) + std::string(kResume);
-    command = R"(coordinator "$RIVULET_SCENARIO" --listen "$RIVULET_LISTEN" --tls . --db "$RIVULET_DB" $resume)";
-    site += Setting("What to run; relative to this folder.", "RIVULET_SCENARIO", configuration.scenario);
+    command =
+        R"(coordinator ${RIVULET_SCENARIO:+"$RIVULET_SCENARIO"} --listen "$RIVULET_LISTEN" --tls . --db "$RIVULET_DB" $resume)";
+    site += Setting("What to run; relative to this folder. Empty: what operators submit.", "RIVULET_SCENARIO",
+                    configuration.scenario);
     site += Setting("Where clients reach it.", "RIVULET_LISTEN", configuration.listen);
     site += Setting("The history; models lie beside it.", "RIVULET_DB", "rivulet.sqlite");
   } else {

@@ -246,7 +246,12 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
     run.instruments = watching.instruments();
     RIVULET_ASSIGN_OR_RETURN(ServedRun served, MakeServedRun(std::move(run)));
     const std::string run_id = served.coordinator->run_id();
-    if (served.coordinator->already_finished()) return FailedPrecondition("run '{}' has finished", run_id);
+    // A service that is started again goes on with the newest run, and there may be nothing left of it.
+    if (served.coordinator->already_finished()) {
+      served.coordinator.reset();
+      progress->Note(fmt::format("run {} had finished; waiting for what is submitted", run_id));
+      return run_id;
+    }
     if (options.json) {
       PrintEvent("run", {{"run_id", run_id}, {"name", name}});
     } else {

@@ -1,10 +1,12 @@
 """A coordinator and its clients over mutual TLS, as processes with certificates of one authority: the bits of the simulation, while
 certificates are renewed, the coordinator is killed, and a client is shut out."""
 import json
+import os
 import re
 import signal
+import subprocess
 
-from harness import RivuletTest, main
+from harness import RIVULET, RivuletTest, main
 
 CLIENTS, PER_ROUND, ROUNDS = 5, 2, 10
 RUN = ["--rounds", ROUNDS, "--set", f"data.partition.clients={CLIENTS}", "--set",
@@ -104,6 +106,22 @@ class Tls(RivuletTest):
         for name, process in clients.items():
             self.stop(process, name)
         self.assertEqual(folded(), before)
+
+    def test_a_kit_without_a_scenario_waits_for_what_is_submitted_also_after_runs_that_ended(self):
+        self.run_rivulet("ca", "kit", "coordinator/fl", "--listen", "127.0.0.1:0", "--out", "kit", code=0)
+        site = self.folder / "kit/site.conf"
+        self.assertIn('RIVULET_SCENARIO="scenario.toml"', site.read_text())
+        site.write_text(site.read_text().replace('"scenario.toml"', '""'))
+        for ended in (False, True):
+            if ended:
+                self.simulate(db="kit/rivulet.sqlite")
+            process = subprocess.Popen([self.folder / "kit/start"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                       env={**os.environ, "RIVULET": RIVULET})
+            self.processes.append(process)
+            self.follow(process, f"coordinator {ended}")
+            self.assertRegex(process.stdout.readline(), r"^listening on 127\.0\.0\.1:\d+\n$")
+            self.stop(process, f"coordinator {ended}")
+            self.assertEqual("had finished; waiting for what is submitted" in "".join(self.logs[f"coordinator {ended}"]), ended)
 
     def test_what_a_person_can_get_wrong(self):
         name, = self.partition()[:1]

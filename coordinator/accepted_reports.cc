@@ -154,17 +154,25 @@ Status RunCoordinator::CountPartial(const KeptPartial& left) {
   return result.kind == SubmitResult::Kind::kRefused ? FailedPrecondition("{}", result.reason) : absl::OkStatus();
 }
 
+bool RunCoordinator::IsLacking(const TaskId& task) {
+  MutexLock lock(mutex_);
+  const Lease* const lease = machine_.over() ? nullptr : machine_.FindLease(task);
+  return lease != nullptr && !lease->resolved() && lease->state != Lease::State::kFolding;
+}
+
 // On the run's thread, for what was offered just now. Whatever keeps it from being counted, its clients are still asked
 // for it. Whoever sent it, and had no answer from the process before, may be sending it again at this moment: then it
-// is counted by that, and the file is what that acknowledgement rests on.
+// is counted by that, and the file is what that acknowledgement rests on. What only has no room now, as on a full disk,
+// stays for the next process.
 void RunCoordinator::CountLeft(const LeftReport& left) {
   const Status counted = left.partial ? CountPartial(*left.partial) : CountUpdate(left);
-  if (absl::IsAlreadyExists(counted) || absl::IsUnavailable(counted)) return;
-  if (!counted.ok() && left.partial) {
+  const bool stays = absl::IsUnavailable(counted);
+  if (absl::IsAlreadyExists(counted) || (stays && !IsLacking(left.task))) return;
+  if (!counted.ok() && !stays && left.partial) {
     reports_.Remove(*left.partial);
     MutexLock lock(mutex_);
     Feed(SiteLost{left.partial->site});  // what it was given just now is offered to whoever asks
-  } else if (!counted.ok()) {
+  } else if (!counted.ok() && !stays) {
     reports_.Remove(left.task);
   }
   const std::string what = left.partial ? fmt::format("the partial of {} updates of site '{}'",
@@ -173,8 +181,8 @@ void RunCoordinator::CountLeft(const LeftReport& left) {
   std::string sentence =
       counted.ok()
           ? fmt::format("{} that was acknowledged before the restart is counted", what)
-          : fmt::format("{} that was acknowledged before the restart cannot be counted: {}; it is asked for again",
-                        what, Message(counted));
+          : fmt::format("{} that was acknowledged before the restart cannot be counted: {}; it is asked for again{}",
+                        what, Message(counted), stays ? ", and stays on disk until it has come" : "");
   const char* const level = counted.ok() ? "info" : "warning";
   Tell(left.partial ? Note(level, std::move(sentence), left.round)
                     : NoteOf(left.client_id, level, std::move(sentence), left.round, left.task));

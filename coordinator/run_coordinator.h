@@ -234,6 +234,7 @@ class RunCoordinator final : public Coordinator {
   Status AskAgain(const Status& why) EXCLUDES(mutex_);
   void ForgetReports(std::span<const PendingAttempt> attempts) EXCLUDES(mutex_);
   void CountLeft(const LeftReport& left) EXCLUDES(mutex_);
+  bool IsLacking(const TaskId& task) EXCLUDES(mutex_);  // open, and nobody's update of it is being folded
   Status CountUpdate(const LeftReport& left) EXCLUDES(mutex_);
   Status CountPartial(const KeptPartial& left) EXCLUDES(mutex_);
   // The version that a task starts from, if that is still open and `base` its model.

@@ -16,6 +16,7 @@
 namespace rivulet {
 namespace {
 
+using ::testing::AllOf;
 using ::testing::Contains;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -230,6 +231,30 @@ TEST_F(AcceptedReportsTest, DamagedReport_IsAskedForAgainAndSaid) {
   EXPECT_THAT(ReportsOf(folder_.db()), IsEmpty());
   coordinator->Stop();
   EXPECT_THAT(events_, Contains(HasSubstr("cannot be counted: ")));
+}
+
+TEST_F(AcceptedReportsTest, FullDiskWhenItGoesOn_IsSaidAndTheReportStays) {
+  std::string client;
+  {
+    const auto coordinator = Open(KeepsReports(folder_.db()));
+    ASSERT_OK(Join(*coordinator, Names(kReporters)));
+    client = SendOne(*coordinator).client_id;
+  }
+  FaultyFileSystem fs;
+  fs.at = [&](const std::string& point) -> Status {
+    if (point.starts_with("create ") && point.find(".report") != point.npos) {
+      return absl::ResourceExhaustedError("no space left on the device");
+    }
+    return absl::OkStatus();
+  };
+  CoordinatorOptions options = KeepsReports(folder_.db());
+  options.file_system = &fs;
+  const auto coordinator = Open(options, "latest");
+  EXPECT_EQ(Value(coordinator->Poll(AskedBy(client))).tasks.size(), 1u);
+  EXPECT_EQ(ReportsOf(folder_.db()).size(), 1u);
+  coordinator->Stop();
+  EXPECT_THAT(events_, Contains(AllOf(HasSubstr("cannot be counted: "), HasSubstr("no space left on the device"),
+                                      HasSubstr("it is asked for again, and stays on disk until it has come"))));
 }
 
 TEST_F(AcceptedReportsTest, FullDisk_AcknowledgesNothingUntilThereIsRoom) {

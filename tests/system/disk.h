@@ -7,6 +7,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <utility>
 
@@ -18,9 +19,10 @@ namespace rivulet::testing {
 
 class Disk {
  public:
-  // `slow` is called in each sync and may take its (virtual) time. One disk of a program has histories. `lies`: it says
-  // of these that they are synced, and has them in a cache that a power cut empties.
-  Disk(bool has_histories, std::function<void()> slow, bool lies = false)
+  // Of what it says that it is synced, and has it in a cache that a power cut empties.
+  enum class Lies : uint8_t { kNever, kOfHistories, kOfReports };
+  // `slow` is called in each sync and may take its (virtual) time. One disk of a program has histories.
+  Disk(bool has_histories, std::function<void()> slow, Lies lies = Lies::kNever)
       : slow_(std::move(slow)), has_histories_(has_histories), lies_(lies) {
     if (has_histories) InstallFaultySqlite([this](const std::string& point) { return AtSqlite(point); });
     Replace();
@@ -43,6 +45,9 @@ class Disk {
       for (const auto& [path, bytes] : synced_) {
         if (std::filesystem::exists(path)) std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
       }
+      for (const std::string& path : cached_) {
+        if (std::filesystem::exists(path)) std::filesystem::resize_file(path, 0);
+      }
     }
     cut_ = false;
     Replace();
@@ -60,6 +65,9 @@ class Disk {
     files_ = std::make_unique<FaultyFileSystem>();
     files_->at = [this](const std::string& point) -> Status {
       if (cut_) return Internal("the machine is off");
+      if (lies_ == Lies::kOfReports && point.starts_with("renamed ") && point.find("/reports/") != point.npos) {
+        cached_.insert(point.substr(point.find(' ') + 1));
+      }
       if (point.starts_with("sync")) slow_();
       return cut_ ? Internal("the machine is off") : absl::OkStatus();
     };
@@ -70,17 +78,19 @@ class Disk {
     const size_t space = point.find(' ');
     if (point.starts_with("sqlite-sync ")) slow_();
     if (cut_) return false;
-    if (point.starts_with("sqlite-synced ") && !lies_)
+    if (point.starts_with("sqlite-synced ") && lies_ != Lies::kOfHistories)
       synced_[point.substr(space + 1)] = ContentOf(point.substr(space + 1));
     return true;
   }
 
   const TempFolder folder_{TempFolder::Place::kMemory};
   const std::function<void()> slow_;
-  const bool has_histories_, lies_;
+  const bool has_histories_;
+  const Lies lies_;
   bool cut_ = false;
   std::unique_ptr<FaultyFileSystem> files_;
   std::map<std::string, std::string> synced_;  // by path
+  std::set<std::string> cached_;               // paths, of what it lies about
 };
 
 }  // namespace rivulet::testing

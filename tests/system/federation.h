@@ -41,6 +41,7 @@
 #include "tests/simulations/ten_algorithms.h"
 #include "tests/system/disk.h"
 #include "tests/system/network.h"
+#include "tests/system/planted_faults.h"
 #include "tests/system/virtual_threads.h"
 #include "tests/testing/status_matchers.h"
 #include "tier/tier.h"
@@ -50,47 +51,16 @@ namespace rivulet::testing {
 struct StormOptions {
   uint64_t seed = 1;
   const TenthAlgorithm* algorithm = nullptr;
-  bool calm = false;        // nothing fails and nobody dies
-  bool everybody = false;   // each version is of all clients, however long it takes
-  int64_t tiers = 0;        // between coordinator and clients
-  int64_t clients = 0;      // 0: three to seven
-  bool forgetful = false;   // the coordinator is Forgetful
-  bool lying_disk = false;  // the coordinator's
+  bool calm = false;       // nothing fails and nobody dies
+  bool everybody = false;  // each version is of all clients, however long it takes
+  int64_t tiers = 0;       // between coordinator and clients
+  int64_t clients = 0;     // 0: three to seven
+  Planted planted = Planted::kNothing;
 };
 
 struct StormCounts {
   int64_t faults = 0, client_deaths = 0, coordinator_deaths = 0, tier_deaths = 0, accepted = 0, duplicates = 0,
           refused = 0, trained = 0, again = 0, virtual_ms = 0, switches = 0, late = 0;
-};
-
-// A coordinator that acknowledges an update as often as it comes.
-class Forgetful final : public CoordinatorApi {
- public:
-  explicit Forgetful(CoordinatorApi& api) : api_(api) {}
-  StatusOr<PollReply> Poll(const PollRequest& request) override { return api_.Poll(request); }
-  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
-    return api_.Fetch(caller, blob, offset);
-  }
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
-    class Anything final : public ChunkWriter {
-     public:
-      std::span<const uint32_t> staged_crcs() const override { return {}; }
-      Status Resume(int64_t) override { return absl::OkStatus(); }
-      Status Write(std::span<const std::byte>) override { return absl::OkStatus(); }
-      StatusOr<SubmitResult> Finish(const Digest&) override { return SubmitResult{}; }
-    };
-    RIVULET_ASSIGN_OR_RETURN(auto writer, api_.Submit(caller, submission));
-    const SubmitResult* const decided = writer->decided();
-    if (decided != nullptr && decided->kind == SubmitResult::Kind::kDuplicate) return std::make_unique<Anything>();
-    return writer;
-  }
-  Status Fail(const Caller& caller, const TaskFailure& failure) override { return api_.Fail(caller, failure); }
-  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override {
-    api_.AwaitWork(caller, epoch, timeout_ms);
-  }
-
- private:
-  CoordinatorApi& api_;
 };
 
 class Federation final : private Witness {
@@ -103,16 +73,17 @@ class Federation final : private Witness {
         scenario_(ScenarioOf()),
         data_(fleet_),
         disk_(
-            true, [this] { Slow(); }, options.lying_disk),
+            true, [this] { Slow(); },
+            options.planted == Planted::kLyingHistory   ? Disk::Lies::kOfHistories
+            : options.planted == Planted::kLyingReports ? Disk::Lies::kOfReports
+                                                        : Disk::Lies::kNever),
         network_(chance_, *this) {}
   ~Federation() { Tidy(); }
 
   void Go() {
     VirtualThreads::Begin(options_.seed);
     VirtualThreads::SetStory(fmt::format("seed {}", options_.seed));
-    auto plan = ComposePlan(scenario_, PixelModel());
-    ASSERT_OK(plan);
-    plan_ = *plan;
+    ASSERT_OK_AND_ASSIGN(plan_, PlanOf(scenario_, options_.planted));
     if (!options_.calm) {
       network_.weather = {.most_delay_ms = 1 + chance_.Below(400),
                           .fault_one_in = 3 + chance_.Below(30),
@@ -178,13 +149,21 @@ class Federation final : private Witness {
     scenario.server.lease_seconds = 5.0 + static_cast<double>(chance_.Below(60));
     scenario.server.presence_seconds = options_.everybody ? 100'000 : 20.0 + static_cast<double>(chance_.Below(100));
     scenario.server.max_attempts = 0;
-    scenario.server.checkpoint_reports = options_.seed % 3 == 0;
+    scenario.server.checkpoint_reports = options_.seed % 3 == 0 || options_.planted == Planted::kLyingReports;
     if (options_.algorithm != nullptr) options_.algorithm->set(scenario);
     if (options_.algorithm != nullptr && options_.algorithm->outlives_versions) {
       scenario.server.in_flight = 1 + chance_.Below(fleet_);
       scenario.server.max_staleness = chance_.Below(4);
     }
     return scenario;
+  }
+
+  static StatusOr<std::shared_ptr<const Plan>> PlanOf(const Scenario& scenario, Planted planted) {
+    if (planted != Planted::kFoldsAgain) return ComposePlan(scenario, PixelModel());
+    RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(PixelModel()));
+    RIVULET_ASSIGN_OR_RETURN(Composition composition, Compose(scenario, layout));
+    composition.aggregation.rule = ForgetfulMean::kRule;
+    return Plan::Build(scenario, PixelModel(), composition);
   }
 
   std::string NameOf(size_t client) const { return fmt::format("client-{:05}", client); }
@@ -204,8 +183,8 @@ class Federation final : private Witness {
     ASSERT_OK(created) << story_;
     coordinator_ = *std::move(created);
     run_id_ = coordinator_->run_id();
-    forgetful_ = std::make_unique<Forgetful>(*coordinator_);
-    address_.Open(options_.forgetful ? static_cast<CoordinatorApi&>(*forgetful_) : *coordinator_);
+    served_ = Plant(options_.planted, *coordinator_);
+    address_.Open(*served_);
     Tell("the coordinator serves {}", run_id_);
   }
 
@@ -574,7 +553,7 @@ class Federation final : private Witness {
   std::deque<TierMachine> tiers_;
   Network network_;
   std::unique_ptr<Coordinator> coordinator_;  // null: off
-  std::unique_ptr<Forgetful> forgetful_;
+  std::unique_ptr<CoordinatorApi> served_;    // as it is, or with a fault
   std::vector<ClientMachine> clients_;
 };
 

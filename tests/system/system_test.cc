@@ -148,6 +148,8 @@ TEST_F(SystemTest, ManyClientsThroughTiers_TheLastModelIsThatOfAnUndisturbedRun)
   });
 }
 
+RIVULET_AGGREGATION(ForgetfulMean::kRule, ForgetfulMean::Create);
+
 // Planted faults: the storms find them, or they would find nothing.
 class PlantedFaultTest : public ::testing::Test {
  protected:
@@ -162,7 +164,9 @@ class PlantedFaultTest : public ::testing::Test {
         storm.Go();
       }
       for (int i = 0; i < found.size(); ++i) {
-        if (std::string_view(found.GetTestPartResult(i).message()).find(sentence) != sentence.npos) return options.seed;
+        if (std::string_view(found.GetTestPartResult(i).message()).find(sentence) == sentence.npos) continue;
+        fmt::print("found by seed {}\n", options.seed);
+        return options.seed;
       }
     }
     return 0;
@@ -170,12 +174,26 @@ class PlantedFaultTest : public ::testing::Test {
 };
 
 TEST_F(PlantedFaultTest, AcknowledgementBeforeTheSync_IsFound) {
-  EXPECT_GT(FoundBySeed({.everybody = true, .lying_disk = true}, "it is empty"), 0u)
+  EXPECT_GT(FoundBySeed({.everybody = true, .planted = Planted::kLyingHistory}, "it is empty"), 0u)
       << "rows that were said to be there";
 }
 
+TEST_F(PlantedFaultTest, AcknowledgementBeforeTheReportIsSynced_IsFound) {
+  EXPECT_GT(
+      FoundBySeed({.everybody = true, .planted = Planted::kLyingReports}, "was acknowledged, and is asked for again"),
+      0u);
+}
+
 TEST_F(PlantedFaultTest, UpdateThatIsAcceptedAgain_IsFound) {
-  EXPECT_GT(FoundBySeed({.everybody = true, .forgetful = true}, "is accepted twice"), 0u);
+  EXPECT_GT(FoundBySeed({.everybody = true, .planted = Planted::kAcceptsAgain}, "is accepted twice"), 0u);
+}
+
+TEST_F(PlantedFaultTest, UpdateThatIsFoldedAgain_IsFound) {
+  EXPECT_GT(FoundBySeed({.planted = Planted::kFoldsAgain}, "is not what its rows say"), 0u);
+}
+
+TEST_F(PlantedFaultTest, LeaseThatIsNotFenced_IsFound) {
+  EXPECT_GT(FoundBySeed({.planted = Planted::kUnfenced}, "was never accepted"), 0u);
 }
 
 }  // namespace

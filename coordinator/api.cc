@@ -8,7 +8,6 @@
 #include "coordinator/intake/chunk_writers.h"
 #include "coordinator/run_coordinator.h"
 #include "engine/base/check.h"
-#include "engine/base/display_name.h"
 #include "engine/profile/tracer.h"
 #include "federated/random/streams.h"
 #include "federated/transport/blob_reader.h"
@@ -42,9 +41,6 @@ SitePolled::Serves ServesOf(Serves::Kind kind) {
   RIVULET_CHECK(false, "a site that serves {}", static_cast<int>(kind));
 }
 
-// So long a client that was silent may be reached on another way than before.
-constexpr TimeMs kWayForgottenMs = 60'000;
-
 }  // namespace
 
 Status RunCoordinator::CheckCaller(const Caller& caller) const {
@@ -52,128 +48,6 @@ Status RunCoordinator::CheckCaller(const Caller& caller) const {
     return NotFound("this coordinator serves run '{}', not '{}'", run_id_, caller.run_id);
   }
   return absl::OkStatus();
-}
-
-Status RunCoordinator::CheckProtocol(const PollRequest& request) const {
-  const auto& [version, protocol, datasets] = request.capabilities;
-  if (protocol == kProtocol) return absl::OkStatus();
-  return FailedPrecondition(
-      "client '{}' (version '{}') speaks protocol {}, and this coordinator {}; install the same version at both",
-      request.caller.name, version, protocol, kProtocol);
-}
-
-// Before the name is known to anybody: who cannot train is no member. Who speaks for all others binds their data task
-// by task, and says why when there is none.
-Status RunCoordinator::CheckAble(const std::string& client_id, const std::vector<DatasetOffer>& datasets) const {
-  for (const DatasetOffer& offer : datasets) {
-    if (offer.name != parts_.dataset) continue;
-    if (offer.examples < 1) {
-      return InvalidArgument("client '{}' has no examples in its data set '{}'; give it at least one", client_id,
-                             offer.name);
-    }
-    // Every update of it would be refused, after it was trained for, in every round that draws it.
-    const AggregationSpec& aggregation = parts_.aggregation;
-    if (const int64_t most = aggregation.max_weight; aggregation.weighs_examples() && offer.examples > most) {
-      return InvalidArgument("client '{}' has {} examples, and server.max_weight is {}; raise it", client_id,
-                             offer.examples, most);
-    }
-    const SelectionConfig& selection = options_.scenario.selection;
-    if (offer.examples < selection.min_examples) {
-      return InvalidArgument("client '{}' has {} examples, and this run is of clients with at least {}", client_id,
-                             offer.examples, selection.min_examples);
-    }
-    for (const std::string& tag : selection.tags) {
-      if (std::ranges::count(offer.tags, tag) > 0) continue;
-      return InvalidArgument("client '{}' is not tagged '{}', as the clients of this run are; start it with --tag {}",
-                             client_id, tag, tag);
-    }
-    return absl::OkStatus();
-  }
-  return InvalidArgument("client '{}' has bound no data set '{}', on which this run trains; bind one", client_id,
-                         parts_.dataset);
-}
-
-// Who has lately been reached on another way still is. A client that calls itself is believed at once: nobody else can
-// know better where it is.
-Status RunCoordinator::MayServe(const std::string& tier, const std::string& client_id) const {
-  if (client_id == tier || tiers_.contains(client_id)) {
-    return InvalidArgument("client '{}' bears the name of a tier; give it another", client_id);
-  }
-  const auto called = called_.find(client_id);
-  if (called == called_.end() || !machine_.knows(client_id) || machine_.via(client_id) == tier) return absl::OkStatus();
-  const std::string& via = machine_.via(client_id);
-  if (Now() - called->second >= kWayForgottenMs) return absl::OkStatus();
-  return Unavailable("client '{}' is served {} and not through tier '{}'; it may change its way after {} s of silence",
-                     client_id, via.empty() ? "directly" : fmt::format("through tier '{}'", via), tier,
-                     kWayForgottenMs / 1000);
-}
-
-// A process of a tier that was started again knows nothing of what the one before it held: all of that is done again,
-// by the same clients. Should the one before live, it is told.
-Status RunCoordinator::AdmitTier(const PollRequest& request, std::vector<RefusedName>* refused_names) {
-  constexpr size_t kMostTiers = 1024, kMostRetired = 1024;
-  const Caller& caller = request.caller;
-  RIVULET_RETURN_IF_ERROR(CheckProtocol(request));
-  RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
-  RIVULET_RETURN_IF_ERROR(CheckDisplayName("a tier's name", caller.name));
-  if (machine_.knows(caller.name)) {
-    return PermissionDenied("a client of this run is called '{}' too; give the tier another name", caller.name);
-  }
-  if (!tiers_.contains(caller.name) && tiers_.size() >= kMostTiers) {
-    return absl::ResourceExhaustedError(fmt::format("this run has {} tiers, and no more are admitted", kMostTiers));
-  }
-  const bool known = tiers_.contains(caller.name);
-  Tier& tier = tiers_[caller.name];
-  if (tier.retired.contains(caller.session)) {
-    return PermissionDenied("another process of tier '{}' has taken the place of this one; stop one of them",
-                            caller.name);
-  }
-  if (known && tier.session != caller.session) {
-    if (tier.retired.size() >= kMostRetired) tier.retired.clear();
-    tier.retired.insert(tier.session);
-    Feed(SiteLost{caller.name});
-  }
-  if (!known) Say(Note("info", fmt::format("tier '{}' has come", caller.name), machine_.round()));
-  tier.session = caller.session;
-  return AddClientsOf(caller.name, request.serves.names, refused_names);
-}
-
-// A poll that is refused leaves nothing behind but a count: whoever has neither the data nor a place may come as often
-// and under as many names as it likes.
-Status RunCoordinator::Admit(const PollRequest& request, std::vector<RefusedName>* refused_names) {
-  if (request.serves.kind == Serves::Kind::kAny) return CheckProtocol(request);
-  const std::string& name = request.caller.name;
-  Status admitted;
-  std::string refused;
-  int64_t round = 0;
-  {
-    MutexLock lock(mutex_);
-    BeginRun();
-    TickIfDue();
-    if (machine_.over()) return absl::OkStatus();
-    if (request.serves.kind == Serves::Kind::kNames) {
-      admitted = AdmitTier(request, refused_names);
-    } else {
-      admitted = CheckProtocol(request);
-      if (admitted.ok()) admitted = CheckAble(name, request.capabilities.datasets);
-      if (admitted.ok() && tiers_.contains(name)) {
-        admitted = InvalidArgument("client '{}' bears the name of a tier; give it another", name);
-      }
-      if (admitted.ok()) admitted = AddClient(name);
-      if (admitted.ok()) {
-        called_[name] = Now();
-        if (!machine_.via(name).empty()) Feed(Joined{{name}, ""});
-      }
-    }
-    const Status& first = admitted.ok() && !refused_names->empty() ? refused_names->front().reason : admitted;
-    if (absl::IsInvalidArgument(first) || absl::IsFailedPrecondition(first)) {
-      refused = refusals_.Count(Message(first), NowUnixMs());
-      round = machine_.round();
-    }
-  }
-  if (!refused.empty()) Tell(Note("warning", std::move(refused), round));
-  if (!admitted.ok()) Drain();
-  return admitted;
 }
 
 Task RunCoordinator::MakeTask(const Offer& offer) const {

@@ -5,7 +5,6 @@
 
 #include "coordinator/intake/site_partial.h"
 #include "engine/base/check.h"
-#include "engine/base/display_name.h"
 #include "engine/base/vlog.h"
 #include "engine/profile/tracer.h"
 
@@ -180,7 +179,7 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
   bool news = for_sites || (machine_.over() && !was_over);
   if (for_sites && listener_ != nullptr) {
     for (const auto& [site, heard] : machine_.sites()) listener_->OnNews(site);
-    for (const auto& [tier, process] : tiers_) listener_->OnNews(tier);
+    tiers_.ForEach([this](const std::string& tier) REQUIRES(mutex_) { listener_->OnNews(tier); });
   }
   std::shared_ptr<Attempt> closed;  // by the Close that goes before what becomes of it
   for (const Action& action : actions) {
@@ -352,93 +351,6 @@ void RunCoordinator::TellProgress() {
   Later([this, round = attempt_->round, done, selected = static_cast<int64_t>(attempt_->tasks.size())] {
     options_.observer.on_progress(round, done, selected);
   });
-}
-
-// A new name's row comes before the name is known to the machine: one that was drawn before a crash must be a candidate
-// after it. A disk may take long over a row, and another process longer; other clients' polls must not wait for it, so
-// it is written without the lock, by whoever comes first, for all who came meanwhile. No cohort is drawn while a row is
-// being written, as the row says from which draw on its name counts.
-Status RunCoordinator::AddClient(const std::string& client_id) {
-  RIVULET_RETURN_IF_ERROR(MayJoin(client_id));
-  if (machine_.knows(client_id)) return absl::OkStatus();
-  return WaitForRows({{client_id, ""}});
-}
-
-Status RunCoordinator::AddClientsOf(const std::string& tier, const std::vector<ServedName>& names,
-                                    std::vector<RefusedName>* refused_names) {
-  std::vector<std::pair<std::string, std::string>> fresh;
-  std::vector<std::string> moved;
-  for (const ServedName& served : names) {
-    Status able = CheckAble(served.name, served.datasets);
-    if (able.ok()) able = MayServe(tier, served.name);
-    if (able.ok()) able = MayJoin(served.name);
-    if (!able.ok()) {
-      refused_names->push_back({served.name, std::move(able)});
-      continue;
-    }
-    called_[served.name] = Now();
-    if (!machine_.knows(served.name)) {
-      fresh.emplace_back(served.name, tier);
-      joining_names_.insert(served.name);
-    } else if (machine_.via(served.name) != tier) {
-      moved.push_back(served.name);
-    }
-  }
-  if (!moved.empty()) Feed(Joined{std::move(moved), tier});
-  return fresh.empty() ? absl::OkStatus() : WaitForRows(std::move(fresh));
-}
-
-Status RunCoordinator::MayJoin(const std::string& client_id) {
-  RIVULET_RETURN_IF_ERROR(CheckDisplayName("a client's name", client_id));
-  if (machine_.knows(client_id)) return absl::OkStatus();
-  const auto others = static_cast<int64_t>(joining_names_.size() - joining_names_.count(client_id));
-  return machine_.MayJoin(client_id, others);
-}
-
-Status RunCoordinator::WaitForRows(std::vector<std::pair<std::string, std::string>> client_ids) {
-  if (joining_ == nullptr) joining_ = std::make_shared<Joining>();
-  const std::shared_ptr<Joining> joining = joining_;
-  for (auto& client : client_ids) {
-    joining_names_.insert(client.first);
-    joining->client_ids.push_back(std::move(client));
-  }
-  while (!joining->done) {
-    if (writing_names_) {
-      changed_.Wait(mutex_);
-    } else {
-      WriteJoining();
-    }
-  }
-  return joining->status;
-}
-
-void RunCoordinator::WriteJoining() {
-  const std::shared_ptr<Joining> joining = std::exchange(joining_, nullptr);
-  const auto [from_round, from_attempt] = machine_.next_draw();
-  std::vector<RunClient> fresh;
-  std::map<std::string, std::vector<std::string>> by_tier;
-  for (const auto& [client_id, tier] : joining->client_ids) {
-    if (!machine_.knows(client_id)) fresh.push_back({client_id, from_round, from_attempt});
-    by_tier[tier].push_back(client_id);
-  }
-  if (!fresh.empty() && !machine_.over()) {
-    writing_names_ = true;
-    mutex_.Unlock();
-    joining->status = history_->AddClients(run_id_, fresh, Iso8601(NowUnixMs()));
-    mutex_.Lock();
-    writing_names_ = false;
-    if (joining->status.ok() && !machine_.over()) {
-      for (auto& [tier, client_ids] : by_tier) Feed(Joined{std::move(client_ids), tier});
-      std::string who = fmt::format("client '{}' has joined", fresh[0].client_id);
-      if (fresh.size() > 1)
-        who = fmt::format("client '{}' and {} more have joined", fresh[0].client_id, fresh.size() - 1);
-      if (machine_.phase() == RunMachine::Phase::kWaiting) who += ": " + machine_.Awaited(Now());
-      Say(NoteOf(fresh.size() == 1 ? fresh[0].client_id : "", "info", std::move(who), machine_.round()));
-    }
-  }
-  for (const auto& [client_id, tier] : joining->client_ids) joining_names_.erase(client_id);
-  joining->done = true;
-  changed_.NotifyAll();
 }
 
 Status RunCoordinator::Wait() {

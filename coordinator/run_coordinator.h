@@ -37,6 +37,7 @@
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/pot.h"
 #include "coordinator/intake/report_store.h"
+#include "coordinator/intake/tier_sessions.h"
 #include "coordinator/ledger/client_book.h"
 #include "coordinator/ledger/ledger.h"
 #include "coordinator/ledger/state_book.h"
@@ -154,11 +155,6 @@ class RunCoordinator final : public Coordinator {
     bool done = false;
     Status status;
   };
-  // A process that speaks for the clients that call it. A later one of its name takes its place.
-  struct Tier {
-    uint64_t session = 0;
-    std::set<uint64_t> retired;
-  };
   // run_coordinator.cc
   VersionWriter::Options WriterOptions();
   void OnWritten(std::span<const PendingAttempt> attempts) EXCLUDES(mutex_);
@@ -180,14 +176,6 @@ class RunCoordinator final : public Coordinator {
   void BeginRun() REQUIRES(mutex_);  // once, at the first call
   void TickIfDue() REQUIRES(mutex_);
   void TellProgress() REQUIRES(mutex_);  // of the open attempt
-  // Frees mutex_ while it writes: what a caller has read under it before may no longer hold.
-  Status AddClient(const std::string& client_id) REQUIRES(mutex_);
-  // The same of names that a tier serves; of those that are turned away it says why.
-  Status AddClientsOf(const std::string& tier, const std::vector<ServedName>& names,
-                      std::vector<RefusedName>* refused_names) REQUIRES(mutex_);
-  Status MayJoin(const std::string& client_id) REQUIRES(mutex_);
-  Status WaitForRows(std::vector<std::pair<std::string, std::string>> client_ids) REQUIRES(mutex_);
-  void WriteJoining() REQUIRES(mutex_);
   void Later(std::function<void()> callback) REQUIRES(mutex_);
   void Drain() EXCLUDES(mutex_);          // runs callbacks in order, without the lock
   void WaitUntilTold() REQUIRES(mutex_);  // all callbacks up to on_finished have run
@@ -199,6 +187,22 @@ class RunCoordinator final : public Coordinator {
   TimeMs NextWake() const REQUIRES(mutex_);  // of the run's thread, if nothing happens before; 0: never
   EventRow Note(std::string level, std::string message, int64_t round) const;  // of the run
   EventRow NoteOf(std::string client_id, std::string level, std::string message, int64_t round, TaskId task = {}) const;
+
+  // joining.cc
+  Status CheckProtocol(const PollRequest& request) const;
+  Status CheckAble(const std::string& client_id, const std::vector<DatasetOffer>& datasets) const;
+  // Makes a caller that speaks for itself a member; of a tier, those whom it names, but for those who are turned away.
+  Status Admit(const PollRequest& request, std::vector<RefusedName>* refused_names) EXCLUDES(mutex_);
+  Status AdmitTier(const PollRequest& request, std::vector<RefusedName>* refused_names) REQUIRES(mutex_);
+  Status MayServe(const std::string& tier, const std::string& client_id) const REQUIRES(mutex_);
+  // Frees mutex_ while it writes: what a caller has read under it before may no longer hold.
+  Status AddClient(const std::string& client_id) REQUIRES(mutex_);
+  // The same of names that a tier serves; of those that are turned away it says why.
+  Status AddClientsOf(const std::string& tier, const std::vector<ServedName>& names,
+                      std::vector<RefusedName>* refused_names) REQUIRES(mutex_);
+  Status MayJoin(const std::string& client_id) REQUIRES(mutex_);
+  Status WaitForRows(std::vector<std::pair<std::string, std::string>> client_ids) REQUIRES(mutex_);
+  void WriteJoining() REQUIRES(mutex_);
 
   // in_place.cc
   Status CheckNumbers(const TaskId& task, const Scalars& declared) const REQUIRES(mutex_);
@@ -242,12 +246,6 @@ class RunCoordinator final : public Coordinator {
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
-  Status CheckProtocol(const PollRequest& request) const;
-  Status CheckAble(const std::string& client_id, const std::vector<DatasetOffer>& datasets) const;
-  // Makes a caller that speaks for itself a member; of a tier, those whom it names, but for those who are turned away.
-  Status Admit(const PollRequest& request, std::vector<RefusedName>* refused_names) EXCLUDES(mutex_);
-  Status AdmitTier(const PollRequest& request, std::vector<RefusedName>* refused_names) REQUIRES(mutex_);
-  Status MayServe(const std::string& tier, const std::string& client_id) const REQUIRES(mutex_);
   Task MakeTask(const Offer& offer) const REQUIRES(mutex_);
   // These two free mutex_ while they ask the history.
   std::optional<TaskOutcome> EarlierOutcome(const std::string& client_id) REQUIRES(mutex_);
@@ -342,7 +340,7 @@ class RunCoordinator final : public Coordinator {
   std::vector<TaskId> superseding_ GUARDED_BY(mutex_);
   // By site, what it has not been told of the tasks that it did for others, where these keep something.
   std::unordered_map<std::string, std::vector<TaskOutcome>> untold_ GUARDED_BY(mutex_);
-  std::map<std::string, Tier> tiers_ GUARDED_BY(mutex_);
+  TierSessions tiers_ GUARDED_BY(mutex_);
   std::unordered_map<std::string, TimeMs> called_ GUARDED_BY(mutex_);  // when a member was last heard of, on its way
   std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);                // gathers names; null: none
   Refusals refusals_ GUARDED_BY(mutex_);

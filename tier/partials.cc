@@ -2,48 +2,32 @@
 // this tier's own.
 #include "coordinator/intake/chunk_writers.h"
 #include "coordinator/intake/site_partial.h"
-#include "engine/base/display_name.h"
 #include "tier/tier.h"
 
 namespace rivulet {
 
 Status Tier::CheckTrusted(const Caller& caller) const {
-  const auto below = below_.find(caller.name);
-  if (below == below_.end() || below->second.session != caller.session || below->second.distrusted.empty()) {
-    return absl::OkStatus();
-  }
+  const auto found = distrusted_.find(caller.name);
+  if (found == distrusted_.end() || found->second.session != caller.session) return absl::OkStatus();
   return PermissionDenied("tier '{}' gets no more tasks, as its partial was refused ({}); mend it and start it again",
-                          caller.name, below->second.distrusted);
+                          caller.name, found->second.why);
 }
 
 // A process of a tier that was started again knows nothing of what the one before it had.
 Status Tier::AdmitTier(const PollRequest& request, std::string* event) {
-  constexpr size_t kMostTiers = 1024, kMostRetired = 1024;
   const Caller& caller = request.caller;
   RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
-  RIVULET_RETURN_IF_ERROR(CheckDisplayName("a tier's name", caller.name));
   if (members_.contains(caller.name) || caller.name == options_.name) {
     return PermissionDenied("'{}' is the name of a client, or of the tier that it calls; give it another", caller.name);
   }
-  const bool known = below_.contains(caller.name);
-  if (!known && below_.size() >= kMostTiers) {
-    return absl::ResourceExhaustedError(fmt::format("{} tiers call here, and no more are admitted", kMostTiers));
-  }
-  Below& below = below_[caller.name];
-  if (below.retired.contains(caller.session)) {
-    return PermissionDenied("another process of tier '{}' has taken the place of this one; stop one of them",
-                            caller.name);
-  }
-  if (known && below.session != caller.session) {
-    if (below.retired.size() >= kMostRetired) below.retired.clear();
-    below.retired.insert(below.session);
-    below.distrusted.clear();
+  RIVULET_ASSIGN_OR_RETURN(const TierSessions::Came came, below_.Admit(caller));
+  if (came == TierSessions::Came::kInPlace) {
+    distrusted_.erase(caller.name);
     for (auto& [task, job] : jobs_) {
       if (job.stage == Job::Stage::kGiven && WayOf(job.task.client_id) == caller.name) OfferAgain(job);
     }
   }
-  if (!known) *event = fmt::format("tier '{}' has come", caller.name);
-  below.session = caller.session;
+  if (came == TierSessions::Came::kNew) *event = fmt::format("tier '{}' has come", caller.name);
   return absl::OkStatus();
 }
 
@@ -102,7 +86,7 @@ StatusOr<SubmitResult> Tier::ClosePartial(const Caller& caller, const Task& one,
     MutexLock lock(mutex_);
     if (!site.ok()) {
       result = refused(Message(site.status()));
-      if (Below& below = below_[caller.name]; below.session == caller.session) below.distrusted = result.reason;
+      if (below_.IsNow(caller)) distrusted_[caller.name] = {caller.session, result.reason};
     } else {
       for (const TaskRecord& record : site->records) {
         const Job* const job = JobOf(caller, record.task);

@@ -40,6 +40,7 @@
 #include "client/stop_signal.h"
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/pot.h"
+#include "coordinator/intake/tier_sessions.h"
 #include "engine/base/mutex.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/transport/coordinator_api.h"
@@ -123,11 +124,10 @@ class Tier final : public CoordinatorApi {
     int folding = 0;    // that are being added
     bool gone = false;  // it has what nobody wants any more, and nothing can be taken out
   };
-  // A tier that calls. A later process of its name takes its place.
-  struct Below {
+  // Of a tier that calls, whose partial was refused.
+  struct Distrusted {
     uint64_t session = 0;
-    std::set<uint64_t> retired;
-    std::string distrusted;  // why the partial of this session was refused; "": it was not
+    std::string why;
   };
   using Errand = std::function<Status(CoordinatorCalls& calls)>;  // to the parent, and long
 
@@ -135,7 +135,6 @@ class Tier final : public CoordinatorApi {
   // a model comes or a partial goes.
   void Listen();  // holds a poll open, for new tasks
   void Beat();    // says who has called and what is in whose hands
-  void RunErrands();
   void End(const Status& status) EXCLUDES(mutex_);
   void NoteLost(const Status& status) EXCLUDES(mutex_);
   StatusOr<PollReply> Ask(CoordinatorCalls& calls, const PollRequest& request) EXCLUDES(mutex_);
@@ -145,14 +144,17 @@ class Tier final : public CoordinatorApi {
   void Obey(const PollRequest& request, const PollReply& reply) REQUIRES(mutex_);
   void Begin(const Task& task) REQUIRES(mutex_);
   void HandOverIfWhole(const HandOver& wanted) REQUIRES(mutex_);
-  void FailUp(TaskFailure failure) REQUIRES(mutex_);  // and forgets the task
-  Status FetchFor(CoordinatorCalls& calls, const TaskId& task) EXCLUDES(mutex_);
-  Status Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) EXCLUDES(mutex_);
   void DropGathering(uint64_t gather) REQUIRES(mutex_);
   void OfferAgain(Job& job) REQUIRES(mutex_);
   void Erase(const TaskId& task) REQUIRES(mutex_);
-  void ForgetBlobs() REQUIRES(mutex_);  // that no task names
   void ForgetRun() REQUIRES(mutex_);
+
+  // errands.cc: what takes long with the parent.
+  void RunErrands();
+  void FailUp(TaskFailure failure) REQUIRES(mutex_);  // and forgets the task
+  Status FetchFor(CoordinatorCalls& calls, const TaskId& task) EXCLUDES(mutex_);
+  Status Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) EXCLUDES(mutex_);
+  void ForgetBlobs() REQUIRES(mutex_);  // that no task names
 
   // api.cc: the side of the clients.
   Status CheckCall(const Caller& caller) const REQUIRES(mutex_);
@@ -214,7 +216,8 @@ class Tier final : public CoordinatorApi {
   bool dirty_ GUARDED_BY(mutex_) = false;           // there is something that the parent waits for
   std::set<std::string> heard_ GUARDED_BY(mutex_);  // have called since the parent was told
   std::map<std::string, Member> members_ GUARDED_BY(mutex_);
-  std::map<std::string, Below> below_ GUARDED_BY(mutex_);
+  TierSessions below_ GUARDED_BY(mutex_);  // of tiers that call
+  std::map<std::string, Distrusted> distrusted_ GUARDED_BY(mutex_);
   std::map<TaskId, Job> jobs_ GUARDED_BY(mutex_);
   std::map<std::string, std::set<TaskId>> jobs_of_ GUARDED_BY(mutex_);  // by client
   std::map<uint64_t, std::shared_ptr<Gathering>> gatherings_ GUARDED_BY(mutex_);

@@ -113,25 +113,27 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   StatusOr<MadeVersion> made =
       MakeVersion(base, std::move(aggregation), StalenessOf(round, parts_.dial.staleness_exponent), update,
                   measure ? options_.evaluator : nullptr, options_.tracer);
+  StatusOr<ServedVersion> version =
+      made.ok() ? models_->Describe(round, std::move(static_cast<ServerState&>(*made))) : made.status();
 
-  end.status = made.ok() ? "committed" : "failed";
-  end.reason = Message(made.status());
+  end.status = version.ok() ? "committed" : "failed";
+  end.reason = Message(version.status());
   end.finished_unix_ms = NowUnixMs();
   outcome.pending.attempt = Closed(job);
-  if (!made.ok()) {
+  if (!version.ok()) {
     // No fault of files or rows: the attempt is closed as failed, and a resumed run makes another one.
-    outcome.status = Annotate(made.status(), fmt::format("round {} cannot be committed", round));
+    outcome.status = Annotate(version.status(), fmt::format("round {} cannot be committed", round));
     return outcome;
   }
   end.aggregate_seconds += made->aggregate_seconds;
   end.evaluate_seconds = made->evaluate_seconds;
-  end.model_digest = made->digest;
+  end.model_digest = version->digest;
   end.central = std::move(made->central);
   end.finishes_run = last && scenario.evaluation.federated_every == 0;  // else the measuring of this version ends it
   if (std::string warning = LossWarning(made->lost_fraction, parts_.aggregation); !warning.empty()) {
     end.warnings.push_back(std::move(warning));
   }
-  outcome.pending.version = models_->Describe(round, *std::move(made));
+  outcome.pending.version = *std::move(version);
   return outcome;
 }
 

@@ -163,7 +163,7 @@ std::string DescribeAggregation(const AggregationSpec& spec) {
 Status CheckTravels(const CoordinatorOptions& options, const RunParts& parts, const Model& first) {
   RIVULET_ASSIGN_OR_RETURN(const auto download, Download::Create(parts.download, parts.layout));
   if (download == nullptr) return absl::OkStatus();
-  const auto sent = download->Decode(download->Encode(first, options.scenario.run.seed, 0));
+  const auto sent = download->Send(first, options.scenario.run.seed, 0);
   if (sent.ok()) return absl::OkStatus();
   return FailedPrecondition("the model that the run begins with cannot travel as '{}' (server.download): {}",
                             parts.download, Message(sent.status()));
@@ -198,7 +198,7 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
                                             parts.broadcasts, parts.layout_metadata));
   RIVULET_RETURN_IF_ERROR(SetDownload(options, parts, *setup.models));
   RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
-  setup.current = setup.models->Describe(0, std::move(first));
+  RIVULET_ASSIGN_OR_RETURN(setup.current, setup.models->Describe(0, std::move(first)));
   RIVULET_RETURN_IF_ERROR(setup.models->Write(setup.current));
   setup.model_rows = {setup.current.row};
   RunRow run;

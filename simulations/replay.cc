@@ -138,7 +138,7 @@ class RecordedVersions final : public TaskInputs {
     RIVULET_ASSIGN_OR_RETURN(current_, options_.first == 1 ? VersionZero() : KeptVersion(models));
     current_.digest = current_.model->ComputeDigest();
     RIVULET_RETURN_IF_ERROR(CheckDigest(options_.first - 1, 0));
-    KeepBase(options_.first - 1);
+    RIVULET_RETURN_IF_ERROR(KeepBase(options_.first - 1));
     return absl::OkStatus();
   }
   const std::string& run_id() const { return run_id_; }
@@ -225,13 +225,12 @@ class RecordedVersions final : public TaskInputs {
     return absl::OkStatus();
   }
 
-  void KeepBase(int64_t version) REQUIRES(mutex_) {
+  Status KeepBase(int64_t version) REQUIRES(mutex_) {
     Base base = {current_, {{"model", {BlobId::Form::kModel, current_.digest}}}, current_.model};
     if (download_ != nullptr) {
-      auto sent = download_->Decode(download_->Encode(*current_.model, scenario_.run.seed, version));
-      RIVULET_CHECK(sent.ok(), "{}", Message(sent.status()));  // as it was encoded on this line
-      base.inputs[0].id.digest = (*sent)->ComputeDigest();
-      base.sent = *std::move(sent);
+      RIVULET_ASSIGN_OR_RETURN(Download::Sent sent, download_->Send(*current_.model, scenario_.run.seed, version));
+      base.inputs[0].id.digest = sent.model->ComputeDigest();
+      base.sent = std::move(sent.model);
     }
     for (const std::string& name : plan_->flat_names().broadcast) {
       base.inputs.push_back(
@@ -239,6 +238,7 @@ class RecordedVersions final : public TaskInputs {
     }
     if (base.inputs.size() == 1) base.state.flats.reset();
     bases_[version] = std::move(base);
+    return absl::OkStatus();
   }
 
   Status Make(int64_t version, TaskSlice& slice) {
@@ -309,7 +309,7 @@ class RecordedVersions final : public TaskInputs {
                      number_rule_.get(), told},
                     nullptr, options_.instruments.tracer));
     RIVULET_RETURN_IF_ERROR(CheckDigest(version, tasks));
-    KeepBase(version);
+    RIVULET_RETURN_IF_ERROR(KeepBase(version));
     std::erase_if(bases_, [&](const auto& base) { return base.first < version - dial_.max_staleness; });
     done_ += tasks;
     for (const auto& [task, row] : rows_) {

@@ -107,28 +107,28 @@ std::shared_ptr<const ModelFile> ModelStore::FileOf(int64_t round, const ServerS
 
 // A broadcast is part of the version's file, so that it is written, kept, removed and read again with it; its digest
 // follows from its bytes and stands nowhere else.
-void ModelStore::Announce(ServedVersion& version) const {
+Status ModelStore::Announce(ServedVersion& version) const {
   const int64_t round = version.row.round;
   version.sent = version.model;
   version.sent_digest = version.digest;
   if (download_ != nullptr) {
-    version.encoded = std::make_shared<const std::string>(download_->Encode(*version.model, seed_, round));
-    StatusOr<std::shared_ptr<Model>> sent = download_->Decode(*version.encoded);
-    RIVULET_CHECK(sent.ok(), "{}", Message(sent.status()));  // as it was encoded a line ago
-    version.sent_digest = (*sent)->ComputeDigest();
-    version.sent = *std::move(sent);
+    RIVULET_ASSIGN_OR_RETURN(Download::Sent sent, download_->Send(*version.model, seed_, round));
+    version.encoded = std::make_shared<const std::string>(std::move(sent.bytes));
+    version.sent_digest = sent.model->ComputeDigest();
+    version.sent = std::move(sent.model);
   }
   version.file = FileOf(round, version, Whose::kClients);
   const bool same = version.flats == nullptr && version.numbers == nullptr;
   version.whole = same ? version.file : FileOf(round, version, Whose::kServer);
   for (const std::string& name : broadcasts_) version.broadcasts.push_back({name, Sha256Of(version.broadcast(name))});
+  return absl::OkStatus();
 }
 
-ServedVersion ModelStore::Describe(int64_t round, ServerState state) const {
+StatusOr<ServedVersion> ModelStore::Describe(int64_t round, ServerState state) const {
   ServedVersion stored;
   static_cast<ServerState&>(stored) = std::move(state);
   stored.row.round = round;
-  Announce(stored);
+  RIVULET_RETURN_IF_ERROR(Announce(stored));
   stored.row = {run_id_,
                 round,
                 stored.digest.Hex(),
@@ -174,7 +174,7 @@ StatusOr<ServedVersion> ModelStore::Load(const ModelRow& row, std::shared_ptr<co
   }
   if (const Status fits = CheckState(stored, optimizer); !fits.ok()) return refuse(Message(fits));
   stored.row = row;
-  Announce(stored);
+  RIVULET_RETURN_IF_ERROR(Announce(stored));
   return stored;
 }
 

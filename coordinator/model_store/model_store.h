@@ -64,13 +64,14 @@ class ModelStore {
   static StatusOr<std::optional<std::string>> ReadPlan(FileSystem& fs, const std::string& db_path,
                                                        const std::string& run_id, const std::string& digest);
 
-  // What a version is in its file and its row, without writing anything; from any thread.
-  ServedVersion Describe(int64_t round, ServerState state) const;
+  // What a version is in its file and its row, without writing anything; from any thread. FAILED_PRECONDITION: it
+  // cannot travel as SendBy says.
+  StatusOr<ServedVersion> Describe(int64_t round, ServerState state) const;
   // Writes its file, the model and what the server keeps beside it, so that it survives a crash; after an error nothing
   // of it is left.
   Status Write(const ServedVersion& version);
-  // FAILED_PRECONDITION: the row's file is missing, damaged, another model than the row says, or without what
-  // `optimizer` goes on with.
+  // FAILED_PRECONDITION: the row's file is missing, damaged, another model than the row says, without what `optimizer`
+  // goes on with, or as in Describe.
   StatusOr<ServedVersion> Load(const ModelRow& row, std::shared_ptr<const ModelLayout> layout,
                                const ServerOptimizer& optimizer);
   // FAILED_PRECONDITION: the file of a row with a path is not there.
@@ -87,7 +88,7 @@ class ModelStore {
   std::string PathOf(int64_t round) const;
   enum class Whose : uint8_t { kClients, kServer };  // the model alone, or with what the server keeps
   std::shared_ptr<const ModelFile> FileOf(int64_t round, const ServerState& state, Whose whose) const;
-  void Announce(ServedVersion& version) const;  // its files and broadcasts, of its state
+  Status Announce(ServedVersion& version) const;  // its files and broadcasts, of its state
 
   FileSystem& fs_;
   const std::string relative_;  // this run's folder, from the database's

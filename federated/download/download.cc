@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -29,7 +30,7 @@ StatusOr<std::unique_ptr<const Download>> Download::Create(std::string_view code
                            fmt::join(kModelCodecs, ", "));
   }
   RIVULET_ASSIGN_OR_RETURN(auto made, Codec::Create(codec, layout->update_elements()));
-  return std::unique_ptr<const Download>(new Download(std::move(made), std::move(layout)));
+  return std::unique_ptr<const Download>(new Download(std::string(codec), std::move(made), std::move(layout)));
 }
 
 size_t Download::frozen_bytes() const {
@@ -59,6 +60,30 @@ std::string Download::Encode(const Model& model, uint64_t seed, int64_t version)
     bytes.append(reinterpret_cast<const char*>(tensor.data), tensor.bytes());
   }
   return bytes;
+}
+
+// What clients would train from is looked at here, once, and not by each of them: a model with an infinite value in it
+// trains to nothing, and the run would end for a reason that nobody could guess.
+Status Download::CheckArrives(const Model& model, const Model& arrived) const {
+  for (const Slice& slice : layout_->slices()) {
+    if (!TravelsEncoded(slice)) continue;
+    const auto values = arrived.tensor(slice).flat<float>();
+    const auto bad = std::ranges::find_if_not(values, [](float value) { return std::isfinite(value); });
+    if (bad == values.end()) continue;
+    const auto element = static_cast<size_t>(bad - values.begin());
+    return FailedPrecondition(
+        "element {} of tensor '{}' is {}, which comes to clients as {} by \"{}\" (server.download); set it to \"bf16\" "
+        "or \"f32\"",
+        element, slice.name, model.tensor(slice).flat<float>()[element], *bad, name_);
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<Download::Sent> Download::Send(const Model& model, uint64_t seed, int64_t version) const {
+  Sent sent{.bytes = Encode(model, seed, version), .model = nullptr};
+  RIVULET_ASSIGN_OR_RETURN(sent.model, Decode(sent.bytes));
+  RIVULET_RETURN_IF_ERROR(CheckArrives(model, *sent.model));
+  return sent;
 }
 
 StatusOr<std::shared_ptr<Model>> Download::Decode(std::string_view bytes) const {

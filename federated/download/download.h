@@ -19,16 +19,24 @@ class Download {
   static StatusOr<std::unique_ptr<const Download>> Create(std::string_view codec,
                                                           std::shared_ptr<const ModelLayout> layout);
 
+  struct Sent {
+    std::string bytes;
+    std::shared_ptr<Model> model;  // what every client makes of them
+  };
   // The same for the same seed, version and model: a run that goes on after a kill sends what it sent.
-  std::string Encode(const Model& model, uint64_t seed, int64_t version) const;
-  // What every client makes of them. DATA_LOSS: bytes that Encode never gives.
+  // FAILED_PRECONDITION: a value that is none any more when it arrives, as beyond 65504 by "f16"; names its tensor.
+  StatusOr<Sent> Send(const Model& model, uint64_t seed, int64_t version) const;
+  // DATA_LOSS: bytes that Send never gives.
   StatusOr<std::shared_ptr<Model>> Decode(std::string_view bytes) const;
 
  private:
-  Download(std::unique_ptr<const Codec> codec, std::shared_ptr<const ModelLayout> layout)
-      : codec_(std::move(codec)), layout_(std::move(layout)) {}
+  Download(std::string name, std::unique_ptr<const Codec> codec, std::shared_ptr<const ModelLayout> layout)
+      : name_(std::move(name)), codec_(std::move(codec)), layout_(std::move(layout)) {}
   size_t frozen_bytes() const;
+  std::string Encode(const Model& model, uint64_t seed, int64_t version) const;
+  Status CheckArrives(const Model& model, const Model& arrived) const;
 
+  const std::string name_;
   const std::unique_ptr<const Codec> codec_;
   const std::shared_ptr<const ModelLayout> layout_;
 };

@@ -47,7 +47,7 @@ void BenchVersion(benchmark::State& state, bool write) {
     const auto made = MakeVersion(base, std::move(aggregation), nullptr, {*sgd, 1}, nullptr, nullptr);
     const auto ready = std::chrono::steady_clock::now();
     if (!made.ok()) return state.SkipWithError(std::string(Message(made.status())).c_str());
-    const Status stored = store.value()->Write(store.value()->Describe(++round, *made));
+    const Status stored = store.value()->Write(store.value()->Describe(++round, *made).value());
     const auto written = std::chrono::steady_clock::now();
     if (!stored.ok()) return state.SkipWithError(std::string(Message(stored)).c_str());
     state.SetIterationTime(std::chrono::duration<double>(write ? written - ready : ready - begin).count());

@@ -41,7 +41,7 @@ class VersionWriterTest : public ::testing::Test {
     for (const Slice& slice : parts_.layout->slices()) {
       for (float& value : model->tensor(slice).flat<float>()) value = static_cast<float>(round);
     }
-    return store_->Describe(round, {model, model->ComputeDigest()});
+    return store_->Describe(round, {model, model->ComputeDigest()}).value();
   }
   PendingAttempt Attempt(int64_t round, int64_t number = 1, bool committed = true) {
     PendingAttempt pending;

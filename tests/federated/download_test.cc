@@ -44,6 +44,12 @@ std::unique_ptr<const Download> By(const std::string& codec, const std::shared_p
   return *std::move(download);
 }
 
+std::string BytesBy(const std::string& codec, const Model& model, uint64_t seed, int64_t version) {
+  const auto sent = By(codec, model.shared_layout())->Send(model, seed, version);
+  EXPECT_OK(sent);
+  return sent.ok() ? sent->bytes : "";
+}
+
 double FurthestOff(const Model& one, const Model& other) {
   double most = 0;
   for (const Slice& slice : one.layout().slices()) {
@@ -66,24 +72,39 @@ TEST(DownloadTest, WhatIsDecoded_IsAsNearAsTheCodecIs) {
                          Case{"int4", 1.0 / 7, 240}}) {
     SCOPED_TRACE(of.codec);
     const auto download = By(of.codec, layout);
-    const std::string bytes = download->Encode(*model, 3, 4);
-    EXPECT_LE(bytes.size(), of.bytes);
-    ASSERT_OK_AND_ASSIGN(const auto decoded, download->Decode(bytes));
+    ASSERT_OK_AND_ASSIGN(const Download::Sent sent, download->Send(*model, 3, 4));
+    EXPECT_LE(sent.bytes.size(), of.bytes);
+    ASSERT_OK_AND_ASSIGN(const auto decoded, download->Decode(sent.bytes));
+    EXPECT_EQ(decoded->ComputeDigest(), sent.model->ComputeDigest());
     const double off = FurthestOff(*decoded, *model);
     EXPECT_LE(off, of.off);
     EXPECT_GT(off, 0);
     const auto table = decoded->tensor(*layout->Find("table")).flat<int64_t>();
     EXPECT_THAT(std::vector(table.begin(), table.end()), ::testing::ElementsAre(-1, 0, 1));
-    EXPECT_EQ(download->Encode(*model, 3, 4), bytes);
+    EXPECT_EQ(BytesBy(of.codec, *model, 3, 4), sent.bytes);
   }
+}
+
+TEST(DownloadTest, ValueThatArrivesInfinite_IsRefusedByNameOfTensorAndKey) {
+  const auto layout = FiveTensors();
+  const auto model = SomeModel(layout);
+  float& value = model->tensor(*layout->Find("w")).flat<float>()[7];
+  value = 65504;
+  ASSERT_OK_AND_ASSIGN(const Download::Sent sent, By("f16", layout)->Send(*model, 3, 4));
+  EXPECT_EQ(sent.model->tensor(*layout->Find("w")).flat<float>()[7], 65504);
+  value = -70000;
+  EXPECT_EQ(ErrorOf(By("f16", layout)->Send(*model, 3, 4)),
+            "element 7 of tensor 'w' is -70000, which comes to clients as -inf by \"f16\" (server.download); set it to "
+            "\"bf16\" or \"f32\"");
+  EXPECT_OK(By("bf16", layout)->Send(*model, 3, 4));
+  EXPECT_OK(By("int8", layout)->Send(*model, 3, 4));
 }
 
 TEST(DownloadTest, WhatIsDrawn_IsTheVersionsOwn) {
   const auto layout = FiveTensors();
-  const auto download = By("int8", layout);
   const auto model = SomeModel(layout);
-  EXPECT_NE(download->Encode(*model, 3, 4), download->Encode(*model, 3, 5));
-  EXPECT_NE(download->Encode(*model, 3, 4), download->Encode(*model, 4, 4));
+  EXPECT_NE(BytesBy("int8", *model, 3, 4), BytesBy("int8", *model, 3, 5));
+  EXPECT_NE(BytesBy("int8", *model, 3, 4), BytesBy("int8", *model, 4, 4));
 }
 
 TEST(DownloadTest, ByF32_TravelsAsItIs) {
@@ -96,10 +117,9 @@ TEST(DownloadTest, ByF32_TravelsAsItIs) {
 TEST(DownloadTest, OtherBytes_AreRefused) {
   const auto layout = FiveTensors();
   const auto download = By("int8", layout);
-  const std::string bytes = download->Encode(*SomeModel(layout), 3, 4);
-  for (const std::string& other :
-       {std::string(), bytes.substr(1), bytes.substr(0, 20), bytes + "x", bytes.substr(0, bytes.size() - 1),
-        By("f16", layout)->Encode(*SomeModel(layout), 3, 4)}) {
+  const std::string bytes = BytesBy("int8", *SomeModel(layout), 3, 4);
+  for (const std::string& other : {std::string(), bytes.substr(1), bytes.substr(0, 20), bytes + "x",
+                                   bytes.substr(0, bytes.size() - 1), BytesBy("f16", *SomeModel(layout), 3, 4)}) {
     EXPECT_THAT(download->Decode(other), StatusIs(absl::StatusCode::kDataLoss)) << other.size();
   }
 }

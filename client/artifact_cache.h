@@ -109,11 +109,11 @@ class ArtifactCache {
                                                       const FetchFn& fetch);
 
  private:
-  const std::string only_kernels_;
-  const std::function<Status(const rivulet::Plan&)> check_;
   // Those of the last plan where it is fed with the same, as plans that differ in a learning rate are.
   StatusOr<std::shared_ptr<const DecodedSets>> ExamplesOf(const rivulet::Plan& plan);
 
+  const std::string only_kernels_;
+  const std::function<Status(const rivulet::Plan&)> check_;
   const std::shared_ptr<RowBudget> rows_;
   Mutex mutex_;
   std::vector<FeatureSpec> fed_ GUARDED_BY(mutex_);  // what examples_ are decoded for

@@ -109,10 +109,25 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
 // and not for as many as somebody can invent.
 constexpr int64_t kMostUncounted = int64_t{1} << 20;
 
-std::shared_ptr<Population> PopulationOf(const CoordinatorOptions& options, int64_t known) {
+// Those of `known` are there already.
+std::shared_ptr<Population> PopulationOf(const CoordinatorOptions& options, const NumberRule* number_rule,
+                                         int64_t known) {
   if (options.population != nullptr) return options.population;
   const int64_t clients = options.scenario.data.partition.clients;
-  return OpenPopulation(std::max(clients > 0 ? clients : kMostUncounted, known));
+  const int64_t room = number_rule == nullptr ? kMostUncounted : std::min(kMostUncounted, number_rule->most_clients());
+  return OpenPopulation(std::max(clients > 0 ? clients : room, known));
+}
+
+// A scenario that gives no number of clients leaves it to the data how many they are.
+Status CheckMembers(const CoordinatorOptions& options, const NumberRule& number_rule) {
+  const int64_t members =
+      options.population != nullptr ? options.population->size() : options.scenario.data.partition.clients;
+  if (members <= number_rule.most_clients()) return absl::OkStatus();
+  return InvalidArgument(
+      "[algorithm] name = \"{}\" keeps numbers of each client in each version, and there are {} clients; take at most "
+      "{} "
+      "(data.partition.clients)",
+      options.scenario.algorithm.name, members, number_rule.most_clients());
 }
 
 // A run that goes on with another learning rate would have rows that nobody could repeat. How it is carried out, and
@@ -187,7 +202,7 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   // What can be wrong with the scenario is found before anything is written.
   RIVULET_ASSIGN_OR_RETURN(RunRules rules, RulesOf(options, parts, setup.run_id));
   RIVULET_ASSIGN_OR_RETURN(setup.machine,
-                           RunMachine::Create(std::move(rules), {.population = PopulationOf(options, 0)}));
+                           RunMachine::Create(std::move(rules), {.population = PopulationOf(options, number_rule, 0)}));
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
   RIVULET_RETURN_IF_ERROR(CheckTravels(options, parts, *initial));
   RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), optimizer));
@@ -282,8 +297,8 @@ StatusOr<RunMachine> StoredRounds(History& history, const CoordinatorOptions& op
 
 // Everything is held against the row before anything is written: the configuration, the plan that it gives today, and
 // the files of its models.
-StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts,
-                                          const ServerOptimizer& optimizer) {
+StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
+                                          const NumberRule* number_rule) {
   FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
   RunCoordinator::Setup setup;
   setup.resumed = true;
@@ -359,11 +374,11 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     start.evaluations.push_back(version);
   }
   RIVULET_ASSIGN_OR_RETURN(const RunRules rules, RulesOf(options, parts, run.run_id));
-  RIVULET_ASSIGN_OR_RETURN(setup.machine,
-                           StoredRounds(
-                               *setup.history, options, rules, std::move(start),
-                               [&] { return PopulationOf(options, static_cast<int64_t>(point.clients.size())); }, has,
-                               options.now_ms ? options.now_ms() : 0));
+  RIVULET_ASSIGN_OR_RETURN(
+      setup.machine, StoredRounds(
+                         *setup.history, options, rules, std::move(start),
+                         [&] { return PopulationOf(options, number_rule, static_cast<int64_t>(point.clients.size())); },
+                         has, options.now_ms ? options.now_ms() : 0));
   for (const int64_t version : setup.machine->NeededVersions()) before.insert(version);
   for (const int64_t version : before) {
     const auto row = std::ranges::find(rows, version, &ModelRow::round);
@@ -448,10 +463,11 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
   RIVULET_ASSIGN_OR_RETURN(MeanMechanisms mechanisms,
                            MeanMechanisms::Create(parts.mean_mechanisms, options.scenario.run.seed));
   RIVULET_ASSIGN_OR_RETURN(auto number_rule, NumberRule::For(parts.numbers, parts.number_rule));
+  if (number_rule != nullptr) RIVULET_RETURN_IF_ERROR(CheckMembers(options, *number_rule));
   RIVULET_ASSIGN_OR_RETURN(RunCoordinator::Setup setup,
                            options.resume.empty()
                                ? NewRun(std::move(options), std::move(parts), *optimizer, number_rule.get())
-                               : StoredRun(std::move(options), std::move(parts), *optimizer));
+                               : StoredRun(std::move(options), std::move(parts), *optimizer, number_rule.get()));
   if (number_rule != nullptr) RIVULET_RETURN_IF_ERROR(CheckNumbers(setup));
   setup.optimizer = std::move(optimizer);
   setup.mean_mechanisms = std::move(mechanisms);

@@ -13,14 +13,13 @@
 #include <cmath>
 
 #include "federated/algorithms/algorithm.h"
+#include "federated/numbers/number_rule.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kWeight[] = "weight";
 constexpr int kFractionBits = 12;
-// Each version's file holds what every client told.
-constexpr int64_t kMostClients = 100'000;
 
 std::vector<Setting> Options() {
   Setting rate = Float("weights_learning_rate", 0.01, "Of the ascent of what clients count; 0: all count the same.")
@@ -36,12 +35,6 @@ std::vector<Setting> Options() {
 
 StatusOr<Composition> AgnosticFederatedLearning(const AlgorithmContext& context) {
   const Scenario& scenario = context.scenario;
-  if (scenario.data.partition.clients > kMostClients) {
-    return InvalidArgument(
-        "[algorithm] name = \"agnostic\" keeps a weight of each client in each version, and there are {} clients "
-        "(data.partition.clients); take at most {}",
-        scenario.data.partition.clients, kMostClients);
-  }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   for (PassBuilder& pass : composition.passes) pass.reports = "last_loss";
   // Behind the training, so that its draws are those of federated averaging.
@@ -55,6 +48,13 @@ StatusOr<Composition> AgnosticFederatedLearning(const AlgorithmContext& context)
                              {{"learning_rate", settings.number("weights_learning_rate")},
                               {"least", settings.number("least_weight")},
                               {"memory", settings.flag("memory")}}};
+  RIVULET_ASSIGN_OR_RETURN(const auto rule, NumberRule::Create(composition.number_rule));
+  if (scenario.data.partition.clients > rule->most_clients()) {
+    return InvalidArgument(
+        "[algorithm] name = \"agnostic\" keeps a weight of each client in each version, and there are {} clients "
+        "(data.partition.clients); take at most {}",
+        scenario.data.partition.clients, rule->most_clients());
+  }
   composition.aggregation.weight_fraction_bits = kFractionBits;
   composition.aggregation.parts = {
       {.value_bits = static_cast<int>(scenario.server.value_bits), .weigh = fmt::format("scalar:{}", kWeight)}};

@@ -16,6 +16,7 @@ namespace rivulet {
 namespace {
 
 constexpr char kWeight[] = "weight", kLoss[] = "loss";
+constexpr int64_t kMostClients = 100'000;
 
 class Agnostic final : public NumberRule {
  public:
@@ -54,6 +55,8 @@ class Agnostic final : public NumberRule {
     const auto client = numbers.clients.find(client_id);
     return {{kWeight, client == numbers.clients.end() ? 1 : client->second.at(kWeight)}};
   }
+
+  int64_t most_clients() const override { return kMostClients; }
 
  private:
   // The t for which max(least, v_k − t) sum to n: the Euclidean projection (Duchi et al. 2008, figure 1).

@@ -10,6 +10,8 @@
 // Reading the registry is thread-safe once main has begun.
 #pragma once
 
+#include <cstdint>
+#include <limits>
 #include <memory>
 #include <span>
 #include <string>
@@ -44,11 +46,13 @@ class NumberRule {
   virtual std::vector<std::string> Names() const = 0;
   // Of version 0.
   virtual ServerNumbers First() const = 0;
-  // Of the version that was made from `before` by the updates of those who told, in the
-  // order of their tasks' names. Losses that are no number say nothing.
+  // Of the version that was made from `before` by the updates of those who told, in the order of their tasks' names.
+  // Losses that are no number say nothing.
   virtual ServerNumbers Next(const ServerNumbers& before, std::span<const ToldLoss> told) const = 0;
   // What a task of this client brings that starts from a version of `numbers`: all that Names() says.
   virtual Scalars Of(const ServerNumbers& numbers, const std::string& client_id) const = 0;
+  // Of how many clients it keeps numbers, which lie in each version's file: a run by it has no more.
+  virtual int64_t most_clients() const { return std::numeric_limits<int64_t>::max(); }
 };
 
 using NumberRuleFactory = std::unique_ptr<const NumberRule> (*)(const Settings& settings);

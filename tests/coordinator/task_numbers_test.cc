@@ -2,6 +2,8 @@
 // restart, and held against what updates declare.
 #include <gmock/gmock.h>
 
+#include "federated/numbers/number_rule.h"
+#include "federated/population/population.h"
 #include "test_run.h"
 
 namespace rivulet {
@@ -81,6 +83,38 @@ TEST_F(TaskNumbersTest, UpdateThatDeclaresAnother_IsRefused) {
                        Send(*coordinator, client, reply.tasks[0].id, UpdateThatSays(1, 1000)));
   EXPECT_EQ(result.kind, SubmitResult::Kind::kRefused);
   EXPECT_THAT(result.reason, HasSubstr("does not declare the number 'weight' that its task brought, 1"));
+  coordinator->Stop();
+}
+
+// Each version's file holds what every client told.
+TEST_F(TaskNumbersTest, MoreMembersThanTheRuleKeepsNumbersOf_AreRefused) {
+  options_.population = NumberedPopulation(100'001);
+  options_.scenario.algorithm.name = "agnostic";
+  EXPECT_EQ(ErrorOf(CreateCoordinator(options_, parts_)),
+            "[algorithm] name = \"agnostic\" keeps numbers of each client in each version, and there are 100001 "
+            "clients; take at most 100000 (data.partition.clients)");
+}
+
+// Of whom nothing says how many there will be, as many as that get in.
+class OfTwo final : public NumberRule {
+ public:
+  std::vector<std::string> Names() const override { return {"weight"}; }
+  ServerNumbers First() const override { return {}; }
+  ServerNumbers Next(const ServerNumbers& before, std::span<const ToldLoss>) const override { return before; }
+  Scalars Of(const ServerNumbers&, const std::string&) const override { return {{"weight", 1}}; }
+  int64_t most_clients() const override { return 2; }
+};
+
+RIVULET_NUMBER_RULE(of_two_registration, "of_two", {},
+                    [](const Settings&) -> std::unique_ptr<const NumberRule> { return std::make_unique<OfTwo>(); });
+
+TEST_F(TaskNumbersTest, WhoComesBeyondWhatTheRuleKeepsNumbersOf_IsOneTooMany) {
+  parts_.number_rule = {"of_two", {}};
+  options_.scenario.data.partition.clients = 0;
+  ASSERT_OK_AND_ASSIGN(const auto coordinator, CreateCoordinator(options_, parts_));
+  ASSERT_OK(Join(*coordinator, Names(2)));
+  EXPECT_THAT(ErrorOf(Join(*coordinator, {"a third one"})),
+              HasSubstr("the 2 clients that this run has room for have joined; 'a third one' is one too many"));
   coordinator->Stop();
 }
 

@@ -1,6 +1,8 @@
 #include "simulations/sweeps/trials.h"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "coordinator/history/history.h"
 #include "engine/base/file_system.h"
@@ -17,6 +19,22 @@ bool SaysTheSame(const std::string& config, const Scenario& scenario) {
   return asked.ToToml() == stored->ToToml();
 }
 
+namespace {
+
+// Whether clients on machines of their own do a run, or did: each has sent its update, itself or through a tier, or has
+// joined before its first task was over. What they trained on is theirs, whatever the scenario says of data.
+StatusOr<bool> IsDeployed(History& history, const std::string& run_id) {
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientRoundRow> tasks, history.ClientRounds(run_id, 1));
+  if (!tasks.empty()) {
+    return std::ranges::any_of(
+        tasks, [](const ClientRoundRow& task) { return !task.update_digest.empty() || !task.parent_id.empty(); });
+  }
+  RIVULET_ASSIGN_OR_RETURN(const ResumePoint point, history.FindResumePoint(run_id));
+  return !point.clients.empty();
+}
+
+}  // namespace
+
 // A row without an id: there is none. Of several the newest that is finished, or else the newest.
 StatusOr<RunRow> Trials::Find(const Scenario& scenario) {
   RunRow found;
@@ -26,6 +44,8 @@ StatusOr<RunRow> Trials::Find(const Scenario& scenario) {
   for (const RunRow& run : runs) {
     if (run.foreign() || run.name != scenario.run.name || run.seed != scenario.run.seed) continue;
     if (!SaysTheSame(run.config, scenario)) continue;
+    RIVULET_ASSIGN_OR_RETURN(const bool deployed, IsDeployed(*history, run.run_id));
+    if (deployed) continue;
     if (found.run_id.empty()) found = run;
     if (run.status == "finished") return run;
   }

@@ -34,9 +34,9 @@ class Trials {
   // `row_bytes`: as SharedRuns.
   Trials(TrialOptions options, int64_t row_bytes) : options_(std::move(options)), shared_(row_bytes) {}
 
-  // The run that says what `scenario` says: that of the history where it is finished, and goes on where it is not; else
-  // a new one. CANCELLED after Stop. Another error is one of the scenario, its data or the history, before the first
-  // round; what ends a run later is its result's.
+  // The simulated run that says what `scenario` says: that of the history where it is finished, and goes on where it is
+  // not, also where it failed; else a new one. CANCELLED after Stop. Another error is one of the scenario, its data or
+  // the history, before the first round; what ends a run later is its result's.
   StatusOr<TrialResult> Run(const Scenario& scenario, const CoordinatorObserver& observer);
   // From another thread: what runs is stopped, and so is what would follow.
   void Stop();

@@ -64,6 +64,14 @@ class Sweep(RivuletTest):
         self.sweep("--grid", f"{RATE}=0.2", "--rounds", 5, code=0)
         self.assertEqual(self.query("SELECT count(*) FROM runs"), [(5,)])
 
+    def test_a_deployed_run_that_says_the_same_is_none_of_it(self):
+        self.run_rivulet("up", self.scenario, "--clients", 6, "--db", self.path("runs.sqlite"), "--set", f"{RATE}=0.1", code=0)
+        deployed = self.query("SELECT run_id, finished_at FROM runs")
+        told = json.loads(self.sweep("--grid", f"{RATE}=0.1", "--json", code=0).out)
+        self.assertNotEqual(told["points"][0]["runs"][0]["run_id"], deployed[0][0])
+        self.assertEqual(self.query("SELECT count(*) FROM runs"), [(2,)])
+        self.assertEqual(self.query("SELECT run_id, finished_at FROM runs ORDER BY created_at LIMIT 1"), deployed)
+
     def killed(self, how):
         """A sweep of six that is ended in the midst of its third run or later, and what it had finished."""
         process = self.start("sweep", self.scenario, "--db", self.path("runs.sqlite"), "--rounds", 60, "--grid", f"{RATE}=0.01,0.1",
@@ -113,6 +121,11 @@ class Sweep(RivuletTest):
         self.assertNotIn("last_mean", points[0])
         self.assertEqual(json.loads(told.out)["best"], {RATE: "0.1"})
         self.assertIn("it failed", told.err)
+        # Given again it goes on from where it failed, and fails there again.
+        again = self.sweep("--grid", f"{RATE}=1e6,0.1", "--set", "server.max_attempts=1", "--json")
+        self.assertEqual(again.out, told.out)
+        self.assertIn("it failed", again.err)
+        self.assertEqual(self.query("SELECT count(*) FROM runs"), [(2,)])
 
     def test_what_is_wrong_is_said_before_anything_is_run(self):
         for arguments, *fragments in [

@@ -22,8 +22,9 @@ struct GrpcClientOptions {
   // up itself. "": directly, whatever the environment says.
   std::string proxy = {};
   std::chrono::milliseconds call_timeout = std::chrono::seconds(30);  // of Poll and Fail
-  // Of one Fetch or Submit as a whole; what was moved by then is not lost.
-  std::chrono::milliseconds stream_timeout = std::chrono::minutes(30);
+  // Of one Fetch or Submit, without anything that moves; until its first answer, for which it may wait behind others, as
+  // long as the connection lives. What was moved by then is not lost.
+  std::chrono::milliseconds stream_patience = std::chrono::minutes(30);
 };
 
 class GrpcClient : public CoordinatorApi {

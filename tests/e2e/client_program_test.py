@@ -1,7 +1,10 @@
 """`rivulet-client`, the program of sites: what is in it, and that it takes part as `rivulet client` does."""
+import glob
 import os
 import pathlib
 import shutil
+import signal
+import socket
 import subprocess
 import unittest
 
@@ -19,6 +22,8 @@ ELSEWHERE = {
     "libraries of ops": " rivulet::LoadOpLibraries(",
 }
 MOST_BYTES = 13_000_000
+# Not beside a sanitizer's library, which must be the first.
+FAKE_TIME = "" if os.environ.get("RIVULET_SANITIZE") else next(iter(glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")), "")
 
 
 def printed(*command):
@@ -58,6 +63,28 @@ class ClientProgram(RivuletTest):
         self.assertEqual(missing.returncode, 2)
         self.assertRegex(missing.stderr, "^rivulet-client: 'rivulet-client' needs --coordinator HOST:PORT; see")
         self.assertEqual(self.client("--version", "--nothing").returncode, 2)
+
+    @unittest.skipUnless(FAKE_TIME, "there is no libfaketime")
+    def test_time_that_is_set_while_nobody_listens_keeps_it_from_nothing(self):
+        """Waits of libraries on the wall clock are three hours late then: whoever asks it to end is heard, and a coordinator found."""
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("records"), code=0)
+        world = {**os.environ, "LD_PRELOAD": FAKE_TIME, "FAKETIME": "+3h", "FAKETIME_DONT_FAKE_MONOTONIC": "1"}
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            port = free.getsockname()[1]
+        clients = {}
+        for number in range(2):
+            name = f"client-0000{number}"
+            clients[name] = self.follow(subprocess.Popen(
+                [CLIENT, "--coordinator", f"127.0.0.1:{port}", "--insecure", "--name", name, "--data", f"train=records/{name}.tfrecord"],
+                stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd=self.folder, env=world), name)
+            self.processes.append(clients[name])
+            self.said(name, "nothing listens there")
+        clients["client-00000"].send_signal(signal.SIGTERM)
+        clients["client-00000"].wait(timeout=20)
+        coordinator = self.start("coordinator", self.scenario, "--listen", f"127.0.0.1:{port}", "--insecure", "--db", "late.sqlite",
+                                 "--set", "data.partition.clients=1", "--set", "server.clients_per_round=1")
+        self.ends(clients["client-00001"], "client-00001")
+        self.assertEqual(coordinator.wait(timeout=60), 0)
 
     def test_kits_start_it_where_it_is_and_a_tier_and_the_bits_are_those_of_a_simulation(self):
         names = ("client-00000", "client-00001")

@@ -179,7 +179,7 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
   bool news = for_sites || (machine_.over() && !was_over);
   if (for_sites && listener_ != nullptr) {
     for (const auto& [site, heard] : machine_.sites()) listener_->OnNews(site);
-    tiers_.ForEach([this](const std::string& tier) REQUIRES(mutex_) { listener_->OnNews(tier); });
+    tiers_.ForEach([&listener = *listener_](const std::string& tier) { listener.OnNews(tier); });
   }
   std::shared_ptr<Attempt> closed;  // by the Close that goes before what becomes of it
   for (const Action& action : actions) {

@@ -49,6 +49,7 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
     }
     RIVULET_ASSIGN_OR_RETURN(artifacts->examples, ExamplesOf(*artifacts->plan));
     artifacts->programs = std::make_shared<PassPrograms>(artifacts->plan);
+    artifacts->broadcasts_.Widen(2 * artifacts->plan->flat_names().broadcast.size());
     return std::shared_ptr<const PlanArtifacts>(std::move(artifacts));
   });
 }

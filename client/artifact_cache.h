@@ -2,6 +2,7 @@
 // compiled once, parsed once and decoded once for all its clients, so that a virtual client costs none of it.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <list>
 #include <memory>
@@ -22,6 +23,8 @@ template <typename T>
 class DigestCache {
  public:
   explicit DigestCache(size_t capacity) : capacity_(capacity) {}
+  // Before it is shared.
+  void Widen(size_t capacity) { capacity_ = std::max(capacity_, capacity); }
 
   StatusOr<std::shared_ptr<const T>> Get(const Digest& digest,
                                          const std::function<StatusOr<std::shared_ptr<const T>>()>& make) {
@@ -63,7 +66,7 @@ class DigestCache {
     Digest digest;
     std::shared_ptr<const T> value;  // null while it is being made
   };
-  const size_t capacity_;
+  size_t capacity_;
   Mutex mutex_;
   CondVar made_;
   std::list<Entry> entries_;  // last used first
@@ -82,6 +85,8 @@ struct PlanArtifacts {
   StatusOr<std::shared_ptr<const AlignedBuffer>> Broadcast(const Digest& digest, const FetchFn& fetch) const;
 
  private:
+  friend class ArtifactCache;
+  // Of two versions all that a task reads, and of four at least one.
   mutable DigestCache<AlignedBuffer> broadcasts_{4};
 };
 

@@ -37,6 +37,14 @@ Status GpuPasses::Check(TaskKind kind, size_t pass) {
     return Unimplemented("plan '{}' has tasks bring numbers of their own, which only the host reads; train it there",
                          programs_.plan().name());
   }
+  const FlatNames& flats = programs_.plan().flat_names();
+  const bool chooses = std::ranges::any_of(programs_.plan().aggregation().parts,
+                                           [](const PartSpec& part) { return part.only_where.has_value(); });
+  if (!flats.measured.empty() || !flats.declared.empty() || chooses) {
+    return Unimplemented(
+        "plan '{}' has clients decide by what a pass has measured, which only the host does; train it there",
+        programs_.plan().name());
+  }
   if (!local.other_gradient_by.empty()) {
     return Unimplemented("plan '{}' has clients take two gradients at a time, which only the host does; train it there",
                          programs_.plan().name());

@@ -37,7 +37,9 @@ std::string_view StepName(TaskKind kind) {
 BufferTable::BufferTable(const Plan& plan)
     : layout_(plan.layout()),
       scalars_(static_cast<size_t>(plan.flat_names().scalars)),
-      numbers_(plan.flat_names().numbers) {
+      numbers_(plan.flat_names().numbers),
+      measured_(plan.flat_names().measured),
+      declared_(plan.flat_names().declared) {
   const FlatNames& flats = plan.flat_names();
   const auto add = [&](std::string name, size_t bytes) {
     names_.push_back(std::move(name));
@@ -47,7 +49,7 @@ BufferTable::BufferTable(const Plan& plan)
   add("params", layout_->arena_bytes());
   add("grads", trained);
   add("base_params", layout_->arena_bytes());
-  add("scalars", (kFirstScalar + scalars_ + numbers_.size()) * kScalarStride);
+  add("scalars", (kFirstScalar + scalars_ + numbers_.size() + measured_.size() + declared_.size()) * kScalarStride);
   for (int i = 0; i < flats.slots; ++i) add(fmt::format("slots/{}", i), trained);
   for (const std::string& name : flats.update) add(fmt::format("update/{}", name), trained);
   for (const StateVector& state : flats.state) add(fmt::format("{}{}", kStatePrefix, state.name), trained);
@@ -79,9 +81,17 @@ std::pair<int, size_t> BufferTable::PlaceOf(std::string_view flat) const {
     std::from_chars(flat.data() + kNumbered.size(), flat.data() + flat.size(), number);
     return {kScalars, (number + kFirstScalar) * kScalarStride};
   }
+  const auto place = [](const std::vector<std::string>& names, std::string_view name) {
+    return static_cast<size_t>(std::ranges::find(names, name) - names.begin());
+  };
   if (flat.starts_with(kNumbersPrefix)) {
-    const auto found = std::ranges::find(numbers_, flat.substr(kNumbersPrefix.size()));
-    return {kScalars, number(static_cast<size_t>(found - numbers_.begin())) * sizeof(double)};
+    return {kScalars, number(place(numbers_, flat.substr(kNumbersPrefix.size()))) * sizeof(double)};
+  }
+  if (flat.starts_with(kMeasuredPrefix)) {
+    return {kScalars, measured(place(measured_, flat.substr(kMeasuredPrefix.size()))) * sizeof(double)};
+  }
+  if (flat.starts_with(kDeclaredPrefix)) {
+    return {kScalars, declared(place(declared_, flat.substr(kDeclaredPrefix.size()))) * sizeof(double)};
   }
   return {index(flat), layout_->segment_offset(Segment::kTrainable)};
 }
@@ -108,19 +118,16 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
                            : other  ? name.substr(kOther.size())
                            : base   ? name.substr(kBase.size())
                                     : name;
-    int kept = -1;  // the buffer of a vector that the client keeps, or that a rule remembers
-    for (const StateVector& state : plan_->flat_names().state) {
-      const std::string buffer = fmt::format("{}{}", kStatePrefix, state.name);
-      if (!name.starts_with(buffer + "/")) continue;
+    int kept = -1;  // the buffer of a vector that the client keeps, that a rule remembers or that the server sends
+    const auto look = [&](const std::string& buffer) {
+      if (!name.starts_with(buffer + "/")) return;
       variable = name.substr(buffer.size() + 1);
       kept = buffers_.index(buffer);
-    }
-    for (int i = 0; i < plan_->flat_names().slots; ++i) {
-      const std::string buffer = fmt::format("{}{}", kSlotPrefix, i);
-      if (!name.starts_with(buffer + "/")) continue;
-      variable = name.substr(buffer.size() + 1);
-      kept = buffers_.index(buffer);
-    }
+    };
+    const FlatNames& flats = plan_->flat_names();
+    for (const StateVector& state : flats.state) look(fmt::format("{}{}", kStatePrefix, state.name));
+    for (int i = 0; i < flats.slots; ++i) look(fmt::format("{}{}", kSlotPrefix, i));
+    for (const std::string& vector : flats.broadcast) look(fmt::format("{}{}", kBroadcastPrefix, vector));
     const Slice* slice = nullptr;
     for (const Slice& candidate : layout.slices()) {
       const bool whole = !gradient && !other && kept < 0;  // the others are of what is trained alone

@@ -26,7 +26,7 @@ namespace rivulet {
 // The buffers of a plan by the names of flat variables, in the order in which a trainer binds them. "params" and
 // "base_params" are whole arenas, each with its shared variables in it; the others are as long as what is
 // trained. "scalars" has the numbers of a task: "round", "steps", then "scalars/0", "scalars/1", …, then
-// "numbers/NAME" in the order of FlatNames::numbers.
+// "numbers/NAME", "measured/NAME" and "declared/NAME" in the order of FlatNames.
 class BufferTable {
  public:
   static constexpr int kParams = 0, kGrads = 1, kBaseParams = 2, kScalars = 3;
@@ -42,7 +42,9 @@ class BufferTable {
 
   // Of the buffer of "scalars", as numbers.
   static constexpr size_t kRound = 0, kSteps = 8;
-  size_t number(size_t i) const;  // of FlatNames::numbers
+  size_t number(size_t i) const;                                              // of FlatNames::numbers
+  size_t measured(size_t i) const { return number(numbers_.size() + i); }     // of FlatNames::measured
+  size_t declared(size_t i) const { return measured(measured_.size() + i); }  // of FlatNames::declared
 
   // Where a flat variable lies: its buffer, and the offset in it. FlatSpec has accepted its name.
   std::pair<int, size_t> PlaceOf(std::string_view flat) const;
@@ -50,7 +52,7 @@ class BufferTable {
  private:
   const std::shared_ptr<const ModelLayout> layout_;
   const size_t scalars_;
-  const std::vector<std::string> numbers_;
+  const std::vector<std::string> numbers_, measured_, declared_;
   std::vector<std::string> names_;
   std::vector<size_t> bytes_;
   int first_broadcast_ = 0;
@@ -62,6 +64,7 @@ class BufferTable {
 //
 //   <variable>             its slice of the params buffer
 //   base_params/<variable> its slice of the base model: of an instance over that
+//   state/NAME/<variable>  its slice of what the client keeps; as well slots/0/<variable>, broadcast/NAME/<variable>
 //   grads/<variable>       its slice of the grads buffer; trainable variables only
 //   other_grads/<variable> the same of a second gradient (LocalPass::other_gradient_by)
 //   params, slots/0, …     flat, as federated/plan/README.md says

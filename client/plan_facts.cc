@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <span>
 #include <utility>
 
 #include "certificates/author.h"
@@ -44,11 +45,16 @@ std::string MechanismsText(const LocalProgram& program) {
   return fmt::format("{}", fmt::join(texts, ", "));
 }
 
-std::string SentText(const AggregationSpec& sum) {
+// `declared`: by graphs of the plan.
+std::string SentText(const AggregationSpec& sum, std::span<const std::string> declared) {
   std::vector<std::string> sent;
-  for (const PartSpec& part : sum.parts)
-    sent.push_back(fmt::format("'{}' ({} numbers as {})", part.name, part.elements, part.codec));
+  for (const PartSpec& part : sum.parts) {
+    const std::string where =
+        part.only_where ? fmt::format(", where '{}' is {}", part.only_where->scalar, part.only_where->value) : "";
+    sent.push_back(fmt::format("'{}' ({} numbers as {}{})", part.name, part.elements, part.codec, where));
+  }
   for (const ScalarSpec& scalar : sum.scalars) sent.push_back(fmt::format("the number '{}'", scalar.name));
+  for (const std::string& name : declared) sent.push_back(fmt::format("the number '{}'", name));
   sent.push_back("how many examples and steps there were, and how long they took");
   return fmt::format("{}", fmt::join(sent, ", "));
 }
@@ -117,9 +123,9 @@ std::vector<std::pair<std::string, std::string>> TellPlan(const Plan& plan) {
   if (kept.empty() && plan.keeps_state()) kept.push_back("variables of its own, or what was not sent");
   told.emplace_back("keeps", kept.empty() ? "nothing from round to round" : fmt::format("{}", fmt::join(kept, ", ")));
   if (const std::string before = MechanismsText(plan.training()); !before.empty()) told.emplace_back("before", before);
-  told.emplace_back("sends", SentText(plan.aggregation()));
+  told.emplace_back("sends", SentText(plan.aggregation(), plan.flat_names().declared));
   if (plan.program(TaskKind::kEvaluate) != nullptr)
-    told.emplace_back("sends_measured", SentText(plan.aggregation(TaskKind::kEvaluate)));
+    told.emplace_back("sends_measured", SentText(plan.aggregation(TaskKind::kEvaluate), {}));
   return told;
 }
 

@@ -15,7 +15,7 @@ Status KnownLayout::Check(const Model& base) {
 Status CheckBroadcasts(const Plan& plan, const BufferTable& table, TaskKind kind,
                        std::span<const AlignedBuffer* const> broadcasts) {
   const std::vector<std::string>& names = plan.flat_names().broadcast;
-  if (kind != TaskKind::kTrain) return absl::OkStatus();
+  if (!plan.reads_broadcasts(kind)) return absl::OkStatus();
   if (broadcasts.size() != names.size() && !names.empty()) {
     return InvalidArgument("plan '{}' has clients read {} vectors beside the model, and the task brings {}",
                            plan.name(), names.size(), broadcasts.size());

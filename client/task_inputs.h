@@ -23,8 +23,7 @@ class KnownLayout {
   std::shared_ptr<const ModelLayout> known_;  // equal to the plan's
 };
 
-// INVALID_ARGUMENT: other vectors than a training of the plan reads, or of another size. A version is measured without
-// them.
+// INVALID_ARGUMENT: other vectors than such a task of the plan reads (Plan::reads_broadcasts), or of another size.
 Status CheckBroadcasts(const Plan& plan, const BufferTable& table, TaskKind kind,
                        std::span<const AlignedBuffer* const> broadcasts);
 

@@ -57,7 +57,7 @@ StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const
 
 Status TaskTrainer::FetchBroadcasts(const Task& task, const Plan& plan, const Sources& sources) {
   broadcasts_.clear();
-  if (task.kind != TaskKind::kTrain) return absl::OkStatus();
+  if (!plan.reads_broadcasts(task.kind)) return absl::OkStatus();
   for (const std::string& name : plan.flat_names().broadcast) {
     const std::string input = fmt::format("{}{}", kBroadcastPrefix, name);
     const NamedBlob* const blob = task.input(input);

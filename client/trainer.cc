@@ -136,7 +136,8 @@ class LocalTrainer : public Trainer {
   // Somebody who looks at steps is shown each client's.
   int MostLanes(TaskKind kind, int64_t examples) override {
     if (monitor_ != nullptr && monitor_->MayRecord()) return 1;
-    if (!plan_.flat_names().numbers.empty()) return 1;  // lanes share the numbers of a task
+    const FlatNames& flats = plan_.flat_names();
+    if (!flats.numbers.empty() || !flats.declared.empty()) return 1;  // lanes share the numbers of a task
     const LaneStep* const step = LanesFor(kind, examples);
     return step == nullptr ? 1 : step->most();
   }
@@ -164,7 +165,7 @@ class LocalTrainer : public Trainer {
  private:
   Status BindBroadcasts(std::span<const AlignedBuffer* const> broadcasts, TaskKind kind) {
     RIVULET_RETURN_IF_ERROR(CheckBroadcasts(plan_, table_, kind, broadcasts));
-    if (kind != TaskKind::kTrain) return absl::OkStatus();
+    if (!plan_.reads_broadcasts(kind)) return absl::OkStatus();
     for (size_t i = 0; i < plan_.flat_names().broadcast.size(); ++i) {
       // The programs only read it.
       buffers_[Index(table_.broadcast(i))].data = const_cast<std::byte*>(broadcasts[i]->data());
@@ -177,7 +178,9 @@ class LocalTrainer : public Trainer {
     if (kind != TaskKind::kTrain || size <= 0 || !kept_.empty()) return nullptr;
     const auto found = passes_.find(kind);
     if (found == passes_.end() || !TakesOneStep(found->second, size) || found->second[0].end != nullptr ||
-        !plan_.flat_names().broadcast.empty()) {
+        !plan_.flat_names().broadcast.empty() ||
+        std::ranges::any_of(plan_.aggregation().parts,
+                            [](const PartSpec& part) { return part.only_where.has_value(); })) {
       return nullptr;
     }
     const int64_t batch_size = std::min(found->second[0].pass->batch_size, size);
@@ -272,6 +275,24 @@ class LocalTrainer : public Trainer {
     return absl::OkStatus();
   }
 
+  // What passes have reported so far, for the graphs that read it.
+  void TellGraphs(const LocalResult& result) {
+    auto* const numbers = reinterpret_cast<double*>(memory_[BufferTable::kScalars].data());
+    const std::vector<std::string>& names = plan_.flat_names().measured;
+    for (size_t i = 0; i < names.size(); ++i) {
+      if (const auto told = result.declared.find(names[i]); told != result.declared.end())
+        numbers[table_.measured(i)] = told->second;
+    }
+  }
+
+  // What graphs have left to be declared with an update.
+  void DeclareWritten(const Task& task, LocalResult& result) const {
+    if (task.kind != TaskKind::kTrain) return;
+    const auto* const numbers = reinterpret_cast<const double*>(memory_[BufferTable::kScalars].data());
+    const std::vector<std::string>& names = plan_.flat_names().declared;
+    for (size_t i = 0; i < names.size(); ++i) result.declared[names[i]] = numbers[table_.declared(i)];
+  }
+
   static void Close(const LaneRun& lane, LocalResult& result) {
     result.examples = lane.size;
     result.steps = static_cast<int64_t>(lane.at.step);
@@ -312,6 +333,9 @@ class LocalTrainer : public Trainer {
     auto* const numbers = reinterpret_cast<double*>(memory_[BufferTable::kScalars].data());
     numbers[BufferTable::kRound] = static_cast<double>(lane.task.base_version);
     RIVULET_RETURN_IF_ERROR(TakeNumbers(lane.task, result));
+    const FlatNames& flats = plan_.flat_names();
+    for (size_t i = 0; i < flats.measured.size(); ++i) numbers[table_.measured(i)] = 0;
+    for (size_t i = 0; i < flats.declared.size(); ++i) numbers[table_.declared(i)] = 0;
     lane.bindings.buffers = buffers_;
     lane.bindings.rng = {&lane.rng, 1};
     lane.bindings.step = {&lane.at.step, 1};
@@ -328,12 +352,15 @@ class LocalTrainer : public Trainer {
       }
       RIVULET_RETURN_IF_ERROR(pass.pass->input != nullptr ? StepsOverInput(lane, pass) : StepsOverEpochs(lane, pass));
       numbers[BufferTable::kSteps] = static_cast<double>(lane.at.step - lane.at.pass_step);
-      if (pass.end != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *pass.end));
       Declare(lane, pass, result);
+      TellGraphs(result);
+      if (pass.end != nullptr) RIVULET_RETURN_IF_ERROR(Run(lane, *pass.end));
     }
 
+    DeclareWritten(lane.task, result);
     Close(lane, result);
     for (PartRuns& part : lane.task.kind == TaskKind::kTrain ? parts_ : no_parts_) {
+      if (!IsIn(*plan_.aggregation().Find(part.name), result.declared)) continue;
       for (size_t i = 0; i < part.runs.size(); ++i) {
         const RunPlace& place = part.places[i];
         part.runs[i] = {FloatsAt(place.from, place.offset),

@@ -43,10 +43,11 @@ struct LaneTask {
 
 struct LocalResult {
   Status status;  // this lane's own end; the others' are not touched by it
-  // The parts of the client's update: runs in wire order, in the trainer's memory until the next Train. A run may be a
-  // difference to the base model, where that lies.
+  // The parts of the client's update, those that one has that declares this (PartSpec::only_where): runs in wire order,
+  // in the trainer's memory until the next Train. A run may be a difference to the base model, where that lies.
   std::vector<PartView> parts;  // "delta"
-  // What is told beside the parts: "examples", "steps", and "train_loss": the mean over the examples of the last epoch.
+  // What is told beside the parts: "examples", "steps", what passes report ("train_loss": the mean over the examples of
+  // the last epoch), the numbers of the task, and what graphs declare.
   Scalars declared;
   std::string state;  // what the client keeps, after a training of a plan that has it keep something; else ""
   int64_t examples = 0, steps = 0;

@@ -25,6 +25,7 @@ StatusOr<std::unique_ptr<UpdatePipeline>> UpdatePipeline::Create(const Plan& pla
     Part& part = pipeline->parts_.emplace_back();
     part.name = spec.name;
     part.elements = spec.elements;
+    part.optional = spec.optional;
     RIVULET_ASSIGN_OR_RETURN(part.codec, Codec::Create(spec.codec, spec.elements, spec.codec_settings));
     pipeline->transparent_ &= part.codec->transparent();
     // A name that no vector of a plan has.
@@ -49,6 +50,11 @@ StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::spa
   std::vector<std::span<float>> values;
   for (Part& part : parts_) {
     const auto found = std::ranges::find(parts, part.name, &PartView::name);
+    part.there = found != parts.end() || !part.optional;
+    if (!part.there) {
+      runs.emplace_back();
+      continue;
+    }
     int64_t elements = 0;
     if (found != parts.end()) {
       for (const FloatRun& run : found->runs) elements += run.count;
@@ -71,11 +77,13 @@ StatusOr<std::vector<PartView>> UpdatePipeline::Apply(const Task& task, std::spa
     RIVULET_RETURN_IF_ERROR(mechanisms_[i]->Apply(values, draws, declared));
   }
   for (Part& part : parts_) {
+    if (!part.there) continue;
     for (size_t i = 0; i < part.left_out.size(); ++i) part.values[i] += part.left_out[i];
   }
   std::vector<PartView> views;
   for (size_t p = 0; p < parts_.size(); ++p) {
     Part& part = parts_[p];
+    if (!part.there) continue;
     PartView& view = views.emplace_back(PartView{.name = part.name});
     if (part.codec->transparent()) {
       view.runs = runs[p];

@@ -36,15 +36,18 @@ class UpdatePipeline {
   // Whether parts go through unchanged: then whoever folds reads the trainer's own memory, and nothing is copied.
   bool transparent() const { return transparent_; }
 
-  // The parts of the plan's aggregation, in its order, as they are to be folded or sent: in memory of this pipeline, or
-  // of the trainer, until the next call. `parts`: as the trainer left them. The same task gives the same, but for noise
-  // of the system. INVALID_ARGUMENT: not the plan's parts. INTERNAL: no randomness.
+  // The parts of the plan's aggregation, without those that this update leaves out, in its order, as they are to be
+  // folded or sent: in memory of this pipeline, or of the trainer, until the next call. `parts`: as the trainer left
+  // them. The same task gives the same, but for noise of the system. INVALID_ARGUMENT: not the plan's parts. INTERNAL:
+  // no randomness.
   StatusOr<std::vector<PartView>> Apply(const Task& task, std::span<const PartView> parts, Scalars& declared);
 
  private:
   struct Part {
     std::string name;
     int64_t elements = 0;
+    bool optional = false;
+    bool there = true;  // in the update at hand
     std::unique_ptr<const Codec> codec;
     std::vector<float> values;    // where they are changed before they are encoded
     FloatRun run;                 // over them

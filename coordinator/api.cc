@@ -62,10 +62,13 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   task.plan = parts_.plan_digest;
   const ServedVersion& base = VersionOf(task.base_version);
   task.inputs.push_back({"model", {BlobId::Form::kModel, base.sent_digest}});
-  if (task.kind == TaskKind::kTrain) {
+  const bool trains = task.kind == TaskKind::kTrain;
+  if (trains || (task.kind == TaskKind::kEvaluate && parts_.measures_broadcasts)) {
     for (const auto& [name, digest] : base.broadcasts) {
       task.inputs.push_back({fmt::format("{}{}", kBroadcastPrefix, name), {BlobId::Form::kBytes, digest}});
     }
+  }
+  if (trains) {
     if (number_rule_ != nullptr) task.numbers = number_rule_->Of(*base.numbers, task.client_id);
   }
   // A version is measured with what clients had kept when it was made, whatever they have trained since.

@@ -23,6 +23,8 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.layout_metadata = LayoutMetadata(*plan);
   parts.aggregation = plan->aggregation();
   parts.broadcasts = plan->flat_names().broadcast;
+  parts.measures_broadcasts = plan->reads_broadcasts(TaskKind::kEvaluate);
+  parts.declared = plan->flat_names().declared;
   parts.download = plan->download();
   parts.numbers = plan->flat_names().numbers;
   parts.keeps_state = plan->keeps_state();
@@ -49,6 +51,9 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
                          given = options.initial_model]() -> StatusOr<std::shared_ptr<const Model>> {
     if (given != nullptr) return given;
     return InitialModel(*plan, seed);
+  };
+  parts.draw_model = [plan, seed = options.scenario.run.seed](std::string_view flat) {
+    return DrawModelFor(*plan, seed, flat);
   };
   return CreateCoordinator(std::move(options), std::move(parts));
 }

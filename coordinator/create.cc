@@ -154,9 +154,18 @@ Status CheckServer(const RunParts& parts, const ServerOptimizer& optimizer) {
         "the plan has clients read '{}' of each version, and the server optimiser '{}' keeps no '{}'", name,
         parts.server_optimizer.name, kept);
   }
+  const std::vector<std::string> models = optimizer.Models();
+  if (parts.aggregation.Find("delta")->optional && models.empty()) {
+    return InvalidArgument("the server optimiser '{}' takes a delta of every update, and the plan's may have none",
+                           parts.server_optimizer.name);
+  }
   for (const std::string& name : optimizer.Parts()) {
     const PartSpec* const part = parts.aggregation.Find(name);
-    if (part != nullptr && part->elements == parts.layout->parameters() && !part->optional) continue;
+    // What no update of a version has only those step over who keep models that it may be of.
+    if (part != nullptr && part->elements == parts.layout->parameters() &&
+        (!part->optional || std::ranges::find(models, name) != models.end())) {
+      continue;
+    }
     return InvalidArgument("the server optimiser '{}' takes {} elements of part '{}', and the plan's updates have {}",
                            parts.server_optimizer.name, parts.layout->parameters(), name,
                            part == nullptr ? 0 : part->elements);
@@ -205,7 +214,7 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
                            RunMachine::Create(std::move(rules), {.population = PopulationOf(options, number_rule, 0)}));
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, parts.initial_model());
   RIVULET_RETURN_IF_ERROR(CheckTravels(options, parts, *initial));
-  RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), optimizer));
+  RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), optimizer, parts.draw_model));
   if (number_rule != nullptr) first.numbers = std::make_shared<const ServerNumbers>(number_rule->First());
   RIVULET_ASSIGN_OR_RETURN(setup.history, History::Open(options.db_path, History::Access::kReadWrite));
   RIVULET_ASSIGN_OR_RETURN(setup.models,

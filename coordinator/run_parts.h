@@ -11,6 +11,7 @@
 #include "coordinator/coordinator.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/plan/composition.h"
+#include "federated/server_optimizers/server_optimizer.h"
 #include "federated/settings/piece.h"
 #include "federated/weights/model.h"
 
@@ -30,11 +31,14 @@ struct RunParts {
   PieceSpec number_rule = {};
   Dial dial = {};                            // its in_flight counts where tasks start from the latest version
   std::vector<std::string> broadcasts = {};  // what its clients read of a version beside the model, by name: "c"
+  bool measures_broadcasts = false;          // and whether those read it who measure a version
+  std::vector<std::string> declared = {};    // what graphs of its trainings declare, by name: "cluster"
   std::map<std::string, std::string> layout_metadata = {};  // of the model's files, federated/plan/layout_metadata.h
   bool keeps_state = false;                                 // whether its clients keep something from task to task
   bool measures_state = false;                              // and whether they measure versions with it
   int64_t most_state_bytes = 0;                             // of one of them
   std::function<StatusOr<std::shared_ptr<const Model>>()> initial_model;
+  DrawModel draw_model = nullptr;  // other first values of it, where the server optimiser has models beside it
 };
 
 // Coordinator::Create, from parts.

@@ -173,7 +173,10 @@ class RecordedVersions final : public TaskInputs {
  private:
   StatusOr<ServerState> VersionZero() const {
     RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> initial, InitialModel(*plan_, scenario_.run.seed));
-    RIVULET_ASSIGN_OR_RETURN(ServerState first, FirstState(std::move(initial), *optimizer_));
+    RIVULET_ASSIGN_OR_RETURN(ServerState first,
+                             FirstState(std::move(initial), *optimizer_, [this](std::string_view flat) {
+                               return DrawModelFor(*plan_, scenario_.run.seed, flat);
+                             }));
     if (number_rule_ != nullptr) first.numbers = std::make_shared<const ServerNumbers>(number_rule_->First());
     return first;
   }

@@ -1,7 +1,9 @@
 // rivulet runs clients: a run's clients, and how they came through.
 #include <algorithm>
+#include <set>
 
 #include "cli/runs/commands.h"
+#include "coordinator/history/questions.h"
 
 namespace rivulet {
 namespace {
@@ -16,11 +18,13 @@ struct ClientsOptions {
 Status PrintClients(const ClientsOptions& options) {
   using Row = ClientReliabilityRow;
   std::vector<Row> clients;
+  DeclaredNumbers declared;
   {
     LongWork work("reading the history", true);
     RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history, work));
     RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
     RIVULET_ASSIGN_OR_RETURN(clients, history->ClientReliability(run.run_id));
+    RIVULET_ASSIGN_OR_RETURN(declared, LastDeclared(*history, run.run_id));
   }
   // By name the rows come; by anything else those that give most to think about come first.
   if (options.sort == "reliability") {
@@ -32,16 +36,29 @@ Status PrintClients(const ClientsOptions& options) {
   } else if (options.sort != "client_id") {
     return UsageError("--sort takes client_id, reliability, slowest or tasks, not '{}'", Shortened(options.sort));
   }
-  Table table(ColumnsOf<Row>({{"run_id", true},
-                              {"folded", false, 4, 0, "", 1},
-                              {"refused", false, 4, 0, "", 4},
-                              {"dropped", false, 4, 0, "", 4},
-                              {"failed", false, 4, 0, "", 4},
-                              {"reliability", false, 2},
-                              {"examples", false, 4, 0, "", 2},
-                              {"mean_train_seconds", false, 3, 0, "", 3},
-                              {"last_seen_at", false, 4, 0, "", 5}}));
-  for (const Row& client : clients) table.Add(CellsOf(client));
+  std::set<std::string> numbers;
+  for (const auto& [client, said] : declared)
+    for (const auto& [name, value] : said) numbers.insert(name);
+  std::vector<Column> columns = ColumnsOf<Row>({{"run_id", true},
+                                                {"folded", false, 4, 0, "", 1},
+                                                {"refused", false, 4, 0, "", 4},
+                                                {"dropped", false, 4, 0, "", 4},
+                                                {"failed", false, 4, 0, "", 4},
+                                                {"reliability", false, 2},
+                                                {"examples", false, 4, 0, "", 2},
+                                                {"mean_train_seconds", false, 3, 0, "", 3},
+                                                {"last_seen_at", false, 4, 0, "", 5}});
+  for (const std::string& name : numbers) columns.push_back({.name = name, .digits = -1});
+  Table table(std::move(columns));
+  for (const Row& client : clients) {
+    std::vector<Cell> cells = CellsOf(client);
+    const auto said = declared.find(client.client_id);
+    for (const std::string& name : numbers) {
+      const bool known = said != declared.end() && said->second.contains(name);
+      cells.push_back(known ? Cell(said->second.at(name)) : Cell());
+    }
+    table.Add(std::move(cells));
+  }
   PrintRows(table, options.history.json, options.wide, "no client has had a task yet");
   return absl::OkStatus();
 }

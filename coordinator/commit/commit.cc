@@ -73,6 +73,11 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
     TraceSpan evaluating(tracer, "phase", "evaluate");
     const auto evaluation = std::chrono::steady_clock::now();
     RIVULET_ASSIGN_OR_RETURN(made.central, evaluator->Evaluate(*MeasuredModel(made)));
+    for (const std::string& name : update.optimizer.Models()) {
+      const auto model = ModelOfFlat(made, fmt::format("{}{}", kServerPrefix, name));
+      RIVULET_ASSIGN_OR_RETURN(const auto measures, evaluator->Evaluate(*model));
+      for (const auto& [measure, value] : measures) made.central[fmt::format("{}/{}", name, measure)] = value;
+    }
     made.evaluate_seconds = SecondsSince(evaluation);
   }
   return made;

@@ -76,6 +76,22 @@ StatusOr<std::vector<double>> ClientMetric(History& history, const std::string& 
   return values;
 }
 
+// A bare column beside max() is that of its row (SQLite's own rule).
+StatusOr<DeclaredNumbers> LastDeclared(History& history, const std::string& run_id) {
+  RIVULET_ASSIGN_OR_RETURN(
+      const SqlAnswer answer,
+      history.Ask(fmt::format("SELECT c.client_id, m.name, m.value, max(m.round)\n"
+                              "FROM metric m JOIN client c ON c.client = m.client\n"
+                              "WHERE m.run = (SELECT run FROM run WHERE run_id = ?) AND m.scope = {} "
+                              "AND m.name GLOB 'train/*'\nGROUP BY m.client, m.name",
+                              kScopeOfClients),
+                  {run_id}));
+  DeclaredNumbers declared;
+  for (const auto& row : answer.rows)
+    if (const auto value = NumberOf(row[2])) declared[TextOf(row[0])][TextOf(row[1])] = *value;
+  return declared;
+}
+
 StatusOr<TaskTimes> MeanTaskTimes(History& history, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(
       const SqlAnswer answer,

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
@@ -27,6 +29,10 @@ StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const 
 StatusOr<std::vector<std::string>> ClientMetricNames(History& history, const std::string& run_id);
 StatusOr<std::vector<double>> ClientMetric(History& history, const std::string& run_id, const std::string& name,
                                            int64_t round);
+
+// What graphs of a run's trainings declared ("train/cluster"), of each client's last training that did, by its id.
+using DeclaredNumbers = std::map<std::string, std::map<std::string, double>, std::less<>>;  // by client and by name
+StatusOr<DeclaredNumbers> LastDeclared(History& history, const std::string& run_id);
 
 // Means over the training tasks of the newest attempts that say so; nullopt: none does. Reads some 20,000 tasks at
 // most, however many a run has.

@@ -13,6 +13,10 @@ namespace {
 constexpr int64_t kFramingBytes = 1 << 20;
 constexpr int64_t kBytesOfATaskInTheHeader = 1032;
 
+// A part that an update left out weighs nothing, and the record does not say whether it did, but where that follows
+// from what it declares.
+bool IsCounted(const PartSpec& part) { return !part.optional || part.only_where.has_value(); }
+
 // What each update may weigh was checked where it was folded, by its own site. It is checked again: weights bound the
 // sums.
 Status CheckWeights(const AggregationSpec& spec, const SitePartial& site) {
@@ -22,8 +26,7 @@ Status CheckWeights(const AggregationSpec& spec, const SitePartial& site) {
   for (const TaskRecord& record : site.records) {
     RIVULET_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(spec, record.declared, {}));
     for (size_t p = 0; p < weighed.size(); ++p) {
-      // An optional part that an update left out weighs nothing, and the record does not say whether it did.
-      if (spec.parts[p].optional) continue;
+      if (!IsCounted(spec.parts[p]) || !IsIn(spec.parts[p], record.declared)) continue;
       if (weights.parts[p] < 1 || weights.parts[p] > spec.weight_bound(spec.parts[p])) {
         return InvalidArgument("the update of task '{}' weighs {} units in part '{}', which is not between 1 and {}",
                                record.task, weights.parts[p], spec.parts[p].name, spec.weight_bound(spec.parts[p]));
@@ -43,7 +46,7 @@ Status CheckWeights(const AggregationSpec& spec, const SitePartial& site) {
     }
   }
   for (size_t p = 0; p < weighed.size(); ++p) {
-    if (spec.parts[p].optional || weighed[p] == site.partial.parts[p].weight_sum) continue;
+    if (!IsCounted(spec.parts[p]) || weighed[p] == site.partial.parts[p].weight_sum) continue;
     return InvalidArgument("a site's partial weighs {} units in part '{}', and its records {}",
                            site.partial.parts[p].weight_sum, spec.parts[p].name, weighed[p]);
   }

@@ -112,6 +112,21 @@ void AddMeasures(const ClosedAttempt& attempt, const AttemptEnd& end,
   add("federated", "", Distribution(clients));
 }
 
+// What the graphs of a training have declared. A client's task follows its earlier one.
+void AddDeclared(const ClosedAttempt& attempt, std::span<const ClosedAttempt::ClosedTask* const> tasks,
+                 AttemptRecord& record) {
+  std::map<std::string_view, const Measures*> clients;
+  for (const ClosedAttempt::ClosedTask* task : tasks) {
+    if (EndOf(task->lease) == TaskEnd::kFolded) clients[task->lease.client_id] = &task->facts.measures;
+  }
+  for (const auto& [client, measures] : clients) {
+    for (const auto& [name, measure] : *measures) {
+      record.metrics.push_back(
+          {attempt.run_id, attempt.round, "client", std::string(client), name, measure.value, {}, {}});
+    }
+  }
+}
+
 }  // namespace
 
 RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
@@ -189,6 +204,7 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
     }
   }
   if (!trains && committed) AddMeasures(attempt, end, tasks, record);
+  if (trains && committed) AddDeclared(attempt, tasks, record);
   for (const auto& [name, measure] : end.central) {
     record.metrics.push_back(
         {attempt.run_id, attempt.round, "central", "", name, measure.value, measure.right, measure.total});

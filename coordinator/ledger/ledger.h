@@ -27,7 +27,7 @@ struct TaskFacts {
   std::optional<int64_t> examples, steps, weight;
   std::optional<double> train_loss, train_seconds, update_norm;
   std::string update_digest;
-  Measures measures;        // of one that measured a version
+  Measures measures;        // of one that measured a version; of a training what graphs declared ("train/cluster")
   bool left_state = false;  // what it proposed as its client's state came here
 };
 
@@ -65,7 +65,8 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
 // All its rows, its tasks in the order of (client_id, ordinal). An attempt that is not committed has no folded task:
 // its folded ones are dropped with it, as their updates are in no model. A measured version has the measures of each
-// client and of all (scope "federated"), with their distribution (evaluation.h). Losses are no metrics here: tasks and
+// client and of all (scope "federated"), with their distribution (evaluation.h); of a version that was trained the
+// measures of each client, those of its last task where it had several. Losses are no metrics here: tasks and
 // the round have them, and the history's view of metrics takes them from there. What files and earlier rows have to do
 // with it (`model`, `forget_models`, `seen`) is left to the writer.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end);

@@ -60,7 +60,7 @@ class Aggregation {
   // version where there is but one; this task alone is refused and the aggregate is unchanged.
   virtual Status Check(const UpdateView& update, const Weights& weights) const = 0;
   struct Taken {
-    double norm = 0;  // L2, of the part "delta", else of the first; 0 of a task that was folded before
+    double norm = 0;  // L2, of the part "delta", else of the first that it has; 0 of a task that was folded before
   };
   // Checks, measures and adds one update in a single pass over its memory, which is only read, during the call. A task
   // folded before is ignored. Errors are those of Check, INVALID_ARGUMENT where the update is longer than the spec's

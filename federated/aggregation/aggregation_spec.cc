@@ -88,6 +88,18 @@ Status CheckDenominator(const AggregationSpec& spec, const PartSpec& part) {
   return InvalidArgument("part '{}' has the unknown denominator {}", part.name, static_cast<int>(by.kind));
 }
 
+Status CheckOnlyWhere(const PartSpec& part) {
+  if (!part.only_where) return absl::OkStatus();
+  const auto& [scalar, value] = *part.only_where;
+  if (part.optional && !scalar.empty() && scalar.size() <= kMaxSpecNameBytes && std::isfinite(value)) {
+    return absl::OkStatus();
+  }
+  return InvalidArgument(
+      "part '{}' is of updates that declare '{}' as {}; such a part is optional, and the scalar has a name and a "
+      "finite value",
+      part.name, scalar, value);
+}
+
 StatusOr<double> NumberOf(const Scalars& numbers, std::string_view name, std::string_view whose) {
   const auto found = numbers.find(std::string(name));
   if (found == numbers.end()) return InvalidArgument("{} '{}', which weighs an update, is missing", whose, name);
@@ -131,6 +143,12 @@ int AggregationSpec::fraction_bits(const PartSpec& part) const {
   return part.sum_bits - 2 - part.value_bits - CeilLog2(weights) - staleness_bits;
 }
 
+bool IsIn(const PartSpec& part, const Scalars& declared) {
+  if (!part.only_where) return true;
+  const auto said = declared.find(part.only_where->scalar);
+  return said != declared.end() && said->second == part.only_where->value;
+}
+
 const PartSpec* AggregationSpec::Find(std::string_view part) const {
   for (const PartSpec& candidate : parts) {
     if (candidate.name == part) return &candidate;
@@ -168,6 +186,11 @@ Digest AggregationSpec::digest() const {
     for (const int64_t field : {part.elements, int64_t{part.value_bits}, int64_t{part.sum_bits}}) number(field);
     text(part.weigh);
     hash.UpdateU8(part.optional);
+    if (part.only_where) {
+      text("only where");
+      text(part.only_where->scalar);
+      hash.UpdateU64(std::bit_cast<uint64_t>(part.only_where->value));
+    }
     hash.UpdateU8(static_cast<uint8_t>(part.denominator.kind));
     hash.UpdateU64(std::bit_cast<uint64_t>(part.denominator.constant));
     text(part.denominator.scalar);
@@ -215,6 +238,7 @@ Status ValidateSpec(const AggregationSpec& spec) {
     const Status bits = CheckBits(spec, part);
     if (!bits.ok()) return spec.parts.size() == 1 ? bits : Annotate(bits, fmt::format("part '{}'", part.name));
     RIVULET_RETURN_IF_ERROR(CheckDenominator(spec, part));
+    RIVULET_RETURN_IF_ERROR(CheckOnlyWhere(part));
   }
   // 2^8 × 2^54 × 2^32 in units of 2^-32 fit the 128 bits of a scalar's sum.
   constexpr int kMostWeightBits = 54;

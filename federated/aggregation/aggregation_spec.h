@@ -11,6 +11,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -41,6 +42,13 @@ struct Denominator {
   std::string scalar = "";
 };
 
+// Which updates have a part: those that declare `scalar` as `value`, such as the model of several that a client chose.
+struct OnlyWhere {
+  std::string scalar;
+  double value = 0;
+  bool operator==(const OnlyWhere&) const = default;
+};
+
 struct PartSpec {
   std::string name = "delta";
   std::string codec = "f32";                          // how it travels, by name: federated/codecs
@@ -54,8 +62,14 @@ struct PartSpec {
   // followed by " / number:NAME", a number of the task, such as the probability with which it was drawn.
   std::string weigh = "examples";
   bool optional = false;  // an update may leave it out
+  // Of an optional part: an update that declares this has it, and one that declares otherwise has it not, whoever made
+  // it. Nothing: whether it has is its client's affair.
+  std::optional<OnlyWhere> only_where = {};
   Denominator denominator = {};
 };
+
+// Whether an update that declares these has the part, where the spec says which have; else true.
+bool IsIn(const PartSpec& part, const Scalars& declared);
 
 // A number that every update declares, summed exactly: weight × value, rounded once to a multiple of 2^-32 of the
 // weight's unit, in 128 bits. |value| < 2^32.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <set>
+#include <utility>
 
 #include "engine/base/check.h"
 #include "federated/aggregation/measured_scalar.h"
@@ -81,6 +82,7 @@ Aggregation::Taken Gathering::Count(const UpdateView& update, const Weights& wei
                                     std::span<const PartView* const> parts, std::span<const FoldState> folds,
                                     Partial& into) const {
   Taken taken;
+  bool first = true;
   for (size_t p = 0; p < parts.size(); ++p) {
     if (parts[p] == nullptr) continue;
     PartSums& sums = into.parts[p];
@@ -88,7 +90,7 @@ Aggregation::Taken Gathering::Count(const UpdateView& update, const Weights& wei
     sums.lost_nonzeros += folds[p].lost;
     sums.weight_sum += weights.parts[p];
     ++sums.updates;
-    if (p == 0 || spec().parts[p].name == "delta") taken.norm = folds[p].Norm();
+    if (std::exchange(first, false) || spec().parts[p].name == "delta") taken.norm = folds[p].Norm();
   }
   for (size_t i = 0; i < into.scalars.size(); ++i) {
     const std::string& name = spec().scalars[i].name;
@@ -323,9 +325,14 @@ StatusOr<std::vector<const PartView*>> Gathering::CheckForm(const UpdateView& up
     if (parts[p] == nullptr && !part.optional) {
       return InvalidArgument("the update of task '{}' has no part '{}'", update.task, part.name);
     }
+    RIVULET_RETURN_IF_ERROR(CheckOnlyWhere(update, part, parts[p] != nullptr));
     if (parts[p] == nullptr) continue;
     RIVULET_RETURN_IF_ERROR(CheckSize(update, *parts[p], p));
     RIVULET_RETURN_IF_ERROR(CheckWeight(update, weights.parts[p], spec().weight_bound(part)));
+  }
+  // One that chose none of the parts that are chosen from would count, and move nothing.
+  if (std::ranges::all_of(parts, [](const PartView* part) { return part == nullptr; }) && !parts.empty()) {
+    return InvalidArgument("the update of task '{}' has none of the parts that the plan takes", update.task);
   }
   for (size_t i = 0; i < spec().scalars.size(); ++i) {
     const std::string& name = spec().scalars[i].name;
@@ -347,6 +354,19 @@ StatusOr<std::vector<const PartView*>> Gathering::CheckForm(const UpdateView& up
     }
   }
   return parts;
+}
+
+Status Gathering::CheckOnlyWhere(const UpdateView& update, const PartSpec& part, bool there) {
+  if (!part.only_where) return absl::OkStatus();
+  const auto& [scalar, value] = *part.only_where;
+  const auto said = update.scalars.find(scalar);
+  if (said == update.scalars.end()) {
+    return InvalidArgument("the update of task '{}' does not say its {}, by which it has part '{}' or not", update.task,
+                           scalar, part.name);
+  }
+  if (there == IsIn(part, update.scalars)) return absl::OkStatus();
+  return InvalidArgument("the update of task '{}' says {} = {} and has {}part '{}', which is of those that say {}",
+                         update.task, scalar, said->second, there ? "" : "no ", part.name, value);
 }
 
 Status Gathering::CheckSize(const UpdateView& update, const PartView& part, size_t p) const {

@@ -123,6 +123,8 @@ class Gathering : public Aggregation {
   // What can be told without reading the values. The update's parts in the spec's order; null: an optional one is not
   // there.
   StatusOr<std::vector<const PartView*>> CheckForm(const UpdateView& update, const Weights& weights) const;
+  // That an update has the part if it declares what those declare that have it, and only then.
+  static Status CheckOnlyWhere(const UpdateView& update, const PartSpec& part, bool there);
   Status CheckSize(const UpdateView& update, const PartView& part, size_t p) const;
   // Its update is in all sums: now it counts.
   Taken Count(const UpdateView& update, const Weights& weights, std::span<const PartView* const> parts,

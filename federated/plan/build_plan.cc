@@ -85,7 +85,7 @@ StatusOr<std::optional<Graph>> MixedGraph(const std::string& precision, const Gr
 std::string BytesOf(const Graph& graph) { return graph.nodes().size() > 1 ? SerializeGraph(graph) : ""; }
 
 // A pass that says everything itself. It changes nothing, so that it has no graphs over flat variables.
-void AddMeasuringPass(const LocalPass& pass, proto::PassDef& message) {
+void AddMeasuringPass(const LocalPass& pass, const std::string& dataset, proto::PassDef& message) {
   for (const ModelInstance& instance : pass.models) {
     proto::ModelInstanceDef& entry = *message.add_models();
     entry.set_prefix(instance.prefix);
@@ -104,10 +104,19 @@ void AddMeasuringPass(const LocalPass& pass, proto::PassDef& message) {
     entry.set_sum(scalar.sum);
   }
   message.set_training(pass.training);
-  message.set_dataset(pass.dataset);
+  message.set_dataset(dataset);
   message.set_batch_size(pass.batch_size);
   message.set_shuffle(pass.shuffle);
   message.set_epochs(pass.epochs);
+}
+
+Status AddEnd(const PassBuilder& builder, const ModelLayout& layout, proto::PassDef& pass) {
+  if (builder.at_end == nullptr) return absl::OkStatus();
+  FlatScope f(layout);
+  builder.at_end(f);
+  RIVULET_ASSIGN_OR_RETURN(const Graph end, std::move(f).Finish());
+  pass.set_end(BytesOf(end));
+  return absl::OkStatus();
 }
 
 // The pass of a model whose graph clients run as `graph`. What `builder` leaves open scenario.client says. Passes begin
@@ -122,8 +131,12 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
     look.shuffle = false;
     look.batch_size = builder.batch_size > 0 ? builder.batch_size : client.batch_size;
     look.scalars.push_back({builder.reports, model.eval_loss});
-    AddMeasuringPass(look, pass);
-    return absl::OkStatus();
+    for (size_t i = 0; i < builder.reports_too.size(); ++i) {
+      look.scalars.push_back(
+          {builder.reports_too[i], fmt::format("{}/{}", builder.models.at(i + 1).prefix, model.eval_loss)});
+    }
+    AddMeasuringPass(look, scenario.data.name, pass);
+    return AddEnd(builder, layout, pass);
   }
   RIVULET_ASSIGN_OR_RETURN(LocalRule rule,
                            MakeLocalRule(client, layout, builder.gradient, builder.trains, builder.own));
@@ -173,13 +186,7 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   }
   pass.set_begin(BytesOf(rule.begin));
   pass.set_step(BytesOf(rule.step));
-  if (builder.at_end != nullptr) {
-    FlatScope f(layout);
-    builder.at_end(f);
-    RIVULET_ASSIGN_OR_RETURN(const Graph end, std::move(f).Finish());
-    pass.set_end(BytesOf(end));
-  }
-  return absl::OkStatus();
+  return AddEnd(builder, layout, pass);
 }
 
 // The pass of clients that train in their own way: on what, how long and what they tell of it.
@@ -208,7 +215,9 @@ bool NeedsNewestFormat(const proto::Plan& plan) {
     return std::ranges::any_of(program.passes(),
                                [](const proto::PassDef& pass) { return !pass.other_gradient_by().empty(); });
   };
-  return !plan.model().download().empty() || plan.flats().numbers_size() > 0 ||
+  const proto::FlatNamesDef& flats = plan.flats();
+  return !plan.model().download().empty() || flats.numbers_size() + flats.measured_size() + flats.declared_size() > 0 ||
+         std::ranges::any_of(plan.aggregation().parts(), &proto::PartDef::has_only_where) ||
          std::ranges::any_of(plan.programs(), second_gradient);
 }
 
@@ -257,6 +266,8 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
   }
   for (const std::string& name : composition.broadcast) plan.mutable_flats()->add_broadcast(name);
   for (const std::string& name : composition.numbers) plan.mutable_flats()->add_numbers(name);
+  for (const std::string& name : composition.measured) plan.mutable_flats()->add_measured(name);
+  for (const std::string& name : composition.declared) plan.mutable_flats()->add_declared(name);
   if (!model.has_graph()) AddExternalPass(scenario, *training.add_passes());
   for (const PassBuilder& pass : composition.passes) {
     if (!model.has_graph()) break;
@@ -282,7 +293,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
         RIVULET_RETURN_IF_ERROR(AddPass(composition.adaptation[i], scenario, model, graph, layout,
                                         *plan.mutable_flats(), *evaluation.add_passes()));
       }
-      AddMeasuringPass(pass, *evaluation.add_passes());
+      AddMeasuringPass(pass, scenario.data.name, *evaluation.add_passes());
     }
   }
 
@@ -328,6 +339,10 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     entry.set_fraction_bits(spec.fraction_bits(part));
     entry.set_weigh(part.weigh);
     entry.set_optional(part.optional);
+    if (part.only_where) {
+      entry.mutable_only_where()->set_scalar(part.only_where->scalar);
+      entry.mutable_only_where()->set_value(part.only_where->value);
+    }
     if (part.denominator.kind == Denominator::Kind::kWeights) continue;
     proto::DenominatorDef& denominator = *entry.mutable_denominator();
     denominator.set_kind(static_cast<int32_t>(part.denominator.kind));

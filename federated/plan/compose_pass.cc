@@ -72,9 +72,9 @@ class ForwardBuilder {
     return ImportInto(graph, model_.graph, instance.prefix, {}, nullptr, instead);
   }
 
-  // What a client keeps, or a rule remembers, is of what is trained alone.
+  // What a client keeps, a rule remembers or a server sends is of what is trained alone.
   std::string BufferOf(const ModelInstance& instance, std::string_view variable) const {
-    if (!instance.buffer.starts_with(kStatePrefix) && !instance.buffer.starts_with(kSlotPrefix)) return instance.buffer;
+    if (!IsModelVector(instance.buffer)) return instance.buffer;
     for (const ModelVariable& known : model_.variables) {
       if (known.name == variable && (known.segment == "trainable" || known.segment == "local")) return instance.buffer;
     }

@@ -33,6 +33,8 @@ struct PassBuilder {
   int64_t epochs = 0, batch_size = 0;
   // What the loss of the first instance is declared as; "train_loss" is the history's.
   std::string reports = "train_loss";
+  // Of a pass that only reports: what the losses of the other instances are declared as, in their order.
+  std::vector<std::string> reports_too;
   // What the optimiser takes for the gradient of the training loss, of f.grads(), f.params() and so on; null:
   // f.grads(). An algorithm that adds a term to the loss adds the term's gradient here.
   LocalGradient gradient;
@@ -66,6 +68,9 @@ struct Composition {
   // by which the server moves them (federated/numbers), which no plan says. Without names there is none.
   std::vector<std::string> numbers;
   PieceSpec number_rule;
+  // Of what passes report, by name, what graphs read as "measured/NAME" from the pass's at_end on; and what graphs
+  // write as "declared/NAME" and an update declares: of a training, where it is each task's metric "train/NAME" too.
+  std::vector<std::string> measured, declared;
   // The flat variable that is a client's own model, which measuring a version then measures too; "": it has none. Where
   // the model has local variables it is "params", whatever stands here.
   std::string personal;

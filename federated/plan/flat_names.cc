@@ -30,19 +30,26 @@ StatusOr<TensorSpec> FlatSpec(std::string_view name, const ModelLayout& layout, 
       named(kUpdatePrefix, names.update) || named(kBroadcastPrefix, names.broadcast) || kept() ||
       (names.other_grads && name == "other_grads"))
     return flat(layout.trained_bytes());
-  if (name == "round" || name == "steps" || numbered("scalars/", names.scalars) || named(kNumbersPrefix, names.numbers))
+  if (name == "round" || name == "steps" || numbered("scalars/", names.scalars) ||
+      named(kNumbersPrefix, names.numbers) || named(kMeasuredPrefix, names.measured) ||
+      named(kDeclaredPrefix, names.declared))
     return TensorSpec{DType::kFloat64, Shape{}};
   return NotFound("'{}' is no flat variable of a plan with {} slots, {} scalars{}", name, names.slots, names.scalars,
                   shared ? "" : " and no shared variables");
 }
 
+bool IsModelVector(std::string_view flat) {
+  return flat.starts_with(kStatePrefix) || flat.starts_with(kSlotPrefix) || flat.starts_with(kBroadcastPrefix);
+}
+
 bool IsScalar(std::string_view flat) {
-  return flat == "round" || flat == "steps" || flat.starts_with("scalars/") || flat.starts_with(kNumbersPrefix);
+  return flat == "round" || flat == "steps" || flat.starts_with("scalars/") || flat.starts_with(kNumbersPrefix) ||
+         flat.starts_with(kMeasuredPrefix) || flat.starts_with(kDeclaredPrefix);
 }
 
 bool OnlyRead(std::string_view flat) {
   return flat == "base_params" || flat == "base_shared" || flat == "round" || flat == "steps" ||
-         flat.starts_with(kBroadcastPrefix) || flat.starts_with(kNumbersPrefix);
+         flat.starts_with(kBroadcastPrefix) || flat.starts_with(kNumbersPrefix) || flat.starts_with(kMeasuredPrefix);
 }
 
 }  // namespace rivulet

@@ -48,4 +48,8 @@ StatusOr<std::shared_ptr<Model>> InitialModel(const Plan& plan, uint64_t seed) {
   return model;
 }
 
+StatusOr<std::shared_ptr<const Model>> DrawModelFor(const Plan& plan, uint64_t seed, std::string_view flat) {
+  return InitialModel(plan, ClientKey(seed, flat));
+}
+
 }  // namespace rivulet

@@ -18,6 +18,7 @@ namespace {
 constexpr int64_t kMaxEpochs = 1'000'000, kMaxBatch = int64_t{1} << 20, kMaxSteps = int64_t{1} << 32;
 constexpr int kMaxSlots = 16, kMaxScalars = 64, kMaxUpdateVectors = 16, kMaxPasses = 16, kMaxInstances = 8;
 constexpr int kMaxStateVectors = 16, kMaxBroadcasts = 16, kMaxNumbers = 64, kMaxMechanisms = 8;
+constexpr int kMaxMeasured = 16, kMaxDeclared = 16;
 
 // Names from outside end up in messages, rows and files.
 Status CheckName(std::string_view what, std::string_view name) {
@@ -89,6 +90,7 @@ class PlanReader {
       return InvalidArgument("the plan's programs read the data sets '{}' and '{}'; a client binds one for a plan",
                              plan.dataset(), program.passes[0].dataset);
     }
+    RIVULET_RETURN_IF_ERROR(reader.CheckMeasured());
     RIVULET_RETURN_IF_ERROR(reader.CheckLocal());
     RIVULET_RETURN_IF_ERROR(reader.ReadAggregation(message.aggregation()));
     RIVULET_RETURN_IF_ERROR(reader.SumEvaluations());
@@ -218,6 +220,30 @@ class PlanReader {
           if (node->type() == "VarHandleOp" && VariableName(*node) == "base_params") return refuse("a pass reads");
         }
       }
+    }
+    return absl::OkStatus();
+  }
+
+  // What graphs read of earlier passes some pass reports, and what they declare nothing else does.
+  Status CheckMeasured() const {
+    const FlatNames& names = plan_->flat_names_;
+    const auto reported = [&](const std::string& name) {
+      return std::ranges::any_of(plan_->programs_, [&](const auto& program) {
+        return std::ranges::any_of(program.second.passes, [&](const LocalPass& pass) {
+          return std::ranges::find(pass.scalars, name, &PassScalar::name) != pass.scalars.end();
+        });
+      });
+    };
+    for (const std::string& name : names.measured) {
+      if (reported(name)) continue;
+      return InvalidArgument("the plan's graphs read '{}{}', and no pass reports '{}'", kMeasuredPrefix, name, name);
+    }
+    for (const std::string& name : names.declared) {
+      if (!reported(name) && std::ranges::find(names.numbers, name) == names.numbers.end() && name != "examples" &&
+          name != "steps" && name != "train_seconds" && name != "loss") {
+        continue;
+      }
+      return InvalidArgument("the plan's graphs declare '{}', which is declared already", name);
     }
     return absl::OkStatus();
   }
@@ -364,10 +390,16 @@ class PlanReader {
       }
       names.numbers.push_back(name);
     }
+    RIVULET_RETURN_IF_ERROR(ReadNames("number that graphs read", message.measured(), kMaxMeasured, names.measured));
+    RIVULET_RETURN_IF_ERROR(ReadNames("number that graphs declare", message.declared(), kMaxDeclared, names.declared));
     const auto of_state = [&](std::string_view variable) {
-      return std::ranges::any_of(names.state, [&](const StateVector& state) {
-        return variable.starts_with(fmt::format("{}{}/", kStatePrefix, state.name));
-      });
+      return std::ranges::any_of(names.state,
+                                 [&](const StateVector& state) {
+                                   return variable.starts_with(fmt::format("{}{}/", kStatePrefix, state.name));
+                                 }) ||
+             std::ranges::any_of(names.broadcast, [&](const std::string& name) {
+               return variable.starts_with(fmt::format("{}{}/", kBroadcastPrefix, name));
+             });
     };
     // A handle names one or the other.
     for (const Slice& slice : plan_->layout_->slices()) {
@@ -377,6 +409,21 @@ class PlanReader {
         return InvalidArgument("the model has a variable '{}', which is the name of a flat variable; rename it",
                                slice.name);
       }
+    }
+    return absl::OkStatus();
+  }
+
+  static Status ReadNames(std::string_view what, const google::protobuf::RepeatedPtrField<std::string>& said, int most,
+                          std::vector<std::string>& names) {
+    if (said.size() > most) {
+      return InvalidArgument("the plan names {} of what it calls a {}; there are up to {}", said.size(), what, most);
+    }
+    for (const std::string& name : said) {
+      RIVULET_RETURN_IF_ERROR(CheckName(fmt::format("name of a {}", what), name));
+      if (std::ranges::find(names, name) != names.end()) {
+        return InvalidArgument("the plan names the {} '{}' twice", what, name);
+      }
+      names.push_back(name);
     }
     return absl::OkStatus();
   }
@@ -490,12 +537,11 @@ class PlanReader {
     pass.models.clear();
     std::set<std::string> prefixes;
     for (const proto::ModelInstanceDef& instance : message.models()) {
-      const bool state = (instance.buffer().starts_with(kStatePrefix) || instance.buffer().starts_with(kSlotPrefix)) &&
-                         Flat(instance.buffer()).ok();
-      if (instance.buffer() != "params" && instance.buffer() != "base_params" && !state) {
+      const bool vector = IsModelVector(instance.buffer()) && Flat(instance.buffer()).ok();
+      if (instance.buffer() != "params" && instance.buffer() != "base_params" && !vector) {
         return InvalidArgument(
             "a pass of the plan runs the model over '{}'; it can be run over params, base_params and what the client "
-            "keeps or remembers",
+            "keeps, remembers or is sent",
             instance.buffer());
       }
       if (instance.prefix().empty() != pass.models.empty() || !prefixes.insert(instance.prefix()).second) {
@@ -522,6 +568,10 @@ class PlanReader {
           "a pass of the plan differentiates by '{}' beside '{}'; it wants another instance of the model than its own, "
           "and to train",
           pass.other_gradient_by, pass.gradient_by);
+    }
+    for (const std::string& by : {pass.gradient_by, pass.other_gradient_by}) {
+      if (!by.starts_with(kBroadcastPrefix)) continue;
+      return InvalidArgument("a pass of the plan differentiates by '{}', which can only be read", by);
     }
     if (!message.loss().empty()) {
       auto loss = ParseGraph(message.loss());
@@ -669,6 +719,7 @@ class PlanReader {
       if (entry.sum_bits() != 0) part.sum_bits = entry.sum_bits();
       part.weigh = entry.weigh();
       part.optional = entry.optional();
+      if (entry.has_only_where()) part.only_where = {entry.only_where().scalar(), entry.only_where().value()};
       const int32_t kind = entry.denominator().kind();
       if (kind < 0 || kind > static_cast<int32_t>(Denominator::Kind::kScalar)) {
         return InvalidArgument("the plan divides part '{}' by what it calls {}; this client knows 0 to 3", part.name,
@@ -680,6 +731,11 @@ class PlanReader {
     }
     for (const proto::ScalarDef& entry : message.scalars()) spec.scalars.push_back({entry.name(), entry.weigh()});
     RIVULET_RETURN_IF_ERROR(Annotate(ValidateSpec(spec), "the plan's aggregation"));
+    for (const PartSpec& part : spec.parts) {
+      if (!part.only_where || Declared(part.only_where->scalar)) continue;
+      return InvalidArgument("the plan's part '{}' is of updates that declare '{}', and its training declares none",
+                             part.name, part.only_where->scalar);
+    }
     // Stated in the plan for others to read, and checked, since a sum of another resolution would be another model.
     for (size_t p = 0; p < spec.parts.size(); ++p) {
       const int32_t stated = message.parts(static_cast<int>(p)).fraction_bits();
@@ -688,6 +744,16 @@ class PlanReader {
                              spec.fraction_bits(spec.parts[p]));
     }
     return absl::OkStatus();
+  }
+
+  // Whether a training declares it.
+  bool Declared(const std::string& name) const {
+    const FlatNames& names = plan_->flat_names_;
+    const auto in = [&](const std::vector<std::string>& some) { return std::ranges::find(some, name) != some.end(); };
+    return in(names.declared) || in(names.numbers) || name == "examples" || name == "steps" ||
+           std::ranges::any_of(plan_->training().passes, [&](const LocalPass& pass) {
+             return std::ranges::find(pass.scalars, name, &PassScalar::name) != pass.scalars.end();
+           });
   }
 
   // Follows from what the passes report, so that no plan states it.
@@ -712,6 +778,16 @@ class PlanReader {
 const LocalProgram* Plan::program(TaskKind kind) const {
   const auto found = programs_.find(kind);
   return found == programs_.end() ? nullptr : &found->second;
+}
+
+bool Plan::reads_broadcasts(TaskKind kind) const {
+  const LocalProgram* const read = program(kind);
+  if (read == nullptr || flat_names_.broadcast.empty()) return false;
+  return kind == TaskKind::kTrain || std::ranges::any_of(read->passes, [](const LocalPass& pass) {
+           return std::ranges::any_of(pass.models, [](const ModelInstance& instance) {
+             return instance.buffer.starts_with(kBroadcastPrefix);
+           });
+         });
 }
 
 bool Plan::keeps_state() const {

@@ -5,6 +5,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/sha256.h"
@@ -34,9 +35,9 @@ struct FeatureSpec {
   int64_t upper_bound = 0;  // of integers: classes, a vocabulary; 0: unchecked
 };
 
-// Of the bytes that Plan::Build writes and Plan::Open reads: the second says what the first cannot (numbers of tasks,
-// versions that travel by a codec), and is written only then. A program that knows only the first names it and trains
-// nothing, instead of training something else.
+// Of the bytes that Plan::Build writes and Plan::Open reads: the second says what the first cannot (numbers of tasks
+// and of passes, versions that travel by a codec, parts of some updates), and is written only then. A program that
+// knows only the first names it and trains nothing, instead of training something else.
 inline constexpr uint32_t kPlanFormat = 2, kNewestPlanFormat = 3;
 
 // A plan as both sides use it. Immutable; shared by all workers.
@@ -73,6 +74,9 @@ class Plan {
   const LocalProgram& training() const { return programs_.at(TaskKind::kTrain); }
   // Its flat variables beyond those that every plan has.
   const FlatNames& flat_names() const { return flat_names_; }
+  // Whether tasks of `kind` read what the server sends beside the model: every training of a plan that names some, and
+  // an evaluation that runs the model over it.
+  bool reads_broadcasts(TaskKind kind) const;
   // Whether clients keep something from task to task: vectors, the model's local variables, or what codecs left out.
   bool keeps_state() const;
   // Whether clients measure a version with what they kept: with models, or layers, of their own.
@@ -111,5 +115,7 @@ StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model);
 // run's for the model that all share, a client's own for its local variables.
 // FAILED_PRECONDITION: an external plan, which has none; its first values come from where the model comes from.
 StatusOr<std::shared_ptr<class Model>> InitialModel(const Plan& plan, uint64_t seed);
+// Other first values of the same run: those of the server's vector of this name ("server/cluster_1").
+StatusOr<std::shared_ptr<const class Model>> DrawModelFor(const Plan& plan, uint64_t seed, std::string_view flat);
 
 }  // namespace rivulet

@@ -17,6 +17,7 @@ class AveragedOptimizer final : public ServerOptimizer {
     flats.push_back({.name = kServerAverage, .from_model = true});
     return flats;
   }
+  std::vector<std::string> Models() const override { return optimizer_->Models(); }
   std::vector<std::string> Parts() const override { return optimizer_->Parts(); }
   double Factor(std::span<const float> mean, const VersionSums& sums) const override {
     return optimizer_->Factor(mean, sums);
@@ -43,17 +44,20 @@ std::unique_ptr<const ServerOptimizer> Averaged(std::unique_ptr<const ServerOpti
   return std::make_unique<AveragedOptimizer>(std::move(optimizer), average);
 }
 
-std::shared_ptr<const Model> MeasuredModel(const ServerState& state) {
-  const std::span<const float> average = state.flat(kServerAverage);
-  if (average.empty()) return state.model;
+std::shared_ptr<const Model> ModelOfFlat(const ServerState& state, std::string_view flat) {
+  const std::span<const float> weights = state.flat(flat);
   auto model = std::make_shared<Model>(state.model->shared_layout());
   std::ranges::copy(state.model->arena(), model->arena().begin());
   for (const Slice& slice : model->layout().slices()) {
     if (slice.segment != Segment::kTrainable) continue;
-    std::ranges::copy(average.subspan(static_cast<size_t>(slice.wire_offset), static_cast<size_t>(slice.elements)),
+    std::ranges::copy(weights.subspan(static_cast<size_t>(slice.wire_offset), static_cast<size_t>(slice.elements)),
                       model->tensor(slice).flat<float>().begin());
   }
   return model;
+}
+
+std::shared_ptr<const Model> MeasuredModel(const ServerState& state) {
+  return state.flat(kServerAverage).empty() ? state.model : ModelOfFlat(state, kServerAverage);
 }
 
 }  // namespace rivulet

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <memory>
+#include <string_view>
 
 #include "federated/server_optimizers/server_optimizer.h"
 
@@ -17,6 +18,9 @@ inline constexpr char kServerAverage[] = "server/average";
 
 // `optimizer`, which keeps the average beside what it keeps itself. 0 < average < 1.
 std::unique_ptr<const ServerOptimizer> Averaged(std::unique_ptr<const ServerOptimizer> optimizer, double average);
+
+// A version's model with the weights of one of its flats, and its own running statistics.
+std::shared_ptr<const Model> ModelOfFlat(const ServerState& state, std::string_view flat);
 
 // What is to be measured of a version: its average where it has one, with the version's own running statistics; else
 // its model.

@@ -29,6 +29,28 @@ std::span<float> FloatsOf(AlignedBuffer& buffer) {
   return {reinterpret_cast<float*>(buffer.data()), buffer.size() / sizeof(float)};
 }
 
+// The trainable ones, in wire order.
+void CopyWeights(const Model& model, std::span<float> to) {
+  for (const Slice& slice : model.layout().slices()) {
+    if (slice.segment != Segment::kTrainable) continue;
+    std::ranges::copy(model.tensor(slice).flat<float>(), to.begin() + slice.wire_offset);
+  }
+}
+
+// Models that begin as one stay one: whoever is to choose between them sees no difference.
+Status DrawWeights(const Model& model, const std::string& flat, const DrawModel& draw, std::span<float> to) {
+  if (draw == nullptr) return FailedPrecondition("'{}' begins as a draw of the model, and nobody draws any", flat);
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Model> drawn, draw(flat));
+  CopyWeights(*drawn, to);
+  std::vector<float> first(to.size());
+  CopyWeights(model, first);
+  if (!std::ranges::equal(to, first)) return absl::OkStatus();
+  return InvalidArgument(
+      "the model's first values are the same by every draw, so that '{}' would begin as the first model and always be "
+      "equal to it; give a layer an initializer that draws",
+      flat);
+}
+
 }  // namespace
 
 ServerOptimizerRegistration::ServerOptimizerRegistration(const char* name, std::vector<Setting> settings,
@@ -45,7 +67,8 @@ StatusOr<std::unique_ptr<const ServerOptimizer>> ServerOptimizer::Create(const P
   return average > 0 ? Averaged(std::move(optimizer), average) : std::move(optimizer);
 }
 
-StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const ServerOptimizer& optimizer) {
+StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const ServerOptimizer& optimizer,
+                                 const DrawModel& draw) {
   ServerState state;
   ServerFlats flats;
   const auto elements = static_cast<size_t>(model->layout().elements(Segment::kTrainable));
@@ -56,10 +79,8 @@ StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const Serve
     }
     AlignedBuffer values(elements * sizeof(float));
     std::ranges::fill(FloatsOf(values), flat.first);
-    for (const Slice& slice : model->layout().slices()) {
-      if (!flat.from_model || slice.segment != Segment::kTrainable) continue;
-      std::ranges::copy(model->tensor(slice).flat<float>(), FloatsOf(values).begin() + slice.wire_offset);
-    }
+    if (flat.from_model) CopyWeights(*model, FloatsOf(values));
+    if (flat.drawn) RIVULET_RETURN_IF_ERROR(DrawWeights(*model, flat.name, draw, FloatsOf(values)));
     flats.emplace(flat.name, std::move(values));
   }
   state.digest = model->ComputeDigest();
@@ -83,6 +104,8 @@ Status CheckState(const ServerState& state, const ServerOptimizer& optimizer) {
 StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& optimizer, double learning_rate,
                                 std::span<const float> mean, const PartMeans& parts, const VersionSums& sums) {
   const ModelLayout& layout = base.model->layout();
+  const std::vector<float> none(mean.empty() ? static_cast<size_t>(layout.update_elements()) : 0);
+  if (mean.empty()) mean = none;
   if (static_cast<int64_t>(mean.size()) != layout.update_elements()) {
     return InvalidArgument("a mean delta of {} elements does not fit a model whose updates have {}", mean.size(),
                            layout.update_elements());
@@ -91,7 +114,8 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
   for (const std::string& name : optimizer.Parts()) {
     const auto found = parts.find(name);
     const size_t elements = found == parts.end() ? 0 : found->second.size();
-    if (static_cast<int64_t>(elements) != layout.parameters()) {
+    const bool left_out = found != parts.end() && found->second.empty();
+    if (static_cast<int64_t>(elements) != layout.parameters() && !left_out) {
       return InvalidArgument("the server takes {} elements of part '{}', and the updates have {}", layout.parameters(),
                              name, elements);
     }
@@ -122,7 +146,9 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
       means_here.clear();
       if (slice.segment == Segment::kTrainable) {  // first in wire order, so that offsets there are those of flats too
         for (const std::span<float> flat : whole) flats_here.push_back(flat.subspan(begin, count));
-        for (const std::span<const float> part : means) means_here.push_back(part.subspan(begin, count));
+        for (const std::span<const float> part : means) {
+          means_here.push_back(part.empty() ? part : part.subspan(begin, count));
+        }
       }
       const ServerStep step = {slice.segment,
                                learning_rate,

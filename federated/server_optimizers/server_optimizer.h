@@ -17,6 +17,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/setting.h"
@@ -41,8 +42,9 @@ struct ServerStep {
   double factor = 1;                    // the version's, as Factor says; of running statistics 1
   std::span<const float> params, mean;  // the version before; the mean of the updates
   std::span<float> next;
-  std::span<const std::span<float>> flats;        // of Flats(), in that order: as they were, to be as they are now
-  std::span<const std::span<const float>> parts;  // the means of Parts(), in that order; of kShared none
+  std::span<const std::span<float>> flats;  // of Flats(), in that order: as they were, to be as they are now
+  // The means of Parts(), in that order; empty of one that no update had. Of kShared none.
+  std::span<const std::span<const float>> parts;
 };
 
 // Immutable. Every operation is rounded once, to double, and what is kept once more, to float32: the room is compiled
@@ -58,9 +60,14 @@ class ServerOptimizer {
     std::string name;         // begins with "server/"
     float first = 0;          // every element's value in version 0, unless
     bool from_model = false;  // it begins as the weights of version 0
+    bool drawn = false;       // it begins as other first values of the model, of its own
   };
   virtual std::vector<Flat> Flats() const { return {}; }
-  // The parts of updates that it takes beside "delta", each one value for each trainable element: "dc".
+  // Of these flats the models that the server has beside its first, by their names without "server/": what is measured
+  // of a version is measured of each, and called "<name>/…".
+  virtual std::vector<std::string> Models() const { return {}; }
+  // The parts of updates that it takes beside "delta", each one value for each trainable element: "dc". What no update
+  // of a version had, of an optional part, has no mean.
   virtual std::vector<std::string> Parts() const { return {}; }
   // A number of the whole version, which every Step gets: asked once, with the mean in wire order.
   virtual double Factor(std::span<const float> mean, const VersionSums& sums) const {
@@ -78,13 +85,18 @@ inline bool IsNotFinite(float value) {
   return (std::bit_cast<uint32_t>(value) & kExponent) == kExponent;
 }
 
-// Version 0 of a run. INVALID_ARGUMENT: a variable of the model has the name of a flat.
-StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const ServerOptimizer& optimizer);
+// Other first values of the model, of those that a flat begins as that is `drawn`: by its name.
+using DrawModel = std::function<StatusOr<std::shared_ptr<const Model>>(std::string_view flat)>;
+// Version 0 of a run. INVALID_ARGUMENT: a variable of the model has the name of a flat, or what is drawn for one is the
+// model itself, since its first values are the same by every draw.
+StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const ServerOptimizer& optimizer,
+                                 const DrawModel& draw = nullptr);
 // DATA_LOSS: `state`, as it was read, has not the flats that `optimizer` goes on with.
 Status CheckState(const ServerState& state, const ServerOptimizer& optimizer);
 // The means of other parts than "delta", by name, in wire order.
 using PartMeans = std::map<std::string, std::span<const float>, std::less<>>;
-// The version after `base`. `mean` is in wire order, trainable and shared; other tensors are the base's.
+// The version after `base`. `mean` is in wire order, trainable and shared; other tensors are the base's. Empty, as the
+// mean of a part that no update had: it is zero.
 // INVALID_ARGUMENT: it is not as long as the model's update, or a part of the optimiser's is not there or not as long
 // as the model. FAILED_PRECONDITION: a result is not finite; names its tensor.
 StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& optimizer, double learning_rate,

@@ -156,6 +156,13 @@ TEST(SitePolicyTest, WhatAPlanDoes_IsTold) {
   EXPECT_THAT(told, Contains(std::pair<std::string, std::string>("trains", "2 epochs in batches of 10")));
   EXPECT_THAT(told, Contains(std::pair<std::string, std::string>("keeps", "nothing from round to round")));
   EXPECT_THAT(told, Contains(::testing::Pair("sends", HasSubstr("'delta' (7850 numbers as f32)"))));
+  Scenario chooses = LocalScenario();
+  chooses.algorithm.name = "ifca";
+  EXPECT_THAT(
+      TellPlan(*LocalPlan(chooses)),
+      Contains(::testing::Pair(
+          "sends", ::testing::StartsWith("'delta' (7850 numbers as f32, where 'cluster' is 0), 'cluster_1' (7850 "
+                                         "numbers as f32, where 'cluster' is 1), the number 'cluster', "))));
 }
 
 TEST(EligibilityTest, Hours_AreOfADayAndMayGoOverMidnight) {

@@ -155,6 +155,57 @@ TEST(Parts, BadValueInALaterPart_LeavesNoTraceOfTheEarlier) {
               StatusIs(absl::StatusCode::kInvalidArgument, "the update of task 'b' has no part 'dc'"));
 }
 
+// Two models, of which an update is for one.
+AggregationSpec ChoiceSpec() {
+  AggregationSpec spec = Spec(2);
+  spec.parts[0].optional = true;
+  spec.parts[0].only_where = {"model", 0};
+  PartSpec other = spec.parts[0];
+  other.name = "other";
+  other.only_where->value = 1;
+  spec.parts.push_back(other);
+  return spec;
+}
+
+TEST(Parts, OfSomeUpdates_AreTheMeanOfThoseAlone) {
+  const ServerInput input = Finished(ChoiceSpec(), {{"a", {{"delta", {1.0f, 0.0f}}}, {{"examples", 3}, {"model", 0}}},
+                                                    {"b", {{"other", {5.0f, 8.0f}}}, {{"examples", 1}, {"model", 1}}},
+                                                    {"c", {{"other", {1.0f, 4.0f}}}, {{"examples", 3}, {"model", 1}}}});
+  EXPECT_THAT(input.Find("delta")->mean, ElementsAre(1.0f, 0.0f));
+  EXPECT_THAT(input.Find("other")->mean, ElementsAre(2.0f, 5.0f));
+  EXPECT_EQ(input.updates, 3);
+}
+
+TEST(Parts, OfSomeUpdates_TellTheNormOfWhatThereIs) {
+  auto aggregation = Make(ChoiceSpec());
+  const PartsUpdate update{"a", {{"other", {3.0f, 4.0f}}}, {{"examples", 2}, {"model", 1}}};
+  ASSERT_OK_AND_ASSIGN(const Weights weights, WeightsOf(aggregation->spec(), update.declared, {}));
+  ASSERT_OK_AND_ASSIGN(const Aggregation::Taken taken,
+                       update.With([&](const UpdateView& view) { return aggregation->Take(view, weights); }));
+  EXPECT_EQ(taken.norm, 5);
+  ASSERT_EQ(aggregation->Save().size(), 1u);
+  EXPECT_EQ(aggregation->Save()[0].parts[1].weight_sum, 2);
+  EXPECT_EQ(aggregation->Save()[0].parts[0].weight_sum, 0);
+}
+
+TEST(Parts, OfAnotherUpdateThanItSays_AreRefused) {
+  const auto error = [](const PartsUpdate& update) {
+    auto aggregation = Make(ChoiceSpec());
+    const std::string message(Message(update.FoldInto(*aggregation)));
+    EXPECT_TRUE(message.empty() || aggregation->Save().empty()) << "it has left a trace";
+    return message;
+  };
+  EXPECT_EQ(error({"t", {{"delta", {1.0f, 0.0f}}}, {{"examples", 1}, {"model", 0}}}), "");
+  EXPECT_EQ(error({"t", {{"other", {1.0f, 0.0f}}}, {{"examples", 1}, {"model", 0}}}),
+            "the update of task 't' says model = 0 and has no part 'delta', which is of those that say 0");
+  EXPECT_EQ(error({"t", {{"delta", {1.0f, 0.0f}}, {"other", {1.0f, 0.0f}}}, {{"examples", 1}, {"model", 0}}}),
+            "the update of task 't' says model = 0 and has part 'other', which is of those that say 1");
+  EXPECT_EQ(error({"t", {{"delta", {1.0f, 0.0f}}}, {{"examples", 1}}}),
+            "the update of task 't' does not say its model, by which it has part 'delta' or not");
+  EXPECT_EQ(error({"t", {}, {{"examples", 1}, {"model", 7}}}),
+            "the update of task 't' has none of the parts that the plan takes");
+}
+
 TEST(ValidateSpec, PartsAndScalars_AreRefusedByName) {
   const auto error = [](auto change) {
     AggregationSpec spec = ControlSpec();
@@ -184,6 +235,12 @@ TEST(ValidateSpec, PartsAndScalars_AreRefusedByName) {
                 s.max_weight = 1 << 24;
               }),
               HasSubstr("are beyond 2^54; lower one of them"));
+  EXPECT_EQ(
+      error([](auto& s) {
+        s.parts[1].only_where = {"model", 1};
+      }),
+      "part 'dc' is of updates that declare 'model' as 1; such a part is optional, and the scalar has a name and a "
+      "finite value");
   EXPECT_EQ(error([](auto& s) { s.parts[1].denominator = {.kind = Denominator::Kind::kConstant}; }),
             "part 'dc' is divided by the constant 0, which is not between 2^-100 and 2^100");
   EXPECT_EQ(error([](auto& s) { s.parts[1].denominator = {.kind = Denominator::Kind::kScalar, .scalar = "mass"}; }),

@@ -708,6 +708,7 @@ TEST(Spec, EveryField_IsInItsDigest) {
   EXPECT_TRUE(differs([](auto&, auto& p) { p.sum_bits = 32; }));
   EXPECT_TRUE(differs([](auto&, auto& p) { p.weigh = "one"; }));
   EXPECT_TRUE(differs([](auto&, auto& p) { p.optional = true; }));
+  EXPECT_TRUE(differs([](auto&, auto& p) { p.only_where = {"model", 0}; }));
   EXPECT_TRUE(differs([](auto&, auto& p) { p.denominator.kind = Denominator::Kind::kTasks; }));
   EXPECT_TRUE(differs([](auto&, auto& p) { p.denominator.constant = 2; }));
   EXPECT_TRUE(differs([](auto&, auto& p) { p.denominator.scalar = "s"; }));

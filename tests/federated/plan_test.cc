@@ -183,19 +183,26 @@ TEST(FlatSpec, OtherNames_AreNotFound) {
   const auto plan = Plan::Open(Built(SomeScenario(), TinyModel()));
   ASSERT_OK(plan);
   const ModelLayout& layout = *(*plan)->layout();
-  const FlatNames names = {.slots = 2, .scalars = 1, .update = {"dc"}, .broadcast = {"c"}, .numbers = {"mu"}};
+  const FlatNames names = {.slots = 2,
+                           .scalars = 1,
+                           .update = {"dc"},
+                           .broadcast = {"c"},
+                           .numbers = {"mu"},
+                           .measured = {"a/loss"},
+                           .declared = {"which"}};
   for (const char* name : {"params", "base_params", "grads", "slots/1", "update/dc", "broadcast/c"}) {
     EXPECT_EQ(*FlatSpec(name, layout, names), (TensorSpec{DType::kFloat32, Shape{32}})) << name;
   }
-  for (const char* name : {"scalars/0", "numbers/mu"}) {
+  for (const char* name : {"scalars/0", "numbers/mu", "measured/a/loss", "declared/which"}) {
     EXPECT_EQ(*FlatSpec(name, layout, names), (TensorSpec{DType::kFloat64, Shape{}})) << name;
   }
   for (const char* name : {"round", "steps"}) {
     EXPECT_EQ(*FlatSpec(name, layout, {}), (TensorSpec{DType::kFloat64, Shape{}}));
   }
-  for (const char* name :
-       {"slots/2", "slots/", "slots/-1", "slots/1x", "shared", "param", "", "grads/w", "scalars/1", "scalars/",
-        "update/", "update/d", "update/dc/", "broadcast/", "broadcast/d", "c", "numbers/", "numbers/m", "mu"}) {
+  for (const char* name : {"slots/2",    "slots/",     "slots/-1",    "slots/1x",  "shared",        "param",
+                           "",           "grads/w",    "scalars/1",   "scalars/",  "update/",       "update/d",
+                           "update/dc/", "broadcast/", "broadcast/d", "c",         "numbers/",      "numbers/m",
+                           "mu",         "measured/a", "measured/",   "declared/", "declared/whic", "which"}) {
     EXPECT_THAT(FlatSpec(name, layout, names), StatusIs(absl::StatusCode::kNotFound)) << name;
   }
 }
@@ -319,6 +326,39 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
          for (int i = 0; i < 2; ++i) p.mutable_flats()->add_numbers("mu");
        },
        "the plan names the number 'mu' twice, or with a '/'"},
+      {[](auto& p) {
+         for (int i = 0; i < 17; ++i) p.mutable_flats()->add_measured(fmt::format("{}", i));
+       },
+       "the plan names 17 of what it calls a number that graphs read; there are up to 16"},
+      {[](auto& p) { p.mutable_flats()->add_measured("a/loss"); },
+       "the plan's graphs read 'measured/a/loss', and no pass reports 'a/loss'"},
+      {[=](auto& p) {
+         p.mutable_flats()->add_measured("train_loss");
+         PassIn(p).set_step(writes("measured/train_loss", {}));
+       },
+       "the plan's step graph takes 'measured/train_loss' for float32[], and it is float64[]"},
+      {[](auto& p) {
+         for (int i = 0; i < 2; ++i) p.mutable_flats()->add_declared("which");
+       },
+       "the plan names the number that graphs declare 'which' twice"},
+      {[](auto& p) { p.mutable_flats()->add_declared("train_loss"); },
+       "the plan's graphs declare 'train_loss', which is declared already"},
+      {[](auto& p) { p.mutable_flats()->add_declared("examples"); },
+       "the plan's graphs declare 'examples', which is declared already"},
+      {[](auto& p) { PartIn(p).mutable_only_where()->set_scalar("which"); }, "such a part is optional"},
+      {[](auto& p) {
+         PartIn(p).set_optional(true);
+         PartIn(p).mutable_only_where()->set_scalar("which");
+       },
+       "the plan's part 'delta' is of updates that declare 'which', and its training declares none"},
+      {[](auto& p) {
+         p.mutable_flats()->add_broadcast("c");
+         PassIn(p).mutable_models(0)->set_buffer("broadcast/c");
+         PassIn(p).set_gradient_by("broadcast/c");
+       },
+       "a pass of the plan differentiates by 'broadcast/c', which can only be read"},
+      {[](auto& p) { PassIn(p).mutable_models(0)->set_buffer("broadcast/c"); },
+       "it can be run over params, base_params and what the client keeps, remembers or is sent"},
       {[=](auto& p) {
          p.mutable_flats()->add_numbers("mu");
          PassIn(p).set_step(handle("numbers/mu", DType::kFloat32, {}));
@@ -421,7 +461,8 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
 
 TEST(Open, NoPlanAtAll_IsDataLoss) {
   EXPECT_THAT(Plan::Open("\xff\xff"), StatusIs(absl::StatusCode::kDataLoss));
-  EXPECT_EQ(Message(Plan::Open("").status()), "the plan has format 0, and this program reads 2 to 3: one side is to be brought up to date");
+  EXPECT_EQ(Message(Plan::Open("").status()),
+            "the plan has format 0, and this program reads 2 to 3: one side is to be brought up to date");
 }
 
 TEST(Open, CutAnywhere_NeverCrashes) {

@@ -200,6 +200,8 @@ TEST_F(EveryAlgorithmTest, InItsLimit_IsFederatedAveragingToTheBit) {
       {"geometric_median", {{"iterations", int64_t{0}}}, "uniform"},
       {"centered_clipping", {{"tau", 1e6}}, "uniform"},
       {"norm_bound", {{"bound", 1e6}}, "uniform"},
+      {"ifca", {{"clusters", int64_t{1}}}, "uniform"},
+      {"hypcluster", {{"clusters", int64_t{1}}}, "examples"},
   };
   std::map<std::string, std::vector<std::string>> averages;
   for (const char* weights : {"examples", "uniform"}) {

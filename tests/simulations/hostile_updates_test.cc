@@ -53,7 +53,11 @@ Scenario ScenarioOf(const std::string& algorithm, const std::string& codec) {
 // As a client makes it: every part with small values, everything that is to be declared.
 proto::Update MadeFor(const AggregationSpec& spec, std::mt19937& random) {
   proto::Update update;
+  auto& scalars = *update.mutable_scalars();
+  if (spec.parts[0].only_where) scalars[spec.parts[0].only_where->scalar] = spec.parts[0].only_where->value;
+  const Scalars chosen(scalars.begin(), scalars.end());
   for (const PartSpec& part : spec.parts) {
+    if (!IsIn(part, chosen)) continue;
     std::vector<float> values(static_cast<size_t>(part.elements));
     std::normal_distribution<float> normal(0, 1e-3f);
     for (float& value : values) value = normal(random);
@@ -65,7 +69,6 @@ proto::Update MadeFor(const AggregationSpec& spec, std::mt19937& random) {
     made->set_name(part.name);
     made->set_data(std::move(bytes));
   }
-  auto& scalars = *update.mutable_scalars();
   scalars["examples"] = 1 + random() % 100;
   scalars["steps"] = 1 + random() % 10;
   for (const ScalarSpec& scalar : spec.scalars) scalars[scalar.name] = 1;

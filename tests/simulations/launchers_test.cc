@@ -268,6 +268,14 @@ TEST_F(RanksTest, EachOfTenAlgorithms_SameBits) {
   }
 }
 
+TEST_F(RanksTest, PartsOfSomeUpdates_SameBits) {
+  Scenario scenario = SmallScenario();
+  scenario.algorithm = {.name = "ifca"};
+  const Trace one = Simulate(scenario, 2, "one.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_EQ(ByRanks(scenario, 3).digests, one.digests);
+}
+
 TEST_F(RanksTest, AttackersAreThere_SameBits) {
   Scenario scenario = SmallScenario();
   scenario.attack = {.name = "alie", .fraction = 0.4, .settings = {{"z", 1.5}, {"colluders", int64_t{3}}}};

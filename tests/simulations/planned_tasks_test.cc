@@ -62,6 +62,28 @@ TEST_F(PlannedTasksTest, Cost_OfExamplesTimesEpochsAndOfMeasuringAboutAThird) {
   EXPECT_GE(once->Cost(TaskKind::kTrain, 0), 1);
 }
 
+// Each further model is looked at once by each example, lies in memory once and is summed by each thread.
+TEST_F(PlannedTasksTest, ModelsToChooseFrom_CountEach) {
+  Scenario scenario = SmallScenario();
+  const auto average = Plan(scenario);
+  ASSERT_OK(average);
+  scenario.algorithm = {.name = "ifca", .settings = {{"clusters", int64_t{2}}}};
+  const auto two = Plan(scenario);
+  ASSERT_OK(two);
+  scenario.algorithm.settings["clusters"] = int64_t{4};
+  const auto four = Plan(scenario);
+  ASSERT_OK(four);
+  const auto cost = [](const auto& planned) { return static_cast<double>(planned->Cost(TaskKind::kTrain, 1000)); };
+  const double look = (cost(four) - cost(two)) / 2;
+  EXPECT_GT(look, 1000.0 * 784 * 10);
+  EXPECT_NEAR(cost(two) - cost(average), 2 * look, 0.1 * look);
+  const auto shared = [](const auto& planned) { return planned->Memory(1) - planned->thread_bytes(); };
+  constexpr int64_t kModel = 7850 * 4;
+  EXPECT_GE(shared(two) - shared(average), kModel);
+  EXPECT_GE(shared(four) - shared(two), 2 * kModel);
+  EXPECT_GE(four->thread_bytes() - two->thread_bytes(), 2 * kModel * 2) << "sums have 64 bits";
+}
+
 TEST_F(PlannedTasksTest, SimulationInLittleMemory_SaysSoAndComesToTheSameBits) {
   std::string told;
   const auto run = [&](const std::string& db, int64_t memory) -> StatusOr<Digest> {

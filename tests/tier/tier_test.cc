@@ -36,7 +36,18 @@ class TierTest : public ::testing::Test {
     options.db_path = folder_.File(db);
     return options;
   }
-  std::map<int64_t, std::string> Flat() { return Value(RunTiny(Options("flat.sqlite"), parts_, kClients)); }
+  // Without a tier.
+  std::map<int64_t, std::string> Flat() {
+    CoordinatorOptions options = Options("flat.sqlite");
+    FakeFleet fleet(options);
+    fleet.act = [this](Coordinator& coordinator, const std::string& name, const Task& task) {
+      const Status worked = WorkOn(coordinator, name, task, parts_).status();
+      EXPECT_TRUE(worked.ok() || Message(worked) == "the run has ended") << Message(worked);
+    };
+    const auto coordinator = Value(CreateCoordinator(options, parts_));
+    EXPECT_OK(fleet.Run(*coordinator, Names(kClients)));
+    return Value(DigestsOfRun(options.db_path, coordinator->run_id()));
+  }
   void Start() {
     CoordinatorOptions options = Options("tree.sqlite");
     options.observer.on_progress = [this](int64_t round, int64_t folded, int64_t) {
@@ -124,6 +135,44 @@ TEST_F(TierTest, RuleThatNeedsAllUpdates_GivesTheBitsOfNone) {
   parts_.aggregation.rule = "trimmed_mean";
   parts_.aggregation.rule_settings = {{"trim", 0.25}};
   const auto flat = Flat();
+  TreeOfDepthOne();
+  EXPECT_EQ(Tree(), flat);
+}
+
+// A tier passes on what clients decode as it is: all start from one model, which is not the server's own.
+TEST_F(TierTest, VersionsThatTravelByACodec_GiveTheBitsOfNone) {
+  const auto exact = Flat();
+  for (const char* codec : {"f16", "int8"}) {
+    SCOPED_TRACE(codec);
+    parts_.download = codec;
+    const auto flat = Flat();
+    EXPECT_THAT(flat, SizeIs(kRounds));
+    EXPECT_NE(flat, exact);
+    TreeOfDepthOne();
+    EXPECT_EQ(Tree(), flat);
+    coordinator_.reset();
+  }
+}
+
+// A partial has sums of every part, and a client's update is in those of one.
+TEST_F(TierTest, PartsOfSomeUpdates_GiveTheBitsOfNone) {
+  PartSpec& first = parts_.aggregation.parts[0];
+  first.optional = true;
+  first.only_where = {"cluster", 0};
+  PartSpec second = first;
+  second.name = "cluster_1";
+  second.only_where->value = 1;
+  parts_.aggregation.parts.push_back(second);
+  parts_.broadcasts = {"cluster_1"};
+  parts_.server_optimizer = {"clusters"};
+  parts_.draw_model = [layout = parts_.layout](std::string_view) -> StatusOr<std::shared_ptr<const Model>> {
+    auto model = std::make_shared<Model>(layout);
+    for (const Slice& slice : layout->slices())
+      for (float& value : model->tensor(slice).flat<float>()) value = 2;
+    return model;
+  };
+  const auto flat = Flat();
+  EXPECT_THAT(flat, SizeIs(kRounds));
   TreeOfDepthOne();
   EXPECT_EQ(Tree(), flat);
 }

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "federated/download/download.h"
 #include "tests/coordinator/test_run.h"
 #include "tier/tier.h"
 
@@ -134,6 +135,42 @@ class Acknowledgements {
   std::set<TaskId> tasks_, asked_again_;
 };
 
+// The version that a task starts from, as a client of these parts makes it of what it was sent.
+inline StatusOr<std::shared_ptr<const Model>> BaseOf(const RunParts& parts, std::string_view bytes) {
+  RIVULET_ASSIGN_OR_RETURN(const auto download, Download::Create(parts.download, parts.layout));
+  if (download != nullptr) return download->Decode(bytes);
+  return ModelFromSafetensors(parts.layout, bytes);
+}
+
+// Of parts that are of some updates, every second client has the second and the others the first.
+inline std::string UpdateOf(const RunParts& parts, const std::string& name, const Task& task, const Model& base) {
+  const int64_t number = name.back() - '0', examples = 10 + number;
+  const std::vector<PartSpec>& specs = parts.aggregation.parts;
+  const std::string update = MakeUpdate(FakeDelta(task, base), examples);
+  if (!specs[0].only_where) return update;
+  const PartSpec& chosen = specs[static_cast<size_t>(number % 2)];
+  proto::Update message;
+  EXPECT_TRUE(message.ParseFromString(update));
+  message.mutable_parts(0)->set_name(chosen.name);
+  (*message.mutable_scalars())[chosen.only_where->scalar] = chosen.only_where->value;
+  return message.SerializeAsString();
+}
+
+inline StatusOr<SubmitResult> WorkOn(CoordinatorApi& api, const std::string& name, const Task& task,
+                                     const RunParts& parts) {
+  RIVULET_ASSIGN_OR_RETURN(const auto reader, api.Fetch(As(name), task.input("model")->id, 0));
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, ReadToEnd(*reader));
+  RIVULET_ASSIGN_OR_RETURN(const auto model, BaseOf(parts, bytes));
+  for (const std::string& vector : parts.broadcasts) {
+    const NamedBlob* const blob = task.input(fmt::format("broadcast/{}", vector));
+    if (blob == nullptr) return Internal("task '{}' brings no '{}'", task.id, vector);
+    RIVULET_ASSIGN_OR_RETURN(const auto sent, api.Fetch(As(name), blob->id, 0));
+    RIVULET_ASSIGN_OR_RETURN(const std::string values, ReadToEnd(*sent));
+    if (Sha256Of(values) != blob->id.digest) return Internal("'{}' is another than the task's", vector);
+  }
+  return Send(api, name, task.id, UpdateOf(parts, name, task, *model));
+}
+
 // One client's life until the run is over. Each call is by itself, so that who serves may be replaced between two.
 inline Status LiveAsClient(Address& address, const std::string& name, const RunParts& parts,
                            Acknowledgements* remembered = nullptr) {
@@ -156,12 +193,7 @@ inline Status LiveAsClient(Address& address, const std::string& name, const RunP
     const Task& task = reply->tasks[0];
     if (remembered != nullptr) remembered->Given(task.id);
     const Status worked = address.Do([&](CoordinatorApi& api) -> Status {
-      RIVULET_ASSIGN_OR_RETURN(const auto reader, api.Fetch(As(name), task.input("model")->id, 0));
-      RIVULET_ASSIGN_OR_RETURN(const std::string bytes, ReadToEnd(*reader));
-      RIVULET_ASSIGN_OR_RETURN(const auto model, ModelFromSafetensors(parts.layout, bytes));
-      const int64_t examples = 10 + static_cast<int64_t>(name.back() - '0');
-      RIVULET_ASSIGN_OR_RETURN(const SubmitResult result,
-                               Send(api, name, task.id, MakeUpdate(FakeDelta(task, *model), examples)));
+      RIVULET_ASSIGN_OR_RETURN(const SubmitResult result, WorkOn(api, name, task, parts));
       if (remembered != nullptr && result.kind == SubmitResult::Kind::kAccepted) remembered->Acknowledged(task.id);
       return absl::OkStatus();
     });

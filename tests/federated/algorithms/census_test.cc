@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "engine/presets/presets.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/settings/setting_tables.h"
 #include "tests/testing/status_matchers.h"
@@ -50,6 +51,8 @@ const std::map<std::string, std::string>& OptionTests() {
       {"fedyogi.tau", "ServerRules.Tau_BoundsHowMuchSmallDeltasAreRaised"},
       {"geometric_median.iterations", "RobustRules.Iterations_GoFurtherFromTheMean"},
       {"geometric_median.smoothing", "RobustRules.Smoothing_MakesTheMedianAMean"},
+      {"hypcluster.clusters", "Ifca.Clusters_AreHowManyModelsThereAre"},
+      {"ifca.clusters", "Ifca.Clusters_AreHowManyModelsThereAre"},
       {"krum.byzantine", "RobustRules.Byzantine_IsHowManyAreNotCounted"},
       {"mime.beta", "LocalTraining.Beta_IsHowMuchOfTheMomentumStays"},
       {"mimelite.beta", "LocalTraining.Beta_IsHowMuchOfTheMomentumStays"},
@@ -136,6 +139,23 @@ TEST(Compose, SettingsThatMakeNoPlan_AreRefusedByTheirKey) {
   heavy.server.max_weight = (int64_t{1} << 29) - 1;
   heavy.server.clients_per_round = 1000000;
   EXPECT_THAT(Compose(heavy, layout), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server.max_weight")));
+}
+
+// A client binds one data set for a plan, under whatever name.
+TEST(Compose, DataSetOfAnotherName_IsThatOfEveryPass) {
+  Scenario scenario;
+  scenario.run.name = "elsewhere";
+  scenario.data.name = "ward";
+  scenario.data.partition.clients = 5;
+  scenario.model.preset = "logistic_regression";
+  scenario.evaluation.federated_every = 1;
+  ASSERT_OK_AND_ASSIGN(const ModelDef model, Preset("logistic_regression"));
+  for (const char* algorithm : {"fedavg", "agnostic", "ifca"}) {
+    SCOPED_TRACE(algorithm);
+    scenario.algorithm.name = algorithm;
+    ASSERT_OK_AND_ASSIGN(const auto plan, ComposePlan(scenario, model));
+    EXPECT_EQ(plan->dataset(), "ward");
+  }
 }
 
 TEST(AlgorithmReference, IsWhatTheDocumentHolds) {

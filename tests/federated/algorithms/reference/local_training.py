@@ -6,11 +6,12 @@ MimeLite and Mime (Karimireddy et al. 2021, arXiv:2008.03606), FedSGD (McMahan e
 arXiv:1903.03934), APFL (Deng et al. 2020, arXiv:2003.13461), of which every client's mixture follows, with a fixed share and with one that
 each client learns, FedRep (Collins
 et al. 2021, arXiv:2102.07078) with biases that begin at zero and are each client's own, agnostic federated learning (Mohri et al. 2019,
-arXiv:1902.00146) and FedProx with a mu that moves (Li et al. 2020, arXiv:1812.06127, appendix C.3.3).
+arXiv:1902.00146), FedProx with a mu that moves (Li et al. 2020, arXiv:1812.06127, appendix C.3.3), and of three models each, one after the
+other, IFCA (Ghosh et al. 2020, arXiv:2006.04088) and HypCluster (Mansour et al. 2020, arXiv:2002.10619).
 
 Prints the fifteen parameters of a softmax regression of four pixels, a number a line:
 
-    for name in fednova fedexp feddyn mimelite fedsgd q_fedavg signsgd fedrep per_fedavg term fedasync apfl apfl_adaptive agnostic adaptive_mu download mime per_fedavg_hf; do python3 local_training.py $name > $name.txt; done
+    for name in fednova fedexp feddyn mimelite fedsgd q_fedavg signsgd fedrep per_fedavg term fedasync apfl apfl_adaptive agnostic adaptive_mu download mime per_fedavg_hf ifca hypcluster; do python3 local_training.py $name > $name.txt; done
 """
 import sys
 
@@ -234,10 +235,37 @@ def adaptive_mu(w, cohort, p, kept, first=0.3, step=0.2, falls=1):
     return after
 
 
-w, kept = np.array([np.float32(n * 37 % 101 - 50) * np.float32(0.01) for n in range(15)], np.float64), {}
+def clustered(w, cohort, kept, by_examples):
+    """Models w_0, w_1, w_2: each client trains the one of least loss and counts towards that alone."""
+    models = [w] + kept.setdefault("models", [first_values(7 * i) for i in (1, 2)])
+    sums, weights = [np.zeros(15) for _ in models], [0] * len(models)
+    for client in cohort:
+        chosen = min(range(len(models)), key=lambda i: loss(models[i], *data(client)))
+        weight = EXAMPLES[client] if by_examples else 1
+        sums[chosen] += weight * train(client, models[chosen])[0]
+        weights[chosen] += weight
+        print(f"client {client} takes {chosen}", file=sys.stderr)
+    moved = [m + SERVER_RATE * s / n if n else m for m, s, n in zip(models, sums, weights)]
+    kept["models"] = moved[1:]
+    return moved[0]
+
+
+def ifca(w, cohort, p, kept):
+    return clustered(w, cohort, kept, False)
+
+
+def hypcluster(w, cohort, p, kept):
+    return clustered(w, cohort, kept, True)
+
+
+def first_values(shift):
+    return np.array([np.float32((n + shift) * 37 % 101 - 50) * np.float32(0.01) for n in range(15)], np.float64)
+
+
+w, kept = first_values(0), {}
 for cohort in COHORTS:
     n = sum(EXAMPLES[client] for client in cohort)
     w = globals()[sys.argv[1]](w, cohort, [EXAMPLES[client] / n for client in cohort], kept)
-own = [kept[client][1] for client in range(3)] if sys.argv[1].startswith("apfl") else []
+own = [kept[client][1] for client in range(3)] if sys.argv[1].startswith("apfl") else kept.get("models", [])
 for value in np.concatenate([w] + own):
     print(repr(float(value)))

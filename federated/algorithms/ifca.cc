@@ -1,0 +1,144 @@
+// IFCA (Ghosh et al. 2020, arXiv:2006.04088, algorithm 1 with model averaging) and HypCluster (Mansour et al. 2020,
+// arXiv:2002.10619): several models, for groups of clients that nobody knows beforehand. Each client k takes the one
+// that is best on its own examples, trains it, and counts towards that one alone:
+//
+//   j_k = argmin_j F_k(w_j),    K_j = {k: j_k = j},
+//   w_j ← w_j + server.learning_rate · Σ_{k ∈ K_j} p_k · (w_k − w_j) / Σ_{k ∈ K_j} p_k
+//
+// with p_k = 1 (IFCA) or p_k = n_k (HypCluster). Of models that are equally good a client takes the first. One that
+// nobody chose stays as it is. They begin with first values of their own, drawn apart (w_0 is what the run's seed gives
+// any algorithm): clients who begin by finding one of them best for all leave the others alone, and another run.seed
+// may part them. With clusters = 1 it is federated averaging, to the bit.
+//
+// The first model is the run's, and measured as such; the others lie beside it on the server
+// (federated/server_optimizers/clusters.cc) and are broadcast with it. A pass looks at the examples with all of them at
+// once, and its end writes which is best (`declared/cluster`), and trains on from that one. Which part of its update a
+// client sends follows from that number (PartSpec::only_where), so that what others chose is neither sent nor diluted.
+// Clients measure a version with the model that they would choose.
+#include <string>
+#include <vector>
+
+#include "federated/algorithms/algorithm.h"
+#include "federated/plan/number.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kCluster[] = "cluster";
+constexpr int64_t kMostClusters = 8;  // instances of the model in a pass
+
+Setting Clusters() {
+  Setting clusters =
+      Integer("clusters", 2, "How many models there are; 1: federated averaging.").Between(1, kMostClusters);
+  clusters.example = "3";
+  return clusters;
+}
+
+std::string NameOf(int64_t cluster) { return fmt::format("{}_{}", kCluster, cluster); }
+std::string LossOf(int64_t cluster) { return fmt::format("{}/loss", NameOf(cluster)); }
+std::string BroadcastOf(int64_t cluster) { return fmt::format("{}{}", kBroadcastPrefix, NameOf(cluster)); }
+
+Status CheckClusters(const AlgorithmContext& context) {
+  const Scenario& scenario = context.scenario;
+  if (context.layout.elements(Segment::kShared) > 0) {
+    return InvalidArgument(
+        "[algorithm] name = \"{}\" keeps several models, and the running statistics of this one (batch_norm) are kept "
+        "once; take a model without them, or clusters = 1",
+        scenario.algorithm.name);
+  }
+  if (context.layout.elements(Segment::kLocal) > 0) {
+    return InvalidArgument(
+        "[algorithm] name = \"{}\" has clients choose between models, and of layers of their own (model.personal) no "
+        "model has any; leave model.personal out, or take clusters = 1",
+        scenario.algorithm.name);
+  }
+  if (!scenario.server.fine_tune.data.empty()) {
+    return InvalidArgument(
+        "[algorithm] name = \"{}\" keeps several models, and server.fine_tune would train the first alone; leave it "
+        "out, or take clusters = 1",
+        scenario.algorithm.name);
+  }
+  return absl::OkStatus();
+}
+
+// All of a client's examples, with every model; then params are the best one's.
+PassBuilder Choose(int64_t clusters) {
+  PassBuilder choose;
+  choose.models = {{.buffer = "base_params"}};
+  choose.trains = "";
+  choose.reports = LossOf(0);
+  for (int64_t i = 1; i < clusters; ++i) {
+    choose.models.push_back({NameOf(i), BroadcastOf(i)});
+    choose.reports_too.push_back(LossOf(i));
+  }
+  choose.at_end = [clusters](FlatScope& f) {
+    const Scope& scope = f.scope();
+    const auto measured = [&f](int64_t i) { return f.Read(fmt::format("{}{}", kMeasuredPrefix, LossOf(i))); };
+    Output least = measured(0), cluster = Number(scope, 0), weights = f.base_params();
+    for (int64_t i = 1; i < clusters; ++i) {
+      const Output loss = measured(i), better = scope.Op("Less", {loss, least});
+      least = scope.Op("SelectV2", {better, loss, least});
+      cluster = scope.Op("SelectV2", {better, Number(scope, static_cast<double>(i)), cluster});
+      weights = scope.Op("SelectV2", {better, f.Read(BroadcastOf(i)), weights});
+    }
+    f.Assign(fmt::format("{}{}", kDeclaredPrefix, kCluster), cluster);
+    f.Assign("params", weights);
+  };
+  return choose;
+}
+
+StatusOr<Composition> Clustered(const AlgorithmContext& context, const std::string& weigh) {
+  RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
+  const int64_t clusters = context.settings.integer("clusters");
+  const auto value_bits = static_cast<int>(context.scenario.server.value_bits);
+  std::vector<PartSpec>& parts = composition.aggregation.parts;
+  parts = {{.value_bits = value_bits, .weigh = weigh}};
+  if (clusters == 1) return composition;
+  RIVULET_RETURN_IF_ERROR(CheckClusters(context));
+  const PassBuilder choose = Choose(clusters);
+  composition.passes.insert(composition.passes.begin(), choose);
+  composition.declared = {kCluster};
+  composition.measured = {LossOf(0)};
+  parts[0].optional = true;
+  parts[0].only_where = {kCluster, 0};
+  for (int64_t i = 1; i < clusters; ++i) {
+    const std::string name = NameOf(i);
+    composition.broadcast.push_back(name);
+    composition.measured.push_back(LossOf(i));
+    composition.parts[name] = {.from = "params", .less = BroadcastOf(i), .shared_too = false};
+    PartSpec part = parts[0];
+    part.name = name;
+    part.only_where->value = static_cast<double>(i);
+    parts.push_back(std::move(part));
+  }
+  composition.server_optimizer = {"clusters", {{"clusters", clusters}}};
+  composition.personal = "params";
+  composition.adaptation = {choose};
+  return composition;
+}
+
+StatusOr<Composition> Ifca(const AlgorithmContext& context) { return Clustered(context, "one"); }
+
+StatusOr<Composition> HypCluster(const AlgorithmContext& context) {
+  return Clustered(context, context.scenario.server.weights == "uniform" ? "one" : "examples");
+}
+
+RIVULET_ALGORITHM(
+    ifca_registration, "ifca", "Ghosh et al. 2020, arXiv:2006.04088, algorithm 1 with model averaging",
+    "Several models for groups of clients that nobody knows beforehand: each client finds the one that is best on its "
+    "own examples, trains it and counts towards it alone, all the same (`train/cluster` says which). `test/…` is the "
+    "first model's and `cluster_1/test/…` the second's; clients measure the one that they would choose as "
+    "`personal/…`.",
+    {Clusters()}, Ifca,
+    "j_k = argmin_j F_k(w_j),  K_j = {k: j_k = j}\n"
+    "w_j ← w_j + server.learning_rate · Σ_{k ∈ K_j} (w_k − w_j) / |K_j|");
+
+RIVULET_ALGORITHM(hypcluster_registration, "hypcluster", "Mansour et al. 2020, arXiv:2002.10619, HypCluster",
+                  "As `ifca`, whose clients count by their examples: several models, of which each client trains the "
+                  "one that is best for it.",
+                  {Clusters()}, HypCluster,
+                  "j_k = argmin_j F_k(w_j),  K_j = {k: j_k = j}\n"
+                  "w_j ← w_j + server.learning_rate · Σ_{k ∈ K_j} n_k · (w_k − w_j) / Σ_{k ∈ K_j} n_k");
+
+}  // namespace
+}  // namespace rivulet

@@ -128,7 +128,8 @@ RIVULET_ALGORITHM(
     "Several models for groups of clients that nobody knows beforehand: each client finds the one that is best on its "
     "own examples, trains it and counts towards it alone, all the same (`train/cluster` says which). `test/…` is the "
     "first model's and `cluster_1/test/…` the second's; clients measure the one that they would choose as "
-    "`personal/…`.",
+    "`personal/…`. Models begin with values of their own; where one of them is best for all clients at first, it stays "
+    "so, and another `run.seed` or more `clusters` may part them.",
     {Clusters()}, Ifca,
     "j_k = argmin_j F_k(w_j),  K_j = {k: j_k = j}\n"
     "w_j ← w_j + server.learning_rate · Σ_{k ∈ K_j} (w_k − w_j) / |K_j|");

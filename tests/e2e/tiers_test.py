@@ -53,9 +53,18 @@ class Tiers(RivuletTest):
         return {way for (way,) in self.query("SELECT DISTINCT parent_id FROM client_rounds", db=DB)}
 
     def test_two_levels_with_states_and_broadcasts_give_the_bits_of_the_simulation(self):
-        scaffold = ["--set", "algorithm.name=scaffold"]
-        expected = self.simulated(*scaffold)
-        coordinator, root = self.start_coordinator("--tiers", *scaffold)
+        self.two_levels("--set", "algorithm.name=scaffold")
+
+    def test_two_levels_where_versions_travel_by_a_codec_and_clients_choose_give_the_bits_of_the_simulation(self):
+        self.two_levels("--set", "algorithm.name=ifca", "--set", "server.download=int8", "--set", "evaluation.federated_every=1")
+        told = [self.query("SELECT round, client_id, value FROM metrics WHERE name = 'train/cluster' ORDER BY round, client_id",
+                           db=db) for db in (DB, "flat.sqlite")]
+        self.assertEqual(*told)
+        self.assertEqual(len(told[0]), ROUNDS * PER_ROUND)
+
+    def two_levels(self, *sets):
+        expected = self.simulated(*sets)
+        coordinator, root = self.start_coordinator("--tiers", *sets)
         north, north_at = self.start_tier("north", root, "--tiers")
         leaf, leaf_at = self.start_tier("leaf", north_at)
         clients = [self.start_client(name, (leaf_at, leaf_at, north_at, leaf_at, root)[i]) for i, name in enumerate(self.names)]

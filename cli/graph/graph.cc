@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/graph/build.h"
 #include "cli/graph/place.h"
 #include "cli/graph/profile.h"
 #include "cli/graph/source.h"
@@ -231,7 +232,10 @@ const RegisterCommand kGraph(65, [] {
                       "rivulet graph inspect mnist_cnn --training\n  "
                       "rivulet graph inspect model.pb --format dot | dot -Tsvg > model.svg"};
   AddSourceOptions(inspect, *options);
-  inspect.run = [options] { return Inspect(*options); };
+  inspect.run = [options] {
+    options->source.only_look = true;
+    return Inspect(*options);
+  };
 
   std::vector<std::string> names;
   for (const Pass& pass : Passes()) names.emplace_back(pass.name);
@@ -252,9 +256,10 @@ const RegisterCommand kGraph(65, [] {
   optimize.run = [options] { return Optimize(*options); };
 
   Command command{.name = "graph",
-                  .summary = "Look at dataflow graphs, before and after the passes.",
+                  .summary = "Look at dataflow graphs, before and after the passes, and make one of a local rule.",
                   .example = "rivulet graph optimize mnist_cnn --training"};
-  command.subcommands = {std::move(inspect), std::move(optimize), GraphPlaceCommand(), GraphProfileCommand()};
+  command.subcommands = {std::move(inspect), std::move(optimize), GraphPlaceCommand(), GraphProfileCommand(),
+                         GraphBuildCommand()};
   return command;
 });
 

@@ -144,11 +144,16 @@ StatusOr<GraphSource> FromFile(const GraphSourceOptions& options, int64_t batch)
   GraphSource source;
   source.title = options.what;
   source.graph = *std::move(graph);
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelVariable> variables, VariablesOf(source.graph));
-  source.parameters = ParametersOf(variables);
+  const StatusOr<std::vector<ModelVariable>> variables = VariablesOf(source.graph);
+  if (!variables.ok()) {
+    // As a local rule's are, whose model is not known yet.
+    if (options.only_look && !options.training && options.fetches.empty()) return source;
+    return variables.status();
+  }
+  source.parameters = ParametersOf(*variables);
   if (options.training) {
     source.signature.fetches = {options.loss};
-    RIVULET_RETURN_IF_ERROR(AddTraining(source, options.loss, variables));
+    RIVULET_RETURN_IF_ERROR(AddTraining(source, options.loss, *variables));
   } else if (!options.fetches.empty()) {
     for (const std::string& fetch : options.fetches) {
       const StatusOr<Output> output = source.graph.FindOutput(fetch);

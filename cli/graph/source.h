@@ -18,6 +18,7 @@ struct GraphSourceOptions {
   bool training = false;             // with gradients and SGD; of a scenario: a client's step
   std::string loss = "loss";         // of a file, for `training`
   std::vector<std::string> fetches;  // of a file; none: every output that no node uses
+  bool only_look = false;            // its nodes are enough: variables of a file may have open shapes
 };
 
 struct GraphSource {

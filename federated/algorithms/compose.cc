@@ -3,6 +3,7 @@
 
 #include "engine/graph/variable_name.h"
 #include "federated/algorithms/algorithm.h"
+#include "federated/algorithms/take_rule.h"
 #include "federated/settings/setting_tables.h"
 
 namespace rivulet {
@@ -71,7 +72,7 @@ Status ChooseCodec(const Scenario& scenario, PartSpec& part) {
 StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layout) {
   RIVULET_ASSIGN_OR_RETURN(const Algorithm* algorithm, FindAlgorithm(scenario.algorithm.name));
   RIVULET_ASSIGN_OR_RETURN(const Settings settings,
-                           Settings::Read(algorithm->settings, scenario.algorithm.settings,
+                           Settings::Read(algorithm->settings, OptionsOf(*algorithm, scenario),
                                           fmt::format("[algorithm] name = \"{}\"", algorithm->name)));
   RIVULET_ASSIGN_OR_RETURN(Composition composition, algorithm->build({scenario, layout, settings}));
   // The bounds go along, so a client can tell that its update would be refused, and a coordinator that is started with
@@ -167,6 +168,7 @@ Status FineTune(const Scenario& scenario, const ModelDef& model, const ModelLayo
 StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, const ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(model));
   RIVULET_ASSIGN_OR_RETURN(Composition composition, Compose(scenario, layout));
+  RIVULET_RETURN_IF_ERROR(TakeRule(scenario, composition));
   if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CheckLeavesTrainingAlone(scenario, composition));
   if (!model.has_graph() && scenario.server.download != "f32") {
     return InvalidArgument(

@@ -48,6 +48,7 @@ class FlatScope {
   Output Times(double factor, Output scalar) const;
 
   const Scope& scope() const { return scope_; }
+  const ModelLayout& layout() const { return layout_; }
   // The graph with its target `run`. The scope is empty afterwards.
   StatusOr<Graph> Finish() &&;
 

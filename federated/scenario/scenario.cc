@@ -162,7 +162,8 @@ Status ReadPiece(const PieceSection& section, Options& all, const Given& given, 
   }
   const auto name_given = given.find(name_key);
   const bool chosen_anew = name_given != given.end() && name_given->second.is_override;
-  SettingValues values;
+  const bool has_rule = section.name == "algorithm" && !scenario.algorithm.graph.empty();
+  SettingValues values, of_rule;
   for (const auto& [name, option] : options) {
     const std::string subject = fmt::format("{} in {}", section.Name(name), option.origin.where);
     const Setting* setting = FindSetting(table->settings, name);
@@ -170,6 +171,14 @@ Status ReadPiece(const PieceSection& section, Options& all, const Given& given, 
       const auto* value = std::get_if<SettingValue>(&option.value);
       if (value == nullptr) return setting->WrongType(subject, scenario::Describe(option.value));
       RIVULET_ASSIGN_OR_RETURN(values[name], setting->Take(*value, subject));
+      continue;
+    }
+    // Which a rule has says its file, which is read where the plan is built.
+    if (has_rule) {
+      const Setting number = Float(name, std::nullopt, "");
+      const auto* value = std::get_if<SettingValue>(&option.value);
+      if (value == nullptr) return number.WrongType(subject, scenario::Describe(option.value));
+      RIVULET_ASSIGN_OR_RETURN(of_rule[name], number.Take(*value, subject));
       continue;
     }
     const std::vector<std::string> owners = OwnersOf(section.name, name);
@@ -192,6 +201,7 @@ Status ReadPiece(const PieceSection& section, Options& all, const Given& given, 
   RIVULET_ASSIGN_OR_RETURN(const Settings settings,
                            Settings::Read(table->settings, values, Cite(scenario, given, name_key)));
   section.settings(scenario) = settings.values();
+  section.settings(scenario).merge(of_rule);
   return absl::OkStatus();
 }
 

@@ -133,7 +133,9 @@ struct ClientConfig {
 
 struct AlgorithmConfig {
   std::string name = "fedavg";
-  SettingValues settings;  // its own options, as its table has them (federated/settings); parsing completes them
+  std::string graph;       // a local rule (federated/local_rules; absolute after parsing); "": the algorithm's own
+  SettingValues settings;  // its own options, as its table has them (federated/settings); parsing completes them. With
+                           // a rule its settings too, as they are given: numbers, which only the rule's file knows
 };
 
 struct AttackConfig {      // of a simulation; what is deployed is refused with one

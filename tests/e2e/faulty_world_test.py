@@ -50,7 +50,7 @@ COMMANDS = {  # by the words of the command: what follows them
     "model export": ["logistic_regression", "--out", "out.onnx", "--external-data"],
     "model import": ["m.onnx", "--out", "out"],
     "graph inspect": ["m.pb", "--tensorboard", "events"], "graph optimize": ["m.pb", "--out", "out.pb"],
-    "graph place": ["m.pb", "--out", "out"], "graph profile": ["logistic_regression", "--steps", "2"],
+    "graph build": ["rule.txt", "--out", "out.pb"], "graph place": ["m.pb", "--out", "out"], "graph profile": ["logistic_regression", "--steps", "2"],
     "bench op": ["Relu", "--shape", "10x10", "--algorithm", "none"], "manual": ["--out", "out"], "completion": [],
     "help": ["runs", "show"], "version": [], "doctor": [], "new": ["mine.toml"], "scenarios": [],
 }
@@ -101,6 +101,7 @@ class FaultyWorld(unittest.TestCase):
         cls.before = cls.top / "before"
         cls.before.mkdir()
         (cls.before / "tiny.toml").write_text(SCENARIO)
+        (cls.before / "rule.txt").write_text("mu = 0.1\ngradient = grad + mu * (params - base)\n")
         (cls.before / "t.csv").write_text("x,c\n" + "1.5,a\n2.5,b\n" * 20)
         (cls.before / "play.txt").write_text("First Citizen:\nSpeak, speak, and then be silent.\n\nAll:\nWe speak.\n\n" * 40)
         for line in ["simulate tiny.toml --rounds 2 --db runs.sqlite",

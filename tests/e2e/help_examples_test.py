@@ -38,6 +38,7 @@ class HelpExamples(RivuletTest):
         self.write("scenario.toml", SCENARIO)
         for name in ("fedavg", "mnist", "mnist-fedavg", "fedprox"):
             self.run_rivulet("simulate", self.scenario, "--rounds", 2, "--set", f"run.name={name}", "--set", "run.keep_models=all", code=0)
+        self.write("rule.txt", "mu = 0.1\ngradient = grad + mu * (params - base)\n")
         self.run_rivulet("runs", "tag", "latest", "baseline", code=0)
         shutil.copytree(self.path("data"), self.path("mnist"))
         self.run_rivulet("model", "export", "mnist_cnn", "--out", "model.pb", code=0)

@@ -452,6 +452,16 @@ class KeyEffects(RivuletTest):
         self.refused({"algorithm.name": "fedavgg"}, "Did you mean 'fedavg'?")
         self.refused({"server.algorithm": "fedavg"}, "write [algorithm] name = \"fedavg\"")
 
+    def test_algorithm__graph(self):
+        text = self.write("rule.txt", b"mu = 0.1\ngradient = grad + mu * (params - base)\n")
+        self.run_rivulet("graph", "build", text, "--out", self.path("rule.pb"), code=0)
+        rule = {"algorithm.graph": self.path("rule.pb")}
+        self.assertEqual(self.outcome(rule)[0], self.outcome({"algorithm.name": "fedprox", "algorithm.mu": 0.1})[0])
+        self.changes({"algorithm.mu": 0.7}, rule)
+        self.refused({**rule, "algorithm.mo": 0.7}, "algorithm", "Did you mean 'mu'?")
+        self.refused({**rule, "algorithm.name": "ditto"}, "algorithm.graph", "fedavg")
+        self.refused({"algorithm.graph": self.write("junk.pb", b"junk")}, "algorithm.graph", "junk.pb")
+
     def drawn(self, settings, rounds=3, under=None):
         """Numbers of the clients that trained, a set a round."""
         db = f"{len(list(self.folder.iterdir()))}.sqlite"

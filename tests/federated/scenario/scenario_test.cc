@@ -277,6 +277,7 @@ std::vector<Effect> Effects() {
       {"client.schedule.end", "0.25", [](auto& s) { return s.client.schedule.end == 0.25; }, schedule("cosine")},
       {"client.schedule.power", "3", [](auto& s) { return s.client.schedule.power == 3; }, schedule("polynomial")},
       {"algorithm.name", "fedavg", [](auto& s) { return s.algorithm.name == "fedavg"; }},
+      {"algorithm.graph", "r.pb", [=](auto& s) { return s.algorithm.graph == cwd("r.pb"); }},
       {"server.clients_per_round", "11", [](auto& s) { return s.server.clients_per_round == 11; }},
       {"server.min_clients", "13", [](auto& s) { return s.server.min_clients == 13; }},
       {"server.min_reports", "4", [](auto& s) { return s.server.min_reports == 4; }},
@@ -432,7 +433,7 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
                                      "server.checkpoint_reports", "evaluation.every", "evaluation.batch_size",
                                      "evaluation.federated_every", "evaluation.federated_clients"));
   EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "data.train", "data.test",
-                                            "data.partition.distribution", "client.input_graph",
+                                            "data.partition.distribution", "client.input_graph", "algorithm.graph",
                                             "server.fine_tune.data", "selection.trace"));
 }
 
@@ -783,6 +784,20 @@ TEST(ScenarioToResume, OperationAndPlace_AreAsGivenNow) {
   EXPECT_EQ(resumed.data.test, "/old/test") << "a place that nobody gives";
   EXPECT_EQ(resumed.run.rounds, 10) << "a file's do not end a run that was given more";
   EXPECT_OK(CheckSamePlanKeys(stored, resumed));
+}
+
+// Which settings a rule of one's own has says its file, so that they are taken as they come.
+TEST(Scenario, SettingsBesideARule_AreNumbersOfAnyName) {
+  const std::pair<std::string, std::string> rule = {"algorithm.graph", "/r.pb"};
+  ASSERT_OK_AND_ASSIGN(const Scenario own, Parse(kMinimal, {rule, {"algorithm.mu", "2"}, {"algorithm.zeta", "0.5"}}));
+  EXPECT_EQ(std::get<double>(own.algorithm.settings.at("mu")), 2);
+  EXPECT_EQ(std::get<double>(own.algorithm.settings.at("zeta")), 0.5);
+  ASSERT_OK_AND_ASSIGN(const Scenario again, Scenario::ParseStored(own.ToToml(), "stored"));
+  EXPECT_EQ(again.ToToml(), own.ToToml());
+  EXPECT_THAT(ErrorOf(kMinimal, {rule, {"algorithm.mu", "text"}}), HasSubstr("algorithm.mu in --set must be a"));
+  EXPECT_THAT(ErrorOf(kMinimal, {{"algorithm.zeta", "0.5"}}), HasSubstr("unknown key 'algorithm.zeta'"));
+  EXPECT_THAT(ResumedWith(own, Parse(kMinimal, {{"algorithm.zeta", "0.25"}, rule})),
+              HasSubstr("algorithm.zeta was 0.5 when the run began, and is 0.25 now"));
 }
 
 TEST(ScenarioToResume, AnotherPlanKey_IsRefusedByName) {

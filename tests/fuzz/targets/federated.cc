@@ -4,10 +4,13 @@
 #include <cstring>
 
 #include "coordinator/intake/site_partial.h"
+#include "engine/graphdef/graph_def.h"
 #include "engine/io/crc32c.h"
 #include "engine/presets/presets.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/algorithms/algorithm.h"
+#include "federated/local_rules/own_rule.h"
+#include "federated/local_rules/rule_graph.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 #include "federated/transport/messages.h"
@@ -101,6 +104,26 @@ const Registered plan{{"plan", [](std::string_view bytes) { return Plan::Open(st
                        [] {
                          return std::vector{SomePlan("fedavg"), SomePlan("fedadam")};
                        }}};
+
+constexpr char kRule[] = R"(mu = 0.1  # a setting
+memory.m = 0.5 * memory.m + grad
+gradient = where(norm(memory.m) < 1e3, memory.m, 0) + mu * (params - base) ^ 2
+loss = loss + mu / 2 * sum(abs(params))
+end:
+state.h = -params / (steps * learning_rate) + round
+)";
+
+const Registered rule{{"rule",
+                       [](std::string_view bytes) {
+                         const auto graph = BuildRule(bytes);
+                         return graph.ok() && OwnRule::Open(SerializeGraph(*graph)).ok();
+                       },
+                       [] {
+                         return std::vector<std::string>{kRule, "gradient = grad\n"};
+                       }}};
+
+const Registered rule_graph{{"rule_graph", [](std::string_view bytes) { return OwnRule::Open(bytes).ok(); },
+                             [] { return std::vector{SerializeGraph(*BuildRule(kRule))}; }}};
 
 const Registered update{{"update", [](std::string_view bytes) { return ParseUpdate(bytes).ok(); },
                          [] {

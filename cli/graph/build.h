@@ -1,0 +1,10 @@
+// `rivulet graph build`.
+#pragma once
+
+#include "cli/command.h"
+
+namespace rivulet {
+
+Command GraphBuildCommand();
+
+}  // namespace rivulet

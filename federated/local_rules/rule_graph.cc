@@ -1,0 +1,526 @@
+#include "federated/local_rules/rule_graph.h"
+
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+#include <span>
+#include <utility>
+
+#include "engine/base/nearest.h"
+#include "engine/graph/scope.h"
+#include "federated/local_rules/rule_names.h"
+#include "federated/local_rules/rule_tokens.h"
+
+namespace rivulet {
+namespace {
+
+constexpr size_t kMaxBytes = size_t{64} << 10;
+constexpr int kMaxDepth = 64;  // of what stands inside of each other: reading goes as deep
+constexpr std::string_view kMemory = "memory.", kState = "state.", kBroadcast = "broadcast.", kUpdate = "update.";
+
+// What an expression is. A truth is what a comparison gives, for where() alone.
+struct Value {
+  Output output;
+  bool vector = false, truth = false;
+};
+
+using Arguments = std::span<Value>;
+enum class Call : uint8_t { kEach, kTwo, kWhere, kSum, kDot, kNorm };
+
+struct KnownFunction {
+  std::string_view name;
+  Call call;
+  std::string_view op;
+  int arguments;
+  RuleFunction page;
+};
+
+constexpr KnownFunction kFunctions[] = {
+    {"abs", Call::kEach, "Abs", 1, {"abs(x)", "its size, without the sign"}},
+    {"dot", Call::kDot, "", 2, {"dot(v, w)", "a number: sum(v * w)"}},
+    {"exp", Call::kEach, "Exp", 1, {"exp(x)", "e to the power of x"}},
+    {"log", Call::kEach, "Log", 1, {"log(x)", "the natural logarithm"}},
+    {"max", Call::kTwo, "Maximum", 2, {"max(x, y)", "the larger of two, element by element"}},
+    {"min", Call::kTwo, "Minimum", 2, {"min(x, y)", "the smaller of two, element by element"}},
+    {"norm", Call::kNorm, "", 1, {"norm(v)", "a number: sqrt(sum(v ^ 2))"}},
+    {"sign", Call::kEach, "Sign", 1, {"sign(x)", "-1, 0 or 1"}},
+    {"sqrt", Call::kEach, "Sqrt", 1, {"sqrt(x)", "the square root"}},
+    {"sum", Call::kSum, "", 1, {"sum(v)", "a number: of all elements"}},
+    {"tanh", Call::kEach, "Tanh", 1, {"tanh(x)", "the hyperbolic tangent"}},
+    {"where", Call::kWhere, "", 3, {"where(x < y, a, b)", "a where the comparison holds, else b, element by element"}},
+};
+
+constexpr std::pair<std::string_view, std::string_view> kComparisons[] = {
+    {"<", "Less"}, {"<=", "LessEqual"}, {">", "Greater"}, {">=", "GreaterEqual"}, {"==", "Equal"}, {"!=", "NotEqual"}};
+
+// A name that is no rule's to give.
+bool IsReserved(std::string_view name) {
+  constexpr std::string_view kNames[] = {"base",  "end",   "grad",  "learning_rate", "memory",    "name",
+                                         "graph", "round", "state", "steps",         "broadcast", "update"};
+  return std::ranges::find(kNames, name) != std::end(kNames) ||
+         std::ranges::find(kFunctions, name, &KnownFunction::name) != std::end(kFunctions);
+}
+
+// Reads a rule from left to right and adds to the graph what it has read.
+class RuleReader {
+ public:
+  explicit RuleReader(std::vector<RuleToken> tokens) : tokens_(std::move(tokens)), scope_(graph_) {}
+
+  StatusOr<Graph> Read() && {
+    while (token().kind != RuleToken::Kind::kEnd) RIVULET_RETURN_IF_ERROR(ReadLine());
+    if (!gradient_ && !loss_ && assigned_[0].empty() && assigned_[1].empty()) {
+      return Refuse(token(), "the rule does nothing; say what clients follow: gradient = grad + …");
+    }
+    if (!unread_.empty()) {
+      const auto& [setting, at] = *unread_.begin();
+      return Refuse(at, "the setting '{}' is read nowhere, so that it would change nothing; use it or leave it out",
+                    setting.substr(0, 40));
+    }
+    if (gradient_) scope_.Op("Identity", {gradient_}, {}, kGradientOutput);
+    if (loss_) scope_.Op("Identity", {loss_}, {}, kLossOutput);
+    if (!assigned_[0].empty()) scope_.WithControl(assigned_[0]).AddNode("NoOp", {}, {}, kStepTarget);
+    if (!assigned_[1].empty()) scope_.WithControl(assigned_[1]).AddNode("NoOp", {}, {}, kEndTarget);
+    RIVULET_RETURN_IF_ERROR(scope_.status());
+    return std::move(graph_);
+  }
+
+ private:
+  const RuleToken& token() const { return tokens_[at_]; }
+  bool Take(std::string_view sign) {
+    const bool there = token().Is(sign);
+    if (there) ++at_;
+    return there;
+  }
+
+  template <typename... Args>
+  static Status Refuse(const RuleToken& at, fmt::format_string<Args...> format, Args&&... args) {
+    return InvalidArgument("{}:{}: {}", at.line, at.column, fmt::format(format, std::forward<Args>(args)...));
+  }
+  static std::string Shown(const RuleToken& token) {
+    if (token.kind == RuleToken::Kind::kLineEnd || token.kind == RuleToken::Kind::kEnd) return "the end of the line";
+    return fmt::format("'{}'{}", token.text.substr(0, 40), token.text.size() > 40 ? "…" : "");
+  }
+
+  Status ReadLine() {
+    const RuleToken name = token();
+    if (name.kind != RuleToken::Kind::kName) {
+      return Refuse(name, "a line begins with the name of what it gives, not with {}", Shown(name));
+    }
+    ++at_;
+    if (name.text == "end" && Take(":")) {
+      RIVULET_RETURN_IF_ERROR(BeginEnd(name));
+    } else if (!Take("=")) {
+      return Refuse(token(), "after '{}' a line goes on with '=', not with {}", name.text.substr(0, 40),
+                    Shown(token()));
+    } else {
+      RIVULET_RETURN_IF_ERROR(ReadAssignment(name));
+    }
+    if (token().kind != RuleToken::Kind::kLineEnd) {
+      return Refuse(token(), "the line ends here, not with {}; put a sign before it, or a new line", Shown(token()));
+    }
+    ++at_;
+    return absl::OkStatus();
+  }
+
+  // Another program, whose variables are as the last step has left them.
+  Status BeginEnd(const RuleToken& at) {
+    if (in_end_)
+      return Refuse(at, "'end:' stands twice; what is done when the last step is done stands behind the first");
+    in_end_ = true;
+    for (const auto& [name, value] : values_) of_step_.insert(name);
+    values_.clear();
+    return absl::OkStatus();
+  }
+
+  Status ReadAssignment(const RuleToken& name) {
+    if (values_.contains(name.text) || settings_.contains(name.text) || (name.text == "gradient" && gradient_) ||
+        (name.text == "loss" && loss_)) {
+      return Refuse(name, "'{}' is given twice; give the second another name", name.text.substr(0, 40));
+    }
+    if (name.text == "loss") return ReadLoss(name);
+    const bool target = name.text == "gradient" || name.text == "params" || name.text.find('.') != name.text.npos;
+    if (!target && IsReserved(name.text)) {
+      return Refuse(name, "'{}' is a name of the language; take another one for what this line gives", name.text);
+    }
+    if (!target && IsSetting()) return ReadSetting(name);
+    std::string flat;
+    if (target) RIVULET_RETURN_IF_ERROR(CheckTarget(name, flat));
+    const RuleToken begin = token();
+    RIVULET_ASSIGN_OR_RETURN(const Value value, ReadExpression());
+    if (value.truth) return Refuse(begin, "a comparison is no value; where(comparison, a, b) makes one of it");
+    if (target && !value.vector) {
+      return Refuse(begin, "'{}' is a vector, and this is a number; multiply it with a vector",
+                    name.text.substr(0, 40));
+    }
+    if (name.text == "gradient") {
+      gradient_ = value.output;
+      return absl::OkStatus();
+    }
+    values_.emplace(name.text, value);
+    if (!flat.empty()) {
+      assigned_[in_end_ ? 1 : 0].push_back(
+          scope_.AddNode("AssignVariableOp", {Handle(flat, true), value.output}, {{"dtype", DType::kFloat32}}));
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether this name may be assigned here, and which variable it is.
+  Status CheckTarget(const RuleToken& name, std::string& flat) const {
+    const std::string_view text = name.text;
+    if (text == "gradient") {
+      if (!in_end_) return absl::OkStatus();
+      return Refuse(name, "the gradient is a step's; write it before 'end:'");
+    }
+    if (text == "params") {
+      flat = text;
+      if (in_end_) return absl::OkStatus();
+      return Refuse(name, "params are what the optimiser steps with; write gradient, or params after 'end:'");
+    }
+    flat = text;
+    flat[flat.find('.')] = '/';
+    if (text.starts_with(kState)) return absl::OkStatus();
+    if (text.starts_with(kMemory)) {
+      if (!in_end_) return absl::OkStatus();
+      return Refuse(name, "what is remembered is forgotten after the last step; write state.{} to keep it",
+                    text.substr(kMemory.size()));
+    }
+    if (text.starts_with(kUpdate)) {
+      if (in_end_) return absl::OkStatus();
+      return Refuse(name, "an update is made when the last step is done; write it after 'end:'");
+    }
+    if (text.starts_with(kBroadcast)) {
+      return Refuse(name, "'{}' is what the server sent, and is only read; write memory or state instead", text);
+    }
+    return Refuse(name,
+                  "nothing is called '{}'; what a rule writes is gradient, loss, memory.NAME, state.NAME, and "
+                  "after 'end:' params, state.NAME and update.NAME",
+                  text.substr(0, 40));
+  }
+
+  bool IsSetting() const {
+    const size_t number = at_ + (token().Is("-") ? 1 : 0);
+    return tokens_[number].kind == RuleToken::Kind::kNumber && tokens_[number + 1].kind == RuleToken::Kind::kLineEnd;
+  }
+
+  Status ReadSetting(const RuleToken& name) {
+    unread_.emplace(name.text, name);
+    const bool negative = Take("-");
+    const double number = tokens_[at_++].number;
+    settings_.emplace(name.text, scope_.Const(Tensor::Scalar(negative ? -number : number),
+                                              fmt::format("{}{}", kSettingPrefix, name.text)));
+    return absl::OkStatus();
+  }
+
+  Status ReadLoss(const RuleToken& name) {
+    if (in_end_) return Refuse(name, "the loss is a step's; write it before 'end:'");
+    const RuleToken first = token();
+    const bool own = first.text == "loss";
+    if (own) ++at_;
+    if (!own || (!token().Is("+") && !token().Is("-"))) {
+      return Refuse(first, "the loss is the model's, to which a rule adds: loss = loss + …");
+    }
+    in_loss_ = true;
+    const RuleToken begin = token();
+    RIVULET_ASSIGN_OR_RETURN(const Value value, ReadSum(true));
+    in_loss_ = false;
+    if (value.vector || value.truth)
+      return Refuse(begin, "the loss is a number, and this is none; sum(…) makes one of it");
+    loss_ = value.output;
+    return absl::OkStatus();
+  }
+
+  StatusOr<Value> ReadExpression() {
+    RIVULET_ASSIGN_OR_RETURN(const Value left, ReadSum(false));
+    for (const auto& [sign, op] : kComparisons) {
+      if (!token().Is(sign)) continue;
+      RIVULET_RETURN_IF_ERROR(CheckNoTruth(left, token()));
+      const RuleToken at = tokens_[at_++];
+      RIVULET_ASSIGN_OR_RETURN(const Value right, ReadSum(false));
+      RIVULET_RETURN_IF_ERROR(CheckNoTruth(right, at));
+      Value truth = Both(op, left, right);
+      truth.truth = true;
+      return truth;
+    }
+    return left;
+  }
+
+  // With `signed_only` it begins with its first sign: what follows `loss`.
+  StatusOr<Value> ReadSum(bool signed_only) {
+    Value sum;
+    if (!signed_only) {
+      RIVULET_ASSIGN_OR_RETURN(sum, ReadProduct());
+    }
+    while (token().Is("+") || token().Is("-")) {
+      const RuleToken sign = tokens_[at_++];
+      RIVULET_ASSIGN_OR_RETURN(const Value term, ReadProduct());
+      RIVULET_RETURN_IF_ERROR(CheckNoTruth(term, sign));
+      if (!sum.output) {
+        sum = sign.text == "-" ? Each("Neg", term) : term;
+        continue;
+      }
+      RIVULET_RETURN_IF_ERROR(CheckNoTruth(sum, sign));
+      sum = Both(sign.text == "-" ? "Sub" : "AddV2", sum, term);
+    }
+    return sum;
+  }
+
+  StatusOr<Value> ReadProduct() {
+    RIVULET_ASSIGN_OR_RETURN(Value product, ReadSigned());
+    while (token().Is("*") || token().Is("/")) {
+      const RuleToken sign = tokens_[at_++];
+      RIVULET_ASSIGN_OR_RETURN(const Value factor, ReadSigned());
+      RIVULET_RETURN_IF_ERROR(CheckNoTruth(product, sign));
+      RIVULET_RETURN_IF_ERROR(CheckNoTruth(factor, sign));
+      product = sign.text == "*" ? Product(product, factor) : Quotient(product, factor);
+    }
+    return product;
+  }
+
+  StatusOr<Value> ReadSigned() {
+    const RuleToken sign = token();
+    if (!Take("-")) return ReadPower();
+    if (++depth_ > kMaxDepth) return TooDeep(sign);
+    RIVULET_ASSIGN_OR_RETURN(const Value value, ReadSigned());
+    --depth_;
+    RIVULET_RETURN_IF_ERROR(CheckNoTruth(value, sign));
+    return Each("Neg", value);
+  }
+
+  StatusOr<Value> ReadPower() {
+    RIVULET_ASSIGN_OR_RETURN(const Value base, ReadAtom());
+    const RuleToken sign = token();
+    if (!Take("^")) return base;
+    const bool square = token().kind == RuleToken::Kind::kNumber && token().number == 2 && !tokens_[at_ + 1].Is("^");
+    if (++depth_ > kMaxDepth) return TooDeep(sign);
+    RIVULET_ASSIGN_OR_RETURN(const Value power, ReadSigned());
+    --depth_;
+    RIVULET_RETURN_IF_ERROR(CheckNoTruth(base, sign));
+    RIVULET_RETURN_IF_ERROR(CheckNoTruth(power, sign));
+    return square ? Each("Square", base) : Both("Pow", base, power);
+  }
+
+  StatusOr<Value> ReadAtom() {
+    const RuleToken first = token();
+    if (first.kind == RuleToken::Kind::kNumber) {
+      ++at_;
+      return Value{scope_.Const(Tensor::Scalar(first.number), "number")};
+    }
+    if (Take("(")) {
+      if (++depth_ > kMaxDepth) return TooDeep(first);
+      RIVULET_ASSIGN_OR_RETURN(const Value value, ReadExpression());
+      --depth_;
+      RIVULET_RETURN_IF_ERROR(Close(first));
+      return value;
+    }
+    if (first.kind != RuleToken::Kind::kName) {
+      return Refuse(first, "a number, a name or '(' comes here, not {}", Shown(first));
+    }
+    ++at_;
+    return token().Is("(") ? ReadCall(first) : ReadName(first);
+  }
+
+  Status Close(const RuleToken& open) {
+    if (Take(")")) return absl::OkStatus();
+    return Refuse(token(), "{} stands where ')' would close that of {}:{}", Shown(token()), open.line, open.column);
+  }
+
+  static Status TooDeep(const RuleToken& at) {
+    return Refuse(at,
+                  "more than {} expressions stand inside of each other; give an inner one a name on a line of its own",
+                  kMaxDepth);
+  }
+
+  static Status CheckNoTruth(const Value& value, const RuleToken& at) {
+    if (!value.truth) return absl::OkStatus();
+    return Refuse(at, "a comparison is no value to calculate with; where(comparison, a, b) makes one of it");
+  }
+
+  StatusOr<Value> ReadName(const RuleToken& name) {
+    const std::string_view text = name.text;
+    if (const auto known = values_.find(text); known != values_.end()) return known->second;
+    if (const auto setting = settings_.find(text); setting != settings_.end()) {
+      unread_.erase(text);
+      return Value{setting->second};
+    }
+    if (text == "params") return Vector("params");
+    if (text == "base") return Vector("base_params");
+    if (text == "learning_rate") {
+      if (!rate_) rate_ = scope_.Placeholder(kRateInput, DType::kFloat64, {});
+      return Value{rate_};
+    }
+    if (text == "round") return Value{ReadFlat("round", false)};
+    if (text == "grad") {
+      if (in_loss_) return Refuse(name, "the loss is what the gradient is of; it cannot be made of grad");
+      if (!in_end_) return Vector("grads");
+      return Refuse(name, "a gradient is its step's, and after 'end:' there is none; keep it as state.NAME");
+    }
+    if (text == "steps") {
+      if (in_end_) return Value{ReadFlat("steps", false)};
+      return Refuse(name, "steps are counted when the last one is done; read them after 'end:'");
+    }
+    if (text == "loss") return Refuse(name, "the loss has no value here; a rule adds to it: loss = loss + …");
+    for (const std::string_view prefix : {kMemory, kState, kBroadcast}) {
+      if (!text.starts_with(prefix)) continue;
+      std::string flat(text);
+      flat[prefix.size() - 1] = '/';
+      return Vector(flat);
+    }
+    if (of_step_.contains(text)) {
+      return Refuse(name, "'{}' was of the step, and 'end:' begins anew; calculate it there too", text.substr(0, 40));
+    }
+    return Refuse(name, "there is no '{}'{}", text.substr(0, 40), Mend(text));
+  }
+
+  std::string Mend(std::string_view unknown) const {
+    std::vector<std::string> names = {"params", "base", "round", "learning_rate", in_end_ ? "steps" : "grad"};
+    for (const auto& [name, value] : values_) names.emplace_back(name);
+    for (const auto& [name, value] : settings_) names.emplace_back(name);
+    const std::string near = DidYouMean(unknown, names);
+    if (!near.empty()) return "." + near;
+    return "; give it a value on a line above, or write memory.NAME, state.NAME or broadcast.NAME for a vector";
+  }
+
+  StatusOr<Value> ReadCall(const RuleToken& name) {
+    const auto function = std::ranges::find(kFunctions, name.text, &KnownFunction::name);
+    if (function == std::end(kFunctions)) {
+      std::vector<std::string> names;
+      for (const KnownFunction& known : kFunctions) names.emplace_back(known.name);
+      return Refuse(name, "there is no function '{}'; there are {}.{}", name.text.substr(0, 40), fmt::join(names, ", "),
+                    DidYouMean(name.text, names));
+    }
+    const RuleToken open = token();
+    if (++depth_ > kMaxDepth) return TooDeep(open);
+    std::vector<Value> arguments;
+    do {
+      ++at_;  // '(' or ','
+      const RuleToken begin = token();
+      RIVULET_ASSIGN_OR_RETURN(const Value argument, ReadExpression());
+      const bool wants_truth = function->call == Call::kWhere && arguments.empty();
+      if (argument.truth != wants_truth) {
+        return Refuse(begin, "{}",
+                      wants_truth ? "where() begins with a comparison, such as x < y"
+                                  : "a comparison is no value; where(comparison, a, b) makes one of it");
+      }
+      arguments.push_back(argument);
+    } while (token().Is(","));
+    --depth_;
+    RIVULET_RETURN_IF_ERROR(Close(open));
+    if (std::ssize(arguments) != function->arguments) {
+      return Refuse(name, "{} is given {} values; write {}", function->name, arguments.size(), function->page.call);
+    }
+    const bool of_vectors = function->call >= Call::kSum;
+    if (of_vectors && std::ranges::any_of(arguments, [](const Value& value) { return !value.vector; })) {
+      return Refuse(name, "{} takes vectors, and here is a number; leave it out", function->page.call);
+    }
+    return Made(*function, arguments);
+  }
+
+  Value Made(const KnownFunction& function, Arguments x) {
+    switch (function.call) {
+      case Call::kEach:
+        return Each(function.op, x[0]);
+      case Call::kTwo:
+        return Both(function.op, x[0], x[1]);
+      case Call::kWhere:
+        return Where(x[0], x[1], x[2]);
+      case Call::kSum:
+        return Sum(x[0]);
+      case Call::kDot:
+        return Sum(Both("Mul", x[0], x[1]));
+      case Call::kNorm:
+        break;
+    }
+    return Each("Sqrt", Sum(Each("Square", x[0])));
+  }
+
+  Value Each(std::string_view op, const Value& x) { return {scope_.Op(op, {x.output}), x.vector}; }
+
+  // Numbers are float64 among themselves, and float32 beside a vector.
+  Output Beside(const Value& value, bool vector) {
+    if (value.vector || !vector) return value.output;
+    return scope_.Op("Cast", {value.output}, {{"DstT", DType::kFloat32}});
+  }
+
+  Value Both(std::string_view op, const Value& x, const Value& y) {
+    const bool vector = x.vector || y.vector;
+    return {scope_.Op(op, {Beside(x, vector), Beside(y, vector)}), vector};
+  }
+
+  // As FlatScope::Scale and FlatScope::Over do it, so that a rule has the bits of the algorithm that is written so.
+  Value Product(const Value& x, const Value& y) {
+    return !x.vector && y.vector ? Both("Mul", y, x) : Both("Mul", x, y);
+  }
+  Value Quotient(const Value& x, const Value& y) {
+    if (!x.vector || y.vector) return Both("RealDiv", x, y);
+    const Output one = scope_.Const(Tensor::Scalar(1.0), "number");
+    return Both("Mul", x, {scope_.Op("RealDiv", {one, y.output})});
+  }
+
+  Value Where(const Value& truth, const Value& x, const Value& y) {
+    const bool vector = truth.vector || x.vector || y.vector;
+    return {scope_.Op("SelectV2", {truth.output, Beside(x, vector), Beside(y, vector)}), vector};
+  }
+
+  Value Sum(const Value& x) {
+    const Output all = scope_.Op("Sum", {x.output, scope_.Const(Tensor::Of<int32_t>({1}, {0}), "axis")});
+    return {scope_.Op("Cast", {all}, {{"DstT", DType::kFloat64}})};
+  }
+
+  Output Handle(const std::string& flat, bool vector) {
+    Output& handle = handles_[flat];
+    const DType dtype = vector ? DType::kFloat32 : DType::kFloat64;
+    const Shape shape = vector ? Shape{kUnknownDim} : Shape{};
+    if (!handle) {
+      handle = scope_.Op("VarHandleOp", {}, {{"dtype", dtype}, {"shape", shape}, {"shared_name", flat}}, flat);
+    }
+    return handle;
+  }
+
+  Output ReadFlat(const std::string& flat, bool vector) {
+    Output& read = reads_[flat];
+    if (!read) {
+      read =
+          scope_.Op("ReadVariableOp", {Handle(flat, vector)}, {{"dtype", vector ? DType::kFloat32 : DType::kFloat64}});
+    }
+    return read;
+  }
+  Value Vector(const std::string& flat) { return {ReadFlat(flat, true), true}; }
+
+  const std::vector<RuleToken> tokens_;
+  size_t at_ = 0;
+  int depth_ = 0;
+  bool in_end_ = false, in_loss_ = false;
+  Graph graph_;
+  const Scope scope_;
+  std::map<std::string_view, Value> values_;
+  std::map<std::string_view, Output> settings_;
+  std::map<std::string_view, RuleToken> unread_;  // those of them that nothing has read
+  std::set<std::string_view> of_step_;
+  std::map<std::string, Output> handles_, reads_;
+  Output rate_, gradient_, loss_;
+  std::vector<Node*> assigned_[2];  // of the step, and of the end
+};
+
+}  // namespace
+
+const std::vector<RuleFunction>& RuleFunctions() {
+  static const auto* const functions = [] {
+    auto* const list = new std::vector<RuleFunction>;
+    for (const KnownFunction& function : kFunctions) list->push_back(function.page);
+    return list;
+  }();
+  return *functions;
+}
+
+StatusOr<Graph> BuildRule(std::string_view text) {
+  if (text.size() > kMaxBytes) {
+    return ResourceExhausted("the rule has {} bytes, and may have {}; what is longer is an algorithm of its own",
+                             text.size(), kMaxBytes);
+  }
+  RIVULET_ASSIGN_OR_RETURN(std::vector<RuleToken> tokens, ReadRuleTokens(text));
+  return RuleReader(std::move(tokens)).Read();
+}
+
+}  // namespace rivulet

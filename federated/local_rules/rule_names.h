@@ -1,0 +1,15 @@
+// What a rule's graph is made of: the names of its variables, settings and targets. Its variables have the names of a
+// plan's flat variables, but for what it remembers from step to step, which it calls by a name of its own.
+#pragma once
+
+namespace rivulet {
+
+inline constexpr char kMemoryPrefix[] = "memory/";     // a vector of the rule's own, one of the plan's slots
+inline constexpr char kSettingPrefix[] = "settings/";  // a float64 constant: the setting's default
+inline constexpr char kRateInput[] = "learning_rate";  // a float64 placeholder: client.optimizer.learning_rate
+inline constexpr char kGradientOutput[] = "gradient";  // what the optimiser takes
+inline constexpr char kLossOutput[] = "loss";          // a float64 number, added to the loss
+inline constexpr char kStepTarget[] = "step";          // waits for what a step assigns
+inline constexpr char kEndTarget[] = "end";            // waits for what is assigned when the last step is done
+
+}  // namespace rivulet

@@ -31,8 +31,8 @@ const char* program_name = "rivulet";
 
 struct CommonOptions {
   std::string vlog;
-  std::vector<std::string> op_libraries;
-  bool takes_op_libraries = false;
+  LibraryPaths libraries;
+  bool takes_libraries = false;
   bool quiet = false;
   std::string progress;
 };
@@ -99,10 +99,12 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
   app.add_option(kVlogOption.name, common.vlog, kVlogOption.help)->option_text(kVlogOption.value_name);
   app.add_flag(kQuietOption.name, common.quiet, kQuietOption.help);
   app.add_option(kProgressOption.name, common.progress, kProgressOption.help)->option_text(kProgressOption.value_name);
-  if (common.takes_op_libraries) {
-    app.add_option(kOpLibraryOption.name, common.op_libraries, kOpLibraryOption.help)
-        ->allow_extra_args(false)
-        ->option_text(kOpLibraryOption.value_name);
+  const auto add_libraries = [&](const CommonOption& option, std::vector<std::string>& paths) {
+    app.add_option(option.name, paths, option.help)->allow_extra_args(false)->option_text(option.value_name);
+  };
+  if (common.takes_libraries) {
+    add_libraries(kOpLibraryOption, common.libraries.ops);
+    add_libraries(kAlgorithmLibraryOption, common.libraries.algorithms);
   }
   for (const Command& subcommand : command.subcommands) {
     auto child = std::make_unique<Parsed>();
@@ -323,7 +325,7 @@ int Main(const Application& application, int argc, char** argv) {
   }
   parsed.app = &app;
   parsed.path = application.name;
-  CommonOptions common{.takes_op_libraries = application.load_op_libraries != nullptr};
+  CommonOptions common{.takes_libraries = application.load_libraries != nullptr};
   Declare(root, common, parsed);
   try {
     app.parse(argc, argv);
@@ -340,8 +342,8 @@ int Main(const Application& application, int argc, char** argv) {
   }
   if (const Status status = SetUpLogs(common.vlog); !status.ok()) return Report(status);
   if (const Status status = SetUpProgress(common); !status.ok()) return Report(status);
-  if (application.load_op_libraries != nullptr) {
-    if (const Status status = application.load_op_libraries(common.op_libraries); !status.ok()) return Report(status);
+  if (application.load_libraries != nullptr) {
+    if (const Status status = application.load_libraries(common.libraries); !status.ok()) return Report(status);
   }
   if (arguments.version && &Deepest(parsed) == &parsed) {
     const Status status = CheckUnknown(parsed);

@@ -2,9 +2,7 @@
 // and whose Status becomes one line on stderr and an exit code. `rivulet` and `rivulet-client` are one each.
 #pragma once
 
-#include <string>
-#include <vector>
-
+#include "cli/libraries.h"
 #include "cli/root.h"
 
 namespace rivulet {
@@ -14,8 +12,8 @@ struct Application {
   // All that it can be told, as RootCommand (cli/root.h) gives it. It may have a function, or subcommands with `help`
   // among them.
   Command (*root)(RootArguments* arguments);
-  // Loads these after those of the environment; null: it loads no code, and has no --op-library.
-  Status (*load_op_libraries)(std::vector<std::string> paths) = nullptr;
+  // Loads these after those of the environment; null: it loads no code, and has no --op-library and so on.
+  Status (*load_libraries)(const LibraryPaths& paths) = nullptr;
 };
 
 // main() of `application`.

@@ -1,8 +1,8 @@
 // `rivulet`: all commands.
 #include "cli/application.h"
-#include "cli/op_libraries.h"
+#include "cli/libraries.h"
 
 int main(int argc, char** argv) {
   return rivulet::RunApplication(
-      {.name = "rivulet", .root = rivulet::RootCommand, .load_op_libraries = rivulet::LoadOpLibraries}, argc, argv);
+      {.name = "rivulet", .root = rivulet::RootCommand, .load_libraries = rivulet::LoadLibraries}, argc, argv);
 }

@@ -11,7 +11,7 @@ constexpr char kVersionHelp[] = "Print the version.";
 
 std::vector<CommonOption> CommonOptionsOf(std::string_view path) {
   if (path == kClientProgram) return {kQuietOption, kProgressOption, kVlogOption, kHelpOption};
-  return {kQuietOption, kProgressOption, kVlogOption, kOpLibraryOption, kHelpOption};
+  return {kQuietOption, kProgressOption, kVlogOption, kOpLibraryOption, kAlgorithmLibraryOption, kHelpOption};
 }
 
 void PrintVersion(std::string_view program) { fmt::print("{} {}\n", program, RIVULET_VERSION); }

@@ -16,6 +16,8 @@ inline constexpr CommonOption kVlogOption = {"--vlog", "MODULE=LEVEL,…",
                                              "verbose logs on stderr, by source file: compile=2,pass*=1"};
 inline constexpr CommonOption kOpLibraryOption = {"--op-library", "FILE.so",
                                                   "a shared library of ops to load; may be given several times"};
+inline constexpr CommonOption kAlgorithmLibraryOption = {
+    "--algorithm-library", "FILE.so", "a shared library of algorithms to load; may be given several times"};
 inline constexpr CommonOption kQuietOption = {"--quiet", "",
                                               "say nothing of progress, only results and what goes wrong"};
 inline constexpr CommonOption kProgressOption = {

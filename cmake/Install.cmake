@@ -12,7 +12,7 @@ if(TARGET rivulet_mpi)
 endif()
 install(TARGETS rivulet-client RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT client)
 
-# What a library of ops compiles against: it takes the engine's functions from the program that loads it.
+# What a library of ops or algorithms compiles against: it takes all functions from the program that loads it.
 add_library(engine_headers INTERFACE)
 set_target_properties(engine_headers PROPERTIES EXPORT_NAME headers)
 target_include_directories(engine_headers INTERFACE $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
@@ -37,6 +37,9 @@ install(FILES ${PROJECT_BINARY_DIR}/RivuletConfig.cmake ${PROJECT_BINARY_DIR}/Ri
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/engine DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
         FILES_MATCHING PATTERN "*.h" PATTERN "gpu/emulated/*" EXCLUDE PATTERN "kernels/cpu/*" EXCLUDE
         PATTERN "kernels/cuda/*" EXCLUDE)
+# What a library of algorithms compiles against beside these (federated/algorithms/algorithm_library.h); no wire.
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/federated DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
+        FILES_MATCHING PATTERN "*.h" PATTERN "transport/*" EXCLUDE)
 install(FILES ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/elementwise.h ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/strided.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/engine/kernels/cpu)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/proto/graph DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/proto

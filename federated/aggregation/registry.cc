@@ -1,9 +1,9 @@
 // Rules by name.
 #include <map>
 
-#include "engine/base/check.h"
 #include "engine/base/nearest.h"
 #include "federated/aggregation/aggregation.h"
+#include "federated/settings/registered_piece.h"
 
 namespace rivulet {
 namespace {
@@ -17,8 +17,7 @@ std::map<std::string, AggregationFactory>& Rules() {
 }  // namespace
 
 AggregationRegistration::AggregationRegistration(const char* rule, AggregationFactory factory) {
-  const bool added = Rules().emplace(rule, factory).second;
-  RIVULET_CHECK(added, "two aggregation rules are named '{}'", rule);
+  RegisterPiece("aggregation rule", rule, [rule = std::string(rule), factory] { Rules().emplace(rule, factory); });
 }
 
 StatusOr<std::unique_ptr<Aggregation>> Aggregation::Create(const AggregationSpec& spec) {

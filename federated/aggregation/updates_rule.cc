@@ -9,6 +9,7 @@
 #include "federated/aggregation/gathering.h"
 #include "federated/aggregation/update_spool.h"
 #include "federated/aggregation/whole_updates_rule.h"
+#include "federated/settings/registered_piece.h"
 
 namespace rivulet {
 namespace {
@@ -186,7 +187,9 @@ bool IsUpdatesRule(std::string_view rule) { return UpdatesRules().contains(rule)
 
 UpdatesRuleRegistration::UpdatesRuleRegistration(const char* rule, std::vector<Setting> settings,
                                                  UpdatesRuleFactory factory) {
-  UpdatesRules().emplace(rule, RegisteredRule{std::move(settings), factory});
+  RegisterPiece("rule over updates", rule, [name = std::string(rule), settings = std::move(settings), factory] {
+    UpdatesRules().emplace(name, RegisteredRule{settings, factory});
+  });
   AggregationRegistration(rule, CreateOverUpdates);
 }
 

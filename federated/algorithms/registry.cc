@@ -3,6 +3,7 @@
 #include "engine/base/check.h"
 #include "engine/base/nearest.h"
 #include "federated/algorithms/algorithm.h"
+#include "federated/settings/registered_piece.h"
 #include "federated/settings/setting_tables.h"
 
 namespace rivulet {
@@ -17,9 +18,11 @@ std::map<std::string, Algorithm, std::less<>>& AlgorithmsByName() {
 }  // namespace
 
 AlgorithmRegistration::AlgorithmRegistration(Algorithm algorithm) {
-  SettingTableRegistration({"algorithm", algorithm.name, algorithm.settings});
-  std::string name = algorithm.name;
-  AlgorithmsByName().emplace(std::move(name), std::move(algorithm));
+  const std::string name = algorithm.name;
+  RegisterPiece("algorithm", name, [algorithm = std::move(algorithm)] {
+    SettingTableRegistration({"algorithm", algorithm.name, algorithm.settings});
+    AlgorithmsByName().emplace(algorithm.name, algorithm);
+  });
 }
 
 StatusOr<const Algorithm*> FindAlgorithm(std::string_view name) {

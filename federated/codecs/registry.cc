@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "federated/codecs/codec.h"
+#include "federated/settings/registered_piece.h"
 #include "federated/settings/setting_tables.h"
 
 namespace rivulet {
@@ -19,17 +20,20 @@ std::map<std::string, AnyFactory, std::less<>>& Codecs() {
   return *codecs;
 }
 
+void Register(std::string name, std::vector<Setting> settings, AnyFactory factory) {
+  RegisterPiece(kCodec, name, [name, settings = std::move(settings), factory] {
+    SettingTableRegistration({kCodec, name, settings});
+    Codecs().emplace(name, factory);
+  });
+}
+
 }  // namespace
 
 CodecRegistration::CodecRegistration(const char* name, std::vector<Setting> settings, CodecFactory factory) {
-  SettingTableRegistration({kCodec, name, std::move(settings)});
-  Codecs().emplace(name, factory);
+  Register(name, std::move(settings), factory);
 }
 
-CodecRegistration::CodecRegistration(const char* name, PlainCodecFactory factory) {
-  SettingTableRegistration({kCodec, name, {}});
-  Codecs().emplace(name, factory);
-}
+CodecRegistration::CodecRegistration(const char* name, PlainCodecFactory factory) { Register(name, {}, factory); }
 
 StatusOr<std::unique_ptr<const Codec>> Codec::Create(std::string_view name, int64_t elements,
                                                      const std::map<std::string, double>& settings) {

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "federated/mechanisms/mechanism.h"
+#include "federated/settings/registered_piece.h"
 #include "federated/settings/setting_tables.h"
 
 namespace rivulet {
@@ -19,8 +20,10 @@ std::map<std::string, MechanismFactory, std::less<>>& Mechanisms() {
 
 MechanismRegistration::MechanismRegistration(const char* name, std::vector<Setting> settings,
                                              MechanismFactory factory) {
-  SettingTableRegistration({kMechanism, name, std::move(settings)});
-  Mechanisms().emplace(name, factory);
+  RegisterPiece(kMechanism, name, [=, name = std::string(name)] {
+    SettingTableRegistration({kMechanism, name, settings});
+    Mechanisms().emplace(name, factory);
+  });
 }
 
 StatusOr<std::unique_ptr<const Mechanism>> Mechanism::Create(const PieceSpec& piece) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "federated/settings/registered_piece.h"
 #include "federated/settings/setting_tables.h"
 
 namespace rivulet {
@@ -21,8 +22,10 @@ std::map<std::string, NumberRuleFactory, std::less<>>& RulesByName() {
 
 NumberRuleRegistration::NumberRuleRegistration(const char* name, std::vector<Setting> settings,
                                                NumberRuleFactory factory) {
-  SettingTableRegistration({kNumberRule, name, std::move(settings)});
-  RulesByName().emplace(name, factory);
+  RegisterPiece(kNumberRule, name, [=, name = std::string(name)] {
+    SettingTableRegistration({kNumberRule, name, settings});
+    RulesByName().emplace(name, factory);
+  });
 }
 
 StatusOr<std::unique_ptr<const NumberRule>> NumberRule::Create(const PieceSpec& piece) {

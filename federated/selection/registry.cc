@@ -2,6 +2,7 @@
 #include <map>
 
 #include "federated/selection/selector.h"
+#include "federated/settings/registered_piece.h"
 #include "federated/settings/setting_tables.h"
 
 namespace rivulet {
@@ -24,8 +25,10 @@ std::map<std::string, Registered, std::less<>>& Selectors() {
 
 SelectorRegistration::SelectorRegistration(const char* name, const char* doc, std::vector<Setting> settings,
                                            SelectorFactory factory) {
-  SettingTableRegistration({kSelection, name, std::move(settings)});
-  Selectors()[name] = {doc, factory};
+  RegisterPiece(kSelection, name, [=, name = std::string(name), doc = std::string(doc)] {
+    SettingTableRegistration({kSelection, name, settings});
+    Selectors()[name] = {doc, factory};
+  });
 }
 
 StatusOr<std::unique_ptr<const Selector>> Selector::Create(const PieceSpec& piece) {

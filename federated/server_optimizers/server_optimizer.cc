@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "federated/server_optimizers/averaged.h"
+#include "federated/settings/registered_piece.h"
 #include "federated/settings/setting_tables.h"
 #include "federated/weights/following_digest.h"
 
@@ -55,8 +56,10 @@ Status DrawWeights(const Model& model, const std::string& flat, const DrawModel&
 
 ServerOptimizerRegistration::ServerOptimizerRegistration(const char* name, std::vector<Setting> settings,
                                                          ServerOptimizerFactory factory) {
-  SettingTableRegistration({kKind, name, std::move(settings)});
-  OptimizersByName().emplace(name, factory);
+  RegisterPiece(kKind, name, [=, name = std::string(name)] {
+    SettingTableRegistration({kKind, name, settings});
+    OptimizersByName().emplace(name, factory);
+  });
 }
 
 StatusOr<std::unique_ptr<const ServerOptimizer>> ServerOptimizer::Create(const PieceSpec& piece, double average) {

@@ -58,7 +58,7 @@ class ClientProgram(RivuletTest):
         text = self.client("--help").stdout
         self.assertIn("Usage: rivulet-client [OPTIONS]", text)
         self.assertIn("  rivulet-client --coordinator", text)
-        self.assertNotIn("--op-library", text)
+        self.assertNotRegex(text, "--(op|algorithm)-library")
         missing = self.client("--insecure")
         self.assertEqual(missing.returncode, 2)
         self.assertRegex(missing.stderr, "^rivulet-client: 'rivulet-client' needs --coordinator HOST:PORT; see")

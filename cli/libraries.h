@@ -1,0 +1,17 @@
+// Libraries of ops and kernels, and of algorithms, that a program takes beside its own.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+struct LibraryPaths {
+  std::vector<std::string> ops, algorithms;
+};
+// Those of the environment, then these. Processes that this one starts inherit them. Usage errors.
+Status LoadLibraries(const LibraryPaths& paths);
+
+}  // namespace rivulet

@@ -1,0 +1,68 @@
+#include "engine/base/user_library.h"
+
+#include <dlfcn.h>
+
+#include <charconv>
+
+#include "engine/base/file_system.h"
+
+namespace rivulet {
+namespace {
+
+constexpr size_t kLayoutName = 16;  // bytes of a layout by which it is found
+
+// The number in the marker's name, from the file's table of strings. -1 where there is none.
+int MarkedAbi(std::string_view file, std::string_view marker) {
+  for (size_t at = file.find(marker); at != std::string_view::npos; at = file.find(marker, at + 1)) {
+    int abi = 0;
+    const char* first = file.data() + at + marker.size();
+    const char* last = file.data() + file.size();
+    const auto [end, error] = std::from_chars(first, last, abi);
+    if (error == std::errc() && end != last && *end == '\0') return abi;
+  }
+  return -1;
+}
+
+std::string LoaderError() {
+  const char* message = dlerror();
+  return message == nullptr ? "no reason given" : message;
+}
+
+}  // namespace
+
+Status CheckUserLibrary(const std::string& path, const LibraryInterface& interface) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string file, FileSystem::Default().ReadAll(path));
+  if (!file.starts_with("\177ELF")) return InvalidArgument("{} is not a shared library", path);
+  const int abi = MarkedAbi(file, interface.marker);
+  if (abi < 0) {
+    return InvalidArgument("{} is not a library of {}: one of its files must say {}(\"…\")", path, interface.holds,
+                           interface.macro);
+  }
+  if (abi != interface.abi) {
+    return FailedPrecondition(
+        "{} was built for version {} of the interface of {}, and this program has version {}; build it again against "
+        "this program's headers",
+        path, abi, interface.holds, interface.abi);
+  }
+  const std::string_view layout = interface.layout;
+  if (layout.empty() || file.find(layout) != file.npos) return absl::OkStatus();
+  const bool other = file.find(layout.substr(0, kLayoutName)) != file.npos;
+  return FailedPrecondition(
+      "{} was built against {} headers than this program's, with structures of other sizes; build it again against "
+      "this program's headers",
+      path, other ? "other" : "older");
+}
+
+std::string LoaderPath(const std::string& path) { return path.find('/') == std::string::npos ? "./" + path : path; }
+
+StatusOr<std::string> OpenUserLibrary(const std::string& path, const LibraryInterface& interface) {
+  void* const handle = dlopen(LoaderPath(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (handle == nullptr) return InvalidArgument("{} cannot be loaded: {}", path, LoaderError());
+  const auto* const description =
+      static_cast<const char*>(dlsym(handle, fmt::format("{}{}", interface.marker, interface.abi).c_str()));
+  if (description != nullptr) return std::string(description);
+  return InvalidArgument("{} is not a library of {}: it does not export what {} defines", path, interface.holds,
+                         interface.macro);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,60 @@
+// Libraries of algorithms: shared libraries, built against the installed headers, that register algorithms, server
+// optimisers, selectors and aggregation rules of their own with RIVULET_ALGORITHM, RIVULET_SERVER_OPTIMIZER,
+// RIVULET_SELECTOR and RIVULET_UPDATES_RULE. One file of such a library says
+//
+//   #include "federated/algorithms/algorithm_library.h"
+//   RIVULET_ALGORITHM_LIBRARY("Averages of our own.");
+//
+// and CMake links it against nothing but headers, Rivulet::headers: it takes everything from the program that loads it.
+// `rivulet … --algorithm-library FILE.so` loads it, on every command. Clients need none of it: a plan says what they
+// do. What folds updates at a tier or a worker needs an aggregation rule of a library there too.
+//
+// A library is code, and is trusted as the program is: only the user names one, never a file, a plan or a peer.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "federated/algorithms/algorithm.h"
+#include "federated/server_optimizers/server_optimizer.h"
+
+// Changes whenever something changes that a library of algorithms sees compiled in and that the sizes below do not
+// tell: the order of virtual functions, the meaning of a field.
+#define RIVULET_ALGORITHM_ABI 1
+
+#define RIVULET_ALGORITHM_LIBRARY(description) RIVULET_ALGORITHM_LIBRARY_IMPL_(description, RIVULET_ALGORITHM_ABI)
+#define RIVULET_ALGORITHM_LIBRARY_IMPL_(description, abi) RIVULET_ALGORITHM_LIBRARY_IMPL2_(description, abi)
+#define RIVULET_ALGORITHM_LIBRARY_IMPL2_(description, abi)                                                             \
+  extern "C" __attribute__((visibility("default"))) const char rivulet_algorithm_library_abi_##abi[];                  \
+  extern "C" const char rivulet_algorithm_library_abi_##abi[] = description;                                           \
+  extern "C" __attribute__((visibility("default"))) const ::rivulet::AlgorithmLayout rivulet_algorithm_library_layout; \
+  extern "C" const ::rivulet::AlgorithmLayout rivulet_algorithm_library_layout = ::rivulet::kAlgorithmLayout
+
+namespace rivulet {
+
+// Sizes of structures that a library and its program both see compiled in. A scenario grows with every key: a library
+// of other headers is refused, and has to be built again.
+struct AlgorithmLayout {
+  char name[16] = {'r', 'i', 'v', 'u', 'l', 'e', 't', ' ', 'p', 'i', 'e', 'c', 'e', 's', ':', '\0'};
+  std::array<uint32_t, 8> sizes = {sizeof(Scenario),  sizeof(Algorithm),       sizeof(Composition), sizeof(PassBuilder),
+                                   sizeof(FlatScope), sizeof(AggregationSpec), sizeof(Setting),     sizeof(ServerStep)};
+};
+inline constexpr AlgorithmLayout kAlgorithmLayout;
+
+struct AlgorithmLibrary {
+  std::string path;
+  std::string description;
+  std::vector<std::string> pieces;  // that it registered: "algorithm 'damped'"
+};
+
+// Loads one library and registers what it holds: all of it or, with an error, nothing. Before scenarios are read: the
+// registries are not locked. Loading a file a second time changes nothing and says so again.
+// NOT_FOUND: no such file. INVALID_ARGUMENT: not a shared library, without RIVULET_ALGORITHM_LIBRARY, with nothing in
+// it, or it needs symbols that are not there. FAILED_PRECONDITION: built for another RIVULET_ALGORITHM_ABI or against
+// other headers; nothing of it has run. ALREADY_EXISTS: a piece that there is already.
+StatusOr<AlgorithmLibrary> LoadAlgorithmLibrary(const std::string& path);
+
+}  // namespace rivulet

@@ -1,0 +1,29 @@
+// Registrations of pieces: algorithms, server optimisers, selectors, rules and so on, each by its kind and name. Those
+// of a program's own files run before main; those of a library that is being loaded (federated/algorithms/
+// algorithm_library.h) are kept apart until all of it is known to fit.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace rivulet {
+
+// Calls `enter`, which enters the piece into the registry of its room, at once or when its library is taken. A check
+// fails where two of a program's own have one kind and name.
+void RegisterPiece(std::string_view kind, std::string_view name, std::function<void()> enter);
+
+bool IsRegisteredPiece(std::string_view kind, std::string_view name);
+
+namespace internal {
+
+struct CollectedPiece {
+  std::string kind, name;
+  std::function<void()> enter;
+};
+// Of the calling thread; null, as nearly always, means that pieces are entered.
+std::vector<CollectedPiece>*& CollectedPieces();
+
+}  // namespace internal
+}  // namespace rivulet

@@ -8,6 +8,7 @@
 #include "engine/graphdef/graph_def.h"
 #include "federated/local_rules/own_rule.h"
 #include "federated/local_rules/rule_graph.h"
+#include "federated/local_rules/rule_nodes.h"
 
 namespace rivulet {
 namespace {
@@ -61,11 +62,10 @@ Command GraphBuildCommand() {
                     "rivulet graph build rule.txt --out rule.pb\n  "
                     "rivulet simulate quickstart --set algorithm.graph=rule.pb --set algorithm.mu=0.01"};
   build
-      .Positional(
-          "RULE.txt", &options->rule,
-          fmt::format("lines NAME = EXPRESSION: mu = 0.1, and below it gradient = grad + mu * (params - base); "
-                      "docs/local-rules.md has the language. Functions: {}",
-                      functions))
+      .Positional("RULE.txt", &options->rule,
+                  fmt::format("lines NAME = EXPRESSION: mu = 0.1, and below it gradient = grad + mu * (params - base); "
+                              "docs/local-rules.md has the language. Functions: {}",
+                              functions))
       .Required("--out", "FILE.pb", &options->out, "where the graph goes")
       .Flag("--json", &options->json, "print one JSON object");
   build.run = [options] { return Build(*options); };

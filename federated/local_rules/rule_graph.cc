@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <map>
 #include <set>
-#include <span>
 #include <utility>
 
 #include "engine/base/nearest.h"
-#include "engine/graph/scope.h"
-#include "federated/local_rules/rule_names.h"
+#include "federated/local_rules/rule_nodes.h"
 #include "federated/local_rules/rule_tokens.h"
 
 namespace rivulet {
@@ -20,57 +18,31 @@ constexpr size_t kMaxBytes = size_t{64} << 10;
 constexpr int kMaxDepth = 64;  // of what stands inside of each other: reading goes as deep
 constexpr std::string_view kMemory = "memory.", kState = "state.", kBroadcast = "broadcast.", kUpdate = "update.";
 
-// What an expression is. A truth is what a comparison gives, for where() alone.
-struct Value {
-  Output output;
-  bool vector = false, truth = false;
-};
-
-using Arguments = std::span<Value>;
-enum class Call : uint8_t { kEach, kTwo, kWhere, kSum, kDot, kNorm };
-
-struct KnownFunction {
-  std::string_view name;
-  Call call;
-  std::string_view op;
-  int arguments;
-  RuleFunction page;
-};
-
-constexpr KnownFunction kFunctions[] = {
-    {"abs", Call::kEach, "Abs", 1, {"abs(x)", "its size, without the sign"}},
-    {"dot", Call::kDot, "", 2, {"dot(v, w)", "a number: sum(v * w)"}},
-    {"exp", Call::kEach, "Exp", 1, {"exp(x)", "e to the power of x"}},
-    {"log", Call::kEach, "Log", 1, {"log(x)", "the natural logarithm"}},
-    {"max", Call::kTwo, "Maximum", 2, {"max(x, y)", "the larger of two, element by element"}},
-    {"min", Call::kTwo, "Minimum", 2, {"min(x, y)", "the smaller of two, element by element"}},
-    {"norm", Call::kNorm, "", 1, {"norm(v)", "a number: sqrt(sum(v ^ 2))"}},
-    {"sign", Call::kEach, "Sign", 1, {"sign(x)", "-1, 0 or 1"}},
-    {"sqrt", Call::kEach, "Sqrt", 1, {"sqrt(x)", "the square root"}},
-    {"sum", Call::kSum, "", 1, {"sum(v)", "a number: of all elements"}},
-    {"tanh", Call::kEach, "Tanh", 1, {"tanh(x)", "the hyperbolic tangent"}},
-    {"where", Call::kWhere, "", 3, {"where(x < y, a, b)", "a where the comparison holds, else b, element by element"}},
-};
-
+using Value = RuleValue;
 constexpr std::pair<std::string_view, std::string_view> kComparisons[] = {
     {"<", "Less"}, {"<=", "LessEqual"}, {">", "Greater"}, {">=", "GreaterEqual"}, {"==", "Equal"}, {"!=", "NotEqual"}};
+
+// Null: there is none.
+const RuleFunction* FunctionNamed(std::string_view name) {
+  const auto found = std::ranges::find(RuleFunctions(), name, &RuleFunction::name);
+  return found == RuleFunctions().end() ? nullptr : &*found;
+}
 
 // A name that is no rule's to give.
 bool IsReserved(std::string_view name) {
   constexpr std::string_view kNames[] = {"base",  "end",   "grad",  "learning_rate", "memory",    "name",
                                          "graph", "round", "state", "steps",         "broadcast", "update"};
-  return std::ranges::find(kNames, name) != std::end(kNames) ||
-         std::ranges::find(kFunctions, name, &KnownFunction::name) != std::end(kFunctions);
+  return std::ranges::find(kNames, name) != std::end(kNames) || FunctionNamed(name) != nullptr;
 }
 
 // Reads a rule from left to right and adds to the graph what it has read.
 class RuleReader {
  public:
-  explicit RuleReader(std::vector<RuleToken> tokens) : tokens_(std::move(tokens)), scope_(graph_) {}
+  explicit RuleReader(std::vector<RuleToken> tokens) : tokens_(std::move(tokens)) {}
 
   StatusOr<Graph> Read() && {
     while (token().kind != RuleToken::Kind::kEnd) RIVULET_RETURN_IF_ERROR(ReadLine());
-    if (!gradient_ && !loss_ && assigned_[0].empty() && assigned_[1].empty()) {
+    if (!gradient_.output && !loss_.output && !nodes_.assigns()) {
       return Refuse(token(), "the rule does nothing; say what clients follow: gradient = grad + …");
     }
     if (!unread_.empty()) {
@@ -78,12 +50,7 @@ class RuleReader {
       return Refuse(at, "the setting '{}' is read nowhere, so that it would change nothing; use it or leave it out",
                     setting.substr(0, 40));
     }
-    if (gradient_) scope_.Op("Identity", {gradient_}, {}, kGradientOutput);
-    if (loss_) scope_.Op("Identity", {loss_}, {}, kLossOutput);
-    if (!assigned_[0].empty()) scope_.WithControl(assigned_[0]).AddNode("NoOp", {}, {}, kStepTarget);
-    if (!assigned_[1].empty()) scope_.WithControl(assigned_[1]).AddNode("NoOp", {}, {}, kEndTarget);
-    RIVULET_RETURN_IF_ERROR(scope_.status());
-    return std::move(graph_);
+    return std::move(nodes_).Finish(gradient_, loss_);
   }
 
  private:
@@ -135,8 +102,8 @@ class RuleReader {
   }
 
   Status ReadAssignment(const RuleToken& name) {
-    if (values_.contains(name.text) || settings_.contains(name.text) || (name.text == "gradient" && gradient_) ||
-        (name.text == "loss" && loss_)) {
+    if (values_.contains(name.text) || settings_.contains(name.text) || (name.text == "gradient" && gradient_.output) ||
+        (name.text == "loss" && loss_.output)) {
       return Refuse(name, "'{}' is given twice; give the second another name", name.text.substr(0, 40));
     }
     if (name.text == "loss") return ReadLoss(name);
@@ -155,14 +122,11 @@ class RuleReader {
                     name.text.substr(0, 40));
     }
     if (name.text == "gradient") {
-      gradient_ = value.output;
+      gradient_ = value;
       return absl::OkStatus();
     }
     values_.emplace(name.text, value);
-    if (!flat.empty()) {
-      assigned_[in_end_ ? 1 : 0].push_back(
-          scope_.AddNode("AssignVariableOp", {Handle(flat, true), value.output}, {{"dtype", DType::kFloat32}}));
-    }
+    if (!flat.empty()) nodes_.Assign(flat, value, in_end_);
     return absl::OkStatus();
   }
 
@@ -208,8 +172,7 @@ class RuleReader {
     unread_.emplace(name.text, name);
     const bool negative = Take("-");
     const double number = tokens_[at_++].number;
-    settings_.emplace(name.text, scope_.Const(Tensor::Scalar(negative ? -number : number),
-                                              fmt::format("{}{}", kSettingPrefix, name.text)));
+    settings_.emplace(name.text, nodes_.Setting(name.text, negative ? -number : number));
     return absl::OkStatus();
   }
 
@@ -227,7 +190,7 @@ class RuleReader {
     in_loss_ = false;
     if (value.vector || value.truth)
       return Refuse(begin, "the loss is a number, and this is none; sum(…) makes one of it");
-    loss_ = value.output;
+    loss_ = value;
     return absl::OkStatus();
   }
 
@@ -239,7 +202,7 @@ class RuleReader {
       const RuleToken at = tokens_[at_++];
       RIVULET_ASSIGN_OR_RETURN(const Value right, ReadSum(false));
       RIVULET_RETURN_IF_ERROR(CheckNoTruth(right, at));
-      Value truth = Both(op, left, right);
+      Value truth = nodes_.Both(op, left, right);
       truth.truth = true;
       return truth;
     }
@@ -257,11 +220,11 @@ class RuleReader {
       RIVULET_ASSIGN_OR_RETURN(const Value term, ReadProduct());
       RIVULET_RETURN_IF_ERROR(CheckNoTruth(term, sign));
       if (!sum.output) {
-        sum = sign.text == "-" ? Each("Neg", term) : term;
+        sum = sign.text == "-" ? nodes_.Each("Neg", term) : term;
         continue;
       }
       RIVULET_RETURN_IF_ERROR(CheckNoTruth(sum, sign));
-      sum = Both(sign.text == "-" ? "Sub" : "AddV2", sum, term);
+      sum = nodes_.Both(sign.text == "-" ? "Sub" : "AddV2", sum, term);
     }
     return sum;
   }
@@ -273,7 +236,7 @@ class RuleReader {
       RIVULET_ASSIGN_OR_RETURN(const Value factor, ReadSigned());
       RIVULET_RETURN_IF_ERROR(CheckNoTruth(product, sign));
       RIVULET_RETURN_IF_ERROR(CheckNoTruth(factor, sign));
-      product = sign.text == "*" ? Product(product, factor) : Quotient(product, factor);
+      product = sign.text == "*" ? nodes_.Product(product, factor) : nodes_.Quotient(product, factor);
     }
     return product;
   }
@@ -285,7 +248,7 @@ class RuleReader {
     RIVULET_ASSIGN_OR_RETURN(const Value value, ReadSigned());
     --depth_;
     RIVULET_RETURN_IF_ERROR(CheckNoTruth(value, sign));
-    return Each("Neg", value);
+    return nodes_.Each("Neg", value);
   }
 
   StatusOr<Value> ReadPower() {
@@ -298,14 +261,14 @@ class RuleReader {
     --depth_;
     RIVULET_RETURN_IF_ERROR(CheckNoTruth(base, sign));
     RIVULET_RETURN_IF_ERROR(CheckNoTruth(power, sign));
-    return square ? Each("Square", base) : Both("Pow", base, power);
+    return square ? nodes_.Each("Square", base) : nodes_.Both("Pow", base, power);
   }
 
   StatusOr<Value> ReadAtom() {
     const RuleToken first = token();
     if (first.kind == RuleToken::Kind::kNumber) {
       ++at_;
-      return Value{scope_.Const(Tensor::Scalar(first.number), "number")};
+      return nodes_.Number(first.number);
     }
     if (Take("(")) {
       if (++depth_ > kMaxDepth) return TooDeep(first);
@@ -342,22 +305,19 @@ class RuleReader {
     if (const auto known = values_.find(text); known != values_.end()) return known->second;
     if (const auto setting = settings_.find(text); setting != settings_.end()) {
       unread_.erase(text);
-      return Value{setting->second};
+      return setting->second;
     }
-    if (text == "params") return Vector("params");
-    if (text == "base") return Vector("base_params");
-    if (text == "learning_rate") {
-      if (!rate_) rate_ = scope_.Placeholder(kRateInput, DType::kFloat64, {});
-      return Value{rate_};
-    }
-    if (text == "round") return Value{ReadFlat("round", false)};
+    if (text == "params") return nodes_.Vector("params");
+    if (text == "base") return nodes_.Vector("base_params");
+    if (text == "learning_rate") return nodes_.Rate();
+    if (text == "round") return nodes_.Scalar("round");
     if (text == "grad") {
       if (in_loss_) return Refuse(name, "the loss is what the gradient is of; it cannot be made of grad");
-      if (!in_end_) return Vector("grads");
+      if (!in_end_) return nodes_.Vector("grads");
       return Refuse(name, "a gradient is its step's, and after 'end:' there is none; keep it as state.NAME");
     }
     if (text == "steps") {
-      if (in_end_) return Value{ReadFlat("steps", false)};
+      if (in_end_) return nodes_.Scalar("steps");
       return Refuse(name, "steps are counted when the last one is done; read them after 'end:'");
     }
     if (text == "loss") return Refuse(name, "the loss has no value here; a rule adds to it: loss = loss + …");
@@ -365,7 +325,7 @@ class RuleReader {
       if (!text.starts_with(prefix)) continue;
       std::string flat(text);
       flat[prefix.size() - 1] = '/';
-      return Vector(flat);
+      return nodes_.Vector(flat);
     }
     if (of_step_.contains(text)) {
       return Refuse(name, "'{}' was of the step, and 'end:' begins anew; calculate it there too", text.substr(0, 40));
@@ -383,10 +343,10 @@ class RuleReader {
   }
 
   StatusOr<Value> ReadCall(const RuleToken& name) {
-    const auto function = std::ranges::find(kFunctions, name.text, &KnownFunction::name);
-    if (function == std::end(kFunctions)) {
+    const RuleFunction* const function = FunctionNamed(name.text);
+    if (function == nullptr) {
       std::vector<std::string> names;
-      for (const KnownFunction& known : kFunctions) names.emplace_back(known.name);
+      for (const RuleFunction& known : RuleFunctions()) names.emplace_back(known.name);
       return Refuse(name, "there is no function '{}'; there are {}.{}", name.text.substr(0, 40), fmt::join(names, ", "),
                     DidYouMean(name.text, names));
     }
@@ -397,7 +357,7 @@ class RuleReader {
       ++at_;  // '(' or ','
       const RuleToken begin = token();
       RIVULET_ASSIGN_OR_RETURN(const Value argument, ReadExpression());
-      const bool wants_truth = function->call == Call::kWhere && arguments.empty();
+      const bool wants_truth = function->of_truth && arguments.empty();
       if (argument.truth != wants_truth) {
         return Refuse(begin, "{}",
                       wants_truth ? "where() begins with a comparison, such as x < y"
@@ -408,111 +368,27 @@ class RuleReader {
     --depth_;
     RIVULET_RETURN_IF_ERROR(Close(open));
     if (std::ssize(arguments) != function->arguments) {
-      return Refuse(name, "{} is given {} values; write {}", function->name, arguments.size(), function->page.call);
+      return Refuse(name, "{} is given {} values; write {}", function->name, arguments.size(), function->call);
     }
-    const bool of_vectors = function->call >= Call::kSum;
-    if (of_vectors && std::ranges::any_of(arguments, [](const Value& value) { return !value.vector; })) {
-      return Refuse(name, "{} takes vectors, and here is a number; leave it out", function->page.call);
+    if (function->of_vectors && std::ranges::any_of(arguments, [](const Value& value) { return !value.vector; })) {
+      return Refuse(name, "{} takes vectors, and here is a number; leave it out", function->call);
     }
-    return Made(*function, arguments);
+    return function->make(nodes_, arguments);
   }
-
-  Value Made(const KnownFunction& function, Arguments x) {
-    switch (function.call) {
-      case Call::kEach:
-        return Each(function.op, x[0]);
-      case Call::kTwo:
-        return Both(function.op, x[0], x[1]);
-      case Call::kWhere:
-        return Where(x[0], x[1], x[2]);
-      case Call::kSum:
-        return Sum(x[0]);
-      case Call::kDot:
-        return Sum(Both("Mul", x[0], x[1]));
-      case Call::kNorm:
-        break;
-    }
-    return Each("Sqrt", Sum(Each("Square", x[0])));
-  }
-
-  Value Each(std::string_view op, const Value& x) { return {scope_.Op(op, {x.output}), x.vector}; }
-
-  // Numbers are float64 among themselves, and float32 beside a vector.
-  Output Beside(const Value& value, bool vector) {
-    if (value.vector || !vector) return value.output;
-    return scope_.Op("Cast", {value.output}, {{"DstT", DType::kFloat32}});
-  }
-
-  Value Both(std::string_view op, const Value& x, const Value& y) {
-    const bool vector = x.vector || y.vector;
-    return {scope_.Op(op, {Beside(x, vector), Beside(y, vector)}), vector};
-  }
-
-  // As FlatScope::Scale and FlatScope::Over do it, so that a rule has the bits of the algorithm that is written so.
-  Value Product(const Value& x, const Value& y) {
-    return !x.vector && y.vector ? Both("Mul", y, x) : Both("Mul", x, y);
-  }
-  Value Quotient(const Value& x, const Value& y) {
-    if (!x.vector || y.vector) return Both("RealDiv", x, y);
-    const Output one = scope_.Const(Tensor::Scalar(1.0), "number");
-    return Both("Mul", x, {scope_.Op("RealDiv", {one, y.output})});
-  }
-
-  Value Where(const Value& truth, const Value& x, const Value& y) {
-    const bool vector = truth.vector || x.vector || y.vector;
-    return {scope_.Op("SelectV2", {truth.output, Beside(x, vector), Beside(y, vector)}), vector};
-  }
-
-  Value Sum(const Value& x) {
-    const Output all = scope_.Op("Sum", {x.output, scope_.Const(Tensor::Of<int32_t>({1}, {0}), "axis")});
-    return {scope_.Op("Cast", {all}, {{"DstT", DType::kFloat64}})};
-  }
-
-  Output Handle(const std::string& flat, bool vector) {
-    Output& handle = handles_[flat];
-    const DType dtype = vector ? DType::kFloat32 : DType::kFloat64;
-    const Shape shape = vector ? Shape{kUnknownDim} : Shape{};
-    if (!handle) {
-      handle = scope_.Op("VarHandleOp", {}, {{"dtype", dtype}, {"shape", shape}, {"shared_name", flat}}, flat);
-    }
-    return handle;
-  }
-
-  Output ReadFlat(const std::string& flat, bool vector) {
-    Output& read = reads_[flat];
-    if (!read) {
-      read =
-          scope_.Op("ReadVariableOp", {Handle(flat, vector)}, {{"dtype", vector ? DType::kFloat32 : DType::kFloat64}});
-    }
-    return read;
-  }
-  Value Vector(const std::string& flat) { return {ReadFlat(flat, true), true}; }
 
   const std::vector<RuleToken> tokens_;
   size_t at_ = 0;
   int depth_ = 0;
   bool in_end_ = false, in_loss_ = false;
-  Graph graph_;
-  const Scope scope_;
+  RuleNodes nodes_;
   std::map<std::string_view, Value> values_;
-  std::map<std::string_view, Output> settings_;
+  std::map<std::string_view, Value> settings_;
   std::map<std::string_view, RuleToken> unread_;  // those of them that nothing has read
   std::set<std::string_view> of_step_;
-  std::map<std::string, Output> handles_, reads_;
-  Output rate_, gradient_, loss_;
-  std::vector<Node*> assigned_[2];  // of the step, and of the end
+  Value gradient_, loss_;
 };
 
 }  // namespace
-
-const std::vector<RuleFunction>& RuleFunctions() {
-  static const auto* const functions = [] {
-    auto* const list = new std::vector<RuleFunction>;
-    for (const KnownFunction& function : kFunctions) list->push_back(function.page);
-    return list;
-  }();
-  return *functions;
-}
 
 StatusOr<Graph> BuildRule(std::string_view text) {
   if (text.size() > kMaxBytes) {

@@ -29,9 +29,7 @@
 // gradient by params is added to `grad`, wherever that is read.
 #pragma once
 
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
@@ -41,11 +39,5 @@ namespace rivulet {
 // The graph of a rule file (own_rule.h says how it is read). INVALID_ARGUMENT, as "3:12: there is no 'gard'; …" with
 // line and column: what is no rule. RESOURCE_EXHAUSTED: more than 64 KiB.
 StatusOr<Graph> BuildRule(std::string_view text);
-
-// The functions that a rule may call: "abs(x)", with what each gives. For pages and help.
-struct RuleFunction {
-  std::string_view call, doc;
-};
-const std::vector<RuleFunction>& RuleFunctions();
 
 }  // namespace rivulet

@@ -1,0 +1,67 @@
+// The nodes that a rule is read into, by what they calculate: numbers are float64 among themselves and float32 beside a
+// vector. What is named here has the bits of what FlatScope (federated/plan/flat_scope.h) calls alike.
+#pragma once
+
+#include <map>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/graph/scope.h"
+
+namespace rivulet {
+
+// What an expression is. A truth is what a comparison gives, for where() alone.
+struct RuleValue {
+  Output output;
+  bool vector = false, truth = false;
+};
+
+class RuleNodes {
+ public:
+  RuleNodes() : scope_(graph_) {}
+
+  RuleValue Number(double value) const;
+  RuleValue Setting(std::string_view name, double value) const;
+  RuleValue Rate();                           // learning_rate
+  RuleValue Vector(const std::string& flat);  // a flat variable, as it is before anything is assigned
+  RuleValue Scalar(const std::string& flat);  // the same of "round" and "steps"
+  RuleValue Each(std::string_view op, const RuleValue& x) const;
+  RuleValue Both(std::string_view op, const RuleValue& x, const RuleValue& y) const;
+  RuleValue Product(const RuleValue& x, const RuleValue& y) const;
+  RuleValue Quotient(const RuleValue& x, const RuleValue& y) const;
+  RuleValue Where(const RuleValue& truth, const RuleValue& x, const RuleValue& y) const;
+  RuleValue Sum(const RuleValue& x) const;
+
+  // The vector becomes what the target waits for: of the step, or of the end.
+  void Assign(const std::string& flat, const RuleValue& value, bool at_end);
+  bool assigns() const { return !assigned_[0].empty() || !assigned_[1].empty(); }
+  // The graph with these outputs, where there are any, and its targets. Nothing is left.
+  StatusOr<Graph> Finish(const RuleValue& gradient, const RuleValue& loss) &&;
+
+ private:
+  Output Beside(const RuleValue& value, bool vector) const;
+  Output Handle(const std::string& flat, bool vector);
+  Output Read(const std::string& flat, bool vector);
+
+  Graph graph_;
+  const Scope scope_;
+  std::map<std::string, Output> handles_, reads_;  // by flat
+  Output rate_;
+  std::vector<Node*> assigned_[2];
+};
+
+// A function that a rule may call.
+struct RuleFunction {
+  std::string_view name, call, doc;  // "abs", "abs(x)", what it gives
+  int arguments = 1;
+  bool of_truth = false;    // the first argument is a comparison
+  bool of_vectors = false;  // all are vectors
+  RuleValue (*make)(RuleNodes& nodes, std::span<const RuleValue> arguments) = nullptr;
+};
+std::span<const RuleFunction> RuleFunctions();  // by name
+
+}  // namespace rivulet

@@ -79,6 +79,7 @@ RoundReport RunCoordinator::ReportOf(const Attempt& attempt, const PendingAttemp
   }
   report.model_digest = pending.end.model_digest.value_or(Digest{});
   for (const auto& [name, measure] : pending.end.central) report.central[name] = measure.value;
+  report.virtual_seconds = pending.end.virtual_seconds;
   TraceRound(attempt, report);
   return report;
 }
@@ -129,6 +130,9 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   end.evaluate_seconds = made->evaluate_seconds;
   end.model_digest = version->digest;
   end.central = std::move(made->central);
+  if (options_.fleet != nullptr) {
+    end.virtual_seconds = static_cast<double>(std::get<Commit>(job.action).at) / 1e6;
+  }
   end.finishes_run = last && scenario.evaluation.federated_every == 0;  // else the measuring of this version ends it
   if (std::string warning = LossWarning(made->lost_fraction, parts_.aggregation); !warning.empty()) {
     end.warnings.push_back(std::move(warning));

@@ -5,6 +5,7 @@
 #include <functional>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -21,6 +22,7 @@
 
 namespace rivulet {
 
+class Fleet;   // coordinator/rounds/fleet.h
 class Tracer;  // engine/profile/tracer.h
 
 // What a finished attempt at a round tells whoever watches (progress lines, `up`, tests).
@@ -41,6 +43,7 @@ struct RoundReport {
   std::vector<Lost> lost;  // clients that failed or whose update was refused, in the order drawn
   Digest model_digest;
   std::map<std::string, double> central;  // "test/accuracy", "test/loss"; empty when not evaluated
+  std::optional<double> virtual_seconds;  // since the run began, of a fleet's clock
 };
 
 // What clients have measured of a version.
@@ -84,9 +87,13 @@ struct CoordinatorOptions {
   Tracer* tracer = nullptr;         // of rounds, folds, commits and evaluations; must outlive the coordinator
   std::function<int64_t()> now_ms;  // null: the system clock, milliseconds since 1970 UTC
   // Of a simulation: how long a client's task takes on a virtual clock, by which arrivals are ordered where tasks start
-  // from the latest version, and slow clients are told from fast ones (Participation::duration); null: in the order in
-  // which they come, and by measured time. A pure function, at least 1.
+  // from the latest version or more are asked than are waited for, and slow clients are told from fast ones
+  // (Participation::duration); null: in the order in which they come, and by measured time. A pure function, at least
+  // 1.
   std::function<int64_t(const std::string& client_id)> task_time;
+  // Of a simulation with [devices]: they order all arrivals, server.deadline and server.lease are of their clock, and
+  // each version's row says when it was made. Null: none; a scenario with devices is refused then.
+  std::shared_ptr<const Fleet> fleet;
   // False in simulations: a virtual client is slow with the machine it runs on and is never late or away, so
   // server.deadline, server.lease and server.presence, which are wall-clock time, do not hold for it.
   bool enforce_deadline = true;

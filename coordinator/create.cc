@@ -1,5 +1,6 @@
 // Where a coordinator comes from: a scenario and a plan, for a new run or for one that the history holds.
 #include <algorithm>
+#include <cmath>
 #include <functional>
 #include <random>
 #include <set>
@@ -70,14 +71,20 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
   rules.run_id = run_id;
   rules.seed = options.scenario.run.seed;
   rules.rounds = options.scenario.run.rounds;
-  rules.dial.in_flight = server.clients_per_round;
+  rules.dial.in_flight = server.clients_asked();
   rules.dial.updates_per_version = parts.aggregation.updates_per_version;
   const bool latest = parts.dial.base == Dial::Base::kLatest;
   if (latest) {
     rules.dial.in_flight = parts.dial.in_flight;
     rules.dial.base_policy = RunDial::BasePolicy::kLatest;
     rules.dial.max_staleness = parts.dial.max_staleness;
-    rules.task_time = options.task_time;
+  }
+  // Where all who are asked are waited for, no order can be seen.
+  if (latest || rules.dial.in_flight > rules.dial.updates_per_version) rules.task_time = options.task_time;
+  if (options.fleet != nullptr) {
+    rules.fleet = options.fleet;
+    rules.fleet_deadline = static_cast<VirtualTime>(server.deadline_seconds * 1e6);
+    rules.fleet_lease = static_cast<VirtualTime>(server.lease_seconds * 1e6);
   }
   rules.min_clients = server.min_clients > 0 ? server.min_clients
                       : options.scenario.data.partition.clients > 0 && !ChoosesMembers(options.scenario.selection)
@@ -299,6 +306,13 @@ StatusOr<RunMachine> StoredRounds(History& history, const CoordinatorOptions& op
     for (const ParticipationRow& row : rows) {
       start.participations[row.client_id] = {row.version, row.versions, row.examples, row.train_loss,
                                              DurationOf(options, row.client_id, row.train_seconds)};
+    }
+  }
+  if (rules.fleet != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<MetricRow> metrics, history.Metrics(rules.run_id, "federated"));
+    for (const MetricRow& metric : metrics) {
+      if (metric.name != kVirtualSeconds || metric.round != start.committed_round) continue;
+      start.virtual_now = std::llround(metric.value.value_or(0) * 1e6);
     }
   }
   return RunMachine::Create(rules, std::move(start));

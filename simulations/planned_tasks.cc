@@ -6,6 +6,7 @@
 
 #include "client/planned_memory.h"
 #include "engine/base/available_memory.h"
+#include "federated/codecs/codec.h"
 
 namespace rivulet {
 namespace {
@@ -74,6 +75,25 @@ int64_t PlannedTasks::Cost(TaskKind kind, int64_t examples) const {
   constexpr double kMost = 1LL << 50;
   return static_cast<int64_t>(
       std::clamp(each * static_cast<double>(examples), static_cast<double>(examples + 1), kMost));
+}
+
+StatusOr<PlannedBytes> BytesOfTask(const Plan& plan) {
+  const ModelLayout& layout = *plan.layout();
+  PlannedBytes bytes;
+  const std::string& download = plan.download();
+  RIVULET_ASSIGN_OR_RETURN(const auto model,
+                           Codec::Create(download.empty() ? "f32" : download, layout.update_elements()));
+  bytes.down = model->MaxBytes();
+  for (const Slice& slice : layout.slices()) {
+    if (slice.segment == Segment::kFrozen)
+      bytes.down += slice.elements * static_cast<int64_t>(SizeOf(slice.spec.dtype));
+  }
+  bytes.down += std::ssize(plan.flat_names().broadcast) * layout.parameters() * static_cast<int64_t>(sizeof(float));
+  for (const PartSpec& part : plan.aggregation().parts) {
+    RIVULET_ASSIGN_OR_RETURN(const auto codec, Codec::Create(part.codec, part.elements, part.codec_settings));
+    bytes.up += codec->MaxBytes();
+  }
+  return bytes;
 }
 
 int ThreadsToTrain(const StatusOr<PlannedTasks>& planned, int wanted, int64_t memory,

@@ -34,6 +34,13 @@ class PlannedTasks {
   std::map<TaskKind, double> operations_;  // of one example
 };
 
+// What a training task receives of a version, and at most sends of an update; of an update whose bytes depend on its
+// values, what they are at most.
+struct PlannedBytes {
+  int64_t down = 0, up = 0;
+};
+StatusOr<PlannedBytes> BytesOfTask(const Plan& plan);
+
 // How many of `wanted` threads are to train in a process that has `memory` bytes for it (0: what AvailableMemory says);
 // `note` is told when they are fewer, in one sentence. What cannot be planned is not limited: its tasks will say why.
 int ThreadsToTrain(const StatusOr<PlannedTasks>& planned, int wanted, int64_t memory,

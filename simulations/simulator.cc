@@ -8,12 +8,14 @@
 #include "client/gpu_trainer.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/available_cores.h"
+#include "engine/base/file_system.h"
 #include "engine/base/mutex.h"
 #include "federated/states/state_store.h"
 #include "setup/model.h"
 #include "setup/run_members.h"
 #include "setup/run_setup.h"
 #include "simulations/fine_tuning.h"
+#include "simulations/fleet/simulated_fleet.h"
 #include "simulations/launchers/rank_crew.h"
 #include "simulations/planned_tasks.h"
 #include "simulations/site_threads.h"
@@ -49,9 +51,13 @@ class LocalSimulation : public Simulation {
     RIVULET_RETURN_IF_ERROR(FindClients(setup, coordinator));
     const Scenario& scenario = setup.scenario();
     const int64_t clients = coordinator.population->size();
-    if (scenario.server.clients_per_round > clients) {
-      return InvalidArgument("server.clients_per_round is {}, but data.partition gives {} clients; lower it",
-                             scenario.server.clients_per_round, clients);
+    if (scenario.server.clients_asked() > clients) {
+      return InvalidArgument("server.clients_per_round is {}{}, but data.partition gives {} clients; lower it",
+                             scenario.server.clients_per_round,
+                             scenario.server.over_selection > 1
+                                 ? fmt::format(" and server.over_selection {}", scenario.server.over_selection)
+                                 : "",
+                             clients);
     }
     if (scenario.evaluation.federated_clients > clients) {
       return InvalidArgument("evaluation.federated_clients is {}, but data.partition gives {} clients; lower it",
@@ -75,6 +81,7 @@ class LocalSimulation : public Simulation {
     if (clients_ != nullptr) {
       RIVULET_ASSIGN_OR_RETURN(coordinator.population, RunMembers(scenario, clients_->shares()));
     }
+    RIVULET_RETURN_IF_ERROR(MakeFleet(scenario, coordinator));
     ServerConfig& server = coordinator.scenario.server;
     const int64_t members = coordinator.population->size();
     if (members < clients && server.min_clients == 0) server.min_clients = members;
@@ -216,6 +223,37 @@ class LocalSimulation : public Simulation {
     if (!trains_here || (workers_ == 1 && options.ranks == nullptr)) return;
     planned_ = PlannedTasks::Create(*clients_, plan);
     workers_ = ThreadsToTrain(planned_, workers_, MemoryOfRank(options.memory, options.ranks), options.note);
+  }
+
+  // Devices that take virtual time over tasks, where the scenario has any. What tasks compute is known of graphs, and
+  // of clients whose data are here.
+  Status MakeFleet(const Scenario& scenario, CoordinatorOptions& options) {
+    const DevicesConfig& devices = scenario.devices;
+    if (!devices.any()) return absl::OkStatus();
+    const bool computes = !devices.compute.empty() || !devices.trace.empty();
+    if (computes && (clients_ == nullptr || !graph_)) {
+      return InvalidArgument(
+          "devices.compute and devices.trace reckon by the operations of a task, and {}; leave them out, and say by "
+          "devices.delay how long tasks take",
+          graph_ ? "the data that clients train on are not here (data.train)"
+                 : "a model without a graph (model.arrays) does not tell them");
+    }
+    if (computes && !planned_.ok()) planned_ = PlannedTasks::Create(*clients_, options.plan);
+    if (computes) RIVULET_RETURN_IF_ERROR(planned_.status());
+    RIVULET_ASSIGN_OR_RETURN(const PlannedBytes bytes, BytesOfTask(*options.plan));
+    const auto work = [shares = clients_ == nullptr ? nullptr : clients_->shared_shares(), planned = planned_, bytes,
+                       computes](const std::string& client_id) {
+      TaskWork work{0, bytes.down, bytes.up};
+      const std::optional<int64_t> client = computes ? shares->Find(client_id) : std::nullopt;
+      if (!client) return work;
+      work.operations = static_cast<double>(planned->Cost(TaskKind::kTrain, std::ssize(shares->ExamplesOf(*client))));
+      return work;
+    };
+    RIVULET_ASSIGN_OR_RETURN(const auto fleet, SimulatedFleet::Create(devices, scenario.run.seed, options.population,
+                                                                      work, FileSystem::Default()));
+    options.fleet = fleet;
+    options.task_time = [fleet](const std::string& client_id) { return fleet->TypicalTask(client_id); };
+    return absl::OkStatus();
   }
 
   Status LeadRanks(Ranks& ranks, std::shared_ptr<const Plan> plan) {

@@ -83,6 +83,7 @@ Status ReadBeside(Members& members, const char* key, const std::string& where,
   Members inner(*object, fmt::format("'{}' of {}", key, where));
   inner.Take("of", beside.emplace().of, true);
   inner.Take("by", beside->by);
+  inner.Take("times", beside->times);
   return inner.Finish();
 }
 
@@ -104,11 +105,13 @@ StatusOr<PaperResult> ReadResult(const Json& json, const std::string& paper) {
   RIVULET_RETURN_IF_ERROR(ReadBeside(members, "at_least_beside", where, result.at_least_beside));
   RIVULET_RETURN_IF_ERROR(ReadBeside(members, "at_most_beside", where, result.at_most_beside));
   RIVULET_RETURN_IF_ERROR(members.Finish());
-  constexpr std::pair<std::string_view, PaperMeasure> kMeasures[] = {
-      {"rounds", PaperMeasure::kRounds}, {"last", PaperMeasure::kLast}, {"best", PaperMeasure::kBest}};
+  constexpr std::pair<std::string_view, PaperMeasure> kMeasures[] = {{"rounds", PaperMeasure::kRounds},
+                                                                     {"virtual_seconds", PaperMeasure::kVirtualSeconds},
+                                                                     {"last", PaperMeasure::kLast},
+                                                                     {"best", PaperMeasure::kBest}};
   const auto* const found = std::ranges::find(kMeasures, measure, &std::pair<std::string_view, PaperMeasure>::first);
   if (found == std::end(kMeasures)) {
-    return InvalidArgument("'measure' of {} is '{}'; it is rounds, last or best", where, measure);
+    return InvalidArgument("'measure' of {} is '{}'; it is rounds, virtual_seconds, last or best", where, measure);
   }
   result.measure = found->second;
   return result;

@@ -14,8 +14,9 @@ namespace rivulet {
 // What is looked at of a run's metric.
 enum class PaperMeasure {
   kRounds,  // to the target: of the best value so far, interpolated between rounds (McMahan et al. 2017, section 3)
-  kLast,    // the last round's value
-  kBest,    // the best round's value
+  kVirtualSeconds,  // the same by the clock of the scenario's devices
+  kLast,            // the last round's value
+  kBest,            // the best round's value
 };
 
 // One number of the paper.
@@ -24,16 +25,17 @@ struct PaperResult {
   std::vector<std::string> sets;   // KEY=VALUE beside the scenario's
   std::vector<std::string> grids;  // as `rivulet sweep --grid`: the best of these counts, as the paper tuned it
   PaperMeasure measure = PaperMeasure::kLast;
-  double target = 0;  // of kRounds
+  double target = 0;  // of kRounds and kVirtualSeconds
+  bool to_target() const { return measure == PaperMeasure::kRounds || measure == PaperMeasure::kVirtualSeconds; }
   int64_t rounds = 0, quick_rounds = 1;
   std::optional<double> published;
   // What has to come out. A run that never reaches the target is above every bound, one that fails below every bound of
   // a value.
   std::optional<double> at_least, at_most;
-  // The same relative to the value of an earlier result of this paper.
+  // The same relative to the value of an earlier result of this paper: times × it + by.
   struct Beside {
     std::string of;
-    double by = 0;
+    double by = 0, times = 1;
   };
   std::optional<Beside> at_least_beside, at_most_beside;
 };

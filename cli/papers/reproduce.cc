@@ -1,6 +1,8 @@
 // rivulet reproduce: a paper's numbers, run here and held against the published ones.
 #include <algorithm>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +11,7 @@
 #include "cli/sweep/run_trials.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
+#include "coordinator/ledger/ledger.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
@@ -30,35 +33,54 @@ struct Reproduced {
   double seconds = 0;           // of all its runs that were not there already
 };
 
-// The round in which the best value so far reaches `target`, between two rounds as a straight line between them has it.
-std::optional<double> RoundsToTarget(const Curve& curve, double target) {
+// Where the best value so far reaches `target`, between two rounds as a straight line between them has it. Rounds lie
+// where `place` has them.
+std::optional<double> PlaceOfTarget(const Curve& curve, double target, const std::function<double(int64_t)>& place) {
   const double sign = curve.lower_is_better ? -1 : 1;
-  double round_before = 0, best = 0;
+  double before = 0, best = 0;
   bool begun = false;
   for (const auto& [round, value] : curve.points) {
-    const auto now = static_cast<double>(round);
+    const double now = place(round);
     if (sign * value >= sign * target) {
       if (!begun || value == best) return now;
-      return round_before + (now - round_before) * (target - best) / (value - best);
+      return before + (now - before) * (target - best) / (value - best);
     }
     if (!begun || sign * value > sign * best) best = value;
-    round_before = now;
+    before = now;
     begun = true;
   }
   return std::nullopt;
 }
 
+std::optional<double> SecondsToTarget(const Curve& curve, double target, const Curve* time) {
+  if (time == nullptr) return std::nullopt;
+  const std::map<int64_t, double> made(time->points.begin(), time->points.end());
+  return PlaceOfTarget(curve, target, [&](int64_t round) {
+    const auto found = made.find(round);
+    return found == made.end() ? 0 : found->second;
+  });
+}
+
 std::optional<double> ValueOf(const PaperResult& result, const std::string& metric, const SweptRun& run) {
   const Curve* const curve = FindCurve(run.curves, metric);
   if (curve == nullptr || run.status != "finished") return std::nullopt;
-  if (result.measure == PaperMeasure::kRounds) return RoundsToTarget(*curve, result.target);
-  return result.measure == PaperMeasure::kLast ? curve->points.back().second : curve->best().second;
+  switch (result.measure) {
+    case PaperMeasure::kRounds:
+      return PlaceOfTarget(*curve, result.target, [](int64_t round) { return static_cast<double>(round); });
+    case PaperMeasure::kVirtualSeconds:
+      return SecondsToTarget(*curve, result.target, FindCurve(run.curves, kVirtualSeconds));
+    case PaperMeasure::kLast:
+      return curve->points.back().second;
+    case PaperMeasure::kBest:
+      break;
+  }
+  return curve->best().second;
 }
 
 // The point of the grid that comes out best: all of whose seeds have a value, of these the fewest rounds or best value.
 void TakeBest(const SweepOutcome& outcome, Reproduced& reproduced) {
   const PaperResult& result = *reproduced.result;
-  const bool lower = result.measure == PaperMeasure::kRounds || outcome.lower_is_better;
+  const bool lower = result.to_target() || outcome.lower_is_better;
   for (const SweptPoint& point : outcome.points) {
     std::vector<double> values;
     for (const SweptRun& run : point.runs) {
@@ -81,7 +103,7 @@ std::string Missed(const Reproduced& reproduced, const std::vector<Reproduced>& 
   std::vector<std::string> missed;
   const auto other = [&](const PaperResult::Beside& beside) -> std::optional<double> {
     const auto found = std::ranges::find(earlier, beside.of, [](const Reproduced& one) { return one.result->name; });
-    if (found != earlier.end() && found->value) return found->value->mean + beside.by;
+    if (found != earlier.end() && found->value) return found->value->mean * beside.times + beside.by;
     missed.push_back(fmt::format("no value of '{}'", beside.of));
     return std::nullopt;
   };
@@ -89,7 +111,7 @@ std::string Missed(const Reproduced& reproduced, const std::vector<Reproduced>& 
     if (!bound) return;
     if (!reproduced.value) {
       // A target that is not reached takes more rounds than any bound; a run that fails has come to less than any.
-      if (at_least != (result.measure == PaperMeasure::kRounds)) missed.push_back("no value");
+      if (at_least != result.to_target()) missed.push_back("no value");
     } else if (at_least ? reproduced.value->mean < *bound : reproduced.value->mean > *bound) {
       missed.push_back(fmt::format("{} {}", at_least ? "at least" : "at most", Number(*bound)));
     }
@@ -129,7 +151,10 @@ std::string Wanted(const PaperResult& result) {
   if (result.at_least) wanted.push_back("at least " + Number(*result.at_least));
   if (result.at_most) wanted.push_back("at most " + Number(*result.at_most));
   const auto beside = [&](std::string_view what, const std::optional<PaperResult::Beside>& other) {
-    if (other) wanted.push_back(fmt::format("{} {}{:+.4g}", what, other->of, other->by));
+    if (!other) return;
+    const std::string times = other->times == 1 ? "" : fmt::format("{:.4g} × ", other->times);
+    const std::string by = other->times != 1 && other->by == 0 ? "" : fmt::format("{:+.4g}", other->by);
+    wanted.push_back(fmt::format("{} {}{}{}", what, times, other->of, by));
   };
   beside("at least", result.at_least_beside);
   beside("at most", result.at_most_beside);
@@ -140,6 +165,8 @@ std::string MeasureText(const PaperResult& result, const std::string& metric) {
   switch (result.measure) {
     case PaperMeasure::kRounds:
       return fmt::format("rounds to {} {}", metric, Number(result.target));
+    case PaperMeasure::kVirtualSeconds:
+      return fmt::format("virtual seconds to {} {}", metric, Number(result.target));
     case PaperMeasure::kBest:
       return "best " + metric;
     case PaperMeasure::kLast:
@@ -159,7 +186,7 @@ void PrintTable(const Paper& paper, const std::vector<Reproduced>& all, bool qui
                {.name = ""}});
   for (const Reproduced& one : all) {
     const PaperResult& result = *one.result;
-    std::string here = result.measure == PaperMeasure::kRounds ? "not reached" : "none";
+    std::string here = result.to_target() ? "not reached" : "none";
     if (one.value) here = Number(one.value->mean) + (one.value->runs > 1 ? " ± " + Number(one.value->deviation) : "");
     const std::string verdict = quick || Wanted(result).empty() ? "" : one.missed.empty() ? "as wanted" : "missed";
     table.Add({result.name, MeasureText(result, paper.metric), here,

@@ -1,9 +1,12 @@
 #include "cli/run/result.h"
 
 #include <cstdio>
+#include <optional>
 
+#include "cli/quantities.h"
 #include "cli/table.h"
 #include "coordinator/history/history.h"
+#include "coordinator/ledger/ledger.h"
 #include "engine/base/file_system.h"
 
 namespace rivulet {
@@ -13,6 +16,10 @@ Status PrintResult(const std::string& db, const std::string& run_id, bool json) 
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(run_id));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelRow> models, history->Models(run_id));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<MetricRow> metrics, history->Metrics(run_id));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<MetricRow> of_clients, history->Metrics(run_id, "federated"));
+  std::optional<double> virtual_seconds;
+  for (const MetricRow& metric : of_clients)
+    if (metric.name == kVirtualSeconds) virtual_seconds = metric.value;
   int64_t evaluated = 0;
   for (const MetricRow& metric : metrics) evaluated = std::max(evaluated, metric.round);
   const ModelRow* model = nullptr;  // the newest
@@ -31,6 +38,7 @@ Status PrintResult(const std::string& db, const std::string& run_id, bool json) 
     for (const MetricRow& metric : metrics) {
       if (metric.round == evaluated) fields.emplace_back(metric.name, CellOrNull(metric.value));
     }
+    if (virtual_seconds) fields.emplace_back("virtual_seconds", *virtual_seconds);
     fmt::print("{}\n", JsonObject(fields));
     return absl::OkStatus();
   }
@@ -41,6 +49,7 @@ Status PrintResult(const std::string& db, const std::string& run_id, bool json) 
     fmt::print("{:<13} {:.4f}\n", name, *metric.value);
   }
   if (model != nullptr) fmt::print("{:<13} {}\n", "rounds", model->round);
+  if (virtual_seconds) fmt::print("{:<13} {}\n", "virtual time", SecondsText(*virtual_seconds));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<RoundRow> rounds, history->Rounds(run_id));
   int64_t lost = 0;
   for (const RoundRow& round : rounds) lost += round.refused + round.failed;

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/runs/run_status.h"
+#include "coordinator/ledger/ledger.h"
 
 namespace rivulet {
 namespace {
@@ -106,6 +107,10 @@ StatusOr<RunOverview> LoadOverview(History& history, const std::string& run, Ove
   overview.run.status = StatusNow(history.real_path(), run_id, overview.run.status);
   RIVULET_ASSIGN_OR_RETURN(overview.attempts, history.Rounds(run_id));
   RIVULET_ASSIGN_OR_RETURN(overview.curves, LoadCurves(history, run_id));
+  if (const Curve* time = overview.curve(kVirtualSeconds); time != nullptr) {
+    overview.virtual_seconds = time->points.back().second;
+    std::erase_if(overview.curves, [](const Curve& curve) { return curve.name == kVirtualSeconds; });
+  }
   RIVULET_ASSIGN_OR_RETURN(overview.models, history.Models(run_id));
   RIVULET_ASSIGN_OR_RETURN(overview.tags, history.Tags(run_id));
   RIVULET_ASSIGN_OR_RETURN(overview.notes, history.Notes(run_id));

@@ -41,6 +41,7 @@ struct RunOverview {
   int64_t rounds_wanted = 0;  // 0: not known
   std::vector<RoundRow> attempts;
   std::vector<Curve> curves;
+  std::optional<double> virtual_seconds;  // of a simulation whose devices take time: of its newest version
   std::vector<ModelRow> models;
   std::vector<TagRow> tags;
   std::vector<NoteRow> notes;

@@ -1,10 +1,14 @@
 // rivulet runs plot: a metric of one or several runs as a curve each.
 #include <algorithm>
+#include <functional>
+#include <map>
+#include <optional>
 
 #include "cli/picture/chart.h"
 #include "cli/runs/commands.h"
 #include "cli/runs/spread.h"
 #include "cli/terminal.h"
+#include "coordinator/ledger/ledger.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
@@ -13,13 +17,30 @@ namespace {
 struct PlotOptions {
   HistoryOptions history;
   std::vector<std::string> runs;
-  std::string metric, out;
+  std::string metric, out, x = "round";
   bool terminal = false;
 };
+
+// Where a curve's points lie, by round; nullopt: it is not known of this round.
+using PlaceOf = std::function<std::optional<double>(int64_t round)>;
+
+// By `--x`: rounds, or when their versions were made in virtual time. Nullptr: the run has none.
+PlaceOf PlacesOf(const std::string& x, const std::vector<Curve>& curves) {
+  if (x == "round") return [](int64_t round) { return std::optional(static_cast<double>(round)); };
+  const Curve* const time = FindCurve(curves, kVirtualSeconds);
+  if (time == nullptr) return nullptr;
+  std::map<int64_t, double> seconds(time->points.begin(), time->points.end());
+  return [seconds = std::move(seconds)](int64_t round) {
+    const auto found = seconds.find(round);
+    return found == seconds.end() ? std::nullopt : std::optional(found->second);
+  };
+}
 
 Status PlotRuns(const PlotOptions& options) {
   if (options.terminal == !options.out.empty())
     return UsageError("'rivulet runs plot' takes --out FILE.png, --out FILE.svg or --terminal, one of them");
+  if (options.x != "round" && options.x != "time")
+    return UsageError("--x is '{}'; it must be round or time", Shortened(options.x));
   if (!options.out.empty()) {
     if (const Status name = CheckPictureName(options.out); !name.ok()) return AsUsageError(Annotate(name, "--out"));
   }
@@ -36,16 +57,22 @@ Status PlotRuns(const PlotOptions& options) {
   if (known.empty()) return FailedPrecondition("there is nothing to plot: no round of these runs has a metric yet");
   if (std::ranges::find(known, metric) == known.end())
     return UsageError("--metric: none of these runs has '{}'.{}", Shortened(metric), DidYouMean(metric, known));
-  Chart chart{.title = metric, .x_label = "round", .series = {}};
+  Chart chart{.title = metric, .x_label = options.x == "round" ? "round" : "virtual seconds", .series = {}};
   for (const auto& [run_id, curves] : runs) {
     const auto curve = std::ranges::find(curves, metric, &Curve::name);
     if (curve == curves.end()) {
       fmt::print(stderr, "run {} has no {}\n", run_id, metric);
       continue;
     }
+    const PlaceOf place = PlacesOf(options.x, curves);
+    if (place == nullptr) {
+      return FailedPrecondition("run {} has no virtual time, which a simulation with [devices] has; plot it by round",
+                                run_id);
+    }
     ChartSeries& series = chart.series.emplace_back();
     series.label = run_id;
-    for (const auto& [round, value] : curve->points) series.points.emplace_back(static_cast<double>(round), value);
+    for (const auto& [round, value] : curve->points)
+      if (const std::optional<double> x = place(round); x) series.points.emplace_back(*x, value);
   }
   if (options.terminal) {
     fmt::print("{}", ChartText(chart, std::min<size_t>(ResultColumns(), 100), 10));
@@ -68,6 +95,7 @@ Command RunsPlotCommand() {
   command.Positional("RUN", &options->runs, kRunHelp)
       .Option("--metric", "NAME", &options->metric,
               "such as test/accuracy, test/loss, train/loss [the first of these that is there]")
+      .Option("--x", "WHAT", &options->x, "round, or time: virtual seconds, of simulations with [devices] [round]")
       .Option("--out", "FILE", &options->out, "the drawing, .png or .svg; needs no display")
       .Flag("--terminal", &options->terminal, "draw it in the terminal");
   AddHistoryOptions(command, &options->history, false);

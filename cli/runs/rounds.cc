@@ -3,6 +3,7 @@
 #include <map>
 
 #include "cli/runs/commands.h"
+#include "coordinator/ledger/ledger.h"
 
 namespace rivulet {
 namespace {
@@ -18,6 +19,10 @@ Status PrintRounds(const RoundsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto rounds, history->Rounds(run.run_id));
   RIVULET_ASSIGN_OR_RETURN(const auto summaries, history->RoundSummaries(run.run_id));
+  std::map<int64_t, double> virtual_seconds;
+  RIVULET_ASSIGN_OR_RETURN(const auto metrics, history->Metrics(run.run_id, "federated"));
+  for (const MetricRow& metric : metrics)
+    if (metric.name == kVirtualSeconds && metric.value) virtual_seconds[metric.round] = *metric.value;
   std::map<int64_t, const RoundSummaryRow*> evaluated;
   for (const RoundSummaryRow& summary : summaries) evaluated[summary.round] = &summary;
   // An attempt is worth a column, and a reason, where one was not the first or did not come through.
@@ -52,6 +57,8 @@ Status PrintRounds(const RoundsOptions& options) {
   const auto after = std::ranges::find(columns, "bytes_down", &Column::name);
   const auto at = after - columns.begin();
   columns.insert(after, {{"test_accuracy", false, 4, 0, "", smooth ? 0 : 2}, {"test_loss", false, 4, 0, "", 3}});
+  // A column of those runs alone that have virtual time.
+  if (!virtual_seconds.empty()) columns.push_back({"virtual_seconds", false, 1, 0, "", 3});
   Table table(std::move(columns));
   for (const RoundRow& round : rounds) {
     const auto found = evaluated.find(round.round);
@@ -59,6 +66,10 @@ Status PrintRounds(const RoundsOptions& options) {
     std::vector<Cell> cells = CellsOf(round);
     cells.insert(cells.begin() + at, {committed ? CellOrNull(found->second->test_accuracy) : Cell(),
                                       committed ? CellOrNull(found->second->test_loss) : Cell()});
+    if (!virtual_seconds.empty()) {
+      const auto made = virtual_seconds.find(round.round);
+      cells.push_back(committed && made != virtual_seconds.end() ? Cell(made->second) : Cell());
+    }
     table.Add(std::move(cells));
   }
   PrintRows(table, options.history.json, options.wide, "no rounds yet");

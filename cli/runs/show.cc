@@ -54,7 +54,9 @@ std::string StatusLine(const RunOverview& page) {
                                       status);
   std::string line = fmt::format("{}: round {}", word, page.committed());
   if (page.rounds_wanted > 0) line += fmt::format(" of {}", page.rounds_wanted);
-  return line + fmt::format(", {} {}\n", status == "running" ? "for" : "in", SecondsText(page.time.total));
+  line += fmt::format(", {} {}\n", status == "running" ? "for" : "in", SecondsText(page.time.total));
+  if (page.virtual_seconds) line += fmt::format("virtual time {}\n", SecondsText(*page.virtual_seconds));
+  return line;
 }
 
 std::string CurvesText(const RunOverview& page) {
@@ -260,6 +262,7 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
                   {"aggregate_seconds", page.time.aggregating},
                   {"evaluate_seconds", page.time.evaluating},
                   {"rest_seconds", page.time.rest}};
+  if (page.virtual_seconds) json["virtual_seconds"] = *page.virtual_seconds;
   json["failing"] = page.failing;
   Json& failing = json["failing_clients"] = Json::array();
   for (const ClientFailuresRow& client : page.failures)

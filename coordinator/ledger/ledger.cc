@@ -191,9 +191,12 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
     record.events.push_back({attempt.run_id, attempt.round, at, level, source, std::move(message)});
   };
   record.tasks.reserve(tasks.size());
+  int64_t late = 0;
   for (const ClosedAttempt::ClosedTask* task : tasks) {
     ClientRoundRow& row = record.tasks.emplace_back(RowOf(attempt, *task));
-    if (EndOf(task->lease) != TaskEnd::kFolded) {
+    if (task->lease.reason == EnoughWithout(attempt.kind)) {
+      ++late;
+    } else if (EndOf(task->lease) != TaskEnd::kFolded) {
       tell("warning", "client", fmt::format("'{}' {}: {}", row.client_id, row.status, row.error));
     } else if (!committed) {
       row.status = Name(TaskEnd::kDropped);  // its update is in no model
@@ -203,8 +206,14 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
       row.staleness = attempt.round - 1 - task->lease.base_round;
     }
   }
+  if (late > 0) {
+    tell("info", "client", fmt::format("{} of {} were late: {}", late, tasks.size(), EnoughWithout(attempt.kind)));
+  }
   if (!trains && committed) AddMeasures(attempt, end, tasks, record);
-  if (trains && committed) AddDeclared(attempt, tasks, record);
+  if (end.virtual_seconds && committed) {
+    record.metrics.push_back(
+        {attempt.run_id, attempt.round, "federated", "", kVirtualSeconds, end.virtual_seconds, {}, {}});
+  }
   for (const auto& [name, measure] : end.central) {
     record.metrics.push_back(
         {attempt.run_id, attempt.round, "central", "", name, measure.value, measure.right, measure.total});

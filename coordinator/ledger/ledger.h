@@ -18,6 +18,10 @@
 
 namespace rivulet {
 
+// Of a run whose devices take virtual time (coordinator/rounds/fleet.h): when a version was made, in seconds since the
+// run began. A metric of scope "federated".
+inline constexpr char kVirtualSeconds[] = "virtual/seconds";
+
 // What is known of one task beyond its lease. Times are of the coordinator's clock.
 struct TaskFacts {
   TimeMs offered = 0;
@@ -56,6 +60,7 @@ struct AttemptEnd {
   // Of a committed one.
   std::optional<Digest> model_digest;
   std::map<std::string, Measure> central;  // "test/accuracy", "test/loss"; empty when not evaluated
+  std::optional<double> virtual_seconds;   // since the run began, where its devices take time
   std::vector<std::string> warnings;       // of the aggregation, a sentence each
   bool finishes_run = false;
 };
@@ -64,9 +69,9 @@ struct AttemptEnd {
 RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
 // All its rows, its tasks in the order of (client_id, ordinal). An attempt that is not committed has no folded task:
-// its folded ones are dropped with it, as their updates are in no model. A measured version has the measures of each
-// client and of all (scope "federated"), with their distribution (evaluation.h); of a version that was trained the
-// measures of each client, those of its last task where it had several. Losses are no metrics here: tasks and
+// its folded ones are dropped with it, as their updates are in no model. Who came too late is told of by number, and of
+// all others that came to nothing each. A measured version has the measures of each
+// client and of all (scope "federated"), with their distribution (evaluation.h). Losses are no metrics here: tasks and
 // the round have them, and the history's view of metrics takes them from there. What files and earlier rows have to do
 // with it (`model`, `forget_models`, `seen`) is left to the writer.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end);

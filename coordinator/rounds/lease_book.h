@@ -28,6 +28,8 @@ namespace rivulet {
 inline constexpr size_t kTaskKinds = 2;  // of TaskKind
 
 using TimeMs = int64_t;  // of the caller's clock; only differences matter
+// Of a simulation's clock, since the run began: microseconds where devices take time (fleet.h), else of no unit.
+using VirtualTime = int64_t;
 
 // One client's task: what it works on and where that stands.
 struct Lease {
@@ -57,8 +59,9 @@ struct Lease {
   TimeMs expires = 0;  // when it lapses unless its site is heard of; 0: never
   std::string reason;  // of refused, dropped, failed
   // Where arrivals follow a virtual clock: the time of this one, and whether it has come, so that a site may have it.
-  int64_t arrives = 0;
+  VirtualTime arrives = 0;
   bool due = true;
+  bool lost = false;  // its device will be gone: at `arrives` nothing comes, and that is noticed
   bool resolved() const { return state >= State::kFolded; }
   // A site polls for the client, which never asks itself.
   bool served_by_another() const { return !site.empty() && site != client_id; }

@@ -27,6 +27,11 @@ std::string ShortClient(const TaskId& task, std::string_view run_id) {
 
 }  // namespace
 
+std::string EnoughWithout(TaskKind kind) {
+  return kind == TaskKind::kTrain ? "the round had enough updates without it"
+                                  : "the evaluation had enough reports without it";
+}
+
 char Letter(TaskKind kind) { return kind == TaskKind::kEvaluate ? 'e' : 'r'; }
 
 uint64_t GatherOf(int64_t round, int64_t attempt, TaskKind kind) {

@@ -185,8 +185,9 @@ struct Close {
 struct Commit {
   int64_t round = 0;
   int64_t attempt = 1;
-  std::vector<TaskId> tasks;
-};  // sorted
+  std::vector<TaskId> tasks;  // sorted
+  VirtualTime at = 0;         // where arrivals are ordered: of the last of them, or of the deadline
+};
 struct Abandon {
   int64_t round = 0;
   int64_t attempt = 1;
@@ -204,6 +205,9 @@ struct WakeAt {
 };  // send a Tick then
 using Action = std::variant<Offer, Cancel, HandOverPartial, AskToWait, Refuse, Stage, Fold, Close, Commit, Abandon,
                             Evaluated, WakeAt>;
+
+// Why a task is dropped that comes too late, or would: as many have come as were wanted. Not that anything is wrong.
+std::string EnoughWithout(TaskKind kind);
 
 // Names what may share a partial: the tasks of one attempt, which are of one kind and start from one version. A site
 // that still holds a partial of an attempt that was given up must not fold the next attempt's tasks into it. `round` is

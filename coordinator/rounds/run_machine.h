@@ -10,11 +10,13 @@
 //   Waiting → Training ─→ Committing → Training …            → Finished
 //                  └────→ Abandoning → Training (next attempt) … → Failed
 //
-// Where leases outlive versions and a simulation gives each task a length, arrivals are ordered by (virtual time, name)
-// and known before anybody trains: at the beginning of a version those whose updates come next become due, each
-// followed by the next of the draw as if it had come, until there are as many as the version takes. Sites are given due
-// leases alone, in any order and on as many threads as there are; one that fails lets the next arrival become due. So
-// who is in a version is a function of the draws, the lengths and the failures, and of no clock.
+// Where a simulation gives each task a length, arrivals are ordered by (virtual time, name) and known before anybody
+// trains (arrivals.cc): at the beginning of a version those whose updates come first become due, until there are as
+// many as the version takes; where leases outlive versions each is followed by the next of the draw as if it had come.
+// Sites are given due leases alone, in any order and on as many threads as there are; one that fails lets the next
+// arrival become due. So who is in a version is a function of the draws, the lengths and the failures, and of no clock;
+// and what would come too late is not trained at all. Where the lengths are those of devices (fleet.h), these are
+// absent and vanish too, and deadline and leases are of their clock.
 //
 // Beside it versions are measured, one after the other, each by a cohort of its own: draw, leases, ordinals and
 // replacement are its own, a client may hold a lease of each kind, and whether anything is measured moves no draw of
@@ -43,6 +45,7 @@
 #include <utility>
 #include <vector>
 
+#include "coordinator/rounds/fleet.h"
 #include "coordinator/rounds/lease_book.h"
 #include "coordinator/rounds/members.h"
 #include "coordinator/rounds/policy.h"
@@ -88,9 +91,14 @@ struct RunRules {
   int64_t lease_ms = 0;      // a lease whose site has been silent for so long lapses; 0: never
   int64_t presence_ms = 0;   // who has been silent for longer is not drawn; 0: everybody may be
   Retry retry;
-  // Under kLatest: how long a client's task takes on a virtual clock that orders arrivals; null: they come as they
-  // come. A pure function, at least 1.
+  // How long a client's task takes on a virtual clock that orders arrivals; null: they come as they come. A pure
+  // function, at least 1.
   std::function<int64_t(const std::string& client_id)> task_time;
+  // The same by devices, in the place of `task_time`; null: none. An attempt's deadline, but under kLatest, and after
+  // how long a device that has gone is given up, are then of their clock, in microseconds; 0: none, and at once.
+  std::shared_ptr<const Fleet> fleet;
+  VirtualTime fleet_deadline = 0, fleet_lease = 0;
+  bool arrivals_are_ordered() const { return task_time != nullptr || fleet != nullptr; }
   std::shared_ptr<const Selector> selector;  // of training's cohorts; null: uniformly
   // Who may be drawn for a round, or to measure its version, beside presence and the rest; null: everybody. A pure
   // function.
@@ -119,6 +127,7 @@ struct RunStart {
   uint16_t first_ordinal = 0;
   // Versions that were not measured yet and are to be, ascending: an evaluation that was cut off begins again.
   std::vector<int64_t> evaluations;
+  VirtualTime virtual_now = 0;  // of the committed version
 };
 
 class RunMachine {
@@ -223,14 +232,16 @@ class RunMachine {
 
   int64_t names_wanted() const;
   // Where all members are there from the start and never away, so that waiting mends nothing.
-  bool nobody_else_comes() const { return rules_.available && rules_.presence_ms == 0 && !members_.open(); }
+  bool nobody_else_comes() const {
+    return (rules_.available || rules_.fleet != nullptr) && rules_.presence_ms == 0 && !members_.open();
+  }
   int64_t least() const;                   // updates that a version needs: what an attempt must be able to get
   void Heard(LeaseSlot slot, TimeMs now);  // its site has called
   bool LastAttempt() const;
   // Whether nothing is out while none may be drawn: what has come waits for what comes after the pause.
   bool Rests(const Gathering& gathering) const;
   bool continuous() const { return rules_.dial.base_policy == RunDial::BasePolicy::kLatest; }
-  bool ordered() const { return continuous() && rules_.task_time != nullptr; }
+  bool ordered() const { return rules_.arrivals_are_ordered(); }
   uint64_t GatherOf(const Lease& lease, const Gathering& in) const;
   Offer OfferOf(LeaseSlot slot, bool again);
   // Null where nothing of this kind is being gathered.
@@ -247,7 +258,12 @@ class RunMachine {
   std::vector<std::string> Draw(TaskKind kind, int64_t count, TimeMs now);
   void AddLeases(Gathering& to, std::vector<std::string> client_ids, TimeMs now, Actions& actions);
   void Replace(Gathering& in, TimeMs now, Actions& actions);  // after a lease ended without an update
-  void LetArrive(TimeMs now, Actions& actions);           // where arrivals are ordered: as many as the version lacks
+  // arrivals.cc, where arrivals are ordered.
+  void LetArrive(TimeMs now, Actions& actions);  // as many as the version lacks
+  void SetArrival(Lease& lease) const;           // of one that is drawn now
+  void LetFleetDeadlinePass();
+  // The clock goes on until somebody who was away is back; false: nobody will be, or that was so `waits` times in vain.
+  bool WaitForDevices(int waits);
   void CloseBuffer(std::optional<Gathering>& gathering);  // its leases are forgotten
   void CarryOver();                         // what is out, from the buffer that has closed to the next one
   void GoOn(TimeMs now, Actions& actions);  // with what was carried over, or was out before a restart
@@ -292,9 +308,10 @@ class RunMachine {
   std::map<std::string, int64_t> ordinals_;  // leases at the committed version so far
   uint16_t first_ordinal_ = 0;
   LeaseBook book_;
-  int64_t virtual_now_ = 0;                                          // where arrivals are ordered: of the last one
-  std::set<std::tuple<int64_t, std::string, LeaseSlot>> under_way_;  // the others: when, who
-  std::optional<Gathering> training_;                                // the open attempt, until its rows are written
+  VirtualTime virtual_now_ = 0;                                          // where arrivals are ordered: of the last one
+  VirtualTime fleet_deadline_ = 0;                                       // of the open attempt; 0: none
+  std::set<std::tuple<VirtualTime, std::string, LeaseSlot>> under_way_;  // the others: when, who
+  std::optional<Gathering> training_;                                    // the open attempt, until its rows are written
   std::optional<Gathering> made_;        // while training goes on beside it: the closed attempt, until its rows are
   std::optional<Gathering> evaluation_;  // the open one, until its rows are
   std::deque<int64_t> due_;              // versions to be measured after it

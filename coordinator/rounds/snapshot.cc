@@ -129,10 +129,11 @@ std::string RunMachine::Save(TimeMs now) const {
     w.Text(client_id);
     w.Integer(count);
   }
-  if (continuous()) {
+  if (continuous() || ordered()) {
     w.Integer(virtual_now_);
     w.Integer(first_ordinal_);
   }
+  if (rules_.fleet != nullptr) w.Integer(fleet_deadline_);
   w.Integer(static_cast<int64_t>(due_.size()));
   for (const int64_t version : due_) w.Integer(version);
   for (const std::optional<Gathering>* gathering : {&made_, &training_, &evaluation_}) {
@@ -159,9 +160,10 @@ std::string RunMachine::Save(TimeMs now) const {
       w.Integer(static_cast<int64_t>(lease.state));
       w.Time(lease.expires);
       w.Text(lease.reason);
-      if (!continuous()) continue;
+      if (!continuous() && !ordered()) continue;
       w.Integer(lease.arrives);
       w.Integer(lease.due);
+      if (rules_.fleet != nullptr) w.Integer(lease.lost);
     }
   }
   w.Integer(members_.drawn_beside());
@@ -245,10 +247,11 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     std::string client_id = r.Text();
     machine.ordinals_.emplace(std::move(client_id), r.Integer());
   }
-  if (machine.continuous()) {
+  if (machine.continuous() || machine.ordered()) {
     machine.virtual_now_ = r.Integer();
     machine.first_ordinal_ = static_cast<uint16_t>(r.UpTo(65535));
   }
+  if (machine.rules_.fleet != nullptr) machine.fleet_deadline_ = r.Integer();
   for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.due_.push_back(r.Integer());
   for (std::optional<Gathering>* const to : {&machine.made_, &machine.training_, &machine.evaluation_}) {
     if (r.UpTo(1) != 1) continue;
@@ -275,9 +278,10 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
       lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
       lease.expires = r.Time();
       lease.reason = r.Text();
-      if (machine.continuous()) {
+      if (machine.continuous() || machine.ordered()) {
         lease.arrives = r.Integer();
         lease.due = r.UpTo(1) == 1 || !machine.ordered();
+        if (machine.rules_.fleet != nullptr) lease.lost = r.UpTo(1) == 1;
       }
       if (!r.ok() || machine.book_.Find(lease.task)) break;
       const LeaseSlot slot = machine.book_.Add(std::move(lease));

@@ -24,6 +24,12 @@ Status SetDial(const ServerConfig& server, const ModelLayout& layout, Compositio
     }
     return absl::OkStatus();
   }
+  if (server.over_selection > 1) {
+    return InvalidArgument(
+        "server.over_selection is {}, and server.base \"latest\": no round waits for anybody there; leave it out, and "
+        "let server.in_flight say how many train at a time",
+        server.over_selection);
+  }
   if (composition.aggregation.rule != "mean") {
     return InvalidArgument(
         "server.base is \"latest\", and the aggregation rule '{}' looks at all updates of a version side by side, "

@@ -22,6 +22,7 @@ enum class Purpose : uint8_t {
   kEncode = 8,      // of an update; op = index of the part
   kWork = 9,        // how much of a task is done
   kAttack = 16,     // who attacks in a simulation (client_id ""), and what an attacker draws
+  kDevice = 17,     // of a simulation's virtual time: what a device is like, and how long its tasks take
 };
 
 // The first 8 bytes of SHA-256(seed as u64 little-endian ‖ client_id), as two little-endian words.

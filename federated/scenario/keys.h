@@ -91,6 +91,7 @@ std::vector<Key> UpdateKeys();
 std::vector<Key> ServerKeys();
 std::vector<Key> EvaluationKeys();
 std::vector<Key> AttackKeys();
+std::vector<Key> DevicesKeys();
 
 const std::vector<Key>& Keys();  // grouped by section
 const Key* FindKey(std::string_view name);

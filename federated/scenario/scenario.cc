@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <map>
@@ -257,6 +258,11 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
     return InvalidArgument("{} is more than {}; select fewer, or make more clients", cite("server.clients_per_round"),
                            cite("data.partition.clients"));
   }
+  if (clients > 0 && server.clients_asked() > clients) {
+    return InvalidArgument("{} of {} asks {} clients, and there are {}; ask fewer, or make more clients",
+                           cite("server.over_selection"), cite("server.clients_per_round"), server.clients_asked(),
+                           clients);
+  }
   if (clients > 0 && server.in_flight > clients) {
     return InvalidArgument("{} is more than {}; draw fewer, or make more clients", cite("server.in_flight"),
                            cite("data.partition.clients"));
@@ -314,6 +320,12 @@ StatusOr<Scenario> FromEntries(const std::vector<Entry>& entries, const std::str
 }
 
 }  // namespace
+
+// What a product of decimals is above a whole number by rounding is no client more.
+int64_t ServerConfig::clients_asked() const {
+  const double product = over_selection * static_cast<double>(clients_per_round);
+  return std::max(clients_per_round, static_cast<int64_t>(std::ceil(product * (1 - 1e-12))));
+}
 
 StatusOr<Scenario> Scenario::Load(const std::string& path,
                                   const std::vector<std::pair<std::string, std::string>>& overrides) {

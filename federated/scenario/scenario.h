@@ -144,6 +144,21 @@ struct AttackConfig {      // of a simulation; what is deployed is refused with 
   SettingValues settings;  // its own options, as the algorithm's
 };
 
+// Of a simulation; what is deployed is refused with any. Laws as simulations/fleet/law.h has them; "": none.
+struct DevicesConfig {
+  std::string compute;            // operations a second
+  std::string download, upload;   // bytes a second
+  std::string delay;              // seconds that a task takes beside these
+  std::string failure;            // seconds of work after which a device is gone
+  std::string availability;       // share of `period` in which a device is there
+  std::string trace;              // a file (absolute after parsing): when who is there, and how fast; "" for none
+  double period_seconds = 86400;  // key: devices.period
+  bool any() const {
+    return !(compute.empty() && download.empty() && upload.empty() && delay.empty() && failure.empty() &&
+             availability.empty() && trace.empty());
+  }
+};
+
 struct SelectionConfig {
   std::string name = "uniform";   // as registered (federated/selection)
   SettingValues settings;         // its own options, as the algorithm's
@@ -174,6 +189,7 @@ struct FineTuneConfig {  // [server.fine_tune]: of each version, on what the ser
 
 struct ServerConfig {
   int64_t clients_per_round = 10;
+  double over_selection = 1;        // times as many are asked; the first clients_per_round make the version
   int64_t min_clients = 0;          // 0: data.partition.clients; the first selection waits for so many names
   int64_t min_reports = 0;          // 0: four of five of clients_per_round; fewer folded updates abandon the attempt
   double deadline_seconds = 600;    // key: server.deadline
@@ -194,6 +210,8 @@ struct ServerConfig {
   int64_t value_bits = 10;
   int64_t staging_megabytes = 64;   // updates in memory before they spill to an unlinked file
   bool checkpoint_reports = false;  // updates lie on disk before they are acknowledged
+
+  int64_t clients_asked() const;  // for a round: over_selection × clients_per_round, rounded up
 };
 
 struct EvaluationConfig {
@@ -216,6 +234,7 @@ struct Scenario {
   ServerConfig server;
   EvaluationConfig evaluation;
   AttackConfig attack;
+  DevicesConfig devices;
   std::string path;                   // of the file, for messages
   std::string folder;                 // that relative paths start from
   std::map<std::string, bool> given;  // keys that the file or an override gave; true: an override

@@ -521,6 +521,21 @@ class KeyEffects(RivuletTest):
         db = self.outcome({"server.clients_per_round": 5})[1]
         self.assertEqual(self.query("SELECT DISTINCT selected FROM rounds", db=db), [(5,)])
 
+    def test_server__over_selection(self):
+        # Simulated and deployed: six are asked, or two, and half of them make the round.
+        db = self.outcome({"server.over_selection": 2})[1]
+        self.assertEqual(self.query("SELECT selected, folded, dropped FROM rounds", db=db), [(6, 3, 3)] * 2)
+        self.assertEqual(self.query("SELECT DISTINCT error FROM client_rounds WHERE status = 'dropped'", db=db),
+                         [("the round had enough updates without it",)])
+        self.refused({"server.over_selection": 2.1}, "server.over_selection = 2.1", "asks 7 clients")
+        self.refused({"server.over_selection": 2, "server.base": "latest"}, "server.over_selection is 2", "server.in_flight")
+        coordinator, first = self.start_deployed({"server.min_clients": 2, "server.over_selection": 2, "client.epochs": 300})
+        address = next(word for word in first.args if word.startswith("127.0.0.1:"))
+        self.start("client", "--coordinator", address, "--insecure", "--name", "client-00001", "--data",
+                   f"train={self.path('data/train.tfrecord')}")
+        self.assertEqual(coordinator.wait(timeout=60), 0)
+        self.assertEqual(self.query("SELECT selected, folded, dropped FROM rounds", db="deployed.sqlite"), [(2, 1, 1)])
+
     def start_deployed(self, settings, *options):
         """A coordinator, and one client of it named client-00000."""
         self.outcome({})  # makes the data
@@ -795,6 +810,59 @@ class KeyEffects(RivuletTest):
     def test_attack__fraction(self):
         self.changes({"attack.fraction": 1}, under={"attack.name": "sign_flip"})
         self.refused({"attack.fraction": 0.5}, "only when attack.name is given")
+
+    def virtual_seconds(self, settings):
+        """When each of two versions was made."""
+        db = self.outcome(settings)[1]
+        return [row[0] for row in self.query("SELECT value FROM metrics WHERE name = 'virtual/seconds' ORDER BY round", db=db)]
+
+    def takes(self, settings, per_round):
+        """Both rounds take so many seconds; and what is no law is said."""
+        first, second = self.virtual_seconds(settings)
+        self.assertAlmostEqual(first, per_round, places=4)
+        self.assertAlmostEqual(second, 2 * per_round, places=4)
+        key, = settings
+        self.refused({key: "quick"}, f"{key} is 'quick'", "half_normal(SCALE)")
+
+    def test_devices__compute(self):
+        slow, fast = (self.virtual_seconds({"devices.compute": f"'{speed}'"})[1] for speed in ("1e5", "2e5"))
+        self.assertAlmostEqual(slow, 2 * fast, places=3)
+        self.assertEqual(self.virtual_seconds({}), [])
+
+    MODEL_BYTES = 4 * 7850
+
+    def test_devices__download(self):
+        self.takes({"devices.download": f"'{self.MODEL_BYTES / 3}'"}, 3)
+
+    def test_devices__upload(self):
+        self.takes({"devices.upload": f"'{self.MODEL_BYTES / 5}'"}, 5)
+
+    def test_devices__delay(self):
+        self.takes({"devices.delay": "'7.5'"}, 7.5)
+        # By a law the first two of three asked are not always the same.
+        self.changes({"devices.delay": "half_normal(60)"}, under={"server.clients_per_round": 2, "server.over_selection": 1.5})
+
+    def test_devices__failure(self):
+        db = self.outcome({"devices.delay": "'60'", "devices.failure": "exponential(120)", "server.lease": 10})[1]
+        self.assertIn(("its device went away, and was not heard of for 10 s",),
+                      self.query("SELECT error FROM client_rounds WHERE status = 'dropped'", db=db))
+
+    def test_devices__availability(self):
+        here = {"devices.delay": "'1'", "devices.availability": "uniform(0.1, 0.3)"}
+        self.assertGreater(self.virtual_seconds(here)[0], 2)  # somebody is waited for
+        self.changes(here, under={"devices.delay": "'1'"})
+
+    def test_devices__period(self):
+        here = {"devices.delay": "'1'", "devices.availability": "'0.1'", "server.min_reports": 1}
+        self.assertLess(self.virtual_seconds({**here, "devices.period": 100})[0], self.virtual_seconds(here)[0])
+        self.refused({"devices.period": 100}, "only when devices.availability or devices.trace is given")
+
+    def test_devices__trace(self):
+        lines = b"client,from,until\n" + b"".join(b"client-%05d,%d,1000\n" % (i, 100 if i < 3 else 500) for i in range(6))
+        trace = {"devices.trace": self.write("devices.csv", lines)}
+        self.assertEqual(self.drawn(trace, rounds=2), [{0, 1, 2}] * 2)
+        self.assertGreaterEqual(self.virtual_seconds(trace)[0], 100)
+        self.refused({"devices.trace": self.write("wrong.csv", b"client-00000,1\n")}, "wrong.csv:1:", "no line of a trace")
 
     def test_evaluation__fine_tune_epochs(self):
         losses = []

@@ -35,6 +35,18 @@ class Reproduce(RivuletTest):
         return [value for (value,) in self.query("SELECT value FROM metrics WHERE run_id = ? AND scope = 'central' AND name = "
                                                  "'test/accuracy' ORDER BY round", run_id, db="rivulet.sqlite")]
 
+    def test_virtual_seconds_are_those_of_the_devices(self):
+        rounds = {"rounds": 6, "set": ["devices.delay='7'"], "target": 0.3}
+        self.paper(results=[
+            {"name": "rounds", "measure": "rounds", **rounds},
+            {"name": "seconds", "measure": "virtual_seconds", **rounds, "at_most_beside": {"of": "rounds", "times": 7.01}},
+            {"name": "faster", "measure": "virtual_seconds", **rounds, "at_most_beside": {"of": "seconds", "times": 0.5}},
+            {"name": "without", "measure": "virtual_seconds", "rounds": 6, "target": 0.3, "at_most": 100}])
+        results = {result["name"]: result for result in json.loads(self.reproduce("tiny-paper", "--json", code=1).out)["results"]}
+        self.assertAlmostEqual(results["seconds"]["value"], 7 * results["rounds"]["value"], places=4)
+        self.assertEqual([result["missed"] for result in results.values()],
+                         ["", "", f"at most {results['seconds']['value'] / 2:.4g}", "no value"])
+
     def test_values_are_those_of_the_history_and_bounds_decide(self):
         rates = ["client.optimizer.learning_rate=0.001,0.1"]
         self.paper(seeds=2, results=[

@@ -18,8 +18,16 @@ Key&& ForFineTuning(Key&& key) {
 std::vector<Key> ServerKeys() {
   return {
       Key("server.clients_per_round", RIVULET_FIELD(server.clients_per_round), "20",
-          "Clients drawn for each round; where `server.base` is `latest`, the updates that make a version.")
+          "Clients whose updates make a round's version, all of whom are drawn for it unless `server.over_selection` "
+          "asks more; where `server.base` is `latest`, the updates that make a version.")
           .Between(1, 1e6),
+      Key("server.over_selection", RIVULET_FIELD(server.over_selection), "1.3",
+          "Over-selection (Bonawitz et al. 2019): a round asks over_selection × `server.clients_per_round` clients, "
+          "rounded up, and closes with the first `server.clients_per_round` updates; those who come later are "
+          "`dropped` and told to stop. Who is slow then counts less often than who is fast. Where it is simulated, "
+          "who is first is decided by `[devices]`, or else by examples × epochs. Where `server.base` is `latest` "
+          "nobody is waited for, and `server.in_flight` says how many are asked.")
+          .Between(1, 100),
       Key("server.base", RIVULET_FIELD(server.base), "\"latest\"",
           "Which model a task starts from. `committed`: a round's clients are drawn together once the round before is "
           "committed. `latest`: as soon as a task has ended the next client is drawn, and starts from the newest "
@@ -55,13 +63,15 @@ std::vector<Key> ServerKeys() {
           .Between(0, 1e6)
           .Operation(),
       Key("server.deadline", RIVULET_FIELD(server.deadline_seconds), "120.0",
-          "Seconds that an attempt at a round may last. A simulated round has none.")
+          "Seconds that an attempt at a round may last. A simulated round has none, unless `[devices]` say how long "
+          "tasks take: then they are seconds of virtual time.")
           .Above(0)
           .Below(1e9)
           .Operation(),
       Key("server.lease", RIVULET_FIELD(server.lease_seconds), "20.0",
           "Seconds of silence after which a client's task goes to the next client of the draw. A client that trains "
-          "says so three times as often; one that comes back before another has taken its place goes on with its task.")
+          "says so three times as often; one that comes back before another has taken its place goes on with its task. "
+          "With `[devices]` after how much virtual time it is noticed that one has gone away.")
           .Above(0)
           .Below(1e9)
           .Operation(),

@@ -30,6 +30,13 @@ RunRules OrderedRules(uint64_t seed, int64_t in_flight, int64_t updates, int64_t
   return rules;
 }
 
+// Rounds that ask more than they wait for.
+RunRules OverSelecting(uint64_t seed, int64_t asked, int64_t updates) {
+  RunRules rules = OrderedRules(seed, asked, updates, 0);
+  rules.dial.base_policy = RunDial::BasePolicy::kCommitted;
+  return rules;
+}
+
 // What a run came to: of each version "task from its base", and of each offer who and when.
 struct Course {
   std::vector<std::vector<std::string>> versions;
@@ -191,6 +198,33 @@ TEST(RunMachineOrderedTest, FirstToArrive_AreGivenOutAndTheOthersWait) {
   EXPECT_THAT(given, SizeIs(1)) << "a fair share";
   // Who takes longer arrives later, although it was drawn at the beginning.
   for (const Lease& lease : machine->leases()) EXPECT_EQ(lease.due && lease.client_id == "client-00001", false);
+}
+
+// Who has its task and who is late: the round is made of the first, and nobody trains the others' tasks.
+TEST(RunMachineOrderedTest, OverSelection_AnySitesInAnyOrder_MakeTheSameVersions) {
+  int64_t failures = 0, kills = 0;
+  for (uint64_t seed = 0; seed < 100; ++seed) {
+    SCOPED_TRACE(seed);
+    const auto updates = 1 + static_cast<int64_t>(seed % 5);
+    const RunRules rules = OverSelecting(seed, updates + 1 + static_cast<int64_t>(seed % 7), updates);
+    Sites one(rules, 1, 1, false);
+    const Course course = one.Run();
+    EXPECT_EQ(course.phase, RunMachine::Phase::kFinished);
+    for (const auto& version : course.versions) EXPECT_THAT(version, SizeIs(updates));
+    failures += one.failures;
+    for (const int sites : {2, 5}) {
+      Sites many(rules, static_cast<uint32_t>(seed) * 7 + static_cast<uint32_t>(sites), sites, false);
+      EXPECT_EQ(many.Run(), course) << sites;
+      Sites killed(rules, static_cast<uint32_t>(seed) * 5 + static_cast<uint32_t>(sites), sites, true);
+      const Course after = killed.Run();
+      EXPECT_EQ(after.versions, course.versions) << sites;
+      EXPECT_EQ(after.offers, course.offers) << sites;
+      kills += killed.kills;
+    }
+    if (::testing::Test::HasFailure()) break;
+  }
+  EXPECT_GT(failures, 50);
+  EXPECT_GT(kills, 50);
 }
 
 TEST(RunMachineOrderedTest, AnySitesInAnyOrder_MakeTheSameVersions) {

@@ -281,6 +281,7 @@ std::vector<Effect> Effects() {
       {"server.clients_per_round", "11", [](auto& s) { return s.server.clients_per_round == 11; }},
       {"server.min_clients", "13", [](auto& s) { return s.server.min_clients == 13; }},
       {"server.min_reports", "4", [](auto& s) { return s.server.min_reports == 4; }},
+      {"server.over_selection", "1.3", [](auto& s) { return s.server.over_selection == 1.3; }},
       {"server.base", "\"latest\"", [](auto& s) { return s.server.base == "latest"; }},
       {"server.in_flight", "12", [](auto& s) { return s.server.in_flight == 12; }},
       {"server.max_staleness", "4", [](auto& s) { return s.server.max_staleness == 4; }},
@@ -352,6 +353,17 @@ std::vector<Effect> Effects() {
       {"selection.period", "24", [](auto& s) { return s.selection.period == 24; }, {{"selection.trace", "t.csv"}}},
       {"attack.name", "sign_flip", [](auto& s) { return s.attack.name == "sign_flip"; }},
       {"attack.fraction", "0.25", [](auto& s) { return s.attack.fraction == 0.25; }, {{"attack.name", "sign_flip"}}},
+      {"devices.compute", "half_normal(2e9)", [](auto& s) { return s.devices.compute == "half_normal(2e9)"; }},
+      {"devices.download", "'1e6'", [](auto& s) { return s.devices.download == "1e6"; }},
+      {"devices.upload", "uniform(1, 2)", [](auto& s) { return s.devices.upload == "uniform(1, 2)"; }},
+      {"devices.delay", "exponential(3)", [](auto& s) { return s.devices.delay == "exponential(3)"; }},
+      {"devices.failure", "lognormal(3, 1)", [](auto& s) { return s.devices.failure == "lognormal(3, 1)"; }},
+      {"devices.availability", "'0.5'", [](auto& s) { return s.devices.availability == "0.5"; }},
+      {"devices.period",
+       "3600",
+       [](auto& s) { return s.devices.period_seconds == 3600; },
+       {{"devices.availability", "'0.5'"}}},
+      {"devices.trace", "d.csv", [=](auto& s) { return s.devices.trace == cwd("d.csv"); }},
   };
 }
 
@@ -433,8 +445,8 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
                                      "server.checkpoint_reports", "evaluation.every", "evaluation.batch_size",
                                      "evaluation.federated_every", "evaluation.federated_clients"));
   EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "data.train", "data.test",
-                                            "data.partition.distribution", "client.input_graph", "algorithm.graph",
-                                            "server.fine_tune.data", "selection.trace"));
+                                            "data.partition.distribution", "client.input_graph",
+                                            "server.fine_tune.data", "selection.trace", "devices.trace"));
 }
 
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {
@@ -716,6 +728,22 @@ TEST(Refuse, Contradictions_NameBothKeys) {
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.min_reports", "11"}}),
               HasSubstr("is more than server.clients_per_round = 10"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"run.name", "latest"}}), HasSubstr("cannot name a run"));
+  EXPECT_THAT(ErrorOf(kMinimal, {{"server.over_selection", "10.1"}}), HasSubstr("asks 101 clients, and there are 100"));
+}
+
+TEST(ScenarioTogether, OverSelection_AsksSoManyMoreRoundedUp) {
+  ServerConfig server;
+  const auto asked = [&](int64_t wanted, double over) {
+    server.clients_per_round = wanted;
+    server.over_selection = over;
+    return server.clients_asked();
+  };
+  EXPECT_EQ(asked(10, 1), 10);
+  EXPECT_EQ(asked(10, 1.3), 13);
+  EXPECT_EQ(asked(10, 1.1), 11) << "1.1 × 10 is a little more than 11 in binary";
+  EXPECT_EQ(asked(10, 1.11), 12);
+  EXPECT_EQ(asked(1000, 1.3), 1300);
+  EXPECT_EQ(asked(1, 1.01), 2);
 }
 
 TEST(Scenario, TrainingDataNotGiven_IsForWhoeverNeedsItToRefuse) {

@@ -1,0 +1,248 @@
+// How an attempt ends, and what follows it: a version, another attempt, the end of the run.
+#include <algorithm>
+
+#include "coordinator/rounds/run_machine.h"
+
+namespace rivulet {
+namespace {
+
+using State = Lease::State;
+
+// Why updates are missing, for a run that cannot go on: one client's own words and how many more there are. All of them
+// are in the history.
+std::string Complaints(const std::vector<Lease>& leases) {
+  std::string text;
+  int more = 0;
+  for (const Lease& lease : leases) {
+    if (lease.state == State::kFolded || lease.reason.empty()) continue;
+    if (text.empty()) {
+      text = fmt::format("client '{}' {}: {}", lease.client_id, Name(lease.state), lease.reason);
+    } else {
+      ++more;
+    }
+  }
+  if (more > 0) text += fmt::format("; and {} more", more);
+  return text;
+}
+
+}  // namespace
+
+// The only place where an attempt ends, called after everything that may resolve a lease.
+void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
+  if (gathering.kind == TaskKind::kTrain && phase_ != Phase::kTraining) return;  // one version is made at a time
+  if (Rests(gathering)) return;
+  UpdateBuffer& buffer = gathering.buffer;
+  switch (buffer.needless()) {
+    case UpdateBuffer::Needless::kOpen:
+      DropOpen(gathering, EnoughWithout(gathering.kind));
+      break;
+    case UpdateBuffer::Needless::kOffered:
+      DropOffered(gathering.kind, EnoughWithout(gathering.kind));
+      break;
+    case UpdateBuffer::Needless::kNone:
+      break;
+  }
+  const UpdateBuffer::Verdict verdict = buffer.Judge();
+  if (verdict == UpdateBuffer::Verdict::kGoOn) return;
+  if (verdict == UpdateBuffer::Verdict::kAskFor) return AskHolders(gathering, nullptr, actions);
+  if (verdict == UpdateBuffer::Verdict::kNextStep) return BeginNextStep(gathering, now, actions);
+  const bool enough = verdict == UpdateBuffer::Verdict::kCommit;
+  const bool train = gathering.kind == TaskKind::kTrain;
+  const bool goes_on = train && enough && continuous() && round() < rules_.rounds;
+  if (goes_on) {
+    CarryOver();
+  } else if (train && enough && continuous()) {
+    DropOpen(gathering, "the run had all its versions without it");
+  } else if (buffer.at_last_step()) {
+    DropLapsed(gathering);
+  } else {
+    DropOpen(gathering, fmt::format("too few have reported step {}", buffer.step()));
+  }
+  actions.push_back(Close{train ? round() : gathering.version, train ? attempt_ : gathering.attempt, gathering.kind});
+  armed_ = 0;  // whoever is told to close forgets when to wake for it
+  if (!train) return Evaluate(gathering, enough, actions);
+  if (enough) {
+    phase_ = Phase::kCommitting;
+    actions.push_back(Commit{round(), attempt_, Folded(made_ ? made_->buffer : buffer), virtual_now_});
+    return;
+  }
+  phase_ = Phase::kAbandoning;
+  const std::string reason = fmt::format("{} of {} updates that round {} needs arrived ({})", buffer.folded(),
+                                         buffer.least(), round(), Complaints(leases()));
+  reason_ = fmt::format("round {} was given up after {} attempt{}; in the last, {}", round(), attempts_tried_,
+                        attempts_tried_ == 1 ? "" : "s", reason);
+  actions.push_back(Abandon{round(), attempt_, reason, LastAttempt()});
+}
+
+// Which of them could still be in time for the next version is known now, as that is the next they can go into.
+void RunMachine::CarryOver() {
+  DropLapsed(*training_);
+  for (const LeaseSlot slot : training_->buffer.leases()) {
+    const Lease& lease = book_.at(slot);
+    const int64_t staleness = round() - lease.base_round;
+    if (lease.resolved() || staleness <= rules_.dial.max_staleness) continue;
+    SetState(
+        slot, State::kDropped,
+        fmt::format("its update would be {} versions late, and {} are allowed", staleness, rules_.dial.max_staleness));
+  }
+  Gathering next{TaskKind::kTrain, round() + 1, 1, UpdateBuffer(RulesAt(TaskKind::kTrain, 0))};
+  Gathering made{TaskKind::kTrain, round(), attempt_,
+                 UpdateBuffer(RulesAt(TaskKind::kTrain, 0), UpdateBuffer::State::kClosed)};
+  for (const LeaseSlot slot : training_->buffer.leases()) {
+    (book_.at(slot).resolved() ? made : next).buffer.Add(slot, book_.at(slot));
+  }
+  made_ = std::move(made);
+  training_ = std::move(next);
+}
+
+void RunMachine::Evaluate(const Gathering& gathering, bool enough, Actions& actions) {
+  const UpdateBuffer& buffer = gathering.buffer;
+  Evaluated evaluated{gathering.version, gathering.attempt, Folded(buffer), ""};
+  if (!enough && buffer.leases().empty()) {
+    evaluated.reason = fmt::format("too few clients were there to measure round {}", gathering.version);
+  } else if (!enough) {
+    evaluated.reason =
+        fmt::format("{} of {} reports that the evaluation of round {} needs arrived ({})", buffer.folded(),
+                    buffer.least(), gathering.version, Complaints(leases(gathering.kind)));
+  }
+  actions.push_back(std::move(evaluated));
+}
+
+// Sorted, so that the action does not show the order in which updates came.
+std::vector<TaskId> RunMachine::Folded(const UpdateBuffer& buffer) const {
+  std::vector<TaskId> tasks;
+  for (const LeaseSlot slot : buffer.leases()) {
+    if (book_.at(slot).state == State::kFolded) tasks.push_back(book_.at(slot).task);
+  }
+  std::sort(tasks.begin(), tasks.end());
+  return tasks;
+}
+
+// Its site has the task still; what it brought at one step stays with it, so that no other could go on.
+void RunMachine::BeginNextStep(Gathering& gathering, TimeMs now, Actions& actions) {
+  UpdateBuffer& buffer = gathering.buffer;
+  const int step = buffer.step() + 1;
+  DropOpen(gathering, fmt::format("step {} began without it", step), true, false);
+  for (const LeaseSlot slot : buffer.leases()) {
+    if (book_.at(slot).state != State::kReported) continue;
+    buffer.Leave(book_.at(slot));
+    book_.BeginStep(slot, step);
+    buffer.Enter(book_.at(slot));
+    Extend(slot, now);
+    actions.push_back(OfferOf(slot, false));
+  }
+  buffer.BeginStep(step, now);
+}
+
+void RunMachine::CloseBuffer(std::optional<Gathering>& gathering) {
+  for (const LeaseSlot slot : gathering->buffer.leases()) book_.Remove(slot);
+  gathering.reset();
+}
+
+void RunMachine::DropOffered(TaskKind kind, const std::string& reason) {
+  while (const auto slot = book_.NextOffered(kind)) SetState(*slot, State::kDropped, reason);
+}
+
+// A fold under way cannot be taken back; it ends as it ends.
+void RunMachine::DropOpen(const Gathering& gathering, const std::string& reason, bool held, bool reported) {
+  DropLapsed(gathering);
+  for (const LeaseSlot slot : gathering.buffer.leases()) {
+    const Lease& lease = book_.at(slot);
+    if (lease.resolved() || lease.state == State::kFolding || (lease.state == State::kHeld && !held)) continue;
+    if (lease.state != State::kReported || reported) SetState(slot, State::kDropped, reason);
+  }
+}
+
+void RunMachine::DropLapsed(const Gathering& gathering) {
+  if (gathering.buffer.lapsed() == 0) return;
+  const std::string reason = fmt::format("it was not heard of for {:g} s", static_cast<double>(rules_.lease_ms) / 1000);
+  for (const LeaseSlot slot : gathering.buffer.leases()) {
+    if (book_.at(slot).state == State::kLapsed) SetState(slot, State::kDropped, reason);
+  }
+}
+
+// In the order of their names, so that the actions are a function of what is held.
+void RunMachine::AskHolders(const Gathering& gathering, const std::string* site, Actions& actions) const {
+  std::map<std::pair<std::string_view, uint64_t>, std::vector<TaskId>> held;
+  for (const LeaseSlot slot : gathering.buffer.leases()) {
+    const Lease& lease = book_.at(slot);
+    if (lease.state == State::kHeld && (site == nullptr || lease.site == *site)) {
+      held[{lease.site, GatherOf(lease, gathering)}].push_back(lease.task);
+    }
+  }
+  for (auto& [holder, tasks] : held) {
+    actions.push_back(HandOverPartial{std::string(holder.first), holder.second, std::move(tasks)});
+  }
+}
+
+// The machine does not move on until the version is made. Its own idea of the next round, drawn earlier, would be wrong
+// after one that failed.
+void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
+  if (phase_ != Phase::kCommitting && phase_ != Phase::kAbandoning) return;
+  const bool committed = phase_ == Phase::kCommitting;
+  if (!event.ok) return End(Phase::kFailed, event.reason);
+  if (committed) {
+    sitting_out_.Clear();
+  } else if (rules_.dial.replace) {
+    // In the order drawn, and not in that in which they ended.
+    for (const LeaseSlot slot : training_->buffer.leases()) {
+      const Lease& lease = book_.at(slot);
+      if (lease.state == State::kRefused || lease.state == State::kFailed) sitting_out_.Add(lease.client_id);
+    }
+  }
+  CloseBuffer(made_ ? made_ : training_);
+  if (committed) {
+    ++committed_round_;
+    attempt_ = 1;
+    attempts_tried_ = 0;
+    if (members_.remembers()) {
+      for (const CommitDone::Reported& one : event.reported) {
+        const auto before = members_.participations().find(one.client_id);
+        const int64_t versions = before == members_.participations().end() ? 0 : before->second.versions;
+        members_.Remember(one.client_id, {committed_round_, versions + 1, one.examples, one.loss, one.duration});
+      }
+    }
+    // Ordinals tell leases of one client at one version apart; a new version starts anew.
+    ordinals_.clear();
+    members_.BeginDraw({round(), attempt_});
+    const int64_t every = rules_.evaluation.every;
+    const bool last = committed_round_ >= rules_.rounds;
+    if (every > 0 && (committed_round_ % every == 0 || last)) {
+      // Where evaluations end by a deadline, one that cannot begin before the next is due is left out.
+      if (rules_.deadline_ms > 0) due_.clear();
+      due_.push_back(committed_round_);
+    }
+    if (last) {
+      if (!evaluation_ && due_.empty()) return End(Phase::kFinished, "");
+      phase_ = Phase::kEvaluating;
+      if (stopping_) return End(Phase::kStopped, "by its operator");
+      return OpenNext(now, actions);
+    }
+  } else {
+    if (LastAttempt()) return End(Phase::kFailed, reason_);
+    ++attempt_;
+    members_.BeginDraw({round(), attempt_});
+    reason_.clear();
+    not_before_ = now + rules_.retry.PauseAfter(attempts_tried_);
+  }
+  if (stopping_) return End(Phase::kStopped, "by its operator");
+  phase_ = Phase::kWaiting;
+  OpenNext(now, actions);
+}
+
+void RunMachine::Handle(const EvaluationDone& event, TimeMs now, Actions& actions) {
+  if (over() || !evaluation_ || Open(TaskKind::kEvaluate) != nullptr) return;
+  if (!event.ok) return End(Phase::kFailed, event.reason);
+  CloseBuffer(evaluation_);
+  members_.EndBeside();
+  if (phase_ == Phase::kEvaluating && due_.empty()) return End(Phase::kFinished, "");
+  if (phase_ == Phase::kEvaluating && stopping_) return End(Phase::kStopped, "by its operator");
+  OpenEvaluation(now, actions);
+}
+
+// Whatever goes on is given up: versions that cannot be written would only be made in vain.
+void RunMachine::Handle(const VersionFailed& event, TimeMs, Actions&) {
+  if (!over()) End(Phase::kFailed, event.reason);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,165 @@
+// Who is asked: attempts and evaluations begin, a cohort is drawn, and who is lost is replaced.
+#include <algorithm>
+
+#include "coordinator/rounds/run_machine.h"
+
+namespace rivulet {
+namespace {
+
+using State = Lease::State;
+
+constexpr int64_t kMaxOrdinals = 65536;  // an ordinal is 16 bits of the random counter
+
+}  // namespace
+
+void RunMachine::OpenNext(TimeMs now, Actions& actions) {
+  if (std::exchange(resumed_, false) && training_) {
+    for (const LeaseSlot slot : training_->buffer.leases()) {
+      if (book_.at(slot).state == State::kOffered) actions.push_back(OfferOf(slot, false));
+    }
+  }
+  OpenEvaluation(now, actions);
+  if (phase_ == Phase::kWaiting && training_) GoOn(now, actions);
+  if (phase_ == Phase::kWaiting && !paused_) OpenTraining(now, actions);
+}
+
+// Whose updates came while the version was made are in the next one already. Where nobody is out, it begins as the
+// first one does.
+void RunMachine::GoOn(TimeMs now, Actions& actions) {
+  if (training_->buffer.leases().empty()) return training_.reset();
+  ++attempts_tried_;
+  phase_ = Phase::kTraining;
+  armed_ = 0;
+  if (ordered()) {
+    LetArrive(now, actions);
+  } else if (!paused_) {
+    AddLeases(*training_, Draw(TaskKind::kTrain, training_->buffer.Missing(), now), now, actions);
+  }
+  Judge(*training_, now, actions);
+}
+
+// After a restart the attempt that was cut off is drawn again from the names it was drawn from. An attempt that could
+// not make a version with whoever is there is not begun: the run waits for who is absent.
+void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
+  if (now < not_before_) {
+    actions.push_back(WakeAt{not_before_});
+    armed_ = not_before_;
+    return;
+  }
+  if (members_.eligible() < names_wanted()) return;
+  const int64_t present = presence_.CountPresent(members_.eligible(), now);
+  if (present < least()) return;
+  sitting_out_.ForgiveUntil(present, least());
+  const bool bounded = rules_.deadline_ms > 0 && !continuous();
+  Gathering training{TaskKind::kTrain, round(), attempt_,
+                     UpdateBuffer(RulesAt(TaskKind::kTrain, bounded ? now + rules_.deadline_ms : 0))};
+  const int64_t enough = continuous() ? std::min(least(), rules_.dial.in_flight) : least();
+  std::vector<std::string> cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
+  for (int waits = 0; std::ssize(cohort) < enough && WaitForDevices(waits); ++waits) {
+    members_.BeginDraw({round(), attempt_});
+    cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
+  }
+  if (std::ssize(cohort) < enough) {
+    if (nobody_else_comes()) {
+      return End(Phase::kFailed,
+                 fmt::format("round {} can draw {} of the {} clients that it needs, and nobody else may "
+                             "be drawn for it; look at {}",
+                             round(), cohort.size(), enough,
+                             rules_.fleet == nullptr ? "selection.trace" : "[devices] and selection.trace"));
+    }
+    members_.BeginDraw({round(), attempt_});  // of whom was counted some may not be drawn yet
+    return;
+  }
+  ++attempts_tried_;
+  phase_ = Phase::kTraining;
+  training_ = std::move(training);
+  training_->buffer.BeginStep(0, now);
+  armed_ = 0;
+  const bool ends = rules_.fleet_deadline > 0 && !continuous();
+  fleet_deadline_ = ends ? virtual_now_ + rules_.fleet_deadline : 0;
+  AddLeases(*training_, std::move(cohort), now, actions);
+  if (!ordered()) return;
+  LetArrive(now, actions);
+  Judge(*training_, now, actions);  // at the deadline all of them may be gone
+}
+
+// It is begun with whoever is there: who is absent now may be absent for ever, and the run's end would wait. The draw
+// is that of the version, whenever it begins, of the members that training could draw from at this moment.
+void RunMachine::OpenEvaluation(TimeMs now, Actions& actions) {
+  if (evaluation_ || due_.empty() || over() || paused_) return;
+  evaluation_ = {TaskKind::kEvaluate, due_.front(), 1,
+                 UpdateBuffer(RulesAt(TaskKind::kEvaluate, rules_.deadline_ms > 0 ? now + rules_.deadline_ms : 0))};
+  due_.pop_front();
+  members_.BeginBeside(TaskKind::kEvaluate, {evaluation_->version, evaluation_->attempt});
+  armed_ = 0;
+  std::vector<std::string> cohort = Draw(TaskKind::kEvaluate, evaluation_->buffer.Missing(), now);
+  if (static_cast<int64_t>(cohort.size()) >= std::max<int64_t>(rules_.evaluation.min_reports, 1)) {
+    AddLeases(*evaluation_, std::move(cohort), now, actions);
+  }
+  Judge(*evaluation_, now, actions);
+}
+
+// An evaluation asks those too whose update was refused: it is another task. Nobody is asked to train who still does;
+// on a virtual clock, who has not arrived yet.
+std::vector<std::string> RunMachine::Draw(TaskKind kind, int64_t count, TimeMs now) {
+  const int64_t round = kind == TaskKind::kTrain ? this->round() : evaluation_->version;
+  const auto absent = [&](const std::string& client_id) {
+    return !presence_.IsPresent(client_id, now) || (rules_.available && !rules_.available(client_id, round));
+  };
+  // How far the virtual clock has gone when it is measured, no draw of training decides: it takes none of its time.
+  if (kind == TaskKind::kEvaluate) return members_.DrawBeside(count, absent);
+  return members_.Draw(count, [&](const std::string& client_id) {
+    const Lease* const lease = continuous() ? LeaseOf(client_id) : nullptr;
+    return sitting_out_.names().contains(client_id) || absent(client_id) ||
+           (rules_.fleet != nullptr && !rules_.fleet->IsThere(client_id, virtual_now_)) ||
+           (lease != nullptr && !lease->resolved() && !(ordered() && lease->due));
+  });
+}
+
+void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, TimeMs now, Actions& actions) {
+  for (std::string& client_id : client_ids) {
+    Lease lease;
+    lease.via = members_.via(client_id);
+    lease.kind = to.kind;
+    lease.base_round = to.kind == TaskKind::kTrain ? committed_round_ : to.version;
+    // The ordinal is in the task's name and in the stream of its randomness. An attempt that is run again under the
+    // same number gives the same tasks, so that a client that still holds an update can submit it after a restart. No
+    // client measures a version twice.
+    const int64_t before = to.kind == TaskKind::kTrain ? ordinals_[client_id]++ : 0;
+    lease.ordinal = static_cast<uint16_t>((first_ordinal_ + before) % kMaxOrdinals);
+    lease.task = TaskIdOf(rules_.run_id, {to.kind, to.version, to.attempt, client_id, lease.ordinal});
+    lease.client_id = std::move(client_id);
+    if (to.kind == TaskKind::kTrain && ordered()) SetArrival(lease);
+    lease.expires = rules_.lease_ms > 0 ? now + rules_.lease_ms : 0;
+    actions.push_back(Offer{lease, to.version, to.attempt, false, GatherOf(lease, to)});
+    Add(std::move(lease));
+  }
+}
+
+// Not when the buffer is closing: what is held then is enough, or there was nobody left to ask. Nor behind a barrier:
+// who comes new has not brought what the others need of its earlier steps.
+void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
+  const UpdateBuffer& buffer = in.buffer;
+  if (paused_ && continuous() && in.kind == TaskKind::kTrain) return;
+  if (ordered() && in.kind == TaskKind::kTrain) {
+    if (phase_ == Phase::kTraining && buffer.state() != UpdateBuffer::State::kClosed) LetArrive(now, actions);
+    return;
+  }
+  if (!rules_.dial.replace || buffer.state() != UpdateBuffer::State::kOpen || buffer.step() > 0) return;
+  if (in.kind == TaskKind::kTrain && phase_ != Phase::kTraining)
+    return;  // who comes next starts from what is being made
+  if (buffer.next_deadline() == 0 || now < buffer.next_deadline()) {
+    AddLeases(in, Draw(in.kind, buffer.Missing(), now), now, actions);
+  }
+}
+
+BufferRules RunMachine::RulesAt(TaskKind kind, TimeMs deadline) const {
+  const EvaluationRules& evaluation = rules_.evaluation;
+  if (kind == TaskKind::kEvaluate) {
+    return {evaluation.clients, evaluation.clients, evaluation.min_reports, deadline, {}, false};
+  }
+  return {rules_.dial.in_flight, rules_.dial.updates_per_version, rules_.min_reports, deadline, rules_.barriers,
+          continuous()};
+}
+
+}  // namespace rivulet

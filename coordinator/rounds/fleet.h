@@ -1,0 +1,31 @@
+// The devices of a simulation: when which of them is there, how long each takes over a task, and whether it is gone
+// before that. What the run machine asks where a run has virtual time; who they are, and by which laws, is for whoever
+// simulates them (simulations/fleet).
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "coordinator/rounds/lease_book.h"
+
+namespace rivulet {
+
+// Times are microseconds since the run began. Pure functions: the same answers in any order, on any machine. Immutable,
+// thread-safe.
+class Fleet {
+ public:
+  virtual ~Fleet() = default;
+  // Whether the client's device would take a task at this time.
+  virtual bool IsThere(const std::string& client_id, VirtualTime at) const = 0;
+  struct Course {
+    VirtualTime ends = 0;  // when its update has come, or its device is gone
+    bool lost = false;     // which of the two
+  };
+  // Of a training task that the device takes at `at`. `base_round` and `ordinal` tell a client's tasks apart.
+  virtual Course CourseOf(const std::string& client_id, int64_t base_round, uint16_t ordinal, VirtualTime at) const = 0;
+  // When the first of those who are away at `at` is back; nullopt: nobody ever is. O(clients).
+  virtual std::optional<VirtualTime> NextBack(VirtualTime at) const = 0;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,42 @@
+// When devices are there, and how fast they are then: a trace of seconds, from a CSV file.
+//
+//   client,from,until,compute,download,upload
+//   client-00003,0,3600,2e9,4e6,1e6
+//   client-00003,7200,9000
+//
+// A device is there from `from` to before `until` of any of its lines. What a line does not say of its speed, the laws
+// do. After `period` the trace begins anew, so that no line is longer.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "coordinator/rounds/lease_book.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// From when until when a device is there. Speeds that are not known are 0.
+struct DeviceSpan {
+  VirtualTime from = 0, until = 0;
+  double compute = 0, download = 0, upload = 0;
+};
+
+// Immutable.
+class DeviceTrace {
+ public:
+  // INVALID_ARGUMENT with file and line: neither three columns nor four to six, numbers that are none or below 0, times
+  // the wrong way round or beyond `period`, or spans of one device that overlap.
+  static StatusOr<DeviceTrace> Parse(std::string_view csv, const std::string& path, VirtualTime period);
+  // Ascending; null: it has no line.
+  const std::vector<DeviceSpan>* Find(const std::string& client_id) const;
+
+ private:
+  std::map<std::string, std::vector<DeviceSpan>, std::less<>> spans_;
+};
+
+}  // namespace rivulet

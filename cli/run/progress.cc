@@ -54,6 +54,7 @@ void RoundTracker::Round(const RoundReport& committed) {
   const auto accuracy = committed.central.find("test/accuracy"), loss = committed.central.find("test/loss");
   if (accuracy != committed.central.end()) accuracy_ = accuracy->second;
   loss_ = loss != committed.central.end() ? loss->second : committed.train_loss;
+  virtual_seconds_ = committed.virtual_seconds;
 }
 
 std::optional<double> RoundTracker::SecondsLeft(double within) const {
@@ -65,13 +66,15 @@ std::optional<double> RoundTracker::SecondsLeft(double within) const {
 double RoundTracker::Elapsed() const { return std::chrono::duration<double>(Clock::now() - start_).count(); }
 
 std::string RoundTracker::Json(int64_t round) const {
-  return JsonObject({{"progress", std::string("round")},
-                     {"round", round},
-                     {"rounds", rounds_},
-                     {"accuracy", CellOrNull(accuracy_)},
-                     {"loss", CellOrNull(loss_)},
-                     {"seconds", Elapsed()},
-                     {"seconds_left", CellOrNull(SecondsLeft(0))}});
+  Fields fields = {{"progress", std::string("round")},
+                   {"round", round},
+                   {"rounds", rounds_},
+                   {"accuracy", CellOrNull(accuracy_)},
+                   {"loss", CellOrNull(loss_)},
+                   {"seconds", Elapsed()},
+                   {"seconds_left", CellOrNull(SecondsLeft(0))}};
+  if (virtual_seconds_) fields.emplace_back("virtual_seconds", *virtual_seconds_);
+  return JsonObject(fields);
 }
 
 std::string RoundTracker::Line(int64_t round, double within, size_t columns, const std::string& more) const {
@@ -81,6 +84,8 @@ std::string RoundTracker::Line(int64_t round, double within, size_t columns, con
                        Bar(static_cast<int64_t>((static_cast<double>(round_) + within) * 1000), rounds_ * 1000, width));
   };
   std::string head = fmt::format("round {:>{}}/{}", round, digits, rounds_), accuracy, loss, time;
+  const std::string devices =
+      virtual_seconds_ ? fmt::format(" virtual {} ", FormatDuration(*virtual_seconds_)) : std::string();
   if (accuracy_) accuracy = fmt::format(" accuracy {:.4f} ", *accuracy_);
   if (loss_) loss = fmt::format(" loss {:.4f} ", *loss_);
   if (round_ >= rounds_) {
@@ -90,9 +95,9 @@ std::string RoundTracker::Line(int64_t round, double within, size_t columns, con
   }
   // From all of it to the number of the round alone; a line that wraps would be drawn anew below itself, again and
   // again.
-  const std::string all[] = {head + bar(20) + accuracy + loss + time + more,
-                             head + bar(20) + accuracy + loss + time,
-                             head + bar(8) + accuracy + loss + time,
+  const std::string all[] = {head + bar(20) + accuracy + loss + devices + time + more,
+                             head + bar(20) + accuracy + loss + devices + time,
+                             head + bar(8) + accuracy + loss + devices + time,
                              head + accuracy + loss + time,
                              head + accuracy + time,
                              head + time,

@@ -64,7 +64,7 @@ TEST_F(SimulatorTest, Devices_AnyNumberOfWorkers_SameBitsAndTimes) {
     for (size_t i = 1; i < times.made.size(); ++i) EXPECT_GT(times.made[i], times.made[i - 1]);
     EXPECT_EQ(times.folded, scenario.run.rounds * scenario.server.clients_per_round);
     EXPECT_GT(times.gone, 0);
-    if (scenario.server.over_selection > 1) EXPECT_GT(times.late, 3);
+    EXPECT_EQ(times.late > 3, scenario.server.over_selection > 1) << times.late;
     for (const int workers : {2, 3, 16}) {
       const std::string db = fmt::format("{}-{}.sqlite", name, workers);
       const Trace many = Simulate(scenario, workers, db);

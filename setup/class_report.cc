@@ -39,6 +39,10 @@ class ScoreCounter {
     RIVULET_ASSIGN_OR_RETURN(decoder_, ExampleDecoder::Create(plan_.features()));
     for (size_t i = 0; i < plan_.features().size(); ++i)
       if (plan_.features()[i].placeholder == plan_.model().label.placeholder) label_ = i;
+    const FeatureSpec& label = plan_.features()[label_];
+    if (label.encoding != FeatureEncoding::kInt64)
+      return InvalidArgument("feature '{}' is of numbers, and the model has no classes that could be told apart",
+                             label.feature);
     const int64_t examples = test_->size();
     const DecodedExamples source(test_, decoder_);
     for (int64_t begin = 0; begin < examples;) {
@@ -98,6 +102,11 @@ class ScoreCounter {
     const auto scores = fetches[0].flat<float>();
     const auto labels = feeds[label_].flat<int64_t>();
     const auto classes = static_cast<size_t>(report_.classes);
+    if (labels.size() == scores.size())
+      return InvalidArgument(
+          "'{}' has a score for each label, of which an example may have several: there are no classes "
+          "that could be taken for one another",
+          scores_);
     if (labels.size() * classes != scores.size())
       return InvalidArgument("'{}' has {} scores for {} labels of {} classes", scores_, scores.size(), labels.size(),
                              classes);

@@ -9,11 +9,54 @@
 
 namespace rivulet {
 
-Evaluated::Evaluated(const Plan& plan) {
+namespace {
+
+// Over all examples the variance of each number of the target; of these the mean. Welford's recurrence keeps the digits
+// of a small variance beside a large mean.
+StatusOr<double> TargetVariance(const FeatureSpec& target, const std::shared_ptr<const Dataset>& data) {
+  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create({&target, 1}));
+  const DatasetExamples examples(data, std::nullopt, decoder);
+  FeedSpec feed = decoder->FeedSpecs(1)[0];
+  std::vector<float> values(static_cast<size_t>(feed.spec.shape.elements()));
+  const TensorView view = {reinterpret_cast<std::byte*>(values.data()), feed.spec.dtype, feed.spec.shape};
+  std::vector<double> means(values.size()), squares(values.size());
+  for (int64_t i = 0; i < examples.size(); ++i) {
+    const auto index = static_cast<uint32_t>(i);
+    RIVULET_RETURN_IF_ERROR(examples.Decode({&index, 1}, {&view, 1}));
+    for (size_t k = 0; k < values.size(); ++k) {
+      const double delta = values[k] - means[k];
+      means[k] += delta / static_cast<double>(i + 1);
+      squares[k] += delta * (values[k] - means[k]);
+    }
+  }
+  return std::accumulate(squares.begin(), squares.end(), 0.0) /
+         static_cast<double>(examples.size() * std::ssize(values));
+}
+
+}  // namespace
+
+StatusOr<Evaluated> Evaluated::Of(const Plan& plan, const std::shared_ptr<const Dataset>& data,
+                                  const std::string& set) {
+  if (data->size() == 0) {
+    const bool has_key = set == "test" || set == "validation";
+    return InvalidArgument("{}{} has no examples", has_key ? "data." : "data.tests: ", set);
+  }
+  Evaluated evaluated(plan, set);
+  const auto target = std::ranges::find(plan.features(), plan.model().label.placeholder, &FeatureSpec::placeholder);
+  const bool explained =
+      target != plan.features().end() && target->encoding == FeatureEncoding::kFloat &&
+      std::ranges::find(evaluated.fetched_, set + "/mse", &Fetched::name) != evaluated.fetched_.end();
+  if (explained) {
+    RIVULET_ASSIGN_OR_RETURN(evaluated.target_variance_, TargetVariance(*target, data));
+  }
+  return evaluated;
+}
+
+Evaluated::Evaluated(const Plan& plan, const std::string& set) : set_(set) {
   const ModelDef& model = plan.model();
-  fetched_ = {{"test/loss", model.eval_loss}};
+  fetched_ = {{set + "/loss", model.eval_loss}};
   for (const auto& [name, tensor] : model.metrics) {
-    fetched_.push_back(FetchedFor(model.graph, "test/" + name, tensor));
+    fetched_.push_back(FetchedFor(model.graph, fmt::format("{}/{}", set, name), tensor));
   }
 }
 
@@ -73,6 +116,7 @@ std::map<std::string, Measure> Evaluated::MeasuresOf(std::span<const double> val
     result[fetched_[k].name] =
         counted ? Measure::Rate(std::llround(sum), total) : Measure{sum / static_cast<double>(examples)};
   }
+  if (target_variance_ > 0) result[set_ + "/r2"] = {1 - result[set_ + "/mse"].value / target_variance_};
   return result;
 }
 

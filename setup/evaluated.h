@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -14,10 +15,14 @@
 
 namespace rivulet {
 
-// "test/loss", "test/<metric>". Immutable.
+// "<set>/loss", "<set>/<metric>". Where a model is trained for numbers and has the metric "mse" also "<set>/r2", the
+// share of the targets' variance that it explains: 1 - mse / variance, where the variance is that of the set, of
+// several numbers their mean. So it is no mean over batches, but follows from one. Immutable.
 class Evaluated {
  public:
-  explicit Evaluated(const Plan& plan);
+  // `set` is what the data set is called ("test"). Reads its targets where there is something to be explained.
+  // INVALID_ARGUMENT: it is empty. Errors name file, record and byte.
+  static StatusOr<Evaluated> Of(const Plan& plan, const std::shared_ptr<const Dataset>& data, const std::string& set);
   size_t size() const { return fetched_.size(); }
   // Of a batch of so many, over the model's arena as buffer 0.
   Signature SignatureFor(const Plan& plan, const ExampleDecoder& decoder, int64_t batch_size) const;
@@ -35,8 +40,11 @@ class Evaluated {
     std::string name, tensor;
     bool counted = false;  // a rate: the tensor holds a one or a zero for each of what it is over
   };
+  Evaluated(const Plan& plan, const std::string& set);
   static Fetched FetchedFor(const Graph& graph, const std::string& name, const std::string& tensor);
+  std::string set_;
   std::vector<Fetched> fetched_;
+  double target_variance_ = 0;  // 0: nothing to be explained
 };
 
 }  // namespace rivulet

@@ -1,5 +1,5 @@
 // Evaluates a committed model on the scenario's test set, with the plan's own graph: what the coordinator's rounds
-// report as "test/loss" and "test/<metric>".
+// report as "test/loss" and "test/<metric>", or under another set's name.
 #pragma once
 
 #include <map>
@@ -21,6 +21,7 @@ namespace rivulet {
 class StepMonitor;  // engine/profile/step_monitor.h
 
 struct CentralEvaluatorOptions {
+  std::string set = "test";  // what the data set is called
   int64_t batch_size = 100;
   int threads = 1;                  // more than there are batches are not made
   StepMonitor* monitor = nullptr;   // may watch each batch; outlives the evaluator
@@ -47,7 +48,7 @@ class CentralEvaluator : public Evaluator {
  private:
   struct Worker;
   struct Evaluation;
-  explicit CentralEvaluator(const Plan& plan);
+  explicit CentralEvaluator(Evaluated evaluated);
   StatusOr<std::shared_ptr<const Program>> Compile(const ExampleDecoder& decoder, int64_t batch_size) const;
   Status Prepare(CentralEvaluatorOptions options);
   void Work(Worker& worker);

@@ -17,9 +17,10 @@ size_t BytesOf(const TensorSpec& spec) { return static_cast<size_t>(spec.shape.e
 
 StatusOr<std::unique_ptr<GpuEvaluator>> GpuEvaluator::Create(std::shared_ptr<const Plan> plan,
                                                              std::shared_ptr<const Dataset> test, int64_t batch_size,
-                                                             std::shared_ptr<GpuDevice> device) {
-  if (test->size() == 0) return InvalidArgument("data.test has no examples");
-  std::unique_ptr<GpuEvaluator> evaluator(new GpuEvaluator(std::move(plan), std::move(device)));
+                                                             std::shared_ptr<GpuDevice> device,
+                                                             const std::string& set) {
+  RIVULET_ASSIGN_OR_RETURN(Evaluated evaluated, Evaluated::Of(*plan, test, set));
+  std::unique_ptr<GpuEvaluator> evaluator(new GpuEvaluator(std::move(plan), std::move(device), std::move(evaluated)));
   // On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.
   Status status;
   std::thread([&] {

@@ -22,7 +22,8 @@ class GpuEvaluator : public Evaluator {
   // compiling for a device (UNIMPLEMENTED names an op without a kernel). RESOURCE_EXHAUSTED: the test set does not fit.
   static StatusOr<std::unique_ptr<GpuEvaluator>> Create(std::shared_ptr<const Plan> plan,
                                                         std::shared_ptr<const Dataset> test, int64_t batch_size,
-                                                        std::shared_ptr<GpuDevice> device);
+                                                        std::shared_ptr<GpuDevice> device,
+                                                        const std::string& set = "test");
 
   // Means over the examples, summed as CentralEvaluator sums them; the same for any number of batches at once.
   StatusOr<std::map<std::string, Measure>> Evaluate(const Model& model) override;
@@ -35,8 +36,8 @@ class GpuEvaluator : public Evaluator {
     std::unique_ptr<GpuInstance> instance;
   };
 
-  GpuEvaluator(std::shared_ptr<const Plan> plan, std::shared_ptr<GpuDevice> device)
-      : plan_(std::move(plan)), device_(std::move(device)), evaluated_(*plan_) {}
+  GpuEvaluator(std::shared_ptr<const Plan> plan, std::shared_ptr<GpuDevice> device, Evaluated evaluated)
+      : plan_(std::move(plan)), device_(std::move(device)), evaluated_(std::move(evaluated)) {}
   Status Prepare(std::shared_ptr<const Dataset> test, int64_t batch_size);
   StatusOr<Part> Compile(const ExampleDecoder& decoder, int64_t batch_size);
   Status BringExamples(const std::shared_ptr<const Dataset>& test,

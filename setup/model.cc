@@ -26,6 +26,7 @@ StatusOr<ModelDef> FromLayers(const ModelConfig& config) {
     return InvalidArgument("model.layers needs model.input.shape, the shape of one example, such as [28, 28, 1]");
   ClassifierOptions options;
   options.input = config.input.shape;
+  RIVULET_ASSIGN_OR_RETURN(options.target, TargetKindFromName(config.target));
   options.loss = config.objective;
   options.encoding = EncodingOf(config.input.kind);
   return ModelFromLayers(options, config.layers);
@@ -51,6 +52,7 @@ StatusOr<ModelDef> FromOnnx(const ModelConfig& config) {
   onnx::TrainableOptions options;
   options.input = config.input.shape;
   options.encoding = EncodingOf(config.input.kind);
+  RIVULET_ASSIGN_OR_RETURN(options.target, TargetKindFromName(config.target));
   options.loss = config.objective;
   options.folder = FolderOf(config.onnx);
   StatusOr<ModelDef> model = onnx::ModelFromOnnx(bytes, options);

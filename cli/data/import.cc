@@ -98,6 +98,7 @@ struct Divided {
 };
 
 struct TableCommandOptions : Divided<TableOptions> {
+  std::vector<std::string> labels;
   std::string delimiter;
   bool no_header = false;
 };
@@ -109,15 +110,27 @@ StatusOr<char> DelimiterOf(const std::string& given, const std::string& file) {
   return UsageError("--delimiter is '{}'; give one character, or tab", given);
 }
 
+std::string TargetText(const TableColumns& columns) {
+  if (!columns.label.empty()) return fmt::format("{} classes", columns.class_count);
+  if (!columns.labels.empty()) return fmt::format("{} labels", columns.labels.size());
+  return columns.targets.size() == 1 ? "1 target" : fmt::format("{} targets", columns.targets.size());
+}
+
 Status ImportFromTable(const TableCommandOptions& given) {
   TableOptions table = given.Complete();
+  if (given.labels.empty() == table.targets.empty())
+    return UsageError("give --label, what is to be told of a row, or --target, a number that is to be predicted");
+  if (given.labels.size() == 1) {
+    table.label = given.labels[0];
+  } else {
+    table.labels = given.labels;
+  }
   RIVULET_ASSIGN_OR_RETURN(table.delimiter, DelimiterOf(given.delimiter, table.from));
   table.header = !given.no_header;
   RIVULET_ASSIGN_OR_RETURN(const TableCounts counts,
                            ImportTable(FileSystem::Default(), table, LongWork("importing " + table.from).progress()));
-  TellImported(
-      table.out, "train", counts.train,
-      fmt::format(" of {} features and {} classes", counts.columns.feature_count(), counts.columns.class_count));
+  TellImported(table.out, "train", counts.train,
+               fmt::format(" of {} features and {}", counts.columns.feature_count(), TargetText(counts.columns)));
   if (counts.test > 0) TellImported(table.out, "test", counts.test);
   fmt::print("{}: what each feature and class is\n", JoinPath(table.out, "columns.json"));
   return absl::OkStatus();
@@ -126,14 +139,19 @@ Status ImportFromTable(const TableCommandOptions& given) {
 Command ImportTableCommand() {
   auto options = std::make_shared<TableCommandOptions>();
   TableOptions& table = options->options;
-  Command csv{.name = "csv",
-              .summary = "A table as CSV or TSV: numbers and categories to features, a column of classes.",
-              .example =
-                  "rivulet data import csv --from visits.csv --label outcome --key hospital --standardise --out "
-                  "visits"};
+  Command csv{
+      .name = "csv",
+      .summary = "A table as CSV or TSV: numbers and categories to features, columns to be learnt.",
+      .example =
+          "rivulet data import csv --from visits.csv --label outcome --key hospital --standardise --out visits\n"
+          "  rivulet data import csv --from houses.csv --target price --test-every 5 --standardise --out houses"};
   csv.Required("--from", "FILE", &table.from, "the table, plain or .gz")
-      .Required("--label", "COLUMN", &table.label, "whole numbers from 0, or names, which are numbered in byte order")
       .Required("--out", "DIR", &table.out, "the folder to write to")
+      .Repeated(
+          "--label", "COLUMN", &options->labels,
+          "classes: whole numbers from 0, or names, which are numbered in byte order; of several such columns each "
+          "is a label of its own, 0 or 1")
+      .Repeated("--target", "COLUMN", &table.targets, "numbers that are to be predicted; repeatable")
       .Option("--key", "COLUMN", &table.key, "whose values are the clients: a feature of that name, as by_key takes it")
       .Option("--test", "FILE", &table.test, "a table for test.tfrecord")
       .Option("--test-every", "N", &options->test_every, "every Nth row is for the test [none]", {.min = 2})

@@ -186,6 +186,8 @@ std::string ScoresOf(const ModelDef& model) {
   Node* root = loss->node;
   for (Node* node : model.graph.TopologicalOrder({&root, 1}))
     if (node->type().ends_with("SoftmaxCrossEntropyWithLogits")) return node->input(0).name();
+  // Of a model that is trained for numbers.
+  if (model.label.encoding == FeatureEncoding::kFloat && model.graph.Find("prediction") != nullptr) return "prediction";
   return "";
 }
 

@@ -20,7 +20,8 @@ struct ListOptions {
 // Figures of merit and of effort fall, what somebody chose rises; what a run does not have comes last.
 Status Sort(std::vector<ListedRun>& runs, const std::string& name) {
   RIVULET_RETURN_IF_ERROR(CheckListName(runs, name, "--sort"));
-  const bool falls = name.ends_with("accuracy") || name == "created_at" || name == "rounds" || name == "seconds";
+  const bool falls = name.ends_with("accuracy") || name.ends_with("/r2") || name == "created_at" || name == "rounds" ||
+                     name == "seconds";
   const auto rank = [](const Cell& cell) -> std::pair<double, std::string> {
     if (const auto* integer = std::get_if<int64_t>(&cell)) return {static_cast<double>(*integer), ""};
     if (const auto* real = std::get_if<double>(&cell)) return {*real, ""};

@@ -1,129 +1,35 @@
 #include "engine/datasets/table.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
-#include "engine/base/nearest.h"
 #include "engine/base/utf8.h"
 #include "engine/data/example.h"
-#include "engine/datasets/csv_reader.h"
 #include "engine/datasets/new_dataset.h"
-#include "engine/datasets/source_file.h"
+#include "engine/datasets/table_reader.h"
+#include "engine/datasets/table_target.h"
 
 namespace rivulet {
 namespace {
 
-constexpr size_t kMaxCategoryValues = 1000, kMaxClasses = 10000, kMaxValueBytes = 256, kMaxKeyBytes = 128;
-constexpr int64_t kMaxClass = 1'000'000;
+constexpr size_t kMaxCategoryValues = 1000, kMaxKeyBytes = 128;
 constexpr size_t kMaxFeatures = 1 << 20;
-
-std::string_view Trimmed(std::string_view cell) {
-  while (!cell.empty() && (cell.front() == ' ' || cell.front() == '\t')) cell.remove_prefix(1);
-  while (!cell.empty() && (cell.back() == ' ' || cell.back() == '\t')) cell.remove_suffix(1);
-  return cell;
-}
-
-// What a cell is as a number: nothing where it is none, perhaps an infinity or NaN.
-std::optional<double> CellNumber(std::string_view cell) {
-  cell = Trimmed(cell);
-  if (cell.starts_with('+')) cell.remove_prefix(1);
-  double value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (end != cell.data() + cell.size() || cell.empty()) return std::nullopt;
-  if (error == std::errc::result_out_of_range) return std::numeric_limits<double>::infinity();
-  return value;
-}
-
-std::optional<int64_t> CellClass(std::string_view cell) {
-  cell = Trimmed(cell);
-  int64_t value = 0;
-  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
-  if (error != std::errc() || end != cell.data() + cell.size() || value < 0 || value > kMaxClass) return std::nullopt;
-  return value;
-}
-
-std::string ShortCell(std::string_view cell) {
-  std::string shown;
-  for (const char c : cell.substr(0, 40)) shown += static_cast<uint8_t>(c) < 0x20 || c == 0x7f ? ' ' : c;
-  return IsUtf8(shown) ? shown + (cell.size() > 40 ? "…" : "") : "bytes that are no UTF-8";
-}
-
-// A file's rows, all as long as the first.
-class TableReader {
- public:
-  static StatusOr<std::unique_ptr<TableReader>> Open(const std::string& path, const TableOptions& options) {
-    std::unique_ptr<TableReader> table(new TableReader);
-    RIVULET_ASSIGN_OR_RETURN(table->source_, SourceFile::Open(path));
-    table->csv_.emplace(*table->source_, options.delimiter);
-    RIVULET_ASSIGN_OR_RETURN(const bool any, table->csv_->Next(table->names_));
-    if (!any) return DataLoss("{}: it has no rows", path);
-    if (!options.header) {
-      table->waiting_ = table->names_;
-      for (size_t i = 0; i < table->names_.size(); ++i) table->names_[i] = fmt::format("{}", i + 1);
-    }
-    for (size_t i = 0; i < table->names_.size(); ++i) {
-      std::string& name = table->names_[i];
-      name = Trimmed(name);
-      if (name.empty() || name.size() > kMaxValueBytes || !IsUtf8(name))
-        return DataLoss(
-            "{}: line 1: the name of column {} has {} bytes, or is no UTF-8; give each column a name of 1 "
-            "to {} bytes, or say that the file has no header",
-            path, i + 1, name.size(), kMaxValueBytes);
-      if (!table->places_.emplace(name, i).second)
-        return DataLoss("{}: line 1: two columns are called '{}'", path, ShortCell(name));
-    }
-    return table;
-  }
-
-  const std::vector<std::string>& names() const { return names_; }
-  std::string Where() const { return csv_->Where(); }
-  const SourceFile& source() const { return *source_; }
-
-  StatusOr<size_t> Find(const std::string& column) const {
-    const auto found = places_.find(column);
-    if (found != places_.end()) return found->second;
-    return InvalidArgument("{} has no column '{}'.{}", source_->path(), ShortCell(column), DidYouMean(column, names_));
-  }
-
-  StatusOr<bool> Next(std::vector<std::string>& cells, const DataProgress& progress) {
-    if (progress && ++rows_ % 256 == 0) RIVULET_RETURN_IF_ERROR(progress(source_->position(), source_->file_bytes()));
-    if (!waiting_.empty()) {
-      cells = std::move(waiting_);
-      waiting_.clear();
-      return true;
-    }
-    RIVULET_ASSIGN_OR_RETURN(const bool more, csv_->Next(cells));
-    if (more && cells.size() != names_.size())
-      return DataLoss("{}: {} cells, but the first row has {}; is this the right delimiter, and is every quote closed?",
-                      Where(), cells.size(), names_.size());
-    return more;
-  }
-
- private:
-  TableReader() = default;
-  std::unique_ptr<SourceFile> source_;
-  std::optional<CsvReader> csv_;
-  std::vector<std::string> names_, waiting_;  // `waiting_`: a first row that is no header
-  std::map<std::string, size_t> places_;
-  int64_t rows_ = 0;
-};
 
 // Which columns are features, in the order of the file.
 StatusOr<std::vector<size_t>> FeaturePlaces(const TableReader& table, const TableOptions& options) {
-  std::vector<std::string> other = options.without;
-  other.push_back(options.label);
+  RIVULET_ASSIGN_OR_RETURN(std::vector<std::string> other, TargetColumns(options));
+  other.insert(other.end(), options.without.begin(), options.without.end());
   if (!options.key.empty()) other.push_back(options.key);
   std::set<size_t> taken;
   for (const std::string& column : other) {
     RIVULET_ASSIGN_OR_RETURN(const size_t place, table.Find(column));
     if (!taken.insert(place).second)
-      return InvalidArgument("column '{}' cannot have two of the roles label, key and left out", ShortCell(column));
+      return InvalidArgument("column '{}' cannot have two of the roles label, target, key and left out",
+                             ShortCell(column));
   }
   for (const std::string& column : options.categories) {
     RIVULET_ASSIGN_OR_RETURN(const size_t place, table.Find(column));
@@ -161,7 +67,7 @@ class ColumnFit {
       }
     }
     if (values_.size() <= kMaxCategoryValues) {
-      if (cell.size() > kMaxValueBytes || !IsUtf8(cell))
+      if (cell.size() > kMaxCellValueBytes || !IsUtf8(cell))
         long_value_ = table.Where();
       else
         values_.insert(cell);
@@ -197,7 +103,7 @@ class ColumnFit {
       return DataLoss(
           "{}: column '{}' has a value of more than {} bytes, or that is no UTF-8, which makes no "
           "category{}; leave the column out",
-          long_value_, name, kMaxValueBytes, why);
+          long_value_, name, kMaxCellValueBytes, why);
     return DataLoss("{}: column '{}' has more than {} different values{}; leave it out, or mend it",
                     table.source().path(), name, kMaxCategoryValues, why);
   }
@@ -209,62 +115,27 @@ class ColumnFit {
   std::string first_empty_, first_text_, long_value_;
 };
 
-// Labels of the first pass: whole numbers from 0, or names.
-class ClassFit {
- public:
-  Status See(const std::string& cell, const TableReader& table, const std::string& name) {
-    const std::string value(Trimmed(cell));
-    if (value.empty()) return DataLoss("{}: the label '{}' is empty", table.Where(), name);
-    if (value.size() > kMaxValueBytes || !IsUtf8(value))
-      return DataLoss("{}: the label has {} bytes, or is no UTF-8; it can have {} bytes", table.Where(), value.size(),
-                      kMaxValueBytes);
-    const std::optional<int64_t> whole = CellClass(value);
-    const std::optional<double> number = CellNumber(value);
-    if (number && std::floor(*number) != *number)
-      return DataLoss("{}: the label '{}' is no class; only classes can be learnt, so put the values of '{}' into bins",
-                      table.Where(), ShortCell(value), name);
-    numbers_ = numbers_ && whole.has_value();
-    if (whole) largest_ = std::max(largest_, *whole);
-    values_.insert(value);
-    if (values_.size() > kMaxClasses)
-      return DataLoss("{}: the label '{}' has more than {} different values; is it the right column?", table.Where(),
-                      name, kMaxClasses);
-    return absl::OkStatus();
-  }
-  void Finish(TableColumns& columns) const {
-    if (!numbers_) columns.classes.assign(values_.begin(), values_.end());
-    columns.class_count = numbers_ ? largest_ + 1 : static_cast<int64_t>(values_.size());
-  }
-
- private:
-  bool numbers_ = true;
-  int64_t largest_ = 0;
-  std::set<std::string> values_;
-};
-
 StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress& progress) {
   RIVULET_ASSIGN_OR_RETURN(const auto table, TableReader::Open(options.from, options));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<size_t> places, FeaturePlaces(*table, options));
-  RIVULET_ASSIGN_OR_RETURN(const size_t label, table->Find(options.label));
+  RIVULET_ASSIGN_OR_RETURN(TargetFit target, TargetFit::Create(*table, options));
   std::vector<ColumnFit> fits;
   for (const size_t place : places)
     fits.emplace_back(std::ranges::count(options.categories, table->names()[place]) > 0);
-  ClassFit classes;
   std::vector<std::string> cells;
   for (int64_t row = 0;; ++row) {
     RIVULET_ASSIGN_OR_RETURN(const bool more, table->Next(cells, progress));
     if (!more && row == 0) return DataLoss("{}: it has no rows besides its header", options.from);
     if (!more) break;
-    RIVULET_RETURN_IF_ERROR(classes.See(cells[label], *table, options.label));
+    RIVULET_RETURN_IF_ERROR(target.See(cells, *table));
     // What the test is for is not learnt from.
     if (options.test_every > 0 && row % options.test_every == options.test_every - 1) continue;
     for (size_t i = 0; i < places.size(); ++i)
       RIVULET_RETURN_IF_ERROR(fits[i].See(cells[places[i]], *table, table->names()[places[i]]));
   }
   TableColumns columns;
-  columns.label = options.label;
   columns.standardised = options.standardise;
-  classes.Finish(columns);
+  target.Finish(columns);
   for (size_t i = 0; i < places.size(); ++i) {
     RIVULET_ASSIGN_OR_RETURN(TableColumn column, fits[i].Finish(table->names()[places[i]], options));
     columns.features.push_back(std::move(column));
@@ -280,12 +151,12 @@ class RowEncoder {
  public:
   static StatusOr<RowEncoder> Create(const TableReader& table, const TableColumns& columns,
                                      const TableOptions& options) {
-    RowEncoder encoder(columns, options);
+    RIVULET_ASSIGN_OR_RETURN(TargetEncoder target, TargetEncoder::Create(table, columns));
+    RowEncoder encoder(columns, options, std::move(target));
     for (const TableColumn& column : columns.features) {
       RIVULET_ASSIGN_OR_RETURN(const size_t place, table.Find(column.name));
       encoder.places_.push_back(place);
     }
-    RIVULET_ASSIGN_OR_RETURN(encoder.label_, table.Find(columns.label));
     if (!options.key.empty()) {
       RIVULET_ASSIGN_OR_RETURN(encoder.key_, table.Find(options.key));
     }
@@ -315,9 +186,9 @@ class RowEncoder {
                         column.name);
       values_[at++] = static_cast<float>(scaled);
     }
-    RIVULET_ASSIGN_OR_RETURN(const int64_t label, LabelOf(cells[label_], table));
     ExampleBuilder example;
-    example.Floats("features", values_).Int64("label", label);
+    example.Floats("features", values_);
+    RIVULET_RETURN_IF_ERROR(target_.Add(cells, table, example));
     if (!options_.key.empty()) {
       const std::string& key = cells[key_];
       if (key.empty() || key.size() > kMaxKeyBytes)
@@ -329,28 +200,14 @@ class RowEncoder {
   }
 
  private:
-  RowEncoder(const TableColumns& columns, const TableOptions& options) : columns_(columns), options_(options) {}
-
-  StatusOr<int64_t> LabelOf(const std::string& cell, const TableReader& table) const {
-    const std::string value(Trimmed(cell));
-    if (columns_.classes.empty()) {
-      const std::optional<int64_t> whole = CellClass(value);
-      if (!whole || *whole >= columns_.class_count)
-        return DataLoss("{}: the label '{}' is none of the classes 0 to {}", table.Where(), ShortCell(value),
-                        columns_.class_count - 1);
-      return *whole;
-    }
-    const auto found = std::ranges::lower_bound(columns_.classes, value);
-    if (found == columns_.classes.end() || *found != value)
-      return DataLoss("{}: the label '{}' is none of the {} classes.{}", table.Where(), ShortCell(value),
-                      columns_.classes.size(), DidYouMean(value, columns_.classes));
-    return found - columns_.classes.begin();
-  }
+  RowEncoder(const TableColumns& columns, const TableOptions& options, TargetEncoder target)
+      : columns_(columns), options_(options), target_(std::move(target)) {}
 
   const TableColumns& columns_;
   const TableOptions& options_;
+  const TargetEncoder target_;
   std::vector<size_t> places_;
-  size_t label_ = 0, key_ = 0;
+  size_t key_ = 0;
   std::vector<float> values_;
 };
 
@@ -369,7 +226,7 @@ Status EncodeTable(const std::string& path, const TableColumns& columns, const T
 }
 
 Status CheckRoles(const TableOptions& options) {
-  if (options.label.empty()) return InvalidArgument("no label is given; name the column that is to be learnt");
+  RIVULET_RETURN_IF_ERROR(TargetColumns(options).status());
   if (options.key == "features" || options.key == "label")
     return InvalidArgument("the column '{}' cannot be the key, for examples have a feature of that name; rename it",
                            options.key);
@@ -380,6 +237,20 @@ Status CheckRoles(const TableOptions& options) {
     return InvalidArgument("{} says what the columns are; give no other settings of columns beside it",
                            options.columns);
   return absl::OkStatus();
+}
+
+// Columns of an earlier import are for the same to be learnt.
+Status CheckSameTarget(const TableColumns& columns, const TableOptions& options) {
+  if (columns.label == options.label && columns.labels == options.labels && columns.targets == options.targets)
+    return absl::OkStatus();
+  const auto told = [](const std::string& label, const std::vector<std::string>& labels,
+                       const std::vector<std::string>& targets) {
+    if (!label.empty()) return fmt::format("the label '{}'", ShortCell(label));
+    return labels.empty() ? fmt::format("the target {}", ShortCell(fmt::format("'{}'", fmt::join(targets, "', '"))))
+                          : fmt::format("the labels {}", ShortCell(fmt::format("'{}'", fmt::join(labels, "', '"))));
+  };
+  return InvalidArgument("{} has {}, not {}", options.columns, told(columns.label, columns.labels, columns.targets),
+                         told(options.label, options.labels, options.targets));
 }
 
 }  // namespace
@@ -402,12 +273,14 @@ std::string ToJson(const TableColumns& columns) {
     }
     features.push_back(std::move(entry));
   }
-  nlohmann::ordered_json label = {{"column", columns.label}, {"count", columns.class_count}};
-  if (!columns.classes.empty()) label["classes"] = columns.classes;
-  return nlohmann::ordered_json{
-             {"features", std::move(features)}, {"standardised", columns.standardised}, {"label", std::move(label)}}
-             .dump(2) +
-         "\n";
+  nlohmann::ordered_json json = {{"features", std::move(features)}, {"standardised", columns.standardised}};
+  if (!columns.labels.empty()) json["labels"] = columns.labels;
+  if (!columns.targets.empty()) json["targets"] = columns.targets;
+  if (!columns.label.empty()) {
+    json["label"] = {{"column", columns.label}, {"count", columns.class_count}};
+    if (!columns.classes.empty()) json["label"]["classes"] = columns.classes;
+  }
+  return json.dump(2) + "\n";
 }
 
 StatusOr<TableColumns> ParseTableColumns(std::string_view json) {
@@ -415,16 +288,21 @@ StatusOr<TableColumns> ParseTableColumns(std::string_view json) {
     return DataLoss("{}; give the columns.json of an earlier import", what);
   };
   const auto root = nlohmann::json::parse(json, nullptr, false);
-  if (!root.is_object() || !root.contains("features") || !root["features"].is_array() || !root.contains("label") ||
-      !root["label"].is_object())
-    return damaged("no object with 'features' and 'label'");
-  const auto texts = [](const nlohmann::json& object, const char* name, std::vector<std::string>& out) {
+  const bool has_class = root.is_object() && root.contains("label") && root["label"].is_object();
+  const int ways =
+      root.is_object() ? has_class + static_cast<int>(root.contains("labels") + root.contains("targets")) : 0;
+  if (ways != 1 || !root.contains("features") || !root["features"].is_array())
+    return damaged("no object with 'features' and one of 'label', 'labels' and 'targets'");
+  const auto listed = [](const nlohmann::json& object, const char* name, std::vector<std::string>& out) {
     if (!object.contains(name) || !object[name].is_array()) return false;
     for (const auto& text : object[name]) {
       if (!text.is_string()) return false;
       out.push_back(text);
     }
-    return std::ranges::is_sorted(out) && std::ranges::adjacent_find(out) == out.end();
+    return true;
+  };
+  const auto texts = [&](const nlohmann::json& object, const char* name, std::vector<std::string>& out) {
+    return listed(object, name, out) && std::ranges::is_sorted(out) && std::ranges::adjacent_find(out) == out.end();
   };
   const auto number = [](const nlohmann::json& object, const char* name) {
     return object.contains(name) && object[name].is_number();
@@ -450,18 +328,24 @@ StatusOr<TableColumns> ParseTableColumns(std::string_view json) {
     }
     columns.features.push_back(std::move(column));
   }
+  columns.standardised = root.value("standardised", nlohmann::json()) == true;
+  for (const auto& [name, of] : {std::pair("labels", &columns.labels), std::pair("targets", &columns.targets)}) {
+    if (root.contains(name) && (!listed(root, name, *of) || of->empty()))
+      return damaged(fmt::format("'{}' that are no names of columns", name));
+  }
+  if (columns.features.empty() || columns.feature_count() > static_cast<int64_t>(kMaxFeatures))
+    return damaged("no features");
+  if (!has_class) return columns;
   const auto& label = root["label"];
   if (!label.contains("column") || !label["column"].is_string() || !label.contains("count") ||
       !label["count"].is_number_integer())
     return damaged("a 'label' without 'column' and 'count'");
   columns.label = label["column"];
-  columns.standardised = root.value("standardised", nlohmann::json()) == true;
   columns.class_count = label["count"];
   if (label.contains("classes") && !texts(label, "classes", columns.classes))
     return damaged("'classes' that are no sorted texts");
-  if (columns.class_count < 1 || columns.class_count > kMaxClass + 1 || columns.features.empty() ||
-      columns.feature_count() > static_cast<int64_t>(kMaxFeatures))
-    return damaged("no features, or no classes");
+  if (columns.label.empty() || columns.class_count < 1 || columns.class_count > kMaxClass + 1)
+    return damaged("no classes");
   return columns;
 }
 
@@ -474,9 +358,7 @@ StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, c
     RIVULET_ASSIGN_OR_RETURN(const std::string json, fs.ReadAll(options.columns));
     auto columns = ParseTableColumns(json);
     if (!columns.ok()) return Annotate(columns.status(), options.columns);
-    if (columns->label != options.label)
-      return InvalidArgument("{} has the label '{}', not '{}'", options.columns, ShortCell(columns->label),
-                             ShortCell(options.label));
+    RIVULET_RETURN_IF_ERROR(CheckSameTarget(*columns, options));
     counts.columns = *std::move(columns);
   }
   const bool has_test = !options.test.empty() || options.test_every > 0;

@@ -1,5 +1,5 @@
-// Tables, a row an example: columns of numbers and of categories as one list of features, a column of classes, and
-// perhaps one that says whose row it is.
+// Tables, a row an example: columns of numbers and of categories as one list of features, a column of classes (or
+// several of labels, or of numbers) to be learnt, and perhaps one that says whose row it is.
 #pragma once
 
 #include <cstdint>
@@ -28,10 +28,13 @@ struct TableColumn {
 struct TableColumns {
   std::vector<TableColumn> features;  // in the order of their numbers
   bool standardised = false;
+  int64_t feature_count() const;  // numbers in one example
+  // What is to be learnt, one of three: the class in a column, which of several labels a row has, or numbers.
   std::string label;
   std::vector<std::string> classes;  // the label is a value's place; empty: it is the whole number in the cell
-  int64_t feature_count() const;     // numbers in one example
   int64_t class_count = 0;
+  std::vector<std::string> labels;
+  std::vector<std::string> targets;
 };
 std::string ToJson(const TableColumns& columns);
 // DATA_LOSS: not what ToJson gives.
@@ -40,7 +43,9 @@ StatusOr<TableColumns> ParseTableColumns(std::string_view json);
 struct TableOptions {
   std::string from, test;               // files, plain or .gz; `test` may be empty
   std::string out;                      // the folder to write to, made if missing
-  std::string label;                    // column of the class
+  std::string label;                    // column of the class; or
+  std::vector<std::string> labels;      // columns of 0 and 1, one for each label; or
+  std::vector<std::string> targets;     // columns of numbers that are to be predicted
   std::string key;                      // column of the client; may be empty
   std::vector<std::string> without;     // columns that are no features
   std::vector<std::string> categories;  // columns whose values are names, even if they look like numbers
@@ -58,14 +63,15 @@ struct TableCounts {
 };
 
 // Reads CSV (engine/datasets/csv_reader.h) and writes train.tfrecord, test.tfrecord where there are rows for it, and
-// columns.json, with the features "features" (float[n]), "label" (int64) and the column `key` under its own name
-// (bytes). Without `columns` the file is read twice: a column whose cells are all numbers is one of numbers, any other
-// one of categories. Labels that are whole numbers from 0 stay what they are, others are numbered in byte order. All
-// files appear complete, or none is changed.
+// columns.json, with the features "features" (float[n]), "label" (int64; of labels int64[n], of targets float[n], as
+// they are and not standardised) and the column `key` under its own name (bytes). Without `columns` the file is read
+// twice: a column whose cells are all numbers is one of numbers, any other one of categories. Labels that are whole
+// numbers from 0 stay what they are, others are numbered in byte order. All files appear complete, or none is changed.
 //
 // NOT_FOUND; INVALID_ARGUMENT: a column that the table has not, or one in two roles. DATA_LOSS by file and line: rows
 // of different lengths, cells that are empty, no number or not finite where one is wanted, more than 1,000 values of a
-// category or 10,000 classes, labels that are no classes, a key that cannot name a client, no rows.
+// category or 10,000 classes, labels that are no classes, or neither 0 nor 1, targets that are no numbers, a key that
+// cannot name a client, no rows.
 StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, const DataProgress& progress = {});
 
 }  // namespace rivulet

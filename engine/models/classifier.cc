@@ -2,48 +2,10 @@
 
 #include <algorithm>
 
-#include "engine/base/nearest.h"
 #include "engine/variables/variables.h"
 
 namespace rivulet {
 namespace {
-
-// A mean over all elements, by its name.
-Output MeanOf(const Scope& scope, Output values, std::string_view name) {
-  Tensor axes(DType::kInt32, Shape{values ? values.shape().rank() : 0});
-  for (int axis = 0; values && axis < values.shape().rank(); ++axis)
-    axes.flat<int32_t>()[static_cast<size_t>(axis)] = axis;
-  return scope.Op("Mean", {values, scope.Const(std::move(axes), fmt::format("{}/axes", name))}, {}, name);
-}
-
-// One for the label's class, zero for the others.
-Output OneHot(const Scope& scope, Output label, int64_t classes) {
-  const Output depth = scope.Const(Tensor::Scalar(static_cast<int32_t>(classes)), "one_hot/depth");
-  const Output on = scope.Const(1.0f, "one_hot/on"), off = scope.Const(0.0f, "one_hot/off");
-  return scope.Op("OneHot", {label, depth, on, off}, {}, "one_hot");
-}
-
-Output CrossEntropy(const Scope& scope, Output scores, Output label, int64_t) {
-  return scope.Op("SparseSoftmaxCrossEntropyWithLogits", {scores, label}, {}, "cross_entropy");
-}
-
-// max(x, 0) − x · z + log(1 + exp(−|x|)), as TensorFlow documents it.
-Output SigmoidCrossEntropy(const Scope& scope, Output scores, Output label, int64_t classes) {
-  const Output linear =
-      scope.Op("Sub", {scope.Op("Relu", {scores}), scope.Op("Mul", {scores, OneHot(scope, label, classes)})});
-  return scope.Op("AddV2", {linear, scope.Op("Softplus", {scope.Op("Neg", {scope.Op("Abs", {scores})})})}, {},
-                  "cross_entropy");
-}
-
-Output SquaredError(const Scope& scope, Output scores, Output label, int64_t classes) {
-  return scope.Op("SquaredDifference", {scores, OneHot(scope, label, classes)}, {}, "squared_error");
-}
-
-constexpr std::pair<std::string_view, Output (*)(const Scope&, Output, Output, int64_t)> kLosses[] = {
-    {"sparse_softmax_cross_entropy", CrossEntropy},
-    {"sigmoid_cross_entropy", SigmoidCrossEntropy},
-    {"mse", SquaredError},
-};
 
 class Builder {
  public:
@@ -51,11 +13,7 @@ class Builder {
       : options_(options), body_(body), scope_(model_.graph) {}
 
   StatusOr<ModelDef> Build() {
-    for (const auto& [name, loss] : kLosses)
-      if (name == options_.loss) loss_ = loss;
-    if (loss_ == nullptr)
-      return NotFound("there is no loss '{}'.{} Losses are {}", options_.loss, DidYouMean(options_.loss, LossNames()),
-                      fmt::join(LossNames(), ", "));
+    RIVULET_ASSIGN_OR_RETURN(objective_, FindObjective(options_.target, options_.loss));
     const bool tokens = options_.encoding == FeatureEncoding::kInt64;
     const std::string name = tokens ? "tokens" : "image";
     std::vector<int64_t> dims = {kUnknownDim};
@@ -69,11 +27,12 @@ class Builder {
     model_.init_target = kInitTarget;
     model_.input = {name, {input_.dtype(), input_.shape()}, options_.encoding, 1, tokens ? options_.vocabulary : 0};
     if (options_.encoding == FeatureEncoding::kUint8) model_.input.scale = 1.0 / 255.0;
-    model_.label = {"label", {DType::kInt64, label_.shape()}, FeatureEncoding::kInt64, 1, classes_};
+    const bool integers = options_.target != TargetKind::kNumbers;
+    model_.label = {"label", label_.node->outputs()[0], integers ? FeatureEncoding::kInt64 : FeatureEncoding::kFloat};
+    if (integers) model_.label.upper_bound = options_.target == TargetKind::kClass ? classes_ : 2;
     model_.classes = classes_;
-    model_.metrics = {{"accuracy", "accuracy"}};
     if (shared_.dense_input) model_.outputs.emplace_back("representation", shared_.dense_input.name());
-    model_.outputs.emplace_back("logits", logits_);
+    model_.outputs.emplace_back(integers ? "logits" : "prediction", logits_);
     model_.train_updates = shared_.updates;
     RIVULET_ASSIGN_OR_RETURN(model_.variables, VariablesOf(model_.graph));
     if (model_.variables.empty()) return InvalidArgument("the model has no variables, so there is nothing to train");
@@ -85,26 +44,43 @@ class Builder {
     Layers layers(scope_, false, shared_);
     const Output scores = body_(layers, input_);
     RIVULET_RETURN_IF_ERROR(scope_.status());
-    const int rank = scores && scores.shape().known_rank() ? scores.shape().rank() : 0;
-    if ((rank != 2 && rank != 3) || scores.dtype() != DType::kFloat32)
+    RIVULET_RETURN_IF_ERROR(CheckOutput(scores));
+    if (options_.target == TargetKind::kClass) {
+      const int rank = scores.shape().rank();
+      classes_ = scores.shape().dim(rank - 1);
+      if (options_.classes != 0 && classes_ != options_.classes)
+        return InvalidArgument("the model's output has {} classes, but {} are asked for", classes_, options_.classes);
+      label_ = scope_.Placeholder("label", DType::kInt64,
+                                  rank == 2 ? Shape{kUnknownDim} : Shape{kUnknownDim, scores.shape().dim(1)});
+      positions_ = rank == 3;
+    } else {
+      label_ = scope_.Placeholder("label", options_.target == TargetKind::kLabels ? DType::kInt64 : DType::kFloat32,
+                                  scores.shape());
+    }
+    flat_label_ = Rows(scope_, label_, {-1});
+    const std::string_view name = options_.target == TargetKind::kNumbers ? "prediction" : "logits";
+    const Output logits = Rows(scope_, scope_.Op("Identity", {scores}, {}, name), {-1, classes_});
+    logits_ = logits.name();
+    Loss(scope_, logits);
+    model_.metrics = AddMetrics(scope_, options_.target, {logits, flat_label_, classes_});
+    return scope_.status();
+  }
+
+  Status CheckOutput(const Output& scores) const {
+    const bool known = scores && scores.shape().known_rank() && scores.dtype() == DType::kFloat32;
+    const int rank = known ? scores.shape().rank() : 0;
+    if (options_.target == TargetKind::kClass) {
+      if (rank == 2 || rank == 3) return absl::OkStatus();
       return InvalidArgument(
           "the model's output is {}{}, but must be one score per class, float32 [?,classes] or [?,positions,classes]",
           scores ? rivulet::Name(scores.dtype()) : "nothing", scores ? scores.shape().ToString() : "");
-    classes_ = scores.shape().dim(rank - 1);
-    if (options_.classes != 0 && classes_ != options_.classes)
-      return InvalidArgument("the model's output has {} classes, but {} are asked for", classes_, options_.classes);
-    label_ = scope_.Placeholder("label", DType::kInt64,
-                                rank == 2 ? Shape{kUnknownDim} : Shape{kUnknownDim, scores.shape().dim(1)});
-    positions_ = rank == 3;
-    flat_label_ = Rows(scope_, label_, {-1});
-    const Output logits = Rows(scope_, scope_.Op("Identity", {scores}, {}, "logits"), {-1, classes_});
-    logits_ = logits.name();
-    Loss(scope_, logits);
-    const Output axis = scope_.Const(Tensor::Scalar<int32_t>(1), "prediction/axis");
-    const Output prediction = scope_.Op("ArgMax", {logits, axis}, {{"output_type", DType::kInt64}}, "prediction");
-    const Output correct = scope_.Op("Equal", {prediction, flat_label_}, {}, "correct");
-    MeanOf(scope_, scope_.Op("Cast", {correct}, {{"DstT", DType::kFloat32}}, "correct/float"), "accuracy");
-    return scope_.status();
+    }
+    bool open = rank < 2;  // an axis beside the batch's
+    for (int axis = 1; axis < rank; ++axis) open = open || scores.shape().dim(axis) == kUnknownDim;
+    if (!open && scores.shape().dim(0) == kUnknownDim) return absl::OkStatus();
+    return InvalidArgument("the model's output is {}{}, but must be float32 [?,n], a number for each that is {}",
+                           scores ? rivulet::Name(scores.dtype()) : "nothing", scores ? scores.shape().ToString() : "",
+                           options_.target == TargetKind::kLabels ? "said yes or no to" : "predicted");
   }
 
   Status Training() {
@@ -128,7 +104,7 @@ class Builder {
   }
 
   void Loss(const Scope& scope, Output logits) const {
-    MeanOf(scope, loss_(scope, logits, flat_label_, classes_), "loss");
+    MeanOf(scope, objective_(scope, {logits, flat_label_, classes_}), "loss");
   }
 
   const ClassifierOptions& options_;
@@ -136,7 +112,7 @@ class Builder {
   ModelDef model_;
   Scope scope_;
   SharedLayers shared_;
-  Output (*loss_)(const Scope&, Output, Output, int64_t) = nullptr;
+  Objective objective_ = nullptr;
   Output input_, label_, flat_label_;
   std::string logits_;  // of training
   bool positions_ = false;
@@ -144,12 +120,6 @@ class Builder {
 };
 
 }  // namespace
-
-std::vector<std::string> LossNames() {
-  std::vector<std::string> names;
-  for (const auto& [name, loss] : kLosses) names.emplace_back(name);
-  return names;
-}
 
 StatusOr<ModelDef> Classifier(const ClassifierOptions& options, const ModelBody& body) {
   return Builder(options, body).Build();

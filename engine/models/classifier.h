@@ -10,6 +10,7 @@
 #include "engine/base/status.h"
 #include "engine/layers/layers.h"
 #include "engine/models/model_def.h"
+#include "engine/models/objectives.h"
 
 namespace rivulet {
 
@@ -18,19 +19,19 @@ struct ClassifierOptions {
   // Bytes (the model sees byte / 255), floats, or integers below `vocabulary`.
   FeatureEncoding encoding = FeatureEncoding::kUint8;
   int64_t vocabulary = 0;
-  // "sparse_softmax_cross_entropy" of logits; "sigmoid_cross_entropy" of logits, each class by itself, and "mse", both
-  // against 1 for the label's class and 0 for the others.
-  std::string loss = "sparse_softmax_cross_entropy";
-  int64_t classes = 0;  // 0: as many as the body's output is wide
+  TargetKind target = TargetKind::kClass;
+  std::string loss = "sparse_softmax_cross_entropy";  // an objective for the target (FindObjective)
+  int64_t classes = 0;                                // of kClass; 0: as many as the body's output is wide
 };
 
-// From one input batch to scores [batch, classes], or [batch, positions, classes] with a label for each position.
+// From one input batch to scores [batch, classes], or [batch, positions, classes] with a label for each position; of
+// labels and numbers to [batch, …], one score for each label, or one prediction for each number.
 using ModelBody = std::function<Output(Layers& layers, Output input)>;
 
-// The model has the placeholders "image" ("tokens" for integers) and "label", the outputs "logits", "loss" and
-// "accuracy", and "training/loss" where dropout or batch normalisation make training another graph. INVALID_ARGUMENT:
-// what a layer or Graph::AddNode refused; a width that is not `classes`; an unknown loss (NOT_FOUND names the nearest).
+// The model has the placeholders "image" ("tokens" for integers) and "label", the outputs "logits" ("prediction" of
+// numbers), "loss" and its metrics (AddMetrics), and "training/loss" where dropout or batch normalisation make training
+// another graph. INVALID_ARGUMENT: what a layer or Graph::AddNode refused; a width that is not `classes`. Errors as
+// FindObjective.
 StatusOr<ModelDef> Classifier(const ClassifierOptions& options, const ModelBody& body);
-std::vector<std::string> LossNames();
 
 }  // namespace rivulet

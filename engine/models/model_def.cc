@@ -37,11 +37,16 @@ StatusOr<ModelInput> FindPlaceholder(const Graph& graph, std::string_view name, 
   return ModelInput{output.node->name(), output.node->outputs()[0]};
 }
 
+// Whether examples of so many axes beside the batch's, or more, have a known size.
+bool KnownButForBatch(const Shape& shape, int axes) {
+  bool known = shape.known_rank() && shape.rank() > axes;
+  for (int axis = 1; known && axis < shape.rank(); ++axis) known = shape.dim(axis) > 0;
+  return known && shape.dim(0) == kUnknownDim;
+}
+
 Status CheckImage(const ModelInput& image) {
   const Shape& shape = image.spec.shape;
-  bool known = shape.known_rank() && shape.rank() >= 2;
-  for (int axis = 1; known && axis < shape.rank(); ++axis) known = shape.dim(axis) > 0;
-  if (image.spec.dtype == DType::kFloat32 && known && shape.dim(0) == kUnknownDim) return absl::OkStatus();
+  if (image.spec.dtype == DType::kFloat32 && KnownButForBatch(shape, 1)) return absl::OkStatus();
   return InvalidArgument(
       "the image input '{}' is {}, but must be float32 with an unknown first dimension, the batch, and known others",
       image.placeholder, Describe(image.spec));
@@ -50,11 +55,19 @@ Status CheckImage(const ModelInput& image) {
 // Makes the label an int64 placeholder of any batch size.
 Status SetLabel(Graph& graph, ModelInput& label) {
   const Shape& shape = label.spec.shape;
+  if (label.spec.dtype == DType::kFloat32) {
+    if (KnownButForBatch(shape, 0)) return absl::OkStatus();
+    return InvalidArgument(
+        "the label input '{}' is {}, but numbers that are predicted have an unknown first dimension, the batch, and "
+        "known others",
+        label.placeholder, Describe(label.spec));
+  }
   const bool shaped = !shape.known_rank() || (shape.rank() == 1 && shape.dim(0) == kUnknownDim) ||
                       (shape.rank() == 2 && shape.dim(0) == kUnknownDim && shape.dim(1) == 1);
   if (!shaped || (label.spec.dtype != DType::kInt64 && label.spec.dtype != DType::kInt32))
-    return InvalidArgument("the label input '{}' is {}, but must be class numbers: int64 or int32, [?] or [?,1]",
-                           label.placeholder, Describe(label.spec));
+    return InvalidArgument(
+        "the label input '{}' is {}, but must be class numbers: int64 or int32, [?] or [?,1]; or float32",
+        label.placeholder, Describe(label.spec));
   if (!shape.known_rank()) label.spec.shape = Shape{kUnknownDim};
   if (label.spec.dtype == DType::kInt64) return absl::OkStatus();
   const Output old = graph.Find(label.placeholder)->output();
@@ -165,11 +178,14 @@ StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSp
   RIVULET_ASSIGN_OR_RETURN(model.input, FindPlaceholder(graph, spec.image, "the image input"));
   RIVULET_RETURN_IF_ERROR(CheckImage(model.input));
   RIVULET_ASSIGN_OR_RETURN(model.label, FindPlaceholder(graph, spec.label, "the label input"));
+  if (model.label.placeholder == model.input.placeholder)
+    return InvalidArgument("'{}' is named as the image input and as the label input", model.label.placeholder);
   results.push_back(graph.Find(model.input.placeholder));
   results.push_back(graph.Find(model.label.placeholder));
   if (spec.classes < 0) return InvalidArgument("a model cannot have {} classes", spec.classes);
-  model.classes = spec.classes;
-  if (model.classes == 0) {
+  const bool numbers = model.label.spec.dtype == DType::kFloat32;
+  model.classes = numbers ? 0 : spec.classes;
+  if (model.classes == 0 && !numbers) {
     RIVULET_ASSIGN_OR_RETURN(model.classes, ClassesOf(graph, loss.node));
   }
 
@@ -177,7 +193,7 @@ StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSp
   RIVULET_RETURN_IF_ERROR(SetLabel(model.graph, model.label));
   model.input.scale = 1.0 / 255.0;  // bytes of an image
   model.input.feature = "image";
-  model.label.encoding = FeatureEncoding::kInt64;
+  model.label.encoding = numbers ? FeatureEncoding::kFloat : FeatureEncoding::kInt64;
   model.label.upper_bound = model.classes;
   model.label.feature = "label";
   model.init_target = spec.init_target;

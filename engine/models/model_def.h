@@ -37,8 +37,8 @@ struct ModelDef {
   Graph graph;  // with a node `init_target` that assigns every variable its first value
   std::string init_target = "init";
   ModelInput input;        // what the model sees
-  ModelInput label;        // int64: a class per example [?], or one per position [?,length]
-  int64_t classes = 0;     // labels are 0 .. classes-1
+  ModelInput label;        // int64: a class per example [?], or one per position [?,length]; or as TargetKind has them
+  int64_t classes = 0;     // classes are 0 .. classes-1; of other targets without meaning
   std::string train_loss;  // scalar tensor names
   std::string eval_loss;
   std::vector<std::pair<std::string, std::string>> metrics;  // ("accuracy", tensor)
@@ -61,12 +61,13 @@ StatusOr<std::vector<ModelVariable>> VariablesOf(const Graph& graph);
 // Where to find a model's parts in a graph that someone else wrote; tensor names are "node" or "node:port".
 struct GraphModelSpec {
   std::string image = "image";  // placeholder, float32, batch first
-  std::string label = "label";  // placeholder of class numbers, int64 or int32, [?] or [?,1]
-  std::string loss = "loss";    // float32 scalar, mean over the batch
-  std::string eval_loss;        // empty: the same
+  // Placeholder of class numbers, int64 or int32, [?] or [?,1]; or of numbers to be predicted, float32, batch first.
+  std::string label = "label";
+  std::string loss = "loss";  // float32 scalar, mean over the batch
+  std::string eval_loss;      // empty: the same
   std::vector<std::pair<std::string, std::string>> metrics = {{"accuracy", "accuracy"}};  // name, float32 scalar tensor
   std::string init_target = "init";
-  int64_t classes = 0;  // 0: as many as the logits of the loss have
+  int64_t classes = 0;  // 0: as many as the logits of the loss have; without meaning where labels are float32
   bool text = false;    // GraphDef's text format
 };
 

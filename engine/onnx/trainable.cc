@@ -14,8 +14,9 @@ namespace {
 // Names that the classifier gives its own nodes.
 const std::set<std::string, std::less<>>& TakenNames() {
   static const std::set<std::string, std::less<>> names = {
-      "image",   "tokens",   "label",   "logits", "loss",     "init",          "prediction",
-      "correct", "accuracy", "one_hot", "model",  "training", "cross_entropy", "squared_error"};
+      "image",      "tokens",        "label",         "logits",  "loss",       "init",
+      "prediction", "correct",       "accuracy",      "one_hot", "model",      "mse",
+      "training",   "cross_entropy", "squared_error", "mae",     "exact_match"};
   return names;
 }
 
@@ -178,6 +179,7 @@ StatusOr<ModelDef> ModelFromOnnx(std::string_view bytes, const TrainableOptions&
   ClassifierOptions classifier;
   classifier.input = body.example();
   classifier.encoding = options.encoding;
+  classifier.target = options.target;
   classifier.loss = options.loss;
   return Classifier(classifier, [&](Layers& layers, Output input) { return body.Build(layers, input); });
 }

@@ -16,11 +16,12 @@ struct TrainableOptions {
   // channels].
   std::vector<int64_t> input;
   FeatureEncoding encoding = FeatureEncoding::kUint8;
+  TargetKind target = TargetKind::kClass;             // as ClassifierOptions
   std::string loss = "sparse_softmax_cross_entropy";  // as ClassifierOptions
   std::string folder;                                 // where the model's external data lie
 };
 
-// The model of one input, whose first output is a score per class [batch, classes] or [batch, positions, classes]; a
+// The model of one input, whose first output is what ModelBody gives, such as a score per class [batch, classes]; a
 // Softmax that gives it is left out. Initializers of a floating type are variables of their own names whose first
 // values are the model's, the running statistics of batch normalisations in the segment "shared". In the training graph
 // BatchNormalization is over the batch and Dropout drops. An image of examples [height, width, channels] is transposed

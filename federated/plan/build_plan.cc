@@ -63,8 +63,8 @@ Status AddFeature(const std::string& feature, const ModelInput& input, proto::Mo
 }
 
 Status AddFeatures(const DataConfig& data, const ModelDef& model, proto::ModelProgram& out) {
-  if (model.label.encoding != FeatureEncoding::kInt64) {
-    return InvalidArgument("placeholder '{}' takes {} features; labels are int64", model.label.placeholder,
+  if (model.label.encoding == FeatureEncoding::kUint8) {
+    return InvalidArgument("placeholder '{}' takes {} features; labels are integers or floats", model.label.placeholder,
                            NameOf(model.label.encoding));
   }
   RIVULET_RETURN_IF_ERROR(AddFeature(data.image_feature, model.input, out));

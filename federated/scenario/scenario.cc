@@ -223,6 +223,8 @@ Status FillDefaults(Scenario& scenario, const Given& given) {
   const std::filesystem::path path(scenario.path);
   if (!given.contains("run.name")) scenario.run.name = path.stem().string();
   RIVULET_RETURN_IF_ERROR(FillOptimizer(scenario, given));
+  if (!given.contains("model.objective") && scenario.model.target != "class")
+    scenario.model.objective = scenario.model.target == "labels" ? "sigmoid_cross_entropy" : "mse";
   if (scenario.client.schedule.kind != "constant" && !given.contains("client.schedule.length"))
     scenario.client.schedule.length = scenario.run.rounds;
   if (scenario.server.schedule.kind != "constant" && !given.contains("server.schedule.length"))

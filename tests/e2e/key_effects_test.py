@@ -195,6 +195,13 @@ class KeyEffects(RivuletTest):
             parameters[normalization] = self.query("SELECT DISTINCT parameters FROM models", db=db)[0][0]
         self.assertGreater(parameters["batch"], parameters["none"])
 
+    def test_model__target(self):
+        """Of the same examples a class, and two numbers; tests/e2e/tabular_test.py has what comes of them."""
+        self.refused(self.layers({"model.target": "numbers"}), "label", "float")  # the data has classes
+        self.refused(self.layers({"model.target": "labels"}), "label", "10")
+        self.refused(self.layers({"model.target": "numbers", "model.objective": "sparse_softmax_cross_entropy"}),
+                     "mse, mae, huber")
+
     def test_model__objective(self):
         self.changes({"model.objective": "mse"}, self.layers({}))
 

@@ -491,7 +491,9 @@ TEST(BuildPlan, UnfitModels_AreRefused) {
   EXPECT_EQ(error([](auto& m) { m.label.spec.dtype = DType::kFloat32; }),
             "placeholder 'label' is float32; int64 features are fed as int64");
   EXPECT_EQ(error([](auto& m) { m.label.encoding = FeatureEncoding::kFloat; }),
-            "placeholder 'label' takes float features; labels are int64");
+            "placeholder 'label' is int64; float features are fed as float32");
+  EXPECT_EQ(error([](auto& m) { m.label.encoding = FeatureEncoding::kUint8; }),
+            "placeholder 'label' takes uint8 features; labels are integers or floats");
   EXPECT_EQ(error([](auto& m) { m.variables.clear(); }),
             "the model has no trainable variable with elements, so there is nothing to learn");
   EXPECT_THAT(error([](auto& m) { m.train_loss = "perte"; }), HasSubstr("the plan's training loss: "));

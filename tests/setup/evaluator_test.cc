@@ -5,6 +5,8 @@
 
 #include <cmath>
 
+#include "engine/data/example.h"
+#include "engine/models/layer_list.h"
 #include "engine/presets/presets.h"
 #include "federated/algorithms/algorithm.h"
 #include "tests/testing/memory_dataset.h"
@@ -73,6 +75,49 @@ TEST(CentralEvaluatorTest, Rate_IsWhatItsCountsSay) {
   ASSERT_OK(result);
   EXPECT_EQ(result->at("test/accuracy"), Measure::Rate(228, 1000));
   EXPECT_EQ(fmt::format("{}", result->at("test/accuracy").value), "0.228");
+}
+
+// Targets (1, 10), (2, 10), (3, 40), each predicted as (2, 20): squares 1 + 0 + 1 and 100 + 100 + 400; the targets'
+// variances are 2/3 and 200.
+TEST(CentralEvaluatorTest, Numbers_AreExplainedAsFarAsTheirVarianceIs) {
+  Scenario scenario;
+  scenario.run.name = "evaluate";
+  scenario.data.partition.clients = 2;
+  scenario.server.clients_per_round = 1;
+  ClassifierOptions options;
+  options.input = {1};
+  options.encoding = FeatureEncoding::kFloat;
+  options.target = TargetKind::kNumbers;
+  options.loss = "mae";
+  const std::vector<LayerSpec> layers = {{{"type", std::string("dense")}, {"units", int64_t{2}}}};
+  ASSERT_OK_AND_ASSIGN(const ModelDef definition, ModelFromLayers(options, layers));
+  ASSERT_OK_AND_ASSIGN(const std::string bytes, BuildPlan(scenario, definition));
+  ASSERT_OK_AND_ASSIGN(const auto plan, Plan::Open(bytes));
+  std::vector<std::string> records;
+  for (const auto& [first, second] : {std::pair(1.0f, 10.0f), std::pair(2.0f, 10.0f), std::pair(3.0f, 40.0f)}) {
+    const float feature = 0, target[] = {first, second};
+    records.push_back(ExampleBuilder().Floats("image", {&feature, 1}).Floats("label", target).Serialize());
+  }
+  Model model(plan->layout());
+  for (const Slice& slice : plan->layout()->slices()) {
+    if (!slice.name.ends_with("bias")) continue;
+    model.tensor(slice).flat<float>()[0] = 2;
+    model.tensor(slice).flat<float>()[1] = 20;
+  }
+  for (const int64_t batch_size : {1, 2, 3}) {
+    const auto evaluator =
+        CentralEvaluator::Create(plan, std::make_shared<MemoryDataset>(records), {.batch_size = batch_size});
+    ASSERT_OK(evaluator);
+    const auto result = (*evaluator)->Evaluate(model);
+    ASSERT_OK(result);
+    EXPECT_NEAR(result->at("test/loss").value, 42.0 / 6, 1e-5);
+    EXPECT_NEAR(result->at("test/mse").value, 602.0 / 6, 1e-4);
+    EXPECT_NEAR(result->at("test/r2").value, 1 - (602.0 / 6) / ((2.0 / 3 + 200) / 2), 1e-6);
+  }
+  const auto alike =
+      CentralEvaluator::Create(plan, std::make_shared<MemoryDataset>(std::vector{records[0], records[0]}));
+  ASSERT_OK(alike);
+  EXPECT_FALSE((*alike)->Evaluate(model)->contains("test/r2"));  // there is nothing to be explained
 }
 
 TEST(CentralEvaluatorTest, AnyNumberOfThreads_SameBits) {

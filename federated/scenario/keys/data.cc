@@ -48,7 +48,8 @@ std::vector<Key> DataKeys() {
           .Default("the model's: `image`, or `tokens` for text")
           .OfGraphs(),
       Key("data.label_feature", RIVULET_FIELD(data.label_feature), "\"digit\"",
-          "Feature with the class: one `int64`, from 0 to the model's classes less one; of text one a position."),
+          "Feature with what is to be learnt. A class is one `int64`, from 0 to the model's classes less one; of text "
+          "one a position. As `model.target` says labels are so many `int64` 0 and 1, and numbers so many floats."),
       Key("data.partition.kind", RIVULET_FIELD(data.partition.kind), "\"shards\"",
           "How the training data is divided into clients: `iid` shuffles and deals; `shards` sorts by label, cuts, and "
           "deals each client a few cuts (McMahan et al. 2017); `dirichlet` draws each client's label proportions (Hsu "

@@ -61,10 +61,19 @@ std::vector<Key> ModelKeys() {
           .OneOf({"", "batch", "group", "none"})
           .Default("`\"batch\"`")
           .When("model.preset", IsNormalized, "model.preset is \"resnet8\", \"resnet20\" or \"mobilenet_v2\""),
+      Key("model.target", RIVULET_FIELD(model.target), "\"numbers\"",
+          "What `data.label_feature` holds, which the model learns to tell: `class`, the number of one class, the last "
+          "layer giving a score per class; `labels`, a 0 or a 1 for each of several labels, of which an example may "
+          "have any, the last layer giving a score per label; `numbers`, one float or several, the last layer giving "
+          "a prediction of each. [data.md](data.md) has an example of each.")
+          .OneOf({"class", "labels", "numbers"})
+          .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"),
       Key("model.objective", RIVULET_FIELD(model.objective), "\"mse\"",
-          "What training minimises, the last layer giving one score per class: `sparse_softmax_cross_entropy`; "
-          "`sigmoid_cross_entropy` and `mse` of all scores against 1 for the label's class and 0 for the others.")
-          .OneOf({"sparse_softmax_cross_entropy", "sigmoid_cross_entropy", "mse"})
+          "What training minimises. Of a class `sparse_softmax_cross_entropy`, or `sigmoid_cross_entropy` or `mse` of "
+          "all scores against 1 for the label's class and 0 for the others; of labels `sigmoid_cross_entropy`; of "
+          "numbers `mse`, `mae` or `huber` (quadratic up to an error of 1, linear beyond).")
+          .OneOf({"sparse_softmax_cross_entropy", "sigmoid_cross_entropy", "mse", "mae", "huber"})
+          .Default("`\"sparse_softmax_cross_entropy\"`; for labels `\"sigmoid_cross_entropy\"`, for numbers `\"mse\"`")
           .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"),
       Key("model.freeze", RIVULET_FIELD(model.freeze), "[\"conv1/*\"]",
           "Variables that keep their first values: names, in which `*` stands for any characters. They cost no "

@@ -54,7 +54,11 @@ class TableTest : public DataTest {
       std::string line;
       for (const auto& [name, feature] : *features) {
         if (feature.kind() == FeatureKind::kBytes) line += fmt::format("{} ", feature.FirstBytes());
-        if (feature.kind() == FeatureKind::kInt64) line += fmt::format("= {}", feature.FirstInt64());
+        if (feature.kind() == FeatureKind::kInt64) {
+          std::vector<int64_t> values(static_cast<size_t>(feature.count()));
+          feature.CopyInt64s(values);
+          line += fmt::format("= {}", fmt::join(values, " "));
+        }
         if (feature.kind() != FeatureKind::kFloat) continue;
         std::vector<float> values(static_cast<size_t>(feature.count()));
         feature.CopyFloats(values);
@@ -133,7 +137,47 @@ TEST_F(TableTest, StoredColumns_GiveOtherFilesTheSameMeaning) {
   second.from = Write("t.csv", "y,c\nq,v\n");
   EXPECT_THAT(Error(second), HasSubstr("t.csv has no column 'a'."));
   second.label = "c";
-  EXPECT_THAT(Error(second), HasSubstr("columns.json has the label 'y', not 'c'"));
+  EXPECT_THAT(Error(second), HasSubstr("columns.json has the label 'y', not the label 'c'"));
+}
+
+TEST_F(TableTest, Targets_AreFloatsAsTheyAre) {
+  TableOptions options = Options("a,y,z\n1,0.5,-2\n3,1e3,7\n");
+  options.label.clear();
+  options.targets = {"z", "y"};
+  options.standardise = true;
+  const auto counts = Import(options);
+  ASSERT_OK(counts);
+  EXPECT_EQ(counts->columns.feature_count(), 1);
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("-1 -2 0.5 ", "1 7 1000 "));
+  TableOptions second = options;
+  second.from = Write("u.csv", "z,y,a\n1,2,5\n");
+  second.out = Path("other");
+  second.standardise = false;
+  second.columns = Path("out/columns.json");
+  ASSERT_OK(Import(second));
+  EXPECT_THAT(Told("other/train.tfrecord"), ElementsAre("3 1 2 "));
+  std::filesystem::remove_all(Path("out"));
+  second.columns = Path("other/columns.json");
+  second.out = Path("out");
+  second.targets = {"y"};
+  EXPECT_THAT(Error(second), HasSubstr("columns.json has the target 'z', 'y', not the target 'y'"));
+  options.from = Write("t.csv", "a,y,z\n1,x,0\n");
+  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 2: 'x' in column 'y' is no number that a float holds"));
+  options.from = Write("t.csv", "a,y,z\n1,,0\n");
+  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 2: '' in column 'y' is no number that a float holds"));
+}
+
+TEST_F(TableTest, Labels_AreAZeroOrAOneEach) {
+  TableOptions options = Options("a,rain,wind\n5,1, 0\n6,1,1\n");
+  options.label.clear();
+  options.labels = {"wind", "rain"};
+  ASSERT_OK(Import(options));
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("5 = 0 1", "6 = 1 1"));
+  EXPECT_THAT(testing::ContentOf(Path("out/columns.json")),
+              HasSubstr("\"labels\": [\n    \"wind\",\n    \"rain\"\n  ]"));
+  std::filesystem::remove_all(Path("out"));
+  options.from = Write("t.csv", "a,rain,wind\n5,2,0\n");
+  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 2: '2' in column 'rain' is neither 0 nor 1"));
 }
 
 TEST_F(TableTest, DamagedColumns_AreRefused) {
@@ -151,6 +195,8 @@ TEST_F(TableTest, DamagedColumns_AreRefused) {
                                                         {"\"count\": 2", "\"count\": 0"},
                                                         {"\"count\": 2", "\"classes\": [\"b\", \"a\"]"},
                                                         {"\"count\": 2", "\"count\": 2, \"classes\": [\"b\", \"a\"]"},
+                                                        {"\"label\"", "\"labels\""},
+                                                        {"\"label\"", "\"targets\": [\"z\"], \"label\""},
                                                         {"\"features\": [", "\"features\": [3, "}}) {
     std::string json = good;
     json.replace(json.find(from), from.size(), to);
@@ -202,7 +248,8 @@ TEST_F(TableTest, BadTables_AreRefusedByLine) {
   EXPECT_THAT(Error("a,y\n1e999,0\n"), HasSubstr("'1e999' in column 'a' is no finite number"));
   EXPECT_THAT(Error("a,y\n1e39,0\n"), HasSubstr("'1e39' in column 'a' is beyond what a float holds"));
   EXPECT_THAT(Error("a,y\n1,\n"), HasSubstr("t.csv: line 2: the label 'y' is empty"));
-  EXPECT_THAT(Error("a,y\n1,0.5\n"), HasSubstr("the label '0.5' is no class; only classes can be learnt"));
+  EXPECT_THAT(Error("a,y\n1,0.5\n"),
+              HasSubstr("the label '0.5' is no class; to have the numbers of 'y' predicted, name it as the target"));
   EXPECT_THAT(Error("a,y\n,0\n"), HasSubstr("column 'a' is empty in every row; leave it out"));
   std::string many = "a,y\nx,0\n";
   for (int i = 0; i < 1001; ++i) many += fmt::format("{},0\n", i);
@@ -233,7 +280,10 @@ TEST_F(TableTest, BadRoles_AreRefused) {
   options.key = "h";
   EXPECT_THAT(Error(options), HasSubstr("t.csv: line 2: 'h' has 0 bytes and cannot name a client"));
   options.label = "";
-  EXPECT_THAT(Error(options), HasSubstr("no label is given"));
+  EXPECT_THAT(Error(options), HasSubstr("no label and no target is given"));
+  options.labels = {"y"};
+  options.targets = {"y"};
+  EXPECT_THAT(Error(options), HasSubstr("give one of label and target"));
   options = Options("a,y\n1,0\n");
   options.test = options.from;
   options.test_every = 2;

@@ -92,14 +92,20 @@ double Fall(const std::vector<LayerSpec>& layers, ClassifierOptions options) {
     return shape;
   };
   Tensor input(model.input.spec.dtype, batched(model.input.spec.shape)),
-      label(DType::kInt64, batched(model.label.spec.shape));
+      label(model.label.spec.dtype, batched(model.label.spec.shape));
   for (size_t i = 0; i < static_cast<size_t>(input.shape().elements()); ++i) {
     if (input.dtype() == DType::kInt64)
       input.flat<int64_t>()[i] = static_cast<int64_t>(i * 7 % 5);
     else
       input.flat<float>()[i] = static_cast<float>(i * 37 % 101) / 101;
   }
-  for (size_t i = 0; i < label.flat<int64_t>().size(); ++i) label.flat<int64_t>()[i] = static_cast<int64_t>(i % 3);
+  for (size_t i = 0; i < static_cast<size_t>(label.shape().elements()); ++i) {
+    if (label.dtype() == DType::kInt64)
+      label.flat<int64_t>()[i] =
+          model.label.upper_bound == 2 ? static_cast<int64_t>(i % 2) : static_cast<int64_t>(i % 3);
+    else
+      label.flat<float>()[i] = static_cast<float>(i % 3);
+  }
   const auto session = Session::Create(model.graph.Clone(), {.seed = 5});
   EXPECT_OK((*session)->Run({}, {}, {model.init_target}));
   const Session::Feeds feeds = {{model.input.placeholder, input}, {model.label.placeholder, label}};
@@ -154,13 +160,37 @@ TEST(ModelFromLayers, EveryKind_TrainsInSomeModel) {
   for (const LayerKind& kind : LayerKinds()) EXPECT_TRUE(used.contains(kind.name)) << kind.name;
 }
 
-TEST(ModelFromLayers, EveryLoss_Trains) {
-  for (const std::string& loss : LossNames()) {
-    ClassifierOptions options;
-    options.input = {4, 4, 1};
-    options.loss = loss;
-    EXPECT_GT(Fall({kFlatten, Dense(3)}, options), 0.005) << loss;
+TEST(ModelFromLayers, EveryObjective_Trains) {
+  for (const TargetKind target : {TargetKind::kClass, TargetKind::kLabels, TargetKind::kNumbers}) {
+    for (const std::string& loss : ObjectiveNames(target)) {
+      ClassifierOptions options;
+      options.input = {4, 4, 1};
+      options.target = target;
+      options.loss = loss;
+      EXPECT_GT(Fall({kFlatten, Dense(3)}, options), 0.005) << loss;
+    }
   }
+}
+
+TEST(ModelFromLayers, Targets_SayWhatTheLabelIs) {
+  ClassifierOptions options;
+  options.input = {4, 4, 1};
+  options.target = TargetKind::kLabels;
+  options.loss = "sigmoid_cross_entropy";
+  ASSERT_OK_AND_ASSIGN(const ModelDef labels, Build({kFlatten, Dense(3)}, options));
+  EXPECT_EQ(labels.label.spec, (TensorSpec{DType::kInt64, {kUnknownDim, 3}}));
+  EXPECT_EQ(labels.label.upper_bound, 2);
+  options.target = TargetKind::kNumbers;
+  options.loss = "mse";
+  ASSERT_OK_AND_ASSIGN(const ModelDef numbers, Build({kFlatten, Dense(1)}, options));
+  EXPECT_EQ(numbers.label.spec, (TensorSpec{DType::kFloat32, {kUnknownDim, 1}}));
+  EXPECT_EQ(numbers.label.encoding, FeatureEncoding::kFloat);
+  EXPECT_THAT(numbers.metrics, ElementsAre(std::pair("mse", "mse"), std::pair("mae", "mae")));
+  options.loss = "sigmoid_cross_entropy";
+  EXPECT_THAT(
+      ErrorOf({kFlatten, Dense(1)}, options),
+      HasSubstr("there is no objective 'sigmoid_cross_entropy' for the target \"numbers\". Objectives for it are "
+                "mse, mae, huber"));
 }
 
 TEST(ModelFromLayers, Mistakes_NameLayerKeyAndNearest) {
@@ -205,7 +235,8 @@ TEST(ModelFromLayers, Mistakes_NameLayerKeyAndNearest) {
   EXPECT_THAT(ErrorOf({kFlatten}), HasSubstr("the model has no variables"));
   ClassifierOptions options;
   options.loss = "mes";
-  EXPECT_THAT(ErrorOf({kFlatten, dense}, options), HasSubstr("there is no loss 'mes'. Did you mean 'mse'?"));
+  EXPECT_THAT(ErrorOf({kFlatten, dense}, options),
+              HasSubstr("there is no objective 'mes' for the target \"class\". Did you mean 'mse'?"));
 }
 
 TEST(LayerReference, IsWhatTheDocumentHolds) {

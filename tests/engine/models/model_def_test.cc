@@ -5,6 +5,7 @@
 
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
+#include "engine/models/objectives.h"
 #include "engine/presets/presets.h"
 #include "engine/session/session.h"
 #include "engine/variables/initializers.h"
@@ -87,12 +88,25 @@ TEST_F(ModelFromGraphTest, InputThatIsNoPlaceholder_IsRefused) {
               StatusIs(kInvalid, "the image input 'flatten/Reshape' is a Reshape, but must be a Placeholder"));
 }
 
+TEST_F(ModelFromGraphTest, FloatsAsLabel_AreNumbersToBePredicted) {
+  Graph graph;
+  const Scope s(graph);
+  const Output x = s.Placeholder("image", DType::kFloat32, Shape{kUnknownDim, 2});
+  const Output y = s.Placeholder("label", DType::kFloat32, Shape{kUnknownDim, 1});
+  const Output w = Variable(s, "w", {2, 1}, Zeros());
+  MeanOf(s, s.Op("SquaredDifference", {s.Op("MatMul", {x, w}), y}), "loss");
+  ASSERT_OK(s.status());
+  ASSERT_OK_AND_ASSIGN(const ModelDef model, ModelFromGraph(SerializeGraph(graph), {.metrics = {}}));
+  EXPECT_EQ(model.label.encoding, FeatureEncoding::kFloat);
+  EXPECT_EQ(model.label.upper_bound, 0);
+  EXPECT_EQ(model.classes, 0);
+}
+
 TEST_F(ModelFromGraphTest, ImageAndLabelSwapped_AreRefused) {
   EXPECT_THAT(ModelFromGraph(bytes_, {.image = "label", .label = "image"}),
               StatusIs(kInvalid, HasSubstr("the image input 'label' is int64[?], but must be float32")));
-  EXPECT_THAT(
-      ModelFromGraph(bytes_, {.label = "image"}),
-      StatusIs(kInvalid, HasSubstr("the label input 'image' is float32[?,28,28,1], but must be class numbers")));
+  EXPECT_THAT(ModelFromGraph(bytes_, {.label = "image"}),
+              StatusIs(kInvalid, "'image' is named as the image input and as the label input"));
 }
 
 TEST_F(ModelFromGraphTest, VariableWithoutFirstValue_IsRefused) {

@@ -179,6 +179,8 @@ std::vector<Effect> Effects() {
        "group",
        [](auto& s) { return s.model.normalization == "group"; },
        {{"model.preset", "resnet20"}}},
+      {"model.target", "numbers", [](auto& s) { return s.model.target == "numbers" && s.model.objective == "mse"; },
+       layers},
       {"model.objective", "mse", [](auto& s) { return s.model.objective == "mse"; }, layers},
       {"model.personal", "[\"dense*\"]",
        [](auto& s) { return s.model.personal == std::vector<std::string>{"dense*"}; }},

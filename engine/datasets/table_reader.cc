@@ -1,0 +1,77 @@
+#include "engine/datasets/table_reader.h"
+
+#include <charconv>
+#include <limits>
+
+#include "engine/base/nearest.h"
+#include "engine/base/utf8.h"
+
+namespace rivulet {
+
+std::string_view Trimmed(std::string_view cell) {
+  while (!cell.empty() && (cell.front() == ' ' || cell.front() == '\t')) cell.remove_prefix(1);
+  while (!cell.empty() && (cell.back() == ' ' || cell.back() == '\t')) cell.remove_suffix(1);
+  return cell;
+}
+
+std::optional<double> CellNumber(std::string_view cell) {
+  cell = Trimmed(cell);
+  if (cell.starts_with('+')) cell.remove_prefix(1);
+  double value = 0;
+  const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
+  if (end != cell.data() + cell.size() || cell.empty()) return std::nullopt;
+  if (error == std::errc::result_out_of_range) return std::numeric_limits<double>::infinity();
+  return value;
+}
+
+std::string ShortCell(std::string_view cell) {
+  std::string shown;
+  for (const char c : cell.substr(0, 40)) shown += static_cast<uint8_t>(c) < 0x20 || c == 0x7f ? ' ' : c;
+  return IsUtf8(shown) ? shown + (cell.size() > 40 ? "…" : "") : "bytes that are no UTF-8";
+}
+
+StatusOr<std::unique_ptr<TableReader>> TableReader::Open(const std::string& path, const TableOptions& options) {
+  std::unique_ptr<TableReader> table(new TableReader);
+  RIVULET_ASSIGN_OR_RETURN(table->source_, SourceFile::Open(path));
+  table->csv_.emplace(*table->source_, options.delimiter);
+  RIVULET_ASSIGN_OR_RETURN(const bool any, table->csv_->Next(table->names_));
+  if (!any) return DataLoss("{}: it has no rows", path);
+  if (!options.header) {
+    table->waiting_ = table->names_;
+    for (size_t i = 0; i < table->names_.size(); ++i) table->names_[i] = fmt::format("{}", i + 1);
+  }
+  for (size_t i = 0; i < table->names_.size(); ++i) {
+    std::string& name = table->names_[i];
+    name = Trimmed(name);
+    if (name.empty() || name.size() > kMaxCellValueBytes || !IsUtf8(name))
+      return DataLoss(
+          "{}: line 1: the name of column {} has {} bytes, or is no UTF-8; give each column a name of 1 "
+          "to {} bytes, or say that the file has no header",
+          path, i + 1, name.size(), kMaxCellValueBytes);
+    if (!table->places_.emplace(name, i).second)
+      return DataLoss("{}: line 1: two columns are called '{}'", path, ShortCell(name));
+  }
+  return table;
+}
+
+StatusOr<size_t> TableReader::Find(const std::string& column) const {
+  const auto found = places_.find(column);
+  if (found != places_.end()) return found->second;
+  return InvalidArgument("{} has no column '{}'.{}", source_->path(), ShortCell(column), DidYouMean(column, names_));
+}
+
+StatusOr<bool> TableReader::Next(std::vector<std::string>& cells, const DataProgress& progress) {
+  if (progress && ++rows_ % 256 == 0) RIVULET_RETURN_IF_ERROR(progress(source_->position(), source_->file_bytes()));
+  if (!waiting_.empty()) {
+    cells = std::move(waiting_);
+    waiting_.clear();
+    return true;
+  }
+  RIVULET_ASSIGN_OR_RETURN(const bool more, csv_->Next(cells));
+  if (more && cells.size() != names_.size())
+    return DataLoss("{}: {} cells, but the first row has {}; is this the right delimiter, and is every quote closed?",
+                    Where(), cells.size(), names_.size());
+  return more;
+}
+
+}  // namespace rivulet

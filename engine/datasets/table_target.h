@@ -1,0 +1,57 @@
+// What a table says is to be learnt: a column of classes, several columns of 0 and 1, or columns of numbers.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/data/example.h"
+#include "engine/datasets/table.h"
+#include "engine/datasets/table_reader.h"
+
+namespace rivulet {
+
+inline constexpr int64_t kMaxClass = 1'000'000;
+
+// The columns that `options` names for it. INVALID_ARGUMENT: none, or those of more than one way.
+StatusOr<std::vector<std::string>> TargetColumns(const TableOptions& options);
+
+// Sees every row once, and says what its target is.
+class TargetFit {
+ public:
+  static StatusOr<TargetFit> Create(const TableReader& table, const TableOptions& options);
+  // DATA_LOSS by file and line: a label that is no class; too many classes.
+  Status See(const std::vector<std::string>& cells, const TableReader& table);
+  void Finish(TableColumns& columns) const;
+
+ private:
+  explicit TargetFit(const TableOptions& options) : options_(options) {}
+  Status SeeClass(const std::string& cell, const TableReader& table);
+
+  const TableOptions& options_;
+  size_t label_ = 0;
+  bool numbers_ = true;  // classes are whole numbers so far
+  int64_t largest_ = 0;
+  std::set<std::string> values_;
+};
+
+// A row's target as the feature "label": of a class one int64, of labels an int64 0 or 1 each, of numbers floats.
+class TargetEncoder {
+ public:
+  // INVALID_ARGUMENT: a column that the table has not.
+  static StatusOr<TargetEncoder> Create(const TableReader& table, const TableColumns& columns);
+  // DATA_LOSS by file and line: none of the classes, neither 0 nor 1, no finite number that a float holds.
+  Status Add(const std::vector<std::string>& cells, const TableReader& table, ExampleBuilder& example) const;
+
+ private:
+  explicit TargetEncoder(const TableColumns& columns) : columns_(columns) {}
+  StatusOr<int64_t> ClassOf(const std::string& cell, const TableReader& table) const;
+
+  const TableColumns& columns_;
+  std::vector<size_t> places_;
+};
+
+}  // namespace rivulet

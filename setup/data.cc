@@ -1,6 +1,7 @@
 #include "setup/data.h"
 
 #include "engine/base/file_system.h"
+#include "engine/data/record_files.h"
 #include "engine/datasets/synth_digits.h"
 
 namespace rivulet {
@@ -12,12 +13,18 @@ Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
     return InvalidArgument(
         "{} gives no data.train; name a TFRecord file, or give data.synth.kind to have data generated", scenario.path);
   }
-  const bool train_missing = !files.Exists(data.train);
-  const bool test_missing = !data.test.empty() && !files.Exists(data.test);
+  const Status train = RecordFilesMatching(data.train).status();
+  const Status test = data.test.empty() ? absl::OkStatus() : RecordFilesMatching(data.test).status();
+  const bool train_missing = !train.ok(), test_missing = !test.ok();
   if (!train_missing && !test_missing) return absl::OkStatus();
+  const std::string& missing = train_missing ? data.train : data.test;
   if (data.synth.kind.empty()) {
-    return NotFound("{}: no such file; {} names it, and no data.synth says how to generate it",
-                    train_missing ? data.train : data.test, train_missing ? "data.train" : "data.test");
+    return NotFound("{}; {} names it, and no data.synth says how to generate it", Message(train_missing ? train : test),
+                    train_missing ? "data.train" : "data.test");
+  }
+  if (IsFilePattern(missing)) {
+    return InvalidArgument("'{}' is a pattern that no file matches, and data.synth generates one file; give its name",
+                           missing);
   }
   const SynthDigitsOptions options{data.synth.writers, data.synth.test_writers, data.synth.examples_per_writer,
                                    data.synth.seed};

@@ -5,6 +5,7 @@
 
 #include "engine/base/available_cores.h"
 #include "engine/base/vlog.h"
+#include "engine/data/record_files.h"
 #include "federated/algorithms/algorithm.h"
 #include "setup/data.h"
 #include "setup/evaluator.h"
@@ -41,7 +42,7 @@ StatusOr<std::shared_ptr<const Dataset>> RunSetup::training_data() {
 }
 
 StatusOr<std::shared_ptr<const Dataset>> RunSetup::Open(const std::string& path) {
-  const auto open = [&path] { return Dataset::Open({path}); };
+  const auto open = [&path] { return OpenRecordsMatching(path); };
   return options_.shared == nullptr ? open() : options_.shared->DatasetOf(path, open);
 }
 

@@ -8,6 +8,7 @@
 #include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "engine/data/dataset.h"
+#include "engine/data/record_files.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/random/streams.h"
 
@@ -73,7 +74,7 @@ Scenario OnServer(Scenario scenario) {
 StatusOr<std::unique_ptr<ServerTraining>> FineTuning(RunSetup& setup) {
   const std::string& path = setup.scenario().server.fine_tune.data;
   if (path.empty()) return nullptr;
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, Dataset::Open(std::vector<std::string>{path}));
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, OpenRecordsMatching(path));
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelDef> model, setup.model());
   if (!model->has_graph() || !setup.scenario().model.personal.empty()) {
     return InvalidArgument("server.fine_tune.data trains the whole model on the server, and {}; leave it out",

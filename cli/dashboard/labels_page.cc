@@ -2,7 +2,7 @@
 #include "cli/dashboard/page_parts.h"
 #include "cli/dashboard/pages.h"
 #include "cli/data/partition_picture.h"
-#include "engine/base/file_system.h"
+#include "engine/data/record_files.h"
 #include "federated/scenario/scenario.h"
 #include "setup/partition_summary.h"
 #include "setup/run_setup.h"
@@ -21,7 +21,7 @@ StatusOr<std::string> LabelsPage(const PlacedRun& placed) {
       Scenario scenario,
       Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id)));
   const std::string train = scenario.data.train, label = scenario.data.label_feature;
-  if (train.empty() || !FileSystem::Default().Exists(train)) {
+  if (train.empty() || !RecordFilesMatching(train).ok()) {
     return NotFound(
         "the data of run '{}' are not on this machine{}, so nobody here knows which client has which labels",
         run.run_id, train.empty() ? "" : fmt::format(" ('{}')", train));

@@ -16,6 +16,7 @@
 #include "cli/terminal.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/file_system.h"
+#include "engine/data/record_files.h"
 #include "federated/weights/model.h"
 #include "setup/class_report.h"
 #include "setup/run_setup.h"
@@ -119,7 +120,7 @@ Status Evaluate(const EvaluateArguments& arguments) {
       Scenario scenario,
       Scenario::ParseStored(found.config, fmt::format("the stored configuration of run {}", found.run_id)));
   if (!arguments.data.empty()) {
-    if (!FileSystem::Default().Exists(arguments.data)) return NotFound("there is no file '{}'", arguments.data);
+    RIVULET_RETURN_IF_ERROR(RecordFilesMatching(arguments.data).status());
     scenario.data.test = std::filesystem::absolute(arguments.data).string();
   } else if (scenario.data.test.empty()) {
     return UsageError("run {} has no test set; give one with --data FILE", found.run_id);
@@ -151,7 +152,7 @@ Status Evaluate(const EvaluateArguments& arguments) {
     if (scores.empty())
       return FailedPrecondition("run {} has a model without scores by class, whose confusions could be counted",
                                 found.run_id);
-    RIVULET_ASSIGN_OR_RETURN(const auto dataset, Dataset::Open({test}));
+    RIVULET_ASSIGN_OR_RETURN(const auto dataset, OpenRecordsMatching(test));
     LongWork work("counting classes");
     RIVULET_ASSIGN_OR_RETURN(report, ReportClasses(*plan, dataset, **model, scores, batch_size, work.progress()));
   }
@@ -182,7 +183,7 @@ Command ModelEvaluateCommand() {
                       "  rivulet model evaluate mnist-fedavg:20 --data holdout.tfrecord\n"
                       "  rivulet model evaluate latest --classes --confusion confusion.png"};
   command.Positional("RUN[:ROUND]", &arguments->what, kRunModelHelp)
-      .Option("--data", "FILE", &arguments->data, "a TFRecord file [the run's test set]")
+      .Option("--data", "FILE", &arguments->data, "a TFRecord file, or a pattern of several [the run's test set]")
       .Option("--db", "FILE", &arguments->db, "the history [./rivulet.sqlite]")
       .Flag("--classes", &arguments->classes,
             "what it takes for what: a confusion matrix, precision and recall of each class, calibration")

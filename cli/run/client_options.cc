@@ -1,31 +1,15 @@
 #include "cli/run/client_options.h"
 
 #include <fmt/ranges.h>
-#include <glob.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <map>
 
 #include "engine/base/file_system.h"
 #include "engine/data/dataset.h"
+#include "engine/data/record_files.h"
 
 namespace rivulet {
-namespace {
-
-// The files a pattern matches, in byte order whatever the locale.
-StatusOr<std::vector<std::string>> FilesMatching(const std::string& pattern) {
-  glob_t found = {};
-  const int code = glob(pattern.c_str(), GLOB_NOSORT, nullptr, &found);
-  std::vector<std::string> files(found.gl_pathv, found.gl_pathv + found.gl_pathc);
-  globfree(&found);
-  if (code != 0 || files.empty()) return NotFound("no file matches '{}'", pattern);
-  std::sort(files.begin(), files.end());
-  return files;
-}
-
-}  // namespace
-
 StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindings,
                                           const std::vector<std::string>& tags) {
   for (const std::string& tag : tags) {
@@ -37,7 +21,7 @@ StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindin
     if (equals == std::string::npos || equals == 0 || equals + 1 == binding.size()) {
       return UsageError("--data takes NAME=GLOB, such as train=data/*.tfrecord, not '{}'", binding);
     }
-    RIVULET_ASSIGN_OR_RETURN(const auto matched, FilesMatching(binding.substr(equals + 1)));
+    RIVULET_ASSIGN_OR_RETURN(const auto matched, RecordFilesMatching(binding.substr(equals + 1)));
     std::vector<std::string>& of_name = files[binding.substr(0, equals)];
     of_name.insert(of_name.end(), matched.begin(), matched.end());
   }

@@ -7,6 +7,7 @@
 #include "cli/run/shipped_scenarios.h"
 #include "cli/terminal.h"
 #include "engine/base/file_system.h"
+#include "engine/data/record_files.h"
 #include "setup/data.h"
 
 namespace rivulet {
@@ -14,7 +15,7 @@ namespace rivulet {
 Status PrepareDataHere(const Scenario& scenario) {
   const DataConfig& data = scenario.data;
   if (CurrentProgressStyle() == ProgressStyle::kText && !data.synth.kind.empty() &&
-      !FileSystem::Default().Exists(data.train))
+      !RecordFilesMatching(data.train).ok())
     fmt::print(stderr, "generating the {} of {} writers, once, in {}\n", data.synth.kind, data.synth.writers,
                FolderOf(data.train));
   LongWork work("generating data");

@@ -8,6 +8,7 @@
 #include "cli/runs/configuration.h"
 #include "coordinator/history/questions.h"
 #include "coordinator/stored_run.h"
+#include "engine/data/record_files.h"
 #include "engine/graph/drawing.h"
 #include "engine/graphdef/graph_def.h"
 #include "federated/scenario/scenario.h"
@@ -80,9 +81,9 @@ class KeptModelSummaries final : public ModelSummaries {
     const StatusOr<Scenario> scenario = Scenario::ParseStored(run.config, "the stored configuration");
     if (!scenario.ok()) return missing(std::string(Message(scenario.status())));
     const std::string& file = scenario->data.test;
-    if (file.empty() || !FileSystem::Default().Exists(file))
+    if (file.empty() || !RecordFilesMatching(file).ok())
       return missing(file.empty() ? "the run has no test set" : fmt::format("its test set is not at '{}'", file));
-    StatusOr<std::shared_ptr<const Dataset>> test = Dataset::Open({file});
+    StatusOr<std::shared_ptr<const Dataset>> test = OpenRecordsMatching(file);
     if (!test.ok()) return missing(std::string(Message(test.status())));
     const std::string scores = ScoresOf(plan_->model());
     if (scores.empty()) return missing("its model has no scores by class");

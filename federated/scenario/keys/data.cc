@@ -30,18 +30,19 @@ Key&& ForSynth(Key&& key) { return std::move(key).When("data.synth.kind", HasSyn
 std::vector<Key> DataKeys() {
   return {
       Key("data.train", RIVULET_FIELD(data.train), "\"mnist/train.tfrecord\"",
-          "TFRecord file of `tf.train.Example` that the clients of a simulation share out. A coordinator needs none: "
-          "its clients have their data.")
+          "TFRecord file of `tf.train.Example` that the clients of a simulation share out, or several that match a "
+          "pattern (`train-*.tfrecord`), in the order of their names. A coordinator needs none: its clients have their "
+          "data.")
           .Path()
           .Default("none; with `data.synth.kind` a file under `data/` beside the scenario"),
       Key("data.test", RIVULET_FIELD(data.test), "\"mnist/test.tfrecord\"",
-          "TFRecord file for central evaluation. Empty: no central evaluation.")
+          "TFRecord file for central evaluation, or several that match a pattern. Empty: there is no test set.")
           .Path()
           .Default("none; with `data.synth.kind` `test.tfrecord` beside `data.train`")
           .OfGraphs(),
       Key("data.name", RIVULET_FIELD(data.name), "\"ward\"",
-          "What clients call the data set that they train on, `--data NAME=GLOB`: a client may bind several, and so work "
-          "for runs of different kinds."),
+          "What clients call the data set that they train on, `--data NAME=GLOB`: a client may bind several, and so "
+          "work for runs of different kinds."),
       Key("data.image_feature", RIVULET_FIELD(data.image_feature), "\"pixels\"",
           "Feature with the input. Of images one byte a pixel, as many as the model's input has elements; the model "
           "sees pixel / 255. Of text the characters' numbers, one `int64` each.")

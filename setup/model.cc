@@ -6,6 +6,7 @@
 
 #include "engine/base/file_system.h"
 #include "engine/io/safetensors.h"
+#include "engine/models/first_values.h"
 #include "engine/models/freeze.h"
 #include "engine/models/layer_list.h"
 #include "engine/onnx/trainable.h"
@@ -113,6 +114,24 @@ Status CompleteArrays(const ModelConfig& config, ModelDef& model) {
   return absl::OkStatus();
 }
 
+// The values of model.weights become the model's own first values, so that the plan holds them. Variables of which each
+// client keeps its own are not in such a file.
+Status BeginWith(const std::string& path, ModelDef& model) {
+  StatusOr<ModelLayout> layout = ModelLayoutOf(model);
+  if (!layout.ok()) return layout.status();
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Model> weights,
+                           ReadArrays(path, std::make_shared<const ModelLayout>(*std::move(layout))));
+  std::vector<std::pair<std::string, Tensor>> values;
+  for (const Slice& slice : weights->layout().slices()) {
+    if (slice.segment == Segment::kLocal) continue;
+    Tensor value(slice.spec.dtype, slice.spec.shape);
+    const TensorView view = weights->tensor(slice);
+    std::copy_n(view.data, view.bytes(), value.data());
+    values.emplace_back(slice.name, std::move(value));
+  }
+  return Annotate(SetFirstValues(model, values), path);
+}
+
 }  // namespace
 
 StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
@@ -120,6 +139,8 @@ StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
   RIVULET_RETURN_IF_ERROR(Annotate(Freeze(model, scenario.model.freeze), "model.freeze"));
   RIVULET_RETURN_IF_ERROR(Annotate(MakePersonal(model, scenario.model.personal), "model.personal"));
   if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CompleteArrays(scenario.model, model));
+  if (!scenario.model.weights.empty())
+    RIVULET_RETURN_IF_ERROR(Annotate(BeginWith(scenario.model.weights, model), "model.weights"));
   return model;
 }
 

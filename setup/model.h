@@ -12,7 +12,8 @@ namespace rivulet {
 
 // NOT_FOUND: an unknown preset (names the nearest) or no such file. INVALID_ARGUMENT: a file that is no graph, or a
 // graph without what model.loss, model.metrics, model.image_input and model.label_input name; a tensor of model.arrays
-// that cannot be trained and is not frozen. DATA_LOSS: model.arrays is no safetensors file.
+// that cannot be trained and is not frozen; a tensor of model.weights, or a variable, that has no equal of its name and
+// shape. DATA_LOSS: model.arrays or model.weights is no safetensors file.
 StatusOr<ModelDef> ModelOf(const Scenario& scenario);
 
 // The values of model.arrays, in the layout of a plan that was built from that file. Errors as ModelFromSafetensors.

@@ -37,6 +37,7 @@ struct ModelConfig {
   std::string onnx;    // an ONNX model (absolute after parsing)
   std::string arrays;  // a safetensors file (absolute after parsing): a model without a graph
   std::vector<LayerSpec> layers;
+  std::string weights;  // a safetensors file (absolute after parsing) that a run begins with; "": the model's own
   InputConfig input;
   int64_t classes = 0;                                     // 0: the preset's own
   std::string normalization;                               // "": the preset's own

@@ -155,6 +155,15 @@ class KeyEffects(RivuletTest):
         self.assert_refused(self.run_rivulet("plan", "build", self.scenario, "--set", f"model.arrays={self.write('junk', b'junk')}",
                                              "--out", self.path("b.plan")), "junk")
 
+    def test_model__weights(self):
+        digests, db = self.outcome({"run.keep_models": "all"})
+        (after,) = self.folder.glob(f"{db}.models/*/round-000001.safetensors")
+        goes_on, other = self.outcome({"model.weights": str(after), "run.seed": 9})
+        self.assertEqual(self.query("SELECT digest FROM models WHERE round = 0", db=other), [(digests[0],)])
+        self.assertNotEqual(goes_on, self.outcome({"run.seed": 9})[0])
+        self.refused({"model.weights": str(after), "model.preset": "mlp"}, "model.weights", "dense1/kernel", "[784,10]", "[784,200]")
+        self.refused({"model.weights": self.write("junk.safetensors", b"junk")}, "model.weights", "junk.safetensors")
+
     def test_model__loss(self):
         self.refused({**self.graph(), "model.loss": "nowhere"}, "nowhere")
 

@@ -37,6 +37,13 @@ std::vector<Key> ModelKeys() {
           "([python.md](python.md)), and this program's own clients refuse such a run. What is trained is float32; "
           "tensors of other types are named in `model.freeze`.")
           .Path(),
+      Key("model.weights", RIVULET_FIELD(model.weights), "\"round-000050.safetensors\"",
+          "Weights that training begins with, in the place of the model's first values: a safetensors file such as "
+          "`rivulet model export` writes and the history keeps, of the same names and shapes; "
+          "[weights.md](weights.md). "
+          "The plan holds them. What `model.personal` names is not in it.")
+          .Path()
+          .OfGraphs(),
       ForGraph(Key("model.loss", RIVULET_FIELD(model.loss), "\"mean_loss\"",
                    "Tensor of the graph that training minimises: a scalar, the mean over the batch.")),
       Key("model.metrics", RIVULET_FIELD(model.metrics), "[\"accuracy\", \"top5\"]",

@@ -1,7 +1,11 @@
 #include "setup/run_setup.h"
 
 #include <algorithm>
+#include <map>
+#include <string>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include "engine/base/available_cores.h"
 #include "engine/base/vlog.h"
@@ -10,6 +14,7 @@
 #include "setup/data.h"
 #include "setup/evaluator.h"
 #include "setup/gpu_evaluator.h"
+#include "setup/held_out.h"
 #include "setup/model.h"
 #include "setup/partition.h"
 
@@ -24,7 +29,38 @@ std::string DataKeys(const Scenario& scenario) {
   return all.substr(begin, all.find("\n[client]\n", begin) - begin);
 }
 
+// Every set that is measured beside what is held out: its name, and the pattern of its files.
+std::vector<std::pair<std::string, std::string>> MeasuredSets(const DataConfig& data) {
+  std::vector<std::pair<std::string, std::string>> sets;
+  if (!data.validation.empty()) sets.emplace_back("validation", data.validation);
+  if (!data.test.empty()) sets.emplace_back("test", data.test);
+  for (const std::string& line : data.tests) {
+    const size_t equals = line.find('=');
+    sets.emplace_back(line.substr(0, equals), line.substr(equals + 1));
+  }
+  return sets;
+}
+
+// Of several sets, one after the other.
+class SetsEvaluator : public Evaluator {
+ public:
+  explicit SetsEvaluator(std::vector<std::shared_ptr<Evaluator>> sets) : sets_(std::move(sets)) {}
+  StatusOr<std::map<std::string, Measure>> Evaluate(const Model& model) override {
+    std::map<std::string, Measure> all;
+    for (const std::shared_ptr<Evaluator>& set : sets_) {
+      RIVULET_ASSIGN_OR_RETURN(auto measures, set->Evaluate(model));
+      all.merge(measures);
+    }
+    return all;
+  }
+
+ private:
+  const std::vector<std::shared_ptr<Evaluator>> sets_;
+};
+
 }  // namespace
+
+bool MeasuresAnything(const DataConfig& data) { return data.validation_fraction > 0 || !MeasuredSets(data).empty(); }
 
 RunSetup::RunSetup(Scenario scenario, RunSetupOptions options)
     : scenario_(std::move(scenario)),
@@ -36,7 +72,12 @@ RunSetup::RunSetup(Scenario scenario, RunSetupOptions options)
 StatusOr<std::shared_ptr<const Dataset>> RunSetup::training_data() {
   if (training_data_ == nullptr) {
     RIVULET_RETURN_IF_ERROR(PrepareData(scenario_));
-    RIVULET_ASSIGN_OR_RETURN(training_data_, Open(scenario_.data.train));
+    RIVULET_ASSIGN_OR_RETURN(auto data, Open(scenario_.data.train));
+    if (scenario_.data.validation_fraction > 0) {
+      RIVULET_ASSIGN_OR_RETURN(std::tie(data, held_out_),
+                               HoldOut(data, scenario_.data.validation_fraction, scenario_.run.seed));
+    }
+    training_data_ = std::move(data);
   }
   return training_data_;
 }
@@ -93,15 +134,20 @@ StatusOr<std::shared_ptr<const Model>> RunSetup::initial_model() {
 }
 
 StatusOr<std::shared_ptr<Evaluator>> RunSetup::evaluator() {
-  if (scenario_.data.test.empty() || scenario_.evaluation.every <= 0 || !scenario_.model.arrays.empty()) return nullptr;
+  const DataConfig& data = scenario_.data;
+  if (!MeasuresAnything(data) || scenario_.evaluation.every <= 0 || !scenario_.model.arrays.empty()) return nullptr;
   if (evaluator_ != nullptr) return evaluator_;
   RIVULET_ASSIGN_OR_RETURN(const auto opened, plan());
   if (options_.shared == nullptr) {
     RIVULET_ASSIGN_OR_RETURN(evaluator_, MakeEvaluator(opened));
   } else {
+    std::string measured;
+    for (const auto& [set, pattern] : MeasuredSets(data)) measured += fmt::format(", {} {}", set, pattern);
+    if (data.validation_fraction > 0)
+      measured += fmt::format(", {} of {} by seed {}", data.validation_fraction, data.train, scenario_.run.seed);
     RIVULET_ASSIGN_OR_RETURN(
-        evaluator_, options_.shared->EvaluatorOf(fmt::format("plan {}, batches of {} of {}", opened->digest().Hex(),
-                                                             scenario_.evaluation.batch_size, scenario_.data.test),
+        evaluator_, options_.shared->EvaluatorOf(fmt::format("plan {}, batches of {}{}", opened->digest().Hex(),
+                                                             scenario_.evaluation.batch_size, measured),
                                                  [&] { return MakeEvaluator(opened); }));
   }
   return evaluator_;
@@ -110,9 +156,24 @@ StatusOr<std::shared_ptr<Evaluator>> RunSetup::evaluator() {
 StatusOr<std::shared_ptr<Evaluator>> RunSetup::MakeEvaluator(const std::shared_ptr<const Plan>& plan) {
   // A coordinator may have the test set alone: without a description the training set is not looked for.
   if (!scenario_.data.synth.kind.empty()) RIVULET_RETURN_IF_ERROR(PrepareData(scenario_));
-  RIVULET_ASSIGN_OR_RETURN(const auto test, Open(scenario_.data.test));
+  std::vector<std::shared_ptr<Evaluator>> sets;
+  if (scenario_.data.validation_fraction > 0) {
+    RIVULET_RETURN_IF_ERROR(training_data().status());
+    RIVULET_ASSIGN_OR_RETURN(sets.emplace_back(), EvaluatorOf(plan, "validation", held_out_));
+  }
+  for (const auto& [set, pattern] : MeasuredSets(scenario_.data)) {
+    RIVULET_ASSIGN_OR_RETURN(const auto data, Open(pattern));
+    RIVULET_ASSIGN_OR_RETURN(sets.emplace_back(), EvaluatorOf(plan, set, data));
+  }
+  if (sets.size() == 1) return sets[0];
+  return std::shared_ptr<Evaluator>(std::make_shared<SetsEvaluator>(std::move(sets)));
+}
+
+StatusOr<std::shared_ptr<Evaluator>> RunSetup::EvaluatorOf(const std::shared_ptr<const Plan>& plan,
+                                                           const std::string& set,
+                                                           const std::shared_ptr<const Dataset>& data) {
   if (options_.device != nullptr) {
-    auto on_device = GpuEvaluator::Create(plan, test, scenario_.evaluation.batch_size, options_.device);
+    auto on_device = GpuEvaluator::Create(plan, data, scenario_.evaluation.batch_size, options_.device, set);
     if (on_device.ok()) return std::shared_ptr<Evaluator>(*std::move(on_device));
     if (!absl::IsUnimplemented(on_device.status()) && !absl::IsResourceExhausted(on_device.status())) {
       return on_device.status();
@@ -122,8 +183,9 @@ StatusOr<std::shared_ptr<Evaluator>> RunSetup::MakeEvaluator(const std::shared_p
   const int cores = AvailableCores();
   const int threads = options_.evaluation_threads > 0 ? std::min(options_.evaluation_threads, cores) : cores;
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<CentralEvaluator> evaluator,
-                           CentralEvaluator::Create(plan, test,
-                                                    {.batch_size = scenario_.evaluation.batch_size,
+                           CentralEvaluator::Create(plan, data,
+                                                    {.set = set,
+                                                     .batch_size = scenario_.evaluation.batch_size,
                                                      .threads = threads,
                                                      .monitor = options_.monitor,
                                                      .rows = row_budget_}));

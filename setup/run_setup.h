@@ -20,6 +20,9 @@ namespace rivulet {
 class GpuDevice;    // engine/gpu/gpu_device.h
 class StepMonitor;  // engine/profile/step_monitor.h
 
+// Whether there is a set, for tests or validation, that versions can be measured on.
+bool MeasuresAnything(const DataConfig& data);
+
 struct RunSetupOptions {
   int evaluation_threads = 0;        // 0: one per core; more than cores would only hold more arenas, and are not made
   std::shared_ptr<const Plan> plan;  // of a run that goes on with what it keeps; null: built from the scenario
@@ -40,8 +43,8 @@ class RunSetup {
   // run.cache_megabytes, or that of the shared parts, for the examples that whoever makes a part of the run decodes.
   const std::shared_ptr<RowBudget>& row_budget() const { return row_budget_; }
 
-  // The training set, generated first where the scenario describes it and it is not there (setup/data.h). NOT_FOUND: no
-  // such file.
+  // The training set without what is held out of it for validation, generated first where the scenario describes it and
+  // it is not there (setup/data.h). NOT_FOUND: no such file.
   StatusOr<std::shared_ptr<const Dataset>> training_data();
   // Which client holds which of its examples. Errors as Partition.
   StatusOr<std::shared_ptr<const Shares>> shares();
@@ -53,19 +56,21 @@ class RunSetup {
   // What a new run begins with where its plan has no graph to make it: the values of model.arrays; null for all other
   // plans. FAILED_PRECONDITION: the plan was built from other values.
   StatusOr<std::shared_ptr<const Model>> initial_model();
-  // Of the scenario's test set; null where the scenario evaluates nothing, or its model has no graph. Asks for no
-  // training data. Errors as CentralEvaluator::Create.
+  // Of the scenario's test sets and its validation set; null where the scenario evaluates nothing, or its model has no
+  // graph. Asks for no training data, unless some are held out of it. Errors as CentralEvaluator::Create.
   StatusOr<std::shared_ptr<Evaluator>> evaluator();
 
  private:
   StatusOr<std::shared_ptr<const Dataset>> Open(const std::string& path);
   StatusOr<std::shared_ptr<const Shares>> MakeShares();
   StatusOr<std::shared_ptr<Evaluator>> MakeEvaluator(const std::shared_ptr<const Plan>& plan);
+  StatusOr<std::shared_ptr<Evaluator>> EvaluatorOf(const std::shared_ptr<const Plan>& plan, const std::string& set,
+                                                   const std::shared_ptr<const Dataset>& data);
 
   const Scenario scenario_;
   const RunSetupOptions options_;
   const std::shared_ptr<RowBudget> row_budget_;
-  std::shared_ptr<const Dataset> training_data_;
+  std::shared_ptr<const Dataset> training_data_, held_out_;
   std::shared_ptr<const Shares> shares_;
   std::shared_ptr<const ModelDef> model_;
   std::shared_ptr<const Plan> plan_;

@@ -12,6 +12,7 @@
 #include "cli/picture/chart.h"
 #include "cli/quantities.h"
 #include "engine/base/clock.h"
+#include "federated/evaluation/evaluator.h"
 
 namespace rivulet {
 namespace {
@@ -77,7 +78,7 @@ void LiveRun::AddPoints(int64_t round, const std::map<std::string, double>& valu
     if (std::ranges::count(name, '/') > 1) continue;  // how clients are spread
     auto curve = std::ranges::find(curves_, name, &Curve::name);
     if (curve == curves_.end()) {
-      curves_.push_back({.name = name, .points = {}, .lower_is_better = name.ends_with("loss")});
+      curves_.push_back({.name = name, .points = {}, .lower_is_better = LowerIsBetter(name)});
       curve = std::prev(curves_.end());
     }
     if (curve->points.empty() || curve->points.back().first < round) curve->points.emplace_back(round, value);

@@ -122,12 +122,18 @@ Status Evaluate(const EvaluateArguments& arguments) {
   if (!arguments.data.empty()) {
     RIVULET_RETURN_IF_ERROR(RecordFilesMatching(arguments.data).status());
     scenario.data.test = std::filesystem::absolute(arguments.data).string();
-  } else if (scenario.data.test.empty()) {
+    scenario.data.tests.clear();
+    scenario.data.validation.clear();
+    scenario.data.validation_fraction = 0;
+  } else if (!MeasuresAnything(scenario.data)) {
     return UsageError("run {} has no test set; give one with --data FILE", found.run_id);
   } else {
     RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   }
   const std::string test = scenario.data.test;
+  if (test.empty() && (arguments.classes || !arguments.confusion.empty()))
+    return UsageError("run {} has no test set whose classes could be counted; give one with --data FILE", found.run_id);
+  scenario.evaluation.every = 1;  // a run that measured nothing is measured now
   const int64_t batch_size = scenario.evaluation.batch_size;
   RunSetupOptions options;
   RIVULET_ASSIGN_OR_RETURN(options.plan, PlanOfStoredRun(arguments.db, found.run_id));
@@ -138,7 +144,8 @@ Status Evaluate(const EvaluateArguments& arguments) {
   if (!model.ok()) return Annotate(model.status(), found.path);
   RIVULET_ASSIGN_OR_RETURN(const auto evaluator, setup.evaluator());
   RIVULET_ASSIGN_OR_RETURN(const auto measures, evaluator->Evaluate(**model));
-  Fields fields = {{"run_id", found.run_id}, {"round", found.round}, {"data", test}};
+  Fields fields = {{"run_id", found.run_id}, {"round", found.round}};
+  if (!test.empty()) fields.emplace_back("data", test);
   for (const auto& [name, measure] : measures) {
     fields.emplace_back(name, measure.value);
     if (measure.right && measure.total) {

@@ -7,22 +7,24 @@
 #include "cli/command.h"
 #include "coordinator/history/history.h"
 #include "engine/base/file_system.h"
+#include "federated/evaluation/evaluator.h"
 
 namespace rivulet {
 namespace {
 
 StatusOr<int64_t> BestRound(History& history, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(const auto metrics, history.Metrics(run_id));
-  for (const bool loss : {false, true}) {
+  for (const std::string_view name : kJudgingMetrics) {
     std::optional<std::pair<double, int64_t>> best;  // higher is better; the earliest of several
     for (const MetricRow& metric : metrics) {
-      if (!metric.value || metric.name != (loss ? "test/loss" : "test/accuracy")) continue;
-      const double worth = loss ? -*metric.value : *metric.value;
+      if (!metric.value || metric.name != name) continue;
+      const double worth = LowerIsBetter(name) ? -*metric.value : *metric.value;
       if (!best || worth > best->first) best = {worth, metric.round};
     }
     if (best) return best->second;
   }
-  return FailedPrecondition("no model of run '{}' has been evaluated on a test set, so none is the best", run_id);
+  return FailedPrecondition("no model of run '{}' has been evaluated on a test or validation set, so none is the best",
+                            run_id);
 }
 
 }  // namespace

@@ -93,8 +93,8 @@ class UpPicture {
     RoundReport report;
     report.round = event.value("round", int64_t{0});
     report.train_loss = event.value("train_loss", 0.0);
-    for (const char* metric : {"test/accuracy", "test/loss"}) {
-      if (event.contains(metric) && event[metric].is_number()) report.central[metric] = event[metric];
+    for (const auto& [name, value] : event.items()) {
+      if (name.find('/') != name.npos && value.is_number()) report.central[name] = value;
     }
     if (event.value("status", "") != "committed") {
       const auto reason = event.find("reason");

@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "cli/runs/run_status.h"
-#include "coordinator/ledger/ledger.h"
+#include "federated/evaluation/evaluator.h"
 
 namespace rivulet {
 namespace {
@@ -88,7 +88,7 @@ StatusOr<std::vector<Curve>> LoadCurves(History& history, const std::string& run
       }
       Curve& curve = by_name[metric.name];
       curve.name = metric.name;
-      curve.lower_is_better = metric.name.ends_with("loss");
+      curve.lower_is_better = LowerIsBetter(metric.name);
       curve.points.emplace_back(metric.round, *metric.value);
     }
     for (auto& [name, curve] : by_name) {

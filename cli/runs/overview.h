@@ -18,7 +18,7 @@ namespace rivulet {
 struct Curve {
   std::string name;                                // "test/accuracy"
   std::vector<std::pair<int64_t, double>> points;  // round and value, by round; never empty
-  bool lower_is_better = false;                    // of a loss
+  bool lower_is_better = false;                    // of a loss, or an error
   // How its newest value is spread over the clients that measured it, by figure: "p10"; empty: nothing says.
   std::map<std::string, double> spread = {};
   // The best of its points, the earliest of several.

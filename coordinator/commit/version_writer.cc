@@ -37,8 +37,10 @@ Durability DurabilityOf(std::string_view name) {
 }
 
 std::optional<double> WorthOf(const std::map<std::string, Measure>& central) {
-  if (const auto accuracy = central.find("test/accuracy"); accuracy != central.end()) return accuracy->second.value;
-  if (const auto loss = central.find("test/loss"); loss != central.end()) return -loss->second.value;
+  for (const std::string_view name : kJudgingMetrics) {
+    const auto measure = central.find(std::string(name));
+    if (measure != central.end()) return LowerIsBetter(name) ? -measure->second.value : measure->second.value;
+  }
   return std::nullopt;
 }
 

@@ -5,6 +5,7 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/base/status.h"
 #include "federated/weights/model.h"
@@ -20,6 +21,16 @@ struct Measure {
   }
   bool operator==(const Measure&) const = default;
 };
+
+// By what versions are compared, the first that is there: a validation set is there for that, and so that the test set
+// is not used for it.
+inline constexpr std::string_view kJudgingMetrics[] = {"validation/accuracy", "validation/loss", "test/accuracy",
+                                                       "test/loss"};
+
+// Whether less of a metric is better, as of losses and errors.
+inline bool LowerIsBetter(std::string_view metric) {
+  return metric.ends_with("loss") || metric.ends_with("/mse") || metric.ends_with("/mae");
+}
 
 // Central evaluation of a committed model: measures by name, such as "test/accuracy". Deterministic for any number of
 // threads.

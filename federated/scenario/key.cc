@@ -158,6 +158,12 @@ void Key::Store(SettingValue value, const std::string& folder, Scenario& scenari
           field(scenario) = std::get<T>(std::move(value));
           if constexpr (std::is_same_v<T, std::string>)
             if (path_ && !field(scenario).empty()) field(scenario) = AbsolutePath(field(scenario), folder);
+          if constexpr (std::is_same_v<T, std::vector<std::string>>)
+            for (std::string& line : field(scenario)) {
+              const size_t equals = line.find('=');
+              if (path_ && equals != std::string::npos)
+                line = line.substr(0, equals + 1) + AbsolutePath(line.substr(equals + 1), folder);
+            }
         }
       },
       field_);

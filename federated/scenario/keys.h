@@ -41,8 +41,9 @@ class Key {
   Key&& OneOf(std::vector<std::string> choices) &&;
   Key&& Default(std::string in_words) &&;  // where it depends on other keys
   Key&& OrNone() &&;                       // "" is none, which is not written down
-  Key&& Path() &&;                         // made absolute when set; of the class "place"
-  Key&& Operation() &&;                    // of that class
+  // Made absolute when set; of the class "place". Of a list of NAME=PATH each path is.
+  Key&& Path() &&;
+  Key&& Operation() &&;  // of that class
   // Applies only while `predicate` holds, which `selector` decides; `in_words` completes "only when …".
   Key&& When(std::string selector, Predicate predicate, std::string in_words) &&;
   // Applies, beside what When says, only where the model has a graph, that is without model.arrays.

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <iterator>
 #include <map>
+#include <set>
 
 #include "engine/base/display_name.h"
 #include "engine/base/file_system.h"
@@ -243,6 +244,25 @@ Status FillDefaults(Scenario& scenario, const Given& given) {
   return absl::OkStatus();
 }
 
+// Names of sets begin the names of their metrics, beside those that have a meaning of their own.
+Status CheckMeasuredSets(const DataConfig& data) {
+  if (!data.validation.empty() && data.validation_fraction > 0)
+    return InvalidArgument("data.validation and data.validation_fraction both give a validation set; keep one");
+  std::set<std::string> names = {"test", "validation", "train", "evaluate", "personal"};
+  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; };
+  for (const std::string& line : data.tests) {
+    const std::string name = line.substr(0, line.find('='));
+    if (name.empty() || name.size() + 1 >= line.size() || !std::ranges::all_of(name, plain))
+      return InvalidArgument(
+          "data.tests has '{}'; write NAME=FILE, such as rotated=rotated.tfrecord, the name of letters, digits, _ and "
+          "-",
+          line);
+    if (!names.insert(name).second)
+      return InvalidArgument("data.tests names a set '{}', which is taken; call it otherwise", name);
+  }
+  return absl::OkStatus();
+}
+
 Status CheckTogether(const Scenario& scenario, const Given& given) {
   const auto cite = [&](const std::string& name) { return Cite(scenario, given, name); };
   const DataConfig& data = scenario.data;
@@ -292,6 +312,7 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
           "data.partition.tags has '{}'; write TAG=PATTERN, such as icu=client-0000*, for whom the tag is", line);
     }
   }
+  RIVULET_RETURN_IF_ERROR(CheckMeasuredSets(data));
   if (server.min_reports > server.clients_per_round) {
     return InvalidArgument("{} is more than {}, so no round could ever commit", cite("server.min_reports"),
                            cite("server.clients_per_round"));

@@ -77,9 +77,12 @@ struct SynthConfig {  // [data.synth]: generated on first use when data.train do
 };
 
 struct DataConfig {
-  std::string train;           // absolute after parsing
-  std::string test;            // "" for no central evaluation
-  std::string name = "train";  // that clients bind theirs to
+  std::string train;               // a pattern of files (absolute after parsing)
+  std::string test;                // "" for none
+  std::string validation;          // a pattern of files; "" for none
+  double validation_fraction = 0;  // of the training examples, held out for validation
+  std::vector<std::string> tests;  // "NAME=PATTERN" (absolute after parsing): test sets beside `test`
+  std::string name = "train";      // that clients bind theirs to
   PartitionConfig partition;
   std::string image_feature;  // "" for the model's own: image, tokens
   std::string label_feature = "label";

@@ -40,6 +40,7 @@ enum class PartitionOp : uint32_t {
   kSizes = 5,
   kClasses = 6,
   kScores = 7,
+  kHoldOut = 8,
   kLabelShares = 1024,  // and on, one for each label and attempt
 };
 Draws PartitionDraws(uint64_t seed, PartitionOp op, uint32_t further = 0);

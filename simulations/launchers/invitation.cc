@@ -61,7 +61,9 @@ StatusOr<std::unique_ptr<VirtualClients>> JoinSimulation(const Invitation& invit
   if (!data.empty()) {
     RIVULET_ASSIGN_OR_RETURN(scenario, Scenario::ParseStored(invitation.scenario, path, FilesIn(data, scenario)));
   }
-  scenario.data.test.clear();  // the simulation's own affair
+  scenario.data.test.clear();  // the simulation's own affair, as all that is measured
+  scenario.data.tests.clear();
+  scenario.data.validation.clear();
   RunSetup setup(scenario);
   auto clients = VirtualClients::Create(setup, false);  // whether its attack fits its plan was asked there
   if (absl::IsNotFound(clients.status()) && data.empty()) {

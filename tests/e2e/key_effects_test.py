@@ -230,6 +230,19 @@ class KeyEffects(RivuletTest):
             [harness.example(bytes([i]) * 784, i % 10) for i in range(60)]))}
         self.changes(other)
 
+    def test_data__tests(self):
+        test = self.write("test.tfrecord", harness.tfrecord([harness.example(bytes(784), 1)]))
+        names = {name for _, name, _ in self.central(self.outcome({"data.tests": f'["one={test}"]'})[1])}
+        self.assertEqual(names, {"test/accuracy", "test/loss", "one/accuracy", "one/loss"})
+
+    def test_data__validation(self):
+        test = self.write("test.tfrecord", harness.tfrecord([harness.example(bytes(784), 1)]))
+        names = {name for _, name, _ in self.central(self.outcome({"data.validation": test})[1])}
+        self.assertEqual(names, {"test/accuracy", "test/loss", "validation/accuracy", "validation/loss"})
+
+    def test_data__validation_fraction(self):
+        self.changes({"data.validation_fraction": 0.25})
+
     def test_data__test(self):
         test = self.write("test.tfrecord", harness.tfrecord([harness.example(bytes(784), 1)]))
         value = {name: value for _, name, value in self.central(self.outcome({"data.test": test})[1])}["test/accuracy"]

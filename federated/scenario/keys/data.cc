@@ -40,6 +40,22 @@ std::vector<Key> DataKeys() {
           .Path()
           .Default("none; with `data.synth.kind` `test.tfrecord` beside `data.train`")
           .OfGraphs(),
+      Key("data.tests", RIVULET_FIELD(data.tests), "[\"rotated=mnist/rotated.tfrecord\"]",
+          "Further test sets, a `NAME=FILE` each, of which each is measured when `data.test` is and told under its "
+          "name: `NAME/accuracy`. The file may be a pattern.")
+          .Path()
+          .OfGraphs(),
+      Key("data.validation", RIVULET_FIELD(data.validation), "\"mnist/validation.tfrecord\"",
+          "TFRecord file, or a pattern, of a set that versions are chosen by: measured when `data.test` is, as "
+          "`validation/accuracy` and so on. With one the best version (`run.keep_models`, `RUN:best`) is the best on "
+          "it, and the test set is left to judge what was chosen.")
+          .Path()
+          .OfGraphs(),
+      Key("data.validation_fraction", RIVULET_FIELD(data.validation_fraction), "0.1",
+          "Holds so many of the training examples out of every client's data and has them for `data.validation`; "
+          "`run.seed` draws which. 0: none.")
+          .Between(0, 0.9)
+          .OfGraphs(),
       Key("data.name", RIVULET_FIELD(data.name), "\"ward\"",
           "What clients call the data set that they train on, `--data NAME=GLOB`: a client may bind several, and so "
           "work for runs of different kinds."),

@@ -6,7 +6,8 @@ namespace rivulet::scenario {
 std::vector<Key> EvaluationKeys() {
   return {
       Key("evaluation.every", RIVULET_FIELD(evaluation.every), "10",
-          "Rounds between central evaluations on `data.test`; the last round is always evaluated. 0: never.")
+          "Rounds between central evaluations on `data.test`, `data.tests` and `data.validation`; the last round is "
+          "always evaluated. 0: never.")
           .Between(0, 1e9)
           .When(
               "model.arrays", [](const Scenario& s) { return s.model.arrays.empty(); },

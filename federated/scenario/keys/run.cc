@@ -18,9 +18,8 @@ std::vector<Key> RunKeys() {
           .AtLeast(0),
       Key("run.keep_models", RIVULET_FIELD(run.keep_models), "\"all\"",
           "Which committed models stay on disk: the newest and the one that was written before it (`last`), beside "
-          "them "
-          "the one of the best accuracy on the test set, or else of the least loss there (`best`), or every round's "
-          "(`all`). The rows of the others stay in the history.")
+          "them the one of the best accuracy on the validation set, or without one the test set, or else of the least "
+          "loss there (`best`), or every round's (`all`). The rows of the others stay in the history.")
           .OneOf({"best", "last", "all"})
           .Operation(),
       Key("run.durability", RIVULET_FIELD(run.durability), "\"end\"",

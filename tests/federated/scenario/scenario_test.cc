@@ -187,6 +187,11 @@ std::vector<Effect> Effects() {
       {"model.freeze", "[\"conv*\"]", [](auto& s) { return s.model.freeze == std::vector<std::string>{"conv*"}; }},
       {"data.train", "t.tfrecord", [=](auto& s) { return s.data.train == cwd("t.tfrecord"); }},
       {"data.test", "u.tfrecord", [=](auto& s) { return s.data.test == cwd("u.tfrecord"); }},
+      {"data.tests", "[\"a=t.tfrecord\"]",
+       [=](auto& s) { return s.data.tests == std::vector<std::string>{"a=" + cwd("t.tfrecord")}; }},
+      {"data.validation", "v.tfrecord", [=](auto& s) { return s.data.validation == cwd("v.tfrecord"); }},
+      {"data.validation_fraction", "0.25", [](auto& s) { return s.data.validation_fraction == 0.25; }},
+      {"model.weights", "w.safetensors", [=](auto& s) { return s.model.weights == cwd("w.safetensors"); }},
       {"data.image_feature", "i", [](auto& s) { return s.data.image_feature == "i"; }},
       {"data.label_feature", "l", [](auto& s) { return s.data.label_feature == "l"; }},
       {"data.partition.kind", "shards", [](auto& s) { return s.data.partition.kind == "shards"; }},
@@ -446,9 +451,9 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
                                      "server.presence", "server.max_attempts", "server.staging_megabytes",
                                      "server.checkpoint_reports", "evaluation.every", "evaluation.batch_size",
                                      "evaluation.federated_every", "evaluation.federated_clients"));
-  EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "data.train", "data.test",
-                                            "data.partition.distribution", "client.input_graph",
-                                            "server.fine_tune.data", "selection.trace", "devices.trace"));
+  EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.weights", "data.train",
+                                            "data.test", "data.tests", "data.validation", "data.partition.distribution",
+                                            "client.input_graph", "server.fine_tune.data", "selection.trace"));
 }
 
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {

@@ -39,10 +39,6 @@ class ScoreCounter {
     RIVULET_ASSIGN_OR_RETURN(decoder_, ExampleDecoder::Create(plan_.features()));
     for (size_t i = 0; i < plan_.features().size(); ++i)
       if (plan_.features()[i].placeholder == plan_.model().label.placeholder) label_ = i;
-    const FeatureSpec& label = plan_.features()[label_];
-    if (label.encoding != FeatureEncoding::kInt64)
-      return InvalidArgument("feature '{}' is of numbers, and the model has no classes that could be told apart",
-                             label.feature);
     const int64_t examples = test_->size();
     const DecodedExamples source(test_, decoder_);
     for (int64_t begin = 0; begin < examples;) {
@@ -102,11 +98,6 @@ class ScoreCounter {
     const auto scores = fetches[0].flat<float>();
     const auto labels = feeds[label_].flat<int64_t>();
     const auto classes = static_cast<size_t>(report_.classes);
-    if (labels.size() == scores.size())
-      return InvalidArgument(
-          "'{}' has a score for each label, of which an example may have several: there are no classes "
-          "that could be taken for one another",
-          scores_);
     if (labels.size() * classes != scores.size())
       return InvalidArgument("'{}' has {} scores for {} labels of {} classes", scores_, scores.size(), labels.size(),
                              classes);
@@ -161,8 +152,21 @@ double ClassReport::CalibrationError() const {
   return all > 0 ? gaps / static_cast<double>(all) : 0;
 }
 
+bool TellsClasses(const ModelDef& model, const std::string& scores) {
+  const StatusOr<Output> found = model.graph.FindOutput(scores);
+  const Shape& label = model.label.spec.shape;
+  // Several labels have a score each.
+  const bool each = found.ok() && found->shape().known_rank() && label.known_rank() &&
+                    found->shape().rank() == label.rank() && Shape::Compatible(found->shape(), label);
+  return model.label.encoding == FeatureEncoding::kInt64 && !each;
+}
+
 StatusOr<ClassReport> ReportClasses(const Plan& plan, std::shared_ptr<const Dataset> test, const Model& model,
                                     const std::string& scores, int64_t batch_size, const DataProgress& progress) {
+  if (!TellsClasses(plan.model(), scores))
+    return InvalidArgument(
+        "the model tells {}, and no classes that could be taken for one another",
+        plan.model().label.encoding == FeatureEncoding::kInt64 ? "several labels of an example" : "numbers");
   if (test->size() == 0) return InvalidArgument("the test set has no examples");
   StatusOr<ClassReport> report = Internal("nothing was counted");
   // On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.

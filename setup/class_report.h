@@ -44,10 +44,13 @@ struct ClassReport {
   double CalibrationError() const;
 };
 
+// Whether a model with these scores tells classes, and not numbers or several labels of an example.
+bool TellsClasses(const ModelDef& model, const std::string& scores);
+
 // Runs `model` over `test` with the plan's graph; `scores` is the tensor with a score for each class, [batch, classes]
 // or [batch, positions, classes]. Of equal scores the first counts, as the metrics have it. On the calling thread's
-// core alone. INVALID_ARGUMENT: scores of another shape, or more than kMostClassesReported classes. Errors of examples
-// name file, record and byte; `progress` hears examples.
+// core alone. INVALID_ARGUMENT: a model that tells no classes, scores of another shape, or more than
+// kMostClassesReported classes. Errors of examples name file, record and byte; `progress` hears examples.
 inline constexpr int64_t kMostClassesReported = 1000;
 StatusOr<ClassReport> ReportClasses(const Plan& plan, std::shared_ptr<const Dataset> test, const Model& model,
                                     const std::string& scores, int64_t batch_size, const DataProgress& progress);

@@ -14,7 +14,10 @@ constexpr size_t kMaxLabels = 1000;
 
 StatusOr<PartitionSummary> Summarise(const Dataset& data, const Shares& shares, const std::string& label_feature,
                                      int64_t max_columns) {
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> labels, ReadLabels(data, label_feature));
+  std::vector<int64_t> labels;
+  if (!label_feature.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(labels, ReadLabels(data, label_feature));
+  }
   PartitionSummary summary;
   summary.clients = shares.size();
   summary.examples = shares.examples();
@@ -40,7 +43,8 @@ StatusOr<PartitionSummary> Summarise(const Dataset& data, const Shares& shares, 
     while (summary.starts[column + 1] <= client) ++column;
     sizes[static_cast<size_t>(client)] = static_cast<int64_t>(shares.ExamplesOf(client).size());
     std::ranges::fill(mine, 0);
-    for (const uint32_t example : shares.ExamplesOf(client)) ++mine[place(example)];
+    if (known > 0)
+      for (const uint32_t example : shares.ExamplesOf(client)) ++mine[place(example)];
     for (size_t label = 0; label < known; ++label) {
       held += mine[label] > 0;
       summary.totals[label] += mine[label];
@@ -48,7 +52,7 @@ StatusOr<PartitionSummary> Summarise(const Dataset& data, const Shares& shares, 
     }
   }
   // A second time, since the mixture of all is known only now.
-  for (int64_t client = 0; client < summary.clients; ++client) {
+  for (int64_t client = 0; client < summary.clients && known > 0; ++client) {
     const auto size = static_cast<double>(shares.ExamplesOf(client).size());
     if (size == 0) continue;
     std::ranges::fill(mine, 0);

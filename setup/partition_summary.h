@@ -7,6 +7,7 @@
 
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
+#include "federated/scenario/scenario.h"
 #include "setup/shares.h"
 
 namespace rivulet {
@@ -27,9 +28,15 @@ struct PartitionSummary {
   int64_t columns() const { return static_cast<int64_t>(starts.size()) - 1; }
 };
 
-// At most `max_columns` columns (>= 1). Memory is a label an example and the columns'. INVALID_ARGUMENT: a label that
-// is missing, or not one int64 (names file, record and byte); more than 1,000 different labels.
+// At most `max_columns` columns (>= 1). Memory is a label an example and the columns'. An empty `label_feature`: there
+// are no classes, and sizes are all that is told. INVALID_ARGUMENT: a label that is missing, or not one int64 (names
+// file, record and byte); more than 1,000 different labels.
 StatusOr<PartitionSummary> Summarise(const Dataset& data, const Shares& shares, const std::string& label_feature,
                                      int64_t max_columns);
+
+// The feature whose values are the classes of the scenario's examples; "": they have none, but labels or numbers.
+inline std::string ClassFeatureOf(const Scenario& scenario) {
+  return scenario.model.target == "class" ? scenario.data.label_feature : "";
+}
 
 }  // namespace rivulet

@@ -20,7 +20,10 @@ StatusOr<std::string> LabelsPage(const PlacedRun& placed) {
   RIVULET_ASSIGN_OR_RETURN(
       Scenario scenario,
       Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id)));
-  const std::string train = scenario.data.train, label = scenario.data.label_feature;
+  const std::string train = scenario.data.train, label = ClassFeatureOf(scenario);
+  if (label.empty())
+    return NotFound("run '{}' learns {}, so that there are no labels of which a client has some", run.run_id,
+                    scenario.model.target == "numbers" ? "numbers" : "several labels of each example");
   if (train.empty() || !RecordFilesMatching(train).ok()) {
     return NotFound(
         "the data of run '{}' are not on this machine{}, so nobody here knows which client has which labels",

@@ -115,9 +115,11 @@ Status DividePartition(const PartitionCommandOptions& options) {
     RIVULET_RETURN_IF_ERROR(
         WriteSplitClients(options.out, *data, *shares, percents, setup.scenario().run.seed, !options.json));
   const DataConfig& config = setup.scenario().data;
+  const std::string label = ClassFeatureOf(setup.scenario());
   if (!options.plot.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary,
-                             Summarise(*data, *shares, config.label_feature, kSvgColumns));
+    if (label.empty())
+      return UsageError("--plot draws classes by clients, and model.target is \"{}\"", setup.scenario().model.target);
+    RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary, Summarise(*data, *shares, label, kSvgColumns));
     const std::string title =
         fmt::format("{}: {} over {} clients", setup.scenario().run.name, config.partition.kind, summary.clients);
     RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), options.plot, PartitionSvg(summary, title)));
@@ -126,8 +128,8 @@ Status DividePartition(const PartitionCommandOptions& options) {
   }
   if (options.json || (options.out.empty() && options.plot.empty())) {
     const auto columns = static_cast<int64_t>(TerminalColumns());
-    RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary, Summarise(*data, *shares, config.label_feature,
-                                                                       std::clamp<int64_t>(columns - 20, 10, 200)));
+    RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary,
+                             Summarise(*data, *shares, label, std::clamp<int64_t>(columns - 20, 10, 200)));
     fmt::print("{}", options.json ? PartitionJson(summary) + "\n" : PartitionText(summary));
   }
   return absl::OkStatus();

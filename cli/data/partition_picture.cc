@@ -54,11 +54,13 @@ std::string ShadeOf(double share) {
 std::string PartitionText(const PartitionSummary& summary) {
   std::string text = fmt::format(
       "clients   {}\n"
-      "examples  {}; at one client {} to {}, the median {}\n"
+      "examples  {}; at one client {} to {}, the median {}\n",
+      summary.clients, summary.examples, summary.smallest, summary.largest, summary.median);
+  if (summary.labels.empty()) return text;
+  text += fmt::format(
       "labels    {}; {:.1f} of them at a client on average\n"
       "distance  {:.2f} between a client's labels and all clients' on average (0: alike, 1: nothing in common)\n",
-      summary.clients, summary.examples, summary.smallest, summary.largest, summary.median, summary.labels.size(),
-      summary.labels_per_client, summary.distance);
+      summary.labels.size(), summary.labels_per_client, summary.distance);
   constexpr std::array<std::string_view, 5> kShades = {" ", "░", "▒", "▓", "█"};
   const int64_t largest = LargestCell(summary);
   const int64_t together = (summary.clients + summary.columns() - 1) / summary.columns();

@@ -86,7 +86,7 @@ class KeptModelSummaries final : public ModelSummaries {
     StatusOr<std::shared_ptr<const Dataset>> test = OpenRecordsMatching(file);
     if (!test.ok()) return missing(std::string(Message(test.status())));
     const std::string scores = ScoresOf(plan_->model());
-    if (scores.empty()) return missing("its model has no scores by class");
+    if (scores.empty() || !TellsClasses(plan_->model(), scores)) return missing("its model has no scores by class");
     confusions_ = Confusions{plan_, *std::move(test), scores, scenario->evaluation.batch_size};
     auto from = paths_.end();
     while (most-- > 0 && from != paths_.begin()) --from;

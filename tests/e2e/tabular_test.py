@@ -99,6 +99,7 @@ class Tabular(RivuletTest):
         for name, value in measured.items():
             self.assertEqual(told[name], value)
         self.assert_refused(self.run_rivulet("model", "evaluate", "latest", "--classes", "--db", self.path("runs.sqlite")), "numbers", "classes")
+        self.run_rivulet("runs", "export", "latest", "--tensorboard", self.path("events"), "--db", self.path("runs.sqlite"), code=0)
 
     def test_clients_measure_numbers_too(self):
         self.houses()
@@ -106,6 +107,13 @@ class Tabular(RivuletTest):
         measured = dict(self.query("SELECT name, value FROM metrics WHERE scope = 'federated' AND round = 2"))
         self.assertAlmostEqual(measured["evaluate/mse"], measured["evaluate/loss"], places=5)
         self.assertIn("evaluate/mae", measured)
+
+    def test_shares_of_numbers_are_told_without_classes(self):
+        self.houses()
+        scenario = self.write("table.toml", MODEL.format(target="numbers", units=1, rate=0.1))
+        told = self.run_rivulet("data", "partition", scenario, code=0).out
+        self.assertEqual(told, "clients   4\nexamples  100; at one client 25 to 25, the median 25\n")
+        self.assert_refused(self.run_rivulet("data", "partition", scenario, "--plot", self.path("x.svg")), "model.target", "numbers")
 
     def test_labels_are_decided_each_by_itself(self):
         draw = random.Random(5)
@@ -133,7 +141,8 @@ class Tabular(RivuletTest):
         self.assertAlmostEqual(measured["test/exact_match"], sum(map(all, right)) / 20)
         self.assertGreater(measured["test/accuracy"], 0.9)
         self.assertFalse(math.isnan(measured["test/loss"]))
-        self.assert_refused(self.run_rivulet("model", "evaluate", "latest", "--classes", "--db", self.path("runs.sqlite")), "label")
+        self.assert_refused(self.run_rivulet("model", "evaluate", "latest", "--classes", "--db", self.path("runs.sqlite")), "several labels")
+        self.run_rivulet("runs", "export", "latest", "--tensorboard", self.path("events"), "--db", self.path("runs.sqlite"), code=0)
 
     def test_what_the_records_do_not_hold_is_said(self):
         self.houses()

@@ -10,6 +10,7 @@ const RegisterCommand kData(50, [] {
                .example = "rivulet data inspect mnist/train.tfrecord"};
   data.subcommands.push_back(DataFetchCommand());
   data.subcommands.push_back(DataImportCommand());
+  data.subcommands.push_back(DataColumnsCommand());
   data.subcommands.push_back(DataSynthCommand());
   data.subcommands.push_back(DataPartitionCommand());
   data.subcommands.push_back(DataInspectCommand());

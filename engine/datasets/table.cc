@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
@@ -16,8 +15,7 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kMaxCategoryValues = 1000, kMaxKeyBytes = 128;
-constexpr size_t kMaxFeatures = 1 << 20;
+constexpr size_t kMaxKeyBytes = 128;
 
 // Which columns are features, in the order of the file.
 StatusOr<std::vector<size_t>> FeaturePlaces(const TableReader& table, const TableOptions& options) {
@@ -91,7 +89,9 @@ class ColumnFit {
                       first_empty_, name);
     const double deviation = std::sqrt(squares_ / static_cast<double>(count_));
     column.mean = mean_;
-    if (deviation > 0) column.deviation = deviation;
+    column.count = count_;
+    column.constant = !(deviation > 0);
+    if (!column.constant) column.deviation = deviation;
     return column;
   }
 
@@ -254,100 +254,6 @@ Status CheckSameTarget(const TableColumns& columns, const TableOptions& options)
 }
 
 }  // namespace
-
-int64_t TableColumns::feature_count() const {
-  int64_t count = 0;
-  for (const TableColumn& column : features) count += column.category ? static_cast<int64_t>(column.values.size()) : 1;
-  return count;
-}
-
-std::string ToJson(const TableColumns& columns) {
-  nlohmann::ordered_json features = nlohmann::ordered_json::array();
-  for (const TableColumn& column : columns.features) {
-    nlohmann::ordered_json entry = {{"column", column.name}, {"kind", column.category ? "category" : "number"}};
-    if (column.category) {
-      entry["values"] = column.values;
-    } else {
-      entry["mean"] = column.mean;
-      entry["deviation"] = column.deviation;
-    }
-    features.push_back(std::move(entry));
-  }
-  nlohmann::ordered_json json = {{"features", std::move(features)}, {"standardised", columns.standardised}};
-  if (!columns.labels.empty()) json["labels"] = columns.labels;
-  if (!columns.targets.empty()) json["targets"] = columns.targets;
-  if (!columns.label.empty()) {
-    json["label"] = {{"column", columns.label}, {"count", columns.class_count}};
-    if (!columns.classes.empty()) json["label"]["classes"] = columns.classes;
-  }
-  return json.dump(2) + "\n";
-}
-
-StatusOr<TableColumns> ParseTableColumns(std::string_view json) {
-  const auto damaged = [](std::string_view what) {
-    return DataLoss("{}; give the columns.json of an earlier import", what);
-  };
-  const auto root = nlohmann::json::parse(json, nullptr, false);
-  const bool has_class = root.is_object() && root.contains("label") && root["label"].is_object();
-  const int ways =
-      root.is_object() ? has_class + static_cast<int>(root.contains("labels") + root.contains("targets")) : 0;
-  if (ways != 1 || !root.contains("features") || !root["features"].is_array())
-    return damaged("no object with 'features' and one of 'label', 'labels' and 'targets'");
-  const auto listed = [](const nlohmann::json& object, const char* name, std::vector<std::string>& out) {
-    if (!object.contains(name) || !object[name].is_array()) return false;
-    for (const auto& text : object[name]) {
-      if (!text.is_string()) return false;
-      out.push_back(text);
-    }
-    return true;
-  };
-  const auto texts = [&](const nlohmann::json& object, const char* name, std::vector<std::string>& out) {
-    return listed(object, name, out) && std::ranges::is_sorted(out) && std::ranges::adjacent_find(out) == out.end();
-  };
-  const auto number = [](const nlohmann::json& object, const char* name) {
-    return object.contains(name) && object[name].is_number();
-  };
-  TableColumns columns;
-  std::set<std::string> names;
-  for (const auto& entry : root["features"]) {
-    if (!entry.is_object() || !entry.contains("column") || !entry["column"].is_string() || !entry.contains("kind"))
-      return damaged("an entry of 'features' without 'column' or 'kind'");
-    TableColumn column;
-    column.name = entry["column"];
-    column.category = entry["kind"] == "category";
-    if (!names.insert(column.name).second) return damaged(fmt::format("two columns '{}'", ShortCell(column.name)));
-    if (column.category ? !texts(entry, "values", column.values)
-                        : !number(entry, "mean") || !number(entry, "deviation"))
-      return damaged(
-          fmt::format("column '{}' has neither sorted 'values' nor 'mean' and 'deviation'", ShortCell(column.name)));
-    if (!column.category) {
-      column.mean = entry["mean"];
-      column.deviation = entry["deviation"];
-      if (!std::isfinite(column.mean) || !(column.deviation > 0) || !std::isfinite(column.deviation))
-        return damaged(fmt::format("column '{}' has a deviation that is not above 0", ShortCell(column.name)));
-    }
-    columns.features.push_back(std::move(column));
-  }
-  columns.standardised = root.value("standardised", nlohmann::json()) == true;
-  for (const auto& [name, of] : {std::pair("labels", &columns.labels), std::pair("targets", &columns.targets)}) {
-    if (root.contains(name) && (!listed(root, name, *of) || of->empty()))
-      return damaged(fmt::format("'{}' that are no names of columns", name));
-  }
-  if (columns.features.empty() || columns.feature_count() > static_cast<int64_t>(kMaxFeatures))
-    return damaged("no features");
-  if (!has_class) return columns;
-  const auto& label = root["label"];
-  if (!label.contains("column") || !label["column"].is_string() || !label.contains("count") ||
-      !label["count"].is_number_integer())
-    return damaged("a 'label' without 'column' and 'count'");
-  columns.label = label["column"];
-  columns.class_count = label["count"];
-  if (label.contains("classes") && !texts(label, "classes", columns.classes))
-    return damaged("'classes' that are no sorted texts");
-  if (columns.label.empty() || columns.class_count < 1 || columns.class_count > kMaxClass + 1)
-    return damaged("no classes");
-  return columns;
-}
 
 StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, const DataProgress& progress) {
   RIVULET_RETURN_IF_ERROR(CheckRoles(options));

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/file_system.h"
@@ -20,6 +21,8 @@ struct TableColumn {
   std::string name;
   bool category = false;
   double mean = 0, deviation = 1;   // of all cells that are not empty; a deviation of 0 is told as 1
+  int64_t count = 0;                // of these cells; 0: not known
+  bool constant = false;            // they are all equal
   std::vector<std::string> values;  // in byte order
 };
 
@@ -39,6 +42,12 @@ struct TableColumns {
 std::string ToJson(const TableColumns& columns);
 // DATA_LOSS: not what ToJson gives.
 StatusOr<TableColumns> ParseTableColumns(std::string_view json);
+
+// What the tables of several sites are together, by what each site fitted to its own, which is named for messages:
+// means and deviations are those over all rows, exactly but for rounding (Chan, Golub and LeVeque 1979), categories and
+// names of classes those that any site has. No row leaves its site. INVALID_ARGUMENT: none; sites whose columns, kinds
+// of columns or targets differ, or that say no counts; too many values.
+StatusOr<TableColumns> PoolTableColumns(const std::vector<std::pair<std::string, TableColumns>>& sites);
 
 struct TableOptions {
   std::string from, test;               // files, plain or .gz; `test` may be empty

@@ -18,6 +18,7 @@
 namespace rivulet {
 
 inline constexpr size_t kMaxCellValueBytes = 256;  // of a value that is a name, and of a column's name
+inline constexpr size_t kMaxCategoryValues = 1000, kMaxFeatures = 1 << 20;
 
 std::string_view Trimmed(std::string_view cell);
 // What a cell is as a number: nothing where it is none, perhaps an infinity or NaN.

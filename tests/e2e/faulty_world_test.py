@@ -44,7 +44,7 @@ COMMANDS = {  # by the words of the command: what follows them
     "data import csv": ["--from", "t.csv", "--label", "c", "--out", "out"],
     "data import shakespeare": ["--from", "play.txt", "--out", "out"],
     "data partition": ["tiny.toml", "--out", "out", "--plot", "out.svg"], "data inspect": ["data/train.tfrecord"],
-    "data verify": ["data/train.tfrecord"],
+    "data verify": ["data/train.tfrecord"], "data columns": ["t/columns.json", "t/columns.json", "--out", "pooled.json"],
     "debug": ["tiny.toml", "-c", "run"],
     "model inspect": ["m.npz"], "model evaluate": ["latest", *DB], "model diff": ["m.npz", "m.safetensors"],
     "model export": ["logistic_regression", "--out", "out.onnx", "--external-data"],
@@ -108,7 +108,7 @@ class FaultyWorld(unittest.TestCase):
                      "simulate tiny.toml --rounds 2 --db runs.sqlite --set run.name=second", "model export logistic_regression --out m.onnx",
                      "model export logistic_regression --out m.npz", "model export logistic_regression --out m.pb",
                      "model export logistic_regression --out m.safetensors", "plan build tiny.toml --out t.plan", "ca author --out author.key",
-                     "ca init --ca ca --name A", "ca issue client/a --ca ca --out a"]:
+                     "data import csv --from t.csv --label c --out t", "ca init --ca ca --name A", "ca issue client/a --ca ca --out a"]:
             subprocess.run([RIVULET, *line.split()], cwd=cls.before, check=True, capture_output=True)
 
     @classmethod

@@ -14,7 +14,7 @@ ELSEWHERE = {
     "--coordinator": "a coordinator", "rivulet coordinator": "its keys", "rivulet aggregator": "its parent", "--simulation": "a simulation",
     "preflight": "its keys", "ca ": "an authority's files", "data import": "other people's files", "data fetch mnist": "a network",
     "--attach": "a process", "onnx/": "other people's files", "net.onnx": "a model", "theirs.npz": "a model", "colleague/": "a history",
-    "runs import logs": "event files", "weights.npz": "a model", "visits.csv": "a table", "holdout.tfrecord": "data",
+    "runs import logs": "event files", "weights.npz": "a model", "visits.csv": "a table", "north/columns.json": "other sites' columns", "holdout.tfrecord": "data",
     "/elsewhere/": "data", "--rounds 500": "so many rounds", "--from 41": "so many rounds", "plan sign heart.plan": "a plan",
     "plan sign quickstart.plan": "an author's key", "reproduce fedprox-synthetic": "its data", "backups/": "a folder",
 }

@@ -180,6 +180,51 @@ TEST_F(TableTest, Labels_AreAZeroOrAOneEach) {
   EXPECT_THAT(Error(options), HasSubstr("t.csv: line 2: '2' in column 'rain' is neither 0 nor 1"));
 }
 
+// One site's numbers are all equal, another's category and class are nobody else's.
+TEST_F(TableTest, SitesPooled_AreTheTableOfAllTheirRows) {
+  const std::string head = "a,b,c,y\n";
+  const std::vector<std::string> rows = {"1,1e6,u,p\n4,1000001,v,q\n",
+                                         "10,1000002,u,p\n10,1000003,u,r\n10,1000004,w,p\n", "-3,1000005,u,q\n"};
+  std::vector<std::pair<std::string, TableColumns>> sites;
+  std::string all;
+  for (const std::string& own : rows) {
+    TableOptions options = Options(head + own);
+    options.standardise = true;
+    ASSERT_OK_AND_ASSIGN(const TableCounts counts, Import(options));
+    ASSERT_OK_AND_ASSIGN(TableColumns read, ParseTableColumns(ToJson(counts.columns)));
+    sites.emplace_back(fmt::format("site {}", sites.size() + 1), std::move(read));
+    all += own;
+  }
+  TableOptions together = Options(head + all);
+  together.standardise = true;
+  ASSERT_OK_AND_ASSIGN(const TableCounts wanted, Import(together));
+  ASSERT_OK_AND_ASSIGN(const TableColumns pooled, PoolTableColumns(sites));
+  ASSERT_EQ(pooled.features.size(), 3u);
+  for (size_t i = 0; i < 2; ++i) {
+    EXPECT_NEAR(pooled.features[i].mean / wanted.columns.features[i].mean, 1, 1e-14);
+    EXPECT_NEAR(pooled.features[i].deviation / wanted.columns.features[i].deviation, 1, 1e-12);
+    EXPECT_EQ(pooled.features[i].count, 6);
+  }
+  EXPECT_THAT(pooled.features[2].values, ElementsAre("u", "v", "w"));
+  EXPECT_THAT(pooled.classes, ElementsAre("p", "q", "r"));
+  EXPECT_EQ(pooled.class_count, 3);
+  EXPECT_TRUE(pooled.standardised);
+
+  sites[1].second.features[0].name = "aa";
+  EXPECT_THAT(testing::ErrorOf(PoolTableColumns(sites)),
+              HasSubstr("site 2 has the column 'aa' where those before have 'a'"));
+  sites[1].second.features[0] = sites[1].second.features[2];
+  sites[1].second.features[0].name = "a";
+  EXPECT_THAT(testing::ErrorOf(PoolTableColumns(sites)),
+              HasSubstr("site 2 has numbers in the column 'a' where another"));
+  sites[1] = sites[2];
+  sites[1].second.features[1].count = 0;
+  EXPECT_THAT(testing::ErrorOf(PoolTableColumns(sites)), HasSubstr("says not of how many rows the mean of 'b' is"));
+  sites[1] = sites[2];
+  sites[1].second.label = "z";
+  EXPECT_THAT(testing::ErrorOf(PoolTableColumns(sites)), HasSubstr("is for other columns to be learnt"));
+}
+
 TEST_F(TableTest, DamagedColumns_AreRefused) {
   TableOptions options = Options("a,y\n1,0\n");
   options.columns = Path("c.json");
@@ -191,6 +236,7 @@ TEST_F(TableTest, DamagedColumns_AreRefused) {
                                                         {"\"a\"", "3"},
                                                         {"\"mean\": 0, ", ""},
                                                         {"\"deviation\": 1", "\"deviation\": 0"},
+                                                        {"\"deviation\": 1", "\"deviation\": 1, \"count\": -1"},
                                                         {"\"number\"", "\"category\""},
                                                         {"\"count\": 2", "\"count\": 0"},
                                                         {"\"count\": 2", "\"classes\": [\"b\", \"a\"]"},

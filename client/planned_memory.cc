@@ -1,6 +1,8 @@
 #include "client/planned_memory.h"
 
 #include <algorithm>
+#include <map>
+#include <string_view>
 
 namespace rivulet {
 namespace {
@@ -17,6 +19,27 @@ int64_t ProgramBytes(const std::shared_ptr<const Program>& program) {
 std::string PlannedMemory::ToString() const {
   return fmt::format("{} MB: {} for the model, {} for what is trained, {} for the program, {} on the way",
                      Megabytes(total()), Megabytes(model), Megabytes(vectors), Megabytes(program), Megabytes(transfer));
+}
+
+int64_t MostUpdateValues(const AggregationSpec& spec) {
+  int64_t values = 0;
+  std::map<std::string_view, int64_t> chosen;  // by what decides which of them an update has: the largest
+  for (const PartSpec& part : spec.parts) {
+    if (part.only_where) {
+      int64_t& largest = chosen[part.only_where->scalar];
+      largest = std::max(largest, part.elements);
+    } else {
+      values += part.elements;
+    }
+  }
+  for (const auto& [scalar, largest] : chosen) values += largest;
+  return values;
+}
+
+int64_t SumBytes(const AggregationSpec& spec) {
+  int64_t values = 0;
+  for (const PartSpec& part : spec.parts) values += part.elements;
+  return values * static_cast<int64_t>(sizeof(int64_t));
 }
 
 StatusOr<PlannedMemory> PlanMemory(PassPrograms& programs, TaskKind kind, int64_t examples) {
@@ -42,9 +65,7 @@ StatusOr<PlannedMemory> PlanMemory(PassPrograms& programs, TaskKind kind, int64_
     RIVULET_ASSIGN_OR_RETURN(const auto end, programs.End(kind, pass));
     planned.program = std::max({planned.program, ProgramBytes(begin), ProgramBytes(step), ProgramBytes(end)});
   }
-  int64_t update = 0;
-  for (const PartSpec& part : plan.aggregation(kind).parts)
-    update += part.elements * static_cast<int64_t>(sizeof(float));
+  const int64_t update = MostUpdateValues(plan.aggregation(kind)) * static_cast<int64_t>(sizeof(float));
   planned.transfer = std::max(model, update);
   return planned;
 }

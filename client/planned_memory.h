@@ -18,6 +18,11 @@ struct PlannedMemory {
   std::string ToString() const;  // "812 MB: 100 for the model, …"
 };
 
+// What an update has at most, and what a site's sums of updates take, of 64 bits a value: of every part, whoever has
+// it.
+int64_t MostUpdateValues(const AggregationSpec& spec);
+int64_t SumBytes(const AggregationSpec& spec);
+
 // Of a task of `kind` over so many examples. What is kept of decoded examples, which has a budget of its own, and what
 // the process takes without any task are not in it. Compiles the programs, which are kept for the task itself. The
 // calling thread has called EnterWorkerThread(). Errors are those of PassPrograms.

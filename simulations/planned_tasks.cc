@@ -46,10 +46,7 @@ StatusOr<PlannedTasks> PlannedTasks::Create(VirtualClients& clients, const std::
     PassPrograms& programs = *artifacts->programs;
     RIVULET_ASSIGN_OR_RETURN(const PlannedMemory memory, PlanMemory(programs, TaskKind::kTrain, examples));
     planned.shared_bytes_ = memory.model;
-    planned.thread_bytes_ = memory.vectors + memory.program;
-    // A site's sums are of 64 bits a value.
-    for (const PartSpec& part : plan->aggregation().parts)
-      planned.thread_bytes_ += part.elements * static_cast<int64_t>(sizeof(int64_t));
+    planned.thread_bytes_ = memory.vectors + memory.program + SumBytes(plan->aggregation());
     for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
       if (plan->program(kind) == nullptr) continue;
       RIVULET_ASSIGN_OR_RETURN(planned.operations_[kind], OperationsOf(programs, kind, examples));

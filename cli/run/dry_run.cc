@@ -12,6 +12,8 @@
 #include "client/trainer.h"
 #include "engine/base/available_cores.h"
 #include "engine/program/program.h"
+#include "federated/algorithms/algorithm.h"
+#include "federated/server_optimizers/server_optimizer.h"
 #include "setup/run_members.h"
 #include "setup/run_setup.h"
 
@@ -81,7 +83,10 @@ StatusOr<Duration> Estimate(RunSetup& setup, const std::shared_ptr<PassPrograms>
     duration.evaluations = (scenario.run.rounds + every - 1) / every;
     const auto begin = SteadyClock::now();
     RIVULET_RETURN_IF_ERROR(evaluator->Evaluate(*model).status());
-    duration.evaluation = SecondsSince(begin);
+    // Each of the models that the server has.
+    RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(scenario, *plan->layout()));
+    RIVULET_ASSIGN_OR_RETURN(const auto optimizer, ServerOptimizer::Create(composition.server_optimizer));
+    duration.evaluation = SecondsSince(begin) * static_cast<double>(1 + optimizer->Models().size());
   }
   duration.run = duration.task * static_cast<double>(tasks) / at_once +
                  duration.evaluation * static_cast<double>(duration.evaluations);
@@ -108,9 +113,9 @@ Status DryRun(const Scenario& scenario, int workers, bool json) {
   const auto programs = std::make_shared<PassPrograms>(*plan);
   RIVULET_ASSIGN_OR_RETURN(const PlannedMemory task, PlanMemory(*programs, TaskKind::kTrain, most));
   const ModelLayout& layout = *(*plan)->layout();
-  const int64_t update_bytes = layout.update_elements() * static_cast<int64_t>(sizeof(float));
-  // A site's sums are of 64 bits a value; more sites than cores hold none. The base model is there once for all.
-  const int64_t sums = 2 * update_bytes;
+  const int64_t update_bytes = MostUpdateValues((*plan)->aggregation()) * static_cast<int64_t>(sizeof(float));
+  // More sites than cores hold no sums. The base model is there once for all.
+  const int64_t sums = SumBytes((*plan)->aggregation());
   const int64_t memory = task.model + workers * (task.vectors + task.program) + std::min(workers, cores) * sums;
   const int64_t tasks = scenario.run.rounds * scenario.server.clients_per_round;
   RIVULET_ASSIGN_OR_RETURN(const Duration duration,

@@ -42,9 +42,13 @@ Times TimesOf(const std::string& db) {
   const auto run = (*history)->ResolveRun("latest");
   EXPECT_OK(run);
   EXPECT_EQ(run->status, "finished");
-  for (const MetricRow& metric : *(*history)->Metrics(run->run_id, "federated"))
+  const auto metrics = (*history)->Metrics(run->run_id, "federated");
+  EXPECT_OK(metrics);
+  for (const MetricRow& metric : *metrics)
     if (metric.name == kVirtualSeconds) times.made.push_back(metric.value.value_or(-1));
-  for (const ClientRoundRow& row : *(*history)->ClientRounds(run->run_id)) {
+  const auto rows = (*history)->ClientRounds(run->run_id);
+  EXPECT_OK(rows);
+  for (const ClientRoundRow& row : *rows) {
     times.folded += row.status == "folded";
     times.late += row.status == "dropped" && row.error == EnoughWithout(TaskKind::kTrain);
     times.gone += row.status == "dropped" && row.error.find("went away") != row.error.npos;

@@ -397,7 +397,7 @@ TEST_F(ResumeTest, EditedPaths_AreNeverFollowed) {
 }
 
 // A run in a process of its own that dies in its seventh round, once some rounds are written or a second has passed.
-void DieInRoundSeven(const CoordinatorOptions& options) {
+void DieInRoundSeven(CoordinatorOptions options) {
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {

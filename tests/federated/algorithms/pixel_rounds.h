@@ -83,7 +83,8 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
     for (const AlignedBuffer& broadcast : broadcasts) sent.push_back(&broadcast);
     std::shared_ptr<const Model> base = run.server.model;
     if (download != nullptr) {
-      RIVULET_ASSIGN_OR_RETURN(base, download->Decode(download->Encode(*base, scenario.run.seed, round)));
+      RIVULET_ASSIGN_OR_RETURN(const Download::Sent as_sent, download->Send(*base, scenario.run.seed, round));
+      base = as_sent.model;
     }
     RIVULET_ASSIGN_OR_RETURN(const auto aggregation, Aggregation::Create(run.plan->aggregation()));
     std::vector<ToldLoss> told;

@@ -19,7 +19,7 @@ ELSEWHERE = {
     "ONNX": " rivulet::onnx::",
     "algorithms": " rivulet::ComposePlan(",
     "simulations": " rivulet::Simulation::",
-    "libraries of ops": " rivulet::LoadOpLibraries(",
+    "libraries of ops and algorithms": " rivulet::LoadLibraries(",
 }
 MOST_BYTES = 13_000_000
 # Not beside a sanitizer's library, which must be the first.

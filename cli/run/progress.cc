@@ -54,6 +54,7 @@ void RoundTracker::Round(const RoundReport& committed) {
   const auto accuracy = committed.central.find("test/accuracy"), loss = committed.central.find("test/loss");
   if (accuracy != committed.central.end()) accuracy_ = accuracy->second;
   loss_ = loss != committed.central.end() ? loss->second : committed.train_loss;
+  virtual_seconds_ = committed.virtual_seconds;
   others_.clear();
   for (const auto& [name, value] : committed.central) {
     const std::string set = name.substr(0, name.find('/'));
@@ -101,10 +102,10 @@ std::string RoundTracker::Line(int64_t round, double within, size_t columns, con
   }
   // From all of it to the number of the round alone; a line that wraps would be drawn anew below itself, again and
   // again.
-  const std::string all[] = {head + bar(20) + accuracy + loss + others_ + time + more,
-                             head + bar(20) + accuracy + loss + others_ + time,
-                             head + bar(20) + accuracy + loss + time,
-                             head + bar(8) + accuracy + loss + time,
+  const std::string all[] = {head + bar(20) + accuracy + loss + others_ + devices + time + more,
+                             head + bar(20) + accuracy + loss + others_ + devices + time,
+                             head + bar(20) + accuracy + loss + devices + time,
+                             head + bar(8) + accuracy + loss + devices + time,
                              head + accuracy + loss + time,
                              head + accuracy + time,
                              head + time,

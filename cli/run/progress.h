@@ -48,7 +48,7 @@ class RoundTracker {
   const int64_t rounds_;
   const Clock::time_point start_;
   int64_t round_ = 0, rounds_seen_ = 0;
-  std::optional<double> accuracy_, loss_;
+  std::optional<double> accuracy_, loss_, virtual_seconds_;
   std::string others_;  // what was measured on other sets than the test set
 };
 

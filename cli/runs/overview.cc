@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "cli/runs/run_status.h"
+#include "coordinator/ledger/ledger.h"
 #include "federated/evaluation/evaluator.h"
 
 namespace rivulet {

@@ -210,6 +210,7 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
     tell("info", "client", fmt::format("{} of {} were late: {}", late, tasks.size(), EnoughWithout(attempt.kind)));
   }
   if (!trains && committed) AddMeasures(attempt, end, tasks, record);
+  if (trains && committed) AddDeclared(attempt, tasks, record);
   if (end.virtual_seconds && committed) {
     record.metrics.push_back(
         {attempt.run_id, attempt.round, "federated", "", kVirtualSeconds, end.virtual_seconds, {}, {}});

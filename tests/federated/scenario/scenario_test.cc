@@ -453,7 +453,8 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
                                      "evaluation.federated_every", "evaluation.federated_clients"));
   EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.weights", "data.train",
                                             "data.test", "data.tests", "data.validation", "data.partition.distribution",
-                                            "client.input_graph", "server.fine_tune.data", "selection.trace"));
+                                            "client.input_graph", "algorithm.graph", "server.fine_tune.data",
+                                            "selection.trace", "devices.trace"));
 }
 
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {

@@ -34,6 +34,7 @@ test_packages=(
   "libgtest-dev|unit tests"
   "libgmock-dev|matchers of the unit tests"
   "mold|links the test programs quickly"
+  "libfaketime|a client whose clock is set while it waits"
   "python3|end-to-end tests"
   "python3-numpy|checks model files without our code"
   "python3-protobuf|clients written in Python"

@@ -71,10 +71,10 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 // All its rows, its tasks in the order of (client_id, ordinal). An attempt that is not committed has no folded task:
 // its folded ones are dropped with it, as their updates are in no model. Who came too late is told of by number, and of
 // all others that came to nothing each. A measured version has the measures of each client and of all (scope
-// "federated"), with their distribution (evaluation.h); of a version that was trained the measures of each client, those
-// of its last task where it had several. Losses are no metrics here: tasks and
-// the round have them, and the history's view of metrics takes them from there. What files and earlier rows have to do
-// with it (`model`, `forget_models`, `seen`) is left to the writer.
+// "federated"), with their distribution (evaluation.h); of a version that was trained the measures of each client,
+// those of its last task where it had several. Losses are no metrics here: tasks and the round have them, and the
+// history's view of metrics takes them from there. What files and earlier rows have to do with it (`model`,
+// `forget_models`, `seen`) is left to the writer.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
 // Each task's last word beside its client's name, in the order drawn, where clients poll for themselves: what is told

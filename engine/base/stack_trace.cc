@@ -102,10 +102,11 @@ __attribute__((noinline)) void PrintStackTrace(int file_descriptor, int skip) {
 void InstallFatalSignalHandler() {
   void* first[1];
   backtrace(first, 1);  // the first call loads the unwinder, which no signal handler may do
-  // A stack of its own, so that an overflow of the main thread's is told too.
+  // A stack of its own, so that an overflow of the main thread's is told too. It is there for the life of the process,
+  // and kept where LeakSanitizer sees it.
   stack_t stack = {};
   stack.ss_size = kSignalStackBytes;
-  static void* const kept = std::malloc(kSignalStackBytes);  // for the life of the process, and no leak to LeakSanitizer
+  static void* const kept = std::malloc(kSignalStackBytes);
   stack.ss_sp = kept;
   struct sigaction action = {};
   action.sa_sigaction = HandleFatalSignal;

@@ -29,8 +29,8 @@ struct Mark {
   int axis = 0;
 };
 
-// The context of a shape function, with some inputs known less. Whose shape is known less has no value either: functions
-// rely on a value having the shape that its input is said to have.
+// The context of a shape function, with some inputs known less. Whose shape is known less has no value either:
+// functions rely on a value having the shape that its input is said to have.
 class Variation final : public InferenceContext {
  public:
   explicit Variation(InferenceContext& base) : base_(base) {}

@@ -21,19 +21,23 @@ std::string PlannedMemory::ToString() const {
                      Megabytes(total()), Megabytes(model), Megabytes(vectors), Megabytes(program), Megabytes(transfer));
 }
 
-int64_t MostUpdateValues(const AggregationSpec& spec) {
-  int64_t values = 0;
+int64_t MostOfAnUpdate(const AggregationSpec& spec, const std::function<int64_t(size_t part)>& size) {
+  int64_t most = 0;
   std::map<std::string_view, int64_t> chosen;  // by what decides which of them an update has: the largest
-  for (const PartSpec& part : spec.parts) {
-    if (part.only_where) {
-      int64_t& largest = chosen[part.only_where->scalar];
-      largest = std::max(largest, part.elements);
+  for (size_t p = 0; p < spec.parts.size(); ++p) {
+    if (const std::optional<OnlyWhere>& where = spec.parts[p].only_where) {
+      int64_t& largest = chosen[where->scalar];
+      largest = std::max(largest, size(p));
     } else {
-      values += part.elements;
+      most += size(p);
     }
   }
-  for (const auto& [scalar, largest] : chosen) values += largest;
-  return values;
+  for (const auto& [scalar, largest] : chosen) most += largest;
+  return most;
+}
+
+int64_t MostUpdateValues(const AggregationSpec& spec) {
+  return MostOfAnUpdate(spec, [&](size_t part) { return spec.parts[part].elements; });
 }
 
 int64_t SumBytes(const AggregationSpec& spec) {

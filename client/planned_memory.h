@@ -2,7 +2,9 @@
 // when it is compiled.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 
 #include "client/pass_programs.h"
@@ -17,6 +19,10 @@ struct PlannedMemory {
   int64_t total() const { return model + vectors + program + transfer; }
   std::string ToString() const;  // "812 MB: 100 for the model, …"
 };
+
+// What the parts of one update come to at most, each of the size given: of those of which it has one
+// (PartSpec::only_where) the largest.
+int64_t MostOfAnUpdate(const AggregationSpec& spec, const std::function<int64_t(size_t part)>& size);
 
 // What an update has at most, and what a site's sums of updates take, of 64 bits a value: of every part, whoever has
 // it.

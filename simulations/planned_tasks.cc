@@ -86,10 +86,12 @@ StatusOr<PlannedBytes> BytesOfTask(const Plan& plan) {
       bytes.down += slice.elements * static_cast<int64_t>(SizeOf(slice.spec.dtype));
   }
   bytes.down += std::ssize(plan.flat_names().broadcast) * layout.parameters() * static_cast<int64_t>(sizeof(float));
+  std::vector<int64_t> up;  // of each part
   for (const PartSpec& part : plan.aggregation().parts) {
     RIVULET_ASSIGN_OR_RETURN(const auto codec, Codec::Create(part.codec, part.elements, part.codec_settings));
-    bytes.up += codec->MaxBytes();
+    up.push_back(codec->MaxBytes());
   }
+  bytes.up = MostOfAnUpdate(plan.aggregation(), [&](size_t part) { return up[part]; });
   return bytes;
 }
 

@@ -62,6 +62,23 @@ TEST_F(PlannedTasksTest, Cost_OfExamplesTimesEpochsAndOfMeasuringAboutAThird) {
   EXPECT_GE(once->Cost(TaskKind::kTrain, 0), 1);
 }
 
+// A version brings every model, and an update holds the change of one.
+TEST_F(PlannedTasksTest, BytesOfModelsToChooseFrom_AllDownAndOneUp) {
+  Scenario scenario = SmallScenario();
+  const auto bytes = [&](int64_t clusters) {
+    scenario.algorithm = {.name = "ifca", .settings = {{"clusters", clusters}}};
+    const auto plan = RunSetup(scenario).plan();
+    EXPECT_OK(plan);
+    const auto planned = BytesOfTask(**plan);
+    EXPECT_OK(planned);
+    return *planned;
+  };
+  const PlannedBytes one = bytes(1), four = bytes(4);
+  EXPECT_NEAR(static_cast<double>(four.down), 4.0 * static_cast<double>(one.down),
+              0.01 * static_cast<double>(one.down));
+  EXPECT_EQ(four.up, one.up);
+}
+
 // Each further model is looked at once by each example, lies in memory once and is summed by each thread.
 TEST_F(PlannedTasksTest, ModelsToChooseFrom_CountEach) {
   Scenario scenario = SmallScenario();

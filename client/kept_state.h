@@ -12,6 +12,7 @@
 #include "engine/base/status.h"
 #include "federated/states/state_blob.h"
 #include "federated/tasks/task.h"
+#include "federated/transport/coordinator_api.h"
 #include "federated/weights/model.h"
 
 namespace rivulet {

@@ -9,6 +9,7 @@
 #include "federated/plan/pass.h"
 #include "federated/random/streams.h"
 #include "federated/tasks/task.h"
+#include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
 

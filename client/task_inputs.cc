@@ -12,6 +12,13 @@ Status KnownLayout::Check(const Model& base) {
   return absl::OkStatus();
 }
 
+Status CheckExamples(std::string_view client_id, int64_t examples, TaskKind kind) {
+  if (examples <= 0) return FailedPrecondition("client '{}' has no examples to {} on", client_id, Name(kind));
+  if (examples > UINT32_MAX)
+    return InvalidArgument("client '{}' has {} examples, beyond 2^32 - 1", client_id, examples);
+  return absl::OkStatus();
+}
+
 Status CheckBroadcasts(const Plan& plan, const BufferTable& table, TaskKind kind,
                        std::span<const AlignedBuffer* const> broadcasts) {
   const std::vector<std::string>& names = plan.flat_names().broadcast;

@@ -1,8 +1,10 @@
 // Whether what a task brings beside its data fits the plan that it is of.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string_view>
 
 #include "client/pass_programs.h"
 #include "engine/base/status.h"
@@ -22,6 +24,9 @@ class KnownLayout {
   const Plan& plan_;
   std::shared_ptr<const ModelLayout> known_;  // equal to the plan's
 };
+
+// FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: more than can be counted.
+Status CheckExamples(std::string_view client_id, int64_t examples, TaskKind kind);
 
 // INVALID_ARGUMENT: other vectors than such a task of the plan reads (Plan::reads_broadcasts), or of another size.
 Status CheckBroadcasts(const Plan& plan, const BufferTable& table, TaskKind kind,

@@ -208,14 +208,14 @@ class Debug(RivuletTest):
         self.assertIn("loss", [row["tensor"] for row in listed])
 
     def test_verbose_logs_have_module_and_level(self):
-        result = self.run_rivulet("debug", self.scenario, "-c", "run -n", "--vlog", "trainer=2,comp?le=1", code=0)
+        result = self.run_rivulet("debug", self.scenario, "-c", "run -n", "--vlog", "pass_steps=2,comp?le=1", code=0)
         self.assertRegex(result.err, r"(?m)^V1 [0-9:.]+ compile\.cc:\d+\] compiled \d+ calls")
-        self.assertRegex(result.err, r"(?m)^V2 [0-9:.]+ trainer\.cc:\d+\] client 'client-00000': step 0, 5 examples")
+        self.assertRegex(result.err, r"(?m)^V2 [0-9:.]+ pass_steps\.cc:\d+\] client 'client-00000': step 0, 5 examples")
         result = self.run_rivulet("debug", self.scenario, "-c", "run -n", env={"RIVULET_VLOG": "optimize=1"}, code=0)
         self.assertRegex(result.err, r"(?m)^V1 .* optimize\.cc:\d+\] pass fuse_products")
-        self.assertNotIn("trainer.cc", result.err)
-        self.assert_refused(self.run_rivulet("debug", self.scenario, "--vlog", "trainer:2"), "'trainer:2' is no log level",
-                            code=2)
+        self.assertNotIn("pass_steps.cc", result.err)
+        self.assert_refused(self.run_rivulet("debug", self.scenario, "--vlog", "pass_steps:2"),
+                            "'pass_steps:2' is no log level", code=2)
 
 
 if __name__ == "__main__":

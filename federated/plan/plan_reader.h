@@ -1,0 +1,71 @@
+// Turns a message into a Plan, one part after another, each checked against those before it: plan_reader.cc has the
+// order and what is checked of several parts together, and a file read_….cc each part.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "federated/plan/plan.h"
+#include "proto/federated/plan.pb.h"
+
+namespace rivulet {
+
+// A plan is trusted with nothing. What can be wrong is found here, with the plan's words, so that a Plan that exists
+// can be compiled and run; a client never finds half way through training that a variable is missing.
+class PlanReader {
+ public:
+  // Plan::Open.
+  static StatusOr<std::shared_ptr<const Plan>> Read(std::string bytes);
+
+ private:
+  // Names from outside end up in messages, rows and files.
+  static Status CheckName(std::string_view what, std::string_view name);
+  // What is checked of several parts together.
+  Status CheckDataSets() const;
+  Status CheckLocal() const;
+  Status CheckMeasured() const;
+
+  Status ReadModel(const proto::ModelProgram& message);
+  Status ReadExternalModel(const proto::ModelProgram& message);
+  Status ReadVariables(const proto::ModelProgram& message);
+  Status LayOut();
+  Status CheckScalar(std::string_view what, const std::string& tensor);
+  Status ReadKernels(std::string_view kernels);
+  Status ReadFeatures(const proto::ModelProgram& message);
+  StatusOr<FeatureSpec> ReadFeature(const proto::FeatureBinding& binding);
+
+  Status ReadFlats(const proto::FlatNamesDef& message);
+  Status ReadState(const proto::FlatNamesDef& message);
+  Status ReadBroadcasts(const proto::FlatNamesDef& message);
+  Status ReadNumbers(const proto::FlatNamesDef& message);
+  static Status ReadNames(std::string_view what, const google::protobuf::RepeatedPtrField<std::string>& said, int most,
+                          std::vector<std::string>& names);
+  Status CheckVariableNames() const;
+  StatusOr<TensorSpec> Flat(std::string_view name) const;
+
+  Status ReadProgram(const proto::LocalProgramDef& message);
+  static Status ReadMechanisms(const proto::LocalProgramDef& message, LocalProgram& program);
+  Status ReadSource(const proto::PartSourceDef& message, LocalProgram& program);
+
+  Status ReadPass(const proto::PassDef& message, LocalPass& pass);
+  Status ReadModels(const proto::PassDef& message, LocalPass& pass);
+  static Status CheckHasNoGraphs(const proto::PassDef& message);
+  static Status ReadScalars(const proto::PassDef& message, LocalPass& pass);
+  Status ReadFlatGraph(std::string_view what, const std::string& graph_def, bool gradient,
+                       std::shared_ptr<const Graph>& out);
+
+  Status ReadAggregation(const proto::AggregationDef& message);
+  Status ReadPart(const proto::PartDef& entry, AggregationSpec& spec) const;
+  bool Declared(const std::string& name) const;
+  Status SumEvaluations();
+
+  // Not make_shared: only this class may construct, and it hands out a const Plan.
+  std::unique_ptr<Plan> plan_ = std::make_unique<Plan>();
+};
+
+}  // namespace rivulet

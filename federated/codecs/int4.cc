@@ -7,28 +7,25 @@
 //
 // A value is s · q then, of a variance of s² / 4 at most. The half of the last byte that is left over is 8. Of 7, -0.5:
 // 00 00 80 3f, 7f or 8f.
-#include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
 #include "federated/codecs/each_block.h"
+#include "federated/codecs/scaled_blocks.h"
 
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "scales travel as they lie in memory");
-
-constexpr int64_t kInt4Values = 64, kInt4BlockBytes = sizeof(float) + kInt4Values / 2;
+constexpr int64_t kInt4Values = 64;
+using Int4Blocks = ScaledBlocks<kInt4Values, 2>;
 constexpr double kInt4Levels = 7;
 constexpr uint8_t kInt4Zero = 8;
 
 class Int4 final : public Codec {
  public:
-  explicit Int4(int64_t elements) : elements_(elements), bytes_(BytesOf(elements)) {}
+  explicit Int4(int64_t elements) : elements_(elements), bytes_(Int4Blocks::BytesOf(elements)) {}
   int64_t MaxBytes() const override { return bytes_; }
 
   void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const override {
@@ -53,45 +50,25 @@ class Int4 final : public Codec {
     if (std::ssize(bytes) != bytes_) {
       return InvalidArgument("it has {} bytes where {} int4 elements have {}", bytes.size(), elements_, bytes_);
     }
-    for (int64_t first = 0; first < elements_; first += kInt4Values) {
-      const auto [scale, levels] = BlockAt(bytes, first);
-      const auto end = levels + (std::min(kInt4Values, elements_ - first) + 1) / 2;
-      const bool beyond = std::any_of(levels, end, [](std::byte two) {
-        return (two & std::byte{0x0F}) == std::byte{0} || (two & std::byte{0xF0}) == std::byte{0};
-      });
-      if (IsNormalScale(scale) && !beyond) continue;
-      return InvalidArgument("its block of the values from {} on has a scale of {} or a level of -8", first, scale);
-    }
-    return absl::OkStatus();
+    const auto bad = Int4Blocks::FindBad(bytes, elements_, [](std::byte two) {
+      return (two & std::byte{0x0F}) == std::byte{0} || (two & std::byte{0xF0}) == std::byte{0};
+    });
+    if (!bad) return absl::OkStatus();
+    return InvalidArgument("its block of the values from {} on has a scale of {} or a level of -8", bad->first,
+                           bad->scale);
   }
 
   void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const override {
     for (size_t i = 0; i < out.size(); ++i) {
-      const int64_t at = first + static_cast<int64_t>(i), within = at % kInt4Values;
-      const auto [scale, levels] = BlockAt(bytes, at - within);
+      const int64_t at = first + static_cast<int64_t>(i);
+      const auto [block, scale, levels] = Int4Blocks::BlockOf(bytes, at);
+      const int64_t within = at - block;
       const int two = std::to_integer<int>(levels[within / 2]);
       out[i] = scale * static_cast<float>((within % 2 == 0 ? two & 15 : two >> 4) - kInt4Zero);
     }
   }
 
  private:
-  struct Block {
-    float scale = 0;
-    const std::byte* levels = nullptr;
-  };
-  // `first`: of the block's values.
-  static Block BlockAt(std::span<const std::byte> bytes, int64_t first) {
-    Block block;
-    const std::byte* const at = bytes.data() + first / kInt4Values * kInt4BlockBytes;
-    std::memcpy(&block.scale, at, sizeof(block.scale));
-    block.levels = at + sizeof(block.scale);
-    return block;
-  }
-  static int64_t BytesOf(int64_t elements) {
-    const int64_t whole = elements / kInt4Values, rest = elements % kInt4Values;
-    return whole * kInt4BlockBytes + (rest > 0 ? static_cast<int64_t>(sizeof(float)) + (rest + 1) / 2 : 0);
-  }
-
   const int64_t elements_, bytes_;
 };
 

@@ -8,26 +8,23 @@
 // A value is s · q then, of a variance of s² / 4 at most. Of 127, -0.5, 0: 00 00 80 3f, 7f, 00 or ff, 00.
 #include <algorithm>
 #include <array>
-#include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
 #include "federated/codecs/each_block.h"
+#include "federated/codecs/scaled_blocks.h"
 
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "scales travel as they lie in memory");
-
-constexpr int64_t kBlockValues = 256, kScaleBytes = sizeof(float), kInt8BlockBytes = kScaleBytes + kBlockValues;
+constexpr int64_t kBlockValues = 256;
+using Int8Blocks = ScaledBlocks<kBlockValues, 1>;
 constexpr double kInt8Levels = 127;
 
 class Int8 final : public Codec {
  public:
-  explicit Int8(int64_t elements)
-      : elements_(elements), bytes_((elements + kBlockValues - 1) / kBlockValues * kScaleBytes + elements) {}
+  explicit Int8(int64_t elements) : elements_(elements), bytes_(Int8Blocks::BytesOf(elements)) {}
   int64_t MaxBytes() const override { return bytes_; }
 
   void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const override {
@@ -48,41 +45,24 @@ class Int8 final : public Codec {
     if (std::ssize(bytes) != bytes_) {
       return InvalidArgument("it has {} bytes where {} int8 elements have {}", bytes.size(), elements_, bytes_);
     }
-    for (int64_t first = 0; first < elements_; first += kBlockValues) {
-      const auto [scale, levels] = BlockAt(bytes, first);
-      const size_t count = static_cast<size_t>(std::min(kBlockValues, elements_ - first));
-      const bool beyond = std::any_of(levels, levels + count, [](std::byte level) { return level == std::byte{0x80}; });
-      if (IsNormalScale(scale) && !beyond) continue;
-      return InvalidArgument("its block of the values from {} on has a scale of {} or a level of -128", first, scale);
-    }
-    return absl::OkStatus();
+    const auto bad = Int8Blocks::FindBad(bytes, elements_, [](std::byte level) { return level == std::byte{0x80}; });
+    if (!bad) return absl::OkStatus();
+    return InvalidArgument("its block of the values from {} on has a scale of {} or a level of -128", bad->first,
+                           bad->scale);
   }
 
   void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const override {
     for (size_t i = 0; i < out.size();) {
       const int64_t at = first + static_cast<int64_t>(i);
-      const auto [scale, levels] = BlockAt(bytes, at / kBlockValues * kBlockValues);
-      const size_t end = std::min(out.size(), i + static_cast<size_t>(kBlockValues - at % kBlockValues));
-      for (const std::byte* level = levels + at % kBlockValues; i < end; ++i, ++level) {
+      const auto [block, scale, levels] = Int8Blocks::BlockOf(bytes, at);
+      const size_t end = std::min(out.size(), i + static_cast<size_t>(block + kBlockValues - at));
+      for (const std::byte* level = levels + (at - block); i < end; ++i, ++level) {
         out[i] = scale * static_cast<float>(static_cast<int8_t>(*level));
       }
     }
   }
 
  private:
-  struct Block {
-    float scale = 0;
-    const std::byte* levels = nullptr;
-  };
-  // `first`: of the block's values.
-  static Block BlockAt(std::span<const std::byte> bytes, int64_t first) {
-    Block block;
-    const std::byte* const at = bytes.data() + first / kBlockValues * kInt8BlockBytes;
-    std::memcpy(&block.scale, at, sizeof(block.scale));
-    block.levels = at + kScaleBytes;
-    return block;
-  }
-
   const int64_t elements_, bytes_;
 };
 

@@ -14,10 +14,10 @@
 
 #include <algorithm>
 #include <array>
-#include <cstring>
 
 #include "federated/codecs/codec.h"
 #include "federated/codecs/each_block.h"
+#include "federated/codecs/scaled_blocks.h"
 
 namespace rivulet {
 namespace {
@@ -26,9 +26,9 @@ template <int kBits>
 class Qsgd final : public Codec {
  public:
   static constexpr int kZero = 1 << (kBits - 1), kLevels = kZero - 1, kInByte = 8 / kBits;
-  static constexpr int64_t kBlockBytes = sizeof(float) + kQsgdValues / kInByte;
+  using Blocks = ScaledBlocks<kQsgdValues, kInByte>;
 
-  explicit Qsgd(int64_t elements) : elements_(elements), bytes_(BytesOf(elements)) {}
+  explicit Qsgd(int64_t elements) : elements_(elements), bytes_(Blocks::BytesOf(elements)) {}
   int64_t MaxBytes() const override { return bytes_; }
 
   void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const override {
@@ -54,48 +54,28 @@ class Qsgd final : public Codec {
       return InvalidArgument("it has {} bytes where {} qsgd{} elements have {}", bytes.size(), elements_, kBits,
                              bytes_);
     }
-    for (int64_t first = 0; first < elements_; first += kQsgdValues) {
-      const auto [norm, levels] = BlockAt(bytes, first);
-      const auto end = levels + (std::min(kQsgdValues, elements_ - first) + kInByte - 1) / kInByte;
-      const bool beyond = std::any_of(levels, end, [](std::byte byte) {
-        bool none = false;
-        for (int k = 0; k < kInByte; ++k) none |= CodeIn(byte, k) == 0;
-        return none;
-      });
-      if (IsNormalScale(norm) && !beyond) continue;
-      return InvalidArgument("its block of the values from {} on has a norm of {} or a level of -{}", first, norm,
-                             kZero);
-    }
-    return absl::OkStatus();
+    const auto bad = Blocks::FindBad(bytes, elements_, [](std::byte byte) {
+      bool none = false;
+      for (int k = 0; k < kInByte; ++k) none |= CodeIn(byte, k) == 0;
+      return none;
+    });
+    if (!bad) return absl::OkStatus();
+    return InvalidArgument("its block of the values from {} on has a norm of {} or a level of -{}", bad->first,
+                           bad->scale, kZero);
   }
 
   void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const override {
     for (size_t i = 0; i < out.size(); ++i) {
-      const int64_t at = first + static_cast<int64_t>(i), within = at % kQsgdValues;
-      const auto [norm, levels] = BlockAt(bytes, at - within);
+      const int64_t at = first + static_cast<int64_t>(i);
+      const auto [block, norm, levels] = Blocks::BlockOf(bytes, at);
+      const int64_t within = at - block;
       const int level = CodeIn(levels[within / kInByte], static_cast<int>(within % kInByte)) - kZero;
       out[i] = QsgdValue(norm, level, kLevels);
     }
   }
 
  private:
-  struct Block {
-    float norm = 0;
-    const std::byte* levels = nullptr;
-  };
-  // `first`: of the block's values.
-  static Block BlockAt(std::span<const std::byte> bytes, int64_t first) {
-    Block block;
-    const std::byte* const at = bytes.data() + first / kQsgdValues * kBlockBytes;
-    std::memcpy(&block.norm, at, sizeof(block.norm));
-    block.levels = at + sizeof(block.norm);
-    return block;
-  }
   static int CodeIn(std::byte byte, int k) { return std::to_integer<int>(byte) >> (k * kBits) & ((1 << kBits) - 1); }
-  static int64_t BytesOf(int64_t elements) {
-    const int64_t whole = elements / kQsgdValues, rest = elements % kQsgdValues;
-    return whole * kBlockBytes + (rest > 0 ? static_cast<int64_t>(sizeof(float)) + (rest + kInByte - 1) / kInByte : 0);
-  }
 
   const int64_t elements_, bytes_;
 };

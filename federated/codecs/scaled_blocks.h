@@ -1,0 +1,60 @@
+// How values travel as whole multiples of a scale, in blocks that have one each. A block of kValues values, the last
+// what is left, is, little-endian:
+//
+//   scale  f32              0, or a normal number (federated/codecs/block_scale.h)
+//   level  [values]         kInByte in a byte, the first in the lowest bits; what is left over of the last is a zero's
+#pragma once
+
+#include <algorithm>
+#include <bit>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <span>
+
+#include "federated/codecs/block_scale.h"
+
+namespace rivulet {
+
+static_assert(std::endian::native == std::endian::little, "scales travel as they lie in memory");
+
+template <int64_t kValues, int64_t kInByte>
+struct ScaledBlocks {
+  static constexpr int64_t kBlockBytes = sizeof(float) + kValues / kInByte;
+
+  struct Block {
+    int64_t first = 0;  // of the block's values
+    float scale = 0;
+    const std::byte* levels = nullptr;
+  };
+
+  static int64_t BytesOf(int64_t elements) {
+    const int64_t whole = elements / kValues, rest = elements % kValues;
+    return whole * kBlockBytes + (rest > 0 ? static_cast<int64_t>(sizeof(float)) + (rest + kInByte - 1) / kInByte : 0);
+  }
+
+  // That has the value `at`.
+  static Block BlockOf(std::span<const std::byte> bytes, int64_t at) {
+    Block block;
+    block.first = at / kValues * kValues;
+    const std::byte* const begin = bytes.data() + at / kValues * kBlockBytes;
+    std::memcpy(&block.scale, begin, sizeof(block.scale));
+    block.levels = begin + sizeof(block.scale);
+    return block;
+  }
+
+  // The first block whose scale is none, or one of whose bytes of levels is `beyond`; nullopt: all are good. `bytes`
+  // are as many as `elements` have.
+  template <typename Beyond>
+  static std::optional<Block> FindBad(std::span<const std::byte> bytes, int64_t elements, const Beyond& beyond) {
+    for (int64_t first = 0; first < elements; first += kValues) {
+      const Block block = BlockOf(bytes, first);
+      const auto end = block.levels + (std::min(kValues, elements - first) + kInByte - 1) / kInByte;
+      if (!IsNormalScale(block.scale) || std::any_of(block.levels, end, beyond)) return block;
+    }
+    return std::nullopt;
+  }
+};
+
+}  // namespace rivulet

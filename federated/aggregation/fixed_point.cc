@@ -12,6 +12,7 @@
 #include <type_traits>
 
 #include "engine/base/check.h"
+#include "engine/base/doubles-inl.h"
 #include "federated/aggregation/fixed_point.h"
 
 #ifndef RIVULET_FIXED_POINT_LIMITS
@@ -46,15 +47,6 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_MAX_BYTES >= 64
-using Doubles = hn::FixedTag<double, 8>;
-#elif HWY_MAX_BYTES >= 32
-using Doubles = hn::FixedTag<double, 4>;
-#elif HWY_TARGET == HWY_SCALAR
-using Doubles = hn::FixedTag<double, 1>;
-#else
-using Doubles = hn::FixedTag<double, 2>;
-#endif
 #if HWY_TARGET == HWY_SCALAR
 using Floats = hn::FixedTag<float, 1>;
 #else

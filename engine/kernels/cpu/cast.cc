@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "engine/kernels/cpu/elementwise.h"
+#include "engine/kernels/cpu/every_type.h"
 
 namespace rivulet {
 namespace {
@@ -66,23 +67,11 @@ StatusOr<Prepared> PrepareCast(const NodeView& node, const KernelPolicy& policy)
   if ((std::is_same_v<From, float> && Is16BitFloat(to)) || (Is16Bit<From> && to == DType::kFloat32))
     return PrepareConvert16(node);
   switch (to) {
-#define RIVULET_CASE(dtype, type) \
-  case DType::dtype:              \
-    return PrepareUnary<From, type, Convert<From, type>>(node, policy)
-    RIVULET_CASE(kFloat32, float);
-    RIVULET_CASE(kFloat64, double);
-    RIVULET_CASE(kBFloat16, bfloat16);
-    RIVULET_CASE(kFloat16, float16);
-    RIVULET_CASE(kInt8, int8_t);
-    RIVULET_CASE(kInt16, int16_t);
-    RIVULET_CASE(kInt32, int32_t);
-    RIVULET_CASE(kInt64, int64_t);
-    RIVULET_CASE(kUint8, uint8_t);
-    RIVULET_CASE(kUint16, uint16_t);
-    RIVULET_CASE(kUint32, uint32_t);
-    RIVULET_CASE(kUint64, uint64_t);
-    RIVULET_CASE(kBool, bool);
-#undef RIVULET_CASE
+#define RIVULET_CAST_TO(dtype, type) \
+  case DType::dtype:                 \
+    return PrepareUnary<From, type, Convert<From, type>>(node, policy);
+    RIVULET_EVERY_TYPE(RIVULET_CAST_TO)
+#undef RIVULET_CAST_TO
     default:
       return Unimplemented("a cast from {} to {}", Name(node.inputs[0].dtype), Name(node.outputs[0].dtype));
   }

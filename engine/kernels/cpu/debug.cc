@@ -3,7 +3,7 @@
 #include <cstdio>
 
 #include "engine/kernels/cpu/elementwise.h"
-#include "engine/tensor/float16.h"
+#include "engine/kernels/cpu/every_type.h"
 
 namespace rivulet {
 namespace {
@@ -47,24 +47,12 @@ void AppendTensor(const TensorSpec& spec, const std::byte* data, int64_t summari
   const int64_t elements = spec.shape.elements(), shown = summarize < 0 ? elements : std::min(elements, summarize);
   text.push_back('[');
   switch (spec.dtype) {
-#define RIVULET_CASE(dtype, type)            \
+#define RIVULET_APPEND(dtype, type)          \
   case DType::dtype:                         \
     AppendElements<type>(data, shown, text); \
-    break
-    RIVULET_CASE(kFloat32, float);
-    RIVULET_CASE(kFloat64, double);
-    RIVULET_CASE(kBFloat16, bfloat16);
-    RIVULET_CASE(kFloat16, float16);
-    RIVULET_CASE(kInt8, int8_t);
-    RIVULET_CASE(kInt16, int16_t);
-    RIVULET_CASE(kInt32, int32_t);
-    RIVULET_CASE(kInt64, int64_t);
-    RIVULET_CASE(kUint8, uint8_t);
-    RIVULET_CASE(kUint16, uint16_t);
-    RIVULET_CASE(kUint32, uint32_t);
-    RIVULET_CASE(kUint64, uint64_t);
-    RIVULET_CASE(kBool, bool);
-#undef RIVULET_CASE
+    break;
+    RIVULET_EVERY_TYPE(RIVULET_APPEND)
+#undef RIVULET_APPEND
     default:
       AppendWords(Name(spec.dtype), text);
   }

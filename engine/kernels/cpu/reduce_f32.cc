@@ -8,6 +8,7 @@
 // clang-format off
 #include "hwy/foreach_target.h"  // first: it includes this file once per target
 #include "hwy/highway.h"
+#include "engine/base/doubles-inl.h"
 #include "engine/kernels/cpu/tail-inl.h"
 // clang-format on
 
@@ -16,15 +17,6 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-#if HWY_MAX_BYTES >= 64
-using Doubles = hn::FixedTag<double, 8>;
-#elif HWY_MAX_BYTES >= 32
-using Doubles = hn::FixedTag<double, 4>;
-#elif HWY_TARGET == HWY_SCALAR
-using Doubles = hn::FixedTag<double, 1>;
-#else
-using Doubles = hn::FixedTag<double, 2>;
-#endif
 constexpr int64_t kWide = static_cast<int64_t>(hn::MaxLanes(Doubles()));
 constexpr int64_t kLanes = 16;
 constexpr int64_t kVectors = kLanes / kWide;

@@ -57,21 +57,30 @@ struct Images {
   int64_t Row(int64_t image, int64_t y) const { return (image * height + y) * width * channels; }
 };
 
+// Images and what they are resized to, and for each row and column of that where it comes from.
+template <typename Place>
+struct Grid {
+  Images from, to;
+  std::vector<Place> rows, columns;
+  template <typename PlacesOf>
+  Grid(const NodeView& node, const Shape& from_shape, const Shape& to_shape, PlacesOf places_of)
+      : from(from_shape),
+        to(to_shape),
+        rows(places_of(Centers(node), from.height, to.height)),
+        columns(places_of(Centers(node), from.width, to.width)) {}
+};
+
 class NearestKernel final : public Kernel {
  public:
   explicit NearestKernel(const NodeView& node)
-      : from_(node.inputs[0].shape),
-        to_(node.outputs[0].shape),
-        rows_(Nearest(Centers(node), from_.height, to_.height)),
-        columns_(Nearest(Centers(node), from_.width, to_.width)),
-        element_(SizeOf(node.outputs[0].dtype)) {}
+      : grid_(node, node.inputs[0].shape, node.outputs[0].shape, Nearest), element_(SizeOf(node.outputs[0].dtype)) {}
   Status Run(const KernelContext& context) const override {
-    const size_t pixel = static_cast<size_t>(from_.channels) * element_;
+    const size_t pixel = static_cast<size_t>(grid_.from.channels) * element_;
     std::byte* out = context.outputs[0];
-    for (int64_t image = 0; image < to_.batch && pixel > 0; ++image)
-      for (int64_t y : rows_) {
-        const std::byte* row = context.inputs[0] + static_cast<size_t>(from_.Row(image, y)) * element_;
-        for (int64_t x : columns_) {
+    for (int64_t image = 0; image < grid_.to.batch && pixel > 0; ++image)
+      for (int64_t y : grid_.rows) {
+        const std::byte* row = context.inputs[0] + static_cast<size_t>(grid_.from.Row(image, y)) * element_;
+        for (int64_t x : grid_.columns) {
           std::memcpy(out, row + static_cast<size_t>(x) * pixel, pixel);
           out += pixel;
         }
@@ -80,8 +89,7 @@ class NearestKernel final : public Kernel {
   }
 
  private:
-  Images from_, to_;
-  std::vector<int64_t> rows_, columns_;
+  Grid<int64_t> grid_;
   size_t element_;
 };
 
@@ -92,59 +100,55 @@ StatusOr<Prepared> PrepareNearest(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
+// What is resized back: the gradients of the result, which gather where the images lay.
+template <typename T, typename Place>
+class ResizeGradKernel : public Kernel {
+ protected:
+  template <typename PlacesOf>
+  ResizeGradKernel(const NodeView& node, PlacesOf places_of)
+      : grid_(node, node.outputs[0].shape, node.inputs[0].shape, places_of) {}
+  T* Zeros(const KernelContext& context) const {
+    T* out = OutputOf<T>(context, 0);
+    std::fill_n(out, grid_.from.batch * grid_.from.height * grid_.from.width * grid_.from.channels, T{0});
+    return out;
+  }
+  Grid<Place> grid_;
+};
+
 template <typename T>
-class NearestGradKernel final : public Kernel {
+class NearestGradKernel final : public ResizeGradKernel<T, int64_t> {
  public:
-  explicit NearestGradKernel(const NodeView& node)
-      : large_(node.inputs[0].shape),
-        small_(node.outputs[0].shape),
-        rows_(Nearest(Centers(node), small_.height, large_.height)),
-        columns_(Nearest(Centers(node), small_.width, large_.width)) {}
+  explicit NearestGradKernel(const NodeView& node) : ResizeGradKernel<T, int64_t>(node, Nearest) {}
   Status Run(const KernelContext& context) const override {
     const T* grads = InputOf<T>(context, 0);
-    T* out = OutputOf<T>(context, 0);
-    const int64_t channels = small_.channels;
-    std::fill_n(out, small_.batch * small_.height * small_.width * channels, T{0});
-    for (int64_t image = 0; image < small_.batch; ++image)
-      for (int64_t y : rows_) {
-        T* row = out + small_.Row(image, y);
-        for (int64_t x : columns_) {
+    T* out = this->Zeros(context);
+    const auto& grid = this->grid_;
+    const int64_t channels = grid.from.channels;
+    for (int64_t image = 0; image < grid.from.batch; ++image)
+      for (int64_t y : grid.rows) {
+        T* row = out + grid.from.Row(image, y);
+        for (int64_t x : grid.columns) {
           for (int64_t c = 0; c < channels; ++c) row[x * channels + c] += grads[c];
           grads += channels;
         }
       }
     return absl::OkStatus();
   }
-
- private:
-  Images large_, small_;
-  std::vector<int64_t> rows_, columns_;
 };
-
-template <typename T>
-StatusOr<Prepared> PrepareNearestGrad(const NodeView& node, const KernelPolicy&) {
-  Prepared prepared;
-  prepared.kernel = std::make_unique<NearestGradKernel<T>>(node);
-  prepared.implementation = "loop";
-  return prepared;
-}
 
 template <typename T>
 class BilinearKernel final : public Kernel {
  public:
   explicit BilinearKernel(const NodeView& node)
-      : from_(node.inputs[0].shape),
-        to_(node.outputs[0].shape),
-        rows_(Neighbours(Centers(node), from_.height, to_.height)),
-        columns_(Neighbours(Centers(node), from_.width, to_.width)) {}
+      : grid_(node, node.inputs[0].shape, node.outputs[0].shape, Neighbours) {}
   Status Run(const KernelContext& context) const override {
     const T* in = InputOf<T>(context, 0);
     float* out = OutputOf<float>(context, 0);
-    const int64_t channels = from_.channels;
-    for (int64_t image = 0; image < to_.batch; ++image)
-      for (const Between& y : rows_) {
-        const T *top = in + from_.Row(image, y.lower), *bottom = in + from_.Row(image, y.upper);
-        for (const Between& x : columns_) {
+    const int64_t channels = grid_.from.channels;
+    for (int64_t image = 0; image < grid_.to.batch; ++image)
+      for (const Between& y : grid_.rows) {
+        const T *top = in + grid_.from.Row(image, y.lower), *bottom = in + grid_.from.Row(image, y.upper);
+        for (const Between& x : grid_.columns) {
           const int64_t left = x.lower * channels, right = x.upper * channels;
           for (int64_t c = 0; c < channels; ++c) {
             const float above = Mix(top[left + c], top[right + c], x.share);
@@ -161,8 +165,7 @@ class BilinearKernel final : public Kernel {
     const float x = static_cast<float>(a), y = static_cast<float>(b);
     return x + (y - x) * share;
   }
-  Images from_, to_;
-  std::vector<Between> rows_, columns_;
+  Grid<Between> grid_;
 };
 
 template <typename T>
@@ -175,22 +178,18 @@ StatusOr<Prepared> PrepareBilinear(const NodeView& node, const KernelPolicy&) {
 }
 
 template <typename T>
-class BilinearGradKernel final : public Kernel {
+class BilinearGradKernel final : public ResizeGradKernel<T, Between> {
  public:
-  explicit BilinearGradKernel(const NodeView& node)
-      : large_(node.inputs[0].shape),
-        small_(node.outputs[0].shape),
-        rows_(Neighbours(Centers(node), small_.height, large_.height)),
-        columns_(Neighbours(Centers(node), small_.width, large_.width)) {}
+  explicit BilinearGradKernel(const NodeView& node) : ResizeGradKernel<T, Between>(node, Neighbours) {}
   Status Run(const KernelContext& context) const override {
     const float* grads = InputOf<float>(context, 0);
-    T* out = OutputOf<T>(context, 0);
-    const int64_t channels = small_.channels;
-    std::fill_n(out, small_.batch * small_.height * small_.width * channels, T{0});
-    for (int64_t image = 0; image < small_.batch; ++image)
-      for (const Between& y : rows_) {
-        T *top = out + small_.Row(image, y.lower), *bottom = out + small_.Row(image, y.upper);
-        for (const Between& x : columns_) {
+    T* out = this->Zeros(context);
+    const auto& grid = this->grid_;
+    const int64_t channels = grid.from.channels;
+    for (int64_t image = 0; image < grid.from.batch; ++image)
+      for (const Between& y : grid.rows) {
+        T *top = out + grid.from.Row(image, y.lower), *bottom = out + grid.from.Row(image, y.upper);
+        for (const Between& x : grid.columns) {
           const int64_t left = x.lower * channels, right = x.upper * channels;
           for (int64_t c = 0; c < channels; ++c) {
             const float g = *grads++;
@@ -203,23 +202,19 @@ class BilinearGradKernel final : public Kernel {
       }
     return absl::OkStatus();
   }
-
- private:
-  Images large_, small_;
-  std::vector<Between> rows_, columns_;
 };
 
-template <typename T>
-StatusOr<Prepared> PrepareBilinearGrad(const NodeView& node, const KernelPolicy&) {
+template <typename GradKernel>
+StatusOr<Prepared> PrepareResizeGrad(const NodeView& node, const KernelPolicy&) {
   Prepared prepared;
-  prepared.kernel = std::make_unique<BilinearGradKernel<T>>(node);
+  prepared.kernel = std::make_unique<GradKernel>(node);
   prepared.implementation = "loop";
   return prepared;
 }
 
 RIVULET_KERNEL_OF_EVERY_SIZE("ResizeNearestNeighbor", PrepareNearest);
-RIVULET_KERNEL("ResizeNearestNeighborGrad", Device::kCpu, float, PrepareNearestGrad<float>);
-RIVULET_KERNEL("ResizeNearestNeighborGrad", Device::kCpu, double, PrepareNearestGrad<double>);
+RIVULET_KERNEL("ResizeNearestNeighborGrad", Device::kCpu, float, PrepareResizeGrad<NearestGradKernel<float>>);
+RIVULET_KERNEL("ResizeNearestNeighborGrad", Device::kCpu, double, PrepareResizeGrad<NearestGradKernel<double>>);
 RIVULET_KERNEL("ResizeBilinear", Device::kCpu, float, PrepareBilinear<float>);
 RIVULET_KERNEL("ResizeBilinear", Device::kCpu, double, PrepareBilinear<double>);
 RIVULET_KERNEL("ResizeBilinear", Device::kCpu, int8_t, PrepareBilinear<int8_t>);
@@ -228,8 +223,8 @@ RIVULET_KERNEL("ResizeBilinear", Device::kCpu, int16_t, PrepareBilinear<int16_t>
 RIVULET_KERNEL("ResizeBilinear", Device::kCpu, uint16_t, PrepareBilinear<uint16_t>);
 RIVULET_KERNEL("ResizeBilinear", Device::kCpu, int32_t, PrepareBilinear<int32_t>);
 RIVULET_KERNEL("ResizeBilinear", Device::kCpu, int64_t, PrepareBilinear<int64_t>);
-RIVULET_KERNEL("ResizeBilinearGrad", Device::kCpu, float, PrepareBilinearGrad<float>);
-RIVULET_KERNEL("ResizeBilinearGrad", Device::kCpu, double, PrepareBilinearGrad<double>);
+RIVULET_KERNEL("ResizeBilinearGrad", Device::kCpu, float, PrepareResizeGrad<BilinearGradKernel<float>>);
+RIVULET_KERNEL("ResizeBilinearGrad", Device::kCpu, double, PrepareResizeGrad<BilinearGradKernel<double>>);
 
 }  // namespace
 }  // namespace rivulet

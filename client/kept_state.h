@@ -11,6 +11,7 @@
 #include "client/pass_programs.h"
 #include "engine/base/status.h"
 #include "federated/states/state_blob.h"
+#include "federated/tasks/task.h"
 #include "federated/transport/coordinator_api.h"
 #include "federated/weights/model.h"
 

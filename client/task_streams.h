@@ -8,6 +8,7 @@
 #include "engine/base/philox.h"
 #include "federated/plan/pass.h"
 #include "federated/random/streams.h"
+#include "federated/tasks/task.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {

@@ -70,7 +70,7 @@ TEST(Partial, Sections_LieAsDocumented) {
   std::string section("\x05\0\0\0delta\x10\0\0\0\0\0\0\0", 17);
   const auto put = [](std::string& out, uint32_t crc) { out.append(reinterpret_cast<const char*>(&crc), 4); };
   put(section, Crc32c(section));
-  const std::string sums = std::string("\x01\0\0\0\0\0\0\0", 8) + std::string(8, '\xff');
+  const std::string sums("\x01\0\0\0\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff", 16);
   section += sums;
   put(section, Crc32c(sums));
   EXPECT_TRUE(bytes.starts_with("RVPART02"));

@@ -36,6 +36,19 @@ TEST(PresenceTest, NameThatIsSilentForAsLong_IsAbsentUntilItIsSeenAgain) {
   EXPECT_EQ(presence.CountPresent(7, 1150), 1);
 }
 
+TEST(PresenceTest, OfAMillisecond_IsKept_AndOfNoneNobodyIs) {
+  Presence shortest(1);
+  shortest.Begin(0);
+  shortest.Saw("a", 5);
+  EXPECT_TRUE(shortest.IsPresent("a", 5));
+  EXPECT_FALSE(shortest.IsPresent("a", 6));
+  Presence none(0);
+  none.Begin(0);
+  none.Saw("a", 5);
+  EXPECT_TRUE(none.IsPresent("b", 1'000'000));
+  EXPECT_TRUE(none.seen().empty()) << "a million names would be kept for nothing";
+}
+
 TEST(PresenceTest, WhoDidNotAnswer_IsAbsentUntilItIsSeen) {
   Presence presence(1000);
   presence.Begin(0);

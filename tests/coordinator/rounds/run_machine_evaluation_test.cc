@@ -94,6 +94,14 @@ TEST(RunMachineEvaluationTest, VersionThatIsReady_IsMeasuredBesideTheNextRound) 
   EXPECT_THAT(run.machine->leases(kMeasured), IsEmpty());
 }
 
+TEST(RunMachineEvaluationTest, WithoutADeadline_WaitsForAsLongAsItTakes) {
+  MeasuredRun run(1, 3, 0);
+  run.Train(5'000);
+  ASSERT_EQ(run.Names(kMeasured).size(), 2u);
+  EXPECT_THAT(run.On(Tick{}, 10'000'000), IsEmpty());
+  EXPECT_THAT(run.DeliverAll(kMeasured, 20'000'000), Contains(HasSubstr("evaluated e1 a1 c")));
+}
+
 TEST(RunMachineEvaluationTest, MeasuringOrNot_MovesNoDrawOfTraining) {
   std::vector<std::string> lines[2];
   for (const bool measured : {false, true}) {
@@ -238,6 +246,11 @@ TEST(RunMachineEvaluationTest, RulesThatCannotWork_AreRefused) {
   start.evaluations = {1};
   EXPECT_THAT(RunMachine::Create(run.rules, start),
               testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("version 1 cannot be measured")));
+  start.evaluations = {-1};
+  EXPECT_THAT(RunMachine::Create(run.rules, start),
+              testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("version -1 cannot be measured")));
+  start.evaluations = {0};
+  EXPECT_OK(RunMachine::Create(run.rules, start));
 }
 
 }  // namespace

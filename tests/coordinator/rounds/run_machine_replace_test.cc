@@ -103,17 +103,21 @@ TEST(RunMachineReplaceTest, AtTheDeadline_NobodyIsAskedAnyMore) {
   EXPECT_EQ(run.machine->phase(), RunMachine::Phase::kAbandoning);
 }
 
-TEST(RunMachineReplaceTest, NextAttempt_IsWithoutWhoWasRefused_UnlessTooFewAreLeft) {
-  ReplaceRun run(2, 4, 1000);
-  const std::string bad = run.ClientAt(0);
-  run.Refuse(bad);
-  run.On(Tick{}, 1000);
-  run.On(CommitDone{}, 1000);
-  ASSERT_EQ(run.machine->attempt(), 2);
-  // All three others are asked before the buffer has nobody left.
-  run.Refuse(run.ClientAt(0));
-  EXPECT_EQ(run.machine->leases().size(), 3u);
-  EXPECT_EQ(run.machine->LeaseOf(bad), nullptr);
+TEST(RunMachineReplaceTest, NextAttempt_IsWithoutWhoWasRefusedOrFailed_UnlessTooFewAreLeft) {
+  for (const bool refused : {true, false}) {
+    SCOPED_TRACE(refused ? "refused" : "failed");
+    ReplaceRun run(2, 4, 1000);
+    const std::string bad = run.ClientAt(0);
+    refused ? run.Refuse(bad) : run.Fail(bad);
+    run.On(Tick{}, 1000);
+    run.On(CommitDone{}, 1000);
+    ASSERT_EQ(run.machine->attempt(), 2);
+    // All three others are asked before the buffer has nobody left.
+    run.Refuse(run.ClientAt(0));
+    run.Refuse(run.ClientAt(1));
+    EXPECT_EQ(run.machine->leases().size(), 3u);
+    EXPECT_EQ(run.machine->LeaseOf(bad), nullptr);
+  }
 
   ReplaceRun alone(1, 1);
   alone.Refuse(alone.ClientAt(0));

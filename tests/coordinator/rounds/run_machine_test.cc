@@ -363,6 +363,35 @@ TEST(RunMachineTest, Create_OutOfRange_NamesTheKey) {
   EXPECT_THAT(message([](RunRules& r) { r.run_id = ""; }), HasSubstr("id"));
 }
 
+TEST(RunMachineTest, Create_AtTheEdgesOfItsRanges_IsAccepted) {
+  const auto status = [](auto change) {
+    RunRules rules = Rules(2);
+    change(rules);
+    return RunMachine::Create(rules, RunStart{}).status();
+  };
+  EXPECT_OK(status([](RunRules& r) { r.rounds = (int64_t{1} << 32) - 1; }));
+  EXPECT_THAT(status([](RunRules& r) { r.rounds = int64_t{1} << 32; }), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_OK(status([](RunRules& r) { r.dial = {1, 1}; }));
+  EXPECT_OK(status([](RunRules& r) { r.min_reports = 2; }));
+  EXPECT_OK(status([](RunRules& r) { r.evaluation = {1, 2, 2}; }));
+  EXPECT_OK(status([](RunRules& r) {
+    r.rounds = 1;
+    r.min_clients = r.deadline_ms = r.max_attempts = r.lease_ms = r.presence_ms = 0;
+  }));
+}
+
+// What a refusal names is what somebody has sent: perhaps no more of a task's name than the run's id.
+TEST(DescribeTest, TaskIsNamedWithoutItsRun_OrAsItStands) {
+  const auto refusal = [](const char* task) {
+    return Describe(Refuse{"c", task, Refuse::Why::kUnknown, "why"}, "run");
+  };
+  EXPECT_EQ(refusal("run-r1-a2-client-7-0"), "refuse r1 a2 client-7#0: why");
+  EXPECT_EQ(refusal("run-x"), "refuse x: why");
+  EXPECT_EQ(refusal("run-"), "refuse run-: why");
+  EXPECT_EQ(refusal("run"), "refuse run: why");
+  EXPECT_EQ(refusal("r1-a2"), "refuse r1-a2: why");
+}
+
 TEST(RunMachineTest, Restore_DamagedAnywhere_IsRefused) {
   RunMachine machine = Machine(Rules(2));
   On(machine, Joined{{"a", "b"}});
@@ -375,6 +404,20 @@ TEST(RunMachineTest, Restore_DamagedAnywhere_IsRefused) {
     EXPECT_THAT(RunMachine::Restore(Rules(2), snapshot.substr(0, i)), StatusIs(absl::StatusCode::kDataLoss))
         << "cut at " << i;
   }
+}
+
+// Another process has another clock: what is kept is how long ago something was.
+TEST(RunMachineTest, Restore_ByAnotherClock_KnowsHowLongAgo) {
+  RunRules rules = Rules(2);
+  rules.presence_ms = rules.lease_ms = 500;
+  RunMachine machine = Machine(rules);
+  On(machine, Joined{{"a", "b"}}, 800);
+  On(machine, SitePolled{"site", SitePolled::Serves::kAny, {}, 1}, 900);
+  const std::string snapshot = machine.Save(1000);
+  ASSERT_THAT(snapshot, HasSubstr("site"));
+  auto restored = RunMachine::Restore(rules, snapshot, nullptr, 50);
+  ASSERT_OK(restored);
+  EXPECT_EQ(restored->Save(50), snapshot);
 }
 
 TEST(RunMachineTest, Restore_OfAnotherRun_IsRefused) {

@@ -66,6 +66,15 @@ TEST_F(MachineOfATierTest, WhatItDoesNotNameItHasAgainWhenItsClientCalls) {
   EXPECT_THAT(Given(Poll({"c0", "c1"}, {{TaskOf("c1")}})), ElementsAre("c0"));
 }
 
+// A tier says again and again who has called it.
+TEST_F(MachineOfATierTest, NameThatJoinsAgainTheSameWay_KeepsItsTask) {
+  Poll({"c0", "c1"});
+  machine_->On(Joined{{"c0", "c2"}, "t"}, 0);
+  EXPECT_EQ(Of("c0").state, Lease::State::kTaken);
+  EXPECT_EQ(Of("c0").site, "t");
+  EXPECT_EQ(machine_->via("c2"), "t");
+}
+
 TEST_F(MachineOfATierTest, WhatItNamesNoMoreLapsesAndComesBackWithItsClient) {
   Poll({"c0", "c1"});
   Poll({"c0"}, {{TaskOf("c0")}}, 900);

@@ -32,9 +32,9 @@ template <class Sum>
 void AddTimes(std::span<Sum> total, std::span<const Sum> more, int64_t factor) {
   using Bits = std::make_unsigned_t<Sum>;
   const auto times = static_cast<Bits>(factor);
-  for (size_t i = 0; i < total.size(); ++i) {
-    total[i] = static_cast<Sum>(static_cast<Bits>(total[i]) + times * static_cast<Bits>(more[i]));
-  }
+  std::ranges::transform(total, more, total.begin(), [times](Sum sum, Sum other) {
+    return static_cast<Sum>(static_cast<Bits>(sum) + times * static_cast<Bits>(other));
+  });
 }
 
 template <class Sums>

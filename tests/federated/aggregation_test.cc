@@ -643,6 +643,37 @@ TEST(Create, BadSpecs_NameTheField) {
   EXPECT_EQ(error([](auto& s) { s.rule = "maen"; }), "there is no aggregation rule 'maen'. Did you mean 'mean'?");
 }
 
+TEST(Create, SpecsAtTheEdges_AreTaken) {
+  const auto created = [](auto change) {
+    AggregationSpec spec = Spec(1);
+    change(spec, spec.parts[0]);
+    return Aggregation::Create(spec).status();
+  };
+  using Kind = Denominator::Kind;
+  EXPECT_OK(created([](auto&, auto& p) { p.value_bits = -30; }));
+  EXPECT_OK(created([](auto& s, auto& p) {
+    s.max_weight = 1;
+    p.value_bits = 30;
+  }));
+  EXPECT_OK(created([](auto& s, auto&) { s.max_weight = kMaxWeight; }));
+  EXPECT_OK(created([](auto& s, auto&) {
+    s.max_weight = 1;
+    s.weight_fraction_bits = 28;
+  }));
+  EXPECT_OK(created([](auto& s, auto&) { s.updates_per_version = int64_t{1} << 31; }));
+  for (const double constant : {0x1p-100, 1.0, 0x1p100}) {
+    EXPECT_OK(created([&](auto&, auto& p) { p.denominator = {Kind::kConstant, constant}; })) << constant;
+  }
+  for (const double constant : {0.0, -1.0, 0x1p-101, 0x1p101, std::numeric_limits<double>::quiet_NaN(),
+                                std::numeric_limits<double>::infinity()}) {
+    EXPECT_THAT(created([&](auto&, auto& p) {
+                  p.denominator = {Kind::kConstant, constant};
+                }),
+                StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("not between 2^-100 and 2^100")))
+        << constant;
+  }
+}
+
 // ---- Partials ------------------------------------------------------------------------------------------------------
 
 Partial SomePartial() {

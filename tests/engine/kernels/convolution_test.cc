@@ -15,19 +15,32 @@ struct Case {
   int64_t batch, height, width, in, out, k_height, k_width, stride;
   std::string padding;
   int64_t dilation = 1;
+  int64_t right = 1;  // of explicit padding
   std::string Name() const {
-    return fmt::format("{}x{}x{}x{} by {}x{} to {}, stride {}, dilation {}, {}", batch, height, width, in, k_height,
-                       k_width, out, stride, dilation, padding);
+    return fmt::format("{}x{}x{}x{} by {}x{} to {}, stride {}, dilation {}, {} {}", batch, height, width, in, k_height,
+                       k_width, out, stride, dilation, padding, right);
   }
 };
 
 const std::vector<Case>& Cases() {
   static const std::vector<Case> cases = {
-      {10, 28, 28, 1, 32, 5, 5, 1, "SAME"}, {2, 14, 14, 32, 64, 5, 5, 1, "SAME"}, {1, 1, 1, 1, 1, 1, 1, 1, "VALID"},
-      {3, 7, 5, 3, 2, 3, 2, 1, "VALID"},    {2, 8, 9, 5, 7, 3, 3, 2, "SAME"},     {2, 9, 8, 4, 16, 2, 2, 2, "SAME"},
-      {1, 11, 10, 3, 10, 4, 3, 3, "VALID"}, {2, 6, 6, 16, 17, 1, 1, 1, "SAME"},   {1, 12, 12, 8, 8, 3, 3, 1, "SAME", 2},
-      {2, 5, 5, 2, 1, 3, 3, 1, "SAME"},     {2, 5, 6, 3, 4, 3, 3, 1, "EXPLICIT"}, {2, 7, 14, 16, 6, 5, 5, 1, "SAME"},
-      {2, 6, 14, 6, 16, 5, 5, 1, "SAME"},   {1, 5, 31, 9, 8, 3, 2, 1, "VALID"},   {1, 4, 15, 3, 12, 2, 3, 1, "SAME", 2},
+      {10, 28, 28, 1, 32, 5, 5, 1, "SAME"},
+      {2, 14, 14, 32, 64, 5, 5, 1, "SAME"},
+      {1, 1, 1, 1, 1, 1, 1, 1, "VALID"},
+      {3, 7, 5, 3, 2, 3, 2, 1, "VALID"},
+      {2, 8, 9, 5, 7, 3, 3, 2, "SAME"},
+      {2, 9, 8, 4, 16, 2, 2, 2, "SAME"},
+      {1, 11, 10, 3, 10, 4, 3, 3, "VALID"},
+      {2, 6, 6, 16, 17, 1, 1, 1, "SAME"},
+      {1, 12, 12, 8, 8, 3, 3, 1, "SAME", 2},
+      {2, 5, 5, 2, 1, 3, 3, 1, "SAME"},
+      {2, 5, 6, 3, 4, 3, 3, 1, "EXPLICIT"},
+      {2, 7, 14, 16, 6, 5, 5, 1, "SAME"},
+      {2, 6, 14, 6, 16, 5, 5, 1, "SAME"},
+      {1, 5, 31, 9, 8, 3, 2, 1, "VALID"},
+      {1, 4, 15, 3, 12, 2, 3, 1, "SAME", 2},
+      // Padded far beyond what a window reaches: much of the result comes of no pixel.
+      {2, 4, 16, 3, 8, 3, 3, 1, "EXPLICIT", 1, 40},
   };
   return cases;
 }
@@ -46,7 +59,7 @@ struct Geometry {
       return (in + (c.padding == "EXPLICIT" ? before + after : 0) - reach) / c.stride + 1;
     };
     out_height = axis(c.height, c.k_height, 1, 2, &top);
-    out_width = axis(c.width, c.k_width, 0, 1, &left);
+    out_width = axis(c.width, c.k_width, 0, c.right, &left);
   }
 };
 
@@ -58,7 +71,7 @@ AttrMap Attrs(const Case& c, bool nchw = false) {
   AttrMap attrs = {{"strides", strides}, {"dilations", dilations}, {"padding", c.padding}};
   if (c.padding == "EXPLICIT") {
     attrs["explicit_paddings"] =
-        nchw ? std::vector<int64_t>{0, 0, 0, 0, 1, 2, 0, 1} : std::vector<int64_t>{0, 0, 1, 2, 0, 1, 0, 0};
+        nchw ? std::vector<int64_t>{0, 0, 0, 0, 1, 2, 0, c.right} : std::vector<int64_t>{0, 0, 1, 2, 0, c.right, 0, 0};
   }
   if (nchw) attrs["data_format"] = std::string("NCHW");
   return attrs;

@@ -78,12 +78,11 @@ class InflateStream : public ByteStream {
       }
       zlib_.next_out = reinterpret_cast<Bytef*>(unpacked_.data());
       zlib_.avail_out = static_cast<uInt>(unpacked_.size());
-      const bool at_end_of_file = zlib_.avail_in == 0;
       const int result = inflate(&zlib_, Z_NO_FLUSH);
       available_ = unpacked_.size() - zlib_.avail_out;
       if (result == Z_STREAM_END) {
         between_members_ = true;
-      } else if (result == Z_BUF_ERROR || (result == Z_OK && at_end_of_file && available_ == 0)) {
+      } else if (result == Z_BUF_ERROR) {  // there is room: so there are no bytes left to go on with
         return DataLoss("the {} stream is cut off: the file ends at byte {} in its middle", Name(compression_),
                         file_.size());
       } else if (result != Z_OK) {

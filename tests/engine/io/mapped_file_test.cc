@@ -92,6 +92,8 @@ TEST_F(MappedFileTest, WhatIsNoRegularFile_IsRefusedWithoutBlocking) {
   EXPECT_THAT(MappedFile::Open("/dev/null").status().ToString(), HasSubstr("a device cannot be read by position"));
   EXPECT_THAT(MappedFile::Open(Path("missing")), StatusIs(absl::StatusCode::kNotFound));
   EXPECT_THAT(MappedFile::Open(Write("f", "x") + "/below"), StatusIs(absl::StatusCode::kNotFound));
+  std::filesystem::create_symlink("circle", Path("circle"));
+  EXPECT_THAT(MappedFile::Open(Path("circle")), StatusIs(absl::StatusCode::kInternal, HasSubstr("symbolic links")));
 }
 
 }  // namespace

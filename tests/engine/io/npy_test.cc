@@ -71,6 +71,11 @@ TEST(NpyTest, WhatIsNoArray_IsRefusedByName) {
   EXPECT_THAT(DecodeNpy(NpyFile(good, "", 9)), StatusIs(StatusCode::kUnimplemented, HasSubstr("version 9")));
   EXPECT_THAT(DecodeNpy(NpyFile("{'descr': '<U4', 'fortran_order': False, 'shape': (), }", "")),
               StatusIs(StatusCode::kUnimplemented, HasSubstr("'<U4'")));
+  EXPECT_THAT(DecodeNpy(NpyFile("{'descr': '<f 4~\x7f\t', 'fortran_order': False, 'shape': (), }", "")),
+              StatusIs(StatusCode::kUnimplemented, HasSubstr("'<f 4~?\?'")));
+  EXPECT_THAT(
+      DecodeNpy(NpyFile("{'descr': '" + std::string(50, 'a') + "', 'fortran_order': False, 'shape': (), }", "")),
+      StatusIs(StatusCode::kUnimplemented, HasSubstr("'" + std::string(40, 'a') + "'")));
   EXPECT_THAT(DecodeNpy(NpyFile("{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (), }", "")),
               StatusIs(StatusCode::kUnimplemented, HasSubstr("records")));
   for (const char* literal :

@@ -7,6 +7,7 @@
 
 #include "engine/io/npy.h"
 #include "engine/io/zip.h"
+#include "engine/tensor/float16.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 
@@ -69,6 +70,16 @@ TEST_F(NpzTest, Arrays_ComeBackByNameAndInOrder) {
   EXPECT_THAT(read[0].second.flat<float>(), ElementsAre(1, 2, 3, 4));
   EXPECT_EQ(read[1].second.flat<int64_t>()[0], 7);
   EXPECT_EQ(read[2].second.shape(), Shape{0});
+}
+
+// NumPy has no bfloat16: beside arrays of other types it is widened, and they are not.
+TEST_F(NpzTest, BFloat16_IsWrittenAsFloat32) {
+  const Tensor half = Tensor::Of<bfloat16>({2}, {bfloat16(1.5f), bfloat16(-2.0f)}), whole = Tensor::Scalar<int64_t>(7);
+  const std::vector<std::pair<std::string, TensorView>> arrays = {{"half", half.view()}, {"whole", whole.view()}};
+  ASSERT_OK_AND_ASSIGN(const auto read, ParseNpz(Written(arrays)));
+  ASSERT_EQ(read.size(), 2u);
+  EXPECT_THAT(read[0].second.flat<float>(), ElementsAre(1.5f, -2.0f));
+  EXPECT_EQ(read[1].second.dtype(), DType::kInt64);
 }
 
 TEST_F(NpzTest, Compressed_IsReadAndABombIsNot) {

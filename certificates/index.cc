@@ -22,7 +22,10 @@ StatusOr<int64_t> ParseTime(std::string_view text) {
   const std::string copy(text);
   const char* end = strptime(copy.c_str(), "%Y-%m-%dT%H:%M:%SZ", &parts);
   if (end == nullptr || *end != '\0') return InvalidArgument("'{}' is not a time", copy);
-  return timegm(&parts);
+  const int64_t seconds = timegm(&parts);
+  // strptime takes "2026-2-31" too.
+  if (TimeText(seconds) != text) return InvalidArgument("'{}' is no time as it is written here", copy);
+  return seconds;
 }
 
 StatusOr<IndexRow> ParseRow(std::string_view line) {

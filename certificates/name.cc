@@ -105,6 +105,7 @@ StatusOr<CertificateName> NameOfUri(std::string_view uri) {
 }
 
 bool IsAddress(std::string_view host) {
+  if (host.find('\0') != std::string_view::npos) return false;  // the system would read no further
   std::array<unsigned char, 16> bytes;
   const std::string text(host);
   return inet_pton(AF_INET, text.c_str(), bytes.data()) == 1 || inet_pton(AF_INET6, text.c_str(), bytes.data()) == 1;

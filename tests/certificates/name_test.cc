@@ -52,6 +52,7 @@ TEST(Hosts, AreDnsNamesAndAddresses) {
     EXPECT_THAT(CheckHost(host), StatusIs(absl::StatusCode::kInvalidArgument)) << host;
   }
   EXPECT_THAT(CheckHost(std::string(254, 'a')), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(CheckHost(std::string("127.0.0.1\0.example.org", 22)), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 }  // namespace

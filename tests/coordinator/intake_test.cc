@@ -3,7 +3,9 @@
 #include "coordinator/intake/pot.h"
 #include "engine/io/crc32c.h"
 #include "test_run.h"
+#include "tests/testing/replaced_descriptor.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/temp_folder.h"
 
 namespace rivulet {
 namespace {
@@ -58,6 +60,68 @@ TEST(StagingTest, Reserve_OtherSizeThanKept_MakesRoom) {
   auto medium = *staging.Reserve(8192);
   EXPECT_EQ(staging.spilled(), 0);
   EXPECT_EQ(staging.memory_in_use(), 4096 + 8192);
+}
+
+TEST(StagingTest, Reserve_BufferOfTwiceTheSizeIsKept_IsTaken) {
+  TestFolder folder;
+  Staging staging(folder.path(), 16384);
+  staging.Reserve(8192)->reset();
+  const auto staged = *staging.Reserve(4096);
+  EXPECT_EQ(staging.memory_in_use(), 8192);
+}
+
+// What is taken is kept no longer, and holds nobody's room.
+TEST(StagingTest, Reserve_AfterABufferWasTaken_FillsTheBudget) {
+  TestFolder folder;
+  Staging staging(folder.path(), 8192);
+  staging.Reserve(4096)->reset();
+  const auto first = *staging.Reserve(4096), second = *staging.Reserve(4096);
+  EXPECT_EQ(staging.spilled(), 0);
+  EXPECT_EQ(staging.memory_in_use(), 8192);
+  const auto third = *staging.Reserve(4096);
+  EXPECT_EQ(staging.spilled(), 1);
+}
+
+TEST(StagingTest, Append_BeyondWhatWasReserved_EndsTheProcessBeforeAByte) {
+  TestFolder folder;
+  Staging staging(folder.path(), 8192);
+  const auto staged = *staging.Reserve(4096);
+  ASSERT_OK(staged->Append(Bytes(std::string(4000, 'x'))));
+  EXPECT_DEATH((void)staged->Append(Bytes(std::string(97, 'x'))), "bytes.size\\(\\) <= buffer_.capacity");
+  ASSERT_OK(staged->Append(Bytes(std::string(96, 'x'))));
+}
+
+TEST(StagingTest, View_OfAFileThatGrows_LeavesNoMappingBehind) {
+  TestFolder folder;
+  Staging staging(folder.path(), 0);
+  const auto mappings = [&] {
+    const std::string maps = testing::ContentOf("/proc/self/maps");
+    int64_t count = 0;
+    for (size_t at = maps.find(folder.path()); at != maps.npos; at = maps.find(folder.path(), at + 1)) ++count;
+    return count;
+  };
+  auto staged = *staging.Reserve(100);
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_OK(staged->Append(Bytes("river")));
+    ASSERT_OK(staged->View());
+    EXPECT_EQ(mappings(), 1);
+  }
+  staged.reset();
+  EXPECT_EQ(mappings(), 0);
+}
+
+TEST(StagingTest, Append_ToADiskThatIsFullOrBroken_SaysWhich) {
+  for (const bool full : {true, false}) {
+    TestFolder folder;
+    Staging staging(folder.path(), 0);
+    const auto staged = *staging.Reserve(100);
+    ASSERT_TRUE(full ? testing::ReplaceDescriptorOf(folder.path(), "/dev/full", O_RDWR)
+                     : testing::ReplaceDescriptorOf(folder.path(), "/dev/null", O_RDONLY));
+    EXPECT_THAT(staged->Append(Bytes("river")),
+                full ? StatusIs(absl::StatusCode::kResourceExhausted, ::testing::HasSubstr("the disk is full"))
+                     : StatusIs(absl::StatusCode::kInternal, ::testing::HasSubstr("cannot write a client's upload")));
+    EXPECT_EQ(staged->size(), 0);
+  }
 }
 
 TEST(StagingTest, Reserve_FolderGone_IsAnError) {

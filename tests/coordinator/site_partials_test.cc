@@ -144,6 +144,16 @@ TEST(ReadSitePartialTest, WhatCannotBe_IsRefusedByName) {
   }
 }
 
+// Each MiB of sums has its CRC, which of very large models is more than all else.
+TEST(ReadSitePartialTest, MostBytes_AreNeverLessThanSumsAndTheirChecksums) {
+  AggregationSpec spec = SpecOf(3, 4);
+  for (const int64_t elements : {int64_t{1}, int64_t{1} << 20, int64_t{1} << 40}) {
+    spec.parts[0].elements = elements;
+    const int64_t sums = elements * 8, blocks = (sums + (1 << 20) - 1) >> 20;
+    EXPECT_GE(MostSitePartialBytes(spec), sums + 4 * blocks) << elements;
+  }
+}
+
 TEST(ReadSitePartialTest, HundredThousandTasks_AreTaken) {
   const MadePartial made(SpecOf(3, 100'000), 100'000);
   const std::string bytes = made.bytes();

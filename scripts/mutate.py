@@ -15,8 +15,9 @@ TOP = pathlib.Path(__file__).resolve().parents[1]
 # By folder: the tests that are to notice, each with the cases of it that are the folder's.
 FOLDERS = {
     "engine/io": {"engine_io_test": "*"},
-    "engine/kernels": {"engine_kernels_test": "*", "engine_ops_test": "*", "conformance_ops_test": "*"},
-    "federated/aggregation": {"federated_test": "*"},
+    "engine/kernels": {"engine_kernels_test": "*", "engine_ops_test": "*", "conformance_ops_test": "*",
+                       "engine_kernels_cuda_test": "*"},
+    "federated/aggregation": {"federated_test": "*", "federated_algorithms_test": "RobustRules*"},
     "coordinator/rounds": {"rounds_test": "*-*RunMachineLatestTest.AnyEvents*"},
     "coordinator/intake": {"coordinator_test": "*Intake*:Staging*:Upload*:ReadUpdate*:Pot*:*SitePartial*:ReportStore*:"
                                                "TierSessions*:*OneBadClient*:AcceptedReportsTest*:*Resume*"},

@@ -31,6 +31,9 @@ struct SequenceWalk {
   // The step that comes at place `s` of the walk, and the one before it (-1 or `steps`: none).
   int64_t Step(int64_t s) const { return reverse ? steps - 1 - s : s; }
   int64_t Before(int64_t t) const { return reverse ? t + 1 : t - 1; }
+  int64_t After(int64_t t) const { return reverse ? t - 1 : t + 1; }
+  // How many rows further than a sequence's row of step `t` that of step `to` lies; 0 where there is no such step.
+  int64_t RowsTo(int64_t t, int64_t to) const { return to < 0 || to >= steps ? 0 : Row(to, 0) - Row(t, 0); }
 };
 
 // Lengths of the sequences of a batch, int32, int64 or left out.
@@ -49,6 +52,7 @@ class SequenceLengths {
     }
     return absl::OkStatus();
   }
+  bool given() const { return given_; }
   bool Covers(const KernelContext& context, int64_t t, int64_t b) const { return !given_ || t < At(context, b); }
 
  private:

@@ -67,7 +67,7 @@ class LstmKernel final : public Kernel {
         if constexpr (std::is_same_v<T, float>) {
           if (peephole == nullptr && gates_.usual()) {
             LstmForwardRow(projection + row * 4 * units, product + b * 4 * units, g, c_now, h_now, cell, out,
-                           static_cast<size_t>(units));
+                           static_cast<size_t>(units), walk_.RowsTo(t, walk_.After(t)));
             continue;
           }
         }
@@ -124,14 +124,13 @@ class LstmGradKernel final : public Kernel {
         factor_(portable, /*turned=*/true, 4 * walk_.units, walk_.units, 4 * walk_.units, walk_.steps),
         transposed_(scratch.Add(factor_.elements())),
         product_(scratch.Add(walk_.batch * walk_.units)),
-        rows_(scratch.Add(3 * walk_.units)) {}
+        rows_(scratch.Add(7 * walk_.units)) {}
 
   Status Run(const KernelContext& context) const override {
     RIVULET_RETURN_IF_ERROR(lengths_.Check(context, walk_));
     const int64_t units = walk_.units, batch = walk_.batch;
-    const T *h0 = OptionalInput<T>(context, 1, has_h_), *c0 = OptionalInput<T>(context, 2, has_c_);
-    const T* output = InputOf<T>(context, 5);
-    T *projection_grad = OutputOf<T>(context, 0), *previous = OutputOf<T>(context, 1);
+    const T* c0 = OptionalInput<T>(context, 2, has_c_);
+    T* projection_grad = OutputOf<T>(context, 0);
     T *h_grad = OutputOf<T>(context, 2), *c_grad = OutputOf<T>(context, 3);
     T *product = As<T>(context.scratch) + product_, *rows = As<T>(context.scratch) + rows_;
     const T* transposed = factor_.LayOut(InputOf<T>(context, 0), As<T>(context.scratch) + transposed_);
@@ -144,42 +143,72 @@ class LstmGradKernel final : public Kernel {
         const int64_t row = walk_.Row(t, b);
         if (!lengths_.Covers(context, t, b)) {
           std::fill_n(projection_grad + row * 4 * units, 4 * units, T{0});
-          std::fill_n(previous + row * units, units, T{0});
           continue;
         }
-        const bool inside = before >= 0 && before < walk_.steps && lengths_.Covers(context, before, b);
-        const int64_t row_before = inside ? walk_.Row(before, b) * units : 0;
-        CopyOrZero(inside ? output + row_before : has_h_ ? h0 + b * units : nullptr, previous + row * units, units);
-        const T* c_before = inside ? InputOf<T>(context, 7) + row_before : has_c_ ? c0 + b * units : nullptr;
-        Step(context, row, c_before, h_grad + b * units, c_grad + b * units, rows);
+        const bool inside = IsInside(context, before, b);
+        const T* c_before = inside   ? InputOf<T>(context, 7) + walk_.Row(before, b) * units
+                            : has_c_ ? c0 + b * units
+                                     : nullptr;
+        Step(context, t, b, c_before, h_grad + b * units, c_grad + b * units, rows);
       }
-      factor_.Times(projection_grad + walk_.Row(t, 0) * 4 * units, walk_.row_stride() * 4 * units, transposed, product,
-                    batch);
-      for (int64_t b = 0; b < batch; ++b)
+      factor_.Times(projection_grad + walk_.Row(t, 0) * 4 * units, walk_.row_stride() * 4 * units, transposed,
+                    lengths_.given() ? product : h_grad, batch);
+      for (int64_t b = 0; lengths_.given() && b < batch; ++b)
         if (lengths_.Covers(context, t, b)) std::copy_n(product + b * units, units, h_grad + b * units);
     }
+    CopyStatesBefore(context);
     return absl::OkStatus();
   }
 
  private:
-  // One step of one sequence. c_grad becomes the gradient of the cell before it; h_grad is only read.
-  void Step(const KernelContext& context, int64_t row, const T* c_before, const T* h_grad, T* c_grad, T* rows) const {
+  bool IsInside(const KernelContext& context, int64_t t, int64_t b) const {
+    return t >= 0 && t < walk_.steps && lengths_.Covers(context, t, b);
+  }
+
+  // Output 1: the states that each step began with. In the order of memory, which the walk over the steps has not.
+  void CopyStatesBefore(const KernelContext& context) const {
     const int64_t units = walk_.units;
+    const T *h0 = OptionalInput<T>(context, 1, has_h_), *states = InputOf<T>(context, 5);
+    T* to = OutputOf<T>(context, 1);
+    for (int64_t row = 0; row < walk_.steps * walk_.batch; ++row, to += units) {
+      const int64_t t = walk_.time_major ? row / walk_.batch : row % walk_.steps;
+      const int64_t b = walk_.time_major ? row % walk_.batch : row / walk_.steps, before = walk_.Before(t);
+      const T* from = nullptr;
+      if (lengths_.Covers(context, t, b)) {
+        if (IsInside(context, before, b)) {
+          from = states + walk_.Row(before, b) * units;
+        } else if (has_h_) {
+          from = h0 + b * units;
+        }
+      }
+      CopyOrZero(from, to, units);
+    }
+  }
+
+  // One step of one sequence. c_grad becomes the gradient of the cell before it; h_grad is only read.
+  void Step(const KernelContext& context, int64_t t, int64_t b, const T* c_before, const T* h_grad, T* c_grad,
+            T* rows) const {
+    const int64_t units = walk_.units, row = walk_.Row(t, b), before = walk_.Before(t);
     const T *gates = InputOf<T>(context, 6) + row * 4 * units, *cell = InputOf<T>(context, 7) + row * units;
     const T* output_grad = InputOf<T>(context, 8) + row * units;
-    const T *in = gates, *forget = gates + units, *candidate = gates + 2 * units, *out = gates + 3 * units;
     T* grad = OutputOf<T>(context, 0) + row * 4 * units;
     T *in_grad = grad, *forget_grad = grad + units, *candidate_grad = grad + 2 * units, *out_grad = grad + 3 * units;
     T *activated = rows, *through = rows + units, *c_old = rows + 2 * units;
     const T* peephole = OptionalInput<T>(context, 3, has_peephole_);
     if constexpr (std::is_same_v<T, float>) {
       if (peephole == nullptr && cell_clip_ == 0 && gates_.usual()) {
+        const int64_t next = walk_.RowsTo(t, before), then = next == 0 ? 0 : walk_.RowsTo(before, walk_.Before(before));
         LstmBackwardRow({gates, cell, c_before, h_grad, output_grad,
-                         has_cells_grad_ ? InputOf<T>(context, 11) + row * units : nullptr, grad, c_grad},
+                         has_cells_grad_ ? InputOf<T>(context, 11) + row * units : nullptr, grad, c_grad, next,
+                         then == 0 ? nullptr : cell + (next + then) * units},
                         static_cast<size_t>(units));
         return;
       }
     }
+    if (gates == grad) {  // gradients are written before the last of the gates is read
+      gates = std::copy_n(gates, 4 * units, rows + 3 * units) - 4 * units;
+    }
+    const T *in = gates, *forget = gates + units, *candidate = gates + 2 * units, *out = gates + 3 * units;
     CopyOrZero(c_before, c_old, units);
     std::copy_n(cell, units, activated);
     gates_.output.Apply(activated, units);
@@ -235,7 +264,13 @@ StatusOr<Prepared> PrepareLstm(const NodeView& node, const KernelPolicy& policy)
   prepared.scratch_bytes = scratch.bytes();
   prepared.implementation = policy.portable ? "loop" : "hwy";
   constexpr bool kForward = std::is_same_v<K<T>, LstmKernel<T>>;
-  if (kForward) prepared.in_place = {{0, 3}};  // a row of gates is made of its row of the projection
+  // A row of gates is made of its row of the projection, a row of their gradients of its row of gates; the states
+  // before each step are copied when nobody reads the output's gradient any more.
+  if (kForward) {
+    prepared.in_place = {{0, 3}};
+  } else {
+    prepared.in_place = {{6, 0}, {8, 1}};
+  }
   const Shape& gates = node.outputs[kForward ? 3 : 0].shape;
   prepared.flops = 2.0 * static_cast<double>(gates.elements()) * static_cast<double>(gates.dim(2) / 4);
   return prepared;

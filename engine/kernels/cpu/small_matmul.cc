@@ -18,6 +18,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Rows of B per pass over C's columns, so that they come from the second-level cache.
 constexpr int64_t kPanel = 64;
+// Elements of laid out B on their way: 16 of its rows, which take some 150 cycles.
+constexpr int64_t kPackedAhead = 16 * kPackedColumns;
 
 // With `rate` the product is not stored: c = from - rate · product.
 void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n, int64_t k,
@@ -78,6 +80,8 @@ void Packed(const float* a, int64_t a_row, int64_t a_k, const float* packed, flo
   s.depth = k;
   for (int64_t column = 0; column < n; column += width) {
     const float* b = packed + column / kPackedColumns * kPackedColumns * k + column % kPackedColumns;
+    // The end of a panel fetches the beginning of the next.
+    s.ahead = k * kPackedColumns >= kPackedAhead && column + kPackedColumns < n ? kPackedAhead : 0;
     for (int64_t row = 0; row < m; row += share)
       BlockFor(std::min(share, m - row))(s, a + row * a_row, b, c + row * n + column, std::min(width, n - column));
   }

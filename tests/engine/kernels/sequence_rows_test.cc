@@ -7,6 +7,7 @@
 #include "engine/kernels/cpu/small_matmul.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
+#include "tests/testing/run_graph.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
@@ -43,6 +44,54 @@ TEST(SequenceRows, Lstm_HasTheBitsOfItsLoops) {
                        State(6), State(7), Rows(1, 8)},
                       target);
   });
+}
+
+// Inside a step the gates and the output's gradient die with LSTMGrad, whose outputs then lie where they lay.
+void ExpectLstmGradientInPlace(const Tensor& lengths, const AttrMap& attrs) {
+  const std::vector<Tensor> forward = {Rows(4, 1), Kernel(4), State(3), State(4), LeftOut(), lengths};
+  ASSERT_OK_AND_ASSIGN(const OpRun made, RunOp("LSTM", forward, attrs));
+  ASSERT_OK_AND_ASSIGN(const OpRun output_grad, RunOp("Neg", {Rows(1, 5)}));
+  ASSERT_OK_AND_ASSIGN(const OpRun apart,
+                       RunOp("LSTMGrad",
+                             {Kernel(4), State(3), State(4), LeftOut(), lengths, made.outputs[0], made.outputs[3],
+                              made.outputs[4], output_grad.outputs[0], State(6), State(7), LeftOut()},
+                             attrs));
+  Graph graph;
+  const Scope scope(graph);
+  Feeds feeds;
+  const auto feed = [&](const Tensor& value) {
+    feeds.emplace_back(fmt::format("x{}", feeds.size()), value);
+    return scope.Placeholder(feeds.back().first, value.dtype(), value.shape());
+  };
+  std::vector<Output> x;
+  for (const Tensor& input : forward) x.push_back(feed(input));
+  Node* const lstm = scope.AddNode("LSTM", x, attrs);
+  const std::vector<Output> inputs = {x[1],
+                                      x[2],
+                                      x[3],
+                                      x[4],
+                                      x[5],
+                                      lstm->output(0),
+                                      lstm->output(3),
+                                      lstm->output(4),
+                                      scope.Op("Neg", {feed(Rows(1, 5))}),
+                                      feed(State(6)),
+                                      feed(State(7)),
+                                      x[4]};
+  Node* const gradient = scope.AddNode("LSTMGrad", inputs, attrs);
+  ASSERT_OK(scope.status());
+  std::vector<std::string> fetches;
+  for (int port = 0; port < 4; ++port) fetches.push_back(gradient->output(port).name());
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> in_place, RunGraph(graph, feeds, fetches));
+  for (size_t i = 0; i < in_place.size(); ++i)
+    EXPECT_EQ(std::memcmp(in_place[i].data(), apart.outputs[i].data(), in_place[i].bytes()), 0) << "output " << i;
+}
+
+TEST(SequenceRows, LstmGradientInPlaceOfItsGates_HasTheBitsOfOneApart) {
+  for (const float clip : {0.0f, 1e30f})  // one pass, and loops
+    for (const bool reverse : {false, true})
+      for (const Tensor& lengths : {Lengths(), Tensor(DType::kInt32, Shape{0})})
+        ExpectLstmGradientInPlace(lengths, {{"clip", clip}, {"reverse", reverse}});
 }
 
 TEST(SequenceRows, Gru_HasTheBitsOfItsLoops) {

@@ -53,6 +53,41 @@ struct BlockShape {
   const float* from = nullptr;
 };
 
+// Where R rows of a matrix are read: a pointer for each three of them, and 0, 1 or 2 strides. The compiler must not
+// know how the pointers are made: it would fold them into one and R - 1 offsets, which are more than there are
+// registers, and load some of them anew for each product. Where each element that is read serves one product alone
+// (`kOnce`), what it takes to move four pointers on is more than that, and there is one.
+template <int R, bool kOnce>
+class RowPointers {
+ public:
+  HWY_INLINE RowPointers(const float* first, int64_t stride) : stride_(stride) {
+    RIVULET_UNROLL
+    for (int p = 0; p < kPointers; ++p) {
+      at_[p] = first + kRowsEach * p * stride;
+      KeepApart(p);
+    }
+  }
+  HWY_INLINE const float* row(int r) const { return at_[r / kRowsEach] + (r % kRowsEach) * stride_; }
+  HWY_INLINE void Advance(int64_t elements) {
+    RIVULET_UNROLL
+    for (int p = 0; p < kPointers; ++p) {
+      at_[p] += elements;
+      KeepApart(p);
+    }
+  }
+
+ private:
+  static constexpr int kRowsEach = kOnce ? R : 3, kPointers = (R + kRowsEach - 1) / kRowsEach;
+  HWY_INLINE void KeepApart([[maybe_unused]] int p) {
+#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
+    if constexpr (kPointers > 1) asm("" : "+r"(at_[p]));
+#endif
+  }
+
+  const float* at_[kPointers];
+  const int64_t stride_;
+};
+
 // kVectors vectors of columns; the last has `tail` columns when kTail.
 template <int R, int kVectors, bool kTail>
 HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
@@ -76,9 +111,9 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
   }
   const int64_t a_row = s.a_row, a_k = s.a_k, n = s.b_row > 0 ? s.b_row : s.n, depth = s.depth, ahead = s.ahead;
   for (int64_t segment = 0; segment < s.segments; ++segment) {
-    const float* HWY_RESTRICT x_at = a + segment * s.a_segment;
     const float* HWY_RESTRICT row = b + segment * s.b_segment;
-    const auto multiply = [&]() HWY_ATTR {
+    RowPointers<R, kVectors == 1> x_at(a + segment * s.a_segment, a_row);
+    const auto multiply = [&]() HWY_ATTR __attribute__((always_inline)) {
       V columns[kVectors];
       RIVULET_UNROLL
       for (int v = 0; v < kVectors; ++v) {
@@ -87,19 +122,20 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
       }
       RIVULET_UNROLL
       for (int r = 0; r < R; ++r) {
-        const V x = hn::Set(d, x_at[r * a_row]);
+        const V x = hn::Set(d, *x_at.row(r));
         RIVULET_UNROLL
         for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::MulAdd(x, columns[v], sum[r][v]);
       }
+      x_at.Advance(a_k);
     };
     if (ahead > 0) {
-      for (int64_t k = 0; k < depth; ++k, x_at += a_k, row += n) {
+      for (int64_t k = 0; k < depth; ++k, row += n) {
         hwy::Prefetch(row + ahead);
         if (kVectors > 1) hwy::Prefetch(row + ahead + lanes);
         multiply();
       }
     } else {
-      for (int64_t k = 0; k < depth; ++k, x_at += a_k, row += n) multiply();
+      for (int64_t k = 0; k < depth; ++k, row += n) multiply();
     }
   }
   if (s.descend) {

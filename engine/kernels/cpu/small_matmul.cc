@@ -100,6 +100,7 @@ void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HW
     for (int p = 0; p < kPair; ++p) sum[r][p] = hn::Zero(d);
   }
   int64_t i = 0;
+  RowPointers<R, kPair == 1> x_at(a, k);
   for (; i + lanes <= k; i += lanes) {
     V row[kPair];
     RIVULET_UNROLL
@@ -109,10 +110,11 @@ void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HW
     }
     RIVULET_UNROLL
     for (int r = 0; r < R; ++r) {
-      const V x = hn::LoadU(d, a + r * k + i);
+      const V x = hn::LoadU(d, x_at.row(r));
       RIVULET_UNROLL
       for (int p = 0; p < kPair; ++p) sum[r][p] = hn::MulAdd(x, row[p], sum[r][p]);
     }
+    x_at.Advance(lanes);
   }
   if (i < k) {
     const size_t tail = static_cast<size_t>(k - i);

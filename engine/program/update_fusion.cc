@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/graph/op.h"
+#include "engine/program/part_update.h"
 
 namespace rivulet {
 namespace {
@@ -22,13 +23,14 @@ class Fusion {
   Status Run() {
     if (!apart_) MoveRatesAhead();
     for (size_t i = 0; i < steps_.size(); ++i) {
-      if (FuseWhole(i)) {
+      RIVULET_ASSIGN_OR_RETURN(const bool whole, FuseWhole(i));
+      if (whole) {
         steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
         --i;
         continue;
       }
       if (!IsFusable(steps_[i])) continue;
-      const std::vector<Part> parts = FuseParts(i);
+      RIVULET_ASSIGN_OR_RETURN(const std::vector<Part> parts, FuseParts(i));
       if (parts.empty()) continue;
       RIVULET_ASSIGN_OR_RETURN(std::vector<Step> rest, Remainder(steps_[i], parts));
       steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
@@ -52,6 +54,8 @@ class Fusion {
 
   // Steps before an update in which its layer's input gradient is looked for.
   static constexpr size_t kNear = 64;
+  // Bytes of a gradient from which on it pays to make and use it by parts; a smaller one stays near anyway.
+  static constexpr size_t kFar = size_t{256} << 10;
 
   const Storage& storage(int index) const { return storages_[static_cast<size_t>(index)]; }
 
@@ -72,9 +76,31 @@ class Fusion {
     return storage(index).kind == Storage::Kind::kConstant || storage(index).kind == Storage::Kind::kFeed;
   }
 
-  // An update of float32 whose rate is there whenever the producers run.
-  bool IsDescent(const Step& update) const {
-    return IsPlainUpdate(update) && (IsGiven(update.inputs[0]) || ahead_.contains(update.inputs[0]));
+  // An optimiser's update with slots, which kernels of gradients do not know, and which can be made by parts. Lanes
+  // take no such program.
+  bool IsPartUpdate(const Step& step) const {
+    return !apart_ && step.kind == Step::Kind::kKernel && step.prepared.kernel != nullptr && step.outputs.empty() &&
+           step.scratch < 0 && dynamic_cast<const PartUpdate*>(step.prepared.kernel.get()) != nullptr &&
+           std::ranges::all_of(step.variables,
+                               [](const VariablePlace& place) { return place.spec.dtype == DType::kFloat32; });
+  }
+
+  // Which of an update's inputs is the gradient; the others are scalars.
+  static size_t GradientInput(const Step& update) {
+    const auto* const parts = dynamic_cast<const PartUpdate*>(update.prepared.kernel.get());
+    return parts != nullptr ? parts->gradient_input() : 1;
+  }
+
+  static std::vector<int> Scalars(const Step& update) {
+    std::vector<int> scalars = update.inputs;
+    scalars.erase(scalars.begin() + static_cast<std::ptrdiff_t>(GradientInput(update)));
+    return scalars;
+  }
+
+  // An update of float32 whose scalars are there whenever the producers run.
+  bool IsReadyUpdate(const Step& update) const {
+    return (IsPlainUpdate(update) || IsPartUpdate(update)) &&
+           std::ranges::all_of(Scalars(update), [&](int scalar) { return IsGiven(scalar) || ahead_.contains(scalar); });
   }
 
   // A schedule's rate is computed by kernels that stand where the graph has them, behind the gradients, and a
@@ -82,19 +108,25 @@ class Fusion {
   // can be the first thing that is done.
   void MoveRatesAhead() {
     for (size_t i = 0; i < steps_.size(); ++i) {
-      if (!IsPlainUpdate(steps_[i]) || IsGiven(steps_[i].inputs[0]) || ahead_.contains(steps_[i].inputs[0])) continue;
-      const std::vector<size_t> makers = MakersOf(steps_[i].inputs[0], i);
-      if (makers.empty()) continue;
-      const int position = steps_.front().position;
-      for (size_t moved = 0; moved < makers.size(); ++moved) {
-        const auto from = steps_.begin() + static_cast<std::ptrdiff_t>(makers[moved]);
-        from->position = position;
-        for (const int output : from->outputs) storages_[static_cast<size_t>(output)].first = position;
-        if (from->scratch >= 0) storages_[static_cast<size_t>(from->scratch)].first = position;
-        std::rotate(steps_.begin() + static_cast<std::ptrdiff_t>(moved), from, from + 1);
-      }
-      ahead_.insert(steps_[i].inputs[0]);
+      if (!IsPlainUpdate(steps_[i]) && !IsPartUpdate(steps_[i])) continue;
+      for (const int scalar : Scalars(steps_[i])) MoveAhead(scalar, i);
     }
+  }
+
+  // Before everything else what `scalar`, an input of step `user`, is computed by; where that is not possible nothing.
+  void MoveAhead(int scalar, size_t user) {
+    if (IsGiven(scalar) || ahead_.contains(scalar)) return;
+    const std::vector<size_t> makers = MakersOf(scalar, user);
+    if (makers.empty()) return;
+    const int position = steps_.front().position;
+    for (size_t moved = 0; moved < makers.size(); ++moved) {
+      const auto from = steps_.begin() + static_cast<std::ptrdiff_t>(makers[moved]);
+      from->position = position;
+      for (const int output : from->outputs) storages_[static_cast<size_t>(output)].first = position;
+      if (from->scratch >= 0) storages_[static_cast<size_t>(from->scratch)].first = position;
+      std::rotate(steps_.begin() + static_cast<std::ptrdiff_t>(moved), from, from + 1);
+    }
+    ahead_.insert(scalar);
   }
 
   // The steps before step `end` that `value` is made by, in order; none where one of them cannot be the first thing
@@ -133,12 +165,38 @@ class Fusion {
   }
 
   bool IsFusable(const Step& update) const {
-    if (!IsDescent(update)) return false;
-    const Storage& delta = storage(update.inputs[1]);
+    if (!IsReadyUpdate(update)) return false;
+    const Storage& delta = storage(update.inputs[GradientInput(update)]);
     return delta.kind == Storage::Kind::kVariable && delta.producer < 0 && IsTransient(PlaceOf(delta));
   }
 
-  // Lets `producer` update `target` with what its output was to be. False where its kernel cannot.
+  // Lets `producer` update `targets`, the update's variables or a part of each, with what its output was to be. False
+  // where its kernel cannot.
+  StatusOr<bool> TakeOver(Step& producer, const Step& update, std::vector<VariablePlace> targets) {
+    if (IsPlainUpdate(update)) return Descend(producer, update, targets[0]);
+    const auto* const parts = dynamic_cast<const PartOutput*>(producer.prepared.kernel.get());
+    const size_t bytes = targets[0].bytes;
+    if (parts == nullptr || parts->part_unit() == 0 || producer.scratch >= 0 || bytes < kFar) return false;
+    RIVULET_ASSIGN_OR_RETURN(Prepared stretch, PreparedFor(update, bytes));
+    Storage part;
+    part.bytes = static_cast<size_t>(parts->part_unit()) * sizeof(float);
+    part.first = part.last = producer.position;
+    producer.scratch = static_cast<int>(storages_.size());
+    storages_.push_back(part);
+    producer.prepared.scratch_bytes = part.bytes;
+    producer.prepared.kernel =
+        std::make_unique<UpdateByParts>(std::move(producer.prepared.kernel), producer.inputs.size(),
+                                        std::move(stretch.kernel), static_cast<int64_t>(bytes / sizeof(float)));
+    producer.prepared.implementation += " + update";
+    producer.prepared.in_place.clear();
+    producer.prepared.flops += stretch.flops;
+    for (const int scalar : Scalars(update)) producer.inputs.push_back(scalar);
+    producer.variables = std::move(targets);
+    producer.outputs.clear();
+    producer.writes_variables = true;
+    return true;
+  }
+
   bool Descend(Step& producer, const Step& update, const VariablePlace& target) {
     std::unique_ptr<const Kernel> fused = producer.prepared.kernel->FusedGradientDescent();
     if (fused == nullptr) return false;
@@ -156,10 +214,10 @@ class Fusion {
   }
 
   // The update at `update_index` inside the kernel that makes all of its delta, which is nobody else's.
-  bool FuseWhole(size_t update_index) {
+  StatusOr<bool> FuseWhole(size_t update_index) {
     const Step& update = steps_[update_index];
-    if (!IsDescent(update)) return false;
-    const int delta = update.inputs[1];
+    if (!IsReadyUpdate(update)) return false;
+    const int delta = update.inputs[GradientInput(update)];
     if (storage(delta).kind != Storage::Kind::kArena) return false;
     size_t from = update_index;
     for (size_t i = 0; i < steps_.size(); ++i) {
@@ -169,9 +227,11 @@ class Fusion {
       if (i < update_index && step.kind == Step::Kind::kKernel && step.outputs == std::vector<int>{delta}) from = i;
     }
     if (from == update_index || !steps_[from].variables.empty()) return false;
-    const VariablePlace target = update.variables[0];
-    if (storage(delta).bytes != target.bytes || !MayMove(from, update_index, VariablePlace(), target)) return false;
-    if (!Descend(steps_[from], update, target)) return false;
+    if (storage(delta).bytes != update.variables[0].bytes) return false;
+    for (const VariablePlace& target : update.variables)
+      if (!MayMove(from, update_index, VariablePlace(), target)) return false;
+    RIVULET_ASSIGN_OR_RETURN(const bool taken, TakeOver(steps_[from], update, update.variables));
+    if (!taken) return false;
     // The gradient stays in the list, where indices must not move, and takes no room.
     storages_[static_cast<size_t>(delta)].bytes = 0;
     return true;
@@ -215,9 +275,9 @@ class Fusion {
     return 0;
   }
 
-  std::vector<Part> FuseParts(size_t update_index) {
+  StatusOr<std::vector<Part>> FuseParts(size_t update_index) {
     const Step& update = steps_[update_index];
-    const VariablePlace delta = PlaceOf(storage(update.inputs[1]));
+    const VariablePlace delta = PlaceOf(storage(update.inputs[GradientInput(update)]));
     std::vector<Part> parts;
     for (size_t i = 0; i < update_index; ++i) {
       Step& producer = steps_[i];
@@ -229,12 +289,14 @@ class Fusion {
           gradient.offset < delta.offset || gradient.offset + gradient.bytes > delta.offset + delta.bytes) {
         continue;
       }
-      VariablePlace target = update.variables[0];
-      target.offset += gradient.offset - delta.offset;
-      target.bytes = gradient.bytes;
-      if (!MayMove(i, update_index, PlaceOf(gradient), target)) continue;
       const Storage part = gradient;
-      if (!Descend(producer, update, target)) continue;
+      const std::vector<VariablePlace> targets = PartOf(update.variables, part.offset - delta.offset, part.bytes);
+      if (!std::ranges::all_of(
+              targets, [&](const VariablePlace& target) { return MayMove(i, update_index, PlaceOf(part), target); })) {
+        continue;
+      }
+      RIVULET_ASSIGN_OR_RETURN(const bool taken, TakeOver(producer, update, targets));
+      if (!taken) continue;
       parts.push_back({part.offset - delta.offset, part.offset - delta.offset + part.bytes});
     }
     std::sort(parts.begin(), parts.end(), [](const Part& a, const Part& b) { return a.begin < b.begin; });
@@ -256,7 +318,7 @@ class Fusion {
         if (variable.Overlaps(gradient) || (between && variable.Overlaps(target))) return false;
       }
       for (size_t input = 0; input < step.inputs.size(); ++input) {
-        if (i == to && input == 1) continue;  // the delta itself
+        if (i == to && input == GradientInput(step)) continue;
         const Storage& read = storage(step.inputs[input]);
         if (read.kind != Storage::Kind::kVariable) continue;
         if (PlaceOf(read).Overlaps(gradient) || (between && PlaceOf(read).Overlaps(target))) return false;
@@ -286,25 +348,41 @@ class Fusion {
   }
 
   StatusOr<Step> Stretch(const Step& update, size_t begin, size_t end) {
-    const Storage delta = storage(update.inputs[1]);
-    Storage part = delta;
+    const size_t gradient = GradientInput(update);
+    Storage part = storage(update.inputs[gradient]);
     part.offset += begin;
     part.bytes = end - begin;
     Step step;
     step.node = update.node;
     step.position = update.position;
     step.writes_variables = true;
-    step.inputs = {update.inputs[0], static_cast<int>(storages_.size())};
+    step.inputs = update.inputs;
+    step.inputs[gradient] = static_cast<int>(storages_.size());
     storages_.push_back(part);
-    const TensorSpec spec{DType::kFloat32, Shape{static_cast<int64_t>((end - begin) / sizeof(float))}};
-    step.variables = {{update.variables[0].buffer, update.variables[0].offset + begin, end - begin, spec}};
+    step.variables = PartOf(update.variables, begin, part.bytes);
+    RIVULET_ASSIGN_OR_RETURN(step.prepared, PreparedFor(update, part.bytes));
+    return step;
+  }
+
+  static std::vector<VariablePlace> PartOf(std::vector<VariablePlace> places, size_t begin, size_t bytes) {
+    for (VariablePlace& place : places) {
+      place.offset += begin;
+      place.bytes = bytes;
+      place.spec.shape = Shape{static_cast<int64_t>(bytes / sizeof(float))};
+    }
+    return places;
+  }
+
+  // The update's kernel for variables of so many bytes.
+  StatusOr<Prepared> PreparedFor(const Step& update, size_t bytes) const {
+    const TensorSpec spec{DType::kFloat32, Shape{static_cast<int64_t>(bytes / sizeof(float))}};
+    std::vector<TensorSpec> inputs(update.inputs.size(), {DType::kFloat32, Shape{}});
+    inputs[GradientInput(update)] = spec;
+    const std::vector<TensorSpec> targets(update.variables.size(), spec);
+    const std::vector<const Tensor*> constants(inputs.size(), nullptr);
     RIVULET_ASSIGN_OR_RETURN(const PrepareFn* prepare,
                              KernelRegistry::Global().Find(update.node->type(), policy_.device, DType::kFloat32));
-    const std::vector<TensorSpec> inputs = {{DType::kFloat32, Shape{}}, spec}, targets = {spec};
-    const std::vector<const Tensor*> constants = {nullptr, nullptr};
-    RIVULET_ASSIGN_OR_RETURN(step.prepared,
-                             (*prepare)(NodeView{*update.node, inputs, {}, targets, constants, 0}, policy_));
-    return step;
+    return (*prepare)(NodeView{*update.node, inputs, {}, targets, constants, 0}, policy_);
   }
 
   std::span<const VariableBinding> variables_;

@@ -11,12 +11,15 @@
 #include "engine/program/kernel.h"
 #include "engine/program/kernel_alternatives.h"
 #include "engine/program/lane_kernel.h"
+#include "engine/program/part_update.h"
 
 namespace rivulet {
 namespace {
 
 constexpr int64_t kSmallRows = 16;   // of C, for A·B and A·Bᵀ: a batch
 constexpr int64_t kSmallDepth = 32;  // of the sum, for Aᵀ·B: a batch as well
+
+constexpr int64_t kPartRows = 12;  // of what is made and used part by part: a register block's
 
 constexpr double kBFloat16Flops = 2.0 * 64 * 64 * 64;
 
@@ -128,7 +131,7 @@ class EigenMatMul final : public Kernel {
   Product p_;
 };
 
-class SmallMatMul final : public Kernel, public LaneKernel {
+class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput {
  public:
   enum class Form { kPanel, kDot, kTransposeThenPanel };
   SmallMatMul(const Product& product, Form form) : p_(product), form_(form) {}
@@ -156,6 +159,13 @@ class SmallMatMul final : public Kernel, public LaneKernel {
     Product wide = p_;
     wide.m *= lanes;
     return std::make_unique<SmallMatMul>(wide, form_);
+  }
+  // Rows, whose products read all of B: where that is short.
+  int64_t part_unit() const override { return form_ == Form::kPanel && p_.k <= kSmallDepth ? kPartRows * p_.n : 0; }
+  void MakePart(const KernelContext& context, int64_t first, int64_t count, float* to) const override {
+    const int64_t a_row = p_.transpose_a ? 1 : p_.k, a_k = p_.transpose_a ? p_.m : 1;
+    PanelMatMul(reinterpret_cast<const float*>(context.inputs[0]) + first / p_.n * a_row, a_row, a_k,
+                reinterpret_cast<const float*>(context.inputs[1]), to, count / p_.n, p_.n, p_.k);
   }
   Form form() const { return form_; }
   const Product& product() const { return p_; }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "engine/program/kernel.h"
+#include "engine/program/part_update.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/training.cc"
@@ -162,7 +163,7 @@ HWY_EXPORT(ApplyF32);
 HWY_EXPORT(ApplyF64);
 
 template <typename T>
-class OptimizerKernel final : public Kernel {
+class OptimizerKernel final : public Kernel, public PartUpdate {
  public:
   OptimizerKernel(OptimizerRule rule, bool flag, size_t variables, size_t scalars, size_t count)
       : rule_(rule), flag_(flag), variables_(variables), scalars_(scalars), count_(count) {}
@@ -175,6 +176,13 @@ class OptimizerKernel final : public Kernel {
     else
       HWY_DYNAMIC_DISPATCH(ApplyF64)(step);
     return {};
+  }
+  size_t gradient_input() const override { return scalars_; }
+  void UpdatePart(const KernelContext& context, int64_t first, int64_t count, const float* gradient) const override {
+    OptimizerStep<float> step{rule_, flag_, {}, {}, gradient, static_cast<size_t>(count)};
+    for (size_t i = 0; i < variables_; ++i) step.variables[i] = reinterpret_cast<float*>(context.variables[i]) + first;
+    for (size_t i = 0; i < scalars_; ++i) step.scalars[i] = *reinterpret_cast<const float*>(context.inputs[i]);
+    HWY_DYNAMIC_DISPATCH(ApplyF32)(step);
   }
 
  private:

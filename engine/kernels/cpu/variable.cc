@@ -1,5 +1,6 @@
 // Ops that change variables where they lie: AssignAdd, AssignSub, plain SGD and momentum.
 #include "engine/program/kernel.h"
+#include "engine/program/part_update.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/variable.cc"
@@ -108,7 +109,7 @@ class GradientDescentKernel final : public Kernel {
 };
 
 template <typename T>
-class MomentumKernel final : public Kernel {
+class MomentumKernel final : public Kernel, public PartUpdate {
  public:
   MomentumKernel(size_t count, bool nesterov) : count_(count), nesterov_(nesterov) {}
   Status Run(const KernelContext& context) const override {
@@ -123,6 +124,13 @@ class MomentumKernel final : public Kernel {
       HWY_DYNAMIC_DISPATCH(MomentumF64)(variable, accumulator, rate, gradient, momentum, nesterov_, count_);
     }
     return {};
+  }
+  size_t gradient_input() const override { return 1; }
+  void UpdatePart(const KernelContext& context, int64_t first, int64_t count, const float* gradient) const override {
+    HWY_DYNAMIC_DISPATCH(MomentumF32)
+    (reinterpret_cast<float*>(context.variables[0]) + first, reinterpret_cast<float*>(context.variables[1]) + first,
+     *reinterpret_cast<const float*>(context.inputs[0]), gradient, *reinterpret_cast<const float*>(context.inputs[1]),
+     nesterov_, static_cast<size_t>(count));
   }
 
  private:

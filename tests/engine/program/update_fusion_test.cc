@@ -1,4 +1,4 @@
-// SGD inside the kernels that make gradients: the same bits as a separate update, and only where nobody could tell.
+// Updates inside the kernels that make gradients: the same bits as a separate update, and only where nobody could tell.
 #include <gmock/gmock.h>
 
 #include "engine/gradients/gradients.h"
@@ -10,6 +10,35 @@ namespace {
 
 constexpr int64_t kBatch = 10, kIn = 37;
 
+enum class Update { kDescent, kMomentum, kAdam };
+
+// The update of `variable` by `gradient`, with slots of its shape in the buffers from `buffer` on.
+Node* AddUpdate(const Scope& scope, Update update, Output variable, Output rate, Output gradient, int buffer,
+                const Shape& shape, Signature& signature) {
+  std::vector<Output> inputs = {variable};
+  const auto add_slot = [&](const std::string& name) {
+    inputs.push_back(VariableHandle(scope, name, shape));
+    signature.variables.push_back({name, buffer++, 0, F32(shape)});
+  };
+  const auto add = [&](std::string_view op, std::initializer_list<Output> rest, AttrMap attrs = {}) {
+    inputs.insert(inputs.end(), rest);
+    return scope.AddNode(op, inputs, std::move(attrs), "update");
+  };
+  switch (update) {
+    case Update::kDescent:
+      break;
+    case Update::kMomentum:
+      add_slot("velocity");
+      return add("ResourceApplyMomentum", {rate, gradient, scope.Const(0.9f)}, {{"use_nesterov", true}});
+    case Update::kAdam:
+      add_slot("m");
+      add_slot("v");
+      return add("ResourceApplyAdam", {scope.Const(0.0f), scope.Const(0.0f), rate, scope.Const(0.9f),
+                                       scope.Const(0.999f), scope.Const(1e-7f), gradient});
+  }
+  return add("ResourceApplyGradientDescent", {rate, gradient});
+}
+
 // A two-layer model whose gradients go to slices of "grads", and one flat update of "params", as a client's step has
 // them.
 struct FlatStep {
@@ -20,7 +49,9 @@ struct FlatStep {
   // Constant, or as a schedule has it: of a counter, behind the gradients; the step moves the counter on after that, or
   // before anything else.
   enum class Rate { kConstant, kCounted, kCountedFirst };
-  explicit FlatStep(bool transient, int64_t hidden = 48, int64_t out = 5, Rate rate = Rate::kConstant) {
+  static constexpr int kSlots = 3;  // buffer of the first
+  explicit FlatStep(bool transient, int64_t hidden = 48, int64_t out = 5, Rate rate = Rate::kConstant,
+                    Update update = Update::kDescent) {
     Scope scope(graph);
     const Output x = scope.Placeholder("x", DType::kFloat32, Shape{kBatch, kIn});
     struct Weight {
@@ -80,8 +111,8 @@ struct FlatStep {
         signature.targets.push_back(moved->name());
       }
     }
-    after.AddNode("ResourceApplyGradientDescent",
-                  {VariableHandle(scope, "params", Shape{elements}), learning_rate, flat}, {}, "update");
+    AddUpdate(after, update, VariableHandle(scope, "params", Shape{elements}), learning_rate, flat, kSlots,
+              Shape{elements}, signature);
     EXPECT_OK(scope.status());
     signature.feeds = {{"x", F32({kBatch, kIn})}};
     signature.fetches = {"loss"};
@@ -92,7 +123,7 @@ struct FlatStep {
   std::unique_ptr<Runner> Compiled(bool from_base = false) const {
     Signature copying = signature;
     if (from_base) copying.copies = {{0, 2, floats * sizeof(float)}};
-    auto runner = Runner::Create(graph, copying, {floats, floats, from_base ? floats : 16});
+    auto runner = Runner::Create(graph, copying, {floats, floats, from_base ? floats : 16, floats, floats});
     EXPECT_OK(runner);
     // The padding between slices stays zero.
     for (const VariableBinding& variable : signature.variables) {
@@ -142,6 +173,53 @@ TEST(UpdateFusion, RateOfACounter_IsThereWhenGradientsAreUsed) {
       ASSERT_EQ(std::memcmp(separate->memory[0].data(), fused->memory[0].data(), fused->memory[0].size()), 0);
     }
   }
+}
+
+int ByParts(const Runner& runner) {
+  int fused = 0;
+  for (const Instruction& i : runner.program->instructions()) fused += i.implementation.ends_with("+ update");
+  return fused;
+}
+
+void ExpectEqualMemory(const Runner& one, const Runner& other) {
+  for (const int buffer : {0, FlatStep::kSlots, FlatStep::kSlots + 1}) {
+    const AlignedBuffer& memory = one.memory[static_cast<size_t>(buffer)];
+    EXPECT_EQ(std::memcmp(memory.data(), other.memory[static_cast<size_t>(buffer)].data(), memory.size()), 0)
+        << "buffer " << buffer;
+  }
+}
+
+TEST(UpdateFusion, LargeGradientUnderAnOptimizerWithSlots_IsUsedByPartsWithTheSameBits) {
+  using Rate = FlatStep::Rate;
+  for (const Update update : {Update::kMomentum, Update::kAdam}) {
+    for (const Rate rate : {Rate::kConstant, Rate::kCounted}) {
+      // 37 · 1,999 weights: more than stay near, and no multiple of any block or part.
+      const auto separate = FlatStep(false, 1999, 5, rate, update).Compiled();
+      const auto fused = FlatStep(true, 1999, 5, rate, update).Compiled();
+      EXPECT_EQ(ByParts(*separate), 0);
+      EXPECT_EQ(ByParts(*fused), 1) << "the first layer's weights; the rest is small";
+      EXPECT_EQ(ByParts(*FlatStep(true, 48, 5, rate, update).Compiled()), 0);
+      for (int step = 0; step < 3; ++step) {
+        ASSERT_OK(separate->Run(Input()));
+        ASSERT_OK(fused->Run(Input()));
+        ExpectEqualMemory(*separate, *fused);
+      }
+      EXPECT_NE(fused->floats(FlatStep::kSlots)[5], 0);
+    }
+  }
+}
+
+// What reads a slot between gradient and update sees it as it was.
+TEST(UpdateFusion, SlotReadBetweenGradientAndUpdate_KeepsThemApart) {
+  FlatStep step(true, 1999, 5, FlatStep::Rate::kConstant, Update::kMomentum);
+  Scope scope(step.graph);
+  Node* update = step.graph.Find("update");
+  const Output read = scope.Op("ReadVariableOp", {step.graph.Find("velocity")->output()}, {{"dtype", DType::kFloat32}});
+  for (Node* before : update->control_inputs()) ASSERT_OK(step.graph.AddControlInput(read.node, before));
+  const Output seen = scope.Op("Neg", {read}, {}, "seen");
+  ASSERT_OK(step.graph.AddControlInput(update, seen.node));
+  step.signature.fetches.push_back("seen");
+  EXPECT_EQ(ByParts(*step.Compiled()), 0);
 }
 
 int WithInputGradient(const Runner& runner) {
@@ -231,35 +309,42 @@ TEST(UpdateFusion, InputGradientOfASmallLayer_StaysApart) {
 }
 
 // Variables by name, updated each by its own gradient, as a session has them.
-TEST(UpdateFusion, GradientUsedOnceInTheArena_IsUsedAtOnceWithTheSameBits) {
+void ExpectUseOfAGradientInTheArena(Update update, int64_t columns) {
   std::unique_ptr<Runner> runners[2];
   for (const bool observed : {false, true}) {
     Graph graph;
     Scope scope(graph);
     Signature signature;
     const Output x = scope.Placeholder("x", DType::kFloat32, Shape{kBatch, kIn});
-    const Output w = VariableHandle(scope, "w", {kIn, 64});
+    const Output w = VariableHandle(scope, "w", {kIn, columns});
     const Output y = scope.Op("MatMul", {x, ReadVariable(scope, w)});
     const Output gradient = scope.Op("MatMul", {x, y}, {{"transpose_a", true}}, "gradient");
-    scope.WithControl({gradient.node})
-        .AddNode("ResourceApplyGradientDescent", {w, scope.Const(0.1f), gradient}, {}, "update");
+    AddUpdate(scope.WithControl({gradient.node}), update, w, scope.Const(0.1f), gradient, FlatStep::kSlots,
+              {kIn, columns}, signature);
     signature.feeds = {{"x", F32({kBatch, kIn})}};
     signature.targets = {"update"};
     if (observed) signature.fetches = {"gradient"};
-    signature.variables = {{"w", 0, 0, F32({kIn, 64})}};
+    signature.variables.push_back({"w", 0, 0, F32({kIn, columns})});
     ASSERT_OK(scope.status());
-    auto runner = Runner::Create(graph, signature, {kIn * 64});
+    const auto floats = static_cast<size_t>(kIn * columns);
+    auto runner = Runner::Create(graph, signature, {floats, 16, 16, floats, floats});
     ASSERT_OK(runner);
     for (size_t i = 0; float& value : (*runner)->floats(0)) value = static_cast<float>(i++ * 37 % 101) * 0.01f - 0.5f;
     runners[observed] = *std::move(runner);
   }
-  EXPECT_EQ(Fused(*runners[0]), 1);
-  EXPECT_EQ(Fused(*runners[1]), 0);
+  EXPECT_EQ(Fused(*runners[0]) + ByParts(*runners[0]), 1);
+  EXPECT_EQ(Fused(*runners[1]) + ByParts(*runners[1]), 0);
   for (int step = 0; step < 3; ++step) {
     ASSERT_OK(runners[0]->Run(Input()));
     ASSERT_OK(runners[1]->Run(Input()));
-    ASSERT_EQ(std::memcmp(runners[0]->memory[0].data(), runners[1]->memory[0].data(), runners[0]->memory[0].size()), 0);
+    ExpectEqualMemory(*runners[0], *runners[1]);
   }
+}
+
+TEST(UpdateFusion, GradientUsedOnceInTheArena_IsUsedAtOnceWithTheSameBits) {
+  ExpectUseOfAGradientInTheArena(Update::kDescent, 64);
+  ExpectUseOfAGradientInTheArena(Update::kMomentum, 1999);
+  ExpectUseOfAGradientInTheArena(Update::kAdam, 1999);
 }
 
 TEST(UpdateFusion, GradientReadByAnother_IsWritten) {

@@ -1,0 +1,74 @@
+// What kernels may offer beside kernel.h so that a gradient need not be in memory: some of it is made, used by an
+// optimiser's update while it lies in the nearest cache, and overwritten by the next part
+// (engine/program/update_fusion.h). Capabilities of float32 alone.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <utility>
+
+#include "engine/program/kernel.h"
+
+namespace rivulet {
+
+// A kernel without scratch whose only output may be made part by part.
+class PartOutput {
+ public:
+  virtual ~PartOutput() = default;
+  // Elements: parts begin at its multiples, and are as long but for the last. 0: this kernel makes all or nothing.
+  virtual int64_t part_unit() const = 0;
+  // `count` elements from `first` on of what Run would leave in output 0, to `to`, with the same bits. The context is
+  // Run's, without the output.
+  virtual void MakePart(const KernelContext& context, int64_t first, int64_t count, float* to) const = 0;
+};
+
+// An update that does to each element of its variables what that element of the gradient says.
+class PartUpdate {
+ public:
+  virtual ~PartUpdate() = default;
+  // Which of Run's inputs is the gradient; the others are scalars.
+  virtual size_t gradient_input() const = 0;
+  // What Run does, to `count` elements from `first` on; their gradient is at `gradient`. The context is Run's, without
+  // the gradient among its inputs.
+  virtual void UpdatePart(const KernelContext& context, int64_t first, int64_t count, const float* gradient) const = 0;
+};
+
+// An update of which each part follows the part of the gradient that it needs. Inputs are the gradient kernel's, then
+// the update's scalars; variables are the update's; a part of the gradient lies in the scratch.
+class UpdateByParts final : public Kernel {
+ public:
+  // `gradient` is a PartOutput and `update` a PartUpdate, of `elements` elements.
+  UpdateByParts(std::unique_ptr<const Kernel> gradient, size_t gradient_inputs, std::unique_ptr<const Kernel> update,
+                int64_t elements)
+      : gradient_(std::move(gradient)),
+        update_(std::move(update)),
+        makes_(dynamic_cast<const PartOutput&>(*gradient_)),
+        uses_(dynamic_cast<const PartUpdate&>(*update_)),
+        gradient_inputs_(gradient_inputs),
+        elements_(elements) {}
+
+  Status Run(const KernelContext& context) const override {
+    KernelContext gradient = context, update = context;
+    gradient.inputs = context.inputs.first(gradient_inputs_);
+    update.inputs = context.inputs.subspan(gradient_inputs_);
+    float* const part = reinterpret_cast<float*>(context.scratch);
+    const int64_t unit = makes_.part_unit();
+    for (int64_t first = 0; first < elements_; first += unit) {
+      const int64_t count = std::min(unit, elements_ - first);
+      makes_.MakePart(gradient, first, count, part);
+      uses_.UpdatePart(update, first, count, part);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  std::unique_ptr<const Kernel> gradient_, update_;
+  const PartOutput& makes_;
+  const PartUpdate& uses_;
+  size_t gradient_inputs_;
+  int64_t elements_;
+};
+
+}  // namespace rivulet

@@ -1,14 +1,18 @@
 #include "setup/model.h"
 
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
 
 #include "engine/base/file_system.h"
+#include "engine/datasets/table.h"
 #include "engine/io/safetensors.h"
 #include "engine/models/first_values.h"
 #include "engine/models/freeze.h"
+#include "engine/models/input_list.h"
 #include "engine/models/layer_list.h"
+#include "engine/models/standardise.h"
 #include "engine/onnx/trainable.h"
 #include "engine/presets/presets.h"
 #include "federated/plan/plan.h"
@@ -16,20 +20,24 @@
 namespace rivulet {
 namespace {
 
-FeatureEncoding EncodingOf(const std::string& kind) {
-  return kind == "tokens"   ? FeatureEncoding::kInt64
-         : kind == "values" ? FeatureEncoding::kFloat
-                            : FeatureEncoding::kUint8;
+StatusOr<std::vector<InputSpec>> InputsOf(const ModelConfig& config) {
+  StatusOr<std::vector<InputSpec>> inputs = InputsFromTables(config.inputs);
+  if (!inputs.ok()) return Annotate(inputs.status(), "model.inputs");
+  return inputs;
 }
 
 StatusOr<ModelDef> FromLayers(const ModelConfig& config) {
-  if (config.input.shape.empty())
-    return InvalidArgument("model.layers needs model.input.shape, the shape of one example, such as [28, 28, 1]");
   ClassifierOptions options;
+  RIVULET_ASSIGN_OR_RETURN(options.inputs, InputsOf(config));
+  for (const InputSpec& input : options.inputs)
+    if (input.shape.empty())
+      return InvalidArgument("model.inputs: '{}' needs a shape, that of one example, such as [28, 28, 1]", input.name);
+  if (options.inputs.empty() && config.input.shape.empty())
+    return InvalidArgument("model.layers needs model.input.shape, the shape of one example, such as [28, 28, 1]");
   options.input = config.input.shape;
   RIVULET_ASSIGN_OR_RETURN(options.target, TargetKindFromName(config.target));
   options.loss = config.objective;
-  options.encoding = EncodingOf(config.input.kind);
+  RIVULET_ASSIGN_OR_RETURN(options.encoding, EncodingFromKind(config.input.kind));
   return ModelFromLayers(options, config.layers);
 }
 
@@ -37,6 +45,7 @@ StatusOr<ModelDef> FromGraph(const ModelConfig& config) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(config.graph));
   GraphModelSpec spec;
   spec.image = config.image_input;
+  RIVULET_ASSIGN_OR_RETURN(spec.inputs, InputsOf(config));
   spec.label = config.label_input;
   spec.loss = config.loss;
   spec.metrics.clear();
@@ -52,7 +61,8 @@ StatusOr<ModelDef> FromOnnx(const ModelConfig& config) {
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(config.onnx));
   onnx::TrainableOptions options;
   options.input = config.input.shape;
-  options.encoding = EncodingOf(config.input.kind);
+  RIVULET_ASSIGN_OR_RETURN(options.encoding, EncodingFromKind(config.input.kind));
+  RIVULET_ASSIGN_OR_RETURN(options.inputs, InputsOf(config));
   RIVULET_ASSIGN_OR_RETURN(options.target, TargetKindFromName(config.target));
   options.loss = config.objective;
   options.folder = FolderOf(config.onnx);
@@ -132,10 +142,42 @@ Status BeginWith(const std::string& path, ModelDef& model) {
   return Annotate(SetFirstValues(model, values), path);
 }
 
+// Standardises what comes of a table's numbers. A feature of one value for each category's value, or of the place of a
+// value, is left as it is.
+Status StandardiseBy(const std::string& path, const std::string& image_feature, ModelDef& model) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string json, FileSystem::Default().ReadAll(path));
+  RIVULET_ASSIGN_OR_RETURN(const TableColumns columns, ParseTableColumns(json));
+  if (columns.standardised)
+    return InvalidArgument(
+        "the examples were standardised when they were imported; leave model.columns out, or import them without "
+        "--standardise");
+  std::map<std::string, std::string> fed = {{FeatureOf(model.input, image_feature), model.input.placeholder}};
+  for (const ModelInput& input : model.more_inputs) fed.emplace(FeatureOf(input, ""), input.placeholder);
+  bool any = false;
+  for (const TableFeature& feature : columns.Grouped()) {
+    const auto found = fed.find(feature.name);
+    if (found == fed.end() || feature.mean.empty()) continue;
+    RIVULET_RETURN_IF_ERROR(Standardise(model, found->second, feature.mean, feature.deviation));
+    any = true;
+  }
+  if (any) return absl::OkStatus();
+  std::vector<std::string> features;
+  for (const auto& [feature, placeholder] : fed) features.push_back(feature);
+  return InvalidArgument("it has no numbers of the features that the model is fed with, {}", fmt::join(features, ", "));
+}
+
 }  // namespace
+
+std::string FeatureOf(const ModelInput& input, const std::string& named) {
+  return !named.empty() ? named : !input.feature.empty() ? input.feature : input.placeholder;
+}
 
 StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
   RIVULET_ASSIGN_OR_RETURN(ModelDef model, Whole(scenario.model));
+  const std::string& columns = scenario.model.columns;
+  if (!columns.empty())
+    RIVULET_RETURN_IF_ERROR(Annotate(StandardiseBy(columns, scenario.data.image_feature, model),
+                                     fmt::format("model.columns, '{}'", columns)));
   RIVULET_RETURN_IF_ERROR(Annotate(Freeze(model, scenario.model.freeze), "model.freeze"));
   RIVULET_RETURN_IF_ERROR(Annotate(MakePersonal(model, scenario.model.personal), "model.personal"));
   if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CompleteArrays(scenario.model, model));

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "engine/base/status.h"
 #include "engine/models/model_def.h"
@@ -13,8 +14,12 @@ namespace rivulet {
 // NOT_FOUND: an unknown preset (names the nearest) or no such file. INVALID_ARGUMENT: a file that is no graph, or a
 // graph without what model.loss, model.metrics, model.image_input and model.label_input name; a tensor of model.arrays
 // that cannot be trained and is not frozen; a tensor of model.weights, or a variable, that has no equal of its name and
-// shape. DATA_LOSS: model.arrays or model.weights is no safetensors file.
+// shape; model.columns whose numbers the model is not fed with. DATA_LOSS: model.arrays or model.weights is no
+// safetensors file, model.columns none of columns.
 StatusOr<ModelDef> ModelOf(const Scenario& scenario);
+
+// The feature that feeds an input: `named` where the scenario names it, or the model's own name for it.
+std::string FeatureOf(const ModelInput& input, const std::string& named);
 
 // The values of model.arrays, in the layout of a plan that was built from that file. Errors as ModelFromSafetensors.
 StatusOr<std::shared_ptr<const Model>> ArraysOf(const Scenario& scenario, std::shared_ptr<const ModelLayout> layout);

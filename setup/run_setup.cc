@@ -13,6 +13,7 @@
 #include "federated/algorithms/algorithm.h"
 #include "setup/data.h"
 #include "setup/evaluator.h"
+#include "setup/feature_shift.h"
 #include "setup/gpu_evaluator.h"
 #include "setup/held_out.h"
 #include "setup/model.h"
@@ -70,16 +71,31 @@ RunSetup::RunSetup(Scenario scenario, RunSetupOptions options)
       plan_(options_.plan) {}
 
 StatusOr<std::shared_ptr<const Dataset>> RunSetup::training_data() {
-  if (training_data_ == nullptr) {
+  if (training_data_ != nullptr) return training_data_;
+  const ShiftConfig& shift = scenario_.data.shift;
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Dataset> data, RecordedData());
+  if (!shift.kind.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(const auto clients, shares());
+    RIVULET_ASSIGN_OR_RETURN(const auto definition, model());
+    const ModelInput& input = definition->input;
+    const std::string feature = FeatureOf(input, scenario_.data.image_feature);
+    RIVULET_ASSIGN_OR_RETURN(data, ShiftFeatures(data, *clients, {shift, feature, input, scenario_.run.seed}));
+  }
+  training_data_ = std::move(data);
+  return training_data_;
+}
+
+StatusOr<std::shared_ptr<const Dataset>> RunSetup::RecordedData() {
+  if (recorded_ == nullptr) {
     RIVULET_RETURN_IF_ERROR(PrepareData(scenario_));
     RIVULET_ASSIGN_OR_RETURN(auto data, Open(scenario_.data.train));
     if (scenario_.data.validation_fraction > 0) {
       RIVULET_ASSIGN_OR_RETURN(std::tie(data, held_out_),
                                HoldOut(data, scenario_.data.validation_fraction, scenario_.run.seed));
     }
-    training_data_ = std::move(data);
+    recorded_ = std::move(data);
   }
-  return training_data_;
+  return recorded_;
 }
 
 StatusOr<std::shared_ptr<const Dataset>> RunSetup::Open(const std::string& path) {
@@ -99,7 +115,7 @@ StatusOr<std::shared_ptr<const Shares>> RunSetup::shares() {
 }
 
 StatusOr<std::shared_ptr<const Shares>> RunSetup::MakeShares() {
-  RIVULET_ASSIGN_OR_RETURN(const auto data, training_data());
+  RIVULET_ASSIGN_OR_RETURN(const auto data, RecordedData());
   RIVULET_ASSIGN_OR_RETURN(
       Shares shares, Partition(*data, scenario_.data.partition, scenario_.data.label_feature, scenario_.run.seed));
   return std::make_shared<const Shares>(std::move(shares));
@@ -158,7 +174,7 @@ StatusOr<std::shared_ptr<Evaluator>> RunSetup::MakeEvaluator(const std::shared_p
   if (!scenario_.data.synth.kind.empty()) RIVULET_RETURN_IF_ERROR(PrepareData(scenario_));
   std::vector<std::shared_ptr<Evaluator>> sets;
   if (scenario_.data.validation_fraction > 0) {
-    RIVULET_RETURN_IF_ERROR(training_data().status());
+    RIVULET_RETURN_IF_ERROR(RecordedData().status());
     RIVULET_ASSIGN_OR_RETURN(sets.emplace_back(), EvaluatorOf(plan, "validation", held_out_));
   }
   for (const auto& [set, pattern] : MeasuredSets(scenario_.data)) {

@@ -44,7 +44,8 @@ class RunSetup {
   const std::shared_ptr<RowBudget>& row_budget() const { return row_budget_; }
 
   // The training set without what is held out of it for validation, generated first where the scenario describes it and
-  // it is not there (setup/data.h). NOT_FOUND: no such file.
+  // it is not there (setup/data.h), and as its clients see it (setup/feature_shift.h). NOT_FOUND: no such file. Errors
+  // of shares and model besides where inputs are shifted.
   StatusOr<std::shared_ptr<const Dataset>> training_data();
   // Which client holds which of its examples. Errors as Partition.
   StatusOr<std::shared_ptr<const Shares>> shares();
@@ -62,6 +63,8 @@ class RunSetup {
 
  private:
   StatusOr<std::shared_ptr<const Dataset>> Open(const std::string& path);
+  // As it was recorded: who holds what does not depend on how it is seen.
+  StatusOr<std::shared_ptr<const Dataset>> RecordedData();
   StatusOr<std::shared_ptr<const Shares>> MakeShares();
   StatusOr<std::shared_ptr<Evaluator>> MakeEvaluator(const std::shared_ptr<const Plan>& plan);
   StatusOr<std::shared_ptr<Evaluator>> EvaluatorOf(const std::shared_ptr<const Plan>& plan, const std::string& set,
@@ -70,7 +73,7 @@ class RunSetup {
   const Scenario scenario_;
   const RunSetupOptions options_;
   const std::shared_ptr<RowBudget> row_budget_;
-  std::shared_ptr<const Dataset> training_data_, held_out_;
+  std::shared_ptr<const Dataset> recorded_, training_data_, held_out_;
   std::shared_ptr<const Shares> shares_;
   std::shared_ptr<const ModelDef> model_;
   std::shared_ptr<const Plan> plan_;

@@ -1,7 +1,10 @@
 // rivulet data import: other programs' files as TFRecord files.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <memory>
+#include <utility>
 
 #include "cli/data/commands.h"
 #include "cli/long_work.h"
@@ -98,7 +101,7 @@ struct Divided {
 };
 
 struct TableCommandOptions : Divided<TableOptions> {
-  std::vector<std::string> labels;
+  std::vector<std::string> labels, parts;
   std::string delimiter;
   bool no_header = false;
 };
@@ -116,6 +119,35 @@ std::string TargetText(const TableColumns& columns) {
   return columns.targets.size() == 1 ? "1 target" : fmt::format("{} targets", columns.targets.size());
 }
 
+// Of "clinical=age,weight" the feature and its columns.
+StatusOr<std::pair<std::string, std::vector<std::string>>> PartOf(const std::string& given) {
+  const size_t equals = given.find('=');
+  std::vector<std::string> columns;
+  for (size_t at = equals; at < given.size();) {
+    const size_t comma = std::min(given.find(',', at + 1), given.size());
+    columns.push_back(given.substr(at + 1, comma - at - 1));
+    at = comma;
+  }
+  if (columns.empty() || std::ranges::find(columns, "") != columns.end() || equals == 0)
+    return UsageError("--feature is '{}'; write NAME=COLUMN,COLUMN, such as clinical=age,weight", given);
+  return std::pair(given.substr(0, equals), columns);
+}
+
+// What a model is fed with, where it is more than one list of numbers.
+std::string FeaturesText(const TableColumns& columns) {
+  const std::vector<TableFeature> features = columns.Grouped();
+  if (features.size() == 1 && features[0].name == "features")
+    return fmt::format("{} features", columns.feature_count());
+  std::vector<std::string> texts;
+  for (const TableFeature& feature : features) {
+    const std::string below = feature.vocabulary > 0 ? fmt::format(" below {}", feature.vocabulary) : "";
+    const char* const what = feature.vocabulary > 0 ? "integer" : "number";
+    texts.push_back(
+        fmt::format("{} {}{}{} in '{}'", feature.count, what, feature.count == 1 ? "" : "s", below, feature.name));
+  }
+  return fmt::format("{}", fmt::join(texts, ", "));
+}
+
 Status ImportFromTable(const TableCommandOptions& given) {
   TableOptions table = given.Complete();
   if (given.labels.empty() == table.targets.empty())
@@ -125,12 +157,15 @@ Status ImportFromTable(const TableCommandOptions& given) {
   } else {
     table.labels = given.labels;
   }
+  for (const std::string& part : given.parts) {
+    RIVULET_ASSIGN_OR_RETURN(table.parts.emplace_back(), PartOf(part));
+  }
   RIVULET_ASSIGN_OR_RETURN(table.delimiter, DelimiterOf(given.delimiter, table.from));
   table.header = !given.no_header;
   RIVULET_ASSIGN_OR_RETURN(const TableCounts counts,
                            ImportTable(FileSystem::Default(), table, LongWork("importing " + table.from).progress()));
   TellImported(table.out, "train", counts.train,
-               fmt::format(" of {} features and {}", counts.columns.feature_count(), TargetText(counts.columns)));
+               fmt::format(" of {} and {}", FeaturesText(counts.columns), TargetText(counts.columns)));
   if (counts.test > 0) TellImported(table.out, "test", counts.test);
   fmt::print("{}: what each feature and class is\n", JoinPath(table.out, "columns.json"));
   return absl::OkStatus();
@@ -158,6 +193,10 @@ Command ImportTableCommand() {
       .Repeated("--without", "COLUMN", &table.without, "a column that is no feature; repeatable")
       .Repeated("--category", "COLUMN", &table.categories,
                 "a column whose values are names though they look like numbers; repeatable")
+      .Repeated("--index", "COLUMN", &table.indexed,
+                "a category as one integer for an embedding, a feature of that name; 0 is an unknown value; repeatable")
+      .Repeated("--feature", "NAME=COLUMN,COLUMN", &options->parts,
+                "columns that are a feature of their own, for a model of several inputs; repeatable")
       .Flag("--standardise", &table.standardise, "numbers to mean 0 and deviation 1 over --from")
       .Flag("--fill-missing", &table.fill_missing, "an empty cell of a number takes the column's mean")
       .Option("--columns", "FILE", &table.columns, "take columns, means and classes from an earlier columns.json")

@@ -14,6 +14,7 @@
 #include "cli/terminal.h"
 #include "engine/base/file_system.h"
 #include "engine/io/new_folder.h"
+#include "setup/feature_shift.h"
 #include "setup/partition_files.h"
 #include "setup/partition_summary.h"
 #include "setup/run_setup.h"
@@ -131,6 +132,8 @@ Status DividePartition(const PartitionCommandOptions& options) {
     RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary,
                              Summarise(*data, *shares, label, std::clamp<int64_t>(columns - 20, 10, 200)));
     fmt::print("{}", options.json ? PartitionJson(summary) + "\n" : PartitionText(summary));
+    if (!options.json && !config.shift.kind.empty())
+      fmt::print("shift     {}\n", ShiftText(config.shift, shares->size()));
   }
   return absl::OkStatus();
 }

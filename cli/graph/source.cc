@@ -91,9 +91,11 @@ StatusOr<GraphSource> FromModel(ModelDef model, std::string title, const GraphSo
   GraphSource source;
   source.parameters = ParametersOf(model.variables);
   source.graph = std::move(model.graph);
-  for (const ModelInput* input : {&model.input, &model.label}) {
-    const Node* placeholder = source.graph.Find(input->placeholder);
-    if (placeholder == nullptr) return NotFound("the model has no input '{}'", input->placeholder);
+  std::vector<ModelInput> inputs = {model.input, model.label};
+  inputs.insert(inputs.end(), model.more_inputs.begin(), model.more_inputs.end());
+  for (const ModelInput& input : inputs) {
+    const Node* placeholder = source.graph.Find(input.placeholder);
+    if (placeholder == nullptr) return NotFound("the model has no input '{}'", input.placeholder);
     RIVULET_ASSIGN_OR_RETURN(FeedSpec feed, FeedOf(*placeholder, batch));
     source.signature.feeds.push_back(std::move(feed));
   }

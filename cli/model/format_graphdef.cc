@@ -19,7 +19,9 @@ Status WriteGraphDef(const ExportRequest& request) {
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), request.out, SerializeGraph(model.graph)));
   fmt::print("{}: {} nodes", request.out, model.graph.nodes().size());
   if (request.source.has_loss) {
-    fmt::print("; inputs {}, {}; loss {}", model.input.placeholder, model.label.placeholder, model.eval_loss);
+    fmt::print("; inputs {}", model.input.placeholder);
+    for (const ModelInput& input : model.more_inputs) fmt::print(", {}", input.placeholder);
+    fmt::print(", {}; loss {}", model.label.placeholder, model.eval_loss);
     for (const auto& [name, tensor] : model.metrics) fmt::print("; {} {}", name, tensor);
   }
   fmt::print("\n");

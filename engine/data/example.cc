@@ -480,6 +480,15 @@ ExampleBuilder& ExampleBuilder::Floats(std::string_view name, std::span<const fl
   return *this;
 }
 
+// Lists that Protobuf would merge are one where their values stand one after the other.
+ExampleBuilder& ExampleBuilder::Copy(std::string_view name, const FeatureView& feature) {
+  std::string list(feature.list_);
+  for (const std::string_view more : feature.more_lists_) list += more;
+  const int field = feature.kind_ == FeatureKind::kBytes ? 1 : feature.kind_ == FeatureKind::kFloat ? 2 : 3;
+  Add(name, feature.kind_ == FeatureKind::kNone ? "" : Message(field, list));
+  return *this;
+}
+
 std::string ExampleBuilder::Serialize() const {
   std::string features;
   for (const auto& [name, feature] : features_) {

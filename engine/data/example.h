@@ -34,6 +34,7 @@ class FeatureView {
 
  private:
   friend class FeatureParser;
+  friend class ExampleBuilder;
   FeatureKind kind_ = FeatureKind::kNone;
   int64_t count_ = 0;
   // Serialized lists that Protobuf would merge into one; almost always one.
@@ -57,6 +58,8 @@ class ExampleBuilder {
   ExampleBuilder& Int64(std::string_view name, int64_t value);
   ExampleBuilder& Int64s(std::string_view name, std::span<const int64_t> values);
   ExampleBuilder& Floats(std::string_view name, std::span<const float> values);
+  // A feature of another Example as it is there.
+  ExampleBuilder& Copy(std::string_view name, const FeatureView& feature);
   std::string Serialize() const;
 
  private:

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
 #include <optional>
 #include <set>
 
@@ -17,6 +18,39 @@ namespace {
 
 constexpr size_t kMaxKeyBytes = 128;
 
+bool IsIndexed(const TableOptions& options, const std::string& column) {
+  return std::ranges::find(options.indexed, column) != options.indexed.end();
+}
+
+// The feature of each column that has another than "features".
+StatusOr<std::map<std::string, std::string>> PartsOf(const TableOptions& options) {
+  std::map<std::string, std::string> parts;
+  std::set<std::string> names = {"label", "features", options.key};
+  const auto claim = [&](const std::string& feature) {
+    if (!feature.empty() && feature.size() <= kMaxCellValueBytes && names.insert(feature).second)
+      return absl::OkStatus();
+    return InvalidArgument("the feature '{}' has no name of its own; call it otherwise", ShortCell(feature));
+  };
+  for (const auto& [feature, columns] : options.parts) {
+    RIVULET_RETURN_IF_ERROR(claim(feature));
+    for (const std::string& column : columns) {
+      if (!parts.emplace(column, feature).second)
+        return InvalidArgument("column '{}' cannot be part of two features", ShortCell(column));
+      if (IsIndexed(options, column) != IsIndexed(options, columns[0]))
+        return InvalidArgument(
+            "the feature '{}' cannot hold integers of '{}' beside numbers; index all of its columns "
+            "or none",
+            ShortCell(feature), ShortCell(IsIndexed(options, column) ? column : columns[0]));
+    }
+  }
+  for (const std::string& column : options.indexed) {
+    if (std::ranges::find(options.categories, column) != options.categories.end())
+      return InvalidArgument("column '{}' cannot be an index and a category of many numbers", ShortCell(column));
+    if (parts.emplace(column, column).second) RIVULET_RETURN_IF_ERROR(claim(column));
+  }
+  return parts;
+}
+
 // Which columns are features, in the order of the file.
 StatusOr<std::vector<size_t>> FeaturePlaces(const TableReader& table, const TableOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(std::vector<std::string> other, TargetColumns(options));
@@ -29,10 +63,19 @@ StatusOr<std::vector<size_t>> FeaturePlaces(const TableReader& table, const Tabl
       return InvalidArgument("column '{}' cannot have two of the roles label, target, key and left out",
                              ShortCell(column));
   }
-  for (const std::string& column : options.categories) {
+  std::vector<std::string> named = options.categories;
+  named.insert(named.end(), options.indexed.begin(), options.indexed.end());
+  for (const std::string& column : named) {
     RIVULET_ASSIGN_OR_RETURN(const size_t place, table.Find(column));
     if (taken.contains(place))
       return InvalidArgument("column '{}' is no feature, so it cannot be a category", ShortCell(column));
+  }
+  RIVULET_ASSIGN_OR_RETURN(const auto parts, PartsOf(options));
+  for (const auto& [column, feature] : parts) {
+    RIVULET_ASSIGN_OR_RETURN(const size_t place, table.Find(column));
+    if (taken.contains(place))
+      return InvalidArgument("column '{}' is no feature, so it cannot be part of '{}'", ShortCell(column),
+                             ShortCell(feature));
   }
   std::vector<size_t> places;
   for (size_t i = 0; i < table.names().size(); ++i)
@@ -120,8 +163,10 @@ StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress&
   RIVULET_ASSIGN_OR_RETURN(const std::vector<size_t> places, FeaturePlaces(*table, options));
   RIVULET_ASSIGN_OR_RETURN(TargetFit target, TargetFit::Create(*table, options));
   std::vector<ColumnFit> fits;
-  for (const size_t place : places)
-    fits.emplace_back(std::ranges::count(options.categories, table->names()[place]) > 0);
+  for (const size_t place : places) {
+    const std::string& name = table->names()[place];
+    fits.emplace_back(IsIndexed(options, name) || std::ranges::count(options.categories, name) > 0);
+  }
   std::vector<std::string> cells;
   for (int64_t row = 0;; ++row) {
     RIVULET_ASSIGN_OR_RETURN(const bool more, table->Next(cells, progress));
@@ -133,11 +178,14 @@ StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress&
     for (size_t i = 0; i < places.size(); ++i)
       RIVULET_RETURN_IF_ERROR(fits[i].See(cells[places[i]], *table, table->names()[places[i]]));
   }
+  RIVULET_ASSIGN_OR_RETURN(const auto parts, PartsOf(options));
   TableColumns columns;
   columns.standardised = options.standardise;
   target.Finish(columns);
   for (size_t i = 0; i < places.size(); ++i) {
     RIVULET_ASSIGN_OR_RETURN(TableColumn column, fits[i].Finish(table->names()[places[i]], options));
+    column.index = IsIndexed(options, column.name);
+    if (const auto part = parts.find(column.name); part != parts.end()) column.feature = part->second;
     columns.features.push_back(std::move(column));
   }
   if (columns.feature_count() > static_cast<int64_t>(kMaxFeatures))
@@ -156,24 +204,24 @@ class RowEncoder {
     for (const TableColumn& column : columns.features) {
       RIVULET_ASSIGN_OR_RETURN(const size_t place, table.Find(column.name));
       encoder.places_.push_back(place);
+      if (column.feature == options.key)
+        return InvalidArgument("the column '{}' cannot be the key, for examples have a feature of that name; rename it",
+                               options.key);
     }
     if (!options.key.empty()) {
       RIVULET_ASSIGN_OR_RETURN(encoder.key_, table.Find(options.key));
     }
-    encoder.values_.resize(static_cast<size_t>(columns.feature_count()));
     return encoder;
   }
 
   StatusOr<std::string> Encode(const std::vector<std::string>& cells, const TableReader& table) {
-    size_t at = 0;
+    for (auto& [name, numbers] : numbers_) numbers.clear();
+    for (auto& [name, indices] : indices_) indices.clear();
     for (size_t i = 0; i < places_.size(); ++i) {
       const TableColumn& column = columns_.features[i];
       const std::string& cell = cells[places_[i]];
       if (column.category) {
-        const auto found = std::ranges::lower_bound(column.values, cell);
-        const auto mine = static_cast<size_t>(found - column.values.begin());
-        for (size_t k = 0; k < column.values.size(); ++k) values_[at++] = 0;
-        if (found != column.values.end() && *found == cell) values_[at - column.values.size() + mine] = 1;
+        AddCategory(column, cell);
         continue;
       }
       std::optional<double> value = CellNumber(cell);
@@ -184,10 +232,11 @@ class RowEncoder {
       if (!(std::abs(scaled) <= std::numeric_limits<float>::max()))
         return DataLoss("{}: '{}' in column '{}' is beyond what a float holds", table.Where(), ShortCell(cell),
                         column.name);
-      values_[at++] = static_cast<float>(scaled);
+      numbers_[column.feature].push_back(static_cast<float>(scaled));
     }
     ExampleBuilder example;
-    example.Floats("features", values_);
+    for (const auto& [name, numbers] : numbers_) example.Floats(name, numbers);
+    for (const auto& [name, indices] : indices_) example.Int64s(name, indices);
     RIVULET_RETURN_IF_ERROR(target_.Add(cells, table, example));
     if (!options_.key.empty()) {
       const std::string& key = cells[key_];
@@ -203,12 +252,26 @@ class RowEncoder {
   RowEncoder(const TableColumns& columns, const TableOptions& options, TargetEncoder target)
       : columns_(columns), options_(options), target_(std::move(target)) {}
 
+  void AddCategory(const TableColumn& column, const std::string& cell) {
+    const auto found = std::ranges::lower_bound(column.values, cell);
+    const bool known = found != column.values.end() && *found == cell;
+    const auto place = static_cast<size_t>(found - column.values.begin());
+    if (column.index) {
+      indices_[column.feature].push_back(known ? static_cast<int64_t>(place) + 1 : 0);
+      return;
+    }
+    std::vector<float>& numbers = numbers_[column.feature];
+    numbers.resize(numbers.size() + column.values.size(), 0);
+    if (known) numbers[numbers.size() - column.values.size() + place] = 1;
+  }
+
   const TableColumns& columns_;
   const TableOptions& options_;
   const TargetEncoder target_;
   std::vector<size_t> places_;
   size_t key_ = 0;
-  std::vector<float> values_;
+  std::map<std::string, std::vector<float>> numbers_;  // of one row, by feature
+  std::map<std::string, std::vector<int64_t>> indices_;
 };
 
 Status EncodeTable(const std::string& path, const TableColumns& columns, const TableOptions& options, bool is_test,
@@ -233,7 +296,8 @@ Status CheckRoles(const TableOptions& options) {
   if (!options.test.empty() && options.test_every > 0)
     return InvalidArgument("rows for the test come from a file of their own, or from every {}th row; give one of both",
                            options.test_every);
-  if (!options.columns.empty() && (options.standardise || !options.categories.empty() || !options.without.empty()))
+  if (!options.columns.empty() && (options.standardise || !options.categories.empty() || !options.without.empty() ||
+                                   !options.indexed.empty() || !options.parts.empty()))
     return InvalidArgument("{} says what the columns are; give no other settings of columns beside it",
                            options.columns);
   return absl::OkStatus();

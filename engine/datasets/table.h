@@ -1,5 +1,5 @@
-// Tables, a row an example: columns of numbers and of categories as one list of features, a column of classes (or
-// several of labels, or of numbers) to be learnt, and perhaps one that says whose row it is.
+// Tables, a row an example: columns of numbers and of categories as one list of features, or as several, a column of
+// classes (or several of labels, or of numbers) to be learnt, and perhaps one that says whose row it is.
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,26 @@ namespace rivulet {
 
 // One column of features. A number x stays x or, standardised, becomes (x - mean) / deviation; a category becomes as
 // many numbers as it has values, of which that of its value is 1 and the others are 0. A value that is not among them
-// is all zeros.
+// is all zeros. An indexed category becomes one integer, as an embedding takes it: the value's place from 1 on, and 0
+// for a value that is not among them.
 struct TableColumn {
   std::string name;
+  std::string feature = "features";  // of the examples, in which it stands beside other columns
   bool category = false;
+  bool index = false;               // of a category
   double mean = 0, deviation = 1;   // of all cells that are not empty; a deviation of 0 is told as 1
   int64_t count = 0;                // of these cells; 0: not known
   bool constant = false;            // they are all equal
   std::vector<std::string> values;  // in byte order
+};
+
+// One feature of the examples that a table becomes.
+struct TableFeature {
+  std::string name;
+  int64_t count = 0;       // numbers, or integers, in one example
+  int64_t vocabulary = 0;  // of integers, which are below it; 0: it has floats
+  // One for each number, 0 and 1 for those of categories; none where there are categories alone, or integers.
+  std::vector<double> mean, deviation;
 };
 
 // How the cells of a table become features. It is fitted to one file and kept as JSON (columns.json), so that other
@@ -31,7 +43,8 @@ struct TableColumn {
 struct TableColumns {
   std::vector<TableColumn> features;  // in the order of their numbers
   bool standardised = false;
-  int64_t feature_count() const;  // numbers in one example
+  int64_t feature_count() const;              // numbers in one example
+  std::vector<TableFeature> Grouped() const;  // in the order of their first columns
   // What is to be learnt, one of three: the class in a column, which of several labels a row has, or numbers.
   std::string label;
   std::vector<std::string> classes;  // the label is a value's place; empty: it is the whole number in the cell
@@ -58,6 +71,9 @@ struct TableOptions {
   std::string key;                      // column of the client; may be empty
   std::vector<std::string> without;     // columns that are no features
   std::vector<std::string> categories;  // columns whose values are names, even if they look like numbers
+  std::vector<std::string> indexed;     // likewise, each an integer of a feature of its own name, unless `parts` says
+  // Features beside "features", each a name and its columns, all indexed or none.
+  std::vector<std::pair<std::string, std::vector<std::string>>> parts;
   char delimiter = ',';
   bool header = true;         // the first row names the columns, which otherwise are "1", "2", …
   bool standardise = false;   // numbers to mean 0 and deviation 1 over `from`
@@ -72,12 +88,15 @@ struct TableCounts {
 };
 
 // Reads CSV (engine/datasets/csv_reader.h) and writes train.tfrecord, test.tfrecord where there are rows for it, and
-// columns.json, with the features "features" (float[n]), "label" (int64; of labels int64[n], of targets float[n], as
-// they are and not standardised) and the column `key` under its own name (bytes). Without `columns` the file is read
-// twice: a column whose cells are all numbers is one of numbers, any other one of categories. Labels that are whole
-// numbers from 0 stay what they are, others are numbered in byte order. All files appear complete, or none is changed.
+// columns.json, with the features "features" (float[n]) and those of `parts` and `indexed` (float[n], or int64[n] of
+// indexed columns; "features" is missing where they leave it no column), "label" (int64; of labels int64[n], of targets
+// float[n], as they are and not standardised) and the column `key` under its own name (bytes). Without `columns` the
+// file is read twice: a column whose cells are all numbers is one of numbers, any other one of categories. Labels that
+// are whole numbers from 0 stay what they are, others are numbered in byte order. All files appear complete, or none is
+// changed.
 //
-// NOT_FOUND; INVALID_ARGUMENT: a column that the table has not, or one in two roles. DATA_LOSS by file and line: rows
+// NOT_FOUND; INVALID_ARGUMENT: a column that the table has not, or one in two roles; features of one name, or of one
+// that examples have otherwise. DATA_LOSS by file and line: rows
 // of different lengths, cells that are empty, no number or not finite where one is wanted, more than 1,000 values of a
 // category or 10,000 classes, labels that are no classes, or neither 0 nor 1, targets that are no numbers, a key that
 // cannot name a client, no rows.

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 
@@ -11,6 +12,10 @@
 
 namespace rivulet {
 namespace {
+
+int64_t WidthOf(const TableColumn& column) {
+  return column.category && !column.index ? static_cast<int64_t>(column.values.size()) : 1;
+}
 
 // What is in either, in byte order.
 void Unite(std::vector<std::string>& values, const std::vector<std::string>& more) {
@@ -44,6 +49,9 @@ Status PoolFeatures(TableColumns& pooled, const TableColumns& more, std::string_
     const TableColumn& other = more.features[i];
     if (other.name != column.name)
       return InvalidArgument("{} has the column '{}' where those before have '{}'", where, ShortCell(other.name),
+                             ShortCell(column.name));
+    if (other.feature != column.feature || other.index != column.index)
+      return InvalidArgument("{} has the column '{}' in another feature than those before, or as another kind", where,
                              ShortCell(column.name));
     if (other.category != column.category)
       return InvalidArgument(
@@ -79,14 +87,39 @@ Status PoolTargets(TableColumns& pooled, const TableColumns& more, std::string_v
 
 int64_t TableColumns::feature_count() const {
   int64_t count = 0;
-  for (const TableColumn& column : features) count += column.category ? static_cast<int64_t>(column.values.size()) : 1;
+  for (const TableColumn& column : features) count += WidthOf(column);
   return count;
+}
+
+std::vector<TableFeature> TableColumns::Grouped() const {
+  std::vector<TableFeature> groups;
+  for (const TableColumn& column : features) {
+    auto group = std::ranges::find(groups, column.feature, &TableFeature::name);
+    if (group == groups.end()) group = groups.insert(group, TableFeature{column.feature});
+    group->count += WidthOf(column);
+    if (column.index) group->vocabulary = std::max(group->vocabulary, std::ssize(column.values) + 1);
+    if (column.index) continue;
+    const bool one_hot = column.category;
+    group->mean.insert(group->mean.end(), static_cast<size_t>(WidthOf(column)), one_hot ? 0 : column.mean);
+    group->deviation.insert(group->deviation.end(), static_cast<size_t>(WidthOf(column)),
+                            one_hot ? 1 : column.deviation);
+  }
+  for (TableFeature& group : groups) {
+    const bool numbers = std::ranges::any_of(
+        features, [&](const TableColumn& column) { return column.feature == group.name && !column.category; });
+    if (numbers) continue;
+    group.mean.clear();
+    group.deviation.clear();
+  }
+  return groups;
 }
 
 std::string ToJson(const TableColumns& columns) {
   nlohmann::ordered_json features = nlohmann::ordered_json::array();
   for (const TableColumn& column : columns.features) {
-    nlohmann::ordered_json entry = {{"column", column.name}, {"kind", column.category ? "category" : "number"}};
+    const char* const kind = column.index ? "index" : column.category ? "category" : "number";
+    nlohmann::ordered_json entry = {{"column", column.name}, {"kind", kind}};
+    if (column.feature != TableColumn().feature) entry["feature"] = column.feature;
     if (column.category) {
       entry["values"] = column.values;
     } else {
@@ -133,12 +166,21 @@ StatusOr<TableColumns> ParseTableColumns(std::string_view json) {
   };
   TableColumns columns;
   std::set<std::string> names;
+  std::map<std::string, bool> kinds;  // of features: whether they are indices
   for (const auto& entry : root["features"]) {
     if (!entry.is_object() || !entry.contains("column") || !entry["column"].is_string() || !entry.contains("kind"))
       return damaged("an entry of 'features' without 'column' or 'kind'");
     TableColumn column;
     column.name = entry["column"];
-    column.category = entry["kind"] == "category";
+    column.index = entry["kind"] == "index";
+    column.category = column.index || entry["kind"] == "category";
+    if (entry.contains("feature")) {
+      if (!entry["feature"].is_string() || entry["feature"] == "" || entry["feature"] == "label")
+        return damaged(fmt::format("column '{}' of a feature that has no name", ShortCell(column.name)));
+      column.feature = entry["feature"];
+    }
+    if (!kinds.emplace(column.feature, column.index).second && kinds[column.feature] != column.index)
+      return damaged(fmt::format("a feature '{}' of numbers and of indices", ShortCell(column.feature)));
     if (!names.insert(column.name).second) return damaged(fmt::format("two columns '{}'", ShortCell(column.name)));
     if (column.category ? !texts(entry, "values", column.values)
                         : !number(entry, "mean") || !number(entry, "deviation"))

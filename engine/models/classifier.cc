@@ -1,32 +1,39 @@
 #include "engine/models/classifier.h"
 
 #include <algorithm>
+#include <iterator>
+#include <set>
 
 #include "engine/variables/variables.h"
 
 namespace rivulet {
 namespace {
 
+constexpr std::string_view kNodes[] = {"label",    "logits",   "loss",          "init",  "prediction",  "correct",
+                                       "accuracy", "one_hot",  "model",         "mse",   "training",    "cross_entropy",
+                                       "mae",      "decision", "squared_error", "exact", "exact_match", "labels"};
+
+// The inputs of `options`, of which the one that has no name of its own is called after what it holds.
+std::vector<InputSpec> InputsOf(const ClassifierOptions& options) {
+  if (!options.inputs.empty()) return options.inputs;
+  const bool tokens = options.encoding == FeatureEncoding::kInt64;
+  InputSpec input{tokens ? "tokens" : "image", options.input, options.encoding, tokens ? options.vocabulary : 0};
+  return {input};
+}
+
 class Builder {
  public:
-  Builder(const ClassifierOptions& options, const ModelBody& body)
+  Builder(const ClassifierOptions& options, const JoiningBody& body)
       : options_(options), body_(body), scope_(model_.graph) {}
 
   StatusOr<ModelDef> Build() {
     RIVULET_ASSIGN_OR_RETURN(objective_, FindObjective(options_.target, options_.loss));
-    const bool tokens = options_.encoding == FeatureEncoding::kInt64;
-    const std::string name = tokens ? "tokens" : "image";
-    std::vector<int64_t> dims = {kUnknownDim};
-    dims.insert(dims.end(), options_.input.begin(), options_.input.end());
-    RIVULET_RETURN_IF_ERROR(Annotate(Shape(options_.input).CheckedElements().status(), "the model's input"));
-    input_ = scope_.Placeholder(name, tokens ? DType::kInt64 : DType::kFloat32, Shape(dims));
+    for (const InputSpec& input : InputsOf(options_)) RIVULET_RETURN_IF_ERROR(AddInput(input));
     RIVULET_RETURN_IF_ERROR(Evaluation());
     model_.eval_loss = model_.train_loss = "loss";
     if (shared_.differs) RIVULET_RETURN_IF_ERROR(Training());
 
     model_.init_target = kInitTarget;
-    model_.input = {name, {input_.dtype(), input_.shape()}, options_.encoding, 1, tokens ? options_.vocabulary : 0};
-    if (options_.encoding == FeatureEncoding::kUint8) model_.input.scale = 1.0 / 255.0;
     const bool integers = options_.target != TargetKind::kNumbers;
     model_.label = {"label", label_.node->outputs()[0], integers ? FeatureEncoding::kInt64 : FeatureEncoding::kFloat};
     if (integers) model_.label.upper_bound = options_.target == TargetKind::kClass ? classes_ : 2;
@@ -40,9 +47,27 @@ class Builder {
   }
 
  private:
+  Status AddInput(const InputSpec& input) {
+    const std::string what = options_.inputs.empty() ? "the model's input" : fmt::format("the input '{}'", input.name);
+    if (IsClassifierNode(input.name) || !names_.insert(input.name).second)
+      return InvalidArgument("{}: the name is taken; call it otherwise", what);
+    RIVULET_RETURN_IF_ERROR(Annotate(Shape(input.shape).CheckedElements().status(), what));
+    std::vector<int64_t> dims = {kUnknownDim};
+    dims.insert(dims.end(), input.shape.begin(), input.shape.end());
+    const bool tokens = input.encoding == FeatureEncoding::kInt64;
+    const Output fed = scope_.Placeholder(input.name, tokens ? DType::kInt64 : DType::kFloat32, Shape(dims));
+    RIVULET_RETURN_IF_ERROR(scope_.status());
+    fed_.push_back(fed);
+    ModelInput& described = fed_.size() == 1 ? model_.input : model_.more_inputs.emplace_back();
+    described = {input.name, {fed.dtype(), fed.shape()}, input.encoding, 1, tokens ? input.vocabulary : 0};
+    described.feature = input.feature;
+    if (input.encoding == FeatureEncoding::kUint8) described.scale = 1.0 / 255.0;
+    return absl::OkStatus();
+  }
+
   Status Evaluation() {
     Layers layers(scope_, false, shared_);
-    const Output scores = body_(layers, input_);
+    const Output scores = body_(layers, fed_);
     RIVULET_RETURN_IF_ERROR(scope_.status());
     RIVULET_RETURN_IF_ERROR(CheckOutput(scores));
     if (options_.target == TargetKind::kClass) {
@@ -86,7 +111,7 @@ class Builder {
   Status Training() {
     const Scope training = scope_.SubScope("training");
     Layers layers(training, true, shared_);
-    const Output scores = body_(layers, input_);
+    const Output scores = body_(layers, fed_);
     RIVULET_RETURN_IF_ERROR(scope_.status());
     const Output logits = Rows(training, scores, {-1, classes_});
     logits_ = logits.name();
@@ -108,12 +133,14 @@ class Builder {
   }
 
   const ClassifierOptions& options_;
-  const ModelBody& body_;
+  const JoiningBody& body_;
   ModelDef model_;
   Scope scope_;
   SharedLayers shared_;
   Objective objective_ = nullptr;
-  Output input_, label_, flat_label_;
+  std::set<std::string> names_;
+  std::vector<Output> fed_;
+  Output label_, flat_label_;
   std::string logits_;  // of training
   bool positions_ = false;
   int64_t classes_ = 0;
@@ -121,8 +148,18 @@ class Builder {
 
 }  // namespace
 
-StatusOr<ModelDef> Classifier(const ClassifierOptions& options, const ModelBody& body) {
+StatusOr<ModelDef> Classifier(const ClassifierOptions& options, const JoiningBody& body) {
   return Builder(options, body).Build();
 }
+
+StatusOr<ModelDef> Classifier(const ClassifierOptions& options, const ModelBody& body) {
+  if (options.inputs.size() > 1)
+    return InvalidArgument("the model takes one input, and {} are given", options.inputs.size());
+  return Classifier(options, JoiningBody([&body](Layers& layers, std::span<const Output> inputs) {
+                      return body(layers, inputs[0]);
+                    }));
+}
+
+bool IsClassifierNode(std::string_view name) { return std::ranges::find(kNodes, name) != std::end(kNodes); }
 
 }  // namespace rivulet

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -19,6 +20,8 @@ struct ClassifierOptions {
   // Bytes (the model sees byte / 255), floats, or integers below `vocabulary`.
   FeatureEncoding encoding = FeatureEncoding::kUint8;
   int64_t vocabulary = 0;
+  // In the place of the three above: several inputs, or one with a name of its own.
+  std::vector<InputSpec> inputs;
   TargetKind target = TargetKind::kClass;
   std::string loss = "sparse_softmax_cross_entropy";  // an objective for the target (FindObjective)
   int64_t classes = 0;                                // of kClass; 0: as many as the body's output is wide
@@ -27,11 +30,18 @@ struct ClassifierOptions {
 // From one input batch to scores [batch, classes], or [batch, positions, classes] with a label for each position; of
 // labels and numbers to [batch, …], one score for each label, or one prediction for each number.
 using ModelBody = std::function<Output(Layers& layers, Output input)>;
+// The same from several inputs, in the order of ClassifierOptions::inputs.
+using JoiningBody = std::function<Output(Layers& layers, std::span<const Output> inputs)>;
 
-// The model has the placeholders "image" ("tokens" for integers) and "label", the outputs "logits" ("prediction" of
-// numbers), "loss" and its metrics (AddMetrics), and "training/loss" where dropout or batch normalisation make training
-// another graph. INVALID_ARGUMENT: what a layer or Graph::AddNode refused; a width that is not `classes`. Errors as
+// The model has the placeholders "image" ("tokens" for integers), or those of options.inputs, and "label", the outputs
+// "logits" ("prediction" of numbers), "loss" and its metrics (AddMetrics), and "training/loss" where dropout or batch
+// normalisation make training another graph. INVALID_ARGUMENT: what a layer or Graph::AddNode refused; a width that is
+// not `classes`; an input whose name is taken or whose shape is none; several inputs for a ModelBody. Errors as
 // FindObjective.
 StatusOr<ModelDef> Classifier(const ClassifierOptions& options, const ModelBody& body);
+StatusOr<ModelDef> Classifier(const ClassifierOptions& options, const JoiningBody& body);
+
+// Whether the model has a node of that name beside inputs and layers: neither can be called so.
+bool IsClassifierNode(std::string_view name);
 
 }  // namespace rivulet

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <functional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -21,5 +22,8 @@ struct LayerKind {
 };
 
 const std::vector<LayerKind>& LayerKinds();
+
+// Keys as a Markdown table, as docs/models.md has them.
+std::string SettingRows(std::span<const Setting> keys);
 
 }  // namespace rivulet

@@ -19,6 +19,13 @@ const std::vector<Setting>& CommonKeys() {
   return *keys;
 }
 
+constexpr std::string_view kPlainName = "name must begin with a letter and hold letters, digits, _ and -";
+bool IsPlainName(std::string_view name) {
+  const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; };
+  return !name.empty() && name.size() <= 100 && std::ranges::all_of(name, plain) &&
+         std::isalpha(static_cast<unsigned char>(name[0]));
+}
+
 struct ParsedLayer {
   const LayerKind* kind;
   std::string name, from, with;
@@ -28,6 +35,12 @@ struct ParsedLayer {
 
 class Parser {
  public:
+  // `inputs` have names that layers take them by, in the place of outputs, and that no layer can have.
+  explicit Parser(const std::vector<InputSpec>& inputs) {
+    for (const InputSpec& input : inputs) inputs_.insert(input.name);
+    inputs_.insert("input");
+  }
+
   StatusOr<std::vector<ParsedLayer>> Parse(std::span<const LayerSpec> specs) {
     if (specs.empty()) return InvalidArgument("model.layers is empty; a model needs one layer or more");
     std::vector<ParsedLayer> parsed;
@@ -43,12 +56,9 @@ class Parser {
     RIVULET_ASSIGN_OR_RETURN(const LayerKind* kind, KindOf(spec, where));
     RIVULET_ASSIGN_OR_RETURN(std::string name, TextOf(spec, "name", where));
     if (name.empty()) name = fmt::format("{}{}", kind->prefix, ++counts_[kind->prefix]);
-    const auto plain = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-'; };
-    if (name.size() > 100 || !std::ranges::all_of(name, plain) || !std::isalpha(static_cast<unsigned char>(name[0])))
-      return InvalidArgument("{}: name must begin with a letter and hold letters, digits, _ and -, not \"{}\"", where,
-                             name.substr(0, 60));
+    if (!IsPlainName(name)) return InvalidArgument("{}: {}, not \"{}\"", where, kPlainName, name.substr(0, 60));
     where += fmt::format(" ('{}', {})", name, kind->name);
-    if (name == "input" || !names_.insert(name).second)
+    if (inputs_.contains(name) || !names_.insert(name).second)
       return InvalidArgument("{}: the name is taken; give each layer its own", where);
     RIVULET_ASSIGN_OR_RETURN(std::string from, Earlier(spec, "from", name, where));
     std::vector<Setting> table = CommonKeys();
@@ -83,34 +93,76 @@ class Parser {
     return *text;
   }
 
-  // The name of a layer before this one, or "input".
+  // The name of a layer before this one, or of an input.
   StatusOr<std::string> Earlier(const LayerSpec& spec, const std::string& key, const std::string& name,
                                 std::string_view where) const {
     RIVULET_ASSIGN_OR_RETURN(std::string other, TextOf(spec, key, where));
-    if (other.empty() || other == "input" || (other != name && names_.contains(other))) return other;
+    if (other.empty() || inputs_.contains(other) || (other != name && names_.contains(other))) return other;
     std::vector<std::string> known(names_.begin(), names_.end());
     std::erase(known, name);
-    known.emplace_back("input");
+    known.insert(known.end(), inputs_.begin(), inputs_.end());
     return InvalidArgument("{}: {} = \"{}\" names no layer before this one.{}", where, key, other.substr(0, 60),
                            DidYouMean(other, known));
   }
 
   std::map<std::string, int> counts_;
-  std::set<std::string> names_;
+  std::set<std::string> names_, inputs_;
 };
+
+// Which input each layer goes back to by what it takes first: its place among `inputs`.
+std::map<std::string, size_t> SourcesOf(const std::vector<ParsedLayer>& layers, const std::vector<InputSpec>& inputs) {
+  std::map<std::string, size_t> sources = {{"input", 0}};
+  for (size_t i = 0; i < inputs.size(); ++i) sources[inputs[i].name] = i;
+  size_t source = 0;
+  for (const ParsedLayer& layer : layers) {
+    if (!layer.from.empty()) source = sources[layer.from];
+    sources[layer.name] = source;
+  }
+  return sources;
+}
+
+// Integers are below what the embedding that looks them up has rows for.
+void FillVocabularies(const std::vector<ParsedLayer>& layers, ClassifierOptions& options) {
+  const auto fill = [](int64_t& vocabulary, FeatureEncoding encoding, const ParsedLayer& layer) {
+    if (encoding == FeatureEncoding::kInt64 && vocabulary == 0) vocabulary = layer.args.integer("vocabulary");
+  };
+  std::map<std::string, size_t> sources = SourcesOf(layers, options.inputs);
+  for (const ParsedLayer& layer : layers) {
+    if (layer.kind->name != "embedding") continue;
+    if (options.inputs.empty()) {
+      fill(options.vocabulary, options.encoding, layer);
+    } else {
+      InputSpec& input = options.inputs[sources[layer.name]];
+      fill(input.vocabulary, input.encoding, layer);
+    }
+  }
+}
+
+// What is fed and not looked at would be asked of every client for nothing.
+Status CheckInputsAreTaken(const std::vector<ParsedLayer>& layers, const std::vector<InputSpec>& inputs) {
+  std::set<std::string_view> taken = {layers[0].from.empty() ? "input" : std::string_view(layers[0].from)};
+  for (const ParsedLayer& layer : layers) taken.insert({layer.from, layer.with});
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    if (taken.contains(inputs[i].name) || (i == 0 && taken.contains("input"))) continue;
+    return InvalidArgument("no layer takes the input '{}'; name it in a layer's from or with, or leave it out",
+                           inputs[i].name);
+  }
+  return absl::OkStatus();
+}
 
 }  // namespace
 
 StatusOr<ModelDef> ModelFromLayers(ClassifierOptions options, std::span<const LayerSpec> specs) {
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<ParsedLayer> parsed, Parser().Parse(specs));
-  if (options.encoding == FeatureEncoding::kInt64 && options.vocabulary == 0)
-    for (const ParsedLayer& layer : parsed)
-      if (layer.kind->name == "embedding" && options.vocabulary == 0)
-        options.vocabulary = layer.args.integer("vocabulary");
+  for (const InputSpec& input : options.inputs)
+    if (!IsPlainName(input.name)) return InvalidArgument("the input '{}': {}", input.name.substr(0, 60), kPlainName);
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<ParsedLayer> parsed, Parser(options.inputs).Parse(specs));
+  RIVULET_RETURN_IF_ERROR(CheckInputsAreTaken(parsed, options.inputs));
+  FillVocabularies(parsed, options);
   std::string building = "the model";  // the layer that an error belongs to
-  StatusOr<ModelDef> model = Classifier(options, [&](Layers& layers, Output input) {
-    std::map<std::string, Output, std::less<>> outputs = {{"input", input}};
-    Output x = input;
+  StatusOr<ModelDef> model = Classifier(options, [&](Layers& layers, std::span<const Output> inputs) {
+    std::map<std::string, Output, std::less<>> outputs = {{"input", inputs[0]}};
+    for (size_t i = 0; i < options.inputs.size(); ++i) outputs[options.inputs[i].name] = inputs[i];
+    Output x = inputs[0];
     for (const ParsedLayer& layer : parsed) {
       building = layer.where;
       const Output from = layer.from.empty() ? x : outputs[layer.from];
@@ -125,26 +177,32 @@ StatusOr<ModelDef> ModelFromLayers(ClassifierOptions options, std::span<const La
   return model;
 }
 
+std::string SettingRows(std::span<const Setting> keys) {
+  std::string rows = "| key | type | default | meaning |\n|---|---|---|---|\n";
+  for (const Setting& key : keys) {
+    std::string doc = key.doc;
+    // Activations and initializers are listed once, above the table.
+    if (!key.choices.empty() && key.choices.size() < 5) doc += fmt::format(": {}", fmt::join(key.choices, ", "));
+    const bool sizes = key.type == SettingType::kIntegers;
+    std::string shown = "required";
+    if (key.default_value.has_value()) {
+      // One for all axes is written as an integer.
+      const auto* list = std::get_if<std::vector<int64_t>>(&*key.default_value);
+      const SettingValue one = list != nullptr && !list->empty() ? SettingValue((*list)[0]) : *key.default_value;
+      shown = fmt::format("`{}`", ToToml(one));
+    }
+    rows +=
+        fmt::format("| `{}` | {} | {} | {}. |\n", key.name, sizes ? "integer or array" : Name(key.type), shown, doc);
+  }
+  return rows;
+}
+
 std::string LayerReference() {
   std::string page;
   for (const LayerKind& kind : LayerKinds()) {
     page += fmt::format("\n### `{}`\n\n{}\n", kind.name, kind.doc);
     if (kind.keys.empty()) continue;
-    page += "\n| key | type | default | meaning |\n|---|---|---|---|\n";
-    for (const Setting& key : kind.keys) {
-      std::string doc = key.doc;
-      // Activations and initializers are listed once, above the table.
-      if (!key.choices.empty() && key.choices.size() < 5) doc += fmt::format(": {}", fmt::join(key.choices, ", "));
-      const bool sizes = key.type == SettingType::kIntegers;
-      std::string shown = "required";
-      if (key.default_value.has_value()) {
-        // One for all axes is written as an integer.
-        const SettingValue one = sizes ? std::get<std::vector<int64_t>>(*key.default_value)[0] : *key.default_value;
-        shown = fmt::format("`{}`", ToToml(one));
-      }
-      page +=
-          fmt::format("| `{}` | {} | {} | {}. |\n", key.name, sizes ? "integer or array" : Name(key.type), shown, doc);
-    }
+    page += "\n" + SettingRows(kind.keys);
   }
   return page;
 }

@@ -15,10 +15,11 @@ namespace rivulet {
 
 using LayerSpec = SettingValues;  // "type" and the keys of that kind
 
-// The model of these layers, each taking the output of the one before, or of the layer that its "from" names; the last
-// gives the scores. A layer without "name" is called after its kind and number ("conv1", "dense2"). Integers as input
-// get the vocabulary of the first embedding. INVALID_ARGUMENT: an unknown kind, key or name (with the nearest), a value
-// of a wrong type or range, sizes that do not fit, each naming the layer by number and name.
+// The model of these layers, each taking the output of the one before, or of the layer or input that its "from" names;
+// the last gives the scores. The first layer takes the first input, which is also called "input". A layer without
+// "name" is called after its kind and number ("conv1", "dense2"). Integers as input get the vocabulary of the first
+// embedding that takes them. INVALID_ARGUMENT: an unknown kind, key or name (with the nearest), a value of a wrong type
+// or range, sizes that do not fit, each naming the layer by number and name; an input that no layer takes.
 StatusOr<ModelDef> ModelFromLayers(ClassifierOptions options, std::span<const LayerSpec> layers);
 
 // The kinds with their keys as Markdown: what docs/models.md holds between its markers.

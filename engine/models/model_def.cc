@@ -1,12 +1,14 @@
 #include "engine/models/model_def.h"
 
 #include <algorithm>
+#include <iterator>
 
 #include "engine/graph/compose.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
 #include "engine/graphdef/graph_def.h"
+#include "engine/models/take_instead.h"
 #include "engine/variables/variables.h"
 
 namespace rivulet {
@@ -52,6 +54,67 @@ Status CheckImage(const ModelInput& image) {
       image.placeholder, Describe(image.spec));
 }
 
+// Puts an int64 placeholder of that shape, and a cast, in the place of one of int32.
+Status WidenToInt64(Graph& graph, ModelInput& input) {
+  if (input.spec.dtype == DType::kInt64) return absl::OkStatus();
+  const Output old = graph.Find(input.placeholder)->output();
+  const Scope scope(graph);
+  const Output wide = scope.Placeholder(input.placeholder + "/int64", DType::kInt64, input.spec.shape);
+  const Output cast = scope.Op("Cast", {wide}, {{"DstT", DType::kInt32}}, input.placeholder + "/int32");
+  RIVULET_RETURN_IF_ERROR(scope.status());
+  RIVULET_RETURN_IF_ERROR(TakeInstead(graph, old, cast, nullptr));
+  input.placeholder = wide.node->name();
+  input.spec = wide.node->outputs()[0];
+  return absl::OkStatus();
+}
+
+// An input as its table describes it: examples of that shape, fed as what the table says they are.
+Status DescribeInput(const InputSpec& spec, ModelInput& input) {
+  const bool tokens = spec.encoding == FeatureEncoding::kInt64;
+  const DType found = input.spec.dtype;
+  if (tokens ? found != DType::kInt64 && found != DType::kInt32 : found != DType::kFloat32)
+    return InvalidArgument("the input '{}' is {}, but {}", input.placeholder, Describe(input.spec),
+                           tokens ? "tokens are int64 or int32" : "pixels and values are float32, and tokens integers");
+  std::vector<int64_t> dims = {kUnknownDim};
+  dims.insert(dims.end(), spec.shape.begin(), spec.shape.end());
+  if (!spec.shape.empty()) {
+    if (!Shape::Compatible(input.spec.shape, Shape(dims)))
+      return InvalidArgument("the input '{}' is {}, which examples {} do not fit", input.placeholder,
+                             Describe(input.spec), Shape(spec.shape).ToString());
+    input.spec.shape = Shape(dims);
+  }
+  if (!KnownButForBatch(input.spec.shape, 0))
+    return InvalidArgument(
+        "the input '{}' is {}, whose first dimension, the batch, must be unknown and whose others known; give it a "
+        "shape",
+        input.placeholder, Describe(input.spec));
+  input.encoding = spec.encoding;
+  input.scale = spec.encoding == FeatureEncoding::kUint8 ? 1.0 / 255.0 : 1;
+  input.upper_bound = spec.vocabulary;
+  input.feature = spec.feature.empty() ? spec.name : spec.feature;
+  return absl::OkStatus();
+}
+
+// What the graph is fed with beside the label, in the order of the spec.
+StatusOr<std::vector<ModelInput>> FindInputs(const Graph& graph, const GraphModelSpec& spec) {
+  if (spec.inputs.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(ModelInput image, FindPlaceholder(graph, spec.image, "the image input"));
+    RIVULET_RETURN_IF_ERROR(CheckImage(image));
+    image.scale = 1.0 / 255.0;  // bytes of an image
+    image.feature = "image";
+    return std::vector<ModelInput>{image};
+  }
+  std::vector<ModelInput> inputs;
+  for (const InputSpec& described : spec.inputs) {
+    RIVULET_ASSIGN_OR_RETURN(ModelInput input, FindPlaceholder(graph, described.name, "the input"));
+    RIVULET_RETURN_IF_ERROR(DescribeInput(described, input));
+    if (std::ranges::find(inputs, input.placeholder, &ModelInput::placeholder) != inputs.end())
+      return InvalidArgument("'{}' is named as an input twice", input.placeholder);
+    inputs.push_back(std::move(input));
+  }
+  return inputs;
+}
+
 // Makes the label an int64 placeholder of any batch size.
 Status SetLabel(Graph& graph, ModelInput& label) {
   const Shape& shape = label.spec.shape;
@@ -69,19 +132,7 @@ Status SetLabel(Graph& graph, ModelInput& label) {
         "the label input '{}' is {}, but must be class numbers: int64 or int32, [?] or [?,1]; or float32",
         label.placeholder, Describe(label.spec));
   if (!shape.known_rank()) label.spec.shape = Shape{kUnknownDim};
-  if (label.spec.dtype == DType::kInt64) return absl::OkStatus();
-  const Output old = graph.Find(label.placeholder)->output();
-  const std::vector<Node*> consumers = graph.Consumers(old);
-  const Scope scope(graph);
-  const Output wide = scope.Placeholder(label.placeholder + "/int64", DType::kInt64, label.spec.shape);
-  const Output cast = scope.Op("Cast", {wide}, {{"DstT", DType::kInt32}}, label.placeholder + "/int32");
-  RIVULET_RETURN_IF_ERROR(scope.status());
-  for (Node* consumer : consumers)
-    for (size_t i = 0; i < consumer->inputs().size(); ++i)
-      if (consumer->inputs()[i] == old)
-        RIVULET_RETURN_IF_ERROR(graph.ReplaceInput(consumer, static_cast<int>(i), cast));
-  label = {wide.node->name(), wide.node->outputs()[0]};
-  return absl::OkStatus();
+  return WidenToInt64(graph, label);
 }
 
 // The width of the logits that the loss is computed from.
@@ -159,7 +210,9 @@ StatusOr<std::vector<ModelVariable>> VariablesOf(const Graph& graph) {
 
 StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSpec& spec) {
   GraphImport import;
-  import.roots = {spec.image, spec.label, spec.loss, spec.init_target};
+  if (spec.inputs.empty()) import.roots = {spec.image};
+  for (const InputSpec& input : spec.inputs) import.roots.push_back(input.name);
+  import.roots.insert(import.roots.end(), {spec.label, spec.loss, spec.init_target});
   if (!spec.eval_loss.empty()) import.roots.push_back(spec.eval_loss);
   for (const auto& [name, tensor] : spec.metrics) import.roots.push_back(tensor);
 
@@ -175,12 +228,14 @@ StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSp
     results.push_back(metric.node);
   }
   ModelDef model;
-  RIVULET_ASSIGN_OR_RETURN(model.input, FindPlaceholder(graph, spec.image, "the image input"));
-  RIVULET_RETURN_IF_ERROR(CheckImage(model.input));
+  RIVULET_ASSIGN_OR_RETURN(std::vector<ModelInput> inputs, FindInputs(graph, spec));
   RIVULET_ASSIGN_OR_RETURN(model.label, FindPlaceholder(graph, spec.label, "the label input"));
-  if (model.label.placeholder == model.input.placeholder)
-    return InvalidArgument("'{}' is named as the image input and as the label input", model.label.placeholder);
-  results.push_back(graph.Find(model.input.placeholder));
+  for (const ModelInput& input : inputs) {
+    if (model.label.placeholder == input.placeholder)
+      return InvalidArgument("'{}' is named as the {}input and as the label input", input.placeholder,
+                             spec.inputs.empty() ? "image " : "");
+    results.push_back(graph.Find(input.placeholder));
+  }
   results.push_back(graph.Find(model.label.placeholder));
   if (spec.classes < 0) return InvalidArgument("a model cannot have {} classes", spec.classes);
   const bool numbers = model.label.spec.dtype == DType::kFloat32;
@@ -191,8 +246,10 @@ StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSp
 
   RIVULET_ASSIGN_OR_RETURN(model.graph, KeepModel(graph, std::move(results), spec.init_target));
   RIVULET_RETURN_IF_ERROR(SetLabel(model.graph, model.label));
-  model.input.scale = 1.0 / 255.0;  // bytes of an image
-  model.input.feature = "image";
+  for (ModelInput& input : inputs)
+    if (input.encoding == FeatureEncoding::kInt64) RIVULET_RETURN_IF_ERROR(WidenToInt64(model.graph, input));
+  model.input = std::move(inputs[0]);
+  model.more_inputs.assign(std::make_move_iterator(inputs.begin() + 1), std::make_move_iterator(inputs.end()));
   model.label.encoding = numbers ? FeatureEncoding::kFloat : FeatureEncoding::kInt64;
   model.label.upper_bound = model.classes;
   model.label.feature = "label";

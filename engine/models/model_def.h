@@ -27,6 +27,15 @@ struct ModelInput {
   std::string feature;      // its name in the examples where nobody says another; empty: the placeholder's
 };
 
+// An input that somebody describes, such as a table of a scenario's [[model.inputs]].
+struct InputSpec {
+  std::string name;            // of the placeholder; layers call it so
+  std::vector<int64_t> shape;  // of one example; empty: that of the file that the model comes from
+  FeatureEncoding encoding = FeatureEncoding::kUint8;
+  int64_t vocabulary = 0;  // of kInt64: values are 0 .. vocabulary-1; 0: any, or what an embedding says
+  std::string feature;     // its name in the examples; empty: `name`
+};
+
 struct ModelVariable {
   std::string name;  // VarHandleOp's shared_name, or node name
   TensorSpec spec;
@@ -36,7 +45,8 @@ struct ModelVariable {
 struct ModelDef {
   Graph graph;  // with a node `init_target` that assigns every variable its first value
   std::string init_target = "init";
-  ModelInput input;        // what the model sees
+  ModelInput input;                     // what the model sees
+  std::vector<ModelInput> more_inputs;  // beside the first, of a model of several
   ModelInput label;        // int64: a class per example [?], or one per position [?,length]; or as TargetKind has them
   int64_t classes = 0;     // classes are 0 .. classes-1; of other targets without meaning
   std::string train_loss;  // scalar tensor names
@@ -61,6 +71,9 @@ StatusOr<std::vector<ModelVariable>> VariablesOf(const Graph& graph);
 // Where to find a model's parts in a graph that someone else wrote; tensor names are "node" or "node:port".
 struct GraphModelSpec {
   std::string image = "image";  // placeholder, float32, batch first
+  // In its place the placeholders of a model of several inputs, or of one that is fed otherwise: float32, or of
+  // tokens int64 or int32.
+  std::vector<InputSpec> inputs;
   // Placeholder of class numbers, int64 or int32, [?] or [?,1]; or of numbers to be predicted, float32, batch first.
   std::string label = "label";
   std::string loss = "loss";  // float32 scalar, mean over the batch
@@ -73,10 +86,10 @@ struct GraphModelSpec {
 
 // A model from the bytes of a GraphDef, such as TensorFlow's Python writes (tf.compat.v1, with resource or reference
 // variables). Only what loss and metrics need is imported, and the first values of their variables: an
-// optimiser, its slots and a saver are left behind. An int32 label gets an int64 placeholder
-// "<label>/int64" and a cast. DATA_LOSS: no GraphDef. NOT_FOUND: a part that is not there (names the nearest).
-// INVALID_ARGUMENT: a part of another type or shape than said above, a variable without first value. Others as
-// ParseGraph.
+// optimiser, its slots and a saver are left behind. An int32 label, or input of
+// tokens, gets an int64 placeholder "<name>/int64" and a cast. DATA_LOSS: no GraphDef. NOT_FOUND: a part that is not
+// there (names the nearest). INVALID_ARGUMENT: a part of another type or shape than said above, a variable without
+// first value. Others as ParseGraph.
 StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSpec& spec);
 
 }  // namespace rivulet

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 
 #include "engine/onnx/builder.h"
 #include "engine/onnx/import.h"
@@ -10,15 +9,6 @@
 
 namespace rivulet::onnx {
 namespace {
-
-// Names that the classifier gives its own nodes.
-const std::set<std::string, std::less<>>& TakenNames() {
-  static const std::set<std::string, std::less<>> names = {
-      "image",      "tokens",        "label",         "logits",  "loss",       "init",
-      "prediction", "correct",       "accuracy",      "one_hot", "model",      "mse",
-      "training",   "cross_entropy", "squared_error", "mae",     "exact_match"};
-  return names;
-}
 
 std::string VariableNameOf(std::string_view name) {
   std::string legal;
@@ -30,7 +20,9 @@ std::string VariableNameOf(std::string_view name) {
   while (!legal.empty() && legal.back() == '/') legal.pop_back();
   if (legal.size() > 200) legal.resize(200);
   if (legal.empty()) legal = "weight";
-  return TakenNames().contains(legal) ? legal + "_1" : legal;
+  // What the classifier calls its own nodes, and an input where nobody names it.
+  const bool taken = IsClassifierNode(legal) || legal == "image" || legal == "tokens";
+  return taken ? legal + "_1" : legal;
 }
 
 std::string Listed(const std::vector<int64_t>& dims) { return Shape(dims).ToString(); }
@@ -54,53 +46,86 @@ int64_t Product(const std::vector<int64_t>& dims) {
   return product;
 }
 
+// One input of the model, and how examples come to it.
+struct FedInput {
+  TensorSpec spec;              // the model's
+  std::string name;             // likewise
+  std::vector<int64_t> wanted;  // of one example, which may leave sizes open
+  InputSpec example;            // as the classifier has it
+  bool transposes = false, reshapes = false;
+};
+
+// The shape of one example, which `key` may say where the model leaves it open.
+Status FitExample(FedInput& input, std::string_view key) {
+  const Shape& shape = input.spec.shape;
+  if (!shape.known_rank() || shape.rank() < 2)
+    return InvalidArgument("the model's input '{}' is {}, which has no batch of examples", input.name,
+                           shape.ToString());
+  std::vector<int64_t>& wanted = input.wanted;
+  std::vector<int64_t>& example = input.example.shape;
+  wanted.assign(shape.dims().begin() + 1, shape.dims().end());
+  if (example.empty()) {
+    if (std::ranges::find(wanted, kUnknownDim) != wanted.end())
+      return InvalidArgument("the model leaves the size of its input '{}' {} open; give {}", input.name,
+                             shape.ToString(), key);
+    const bool image = ChannelsStandFirst(wanted) && input.example.encoding != FeatureEncoding::kInt64;
+    example = image ? ChannelsLast(wanted) : wanted;
+  }
+  if (Fits(example, wanted)) return absl::OkStatus();
+  input.transposes = IsImage(wanted) && IsImage(example) && Fits(example, ChannelsLast(wanted));
+  if (!input.transposes && (Product(wanted) < 0 || Product(wanted) != Product(example)))
+    return InvalidArgument("examples {} do not fit the model's input '{}' {}", Listed(example), input.name,
+                           shape.ToString());
+  input.reshapes = !input.transposes;
+  return absl::OkStatus();
+}
+
 class Body {
  public:
   Body(std::string_view bytes, const TrainableOptions& options) : bytes_(bytes), options_(options) {}
 
-  // The shape of one example.
+  // What examples of each input are.
   Status Prepare() {
     RIVULET_ASSIGN_OR_RETURN(const std::vector<OnnxValue> inputs, OnnxInputs(bytes_));
+    if (!options_.inputs.empty()) return PrepareNamed(inputs);
     if (inputs.size() != 1)
-      return InvalidArgument("the model has {} inputs; one that is trained has one, of examples", inputs.size());
-    spec_ = inputs[0].spec;
-    input_name_ = inputs[0].name;
-    const Shape& shape = spec_.shape;
-    if (!shape.known_rank() || shape.rank() < 2)
-      return InvalidArgument("the model's input '{}' is {}, which has no batch of examples", inputs[0].name,
-                             shape.ToString());
-    wanted_.assign(shape.dims().begin() + 1, shape.dims().end());
-    example_ = options_.input;
-    if (example_.empty()) {
-      if (std::ranges::find(wanted_, kUnknownDim) != wanted_.end())
-        return InvalidArgument("the model leaves the size of its input '{}' {} open; give model.input.shape",
-                               inputs[0].name, shape.ToString());
-      example_ =
-          ChannelsStandFirst(wanted_) && options_.encoding != FeatureEncoding::kInt64 ? ChannelsLast(wanted_) : wanted_;
-    }
-    if (Fits(example_, wanted_)) return absl::OkStatus();
-    transposes_ = IsImage(wanted_) && IsImage(example_) && Fits(example_, ChannelsLast(wanted_));
-    if (!transposes_ && (Product(wanted_) < 0 || Product(wanted_) != Product(example_)))
-      return InvalidArgument("examples {} do not fit the model's input '{}' {}", Listed(example_), inputs[0].name,
-                             shape.ToString());
-    reshapes_ = !transposes_;
-    return absl::OkStatus();
+      return InvalidArgument("the model has {} inputs, {}; say of each what it is fed with in a table [[model.inputs]]",
+                             inputs.size(), fmt::join(NamesOf(inputs), ", "));
+    FedInput& input = inputs_.emplace_back(FedInput{inputs[0].spec, inputs[0].name});
+    input.example.shape = options_.input;
+    input.example.encoding = options_.encoding;
+    return FitExample(input, "model.input.shape");
   }
-  const std::vector<int64_t>& example() const { return example_; }
 
-  Output Build(Layers& layers, Output input) {
+  // Inputs as the classifier feeds them, in the model's order.
+  ClassifierOptions Fed() const {
+    ClassifierOptions fed;
+    if (options_.inputs.empty()) {
+      fed.input = inputs_[0].example.shape;
+      fed.encoding = options_.encoding;
+      return fed;
+    }
+    for (const FedInput& input : inputs_) fed.inputs.push_back(input.example);
+    return fed;
+  }
+
+  Output Build(Layers& layers, std::span<const Output> inputs) {
     const Scope& root = layers.scope();
     const Scope scope = root.SubScope("model");
     const Builder b(scope);
     OnnxBody body;
     body.training = layers.training();
-    if (transposes_) input = b.Transpose(input, {0, 3, 1, 2});
-    if (reshapes_) {
-      std::vector<int64_t> dims = {-1};
-      dims.insert(dims.end(), wanted_.begin(), wanted_.end());
-      input = b.Reshape(input, dims);
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const FedInput& fed = inputs_[i];
+      Output input = inputs[i];
+      if (fed.transposes) input = b.Transpose(input, {0, 3, 1, 2});
+      if (fed.reshapes) {
+        std::vector<int64_t> dims = {-1};
+        dims.insert(dims.end(), fed.wanted.begin(), fed.wanted.end());
+        input = b.Reshape(input, dims);
+      }
+      body.inputs.push_back(b.Cast(input, fed.spec.dtype));
     }
-    body.inputs = {b.Cast(input, spec_.dtype)};
     body.weight = [&](const OnnxWeight& weight) { return Weight(root, weight); };
     ImportOptions import;
     import.folder = options_.folder;
@@ -112,7 +137,7 @@ class Body {
     }
     // Examples come in batches of any size; scores that do not know so were computed with the exporter's.
     const Shape& scores = built->outputs[0].shape();
-    if (FixedBatch() > 0 && scores.known_rank() && scores.rank() > 0 && scores.dim(0) != kUnknownDim) {
+    if (Fixed() != nullptr && scores.known_rank() && scores.rank() > 0 && scores.dim(0) != kUnknownDim) {
       root.Fail(ExplainBatch(InvalidArgument("the scores are of shape {} for every batch", scores.ToString())));
       return {};
     }
@@ -123,15 +148,42 @@ class Body {
   }
 
  private:
-  // The size that the file gives its batches, or 0 where it leaves it open.
-  int64_t FixedBatch() const { return std::max<int64_t>(spec_.shape.dim(0), 0); }
+  static std::vector<std::string> NamesOf(const std::vector<OnnxValue>& inputs) {
+    std::vector<std::string> names;
+    for (const OnnxValue& input : inputs) names.push_back(fmt::format("'{}'", input.name));
+    return names;
+  }
+
+  // Every input of the model has a table of its name, and every table an input.
+  Status PrepareNamed(const std::vector<OnnxValue>& inputs) {
+    for (const OnnxValue& value : inputs) {
+      const auto given = std::ranges::find(options_.inputs, value.name, &InputSpec::name);
+      if (given == options_.inputs.end())
+        return InvalidArgument("the model's input '{}' has no table [[model.inputs]]; its inputs are {}", value.name,
+                               fmt::join(NamesOf(inputs), ", "));
+      FedInput& input = inputs_.emplace_back(FedInput{value.spec, value.name, {}, *given});
+      input.example.name = VariableNameOf(value.name);
+      if (input.example.feature.empty()) input.example.feature = value.name;
+      RIVULET_RETURN_IF_ERROR(FitExample(input, "its table a shape"));
+    }
+    if (options_.inputs.size() == inputs.size()) return absl::OkStatus();
+    return InvalidArgument("{} tables [[model.inputs]] are given, and the model's inputs are {}",
+                           options_.inputs.size(), fmt::join(NamesOf(inputs), ", "));
+  }
+
+  // The first input to whose batches the file gives a size; null where it leaves all open.
+  const FedInput* Fixed() const {
+    const auto fixed = std::ranges::find_if(inputs_, [](const FedInput& input) { return input.spec.shape.dim(0) > 0; });
+    return fixed == inputs_.end() ? nullptr : &*fixed;
+  }
 
   Status ExplainBatch(const Status& status) const {
-    if (FixedBatch() == 0) return status;
+    const FedInput* const fixed = Fixed();
+    if (fixed == nullptr) return status;
     return Annotate(status, fmt::format("the model was exported for batches of {}, and is trained on others; export it "
                                         "with dynamic_shapes (or dynamic_axes) that leave the first axis of its input "
                                         "'{}' open",
-                                        FixedBatch(), input_name_));
+                                        fixed->spec.shape.dim(0), fixed->name));
   }
 
   // A variable is made by the first graph that asks, and read by both.
@@ -164,10 +216,7 @@ class Body {
 
   std::string_view bytes_;
   const TrainableOptions& options_;
-  TensorSpec spec_;
-  std::string input_name_;
-  std::vector<int64_t> wanted_, example_;
-  bool transposes_ = false, reshapes_ = false;
+  std::vector<FedInput> inputs_;
   std::map<std::string, Output> reads_;
 };
 
@@ -176,12 +225,11 @@ class Body {
 StatusOr<ModelDef> ModelFromOnnx(std::string_view bytes, const TrainableOptions& options) {
   Body body(bytes, options);
   RIVULET_RETURN_IF_ERROR(body.Prepare());
-  ClassifierOptions classifier;
-  classifier.input = body.example();
-  classifier.encoding = options.encoding;
+  ClassifierOptions classifier = body.Fed();
   classifier.target = options.target;
   classifier.loss = options.loss;
-  return Classifier(classifier, [&](Layers& layers, Output input) { return body.Build(layers, input); });
+  return Classifier(classifier,
+                    [&](Layers& layers, std::span<const Output> inputs) { return body.Build(layers, inputs); });
 }
 
 }  // namespace rivulet::onnx

@@ -16,17 +16,19 @@ struct TrainableOptions {
   // channels].
   std::vector<int64_t> input;
   FeatureEncoding encoding = FeatureEncoding::kUint8;
+  // In the place of both: each input of a model of several, by its name there, in any order; of one if need be.
+  std::vector<InputSpec> inputs;
   TargetKind target = TargetKind::kClass;             // as ClassifierOptions
   std::string loss = "sparse_softmax_cross_entropy";  // as ClassifierOptions
   std::string folder;                                 // where the model's external data lie
 };
 
-// The model of one input, whose first output is what ModelBody gives, such as a score per class [batch, classes]; a
+// The model, whose first output is what ModelBody gives, such as a score per class [batch, classes]; a
 // Softmax that gives it is left out. Initializers of a floating type are variables of their own names whose first
 // values are the model's, the running statistics of batch normalisations in the segment "shared". In the training graph
 // BatchNormalization is over the batch and Dropout drops. An image of examples [height, width, channels] is transposed
 // for a model of [channels, height, width]; examples of as many values in another shape are reshaped.
-// Errors as ImportOnnx and Classifier. INVALID_ARGUMENT besides: another number of inputs than one, an input that
+// Errors as ImportOnnx and Classifier. INVALID_ARGUMENT besides: other inputs than the model has, an input that
 // examples of the given shape do not fit.
 StatusOr<ModelDef> ModelFromOnnx(std::string_view bytes, const TrainableOptions& options);
 

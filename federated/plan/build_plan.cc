@@ -68,7 +68,9 @@ Status AddFeatures(const DataConfig& data, const ModelDef& model, proto::ModelPr
                            NameOf(model.label.encoding));
   }
   RIVULET_RETURN_IF_ERROR(AddFeature(data.image_feature, model.input, out));
-  return AddFeature(data.label_feature, model.label, out);
+  RIVULET_RETURN_IF_ERROR(AddFeature(data.label_feature, model.label, out));
+  for (const ModelInput& input : model.more_inputs) RIVULET_RETURN_IF_ERROR(AddFeature("", input, out));
+  return absl::OkStatus();
 }
 
 // The model's graph as clients run it.

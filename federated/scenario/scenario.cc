@@ -231,6 +231,8 @@ Status FillDefaults(Scenario& scenario, const Given& given) {
   if (scenario.server.schedule.kind != "constant" && !given.contains("server.schedule.length"))
     scenario.server.schedule.length = scenario.run.rounds;
   DataConfig& data = scenario.data;
+  if (!data.shift.kind.empty() && !given.contains("data.shift.amount"))
+    data.shift.amount = data.shift.kind == "rotation" ? 360 : data.shift.kind == "noise" ? 0.1 : 0.5;
   if (data.synth.kind.empty()) return absl::OkStatus();
   if (data.train.empty()) {
     // Named after what it holds, so that other values do not meet old files.

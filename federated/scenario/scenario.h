@@ -23,7 +23,8 @@ struct RunConfig {
   int64_t cache_megabytes = 1024;    // of decoded examples kept in memory; 0: none
 };
 
-// One table of [[model.layers]], as engine/models/layer_list.h takes it (this file needs only the engine's base).
+// One table of [[model.layers]] or [[model.inputs]], as engine/models/layer_list.h and input_list.h take it (this file
+// needs only the engine's base).
 using LayerSpec = SettingValues;
 
 struct InputConfig {            // [model.input]
@@ -39,7 +40,9 @@ struct ModelConfig {
   std::vector<LayerSpec> layers;
   std::string weights;  // a safetensors file (absolute after parsing) that a run begins with; "": the model's own
   InputConfig input;
-  int64_t classes = 0;                                     // 0: the preset's own
+  std::vector<LayerSpec> inputs;  // in its place, for layers, graph and onnx: several inputs, by name
+  std::string columns;  // a columns.json (absolute after parsing) by which floats are standardised; "": they are not
+  int64_t classes = 0;  // 0: the preset's own
   std::string normalization;                               // "": the preset's own
   std::string target = "class";                            // class, labels, numbers; for `layers` and `onnx`
   std::string objective = "sparse_softmax_cross_entropy";  // for these; unless given, what is usual for the target
@@ -68,6 +71,14 @@ struct PartitionConfig {
   std::vector<std::string> tags;  // "TAG=PATTERN": whose names match have the tag
 };
 
+// [data.shift]: what a simulation's clients, and files of a partition, see instead of what was recorded
+// (setup/feature_shift.h has the laws).
+struct ShiftConfig {
+  std::string kind;    // rotation, noise, brightness, colour; "" for none
+  double amount = 0;   // how far: degrees, a variance, shares of the range of values; unless given, the kind's own
+  int64_t groups = 0;  // how many shifts there are, dealt in turn; 0: one for each client
+};
+
 struct SynthConfig {  // [data.synth]: generated on first use when data.train does not exist
   std::string kind;   // "digits", or "" for none
   int64_t writers = 100;
@@ -86,6 +97,7 @@ struct DataConfig {
   PartitionConfig partition;
   std::string image_feature;  // "" for the model's own: image, tokens
   std::string label_feature = "label";
+  ShiftConfig shift;
   SynthConfig synth;
 };
 

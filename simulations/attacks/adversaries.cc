@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "engine/models/input_list.h"
 #include "federated/random/lazy_permutation.h"
 #include "federated/random/streams.h"
 
@@ -38,6 +39,8 @@ StatusOr<std::unique_ptr<const Adversaries>> Adversaries::Create(const Scenario&
   auto made = std::unique_ptr<Adversaries>(new Adversaries(dataset, shares, scenario.data.name));
   Attack::Features features;
   if (!scenario.data.image_feature.empty()) features.image = scenario.data.image_feature;
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<InputSpec> inputs, InputsFromTables(scenario.model.inputs));
+  if (!inputs.empty()) features.image = inputs[0].feature.empty() ? inputs[0].name : inputs[0].feature;
   features.label = scenario.data.label_feature;
   RIVULET_ASSIGN_OR_RETURN(made->attack_, Attack::Create(config.name, config.settings, std::move(features)));
   made->seed_ = scenario.run.seed;

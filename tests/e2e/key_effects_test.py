@@ -193,6 +193,16 @@ class KeyEffects(RivuletTest):
     def test_model__input__kind(self):
         self.refused(self.layers({"model.input.kind": "values"}), "image")  # the data has bytes
 
+    def test_model__inputs(self):
+        """tests/e2e/inputs_test.py has what comes of several."""
+        named = self.layers({"model.inputs": '[{ name = "image", shape = [28, 28, 1] }]'})
+        del named["model.input.shape"]
+        self.assertEqual(self.outcome(named)[0], self.outcome(self.layers({}))[0])
+        self.refused({**named, "model.inputs": '[{ name = "image", shape = [28, 28, 1] }, { name = "age", shape = [1] }]'}, "no layer takes", "age")
+
+    def test_model__columns(self):
+        self.refused(self.layers({"model.columns": self.write("columns.json", "{}")}), "model.columns", "columns.json")
+
     def test_model__classes(self):
         db = self.outcome({"model.classes": 20})[1]
         self.assertEqual(self.query("SELECT DISTINCT parameters FROM models", db=db), [(785 * 20,)])
@@ -302,6 +312,15 @@ class KeyEffects(RivuletTest):
         db = self.outcome({"data.partition.kind": "by_key", "data.partition.key": "label"})[1]
         names = {name for name, in self.query("SELECT client_id FROM clients", db=db)}
         self.assertTrue(names <= {str(digit) for digit in range(10)}, names)
+
+    def test_data__shift__kind(self):
+        self.changes({"data.shift.kind": "rotation"})
+
+    def test_data__shift__amount(self):
+        self.changes({"data.shift.amount": 0.5}, {"data.shift.kind": "noise"})
+
+    def test_data__shift__groups(self):
+        self.changes({"data.shift.groups": 2}, {"data.shift.kind": "brightness"})
 
     def test_data__synth__kind(self):
         self.outcome({})

@@ -22,6 +22,9 @@ bool HasSkew(const Scenario& s) {
 }
 bool HasSizeAlpha(const Scenario& s) { return HasSizes(s) && s.data.partition.sizes == "dirichlet"; }
 bool IsByKey(const Scenario& s) { return s.data.partition.kind == "by_key"; }
+bool HasFeatureOfItsOwn(const Scenario& s) { return s.model.inputs.empty() && s.model.arrays.empty(); }
+bool HasShift(const Scenario& s) { return !s.data.shift.kind.empty(); }
+Key&& ForShift(Key&& key) { return std::move(key).When("data.shift.kind", HasShift, "data.shift.kind is given"); }
 bool HasSynth(const Scenario& s) { return !s.data.synth.kind.empty(); }
 Key&& ForSynth(Key&& key) { return std::move(key).When("data.synth.kind", HasSynth, "data.synth.kind is given"); }
 
@@ -63,7 +66,7 @@ std::vector<Key> DataKeys() {
           "Feature with the input. Of images one byte a pixel, as many as the model's input has elements; the model "
           "sees pixel / 255. Of text the characters' numbers, one `int64` each.")
           .Default("the model's: `image`, or `tokens` for text")
-          .OfGraphs(),
+          .When("model.inputs", HasFeatureOfItsOwn, "neither model.inputs nor model.arrays is given"),
       Key("data.label_feature", RIVULET_FIELD(data.label_feature), "\"digit\"",
           "Feature with what is to be learnt. A class is one `int64`, from 0 to the model's classes less one; of text "
           "one a position. As `model.target` says labels are so many `int64` 0 and 1, and numbers so many floats."),
@@ -132,6 +135,21 @@ std::vector<Key> DataKeys() {
           "Tags of a simulation's clients, a `TAG=PATTERN` each: every client whose name matches has the tag; `*` "
           "stands "
           "for any characters. `selection.tags` says which are asked for."),
+      Key("data.shift.kind", RIVULET_FIELD(data.shift.kind), "\"rotation\"",
+          "Clients see the same things differently: `rotation` turns images (rotated MNIST); `noise` adds normal draws "
+          "whose variance grows from client to client (Li et al. 2022); `brightness` adds to every value, `colour` "
+          "scales red, green and blue. It is of the model's first input, in a simulation and in what `rivulet data "
+          "partition` writes; test sets stay as they are. [data.md](data.md#shifted-features) has the laws.")
+          .OneOf({"", "rotation", "noise", "brightness", "colour"})
+          .OfGraphs(),
+      ForShift(Key("data.shift.amount", RIVULET_FIELD(data.shift.amount), "90.0",
+                   "How far the shifts of all clients reach: degrees of `rotation`, the largest variance of `noise`, "
+                   "the largest step of `brightness`, the largest share that `colour` takes away. Pixels are 0 to 1.")
+                   .Between(0, 1e6)
+                   .Default("360 of `rotation`, 0.1 of `noise`, 0.5 of `brightness` and `colour`")),
+      ForShift(Key("data.shift.groups", RIVULET_FIELD(data.shift.groups), "4",
+                   "How many shifts there are, dealt to clients 0, 1, … in turn. 0: one for each client.")
+                   .Between(0, 1e8)),
       Key("data.synth.kind", RIVULET_FIELD(data.synth.kind), "\"digits\"",
           "Data generated on first use, when `data.train` does not exist: `digits` renders handwritten-like digits by "
           "writers with habits of their own (feature `writer`).")

@@ -8,8 +8,12 @@ bool HasGraph(const Scenario& s) { return !s.model.graph.empty(); }
 bool HasPreset(const Scenario& s) { return !s.model.preset.empty(); }
 bool HasLayers(const Scenario& s) { return !s.model.layers.empty(); }
 bool HasLayersOrOnnx(const Scenario& s) { return HasLayers(s) || !s.model.onnx.empty(); }
-bool HasShapeOfItsOwn(const Scenario& s) { return !HasGraph(s) && s.model.arrays.empty(); }
-bool HasNamedMetrics(const Scenario& s) { return !HasShapeOfItsOwn(s); }
+bool HasOneInput(const Scenario& s) { return s.model.inputs.empty(); }
+bool HasShapeOfItsOwn(const Scenario& s) { return !HasGraph(s) && s.model.arrays.empty() && HasOneInput(s); }
+bool HasNamedMetrics(const Scenario& s) { return HasGraph(s) || !s.model.arrays.empty(); }
+bool CanHaveInputs(const Scenario& s) { return HasLayersOrOnnx(s) || HasGraph(s); }
+bool HasKindOfInput(const Scenario& s) { return HasLayersOrOnnx(s) && HasOneInput(s); }
+bool IsGraphOfOneInput(const Scenario& s) { return HasGraph(s) && HasOneInput(s); }
 bool IsNormalized(const Scenario& s) {
   const std::string& preset = s.model.preset;
   return preset == "resnet8" || preset == "resnet20" || preset == "mobilenet_v2";
@@ -51,8 +55,9 @@ std::vector<Key> ModelKeys() {
           "`model.arrays` "
           "the names under which clients tell what they measured, beside the loss (`evaluation.federated_every`).")
           .When("model.graph", HasNamedMetrics, "model.graph or model.arrays is given"),
-      ForGraph(Key("model.image_input", RIVULET_FIELD(model.image_input), "\"x\"",
-                   "Placeholder of the graph that `data.image_feature` is fed to.")),
+      Key("model.image_input", RIVULET_FIELD(model.image_input), "\"x\"",
+          "Placeholder of the graph that `data.image_feature` is fed to.")
+          .When("model.graph", IsGraphOfOneInput, "model.graph is given and model.inputs is not"),
       ForGraph(Key("model.label_input", RIVULET_FIELD(model.label_input), "\"y\"",
                    "Placeholder of the graph that `data.label_feature` is fed to.")),
       Key("model.layers", RIVULET_FIELD(model.layers), "[{ type = \"flatten\" }, { type = \"dense\", units = 10 }]",
@@ -92,16 +97,29 @@ std::vector<Key> ModelKeys() {
           "be 0, and the algorithm must not look at the base model. Clients measure a version with their own "
           "(`evaluation.federated_every`). Of a batch_norm its running statistics are meant too.")
           .Default("`[]`"),
+      Key("model.inputs", RIVULET_FIELD(model.inputs),
+          "[{ name = \"photo\", shape = [28, 28, 1] }, { name = \"age\", shape = [1], kind = \"values\" }]",
+          "Several inputs, or one that is fed otherwise, each a table `[[model.inputs]]` of a name, a shape, a "
+          "kind and the feature that it is fed from; [models.md](models.md#several-inputs) has its keys.")
+          .Default("none")
+          .When("model.layers", CanHaveInputs, "model.layers, model.onnx or model.graph is given"),
+      Key("model.columns", RIVULET_FIELD(model.columns), "\"columns.json\"",
+          "What `rivulet data import csv` wrote, or `rivulet data columns` pooled over sites: by its means and "
+          "deviations the model standardises its inputs of floats, as constants in its graph. Examples are imported "
+          "without `--standardise`, and need not be imported again for other means.")
+          .Path()
+          .OrNone()
+          .When("model.layers", CanHaveInputs, "model.layers, model.onnx or model.graph is given"),
       Key("model.input.shape", RIVULET_FIELD(model.input.shape), "[32, 32, 3]",
           "Shape of one example: height, width and channels of an image, length of a text, number of values.")
           .Between(1, 1e9)
           .Default("the preset's or the ONNX model's own; required for `model.layers`")
-          .When("model.graph", HasShapeOfItsOwn, "neither model.graph nor model.arrays is given"),
+          .When("model.graph", HasShapeOfItsOwn, "none of model.graph, model.arrays and model.inputs is given"),
       Key("model.input.kind", RIVULET_FIELD(model.input.kind), "\"values\"",
           "What an example's feature holds: `pixels` are bytes, of which the model sees byte / 255; `values` are "
           "floats; `tokens` are integers below the vocabulary of the first `embedding`.")
           .OneOf({"pixels", "values", "tokens"})
-          .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"),
+          .When("model.layers", HasKindOfInput, "model.layers or model.onnx is given, and model.inputs is not"),
   };
 }
 

@@ -140,6 +140,53 @@ TEST_F(TableTest, StoredColumns_GiveOtherFilesTheSameMeaning) {
   EXPECT_THAT(Error(second), HasSubstr("columns.json has the label 'y', not the label 'c'"));
 }
 
+TEST_F(TableTest, ColumnsOfSeveralKinds_AreFeaturesOfTheirOwn) {
+  TableOptions options = Options("age,shop,height,town,y\n1,u,5,r,p\n3,v,7,s,q\n5,u,9,r,p\n");
+  options.indexed = {"shop"};
+  options.parts = {{"body", {"height", "town"}}};
+  ASSERT_OK_AND_ASSIGN(const TableCounts counts, Import(options));
+  // In byte order of the features' names: body, features, label, shop.
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("5 1 0 1 = 0= 1", "7 0 1 3 = 1= 2", "9 1 0 5 = 0= 1"));
+  const std::vector<TableFeature> features = counts.columns.Grouped();
+  ASSERT_EQ(features.size(), 3u);
+  EXPECT_EQ(features[0].name, "features");
+  EXPECT_THAT(features[0].mean, ElementsAre(3));
+  EXPECT_EQ(features[1].name, "shop");
+  EXPECT_EQ(features[1].vocabulary, 3);
+  EXPECT_EQ(features[1].count, 1);
+  EXPECT_TRUE(features[1].mean.empty());
+  EXPECT_EQ(features[2].name, "body");
+  EXPECT_THAT(features[2].mean, ElementsAre(7, 0, 0));
+  EXPECT_EQ(features[2].deviation[1], 1);
+  TableOptions second = Options("age,shop,height,town,y\n1,w,5,t,p\n");
+  second.out = Path("other");
+  second.columns = Path("out/columns.json");
+  ASSERT_OK(Import(second));
+  EXPECT_THAT(Told("other/train.tfrecord"), ElementsAre("5 0 0 1 = 0= 0")) << "an unknown value is 0";
+}
+
+TEST_F(TableTest, FeaturesThatCannotBe_AreRefused) {
+  TableOptions options = Options("a,b,c,y\n1,2,3,0\n");
+  options.parts = {{"label", {"a"}}};
+  EXPECT_THAT(Error(options), HasSubstr("the feature 'label' has no name of its own"));
+  options.parts = {{"x", {"a"}}, {"z", {"a"}}};
+  EXPECT_THAT(Error(options), HasSubstr("column 'a' cannot be part of two features"));
+  options.parts = {{"x", {"a", "y"}}};
+  EXPECT_THAT(Error(options), HasSubstr("column 'y' is no feature, so it cannot be part of 'x'"));
+  options.parts = {{"x", {"a", "b"}}};
+  options.indexed = {"b"};
+  EXPECT_THAT(Error(options), HasSubstr("the feature 'x' cannot hold integers of 'b' beside numbers"));
+  options.parts = {};
+  options.categories = {"b"};
+  EXPECT_THAT(Error(options), HasSubstr("column 'b' cannot be an index and a category"));
+  options.categories = {};
+  options.indexed = {"d"};
+  EXPECT_THAT(Error(options), HasSubstr("no column 'd'"));
+  options.indexed = {"b"};
+  options.key = "b";
+  EXPECT_THAT(Error(options), HasSubstr("column 'b' is no feature"));
+}
+
 TEST_F(TableTest, Targets_AreFloatsAsTheyAre) {
   TableOptions options = Options("a,y,z\n1,0.5,-2\n3,1e3,7\n");
   options.label.clear();

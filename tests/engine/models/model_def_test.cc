@@ -102,6 +102,59 @@ TEST_F(ModelFromGraphTest, FloatsAsLabel_AreNumbersToBePredicted) {
   EXPECT_EQ(model.classes, 0);
 }
 
+// A graph of numbers and of the integers of one more placeholder.
+std::string TwoInputs() {
+  Graph graph;
+  const Scope s(graph);
+  const Output x = s.Placeholder("x", DType::kFloat32, Shape{kUnknownDim, 2});
+  const Output tokens = s.Placeholder("tokens", DType::kInt32, Shape{kUnknownDim, kUnknownDim});
+  const Output y = s.Placeholder("label", DType::kFloat32, Shape{kUnknownDim, 1});
+  const Output w = Variable(s, "w", {2, 1}, Zeros());
+  const Output sum =
+      s.Op("Sum", {s.Op("Cast", {tokens}, {{"DstT", DType::kFloat32}}), s.Const(Tensor::Of<int32_t>(Shape{1}, {1}))},
+           {{"keep_dims", true}});
+  const Output predicted = s.Op("AddV2", {s.Op("MatMul", {x, w}), sum}, {}, "predicted");
+  MeanOf(s, s.Op("SquaredDifference", {predicted, y}), "loss");
+  EXPECT_OK(s.status());
+  return SerializeGraph(graph);
+}
+
+TEST_F(ModelFromGraphTest, NamedInputs_AreFedEachFromItsFeature) {
+  ASSERT_OK_AND_ASSIGN(const ModelDef model,
+                       ModelFromGraph(TwoInputs(), {.inputs = {{"x", {}, FeatureEncoding::kFloat, 0, "numbers"},
+                                                               {"tokens", {3}, FeatureEncoding::kInt64, 7}},
+                                                    .metrics = {}}));
+  EXPECT_EQ(model.input.placeholder, "x");
+  EXPECT_EQ(model.input.scale, 1);
+  EXPECT_EQ(model.input.feature, "numbers");
+  ASSERT_EQ(model.more_inputs.size(), 1u);
+  EXPECT_EQ(model.more_inputs[0].placeholder, "tokens/int64") << "integers are fed as int64";
+  EXPECT_EQ(model.more_inputs[0].spec, (TensorSpec{DType::kInt64, {kUnknownDim, 3}}));
+  EXPECT_EQ(model.more_inputs[0].feature, "tokens");
+  EXPECT_EQ(model.more_inputs[0].upper_bound, 7);
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(model.graph.Clone()));
+  ASSERT_OK(session->Run({}, {}, {"init"}));
+  ASSERT_OK_AND_ASSIGN(const auto predicted,
+                       session->Run({{"x", Tensor::Of<float>(Shape{1, 2}, {1, 1})},
+                                     {"tokens/int64", Tensor::Of<int64_t>(Shape{1, 3}, {1, 2, 3})}},
+                                    {"predicted"}));
+  EXPECT_EQ(predicted[0].flat<float>()[0], 6);
+}
+
+TEST_F(ModelFromGraphTest, NamedInputsThatDoNotFit_AreRefused) {
+  const auto error = [](std::vector<InputSpec> inputs) {
+    return testing::ErrorOf(ModelFromGraph(TwoInputs(), {.inputs = std::move(inputs), .metrics = {}}));
+  };
+  const InputSpec x = {"x", {}, FeatureEncoding::kFloat}, tokens = {"tokens", {3}, FeatureEncoding::kInt64};
+  EXPECT_THAT(error({x, {"token", {}, FeatureEncoding::kInt64}}), HasSubstr("Did you mean 'tokens'?"));
+  EXPECT_THAT(error({x, {"tokens", {}, FeatureEncoding::kInt64}}), HasSubstr("give it a shape"));
+  EXPECT_THAT(error({x, {"tokens", {3}}}), HasSubstr("pixels and values are float32, and tokens integers"));
+  EXPECT_THAT(error({{"x", {3}, FeatureEncoding::kFloat}, tokens}), HasSubstr("which examples [3] do not fit"));
+  EXPECT_THAT(error({x, x}), HasSubstr("'x' is named as an input twice"));
+  EXPECT_THAT(error({x, {"label", {}, FeatureEncoding::kFloat}}),
+              HasSubstr("'label' is named as the input and as the label"));
+}
+
 TEST_F(ModelFromGraphTest, ImageAndLabelSwapped_AreRefused) {
   EXPECT_THAT(ModelFromGraph(bytes_, {.image = "label", .label = "image"}),
               StatusIs(kInvalid, HasSubstr("the image input 'label' is int64[?], but must be float32")));

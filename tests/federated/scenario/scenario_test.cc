@@ -174,6 +174,15 @@ std::vector<Effect> Effects() {
          return s.model.input.shape == std::vector<int64_t>{32, 30, 3};
        }},
       {"model.input.kind", "tokens", [](auto& s) { return s.model.input.kind == "tokens"; }, layers},
+      {"model.inputs",
+       R"([{ name = "age", shape = [1], kind = "values" }])",
+       [](auto& s) {
+         return s.model.inputs == std::vector<LayerSpec>{{{"name", std::string("age")},
+                                                          {"shape", std::vector<int64_t>{1}},
+                                                          {"kind", std::string("values")}}};
+       },
+       {{"model.layers", "[{ type = \"flatten\" }]"}}},
+      {"model.columns", "c.json", [=](auto& s) { return s.model.columns == cwd("c.json"); }, layers},
       {"model.classes", "62", [](auto& s) { return s.model.classes == 62; }},
       {"model.normalization",
        "group",
@@ -237,6 +246,9 @@ std::vector<Effect> Effects() {
        "k",
        [](auto& s) { return s.data.partition.key == "k"; },
        {{"data.partition.kind", "by_key"}}},
+      {"data.shift.kind", "noise", [](auto& s) { return s.data.shift.kind == "noise" && s.data.shift.amount == 0.1; }},
+      {"data.shift.amount", "0.5", [](auto& s) { return s.data.shift.amount == 0.5; }, {{"data.shift.kind", "noise"}}},
+      {"data.shift.groups", "4", [](auto& s) { return s.data.shift.groups == 4; }, {{"data.shift.kind", "rotation"}}},
       {"data.synth.kind", "digits", [](auto& s) { return s.data.synth.kind == "digits"; }},
       {"data.synth.writers", "3", [](auto& s) { return s.data.synth.writers == 3; }, synth},
       {"data.synth.test_writers", "4", [](auto& s) { return s.data.synth.test_writers == 4; }, synth},
@@ -451,10 +463,10 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
                                      "server.presence", "server.max_attempts", "server.staging_megabytes",
                                      "server.checkpoint_reports", "evaluation.every", "evaluation.batch_size",
                                      "evaluation.federated_every", "evaluation.federated_clients"));
-  EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.weights", "data.train",
-                                            "data.test", "data.tests", "data.validation", "data.partition.distribution",
-                                            "client.input_graph", "algorithm.graph", "server.fine_tune.data",
-                                            "selection.trace", "devices.trace"));
+  EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.weights",
+                                            "model.columns", "data.train", "data.test", "data.tests", "data.validation",
+                                            "data.partition.distribution", "client.input_graph", "algorithm.graph",
+                                            "server.fine_tune.data", "selection.trace", "devices.trace"));
 }
 
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {
@@ -699,8 +711,8 @@ TEST(Refuse, WhatNeedsAGraph_WithArrays) {
             "it, or change model.arrays");
   EXPECT_OK(Parse(arrays + "client = { epochs = 3, batch_size = 7 }\nevaluation = { federated_every = 2 }\n"));
   EXPECT_EQ(ErrorOf(arrays, {{"model.input.shape", "[3]"}}),
-            "model.input.shape in --set has an effect only when neither model.graph nor model.arrays is given; remove "
-            "it, or change model.graph");
+            "model.input.shape in --set has an effect only when none of model.graph, model.arrays and model.inputs is "
+            "given; remove it, or change model.graph");
 }
 
 TEST(Refuse, Contradictions_NameBothKeys) {

@@ -15,9 +15,7 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "coordinator/stored_run.h"
-#include "engine/base/file_system.h"
 #include "engine/data/record_files.h"
-#include "federated/weights/model.h"
 #include "setup/class_report.h"
 #include "setup/run_setup.h"
 
@@ -28,6 +26,7 @@ struct EvaluateArguments {
   std::string what, data;
   std::string db = "./rivulet.sqlite";
   std::string confusion;
+  std::optional<int64_t> cluster;
   bool classes = false, json = false;
 };
 
@@ -139,12 +138,11 @@ Status Evaluate(const EvaluateArguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(options.plan, PlanOfStoredRun(arguments.db, found.run_id));
   RunSetup setup(std::move(scenario), std::move(options));
   RIVULET_ASSIGN_OR_RETURN(const auto plan, setup.plan());
-  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(found.path));
-  const StatusOr<std::shared_ptr<Model>> model = ModelFromSafetensors(plan->layout(), bytes);
-  if (!model.ok()) return Annotate(model.status(), found.path);
+  RIVULET_ASSIGN_OR_RETURN(const auto model, ReadRunModel(found, plan->layout(), arguments.cluster));
   RIVULET_ASSIGN_OR_RETURN(const auto evaluator, setup.evaluator());
-  RIVULET_ASSIGN_OR_RETURN(const auto measures, evaluator->Evaluate(**model));
+  RIVULET_ASSIGN_OR_RETURN(const auto measures, evaluator->Evaluate(*model));
   Fields fields = {{"run_id", found.run_id}, {"round", found.round}};
+  if (arguments.cluster) fields.emplace_back("cluster", *arguments.cluster);
   if (!test.empty()) fields.emplace_back("data", test);
   for (const auto& [name, measure] : measures) {
     fields.emplace_back(name, measure.value);
@@ -161,7 +159,7 @@ Status Evaluate(const EvaluateArguments& arguments) {
                                 found.run_id);
     RIVULET_ASSIGN_OR_RETURN(const auto dataset, OpenRecordsMatching(test));
     LongWork work("counting classes");
-    RIVULET_ASSIGN_OR_RETURN(report, ReportClasses(*plan, dataset, **model, scores, batch_size, work.progress()));
+    RIVULET_ASSIGN_OR_RETURN(report, ReportClasses(*plan, dataset, *model, scores, batch_size, work.progress()));
   }
   if (!arguments.confusion.empty()) {
     const std::string title = fmt::format("{}, round {}", found.run_id, found.round);
@@ -192,6 +190,7 @@ Command ModelEvaluateCommand() {
   command.Positional("RUN[:ROUND]", &arguments->what, kRunModelHelp)
       .Option("--data", "FILE", &arguments->data, "a TFRecord file, or a pattern of several [the run's test set]")
       .Option("--db", "FILE", &arguments->db, "the history [./rivulet.sqlite]")
+      .Option("--cluster", "K", &arguments->cluster, kClusterHelp, {.min = 0})
       .Flag("--classes", &arguments->classes,
             "what it takes for what: a confusion matrix, precision and recall of each class, calibration")
       .Option("--confusion", "FILE", &arguments->confusion, "the confusion matrix as a picture, .png or .svg")

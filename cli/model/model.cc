@@ -9,6 +9,7 @@
 #include "cli/model/evaluate.h"
 #include "cli/model/format.h"
 #include "cli/model/inspect.h"
+#include "cli/model/run_model.h"
 #include "cli/model/source.h"
 
 namespace rivulet {
@@ -77,6 +78,7 @@ Command ExportCommand() {
       .Repeated("--output", "TENSOR", &arguments->source.outputs,
                 "a tensor that the model gives [the scores; of a file what no node uses]")
       .Option("--db", "FILE", &arguments->source.db, "the history that has the run [./rivulet.sqlite]")
+      .Option("--cluster", "K", &arguments->source.cluster, kClusterHelp, {.min = 0})
       .Flag("--external-data", &arguments->external_data, "ONNX: the weights in FILE.data")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Export(*arguments); };

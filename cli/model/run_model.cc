@@ -8,6 +8,8 @@
 #include "coordinator/history/history.h"
 #include "engine/base/file_system.h"
 #include "federated/evaluation/evaluator.h"
+#include "federated/server_optimizers/averaged.h"
+#include "federated/server_state/server_state.h"
 
 namespace rivulet {
 namespace {
@@ -25,6 +27,13 @@ StatusOr<int64_t> BestRound(History& history, const std::string& run_id) {
   }
   return FailedPrecondition("no model of run '{}' has been evaluated on a test or validation set, so none is the best",
                             run_id);
+}
+
+// How many models a version has: its own, and those of clusters 1, 2, …
+int64_t ClustersOf(const ServerState& state) {
+  int64_t count = 1;
+  while (!state.flat(fmt::format("{}cluster_{}", kServerPrefix, count)).empty()) ++count;
+  return count;
 }
 
 }  // namespace
@@ -73,6 +82,20 @@ StatusOr<RunModel> FindRunModel(const std::string& db, const std::string& what) 
   const std::string file = model->path.substr(model->path.rfind('/') + 1);
   const std::string folder = History::ModelsFolder(history->real_path(), run.run_id);
   return RunModel{run.run_id, wanted, JoinPath(FolderOf(history->real_path()), JoinPath(folder, file)), run.config};
+}
+
+StatusOr<std::shared_ptr<const Model>> ReadRunModel(const RunModel& run, std::shared_ptr<const ModelLayout> layout,
+                                                    std::optional<int64_t> cluster) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(run.path));
+  const StatusOr<ServerState> state = ReadServerState(std::move(layout), bytes);
+  if (!state.ok()) return Annotate(state.status(), run.path);
+  if (!cluster) return MeasuredModel(*state);
+  const int64_t clusters = ClustersOf(*state);
+  if (clusters == 1) return UsageError("--cluster: run {} has one model; leave it out", run.run_id);
+  if (*cluster >= clusters)
+    return UsageError("--cluster is {}, and the models of run {} are 0 to {}", *cluster, run.run_id, clusters - 1);
+  return *cluster == 0 ? MeasuredModel(*state)
+                       : ModelOfFlat(*state, fmt::format("{}cluster_{}", kServerPrefix, *cluster));
 }
 
 }  // namespace rivulet

@@ -2,10 +2,13 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
 #include "engine/base/status.h"
+#include "federated/weights/model.h"
 
 namespace rivulet {
 
@@ -25,5 +28,13 @@ bool NamesRound(std::string_view what);
 // by accuracy on the test set, or else by the least loss there. NOT_FOUND: no such history, run or round.
 // FAILED_PRECONDITION: that round's model was not kept, which says which are; no round was evaluated.
 StatusOr<RunModel> FindRunModel(const std::string& db, const std::string& what);
+
+inline constexpr char kClusterHelp[] = "of several models that a run has, such as of `ifca`, that of cluster K [0]";
+
+// What is in its file, and what its round measured: of a run that averages its versions (server.average) the average,
+// of one that has several models that of `cluster`, as `train/cluster` counts them. A usage error: there is no such
+// cluster, or the run has one model; others as ReadServerState, with the path.
+StatusOr<std::shared_ptr<const Model>> ReadRunModel(const RunModel& run, std::shared_ptr<const ModelLayout> layout,
+                                                    std::optional<int64_t> cluster);
 
 }  // namespace rivulet

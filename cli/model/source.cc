@@ -38,19 +38,23 @@ StatusOr<NamedWeights> FirstValues(const ModelDef& model) {
   return weights;
 }
 
-StatusOr<NamedWeights> FirstValuesOf(Scenario scenario) {
-  RunSetup setup(std::move(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const auto plan, setup.plan());
-  RIVULET_ASSIGN_OR_RETURN(const auto first, InitialModel(*plan, static_cast<uint64_t>(setup.scenario().run.seed)));
+NamedWeights WeightsOf(const Model& model) {
   NamedWeights weights;
-  for (int index : first->layout().declaration_order()) {
-    const Slice& slice = first->layout().slices()[static_cast<size_t>(index)];
+  for (int index : model.layout().declaration_order()) {
+    const Slice& slice = model.layout().slices()[static_cast<size_t>(index)];
     Tensor value(slice.spec.dtype, slice.spec.shape);
-    const TensorView view = first->tensor(slice);
+    const TensorView view = model.tensor(slice);
     if (view.bytes() > 0) std::memcpy(value.data(), view.data, view.bytes());
     weights.emplace_back(slice.name, std::move(value));
   }
   return weights;
+}
+
+StatusOr<NamedWeights> FirstValuesOf(Scenario scenario) {
+  RunSetup setup(std::move(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, setup.plan());
+  RIVULET_ASSIGN_OR_RETURN(const auto first, InitialModel(*plan, static_cast<uint64_t>(setup.scenario().run.seed)));
+  return WeightsOf(*first);
 }
 
 // Outputs that no node uses, and that are not for their effect alone.
@@ -146,7 +150,7 @@ StatusOr<ModelSource> FromPreset(const std::string& name) {
 }
 
 // The model that a run was configured with, and the weights that one of its rounds gave it.
-StatusOr<ModelSource> FromRun(const RunModel& run) {
+StatusOr<ModelSource> FromRun(const RunModel& run, std::optional<int64_t> cluster) {
   StatusOr<Scenario> scenario =
       Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id));
   RIVULET_RETURN_IF_ERROR(scenario.status());
@@ -157,10 +161,18 @@ StatusOr<ModelSource> FromRun(const RunModel& run) {
   source.model = *std::move(model);
   RIVULET_RETURN_IF_ERROR(Complete(source));
   source.weights = [path = run.path] { return ReadSafetensors(path); };
+  if (!cluster) return source;
+  RIVULET_ASSIGN_OR_RETURN(ModelLayout layout, ModelLayoutOf(source.model));
+  RIVULET_ASSIGN_OR_RETURN(const auto chosen,
+                           ReadRunModel(run, std::make_shared<const ModelLayout>(std::move(layout)), cluster));
+  source.weights = [chosen] { return WeightsOf(*chosen); };
   return source;
 }
 
-StatusOr<ModelSource> Load(const std::string& what, const std::string& db) {
+StatusOr<ModelSource> Load(const ModelSourceOptions& options) {
+  const auto& [what, weights, outputs, db, cluster] = options;
+  if (cluster && !NamesRound(what) && !FindRunModel(db, what).ok())
+    return UsageError("--cluster has an effect only on a run of the history, and '{}' is none", what);
   if (what.ends_with(".toml")) return FromScenario(what);
   if (what.ends_with(".pb") || what.ends_with(".pbtxt")) return FromGraphFile(what);
   if (what.ends_with(".onnx")) return FromOnnxFile(what);
@@ -171,10 +183,10 @@ StatusOr<ModelSource> Load(const std::string& what, const std::string& db) {
     const StatusOr<RunModel> run = FindRunModel(db, what);
     if (absl::IsNotFound(run.status())) return preset;  // nor a run, but the nearest preset is named
     if (!run.ok()) return run.status();
-    return FromRun(*run);
+    return FromRun(*run, cluster);
   }
   RIVULET_ASSIGN_OR_RETURN(const RunModel run, FindRunModel(db, what));
-  return FromRun(run);
+  return FromRun(run, cluster);
 }
 
 }  // namespace
@@ -207,7 +219,7 @@ StatusOr<NamedWeights> ReadSafetensors(const std::string& path) {
 }
 
 StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options) {
-  RIVULET_ASSIGN_OR_RETURN(ModelSource source, Load(options.what, options.db));
+  RIVULET_ASSIGN_OR_RETURN(ModelSource source, Load(options));
   source.title = options.what;
   if (!options.outputs.empty()) source.outputs = options.outputs;
   for (const std::string& output : source.outputs) {

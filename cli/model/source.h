@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <map>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,6 +20,7 @@ struct ModelSourceOptions {
   std::string weights;                  // a safetensors file, such as those of a run's history; empty: the first values
   std::vector<std::string> outputs;     // tensors; empty: the scores, or of a file what no node uses
   std::string db = "./rivulet.sqlite";  // the history that has the run
+  std::optional<int64_t> cluster = {};  // which of a run's models (run_model.h)
 };
 
 using NamedWeights = std::vector<std::pair<std::string, Tensor>>;  // in order of declaration

@@ -28,6 +28,27 @@ class Ifca(RivuletTest):
         shown = json.loads(self.run_rivulet("runs", "clients", "latest", "--db", self.path("runs.sqlite"), "--json", code=0).out)
         self.assertEqual({row["client_id"]: row["train/cluster"] for row in shown if row["train/cluster"] is not None}, last)
 
+    def test_each_model_is_evaluated_and_exported_by_its_number(self):
+        self.simulate(*IFCA, "--rounds", "2")
+        at = ["--db", self.path("runs.sqlite")]
+        measured = dict(self.query("SELECT name, value FROM metrics WHERE scope = 'central' AND round = 2"))
+        for cluster in range(3):
+            told = json.loads(self.run_rivulet("model", "evaluate", "latest", *at, "--cluster", cluster, "--json", code=0).out)
+            self.assertEqual(told["cluster"], cluster)
+            for name in ("test/loss", "test/accuracy"):
+                self.assertEqual(told[name], measured[f"cluster_{cluster}/{name}" if cluster else name])
+            out = self.path(f"{cluster}.safetensors")
+            self.run_rivulet("model", "export", "latest:2", *at, "--cluster", cluster, "--out", out, code=0)
+        self.assertEqual(len({(self.folder / f"{cluster}.safetensors").read_bytes() for cluster in range(3)}), 3)
+        self.assert_refused(self.run_rivulet("model", "evaluate", "latest", *at, "--cluster", "3"), "--cluster is 3", "0 to 2")
+        self.assert_refused(self.run_rivulet("model", "export", "mlp", *at, "--cluster", "1", "--out", self.path("x.pb")), "--cluster", "'mlp'")
+        self.simulate("--rounds", "1", "--set", "server.average=0.5")
+        self.assert_refused(self.run_rivulet("model", "export", "latest", *at, "--cluster", "0", "--out", self.path("x.safetensors")), "one model")
+        # What a round measures is what is evaluated later: of versions that are averaged the average.
+        measured = dict(self.query("SELECT name, value FROM metrics WHERE scope = 'central' AND round = 1 ORDER BY rowid"))
+        told = json.loads(self.run_rivulet("model", "evaluate", "latest", *at, "--json", code=0).out)
+        self.assertEqual(told["test/loss"], measured["test/loss"])
+
     def test_killed_and_resumed_it_goes_on_with_all_models(self):
         longer = ["--rounds", "40", "--set", "client.epochs=20", "--set", "run.durability=round", *IFCA]
         self.simulate(*longer, db="whole.sqlite")

@@ -8,7 +8,8 @@
 //
 // in the mean over a batch. The representation is what the model's last dense layer takes; the paper puts a projection
 // before that layer, which is for the model to have. A client's first task begins with z_prev = z_glob, where the
-// second term has no gradient. mu = 0 is federated averaging.
+// second term has no gradient; nor has it one where no model sees otherwise than another, because its one dense layer
+// takes the input. mu = 0 is federated averaging.
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {

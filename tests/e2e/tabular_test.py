@@ -108,6 +108,15 @@ class Tabular(RivuletTest):
         self.assertAlmostEqual(measured["evaluate/mse"], measured["evaluate/loss"], places=5)
         self.assertIn("evaluate/mae", measured)
 
+    def test_moon_of_a_model_of_one_layer_is_fedavg(self):
+        """What its layer takes is the input, which all models see alike: there is nothing to be told apart."""
+        self.houses()
+        scenario = self.write("table.toml", MODEL.format(target="numbers", units=1, rate=0.1))
+        for algorithm in ("fedavg", "moon"):
+            self.run_rivulet("simulate", scenario, "--db", self.path(f"{algorithm}.sqlite"), "--rounds", 2, "--set",
+                             f"algorithm.name={algorithm}", code=0)
+        self.assertEqual(self.digests("moon.sqlite"), self.digests("fedavg.sqlite"))
+
     def test_shares_of_numbers_are_told_without_classes(self):
         self.houses()
         scenario = self.write("table.toml", MODEL.format(target="numbers", units=1, rate=0.1))

@@ -128,6 +128,12 @@ class Inputs(RivuletTest):
         told = json.loads(self.run_rivulet("model", "evaluate", "latest", "--db", self.path("runs.sqlite"), "--json", code=0).out)
         self.assertEqual(told["test/mse"], measured["test/mse"])
 
+    def test_deployed_it_is_what_was_simulated(self):
+        self.visits()
+        self.train(2)
+        self.run_rivulet("up", self.path("inputs.toml"), "--db", self.path("up.sqlite"), "--rounds", 2, "--clients", 4, code=0)
+        self.assertEqual(self.digests("up.sqlite"), self.digests())
+
     def test_graph_and_onnx_of_the_model_are_trained_as_it_is(self):
         self.visits()
         self.train(2)
@@ -214,6 +220,9 @@ class Inputs(RivuletTest):
         self.run_rivulet("simulate", scenario, "--db", self.path("files.sqlite"), "--rounds", 2, "--set", "data.shift.kind=",
                          "--set", "data.partition.kind=by_key", "--set", "data.partition.key=owner", code=0)
         self.assertEqual(self.digests("files.sqlite"), self.digests("shifted.sqlite"))
+        self.write("digits.tfrecord", harness.tfrecord([harness.example(photo, i % 10) for i, photo in enumerate(photos)]))
+        self.run_rivulet("up", scenario, "--db", self.path("up.sqlite"), "--rounds", 2, "--clients", 4, code=0)
+        self.assertEqual(self.digests("up.sqlite"), self.digests("shifted.sqlite"))
 
     @staticmethod
     def owned(record, client):

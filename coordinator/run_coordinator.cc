@@ -400,7 +400,8 @@ void RunCoordinator::Drain() {
     for (const std::function<void()>& callback : batch) callback();
     mutex_.Lock();
     draining_ = false;
-    changed_.NotifyAll();
+    // Every poll comes by here, so nobody is woken who would find nothing to do.
+    if (!callbacks_.empty() || told_end_) changed_.NotifyAll();
   }
   mutex_.Unlock();
 }

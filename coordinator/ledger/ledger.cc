@@ -191,10 +191,11 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
     record.events.push_back({attempt.run_id, attempt.round, at, level, source, std::move(message)});
   };
   record.tasks.reserve(tasks.size());
+  const std::string enough = EnoughWithout(attempt.kind);
   int64_t late = 0;
   for (const ClosedAttempt::ClosedTask* task : tasks) {
     ClientRoundRow& row = record.tasks.emplace_back(RowOf(attempt, *task));
-    if (task->lease.reason == EnoughWithout(attempt.kind)) {
+    if (task->lease.reason == enough) {
       ++late;
     } else if (EndOf(task->lease) != TaskEnd::kFolded) {
       tell("warning", "client", fmt::format("'{}' {}: {}", row.client_id, row.status, row.error));
@@ -207,7 +208,7 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
     }
   }
   if (late > 0) {
-    tell("info", "client", fmt::format("{} of {} were late: {}", late, tasks.size(), EnoughWithout(attempt.kind)));
+    tell("info", "client", fmt::format("{} of {} were late: {}", late, tasks.size(), enough));
   }
   if (!trains && committed) AddMeasures(attempt, end, tasks, record);
   if (trains && committed) AddDeclared(attempt, tasks, record);

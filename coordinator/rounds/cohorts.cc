@@ -117,6 +117,7 @@ std::vector<std::string> RunMachine::Draw(TaskKind kind, int64_t count, TimeMs n
 }
 
 void RunMachine::AddLeases(Gathering& to, std::vector<std::string> client_ids, TimeMs now, Actions& actions) {
+  actions.reserve(actions.size() + client_ids.size());
   for (std::string& client_id : client_ids) {
     Lease lease;
     lease.via = members_.via(client_id);

@@ -119,7 +119,7 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
       return refuse(task, Refuse::Why::kBusy, "this update is being folded; ask again");
     }
     if (lease.resolved()) return refuse(task, Refuse::Why::kLate, lease.reason);
-    const Lease& first = book_.at(*book_.Find(event.tasks[0]));
+    const Lease& first = book_.at(slots.empty() ? *slot : slots[0]);
     if (lease.kind != first.kind || lease.base_round != first.base_round) {
       return refuse(task, Refuse::Why::kUnknown,
                     fmt::format("task '{}' is of another {} than the first one", task,

@@ -1,5 +1,6 @@
 // RunMachine's snapshot: "RVRM", version (u32), run_id, the fields in the order of their declaration, then the SHA-256
 // of all before it. Integers are 64 bits, texts a length and bytes, all little-endian.
+#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -26,8 +27,13 @@ class Writer {
   // 0 for none.
   void Time(TimeMs time) { Integer(time == 0 ? kNoTime : time - now_); }
   void Integer(int64_t value) {
+    std::array<char, 8> bytes;
     auto bits = static_cast<uint64_t>(value);
-    for (int i = 0; i < 8; ++i, bits >>= 8) bytes_.push_back(static_cast<char>(bits & 0xFF));
+    for (char& byte : bytes) {
+      byte = static_cast<char>(bits & 0xFF);
+      bits >>= 8;
+    }
+    bytes_.append(bytes.data(), bytes.size());
   }
   void Text(std::string_view text) {
     Integer(static_cast<int64_t>(text.size()));

@@ -194,9 +194,28 @@ _OBJECTIVES = {
     "binary_cross_entropy_with_logits": "sigmoid_cross_entropy",
     "MSELoss": "mse",
     "mse_loss": "mse",
+    "L1Loss": "mae",
+    "l1_loss": "mae",
+    "HuberLoss": "huber",
+    "huber_loss": "huber",
+    "SmoothL1Loss": "huber",
+    "smooth_l1_loss": "huber",
+}
+_TARGETS = {
+    "class": ("sparse_softmax_cross_entropy", "sigmoid_cross_entropy", "mse"),
+    "labels": ("sigmoid_cross_entropy",),
+    "numbers": ("mse", "mae", "huber"),
 }
 _OPSET = 17
-_CHANGED = {"weight": None, "pos_weight": None, "reduction": "mean", "label_smoothing": 0.0, "ignore_index": -100}
+_CHANGED = {
+    "weight": None,
+    "pos_weight": None,
+    "reduction": "mean",
+    "label_smoothing": 0.0,
+    "ignore_index": -100,
+    "delta": 1.0,
+    "beta": 1.0,
+}
 
 
 def _objective(loss: Any) -> str:
@@ -207,7 +226,7 @@ def _objective(loss: Any) -> str:
     if called not in _OBJECTIVES:
         raise RivuletError(
             f"loss={called!r} is none that the program trains with; give torch.nn.CrossEntropyLoss(), "
-            "torch.nn.BCEWithLogitsLoss() or torch.nn.MSELoss(), or train it in Python (rivulet.torch.client)"
+            "BCEWithLogitsLoss(), MSELoss(), L1Loss() or HuberLoss(), or train it in Python (rivulet.torch.client)"
         )
     for name, usual in _CHANGED.items():
         if getattr(loss, name, usual) != usual:
@@ -216,6 +235,17 @@ def _objective(loss: Any) -> str:
                 "train it in Python (rivulet.torch.client)"
             )
     return _OBJECTIVES[called]
+
+
+def _target(objective: str, said: Optional[str]) -> str:
+    """What the data say of each example, which the loss tells where it is of one kind of target alone."""
+    target = said or ("class" if objective in _TARGETS["class"] else "numbers")
+    if target not in _TARGETS:
+        raise RivuletError(f"target={said!r} is none of 'class', 'labels' and 'numbers'")
+    if objective not in _TARGETS[target]:
+        losses = " or ".join(f"'{name}'" for name in _TARGETS[target])
+        raise RivuletError(f"target={target!r} is trained with the loss {losses}, and not with '{objective}'")
+    return target
 
 
 def _written(module: Any, example: Any) -> bytes:
@@ -263,6 +293,7 @@ def scenario(
     loss: Any,
     path: PathLike = "model.onnx",
     kind: Optional[str] = None,
+    target: Optional[str] = None,
 ) -> Dict[str, Any]:
     """A module as the model of a scenario that the program's own clients train, without Python.
 
@@ -272,18 +303,23 @@ def scenario(
     Parameters
     ----------
     module : torch.nn.Module
-        Of float32: takes a batch and gives scores, [batch, classes]. Layers are trained as they are, dropout and batch
-        normalisation too. It stays as it is.
+        Of float32: takes a batch and gives scores, [batch, classes], or predictions, [batch, numbers]. Layers are
+        trained as they are, dropout and batch normalisation too. It stays as it is.
     example : torch.Tensor
         A batch such as the module takes, of at least two, on the CPU. Its values do not matter.
     loss : torch.nn.Module, function or str
-        ``torch.nn.CrossEntropyLoss()``, ``BCEWithLogitsLoss()`` or ``MSELoss()`` (both of all scores against 1 for the
-        label's class and 0 for the others), their functions, or what ``model.objective`` takes.
+        ``torch.nn.CrossEntropyLoss()``, ``BCEWithLogitsLoss()``, ``MSELoss()``, ``L1Loss()``, ``HuberLoss()``, their
+        functions, or what ``model.objective`` takes. Of a class, the second and the third are of all scores against 1
+        for the label's class and 0 for the others.
     path : path
         Where the ONNX file is written.
     kind : str, optional
         What the data hold: ``"pixels"``, bytes of which the module sees byte / 255; ``"values"``, floats;
         ``"tokens"``, integers. Default: pixels for [batch, channels, height, width], tokens for integers, else values.
+    target : str, optional
+        What the module learns to tell of an example: ``"class"``, the number of one class; ``"labels"``, a 0 or a 1 for
+        each of several labels; ``"numbers"``, one float or several, which it predicts. Default: numbers for a loss that
+        only they have (``L1Loss``, ``HuberLoss``), else a class. ``MSELoss`` is of either: say which.
 
     Returns
     -------
@@ -297,6 +333,7 @@ def scenario(
     """
     _state(module)
     objective = _objective(loss)
+    target = _target(objective, target)
     if not isinstance(example, torch.Tensor) or example.dim() < 2 or len(example) < 2:
         given = f"of shape {tuple(example.shape)}" if isinstance(example, torch.Tensor) else f"a {type(example).__name__}"
         raise RivuletError(f"example is {given}; give a tensor of at least two examples, the batch first")
@@ -307,4 +344,4 @@ def scenario(
     content = _written(module, example)
     with replaced(path) as file:
         file.write(content)
-    return {"model": {"onnx": os.fspath(path), "objective": objective, "input": {"kind": kind}}}
+    return {"model": {"onnx": os.fspath(path), "target": target, "objective": objective, "input": {"kind": kind}}}

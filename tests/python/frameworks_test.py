@@ -267,12 +267,50 @@ class Scenarios(harness.RivuletTest):
         exported = rivulet.load_safetensors("net.st")
         self.assertEqual(rivulet.model_digest(exported), rivulet.model_digest(rivulet.torch.params(net)))
 
+    @needs_onnx
+    def test_a_module_that_predicts_numbers_is_trained_by_the_program(self):
+        import torch
+
+        torch.manual_seed(5)
+        features, wanted = torch.randn(60, 2), torch.tensor([[2.0], [-3.0]])
+        prices = features @ wanted + 1 + 0.1 * torch.randn(60, 1)
+        rows = ["a,b,price"] + [f"{a!r},{b!r},{c!r}" for a, b, c in torch.cat([features, prices], 1).tolist()]
+        (self.folder / "houses.csv").write_text("\n".join(rows) + "\n")
+        table = ["--from", "houses.csv", "--target", "price", "--test-every", 6, "--out", "houses"]
+        self.run_rivulet("data", "import", "csv", *table, code=0)
+        net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+        losses = {torch.nn.MSELoss: "mse", torch.nn.L1Loss: "mae", torch.nn.HuberLoss: "huber", torch.nn.SmoothL1Loss: "huber"}
+        for loss, objective in losses.items():
+            with self.subTest(loss.__name__):
+                scenario = rivulet.torch.scenario(net, torch.rand(2, 2), loss=loss(), target="numbers")
+                self.assertEqual((scenario["model"]["target"], scenario["model"]["objective"]), ("numbers", objective))
+                if loss is not torch.nn.MSELoss:
+                    self.assertEqual(rivulet.torch.scenario(net, torch.rand(2, 2), loss=loss()), scenario)
+                files = {"train": "houses/train.tfrecord", "test": "houses/test.tfrecord", "image_feature": "features"}
+                run = rivulet.simulate(
+                    {
+                        **scenario,
+                        "run": {"name": objective, "rounds": 2},
+                        "data": {**files, "partition": {"kind": "iid", "clients": 5}},
+                        "server": {"clients_per_round": 5},
+                    }
+                )
+                trained = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+                rivulet.torch.load(trained, run.model())
+                with torch.no_grad():
+                    told = loss()(trained(features[5::6]), prices[5::6]).item()
+                self.assertAlmostEqual(told, run.scores["test/loss"], delta=1e-4)
+
     def test_what_the_program_cannot_train_is_refused(self):
         import torch
 
         net, example = self.module(), torch.rand(2, 1, 28, 28)
         for arguments, sentence in [
-            ({"loss": torch.nn.L1Loss()}, "loss='L1Loss' is none that the program trains with; give torch.nn.Cross"),
+            ({"loss": torch.nn.NLLLoss()}, "loss='NLLLoss' is none that the program trains with; give torch.nn.Cross"),
+            ({"loss": torch.nn.HuberLoss(delta=2.0)}, "loss=.* has delta=2.0, which the program does not know"),
+            ({"loss": torch.nn.L1Loss(), "target": "class"}, "target='class' is trained with the loss .* and not with 'mae'"),
+            ({"loss": "mse", "target": "labels"}, "target='labels' is trained with the loss 'sigmoid_cross_entropy', and"),
+            ({"loss": "mse", "target": "price"}, "target='price' is none of 'class', 'labels' and 'numbers'"),
             ({"loss": torch.nn.CrossEntropyLoss(label_smoothing=0.1)}, "has label_smoothing=0.1, which the program does"),
             ({"loss": torch.nn.CrossEntropyLoss(reduction="sum")}, "has reduction='sum', which the program does not"),
             ({"loss": "mse", "example": torch.rand(1, 1, 28, 28)}, r"example is of shape \(1, 1, 28, 28\); give a tensor of"),

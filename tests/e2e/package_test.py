@@ -1,5 +1,5 @@
-"""The installed package: the examples build against it and do what they say; an engine's program links no gRPC; a library
-of ops works in the program, and one that does not fit is refused before its code runs."""
+"""The installed package: the examples build against it and do what they say; an engine's program links no gRPC; libraries
+of ops and of algorithms work in the program, and one that does not fit is refused before its code runs."""
 import concurrent.futures
 import os
 import pathlib
@@ -70,6 +70,18 @@ class Package(RivuletTest):
             linked = run("ldd", self.built / program)
             self.assertNotRegex(linked, "grpc|sqlite|CLI11|spdlog")
             self.assertIn("libprotobuf", linked)
+
+    def test_an_algorithm_of_ones_own_trains_in_the_installed_program(self):
+        library = self.library("damped", (ROOT / "tests/docs/algorithm_library/damped.cc").read_text())
+
+        def simulate(db, *arguments):
+            run(self.prefix / "bin/rivulet", "simulate", self.scenario, "--db", self.path(db), *arguments, cwd=self.folder)
+            return self.digests(db)
+
+        average = simulate("average.sqlite")
+        damped = ["--algorithm-library", library, "--set", "algorithm.name=damped"]
+        self.assertEqual(simulate("limit.sqlite", *damped, "--set", "algorithm.damping=0"), average)
+        self.assertNotEqual(simulate("damped.sqlite", *damped, "--set", "algorithm.damping=50"), average)
 
     def test_an_op_of_ones_own_trains_in_a_simulation(self):
         model = self.path("sine.pb")

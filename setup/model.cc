@@ -99,11 +99,17 @@ StatusOr<ModelDef> Whole(const ModelConfig& config) {
   return config.layers.empty() ? FromGraph(config) : FromLayers(config);
 }
 
-StatusOr<std::shared_ptr<const Model>> ReadArrays(const std::string& path, std::shared_ptr<const ModelLayout> layout) {
-  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
+// `bytes` are those of the file at `path`.
+StatusOr<std::shared_ptr<const Model>> ArraysIn(std::string_view bytes, const std::string& path,
+                                                std::shared_ptr<const ModelLayout> layout) {
   StatusOr<std::shared_ptr<Model>> model = ModelFromSafetensors(std::move(layout), bytes);
   if (!model.ok()) return Annotate(model.status(), path);
   return std::shared_ptr<const Model>(*std::move(model));
+}
+
+StatusOr<std::shared_ptr<const Model>> ReadArrays(const std::string& path, std::shared_ptr<const ModelLayout> layout) {
+  RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
+  return ArraysIn(bytes, path, std::move(layout));
 }
 
 // What is trained is what an update can hold. No value is converted here: half the bits of a model would go, or come
@@ -186,8 +192,10 @@ StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
   return model;
 }
 
-StatusOr<std::shared_ptr<const Model>> ArraysOf(const Scenario& scenario, std::shared_ptr<const ModelLayout> layout) {
-  return ReadArrays(scenario.model.arrays, std::move(layout));
+StatusOr<std::shared_ptr<const Model>> ArraysOf(const Scenario& scenario, std::shared_ptr<const ModelLayout> layout,
+                                                std::string_view bytes) {
+  const std::string& path = scenario.model.arrays;
+  return bytes.empty() ? ReadArrays(path, std::move(layout)) : ArraysIn(bytes, path, std::move(layout));
 }
 
 Status RequireGraph(const Scenario& scenario) {

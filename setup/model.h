@@ -2,7 +2,7 @@
 #pragma once
 
 #include <memory>
-#include <string>
+#include <string_view>
 
 #include "engine/base/status.h"
 #include "engine/models/model_def.h"
@@ -18,11 +18,10 @@ namespace rivulet {
 // safetensors file, model.columns none of columns.
 StatusOr<ModelDef> ModelOf(const Scenario& scenario);
 
-// The feature that feeds an input: `named` where the scenario names it, or the model's own name for it.
-std::string FeatureOf(const ModelInput& input, const std::string& named);
-
-// The values of model.arrays, in the layout of a plan that was built from that file. Errors as ModelFromSafetensors.
-StatusOr<std::shared_ptr<const Model>> ArraysOf(const Scenario& scenario, std::shared_ptr<const ModelLayout> layout);
+// The values of model.arrays, in the layout of a plan that was built from that file. `bytes`: the file, where somebody
+// has brought it; "": it is read. Errors as ModelFromSafetensors.
+StatusOr<std::shared_ptr<const Model>> ArraysOf(const Scenario& scenario, std::shared_ptr<const ModelLayout> layout,
+                                                std::string_view bytes = {});
 
 // For what runs the model itself. INVALID_ARGUMENT: model.arrays is given, so that there is nothing to run; says who
 // trains such a model.

@@ -28,6 +28,17 @@ StatusOr<std::string_view> KeysOf(const Digest& plan, const std::string& path, s
 
 }  // namespace
 
+bool PlanHoldsFiles(const Scenario& scenario) {
+  const ModelConfig& model = scenario.model;
+  const std::string* const files[] = {&model.graph,
+                                      &model.onnx,
+                                      &model.arrays,
+                                      &model.weights,
+                                      &scenario.algorithm.graph,
+                                      &scenario.client.input_graph};
+  return std::ranges::any_of(files, [](const std::string* path) { return !path->empty(); });
+}
+
 std::string PlanKeysPath(const std::string& path) { return path + ".keys.toml"; }
 
 Status WritePlanFile(FileSystem& fs, const std::string& path, const Plan& plan, const Scenario& scenario) {

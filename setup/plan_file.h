@@ -12,6 +12,10 @@
 
 namespace rivulet {
 
+// Whether files that the scenario names are in its plan, such as model.graph: whoever has them builds it, and whoever
+// is given it needs them no more.
+bool PlanHoldsFiles(const Scenario& scenario);
+
 // Where the keys of the plan at `path` lie: "<path>.keys.toml".
 std::string PlanKeysPath(const std::string& path);
 

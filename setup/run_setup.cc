@@ -140,7 +140,7 @@ StatusOr<std::shared_ptr<const Plan>> RunSetup::plan() {
 StatusOr<std::shared_ptr<const Model>> RunSetup::initial_model() {
   RIVULET_ASSIGN_OR_RETURN(const auto opened, plan());
   if (!opened->external()) return nullptr;
-  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, ArraysOf(scenario_, opened->layout()));
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Model> model, ArraysOf(scenario_, opened->layout(), options_.arrays));
   const Digest found = model->ComputeDigest(), wanted = opened->model().initial_model;
   if (found == wanted) return model;
   return FailedPrecondition(

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
@@ -26,6 +27,7 @@ bool MeasuresAnything(const DataConfig& data);
 struct RunSetupOptions {
   int evaluation_threads = 0;        // 0: one per core; more than cores would only hold more arenas, and are not made
   std::shared_ptr<const Plan> plan;  // of a run that goes on with what it keeps; null: built from the scenario
+  std::string arrays = {};           // the file of model.arrays, where it came with the plan; "": it is read
   StepMonitor* monitor = nullptr;    // may watch each batch of an evaluation; outlives the evaluator
   // Where versions are evaluated, unless it lacks a kernel or memory for that; null: on the host.
   std::shared_ptr<GpuDevice> device = nullptr;

@@ -2,10 +2,12 @@
 #include <memory>
 
 #include "cli/operate/operate.h"
+#include "cli/run/blame_model.h"
 #include "cli/run/options.h"
 #include "cli/table.h"
 #include "engine/base/file_system.h"
 #include "setup/plan_file.h"
+#include "setup/run_setup.h"
 
 namespace rivulet {
 namespace {
@@ -17,7 +19,8 @@ struct SubmitOptions {
   std::optional<int64_t> rounds;
 };
 
-// What is wrong with the scenario itself is said here, before anybody is called.
+// What is wrong with the scenario itself is said here, before anybody is called. Files that its plan is made of travel
+// in the plan: they lie where the operator is.
 Status SubmitRun(const SubmitOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(
       Scenario scenario,
@@ -27,6 +30,14 @@ Status SubmitRun(const SubmitOptions& options) {
     RIVULET_ASSIGN_OR_RETURN(PlanFile file, ReadPlanFile(FileSystem::Default(), options.plan, scenario));
     submission.plan = file.plan->bytes();
     scenario = std::move(file.scenario);
+  } else if (PlanHoldsFiles(scenario)) {
+    RunSetup setup(scenario);
+    const auto plan = setup.plan();
+    if (!plan.ok()) return BlameModel(scenario, plan.status());
+    submission.plan = (*plan)->bytes();
+  }
+  if (!scenario.model.arrays.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(submission.arrays, FileSystem::Default().ReadAll(scenario.model.arrays));
   }
   submission.scenario = scenario.ToToml();
   RIVULET_ASSIGN_OR_RETURN(const auto control, ConnectAsOperator(options.to));
@@ -47,7 +58,8 @@ const RegisterCommand kSubmit(29, [] {
                       "rivulet submit scenario.toml --coordinator fl.example.org:7000 --tls operator-alice\n"
                       "  rivulet submit scenario.toml --plan study.plan --coordinator 127.0.0.1:7000 --insecure"};
   command.Positional("SCENARIO.toml", &options->scenario,
-                     "what to run; paths in it, made absolute here, are those of the coordinator's machine");
+                     "what to run; files of its model and its rules are read here, and all others, such as data.test, "
+                     "by the coordinator on its machine");
   AddOperatorOptions(command, &options->to);
   command
       .Option(

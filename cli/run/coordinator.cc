@@ -272,6 +272,7 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
     if (!submission.plan.empty()) {
       RIVULET_ASSIGN_OR_RETURN(run.plan, Plan::Open(submission.plan));
     }
+    run.arrays = submission.arrays;
     return begin(std::move(run));
   };
   RIVULET_RETURN_IF_ERROR(front->Open(options, listen, std::move(security), start, tell));
@@ -314,6 +315,7 @@ Status CheckServesSubmitted(const CoordinatorCommandOptions& options) {
   if (!options.plan.empty()) return refused("--plan");
   if (!options.run.sets.empty()) return refused("--set");
   if (options.run.rounds) return refused("--rounds");
+  if (options.run.seed) return refused("--seed");
   if (!options.run.kernels.empty()) return refused("--kernels");
   return absl::OkStatus();
 }

@@ -113,7 +113,9 @@ StatusOr<ServedRun> MakeServedRun(ServedRunOptions options) {
   CoordinatorOptions coordinator_options{.db_path = options.db, .resume = options.resume};
   ServedRun served;
   {
-    RunSetup setup(options.scenario, {.plan = std::move(options.plan), .monitor = options.instruments.steps});
+    RunSetup setup(
+        options.scenario,
+        {.plan = std::move(options.plan), .arrays = std::move(options.arrays), .monitor = options.instruments.steps});
     auto opened = setup.plan();
     if (!opened.ok()) return BlameModel(options.scenario, opened.status());
     coordinator_options.plan = *std::move(opened);

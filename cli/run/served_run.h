@@ -25,6 +25,7 @@ void LogTo(const std::shared_ptr<LogFile>& log, CoordinatorObserver& observer);
 struct ServedRunOptions {
   Scenario scenario;
   std::shared_ptr<const Plan> plan;  // built elsewhere; null: from the scenario, or what the resumed run keeps
+  std::string arrays = {};           // the file of model.arrays, where it came with the plan; "": it is read
   std::string db, resume;
   CoordinatorObserver observer;
   Instruments instruments;

@@ -66,8 +66,9 @@ struct OperatorCommand {
 };
 
 struct RunSubmission {
-  std::string scenario;  // TOML, as a history stores it; paths are those of the coordinator's machine
-  std::string plan;      // its bytes, of one that was built elsewhere; "": built from the scenario
+  std::string scenario;     // TOML, as a history stores it; paths are those of the coordinator's machine
+  std::string plan = "";    // its bytes, of one that was built elsewhere; "": built from the scenario
+  std::string arrays = "";  // with a plan, the bytes of the file that model.arrays names; "": that file is there
 };
 
 // Thread-safe. Everything that changes something is written down before it is answered.

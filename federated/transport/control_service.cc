@@ -1,11 +1,66 @@
 #include "federated/transport/control_service.h"
 
+#include <algorithm>
+#include <functional>
+#include <memory>
 #include <utility>
 
 #include "federated/transport/control_messages.h"
 #include "federated/transport/grpc_options.h"
 
 namespace rivulet {
+namespace {
+
+// A submission as it comes. Nothing of it is asked for before `identify` knows an operator; `begin` is called once it
+// is whole. Both run on `calls`. One thing is under way at any time, a read or a job, and the last of them is Finish.
+class SubmissionStream final : public grpc::ServerReadReactor<rpc::StartRunRequestProto> {
+ public:
+  SubmissionStream(Executor& calls, std::function<Status()> identify, std::function<Status(RunSubmission)> begin)
+      : calls_(calls), begin_(std::move(begin)) {
+    calls_.Run([this, identify = std::move(identify)] {
+      const Status known = identify();
+      known.ok() ? StartRead(&piece_) : Finish(ToGrpc(known));
+    });
+  }
+
+  void OnReadDone(bool more) override {
+    if (!more) return calls_.Run([this] { Finish(ToGrpc(Begin())); });
+    if (pieces_++ == 0) {
+      announced_ = piece_.bytes();
+      submission_.scenario = std::move(*piece_.mutable_scenario());
+    }
+    submission_.plan += piece_.plan();
+    submission_.arrays += piece_.arrays();
+    if (const Status wrong = CheckTaken(); !wrong.ok()) return Finish(ToGrpc(wrong));
+    StartRead(&piece_);
+  }
+  // gRPC's last word, the one way in which its reactors end.
+  void OnDone() override { delete this; }
+
+ private:
+  size_t taken() const { return submission_.plan.size() + submission_.arrays.size(); }
+  // Of one message nothing needs to be announced.
+  Status CheckTaken() const {
+    const uint64_t most = pieces_ > 1 ? announced_ : std::max<uint64_t>(announced_, taken());
+    if (taken() <= most && most <= static_cast<uint64_t>(kMaxSubmissionBytes)) return absl::OkStatus();
+    return InvalidArgument("a submission of {} bytes has {} or more, and at most {} are taken", announced_, taken(),
+                           kMaxSubmissionBytes);
+  }
+  // A stream that breaks ends as one that is whole does; what was announced tells them apart.
+  Status Begin() {
+    if (pieces_ > 0 && taken() >= announced_) return begin_(std::move(submission_));
+    return InvalidArgument("a submission ends after {} of its {} bytes; submit it again", taken(), announced_);
+  }
+
+  Executor& calls_;
+  const std::function<Status(RunSubmission)> begin_;
+  rpc::StartRunRequestProto piece_;
+  RunSubmission submission_;
+  uint64_t announced_ = 0;
+  int64_t pieces_ = 0;
+};
+
+}  // namespace
 
 ControlService::ControlService(ControlApi& api, ServerSecurity& security)
     : api_(api), security_(security), calls_(ThreadExecutor("control", 2)) {}
@@ -61,13 +116,15 @@ grpc::ServerUnaryReactor* ControlService::Command(grpc::CallbackServerContext* c
   });
 }
 
-grpc::ServerUnaryReactor* ControlService::StartRun(grpc::CallbackServerContext* context,
-                                                   const rpc::StartRunRequestProto* request,
-                                                   rpc::StartRunReplyProto* reply) {
-  return Answer(context, [this, request, reply](const OperatorCaller& caller) -> Status {
-    RIVULET_ASSIGN_OR_RETURN(*reply->mutable_run_id(), api_.StartRun(caller, {request->scenario(), request->plan()}));
-    return absl::OkStatus();
-  });
+grpc::ServerReadReactor<rpc::StartRunRequestProto>* ControlService::StartRun(grpc::CallbackServerContext* context,
+                                                                             rpc::StartRunReplyProto* reply) {
+  const auto caller = std::make_shared<OperatorCaller>();
+  return new SubmissionStream(
+      *calls_, [this, context, caller] { return security_.IdentifyOperator(*context, caller.get()); },
+      [this, reply, caller](RunSubmission submission) -> Status {
+        RIVULET_ASSIGN_OR_RETURN(*reply->mutable_run_id(), api_.StartRun(*caller, submission));
+        return absl::OkStatus();
+      });
 }
 
 }  // namespace rivulet

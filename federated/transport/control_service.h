@@ -25,8 +25,8 @@ class ControlService final : public rpc::Control::CallbackService {
                                   rpc::AuditReplyProto* reply) override;
   grpc::ServerUnaryReactor* Command(grpc::CallbackServerContext* context, const rpc::CommandRequestProto* request,
                                     rpc::CommandReplyProto* reply) override;
-  grpc::ServerUnaryReactor* StartRun(grpc::CallbackServerContext* context, const rpc::StartRunRequestProto* request,
-                                     rpc::StartRunReplyProto* reply) override;
+  grpc::ServerReadReactor<rpc::StartRunRequestProto>* StartRun(grpc::CallbackServerContext* context,
+                                                               rpc::StartRunReplyProto* reply) override;
   // What was asked is answered; nothing more may come.
   void Drain() { calls_.reset(); }
 

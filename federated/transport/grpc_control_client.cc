@@ -1,3 +1,6 @@
+#include <algorithm>
+#include <string_view>
+
 #include "federated/transport/control_messages.h"
 #include "federated/transport/grpc_connection.h"
 #include "federated/transport/grpc_control.h"
@@ -53,18 +56,39 @@ class ControlClient final : public ControlApi {
   }
 
   StatusOr<std::string> StartRun(const OperatorCaller&, const RunSubmission& submission) override {
-    rpc::StartRunRequestProto request;
-    request.set_scenario(submission.scenario);
-    request.set_plan(submission.plan);
-    if (const size_t bytes = request.ByteSizeLong(); bytes >= kMaxMessageBytes) {
+    const auto refused = [](const char* what, size_t bytes, int64_t most) {
       return InvalidArgument(
-          "the scenario or plan has {} bytes, and at most {} can be sent; copy it to the coordinator's machine and "
-          "start it there",
-          bytes, kMaxMessageBytes - 1);
-    }
+          "the {} {} bytes, and at most {} can be sent; copy the scenario and its files to the coordinator's machine "
+          "and start the run there",
+          what, bytes, most);
+    };
+    constexpr int64_t kMostScenario = kMaxMessageBytes - kPieceBytes - 1024;  // beside the first piece
+    if (std::ssize(submission.scenario) > kMostScenario)
+      return refused("scenario has", submission.scenario.size(), kMostScenario);
+    std::string_view plan = submission.plan, arrays = submission.arrays;
+    const size_t bytes = plan.size() + arrays.size();
+    if (bytes > static_cast<size_t>(kMaxSubmissionBytes))
+      return refused("plan and model.arrays have", bytes, kMaxSubmissionBytes);
+
+    rpc::StartRunRequestProto piece;
+    piece.set_scenario(submission.scenario);
+    piece.set_bytes(bytes);
     rpc::StartRunReplyProto reply;
     ClientCall call(connection_, options_.start_timeout);
-    RIVULET_RETURN_IF_ERROR(call.End(call.control().StartRun(call.context(), request, &reply)));
+    const auto stream = call.control().StartRun(call.context(), &reply);
+    // A piece that is not taken is explained by the stream's end.
+    do {
+      const size_t of_plan = std::min<size_t>(plan.size(), kPieceBytes);
+      const size_t of_arrays = std::min<size_t>(arrays.size(), kPieceBytes - of_plan);
+      piece.set_plan(plan.data(), of_plan);
+      piece.set_arrays(arrays.data(), of_arrays);
+      plan.remove_prefix(of_plan);
+      arrays.remove_prefix(of_arrays);
+      if (!stream->Write(piece)) break;
+      piece.Clear();
+    } while (!plan.empty() || !arrays.empty());
+    stream->WritesDone();
+    RIVULET_RETURN_IF_ERROR(call.End(stream->Finish()));
     return std::move(*reply.mutable_run_id());
   }
 

@@ -31,6 +31,28 @@ class AlgorithmLibrary(RivuletTest):
         self.assertEqual(self.digests("up.sqlite"), self.digests())
         self.run_rivulet("plan", "build", self.scenario, "--out", self.path("t.plan"), *damped, code=0)
 
+    def test_it_is_submitted_by_an_operator_and_to_a_coordinator_that_have_it(self):
+        damped = ["--set", "algorithm.name=damped", "--set", "algorithm.damping=50", "--rounds", 2]
+        self.simulate(*LOADED, *damped)
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), code=0)
+        for loaded in ([], LOADED):
+            with self.subTest(loaded):
+                db = f"served{len(loaded)}.sqlite"
+                coordinator = self.start("coordinator", *loaded, "--listen", "127.0.0.1:0", "--insecure", "--db", db)
+                at = ["--coordinator", coordinator.stdout.readline().split()[-1], "--insecure"]
+                self.follow(coordinator, db)
+                without = self.run_rivulet("submit", self.scenario, *damped, *at)
+                self.assert_refused(without, "algorithm.name", "damped", code=2)
+                result = self.run_rivulet("submit", self.scenario, *LOADED, *damped, *at)
+                if not loaded:
+                    self.assert_refused(result, "algorithm.name", "the submitted scenario", "damped", code=1)
+                    continue
+                for data in sorted((self.folder / "clients").glob("*.tfrecord")):
+                    client = self.start("client", *at, "--name", data.stem, "--data", f"train={data}", "--state", self.path(data.stem))
+                    self.follow(client, data.stem)
+                self.wait_for(lambda: self.committed(db) == 2, "two rounds")
+                self.assertEqual(self.digests(db), self.digests())
+
     def test_its_selector_and_its_rule_run(self):
         chosen = ["--set", "selection.name=first_ones", "--set", "server.clients_per_round=2", "--set", "algorithm.name=midrange"]
         self.simulate(*LOADED, *chosen)

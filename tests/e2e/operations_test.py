@@ -1,6 +1,8 @@
 """A running coordinator as its operators meet it, over mutual TLS and as processes: who takes part and who may, runs that are
 submitted, paused, ended; what a restart knows of it; and that nobody else may."""
 import json
+import os
+import pathlib
 import re
 import signal
 import urllib.request
@@ -118,6 +120,53 @@ class Operations(RivuletTest):
             self.assertIsNone(process.poll(), f"{name} waits for its coordinator")
             process.send_signal(signal.SIGTERM)
             self.ends(process, name)
+
+    def test_a_coordinator_without_a_scenario_takes_nothing_that_belongs_to_one(self):
+        for option, value in (("--plan", "a.plan"), ("--set", "run.rounds=2"), ("--rounds", 2), ("--seed", 2), ("--kernels", "portable")):
+            with self.subTest(option):
+                result = self.run_rivulet("coordinator", "--listen", "127.0.0.1:0", "--tls", "coordinator", "--db", DB, option, value,
+                                          timeout=20)
+                self.assert_refused(result, f"{option} is of a run that this coordinator is started with", "rivulet submit", code=2)
+
+    def submit_with_files(self, files, *arguments, code=0):
+        """`files` by their keys, under names that lead to them in the process that submits and in no other."""
+        sets, held = [], []
+        for number, (key, path) in enumerate(files.items(), start=200):
+            with open(path, "rb") as file:
+                held.append(os.dup2(file.fileno(), number))
+            sets += ["--set", f"{key}=/proc/self/fd/{number}"]
+        try:
+            return self.run_rivulet("submit", self.scenario, *SETS, *sets, *arguments, "--coordinator", f"127.0.0.1:{self.port}", "--tls",
+                                    "operator", "--json", code=code, pass_fds=held)
+        finally:
+            for number in held:
+                os.close(number)
+
+    def test_files_of_the_model_and_its_rules_travel_with_what_is_submitted(self):
+        larger = ["--set", "model.preset=mlp"]
+        self.simulate(*SETS, *larger, "--rounds", 1, db="before.sqlite")
+        weights, = (self.folder / "before.sqlite.models").glob("*/*1.safetensors")
+        rule = pathlib.Path(__file__).parents[1] / "docs/local_rules/fedprox.txt"
+        self.run_rivulet("graph", "build", rule, "--out", self.path("rule.pb"), code=0)
+        files = {"model.weights": weights, "algorithm.graph": self.folder / "rule.pb"}
+        self.simulate(*SETS, *larger, "--rounds", 2, *(word for key, path in files.items() for word in ("--set", f"{key}={path}")),
+                      db="alone.sqlite")
+        self.start_coordinator()
+        for name in self.names:
+            self.start_client(name)
+        run = json.loads(self.submit_with_files(files, *larger, "--rounds", 2).out)["run_id"]
+        self.wait_for(lambda: self.status(run)["state"] == "finished", "the run's end")
+        self.assertEqual(self.digests(DB, run), self.digests("alone.sqlite"))
+        # What clients in Python begin with, which is in no plan.
+        arrays = {"model.arrays": weights}
+        run = json.loads(self.submit_with_files(arrays, "--rounds", 1, "--set", "run.name=arrays").out)["run_id"]
+        first, = self.query("SELECT digest FROM models WHERE round = 0 AND run_id = ?", run, db=DB)
+        self.assertEqual([*first], self.digests("before.sqlite"))
+        # What is not here is said here, and what is not there by the coordinator.
+        here = self.operate("submit", self.scenario, *SETS, "--set", "model.weights=nowhere.safetensors", code=2)
+        self.assert_refused(here, "model.weights: cannot open", "nowhere.safetensors")
+        there = self.operate("submit", self.scenario, *SETS, "--set", "server.fine_tune.data=nowhere.tfrecord", code=1)
+        self.assert_refused(there, "nowhere.tfrecord: no such file")
 
     def test_a_tier_serves_one_submitted_run_after_the_other(self):
         self.run_rivulet("ca", "issue", "tier/north", "--host", "127.0.0.1", "--out", "north", code=0)

@@ -61,6 +61,23 @@ class PlanFileTest : public ::testing::Test {
   std::shared_ptr<const Plan> plan_;
 };
 
+// Every path of a scenario is either of the plan, or of whoever runs it.
+TEST_F(PlanFileTest, PlanHoldsFiles_OfEveryKeyWhoseFileIsInIt) {
+  EXPECT_FALSE(PlanHoldsFiles(scenario_));
+  int held = 0;
+  for (const ScenarioKey& key : ScenarioKeys()) {
+    if (key.key_class != KeyClass::kPlace) continue;
+    const std::string section = key.name.substr(0, key.name.find('.'));
+    const bool of_place = section == "data" || section == "selection" || section == "devices" || section == "server";
+    const auto scenario = Scenario::Parse(kText, "tiny.toml", folder_, {{key.name, key.example}});
+    if (of_place && !scenario.ok()) continue;  // it applies beside others only
+    ASSERT_OK(scenario) << key.name;
+    EXPECT_EQ(PlanHoldsFiles(*scenario), !of_place) << key.name;
+    held += of_place ? 0 : 1;
+  }
+  EXPECT_EQ(held, 6);
+}
+
 TEST_F(PlanFileTest, Read_IsThePlanAndItsKeys) {
   ASSERT_OK_AND_ASSIGN(const PlanFile file, Read({{"run.rounds", "3"}}));
   EXPECT_EQ(file.plan->bytes(), plan_->bytes());

@@ -5,6 +5,7 @@
 
 #include "certificates/watched_identity.h"
 #include "federated/transport/grpc_client.h"
+#include "federated/transport/grpc_connection.h"
 #include "federated/transport/grpc_control.h"
 #include "federated/transport/grpc_server.h"
 #include "tests/certificates/test_authority.h"
@@ -51,10 +52,12 @@ class FakeControl final : public ControlApi {
   }
   StatusOr<std::string> StartRun(const OperatorCaller& from, const RunSubmission& submission) override {
     caller = from;
-    return fmt::format("{}/{}", submission.scenario, submission.plan.size());
+    submitted = submission;
+    return fmt::format("{}/{}/{}", submission.scenario, submission.plan.size(), submission.arrays.size());
   }
 
   OperatorCaller caller;
+  RunSubmission submitted;
 };
 
 class OperatorTls : public AuthorityTest {
@@ -116,9 +119,49 @@ TEST_F(OperatorTls, Operator_IsToldEveryFieldAndKnownByItsCertificate) {
   EXPECT_EQ(*control->Command({}, {"ban", "b", "noise"}), "ban b noise");
   EXPECT_THAT(control->Command({}, {"praise", "b", ""}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("there is no 'praise'")));
-  EXPECT_EQ(*control->StartRun({}, {"s", "plan"}), "s/4");
-  EXPECT_THAT(control->StartRun({}, {std::string(size_t{1} << 20, ' '), ""}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("copy it to the coordinator's machine")));
+  EXPECT_EQ(*control->StartRun({}, {"s", "plan"}), "s/4/0");
+  EXPECT_THAT(
+      control->StartRun({}, {std::string(size_t{1} << 20, ' '), ""}),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("to the coordinator's machine and start the run")));
+}
+
+TEST_F(OperatorTls, SubmissionOfManyMessages_ComesWhole) {
+  ASSERT_OK_AND_ASSIGN(const auto control, ControlAs("alice"));
+  RunSubmission large{.scenario = std::string(700'000, 's')};
+  for (int i = 0; i < 500'000; ++i) large.plan += fmt::format("{:x} ", i);
+  for (int i = 0; i < 200'000; ++i) large.arrays += fmt::format("{} ", i);
+  ASSERT_OK(control->StartRun({}, large));
+  EXPECT_EQ(control_.submitted.scenario, large.scenario);
+  EXPECT_EQ(control_.submitted.plan, large.plan);
+  EXPECT_EQ(control_.submitted.arrays, large.arrays);
+}
+
+// As an operator's program sends whose connection breaks, whose count is wrong, or that knows nothing of pieces.
+TEST_F(OperatorTls, SubmissionCutOrLongerThanSaid_IsNotBegun) {
+  ASSERT_OK_AND_ASSIGN(auto credentials, CredentialsOf("alice"));
+  const auto connection = std::make_shared<ClientConnection>(At(), std::move(credentials), "");
+  const auto send = [&](uint64_t bytes, std::vector<std::string> plan) -> Status {
+    ClientCall call(connection, std::chrono::seconds(60));
+    rpc::StartRunReplyProto reply;
+    const auto stream = call.control().StartRun(call.context(), &reply);
+    for (const std::string& part : plan) {
+      rpc::StartRunRequestProto piece;
+      piece.set_bytes(std::exchange(bytes, 0));
+      piece.set_plan(part);
+      if (!stream->Write(piece)) break;
+    }
+    stream->WritesDone();
+    return call.End(stream->Finish());
+  };
+  EXPECT_THAT(send(9, {"abc", "def"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ends after 6 of its 9 bytes; submit it again")));
+  EXPECT_THAT(send(5, {"abc", "def"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("of 5 bytes has 6")));
+  EXPECT_THAT(send(0, {"abc", "def"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("of 0 bytes has 6")));
+  EXPECT_THAT(send(uint64_t{1} << 62, {"abc"}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most")));
+  EXPECT_THAT(send(0, {}), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("ends after 0 of its 0 bytes")));
+  EXPECT_EQ(control_.caller.name, "") << "none of these came through";
+  ASSERT_OK(send(0, {"abc"}));
+  EXPECT_EQ(control_.submitted.plan, "abc");
 }
 
 TEST_F(OperatorTls, ClientOrTier_MayNotSteer) {

@@ -34,6 +34,7 @@ bool PlanHoldsFiles(const Scenario& scenario) {
                                       &model.onnx,
                                       &model.arrays,
                                       &model.weights,
+                                      &model.columns,
                                       &scenario.algorithm.graph,
                                       &scenario.client.input_graph};
   return std::ranges::any_of(files, [](const std::string* path) { return !path->empty(); });

@@ -17,7 +17,7 @@ namespace rivulet {
 namespace {
 
 constexpr int64_t kSmallRows = 16;   // of C, for A·B and A·Bᵀ: a batch
-constexpr int64_t kSmallDepth = 32;  // of the sum, for Aᵀ·B: a batch as well
+constexpr int64_t kSmallDepth = 32;  // of the sum: a batch as well, for Aᵀ·B, or an embedding's few columns
 
 constexpr int64_t kPartRows = 12;  // of what is made and used part by part: a register block's
 
@@ -250,7 +250,7 @@ std::optional<SmallMatMul::Form> SmallForm(const Product& p) {
     if (p.transpose_a || p.m > kSmallRows) return std::nullopt;
     return p.k <= kSmallDepth ? Form::kTransposeThenPanel : Form::kDot;
   }
-  if (p.transpose_a ? p.k <= kSmallDepth || p.m <= kSmallRows : p.m <= kSmallRows) return Form::kPanel;
+  if (p.k <= kSmallDepth || p.m <= kSmallRows) return Form::kPanel;
   return std::nullopt;
 }
 
@@ -321,8 +321,15 @@ template <typename T>
 class FinishedMatMul final : public Kernel, public LaneKernel {
  public:
   FinishedMatMul(std::unique_ptr<const Kernel> product, FusedActivation activation, int64_t rows, int64_t columns)
-      : product_(std::move(product)), activation_(activation), rows_(rows), columns_(columns) {}
+      : product_(std::move(product)), activation_(activation), rows_(rows), columns_(columns) {
+    const auto* const parts = dynamic_cast<const PartOutput*>(product_.get());
+    if (parts != nullptr && parts->part_unit() > 0) parts_ = parts;
+  }
   Status Run(const KernelContext& context) const override {
+    if (parts_ != nullptr) {
+      FinishByParts(context);
+      return absl::OkStatus();
+    }
     RIVULET_RETURN_IF_ERROR(product_->Run(context));
     AddBiasAndActivate(reinterpret_cast<T*>(context.outputs[0]), reinterpret_cast<const T*>(context.inputs[2]),
                        activation_, rows_, columns_);
@@ -338,7 +345,22 @@ class FinishedMatMul final : public Kernel, public LaneKernel {
   }
 
  private:
+  // Some rows at a time, while they are in the nearest cache.
+  void FinishByParts(const KernelContext& context) const {
+    if constexpr (std::is_same_v<T, float>) {
+      float* const output = reinterpret_cast<float*>(context.outputs[0]);
+      const int64_t unit = parts_->part_unit(), elements = rows_ * columns_;
+      for (int64_t first = 0; first < elements; first += unit) {
+        const int64_t count = std::min(unit, elements - first);
+        parts_->MakePart(context, first, count, output + first);
+        AddBiasAndActivate(output + first, reinterpret_cast<const float*>(context.inputs[2]), activation_,
+                           count / columns_, columns_);
+      }
+    }
+  }
+
   std::unique_ptr<const Kernel> product_;  // looks at the first two inputs alone
+  const PartOutput* parts_ = nullptr;      // the product, where it makes its rows by parts
   FusedActivation activation_;
   int64_t rows_, columns_;
 };

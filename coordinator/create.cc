@@ -5,13 +5,13 @@
 #include <random>
 #include <set>
 
+#include "coordinator/program_version.h"
 #include "coordinator/run_coordinator.h"
 #include "federated/selection/availability.h"
 
 namespace rivulet {
 namespace {
 
-constexpr char kProgramVersion[] = RIVULET_VERSION;
 constexpr int64_t kFirstPauseMs = 1000;
 constexpr int64_t kSimulatedAttempts = 3;
 // Names that a process may give to one client's tasks from one version, before those of the next process begin; after
@@ -239,7 +239,7 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   run.config = options.scenario.ToToml();
   run.plan_digest = parts.plan_digest.Hex();
   run.seed = options.scenario.run.seed;
-  run.version = kProgramVersion;
+  run.version = ProgramVersion();
   run.created_at = run.started_at = Iso8601(now);
   const EventRow events[] = {
       {setup.run_id,
@@ -437,7 +437,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     }
     run.config = options.scenario.ToToml();
     run.plan_digest = parts.plan_digest.Hex();
-    run.version = kProgramVersion;
+    run.version = ProgramVersion();
     RIVULET_RETURN_IF_ERROR(setup.history->ReopenRun(run, events));
   }
   // While a reader keeps the file in an older state, that state's model is there too.

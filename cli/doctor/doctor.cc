@@ -7,6 +7,7 @@
 #include <system_error>
 
 #include "cli/command.h"
+#include "cli/doctor/build_parts.h"
 #include "cli/doctor/machine.h"
 #include "cli/quantities.h"
 #include "cli/run/shipped_scenarios.h"
@@ -67,17 +68,6 @@ DataFolder LookAtDataFolder() {
   return folder;
 }
 
-// As cli/CMakeLists.txt lists them: "pages over HTTP|PNG".
-std::vector<std::string> Parts(std::string_view list) {
-  std::vector<std::string> parts;
-  for (size_t begin = 0; begin < list.size();) {
-    const size_t end = std::min(list.find('|', begin), list.size());
-    parts.emplace_back(list.substr(begin, end - begin));
-    begin = end + 1;
-  }
-  return parts;
-}
-
 std::string CoresText(const Machine& machine) {
   std::string text = fmt::format("{}", machine.allowed_cores);
   if (machine.allowed_cores != machine.cores)
@@ -116,10 +106,9 @@ void PrintText(const Machine& machine, const Gpus& gpus, const DataFolder& data)
   fields.emplace_back("data folder",
                       data.exists ? fmt::format("{}, {} free", data.path, BytesText(data.free_bytes))
                                   : fmt::format("{}, which is not there; RIVULET_DATA names another", data.path));
-  fields.emplace_back("built with", ListOf(Parts(RIVULET_BUILT_WITH)));
-  if (const auto without = Parts(RIVULET_BUILT_WITHOUT); !without.empty()) {
-    fields.emplace_back("built without", ListOf(without));
-  }
+  const BuildParts parts = PartsOfThisBuild();
+  fields.emplace_back("built with", ListOf(parts.with));
+  if (!parts.without.empty()) fields.emplace_back("built without", ListOf(parts.without));
   fmt::print("{}", FieldLines(fields));
 }
 
@@ -135,6 +124,7 @@ void PrintJson(const Machine& machine, const Gpus& gpus, const DataFolder& data)
                        {"compute_capability", fmt::format("{}.{}", gpu.compute_major, gpu.compute_minor)}});
   }
   const auto text = [](const std::string& words) { return words.empty() ? Json() : Json(words); };
+  const BuildParts parts = PartsOfThisBuild();
   const Json report = {
       {"version", RIVULET_VERSION},
       {"processor", text(machine.processor)},
@@ -152,8 +142,8 @@ void PrintJson(const Machine& machine, const Gpus& gpus, const DataFolder& data)
       {"data_folder", data.path},
       {"data_folder_exists", data.exists},
       {"data_folder_free_bytes", data.exists ? Json(data.free_bytes) : Json()},
-      {"built_with", Parts(RIVULET_BUILT_WITH)},
-      {"built_without", Parts(RIVULET_BUILT_WITHOUT)},
+      {"built_with", parts.with},
+      {"built_without", parts.without},
   };
   // Paths may be no UTF-8: they are mended, as everywhere in our JSON.
   fmt::print("{}\n", report.dump(-1, ' ', false, Json::error_handler_t::replace));

@@ -1,0 +1,10 @@
+// Which program writes a run.
+#pragma once
+
+#include <string_view>
+
+namespace rivulet {
+
+std::string_view ProgramVersion();
+
+}  // namespace rivulet

@@ -127,6 +127,21 @@ TEST(Moon, MuZero_IsFedAvgToTheBit) {
   }
 }
 
+// What the one layer of such a model takes is the same for all three models: there is nothing to be told apart.
+TEST(Moon, InputAsRepresentation_IsFedAvg) {
+  auto model = Classifier({.input = {4}, .classes = 3},
+                          [](Layers& layers, Output image) { return layers.Dense("dense1", image, 3); });
+  ASSERT_OK(model);
+  Scenario moon = MoonScenario(5), avg = MoonScenario(5);
+  avg.algorithm = {};
+  ASSERT_OK_AND_ASSIGN(const auto with, ComposePlan(moon, *model));
+  ASSERT_OK_AND_ASSIGN(const auto without, ComposePlan(avg, *model));
+  const auto records = testing::FourPixelRecords(0, 5);
+  ASSERT_OK_AND_ASSIGN(const Trained one, TrainKeeping(with, *PatternModel(*with), records, Previous(*with)));
+  ASSERT_OK_AND_ASSIGN(const Trained other, TrainKeeping(without, *PatternModel(*without), records, ""));
+  EXPECT_TRUE(one.delta == other.delta);
+}
+
 // What is kept is the model as it was sent: the base and the delta.
 TEST(Moon, WhatIsKept_IsTheTrainedModel) {
   ASSERT_OK_AND_ASSIGN(const PixelRun run, TrainPixels(MoonScenario(1)));

@@ -74,7 +74,7 @@ Status ReadState(std::string_view blob, std::span<const NamedState> state) {
     const auto& [name, values] = state[i];
     uint32_t length = 0;
     uint64_t elements = 0;
-    same = TakeNumber(rest, length) && rest.substr(0, length) == name;
+    same = TakeNumber(rest, length) && length == name.size() && rest.starts_with(name);
     if (!same) break;
     rest.remove_prefix(length);
     same = TakeNumber(rest, elements) && elements == values.size() && rest.size() >= values.size_bytes();

@@ -24,7 +24,8 @@ std::string_view Cut(std::string_view& rest, char separator) {
 
 std::optional<DeviceSpan> SpanIn(std::string_view rest, VirtualTime period) {
   const std::optional<double> from = FactIn(Cut(rest, ',')), until = FactIn(Cut(rest, ','));
-  if (!from || !until || *until > static_cast<double>(period) / 1e6) return std::nullopt;
+  // Before they become whole numbers, which a beginning in 1e299 seconds has not.
+  if (!from || !until || *until > static_cast<double>(period) / 1e6 || *from >= *until) return std::nullopt;
   DeviceSpan span{std::llround(*from * 1e6), std::llround(*until * 1e6)};
   for (double* const speed : {&span.compute, &span.download, &span.upload}) {
     const std::string_view column = Cut(rest, ',');

@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 
+#include "engine/io/crc32c.h"
 #include "federated/states/state_blob.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -44,6 +45,16 @@ TEST(StateBlob, AddedTo_IsAsWrittenAtOnce) {
   AddToState(blob, std::span(both).last(1));
   EXPECT_EQ(blob, WriteState(both));
   EXPECT_TRUE(IsWholeState(blob));
+}
+
+// Whose checksum is right may still say anything of its lengths.
+TEST(StateBlob, NameThatReachesBeyondTheEnd_IsRefused) {
+  std::vector<float> a = {1, 2};
+  std::string blob("\x01\0\0\0\xe8\x03\0\0a", 9);
+  const uint32_t crc = Crc32c(blob);
+  blob.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
+  ASSERT_TRUE(IsWholeState(blob));
+  EXPECT_THAT(ReadState(blob, std::vector<NamedState>{{"a", a}}), StatusIs(absl::StatusCode::kDataLoss));
 }
 
 TEST(StateBlob, DamagedOrOfAnotherPlan_IsRefused) {

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <filesystem>
 
 #include "engine/base/check.h"
 
@@ -19,6 +20,25 @@ std::vector<Target>& Registry() {
   }();
   return targets;
 }
+
+class NoFile final : public WritableFile {
+ public:
+  Status Append(std::span<const std::byte>) override { return absl::OkStatus(); }
+  Status Sync() override { return absl::OkStatus(); }
+  Status Close() override { return absl::OkStatus(); }
+};
+
+class NoFileSystem final : public FileSystem {
+ public:
+  StatusOr<std::unique_ptr<WritableFile>> Create(const std::string&) override { return std::make_unique<NoFile>(); }
+  StatusOr<std::string> ReadAll(const std::string& path) override { return NotFound("nothing is kept as '{}'", path); }
+  Status Rename(const std::string&, const std::string&) override { return absl::OkStatus(); }
+  Status SyncFolder(const std::string&) override { return absl::OkStatus(); }
+  Status Remove(const std::string&) override { return absl::OkStatus(); }
+  Status CreateFolder(const std::string&) override { return absl::OkStatus(); }
+  StatusOr<std::vector<std::string>> List(const std::string&) override { return std::vector<std::string>(); }
+  bool Exists(const std::string&) override { return true; }  // so no folder is made for what is written
+};
 
 }  // namespace
 
@@ -35,6 +55,24 @@ std::string FileOf(std::string_view bytes) {
   RIVULET_CHECK(file >= 0 && ftruncate(file, 0) == 0, "no file in memory");
   RIVULET_CHECK(pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()), "no room");
   return "/proc/self/fd/" + std::to_string(file);
+}
+
+std::string JsonFileOf(std::string_view bytes) {
+  static const struct Link {
+    const std::string path = std::filesystem::temp_directory_path() / fmt::format("rivulet-fuzz-{}.json", getpid());
+    explicit Link(const std::string& file) {
+      unlink(path.c_str());  // of a process of this number that was killed
+      std::filesystem::create_symlink(file, path);
+    }
+    ~Link() { unlink(path.c_str()); }
+  } link(FileOf(bytes));
+  FileOf(bytes);
+  return link.path;
+}
+
+FileSystem& Nowhere() {
+  static NoFileSystem nowhere;
+  return nowhere;
 }
 
 }  // namespace rivulet::fuzz

@@ -8,6 +8,8 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/file_system.h"
+
 namespace rivulet::fuzz {
 
 struct Target {
@@ -29,5 +31,10 @@ struct Registered {
 
 // For parsers that take a path: a file in memory that holds `bytes`, until the next call. Not thread-safe.
 std::string FileOf(std::string_view bytes);
+// The same under a name that ends in ".json", for those that go by it: a link, which goes with the process.
+std::string JsonFileOf(std::string_view bytes);
+
+// For importers, which write what they have read: takes every file and keeps none.
+FileSystem& Nowhere();
 
 }  // namespace rivulet::fuzz

@@ -50,7 +50,7 @@ TEST(StateBlob, AddedTo_IsAsWrittenAtOnce) {
 // Whose checksum is right may still say anything of its lengths.
 TEST(StateBlob, NameThatReachesBeyondTheEnd_IsRefused) {
   std::vector<float> a = {1, 2};
-  std::string blob("\x01\0\0\0\xe8\x03\0\0a", 9);
+  std::string blob = std::string("\x01\0\0\0", 4) + "\xf0\xff\xff\xff" + "a";
   const uint32_t crc = Crc32c(blob);
   blob.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
   ASSERT_TRUE(IsWholeState(blob));

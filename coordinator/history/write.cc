@@ -14,6 +14,8 @@ namespace {
 
 // A name costs about 100 bytes; those of a large cohort are kept, those of a million clients are not.
 constexpr size_t kClientKeys = 100'000;
+// Of one INSERT: more of them save next to nothing.
+constexpr size_t kTasksAtOnce = 20;
 
 template <size_t N>
 StatusOr<int64_t> PlaceOf(std::string_view word, const std::array<std::string_view, N>& words, std::string_view what) {
@@ -290,11 +292,13 @@ Status History::AddClients(const std::string& run_id, std::span<const RunClient>
   return transaction->Commit();
 }
 
-// One INSERT a task; what its client's tasks came to is added up. In the order of keys, which is that of the index by
+// Several tasks an INSERT; what each client's came to is added up. In the order of keys, which is that of the index by
 // which an attempt's tasks are found: each goes behind the last.
 Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecord& record, Changes& changes) {
   RIVULET_ASSIGN_OR_RETURN(const int64_t kind, PlaceOf(record.kind, kTaskKinds, "kind of a task"));
-  RIVULET_ASSIGN_OR_RETURN(Statement * insert, db_->Prepare(InsertSql<StoredTask>()));
+  static const std::string one_sql = InsertSql<StoredTask>(), many_sql = InsertSql<StoredTask>(kTasksAtOnce);
+  RIVULET_ASSIGN_OR_RETURN(Statement * insert_one, db_->Prepare(one_sql));
+  RIVULET_ASSIGN_OR_RETURN(Statement * insert_many, db_->Prepare(many_sql));
   RIVULET_ASSIGN_OR_RETURN(const int64_t now, UnixMs(record.round.finished_at));
   const std::string stem = TaskStem(record.round, kind);
   std::vector<std::pair<int64_t, const ClientRoundRow*>> tasks;  // with the client's key
@@ -313,9 +317,12 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
     tasks.emplace_back(*client, &task);
   }
   std::ranges::stable_sort(tasks, {}, [](const auto& task) { return task.first; });
+  auto& totals_of_run = changes.totals[run];
+  std::vector<StoredTask> rows;  // that are not inserted yet
+  rows.reserve(kTasksAtOnce);
   for (const auto& [client, at] : tasks) {
     const ClientRoundRow& task = *at;
-    StoredTask row;
+    StoredTask& row = rows.emplace_back();
     row.attempt_key = attempt_key;
     row.client = client;
     row.ordinal = OrdinalIn(task, stem);
@@ -340,9 +347,8 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
     row.train_seconds = task.train_seconds;
     row.upload_seconds = task.upload_seconds;
     row.error = task.error;
-    RIVULET_RETURN_IF_ERROR(Insert(*insert, row));
 
-    Changes::Totals& totals = changes.totals[run][row.client];
+    Changes::Totals& totals = totals_of_run[row.client];
     if (totals.first == nullptr) {
       totals.first = &task;
       totals.at = now;
@@ -351,7 +357,12 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
     if (row.status == kFolded) totals.examples += row.examples.value_or(0);
     totals.train_seconds += row.train_seconds.value_or(0);
     totals.timed += int64_t{row.train_seconds.has_value()};
+
+    if (rows.size() < kTasksAtOnce) continue;
+    RIVULET_RETURN_IF_ERROR(Insert(*insert_many, std::span<const StoredTask>(rows)));
+    rows.clear();
   }
+  for (const StoredTask& row : rows) RIVULET_RETURN_IF_ERROR(Insert(*insert_one, row));
   return absl::OkStatus();
 }
 

@@ -39,6 +39,7 @@ TEST(Columns, Statements_AreOfTheList) {
             ") STRICT, WITHOUT ROWID;\n");
   EXPECT_EQ(InsertSql<SampleRow>(),
             "INSERT INTO sample (key, text, empty, real, none, flag, digest) VALUES (?, ?, ?, ?, ?, ?, ?)");
+  EXPECT_EQ(InsertSql<SampleRow>(2), InsertSql<SampleRow>() + ", (?, ?, ?, ?, ?, ?, ?)");
   EXPECT_EQ(SelectSql<SampleRow>("WHERE key = ?"),
             "SELECT key, text, empty, real, none, flag, digest FROM sample WHERE key = ?");
 }
@@ -78,6 +79,32 @@ TEST(Columns, Row_ComesBackAsItWas) {
     EXPECT_EQ(std::get<int64_t>(shown[0].second), 7);
     EXPECT_TRUE(std::holds_alternative<std::monostate>(shown[2].second));
     EXPECT_EQ(std::get<std::string>(shown[6].second), row.digest.Hex());
+  }
+  std::filesystem::remove(path);
+}
+
+TEST(Columns, SeveralRows_AreInsertedTogetherOrNotAtAll) {
+  const std::string path = ::testing::TempDir() + fmt::format("rows-{}.sqlite", getpid());
+  {
+    const auto opened = Database::Open(path, Database::Access::kReadWrite);
+    ASSERT_OK(opened);
+    Database& db = **opened;
+    ASSERT_OK(db.Script(CreateTableSql<SampleRow>()));
+    const auto insert = db.Prepare(InsertSql<SampleRow>(2));
+    ASSERT_OK(insert);
+    const std::vector<SampleRow> rows = {{1, "a", "", 0.5, {}, true, Sha256Of("a")}, {2, "b", "e", {}, 7, false, {}}};
+    ASSERT_OK(Insert(**insert, std::span(rows)));
+    const auto twice = std::vector<SampleRow>{{3, "c", "", {}, {}, false, {}}, {2, "d", "", {}, {}, false, {}}};
+    EXPECT_TRUE(absl::IsAlreadyExists(Insert(**insert, std::span(twice))));
+
+    const auto found = Select<SampleRow>(db, "ORDER BY key", {});
+    ASSERT_OK(found);
+    ASSERT_EQ(found->size(), 2u);
+    EXPECT_EQ((*found)[0].text, "a");
+    EXPECT_EQ((*found)[0].real, 0.5);
+    EXPECT_EQ((*found)[0].none, std::nullopt);
+    EXPECT_EQ((*found)[1].empty, "e");
+    EXPECT_EQ((*found)[1].none, 7);
   }
   std::filesystem::remove(path);
 }

@@ -616,6 +616,37 @@ TEST_F(HistoryTest, AddClients_TenThousand_IsOneTransactionOfRows) {
   EXPECT_EQ(history->FindResumePoint("r1")->clients.size(), 10'000u);
 }
 
+// Rows are inserted many at a time: of any number of tasks none is missing, and each is its own.
+TEST_F(HistoryTest, AddAttempt_AnyNumberOfTasks_AreAllThere) {
+  auto history = Open();
+  ASSERT_OK(history->AddRun(Run("r1"), Model("r1", 0), {}));
+  int64_t round = 0;
+  for (const int64_t count : {0, 1, 19, 20, 21, 57}) {
+    AttemptRecord record = Attempt("r1", ++round, 1, "committed");
+    const ClientRoundRow like = record.tasks[0];
+    record.tasks.clear();
+    record.metrics.clear();
+    for (int64_t i = 0; i < count; ++i) {
+      ClientRoundRow& task = record.tasks.emplace_back(like);
+      task.client_id = fmt::format("client-{:05}", i);
+      task.task_id = fmt::format("r1-r{}-a1-{}-0", round, task.client_id);
+      task.examples = 100 + i;
+      if (i % 3 == 0) task.status = "failed", task.error = fmt::format("reason {}", i);
+    }
+    ASSERT_OK(history->AddAttempt(record));
+    EXPECT_EQ(Ask(fmt::format("SELECT count(*), coalesce(sum(examples = 100 + substr(client_id, -5)), 0), "
+                              "coalesce(sum(status = 'folded'), 0), count(DISTINCT error) "
+                              "FROM client_rounds WHERE round = {}",
+                              round)),
+              fmt::format("{0}|{0}|{1}|{2};", count, count * 2 / 3, (count + 2) / 3));
+  }
+  AttemptRecord twice = Attempt("r1", ++round, 1, "committed");
+  twice.metrics.clear();
+  for (int i = 0; i < 40; ++i) twice.tasks.push_back(twice.tasks[0]);
+  EXPECT_TRUE(absl::IsAlreadyExists(history->AddAttempt(twice)));
+  EXPECT_EQ(Ask(fmt::format("SELECT count(*) FROM client_rounds WHERE round = {}", round)), "0;");
+}
+
 // What a task costs: its row and its places in the indices.
 TEST_F(HistoryTest, TaskRow_IsAtMost200Bytes) {
   constexpr int kClients = 2'000, kRounds = 50, kCohort = 2'000;

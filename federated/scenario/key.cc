@@ -25,6 +25,13 @@ auto Reading(const Scenario& scenario, Get field)
   return field(const_cast<Scenario&>(scenario));
 }
 
+// A number as its own text; anything else as it is.
+SettingValue NumberAsText(const SettingValue& value) {
+  if (const auto* whole = std::get_if<int64_t>(&value)) return fmt::format("{}", *whole);
+  if (const auto* number = std::get_if<double>(&value)) return fmt::format("{}", *number);
+  return value;
+}
+
 }  // namespace
 
 std::string AbsolutePath(std::string_view path, const std::string& folder) {
@@ -97,6 +104,11 @@ Key&& Key::Operation() && {
   return std::move(*this);
 }
 
+Key&& Key::Law() && {
+  law_ = true;
+  return std::move(*this);
+}
+
 Key&& Key::When(std::string selector, Predicate predicate, std::string in_words) && {
   selector_ = std::move(selector);
   predicate_ = std::move(predicate);
@@ -137,7 +149,7 @@ Status Key::Set(const Value& value, std::string_view where, const std::string& f
     return absl::OkStatus();
   }
   if (given == nullptr) return setting_.WrongType(subject, Describe(value));
-  StatusOr<SettingValue> taken = setting_.Take(*given, subject);
+  StatusOr<SettingValue> taken = setting_.Take(law_ ? NumberAsText(*given) : *given, subject);
   if (taken.ok()) {
     Store(*std::move(taken), folder, scenario);
     return absl::OkStatus();

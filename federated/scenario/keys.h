@@ -44,6 +44,8 @@ class Key {
   // Made absolute when set; of the class "place". Of a list of NAME=PATH each path is.
   Key&& Path() &&;
   Key&& Operation() &&;  // of that class
+  // A law of chance (simulations/fleet/law.h), as text; a number is the law that is always that.
+  Key&& Law() &&;
   // Applies only while `predicate` holds, which `selector` decides; `in_words` completes "only when …".
   Key&& When(std::string selector, Predicate predicate, std::string in_words) &&;
   // Applies, beside what When says, only where the model has a graph, that is without model.arrays.
@@ -74,7 +76,7 @@ class Key {
   Field field_;
   Setting setting_;
   KeyClass key_class_ = KeyClass::kPlan;
-  bool path_ = false, or_none_ = false;
+  bool path_ = false, or_none_ = false, law_ = false;
   std::string selector_;
   Predicate predicate_;
   std::string applies_when_;

@@ -405,6 +405,18 @@ TEST(ScenarioKeys, EachReachesItsField) {
   EXPECT_THAT(seen, ::testing::UnorderedElementsAreArray(known)) << "a key without a test, or a test without a key";
 }
 
+TEST(ScenarioKeys, LawThatIsANumber_IsAlwaysThat) {
+  ASSERT_OK_AND_ASSIGN(const Scenario scenario,
+                       Parse(With("[devices]\nupload = 1e6\ndelay = 7\n"), {{"devices.failure", "0.25"}}));
+  EXPECT_EQ(scenario.devices.upload, "1000000");
+  EXPECT_EQ(scenario.devices.delay, "7");
+  EXPECT_EQ(scenario.devices.failure, "0.25");
+  ASSERT_OK_AND_ASSIGN(const Scenario again, Scenario::ParseStored(scenario.ToToml(), "history"));
+  EXPECT_EQ(again.ToToml(), scenario.ToToml());
+  EXPECT_THAT(Parse(kMinimal, {{"devices.delay", "true"}}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("devices.delay in --set must be a string")));
+}
+
 TEST(ScenarioKeys, ToTomlReadsBackTheSame) {
   for (const Effect& effect : Effects()) {
     Overrides overrides = effect.with;

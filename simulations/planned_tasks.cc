@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "client/planned_memory.h"
+#include "client/task_streams.h"
 #include "engine/base/available_memory.h"
 #include "federated/codecs/codec.h"
 
@@ -19,17 +20,18 @@ int64_t MostExamples(const Shares& shares) {
   return most;
 }
 
-// Of one example, over all passes and epochs.
-StatusOr<double> OperationsOf(PassPrograms& programs, TaskKind kind, int64_t examples) {
-  double operations = 0;
-  const LocalProgram& program = *programs.plan().program(kind);
-  for (size_t pass = 0; pass < program.passes.size(); ++pass) {
-    const int64_t batch = std::clamp<int64_t>(examples, 1, program.passes[pass].batch_size);
-    RIVULET_ASSIGN_OR_RETURN(const auto step, programs.Step(kind, pass, batch));
-    if (step == nullptr) continue;
-    operations += step->flops() / static_cast<double>(batch) * static_cast<double>(program.passes[pass].epochs);
-  }
-  return operations;
+// Of one example in a pass, once; 0 where there is nothing to run.
+StatusOr<double> OperationsOf(PassPrograms& programs, TaskKind kind, size_t pass, int64_t examples) {
+  const int64_t most = programs.plan().program(kind)->passes[pass].batch_size;
+  const int64_t batch = std::clamp<int64_t>(examples, 1, most);
+  RIVULET_ASSIGN_OR_RETURN(const auto step, programs.Step(kind, pass, batch));
+  return step == nullptr ? 0 : step->flops() / static_cast<double>(batch);
+}
+
+// Of those that do some of their epochs, at least one and each number equally likely.
+double MeanEpochs(const LocalPass& pass) {
+  const auto all = static_cast<double>(pass.epochs);
+  return (1 - pass.partial_work) * all + pass.partial_work * (all + 1) / 2;
 }
 
 double Megabytes(int64_t bytes) { return static_cast<double>(bytes) / 1e6; }
@@ -49,7 +51,11 @@ StatusOr<PlannedTasks> PlannedTasks::Create(VirtualClients& clients, const std::
     planned.thread_bytes_ = memory.vectors + memory.program + SumBytes(plan->aggregation());
     for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
       if (plan->program(kind) == nullptr) continue;
-      RIVULET_ASSIGN_OR_RETURN(planned.operations_[kind], OperationsOf(programs, kind, examples));
+      const std::vector<LocalPass>& passes = plan->program(kind)->passes;
+      for (size_t pass = 0; pass < passes.size(); ++pass) {
+        RIVULET_ASSIGN_OR_RETURN(const double operations, OperationsOf(programs, kind, pass, examples));
+        planned.passes_[kind].push_back({passes[pass], operations});
+      }
     }
     return absl::OkStatus();
   };
@@ -65,14 +71,23 @@ int PlannedTasks::ThreadsWithin(int64_t bytes, int wanted) const {
   return static_cast<int>(std::clamp<int64_t>(fit, 1, std::max(wanted, 1)));
 }
 
-int64_t PlannedTasks::Cost(TaskKind kind, int64_t examples) const {
-  const auto found = operations_.find(kind);
-  const double each = found == operations_.end() ? 0 : found->second;
+template <typename Epochs>
+int64_t PlannedTasks::CostOf(TaskKind kind, int64_t examples, const Epochs& epochs) const {
+  double operations = 0;
+  if (const auto found = passes_.find(kind); found != passes_.end()) {
+    for (const auto& [pass, once] : found->second) operations += once * epochs(pass);
+  }
   // Below 2^53 they are exact, and a sum of a thousand of them is far from the end of 64 bits.
   constexpr double kMost = 1LL << 50;
   return static_cast<int64_t>(
-      std::clamp(each * static_cast<double>(examples), static_cast<double>(examples + 1), kMost));
+      std::clamp(operations * static_cast<double>(examples), static_cast<double>(examples + 1), kMost));
 }
+
+int64_t PlannedTasks::Cost(const Task& task, int64_t examples) const {
+  return CostOf(task.kind, examples, [&](const LocalPass& pass) { return static_cast<double>(EpochsOf(task, pass)); });
+}
+
+int64_t PlannedTasks::MeanCost(TaskKind kind, int64_t examples) const { return CostOf(kind, examples, MeanEpochs); }
 
 StatusOr<PlannedBytes> BytesOfTask(const Plan& plan) {
   const ModelLayout& layout = *plan.layout();

@@ -7,8 +7,10 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "federated/plan/plan.h"
+#include "federated/transport/coordinator_api.h"
 #include "simulations/virtual_clients.h"
 
 namespace rivulet {
@@ -25,13 +27,25 @@ class PlannedTasks {
   int64_t thread_bytes() const { return thread_bytes_; }
   // So many of `wanted` threads as have room in `bytes`; at least 1.
   int ThreadsWithin(int64_t bytes, int wanted) const;
-  // Floating-point operations of a task over so many examples, all its epochs together; at least 1, so that tasks of
-  // which kernels tell nothing are told apart by their number.
-  int64_t Cost(TaskKind kind, int64_t examples) const;
+  // Floating-point operations of a task over so many examples, all its epochs together, as many as it draws where tasks
+  // are done in part (client.partial_work); at least 1, so that tasks of which kernels tell nothing are told apart by
+  // their number.
+  int64_t Cost(const Task& task, int64_t examples) const;
+  // The same of tasks of this kind on average.
+  int64_t MeanCost(TaskKind kind, int64_t examples) const;
 
  private:
+  // Of going over the examples once.
+  struct PassWork {
+    LocalPass pass;
+    double operations = 0;  // of one example
+  };
+  // `epochs` says how often a pass does that.
+  template <typename Epochs>
+  int64_t CostOf(TaskKind kind, int64_t examples, const Epochs& epochs) const;
+
   int64_t shared_bytes_ = 0, thread_bytes_ = 0;
-  std::map<TaskKind, double> operations_;  // of one example
+  std::map<TaskKind, std::vector<PassWork>> passes_;
 };
 
 // What a training task receives of a version, and at most sends of an update; of an update whose bytes depend on its

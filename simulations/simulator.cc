@@ -10,6 +10,7 @@
 #include "engine/base/available_cores.h"
 #include "engine/base/file_system.h"
 #include "engine/base/mutex.h"
+#include "federated/random/streams.h"
 #include "federated/states/state_store.h"
 #include "setup/model.h"
 #include "setup/run_members.h"
@@ -242,11 +243,21 @@ class LocalSimulation : public Simulation {
     if (computes) RIVULET_RETURN_IF_ERROR(planned_.status());
     RIVULET_ASSIGN_OR_RETURN(const PlannedBytes bytes, BytesOfTask(*options.plan));
     const auto work = [shares = clients_ == nullptr ? nullptr : clients_->shared_shares(), planned = planned_, bytes,
-                       computes](const std::string& client_id) {
+                       computes,
+                       seed = scenario.run.seed](const std::string& client_id, std::optional<TaskOfClient> which) {
       TaskWork work{0, bytes.down, bytes.up};
       const std::optional<int64_t> client = computes ? shares->Find(client_id) : std::nullopt;
       if (!client) return work;
-      work.operations = static_cast<double>(planned->Cost(TaskKind::kTrain, std::ssize(shares->ExamplesOf(*client))));
+      const int64_t examples = std::ssize(shares->ExamplesOf(*client));
+      if (which) {
+        Task task;
+        task.base_version = which->base_round;
+        task.ordinal = which->ordinal;
+        task.stream_key = ClientKey(seed, client_id);
+        work.operations = static_cast<double>(planned->Cost(task, examples));
+      } else {
+        work.operations = static_cast<double>(planned->MeanCost(TaskKind::kTrain, examples));
+      }
       return work;
     };
     RIVULET_ASSIGN_OR_RETURN(const auto fleet, SimulatedFleet::Create(devices, scenario.run.seed, options.population,
@@ -267,7 +278,7 @@ class LocalSimulation : public Simulation {
                               [shares = clients_->shared_shares(), planned = planned_](const Task& task) {
                                 const std::optional<int64_t> client = shares->Find(task.client_id);
                                 const int64_t examples = client ? std::ssize(shares->ExamplesOf(*client)) : 0;
-                                return planned.ok() ? planned->Cost(task.kind, examples) : examples;
+                                return planned.ok() ? planned->Cost(task, examples) : examples;
                               },
                           .states = states_.get(),
                           .instruments = instruments_});

@@ -24,7 +24,7 @@ class Fleet {
   };
   // Of a training task that the device takes at `at`. `base_round` and `ordinal` tell a client's tasks apart.
   virtual Course CourseOf(const std::string& client_id, int64_t base_round, uint16_t ordinal, VirtualTime at) const = 0;
-  // When the first of those who are away at `at` is back; nullopt: nobody ever is. O(clients).
+  // When the first of those who are away at `at` is back; nullopt: nobody ever is.
   virtual std::optional<VirtualTime> NextBack(VirtualTime at) const = 0;
 };
 

@@ -9,10 +9,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "coordinator/rounds/lease_book.h"
@@ -36,7 +36,7 @@ class DeviceTrace {
   const std::vector<DeviceSpan>* Find(const std::string& client_id) const;
 
  private:
-  std::map<std::string, std::vector<DeviceSpan>, std::less<>> spans_;
+  std::unordered_map<std::string, std::vector<DeviceSpan>> spans_;  // every draw asks for many of them
 };
 
 }  // namespace rivulet

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <iterator>
 #include <limits>
 #include <utility>
 
@@ -66,14 +67,12 @@ VirtualTime SimulatedFleet::FirstOf(const std::string& client_id) const {
 std::optional<DeviceSpan> SimulatedFleet::SpanAt(const std::string& client_id, VirtualTime at) const {
   const VirtualTime began = at / period_ * period_, within = at - began;
   if (const std::vector<DeviceSpan>* spans = trace_ ? trace_->Find(client_id) : nullptr; spans != nullptr) {
-    for (const DeviceSpan& span : *spans) {
-      if (span.from > within || within >= span.until) continue;
-      DeviceSpan now = span;
-      now.from += began;
-      now.until += began;
-      return now;
-    }
-    return std::nullopt;
+    const auto later = std::ranges::upper_bound(*spans, within, {}, &DeviceSpan::from);
+    if (later == spans->begin() || within >= std::prev(later)->until) return std::nullopt;
+    DeviceSpan now = *std::prev(later);
+    now.from += began;
+    now.until += began;
+    return now;
   }
   if (!availability_) return DeviceSpan{0, kForever};
   const double share = std::min(OfClient(availability_, kAvailability, client_id, 1), 1.0);
@@ -90,8 +89,7 @@ bool SimulatedFleet::IsThere(const std::string& client_id, VirtualTime at) const
   return SpanAt(client_id, at).has_value();
 }
 
-double SimulatedFleet::SecondsOf(const std::string& client_id, const DeviceSpan& span) const {
-  const TaskWork work = work_(client_id);
+double SimulatedFleet::SecondsOf(const std::string& client_id, const TaskWork& work, const DeviceSpan& span) const {
   const auto seconds = [&](double amount, double given, const std::optional<Law>& law, Op op) {
     const double speed = given > 0 ? given : OfClient(law, op, client_id, 0);
     if (given == 0 && !law) return 0.0;  // nothing says that it takes time
@@ -108,35 +106,44 @@ Fleet::Course SimulatedFleet::CourseOf(const std::string& client_id, int64_t bas
   if (!span) return {at, true};
   const StreamKey stream = StreamFor(seed_, client_id, Purpose::kDevice, static_cast<uint32_t>(base_round), ordinal);
   const auto drawn = [&](const std::optional<Law>& law, Op op) { return law ? law->Draw(Draws(stream, op)) : 0.0; };
-  const VirtualTime ends = at + Microseconds(SecondsOf(client_id, *span) + drawn(delay_, kDelay));
+  const TaskWork work = work_(client_id, TaskOfClient{base_round, ordinal});
+  const VirtualTime ends = at + Microseconds(SecondsOf(client_id, work, *span) + drawn(delay_, kDelay));
   const VirtualTime gone = std::min(span->until, failure_ ? at + Microseconds(drawn(failure_, kFailure)) : kForever);
   return gone < ends ? Course{gone, true} : Course{ends, false};
 }
 
-std::optional<VirtualTime> SimulatedFleet::NextBack(VirtualTime at) const {
-  std::optional<VirtualTime> next;
-  const auto take = [&](VirtualTime back) {
-    if (!next || back < *next) next = back;
-  };
-  const VirtualTime began = at / period_ * period_;
-  for (int64_t rank = 0; rank < names_->size(); ++rank) {
-    const std::string client_id = names_->NameAt(rank);
-    if (SpanAt(client_id, at)) continue;
-    if (const std::vector<DeviceSpan>* spans = trace_ ? trace_->Find(client_id) : nullptr; spans != nullptr) {
-      const auto later = std::ranges::upper_bound(*spans, at - began, {}, &DeviceSpan::from);
-      take(later != spans->end() ? began + later->from : began + period_ + spans->front().from);
-      continue;
+const std::vector<SimulatedFleet::Beginning>& SimulatedFleet::beginnings() const {
+  std::call_once(beginnings_made_, [this] {
+    for (int64_t rank = 0; rank < names_->size(); ++rank) {
+      const std::string client_id = names_->NameAt(rank);
+      if (const std::vector<DeviceSpan>* spans = trace_ ? trace_->Find(client_id) : nullptr; spans != nullptr) {
+        for (const DeviceSpan& span : *spans) beginnings_.push_back({span.from, rank});
+      } else if (availability_) {
+        beginnings_.push_back({FirstOf(client_id), rank});
+      }
     }
-    const VirtualTime first = FirstOf(client_id);
-    take(began + first > at ? began + first : began + first + period_);
-  }
-  return next;
+    std::ranges::sort(beginnings_, {}, &Beginning::at);
+  });
+  return beginnings_;
+}
+
+// The first beginning behind `at`, in this period or else the next, of a device that is away until then. Those that are
+// there are passed over: where most are, nobody has to wait, and where few are, it is found at once.
+std::optional<VirtualTime> SimulatedFleet::NextBack(VirtualTime at) const {
+  const std::vector<Beginning>& all = beginnings();
+  const VirtualTime began = at / period_ * period_;
+  const auto away = [&](const Beginning& next) { return !SpanAt(names_->NameAt(next.rank), at); };
+  const auto later = std::ranges::upper_bound(all, at - began, {}, &Beginning::at);
+  if (const auto next = std::find_if(later, all.end(), away); next != all.end()) return began + next->at;
+  if (const auto next = std::find_if(all.begin(), later, away); next != later) return began + period_ + next->at;
+  return std::nullopt;
 }
 
 VirtualTime SimulatedFleet::TypicalTask(const std::string& client_id) const {
   const DeviceSpan* traced = nullptr;
   if (const auto* const spans = trace_ ? trace_->Find(client_id) : nullptr; spans != nullptr) traced = &spans->front();
-  const double seconds = SecondsOf(client_id, traced == nullptr ? DeviceSpan() : *traced);
+  const TaskWork work = work_(client_id, std::nullopt);
+  const double seconds = SecondsOf(client_id, work, traced == nullptr ? DeviceSpan() : *traced);
   return std::max<VirtualTime>(Microseconds(seconds + (delay_ ? delay_->mean() : 0)), 1);
 }
 

@@ -4,8 +4,10 @@
 
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "coordinator/rounds/fleet.h"
 #include "federated/population/population.h"
@@ -17,6 +19,11 @@ namespace rivulet {
 
 class FileSystem;  // engine/base/file_system.h
 
+// Which of a client's tasks.
+struct TaskOfClient {
+  int64_t base_round = 0;
+  uint16_t ordinal = 0;
+};
 // What a client's task is planned to take.
 struct TaskWork {
   double operations = 0;
@@ -29,7 +36,8 @@ struct TaskWork {
 // order.
 class SimulatedFleet final : public Fleet {
  public:
-  using WorkOf = std::function<TaskWork(const std::string& client_id)>;  // a pure function
+  // A pure function. Without a task it is the mean of the client's tasks.
+  using WorkOf = std::function<TaskWork(const std::string& client_id, std::optional<TaskOfClient> task)>;
   // `names`: all who may be asked; must not change. Errors as Law::Parse and DeviceTrace::Parse.
   static StatusOr<std::shared_ptr<const SimulatedFleet>> Create(const DevicesConfig& config, uint64_t seed,
                                                                 std::shared_ptr<const Population> names, WorkOf work,
@@ -43,12 +51,18 @@ class SimulatedFleet final : public Fleet {
   VirtualTime TypicalTask(const std::string& client_id) const;
 
  private:
+  // A time in each period at which a device is there and was not before.
+  struct Beginning {
+    VirtualTime at = 0;
+    int64_t rank = 0;  // in names_
+  };
   SimulatedFleet() = default;
   double OfClient(const std::optional<Law>& law, uint32_t op, const std::string& client_id, double none) const;
   VirtualTime FirstOf(const std::string& client_id) const;
   // Since when it is there now, and for how long from then on; nullopt: it is not.
   std::optional<DeviceSpan> SpanAt(const std::string& client_id, VirtualTime at) const;
-  double SecondsOf(const std::string& client_id, const DeviceSpan& span) const;
+  double SecondsOf(const std::string& client_id, const TaskWork& work, const DeviceSpan& span) const;
+  const std::vector<Beginning>& beginnings() const;
 
   std::optional<Law> compute_, download_, upload_, delay_, failure_, availability_;
   std::optional<DeviceTrace> trace_;
@@ -56,6 +70,9 @@ class SimulatedFleet final : public Fleet {
   uint64_t seed_ = 1;
   std::shared_ptr<const Population> names_;
   WorkOf work_;
+  // Ascending; made when somebody first waits, as nobody may ever.
+  mutable std::once_flag beginnings_made_;
+  mutable std::vector<Beginning> beginnings_;
 };
 
 }  // namespace rivulet

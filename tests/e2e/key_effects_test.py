@@ -876,6 +876,9 @@ class KeyEffects(RivuletTest):
         slow, fast = (self.virtual_seconds({"devices.compute": f"'{speed}'"})[1] for speed in ("1e5", "2e5"))
         self.assertAlmostEqual(slow, 2 * fast, places=3)
         self.assertEqual(self.virtual_seconds({}), [])
+        # A task that is done in part takes as long as what is done; and a law that is a number needs no quotes.
+        eight = {"devices.compute": "1e5", "client.epochs": 8}
+        self.assertLess(self.virtual_seconds({**eight, "client.partial_work": 1})[1], self.virtual_seconds(eight)[1])
 
     MODEL_BYTES = 4 * 7850
 

@@ -1,5 +1,6 @@
 // The devices of a simulation: laws, traces, and what they make of tasks.
 #include <cmath>
+#include <map>
 #include <numbers>
 
 #include "engine/base/file_system.h"
@@ -98,7 +99,7 @@ class SimulatedFleetTest : public testing::FolderTest {
   std::shared_ptr<const SimulatedFleet> Make(const DevicesConfig& config, uint64_t seed = 1) {
     auto fleet = SimulatedFleet::Create(
         config, seed, NumberedPopulation(5),
-        [](const std::string& client_id) {
+        [](const std::string& client_id, std::optional<TaskOfClient>) {
           return TaskWork{1e9 * static_cast<double>(*NumberOf(client_id) + 1), 4'000'000, 1'000'000};
         },
         FileSystem::Default());
@@ -154,6 +155,46 @@ TEST_F(SimulatedFleetTest, Availability_IsAShareOfEachPeriodAndEndsATask) {
   EXPECT_TRUE(course.lost) << "five seconds of work, and less than one is left";
   EXPECT_LE(course.ends, at + kSecond);
   EXPECT_EQ(Make({.compute = "1"})->NextBack(0), std::nullopt) << "all are there";
+}
+
+// Against asking every device second by second; traces and laws beside each other, spans that touch, times that are a
+// beginning themselves.
+TEST_F(SimulatedFleetTest, NextBack_IsTheFirstBeginningOfOneThatIsAway) {
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), Path("t.csv"),
+                                "client-00000,10,20\nclient-00000,20,25\nclient-00000,90,100\nclient-00001,0,5\n"));
+  constexpr VirtualTime kPeriod = 100 * kSecond;
+  const auto fleet = Make({.availability = "uniform(0.05, 0.4)", .trace = Path("t.csv"), .period_seconds = 100});
+  constexpr VirtualTime kStep = 1000;
+  std::map<int64_t, std::vector<bool>> there;
+  for (int64_t client = 0; client < 5; ++client) {
+    for (VirtualTime at = 0; at < 3 * kPeriod; at += kStep)
+      there[client].push_back(fleet->IsThere(NumberedName(client), at));
+  }
+  for (VirtualTime at = 0; at < 2 * kPeriod; at += 500 * kStep) {
+    const auto now = static_cast<size_t>(at / kStep);
+    size_t first = SIZE_MAX;
+    for (const auto& [client, seen] : there) {
+      if (seen[now]) continue;
+      const auto back = std::find(seen.begin() + static_cast<std::ptrdiff_t>(now), seen.end(), true);
+      first = std::min(first, static_cast<size_t>(back - seen.begin()));
+    }
+    if (first == SIZE_MAX) continue;
+    const std::optional<VirtualTime> told = fleet->NextBack(at);
+    ASSERT_TRUE(told) << at;
+    EXPECT_EQ((*told + kStep - 1) / kStep, static_cast<VirtualTime>(first)) << at;
+  }
+}
+
+TEST_F(SimulatedFleetTest, WorkOfATask_IsThatTasksOwn) {
+  const auto fleet = SimulatedFleet::Create(
+      {.compute = "1e9"}, 1, NumberedPopulation(1),
+      [](const std::string&, std::optional<TaskOfClient> task) {
+        return TaskWork{1e9 * (task ? static_cast<double>(task->base_round + task->ordinal) : 7)};
+      },
+      FileSystem::Default());
+  ASSERT_OK(fleet);
+  EXPECT_EQ((*fleet)->CourseOf("client-00000", 2, 3, 0).ends, 5 * kSecond);
+  EXPECT_EQ((*fleet)->TypicalTask("client-00000"), 7 * kSecond);
 }
 
 TEST_F(SimulatedFleetTest, Trace_SaysWhoIsThereAndHowFast) {

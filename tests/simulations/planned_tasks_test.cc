@@ -1,6 +1,10 @@
 // How many threads train follows from what their tasks are planned to take, and changes no bit.
 #include "simulations/planned_tasks.h"
 
+#include <cmath>
+#include <set>
+
+#include "federated/random/streams.h"
 #include "tests/simulations/whole_runs.h"
 
 namespace rivulet {
@@ -52,14 +56,41 @@ TEST_F(PlannedTasksTest, Cost_OfExamplesTimesEpochsAndOfMeasuringAboutAThird) {
   const auto four = Plan(scenario);
   ASSERT_OK(once);
   ASSERT_OK(four);
-  const auto train = static_cast<double>(once->Cost(TaskKind::kTrain, 100));
-  EXPECT_NEAR(static_cast<double>(once->Cost(TaskKind::kTrain, 200)), 2 * train, 2);
-  EXPECT_NEAR(static_cast<double>(four->Cost(TaskKind::kTrain, 100)), 4 * train, 0.01 * train);
+  const auto train = static_cast<double>(once->MeanCost(TaskKind::kTrain, 100));
+  EXPECT_NEAR(static_cast<double>(once->MeanCost(TaskKind::kTrain, 200)), 2 * train, 2);
+  EXPECT_NEAR(static_cast<double>(four->MeanCost(TaskKind::kTrain, 100)), 4 * train, 0.01 * train);
   EXPECT_GT(train, 100.0 * 784 * 10);  // of a linear model of images, each of whose weights is used for each example
-  const auto measure = static_cast<double>(four->Cost(TaskKind::kEvaluate, 100));
+  const auto measure = static_cast<double>(four->MeanCost(TaskKind::kEvaluate, 100));
   EXPECT_GT(measure, 0);
   EXPECT_LT(measure, train);
-  EXPECT_GE(once->Cost(TaskKind::kTrain, 0), 1);
+  EXPECT_GE(once->MeanCost(TaskKind::kTrain, 0), 1);
+}
+
+TEST_F(PlannedTasksTest, WorkInPart_CostsAsManyEpochsAsTheTaskDraws) {
+  Scenario scenario = SmallScenario();
+  scenario.client.epochs = 5;
+  const auto whole = Plan(scenario);
+  scenario.client.partial_work = 1;
+  const auto in_part = Plan(scenario);
+  ASSERT_OK(whole);
+  ASSERT_OK(in_part);
+  const auto once = static_cast<double>(whole->MeanCost(TaskKind::kTrain, 100)) / 5;
+  std::set<long> epochs;
+  double sum = 0;
+  constexpr int kTasks = 500;
+  for (int64_t version = 0; version < kTasks; ++version) {
+    Task task;
+    task.base_version = version;
+    task.stream_key = ClientKey(1, "client-00003");
+    EXPECT_EQ(whole->Cost(task, 100), whole->MeanCost(TaskKind::kTrain, 100));
+    const double times = static_cast<double>(in_part->Cost(task, 100)) / once;
+    EXPECT_NEAR(times, std::round(times), 1e-6);
+    epochs.insert(std::lround(times));
+    sum += times;
+  }
+  EXPECT_THAT(epochs, ::testing::ElementsAre(1, 2, 3, 4, 5));
+  EXPECT_NEAR(static_cast<double>(in_part->MeanCost(TaskKind::kTrain, 100)) / once, 3, 1e-6);
+  EXPECT_NEAR(sum / kTasks, 3, 0.25);
 }
 
 // A version brings every model, and an update holds the change of one.
@@ -90,7 +121,7 @@ TEST_F(PlannedTasksTest, ModelsToChooseFrom_CountEach) {
   scenario.algorithm.settings["clusters"] = int64_t{4};
   const auto four = Plan(scenario);
   ASSERT_OK(four);
-  const auto cost = [](const auto& planned) { return static_cast<double>(planned->Cost(TaskKind::kTrain, 1000)); };
+  const auto cost = [](const auto& planned) { return static_cast<double>(planned->MeanCost(TaskKind::kTrain, 1000)); };
   const double look = (cost(four) - cost(two)) / 2;
   EXPECT_GT(look, 1000.0 * 784 * 10);
   EXPECT_NEAR(cost(two) - cost(average), 2 * look, 0.1 * look);

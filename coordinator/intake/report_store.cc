@@ -54,6 +54,19 @@ StatusOr<KeptReport> TakeHead(std::string file, const Head& kind, const std::str
   return KeptReport{{head.base}, head.train_seconds, std::move(file)};
 }
 
+// Whether a file holds these already, whole: who counts what another process has left brings the bytes that lie there.
+bool Holds(FileSystem& fs, const std::string& path, std::initializer_list<std::string_view> pieces) {
+  if (!fs.Exists(path)) return false;
+  const StatusOr<std::string> file = ReadSealedFile(fs, path);
+  if (!file.ok()) return false;
+  std::string_view rest = *file;
+  for (const std::string_view piece : pieces) {
+    if (!rest.starts_with(piece)) return false;
+    rest.remove_prefix(piece.size());
+  }
+  return rest.empty();
+}
+
 struct PartialFile {
   KeptReport report;
   std::string site;
@@ -127,8 +140,10 @@ std::string ReportStore::PathOf(const TaskId& task) const {
   return JoinPath(folder_, Sha256Of(task).Hex().substr(0, kDigits) + std::string(kEnding));
 }
 
-// The first one makes the folder, which others may rely on only once it is in its parent for good.
+// The first one makes the folder, which others may rely on only once it is in its parent for good. What is there needs
+// no room, which a full disk has not; that it was renamed may not have been synced by whoever did it.
 Status ReportStore::Write(const std::string& path, std::initializer_list<std::string_view> pieces) {
+  if (Holds(fs_, path, pieces)) return fs_.SyncFolder(folder_);
   {
     MutexLock lock(folder_mutex_);
     if (!folder_made_) {

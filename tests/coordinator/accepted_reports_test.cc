@@ -233,7 +233,8 @@ TEST_F(AcceptedReportsTest, DamagedReport_IsAskedForAgainAndSaid) {
   EXPECT_THAT(events_, Contains(HasSubstr("cannot be counted: ")));
 }
 
-TEST_F(AcceptedReportsTest, FullDiskWhenItGoesOn_IsSaidAndTheReportStays) {
+// What is counted is there, and needs no room.
+TEST_F(AcceptedReportsTest, FullDiskWhenItGoesOn_ItsReportsAreCounted) {
   std::string client;
   {
     const auto coordinator = Open(KeepsReports(folder_.db()));
@@ -243,6 +244,29 @@ TEST_F(AcceptedReportsTest, FullDiskWhenItGoesOn_IsSaidAndTheReportStays) {
   FaultyFileSystem fs;
   fs.at = [&](const std::string& point) -> Status {
     if (point.starts_with("create ") && point.find(".report") != point.npos) {
+      return absl::ResourceExhaustedError("no space left on the device");
+    }
+    return absl::OkStatus();
+  };
+  CoordinatorOptions options = KeepsReports(folder_.db());
+  options.file_system = &fs;
+  const auto coordinator = Open(options, "latest");
+  EXPECT_THAT(Value(coordinator->Poll(AskedBy(client))).tasks, IsEmpty());
+  EXPECT_EQ(ReportsOf(folder_.db()).size(), 1u);
+  coordinator->Stop();
+  EXPECT_THAT(events_, Contains(HasSubstr("that was acknowledged before the restart is counted")));
+}
+
+TEST_F(AcceptedReportsTest, DiskThatFailsWhenItGoesOn_IsSaidAndTheReportStays) {
+  std::string client;
+  {
+    const auto coordinator = Open(KeepsReports(folder_.db()));
+    ASSERT_OK(Join(*coordinator, Names(kReporters)));
+    client = SendOne(*coordinator).client_id;
+  }
+  FaultyFileSystem fs;
+  fs.at = [&](const std::string& point) -> Status {
+    if (point.starts_with("sync-folder ") && point.ends_with("/reports")) {
       return absl::ResourceExhaustedError("no space left on the device");
     }
     return absl::OkStatus();

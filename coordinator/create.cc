@@ -318,6 +318,18 @@ StatusOr<RunMachine> StoredRounds(History& history, const CoordinatorOptions& op
   return RunMachine::Create(rules, std::move(start));
 }
 
+// A simulation promises the bits of one that ran through. Where its clients are out over versions, some always are when
+// one is made: those of the last are told in its rows to be in none, and would have made the next ones of a longer run.
+Status CheckExtends(const RunRow& run, const RunRules& rules, int64_t committed_round) {
+  const bool over_versions = rules.dial.base_policy == RunDial::BasePolicy::kLatest;
+  if (rules.rounds <= committed_round || !over_versions || !rules.arrivals_are_ordered()) return absl::OkStatus();
+  return FailedPrecondition(
+      "run '{}' has finished with {} rounds, and the updates that were under way then are in none of its versions: "
+      "further ones would not be those of a simulation of {} rounds; simulate {} rounds anew, of which the first {} "
+      "come out as they are here",
+      run.run_id, committed_round, rules.rounds, rules.rounds, committed_round);
+}
+
 // Everything is held against the row before anything is written: the configuration, the plan that it gives today, and
 // the files of its models.
 StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
@@ -397,6 +409,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     start.evaluations.push_back(version);
   }
   RIVULET_ASSIGN_OR_RETURN(const RunRules rules, RulesOf(options, parts, run.run_id));
+  if (run.status == "finished") RIVULET_RETURN_IF_ERROR(CheckExtends(run, rules, point.committed_round));
   RIVULET_ASSIGN_OR_RETURN(
       setup.machine, StoredRounds(
                          *setup.history, options, rules, std::move(start),

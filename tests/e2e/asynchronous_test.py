@@ -60,6 +60,12 @@ class Asynchronous(RivuletTest):
         self.assertEqual(self.digests(), self.digests("whole.sqlite"))
         self.lateness()
 
+    def test_a_simulation_that_has_finished_takes_no_more_rounds(self):
+        self.simulate(*words(DIAL), "--rounds", 2)
+        again = ["simulate", self.scenario, *words(DIAL), "--db", self.path("runs.sqlite"), "--resume", "latest", "--rounds"]
+        self.assert_refused(self.run_rivulet(*again, 4), "has finished with 2 rounds", "simulate 4 rounds anew", code=1)
+        self.assertIn("had finished; nothing to do", self.run_rivulet(*again, 2, code=0).err)
+
     def test_deployed_it_replays(self):
         self.run_rivulet("up", self.scenario, "--db", self.path("runs.sqlite"), "--clients", 6, *words(DIAL), code=0)
         self.lateness()

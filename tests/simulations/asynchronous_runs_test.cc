@@ -74,6 +74,30 @@ TEST_F(SimulatorTest, Asynchronous_AnyNumberOfWorkers_SameBits) {
 }
 
 // Where nobody is late it is the uniform mean, however it is run.
+// Whoever was out at the end would have been in the versions that follow.
+TEST_F(SimulatorTest, AsynchronousRunThatHasFinished_TakesNoMoreRounds) {
+  Scenario scenario = Asynchronous(SmallScenario());
+  scenario.run.rounds = 3;
+  ASSERT_OK(Simulate(scenario, 2, "short.sqlite").status);
+  scenario.run.rounds = 5;
+  const auto longer = [&](const Scenario& of, const std::string& db) {
+    return Simulation::Create({.scenario = of, .db_path = Path(db), .resume = "latest"});
+  };
+  EXPECT_THAT(longer(scenario, "short.sqlite"),
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("has finished with 3 rounds, and the updates that were under way then")));
+  scenario.run.rounds = 3;
+  EXPECT_OK(longer(scenario, "short.sqlite")) << "nothing is left to be done";
+  // Where each version begins from a committed one nobody is, and more rounds are those of a run of so many.
+  scenario.server.base = "committed";
+  scenario.server.in_flight = scenario.server.clients_per_round;
+  ASSERT_OK(Simulate(scenario, 2, "committed.sqlite").status);
+  scenario.run.rounds = 5;
+  ASSERT_OK_AND_ASSIGN(const auto extended, longer(scenario, "committed.sqlite"));
+  ASSERT_OK_AND_ASSIGN(const SimulationResult result, extended->Run());
+  EXPECT_EQ(result.model->ComputeDigest().Hex(), Simulate(scenario, 2, "whole.sqlite").final_digest);
+}
+
 TEST_F(SimulatorTest, FedBuffFromCommittedModels_HasTheDigestsOfTheUniformMean) {
   Scenario scenario = SmallScenario();
   scenario.server.weights = "uniform";

@@ -51,7 +51,7 @@ StatusOr<std::shared_ptr<const Program>> CentralEvaluator::Compile(const Example
   return program;
 }
 
-CentralEvaluator::CentralEvaluator(Evaluated evaluated) : evaluated_(std::move(evaluated)) {}
+CentralEvaluator::CentralEvaluator(MeasuredSet evaluated) : evaluated_(std::move(evaluated)) {}
 
 CentralEvaluator::~CentralEvaluator() {
   {
@@ -65,7 +65,7 @@ CentralEvaluator::~CentralEvaluator() {
 StatusOr<std::unique_ptr<CentralEvaluator>> CentralEvaluator::Create(std::shared_ptr<const Plan> plan,
                                                                      std::shared_ptr<const Dataset> test,
                                                                      CentralEvaluatorOptions options) {
-  RIVULET_ASSIGN_OR_RETURN(Evaluated evaluated, Evaluated::Of(*plan, test, options.set));
+  RIVULET_ASSIGN_OR_RETURN(MeasuredSet evaluated, MeasuredSet::Of(*plan, test, options.set));
   std::unique_ptr<CentralEvaluator> evaluator(new CentralEvaluator(std::move(evaluated)));
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));
   evaluator->examples_ = std::make_unique<DecodedExamples>(test, decoder, options.rows);

@@ -14,7 +14,7 @@
 #include "federated/evaluation/evaluator.h"
 #include "federated/plan/decoded_examples.h"
 #include "federated/plan/plan.h"
-#include "setup/evaluated.h"
+#include "setup/measured_set.h"
 
 namespace rivulet {
 
@@ -48,7 +48,7 @@ class CentralEvaluator : public Evaluator {
  private:
   struct Worker;
   struct Evaluation;
-  explicit CentralEvaluator(Evaluated evaluated);
+  explicit CentralEvaluator(MeasuredSet evaluated);
   StatusOr<std::shared_ptr<const Program>> Compile(const ExampleDecoder& decoder, int64_t batch_size) const;
   Status Prepare(CentralEvaluatorOptions options);
   void Work(Worker& worker);
@@ -58,7 +58,7 @@ class CentralEvaluator : public Evaluator {
   std::unique_ptr<DecodedExamples> examples_;
   int64_t batch_size_ = 0;
   StepMonitor* monitor_ = nullptr;
-  const Evaluated evaluated_;
+  const MeasuredSet evaluated_;
   std::shared_ptr<const Program> whole_, rest_;  // of a full batch and of the last, smaller one; either may be null
   std::vector<std::unique_ptr<Worker>> workers_;
 

@@ -19,7 +19,7 @@ StatusOr<std::unique_ptr<GpuEvaluator>> GpuEvaluator::Create(std::shared_ptr<con
                                                              std::shared_ptr<const Dataset> test, int64_t batch_size,
                                                              std::shared_ptr<GpuDevice> device,
                                                              const std::string& set) {
-  RIVULET_ASSIGN_OR_RETURN(Evaluated evaluated, Evaluated::Of(*plan, test, set));
+  RIVULET_ASSIGN_OR_RETURN(MeasuredSet evaluated, MeasuredSet::Of(*plan, test, set));
   std::unique_ptr<GpuEvaluator> evaluator(new GpuEvaluator(std::move(plan), std::move(device), std::move(evaluated)));
   // On a thread of its own, because compiling wants EnterWorkerThread and the caller's thread is not ours to change.
   Status status;

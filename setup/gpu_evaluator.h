@@ -11,7 +11,7 @@
 #include "engine/gpu/gpu_device.h"
 #include "engine/program/gpu_program.h"
 #include "federated/evaluation/evaluator.h"
-#include "setup/evaluated.h"
+#include "setup/measured_set.h"
 
 namespace rivulet {
 
@@ -36,7 +36,7 @@ class GpuEvaluator : public Evaluator {
     std::unique_ptr<GpuInstance> instance;
   };
 
-  GpuEvaluator(std::shared_ptr<const Plan> plan, std::shared_ptr<GpuDevice> device, Evaluated evaluated)
+  GpuEvaluator(std::shared_ptr<const Plan> plan, std::shared_ptr<GpuDevice> device, MeasuredSet evaluated)
       : plan_(std::move(plan)), device_(std::move(device)), evaluated_(std::move(evaluated)) {}
   Status Prepare(std::shared_ptr<const Dataset> test, int64_t batch_size);
   StatusOr<Part> Compile(const ExampleDecoder& decoder, int64_t batch_size);
@@ -48,7 +48,7 @@ class GpuEvaluator : public Evaluator {
 
   const std::shared_ptr<const Plan> plan_;
   const std::shared_ptr<GpuDevice> device_;
-  const Evaluated evaluated_;
+  const MeasuredSet evaluated_;
   int64_t examples_ = 0, batch_size_ = 0, lanes_ = 1;
   Part whole_, rest_;
   std::vector<size_t> feed_bytes_, fetch_bytes_;    // of a batch, by feed and fetch; multiples of 256

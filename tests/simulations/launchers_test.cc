@@ -216,7 +216,7 @@ class RanksTest : public SimulatorTest {
     for (int rank = 1; rank < size; ++rank) {
       others.emplace_back([&ranks, rank, workers] { (void)FollowRanks(ranks.at(rank), workers); });
     }
-    Recorder recorder;
+    TraceRecorder recorder;
     Trace trace;
     trace.status = [&]() -> Status {
       RIVULET_ASSIGN_OR_RETURN(const auto simulation,

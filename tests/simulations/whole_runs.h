@@ -56,7 +56,7 @@ struct Trace {
 };
 
 // Collects a Trace; thread-safe, because observers are called from the coordinator's threads.
-class Recorder {
+class TraceRecorder {
  public:
   CoordinatorObserver Observer() {
     CoordinatorObserver observer;
@@ -121,7 +121,7 @@ class SimulatorTest : public testing::FolderTest {
 
   Trace Simulate(const Scenario& scenario, int workers, const std::string& db, const std::string& resume = "",
                  int64_t stop_after = 0) {
-    Recorder recorder;
+    TraceRecorder recorder;
     std::atomic<Simulation*> running = nullptr;
     recorder.on_round_ = [&](const RoundReport& report) {
       if (stop_after > 0 && report.round == stop_after) running.load()->Stop();
@@ -161,7 +161,7 @@ class SimulatorTest : public testing::FolderTest {
       RIVULET_ASSIGN_OR_RETURN(const auto evaluator, setup.evaluator());
       RIVULET_ASSIGN_OR_RETURN(const auto train, setup.training_data());
       RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
-      Recorder recorder;
+      TraceRecorder recorder;
       CoordinatorOptions options;
       options.scenario = scenario;
       RIVULET_ASSIGN_OR_RETURN(options.plan, setup.plan());
@@ -244,7 +244,7 @@ class CountingTest : public SimulatorTest {
       for (const int64_t victim : {3, 7, 8}) {
         const pid_t child = fork();
         if (child == 0) {
-          Recorder recorder;
+          TraceRecorder recorder;
           recorder.on_round_ = [&](const RoundReport& report) {
             // So long that what came before it is written.
             if (report.round == 6 && durability == "second")
@@ -283,7 +283,7 @@ class CountingTest : public SimulatorTest {
       RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
       RIVULET_ASSIGN_OR_RETURN(const auto train, setup.training_data());
       const SharedData data(train, shares);
-      Recorder recorder;
+      TraceRecorder recorder;
       CoordinatorOptions options;
       options.scenario = scenario;
       options.db_path = Path(db);

@@ -1,4 +1,4 @@
-#include "setup/evaluated.h"
+#include "setup/measured_set.h"
 
 #include <algorithm>
 #include <cmath>
@@ -35,13 +35,13 @@ StatusOr<double> TargetVariance(const FeatureSpec& target, const std::shared_ptr
 
 }  // namespace
 
-StatusOr<Evaluated> Evaluated::Of(const Plan& plan, const std::shared_ptr<const Dataset>& data,
-                                  const std::string& set) {
+StatusOr<MeasuredSet> MeasuredSet::Of(const Plan& plan, const std::shared_ptr<const Dataset>& data,
+                                      const std::string& set) {
   if (data->size() == 0) {
     const bool has_key = set == "test" || set == "validation";
     return InvalidArgument("{}{} has no examples", has_key ? "data." : "data.tests: ", set);
   }
-  Evaluated evaluated(plan, set);
+  MeasuredSet evaluated(plan, set);
   const auto target = std::ranges::find(plan.features(), plan.model().label.placeholder, &FeatureSpec::placeholder);
   const bool explained =
       target != plan.features().end() && target->encoding == FeatureEncoding::kFloat &&
@@ -52,7 +52,7 @@ StatusOr<Evaluated> Evaluated::Of(const Plan& plan, const std::shared_ptr<const 
   return evaluated;
 }
 
-Evaluated::Evaluated(const Plan& plan, const std::string& set) : set_(set) {
+MeasuredSet::MeasuredSet(const Plan& plan, const std::string& set) : set_(set) {
   const ModelDef& model = plan.model();
   fetched_ = {{set + "/loss", model.eval_loss}};
   for (const auto& [name, tensor] : model.metrics) {
@@ -62,13 +62,13 @@ Evaluated::Evaluated(const Plan& plan, const std::string& set) : set_(set) {
 
 // What says a rate exactly are the truths that it is the mean of: fetched in its place, they are summed as whole
 // numbers, and their number is the total, whatever the batch's shape has become on the way.
-Evaluated::Fetched Evaluated::FetchedFor(const Graph& graph, const std::string& name, const std::string& tensor) {
+MeasuredSet::Fetched MeasuredSet::FetchedFor(const Graph& graph, const std::string& name, const std::string& tensor) {
   const std::optional<Output> ones = OnesOfRate(graph, tensor);
   if (!ones) return {name, tensor};
   return {name, ones->name(), true};
 }
 
-Signature Evaluated::SignatureFor(const Plan& plan, const ExampleDecoder& decoder, int64_t batch_size) const {
+Signature MeasuredSet::SignatureFor(const Plan& plan, const ExampleDecoder& decoder, int64_t batch_size) const {
   Signature signature;
   signature.feeds = decoder.FeedSpecs(batch_size);
   for (const Fetched& fetched : fetched_) signature.fetches.push_back(fetched.tensor);
@@ -78,7 +78,7 @@ Signature Evaluated::SignatureFor(const Plan& plan, const ExampleDecoder& decode
   return signature;
 }
 
-Status Evaluated::Check(std::span<const TensorSpec> fetched) const {
+Status MeasuredSet::Check(std::span<const TensorSpec> fetched) const {
   for (size_t i = 0; i < fetched_.size(); ++i) {
     const TensorSpec& spec = fetched[i];
     if (fetched_[i].counted) continue;
@@ -90,7 +90,7 @@ Status Evaluated::Check(std::span<const TensorSpec> fetched) const {
   return absl::OkStatus();
 }
 
-double Evaluated::ValueOf(size_t k, const TensorView& fetch) const {
+double MeasuredSet::ValueOf(size_t k, const TensorView& fetch) const {
   if (fetched_[k].counted) {
     const auto ones = fetch.flat<float>();
     return std::accumulate(ones.begin(), ones.end(), 0.0);
@@ -98,9 +98,9 @@ double Evaluated::ValueOf(size_t k, const TensorView& fetch) const {
   return fetch.dtype == DType::kFloat64 ? fetch.flat<double>()[0] : fetch.flat<float>()[0];
 }
 
-std::map<std::string, Measure> Evaluated::MeasuresOf(std::span<const double> values, int64_t examples,
-                                                     int64_t batch_size, std::span<const TensorSpec> whole,
-                                                     std::span<const TensorSpec> rest) const {
+std::map<std::string, Measure> MeasuredSet::MeasuresOf(std::span<const double> values, int64_t examples,
+                                                       int64_t batch_size, std::span<const TensorSpec> whole,
+                                                       std::span<const TensorSpec> rest) const {
   const int64_t batches = (examples + batch_size - 1) / batch_size;
   std::map<std::string, Measure> result;
   for (size_t k = 0; k < fetched_.size(); ++k) {

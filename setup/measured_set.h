@@ -18,11 +18,11 @@ namespace rivulet {
 // "<set>/loss", "<set>/<metric>". Where a model is trained for numbers and has the metric "mse" also "<set>/r2", the
 // share of the targets' variance that it explains: 1 - mse / variance, where the variance is that of the set, of
 // several numbers their mean. So it is no mean over batches, but follows from one. Immutable.
-class Evaluated {
+class MeasuredSet {
  public:
   // `set` is what the data set is called ("test"). Reads its targets where there is something to be explained.
   // INVALID_ARGUMENT: it is empty. Errors name file, record and byte.
-  static StatusOr<Evaluated> Of(const Plan& plan, const std::shared_ptr<const Dataset>& data, const std::string& set);
+  static StatusOr<MeasuredSet> Of(const Plan& plan, const std::shared_ptr<const Dataset>& data, const std::string& set);
   size_t size() const { return fetched_.size(); }
   // Of a batch of so many, over the model's arena as buffer 0.
   Signature SignatureFor(const Plan& plan, const ExampleDecoder& decoder, int64_t batch_size) const;
@@ -40,7 +40,7 @@ class Evaluated {
     std::string name, tensor;
     bool counted = false;  // a rate: the tensor holds a one or a zero for each of what it is over
   };
-  Evaluated(const Plan& plan, const std::string& set);
+  MeasuredSet(const Plan& plan, const std::string& set);
   static Fetched FetchedFor(const Graph& graph, const std::string& name, const std::string& tensor);
   std::string set_;
   std::vector<Fetched> fetched_;

@@ -1,6 +1,7 @@
 #include "client/coordinator_calls.h"
 
 #include <algorithm>
+#include <optional>
 #include <utility>
 
 #include "client/send_submission.h"
@@ -23,12 +24,13 @@ bool CoordinatorCalls::Pause(const Status& status, Backoff& backoff) {
 }
 
 StatusOr<PollReply> CoordinatorCalls::Poll(const PollRequest& request) {
-  Backoff backoff(options_.backoff, request.caller.name);
+  std::optional<Backoff> backoff;  // a worker of a simulation polls a thousand times a second, and never needs one
   for (;;) {
     if (stop_.stopped()) return Cancelled("stopped");
     StatusOr<PollReply> reply = api_.Poll(request);
     if (reply.ok()) return reply;
-    if (!Pause(reply.status(), backoff)) return stop_.stopped() ? Cancelled("stopped") : reply.status();
+    if (!backoff) backoff.emplace(options_.backoff, request.caller.name);
+    if (!Pause(reply.status(), *backoff)) return stop_.stopped() ? Cancelled("stopped") : reply.status();
   }
 }
 

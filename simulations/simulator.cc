@@ -26,6 +26,9 @@ namespace rivulet {
 namespace {
 
 constexpr char kVersion[] = "simulated";
+// Of a worker, in hand at a time: a poll costs what ten tasks of the least model do. How many it asks for follows from
+// how long they take, and what is left of a cohort is shared, so that none waits for another's.
+constexpr int64_t kMostTasks = 64;
 
 class LocalSimulation : public Simulation {
  public:
@@ -112,7 +115,11 @@ class LocalSimulation : public Simulation {
     RIVULET_ASSIGN_OR_RETURN(coordinator_, Coordinator::Create(std::move(coordinator)));
     invitation_.run_id = run_id();
     if (workers_ == 0) return absl::OkStatus();
-    SiteOptions site{.name = "worker", .run_id = run_id(), .version = kVersion, .instruments = instruments_};
+    SiteOptions site{.name = "worker",
+                     .run_id = run_id(),
+                     .version = kVersion,
+                     .most_tasks = kMostTasks,
+                     .instruments = instruments_};
     if (!others_train_) {
       // As safe as the versions that name what is in it: where each is synced before the next but one, so is this.
       states_ = NewStateStore(FileSystem::Default(), FolderOf(coordinator_->folder()), durability == "round");

@@ -8,8 +8,9 @@ std::string UrlOf(std::string_view name) { return fmt::format("rivulet/fact/{}",
 }  // namespace
 
 Status WithFact(Status status, std::string_view name, std::string_view value) {
+  if (status.ok()) return status;
   const std::string url = UrlOf(name);
-  if (!status.ok() && !status.GetPayload(url)) status.SetPayload(url, absl::Cord(ToAbsl(value)));
+  if (!status.GetPayload(url)) status.SetPayload(url, absl::Cord(ToAbsl(value)));
   return status;
 }
 

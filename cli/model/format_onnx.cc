@@ -32,7 +32,7 @@ Status WriteOnnx(const ExportRequest& request) {
                          {"inputs", fmt::format("{}", fmt::join(file->inputs, ", "))},
                          {"outputs", fmt::format("{}", fmt::join(file->outputs, ", "))},
                          {"operators", fmt::format("{}", fmt::join(file->ops, ", "))},
-                         {"data", file->data.empty() ? "" : request.out + ".data"}};
+                         {"data", TextCell(file->data.empty() ? "" : request.out + ".data")}};
   fmt::print("{}", request.json ? JsonObject(fields) + "\n" : FieldLines(fields));
   return absl::OkStatus();
 }

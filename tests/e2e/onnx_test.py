@@ -111,6 +111,9 @@ class Onnx(RivuletTest):
         self.assertEqual((report["opset"], report["inputs"], report["outputs"]), (18, "image", "logits"))
         self.assertIn("Conv", report["operators"])
         self.assertTrue(os.path.exists(self.path("m.onnx")))
+        # Of weights in a file of their own nothing is said where there is none.
+        self.assertIsNone(report["data"])
+        self.assertNotIn("data", self.run_rivulet("model", "export", "lenet5", "--out", self.path("m.onnx"), code=0).out)
 
     def test_the_model_of_a_run_is_exported_and_comes_back_bit_for_bit(self):
         self.simulate("--set", "run.rounds=2")

@@ -40,7 +40,9 @@ std::string WorkProgress::Line(int64_t done, int64_t total, size_t columns) cons
   } else {
     share = fmt::format(" {}", CountOf(static_cast<double>(done), bytes_));
   }
-  const std::string speed = fmt::format(", {}/s", CountOf(rate, bytes_));
+  // What takes seconds each is not told to be none a second.
+  const bool slow = rate < 0.1 && !bytes_;
+  const std::string speed = fmt::format(", {}/{}", CountOf(slow ? 60 * rate : rate, bytes_), slow ? "min" : "s");
   // What matters least is left out first; a path is longer than a line may be.
   for (const std::string& line :
        {what_ + bar + share + speed + left, what_ + share + speed + left, what_ + share + left, what_ + share})

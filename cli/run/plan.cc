@@ -105,7 +105,8 @@ Fields FieldsOf(const Plan& plan) {
     for (size_t i = 0; i < program->passes.size(); ++i) {
       const LocalPass& pass = program->passes[i];
       const std::string name = fmt::format("{}_pass_{}", Name(kind), i + 1);
-      fields.emplace_back(name, fmt::format("data set '{}', {} epochs{}, batches of {}{}{}", pass.dataset, pass.epochs,
+      fields.emplace_back(name, fmt::format("data set '{}', {} epoch{}{}, batches of {}{}{}", pass.dataset, pass.epochs,
+                                            pass.epochs == 1 ? "" : "s",
                                             pass.max_steps > 0 ? fmt::format(" or {} steps", pass.max_steps) : "",
                                             pass.batch_size, pass.shuffle ? " shuffled" : "",
                                             plan.external()            ? ""

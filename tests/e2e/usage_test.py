@@ -81,6 +81,8 @@ class Usage(RivuletTest):
         self.assertEqual(shown["bytes"], pathlib.Path(plan).stat().st_size)
         self.assertEqual(shown["update_elements"], 7850)
         self.assertIn("2 epochs, batches of 5 shuffled", shown["train_pass_1"])
+        self.run_rivulet("plan", "build", self.scenario, "--set", "client.epochs=1", "--out", self.path("one.plan"), code=0)
+        self.assertIn("'train', 1 epoch, batches of 5", self.run_rivulet("plan", "show", self.path("one.plan"), code=0).out)
         self.assertEqual(shown["train_pass_1_input"], "none")
         self.assertEqual(shown["train_part_delta"], "params - base_params")
         self.assertIn("resolution_of_sum", self.run_rivulet("plan", "show", plan, code=0).out)

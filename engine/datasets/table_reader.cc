@@ -1,5 +1,6 @@
 #include "engine/datasets/table_reader.h"
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 
@@ -57,7 +58,22 @@ StatusOr<std::unique_ptr<TableReader>> TableReader::Open(const std::string& path
 StatusOr<size_t> TableReader::Find(const std::string& column) const {
   const auto found = places_.find(column);
   if (found != places_.end()) return found->second;
-  return InvalidArgument("{} has no column '{}'.{}", source_->path(), ShortCell(column), DidYouMean(column, names_));
+  // One column whose name holds what separates cells elsewhere: the file is read with the wrong delimiter.
+  if (names_.size() == 1 && names_[0].find_first_of(",;|\t") != std::string::npos)
+    return InvalidArgument(
+        "{} has no column '{}': its first row is one cell, '{}'; say with --delimiter what stands between cells",
+        source_->path(), ShortCell(column), ShortCell(names_[0]));
+  const std::string nearest = DidYouMean(column, names_);
+  return InvalidArgument("{} has no column '{}'.{}", source_->path(), ShortCell(column),
+                         nearest.empty() ? " It has " + FirstNames() : nearest);
+}
+
+std::string TableReader::FirstNames() const {
+  constexpr size_t kMost = 8;
+  std::string text;
+  for (size_t i = 0; i < std::min(kMost, names_.size()); ++i)
+    text += (i == 0 ? "'" : ", '") + ShortCell(names_[i]) + "'";
+  return text + (names_.size() > kMost ? fmt::format(" and {} more.", names_.size() - kMost) : ".");
 }
 
 StatusOr<bool> TableReader::Next(std::vector<std::string>& cells, const DataProgress& progress) {

@@ -34,13 +34,15 @@ class TableReader {
   const std::vector<std::string>& names() const { return names_; }
   std::string Where() const { return csv_->Where(); }  // of the row read last
   const SourceFile& source() const { return *source_; }
-  // INVALID_ARGUMENT names the nearest column.
+  // INVALID_ARGUMENT names the nearest column or, without one, those that there are.
   StatusOr<size_t> Find(const std::string& column) const;
   // False: there is none. DATA_LOSS: a row of another length.
   StatusOr<bool> Next(std::vector<std::string>& cells, const DataProgress& progress);
 
  private:
   TableReader() = default;
+  std::string FirstNames() const;  // for a sentence
+
   std::unique_ptr<SourceFile> source_;
   std::optional<CsvReader> csv_;
   std::vector<std::string> names_, waiting_;  // `waiting_`: a first row that is no header

@@ -135,7 +135,7 @@ TEST_F(TableTest, StoredColumns_GiveOtherFilesTheSameMeaning) {
   second.from = Write("t.csv", "y,c,a\nqq,v,5\n");
   EXPECT_EQ(Error(second), "t.csv: line 2: the label 'qq' is none of the 2 classes.");
   second.from = Write("t.csv", "y,c\nq,v\n");
-  EXPECT_THAT(Error(second), HasSubstr("t.csv has no column 'a'."));
+  EXPECT_THAT(Error(second), HasSubstr("t.csv has no column 'a'. It has 'y', 'c'."));
   second.label = "c";
   EXPECT_THAT(Error(second), HasSubstr("columns.json has the label 'y', not the label 'c'"));
 }
@@ -362,7 +362,11 @@ TEST_F(TableTest, BadRoles_AreRefused) {
   EXPECT_THAT(Error(options), HasSubstr("column 'y' cannot have two of the roles"));
   options.key = "";
   options.without = {"z"};
-  EXPECT_THAT(Error(options), HasSubstr("t.csv has no column 'z'."));
+  EXPECT_THAT(Error(options), HasSubstr("t.csv has no column 'z'. It has 'a', 'b', 'y'."));
+  TableOptions semicolons = options;
+  semicolons.from = Write("s.csv", "a;b;y\n1;2;0\n");
+  EXPECT_THAT(Error(semicolons),
+              HasSubstr("s.csv has no column 'y': its first row is one cell, 'a;b;y'; say with --delimiter what"));
   options.without = {"a"};
   options.categories = {"a"};
   EXPECT_THAT(Error(options), HasSubstr("column 'a' is no feature, so it cannot be a category"));

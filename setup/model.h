@@ -2,6 +2,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "engine/base/status.h"
@@ -17,6 +18,9 @@ namespace rivulet {
 // shape; model.columns whose numbers the model is not fed with. DATA_LOSS: model.arrays or model.weights is no
 // safetensors file, model.columns none of columns.
 StatusOr<ModelDef> ModelOf(const Scenario& scenario);
+
+// The feature that feeds an input: `named` where the scenario names it, or the model's own name for it.
+std::string FeatureOf(const ModelInput& input, const std::string& named);
 
 // The values of model.arrays, in the layout of a plan that was built from that file. `bytes`: the file, where somebody
 // has brought it; "": it is read. Errors as ModelFromSafetensors.

@@ -145,6 +145,8 @@ Status PlanReader::ReadFeatures(const proto::ModelProgram& message) {
     } else if (plan_->features_.size() == 1) {
       model.label = input;
       model.classes = feature.upper_bound;
+    } else {
+      model.more_inputs.push_back(input);
     }
     plan_->features_.push_back(std::move(feature));
   }

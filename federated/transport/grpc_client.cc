@@ -3,21 +3,24 @@
 #include <optional>
 #include <vector>
 
-#include "engine/io/crc32c.h"
+#include "federated/transport/chunk_messages.h"
 #include "federated/transport/grpc_connection.h"
 #include "federated/transport/messages.h"
+#include "federated/transport/raw_stream.h"
 #include "federated/updates/block_crcs.h"
 
 namespace rivulet {
 namespace {
 
+constexpr char kFetch[] = "/rivulet.rpc.Coordinator/Fetch", kSubmit[] = "/rivulet.rpc.Coordinator/Submit";
+
 // The destructor cancels and finishes: a stream that is left open keeps its place at the server.
 class Reader final : public ChunkReader {
  public:
-  Reader(std::shared_ptr<ClientConnection> connection, ClientCall::Stream stream, const rpc::FetchRequestProto& request)
+  Reader(std::shared_ptr<ClientConnection> connection, ClientCall::Stream stream, int64_t offset)
       : call_(std::move(connection), stream),
-        stream_(call_.stub().Fetch(call_.context(), request)),
-        position_(request.offset()) {}
+        stream_(std::make_unique<RawStream>(call_.raw(), call_.context(), kFetch)),
+        position_(offset) {}
   ~Reader() override {
     if (stream_ == nullptr) return;
     call_.context()->TryCancel();
@@ -25,14 +28,15 @@ class Reader final : public ChunkReader {
   }
 
   // Reads the first chunk, so that a refusal shows at Fetch.
-  Status Begin() {
-    if (!stream_->Read(&message_)) return Finish();
-    if (message_.total_bytes() < position_) {
-      return DataLoss("the coordinator says a blob has {} bytes, and was asked from byte {}", message_.total_bytes(),
+  Status Begin(const rpc::FetchRequestProto& request) {
+    (void)stream_->WriteLast(ToBuffer(request));  // refused, Read hears of it
+    RIVULET_ASSIGN_OR_RETURN(fresh_, ReadChunk());
+    if (!fresh_) return absl::OkStatus();
+    if (chunk_.total_bytes < position_) {
+      return DataLoss("the coordinator says a blob has {} bytes, and was asked from byte {}", chunk_.total_bytes,
                       position_);
     }
-    total_bytes_ = message_.total_bytes();
-    fresh_ = true;
+    total_bytes_ = chunk_.total_bytes;
     call_.Moved();
     return absl::OkStatus();
   }
@@ -40,28 +44,41 @@ class Reader final : public ChunkReader {
   int64_t total_bytes() const override { return total_bytes_; }
 
   StatusOr<std::span<const std::byte>> Next() override {
-    while (stream_ != nullptr) {
-      if (!fresh_ && !stream_->Read(&message_)) {
-        RIVULET_RETURN_IF_ERROR(Finish());
-        break;
+    while (left_.empty() && stream_ != nullptr) {
+      if (!std::exchange(fresh_, false)) {
+        RIVULET_ASSIGN_OR_RETURN(const bool came, ReadChunk());
+        if (!came) break;
       }
-      fresh_ = false;
       call_.Moved();
-      if (message_.data().empty()) continue;
+      if (chunk_.data.size() == 0) continue;
       // Damaged on the way, and not what the coordinator keeps: the same bytes can be had again.
-      if (Crc32c(message_.data()) != message_.crc()) {
-        return DataLoss("the {} bytes from byte {} of a download came damaged", message_.data().size(), position_);
+      if (chunk_.data.Crc() != chunk_.crc) {
+        return DataLoss("the {} bytes from byte {} of a download came damaged", chunk_.data.size(), position_);
       }
-      position_ += static_cast<int64_t>(message_.data().size());
+      position_ += chunk_.data.size();
       if (position_ > total_bytes_) {
         return DataLoss("the coordinator sent more than the {} bytes it announced", total_bytes_);
       }
-      return std::as_bytes(std::span(message_.data()));
+      left_ = chunk_.data.pieces();
     }
-    return std::span<const std::byte>();
+    if (left_.empty()) return std::span<const std::byte>();
+    const std::span<const std::byte> piece = left_.front();
+    left_ = left_.subspan(1);
+    return piece;
   }
 
  private:
+  // False: everything announced has come.
+  StatusOr<bool> ReadChunk() {
+    chunk_.data.Clear();  // what was given goes before more comes
+    grpc::ByteBuffer message;
+    if (!stream_->Read(&message)) {
+      RIVULET_RETURN_IF_ERROR(Finish());
+      return false;
+    }
+    RIVULET_RETURN_IF_ERROR(chunk_.Take(message));
+    return true;
+  }
   // OK: everything announced has come.
   Status Finish() {
     const Status end = call_.End(stream_->Finish());
@@ -74,9 +91,10 @@ class Reader final : public ChunkReader {
   }
 
   ClientCall call_;
-  std::unique_ptr<grpc::ClientReader<rpc::ChunkProto>> stream_;
-  rpc::ChunkProto message_;
-  bool fresh_ = false;  // message_ holds a chunk not yet given
+  std::unique_ptr<RawStream> stream_;
+  ArrivedDownload chunk_;
+  bool fresh_ = false;                                // chunk_ was not looked at yet
+  std::span<const std::span<const std::byte>> left_;  // of chunk_, not given yet
   int64_t position_;
   int64_t total_bytes_ = -1;
 };
@@ -84,17 +102,19 @@ class Reader final : public ChunkReader {
 class Writer final : public ChunkWriter {
  public:
   Writer(std::shared_ptr<ClientConnection> connection, ClientCall::Stream stream)
-      : call_(std::move(connection), stream), stream_(call_.stub().Submit(call_.context())) {}
+      : call_(std::move(connection), stream),
+        stream_(std::make_unique<RawStream>(call_.raw(), call_.context(), kSubmit)) {}
   ~Writer() override {
     if (stream_ == nullptr) return;
     call_.context()->TryCancel();
     (void)stream_->Finish();
   }
 
-  Status Begin(rpc::SubmitMessageProto header) {
-    rpc::SubmitReplyProto reply;
+  Status Begin(const rpc::SubmitMessageProto& header) {
     const int64_t bytes = header.header().submission().bytes();
-    if (!stream_->Write(header) || !stream_->Read(&reply)) return Ended();
+    rpc::SubmitReplyProto reply;
+    RIVULET_RETURN_IF_ERROR(Send(ToBuffer(header)));
+    RIVULET_RETURN_IF_ERROR(Receive(&reply));
     call_.Moved();
     if (reply.has_result()) {
       RIVULET_RETURN_IF_ERROR(call_.End(std::exchange(stream_, nullptr)->Finish()));
@@ -114,17 +134,17 @@ class Writer final : public ChunkWriter {
 
   Status Resume(int64_t offset) override {
     if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
-    message_.set_resume(offset);
-    return stream_->Write(message_) ? absl::OkStatus() : Ended();
+    rpc::SubmitMessageProto message;
+    message.set_resume(offset);
+    return Send(ToBuffer(message));
   }
 
   Status Write(std::span<const std::byte> chunk) override {
     if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
     while (!chunk.empty()) {
-      const size_t part = std::min(chunk.size(), kChunkBytes);
-      message_.set_chunk(chunk.data(), part);
-      chunk = chunk.subspan(part);
-      if (!stream_->Write(message_)) return Ended();
+      const auto part = chunk.first(std::min(chunk.size(), kChunkBytes));
+      chunk = chunk.subspan(part.size());
+      RIVULET_RETURN_IF_ERROR(Send(UploadChunk(part)));
       call_.Moved();
     }
     return absl::OkStatus();
@@ -132,15 +152,22 @@ class Writer final : public ChunkWriter {
 
   StatusOr<SubmitResult> Finish(const Digest& identity) override {
     if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
-    message_.set_finish(std::string(identity.AsBytes()));
+    rpc::SubmitMessageProto message;
+    message.set_finish(std::string(identity.AsBytes()));
     rpc::SubmitReplyProto reply;
-    if (!stream_->Write(message_) || !stream_->Read(&reply)) return Ended();
+    RIVULET_RETURN_IF_ERROR(Send(ToBuffer(message)));
+    RIVULET_RETURN_IF_ERROR(Receive(&reply));
     RIVULET_RETURN_IF_ERROR(call_.End(std::exchange(stream_, nullptr)->Finish()));
     if (!reply.has_result()) return Internal("the coordinator answered an upload without a result");
     return FromMessage(reply.result());
   }
 
  private:
+  Status Send(const grpc::ByteBuffer& message) { return stream_->Write(message) ? absl::OkStatus() : Ended(); }
+  Status Receive(rpc::SubmitReplyProto* reply) {
+    grpc::ByteBuffer message;
+    return stream_->Read(&message) ? FromBuffer(message, reply) : Ended();
+  }
   // The stream broke: the reason the server gave, or the loss of the connection. Never OK.
   Status Ended() {
     const Status end = call_.End(std::exchange(stream_, nullptr)->Finish());
@@ -148,8 +175,7 @@ class Writer final : public ChunkWriter {
   }
 
   ClientCall call_;
-  std::unique_ptr<grpc::ClientReaderWriter<rpc::SubmitMessageProto, rpc::SubmitReplyProto>> stream_;
-  rpc::SubmitMessageProto message_;
+  std::unique_ptr<RawStream> stream_;
   std::optional<SubmitResult> decided_;
   std::vector<uint32_t> staged_;
 };
@@ -174,8 +200,8 @@ class Client final : public GrpcClient {
     ToMessage(caller, request.mutable_caller());
     ToMessage(blob, request.mutable_id());
     request.set_offset(offset);
-    auto reader = std::make_unique<Reader>(connection_, ClientCall::Stream{options_.stream_patience}, request);
-    RIVULET_RETURN_IF_ERROR(reader->Begin());
+    auto reader = std::make_unique<Reader>(connection_, ClientCall::Stream{options_.stream_patience}, offset);
+    RIVULET_RETURN_IF_ERROR(reader->Begin(request));
     return reader;
   }
 
@@ -184,7 +210,7 @@ class Client final : public GrpcClient {
     ToMessage(caller, message.mutable_header()->mutable_caller());
     ToMessage(submission, message.mutable_header()->mutable_submission());
     auto writer = std::make_unique<Writer>(connection_, ClientCall::Stream{options_.stream_patience});
-    RIVULET_RETURN_IF_ERROR(writer->Begin(std::move(message)));
+    RIVULET_RETURN_IF_ERROR(writer->Begin(message));
     return writer;
   }
 

@@ -90,10 +90,12 @@ ClientChannel::ClientChannel(std::unique_ptr<ChannelSecurity> security, const st
     : security_(std::move(security)),
       channel_(grpc::CreateCustomChannel(address, security_->credentials(), arguments)),
       stub_(rpc::Coordinator::NewStub(channel_)),
-      control_(rpc::Control::NewStub(channel_)) {}
+      control_(rpc::Control::NewStub(channel_)),
+      raw_(std::make_unique<grpc::GenericStub>(channel_)) {}
 
 // A channel that goes is failing no more: that is the news, where any were asked for, and the queue is empty after it.
 ClientChannel::~ClientChannel() {
+  raw_.reset();
   control_.reset();
   stub_.reset();
   channel_.reset();
@@ -150,6 +152,7 @@ std::shared_ptr<ClientChannel> ClientConnection::Current() {
 void ClientConnection::Open() {
   grpc::ChannelArguments arguments;
   SetCommonArguments([&](const char* name, int value) { arguments.SetInt(name, value); });
+  arguments.SetInt(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kClientReadBytes);
   // A coordinator that was restarted is found again within seconds.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);

@@ -8,6 +8,7 @@
 // here waits for one of them alone.
 #pragma once
 
+#include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 
 #include <chrono>
@@ -74,6 +75,7 @@ class ClientChannel {
   ChannelSecurity& security() { return *security_; }
   rpc::Coordinator::Stub& stub() { return *stub_; }
   rpc::Control::Stub& control() { return *control_; }
+  grpc::GenericStub& raw() { return *raw_; }
   // Whether the last attempt to connect has failed; another begins when it is due.
   bool failing() { return channel_->GetState(true) == GRPC_CHANNEL_TRANSIENT_FAILURE; }
   // Another attempt begins now.
@@ -86,6 +88,7 @@ class ClientChannel {
   std::shared_ptr<grpc::Channel> channel_;
   std::unique_ptr<rpc::Coordinator::Stub> stub_;
   std::unique_ptr<rpc::Control::Stub> control_;
+  std::unique_ptr<grpc::GenericStub> raw_;
   grpc::CompletionQueue news_;  // that it is failing no more
   Mutex mutex_;
   bool asked_ GUARDED_BY(mutex_) = false;  // for news, which are yet to come
@@ -134,6 +137,7 @@ class ClientCall {
   grpc::ClientContext* context() { return &context_; }
   rpc::Coordinator::Stub& stub() { return channel_->stub(); }
   rpc::Control::Stub& control() { return channel_->control(); }
+  grpc::GenericStub& raw() { return channel_->raw(); }
   void Moved() { connection_->calls().Moved(&context_, patience_); }
 
   // A client acts by the code alone: UNAVAILABLE means try again. So everything that only says that the connection is

@@ -21,8 +21,10 @@ inline constexpr int kPieceBytes = 256 << 10;        // of what is sent in piece
 inline constexpr int64_t kMaxSubmissionBytes = (int64_t{1} << 31) - 1;  // a plan is one message of protobuf's
 // How far ahead of the reader a stream may be sent: bounds what an upload can park in a coordinator's memory.
 inline constexpr int kStreamWindowBytes = 512 << 10;
-// How much is read from a connection at a time. It keeps room for the next time, also while nothing comes.
-inline constexpr int kReadBytes = 32 << 10;
+// How much is read from a connection at a time. It keeps room for the next time, also while nothing comes: a client has
+// one connection, and a server thousands.
+inline constexpr int kClientReadBytes = 64 << 10;
+inline constexpr int kServerReadBytes = 8 << 10;
 inline constexpr int kMaxStreamsOfAConnection = 64;  // calls beyond it wait at the client
 
 // Works for ServerBuilder::AddChannelArgument and grpc::ChannelArguments::SetInt alike.
@@ -35,7 +37,6 @@ void SetCommonArguments(SetInt set) {
   set(GRPC_ARG_HTTP2_MIN_RECV_PING_INTERVAL_WITHOUT_DATA_MS, kPingsAllowedEveryMs);
   set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
-  set(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kReadBytes);
   set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMaxMessageBytes);
 }
 

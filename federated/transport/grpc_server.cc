@@ -12,7 +12,7 @@
 #include "engine/base/available_cores.h"
 #include "engine/base/check.h"
 #include "engine/base/executor.h"
-#include "engine/io/crc32c.h"
+#include "federated/transport/chunk_messages.h"
 #include "federated/transport/control_service.h"
 #include "federated/transport/grpc_options.h"
 #include "federated/transport/held_polls.h"
@@ -177,38 +177,41 @@ class Stream : public Reactor {
 
 // The total goes with the first chunk alone; an empty blob is one empty chunk, since the receiver wants to hear of the
 // total.
-class FetchStream final : public Stream<grpc::ServerWriteReactor<rpc::ChunkProto>> {
+class FetchStream final : public Stream<grpc::ServerWriteReactor<grpc::ByteBuffer>> {
  public:
-  FetchStream(Shared& shared, grpc::CallbackServerContext* context, const rpc::FetchRequestProto& request)
+  FetchStream(Shared& shared, grpc::CallbackServerContext* context, grpc::ByteBuffer request)
       : Stream(shared, context) {
     // Whose it is stands in the request, so it is never one of those that have said nothing.
-    const Status status = entered().ok() ? Name(request.caller(), "downloads") : entered();
+    const Status status = Know(request);
     if (status.ok()) {
-      WorkInTurn([this, &request] { Begin(request); });
+      WorkInTurn([this] { Begin(); });
     } else {
       End(status);
     }
   }
   void OnWriteDone(bool ok) override {
-    Ended(Doing::kWriting, chunk_.data().size());
+    Ended(Doing::kWriting, chunk_.Length());
     Work([this, ok] { ok ? Next() : End(Unavailable("a download was cut off")); });
   }
 
  private:
-  void Begin(const rpc::FetchRequestProto& request) {
-    const Status status = Open(request);
-    if (!status.ok()) return End(status);
-    chunk_.set_total_bytes(reader_->total_bytes());
-    Next();
+  Status Know(grpc::ByteBuffer& request) {
+    RIVULET_RETURN_IF_ERROR(entered());
+    RIVULET_RETURN_IF_ERROR(FromBuffer(request, &request_));
+    return Name(request_.caller(), "downloads");
   }
-  Status Open(const rpc::FetchRequestProto& request) {
-    RIVULET_ASSIGN_OR_RETURN(const BlobId blob, FromMessage(request.id()));
+  void Begin() {
+    const Status status = Open();
+    status.ok() ? Next() : End(status);
+  }
+  Status Open() {
+    RIVULET_ASSIGN_OR_RETURN(const BlobId blob, FromMessage(request_.id()));
     if (blob.form == BlobId::Form::kState && !shared().admit_sites) {
       return PermissionDenied("'{}' asks for what a client keeps, and no site that may is admitted here",
                               caller().name);
     }
-    if (request.offset() < 0) return OutOfRange("offset {} of a blob is negative", request.offset());
-    RIVULET_ASSIGN_OR_RETURN(reader_, shared().api.Fetch(caller(), blob, request.offset()));
+    if (request_.offset() < 0) return OutOfRange("offset {} of a blob is negative", request_.offset());
+    RIVULET_ASSIGN_OR_RETURN(reader_, shared().api.Fetch(caller(), blob, request_.offset()));
     return absl::OkStatus();
   }
   void Next() {
@@ -218,67 +221,80 @@ class FetchStream final : public Stream<grpc::ServerWriteReactor<rpc::ChunkProto
       piece_ = *next;
       if (piece_.empty() && began_) return End(absl::OkStatus());
     }
-    if (std::exchange(began_, true)) chunk_.clear_total_bytes();
     const std::span<const std::byte> part = piece_.first(std::min(piece_.size(), kChunkBytes));
     piece_ = piece_.subspan(part.size());
-    chunk_.set_data(part.data(), part.size());
-    chunk_.set_crc(Crc32c(part));
+    chunk_ = DownloadChunk(std::exchange(began_, true) ? 0 : reader_->total_bytes(), part);
     part.empty() ? WriteLast(&chunk_) : Write(&chunk_);
   }
 
   std::unique_ptr<ChunkReader> reader_;
+  rpc::FetchRequestProto request_;
   std::span<const std::byte> piece_;  // of the reader's, not sent yet
-  rpc::ChunkProto chunk_;
+  grpc::ByteBuffer chunk_;
   bool began_ = false;
 };
 
 // The next message is read when the last one is staged, so a slow disk holds the senders back. What is staged is
 // answered before the first byte is sent, so an upload that is known already costs one round trip and no transfer.
-class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMessageProto, rpc::SubmitReplyProto>> {
+class SubmitStream final : public Stream<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
  public:
   SubmitStream(Shared& shared, grpc::CallbackServerContext* context) : Stream(shared, context) {
-    entered().ok() ? Read(&message_) : End(entered());
+    entered().ok() ? Read(&in_) : End(entered());
   }
   void OnReadDone(bool ok) override {
-    Ended(Doing::kReading, message_.chunk().size());
+    Ended(Doing::kReading, in_.Length());
     Work([this, ok] { Take(ok); });
   }
   void OnWriteDone(bool ok) override {
     Ended(Doing::kWriting, 0);
-    ok ? Read(&message_) : End(Unavailable("the upload of {} was cut off", what_));
+    ok ? Read(&in_) : End(Unavailable("the upload of {} was cut off", what_));
   }
 
  private:
   void Take(bool ok) {
+    if (ok) {
+      if (const Status status = arrived_.Take(in_); !status.ok()) return End(status);
+    }
+    const rpc::SubmitMessageProto& message = arrived_.message;
     if (writer_ == nullptr) {
-      if (!ok || !message_.has_header()) return End(InvalidArgument("an upload begins with its header"));
-      const Status status = Name(message_.header().caller(), "uploads");
+      if (!ok || arrived_.has_chunk || !message.has_header()) {
+        return End(InvalidArgument("an upload begins with its header"));
+      }
+      const Status status = Name(message.header().caller(), "uploads");
       if (!status.ok()) return End(status);
-      return WorkInTurn([this] { Begin(message_.header()); });
+      return WorkInTurn([this] { Begin(arrived_.message.header()); });
     }
     if (!ok) return End(Unavailable("the upload of {} was cut off before its end", what_));
     Status status;
-    if (message_.has_resume()) {
-      status = writer_->Resume(message_.resume());
-    } else if (message_.has_chunk()) {
-      status = writer_->Write(std::as_bytes(std::span(message_.chunk())));
-    } else if (message_.has_finish()) {
-      return Close(message_.finish());
+    if (arrived_.has_chunk) {
+      status = Stage();
+    } else if (message.has_resume()) {
+      status = writer_->Resume(message.resume());
+    } else if (message.has_finish()) {
+      return Close(message.finish());
     } else {
       status = InvalidArgument("an upload has one header, then where it goes on, chunks, and its end");
     }
-    status.ok() ? Read(&message_) : End(status);
+    status.ok() ? Read(&in_) : End(status);
+  }
+  Status Stage() {
+    for (const std::span<const std::byte> piece : arrived_.data.pieces()) {
+      RIVULET_RETURN_IF_ERROR(writer_->Write(piece));
+    }
+    arrived_.data.Clear();  // what has come goes before more does
+    return absl::OkStatus();
   }
   void Begin(const rpc::SubmitHeaderProto& header) {
     const Status status = Open(header);
     if (!status.ok()) return End(status);
     if (const SubmitResult* decided = writer_->decided()) {
-      ToMessage(*decided, reply_.mutable_result());
-      return WriteLast(&reply_);
+      return Answer(*decided);
     }
-    rpc::StagedProto& staged = *reply_.mutable_staged();
+    rpc::SubmitReplyProto reply;
+    rpc::StagedProto& staged = *reply.mutable_staged();
     for (const uint32_t crc : writer_->staged_crcs()) staged.add_crcs(crc);
-    Write(&reply_);
+    out_ = ToBuffer(reply);
+    Write(&out_);
   }
   Status Open(const rpc::SubmitHeaderProto& header) {
     RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(header.submission()));
@@ -297,15 +313,19 @@ class SubmitStream final : public Stream<grpc::ServerBidiReactor<rpc::SubmitMess
     const StatusOr<Digest> identity = Digest::FromBytes(bytes);
     if (!identity.ok()) return End(identity.status());
     const StatusOr<SubmitResult> result = writer_->Finish(*identity);
-    if (!result.ok()) return End(result.status());
-    ToMessage(*result, reply_.mutable_result());
-    WriteLast(&reply_);
+    result.ok() ? Answer(*result) : End(result.status());
+  }
+  void Answer(const SubmitResult& result) {
+    rpc::SubmitReplyProto reply;
+    ToMessage(result, reply.mutable_result());
+    out_ = ToBuffer(reply);
+    WriteLast(&out_);
   }
 
   std::unique_ptr<ChunkWriter> writer_;
   std::string what_;
-  rpc::SubmitMessageProto message_;
-  rpc::SubmitReplyProto reply_;
+  grpc::ByteBuffer in_, out_;
+  ArrivedSubmit arrived_;
 };
 
 // Polls and failures are short, save for the row of a new name; a few threads answer them, however many ask.
@@ -320,7 +340,12 @@ bool TellsNothing(const PollRequest& request, const PollReply& reply) {
          !reply.over && request.told;
 }
 
-class Service final : public rpc::Coordinator::CallbackService, public NewsListener {
+// Streams as gRPC's own buffers, what is short as messages.
+using CoordinatorService = rpc::Coordinator::WithCallbackMethod_Poll<
+    rpc::Coordinator::WithRawCallbackMethod_Fetch<rpc::Coordinator::WithRawCallbackMethod_Submit<
+        rpc::Coordinator::WithCallbackMethod_Fail<rpc::Coordinator::Service>>>>;
+
+class Service final : public CoordinatorService, public NewsListener {
  public:
   Service(CoordinatorApi& api, ServerSecurity& security, const GrpcServerOptions& options)
       : shared_{api,
@@ -386,12 +411,11 @@ class Service final : public rpc::Coordinator::CallbackService, public NewsListe
       return shared_.api.Fail(caller, FromMessage(request->failure()));
     });
   }
-  grpc::ServerWriteReactor<rpc::ChunkProto>* Fetch(grpc::CallbackServerContext* context,
-                                                   const rpc::FetchRequestProto* request) override {
+  grpc::ServerWriteReactor<grpc::ByteBuffer>* Fetch(grpc::CallbackServerContext* context,
+                                                    const grpc::ByteBuffer* request) override {
     return new FetchStream(shared_, context, *request);
   }
-  grpc::ServerBidiReactor<rpc::SubmitMessageProto, rpc::SubmitReplyProto>* Submit(
-      grpc::CallbackServerContext* context) override {
+  grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Submit(grpc::CallbackServerContext* context) override {
     return new SubmitStream(shared_, context);
   }
 
@@ -430,6 +454,7 @@ class Server final : public GrpcServer {
   Status Listen() {
     grpc::ServerBuilder builder;
     SetCommonArguments([&](const char* name, int value) { builder.AddChannelArgument(name, value); });
+    builder.AddChannelArgument(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kServerReadBytes);
     builder.AddChannelArgument(GRPC_ARG_ALLOW_REUSEPORT, 0);  // else a second coordinator would share the port
     // The outer wall: what one connection may have under way at all.
     builder.AddChannelArgument(GRPC_ARG_MAX_CONCURRENT_STREAMS, kMaxStreamsOfAConnection);

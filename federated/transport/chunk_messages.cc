@@ -1,0 +1,183 @@
+#include "federated/transport/chunk_messages.h"
+
+#include <algorithm>
+#include <cstring>
+#include <string>
+#include <string_view>
+
+#include "engine/io/crc32c.h"
+
+namespace rivulet {
+
+// Walks over a message's slices. A field may be cut anywhere, as the connection has cut it.
+class MessageCursor {
+ public:
+  // Keeps what `buffer` holds in `bytes`, whose pieces are those that Pieces finds.
+  MessageCursor(const grpc::ByteBuffer& buffer, ArrivedBytes& bytes) : bytes_(bytes) {
+    bytes_.Clear();
+    whole_ = buffer.Dump(&bytes_.slices_).ok();
+    Settle();
+  }
+
+  // Each is false where the message is other than asked for, and then all that follow are.
+  bool Tag(uint8_t tag) {
+    return whole_ && slice_ < bytes_.slices_.size() && bytes_.slices_[slice_].begin()[at_] == tag && Skip();
+  }
+  bool Varint(uint64_t* value) {
+    *value = 0;
+    for (int shift = 0; shift < 64; shift += 7) {
+      uint8_t byte;
+      if (!Byte(&byte)) return false;
+      *value |= static_cast<uint64_t>(byte & 0x7f) << shift;
+      if ((byte & 0x80) == 0) return true;
+    }
+    return whole_ = false;
+  }
+  bool Fixed32(uint32_t* value) {
+    *value = 0;
+    for (int shift = 0; shift < 32; shift += 8) {
+      uint8_t byte;
+      if (!Byte(&byte)) return false;
+      *value |= static_cast<uint32_t>(byte) << shift;
+    }
+    return true;
+  }
+  bool Pieces() {
+    uint64_t left;
+    if (!Varint(&left)) return false;
+    for (; left > 0; Settle()) {
+      if (slice_ == bytes_.slices_.size()) return whole_ = false;
+      const grpc::Slice& slice = bytes_.slices_[slice_];
+      const size_t part = std::min<uint64_t>(left, slice.size() - at_);
+      bytes_.pieces_.push_back(std::as_bytes(std::span(slice.begin() + at_, part)));
+      bytes_.size_ += static_cast<int64_t>(part);
+      left -= part;
+      at_ += part;
+    }
+    return true;
+  }
+  bool AtEnd() const { return whole_ && slice_ == bytes_.slices_.size(); }
+
+ private:
+  bool Byte(uint8_t* byte) {
+    if (!whole_ || slice_ == bytes_.slices_.size()) return whole_ = false;
+    *byte = bytes_.slices_[slice_].begin()[at_];
+    return Skip();
+  }
+  bool Skip() {
+    ++at_;
+    Settle();
+    return true;
+  }
+  // At a byte, or behind the last.
+  void Settle() {
+    for (; slice_ < bytes_.slices_.size() && at_ == bytes_.slices_[slice_].size(); ++slice_) at_ = 0;
+  }
+
+  ArrivedBytes& bytes_;
+  bool whole_;
+  size_t slice_ = 0, at_ = 0;
+};
+
+namespace {
+
+// Field numbers and wire types of the two messages.
+constexpr uint8_t kTotalBytes = 0x08, kData = 0x12, kCrc = 0x1d;
+constexpr uint8_t kChunk = 0x1a;
+
+void AppendVarint(uint64_t value, std::string& to) {
+  for (; value >= 0x80; value >>= 7) to.push_back(static_cast<char>(value | 0x80));
+  to.push_back(static_cast<char>(value));
+}
+
+// In one slice of its own.
+grpc::ByteBuffer Joined(std::string_view head, std::span<const std::byte> data, std::string_view tail) {
+  grpc::Slice slice(head.size() + data.size() + tail.size());
+  auto* to = const_cast<uint8_t*>(slice.begin());  // there is no other way to fill one
+  std::memcpy(to, head.data(), head.size());
+  if (!data.empty()) std::memcpy(to + head.size(), data.data(), data.size());
+  std::memcpy(to + head.size() + data.size(), tail.data(), tail.size());
+  return {&slice, 1};
+}
+
+}  // namespace
+
+// What is 0 or empty is not in a message of proto3.
+grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data) {
+  std::string head, tail;
+  if (total_bytes != 0) {
+    head.push_back(static_cast<char>(kTotalBytes));
+    AppendVarint(static_cast<uint64_t>(total_bytes), head);
+  }
+  if (!data.empty()) {
+    head.push_back(static_cast<char>(kData));
+    AppendVarint(data.size(), head);
+  }
+  if (const uint32_t crc = Crc32c(data); crc != 0) {
+    tail.push_back(static_cast<char>(kCrc));
+    for (int shift = 0; shift < 32; shift += 8) tail.push_back(static_cast<char>(crc >> shift));
+  }
+  return Joined(head, data, tail);
+}
+
+grpc::ByteBuffer UploadChunk(std::span<const std::byte> data) {
+  std::string head(1, static_cast<char>(kChunk));
+  AppendVarint(data.size(), head);
+  return Joined(head, data, "");
+}
+
+uint32_t ArrivedBytes::Crc() const {
+  uint32_t crc = 0;
+  for (const std::span<const std::byte> piece : pieces_) crc = ExtendCrc32c(crc, piece);
+  return crc;
+}
+
+void ArrivedBytes::Hold(std::span<const std::byte> bytes) {
+  Clear();
+  if (bytes.empty()) return;
+  const grpc::Slice& slice = slices_.emplace_back(bytes.data(), bytes.size());
+  pieces_.push_back(std::as_bytes(std::span(slice.begin(), slice.size())));
+  size_ = std::ssize(bytes);
+}
+
+void ArrivedBytes::Clear() {
+  pieces_.clear();
+  slices_.clear();
+  size_ = 0;
+}
+
+// As this program writes them, and as protobuf does, fields come in their order; who orders them otherwise is read by
+// protobuf.
+Status ArrivedDownload::Take(grpc::ByteBuffer& buffer) {
+  total_bytes = 0;
+  crc = 0;
+  MessageCursor at(buffer, data);
+  uint64_t total = 0;
+  const bool read = (!at.Tag(kTotalBytes) || at.Varint(&total)) && (!at.Tag(kData) || at.Pieces()) &&
+                    (!at.Tag(kCrc) || at.Fixed32(&crc)) && at.AtEnd();
+  if (read) {
+    total_bytes = static_cast<int64_t>(total);
+    buffer.Clear();
+    return absl::OkStatus();
+  }
+  rpc::ChunkProto message;
+  data.Clear();
+  RIVULET_RETURN_IF_ERROR(FromBuffer(buffer, &message));
+  total_bytes = message.total_bytes();
+  crc = message.crc();
+  data.Hold(std::as_bytes(std::span(message.data())));
+  return absl::OkStatus();
+}
+
+Status ArrivedSubmit::Take(grpc::ByteBuffer& buffer) {
+  MessageCursor at(buffer, data);
+  has_chunk = at.Tag(kChunk) && at.Pieces() && at.AtEnd();
+  if (has_chunk) {
+    buffer.Clear();
+    return absl::OkStatus();
+  }
+  data.Clear();
+  return FromBuffer(buffer, &message);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,72 @@
+// The messages of proto/rpc/coordinator.proto that carry many bytes, to the byte, in gRPC's own slices: what is sent is
+// copied once, and what has come stays where gRPC has read it. Protobuf would copy either twice, and keep a string of
+// the largest for as long as its stream lives. Internal to this folder.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "proto/rpc/coordinator.grpc.pb.h"
+
+namespace rivulet {
+
+template <typename Message>
+grpc::ByteBuffer ToBuffer(const Message& message) {
+  grpc::ByteBuffer buffer;
+  bool own = false;
+  (void)grpc::SerializationTraits<Message>::Serialize(message, &buffer, &own);  // fails for none that fits in memory
+  return buffer;
+}
+// INVALID_ARGUMENT: the bytes are no such message. They are gone from `buffer`.
+template <typename Message>
+Status FromBuffer(grpc::ByteBuffer& buffer, Message* message) {
+  if (grpc::SerializationTraits<Message>::Deserialize(&buffer, message).ok()) return absl::OkStatus();
+  return InvalidArgument("the other side sent bytes that are no message of this call");
+}
+
+// A ChunkProto of `data` and its CRC; `total_bytes` 0: without. `data` may go.
+grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data);
+// A SubmitMessageProto of a chunk. `data` may go.
+grpc::ByteBuffer UploadChunk(std::span<const std::byte> data);
+
+// The bytes that a message carries, in the pieces in which they came; what they lie in, too.
+class ArrivedBytes {
+ public:
+  std::span<const std::span<const std::byte>> pieces() const { return pieces_; }
+  int64_t size() const { return size_; }
+  uint32_t Crc() const;
+  void Clear();
+  void Hold(std::span<const std::byte> bytes);  // a copy of these instead
+
+ private:
+  friend class MessageCursor;
+  std::vector<grpc::Slice> slices_;
+  std::vector<std::span<const std::byte>> pieces_;
+  int64_t size_ = 0;
+};
+
+// A ChunkProto that has come. `total_bytes` and `crc` are 0 where it does not say them.
+struct ArrivedDownload {
+  int64_t total_bytes = 0;
+  uint32_t crc = 0;
+  ArrivedBytes data;
+
+  // As FromBuffer. What came before is gone.
+  Status Take(grpc::ByteBuffer& buffer);
+};
+
+// A SubmitMessageProto that has come: `data` where it is a chunk, `message` for all else.
+struct ArrivedSubmit {
+  bool has_chunk = false;
+  ArrivedBytes data;
+  rpc::SubmitMessageProto message;
+
+  // As FromBuffer. What came before is gone.
+  Status Take(grpc::ByteBuffer& buffer);
+};
+
+}  // namespace rivulet

@@ -1,0 +1,39 @@
+#include "federated/transport/raw_stream.h"
+
+namespace rivulet {
+
+RawStream::RawStream(grpc::GenericStub& stub, grpc::ClientContext* context, const char* method)
+    : call_(stub.PrepareCall(context, method, &queue_)) {
+  call_->StartCall(this);
+  (void)Await();
+}
+
+bool RawStream::Write(const grpc::ByteBuffer& message) {
+  call_->Write(message, this);
+  return Await();
+}
+
+bool RawStream::WriteLast(const grpc::ByteBuffer& message) {
+  call_->WriteLast(message, grpc::WriteOptions(), this);
+  return Await();
+}
+
+bool RawStream::Read(grpc::ByteBuffer* message) {
+  call_->Read(message, this);
+  return Await();
+}
+
+grpc::Status RawStream::Finish() {
+  grpc::Status status;
+  call_->Finish(&status, this);
+  (void)Await();
+  return status;
+}
+
+bool RawStream::Await() {
+  void* tag = nullptr;
+  bool ok = false;
+  return queue_.Next(&tag, &ok) && ok;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,30 @@
+// One call whose messages are gRPC's own buffers, both ways: an operation at a time, and each is awaited. It is what
+// gRPC's synchronous streams are for messages of protobuf. Internal to this folder.
+#pragma once
+
+#include <grpcpp/generic/generic_stub.h>
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+
+namespace rivulet {
+
+class RawStream {
+ public:
+  // Begins the call, and waits until it has begun or cannot: Finish says why. `context` outlives it.
+  RawStream(grpc::GenericStub& stub, grpc::ClientContext* context, const char* method);
+  // Each is false where the call has ended; Finish says how.
+  bool Write(const grpc::ByteBuffer& message);
+  bool WriteLast(const grpc::ByteBuffer& message);
+  bool Read(grpc::ByteBuffer* message);
+  // Waits for the end. Once, and the last.
+  grpc::Status Finish();
+
+ private:
+  bool Await();
+
+  grpc::CompletionQueue queue_;
+  std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,180 @@
+#include "federated/transport/chunk_messages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/io/crc32c.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+std::span<const std::byte> AsBytes(std::string_view text) { return std::as_bytes(std::span(text)); }
+
+std::string MarkedBytes(size_t size) {
+  std::string text(size, '\0');
+  for (size_t i = 0; i < size; ++i) text[i] = static_cast<char>(i * 37 + i / 251);
+  return text;
+}
+
+std::string Joint(const grpc::ByteBuffer& buffer) {
+  std::vector<grpc::Slice> slices;
+  EXPECT_TRUE(buffer.Dump(&slices).ok());
+  std::string all;
+  for (const grpc::Slice& slice : slices) all.append(reinterpret_cast<const char*>(slice.begin()), slice.size());
+  return all;
+}
+
+std::string Joint(const ArrivedBytes& bytes) {
+  std::string all;
+  for (const auto piece : bytes.pieces()) all.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  EXPECT_EQ(std::ssize(all), bytes.size());
+  return all;
+}
+
+// `bytes` as a connection may cut them: every `step` bytes.
+grpc::ByteBuffer InSlices(std::string_view bytes, size_t step) {
+  std::vector<grpc::Slice> slices;
+  for (size_t at = 0; at < bytes.size(); at += step) {
+    slices.emplace_back(bytes.data() + at, std::min(step, bytes.size() - at));
+  }
+  return {slices.data(), slices.size()};
+}
+
+rpc::ChunkProto DownloadMessage(int64_t total_bytes, const std::string& data) {
+  rpc::ChunkProto message;
+  message.set_total_bytes(total_bytes);
+  message.set_data(data);
+  message.set_crc(Crc32c(data));
+  return message;
+}
+
+rpc::SubmitMessageProto ChunkMessage(const std::string& data) {
+  rpc::SubmitMessageProto message;
+  message.set_chunk(data);
+  return message;
+}
+
+TEST(ChunkMessagesTest, Sent_AreThoseOfProtobufToTheByte) {
+  for (const size_t size : {0, 1, 127, 128, 20'000, 300'000}) {
+    const std::string data = MarkedBytes(size);
+    for (const int64_t total : {int64_t{0}, int64_t{127}, int64_t{665'348'000'000}}) {
+      EXPECT_EQ(Joint(DownloadChunk(total, AsBytes(data))), DownloadMessage(total, data).SerializeAsString()) << size;
+    }
+    EXPECT_EQ(Joint(UploadChunk(AsBytes(data))), ChunkMessage(data).SerializeAsString()) << size;
+  }
+}
+
+TEST(ArrivedDownloadTest, CutAnywhere_HoldsWhatWasSent) {
+  for (const size_t size : {0, 1, 200}) {
+    const std::string data = MarkedBytes(size);
+    for (const int64_t total : {0, 70'000}) {
+      const std::string sent = DownloadMessage(total, data).SerializeAsString();
+      for (size_t step = 1; step <= sent.size() + 1; ++step) {
+        grpc::ByteBuffer buffer = InSlices(sent, step);
+        ArrivedDownload arrived;
+        ASSERT_OK(arrived.Take(buffer));
+        EXPECT_EQ(arrived.total_bytes, total);
+        EXPECT_EQ(arrived.crc, Crc32c(data));
+        EXPECT_EQ(arrived.data.Crc(), Crc32c(data));
+        EXPECT_EQ(Joint(arrived.data), data);
+        EXPECT_FALSE(buffer.Valid());
+      }
+    }
+  }
+}
+
+// A message may have its fields in any order, more than once, and others that nobody here knows.
+TEST(ArrivedDownloadTest, OtherwiseWritten_IsReadAsProtobufDoes) {
+  const std::string data = DownloadMessage(9, "first").SerializeAsString(),
+                    more = DownloadMessage(0, "second").SerializeAsString();
+  const std::string crc = more.substr(more.size() - 5), unknown = "\x22\x03xyz";
+  for (const std::string& sent : {crc + data, data + more, unknown + data, data + unknown, crc + crc, unknown}) {
+    rpc::ChunkProto expected;
+    ASSERT_TRUE(expected.ParseFromString(sent));
+    ArrivedDownload arrived;
+    grpc::ByteBuffer buffer = InSlices(sent, 3);
+    ASSERT_OK(arrived.Take(buffer));
+    EXPECT_EQ(arrived.total_bytes, expected.total_bytes());
+    EXPECT_EQ(arrived.crc, expected.crc());
+    EXPECT_EQ(Joint(arrived.data), expected.data());
+  }
+}
+
+TEST(ArrivedDownloadTest, TakenAgain_HoldsTheLastAlone) {
+  ArrivedDownload arrived;
+  grpc::ByteBuffer first = DownloadChunk(100, AsBytes("first")), second = DownloadChunk(0, AsBytes("2"));
+  ASSERT_OK(arrived.Take(first));
+  ASSERT_OK(arrived.Take(second));
+  EXPECT_EQ(arrived.total_bytes, 0);
+  EXPECT_EQ(Joint(arrived.data), "2");
+}
+
+// Every beginning of a message, and lengths that no message has: the verdict is protobuf's.
+TEST(ChunkMessagesTest, Damaged_AreRefusedWhereProtobufRefusesThem) {
+  const std::string download = DownloadMessage(70'000, MarkedBytes(40)).SerializeAsString();
+  const std::string chunk = ChunkMessage(MarkedBytes(40)).SerializeAsString();
+  std::vector<std::string> damaged = {std::string("\x12\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01", 11),
+                                      std::string(12, '\xff'), std::string("\x1d\x01\x02", 3), std::string(3, '\0')};
+  for (const std::string& whole : {download, chunk}) {
+    for (size_t size = 0; size <= whole.size(); ++size) damaged.push_back(whole.substr(0, size));
+  }
+  int refused = 0;
+  for (const std::string& sent : damaged) {
+    ArrivedDownload as_download;
+    grpc::ByteBuffer buffer = InSlices(sent, 7);
+    const bool is_download = rpc::ChunkProto().ParseFromString(sent);
+    EXPECT_EQ(as_download.Take(buffer).ok(), is_download) << ::testing::PrintToString(sent);
+    ArrivedSubmit as_submit;
+    buffer = InSlices(sent, 7);
+    const bool is_submit = rpc::SubmitMessageProto().ParseFromString(sent);
+    EXPECT_EQ(as_submit.Take(buffer).ok(), is_submit) << ::testing::PrintToString(sent);
+    refused += !is_download + !is_submit;
+  }
+  EXPECT_GT(refused, 100);
+}
+
+TEST(ArrivedSubmitTest, ChunkCutAnywhere_IsHeldInItsPieces) {
+  const std::string data = MarkedBytes(200), sent = ChunkMessage(data).SerializeAsString();
+  for (size_t step = 1; step <= sent.size(); ++step) {
+    ArrivedSubmit arrived;
+    grpc::ByteBuffer buffer = InSlices(sent, step);
+    ASSERT_OK(arrived.Take(buffer));
+    EXPECT_TRUE(arrived.has_chunk);
+    EXPECT_EQ(Joint(arrived.data), data);
+  }
+}
+
+TEST(ArrivedSubmitTest, AllElse_IsAMessage) {
+  rpc::SubmitMessageProto resume;
+  resume.set_resume(1 << 20);
+  ArrivedSubmit arrived;
+  grpc::ByteBuffer chunk = UploadChunk(AsBytes("abc")), buffer = ToBuffer(resume);
+  ASSERT_OK(arrived.Take(chunk));
+  ASSERT_OK(arrived.Take(buffer));
+  EXPECT_FALSE(arrived.has_chunk);
+  EXPECT_EQ(arrived.data.size(), 0);
+  EXPECT_EQ(arrived.message.resume(), 1 << 20);
+}
+
+// Of what stands in a oneof the last counts.
+TEST(ArrivedSubmitTest, SeveralOfOne_IsTheLast) {
+  rpc::SubmitMessageProto finish;
+  finish.set_finish("the end");
+  const std::string chunk = ChunkMessage("abc").SerializeAsString();
+  ArrivedSubmit arrived;
+  grpc::ByteBuffer buffer = InSlices(chunk + finish.SerializeAsString(), 4);
+  ASSERT_OK(arrived.Take(buffer));
+  EXPECT_FALSE(arrived.has_chunk);
+  EXPECT_EQ(arrived.message.finish(), "the end");
+  buffer = InSlices(finish.SerializeAsString() + chunk, 4);
+  ASSERT_OK(arrived.Take(buffer));
+  EXPECT_EQ(arrived.has_chunk ? Joint(arrived.data) : arrived.message.chunk(), "abc");
+}
+
+}  // namespace
+}  // namespace rivulet

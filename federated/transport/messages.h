@@ -7,8 +7,9 @@
 
 namespace rivulet {
 
-// Bytes in one message of a stream.
-inline constexpr size_t kChunkBytes = size_t{256} << 10;
+// Bytes in one message of a stream, which with its head is at most kMaxMessageBytes. Each message is handed from thread
+// to thread at both ends: a download in pieces of a quarter of this takes 1.4 times as long.
+inline constexpr size_t kChunkBytes = size_t{960} << 10;
 
 // FromMessage of what a stranger may have sent, INVALID_ARGUMENT: a kind out of range, a digest that is not 32 bytes, a
 // number out of range.

@@ -16,7 +16,7 @@ namespace rivulet {
 inline constexpr int kPingEveryMs = 30'000;          // each end pings the other
 inline constexpr int kPingTimeoutMs = 20'000;        // no answer: the connection is lost
 inline constexpr int kPingsAllowedEveryMs = 10'000;  // what a server tolerates: well below kPingEveryMs
-inline constexpr int kMaxMessageBytes = 1 << 20;     // what one message of a stream carries (kChunkBytes), and its head
+inline constexpr int kMaxMessageBytes = 1 << 20;     // what one message of a stream carries, and its head
 inline constexpr int kPieceBytes = 256 << 10;        // of a submission of an operator
 inline constexpr int64_t kMaxSubmissionBytes = (int64_t{1} << 31) - 1;  // a plan is one message of protobuf's
 // How far ahead of the reader a stream may be sent: bounds what an upload can park in a coordinator's memory.

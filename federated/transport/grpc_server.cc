@@ -127,6 +127,7 @@ class Stream : public Reactor {
       });
     });
   }
+  bool KeepsUp() { return shared_.places.KeepsUp(*id_); }
   template <typename Message>
   void Read(Message* message) {
     Become(Doing::kReading);
@@ -221,16 +222,22 @@ class FetchStream final : public Stream<grpc::ServerWriteReactor<grpc::ByteBuffe
       piece_ = *next;
       if (piece_.empty() && began_) return End(absl::OkStatus());
     }
-    const std::span<const std::byte> part = piece_.first(std::min(piece_.size(), kChunkBytes));
+    const std::span<const std::byte> part =
+        piece_.first(std::min(piece_.size(), sent_ >= kKnownBytes && KeepsUp() ? kFastChunkBytes : kChunkBytes));
     piece_ = piece_.subspan(part.size());
+    sent_ += part.size();
     chunk_ = DownloadChunk(std::exchange(began_, true) ? 0 : reader_->total_bytes(), part);
     part.empty() ? WriteLast(&chunk_) : Write(&chunk_);
   }
+
+  // What has to have gone before a peer is known: twice what a window takes in, however slow it is.
+  static constexpr size_t kKnownBytes = size_t{2} * kStreamWindowBytes;
 
   std::unique_ptr<ChunkReader> reader_;
   rpc::FetchRequestProto request_;
   std::span<const std::byte> piece_;  // of the reader's, not sent yet
   grpc::ByteBuffer chunk_;
+  size_t sent_ = 0;
   bool began_ = false;
 };
 

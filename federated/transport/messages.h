@@ -7,9 +7,12 @@
 
 namespace rivulet {
 
-// Bytes in one message of a stream, which with its head is at most kMaxMessageBytes. Each message is handed from thread
-// to thread at both ends: a download in pieces of a quarter of this takes 1.4 times as long.
-inline constexpr size_t kChunkBytes = size_t{960} << 10;
+// Bytes in one message of a stream; and of a download whose peer takes them as fast as they come. Each message is
+// handed from thread to thread at both ends, so a download in small ones takes 1.4 times as long; but what a slow peer
+// has not taken yet lies in memory, and there may be a thousand of them. With its head a message is at most
+// kMaxMessageBytes.
+inline constexpr size_t kChunkBytes = size_t{256} << 10;
+inline constexpr size_t kFastChunkBytes = size_t{960} << 10;
 
 // FromMessage of what a stranger may have sent, INVALID_ARGUMENT: a kind out of range, a digest that is not 32 bytes, a
 // number out of range.

@@ -55,6 +55,12 @@ void TransferPlaces::Moved(uint64_t transfer, int64_t bytes) {
   moving.since = Clock::time_point::max();
 }
 
+bool TransferPlaces::KeepsUp(uint64_t transfer) {
+  MutexLock lock(mutex_);
+  const auto found = moving_.find(transfer);
+  return found != moving_.end() && found->second.late <= limits_.pause;
+}
+
 void TransferPlaces::Leave(uint64_t transfer) {
   MutexLock lock(mutex_);
   if (moving_.erase(transfer) > 0) Admit();

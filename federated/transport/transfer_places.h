@@ -42,6 +42,8 @@ class TransferPlaces {
   // Brackets of every wait for the peer, with the bytes that came or went. They do nothing before its turn.
   void Waiting(uint64_t transfer);
   void Moved(uint64_t transfer, int64_t bytes);
+  // Whether it has its turn, and its peer has kept up with the server since: what it is sent does not lie waiting.
+  bool KeepsUp(uint64_t transfer);
   // Does nothing for one that has not entered. It has had its turn.
   void Leave(uint64_t transfer);
 

@@ -95,14 +95,19 @@ TEST(TransferPlacesTest, PeerThatCrawls_HoldsNoPlace) {
   TransferPlaces places({.places = 1, .pause = milliseconds(50)});
   places.Enter(1, turns.Of(1));
   places.Enter(2, turns.Of(2));
+  EXPECT_TRUE(places.KeepsUp(1));
+  EXPECT_FALSE(places.KeepsUp(2)) << "it has not had its turn";
   for (const auto end = Steady::now() + kGiveUp; turns.had().size() < 2 && Steady::now() < end;) {
     places.Waiting(1);
     std::this_thread::sleep_for(milliseconds(5));
     places.Moved(1, 1);
   }
   EXPECT_EQ(turns.had().size(), 2u);
+  EXPECT_FALSE(places.KeepsUp(1)) << "so it is sent small messages";
+  EXPECT_TRUE(places.KeepsUp(2));
   places.Leave(1);
   places.Leave(2);
+  EXPECT_FALSE(places.KeepsUp(2));
 }
 
 TEST(TransferPlacesTest, PeerThatIsFastAgain_HoldsItsPlaceAgain) {

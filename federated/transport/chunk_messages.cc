@@ -177,7 +177,10 @@ Status ArrivedSubmit::Take(grpc::ByteBuffer& buffer) {
     return absl::OkStatus();
   }
   data.Clear();
-  return FromBuffer(buffer, &message);
+  RIVULET_RETURN_IF_ERROR(FromBuffer(buffer, &message));
+  has_chunk = message.has_chunk();
+  if (has_chunk) data.Hold(std::as_bytes(std::span(message.chunk())));
+  return absl::OkStatus();
 }
 
 }  // namespace rivulet

@@ -32,6 +32,7 @@
 #include "simulations/replay.h"
 #include "simulations/shared_data.h"
 #include "simulations/simulator.h"
+#include "tests/testing/forwarding_coordinator.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -197,25 +198,7 @@ class SimulatorTest : public testing::FolderTest {
 };
 
 // A coordinator of another process, as far as a site can tell.
-class Elsewhere : public CoordinatorApi {
- public:
-  explicit Elsewhere(CoordinatorApi& api) : api_(api) {}
-  StatusOr<PollReply> Poll(const PollRequest& request) override { return api_.Poll(request); }
-  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
-    return api_.Fetch(caller, blob, offset);
-  }
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
-    return api_.Submit(caller, submission);
-  }
-  Status Fail(const Caller& caller, const TaskFailure& failure) override { return api_.Fail(caller, failure); }
-  // As a poll that is held would do.
-  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override {
-    api_.AwaitWork(caller, epoch, timeout_ms);
-  }
-
- private:
-  CoordinatorApi& api_;
-};
+using Elsewhere = testing::ForwardingCoordinator;
 
 // What a client kept is told by how often its updates were folded, whoever trained it, however often the run was
 // killed: no fold is forgotten, and none counts that is in no version.

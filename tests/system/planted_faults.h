@@ -13,6 +13,7 @@
 #include "federated/aggregation/aggregation.h"
 #include "federated/tasks/task.h"
 #include "federated/transport/coordinator_api.h"
+#include "tests/testing/forwarding_coordinator.h"
 
 namespace rivulet::testing {
 
@@ -25,34 +26,14 @@ enum class Planted : uint8_t {
   kLyingReports,  // the same of reports that are kept before they are acknowledged
 };
 
-// Passes on what it does not change.
-class FaultyCoordinator : public CoordinatorApi {
+inline bool IsDuplicate(const ChunkWriter& writer) {
+  const SubmitResult* const decided = writer.decided();
+  return decided != nullptr && decided->kind == SubmitResult::Kind::kDuplicate;
+}
+
+class AcceptsAgain final : public ForwardingCoordinator {
  public:
-  explicit FaultyCoordinator(Coordinator& api) : api_(api) {}
-  StatusOr<PollReply> Poll(const PollRequest& request) override { return api_.Poll(request); }
-  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
-    return api_.Fetch(caller, blob, offset);
-  }
-  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
-    return api_.Submit(caller, submission);
-  }
-  Status Fail(const Caller& caller, const TaskFailure& failure) override { return api_.Fail(caller, failure); }
-  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override {
-    api_.AwaitWork(caller, epoch, timeout_ms);
-  }
-
- protected:
-  static bool IsDuplicate(const ChunkWriter& writer) {
-    const SubmitResult* const decided = writer.decided();
-    return decided != nullptr && decided->kind == SubmitResult::Kind::kDuplicate;
-  }
-
-  Coordinator& api_;
-};
-
-class AcceptsAgain final : public FaultyCoordinator {
- public:
-  using FaultyCoordinator::FaultyCoordinator;
+  using ForwardingCoordinator::ForwardingCoordinator;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
     class Anything final : public ChunkWriter {
      public:
@@ -140,9 +121,9 @@ class ForgetfulMean final : public Aggregation {
 };
 
 // Wants plans whose rule is ForgetfulMean::kRule.
-class FoldsAgain final : public FaultyCoordinator {
+class FoldsAgain final : public ForwardingCoordinator {
  public:
-  using FaultyCoordinator::FaultyCoordinator;
+  using ForwardingCoordinator::ForwardingCoordinator;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
     RIVULET_ASSIGN_OR_RETURN(auto writer, api_.Submit(caller, submission));
     if (IsDuplicate(*writer)) ForgetfulMean::FoldAgain(submission.task);
@@ -152,16 +133,19 @@ class FoldsAgain final : public FaultyCoordinator {
 
 // Who has a lease is told by its name alone, and not by the task: what was trained for a lease that has lapsed counts
 // for the one that followed.
-class Unfenced final : public FaultyCoordinator {
+class Unfenced final : public ForwardingCoordinator {
  public:
-  using FaultyCoordinator::FaultyCoordinator;
+  explicit Unfenced(Coordinator& coordinator) : ForwardingCoordinator(coordinator), coordinator_(coordinator) {}
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
     Submission counted = submission;
-    for (const RunStanding::Work& work : api_.Standing().work) {
+    for (const RunStanding::Work& work : coordinator_.Standing().work) {
       if (work.client_id == caller.name) counted.task = work.task;
     }
     return api_.Submit(caller, counted);
   }
+
+ private:
+  Coordinator& coordinator_;
 };
 
 inline std::unique_ptr<CoordinatorApi> Plant(Planted fault, Coordinator& coordinator) {
@@ -177,7 +161,7 @@ inline std::unique_ptr<CoordinatorApi> Plant(Planted fault, Coordinator& coordin
     case Planted::kLyingReports:
       break;
   }
-  return std::make_unique<FaultyCoordinator>(coordinator);
+  return std::make_unique<ForwardingCoordinator>(coordinator);
 }
 
 }  // namespace rivulet::testing

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/file_name.h"
 #include "engine/io/sealed_file.h"
 
 namespace rivulet {
@@ -26,9 +27,6 @@ struct Head {
 static_assert(sizeof(Head) == 72, "no padding that would be written");
 
 constexpr std::string_view kTemporary = ".tmp-", kClientInName = "update";
-constexpr size_t kDigits = 24;
-
-std::string DigitsOf(std::string_view text) { return Sha256Of(text).Hex().substr(0, kDigits); }
 
 int64_t SizeOf(const std::string& path) {
   std::error_code error;
@@ -81,7 +79,7 @@ Digest WorkOf(const Task& task) {
 
 HeldUpdates::HeldUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options)
     : fs_(fs),
-      folder_(JoinPath(folder, DigitsOf(client_id))),
+      folder_(JoinPath(folder, FileNameOf(client_id))),
       client_id_(std::move(client_id)),
       options_(std::move(options)) {
   if (!options_.shared) RemoveHalfWrittenOf(fs_, folder_);
@@ -94,7 +92,7 @@ std::optional<HeldUpdates::Place> HeldUpdates::PlaceOf(const TaskId& task) const
     const std::string_view run = std::string_view(task).substr(0, end);
     std::optional<TaskName> name = TaskNameOf(task, run);
     if (!name || name->client_id != client_id_) continue;
-    Place place{DigitsOf(run), *name, ""};
+    Place place{FileNameOf(run), *name, ""};
     name->client_id = kClientInName;
     place.path = JoinPath(folder_, TaskIdOf(place.run, *name));
     return place;
@@ -184,13 +182,15 @@ void HeldUpdates::Settle(const TaskOutcome& outcome) {
   }
 }
 
-void HeldUpdates::RunIsOver(std::string_view run_id) { Remove(DigitsOf(run_id), std::numeric_limits<int64_t>::max()); }
+void HeldUpdates::RunIsOver(std::string_view run_id) {
+  Remove(FileNameOf(run_id), std::numeric_limits<int64_t>::max());
+}
 
 void HeldUpdates::RunIsOver(FileSystem& fs, const std::string& folder, std::string_view run_id) {
   const auto clients = fs.List(folder);
   if (!clients.ok()) return;
   for (const std::string& client : *clients) {
-    RemoveOf(fs, JoinPath(folder, client), DigitsOf(run_id), std::numeric_limits<int64_t>::max());
+    RemoveOf(fs, JoinPath(folder, client), FileNameOf(run_id), std::numeric_limits<int64_t>::max());
   }
 }
 

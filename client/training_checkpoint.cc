@@ -5,6 +5,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "client/file_name.h"
 #include "engine/io/sealed_file.h"
 
 namespace rivulet {
@@ -13,7 +14,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "checkpoints are kept as they lie in memory");
 
 constexpr std::string_view kMagic = "RVTRAIN1";
-constexpr size_t kDigits = 24;
 
 // The head of a file: magic, work, the position's fields in the order of their declaration, the buffers' sizes. Texts
 // and lists are a count of 64 bits and what is in them.
@@ -105,7 +105,7 @@ std::optional<TrainingPosition> PositionIn(Reader& r, const Digest& work,
 
 TrainingCheckpoint::TrainingCheckpoint(FileSystem& fs, const std::string& folder, std::string_view client_id,
                                        Options options)
-    : fs_(fs), path_(JoinPath(folder, Sha256Of(client_id).Hex().substr(0, kDigits))), options_(std::move(options)) {
+    : fs_(fs), path_(JoinPath(folder, FileNameOf(client_id))), options_(std::move(options)) {
   // What a process has left half written.
   const auto files = fs_.List(folder);
   for (size_t i = 0; files.ok() && i < files->size(); ++i) {

@@ -1,10 +1,10 @@
 #include "certificates/verify.h"
 
-#include <fmt/ranges.h>
 #include <openssl/err.h>
 #include <openssl/x509_vfy.h>
 
 #include "engine/base/display_name.h"
+#include "engine/base/join.h"
 
 namespace rivulet {
 
@@ -76,7 +76,7 @@ Status VerifyHost(const Certificate& certificate, std::string_view host) {
   const std::string name = certificate.name ? certificate.name->ToString() : certificate.subject;
   return FailedPrecondition(
       "the certificate of '{}' is for {} and not for '{}'; reach it by one of these, or have one issued with --host {}",
-      name, fmt::join(certificate.hosts, ", "), host, host);
+      name, Join(certificate.hosts, ", "), host, host);
 }
 
 }  // namespace rivulet

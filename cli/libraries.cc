@@ -1,12 +1,11 @@
 #include "cli/libraries.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 
 #include "cli/root.h"
+#include "engine/base/join.h"
 #include "engine/program/op_library.h"
 #include "federated/algorithms/algorithm_library.h"
 
@@ -35,7 +34,7 @@ Status LoadAll(const char* variable, const CommonOption& option, std::vector<std
     const Status loaded = load(path).status();
     if (!loaded.ok()) return AsUsageError(Annotate(loaded, option.name));
   }
-  if (!paths.empty()) setenv(variable, fmt::format("{}", fmt::join(inherited, ":")).c_str(), 1);
+  if (!paths.empty()) setenv(variable, Join(inherited, ":").c_str(), 1);
   return absl::OkStatus();
 }
 

@@ -3,12 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
+
+#include "engine/base/json.h"
 
 namespace rivulet {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 Json ToJson(const Cell& cell) {
   return std::visit(
@@ -21,8 +20,6 @@ Json ToJson(const Cell& cell) {
       },
       cell);
 }
-
-std::string Dump(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 std::string ToText(const Cell& cell, int digits) {
   struct Visitor {
@@ -107,21 +104,29 @@ std::string Table::Text(size_t columns) const {
   return text;
 }
 
+Json Table::Rows() const {
+  rivulet::Json rows = rivulet::Json::Array();
+  for (const std::vector<Cell>& row : rows_) {
+    rivulet::Json object = rivulet::Json::Object();
+    for (size_t c = 0; c < columns_.size(); ++c) object[columns_[c].name] = ToJson(row[c]);
+    rows.Append(std::move(object));
+  }
+  return rows;
+}
+
 std::string Table::Json() const {
   std::string text = "[";
-  for (size_t r = 0; r < rows_.size(); ++r) {
-    Fields fields;
-    for (size_t c = 0; c < columns_.size(); ++c) fields.emplace_back(columns_[c].name, rows_[r][c]);
-    text += (r == 0 ? "\n" : ",\n") + JsonObject(fields);
-  }
+  for (const rivulet::Json& row : Rows().elements()) text += (text.size() == 1 ? "\n" : ",\n") + row.Dump();
   return text + (rows_.empty() ? "]\n" : "\n]\n");
 }
 
-std::string JsonObject(const Fields& fields) {
-  rivulet::Json object = rivulet::Json::object();
+Json ToJson(const Fields& fields) {
+  rivulet::Json object = rivulet::Json::Object();
   for (const auto& [name, cell] : fields) object[name] = ToJson(cell);
-  return Dump(object);
+  return object;
 }
+
+std::string JsonObject(const Fields& fields) { return ToJson(fields).Dump(); }
 
 std::string FieldLines(const Fields& fields) {
   size_t width = 0;

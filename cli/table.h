@@ -11,6 +11,8 @@
 
 namespace rivulet {
 
+class Json;
+
 using Cell = std::variant<std::monostate, bool, int64_t, double, std::string>;  // monostate: null
 
 template <typename T>
@@ -38,7 +40,9 @@ class Table {
   // A line of titles, then a line per row; numbers to the right. "" without rows. `columns`: so many characters a line,
   // as far as leaving columns out goes; 0: any number.
   std::string Text(size_t columns = 0) const;
-  // An array of objects, one per line.
+  // An array of an object per row.
+  rivulet::Json Rows() const;
+  // The same as text, a row on a line.
   std::string Json() const;
 
  private:
@@ -47,6 +51,7 @@ class Table {
 };
 
 using Fields = std::vector<std::pair<std::string, Cell>>;
+Json ToJson(const Fields& fields);
 // One object on one line, without a line break. Text that is no UTF-8 is mended, never refused.
 std::string JsonObject(const Fields& fields);
 // "name  value" lines, aligned; nulls are left out.

@@ -1,12 +1,11 @@
 #include "client/plan_facts.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <span>
 #include <utility>
 
 #include "certificates/author.h"
+#include "engine/base/join.h"
 #include "engine/graph/function.h"
 
 namespace rivulet {
@@ -40,9 +39,9 @@ std::string MechanismsText(const LocalProgram& program) {
   for (const PieceSpec& mechanism : program.mechanisms) {
     std::vector<std::string> settings;
     for (const auto& [setting, value] : mechanism.settings) settings.push_back(setting + " = " + ToToml(value));
-    texts.push_back(fmt::format("{} ({})", mechanism.name, fmt::join(settings, ", ")));
+    texts.push_back(fmt::format("{} ({})", mechanism.name, Join(settings, ", ")));
   }
-  return fmt::format("{}", fmt::join(texts, ", "));
+  return Join(texts, ", ");
 }
 
 // `declared`: by graphs of the plan.
@@ -56,7 +55,7 @@ std::string SentText(const AggregationSpec& sum, std::span<const std::string> de
   for (const ScalarSpec& scalar : sum.scalars) sent.push_back(fmt::format("the number '{}'", scalar.name));
   for (const std::string& name : declared) sent.push_back(fmt::format("the number '{}'", name));
   sent.push_back("how many examples and steps there were, and how long they took");
-  return fmt::format("{}", fmt::join(sent, ", "));
+  return Join(sent, ", ");
 }
 
 }  // namespace
@@ -107,21 +106,20 @@ std::vector<std::pair<std::string, std::string>> TellPlan(const Plan& plan) {
     columns.push_back(
         fmt::format("{} ({}{})", feature.feature, EncodingText(feature.encoding), feature.shape.ToString()));
   told.emplace_back("reads", fmt::format("of the data set '{}': {}", plan.dataset(),
-                                         plan.external() ? "what the client's own code reads"
-                                                         : fmt::format("{}", fmt::join(columns, ", "))));
+                                         plan.external() ? "what the client's own code reads" : Join(columns, ", ")));
   for (const auto& [kind, what] : {std::pair(TaskKind::kTrain, "trains"), std::pair(TaskKind::kEvaluate, "measures")}) {
     const LocalProgram* const program = plan.program(kind);
     if (program == nullptr) continue;
     std::vector<std::string> passes;
     for (const LocalPass& pass : program->passes) passes.push_back(PassText(pass));
-    told.emplace_back(what, fmt::format("{}", fmt::join(passes, ", then ")));
+    told.emplace_back(what, Join(passes, ", then "));
   }
-  told.emplace_back("ops", fmt::format("{}", fmt::join(OpsOf(plan), ", ")));
+  told.emplace_back("ops", Join(OpsOf(plan), ", "));
   std::vector<std::string> kept;
   for (const StateVector& state : plan.flat_names().state)
     kept.push_back(fmt::format("'{}' ({} numbers)", state.name, plan.layout()->parameters()));
   if (kept.empty() && plan.keeps_state()) kept.push_back("variables of its own, or what was not sent");
-  told.emplace_back("keeps", kept.empty() ? "nothing from round to round" : fmt::format("{}", fmt::join(kept, ", ")));
+  told.emplace_back("keeps", kept.empty() ? "nothing from round to round" : Join(kept, ", "));
   if (const std::string before = MechanismsText(plan.training()); !before.empty()) told.emplace_back("before", before);
   told.emplace_back("sends", SentText(plan.aggregation(), plan.flat_names().declared));
   if (plan.program(TaskKind::kEvaluate) != nullptr)

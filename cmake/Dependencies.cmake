@@ -1,5 +1,8 @@
 # Every library the build may use, found once. All come from the distribution's packages (see docs/building.md).
 include(${CMAKE_CURRENT_LIST_DIR}/EngineDependencies.cmake)
+# Vector code is not compiled for SSSE3 without SSE4.1, which processors of 2006 and 2007 and a few small ones until 2013 have: they
+# run the baseline's.
+target_compile_definitions(hwy::hwy INTERFACE HWY_DISABLED_TARGETS=HWY_SSSE3)
 find_package(gRPC REQUIRED CONFIG)
 find_package(SQLite3 REQUIRED)
 find_package(spdlog REQUIRED CONFIG)

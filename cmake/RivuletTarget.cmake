@@ -22,11 +22,11 @@ function(rivulet_runs_once target)
   target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -Wno-maybe-uninitialized)
 endfunction()
 
-# rivulet_unity(TARGET SOURCES …): with RIVULET_UNITY, the target's files are compiled in batches of about 120 KB, since
+# rivulet_unity(TARGET KILOBYTES SOURCES …): with RIVULET_UNITY, the target's files are compiled in batches of about so many KB, since
 # most of a file's seconds go to headers and templates that its neighbours need too. Names in anonymous namespaces, and
 # macros, are therefore unique in a target. Files with compile options or definitions of their own stay by themselves,
 # as CMake sees to it; those with pragmas say SKIP_UNITY_BUILD_INCLUSION.
-function(rivulet_unity target)
+function(rivulet_unity target kilobytes)
   if(NOT RIVULET_UNITY)
     return()
   endif()
@@ -38,7 +38,7 @@ function(rivulet_unity target)
     math(EXPR bytes "${bytes} + ${size}")
     math(EXPR files "${files} + 1")
   endforeach()
-  math(EXPR batches "${bytes} / 120000 + 1")
+  math(EXPR batches "${bytes} / (${kilobytes} * 1000) + 1")
   math(EXPR batch_size "(${files} + ${batches} - 1) / ${batches}")
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch_size})
   # What is included is taken for a header, where a type that others see must not hold one of an anonymous namespace.
@@ -46,8 +46,8 @@ function(rivulet_unity target)
 endfunction()
 
 # rivulet_vector_batches(TARGET SOURCES …): with RIVULET_UNITY, these sources of the target, which Highway compiles for
-# several instruction sets, are compiled in batches too, of six whose names must not clash. Most of a small one's seconds go to Highway's own headers, once
-# for each set. A unit can read these only once, so it is the batch that is included again for each, and with it all of its
+# several instruction sets, are compiled in batches too, of six whose names must not clash. Most of a small one's
+# seconds go to Highway's own headers, once for each set. A unit can read these only once, so it is the batch that is included again for each, and with it all of its
 # sources; what they say of that themselves comes too late to count.
 function(rivulet_vector_batches target)
   if(NOT RIVULET_UNITY)
@@ -78,7 +78,7 @@ function(rivulet_library target)
     rivulet_runs_once(${target})
   endif()
   if(NOT ARG_NO_UNITY)
-    rivulet_unity(${target} ${ARG_SOURCES})
+    rivulet_unity(${target} 240 ${ARG_SOURCES})
   endif()
   target_link_libraries(${target} PUBLIC ${ARG_LINKS})
   if(ARG_PCH_FROM)

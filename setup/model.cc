@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
 #include "engine/datasets/table.h"
 #include "engine/io/safetensors.h"
 #include "engine/models/first_values.h"
@@ -169,7 +170,7 @@ Status StandardiseBy(const std::string& path, const std::string& image_feature, 
   if (any) return absl::OkStatus();
   std::vector<std::string> features;
   for (const auto& [feature, placeholder] : fed) features.push_back(feature);
-  return InvalidArgument("it has no numbers of the features that the model is fed with, {}", fmt::join(features, ", "));
+  return InvalidArgument("it has no numbers of the features that the model is fed with, {}", Join(features, ", "));
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "setup/partitioners/partitioner.h"
 
@@ -33,7 +34,7 @@ StatusOr<const Partitioner*> FindPartitioner(const std::string& kind) {
     if (partitioner.kind == kind) return &partitioner;
     kinds.push_back(partitioner.kind);
   }
-  return InvalidArgument("data.partition.kind is '{}'; it must be one of {}.{}", kind, fmt::join(kinds, ", "),
+  return InvalidArgument("data.partition.kind is '{}'; it must be one of {}.{}", kind, Join(kinds, ", "),
                          DidYouMean(kind, kinds));
 }
 

@@ -1,13 +1,13 @@
 // rivulet bench op: one kernel by itself, every implementation side by side.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/table.h"
+#include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "engine/base/nearest.h"
 #include "engine/profile/op_bench.h"
 #include "engine/profile/profile.h"
@@ -62,7 +62,7 @@ Status BenchOp(const BenchOptions& options) {
   if (options.algorithm != "all") {
     if (std::find(known.begin(), known.end(), options.algorithm) == known.end()) {
       return UsageError("--algorithm '{}' is none that this op has; there is all, {}.{}", options.algorithm,
-                        fmt::join(known, ", "), DidYouMean(options.algorithm, known));
+                        Join(known, ", "), DidYouMean(options.algorithm, known));
     }
     wanted = {options.algorithm};
   }
@@ -108,14 +108,10 @@ Status BenchOp(const BenchOptions& options) {
                difference, difference == 0 ? std::string("bits") : fmt::format("{:.1e}", difference)});
   }
   if (options.json) {
-    const nlohmann::json json = {{"op", options.bench.op},
-                                 {"title", bench.title},
-                                 {"flops", timings.front().flops},
-                                 {"bytes", timings.front().bytes},
-                                 {"tolerance", tolerance},
-                                 {"skipped", skipped},
-                                 {"algorithms", nlohmann::json::parse(table.Json())}};
-    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    const Json json = {{"op", options.bench.op},         {"title", bench.title},   {"flops", timings.front().flops},
+                       {"bytes", timings.front().bytes}, {"tolerance", tolerance}, {"skipped", skipped},
+                       {"algorithms", table.Rows()}};
+    fmt::print("{}\n", json.Dump());
   } else {
     fmt::print("{}: {:.3f} MFLOP, {:.1f} KiB, one thread of {:.1f} GFLOP/s and {:.1f} GB/s for as much memory\n\n{}",
                bench.title, timings.front().flops / 1e6, timings.front().bytes / 1024, roofline.flops_per_second / 1e9,
@@ -123,7 +119,7 @@ Status BenchOp(const BenchOptions& options) {
     for (const std::string& line : skipped) fmt::print("{}\n", line);
   }
   if (apart.empty()) return absl::OkStatus();
-  return Internal("the results are farther apart than {:.1g} of the largest: {}", tolerance, fmt::join(apart, "; "));
+  return Internal("the results are farther apart than {:.1g} of the largest: {}", tolerance, Join(apart, "; "));
 }
 
 const RegisterCommand kBench(67, [] {
@@ -143,7 +139,7 @@ const RegisterCommand kBench(67, [] {
       .Option(
           "--algorithm", "NAME", &options->algorithm,
           "all; native, portable; dnnl, own, eigen, reference where the op has them; or an instruction set: avx512, "
-          "avx2, sse4, ssse3, none [all]")
+          "avx2, sse4, none [all]")
       .Flag("--json", &options->json, "print one JSON object");
   op.run = [options] { return BenchOp(*options); };
   Command bench{

@@ -1,10 +1,10 @@
 // From the words of a command line to a graph of one op.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 
 #include "cli/command.h"
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
@@ -132,7 +132,7 @@ StatusOr<OpBenchGraph> MakeOpBenchGraph(const OpBenchOptions& options) {
     if (def == nullptr) {
       std::vector<std::string> known;
       for (const AttrDef& one : op.attrs) known.push_back(one.name);
-      return UsageError("op '{}' has no attribute '{}'; it has {}.{}", op.name, name, fmt::join(known, ", "),
+      return UsageError("op '{}' has no attribute '{}'; it has {}.{}", op.name, name, Join(known, ", "),
                         DidYouMean(name, known));
     }
     RIVULET_ASSIGN_OR_RETURN(attrs[name], ParseAttr(*def, attr.substr(equals + 1)));
@@ -160,8 +160,8 @@ StatusOr<OpBenchGraph> MakeOpBenchGraph(const OpBenchOptions& options) {
     std::vector<std::string> names;
     for (const ArgDef& arg : op.inputs) names.push_back(arg.name);
     return UsageError("op '{}' takes {} ({}), and --shape is given {} times; give one for each", op.name,
-                      op.inputs.size() == 1 ? "1 input" : fmt::format("{} inputs", op.inputs.size()),
-                      fmt::join(names, ", "), options.shapes.size());
+                      op.inputs.size() == 1 ? "1 input" : fmt::format("{} inputs", op.inputs.size()), Join(names, ", "),
+                      options.shapes.size());
   }
 
   OpBenchGraph bench;
@@ -223,8 +223,8 @@ StatusOr<OpBenchGraph> MakeOpBenchGraph(const OpBenchOptions& options) {
           "such as --shape =2,3",
           op.name);
   }
-  bench.title = fmt::format("{} {}{}", op.name, fmt::join(described, " "),
-                            options.attrs.empty() ? "" : fmt::format(" ({})", fmt::join(options.attrs, ", ")));
+  bench.title = fmt::format("{} {}{}", op.name, Join(described, " "),
+                            options.attrs.empty() ? "" : fmt::format(" ({})", Join(options.attrs, ", ")));
   return bench;
 }
 

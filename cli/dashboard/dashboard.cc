@@ -1,5 +1,4 @@
 // rivulet dashboard: the history as pages for a browser.
-#include <fmt/ranges.h>
 #include <poll.h>
 
 #include <memory>
@@ -11,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "cli/terminal.h"
 #include "coordinator/history/history.h"
+#include "engine/base/join.h"
 
 namespace rivulet {
 namespace {
@@ -32,7 +32,7 @@ Status ServeDashboard(const DashboardOptions& options) {
   ServePages(*server, files, nullptr);
   Interrupt interrupt;
   server->Start();
-  fmt::print("{} at {}\n", fmt::join(files, ", "), server->url());
+  fmt::print("{} at {}\n", Join(files, ", "), server->url());
   std::fflush(stdout);
   // The server ends by itself only where the system gives it no more connections, which is looked for now and then.
   while (server->running() && !interrupt.happened()) {

@@ -1,9 +1,6 @@
 #include "cli/dashboard/live_run.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <utility>
 
@@ -12,6 +9,8 @@
 #include "cli/picture/chart.h"
 #include "cli/quantities.h"
 #include "engine/base/clock.h"
+#include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "federated/evaluation/evaluator.h"
 
 namespace rivulet {
@@ -46,15 +45,14 @@ class LiveStream final : public HttpStream {
     const std::shared_ptr<const LiveRun::Shown> shown = run_.Show();
     sent_ = std::chrono::steady_clock::now();
     seen_ = shown->change;
-    nlohmann::json places = nlohmann::json::object();
+    std::map<std::string, std::string> places;
     for (const auto& [id, html] : shown->places) {
       std::string& last = last_[id];
       if (last == html) continue;
       places[id] = last = html;
     }
-    const nlohmann::json message = {{"closed", shown->closed_unix_ms}, {"places", places}};
-    std::string text = fmt::format("retry: 1000\nevent: show\ndata: {}\n\n",
-                                   message.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
+    const Json message = {{"closed", shown->closed_unix_ms}, {"places", places}};
+    std::string text = fmt::format("retry: 1000\nevent: show\ndata: {}\n\n", message.Dump());
     ended_ = shown->ended;
     if (ended_) text += "event: end\ndata: \n\n";
     return text;
@@ -191,7 +189,7 @@ std::string LiveRun::StateHtml() const {
   html += fmt::format("</p>\n<progress max=\"{}\" value=\"{}\"></progress>\n", rounds_wanted_ * 1000,
                       committed_ * 1000 + (selected_ > 0 ? folded_ * 1000 / selected_ : 0));
   if (!offered_.empty()) {
-    html += fmt::format("<p class=\"faint\">drawn: {}{}</p>\n", XmlText(fmt::format("{}", fmt::join(offered_, ", "))),
+    html += fmt::format("<p class=\"faint\">drawn: {}{}</p>\n", XmlText(Join(offered_, ", ")),
                         offers_ > static_cast<int64_t>(offered_.size())
                             ? fmt::format(" and {} more", offers_ - static_cast<int64_t>(offered_.size()))
                             : "");

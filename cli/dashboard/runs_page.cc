@@ -8,6 +8,7 @@
 #include "cli/picture/chart.h"
 #include "cli/quantities.h"
 #include "cli/runs/listed_runs.h"
+#include "engine/base/join.h"
 
 namespace rivulet {
 
@@ -44,7 +45,7 @@ StatusOr<std::string> RunsOf(const PlacedHistory& placed, int64_t first_run, boo
       const auto value = run.keys.find(key);
       row.push_back(value == run.keys.end() ? "" : XmlText(value->second));
     }
-    row.push_back(XmlText(fmt::format("{}", fmt::join(run.tags, ", "))));
+    row.push_back(XmlText(Join(run.tags, ", ")));
     rows.push_back(std::move(row));
   }
   if (runs.empty()) return std::string("<p>No runs yet.</p>\n");

@@ -1,6 +1,5 @@
 // rivulet data import: other programs' files as TFRecord files.
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -9,6 +8,7 @@
 #include "cli/data/commands.h"
 #include "cli/long_work.h"
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
 #include "engine/datasets/arrays.h"
 #include "engine/datasets/cifar10.h"
 #include "engine/datasets/cifar100.h"
@@ -145,7 +145,7 @@ std::string FeaturesText(const TableColumns& columns) {
     texts.push_back(
         fmt::format("{} {}{}{} in '{}'", feature.count, what, feature.count == 1 ? "" : "s", below, feature.name));
   }
-  return fmt::format("{}", fmt::join(texts, ", "));
+  return Join(texts, ", ");
 }
 
 Status ImportFromTable(const TableCommandOptions& given) {

@@ -1,16 +1,16 @@
 // The commands of `rivulet debug` that look at what a step computed.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/command.h"
 #include "cli/debug/arguments.h"
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "engine/base/nearest.h"
 #include "engine/debug/slice.h"
 #include "engine/debug/tensor_text.h"
@@ -28,7 +28,7 @@ std::string Describe(const TensorSpec& spec) { return fmt::format("{}{}", Name(s
 std::string Describe(const std::vector<TensorSpec>& specs) {
   std::vector<std::string> texts;
   for (const TensorSpec& spec : specs) texts.push_back(Describe(spec));
-  return fmt::format("{}", fmt::join(texts, " "));
+  return Join(texts, " ");
 }
 
 int64_t BytesOf(const TensorSpec& spec) { return spec.shape.elements() * static_cast<int64_t>(SizeOf(spec.dtype)); }
@@ -73,7 +73,7 @@ std::string AttributeText(const AttrValue& value) {
           return fmt::format("{}", v);
         } else if constexpr (std::is_same_v<T, std::vector<int64_t>> || std::is_same_v<T, std::vector<float>> ||
                              std::is_same_v<T, std::vector<std::string>>) {
-          return fmt::format("[{}]", fmt::join(v, ", "));
+          return fmt::format("[{}]", Join(v, ", "));
         } else if constexpr (requires { v.name; }) {
           return v.name;
         } else {
@@ -106,8 +106,6 @@ std::string FileNameOf(std::string name, std::set<std::string>& taken) {
   for (int i = 1; !taken.insert(unique).second; ++i) unique = fmt::format("{}_{}", name, i);
   return unique + ".npy";
 }
-
-nlohmann::json ToJson(const Fields& fields) { return nlohmann::json::parse(JsonObject(fields)); }
 
 }  // namespace
 
@@ -319,14 +317,14 @@ Status DebugShell::PrintTensor(const Arguments& arguments) {
                Describe(TensorSpec{tensor.dtype(), tensor.shape()}), TensorText(tensor.view(), how));
     return absl::OkStatus();
   }
-  nlohmann::json json = ToJson(header);
-  nlohmann::json values = nlohmann::json::array();
+  Json json = ToJson(header);
+  Json values = Json::Array();
   const int64_t shown = arguments.Has('a') ? tensor.elements() : std::min<int64_t>(tensor.elements(), 1000);
-  for (int64_t i = 0; i < shown; ++i) values.push_back(ElementOf(tensor.view(), i));  // NaN and infinities are null
+  for (int64_t i = 0; i < shown; ++i) values.Append(ElementOf(tensor.view(), i));  // NaN and infinities are null
   json["shape"] = std::vector<int64_t>(tensor.shape().dims().begin(), tensor.shape().dims().end());
   json["values"] = std::move(values);
   json["statistics"] = ToJson(StatisticsFields(StatisticsOf(tensor.view())));
-  fmt::print("{}\n", json.dump());
+  fmt::print("{}\n", json.Dump());
   return absl::OkStatus();
 }
 
@@ -341,8 +339,8 @@ Status DebugShell::NodeInfo(const Arguments& arguments) {
                    {"device", node->device().empty() ? std::string("CPU") : node->device()},
                    {"built_at", TextCell(SourceLineOf(node->name(), node->source_line()))},
                    {"outputs", TextCell(Describe({node->outputs().begin(), node->outputs().end()}))},
-                   {"inputs", TextCell(fmt::format("{}", fmt::join(inputs, ", ")))},
-                   {"waits_for", TextCell(fmt::format("{}", fmt::join(before, ", ")))}};
+                   {"inputs", TextCell(Join(inputs, ", "))},
+                   {"waits_for", TextCell(Join(before, ", "))}};
   for (const auto& [name, value] : node->attrs()) fields.emplace_back("attr " + name, AttributeText(value));
   const int call = CallOf(node->name());
   if (original || call < 0) {
@@ -425,15 +423,14 @@ Status DebugShell::RunInfo(const Arguments&) {
   std::vector<std::string> feeds;
   for (const FeedSpec& feed : target_.signature.feeds)
     feeds.push_back(fmt::format("{} {}", feed.tensor, Describe(feed.spec)));
-  fields.insert(fields.end(),
-                {{"feeds", fmt::format("{}", fmt::join(feeds, ", "))},
-                 {"fetches", TextCell(fmt::format("{}", fmt::join(target_.signature.fetches, ", ")))},
-                 {"targets", TextCell(fmt::format("{}", fmt::join(target_.signature.targets, ", ")))},
-                 {"variables", static_cast<int64_t>(target_.signature.variables.size())},
-                 {"nodes", static_cast<int64_t>(target_.graph.nodes().size())},
-                 {"nodes_after_passes", static_cast<int64_t>(target_.optimized.graph.nodes().size())},
-                 {"passes_left_out", TextCell(fmt::format("{}", fmt::join(target_.options.passes.without, ", ")))},
-                 {"steps_finished", debugger_.steps()}});
+  fields.insert(fields.end(), {{"feeds", Join(feeds, ", ")},
+                               {"fetches", TextCell(Join(target_.signature.fetches, ", "))},
+                               {"targets", TextCell(Join(target_.signature.targets, ", "))},
+                               {"variables", static_cast<int64_t>(target_.signature.variables.size())},
+                               {"nodes", static_cast<int64_t>(target_.graph.nodes().size())},
+                               {"nodes_after_passes", static_cast<int64_t>(target_.optimized.graph.nodes().size())},
+                               {"passes_left_out", TextCell(Join(target_.options.passes.without, ", "))},
+                               {"steps_finished", debugger_.steps()}});
   if (const Program* program = debugger_.step_program()) {
     fields.insert(fields.end(), {{"calls", static_cast<int64_t>(program->instructions().size())},
                                  {"arena_bytes", static_cast<int64_t>(program->memory().arena_bytes)},
@@ -468,8 +465,7 @@ Status DebugShell::PrintSource(const Arguments& arguments) {
   for (const auto& [line, nodes] : lines) {
     std::vector<std::string> names;
     for (const Node* node : nodes) names.push_back(fmt::format("{} ({})", node->name(), node->type()));
-    table.Add({fmt::format("{}:{}", line.first, line.second), static_cast<int64_t>(nodes.size()),
-               fmt::format("{}", fmt::join(names, ", "))});
+    table.Add({fmt::format("{}:{}", line.first, line.second), static_cast<int64_t>(nodes.size()), Join(names, ", ")});
   }
   Print(table, "no node says where it was built: graphs from files do not");
   return absl::OkStatus();
@@ -482,7 +478,7 @@ Status DebugShell::Dump(const Arguments& arguments) {
   FileSystem& fs = FileSystem::Default();
   RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
   std::set<std::string> taken;
-  nlohmann::json index = nlohmann::json::array();
+  Json index = Json::Array();
   int64_t bytes = 0, left_out = 0;
   for (const TensorRecord& record : debugger_.recorder().records()) {
     if (!std::regex_search(record.name, names)) continue;
@@ -493,17 +489,16 @@ Status DebugShell::Dump(const Arguments& arguments) {
     const std::string file = FileNameOf(record.name, taken);
     RIVULET_RETURN_IF_ERROR(WriteNpy(fs, JoinPath(folder, file), record.value.view()));
     bytes += BytesOf(record.spec);
-    nlohmann::json entry = {
-        {"tensor", record.name},
-        {"file", file},
-        {"node", record.node},
-        {"op", record.op},
-        {"dtype", std::string(Name(record.spec.dtype))},
-        {"shape", std::vector<int64_t>(record.spec.shape.dims().begin(), record.spec.shape.dims().end())},
-        {"statistics", ToJson(StatisticsFields(record.statistics))}};
-    index.push_back(std::move(entry));
+    Json entry = {{"tensor", record.name},
+                  {"file", file},
+                  {"node", record.node},
+                  {"op", record.op},
+                  {"dtype", std::string(Name(record.spec.dtype))},
+                  {"shape", std::vector<int64_t>(record.spec.shape.dims().begin(), record.spec.shape.dims().end())},
+                  {"statistics", ToJson(StatisticsFields(record.statistics))}};
+    index.Append(std::move(entry));
   }
-  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, JoinPath(folder, "index.json"), index.dump(1) + "\n"));
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, JoinPath(folder, "index.json"), index.Dump(1) + "\n"));
   Print(Fields{{"folder", folder},
                {"files", static_cast<int64_t>(index.size())},
                {"bytes", bytes},

@@ -1,13 +1,12 @@
 #include "cli/debug/shell.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <charconv>
 #include <cstdio>
 
 #include "cli/command.h"
 #include "cli/debug/arguments.h"
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
@@ -187,7 +186,7 @@ Status DebugShell::Loop() {
     }
     const std::vector<std::string> words = std::move(pending_.back());
     pending_.pop_back();
-    if (!options_.interactive && !options_.json) fmt::print("rivulet> {}\n", fmt::join(words, " "));
+    if (!options_.interactive && !options_.json) fmt::print("rivulet> {}\n", Join(words, " "));
     const Status status = Execute(words);
     std::fflush(stdout);
     if (quit_) return Cancelled("quit");
@@ -229,7 +228,7 @@ Status DebugShell::Execute(const std::vector<std::string>& words) {
   }
   const auto count = static_cast<int>(arguments.words.size());
   if (count < command->min_words || count > command->max_words)
-    return UsageError("'{}' is not how '{}' is written: {}", fmt::join(words, " "), command->name, command->usage);
+    return UsageError("'{}' is not how '{}' is written: {}", Join(words, " "), command->name, command->usage);
   return (this->*command->handler)(arguments);
 }
 

@@ -1,9 +1,7 @@
 // rivulet doctor: what this program found on this machine, and what is missing.
-#include <fmt/ranges.h>
 #include <sys/statvfs.h>
 
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "cli/command.h"
@@ -12,6 +10,8 @@
 #include "cli/quantities.h"
 #include "cli/run/shipped_scenarios.h"
 #include "cli/table.h"
+#include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "engine/gpu/cuda_library.h"
 #include "engine/gpu/gpu_device.h"
 #include "engine/gpu/gpu_listing.h"
@@ -87,9 +87,7 @@ std::string GpuText(const RivuletGpuProperties& gpu) {
   return text;
 }
 
-std::string ListOf(const std::vector<std::string>& names) {
-  return names.empty() ? "nothing" : fmt::format("{}", fmt::join(names, ", "));
-}
+std::string ListOf(const std::vector<std::string>& names) { return names.empty() ? "nothing" : Join(names, ", "); }
 
 void PrintText(const Machine& machine, const Gpus& gpus, const DataFolder& data) {
   Fields fields = {
@@ -113,15 +111,14 @@ void PrintText(const Machine& machine, const Gpus& gpus, const DataFolder& data)
 }
 
 void PrintJson(const Machine& machine, const Gpus& gpus, const DataFolder& data) {
-  using Json = nlohmann::ordered_json;
-  Json devices = Json::array();
+  Json devices = Json::Array();
   for (const RivuletGpuProperties& gpu : gpus.devices) {
-    devices.push_back({{"name", gpu.name},
-                       {"driver", gpu.driver},
-                       {"memory_bytes", gpu.memory_bytes},
-                       {"free_bytes", gpu.free_bytes},
-                       {"multiprocessors", gpu.multiprocessors},
-                       {"compute_capability", fmt::format("{}.{}", gpu.compute_major, gpu.compute_minor)}});
+    devices.Append({{"name", gpu.name},
+                    {"driver", gpu.driver},
+                    {"memory_bytes", gpu.memory_bytes},
+                    {"free_bytes", gpu.free_bytes},
+                    {"multiprocessors", gpu.multiprocessors},
+                    {"compute_capability", fmt::format("{}.{}", gpu.compute_major, gpu.compute_minor)}});
   }
   const auto text = [](const std::string& words) { return words.empty() ? Json() : Json(words); };
   const BuildParts parts = PartsOfThisBuild();
@@ -146,7 +143,7 @@ void PrintJson(const Machine& machine, const Gpus& gpus, const DataFolder& data)
       {"built_without", parts.without},
   };
   // Paths may be no UTF-8: they are mended, as everywhere in our JSON.
-  fmt::print("{}\n", report.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", report.Dump());
 }
 
 Status Examine(const DoctorOptions& options) {

@@ -2,9 +2,9 @@
 #include "cli/graph/build.h"
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "engine/base/file_system.h"
+#include "engine/base/json.h"
 #include "engine/graphdef/graph_def.h"
 #include "federated/local_rules/own_rule.h"
 #include "federated/local_rules/rule_graph.h"
@@ -18,7 +18,7 @@ struct BuildOptions {
   bool json = false;
 };
 
-nlohmann::json JsonOf(const OwnRule& rule, const std::string& out) {
+Json JsonOf(const OwnRule& rule, const std::string& out) {
   return {{"file", out},
           {"nodes", rule.graph().nodes().size()},
           {"settings", rule.settings()},
@@ -42,7 +42,7 @@ Status Build(const BuildOptions& options) {
   const OwnRule& rule = *opened;
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), options.out, bytes));
   if (options.json) {
-    fmt::print("{}\n", JsonOf(rule, options.out).dump());
+    fmt::print("{}\n", JsonOf(rule, options.out).Dump());
   } else {
     fmt::print("{}: {} nodes\n{}", options.out, rule.graph().nodes().size(), Describe(rule));
   }

@@ -1,9 +1,7 @@
 // rivulet graph: graphs before and after the passes, for eyes and for programs.
-#include <fmt/ranges.h>
 
 #include <chrono>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
 #include "cli/graph/build.h"
@@ -12,6 +10,8 @@
 #include "cli/graph/source.h"
 #include "cli/table.h"
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "engine/compile/compile.h"
 #include "engine/compile/optimize.h"
 #include "engine/data/event_file.h"
@@ -45,7 +45,7 @@ std::string InputNames(const Node& node) {
   for (const Node* before : node.control_inputs()) names.push_back("^" + before->name());
   const size_t more = names.size() > kShown ? names.size() - kShown : 0;
   names.resize(std::min(names.size(), kShown));
-  return fmt::format("{}{}", fmt::join(names, ", "), more > 0 ? fmt::format(", and {} more", more) : "");
+  return fmt::format("{}{}", Join(names, ", "), more > 0 ? fmt::format(", and {} more", more) : "");
 }
 
 Table NodeTable(const Graph& graph) {
@@ -53,7 +53,7 @@ Table NodeTable(const Graph& graph) {
   for (const auto& node : graph.nodes()) {
     std::vector<std::string> outputs;
     for (const TensorSpec& output : node->outputs()) outputs.push_back(DescribeSpec(output));
-    table.Add({node->name(), std::string(node->type()), fmt::format("{}", fmt::join(outputs, " ")), InputNames(*node),
+    table.Add({node->name(), std::string(node->type()), Join(outputs, " "), InputNames(*node),
                TextCell(node->source_line())});
   }
   return table;
@@ -64,7 +64,7 @@ Table CallTable(const Program& program) {
   for (const Instruction& call : program.instructions()) {
     std::vector<std::string> outputs;
     for (const TensorSpec& output : call.outputs) outputs.push_back(DescribeSpec(output));
-    table.Add({call.node, call.op, call.implementation, TextCell(fmt::format("{}", fmt::join(outputs, " "))),
+    table.Add({call.node, call.op, call.implementation, TextCell(Join(outputs, " ")),
                call.flops > 0 ? Cell(call.flops / 1e6) : Cell(),
                call.arena_bytes > 0 ? Cell(static_cast<int64_t>(call.arena_bytes)) : Cell()});
   }
@@ -97,9 +97,8 @@ Status Inspect(GraphOptions options) {
   }
   const Table nodes = NodeTable(source.graph);
   if (options.format == "json") {
-    const nlohmann::json json = {
-        {"graph", source.title}, {"parameters", source.parameters}, {"nodes", nlohmann::json::parse(nodes.Json())}};
-    fmt::print("{}\n", json.dump());
+    const Json json = {{"graph", source.title}, {"parameters", source.parameters}, {"nodes", nodes.Rows()}};
+    fmt::print("{}\n", json.Dump());
     return absl::OkStatus();
   }
   fmt::print("{}: {} nodes, {} parameters\n\n{}", source.title, source.graph.nodes().size(), source.parameters,
@@ -138,7 +137,7 @@ StatusOr<Compiled> Compile(const GraphSource& source, const CompileOptions& opti
   return compiled;
 }
 
-nlohmann::json Totals(size_t nodes, const Program& program) {
+Json Totals(size_t nodes, const Program& program) {
   return {{"nodes", nodes},
           {"calls", program.instructions().size()},
           {"flop", program.flops()},
@@ -177,20 +176,20 @@ Status Optimize(GraphOptions options) {
   RIVULET_ASSIGN_OR_RETURN(const Compiled before, Compile(source, none));
   const Table calls = CallTable(*after.program);
   if (options.format == "json") {
-    nlohmann::json passes = nlohmann::json::array();
+    Json passes = Json::Array();
     for (const PassReport& report : optimized.report)
-      passes.push_back({{"pass", report.pass},
-                        {"nodes_before", report.nodes_before},
-                        {"nodes_after", report.nodes_after},
-                        {"rewrites", report.rewrites}});
-    const nlohmann::json json = {{"graph", source.title},
-                                 {"parameters", source.parameters},
-                                 {"passes", passes},
-                                 {"before", Totals(source.graph.nodes().size(), *before.program)},
-                                 {"after", Totals(optimized.graph.nodes().size(), *after.program)},
-                                 {"compile_milliseconds", after.milliseconds},
-                                 {"calls", nlohmann::json::parse(calls.Json())}};
-    fmt::print("{}\n", json.dump());
+      passes.Append({{"pass", report.pass},
+                     {"nodes_before", report.nodes_before},
+                     {"nodes_after", report.nodes_after},
+                     {"rewrites", report.rewrites}});
+    const Json json = {{"graph", source.title},
+                       {"parameters", source.parameters},
+                       {"passes", passes},
+                       {"before", Totals(source.graph.nodes().size(), *before.program)},
+                       {"after", Totals(optimized.graph.nodes().size(), *after.program)},
+                       {"compile_milliseconds", after.milliseconds},
+                       {"calls", calls.Rows()}};
+    fmt::print("{}\n", json.Dump());
     return absl::OkStatus();
   }
   fmt::print("{}: {} parameters\n\n", source.title, source.parameters);
@@ -246,8 +245,7 @@ const RegisterCommand kGraph(65, [] {
                        "rivulet graph optimize model.pb --without fuse_products --out smaller.pb\n  "
                        "rivulet graph optimize quickstart --training --tensorboard events"};
   AddSourceOptions(optimize, *options);
-  optimize
-      .Repeated("--pass", "NAME", &options->only, fmt::format("this pass and no others: {}", fmt::join(names, ", ")))
+  optimize.Repeated("--pass", "NAME", &options->only, fmt::format("this pass and no others: {}", Join(names, ", ")))
       .Repeated("--without", "NAME", &options->without, "all passes but this")
       .Option("--memory-budget", "BYTES", &options->memory_budget,
               "of the arena; values are computed again to fit [any]", {1, INT64_MAX})

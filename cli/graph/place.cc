@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/graph/source.h"
 #include "cli/table.h"
 #include "engine/base/file_system.h"
+#include "engine/base/json.h"
 #include "engine/compile/compile.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/placement/device_placer.h"
@@ -188,14 +188,14 @@ Status Place(const PlaceOptions& options) {
                     peak == cut.forecast.peak_bytes.end() ? int64_t{0} : peak->second});
   }
   if (options.json) {
-    const nlohmann::json json = {{"graph", source.title},
-                                 {"nodes", nlohmann::json::parse(nodes.Json())},
-                                 {"devices", nlohmann::json::parse(per_device.Json())},
-                                 {"notes", placement.notes},
-                                 {"transfers", cut.transfers},
-                                 {"transferred_bytes", cut.bytes},
-                                 {"forecast_us", cut.forecast.makespan * 1e6}};
-    fmt::print("{}\n", json.dump());
+    const Json json = {{"graph", source.title},
+                       {"nodes", nodes.Rows()},
+                       {"devices", per_device.Rows()},
+                       {"notes", placement.notes},
+                       {"transfers", cut.transfers},
+                       {"transferred_bytes", cut.bytes},
+                       {"forecast_us", cut.forecast.makespan * 1e6}};
+    fmt::print("{}\n", json.Dump());
     return absl::OkStatus();
   }
   fmt::print("{}: {} nodes on {} of {} devices\n\n{}\n", source.title, graph.nodes().size(), counts.size(),

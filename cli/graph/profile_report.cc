@@ -1,8 +1,7 @@
 #include "cli/graph/profile_report.h"
 
-#include <nlohmann/json.hpp>
-
 #include "cli/table.h"
+#include "engine/base/json.h"
 
 namespace rivulet {
 namespace {
@@ -109,27 +108,26 @@ std::string ProfileText(const Profile& profile, bool all) {
 }
 
 std::string ProfileReportJson(const Profile& profile) {
-  nlohmann::json json = nlohmann::json::parse(ProfileToJson(profile));
-  json["ops"] = nlohmann::json::parse(GroupTable(profile, "op", &InstructionProfile::op).Json());
-  json["layers"] = nlohmann::json::parse(GroupTable(profile, "layer", &InstructionProfile::layer).Json());
-  json["implementations"] =
-      nlohmann::json::parse(GroupTable(profile, "implementation", &InstructionProfile::implementation).Json());
-  json["instructions"] = nlohmann::json::parse(InstructionTable(profile).Json());
+  Json json = ProfileJson(profile);
+  json["ops"] = GroupTable(profile, "op", &InstructionProfile::op).Rows();
+  json["layers"] = GroupTable(profile, "layer", &InstructionProfile::layer).Rows();
+  json["implementations"] = GroupTable(profile, "implementation", &InstructionProfile::implementation).Rows();
+  json["instructions"] = InstructionTable(profile).Rows();
   json["kernel_seconds"] = profile.kernel_seconds();
-  nlohmann::json losses = nlohmann::json::array();
+  Json losses = Json::Array();
   for (const ProfileLoss& loss : LargestLosses(profile))
-    losses.push_back({{"node", loss.instruction->node},
-                      {"op", loss.instruction->op},
-                      {"layer", loss.instruction->layer},
-                      {"kernel", loss.instruction->kernel},
-                      {"implementation", loss.instruction->implementation},
-                      {"built_at", loss.instruction->source_line},
-                      {"lost_seconds", loss.lost_seconds},
-                      {"roofline_seconds", loss.roofline_seconds},
-                      {"bound", Name(loss.bound)},
-                      {"sentence", loss.sentence}});
+    losses.Append({{"node", loss.instruction->node},
+                   {"op", loss.instruction->op},
+                   {"layer", loss.instruction->layer},
+                   {"kernel", loss.instruction->kernel},
+                   {"implementation", loss.instruction->implementation},
+                   {"built_at", loss.instruction->source_line},
+                   {"lost_seconds", loss.lost_seconds},
+                   {"roofline_seconds", loss.roofline_seconds},
+                   {"bound", Name(loss.bound)},
+                   {"sentence", loss.sentence}});
   json["losses"] = losses;
-  return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  return json.Dump() + "\n";
 }
 
 }  // namespace rivulet

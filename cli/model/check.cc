@@ -1,12 +1,11 @@
 #include "cli/model/check.h"
 
-#include <fmt/ranges.h>
-
 #include <charconv>
 #include <cmath>
 #include <memory>
 
 #include "cli/table.h"
+#include "engine/base/join.h"
 #include "engine/onnx/check.h"
 
 namespace rivulet {
@@ -33,7 +32,7 @@ void PrintReport(const std::string& folder, const onnx::CheckReport& report, boo
     fmt::print("{}\n", JsonObject({{"case", folder},
                                    {"passed", report.passed},
                                    {"unsupported", report.unsupported},
-                                   {"ops", fmt::format("{}", fmt::join(report.ops, ","))},
+                                   {"ops", Join(report.ops, ",")},
                                    {"open_batch", report.open_batch},
                                    {"data_sets", int64_t{report.data_sets}},
                                    {"outputs", int64_t{report.outputs}},

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <tuple>
 
@@ -15,6 +14,7 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "coordinator/stored_run.h"
+#include "engine/base/json.h"
 #include "engine/data/record_files.h"
 #include "setup/class_report.h"
 #include "setup/run_setup.h"
@@ -87,17 +87,15 @@ Table CalibrationTable(const ClassReport& report) {
   return table;
 }
 
-nlohmann::ordered_json ReportJson(const ClassReport& report) {
-  nlohmann::ordered_json json;
-  json["classes"] = nlohmann::ordered_json::parse(ClassTable(report).Json());
-  json["calibration"] = nlohmann::ordered_json::parse(CalibrationTable(report).Json());
+void AddReport(const ClassReport& report, Json& json) {
+  json["classes"] = ClassTable(report).Rows();
+  json["calibration"] = CalibrationTable(report).Rows();
   json["calibration_error"] = report.CalibrationError();
-  json["confusion"] = nlohmann::ordered_json::array();
+  json["confusion"] = Json::Array();
   for (int64_t row = 0; row < report.classes; ++row) {
     const auto begin = report.counts.begin() + row * report.classes;
-    json["confusion"].push_back(std::vector<int64_t>(begin, begin + report.classes));
+    json["confusion"].Append(std::vector<int64_t>(begin, begin + report.classes));
   }
-  return json;
 }
 
 void PrintReport(const ClassReport& report) {
@@ -166,9 +164,9 @@ Status Evaluate(const EvaluateArguments& arguments) {
     RIVULET_RETURN_IF_ERROR(WritePicture(MatrixPicture(title, report->classes, report->counts), arguments.confusion));
   }
   if (arguments.json) {
-    auto json = nlohmann::ordered_json::parse(JsonObject(fields));
-    if (report) json.update(ReportJson(*report));
-    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    Json json = ToJson(fields);
+    if (report) AddReport(*report, json);
+    fmt::print("{}\n", json.Dump());
   } else {
     fmt::print("{}", FieldLines(fields));
     if (report && arguments.classes) PrintReport(*report);

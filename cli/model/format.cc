@@ -1,10 +1,9 @@
 #include "cli/model/format.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 
 #include "cli/command.h"
+#include "engine/base/join.h"
 
 namespace rivulet {
 namespace {
@@ -33,9 +32,9 @@ StatusOr<const ModelFormat*> FindModelFormat(const std::string& name, const std:
       endings.push_back(ending);
     }
   }
-  if (!name.empty()) return UsageError("there is no format '{}'; formats are {}", name, fmt::join(names, ", "));
-  return UsageError("'{}' ends in none of {}; name the format with --format: {}", path, fmt::join(endings, ", "),
-                    fmt::join(names, ", "));
+  if (!name.empty()) return UsageError("there is no format '{}'; formats are {}", name, Join(names, ", "));
+  return UsageError("'{}' ends in none of {}; name the format with --format: {}", path, Join(endings, ", "),
+                    Join(names, ", "));
 }
 
 }  // namespace rivulet

@@ -1,5 +1,4 @@
 // ONNX: what the outputs need, with the weights; and graphs of ours from such files.
-#include <fmt/ranges.h>
 
 #include <charconv>
 
@@ -7,6 +6,7 @@
 #include "cli/model/format.h"
 #include "cli/table.h"
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
 #include "engine/onnx/export/export.h"
 #include "engine/onnx/import.h"
 #include "engine/onnx/model_files.h"
@@ -29,9 +29,9 @@ Status WriteOnnx(const ExportRequest& request) {
                          {"opset", onnx::kExportOpset},
                          {"nodes", int64_t{file->nodes}},
                          {"parameters", file->parameters},
-                         {"inputs", fmt::format("{}", fmt::join(file->inputs, ", "))},
-                         {"outputs", fmt::format("{}", fmt::join(file->outputs, ", "))},
-                         {"operators", fmt::format("{}", fmt::join(file->ops, ", "))},
+                         {"inputs", Join(file->inputs, ", ")},
+                         {"outputs", Join(file->outputs, ", ")},
+                         {"operators", Join(file->ops, ", ")},
                          {"data", TextCell(file->data.empty() ? "" : request.out + ".data")}};
   fmt::print("{}", request.json ? JsonObject(fields) + "\n" : FieldLines(fields));
   return absl::OkStatus();
@@ -59,7 +59,7 @@ std::string Listed(const std::vector<onnx::OnnxValue>& values) {
   std::vector<std::string> texts;
   for (const onnx::OnnxValue& value : values)
     texts.push_back(fmt::format("{} {}{}", value.tensor, Name(value.spec.dtype), value.spec.shape.ToString()));
-  return fmt::format("{}", fmt::join(texts, ", "));
+  return Join(texts, ", ");
 }
 
 Status ReadOnnx(const ImportRequest& request) {

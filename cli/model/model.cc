@@ -1,5 +1,4 @@
 // rivulet model: models by themselves.
-#include <fmt/ranges.h>
 
 #include <memory>
 
@@ -11,6 +10,7 @@
 #include "cli/model/inspect.h"
 #include "cli/model/run_model.h"
 #include "cli/model/source.h"
+#include "engine/base/join.h"
 
 namespace rivulet {
 namespace {
@@ -33,7 +33,7 @@ std::vector<std::string> FormatsThat(bool write) {
 Status Export(const ExportArguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(const ModelFormat* format, FindModelFormat(arguments.format, arguments.out));
   if (format->write == nullptr)
-    return UsageError("{} is not written; formats that are: {}", format->name, fmt::join(FormatsThat(true), ", "));
+    return UsageError("{} is not written; formats that are: {}", format->name, Join(FormatsThat(true), ", "));
   RIVULET_ASSIGN_OR_RETURN(const ModelSource source, LoadModelSource(arguments.source));
   return format->write({source, arguments.out, arguments.external_data, arguments.json});
 }
@@ -46,7 +46,7 @@ struct ImportArguments {
 Status Import(const ImportArguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(const ModelFormat* format, FindModelFormat(arguments.format, arguments.request.file));
   if (format->read == nullptr)
-    return UsageError("{} is not read; formats that are: {}", format->name, fmt::join(FormatsThat(false), ", "));
+    return UsageError("{} is not read; formats that are: {}", format->name, Join(FormatsThat(false), ", "));
   return format->read(arguments.request);
 }
 
@@ -55,7 +55,7 @@ std::string FormatHelp(bool write) {
   for (const ModelFormat& format : ModelFormats())
     if (write ? format.write != nullptr : format.read != nullptr)
       texts.push_back(fmt::format("{} ({})", format.name, format.doc));
-  return fmt::format("{}", fmt::join(texts, ", "));
+  return Join(texts, ", ");
 }
 
 Command ExportCommand() {

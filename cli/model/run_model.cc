@@ -7,6 +7,7 @@
 #include "cli/command.h"
 #include "coordinator/history/history.h"
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
 #include "federated/evaluation/evaluator.h"
 #include "federated/server_optimizers/averaged.h"
 #include "federated/server_state/server_state.h"
@@ -75,7 +76,7 @@ StatusOr<RunModel> FindRunModel(const std::string& db, const std::string& what) 
     if (kept.size() > 8) kept.erase(kept.begin() + 3, kept.end() - 4);
     return FailedPrecondition(
         "the model of round {}{} of run '{}' was not kept; kept are those of rounds {} (run.keep_models says which)",
-        wanted, round == "best" ? ", the best," : "", run.run_id, fmt::join(kept, ", "));
+        wanted, round == "best" ? ", the best," : "", run.run_id, Join(kept, ", "));
   }
   // The history may have come with its models from elsewhere: a file is where its run's models lie, whatever a row
   // says.

@@ -2,17 +2,15 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/run/shipped_scenarios.h"
 #include "engine/base/file_system.h"
+#include "engine/base/json.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
 namespace {
-
-using Json = nlohmann::json;
 
 constexpr std::string_view kEnding = ".expected.json";
 
@@ -20,27 +18,26 @@ constexpr std::string_view kEnding = ".expected.json";
 class Members {
  public:
   Members(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) error_ = InvalidArgument("{} is no object", where_);
+    if (!json.IsObject()) error_ = InvalidArgument("{} is no object", where_);
   }
   template <typename T>
   void Take(const char* key, T& value, bool required = false) {
     known_.emplace_back(key);
     if (!error_.ok()) return;
-    const auto found = json_.find(key);
-    if (found == json_.end()) {
+    const Json* const found = json_.Find(key);
+    if (found == nullptr) {
       if (required) error_ = InvalidArgument("{} has no '{}'", where_, key);
     } else if (!Read(*found, value)) {
-      error_ = InvalidArgument("'{}' of {} is {}", key, where_, found->dump());
+      error_ = InvalidArgument("'{}' of {} is {}", key, where_, found->Dump());
     }
   }
   const Json* Object(const char* key) {
     known_.emplace_back(key);
-    const auto found = error_.ok() ? json_.find(key) : json_.end();
-    return found == json_.end() ? nullptr : &*found;
+    return error_.ok() ? json_.Find(key) : nullptr;
   }
   Status Finish() const {
     if (!error_.ok()) return error_;
-    for (const auto& [key, value] : json_.items()) {
+    for (const auto& [key, value] : json_.members()) {
       if (std::ranges::find(known_, key) == known_.end()) {
         return InvalidArgument("{} has '{}', which means nothing.{}", where_, key, DidYouMean(key, known_));
       }
@@ -50,21 +47,21 @@ class Members {
 
  private:
   static bool Read(const Json& json, std::string& value) {
-    if (json.is_string()) value = json.get<std::string>();
-    return json.is_string();
+    if (json.IsText()) value = json.text();
+    return json.IsText();
   }
   static bool Read(const Json& json, int64_t& value) {
-    if (json.is_number_integer()) value = json.get<int64_t>();
-    return json.is_number_integer() && value >= 1;
+    if (json.IsInteger()) value = json.integer();
+    return json.IsInteger() && value >= 1;
   }
   static bool Read(const Json& json, double& value) {
-    if (json.is_number()) value = json.get<double>();
-    return json.is_number();
+    if (json.IsNumber()) value = json.number();
+    return json.IsNumber();
   }
   static bool Read(const Json& json, std::optional<double>& value) { return Read(json, value.emplace()); }
   static bool Read(const Json& json, std::vector<std::string>& value) {
-    if (!json.is_array()) return false;
-    for (const Json& entry : json) {
+    if (!json.IsArray()) return false;
+    for (const Json& entry : json.elements()) {
       if (!Read(entry, value.emplace_back())) return false;
     }
     return true;
@@ -134,19 +131,19 @@ Status CheckBeside(const Paper& paper) {
 }  // namespace
 
 StatusOr<Paper> ParsePaper(const std::string& name, const std::string& text) {
-  const Json json = Json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (json.is_discarded()) return InvalidArgument("{}{} is no JSON", name, kEnding);
+  const StatusOr<Json> json = Json::Parse(text);
+  if (!json.ok()) return Annotate(json.status(), fmt::format("{}{} is no JSON", name, kEnding));
   Paper paper{.name = name, .about = {}, .scenario = {}, .source = {}, .metric = "test/accuracy", .results = {}};
-  Members members(json, fmt::format("{}{}", name, kEnding));
+  Members members(*json, fmt::format("{}{}", name, kEnding));
   members.Take("source", paper.source, true);
   members.Take("metric", paper.metric);
   members.Take("seeds", paper.seeds);
   const Json* const results = members.Object("results");
   RIVULET_RETURN_IF_ERROR(members.Finish());
-  if (results == nullptr || !results->is_array() || results->empty()) {
+  if (results == nullptr || results->elements().empty()) {
     return InvalidArgument("{}{} has no list of 'results'", name, kEnding);
   }
-  for (const Json& result : *results) {
+  for (const Json& result : results->elements()) {
     RIVULET_ASSIGN_OR_RETURN(paper.results.emplace_back(), ReadResult(result, name));
   }
   RIVULET_RETURN_IF_ERROR(CheckBeside(paper));

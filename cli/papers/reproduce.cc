@@ -4,7 +4,6 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "cli/papers/paper.h"
 #include "cli/quantities.h"
@@ -12,6 +11,8 @@
 #include "cli/table.h"
 #include "cli/terminal.h"
 #include "coordinator/ledger/ledger.h"
+#include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
@@ -120,7 +121,7 @@ std::string Missed(const Reproduced& reproduced, const std::vector<Reproduced>& 
   hold(result.at_most, false);
   if (result.at_least_beside) hold(other(*result.at_least_beside), true);
   if (result.at_most_beside) hold(other(*result.at_most_beside), false);
-  return fmt::format("{}", fmt::join(missed, ", "));
+  return Join(missed, ", ");
 }
 
 StatusOr<Reproduced> Reproduce(const Paper& paper, const PaperResult& result, const ReproduceOptions& options) {
@@ -158,7 +159,7 @@ std::string Wanted(const PaperResult& result) {
   };
   beside("at least", result.at_least_beside);
   beside("at most", result.at_most_beside);
-  return fmt::format("{}", fmt::join(wanted, ", "));
+  return Join(wanted, ", ");
 }
 
 std::string MeasureText(const PaperResult& result, const std::string& metric) {
@@ -198,12 +199,11 @@ void PrintTable(const Paper& paper, const std::vector<Reproduced>& all, bool qui
 }
 
 void PrintJson(const Paper& paper, const std::vector<Reproduced>& all, bool quick) {
-  using Json = nlohmann::ordered_json;
   Json json = {{"paper", paper.name},
                {"source", paper.source},
                {"metric", paper.metric},
                {"quick", quick},
-               {"results", Json::array()}};
+               {"results", Json::Array()}};
   for (const Reproduced& one : all) {
     Json entry = {
         {"name", one.result->name}, {"what", MeasureText(*one.result, paper.metric)}, {"seconds", one.seconds}};
@@ -212,9 +212,9 @@ void PrintJson(const Paper& paper, const std::vector<Reproduced>& all, bool quic
     entry["published"] = one.result->published ? Json(*one.result->published) : Json();
     for (const auto& [key, value] : one.point) entry["setting"][key] = value;
     if (!quick) entry["missed"] = one.missed;
-    json["results"].push_back(std::move(entry));
+    json["results"].Append(std::move(entry));
   }
-  fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", json.Dump());
 }
 
 void ListPapers(const std::vector<Paper>& papers) {

@@ -1,11 +1,10 @@
 #include "cli/run/client_options.h"
 
-#include <fmt/ranges.h>
-
 #include <filesystem>
 #include <map>
 
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
 #include "engine/data/dataset.h"
 #include "engine/data/record_files.h"
 
@@ -30,7 +29,7 @@ StatusOr<std::vector<BoundData>> BindData(const std::vector<std::string>& bindin
     BoundData& data = bound.emplace_back(BoundData{.name = name, .tags = tags});
     RIVULET_ASSIGN_OR_RETURN(data.dataset, Dataset::Open(of_name));
     if (data.dataset->size() == 0) {
-      return FailedPrecondition("{} has no examples; a client needs at least one", fmt::join(of_name, ", "));
+      return FailedPrecondition("{} has no examples; a client needs at least one", Join(of_name, ", "));
     }
   }
   return bound;

@@ -2,7 +2,6 @@
 #include "federated/plan/plan.h"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include <cstdio>
 #include <memory>
@@ -17,6 +16,7 @@
 #include "cli/table.h"
 #include "client/plan_facts.h"
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
 #include "setup/plan_file.h"
 #include "setup/run_setup.h"
 
@@ -58,7 +58,7 @@ std::string FeatureText(const FeatureSpec& feature) {
 
 // Ops by type, each once: what a graph from somebody else can do is what its ops can.
 std::string OpsText(const std::shared_ptr<const Graph>& graph) {
-  return graph == nullptr ? "none" : fmt::format("{}", fmt::join(OpsOf(*graph), ", "));
+  return graph == nullptr ? "none" : Join(OpsOf(*graph), ", ");
 }
 
 std::string AuthorField(const Plan& plan) {
@@ -82,7 +82,7 @@ Fields FieldsOf(const Plan& plan) {
                    {"kernels", std::string(plan.compile_options().kernels.portable ? "portable" : "native")},
                    {"variables", static_cast<int64_t>(layout.slices().size())},
                    {"update_elements", layout.update_elements()},
-                   {"features", fmt::format("{}", fmt::join(features, ", "))},
+                   {"features", Join(features, ", ")},
                    {"aggregation", sum.rule},
                    {"updates_per_version", sum.updates_per_version},
                    {"largest_weight", sum.max_weight}};
@@ -91,7 +91,7 @@ Fields FieldsOf(const Plan& plan) {
     std::vector<std::string> codec = {part.codec};
     for (const auto& [setting, value] : part.codec_settings) codec.push_back(fmt::format("{} = {}", setting, value));
     if (part.error_feedback) codec.push_back("what it leaves out is added to the next update");
-    fields.push_back({of + "codec", fmt::format("{}", fmt::join(codec, ", "))});
+    fields.push_back({of + "codec", Join(codec, ", ")});
     fields.push_back({of + "largest_value", fmt::format("2^{}", part.value_bits)});
     fields.push_back({of + "resolution_of_sum", fmt::format("2^-{}", sum.fraction_bits(part))});
   }
@@ -116,7 +116,7 @@ Fields FieldsOf(const Plan& plan) {
       if (pass.models.size() > 1) {
         std::vector<std::string> buffers;
         for (const ModelInstance& instance : pass.models) buffers.push_back(instance.buffer);
-        fields.emplace_back(name + "_models", fmt::format("{}", fmt::join(buffers, ", ")));
+        fields.emplace_back(name + "_models", Join(buffers, ", "));
       }
       if (pass.loss != nullptr) fields.emplace_back(name + "_loss", OpsText(pass.loss));
       fields.emplace_back(name + "_input", OpsText(pass.input));
@@ -127,8 +127,7 @@ Fields FieldsOf(const Plan& plan) {
     for (const PieceSpec& mechanism : program->mechanisms) {
       std::vector<std::string> settings;
       for (const auto& [setting, value] : mechanism.settings) settings.push_back(setting + " = " + ToToml(value));
-      fields.emplace_back(fmt::format("{}_{}", Name(kind), mechanism.name),
-                          fmt::format("{}", fmt::join(settings, ", ")));
+      fields.emplace_back(fmt::format("{}_{}", Name(kind), mechanism.name), Join(settings, ", "));
     }
     for (const auto& [part, source] : program->parts) {
       fields.emplace_back(fmt::format("{}_part_{}", Name(kind), part),

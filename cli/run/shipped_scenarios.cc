@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kEnding = ".toml";
+constexpr std::string_view kScenarioEnding = ".toml";
 
 // The first lines, as far as they are comments.
 std::string CommentOf(std::string_view text) {
@@ -44,11 +44,11 @@ std::vector<ShippedScenario> ShippedIn(ShippedFolder which) {
     const auto names = files.List(path);
     if (!names.ok()) continue;
     for (const std::string& name : *names) {
-      if (!name.ends_with(kEnding)) continue;
+      if (!name.ends_with(kScenarioEnding)) continue;
       const std::string file = JoinPath(path, name);
       const auto text = files.ReadAll(file);
       if (!text.ok()) continue;
-      shipped.push_back({name.substr(0, name.size() - kEnding.size()), file, CommentOf(*text)});
+      shipped.push_back({name.substr(0, name.size() - kScenarioEnding.size()), file, CommentOf(*text)});
     }
     if (!shipped.empty()) break;
   }

@@ -19,6 +19,7 @@
 #include "cli/shell_quote.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
+#include "engine/base/join.h"
 #include "setup/model.h"
 #include "simulations/launchers/open_ranks.h"
 #include "simulations/launchers/rank_crew.h"
@@ -50,7 +51,7 @@ std::string MoreArguments(const SimulateOptions& options) {
   }
   if (!options.logdir.empty()) more.push_back("--logdir " + ShellQuote(options.logdir));
   if (const std::string http = ShellArguments(options.http); !http.empty()) more.push_back(http.substr(1));
-  return fmt::format("{}", fmt::join(more, " "));
+  return Join(more, " ");
 }
 
 StatusOr<std::unique_ptr<LivePages>> PagesOf(const SimulateOptions& options, const Scenario& scenario,

@@ -11,7 +11,6 @@
 #include <deque>
 #include <filesystem>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "certificates/throw_away_authority.h"
 #include "cli/command.h"
@@ -22,6 +21,7 @@
 #include "cli/run/progress.h"
 #include "cli/run/result.h"
 #include "cli/terminal.h"
+#include "engine/base/json.h"
 #include "setup/model.h"
 #include "setup/partition_files.h"
 #include "setup/run_members.h"
@@ -37,6 +37,12 @@ struct UpOptions {
   std::optional<int64_t> clients;
   bool json = false;
 };
+
+// What a child tells on a line of its own; null where the line is something else.
+Json EventOf(std::string_view line) { return Json::Parse(line).value_or(Json()); }
+std::string TextOr(const Json& value, std::string_view absent) {
+  return value.IsText() ? value.text() : std::string(absent);
+}
 
 // A folder that goes with this object.
 class UpFolder {
@@ -89,18 +95,16 @@ class UpPicture {
     PrintNote(OneLine(sentence), ::rivulet::Note::kImportant);
   }
 
-  void Round(const nlohmann::json& event) {
+  void Round(const Json& event) {
     RoundReport report;
-    report.round = event.value("round", int64_t{0});
-    report.train_loss = event.value("train_loss", 0.0);
-    for (const auto& [name, value] : event.items()) {
-      if (name.find('/') != name.npos && value.is_number()) report.central[name] = value;
+    report.round = event.At("round").integer();
+    report.train_loss = event.At("train_loss").number();
+    for (const auto& [name, value] : event.members()) {
+      if (name.find('/') != name.npos && value.IsNumber()) report.central[name] = value.number();
     }
-    if (event.value("status", "") != "committed") {
-      const auto reason = event.find("reason");
-      Note(fmt::format("round {}, attempt {}: {}: {}", report.round, event.value("attempt", int64_t{1}),
-                       event.value("status", ""),
-                       reason != event.end() && reason->is_string() ? *reason : nlohmann::json("")));
+    if (event.At("status").text() != "committed") {
+      Note(fmt::format("round {}, attempt {}: {}: {}", report.round, event.At("attempt").integer(),
+                       event.At("status").text(), event.At("reason").text()));
       return;
     }
     tracker_.Round(report);
@@ -110,14 +114,14 @@ class UpPicture {
     if (!terminal_) fmt::print(stderr, "{}\n", json ? tracker_.Json(report.round) : tracker_.Line(report.round, 0));
   }
 
-  void Evaluation(const nlohmann::json& event) {
+  void Evaluation(const Json& event) {
     EvaluationReport report;
-    report.round = event.value("round", int64_t{0});
-    report.folded = event.value("folded", int64_t{0});
-    if (const auto reason = event.find("reason"); reason != event.end() && reason->is_string()) report.reason = *reason;
-    for (const auto& [name, value] : event.items()) {
+    report.round = event.At("round").integer();
+    report.folded = event.At("folded").integer();
+    report.reason = event.At("reason").text();
+    for (const auto& [name, value] : event.members()) {
       const bool measure = name.starts_with("evaluate/") || name.starts_with("personal/");
-      if (measure && value.is_number()) report.federated[name] = value;
+      if (measure && value.IsNumber()) report.federated[name] = value.number();
     }
     if (CurrentProgressStyle() != ProgressStyle::kQuiet) Note(EvaluationLine(report));
   }
@@ -275,39 +279,38 @@ class Deployment {
   }
 
   Status OnCoordinator(const std::string& line) {
-    const nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
-    if (!event.is_object()) return absl::OkStatus();
-    const std::string kind = event.value("event", "");
+    const Json event = EventOf(line);
+    if (!event.IsObject()) return absl::OkStatus();
+    const std::string kind = event.At("event").text();
     if (kind == "listening") {
-      address_ = event.value("address", "");
-      run_id_ = event.value("run_id", "");
+      address_ = event.At("address").text();
+      run_id_ = event.At("run_id").text();
       for (Client& client : clients_) RIVULET_RETURN_IF_ERROR(StartClient(client));
     } else if (kind == "progress") {
-      picture_.Progress(event.value("folded", int64_t{0}), event.value("selected", int64_t{0}));
+      picture_.Progress(event.At("folded").integer(), event.At("selected").integer());
     } else if (kind == "round") {
       picture_.Round(event);
     } else if (kind == "evaluation") {
       picture_.Evaluation(event);
-    } else if (kind.empty() && event.contains("run_id")) {
-      run_id_ = event.value("run_id", "");  // the result
+    } else if (kind.empty() && event.Contains("run_id")) {
+      run_id_ = event.At("run_id").text();  // the result
     }
     return absl::OkStatus();
   }
 
   void OnClient(Client& client, const std::string& line) {
-    const nlohmann::json event = nlohmann::json::parse(line, nullptr, false);
-    if (!event.is_object()) return;
-    const std::string kind = event.value("event", "");
-    const int64_t round = event.value("round", int64_t{0});
-    const bool trains = event.value("kind", "train") == "train";
+    const Json event = EventOf(line);
+    const std::string kind = event.At("event").text();
+    const int64_t round = event.At("round").integer();
+    const bool trains = TextOr(event.At("kind"), "train") == "train";
     if (kind == "task") {
       client.state = fmt::format("round {}: {}", round, trains ? "training" : "measuring");
     } else if (kind == "report") {
-      const std::string status = event.value("status", "");
+      const std::string status = event.At("status").text();
       if (status == "accepted" && trains) ++client.folded;
       client.state = fmt::format("round {}: {}", round, status);
-      if (event.contains("error") && event["error"].is_string()) {
-        client.state += ": " + event["error"].get<std::string>();
+      if (const std::string error = event.At("error").text(); !error.empty()) {
+        client.state += ": " + error;
         picture_.Note(fmt::format("{}: {}", client.name, client.state));
       }
     } else if (kind == "wait") {
@@ -315,7 +318,7 @@ class Deployment {
     } else if (kind == "retry") {
       client.state = "waiting for the coordinator";
     } else if (kind == "finished") {
-      client.state = event.value("status", "finished");
+      client.state = TextOr(event.At("status"), "finished");
     }
   }
 

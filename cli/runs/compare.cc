@@ -1,6 +1,5 @@
 // rivulet runs compare: what differed between runs, and what came of it.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "cli/runs/commands.h"
 #include "cli/runs/listed_runs.h"
@@ -8,6 +7,8 @@
 #include "cli/runs/sparkline.h"
 #include "cli/runs/spread.h"
 #include "cli/terminal.h"
+#include "engine/base/join.h"
+#include "engine/base/json.h"
 
 namespace rivulet {
 namespace {
@@ -114,7 +115,7 @@ void PrintComparison(const std::vector<ComparedRun>& runs, const std::set<std::s
   for (const auto& group : SeedGroups(runs)) {
     std::vector<std::string> letters;
     for (const ComparedRun* run : group) letters.push_back(run->letter);
-    head(fmt::format("{}: equal but for the seed", fmt::join(letters, ", ")));
+    head(fmt::format("{}: equal but for the seed", Join(letters, ", ")));
     Table table({{.name = "  metric"}, {.name = "last"}, {.name = "best"}});
     for (const std::string& name : MetricNames(runs)) {
       const auto [last, best] = GroupMetric(group, name);
@@ -125,31 +126,30 @@ void PrintComparison(const std::vector<ComparedRun>& runs, const std::set<std::s
 }
 
 void PrintComparisonJson(const std::vector<ComparedRun>& runs, const std::set<std::string>& differing) {
-  using Json = nlohmann::ordered_json;
-  Json json = {{"runs", Json::array()}, {"differing", Json::object()}, {"equal_but_for_the_seed", Json::array()}};
+  Json json = {{"runs", Json::Array()}, {"differing", Json::Object()}, {"equal_but_for_the_seed", Json::Array()}};
   for (const ComparedRun& run : runs) {
-    Json metrics = Json::object();
+    Json metrics = Json::Object();
     for (const Curve& curve : run.curves)
       metrics[curve.name] = {{"last", curve.points.back().second},
                              {"last_round", curve.points.back().first},
                              {"best", curve.best().second},
                              {"best_round", curve.best().first}};
-    json["runs"].push_back({{"run_id", run.run.row.run_id},
-                            {"name", run.run.row.name},
-                            {"status", run.run.row.status},
-                            {"metrics", std::move(metrics)}});
+    json["runs"].Append({{"run_id", run.run.row.run_id},
+                         {"name", run.run.row.name},
+                         {"status", run.run.row.status},
+                         {"metrics", std::move(metrics)}});
   }
   for (const std::string& key : differing) {
-    Json values = Json::array();
+    Json values = Json::Array();
     for (const ComparedRun& run : runs) {
       const auto value = run.run.keys.find(key);
-      values.push_back(value == run.run.keys.end() ? Json() : Json(value->second));
+      values.Append(value == run.run.keys.end() ? Json() : Json(value->second));
     }
     json["differing"][key] = std::move(values);
   }
   for (const auto& group : SeedGroups(runs)) {
-    Json members = Json::array(), metrics = Json::object();
-    for (const ComparedRun* run : group) members.push_back(run->run.row.run_id);
+    Json members = Json::Array(), metrics = Json::Object();
+    for (const ComparedRun* run : group) members.Append(run->run.row.run_id);
     for (const std::string& name : MetricNames(runs)) {
       const auto [last, best] = GroupMetric(group, name);
       if (last.runs > 0)
@@ -159,9 +159,9 @@ void PrintComparisonJson(const std::vector<ComparedRun>& runs, const std::set<st
                          {"best_mean", best.mean},
                          {"best_deviation", best.deviation}};
     }
-    json["equal_but_for_the_seed"].push_back({{"runs", std::move(members)}, {"metrics", std::move(metrics)}});
+    json["equal_but_for_the_seed"].Append({{"runs", std::move(members)}, {"metrics", std::move(metrics)}});
   }
-  fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", json.Dump());
 }
 
 Status CompareRuns(const CompareOptions& options) {

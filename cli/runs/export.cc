@@ -10,6 +10,7 @@
 #include "cli/terminal.h"
 #include "coordinator/history/questions.h"
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
 #include "engine/data/event_file.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/new_folder.h"
@@ -65,7 +66,7 @@ std::string CsvField(const SqlShown& value) {
   return std::visit(Writer{}, value);
 }
 
-std::string CsvLine(const std::vector<std::string>& fields) { return fmt::format("{}\n", fmt::join(fields, ",")); }
+std::string CsvLine(const std::vector<std::string>& fields) { return fmt::format("{}\n", Join(fields, ",")); }
 
 // Calls `part` with answers that follow each other and have the same columns; at least once. `tell` hears rounds.
 Status ForEachPart(History& history, const ExportedView& view, const std::string& run_id, const DataProgress& tell,

@@ -5,6 +5,7 @@
 #include "cli/quantities.h"
 #include "cli/runs/commands.h"
 #include "cli/runs/listed_runs.h"
+#include "engine/base/join.h"
 
 namespace rivulet {
 namespace {
@@ -62,7 +63,7 @@ Status ListRuns(const ListOptions& options) {
     Table table(std::move(columns));
     for (const ListedRun& run : runs) {
       std::vector<Cell> cells = CellsOf(run.row);
-      cells.push_back(TextCell(fmt::format("{}", fmt::join(run.tags, ", "))));
+      cells.push_back(TextCell(Join(run.tags, ", ")));
       for (const std::string& key : differing) cells.push_back(ValueUnder(run, key));
       table.Add(std::move(cells));
     }
@@ -92,7 +93,7 @@ Status ListRuns(const ListOptions& options) {
       if (std::holds_alternative<double>(cell)) cell = found->second;
       cells.push_back(std::move(cell));
     }
-    cells.push_back(TextCell(fmt::format("{}", fmt::join(run.tags, ", "))));
+    cells.push_back(TextCell(Join(run.tags, ", ")));
     cells.push_back(CellOrNull(run.row.last_accuracy));
     cells.push_back(SecondsText(run.row.seconds));
     std::string started = run.row.created_at.substr(0, 16);
@@ -117,7 +118,7 @@ Command RunsListCommand() {
   AddWhere(command, &options->where);
   command
       .Option("--sort", "KEY", &options->sort,
-              fmt::format("{}, or a key of the scenario [created_at, newest first]", fmt::join(kListColumns, ", ")))
+              fmt::format("{}, or a key of the scenario [created_at, newest first]", Join(kListColumns, ", ")))
       .Option("--limit", "N", &options->limit, "at most so many");
   AddHistoryOptions(command, &options->history);
   command.Flag("--wide", &options->wide, "print all columns, however narrow the terminal is");

@@ -1,7 +1,6 @@
 // rivulet runs profile: what bounds a run's rounds, and what would make them shorter.
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/quantities.h"
@@ -9,6 +8,7 @@
 #include "cli/runs/configuration.h"
 #include "cli/terminal.h"
 #include "coordinator/history/questions.h"
+#include "engine/base/json.h"
 
 namespace rivulet {
 namespace {
@@ -204,26 +204,26 @@ void PrintProfile(const RunRow& run, const RoundProfile& profile, const std::vec
 }
 
 void PrintProfileJson(const RunRow& run, const RoundProfile& profile, const std::vector<Advice>& advice) {
-  nlohmann::ordered_json json = {{"run_id", run.run_id},
-                                 {"rounds", profile.rounds},
-                                 {"round_seconds", profile.whole()},
-                                 {"train_seconds", profile.train},
-                                 {"aggregate_seconds", profile.aggregate},
-                                 {"evaluate_seconds", profile.evaluate},
-                                 {"between_seconds", profile.between},
-                                 {"tasks", profile.tasks},
-                                 {"tasks_at_once", profile.at_once},
-                                 {"task_wait_seconds", profile.waits},
-                                 {"task_train_seconds", profile.trains},
-                                 {"task_upload_seconds", profile.uploads},
-                                 {"median_task_seconds", profile.median},
-                                 {"ninth_task_seconds", profile.ninth},
-                                 {"last_task_seconds", profile.last},
-                                 {"slowest_client", profile.slowest},
-                                 {"slowest_times", profile.slowest_times}};
-  json["advice"] = nlohmann::ordered_json::array();
-  for (const Advice& one : advice) json["advice"].push_back({{"gain_seconds", one.gain}, {"what", one.what}});
-  fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+  Json json = {{"run_id", run.run_id},
+               {"rounds", profile.rounds},
+               {"round_seconds", profile.whole()},
+               {"train_seconds", profile.train},
+               {"aggregate_seconds", profile.aggregate},
+               {"evaluate_seconds", profile.evaluate},
+               {"between_seconds", profile.between},
+               {"tasks", profile.tasks},
+               {"tasks_at_once", profile.at_once},
+               {"task_wait_seconds", profile.waits},
+               {"task_train_seconds", profile.trains},
+               {"task_upload_seconds", profile.uploads},
+               {"median_task_seconds", profile.median},
+               {"ninth_task_seconds", profile.ninth},
+               {"last_task_seconds", profile.last},
+               {"slowest_client", profile.slowest},
+               {"slowest_times", profile.slowest_times}};
+  json["advice"] = Json::Array();
+  for (const Advice& one : advice) json["advice"].Append({{"gain_seconds", one.gain}, {"what", one.what}});
+  fmt::print("{}\n", json.Dump());
 }
 
 Status ProfileRun(const RunsProfileOptions& options) {

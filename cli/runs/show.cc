@@ -1,6 +1,5 @@
 // rivulet runs show: one run on one page.
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "cli/quantities.h"
 #include "cli/runs/commands.h"
@@ -8,6 +7,8 @@
 #include "cli/runs/sparkline.h"
 #include "cli/terminal.h"
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
+#include "engine/base/json.h"
 
 namespace rivulet {
 namespace {
@@ -186,7 +187,7 @@ std::string SaidText(const RunOverview& page) {
   if (!page.tags.empty()) {
     std::vector<std::string> tags;
     for (const TagRow& tag : page.tags) tags.push_back(tag.tag);
-    text += fmt::format("tags: {}\n", fmt::join(tags, ", "));
+    text += fmt::format("tags: {}\n", Join(tags, ", "));
   }
   for (const NoteRow& note : page.notes)
     text += Wrapped(fmt::format("{}: {}", When(note.at), OneLine(note.text)), kPage, "");
@@ -218,8 +219,7 @@ void PrintPage(const RunOverview& page, const std::string& folder) {
 }
 
 void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
-  using Json = nlohmann::ordered_json;
-  Json json = Json::object();
+  Json json = Json::Object();
   const auto put = [](Json& object, const std::string& name, const SqlShown& value) {
     std::visit(
         [&](const auto& v) {
@@ -235,7 +235,7 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
     if (name != "config") put(json, name, value);
   json["seed"] = page.run.seed;
   for (auto& [name, value] : Shown(summary))
-    if (!json.contains(name)) put(json, name, value);
+    if (!json.Contains(name)) put(json, name, value);
   // The newest version that clients have measured, with how their values are spread.
   for (const Curve& curve : page.curves) {
     if (!curve.name.starts_with("evaluate/") && !curve.name.starts_with("personal/")) continue;
@@ -253,8 +253,8 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
   std::vector<std::string> tags, notes;
   for (const TagRow& tag : page.tags) tags.push_back(tag.tag);
   for (const NoteRow& note : page.notes) notes.push_back(note.at + " " + OneLine(note.text));
-  put(json, "tags", TextCell(fmt::format("{}", fmt::join(tags, ", "))));
-  put(json, "notes", TextCell(fmt::format("{}", fmt::join(notes, "\n"))));
+  put(json, "tags", TextCell(Join(tags, ", ")));
+  put(json, "notes", TextCell(Join(notes, "\n")));
   json["bytes_down"] = page.bytes_down;
   json["bytes_up"] = page.bytes_up;
   json["time"] = {{"total_seconds", page.time.total},
@@ -264,17 +264,17 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
                   {"rest_seconds", page.time.rest}};
   if (page.virtual_seconds) json["virtual_seconds"] = *page.virtual_seconds;
   json["failing"] = page.failing;
-  Json& failing = json["failing_clients"] = Json::array();
+  Json& failing = json["failing_clients"] = Json::Array();
   for (const ClientFailuresRow& client : page.failures)
-    failing.push_back({{"client_id", client.client_id},
-                       {"tasks", client.tasks},
-                       {"round", client.last_round},
-                       {"status", client.status},
-                       {"error", client.error}});
-  Json& keys = json["not_default"] = Json::object();
+    failing.Append({{"client_id", client.client_id},
+                    {"tasks", client.tasks},
+                    {"round", client.last_round},
+                    {"status", client.status},
+                    {"error", client.error}});
+  Json& keys = json["not_default"] = Json::Object();
   for (const auto& [key, value] : page.keys) put(keys, key, CellOfToml(value));
   json["config"] = page.run.config;
-  fmt::print("{}\n", json.dump(-1, ' ', false, Json::error_handler_t::replace));
+  fmt::print("{}\n", json.Dump());
 }
 
 Status ShowRun(const ShowOptions& options) {

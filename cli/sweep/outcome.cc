@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "cli/command.h"
 #include "cli/table.h"
+#include "engine/base/json.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
@@ -83,13 +83,12 @@ std::string SweepTable(const SweepOutcome& outcome, size_t columns) {
 }
 
 std::string SweepJson(const SweepOutcome& outcome) {
-  using Json = nlohmann::ordered_json;
-  Json json = {{"name", outcome.name}, {"tag", outcome.tag}, {"metric", outcome.metric}, {"points", Json::array()}};
+  Json json = {{"name", outcome.name}, {"tag", outcome.tag}, {"metric", outcome.metric}, {"points", Json::Array()}};
   for (const SweptPoint& point : outcome.points) {
-    Json set = Json::object(), runs = Json::array();
+    Json set = Json::Object(), runs = Json::Array();
     for (const auto& [key, value] : point.point) set[key] = value;
     for (const SweptRun& run : point.runs)
-      runs.push_back({{"run_id", run.run_id}, {"seed", run.seed}, {"status", run.status}});
+      runs.Append({{"run_id", run.run_id}, {"seed", run.seed}, {"status", run.status}});
     Json entry = {{"set", std::move(set)}, {"runs", std::move(runs)}};
     if (point.last.runs > 0) {
       entry["finished"] = point.last.runs;
@@ -98,10 +97,10 @@ std::string SweepJson(const SweepOutcome& outcome) {
       entry["best_mean"] = point.best.mean;
       entry["best_deviation"] = point.best.deviation;
     }
-    json["points"].push_back(std::move(entry));
+    json["points"].Append(std::move(entry));
   }
-  json["best"] = outcome.best ? json["points"][*outcome.best]["set"] : Json();
-  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+  json["best"] = outcome.best ? *json["points"].elements()[*outcome.best].Find("set") : Json();
+  return json.Dump();
 }
 
 Chart SweepChart(const SweepOutcome& outcome) {

@@ -4,17 +4,11 @@
 #include <cstddef>
 #include <limits>
 
+#include "engine/base/polynomial.h"
 #include "engine/base/trigonometry.h"
 
 namespace rivulet::math {
 namespace {
-
-template <size_t N>
-double Polynomial(const std::array<double, N>& coefficients, double x) {  // the highest power first
-  double value = coefficients[0];
-  for (size_t i = 1; i < N; ++i) value = value * x + coefficients[i];
-  return value;
-}
 
 // erf(a) for |a| < 1: a times a polynomial in a², fitted to 2e-19.
 double ErfNear0(double a) {

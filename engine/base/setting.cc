@@ -1,11 +1,10 @@
 #include "engine/base/setting.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 
 #include "engine/base/check.h"
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
@@ -129,7 +128,7 @@ std::string ToToml(const SettingValue& value) {
     std::string operator()(double v) const { return TomlFloat(v); }
     std::string operator()(bool v) const { return v ? "true" : "false"; }
     std::string operator()(const std::string& v) const { return TomlString(v); }
-    std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("[{}]", fmt::join(v, ", ")); }
+    std::string operator()(const std::vector<int64_t>& v) const { return fmt::format("[{}]", Join(v, ", ")); }
     std::string operator()(const std::vector<std::string>& v) const {
       std::string list;
       for (const std::string& text : v) list += (list.empty() ? "" : ", ") + TomlString(text);
@@ -310,7 +309,7 @@ StatusOr<Settings> Settings::Read(std::span<const Setting> table, const SettingV
     if (settings.values_.contains(name)) continue;
     if (names.empty()) return InvalidArgument("{}: unknown key '{}'; it takes none", owner, name.substr(0, 60));
     return InvalidArgument("{}: unknown key '{}'.{} Its keys are {}", owner, name.substr(0, 60),
-                           DidYouMean(name, names), fmt::join(names, ", "));
+                           DidYouMean(name, names), Join(names, ", "));
   }
   return settings;
 }

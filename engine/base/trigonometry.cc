@@ -4,8 +4,10 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 #include "engine/base/math.h"
+#include "engine/base/polynomial.h"
 
 namespace rivulet::math {
 namespace {
@@ -76,13 +78,6 @@ Reduced Reduce(double x) {
   const double rest =
       ((x - n * 1.57079632673412561417) - n * 6.07710050630396597660e-11) - n * 2.02226624879595063154e-21;
   return {static_cast<int>(static_cast<int64_t>(n) & 3), rest};
-}
-
-template <size_t N>
-double Polynomial(const std::array<double, N>& coefficients, double x) {  // the highest power first
-  double value = coefficients[0];
-  for (size_t i = 1; i < N; ++i) value = value * x + coefficients[i];
-  return value;
 }
 
 // Taylor's series up to r^17 and r^18.

@@ -1,9 +1,9 @@
 #include "engine/data/inspect.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/base/json.h"
 #include "engine/data/tfrecord.h"
 
 namespace rivulet {
@@ -186,14 +186,13 @@ std::string ToText(const FileSummary& summary) {
 }
 
 std::string ToJson(const FileSummary& summary) {
-  using Json = nlohmann::ordered_json;
   Json json;
   json["file"] = summary.path;
   json["records"] = summary.records;
   json["examples"] = summary.examples;
   json["sequence_examples"] = summary.sequence_examples;
   json["other_records"] = summary.others;
-  json["features"] = Json::object();
+  json["features"] = Json::Object();
   for (const auto& [name, feature] : summary.features) {
     Json& entry = json["features"][name];
     entry["dtype"] = std::string(TypeName(feature));
@@ -201,12 +200,12 @@ std::string ToJson(const FileSummary& summary) {
     entry["examples"] = feature.examples;
   }
   json["label_feature"] = summary.label_feature.empty() ? Json(nullptr) : Json(summary.label_feature);
-  json["labels"] = Json::object();
+  json["labels"] = Json::Object();
   for (const auto& [label, count] : summary.labels) json["labels"][fmt::format("{}", label)] = count;
   json["bytes"] = summary.bytes;
   json["unpacked_bytes"] = summary.unpacked_bytes;
   json["compression"] = std::string(Name(summary.compression));
-  return json.dump(2, ' ', false, Json::error_handler_t::replace);
+  return json.Dump(2);
 }
 
 StatusOr<Verified> VerifyRecords(const std::string& path, const DataProgress& progress) {

@@ -7,6 +7,7 @@
 #include <optional>
 #include <set>
 
+#include "engine/base/join.h"
 #include "engine/base/utf8.h"
 #include "engine/data/example.h"
 #include "engine/datasets/new_dataset.h"
@@ -310,8 +311,8 @@ Status CheckSameTarget(const TableColumns& columns, const TableOptions& options)
   const auto told = [](const std::string& label, const std::vector<std::string>& labels,
                        const std::vector<std::string>& targets) {
     if (!label.empty()) return fmt::format("the label '{}'", ShortCell(label));
-    return labels.empty() ? fmt::format("the target {}", ShortCell(fmt::format("'{}'", fmt::join(targets, "', '"))))
-                          : fmt::format("the labels {}", ShortCell(fmt::format("'{}'", fmt::join(labels, "', '"))));
+    return labels.empty() ? fmt::format("the target {}", ShortCell(fmt::format("'{}'", Join(targets, "', '"))))
+                          : fmt::format("the labels {}", ShortCell(fmt::format("'{}'", Join(labels, "', '"))));
   };
   return InvalidArgument("{} has {}, not {}", options.columns, told(columns.label, columns.labels, columns.targets),
                          told(options.label, options.labels, options.targets));

@@ -3,9 +3,9 @@
 #include <cmath>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "engine/base/json.h"
 #include "engine/datasets/table.h"
 #include "engine/datasets/table_reader.h"
 #include "engine/datasets/table_target.h"
@@ -115,10 +115,10 @@ std::vector<TableFeature> TableColumns::Grouped() const {
 }
 
 std::string ToJson(const TableColumns& columns) {
-  nlohmann::ordered_json features = nlohmann::ordered_json::array();
+  Json features = Json::Array();
   for (const TableColumn& column : columns.features) {
     const char* const kind = column.index ? "index" : column.category ? "category" : "number";
-    nlohmann::ordered_json entry = {{"column", column.name}, {"kind", kind}};
+    Json entry = {{"column", column.name}, {"kind", kind}};
     if (column.feature != TableColumn().feature) entry["feature"] = column.feature;
     if (column.category) {
       entry["values"] = column.values;
@@ -128,94 +128,101 @@ std::string ToJson(const TableColumns& columns) {
       if (column.count > 0) entry["count"] = column.count;
       if (column.constant) entry["constant"] = true;
     }
-    features.push_back(std::move(entry));
+    features.Append(std::move(entry));
   }
-  nlohmann::ordered_json json = {{"features", std::move(features)}, {"standardised", columns.standardised}};
+  Json json = {{"features", std::move(features)}, {"standardised", columns.standardised}};
   if (!columns.labels.empty()) json["labels"] = columns.labels;
   if (!columns.targets.empty()) json["targets"] = columns.targets;
   if (!columns.label.empty()) {
     json["label"] = {{"column", columns.label}, {"count", columns.class_count}};
     if (!columns.classes.empty()) json["label"]["classes"] = columns.classes;
   }
-  return json.dump(2) + "\n";
+  return json.Dump(2) + "\n";
 }
 
+namespace {
+
+Status Damaged(std::string_view what) { return DataLoss("{}; give the columns.json of an earlier import", what); }
+
+// Whether it is a list of texts, which are appended.
+bool ReadTexts(const Json& list, std::vector<std::string>& texts) {
+  for (const Json& text : list.elements()) {
+    if (!text.IsText()) return false;
+    texts.push_back(text.text());
+  }
+  return list.IsArray();
+}
+
+// The same, in order and each once.
+bool ReadSortedTexts(const Json& list, std::vector<std::string>& texts) {
+  return ReadTexts(list, texts) && std::ranges::is_sorted(texts) && std::ranges::adjacent_find(texts) == texts.end();
+}
+
+StatusOr<TableColumn> ReadColumn(const Json& entry) {
+  if (!entry.At("column").IsText() || !entry.Contains("kind"))
+    return Damaged("an entry of 'features' without 'column' or 'kind'");
+  TableColumn column;
+  column.name = entry.At("column").text();
+  column.index = entry.At("kind").text() == "index";
+  column.category = column.index || entry.At("kind").text() == "category";
+  if (const Json* const feature = entry.Find("feature")) {
+    column.feature = feature->text();
+    if (column.feature.empty() || column.feature == "label")
+      return Damaged(fmt::format("column '{}' of a feature that has no name", ShortCell(column.name)));
+  }
+  const Json &mean = entry.At("mean"), &deviation = entry.At("deviation"), &count = entry.At("count");
+  if (column.category ? !ReadSortedTexts(entry.At("values"), column.values) : !mean.IsNumber() || !deviation.IsNumber())
+    return Damaged(
+        fmt::format("column '{}' has neither sorted 'values' nor 'mean' and 'deviation'", ShortCell(column.name)));
+  if (column.category) return column;
+  column.mean = mean.number();
+  column.deviation = deviation.number();
+  column.count = count.IsInteger() ? count.integer() : 0;
+  column.constant = entry.At("constant").IsTrue();
+  if (!std::isfinite(column.mean) || !(column.deviation > 0) || !std::isfinite(column.deviation) || column.count < 0)
+    return Damaged(
+        fmt::format("column '{}' has a deviation that is not above 0, or a count below 0", ShortCell(column.name)));
+  return column;
+}
+
+Status ReadLabel(const Json& label, TableColumns& columns) {
+  if (!label.At("column").IsText() || !label.At("count").IsInteger())
+    return Damaged("a 'label' without 'column' and 'count'");
+  columns.label = label.At("column").text();
+  columns.class_count = label.At("count").integer();
+  if (label.Contains("classes") && !ReadSortedTexts(label.At("classes"), columns.classes))
+    return Damaged("'classes' that are no sorted texts");
+  if (columns.label.empty() || columns.class_count < 1 || columns.class_count > kMaxClass + 1)
+    return Damaged("no classes");
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 StatusOr<TableColumns> ParseTableColumns(std::string_view json) {
-  const auto damaged = [](std::string_view what) {
-    return DataLoss("{}; give the columns.json of an earlier import", what);
-  };
-  const auto root = nlohmann::json::parse(json, nullptr, false);
-  const bool has_class = root.is_object() && root.contains("label") && root["label"].is_object();
-  const int ways =
-      root.is_object() ? has_class + static_cast<int>(root.contains("labels") + root.contains("targets")) : 0;
-  if (ways != 1 || !root.contains("features") || !root["features"].is_array())
-    return damaged("no object with 'features' and one of 'label', 'labels' and 'targets'");
-  const auto listed = [](const nlohmann::json& object, const char* name, std::vector<std::string>& out) {
-    if (!object.contains(name) || !object[name].is_array()) return false;
-    for (const auto& text : object[name]) {
-      if (!text.is_string()) return false;
-      out.push_back(text);
-    }
-    return true;
-  };
-  const auto texts = [&](const nlohmann::json& object, const char* name, std::vector<std::string>& out) {
-    return listed(object, name, out) && std::ranges::is_sorted(out) && std::ranges::adjacent_find(out) == out.end();
-  };
-  const auto number = [](const nlohmann::json& object, const char* name) {
-    return object.contains(name) && object[name].is_number();
-  };
+  const Json root = Json::Parse(json).value_or(Json());
+  const bool has_class = root.At("label").IsObject();
+  const int ways = has_class + static_cast<int>(root.Contains("labels") + root.Contains("targets"));
+  if (ways != 1 || !root.At("features").IsArray())
+    return Damaged("no object with 'features' and one of 'label', 'labels' and 'targets'");
   TableColumns columns;
   std::set<std::string> names;
   std::map<std::string, bool> kinds;  // of features: whether they are indices
-  for (const auto& entry : root["features"]) {
-    if (!entry.is_object() || !entry.contains("column") || !entry["column"].is_string() || !entry.contains("kind"))
-      return damaged("an entry of 'features' without 'column' or 'kind'");
-    TableColumn column;
-    column.name = entry["column"];
-    column.index = entry["kind"] == "index";
-    column.category = column.index || entry["kind"] == "category";
-    if (entry.contains("feature")) {
-      if (!entry["feature"].is_string() || entry["feature"] == "" || entry["feature"] == "label")
-        return damaged(fmt::format("column '{}' of a feature that has no name", ShortCell(column.name)));
-      column.feature = entry["feature"];
-    }
+  for (const Json& entry : root.At("features").elements()) {
+    RIVULET_ASSIGN_OR_RETURN(TableColumn column, ReadColumn(entry));
     if (!kinds.emplace(column.feature, column.index).second && kinds[column.feature] != column.index)
-      return damaged(fmt::format("a feature '{}' of numbers and of indices", ShortCell(column.feature)));
-    if (!names.insert(column.name).second) return damaged(fmt::format("two columns '{}'", ShortCell(column.name)));
-    if (column.category ? !texts(entry, "values", column.values)
-                        : !number(entry, "mean") || !number(entry, "deviation"))
-      return damaged(
-          fmt::format("column '{}' has neither sorted 'values' nor 'mean' and 'deviation'", ShortCell(column.name)));
-    if (!column.category) {
-      column.mean = entry["mean"];
-      column.deviation = entry["deviation"];
-      column.count = entry.contains("count") && entry["count"].is_number_integer() ? entry["count"].get<int64_t>() : 0;
-      column.constant = entry.value("constant", nlohmann::json()) == true;
-      if (!std::isfinite(column.mean) || !(column.deviation > 0) || !std::isfinite(column.deviation) ||
-          column.count < 0)
-        return damaged(
-            fmt::format("column '{}' has a deviation that is not above 0, or a count below 0", ShortCell(column.name)));
-    }
+      return Damaged(fmt::format("a feature '{}' of numbers and of indices", ShortCell(column.feature)));
+    if (!names.insert(column.name).second) return Damaged(fmt::format("two columns '{}'", ShortCell(column.name)));
     columns.features.push_back(std::move(column));
   }
-  columns.standardised = root.value("standardised", nlohmann::json()) == true;
+  columns.standardised = root.At("standardised").IsTrue();
   for (const auto& [name, of] : {std::pair("labels", &columns.labels), std::pair("targets", &columns.targets)}) {
-    if (root.contains(name) && (!listed(root, name, *of) || of->empty()))
-      return damaged(fmt::format("'{}' that are no names of columns", name));
+    if (root.Contains(name) && (!ReadTexts(root.At(name), *of) || of->empty()))
+      return Damaged(fmt::format("'{}' that are no names of columns", name));
   }
   if (columns.features.empty() || columns.feature_count() > static_cast<int64_t>(kMaxFeatures))
-    return damaged("no features");
-  if (!has_class) return columns;
-  const auto& label = root["label"];
-  if (!label.contains("column") || !label["column"].is_string() || !label.contains("count") ||
-      !label["count"].is_number_integer())
-    return damaged("a 'label' without 'column' and 'count'");
-  columns.label = label["column"];
-  columns.class_count = label["count"];
-  if (label.contains("classes") && !texts(label, "classes", columns.classes))
-    return damaged("'classes' that are no sorted texts");
-  if (columns.label.empty() || columns.class_count < 1 || columns.class_count > kMaxClass + 1)
-    return damaged("no classes");
+    return Damaged("no features");
+  if (has_class) RIVULET_RETURN_IF_ERROR(ReadLabel(root.At("label"), columns));
   return columns;
 }
 

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <system_error>
 
+#include "engine/base/join.h"
 #include "engine/gpu/gpu_device.h"
 
 namespace rivulet {
@@ -34,7 +35,7 @@ Found FindBackend() {
                           "is, or say where it "
                           "lies "
                           "by {}",
-                          kLibrary, fmt::join(places, " nor "), kVariable)};
+                          kLibrary, Join(places, " nor "), kVariable)};
 }
 
 // Once in a process.

@@ -1,6 +1,7 @@
 // Attributes of a node: inferred from its inputs, defaulted, checked.
 #include <algorithm>
 
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "engine/graph/inference.h"
 
@@ -88,8 +89,7 @@ Status CheckString(const AttrDef& def, const std::string& text, std::string_view
   if (def.allowed_strings.empty() || std::ranges::find(def.allowed_strings, text) != def.allowed_strings.end())
     return absl::OkStatus();
   return InvalidArgument("{}: attribute '{}' is '{}', but the op takes {}.{}", where, def.name, text,
-                         fmt::format("'{}'", fmt::join(def.allowed_strings, "', '")),
-                         DidYouMean(text, def.allowed_strings));
+                         fmt::format("'{}'", Join(def.allowed_strings, "', '")), DidYouMean(text, def.allowed_strings));
 }
 
 Status CheckAttribute(const AttrDef& def, const AttrValue& value, std::string_view where) {

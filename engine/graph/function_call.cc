@@ -33,7 +33,7 @@ bool OnlyReads(std::string_view op) {
   return op == "ReadVariableOp" || op == "ResourceGather" || op == "VariableShape" || op == "VarIsInitializedOp";
 }
 
-void Join(std::vector<bool>& all, size_t at, bool value) {
+void SetIf(std::vector<bool>& all, size_t at, bool value) {
   if (at < all.size() && value) all[at] = true;
 }
 
@@ -191,8 +191,8 @@ FunctionEffects EffectsOf(const Function& function) {
       const Node* handle = HandleOf(node->inputs()[i]);
       if (handle == nullptr || handle->type() != "_Arg") continue;
       const size_t argument = static_cast<size_t>(handle->attr<int64_t>("index"));
-      Join(all.reads, argument, own.reads[i]);
-      Join(all.writes, argument, own.writes[i]);
+      SetIf(all.reads, argument, own.reads[i]);
+      SetIf(all.writes, argument, own.writes[i]);
     }
   }
   return all;
@@ -210,8 +210,8 @@ FunctionEffects EffectsOfCall(std::string_view op, const AttrMap& attrs, size_t 
     all.draws = all.draws || own.draws;
     all.effects = all.effects || own.effects;
     for (size_t i = 0; i < own.reads.size(); ++i) {
-      Join(all.reads, call.first_argument + i, own.reads[i]);
-      Join(all.writes, call.first_argument + i, own.writes[i]);
+      SetIf(all.reads, call.first_argument + i, own.reads[i]);
+      SetIf(all.writes, call.first_argument + i, own.writes[i]);
     }
   }
   return all;

@@ -1,11 +1,10 @@
 #include "engine/graph/node_error.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
 #include <vector>
 
+#include "engine/base/join.h"
 #include "engine/graph/variable_name.h"
 
 namespace rivulet {
@@ -142,7 +141,7 @@ std::string Integers(const Tensor* value) {
     integers.push_back(value->dtype() == DType::kInt32 ? reinterpret_cast<const int32_t*>(value->data())[i]
                                                        : reinterpret_cast<const int64_t*>(value->data())[i]);
   if (value->shape().rank() == 0) return fmt::format("{}", integers[0]);
-  return fmt::format("[{}]", fmt::join(integers, ","));
+  return fmt::format("[{}]", Join(integers, ","));
 }
 const Tensor* ConstOf(Output output) {
   return output.node->type() == "Const" ? output.node->FindAttr<Tensor>("value") : nullptr;
@@ -252,7 +251,7 @@ class Drawing {
         texts.push_back(fmt::format("{}={}", def.name, *flag));
       } else if (const auto* integers = std::get_if<std::vector<int64_t>>(&found->second)) {
         if (static_cast<int64_t>(integers->size()) <= kMostValues)
-          texts.push_back(fmt::format("{}=[{}]", def.name, fmt::join(*integers, ",")));
+          texts.push_back(fmt::format("{}=[{}]", def.name, Join(*integers, ",")));
       } else if (const auto* text = std::get_if<std::string>(&found->second)) {
         if (!text->empty() && text->size() <= kLongestText) texts.push_back(fmt::format("{}='{}'", def.name, *text));
       } else if (const int64_t* integer = std::get_if<int64_t>(&found->second)) {
@@ -301,7 +300,7 @@ class Drawing {
           operands.push_back(Operand(origin->inputs()[i], shape_of));
         if (origin->inputs().size() > kMostOperands) operands.emplace_back("...");
         made = origin->inputs().empty() ? std::string(origin->type())
-                                        : fmt::format("{}({})", origin->type(), fmt::join(operands, ", "));
+                                        : fmt::format("{}({})", origin->type(), Join(operands, ", "));
         if (depth < kOriginDepth)
           for (const Output& input : origin->inputs())
             if (!input.node->inputs().empty()) queue.emplace_back(input.node, depth + 1);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstring>
 
+#include "engine/base/join.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/crc32c.h"
 #include "engine/io/safetensors.h"
@@ -125,7 +126,7 @@ StatusOr<Checkpoint> CheckpointFolder::Latest() const {
     damaged.emplace_back(Message(checkpoint.status()));
   }
   if (damaged.empty()) return NotFound("{} holds no checkpoint", folder_);
-  return NotFound("{} holds no checkpoint that is whole: {}", folder_, fmt::join(damaged, "; "));
+  return NotFound("{} holds no checkpoint that is whole: {}", folder_, Join(damaged, "; "));
 }
 
 }  // namespace rivulet

@@ -1,5 +1,6 @@
 #include <array>
 
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "engine/layers/activations.h"
 #include "engine/layers/layers.h"
@@ -53,7 +54,7 @@ Output Activate(const Scope& scope, Output x, std::string_view activation) {
   for (const NamedActivation& known : kActivations)
     if (known.name == activation) return known.apply(scope, x);
   scope.Fail(NotFound("there is no activation '{}'.{} Activations are {}", activation,
-                      DidYouMean(activation, ActivationNames()), fmt::join(ActivationNames(), ", ")));
+                      DidYouMean(activation, ActivationNames()), Join(ActivationNames(), ", ")));
   return {};
 }
 

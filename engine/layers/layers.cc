@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/base/join.h"
 #include "engine/layers/convolution.h"
 #include "engine/layers/dropout.h"
 #include "engine/variables/variables.h"
@@ -51,8 +52,8 @@ bool Layers::CheckWindow(std::string_view name, const ConvolutionOptions& option
   for (const auto& [what, values] :
        {std::pair("size", &options.size), {"stride", &options.strides}, {"dilation", &options.dilations}}) {
     if (AllPositive(*values, axes)) continue;
-    scope_.Fail(InvalidArgument("{} must be one integer or {}, each at least 1, not [{}]", what, axes,
-                                fmt::join(*values, ", ")));
+    scope_.Fail(
+        InvalidArgument("{} must be one integer or {}, each at least 1, not [{}]", what, axes, Join(*values, ", ")));
     return false;
   }
   if (options.groups >= 1 && in % options.groups == 0 && filters % options.groups == 0) return true;
@@ -207,8 +208,7 @@ Output Layers::Reshape(std::string_view name, Output x, const std::vector<int64_
   const bool positive = AllPositive(dims, dims.size());
   for (const int64_t dim : dims) after = positive && after <= before ? after * dim : -1;
   if (before != after) {
-    scope_.Fail(
-        InvalidArgument("layer '{}' cannot make [{}] of examples of {} values", name, fmt::join(dims, ","), before));
+    scope_.Fail(InvalidArgument("layer '{}' cannot make [{}] of examples of {} values", name, Join(dims, ","), before));
     return {};
   }
   const Scope layer = scope_.SubScope(name);
@@ -220,7 +220,7 @@ Output Layers::Reshape(std::string_view name, Output x, const std::vector<int64_
 Output Layers::ZeroPad2D(std::string_view name, Output x, const std::vector<int64_t>& amounts) {
   if (!Check(name, x, 4, "zero_pad")) return {};
   if (amounts.size() != 2) {
-    scope_.Fail(InvalidArgument("amount must be one integer or 2, not [{}]", fmt::join(amounts, ", ")));
+    scope_.Fail(InvalidArgument("amount must be one integer or 2, not [{}]", Join(amounts, ", ")));
     return {};
   }
   const Scope layer = scope_.SubScope(name);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "engine/base/wildcard.h"
 #include "engine/graph/variable_name.h"
@@ -31,7 +32,7 @@ StatusOr<std::set<std::string>> MatchingNames(const ModelDef& model, std::span<c
     }
     if (!matched)
       return NotFound("no variable matches '{}'.{} Variables are {}", pattern, DidYouMean(pattern, names),
-                      fmt::join(names, ", "));
+                      Join(names, ", "));
   }
   return matching;
 }

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <utility>
 
+#include "engine/base/join.h"
 #include "engine/models/layer_kinds.h"
 
 namespace rivulet {
@@ -39,7 +40,7 @@ const std::vector<Setting>& InputKeys() {
 StatusOr<FeatureEncoding> EncodingFromKind(std::string_view kind) {
   for (const auto& [name, encoding] : kKinds)
     if (name == kind) return encoding;
-  return InvalidArgument("there is no kind of input '{}'; kinds are {}", kind, fmt::join(KindNames(), ", "));
+  return InvalidArgument("there is no kind of input '{}'; kinds are {}", kind, Join(KindNames(), ", "));
 }
 
 StatusOr<std::vector<InputSpec>> InputsFromTables(std::span<const InputTable> tables) {

@@ -1,10 +1,9 @@
 #include "engine/models/layer_list.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <set>
 
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "engine/models/layer_kinds.h"
 
@@ -78,9 +77,9 @@ class Parser {
       if (kind.name == type) return &kind;
       known.push_back(kind.name);
     }
-    if (type.empty()) return InvalidArgument("{}: type must be given: one of {}", where, fmt::join(known, ", "));
+    if (type.empty()) return InvalidArgument("{}: type must be given: one of {}", where, Join(known, ", "));
     return InvalidArgument("{}: there is no layer type '{}'.{} Types are {}", where, type.substr(0, 60),
-                           DidYouMean(type, known), fmt::join(known, ", "));
+                           DidYouMean(type, known), Join(known, ", "));
   }
 
   static StatusOr<std::string> TextOf(const LayerSpec& spec, const std::string& key, std::string_view where) {
@@ -182,7 +181,7 @@ std::string SettingRows(std::span<const Setting> keys) {
   for (const Setting& key : keys) {
     std::string doc = key.doc;
     // Activations and initializers are listed once, above the table.
-    if (!key.choices.empty() && key.choices.size() < 5) doc += fmt::format(": {}", fmt::join(key.choices, ", "));
+    if (!key.choices.empty() && key.choices.size() < 5) doc += fmt::format(": {}", Join(key.choices, ", "));
     const bool sizes = key.type == SettingType::kIntegers;
     std::string shown = "required";
     if (key.default_value.has_value()) {

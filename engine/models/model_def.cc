@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "engine/base/join.h"
 #include "engine/graph/compose.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/scope.h"
@@ -194,7 +195,7 @@ StatusOr<std::vector<ModelVariable>> VariablesOf(const Graph& graph) {
     if (variable.segment == kSlotSegment) continue;
     if (std::ranges::find(kSegments, variable.segment) == std::end(kSegments))
       return InvalidArgument("the variable '{}' has the segment '{}'; segments are {}", variable.name, variable.segment,
-                             fmt::join(kSegments, ", "));
+                             Join(kSegments, ", "));
     if (const Status known = variable.spec.shape.CheckedElements().status(); !known.ok())
       return Annotate(known, fmt::format("the variable '{}'", variable.name));
     const auto same = std::ranges::find(variables, variable.name, &ModelVariable::name);

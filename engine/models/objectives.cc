@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "engine/layers/losses.h"
 
@@ -113,7 +114,7 @@ StatusOr<TargetKind> TargetKindFromName(std::string_view name) {
     names.emplace_back(known);
   }
   return InvalidArgument("there are no targets '{}'.{} A model is trained for a {}", name, DidYouMean(name, names),
-                         fmt::join(names, ", "));
+                         Join(names, ", "));
 }
 
 StatusOr<Objective> FindObjective(TargetKind kind, std::string_view name) {
@@ -122,7 +123,7 @@ StatusOr<Objective> FindObjective(TargetKind kind, std::string_view name) {
   const std::vector<std::string> names = ObjectiveNames(kind);
   const auto of = std::ranges::find(kTargetKinds, kind, &std::pair<std::string_view, TargetKind>::second);
   return NotFound("there is no objective '{}' for the target \"{}\".{} Objectives for it are {}", name, of->first,
-                  DidYouMean(name, names), fmt::join(names, ", "));
+                  DidYouMean(name, names), Join(names, ", "));
 }
 
 std::vector<std::string> ObjectiveNames(TargetKind kind) {

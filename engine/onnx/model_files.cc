@@ -1,8 +1,7 @@
 #include "engine/onnx/model_files.h"
 
-#include <fmt/ranges.h>
-
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/safetensors.h"
@@ -16,7 +15,7 @@ StatusOr<std::string> WeightsToSafetensors(const OnnxModel& model) {
   for (const OnnxValue& output : model.outputs) metadata["onnx.output." + output.name] = output.tensor;
   for (const OnnxWeight& weight : model.weights) {
     metadata["onnx.weight." + weight.name] = weight.variable;
-    if (!weight.perm.empty()) metadata["onnx.perm." + weight.name] = fmt::format("{}", fmt::join(weight.perm, ","));
+    if (!weight.perm.empty()) metadata["onnx.perm." + weight.name] = Join(weight.perm, ",");
     entries.push_back(
         {weight.variable, weight.value.dtype(), weight.value.shape(), {weight.value.data(), weight.value.bytes()}});
   }

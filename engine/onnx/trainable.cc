@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/base/join.h"
 #include "engine/onnx/builder.h"
 #include "engine/onnx/import.h"
 #include "engine/variables/variables.h"
@@ -90,7 +91,7 @@ class Body {
     if (!options_.inputs.empty()) return PrepareNamed(inputs);
     if (inputs.size() != 1)
       return InvalidArgument("the model has {} inputs, {}; say of each what it is fed with in a table [[model.inputs]]",
-                             inputs.size(), fmt::join(NamesOf(inputs), ", "));
+                             inputs.size(), Join(NamesOf(inputs), ", "));
     FedInput& input = inputs_.emplace_back(FedInput{inputs[0].spec, inputs[0].name});
     input.example.shape = options_.input;
     input.example.encoding = options_.encoding;
@@ -160,7 +161,7 @@ class Body {
       const auto given = std::ranges::find(options_.inputs, value.name, &InputSpec::name);
       if (given == options_.inputs.end())
         return InvalidArgument("the model's input '{}' has no table [[model.inputs]]; its inputs are {}", value.name,
-                               fmt::join(NamesOf(inputs), ", "));
+                               Join(NamesOf(inputs), ", "));
       FedInput& input = inputs_.emplace_back(FedInput{value.spec, value.name, {}, *given});
       input.example.name = VariableNameOf(value.name);
       if (input.example.feature.empty()) input.example.feature = value.name;
@@ -168,7 +169,7 @@ class Body {
     }
     if (options_.inputs.size() == inputs.size()) return absl::OkStatus();
     return InvalidArgument("{} tables [[model.inputs]] are given, and the model's inputs are {}",
-                           options_.inputs.size(), fmt::join(NamesOf(inputs), ", "));
+                           options_.inputs.size(), Join(NamesOf(inputs), ", "));
   }
 
   // The first input to whose batches the file gives a size; null where it leaves all open.

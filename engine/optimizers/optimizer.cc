@@ -1,11 +1,10 @@
 #include "engine/optimizers/optimizer.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <iterator>
 
 #include "engine/base/check.h"
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "engine/gradients/indexed_slices.h"
 #include "engine/graph/variable_name.h"
@@ -71,8 +70,7 @@ StatusOr<Kind> OptimizerByName(std::string_view name) {
     if (table.name == name) return static_cast<Kind>(names.size());
     names.push_back(table.name);
   }
-  return NotFound("there is no optimizer '{}'.{} Optimizers are {}", name, DidYouMean(name, names),
-                  fmt::join(names, ", "));
+  return NotFound("there is no optimizer '{}'.{} Optimizers are {}", name, DidYouMean(name, names), Join(names, ", "));
 }
 
 Status CheckOptimizer(const OptimizerSpec& optimizer) {

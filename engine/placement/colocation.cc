@@ -4,6 +4,7 @@
 #include <deque>
 #include <map>
 
+#include "engine/base/join.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/op.h"
 
@@ -85,7 +86,7 @@ std::string Colocation::Chain(const Node& from, const Node& to) const {
     ties.push_back(fmt::format("({} more)", left_out));
     ties.push_back(last);
   }
-  return fmt::format("{}", fmt::join(ties, ", "));
+  return rivulet::Join(ties, ", ");
 }
 
 Status Colocation::Clash(const Node& a, const Node& b, const Status& how, const std::string& why) const {
@@ -113,7 +114,7 @@ Status Colocation::Clash(const Node& a, const Node& b, const Status& how, const 
     if (!part.empty()) chain.push_back(std::move(part));
   return InvalidArgument(
       "{} and {} must share a device, but {}: {}; change one constraint, drop the colocation, or allow soft placement",
-      Show(*first), Show(*second), Message(how), fmt::join(chain, ", "));
+      Show(*first), Show(*second), Message(how), rivulet::Join(chain, ", "));
 }
 
 // A user of a handle gives way to the handle, as in TensorFlow: state cannot be on two devices, and a model that puts

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "engine/base/join.h"
 #include "engine/placement/placer.h"
 #include "engine/program/kernel.h"
 #include "engine/program/structural_ops.h"
@@ -64,7 +65,7 @@ StatusOr<DeviceSet> DeviceSet::Filter(std::span<const std::string> filters) cons
       left.devices_.push_back(device);
   if (left.devices_.empty())
     return InvalidArgument("the device filter{} '{}' leave{} none of the devices {}", filters.size() == 1 ? "" : "s",
-                           fmt::join(filters, "', '"), filters.size() == 1 ? "s" : "", ToString());
+                           Join(filters, "', '"), filters.size() == 1 ? "s" : "", ToString());
   return left;
 }
 

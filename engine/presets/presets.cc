@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "engine/presets/preset_list.h"
 
@@ -44,12 +45,12 @@ Status CheckOptions(const NamedPreset& preset, const PresetOptions& options) {
                              options.normalization);
     if (std::ranges::find(known, options.normalization) == known.end())
       return InvalidArgument("there is no normalization '{}'.{} There are {}", options.normalization,
-                             DidYouMean(options.normalization, known), fmt::join(known, ", "));
+                             DidYouMean(options.normalization, known), Join(known, ", "));
   }
   const std::vector<int64_t>& input = options.input;
   if (!input.empty() && (input.size() != 3 || std::ranges::any_of(input, [](int64_t dim) { return dim < 1; })))
     return InvalidArgument("a preset's input is [height, width, channels], all at least 1, not [{}]",
-                           fmt::join(input, ", "));
+                           Join(input, ", "));
   return absl::OkStatus();
 }
 
@@ -70,7 +71,7 @@ StatusOr<ModelDef> Preset(std::string_view name, const PresetOptions& options) {
     return model;
   }
   return NotFound("there is no model preset '{}'.{} Presets are {}", name, DidYouMean(name, PresetNames()),
-                  fmt::join(PresetNames(), ", "));
+                  Join(PresetNames(), ", "));
 }
 
 }  // namespace rivulet

@@ -11,8 +11,8 @@
 #include <cstdio>
 #include <cstring>
 #include <functional>
-#include <nlohmann/json.hpp>
 
+#include "engine/base/json.h"
 #include "engine/compile/compile.h"
 #include "engine/kernels/cpu/cpu_targets.h"
 #include "engine/passes/pass.h"
@@ -27,7 +27,7 @@ namespace {
 
 constexpr double kMeasuredSeconds = 0.3;
 constexpr int kFewestRuns = 5, kMostRuns = 20000;
-constexpr const char* kTargets[] = {"avx512", "avx2", "sse4", "ssse3", "none"};
+constexpr const char* kTargets[] = {"avx512", "avx2", "sse4", "none"};
 
 // Numbers that no kernel stumbles over: in (0, 1], rounded ones, and indices 0.
 void MakeUp(DType dtype, std::byte* data, int64_t elements, size_t seed) {
@@ -254,37 +254,36 @@ StatusOr<OpTiming> TimeHere(const OpBenchGraph& bench, const std::string& algori
 
 // From the measuring process: JSON on one line, then the outputs' bytes.
 std::string Packed(const StatusOr<OpTiming>& timing) {
-  nlohmann::json json;
   if (!timing.ok()) {
-    json = {{"error", std::string(Message(timing.status()))}, {"code", static_cast<int>(timing.status().code())}};
-    return json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+    const Json error = {{"error", Message(timing.status())}, {"code", static_cast<int>(timing.status().code())}};
+    return error.Dump() + "\n";
   }
-  json = {{"implementation", timing->implementation},
-          {"kernel", timing->kernel},
-          {"skipped", timing->skipped},
-          {"runs", timing->runs},
-          {"seconds", timing->seconds},
-          {"flops", timing->flops},
-          {"bytes", timing->bytes}};
-  std::string text = json.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+  const Json json = {{"implementation", timing->implementation},
+                     {"kernel", timing->kernel},
+                     {"skipped", timing->skipped},
+                     {"runs", timing->runs},
+                     {"seconds", timing->seconds},
+                     {"flops", timing->flops},
+                     {"bytes", timing->bytes}};
+  std::string text = json.Dump() + "\n";
   text.append(reinterpret_cast<const char*>(timing->outputs.data()), timing->outputs.size() * sizeof(float));
   return text;
 }
 
 StatusOr<OpTiming> Unpacked(const std::string& text) {
   const size_t line = text.find('\n');
-  const nlohmann::json json = nlohmann::json::parse(text.substr(0, line), nullptr, false);
-  if (line == std::string::npos || !json.is_object()) return Internal("the measuring process died");
-  if (json.contains("error"))
-    return Status(static_cast<absl::StatusCode>(json["code"].get<int>()), json["error"].get<std::string>());
+  const StatusOr<Json> json = Json::Parse(std::string_view(text).substr(0, line));
+  if (line == std::string::npos || !json.ok() || !json->IsObject()) return Internal("the measuring process died");
+  if (json->Contains("error"))
+    return Status(static_cast<absl::StatusCode>(json->At("code").integer()), json->At("error").text());
   OpTiming timing;
-  timing.implementation = json["implementation"];
-  timing.kernel = json["kernel"];
-  timing.skipped = json["skipped"];
-  timing.runs = json["runs"];
-  timing.seconds = json["seconds"];
-  timing.flops = json["flops"];
-  timing.bytes = json["bytes"];
+  timing.implementation = json->At("implementation").text();
+  timing.kernel = json->At("kernel").text();
+  timing.skipped = json->At("skipped").text();
+  timing.runs = json->At("runs").integer();
+  timing.seconds = json->At("seconds").number();
+  timing.flops = json->At("flops").number();
+  timing.bytes = json->At("bytes").number();
   timing.outputs.resize((text.size() - line - 1) / sizeof(float));
   std::memcpy(timing.outputs.data(), text.data() + line + 1, timing.outputs.size() * sizeof(float));
   return timing;

@@ -39,7 +39,7 @@ struct OpTiming {
   std::vector<float> outputs;  // all outputs, one after the other, as float32
 };
 
-// Algorithms: "native" and "portable"; "avx512", "avx2", "sse4", "ssse3" and "none", which are native with no better
+// Algorithms: "native" and "portable"; "avx512", "avx2", "sse4" and "none", which are native with no better
 // instruction set; and what KernelAlternatives has for the op. Names that hold for this op.
 std::vector<std::string> AlgorithmsFor(const OpBenchGraph& bench);
 bool IsInstructionSet(const std::string& algorithm);

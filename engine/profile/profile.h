@@ -16,6 +16,8 @@
 
 namespace rivulet {
 
+class Json;
+
 struct InstructionProfile {
   std::string node, op, layer, implementation, kernel, shapes;
   std::string source_line;  // of the code that built the node, or ""
@@ -91,6 +93,7 @@ std::vector<ProfileLoss> LargestLosses(const Profile& profile, size_t count = 3)
 std::string ShortKernelName(std::string_view kernel);
 
 // One JSON object, and back. INVALID_ARGUMENT: not such an object (what is missing or of the wrong kind).
+Json ProfileJson(const Profile& profile);
 std::string ProfileToJson(const Profile& profile);
 StatusOr<Profile> ProfileFromJson(std::string_view json);
 

@@ -1,12 +1,11 @@
 #include "engine/profile/step_stats.h"
 
-#include <fmt/ranges.h>
-
 #include <chrono>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "engine/base/join.h"
 #include "engine/graphdef/proto_conversion.h"
 #include "engine/profile/instruction_costs.h"
 #include "proto/graph/step_stats.pb.h"
@@ -60,8 +59,8 @@ void AppendStepStats(std::span<const InstructionSpan> spans, const StepStatsSour
     node.set_scheduled_micros(begin / 1000);
     node.set_scheduled_nanos(begin);
     node.set_thread_id(source.thread);
-    node.set_timeline_label(fmt::format("{} = {}({}) {}", names[i], instruction.op,
-                                        fmt::join(instruction.input_names, ", "), instruction.implementation));
+    node.set_timeline_label(fmt::format("{} = {}({}) {}", names[i], instruction.op, Join(instruction.input_names, ", "),
+                                        instruction.implementation));
     int64_t output_bytes = 0;
     for (size_t port = 0; port < instruction.outputs.size(); ++port) {
       const TensorSpec& spec = instruction.outputs[port];

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "engine/graph/inference.h"
 #include "engine/graph/variable_name.h"
@@ -30,7 +31,7 @@ Output Create(const Scope& scope, const std::string& name, const Shape& shape, c
               const VariableOptions& options) {
   if (std::ranges::find(kSegments, options.segment) == std::end(kSegments)) {
     scope.Fail(InvalidArgument("the variable '{}' has the segment '{}'; segments are {}", name, options.segment,
-                               fmt::join(kSegments, ", ")));
+                               Join(kSegments, ", ")));
     return {};
   }
   const Scope root = Scope(scope.graph());

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/base/draws.h"
+#include "engine/base/join.h"
 #include "federated/random/streams.h"
 
 namespace rivulet {
@@ -26,8 +27,7 @@ StatusOr<std::unique_ptr<const Download>> Download::Create(std::string_view code
                                                            std::shared_ptr<const ModelLayout> layout) {
   if (codec.empty() || codec == "f32") return nullptr;
   if (std::ranges::find(kModelCodecs, codec) == kModelCodecs.end()) {
-    return InvalidArgument("a model does not travel as '{}'; as one of {} it does", codec,
-                           fmt::join(kModelCodecs, ", "));
+    return InvalidArgument("a model does not travel as '{}'; as one of {} it does", codec, Join(kModelCodecs, ", "));
   }
   RIVULET_ASSIGN_OR_RETURN(auto made, Codec::Create(codec, layout->update_elements()));
   return std::unique_ptr<const Download>(new Download(std::string(codec), std::move(made), std::move(layout)));

@@ -1,12 +1,11 @@
 #include "federated/local_rules/rule_graph.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
 #include <set>
 #include <utility>
 
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "federated/local_rules/rule_nodes.h"
 #include "federated/local_rules/rule_tokens.h"
@@ -347,7 +346,7 @@ class RuleReader {
     if (function == nullptr) {
       std::vector<std::string> names;
       for (const RuleFunction& known : RuleFunctions()) names.emplace_back(known.name);
-      return Refuse(name, "there is no function '{}'; there are {}.{}", name.text.substr(0, 40), fmt::join(names, ", "),
+      return Refuse(name, "there is no function '{}'; there are {}.{}", name.text.substr(0, 40), Join(names, ", "),
                     DidYouMean(name.text, names));
     }
     const RuleToken open = token();

@@ -1,9 +1,9 @@
 #include "federated/local_rules/rule_ops.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <vector>
+
+#include "engine/base/join.h"
 
 namespace rivulet {
 namespace {
@@ -39,7 +39,7 @@ const RuleOp* FindRuleOp(std::string_view name) {
 std::string RuleOpNames() {
   std::vector<std::string_view> names;
   for (const RuleOp& op : kOps) names.push_back(op.name);
-  return fmt::format("{}", fmt::join(names, ", "));
+  return Join(names, ", ");
 }
 
 }  // namespace rivulet

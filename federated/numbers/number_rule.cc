@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <map>
 
+#include "engine/base/join.h"
 #include "federated/settings/registered_piece.h"
 #include "federated/settings/setting_tables.h"
 
@@ -41,7 +42,7 @@ StatusOr<std::unique_ptr<const NumberRule>> NumberRule::For(std::span<const std:
   RIVULET_ASSIGN_OR_RETURN(auto rule, Create(piece));
   if (!std::ranges::equal(rule->Names(), names)) {
     return InvalidArgument("the plan's tasks bring the numbers [{}], and the number rule '{}' moves [{}]",
-                           fmt::join(names, ", "), piece.name, fmt::join(rule->Names(), ", "));
+                           Join(names, ", "), piece.name, Join(rule->Names(), ", "));
   }
   return rule;
 }

@@ -1,7 +1,5 @@
 #include "federated/scenario/scenario.h"
 
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -11,6 +9,7 @@
 
 #include "engine/base/display_name.h"
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "engine/optimizers/settings/optimizer_settings.h"
 #include "federated/scenario/keys.h"
@@ -187,7 +186,7 @@ Status ReadPiece(const PieceSection& section, Options& all, const Given& given, 
     if (!owners.empty()) {
       // Another piece by --set drops the options that the file gives to its own.
       if (chosen_anew && !option.origin.is_override) continue;
-      return InvalidArgument("{} belongs to {}; remove it, or change {}", subject, fmt::join(owners, " and "),
+      return InvalidArgument("{} belongs to {}; remove it, or change {}", subject, Join(owners, " and "),
                              Cite(scenario, given, name_key));
     }
     // Compared without the table's name, beside which every short option would look like "name".
@@ -351,6 +350,13 @@ int64_t ServerConfig::clients_asked() const {
   const double product = over_selection * static_cast<double>(clients_per_round);
   return std::max(clients_per_round, static_cast<int64_t>(std::ceil(product * (1 - 1e-12))));
 }
+
+Scenario::Scenario() = default;
+Scenario::Scenario(const Scenario& other) = default;
+Scenario::Scenario(Scenario&& other) noexcept = default;
+Scenario& Scenario::operator=(const Scenario& other) = default;
+Scenario& Scenario::operator=(Scenario&& other) noexcept = default;
+Scenario::~Scenario() = default;
 
 StatusOr<Scenario> Scenario::Load(const std::string& path,
                                   const std::vector<std::pair<std::string, std::string>>& overrides) {

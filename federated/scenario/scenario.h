@@ -240,6 +240,15 @@ struct EvaluationConfig {
 };
 
 struct Scenario {
+  // Stated so that they are compiled once: with a hundred members they are long, and every file that holds a scenario
+  // would have them.
+  Scenario();
+  Scenario(const Scenario& other);
+  Scenario(Scenario&& other) noexcept;
+  Scenario& operator=(const Scenario& other);
+  Scenario& operator=(Scenario&& other) noexcept;
+  ~Scenario();
+
   RunConfig run;
   ModelConfig model;
   DataConfig data;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <utility>
 #include <vector>
 
 #include "engine/base/check.h"
+#include "engine/base/json.h"
 #include "engine/io/crc32c.h"
 #include "engine/io/safetensors.h"
 
@@ -37,7 +37,7 @@ std::span<const std::byte> DataOf(const Model& model, const Slice& slice) {
 std::string HeaderOf(const Model& model, const Digest& digest, const std::map<std::string, std::string>& metadata,
                      const ServerFlats* flats) {
   std::vector<SafetensorsEntry> entries;
-  nlohmann::json segments = nlohmann::json::object();
+  std::map<std::string, std::string_view> segments;
   for (const Slice* slice : PublicSlices(model.layout())) {
     entries.push_back({slice->name, slice->spec.dtype, slice->spec.shape, DataOf(model, *slice)});
     segments[slice->name] = Name(slice->segment);
@@ -52,7 +52,7 @@ std::string HeaderOf(const Model& model, const Digest& digest, const std::map<st
     all[kServerChecksumsKey] = ServerChecksums(*flats);
   }
   all[kDigestKey] = digest.Hex();
-  all[kSegmentsKey] = segments.dump();
+  all[kSegmentsKey] = Json(segments).Dump();
   // A layout holds only names that the format takes, and flats' are the program's own, so nothing is left that could
   // fail.
   StatusOr<std::string> header = SafetensorsHeader(entries, all);
@@ -99,10 +99,10 @@ std::map<std::string, std::string, std::less<>> StatedSegments(const std::map<st
   std::map<std::string, std::string, std::less<>> segments;
   const auto stated = metadata.find(kSegmentsKey);
   if (stated == metadata.end()) return segments;
-  const nlohmann::json parsed = nlohmann::json::parse(stated->second, nullptr, /*allow_exceptions=*/false);
-  if (!parsed.is_object()) return segments;
-  for (const auto& [name, segment] : parsed.items()) {
-    if (segment.is_string()) segments[name] = segment.get<std::string>();
+  const StatusOr<Json> parsed = Json::Parse(stated->second);
+  if (!parsed.ok()) return segments;
+  for (const auto& [name, segment] : parsed->members()) {
+    if (segment.IsText()) segments[name] = segment.text();
   }
   return segments;
 }

@@ -14,7 +14,7 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kMostTasks = int64_t{1} << 31;  // of a step
+constexpr int64_t kMostTasksOfStep = int64_t{1} << 31;
 
 // All but the sums themselves.
 std::string Counts(const TaskSlice::Folded& own) {
@@ -30,7 +30,8 @@ std::string Counts(const TaskSlice::Folded& own) {
 Status AddCounts(std::string_view bytes, TaskSlice::Folded& all) {
   Unpacker counts(bytes);
   if (const std::string_view records = counts.Text(); !records.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(const TaskRecords read, ReadTaskRecords(std::as_bytes(std::span(records)), kMostTasks));
+    RIVULET_ASSIGN_OR_RETURN(const TaskRecords read,
+                             ReadTaskRecords(std::as_bytes(std::span(records)), kMostTasksOfStep));
     for (const TaskRecord& record : read.records) {
       all.partial.tasks.insert(record.task);
       all.records.push_back(record);

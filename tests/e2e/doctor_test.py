@@ -31,7 +31,7 @@ class Doctor(RivuletTest):
         self.assertEqual(sorted(parts), ["JPEG", "PNG", "data sets over HTTPS", "librivulet_cuda.so", "line editing", "pages over HTTP"])
 
     def test_fewer_instruction_sets_are_seen(self):
-        self.assertEqual(json.loads(self.doctor("--json", RIVULET_CPU_TARGETS="ssse3"))["kernel_instruction_set"], "SSSE3")
+        self.assertEqual(json.loads(self.doctor("--json", RIVULET_CPU_TARGETS="sse4"))["kernel_instruction_set"], "SSE4")
 
     def test_devices_of_a_library_are_listed(self):
         found = json.loads(self.doctor("--json", RIVULET_CUDA_LIBRARY=EMULATED))

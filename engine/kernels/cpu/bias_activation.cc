@@ -1,10 +1,9 @@
 #include "engine/kernels/cpu/bias_activation.h"
 
-#include <fmt/ranges.h>
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/bias_activation.cc"
 // clang-format off
+#include "engine/base/join.h"
 #include "hwy/foreach_target.h"  // first: it includes this file once per target
 #include "hwy/highway.h"
 #include "engine/kernels/cpu/tail-inl.h"
@@ -80,7 +79,7 @@ StatusOr<FusedActivation> ParseFusedOps(const std::vector<std::string>& fused_op
   }
   return InvalidArgument(
       "fused_ops is [{}] with {} more inputs; there is [BiasAdd], [BiasAdd, Relu] and [BiasAdd, Relu6] with one",
-      fmt::join(fused_ops, ", "), biases);
+      Join(fused_ops, ", "), biases);
 }
 
 }  // namespace rivulet

@@ -17,9 +17,9 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Of elements that a block keeps in the first-level cache.
-constexpr int64_t kBlock = 4096;
+constexpr int64_t kChannelBlock = 4096;
 
-int64_t BlockRows(int64_t channels) { return std::clamp<int64_t>(kBlock / channels, 16, 256); }
+int64_t BlockRows(int64_t channels) { return std::clamp<int64_t>(kChannelBlock / channels, 16, 256); }
 
 // f(vectors, offset, load, store) over groups of four vectors, then over single ones, then the tail.
 template <class D, class F>
@@ -124,8 +124,8 @@ HWY_INLINE void Moments(const T* x, const ChannelLayout& layout, double* mean, d
   }
   for (int64_t row = 0; row < layout.rows; ++row) {
     for (int64_t c = 0; c < channels; ++c) {
-      for (int64_t begin = 0; begin < inner; begin += kBlock) {
-        const int64_t count = std::min(kBlock, inner - begin);
+      for (int64_t begin = 0; begin < inner; begin += kChannelBlock) {
+        const int64_t count = std::min(kChannelBlock, inner - begin);
         T block_mean, block_squares;
         RowMoments(x + (row * channels + c) * inner + begin, count, &block_mean, &block_squares);
         Join(static_cast<double>(row * inner + begin), static_cast<double>(count), block_mean, block_squares, mean + c,
@@ -178,11 +178,11 @@ HWY_INLINE void GradientSums(const T* dy, const T* x, const T* mean, const Chann
   for (int64_t row = 0; row < layout.rows * channels; ++row) {
     const int64_t c = row % channels;
     const auto from = hn::Set(d, mean[c]);
-    for (int64_t begin = 0; begin < inner; begin += kBlock) {
+    for (int64_t begin = 0; begin < inner; begin += kChannelBlock) {
       const T *dy_block = dy + row * inner + begin, *x_block = x + row * inner + begin;
       T sums[2];
       LaneSums<2>(
-          static_cast<size_t>(std::min(kBlock, inner - begin)),
+          static_cast<size_t>(std::min(kChannelBlock, inner - begin)),
           [&](auto load, auto add) HWY_ATTR {
             const auto gradient = load(dy_block);
             add(0, gradient);

@@ -23,11 +23,10 @@ struct Target {
 };
 
 // From the best to the least.
-constexpr std::array<Target, 5> kTargets = {{
+constexpr std::array<Target, 4> kTargets = {{
     {"avx512", HWY_AVX3 | HWY_AVX3_DL, "DEFAULT"},
     {"avx2", HWY_AVX2, "AVX2"},
     {"sse4", HWY_SSE4, "SSE41"},
-    {"ssse3", HWY_SSSE3, "SSE41"},
     {"none", 0, "SSE41"},  // the library's least
 }};
 
@@ -45,8 +44,8 @@ Status RestrictCpuTargets(std::string_view list) {
       std::vector<std::string> names;
       for (const Target& target : kTargets) names.emplace_back(target.name);
       return InvalidArgument(
-          "'{}' is no instruction set that kernels are built for; there are avx512, avx2, sse4, ssse3 "
-          "and none.{}",
+          "'{}' is no instruction set that kernels are built for; there are avx512, avx2, sse4 and "
+          "none.{}",
           name, DidYouMean(name, names));
     }
     allowed |= kTargets[found].highway;
@@ -63,7 +62,8 @@ Status RestrictCpuTargets(std::string_view list) {
 }
 
 std::string CpuTargetName() {
-  const int64_t supported = hwy::SupportedTargets();
+  // Kernels are not built for SSSE3 alone (cmake/Dependencies.cmake); the library sees it all the same.
+  const int64_t supported = hwy::SupportedTargets() & ~int64_t{HWY_SSSE3};
   return hwy::TargetName(supported & -supported);  // a better target has a lower bit
 }
 

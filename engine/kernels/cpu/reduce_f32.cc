@@ -18,8 +18,8 @@ namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kWide = static_cast<int64_t>(hn::MaxLanes(Doubles()));
-constexpr int64_t kLanes = 16;
-constexpr int64_t kVectors = kLanes / kWide;
+constexpr int64_t kSumLanes = 16;
+constexpr int64_t kSumVectors = kSumLanes / kWide;
 
 HWY_INLINE hn::Vec<Doubles> Widened(const float* in) {
   const hn::Rebind<float, Doubles> floats;
@@ -43,21 +43,21 @@ HWY_INLINE hn::TFromD<D> JoinHalves(D, hn::Vec<D> v, [[maybe_unused]] const F& j
 HWY_INLINE double SumRow(const float* HWY_RESTRICT in, int64_t count) {
   const Doubles d;
   const hn::Rebind<float, Doubles> floats;
-  hn::Vec<Doubles> sum[kVectors];
-  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kVectors; ++v) sum[v] = hn::Zero(d);
+  hn::Vec<Doubles> sum[kSumVectors];
+  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kSumVectors; ++v) sum[v] = hn::Zero(d);
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
-    _Pragma("GCC unroll 16") for (int64_t v = 0; v < kVectors; ++v) sum[v] =
+  for (; i + kSumLanes <= count; i += kSumLanes) {
+    _Pragma("GCC unroll 16") for (int64_t v = 0; v < kSumVectors; ++v) sum[v] =
         hn::Add(sum[v], Widened(in + i + v * kWide));
   }
-  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kVectors; ++v) {
+  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kSumVectors; ++v) {
     const int64_t rest = count - i - v * kWide;
     if (rest > 0) {
       const auto tail = LoadTail(floats, in + i + v * kWide, static_cast<size_t>(std::min(rest, kWide)));
       sum[v] = hn::Add(sum[v], hn::PromoteTo(d, tail));
     }
   }
-  _Pragma("GCC unroll 16") for (int64_t width = kVectors / 2; width > 0; width /= 2) {
+  _Pragma("GCC unroll 16") for (int64_t width = kSumVectors / 2; width > 0; width /= 2) {
     _Pragma("GCC unroll 16") for (int64_t v = 0; v < width; ++v) sum[v] = hn::Add(sum[v], sum[v + width]);
   }
   return JoinHalves(d, sum[0], [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
@@ -101,7 +101,7 @@ using Floats = hn::FixedTag<float, HWY_MAX_BYTES >= 64        ? 16
 template <bool kLargest>
 HWY_INLINE float Extreme(const float* HWY_RESTRICT in, int64_t count) {
   const Floats d;
-  constexpr int64_t kSize = static_cast<int64_t>(hn::MaxLanes(Floats())), kCount = kLanes / kSize;
+  constexpr int64_t kSize = static_cast<int64_t>(hn::MaxLanes(Floats())), kCount = kSumLanes / kSize;
   const auto join = [](auto a, auto b) HWY_ATTR {
     const auto beyond = kLargest ? hn::Gt(b, a) : hn::Lt(b, a);
     return hn::IfThenElse(hn::Or(beyond, hn::IsNaN(b)), b, a);
@@ -111,7 +111,7 @@ HWY_INLINE float Extreme(const float* HWY_RESTRICT in, int64_t count) {
   hn::Vec<Floats> best[kCount];
   _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) best[v] = neutral;
   int64_t i = 0;
-  for (; i + kLanes <= count; i += kLanes) {
+  for (; i + kSumLanes <= count; i += kSumLanes) {
     _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) best[v] =
         join(best[v], hn::LoadU(d, in + i + v * kSize));
   }

@@ -1,9 +1,9 @@
 // [client]: what a client does with a task.
-#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <functional>
 
+#include "engine/base/join.h"
 #include "engine/optimizers/settings/optimizer_settings.h"
 #include "federated/scenario/keys.h"
 
@@ -46,8 +46,8 @@ std::string UsualInWords(std::string_view name, size_t kinds_with_it) {
   std::string words;
   for (const auto& [value, kinds] : usual) {
     const bool most = words.empty() && 2 * kinds.size() > kinds_with_it;
-    words += fmt::format("{}{}`{}`", words.empty() ? "" : "; ", most ? "" : fmt::format("{}: ", fmt::join(kinds, ", ")),
-                         value);
+    words +=
+        fmt::format("{}{}`{}`", words.empty() ? "" : "; ", most ? "" : fmt::format("{}: ", Join(kinds, ", ")), value);
   }
   return words;
 }

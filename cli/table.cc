@@ -116,7 +116,8 @@ Json Table::Rows() const {
 
 std::string Table::Json() const {
   std::string text = "[";
-  for (const rivulet::Json& row : Rows().elements()) text += (text.size() == 1 ? "\n" : ",\n") + row.Dump();
+  const rivulet::Json rows = Rows();
+  for (const rivulet::Json& row : rows.elements()) text += (text.size() == 1 ? "\n" : ",\n") + row.Dump();
   return text + (rows_.empty() ? "]\n" : "\n]\n");
 }
 

@@ -182,7 +182,7 @@ bool Json::IsTrue() const {
   return truth != nullptr && *truth;
 }
 
-const std::string& Json::text() const {
+const std::string& Json::text() const& {
   static const std::string none;
   const std::string* text = std::get_if<std::string>(&value_);
   return text == nullptr ? none : *text;
@@ -206,13 +206,13 @@ int64_t Json::integer() const {
   return *real <= -0x1p63 ? kLeast : static_cast<int64_t>(*real);
 }
 
-const std::vector<Json>& Json::elements() const {
+const std::vector<Json>& Json::elements() const& {
   static const std::vector<Json> none;
   const auto* elements = std::get_if<std::vector<Json>>(&value_);
   return elements == nullptr ? none : *elements;
 }
 
-const std::vector<Json::Member>& Json::members() const {
+const std::vector<Json::Member>& Json::members() const& {
   static const std::vector<Member> none;
   const auto* members = std::get_if<std::vector<Member>>(&value_);
   return members == nullptr ? none : *members;
@@ -220,12 +220,12 @@ const std::vector<Json::Member>& Json::members() const {
 
 size_t Json::size() const { return elements().size() + members().size(); }
 
-const Json* Json::Find(std::string_view name) const {
+const Json* Json::Find(std::string_view name) const& {
   const auto found = std::ranges::find(members(), name, &Member::name);
   return found == members().end() ? nullptr : &found->value;
 }
 
-const Json& Json::At(std::string_view name) const {
+const Json& Json::At(std::string_view name) const& {
   static const Json none;
   const Json* const found = Find(name);
   return found == nullptr ? none : *found;

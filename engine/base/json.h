@@ -80,19 +80,25 @@ class Json {
   bool IsTrue() const;
 
   // What a value of the kind holds; of another kind "" and 0. An integer out of int64's range is its nearest bound.
-  const std::string& text() const;
+  const std::string& text() const&;
   double number() const;
   int64_t integer() const;
   // Elements of an array, members of an object; of other kinds none.
-  const std::vector<Json>& elements() const;
-  const std::vector<Member>& members() const;
+  const std::vector<Json>& elements() const&;
+  const std::vector<Member>& members() const&;
+  // Not of a value that is gone before they are looked at ("for (… : Parsed().elements())").
+  void text() && = delete;
+  void elements() && = delete;
+  void members() && = delete;
   size_t size() const;  // of both
 
   // nullptr where there is no such member, and of what is no object. It lives until the object changes.
-  const Json* Find(std::string_view name) const;
+  const Json* Find(std::string_view name) const&;
+  void Find(std::string_view name) && = delete;
   // The member, or null where there is none.
-  const Json& At(std::string_view name) const;
-  bool Contains(std::string_view name) const { return Find(name) != nullptr; }
+  const Json& At(std::string_view name) const&;
+  void At(std::string_view name) && = delete;
+  bool Contains(std::string_view name) const& { return Find(name) != nullptr; }
   // The member, which is put as null where there is none. null becomes an object; of another kind it is a bug. The
   // reference holds until the object gets another member.
   Json& operator[](std::string_view name);

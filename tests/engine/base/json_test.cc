@@ -63,14 +63,17 @@ TEST(Json, Find_WhatIsNotThere_IsNull) {
   EXPECT_EQ(json.Find("b"), nullptr);
   EXPECT_EQ(json.At("a").integer(), 1);
   EXPECT_TRUE(json.At("b").At("c").IsNull());
-  EXPECT_EQ(Json(3).Find("a"), nullptr);
+  const Json number = 3;
+  EXPECT_EQ(number.Find("a"), nullptr);
 }
 
 TEST(Json, ValuesOfAnotherKind_AreEmpty) {
-  EXPECT_EQ(Json(3).text(), "");
+  const Json number = 3;
+  EXPECT_EQ(number.text(), "");
+  EXPECT_TRUE(number.elements().empty());
+  EXPECT_TRUE(number.members().empty());
   EXPECT_EQ(Json("3").integer(), 0);
   EXPECT_EQ(Json("3").number(), 0);
-  EXPECT_TRUE(Json(true).elements().empty());
   EXPECT_FALSE(Json(1).IsTrue());
 }
 

@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kRight = "/right", kTotal = "/total", kExamplesScalar = "examples", kLossMeasure = "loss";
+constexpr std::string_view kRight = "/right", kTotal = "/total", kExamplesScalar = "examples";
 
 StatusOr<double> Declared(const Scalars& declared, const std::string& name) {
   const auto found = declared.find(name);
@@ -78,9 +78,8 @@ Measures Distribution(std::span<const Measures* const> clients) {
     for (const int64_t percent : {10, 50, 90})
       spread[fmt::format("{}/p{}", name, percent)] = {Percentile(sorted, percent)};
     const size_t tenth = (sorted.size() + 9) / 10;
-    const bool loss = std::string_view(name).substr(name.rfind('/') + 1) == kLossMeasure;
     const std::span<const double> all = sorted;
-    spread[name + "/worst_decile"] = {MeanOf(loss ? all.last(tenth) : all.first(tenth))};
+    spread[name + "/worst_decile"] = {MeanOf(LowerIsBetter(name) ? all.last(tenth) : all.first(tenth))};
   }
   return spread;
 }

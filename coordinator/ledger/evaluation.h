@@ -33,7 +33,8 @@ StatusOr<Measures> MeasuresOfSums(const AggregationSpec& spec, const Scalars& su
 //
 //   X/mean           their mean
 //   X/p10, p50, p90  the smallest value that at least so many percent of the clients do not exceed (nearest rank)
-//   X/worst_decile   the mean of the worst tenth of them, at least one: the highest of a loss, else the lowest
+//   X/worst_decile   the mean of the worst tenth of them, at least one: the highest of what is better lower
+//                    (LowerIsBetter: losses and errors), else the lowest
 //
 // A client without X does not count for it. Of kPersonalTrained nothing is said. No order of `clients` can be seen.
 Measures Distribution(std::span<const Measures* const> clients);

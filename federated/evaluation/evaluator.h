@@ -27,8 +27,12 @@ struct Measure {
 inline constexpr std::string_view kJudgingMetrics[] = {"validation/accuracy", "validation/loss", "test/accuracy",
                                                        "test/loss"};
 
-// Whether less of a metric is better, as of losses and errors.
+// Whether less of a metric is better, as of losses and errors, and of how they are spread over clients
+// (coordinator/ledger/evaluation.h).
 inline bool LowerIsBetter(std::string_view metric) {
+  for (const std::string_view spread : {"/mean", "/p10", "/p50", "/p90", "/worst_decile"}) {
+    if (metric.ends_with(spread)) metric.remove_suffix(spread.size());
+  }
   return metric.ends_with("loss") || metric.ends_with("/mse") || metric.ends_with("/mae");
 }
 

@@ -79,6 +79,27 @@ TEST(EvaluationTest, Distribution_ByHand) {
   EXPECT_EQ(Distribution(order), spread);
 }
 
+// Ten clients of errors 1, 2, …, 10: the worst is the one that is furthest off, of r2 the one of whom least is
+// explained.
+TEST(EvaluationTest, WorstDecileOfNumbers_IsOfTheLargestErrors) {
+  std::vector<Measures> clients;
+  for (int i = 1; i <= 10; ++i)
+    clients.push_back({{"evaluate/mse", {1.0 * i}}, {"personal/mae", {2.0 * i}}, {"evaluate/r2", {-1.0 * i}}});
+  std::vector<const Measures*> order;
+  for (const Measures& client : clients) order.push_back(&client);
+  const Measures spread = Distribution(order);
+  EXPECT_EQ(spread.at("evaluate/mse/worst_decile").value, 10);
+  EXPECT_EQ(spread.at("personal/mae/worst_decile").value, 20);
+  EXPECT_EQ(spread.at("evaluate/r2/worst_decile").value, -10);
+}
+
+TEST(EvaluationTest, SpreadOfALoss_IsBetterLowerAsTheLossIs) {
+  for (const char* name : {"evaluate/loss", "evaluate/loss/p90", "evaluate/mse/worst_decile", "test/mae"})
+    EXPECT_TRUE(LowerIsBetter(name)) << name;
+  for (const char* name : {"evaluate/accuracy/worst_decile", "test/r2", "evaluate/accuracy/p10"})
+    EXPECT_FALSE(LowerIsBetter(name)) << name;
+}
+
 TEST(EvaluationTest, Distribution_OfElevenClients_TheWorstTenthIsTwo) {
   std::vector<Measures> clients;
   for (int i = 1; i <= 11; ++i) clients.push_back({{"evaluate/loss", {static_cast<double>(i)}}});

@@ -8,6 +8,7 @@
 #include "cli/table.h"
 #include "engine/base/json.h"
 #include "engine/base/nearest.h"
+#include "federated/evaluation/evaluator.h"
 
 namespace rivulet {
 namespace {
@@ -23,6 +24,15 @@ void Judge(SweptPoint& point, SweepOutcome& outcome) {
   }
   point.last = SpreadOf(last);
   point.best = SpreadOf(best);
+}
+
+// A set that is there for choosing decides, so that the test set chooses nothing.
+std::string JudgingMetric(const std::vector<std::string>& known) {
+  for (const std::string_view metric : kJudgingMetrics) {
+    const bool chooses = metric.starts_with("validation/");
+    if (chooses && std::ranges::find(known, metric) != known.end()) return std::string(metric);
+  }
+  return FirstMetric(known);
 }
 
 std::set<std::string> KeysOf(const SweepOutcome& outcome) {
@@ -46,7 +56,7 @@ StatusOr<SweepOutcome> JudgeSweep(const std::string& db, std::vector<SweptPoint>
       for (const Curve& curve : run.curves) known.push_back(curve.name);
     }
   }
-  if (outcome.metric.empty()) outcome.metric = FirstMetric(known);
+  if (outcome.metric.empty()) outcome.metric = JudgingMetric(known);
   if (!known.empty() && std::ranges::find(known, outcome.metric) == known.end()) {
     return NotFound("no run of the sweep has '{}'.{}", Shortened(outcome.metric), DidYouMean(outcome.metric, known));
   }

@@ -35,7 +35,8 @@ struct SweepOutcome {
   std::optional<size_t> best;  // of the points: by the mean of its last value, among those all of whose runs have one
 };
 
-// `points` with their runs' ids and seeds; `metric` "": what people look at first. NOT_FOUND: no run has that metric.
+// `points` with their runs' ids and seeds; `metric` "": the validation set's where there is one,
+// else what people look at first. NOT_FOUND: no run has that metric.
 StatusOr<SweepOutcome> JudgeSweep(const std::string& db, std::vector<SweptPoint> points, const std::string& metric);
 
 std::string SweepTable(const SweepOutcome& outcome, size_t columns);

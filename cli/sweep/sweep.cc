@@ -74,7 +74,8 @@ const RegisterCommand kSweep(11, [] {
       .Option("--draws", "N", &options->draws, "of all --random together; the seed decides which", {1, 10'000})
       .Option("--seeds", "N", &options->seeds, "runs of each setting, with seeds that follow each other [1]", {1, 1000})
       .Option("--best", "METRIC", &options->best,
-              "by which settings are judged, such as test/loss [test/accuracy, or what there is of the kind]")
+              "by which settings are judged, such as test/loss [of a validation set where there is one, else "
+              "test/accuracy, or what there is of the kind]")
       .Option("--plot", "FILE", &options->plot, "draw its mean course for each setting: .svg or .png")
       .Option("--tag", "TAG", &options->tag, "that every run gets in the history [sweep-NAME]")
       .Option("--workers", "N", &options->workers, "threads that train clients [one per core]", {1, 1024})

@@ -59,6 +59,7 @@ Status MakeCurrent(Database& db) {
   if (version == 0) RIVULET_RETURN_IF_ERROR(db.Script(TablesSql() + ViewsSql()));
   if (version == 1) RIVULET_RETURN_IF_ERROR(MigrateFrom1(db));
   if (version == 2) RIVULET_RETURN_IF_ERROR(MigrateFrom2(db));
+  if (version == 3) RIVULET_RETURN_IF_ERROR(MigrateFrom3(db));
   RIVULET_RETURN_IF_ERROR(db.Script(
       fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kHistoryApplicationId, kHistoryVersion)));
   return transaction->Commit();

@@ -44,10 +44,15 @@ std::string MetricsOf(int64_t scope) {
 }  // namespace
 
 Status MigrateFrom2(Database& db) {
+  RIVULET_RETURN_IF_ERROR(db.Script(CreateTableSql<StoredAudit>()));
+  return MigrateFrom3(db);
+}
+
+Status MigrateFrom3(Database& db) {
   std::string sql;
   RIVULET_RETURN_IF_ERROR(db.Query("SELECT name FROM sqlite_master WHERE type = 'view'", {},
                                    [&](const SqlRow& row) { sql += fmt::format("DROP VIEW {};\n", row.Text(0)); }));
-  return db.Script(sql + CreateTableSql<StoredAudit>() + ViewsSql());
+  return db.Script(sql + ViewsSql());
 }
 
 std::string TablesSql() {
@@ -159,7 +164,9 @@ std::string ViewsSql() {
           "  SELECT m.run, m.round, {0} AS value,\n"
           "         row_number() OVER (PARTITION BY m.run ORDER BY {0} DESC, m.round) AS best,\n"
           "         row_number() OVER (PARTITION BY m.run ORDER BY m.round DESC) AS latest\n"
-          "  FROM metric m WHERE m.scope = 0 AND m.name = 'test/accuracy')\n"
+          "  FROM run j JOIN metric m ON m.run = j.run AND m.scope = 0 AND m.name = CASE WHEN EXISTS (\n"
+          "    SELECT 1 FROM metric v WHERE v.run = j.run AND v.scope = 0 AND v.name = 'validation/accuracy')\n"
+          "    THEN 'validation/accuracy' ELSE 'test/accuracy' END)\n"
           "SELECT r.run_id, r.name, {1} AS status, r.seed,\n"
           "       (SELECT count(*) FROM attempt a WHERE a.run = r.run AND a.kind = {2} AND a.status = {3}) AS rounds,\n"
           "       b.value AS best_accuracy, b.round AS best_round, l.value AS last_accuracy, l.round AS last_round,\n"

@@ -112,8 +112,19 @@ TEST_F(MigrationFrom2Test, EveryView_SaysWhatVersion2Said) {
   const std::string before = AllViews();
   ASSERT_OK(History::Open(path_, History::Access::kReadWrite));
   EXPECT_EQ(AllViews(), before);
-  EXPECT_EQ(Ask("PRAGMA user_version; PRAGMA foreign_key_check; PRAGMA integrity_check"), "3|\nok|\n");
+  EXPECT_EQ(Ask("PRAGMA user_version; PRAGMA foreign_key_check; PRAGMA integrity_check"), "4|\nok|\n");
   EXPECT_EQ(Ask("SELECT count(*) FROM audit"), "0|\n");
+}
+
+// Version 3 differs in one view.
+TEST_F(MigrationFrom2Test, Version3_GetsTheViewsOfANewHistory) {
+  ASSERT_OK(History::Open(path_, History::Access::kReadWrite));
+  const char* all = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name";
+  const std::string current = Ask(all);
+  Ask("DROP VIEW run_leaderboard; CREATE VIEW run_leaderboard AS SELECT run_id FROM run; PRAGMA user_version = 3");
+  ASSERT_OK(History::Open(path_, History::Access::kReadOnly));
+  EXPECT_EQ(Ask(all), current);
+  EXPECT_EQ(Ask("PRAGMA user_version"), "4|\n");
 }
 
 TEST_F(MigrationFrom2Test, Schema_IsThatOfANewHistory) {
@@ -128,7 +139,7 @@ TEST_F(MigrationTest, EveryView_SaysWhatVersion1Said) {
   ASSERT_EQ(Ask("PRAGMA user_version"), "1|\n");
   const std::vector<std::string> before = Pages();
   ASSERT_OK(History::Open(path_, History::Access::kReadWrite));
-  EXPECT_EQ(Ask("PRAGMA user_version"), "3|\n");
+  EXPECT_EQ(Ask("PRAGMA user_version"), "4|\n");
   const std::vector<std::string> after = Pages();
   for (size_t i = 0; i < before.size(); ++i) EXPECT_EQ(after[i], before[i]);
   EXPECT_EQ(Ask("PRAGMA foreign_key_check"), "");
@@ -150,7 +161,7 @@ TEST_F(MigrationTest, AReader_BringsItUpToDateToo) {
   const auto history = History::Open(path_, History::Access::kReadOnly);
   ASSERT_OK(history);
   EXPECT_EQ((*history)->Runs()->size(), 4u);
-  EXPECT_EQ(Ask("PRAGMA user_version"), "3|\n");
+  EXPECT_EQ(Ask("PRAGMA user_version"), "4|\n");
 }
 
 // One of them brings it up to date, and the others find it so, whenever they came.
@@ -164,7 +175,7 @@ TEST_F(MigrationTest, ManyAtOnce_NobodyIsToldAnything) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  EXPECT_EQ(Ask("PRAGMA user_version; PRAGMA integrity_check"), "3|\nok|\n");
+  EXPECT_EQ(Ask("PRAGMA user_version; PRAGMA integrity_check"), "4|\nok|\n");
 }
 
 TEST_F(MigrationTest, ARunGoesOn_WhereItStood) {

@@ -9,8 +9,14 @@
 //
 // whose error ‖x̂ − x‖² / ‖x‖² is 0.571, 0.133, 0.0358 and 0.0096 of 1, 2, 3 and 4 bits. A rotation by H D alone would
 // leave a few values that are much larger than all others to be seen in y, and then the mean is not right: of one value
-// of 3 among a thousand of 0.1, twenty times the error that chance explains. Blocks have 4096 values, what is folded at
-// a time, so that a rotation is undone where its values are used. Little-endian:
+// of 3 among a thousand of 0.1, twenty times the error that chance explains. Blocks have 2^16 values, as the papers'
+// own programs have; of what is left, fewer than that, each block is the largest power of two that is there, down to
+// 4096, and only the last is padded: so padding never costs more than 4095 values.
+//
+// Whoever folds asks for fewer values at a time than a block has. A thread keeps the block that it undid last, 256 KiB
+// of values and as many bytes as told them, so that a block is undone once for all of them, and no fold takes more.
+//
+// Little-endian:
 //
 //   seed   u64             of all signs
 //   then for each block:
@@ -22,17 +28,18 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <vector>
 
 #include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
-#include "federated/codecs/each_block.h"
+#include "federated/codecs/float_run.h"
 
 namespace rivulet {
 namespace {
 
 static_assert(std::endian::native == std::endian::little, "scales travel as they lie in memory");
 
-constexpr int64_t kEdenValues = 4096;
+constexpr int64_t kEdenValues = 65536, kLeastWhole = 4096;
 
 // The levels above zero that a normal distribution is best rounded to (Lloyd 1982, Max 1960), and as far below.
 constexpr float kEdenLevels[4][8] = {
@@ -41,11 +48,9 @@ constexpr float kEdenLevels[4][8] = {
     {0.24509418f, 0.75600528f, 1.3439093f, 2.1519457f},
     {0.12839503f, 0.38804830f, 0.65675912f, 0.94234046f, 1.2562312f, 1.6180464f, 2.0690172f, 2.7325896f}};
 
-using EdenBlock = std::array<float, kEdenValues>;
-
-// x ← H x, of a power of two: sums and differences alone, so that every machine rounds alike.
-void Hadamard(std::span<float> x) {
-  for (size_t half = 1; half < x.size(); half *= 2) {
+// Sums and differences of values that are `half` apart, for each half from `first` on.
+void Butterflies(std::span<float> x, size_t first) {
+  for (size_t half = first; half < x.size(); half *= 2) {
     for (size_t begin = 0; begin < x.size(); begin += 2 * half) {
       for (size_t i = begin; i < begin + half; ++i) {
         const float a = x[i], b = x[i + half];
@@ -55,6 +60,30 @@ void Hadamard(std::span<float> x) {
     }
   }
 }
+
+// x ← H x, of a power of two: sums and differences alone, so that every machine rounds alike. What is near is added
+// first, in parts that stay in the fastest cache.
+void Hadamard(std::span<float> x) {
+  const size_t part = std::min<size_t>(x.size(), kLeastWhole);
+  for (size_t begin = 0; begin < x.size(); begin += part) Butterflies(x.subspan(begin, part), 1);
+  Butterflies(x, part);
+}
+
+// Where a block lies in its part, and how long it is when it travels.
+struct EdenPlace {
+  int64_t number = 0, first = 0;  // of all blocks; its first value
+  int64_t values = 0, padded = 0;
+  int64_t offset = 0;  // of its first byte
+};
+
+// What a thread undid last, and of what: the same bytes at the same place have the same values.
+struct UndoneBlock {
+  uint64_t seed = 0;
+  int64_t number = -1;
+  int bits = 0;
+  std::vector<std::byte> bytes;
+  std::vector<float> values;
+};
 
 // x ← D x, with the signs of block `block` in rotation `turn`.
 void TurnSigns(uint64_t seed, int64_t block, uint32_t turn, std::span<float> x) {
@@ -78,24 +107,30 @@ class Eden final : public Codec {
       levels_[above + i] = level;
       levels_[above - 1 - i] = -level;
     }
-    for (int64_t first = 0; first < elements; first += kEdenValues) bytes_ += BlockBytes(PaddedFrom(first));
+    if (elements > 0) {
+      const EdenPlace last = PlaceOf(elements - 1);
+      bytes_ = last.offset + BlockBytes(last.padded);
+    }
   }
   int64_t MaxBytes() const override { return bytes_; }
 
   void Encode(std::span<const FloatRun> values, Draws& draws, std::string& out) const override {
     const uint64_t seed = draws.Word64();
-    size_t at = out.size();
-    out.resize(at + static_cast<size_t>(bytes_));
-    std::memcpy(out.data() + at, &seed, sizeof(seed));
-    at += sizeof(seed);
-    EdenBlock block;
-    int64_t first = 0;
-    EachBlock(values, block, [&](std::span<const float> x) {
-      const auto padded = static_cast<size_t>(PaddedFrom(first));
-      std::fill(block.begin() + std::ssize(x), block.end(), 0.0f);
-      EncodeBlock(seed, first / kEdenValues, std::span(block).first(padded), out.data() + at);
-      at += static_cast<size_t>(BlockBytes(static_cast<int64_t>(padded)));
-      first += kEdenValues;
+    const size_t begin = out.size();
+    out.resize(begin + static_cast<size_t>(bytes_));
+    std::memcpy(out.data() + begin, &seed, sizeof(seed));
+    if (elements_ == 0) return;
+    EdenPlace place = PlaceOf(0);
+    std::vector<float> block(static_cast<size_t>(place.padded));
+    size_t filled = 0;
+    EachValue(values, [&](float value) {
+      block[filled++] = value;
+      if (static_cast<int64_t>(filled) < place.values) return;
+      EncodeBlock(seed, place.number, block, out.data() + begin + static_cast<size_t>(place.offset));
+      if (place.first + place.values == elements_) return;
+      place = PlaceOf(place.first + place.values);
+      block.assign(static_cast<size_t>(place.padded), 0.0f);
+      filled = 0;
     });
   }
 
@@ -104,11 +139,13 @@ class Eden final : public Codec {
       return InvalidArgument("it has {} bytes where {} elements in {} bits have {}", bytes.size(), elements_, bits_,
                              bytes_);
     }
-    for (int64_t first = 0; first < elements_; first += kEdenValues) {
+    for (int64_t first = 0; first < elements_;) {
+      const EdenPlace place = PlaceOf(first);
       float scale = 0;
-      std::memcpy(&scale, bytes.data() + OffsetOf(first), sizeof(scale));
+      std::memcpy(&scale, bytes.data() + place.offset, sizeof(scale));
       if (!IsNormalScale(scale))
         return InvalidArgument("its block of the values from {} on has a scale of {}", first, scale);
+      first += place.values;
     }
     return absl::OkStatus();
   }
@@ -116,15 +153,14 @@ class Eden final : public Codec {
   void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const override {
     uint64_t seed = 0;
     std::memcpy(&seed, bytes.data(), sizeof(seed));
-    EdenBlock block;
     for (size_t i = 0; i < out.size();) {
-      const int64_t at = first + static_cast<int64_t>(i), begin = at / kEdenValues * kEdenValues;
-      const auto within = static_cast<size_t>(at - begin);
-      const size_t count = std::min(out.size() - i, block.size() - within);
-      const std::span<float> padded = std::span(block).first(static_cast<size_t>(PaddedFrom(begin)));
-      DecodeBlock(seed, begin / kEdenValues, bytes.data() + OffsetOf(begin), padded);
-      std::copy_n(block.begin() + static_cast<std::ptrdiff_t>(within), count,
-                  out.begin() + static_cast<std::ptrdiff_t>(i));
+      const int64_t at = first + static_cast<int64_t>(i);
+      const EdenPlace place = PlaceOf(at);
+      const auto within = static_cast<size_t>(at - place.first);
+      const size_t count = std::min(out.size() - i, static_cast<size_t>(place.values) - within);
+      const std::span<const float> block = Undone(
+          seed, place, bytes.subspan(static_cast<size_t>(place.offset), static_cast<size_t>(BlockBytes(place.padded))));
+      std::ranges::copy(block.subspan(within, count), out.begin() + static_cast<std::ptrdiff_t>(i));
       i += count;
     }
   }
@@ -132,12 +168,28 @@ class Eden final : public Codec {
  private:
   static constexpr int64_t kSeedBytes = sizeof(uint64_t);
 
-  int64_t PaddedFrom(int64_t first) const {
-    return static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(std::min(kEdenValues, elements_ - first))));
-  }
   int64_t BlockBytes(int64_t padded) const { return static_cast<int64_t>(sizeof(float)) + (padded * bits_ + 7) / 8; }
-  // `first`: of the block's values. All blocks before it are whole.
-  int64_t OffsetOf(int64_t first) const { return kSeedBytes + first / kEdenValues * BlockBytes(kEdenValues); }
+
+  // Of the block that holds value `at` of the part. Whole blocks are before all others, and of these the longest first.
+  EdenPlace PlaceOf(int64_t at) const {
+    const int64_t whole = elements_ / kEdenValues, number = std::min(at / kEdenValues, whole);
+    EdenPlace place{.number = number,
+                    .first = number * kEdenValues,
+                    .values = kEdenValues,
+                    .padded = kEdenValues,
+                    .offset = kSeedBytes + number * BlockBytes(kEdenValues)};
+    while (place.number >= whole) {
+      const int64_t left = elements_ - place.first;
+      const int64_t longest = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(left)));
+      place.values = longest < kLeastWhole ? left : longest;
+      place.padded = static_cast<int64_t>(std::bit_ceil(static_cast<uint64_t>(place.values)));
+      if (at < place.first + place.values) break;
+      place.first += place.values;
+      place.offset += BlockBytes(place.padded);
+      ++place.number;
+    }
+    return place;
+  }
 
   void EncodeBlock(uint64_t seed, int64_t block, std::span<float> x, char* out) const {
     double square = 0;
@@ -158,6 +210,22 @@ class Eden final : public Codec {
     if (!(square == 0)) scale = NormalScale(static_cast<float>(square / product));
     if (!std::isfinite(square)) scale = std::numeric_limits<float>::quiet_NaN();
     std::memcpy(out, &scale, sizeof(scale));
+  }
+
+  // The values of a block whose bytes are `bytes`, until this thread asks for another.
+  std::span<const float> Undone(uint64_t seed, const EdenPlace& place, std::span<const std::byte> bytes) const {
+    thread_local UndoneBlock last;
+    const bool same = last.seed == seed && last.number == place.number && last.bits == bits_ &&
+                      last.bytes.size() == bytes.size() &&
+                      std::memcmp(last.bytes.data(), bytes.data(), bytes.size()) == 0;
+    if (same) return last.values;
+    last.seed = seed;
+    last.number = place.number;
+    last.bits = bits_;
+    last.bytes.assign(bytes.begin(), bytes.end());
+    last.values.resize(static_cast<size_t>(place.padded));
+    DecodeBlock(seed, place.number, bytes.data(), last.values);
+    return last.values;
   }
 
   void DecodeBlock(uint64_t seed, int64_t block, const std::byte* bytes, std::span<float> x) const {

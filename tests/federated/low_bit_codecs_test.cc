@@ -3,6 +3,7 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "federated/codecs/codec.h"
 #include "tests/federated/aggregation_updates.h"
@@ -217,8 +218,50 @@ TEST(Eden, Errors_AreThePapers) {
       for (uint32_t draw = 0; draw < kDraws; ++draw) sum += SquareBetween(ThereAndBack(name, values, draw), values);
       EXPECT_NEAR(sum / kDraws / SquareOf(values), error, 0.02 * error) << name;
     }
-    EXPECT_EQ(BytesBy(name, normal).size(), 8 + 2 * (4 + 512 * static_cast<size_t>(name[4] - '0')));
+    EXPECT_EQ(BytesBy(name, normal).size(), 8 + 4 + 1024 * static_cast<size_t>(name[4] - '0'));
   }
+}
+
+// Blocks of 2^16, then the powers of two of what is left, and padding of the last alone: 2^16 + 2^15 + 2^12 + 5 of 8.
+// The error of each is the papers', wherever it lies.
+TEST(Eden, BlocksOf65536_HaveTheErrorOfThePapers) {
+  constexpr size_t kElements = 65536 + 32768 + 4096 + 5;
+  const std::vector<float> values = RandomUpdates(1, kElements, 0.1f)[0].delta;
+  EXPECT_EQ(BytesBy("eden2", values).size(), 8 + 4 * 4 + (kElements - 5) / 4 + 2);
+  constexpr uint32_t kDraws = 16;
+  for (const auto& [name, error] : std::map<std::string, double>{{"eden1", 0.571}, {"eden4", 0.0096}}) {
+    std::vector<double> wrong(kElements);
+    for (uint32_t draw = 0; draw < kDraws; ++draw) {
+      const std::vector<float> got = ThereAndBack(name, values, draw);
+      for (size_t i = 0; i < kElements; ++i) wrong[i] += std::pow(static_cast<double>(got[i]) - values[i], 2) / kDraws;
+    }
+    for (const auto& [first, count] : {std::pair<size_t, size_t>{0, 65536}, {65536, 32768}, {98304, 4096}}) {
+      const auto from = static_cast<std::ptrdiff_t>(first), to = static_cast<std::ptrdiff_t>(first + count);
+      const double found = std::accumulate(wrong.begin() + from, wrong.begin() + to, 0.0) /
+                           SquareOf({values.begin() + from, values.begin() + to});
+      EXPECT_NEAR(found, error, 0.02 * error) << name << " from " << first;
+    }
+  }
+}
+
+// What a thread has undone last is not taken for another's block: two updates, read in turns.
+TEST(Eden, TwoUpdatesInTurns_AreNotMixedUp) {
+  const auto updates = RandomUpdates(2, 9000, 0.1f);
+  const auto codec = *Codec::Create("eden3", 9000);
+  std::string bytes[2];
+  std::vector<float> whole[2], turns[2];
+  for (size_t k = 0; k < 2; ++k) {
+    bytes[k] = BytesBy("eden3", updates[k].delta);
+    whole[k] = ValuesBy("eden3", bytes[k], 9000);
+    turns[k].resize(9000);
+  }
+  for (size_t first = 0; first < 9000; first += 1000) {
+    for (size_t k = 0; k < 2; ++k)
+      codec->Decode(std::as_bytes(std::span(bytes[k])), static_cast<int64_t>(first),
+                    std::span(turns[k]).subspan(first, 1000));
+  }
+  EXPECT_EQ(turns[0], whole[0]);
+  EXPECT_EQ(turns[1], whole[1]);
 }
 
 // The mean over rotations is the value: what is left of the error falls with their number.

@@ -24,13 +24,8 @@ Output CrossEntropyOfClass(const Scope& scope, const ScoredTargets& targets) {
   return scope.Op("SparseSoftmaxCrossEntropyWithLogits", {targets.scores, targets.target}, {}, "cross_entropy");
 }
 
-// max(x, 0) − x · z + log(1 + exp(−|x|)), as TensorFlow documents it.
 Output SigmoidCrossEntropyOfClass(const Scope& scope, const ScoredTargets& targets) {
-  const Output scores = targets.scores;
-  const Output linear =
-      scope.Op("Sub", {scope.Op("Relu", {scores}), scope.Op("Mul", {scores, OneHot(scope, targets)})});
-  return scope.Op("AddV2", {linear, scope.Op("Softplus", {scope.Op("Neg", {scope.Op("Abs", {scores})})})}, {},
-                  "cross_entropy");
+  return SigmoidCrossEntropyWithLogits(scope, targets.scores, OneHot(scope, targets));
 }
 
 Output SquaredErrorOfClass(const Scope& scope, const ScoredTargets& targets) {

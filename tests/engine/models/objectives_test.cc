@@ -63,6 +63,19 @@ TEST(Objectives, Numbers_AreComparedOneByOne) {
   EXPECT_THAT(huber.at("mse"), ElementsAre(FloatEq((4 + 0.25f + 9) / 4)));
 }
 
+// TensorFlow's numbers for scores of exactly 0: sigmoid(0) - 1 for the class, sigmoid(0) for the other.
+TEST(Objectives, ClassByItself_HasTheGradientOfASigmoidAtZeroToo) {
+  const auto values = ValuesOf(TargetKind::kClass, "sigmoid_cross_entropy", Tensor::Of<float>({2, 2}, {0, 0, 2, -1}),
+                               Tensor::Of<int64_t>({2}, {1, 0}));
+  const auto yes = [](double x) { return 1 / (1 + std::exp(-x)); };
+  const double loss = (2 * std::log(2.0) - std::log(yes(2)) - std::log(1 - yes(-1))) / 4;
+  EXPECT_THAT(values.at("loss"), ElementsAre(FloatNear(static_cast<float>(loss), 1e-6f)));
+  EXPECT_FLOAT_EQ(values.at("gradient")[0], 0.5f / 4);
+  EXPECT_FLOAT_EQ(values.at("gradient")[1], -0.5f / 4);
+  EXPECT_NEAR(values.at("gradient")[2], (yes(2) - 1) / 4, 1e-7);
+  EXPECT_NEAR(values.at("gradient")[3], yes(-1) / 4, 1e-7);
+}
+
 // At a score of 0, where a model of zeros begins, the gradient is sigmoid(0) - target.
 TEST(Objectives, Labels_AreDecidedEachByItself) {
   const Tensor scores = Tensor::Of<float>({3, 2}, {0, 2, -1, 3, 0.5f, -4}),

@@ -63,6 +63,7 @@ void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
   if (!train) return Evaluate(gathering, enough, actions);
   if (enough) {
     phase_ = Phase::kCommitting;
+    if (rules_.fleet != nullptr) virtual_now_ += rules_.fleet->VersionTime(round());
     actions.push_back(Commit{round(), attempt_, Folded(made_ ? made_->buffer : buffer), virtual_now_});
     return;
   }

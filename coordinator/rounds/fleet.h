@@ -24,6 +24,8 @@ class Fleet {
   };
   // Of a training task that the device takes at `at`. `base_round` and `ordinal` tell a client's tasks apart.
   virtual Course CourseOf(const std::string& client_id, int64_t base_round, uint16_t ordinal, VirtualTime at) const = 0;
+  // How long it takes to make version `round` of the updates that have come, and to measure it.
+  virtual VirtualTime VersionTime(int64_t /*round*/) const { return 0; }
   // When the first of those who are away at `at` is back; nullopt: nobody ever is.
   virtual std::optional<VirtualTime> NextBack(VirtualTime at) const = 0;
 };

@@ -186,7 +186,7 @@ struct Commit {
   int64_t round = 0;
   int64_t attempt = 1;
   std::vector<TaskId> tasks;  // sorted
-  VirtualTime at = 0;         // where arrivals are ordered: of the last of them, or of the deadline
+  VirtualTime at = 0;  // where arrivals are ordered: of the last of them, or of the deadline, and what a version takes
 };
 struct Abandon {
   int64_t round = 0;

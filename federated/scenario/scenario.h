@@ -168,11 +168,12 @@ struct DevicesConfig {
   std::string delay;              // seconds that a task takes beside these
   std::string failure;            // seconds of work after which a device is gone
   std::string availability;       // share of `period` in which a device is there
+  std::string server;             // seconds that a version takes where it is made
   std::string trace;              // a file (absolute after parsing): when who is there, and how fast; "" for none
   double period_seconds = 86400;  // key: devices.period
   bool any() const {
     return !(compute.empty() && download.empty() && upload.empty() && delay.empty() && failure.empty() &&
-             availability.empty() && trace.empty());
+             availability.empty() && server.empty() && trace.empty());
   }
 };
 

@@ -13,7 +13,7 @@ namespace rivulet {
 namespace {
 
 // Operations of a device's stream. Those of its tasks are of the stream of their base version and ordinal.
-enum Op : uint32_t { kCompute, kDownload, kUpload, kAvailability, kPhase, kDelay = 16, kFailure };
+enum Op : uint32_t { kCompute, kDownload, kUpload, kAvailability, kPhase, kDelay = 16, kFailure, kServer };
 
 constexpr VirtualTime kForever = std::numeric_limits<VirtualTime>::max() / 4;
 constexpr double kMostSeconds = 1e9;  // of one task: nothing is awaited for thirty years
@@ -36,7 +36,8 @@ StatusOr<std::shared_ptr<const SimulatedFleet>> SimulatedFleet::Create(const Dev
                         {"devices.upload", config.upload, fleet->upload_},
                         {"devices.delay", config.delay, fleet->delay_},
                         {"devices.failure", config.failure, fleet->failure_},
-                        {"devices.availability", config.availability, fleet->availability_}};
+                        {"devices.availability", config.availability, fleet->availability_},
+                        {"devices.server", config.server, fleet->server_}};
   for (const auto& [key, text, law] : laws) {
     if (text.empty()) continue;
     RIVULET_ASSIGN_OR_RETURN(law, Law::Parse(text, key));
@@ -110,6 +111,13 @@ Fleet::Course SimulatedFleet::CourseOf(const std::string& client_id, int64_t bas
   const VirtualTime ends = at + Microseconds(SecondsOf(client_id, work, *span) + drawn(delay_, kDelay));
   const VirtualTime gone = std::min(span->until, failure_ ? at + Microseconds(drawn(failure_, kFailure)) : kForever);
   return gone < ends ? Course{gone, true} : Course{ends, false};
+}
+
+// Of the stream of nobody: no client has an empty name.
+VirtualTime SimulatedFleet::VersionTime(int64_t round) const {
+  if (!server_) return 0;
+  const StreamKey stream = StreamFor(seed_, "", Purpose::kDevice, static_cast<uint32_t>(round));
+  return Microseconds(server_->Draw(Draws(stream, kServer)));
 }
 
 const std::vector<SimulatedFleet::Beginning>& SimulatedFleet::beginnings() const {

@@ -45,6 +45,7 @@ class SimulatedFleet final : public Fleet {
 
   bool IsThere(const std::string& client_id, VirtualTime at) const override;
   Course CourseOf(const std::string& client_id, int64_t base_round, uint16_t ordinal, VirtualTime at) const override;
+  VirtualTime VersionTime(int64_t round) const override;
   std::optional<VirtualTime> NextBack(VirtualTime at) const override;
 
   // How long a client's tasks take without what differs from task to task, and with the mean of that; at least 1.
@@ -64,7 +65,7 @@ class SimulatedFleet final : public Fleet {
   double SecondsOf(const std::string& client_id, const TaskWork& work, const DeviceSpan& span) const;
   const std::vector<Beginning>& beginnings() const;
 
-  std::optional<Law> compute_, download_, upload_, delay_, failure_, availability_;
+  std::optional<Law> compute_, download_, upload_, delay_, failure_, availability_, server_;
   std::optional<DeviceTrace> trace_;
   VirtualTime period_ = 0;
   uint64_t seed_ = 1;

@@ -893,6 +893,13 @@ class KeyEffects(RivuletTest):
         # By a law the first two of three asked are not always the same.
         self.changes({"devices.delay": "half_normal(60)"}, under={"server.clients_per_round": 2, "server.over_selection": 1.5})
 
+    def test_devices__server(self):
+        self.takes({"devices.server": "'2.5'"}, 2.5)
+        both = {"devices.server": "'2.5'", "devices.delay": "'4'"}
+        self.assertEqual(self.virtual_seconds(both), [6.5, 13])
+        # Who has come while a version was made is given its next task once it is there.
+        self.assertEqual(self.virtual_seconds({**both, "algorithm.name": "fedbuff", "server.clients_per_round": 2, "server.in_flight": 2}), [6.5, 13])
+
     def test_devices__failure(self):
         db = self.outcome({"devices.delay": "'60'", "devices.failure": "exponential(120)", "server.lease": 10})[1]
         self.assertIn(("its device went away, and was not heard of for 10 s",),

@@ -128,6 +128,16 @@ TEST_F(SimulatedFleetTest, Speeds_AreTheClientsOwnAndOfTheSeed) {
   EXPECT_NE(takes(*delayed, 0), delayed->CourseOf("client-00003", 0, 1, 0).ends);
 }
 
+TEST_F(SimulatedFleetTest, VersionTime_IsDrawnForEachVersionOfTheSeed) {
+  EXPECT_EQ(Make({.compute = "1e9"})->VersionTime(1), 0);
+  EXPECT_EQ(Make({.server = "2.5"})->VersionTime(1), 5 * kSecond / 2);
+  const auto fleet = Make({.server = "uniform(2, 5)"});
+  EXPECT_EQ(fleet->VersionTime(1), Make({.server = "uniform(2, 5)"})->VersionTime(1));
+  EXPECT_NE(fleet->VersionTime(1), fleet->VersionTime(2));
+  EXPECT_NE(fleet->VersionTime(1), Make({.server = "uniform(2, 5)"}, 2)->VersionTime(1));
+  EXPECT_GE(fleet->VersionTime(1), 2 * kSecond);
+}
+
 TEST_F(SimulatedFleetTest, Failure_LosesWhatWouldHaveTakenLonger) {
   const auto fleet = Make({.compute = "1e9", .failure = "2.5"});
   EXPECT_FALSE(fleet->CourseOf("client-00001", 0, 0, 0).lost);

@@ -49,6 +49,12 @@ std::vector<Key> DevicesKeys() {
               "devices.availability",
               [](const Scenario& s) { return !s.devices.availability.empty() || !s.devices.trace.empty(); },
               "devices.availability or devices.trace is given"),
+      Key("devices.server", RIVULET_FIELD(devices.server), "\"uniform(2, 5)\"",
+          "Seconds that the server takes over each version, to make it of its updates and to measure it; a law, drawn "
+          "for each version. Meanwhile nobody is given a task: who comes waits until it is there.")
+          .Default("versions are there at once")
+          .Law()
+          .OrNone(),
       Key("devices.trace", RIVULET_FIELD(devices.trace), "\"devices.csv\"",
           "A CSV file of when devices are there: lines of a client's name and the seconds from which and until which, "
           "and, where they are known, the operations a second and the bytes a second down and up, in the place of the "

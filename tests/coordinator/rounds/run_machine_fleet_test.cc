@@ -21,6 +21,7 @@ class FewDevices final : public Fleet {
  public:
   std::set<std::string> lost;
   std::map<std::string, VirtualTime> back;
+  VirtualTime version = 0;
 
   bool IsThere(const std::string& client_id, VirtualTime at) const override {
     const auto away = back.find(client_id);
@@ -30,6 +31,7 @@ class FewDevices final : public Fleet {
     const VirtualTime takes = (*NumberOf(client_id) + 1) * kSecond;
     return lost.contains(client_id) ? Course{at + takes / 2, true} : Course{at + takes, false};
   }
+  VirtualTime VersionTime(int64_t round) const override { return version * round; }
   std::optional<VirtualTime> NextBack(VirtualTime at) const override {
     std::optional<VirtualTime> next;
     for (const auto& [client_id, when] : back)
@@ -116,6 +118,20 @@ TEST_F(RunMachineFleetTest, FirstOfThoseAsked_MakeTheVersionAndTheOthersAreLate)
   Work();
   ASSERT_TRUE(commit_);
   EXPECT_EQ(commit_->at, 4 * kSecond);
+}
+
+// Two seconds each for the second of the devices to come, one for the first version and two for the second.
+TEST_F(RunMachineFleetTest, WhatAVersionTakesTheServer_IsBeforeTheNextRound) {
+  devices_->version = kSecond;
+  Start(4);
+  Work();
+  ASSERT_TRUE(commit_);
+  EXPECT_EQ(commit_->at, 3 * kSecond);
+  commit_.reset();
+  Feed(CommitDone{});
+  Work();
+  ASSERT_TRUE(commit_);
+  EXPECT_EQ(commit_->at, 7 * kSecond);
 }
 
 TEST_F(RunMachineFleetTest, LostDevice_IsMissedAfterALeaseAndReplaced) {

@@ -149,7 +149,8 @@ StatusOr<ModelSource> FromPreset(const std::string& name) {
   return source;
 }
 
-// The model that a run was configured with, and the weights that one of its rounds gave it.
+// The model that a run was configured with, and the weights that one of its rounds gave it: those that the round
+// measured, which of a run that averages its versions are the average's.
 StatusOr<ModelSource> FromRun(const RunModel& run, std::optional<int64_t> cluster) {
   StatusOr<Scenario> scenario =
       Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id));
@@ -161,7 +162,7 @@ StatusOr<ModelSource> FromRun(const RunModel& run, std::optional<int64_t> cluste
   source.model = *std::move(model);
   RIVULET_RETURN_IF_ERROR(Complete(source));
   source.weights = [path = run.path] { return ReadSafetensors(path); };
-  if (!cluster) return source;
+  if (!cluster && scenario->server.average == 0) return source;
   RIVULET_ASSIGN_OR_RETURN(ModelLayout layout, ModelLayoutOf(source.model));
   RIVULET_ASSIGN_OR_RETURN(const auto chosen,
                            ReadRunModel(run, std::make_shared<const ModelLayout>(std::move(layout)), cluster));

@@ -48,6 +48,12 @@ class Ifca(RivuletTest):
         measured = dict(self.query("SELECT name, value FROM metrics WHERE scope = 'central' AND round = 1 ORDER BY rowid"))
         told = json.loads(self.run_rivulet("model", "evaluate", "latest", *at, "--json", code=0).out)
         self.assertEqual(told["test/loss"], measured["test/loss"])
+        # And it is what is exported: trained on by nobody, it measures the same.
+        self.run_rivulet("model", "export", "latest", *at, "--out", self.path("average.safetensors"), code=0)
+        self.simulate("--rounds", "1", "--set", f"model.weights={self.path('average.safetensors')}", "--set", "client.optimizer.learning_rate=0",
+                      db="again.sqlite")
+        again = dict(self.query("SELECT name, value FROM metrics WHERE scope = 'central' AND round = 1", db="again.sqlite"))
+        self.assertAlmostEqual(again["test/loss"], measured["test/loss"], places=5)
 
     def test_killed_and_resumed_it_goes_on_with_all_models(self):
         longer = ["--rounds", "40", "--set", "client.epochs=20", "--set", "run.durability=round", *IFCA]

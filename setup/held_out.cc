@@ -7,26 +7,9 @@
 #include <vector>
 
 #include "setup/partitioners/partitioner.h"
+#include "setup/some_examples.h"
 
 namespace rivulet {
-namespace {
-
-class SomeExamples : public Dataset {
- public:
-  SomeExamples(std::shared_ptr<const Dataset> all, std::vector<uint32_t> examples)
-      : all_(std::move(all)), examples_(std::move(examples)) {}
-  int64_t size() const override { return std::ssize(examples_); }
-  Status Read(int64_t index, std::string& buffer) const override { return all_->Read(At(index), buffer); }
-  std::string Where(int64_t index) const override { return all_->Where(At(index)); }
-
- private:
-  int64_t At(int64_t index) const { return examples_[static_cast<size_t>(index)]; }
-  const std::shared_ptr<const Dataset> all_;
-  const std::vector<uint32_t> examples_;  // in order
-};
-
-}  // namespace
-
 StatusOr<LearntAndHeldOut> HoldOut(const std::shared_ptr<const Dataset>& data, double fraction, uint64_t seed) {
   const int64_t size = data->size();
   const auto held = std::max<int64_t>(1, std::llround(fraction * static_cast<double>(size)));

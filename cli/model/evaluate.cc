@@ -7,6 +7,7 @@
 #include <tuple>
 
 #include "cli/long_work.h"
+#include "cli/model/client_report.h"
 #include "cli/model/run_model.h"
 #include "cli/model/source.h"
 #include "cli/picture/matrix.h"
@@ -27,7 +28,7 @@ struct EvaluateArguments {
   std::string db = "./rivulet.sqlite";
   std::string confusion;
   std::optional<int64_t> cluster;
-  bool classes = false, json = false;
+  bool classes = false, clients = false, json = false;
 };
 
 // More classes than this have no matrix on the terminal.
@@ -106,6 +107,13 @@ void PrintReport(const ClassReport& report) {
              CalibrationTable(report).Text(ResultColumns()), report.CalibrationError());
 }
 
+// The same clients over other data: those of the keys that it has.
+void UseForClients(Scenario& scenario) {
+  scenario.data.train = scenario.data.test;
+  scenario.data.synth = {};
+  scenario.data.partition.clients = 0;
+}
+
 // With the plan that the run's clients had: what is measured is what a round of that run would have reported.
 Status Evaluate(const EvaluateArguments& arguments) {
   if (!arguments.confusion.empty()) {
@@ -116,13 +124,18 @@ Status Evaluate(const EvaluateArguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(
       Scenario scenario,
       Scenario::ParseStored(found.config, fmt::format("the stored configuration of run {}", found.run_id)));
+  if (arguments.clients && !arguments.data.empty() && scenario.data.partition.kind != "by_key")
+    return UsageError(
+        "--clients takes --data FILE of a run whose clients are the values of a feature (by_key); leave --data out, and "
+        "they are measured on what they train on");
   if (!arguments.data.empty()) {
     RIVULET_RETURN_IF_ERROR(RecordFilesMatching(arguments.data).status());
     scenario.data.test = std::filesystem::absolute(arguments.data).string();
+    if (arguments.clients) UseForClients(scenario);
     scenario.data.tests.clear();
     scenario.data.validation.clear();
     scenario.data.validation_fraction = 0;
-  } else if (!MeasuresAnything(scenario.data)) {
+  } else if (!MeasuresAnything(scenario.data) && !arguments.clients) {
     return UsageError("run {} has no test set; give one with --data FILE", found.run_id);
   } else {
     RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
@@ -137,8 +150,11 @@ Status Evaluate(const EvaluateArguments& arguments) {
   RunSetup setup(std::move(scenario), std::move(options));
   RIVULET_ASSIGN_OR_RETURN(const auto plan, setup.plan());
   RIVULET_ASSIGN_OR_RETURN(const auto model, ReadRunModel(found, plan->layout(), arguments.cluster));
-  RIVULET_ASSIGN_OR_RETURN(const auto evaluator, setup.evaluator());
-  RIVULET_ASSIGN_OR_RETURN(const auto measures, evaluator->Evaluate(*model));
+  std::map<std::string, Measure> measures;
+  if (MeasuresAnything(setup.scenario().data)) {
+    RIVULET_ASSIGN_OR_RETURN(const auto evaluator, setup.evaluator());
+    RIVULET_ASSIGN_OR_RETURN(measures, evaluator->Evaluate(*model));
+  }
   Fields fields = {{"run_id", found.run_id}, {"round", found.round}};
   if (arguments.cluster) fields.emplace_back("cluster", *arguments.cluster);
   if (!test.empty()) fields.emplace_back("data", test);
@@ -163,13 +179,19 @@ Status Evaluate(const EvaluateArguments& arguments) {
     const std::string title = fmt::format("{}, round {}", found.run_id, found.round);
     RIVULET_RETURN_IF_ERROR(WritePicture(MatrixPicture(title, report->classes, report->counts), arguments.confusion));
   }
+  std::optional<std::vector<ClientMeasures>> clients;
+  if (arguments.clients) {
+    RIVULET_ASSIGN_OR_RETURN(clients, ReportClients(setup, *model));
+  }
   if (arguments.json) {
-    Json json = ToJson(fields);
-    if (report) AddReport(*report, json);
-    fmt::print("{}\n", json.Dump());
+    auto json = nlohmann::ordered_json::parse(JsonObject(fields));
+    if (report) json.update(ReportJson(*report));
+    if (clients) json.update(ClientsJson(*clients));
+    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
   } else {
     fmt::print("{}", FieldLines(fields));
     if (report && arguments.classes) PrintReport(*report);
+    if (clients) fmt::print("\n{}", ClientsText(*clients, ResultColumns()));
     if (!arguments.confusion.empty()) fmt::print("{:<13} {}\n", "picture", arguments.confusion);
   }
   return absl::OkStatus();
@@ -184,13 +206,17 @@ Command ModelEvaluateCommand() {
                   .example =
                       "rivulet model evaluate latest:best\n"
                       "  rivulet model evaluate mnist-fedavg:20 --data holdout.tfrecord\n"
-                      "  rivulet model evaluate latest --classes --confusion confusion.png"};
+                      "  rivulet model evaluate latest --classes --confusion confusion.png\n"
+                      "  rivulet model evaluate latest --clients"};
   command.Positional("RUN[:ROUND]", &arguments->what, kRunModelHelp)
       .Option("--data", "FILE", &arguments->data, "a TFRecord file, or a pattern of several [the run's test set]")
       .Option("--db", "FILE", &arguments->db, "the history [./rivulet.sqlite]")
       .Option("--cluster", "K", &arguments->cluster, kClusterHelp, {.min = 0})
       .Flag("--classes", &arguments->classes,
             "what it takes for what: a confusion matrix, precision and recall of each class, calibration")
+      .Flag("--clients", &arguments->clients,
+            "what it is to each client: its measures over the data that each trains on, or over those of its key in "
+            "--data (by_key), and how they are spread")
       .Option("--confusion", "FILE", &arguments->confusion, "the confusion matrix as a picture, .png or .svg")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Evaluate(*arguments); };

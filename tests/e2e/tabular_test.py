@@ -108,6 +108,39 @@ class Tabular(RivuletTest):
         self.assertAlmostEqual(measured["evaluate/mse"], measured["evaluate/loss"], places=5)
         self.assertIn("evaluate/mae", measured)
 
+    def test_what_a_model_explains_to_each_client(self):
+        """By hand: clients by key, each with targets of its own variance, over what they train on and over the test set."""
+        draw = random.Random(3)
+        rows = [(a, b, 2 * a + b + draw.gauss(0, 0.5), "east" if i % 2 else "west")
+                for i in range(120) for a, b in [(draw.gauss(0, 1 + i % 2), draw.gauss(1, 1))]]
+        self.write("table.csv", "a,b,price,town\n" + "".join(f"{a!r},{b!r},{c!r},{town}\n" for a, b, c, town in rows))
+        self.run_rivulet("data", "import", "csv", "--from", self.path("table.csv"), "--target", "price", "--key", "town", "--test-every", 5,
+                         "--out", self.path("table"), code=0)
+        by_key = [word for key, value in {"data.partition.kind": "by_key", "data.partition.key": "town", "data.partition.clients": 2,
+                                          "server.clients_per_round": 2}.items() for word in ("--set", f"{key}={value}")]
+        self.train(20, *by_key, target="numbers", units=1, rate=0.1)
+        weights = self.weights()
+        (w, v), (bias,) = weights["dense1/kernel"], weights["dense1/bias"]
+        for data, chosen in (((), lambda i: i % 5 != 4), (("--data", self.path("table/test.tfrecord")), lambda i: i % 5 == 4)):
+            told = json.loads(self.run_rivulet("model", "evaluate", "latest", "--clients", *data, "--db", self.path("runs.sqlite"), "--json",
+                                               code=0).out)
+            explained = {}
+            for town in ("east", "west"):
+                own = [row for i, row in enumerate(rows) if chosen(i) and row[3] == town]
+                mean = sum(row[2] for row in own) / len(own)
+                explained[town] = 1 - sum((w * a + v * b + bias - c) ** 2 for a, b, c, _ in own) / sum((c - mean) ** 2 for _, _, c, _ in own)
+            self.assertEqual([client["client_id"] for client in told["clients"]], ["east", "west"])
+            for client in told["clients"]:
+                self.assertAlmostEqual(client["evaluate/r2"], explained[client["client_id"]], delta=1e-4)
+            self.assertAlmostEqual(told["spread"]["evaluate/r2/worst_decile"], min(explained.values()), delta=1e-4)
+            self.assertAlmostEqual(told["spread"]["evaluate/mse/worst_decile"], max(client["evaluate/mse"] for client in told["clients"]))
+        table = self.run_rivulet("model", "evaluate", "latest", "--clients", "--db", self.path("runs.sqlite"), code=0).out
+        self.assertRegex(table, r"of each client +mean +p10 +p50 +p90 +worst_decile")
+        self.assertRegex(table, r"\neast +48 ")
+        self.train(1, target="numbers", units=1, rate=0.1)
+        self.assert_refused(self.run_rivulet("model", "evaluate", "latest", "--clients", "--data", self.path("table/test.tfrecord"), "--db",
+                                             self.path("runs.sqlite")), "by_key", code=2)
+
     def test_moon_of_a_model_of_one_layer_is_fedavg(self):
         """What its layer takes is the input, which all models see alike: there is nothing to be told apart."""
         self.houses()

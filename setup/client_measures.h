@@ -1,0 +1,34 @@
+// A model measured client by client, over what each holds of a data set that lies here: what
+// `evaluation.federated_every` has clients tell of themselves, and what they could not tell because it is no mean, such
+// as r2 of their targets.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "engine/data/dataset.h"
+#include "engine/data/progress.h"
+#include "federated/evaluation/evaluator.h"
+#include "federated/plan/plan.h"
+#include "federated/weights/model.h"
+#include "setup/shares.h"
+
+namespace rivulet {
+
+struct ClientMeasures {
+  std::string client_id;
+  int64_t examples = 0;
+  std::map<std::string, Measure> measures;  // "evaluate/loss", "evaluate/accuracy", "evaluate/r2", as MeasuredSet's
+};
+
+// In the order of `shares`, whose indices are of `data`. Each client is one evaluation on one thread, whose programs
+// are compiled for its number of examples. Errors as CentralEvaluator; `progress` hears clients.
+StatusOr<std::vector<ClientMeasures>> MeasureClients(const std::shared_ptr<const Plan>& plan,
+                                                     const std::shared_ptr<const Dataset>& data, const Shares& shares,
+                                                     const Model& model, int64_t batch_size,
+                                                     const DataProgress& progress);
+
+}  // namespace rivulet

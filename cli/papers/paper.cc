@@ -97,6 +97,7 @@ StatusOr<PaperResult> ReadResult(const Json& json, const std::string& paper) {
   members.Take("rounds", result.rounds, true);
   members.Take("quick_rounds", result.quick_rounds);
   members.Take("published", result.published);
+  members.Take("plain_loop", result.plain_loop);
   members.Take("at_least", result.at_least);
   members.Take("at_most", result.at_most);
   RIVULET_RETURN_IF_ERROR(ReadBeside(members, "at_least_beside", where, result.at_least_beside));

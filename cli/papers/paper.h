@@ -29,6 +29,7 @@ struct PaperResult {
   bool to_target() const { return measure == PaperMeasure::kRounds || measure == PaperMeasure::kVirtualSeconds; }
   int64_t rounds = 0, quick_rounds = 1;
   std::optional<double> published;
+  std::string plain_loop;  // what a loop in plain PyTorch came to beside it, in words; "": it was not run
   // What has to come out. A run that never reaches the target is above every bound, one that fails below every bound of
   // a value.
   std::optional<double> at_least, at_most;

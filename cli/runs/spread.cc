@@ -5,7 +5,10 @@
 
 namespace rivulet {
 
-std::string Spread::Text() const { return fmt::format("{:.4f} ± {:.4f}", mean, deviation); }
+// One run has no deviation, and a zero would read as one.
+std::string Spread::Text() const {
+  return runs == 1 ? fmt::format("{:.4f}", mean) : fmt::format("{:.4f} ± {:.4f}", mean, deviation);
+}
 
 Spread SpreadOf(const std::vector<double>& values) {
   Spread result{.runs = values.size()};

@@ -13,7 +13,7 @@ struct Spread {
   double mean = 0;
   double deviation = 0;  // of the sample, with n - 1; 0 of one run
   size_t runs = 0;
-  std::string Text() const;  // "0.9712 ± 0.0031"
+  std::string Text() const;  // "0.9712 ± 0.0031", "0.9712" of one run
 };
 Spread SpreadOf(const std::vector<double>& values);
 

@@ -34,8 +34,13 @@ StatusOr<std::vector<Planned>> PlanTrials(const RunTrialsOptions& options) {
       planned.push_back({point, *std::move(scenario), name});
     }
   }
-  for (const Planned& trial : planned) RIVULET_RETURN_IF_ERROR(PrepareDataHere(trial.scenario));
   return planned;
+}
+
+std::vector<SweptPoint> WithoutRuns(const std::vector<SweepPoint>& points) {
+  std::vector<SweptPoint> swept;
+  for (const SweepPoint& point : points) swept.push_back({.point = point, .runs = {}, .last = {}, .best = {}});
+  return swept;
 }
 
 }  // namespace
@@ -43,8 +48,8 @@ StatusOr<std::vector<Planned>> PlanTrials(const RunTrialsOptions& options) {
 // Points with their seeds one after the other: runs that differ in their seed alone share a plan.
 StatusOr<std::vector<SweptPoint>> RunTrials(const RunTrialsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<Planned> planned, PlanTrials(options));
-  std::vector<SweptPoint> swept;
-  for (const SweepPoint& point : options.points) swept.push_back({.point = point, .runs = {}, .last = {}, .best = {}});
+  for (const Planned& trial : planned) RIVULET_RETURN_IF_ERROR(PrepareDataHere(trial.scenario));
+  std::vector<SweptPoint> swept = WithoutRuns(options.points);
   Interrupt interrupt;
   Trials trials(options.trials, planned.front().scenario.run.cache_megabytes * 1'000'000);
   interrupt.Call([&trials] { trials.Stop(); });
@@ -71,6 +76,19 @@ StatusOr<std::vector<SweptPoint>> RunTrials(const RunTrialsOptions& options) {
         {.run_id = result->run_id, .status = {}, .seed = trial.scenario.run.seed, .curves = {}});
   }
   interrupt.Forget();
+  return swept;
+}
+
+StatusOr<std::vector<SweptPoint>> GatherTrials(const RunTrialsOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Planned> planned, PlanTrials(options));
+  std::vector<SweptPoint> swept = WithoutRuns(options.points);
+  Trials trials(options.trials, /*row_bytes=*/0);
+  for (const Planned& trial : planned) {
+    RIVULET_ASSIGN_OR_RETURN(const RunRow found, trials.Find(trial.scenario));
+    if (found.status != "finished" && found.status != "failed") continue;
+    swept[trial.point].runs.push_back(
+        {.run_id = found.run_id, .status = {}, .seed = trial.scenario.run.seed, .curves = {}});
+  }
   return swept;
 }
 

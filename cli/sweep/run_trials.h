@@ -24,4 +24,8 @@ struct RunTrialsOptions {
 // CANCELLED after Ctrl-C. A run that fails is told of, and the others go on.
 StatusOr<std::vector<SweptPoint>> RunTrials(const RunTrialsOptions& options);
 
+// Those of them that the history has and that are over, finished or failed; nothing is run, and no data is made. A point
+// none of whose runs is there has none.
+StatusOr<std::vector<SweptPoint>> GatherTrials(const RunTrialsOptions& options);
+
 }  // namespace rivulet

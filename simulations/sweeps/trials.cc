@@ -35,7 +35,7 @@ StatusOr<bool> IsDeployed(History& history, const std::string& run_id) {
 
 }  // namespace
 
-// A row without an id: there is none. Of several the newest that is finished, or else the newest.
+// Of several the newest that is finished, or else the newest.
 StatusOr<RunRow> Trials::Find(const Scenario& scenario) {
   RunRow found;
   if (!FileSystem::Default().Exists(options_.db_path)) return found;

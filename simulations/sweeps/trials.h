@@ -38,11 +38,13 @@ class Trials {
   // not, also where it failed; else a new one. CANCELLED after Stop. Another error is one of the scenario, its data or
   // the history, before the first round; what ends a run later is its result's.
   StatusOr<TrialResult> Run(const Scenario& scenario, const CoordinatorObserver& observer);
+  // The one that Run would take or go on with, if there is one, and else a row without an id. Runs nothing, and makes
+  // no history where there is none.
+  StatusOr<RunRow> Find(const Scenario& scenario);
   // From another thread: what runs is stopped, and so is what would follow.
   void Stop();
 
  private:
-  StatusOr<RunRow> Find(const Scenario& scenario);
   StatusOr<std::shared_ptr<Simulation>> Begin(const Scenario& scenario, const std::string& resume,
                                               const CoordinatorObserver& observer);
   Status Tag(const std::string& run_id);

@@ -78,6 +78,39 @@ class Reproduce(RivuletTest):
         self.assertIn("0.5", self.reproduce("tiny-paper", "--only", "last", code=0).out)
         self.assertIn("holds nothing", self.reproduce("tiny-paper", "--quick", code=0).out)
 
+    def test_a_part_is_run_alone_and_what_is_gathered_counts(self):
+        rates = ["client.optimizer.learning_rate=0.001,0.1,0.2"]
+        self.paper(seeds=2, results=[
+            {"name": "tuned", "rounds": 3, "grid": rates, "measure": "last", "at_least": 2, "plain_loop": "0.31, one seed"},
+            {"name": "beside", "rounds": 2, "at_least_beside": {"of": "tuned", "by": -1}}])
+
+        def told(*arguments, code=0):
+            return {result["name"]: result for result in json.loads(self.reproduce("tiny-paper", "--json", *arguments, code=code).out)["results"]}
+
+        def runs():
+            return len(self.query("SELECT run_id FROM runs", db="rivulet.sqlite"))
+
+        part = told("--only", "tuned", "--seeds", "1", "--setting", "client.optimizer.learning_rate=0.1")["tuned"]
+        self.assertEqual((part["settings"], part["settings_done"], part["missed"]), (3, 1, ""), "more settings may still come to it")
+        run, = self.query("SELECT run_id FROM runs", db="rivulet.sqlite")[0]
+        self.assertAlmostEqual(part["value"], self.values(run)[-1])
+        self.assertEqual(part["plain_loop"], "0.31, one seed")
+        gathered = told("--gathered")  # of the paper's two seeds none is whole
+        self.assertEqual([(result["settings_done"], result["value"]) for result in gathered.values()], [(0, None), (0, None)])
+        table = self.reproduce("tiny-paper", "--gathered", "--seeds", "1", "--plot", "parts.svg", code=0).out
+        self.assertRegex(table, r"tuned +last test/accuracy +0\.\d+ .*0\.31, one seed .*1 of 3 settings")
+        self.assertRegex(table, r"beside +last test/accuracy +not run")
+        self.assertIn("tuned, client.optimizer.learning_rate=0.1", (self.folder / "parts.svg").read_text())
+        self.assertEqual(runs(), 1, "gathering runs nothing")
+        whole = told("--seeds", "1", code=1)
+        self.assertEqual(runs(), 4)
+        self.assertEqual((whole["tuned"]["settings_done"], whole["tuned"]["missed"], whole["beside"]["missed"]), (3, "at least 2", ""))
+        for wrong, *fragments in [(("--setting", "client.optimizer.learning_rate=7"), "'tuned'", "learning_rate=0.2"),
+                                  (("--setting", "client.optimizer.learning_raet=0.1"), "Did you mean 'client.optimizer.learning_rate'?"),
+                                  (("--setting", "fast"), "KEY=VALUE", "'fast'"), (("--quick", "--gathered"), "--quick"),
+                                  (("--plot", "parts.gif"), "--plot", ".svg")]:
+            self.assert_refused(self.reproduce("tiny-paper", *wrong), *fragments, code=2)
+
     @staticmethod
     def rounds_to(values, target):
         best, before = None, 0

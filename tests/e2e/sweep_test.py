@@ -43,7 +43,7 @@ class Sweep(RivuletTest):
         lines = out.splitlines()
         self.assertEqual(lines[0], "test/loss")
         self.assertRegex(lines[1], r"learning_rate +epochs +runs +failed +last +best$")
-        self.assertRegex(lines[3], r"^\* +0\.1\d* +2 +1 +0 +\d\.\d{4} ± 0\.0000")
+        self.assertRegex(lines[3], r"^\* +0\.1\d* +2 +1 +0 +\d\.\d{4} +\d\.\d{4}$")
         self.assertIn(f"best     {RATE}=0.1, client.epochs=2, test/loss", out)
         self.assertIn("tag night", lines[-1])
         picture = pathlib.Path(self.path("s.svg")).read_text()

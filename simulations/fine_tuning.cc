@@ -75,13 +75,15 @@ StatusOr<std::unique_ptr<ServerTraining>> FineTuning(RunSetup& setup) {
   const std::string& path = setup.scenario().server.fine_tune.data;
   if (path.empty()) return nullptr;
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Dataset> data, OpenRecordsMatching(path));
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const ModelDef> model, setup.model());
-  if (!model->has_graph() || !setup.scenario().model.personal.empty()) {
+  // The plan's model and not that of the scenario's file, which may lie where a run was submitted and not here.
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> clients_plan, setup.plan());
+  const ModelDef& model = clients_plan->model();
+  if (!model.has_graph() || !setup.scenario().model.personal.empty()) {
     return InvalidArgument("server.fine_tune.data trains the whole model on the server, and {}; leave it out",
-                           model->has_graph() ? "clients keep some of its layers for themselves (model.personal)"
+                           model.has_graph() ? "clients keep some of its layers for themselves (model.personal)"
                                               : "this one has no graph (model.arrays)");
   }
-  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, ComposePlan(OnServer(setup.scenario()), *model));
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, ComposePlan(OnServer(setup.scenario()), model));
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));
   RIVULET_ASSIGN_OR_RETURN(auto trainer, Trainer::Create(std::make_shared<PassPrograms>(plan)));
   return std::make_unique<TrainedOnServer>(std::move(trainer), DatasetExamples(data, std::nullopt, decoder),

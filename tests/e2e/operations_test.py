@@ -157,6 +157,12 @@ class Operations(RivuletTest):
         run = json.loads(self.submit_with_files(files, *larger, "--rounds", 2).out)["run_id"]
         self.wait_for(lambda: self.status(run)["state"] == "finished", "the run's end")
         self.assertEqual(self.digests(DB, run), self.digests("alone.sqlite"))
+        # Nor does a coordinator need the model's file that trains each version on data of its own.
+        tuned = [*larger, "--rounds", 2, "--set", f"server.fine_tune.data={self.path(f'clients/{self.names[0]}.tfrecord')}"]
+        self.simulate(*SETS, *tuned, "--set", f"model.weights={weights}", db="tuned.sqlite")
+        run = json.loads(self.submit_with_files({"model.weights": weights}, *tuned, "--set", "run.name=tuned").out)["run_id"]
+        self.wait_for(lambda: self.status(run)["state"] == "finished", "the end of the run with fine-tuning")
+        self.assertEqual(self.digests(DB, run), self.digests("tuned.sqlite"))
         # What clients in Python begin with, which is in no plan.
         arrays = {"model.arrays": weights}
         run = json.loads(self.submit_with_files(arrays, "--rounds", 1, "--set", "run.name=arrays").out)["run_id"]

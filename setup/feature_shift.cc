@@ -199,6 +199,7 @@ class ShiftedDataset : public Dataset {
       return example.Serialize();
     }
     std::string pixels;
+    pixels.reserve(values.size());
     for (const float value : values) pixels += static_cast<char>(std::lround(std::clamp(value, 0.0F, 1.0F) * 255));
     return example.Bytes(feature_, pixels).Serialize();
   }

@@ -25,7 +25,8 @@ std::optional<double> NumberOf(const SqlShown& value) {
 }  // namespace
 
 // By the tables, since the views write an id and a digest of every task that is looked at. CROSS JOIN is SQLite's word
-// for "in this order": a client's tasks lie one after another in its index, whose end is where its newest are.
+// for "in this order": of the newest attempts in which somebody's task came to nothing the first that has one of this
+// client.
 StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const std::string& run_id,
                                                         std::span<const ClientReliabilityRow> clients) {
   std::vector<ClientFailuresRow> rows;
@@ -34,10 +35,11 @@ StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const 
     RIVULET_ASSIGN_OR_RETURN(
         const SqlAnswer answer,
         history.Ask(
-            fmt::format("SELECT a.round, t.status, t.error FROM client c CROSS JOIN task t CROSS JOIN attempt a\n"
-                        "WHERE c.client_id = ? AND t.client = c.client AND t.status <> {}\n"
-                        "  AND a.attempt_key = t.attempt_key AND a.run = (SELECT run FROM run WHERE run_id = ?)\n"
-                        "ORDER BY t.attempt_key DESC LIMIT 1",
+            fmt::format("SELECT a.round, t.status, t.error FROM client c CROSS JOIN attempt a CROSS JOIN task t\n"
+                        "WHERE c.client_id = ? AND a.run = (SELECT run FROM run WHERE run_id = ?)\n"
+                        "  AND a.refused + a.dropped + a.failed > 0 AND t.attempt_key = a.attempt_key\n"
+                        "  AND t.client = c.client AND t.status <> {}\n"
+                        "ORDER BY a.round DESC, a.attempt DESC, a.kind DESC LIMIT 1",
                         kFolded),
             {client.client_id, run_id}));
     if (answer.rows.empty()) continue;  // its rows are gone, their sums are not

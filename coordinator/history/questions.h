@@ -20,8 +20,8 @@ struct ClientFailuresRow {
   int64_t last_round = 0;
   std::string status, error;  // of the last
 };
-// Of those of `clients` that had any, in their order. Reads each one's tasks from its newest to that one: for a page of
-// clients, not for thousands.
+// Of those of `clients` that had any, in their order. Looks for each in the attempts from the newest to that one: for a
+// page of clients, not for thousands.
 StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const std::string& run_id,
                                                         std::span<const ClientReliabilityRow> clients);
 

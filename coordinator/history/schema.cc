@@ -7,10 +7,12 @@
 namespace rivulet {
 namespace {
 
-// task_by_client serves a client's tasks; those of an attempt are found by the table's own uniqueness. Metrics begin
-// with what a reader asks for, one name of a run, and end with what makes them unique.
+// Tasks of an attempt, and of a client in it, are found by the table's own uniqueness, to which a round's are added at
+// the end. A client's tasks are looked for in each attempt of its run, 2 µs an attempt. By an index of clients they
+// would be found at once, but each task of a round then goes to another page of it: after some hundred rounds of many
+// clients these are more than the cache has room for, and rounds take three times as long to write (docs/results.md).
+// Metrics begin with what a reader asks for, one name of a run, and end with what makes them unique.
 constexpr const char* kIndices = R"sql(
-CREATE INDEX task_by_client ON task (client, attempt_key);
 CREATE UNIQUE INDEX task_by_id ON task (task_id) WHERE task_id IS NOT NULL;
 CREATE UNIQUE INDEX metric_key ON metric (run, scope, name, round, coalesce(client, 0));
 CREATE INDEX note_by_run ON note (run, at);
@@ -52,8 +54,11 @@ Status MigrateFrom3(Database& db) {
   std::string sql;
   RIVULET_RETURN_IF_ERROR(db.Query("SELECT name FROM sqlite_master WHERE type = 'view'", {},
                                    [&](const SqlRow& row) { sql += fmt::format("DROP VIEW {};\n", row.Text(0)); }));
-  return db.Script(sql + ViewsSql());
+  RIVULET_RETURN_IF_ERROR(db.Script(sql + CreateTableSql<StoredAudit>() + ViewsSql()));
+  return MigrateFrom3(db);
 }
+
+Status MigrateFrom3(Database& db) { return db.Script("DROP INDEX task_by_client"); }
 
 std::string TablesSql() {
   return CreateTableSql<StoredRun>() + CreateTableSql<StoredKey>() + CreateTableSql<StoredTag>() +

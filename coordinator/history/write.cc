@@ -514,7 +514,7 @@ StatusOr<BroughtOver> History::BringOver() {
   return now;
 }
 
-// Totals are counted anew: what is taken away of them may be most of a run.
+// Totals are counted anew, in one walk over what is left: what is taken away of them may be most of a run.
 Status History::GoBack(const std::string& run_id, int64_t round, std::span<const EventRow> events) {
   MutexLock lock(mutex_);
   RIVULET_ASSIGN_OR_RETURN(const int64_t run, RunKey(run_id));
@@ -526,12 +526,18 @@ Status History::GoBack(const std::string& run_id, int64_t round, std::span<const
     RIVULET_RETURN_IF_ERROR(db_->Run(fmt::format("DELETE FROM {} WHERE run = ? AND round > ?", table), {run, round}));
   }
   RIVULET_RETURN_IF_ERROR(
-      db_->Run("UPDATE membership SET (tasks, folded, refused, dropped, failed, examples, train_seconds, timed) = "
-               "(SELECT count(*), coalesce(sum(t.status = 0), 0), coalesce(sum(t.status = 1), 0), "
-               "coalesce(sum(t.status = 2), 0), coalesce(sum(t.status = 3), 0), "
-               "coalesce(sum(iif(t.status = 0, t.examples, 0)), 0), coalesce(sum(t.train_seconds), 0), "
-               "count(t.train_seconds) FROM attempt a JOIN task t ON t.attempt_key = a.attempt_key "
-               "WHERE a.run = membership.run AND t.client = membership.client) WHERE run = ?",
+      db_->Run("UPDATE membership SET tasks = 0, folded = 0, refused = 0, dropped = 0, failed = 0, examples = 0, "
+               "train_seconds = 0, timed = 0 WHERE run = ?",
+               {run}));
+  RIVULET_RETURN_IF_ERROR(
+      db_->Run("UPDATE membership SET tasks = s.tasks, folded = s.folded, refused = s.refused, dropped = s.dropped, "
+               "failed = s.failed, examples = s.examples, train_seconds = s.train_seconds, timed = s.timed "
+               "FROM (SELECT t.client, count(*) AS tasks, sum(t.status = 0) AS folded, sum(t.status = 1) AS refused, "
+               "sum(t.status = 2) AS dropped, sum(t.status = 3) AS failed, "
+               "coalesce(sum(iif(t.status = 0, t.examples, 0)), 0) AS examples, "
+               "coalesce(sum(t.train_seconds), 0) AS train_seconds, count(t.train_seconds) AS timed "
+               "FROM attempt a JOIN task t ON t.attempt_key = a.attempt_key WHERE a.run = ?1 GROUP BY t.client) s "
+               "WHERE membership.run = ?1 AND membership.client = s.client",
                {run}));
   RIVULET_RETURN_IF_ERROR(InsertEvents(events));
   return transaction->Commit();

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <thread>
 
+#include "coordinator/history/questions.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 
@@ -19,6 +20,7 @@ namespace {
 using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class HistoryTest : public testing::FolderTest {
  protected:
@@ -801,6 +803,57 @@ TEST_F(HistoryTest, Totals_AreTheSumsOfTasks) {
   EXPECT_EQ(Ask("SELECT client_id, tasks, folded, refused, dropped, failed, reliability, examples, mean_train_seconds "
                 "FROM client_reliability"),
             Ask(sums));
+}
+
+// Without an index of clients, which rounds would take three times as long to write for: by the attempts of its run.
+TEST_F(HistoryTest, TasksOfAClient_AreLookedForAttemptByAttempt_AndTheNewestFirst) {
+  Open();
+  const std::string one = "EXPLAIN QUERY PLAN SELECT * FROM client_rounds WHERE run_id = 'r1' AND client_id = 'c'";
+  for (const char* rest : {"", " ORDER BY round DESC, attempt DESC LIMIT 1"}) {
+    const std::string plan = Ask(one + rest);
+    EXPECT_THAT(plan, HasSubstr("SEARCH t USING INDEX sqlite_autoindex_task_1 (attempt_key=? AND client=?)"));
+    EXPECT_THAT(plan, Not(HasSubstr("SCAN"))) << "a million rows";
+    EXPECT_THAT(plan, Not(HasSubstr("TEMP B-TREE"))) << "all of them, to sort them";
+  }
+}
+
+TEST_F(HistoryTest, ClientFailures_TellTheNewestOfEachThatHadAny) {
+  auto history = Open();
+  ASSERT_OK(history->AddRun(Run("r1"), Model("r1", 0), {}));
+  ASSERT_OK(history->AddRun(Run("r2"), Model("r2", 0), {}));
+  const auto add = [&](const std::string& run, int64_t round, const char* often, const char* once) {
+    AttemptRecord record = Attempt(run, round, 1, "committed");
+    const ClientRoundRow blank = record.tasks[0];
+    record.metrics.clear();
+    record.tasks.clear();
+    for (const auto& [name, status] : {std::pair("often", often), {"once", once}, {"well", "folded"}}) {
+      ClientRoundRow& task = record.tasks.emplace_back(blank);
+      task.client_id = name;
+      task.task_id = fmt::format("{}-r{}-a1-{}-0", run, round, name);
+      task.status = status;
+      if (task.status != "folded") task.error = fmt::format("{} of {}", name, round);
+      record.round.dropped += task.status == "dropped" ? 1 : 0;
+      record.round.failed += task.status == "failed" ? 1 : 0;
+      record.round.folded = 3 - record.round.dropped - record.round.failed;
+    }
+    ASSERT_OK(history->AddAttempt(record));
+  };
+  add("r1", 1, "failed", "failed");
+  add("r1", 2, "folded", "folded");
+  add("r1", 3, "dropped", "folded");
+  add("r1", 4, "folded", "folded");
+  add("r2", 5, "failed", "failed");
+  ASSERT_OK_AND_ASSIGN(const auto clients, history->ClientReliability("r1"));
+  ASSERT_OK_AND_ASSIGN(const auto failures, ClientFailures(*history, "r1", clients));
+  ASSERT_EQ(failures.size(), 2u);
+  EXPECT_EQ(failures[0].client_id, "often");
+  EXPECT_EQ(failures[0].tasks, 2);
+  EXPECT_EQ(failures[0].last_round, 3);
+  EXPECT_EQ(failures[0].status, "dropped");
+  EXPECT_EQ(failures[0].error, "often of 3");
+  EXPECT_EQ(failures[1].client_id, "once");
+  EXPECT_EQ(failures[1].last_round, 1);
+  EXPECT_EQ(failures[1].error, "once of 1");
 }
 
 // One that the history does not know, and one that it knows from another run.

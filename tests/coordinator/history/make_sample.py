@@ -1,9 +1,9 @@
-"""Makes version-2.sql, a history as programs wrote it before they knew of operators: one small run.
+"""Makes version-2.sql and those after it, a history as a program of that version wrote it: one small run.
 
-    python3 make_version_2.py RIVULET >version-2.sql
+    python3 make_sample.py RIVULET >version-3.sql
 
-RIVULET must be a program whose histories are of version 2. The page was made once and is never made again: a migration has
-to read what was written then. Paths in it are those of a temporary folder.
+RIVULET must be a program whose histories are of that version. A page was made once and is never made again: a migration
+has to read what was written then. Paths in it are those of a temporary folder.
 """
 import os
 import pathlib
@@ -55,6 +55,8 @@ INSERT INTO client (client_id, status) VALUES ('tier/east', 0);
 UPDATE task SET parent = (SELECT client FROM client WHERE client_id = 'tier/east') WHERE task = 1;
 UPDATE client SET fingerprint = 'ab:cd' WHERE client = 1;
 """)
+        if db.execute("SELECT 1 FROM sqlite_master WHERE name = 'audit_entry'").fetchone():
+            db.execute("INSERT INTO audit_entry (at, action, operator_id, detail) VALUES (1, 4, 'office', 'a short break')")
         db.commit()
         for pragma in ("application_id", "user_version"):
             print(f"PRAGMA {pragma} = {db.execute(f'PRAGMA {pragma}').fetchone()[0]};")

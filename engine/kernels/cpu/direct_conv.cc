@@ -104,9 +104,64 @@ void DirectForward(const DirectShape& s, const FusedOps& fused, const float* bia
   }
 }
 
+// Adds what one image of one channel gives to the gradients of kHeight rows of the window, kWidth taps each: sums of at
+// most a vector of filters, all in registers, where a row by itself would wait for each sum to take the next product.
+template <int kHeight, int kWidth>
+HWY_INLINE void FilterRows(const DirectShape& s, const float* HWY_RESTRICT taps, const float* HWY_RESTRICT gradient,
+                           float* HWY_RESTRICT result, bool add) {
+  const D d;
+  const size_t filters = static_cast<size_t>(s.out_channels);
+  const int64_t line = s.dilation_height * s.row();
+  V sum[kHeight][kWidth];
+  RIVULET_UNROLL
+  for (int y = 0; y < kHeight; ++y) {
+    RIVULET_UNROLL
+    for (int x = 0; x < kWidth; ++x)
+      sum[y][x] = add ? LoadTail(d, result + (y * kWidth + x) * s.out_channels, filters) : hn::Zero(d);
+  }
+  for (int64_t row = 0; row < s.out_height; ++row) {
+    const float* at = taps + row * s.stride_height * s.row();
+    for (int64_t pixel = 0; pixel < s.out_width; ++pixel, at += s.stride_width, gradient += filters) {
+      const V of_pixel = LoadTail(d, gradient, filters);
+      RIVULET_UNROLL
+      for (int y = 0; y < kHeight; ++y) {
+        RIVULET_UNROLL
+        for (int x = 0; x < kWidth; ++x) sum[y][x] = hn::MulAdd(hn::Set(d, at[y * line + x]), of_pixel, sum[y][x]);
+      }
+    }
+  }
+  RIVULET_UNROLL
+  for (int y = 0; y < kHeight; ++y) {
+    RIVULET_UNROLL
+    for (int x = 0; x < kWidth; ++x) StoreTail(sum[y][x], d, result + (y * kWidth + x) * s.out_channels, filters);
+  }
+}
+
+template <int kWidth>
+void FilterOfOneChannel(const DirectShape& s, const float* images, const float* gradient, float* result,
+                        float* padded) {
+  constexpr int kHeight = std::min(kWidth, (2 * kRows + 1) / kWidth);  // one sum more than a register block has
+  std::fill_n(padded, s.padded_height * s.row(), 0.0f);
+  for (int64_t image = 0; image < s.batch; ++image) {
+    CopyInside(s, images + image * s.height * s.width, padded);
+    const float* of_image = gradient + image * s.out_height * s.out_width * s.out_channels;
+    const auto add = [&]<int kRowsAtOnce>(int64_t y) HWY_ATTR {
+      FilterRows<kRowsAtOnce, kWidth>(s, padded + y * s.dilation_height * s.row(), of_image,
+                                      result + y * kWidth * s.out_channels, image > 0);
+    };
+    int64_t y = 0;
+    for (; y + kHeight <= s.window_height; y += kHeight) add.template operator()<kHeight>(y);
+    for (; y < s.window_height; ++y) add.template operator()<1>(y);
+  }
+}
+
 // filter gradient[tap, i, o] = Σ over pixels, one image after the other.
 void DirectFilter(const DirectShape& s, const float* images, const float* gradient, float* result, float* padded) {
   const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(D()));
+  if (s.channels == 1 && s.dilation_width == 1 && s.out_channels <= width / 2) {
+    if (s.window_width == 3) return FilterOfOneChannel<3>(s, images, gradient, result, padded);
+    if (s.window_width == 5) return FilterOfOneChannel<5>(s, images, gradient, result, padded);
+  }
   const int64_t share = EqualShare(s.run());
   BlockShape block;
   block.a_row = 1;

@@ -1,6 +1,7 @@
 #include "engine/kernels/cpu/planar_conv.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "engine/program/memory_plan.h"
 
@@ -23,6 +24,7 @@ struct PlanarShape {
   int64_t padded_height, line;  // of a plane; a line has room for whole vectors
 
   int64_t plane() const { return padded_height * line; }
+  int64_t filled_rows() const { return std::min(height, padded_height - pad_top); }  // of a plane: no padding
   size_t planes_bytes() const { return RoundUp64(static_cast<size_t>(channels * plane()) * sizeof(float)); }
 };
 constexpr int64_t kMostFew = 8;  // channels of the result
@@ -38,20 +40,59 @@ namespace hn = hwy::HWY_NAMESPACE;
 #define RIVULET_UNROLL _Pragma("GCC unroll 16")
 #endif
 
-// R rows of a vector of pixels, for N channels: sums in the order of taps and channels. `filter` is [taps, channels,
-// N].
+// The N channels of each pixel side by side, from a vector of pixels of each channel.
+template <int N, class D, class V>
+HWY_INLINE void Interleave(D d, const V (&channels)[N], float* pixels) {
+  constexpr size_t kLanes = hn::MaxLanes(D());
+  if constexpr (N == 1 || kLanes == 1) {
+    RIVULET_UNROLL
+    for (int n = 0; n < N; ++n) hn::StoreU(channels[n], d, pixels + n);
+  } else if constexpr (N == 2) {
+    hn::StoreInterleaved2(channels[0], channels[1], d, pixels);
+  } else if constexpr (N == 3) {
+    hn::StoreInterleaved3(channels[0], channels[1], channels[2], d, pixels);
+  } else if constexpr (N % 2 == 0) {  // pairs of channels, moved as numbers of twice the bits
+    const hn::Repartition<double, D> dp;
+    HWY_ALIGN float pairs[N / 2][2 * kLanes];
+    HWY_ALIGN double joined[N / 2 * kLanes];
+    RIVULET_UNROLL
+    for (int n = 0; n < N; n += 2) hn::StoreInterleaved2(channels[n], channels[n + 1], d, pairs[n / 2]);
+    RIVULET_UNROLL
+    for (size_t half = 0; half < 2; ++half) {
+      const auto pair = [&](int p) HWY_ATTR { return hn::BitCast(dp, hn::Load(d, pairs[p] + half * kLanes)); };
+      double* const to = joined + half * N * kLanes / 4;
+      if constexpr (N == 4) hn::StoreInterleaved2(pair(0), pair(1), dp, to);
+      if constexpr (N == 6) hn::StoreInterleaved3(pair(0), pair(1), pair(2), dp, to);
+      if constexpr (N == 8) hn::StoreInterleaved4(pair(0), pair(1), pair(2), pair(3), dp, to);
+    }
+    std::memcpy(pixels, joined, sizeof(joined));
+  } else {
+    HWY_ALIGN float lanes[N][kLanes];
+    RIVULET_UNROLL
+    for (int n = 0; n < N; ++n) hn::Store(channels[n], d, lanes[n]);
+    for (size_t p = 0; p < kLanes; ++p) {
+      RIVULET_UNROLL
+      for (int n = 0; n < N; ++n) pixels[p * N + n] = lanes[n][p];
+    }
+  }
+}
+
+// R rows of a vector of pixels, for N channels: sums in the order of taps and channels, of the window's rows from
+// `first` to `end`. `filter` is [taps, channels, N].
 template <int N, int R>
-HWY_INLINE void Tile(const PlanarShape& s, const float* planes, const float* filter, float* out, int64_t pixels) {
+HWY_INLINE void Tile(const PlanarShape& s, int64_t first, int64_t end, const float* planes, const float* filter,
+                     float* out, int64_t pixels) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
-  const size_t lanes = hn::Lanes(d);
+  constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>());
   V sum[R][N];
   RIVULET_UNROLL
   for (int r = 0; r < R; ++r) {
     RIVULET_UNROLL
     for (int n = 0; n < N; ++n) sum[r][n] = hn::Zero(d);
   }
-  for (int64_t y = 0; y < s.window_height; ++y) {
+  filter += first * s.window_width * s.channels * N;
+  for (int64_t y = first; y < end; ++y) {
     for (int64_t x = 0; x < s.window_width; ++x) {
       const float* at = planes + y * s.dilation_height * s.line + x * s.dilation_width;
       for (int64_t c = 0; c < s.channels; ++c, at += s.plane(), filter += N) {
@@ -67,43 +108,57 @@ HWY_INLINE void Tile(const PlanarShape& s, const float* planes, const float* fil
       }
     }
   }
-  HWY_ALIGN float tile[N * HWY_MAX_BYTES / sizeof(float)];
   RIVULET_UNROLL
   for (int r = 0; r < R; ++r) {
-    RIVULET_UNROLL
-    for (int n = 0; n < N; ++n) hn::Store(sum[r][n], d, tile + static_cast<size_t>(n) * lanes);
     float* to = out + r * s.out_width * N;
-    for (int64_t p = 0; p < pixels; ++p) {
-      RIVULET_UNROLL
-      for (int n = 0; n < N; ++n) to[p * N + n] = tile[static_cast<size_t>(n) * lanes + static_cast<size_t>(p)];
+    if (static_cast<size_t>(pixels) == kLanes) {
+      Interleave<N>(d, sum[r], to);
+      continue;
+    }
+    HWY_ALIGN float whole[N * kLanes];
+    Interleave<N>(d, sum[r], whole);
+    std::memcpy(to, whole, static_cast<size_t>(pixels) * N * sizeof(float));
+  }
+}
+
+// R rows of the result from row y on. Rows of the window that meet nothing but padding are left out.
+template <int N, int R>
+HWY_INLINE void Rows(const PlanarShape& s, int64_t y, const float* planes, const float* filter, float* out) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
+  const int64_t step = s.dilation_height, before = std::max<int64_t>(0, s.pad_top - (y + R - 1));
+  const int64_t first = std::min(s.window_height, (before + step - 1) / step);
+  const int64_t reach = std::max<int64_t>(0, s.pad_top + s.filled_rows() - y);
+  const int64_t end = std::clamp((reach + step - 1) / step, first, s.window_height);
+  for (int64_t x = 0; x < s.out_width; x += lanes)
+    Tile<N, R>(s, first, end, planes + y * s.line + x, filter, out + (y * s.out_width + x) * N,
+               std::min(lanes, s.out_width - x));
+}
+
+// The image [height, width, channels] into the planes' insides.
+HWY_INLINE void FillPlanes(const PlanarShape& s, const float* image, float* planes) {
+  const int64_t columns = std::min(s.width, s.line - s.pad_left);
+  for (int64_t y = 0; y < s.filled_rows(); ++y) {
+    const float* from = image + y * s.width * s.channels;
+    float* to = planes + (s.pad_top + y) * s.line + s.pad_left;
+    if (s.channels == 1) {
+      std::copy_n(from, columns, to);
+      continue;
+    }
+    for (int64_t c = 0; c < s.channels; ++c) {
+      for (int64_t x = 0; x < columns; ++x) to[c * s.plane() + x] = from[x * s.channels + c];
     }
   }
 }
 
 template <int N>
 void Planar(const PlanarShape& s, const float* images, const float* filter, float* out, float* planes) {
-  const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   std::fill_n(planes, s.channels * s.plane(), 0.0f);
-  const int64_t rows = std::min(s.height, s.padded_height - s.pad_top);
-  const int64_t columns = std::min(s.width, s.line - s.pad_left);
-  for (int64_t image = 0; image < s.batch; ++image, images += s.height * s.width * s.channels) {
-    for (int64_t y = 0; y < rows; ++y) {
-      const float* from = images + y * s.width * s.channels;
-      float* to = planes + (s.pad_top + y) * s.line + s.pad_left;
-      for (int64_t c = 0; c < s.channels; ++c) {
-        for (int64_t x = 0; x < columns; ++x) to[c * s.plane() + x] = from[x * s.channels + c];
-      }
-    }
+  for (int64_t image = 0; image < s.batch; ++image) {
+    FillPlanes(s, images + image * s.height * s.width * s.channels, planes);
     int64_t y = 0;
-    for (; y + 2 <= s.out_height; y += 2, out += 2 * s.out_width * N) {
-      for (int64_t x = 0; x < s.out_width; x += lanes)
-        Tile<N, 2>(s, planes + y * s.line + x, filter, out + x * N, std::min(lanes, s.out_width - x));
-    }
-    if (y < s.out_height) {
-      for (int64_t x = 0; x < s.out_width; x += lanes)
-        Tile<N, 1>(s, planes + y * s.line + x, filter, out + x * N, std::min(lanes, s.out_width - x));
-      out += s.out_width * N;
-    }
+    for (; y + 2 <= s.out_height; y += 2) Rows<N, 2>(s, y, planes, filter, out);
+    if (y < s.out_height) Rows<N, 1>(s, y, planes, filter, out);
+    out += s.out_height * s.out_width * N;
   }
 }
 

@@ -51,6 +51,7 @@ struct BlockShape {
   bool descend = false;
   float rate = 0;
   const float* from = nullptr;
+  int64_t from_ahead = 0;  // elements of `from` ahead of the current ones to bring near, 0 for none
 };
 
 // Where R rows of a matrix are read: a pointer for each three of them, and 0, 1 or 2 strides. The compiler must not
@@ -146,6 +147,7 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
       RIVULET_UNROLL
       for (int v = 0; v < kVectors; ++v) {
         const float* at = before + r * s.n + static_cast<size_t>(v) * lanes;
+        if (s.from_ahead > 0) __builtin_prefetch(at + s.from_ahead, 0, 2);  // to the second cache: the first is full
         const V old = kTail && v == kVectors - 1 ? LoadTail(d, at, tail) : hn::LoadU(d, at);
         sum[r][v] = hn::Sub(old, hn::Mul(rate, sum[r][v]));
       }
@@ -189,9 +191,9 @@ BlockFn BlockTable(int64_t rows, std::integer_sequence<int, R...>) {
 // The block for 1 to kRows rows.
 HWY_INLINE BlockFn BlockFor(int64_t rows) { return BlockTable(rows, std::make_integer_sequence<int, kRows>()); }
 
-// Rows per block so that `rows` falls into equal shares rather than full blocks and a rest.
-HWY_INLINE int64_t EqualShare(int64_t rows) {
-  const int64_t blocks = (rows + kRows - 1) / kRows;
+// Rows per block, of `most` at most, so that `rows` falls into equal shares rather than full blocks and a rest.
+HWY_INLINE int64_t EqualShare(int64_t rows, int64_t most = kRows) {
+  const int64_t blocks = (rows + most - 1) / most;
   return blocks == 0 ? 1 : (rows + blocks - 1) / blocks;
 }
 

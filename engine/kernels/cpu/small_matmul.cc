@@ -16,14 +16,16 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of B per pass over C's columns, so that they come from the second-level cache.
-constexpr int64_t kPanel = 64;
+// Rows of B per pass over C's columns, so that they come from the second-level cache; fewer where they are wide, so that
+// the panel and the next one stay in it together.
+constexpr int64_t kPanel = 64, kWidePanel = 32, kWideRow = 1024;
 // Elements of laid out B on their way: 16 of its rows, which take some 150 cycles.
 constexpr int64_t kPackedAhead = 16 * kPackedColumns;
 
-// With `rate` the product is not stored: c = from - rate · product.
+// With `rate` the product is not stored: c = from - rate · product. What lies `from_ahead` elements further in `from`
+// is brought near on the way, unless that is 0.
 void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n, int64_t k,
-           const float* rate, const float* from) {
+           const float* rate, const float* from, int64_t from_ahead) {
   if (k == 0) {
     if (rate == nullptr) {
       std::fill_n(c, m * n, 0.0f);
@@ -41,10 +43,12 @@ void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c,
   s.n = n;
   s.descend = rate != nullptr;
   s.rate = rate != nullptr ? *rate : 0;
+  s.from_ahead = from_ahead;
   if (rate == nullptr && m <= 4 * kRows) {  // B streams by panels, each used by all rows
-    for (int64_t k0 = 0; k0 < k; k0 += kPanel) {
-      s.depth = std::min(kPanel, k - k0);
-      s.ahead = k0 + 2 * kPanel <= k ? kPanel * n : 0;  // the next panel's rows on their way
+    const int64_t panel = n > kWideRow ? kWidePanel : kPanel;
+    for (int64_t k0 = 0; k0 < k; k0 += panel) {
+      s.depth = std::min(panel, k - k0);
+      s.ahead = k0 + 2 * panel <= k ? panel * n : 0;  // the next panel's rows on their way
       s.add = k0 > 0;
       for (int64_t column = 0; column < n; column += width) {
         for (int64_t row = 0; row < m; row += share) {
@@ -87,7 +91,7 @@ void Packed(const float* a, int64_t a_row, int64_t a_k, const float* packed, flo
   }
 }
 
-// Dots of R rows of A with two rows of B (or one).
+// Dots of R rows of A with kPair rows of B.
 template <int R, int kPair>
 void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t c_row, int64_t k,
              int64_t ahead) {
@@ -142,35 +146,51 @@ DotFn DotFor(int64_t rows, std::integer_sequence<int, R...>) {
   return kTable[rows - 1];
 }
 
-// A row of C has `c_row` elements, of which n are made here; `following` more rows of B come after these n.
-void DotPart(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k, int64_t c_row,
-             int64_t following) {
-  const int64_t blocks = (m + kRows - 1) / kRows;
-  const int64_t rows_per_block = blocks == 0 ? 1 : (m + blocks - 1) / blocks;
+// Rows of B whose dots with up to kFewRows of A are made at once where B is near: A is read half as often as by pairs,
+// and need not be in the nearest cache.
+constexpr int64_t kNearRows = 4, kFewRows = kRows / 2;
+
+// C[m,n] of which a row has `c_row` elements. B comes from afar and is fetched ahead, or it is `near`.
+void DotPart(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k, int64_t c_row, bool near) {
+  int64_t column = 0;
+  if (near) {
+    const int64_t share = EqualShare(m, kFewRows);
+    constexpr auto kCounts = std::make_integer_sequence<int, kFewRows>();
+    for (; column + kNearRows <= n; column += kNearRows) {
+      for (int64_t row = 0; row < m; row += share)
+        DotFor<kNearRows>(std::min(share, m - row), kCounts)(a + row * k, b + column * k, c + row * c_row + column,
+                                                             c_row, k, 0);
+    }
+  }
+  const int64_t share = EqualShare(m);
   constexpr auto kCounts = std::make_integer_sequence<int, kRows>();
-  for (int64_t column = 0; column < n; column += 2) {
+  for (; column < n; column += 2) {
     const bool pair = column + 1 < n;
-    const int64_t ahead = column + 10 < n + following ? 8 * k : 0;
-    for (int64_t row = 0; row < m; row += rows_per_block) {
-      const int64_t rows = std::min(rows_per_block, m - row);
+    const int64_t ahead = !near && column + 10 < n ? 8 * k : 0;
+    for (int64_t row = 0; row < m; row += share) {
+      const int64_t rows = std::min(share, m - row);
       (pair ? DotFor<2>(rows, kCounts) : DotFor<1>(rows, kCounts))(a + row * k, b + column * k,
                                                                    c + row * c_row + column, c_row, k, ahead);
     }
   }
 }
 
-void Dot(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) { DotPart(a, b, c, m, n, k, n, 0); }
+void Dot(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) {
+  DotPart(a, b, c, m, n, k, n, false);
+}
 
-// Some rows of the weights at a time: the dots bring them near, the descent finds them there.
+// Some rows of the weights at a time: the dots find them near, and so does the descent, which fetches the next ones
+// while it multiplies.
 void DenseBackward(const float* x, const float* dy, float rate, const float* from, float* weights, float* dx,
                    int64_t batch, int64_t in, int64_t out) {
   constexpr int64_t kRowsAtOnce = 12;
-  static_assert(kRowsAtOnce % kRows == 0);
+  static_assert(kRowsAtOnce % kRows == 0 && kRowsAtOnce % kNearRows == 0);
   for (int64_t row = 0; row < in; row += kRowsAtOnce) {
     const int64_t rows = std::min(kRowsAtOnce, in - row);
     const float* before = from + row * out;
-    DotPart(dy, before, dx + row, batch, rows, out, in, in - row - rows);
-    Panel(x + row, 1, in, dy, weights + row * out, rows, out, batch, &rate, before);
+    DotPart(dy, before, dx + row, batch, rows, out, in, true);
+    Panel(x + row, 1, in, dy, weights + row * out, rows, out, batch, &rate, before,
+          row + 2 * kRowsAtOnce <= in ? kRowsAtOnce * out : 0);
   }
 }
 
@@ -188,7 +208,7 @@ HWY_EXPORT(DenseBackward);
 
 void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n,
                  int64_t k) {
-  HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, c, m, n, k, nullptr, nullptr);
+  HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, c, m, n, k, nullptr, nullptr, 0);
 }
 
 void PackPanels(const float* b, int64_t b_row, int64_t b_column, float* packed, int64_t n, int64_t k) {
@@ -217,7 +237,7 @@ void PackedMatMul(const float* a, int64_t a_row, int64_t a_k, const float* packe
 
 void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float* b, float rate, const float* from,
                         float* variable, int64_t m, int64_t n, int64_t k) {
-  HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, variable, m, n, k, &rate, from);
+  HWY_DYNAMIC_DISPATCH(Panel)(a, a_row, a_k, b, variable, m, n, k, &rate, from, 0);
 }
 
 void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) {

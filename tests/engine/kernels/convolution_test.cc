@@ -1,6 +1,9 @@
 // Conv2D and its gradients against plain float64 loops.
 #include <gmock/gmock.h>
 
+#include <algorithm>
+#include <limits>
+
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
 #include "tests/testing/status_matchers.h"
@@ -204,6 +207,44 @@ TEST(Conv2D, FewChannelsOfResult_LieInPlanes) {
   ASSERT_OK(backward[1]);
   EXPECT_EQ(forward[0]->implementation, "hwy planar");
   EXPECT_EQ(backward[1]->implementation, "hwy planar");
+}
+
+// A channel more is another way to put the channels of a pixel side by side, and one more row another tile.
+TEST(Conv2D, PlanesOfOneToEightChannelsOnEveryTarget_AreTheFloat64Convolution) {
+  OnEveryTarget([](const std::string& target) {
+    SCOPED_TRACE(target);
+    for (int64_t channels = 1; channels <= 8; ++channels) {
+      CheckAll<float>({2, 6 + channels % 2, 15, 4, channels, 5, 5, 1, "SAME"}, {}, 1.2e-7);
+      CheckAll<float>({1, 5, 16 + channels, channels, 9, 3, 3, 1, "VALID"}, {}, 1.2e-7);
+      CheckAll<float>({1, 9, 32, 3, channels, 3, 3, 1, "EXPLICIT", 2, 5}, {}, 1.2e-7);
+    }
+  });
+}
+
+// What padding hides of a window's rows is left out: an infinite weight meets pixels alone.
+TEST(Conv2D, InfiniteWeightOverPaddedRows_MeetsNoPadding) {
+  Tensor image(DType::kFloat32, Shape{1, 2, 16, 1}), filter(DType::kFloat32, Shape{25, 1, 1, 1});
+  std::ranges::fill(image.flat<float>(), 1.0f);
+  std::ranges::fill(filter.flat<float>(), 0.0f);
+  filter.flat<float>()[0] = std::numeric_limits<float>::infinity();  // eleven rows above each pixel, or more: padding
+  const Case c = {1, 2, 16, 1, 1, 25, 1, 1, "SAME"};
+  const auto run = RunOp("Conv2D", {image, filter}, Attrs(c));
+  ASSERT_OK(run);
+  EXPECT_EQ(run->implementation, "hwy planar");
+  for (float y : run->outputs[0].flat<float>()) EXPECT_EQ(y, 0.0f);
+}
+
+// The filters of one channel, few enough for a vector, are summed over whole windows or some of their rows at a time.
+TEST(Conv2D, FewFiltersOfOneChannelOnEveryTarget_AreTheFloat64Convolution) {
+  OnEveryTarget([](const std::string& target) {
+    SCOPED_TRACE(target);
+    for (int64_t filters : {1, 4, 6, 8, 11, 16, 17}) {
+      CheckAll<float>({2, 9, 11, 1, filters, 5, 5, 1, "SAME"}, {}, 1.2e-7);
+      CheckAll<float>({3, 8, 7, 1, filters, 3, 3, 2, "VALID"}, {}, 1.2e-7);
+      CheckAll<float>({2, 9, 8, 1, filters, 7, 5, 1, "VALID"}, {}, 1.2e-7);
+      CheckAll<float>({1, 6, 7, 1, filters, 4, 3, 1, "EXPLICIT", 1, 1}, {}, 1.2e-7);
+    }
+  });
 }
 
 TEST(Conv2D, OneInputChannel_NeverUsesLoops) {

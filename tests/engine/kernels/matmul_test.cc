@@ -1,6 +1,7 @@
 // MatMul against plain float64 loops: every choice of the table, every instruction set, odd shapes.
 #include <gmock/gmock.h>
 
+#include "engine/kernels/cpu/small_matmul.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
 #include "tests/testing/status_matchers.h"
@@ -93,6 +94,27 @@ TEST(MatMul, BatchOfTen_UsesOwnKernels) {
   const auto run = RunOp("MatMul", {RandomTensor<float>({10, 784}, 1), RandomTensor<float>({784, 200}, 2)});
   ASSERT_OK(run);
   EXPECT_EQ(run->implementation, "hwy");
+}
+
+// Rows of the weights are taken by groups, and by fours of a group, with what is left over.
+TEST(DenseBackwardDescent, EverySizeOnEveryTarget_HasTheBitsOfItsTwoProducts) {
+  constexpr float kRate = 0.25f;
+  OnEveryTarget([&](const std::string& target) {
+    for (const auto& [batch, in, out] : std::vector<std::array<int64_t, 3>>{
+             {1, 1, 1}, {10, 12, 64}, {10, 37, 33}, {7, 27, 16}, {5, 48, 100}, {13, 30, 47}}) {
+      SCOPED_TRACE(fmt::format("{} [{}x{}x{}]", target, batch, in, out));
+      const Tensor x = RandomTensor<float>({batch, in}, 1), dy = RandomTensor<float>({batch, out}, 2);
+      const Tensor from = RandomTensor<float>({in, out}, 3);
+      Tensor dx(DType::kFloat32, {batch, in}), weights(DType::kFloat32, {in, out});
+      Tensor expected_dx(DType::kFloat32, {batch, in}), expected_weights(DType::kFloat32, {in, out});
+      const auto of = [](auto& tensor) { return tensor.template flat<float>().data(); };
+      DotMatMul(of(dy), of(from), of(expected_dx), batch, in, out);
+      PanelMatMulDescent(of(x), 1, in, of(dy), kRate, of(from), of(expected_weights), in, out, batch);
+      DenseBackwardDescent(of(x), of(dy), kRate, of(from), of(weights), of(dx), batch, in, out);
+      EXPECT_EQ(AsDoubles<float>(dx), AsDoubles<float>(expected_dx));
+      EXPECT_EQ(AsDoubles<float>(weights), AsDoubles<float>(expected_weights));
+    }
+  });
 }
 
 TEST(MatMul, LargeProduct_UsesOneDnn) {

@@ -5,6 +5,7 @@
 #   scripts/gpu.sh --part build       librivulet_cuda.so, rivulet and the tests labelled gpu
 #   scripts/gpu.sh --part tests       the tests labelled gpu
 #   scripts/gpu.sh --part sanitizer   the same under compute-sanitizer: memcheck, racecheck, initcheck
+#   scripts/gpu.sh --part kernels     products and convolutions of the presets, ours beside cuBLASLt and cuDNN: the table's rows
 #   scripts/gpu.sh --part cifar       1,000 clients × 50 of CIFAR-10's shape, 50 a round, batch 10: the figures
 #   scripts/gpu.sh --part femnist     3,400 clients of FEMNIST's shape, 10 a round, batch 20: the figures
 #   scripts/gpu.sh --part peers       both as PyTorch does them on the same device (simulations/comparisons/gpu)
@@ -21,10 +22,10 @@ while [ $# -gt 0 ]; do
     --part) parts+=("$2"); shift 2 ;;
     --out) out=$2; shift 2 ;;
     --rounds) rounds=$2; shift 2 ;;
-    *) sed -n '2,14s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(build tests sanitizer cifar femnist peers)
+[ ${#parts[@]} -gt 0 ] || parts=(build tests sanitizer kernels cifar femnist peers)
 mkdir -p "$out"
 rivulet=build/release/rivulet
 most_seconds=470  # of a part; what it has told by then stands
@@ -61,6 +62,12 @@ part_sanitizer() {
     echo "compute-sanitizer --tool $tool"
     "$sanitizer" --tool "$tool" --error-exitcode 1 "$tests" --gtest_brief=1
   done
+}
+
+part_kernels() {
+  has_gpu || { skip "no GPU here"; return; }
+  [ -x build/release/gpu_kernels ] || { skip "no gpu_kernels here; run --part build first"; return; }
+  timeout "$most_seconds" build/release/gpu_kernels | tee "$out/kernels.txt"
 }
 
 # Of random pixels, once: figures depend on shapes, not on values.
@@ -144,8 +151,8 @@ part_peers() {
 
 for part in "${parts[@]}"; do
   case $part in
-    build | tests | sanitizer | cifar | femnist | peers) ;;
-    *) echo "$0: there is no part '$part'; there are build, tests, sanitizer, cifar, femnist and peers" >&2; exit 2 ;;
+    build | tests | sanitizer | kernels | cifar | femnist | peers) ;;
+    *) echo "$0: there is no part '$part'; there are build, tests, sanitizer, kernels, cifar, femnist and peers" >&2; exit 2 ;;
   esac
   echo "== $part, $(device), $(date -u +%FT%TZ)"
   "part_$part" 2>&1 | tee "$out/$part.txt"

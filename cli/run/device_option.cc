@@ -20,14 +20,20 @@ void AddDeviceOptions(Command& command, DeviceOptions* options) {
               "clients that a GPU trains at once, at most; the result is the same for any number [64, as far as its "
               "memory goes]",
               {1, 4096})
-      .Flag("--soft", &options->soft, "train on the processor what the device has no kernels for, and say so");
+      .Flag("--soft", &options->soft, "train on the processor what the device has no kernels for, and say so")
+      .Flag(
+          "--tf32", &options->tf32,
+          "multiply float32 by the device's tensor cores, which take 10 of the 23 bits behind the point; the model is "
+          "another one then");
 }
 
 StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options) {
   TrainingDevice on;
   if (options.device == "cpu") {
-    if (!options.lanes && !options.soft) return on;
-    return UsageError("{} is of a GPU; give --device gpu too, or leave it", options.soft ? "--soft" : "--lanes");
+    if (!options.lanes && !options.soft && !options.tf32) return on;
+    return UsageError("{} is of a GPU; give --device gpu too, or leave it", options.soft   ? "--soft"
+                                                                            : options.tf32 ? "--tf32"
+                                                                                           : "--lanes");
   }
   int number = 0;
   const std::string& name = options.device;
@@ -40,7 +46,7 @@ StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options) {
   if (!good) return UsageError("--device '{}' is none; give cpu, gpu or gpu:N, such as gpu:0", name);
   const auto backend = CudaBackend();
   if (!backend.ok()) return Annotate(backend.status(), fmt::format("--device {}", name));
-  auto device = GpuDevice::Open(**backend, number);
+  auto device = GpuDevice::Open(**backend, number, {.allow_tf32 = options.tf32});
   if (!device.ok()) return Annotate(device.status(), fmt::format("--device {}", name));
   on.device = *std::move(device);
   if (options.lanes) on.most_lanes = static_cast<int>(*options.lanes);
@@ -52,6 +58,7 @@ std::string ShellArguments(const DeviceOptions& options) {
   if (options.device != "cpu") arguments += " --device " + options.device;
   if (options.lanes) arguments += fmt::format(" --lanes {}", *options.lanes);
   if (options.soft) arguments += " --soft";
+  if (options.tf32) arguments += " --tf32";
   return arguments;
 }
 

@@ -15,9 +15,10 @@ struct DeviceOptions {
   std::string device = "cpu";  // "cpu", "gpu", "gpu:N"
   std::optional<int64_t> lanes;
   bool soft = false;
+  bool tf32 = false;
 };
 
-// Declares --device, --lanes and --soft.
+// Declares --device, --lanes, --soft and --tf32.
 void AddDeviceOptions(Command& command, DeviceOptions* options);
 
 // Opens it. INVALID_ARGUMENT (a usage error): no such name, or what only a device has, without one.

@@ -37,7 +37,7 @@ StatusOr<std::shared_ptr<GpuDevice>> GpuDevice::Open(const RivuletGpuApi& api, i
   RivuletGpuProperties properties{};
   if (const int code = api.properties(number, &properties); code != 0) return failed(code, "asking what it is");
   RIVULET_ASSIGN_OR_RETURN(const size_t limit, MemoryLimit(options, properties.free_bytes));
-  std::shared_ptr<GpuDevice> device(new GpuDevice(api, number, properties, limit));
+  std::shared_ptr<GpuDevice> device(new GpuDevice(api, number, properties, limit, options.allow_tf32));
   GpuPool::Source source;
   // The pool lives in the device, which outlives it.
   source.take = [raw = device.get()](size_t bytes) -> StatusOr<std::byte*> {
@@ -54,8 +54,9 @@ StatusOr<std::shared_ptr<GpuDevice>> GpuDevice::Open(const RivuletGpuApi& api, i
   return device;
 }
 
-GpuDevice::GpuDevice(const RivuletGpuApi& api, int number, const RivuletGpuProperties& properties, size_t limit)
-    : api_(api), number_(number), properties_(properties), limit_(limit) {
+GpuDevice::GpuDevice(const RivuletGpuApi& api, int number, const RivuletGpuProperties& properties, size_t limit,
+                     bool allows_tf32)
+    : api_(api), number_(number), properties_(properties), limit_(limit), allows_tf32_(allows_tf32) {
   for (size_t i = 0; i < api.kernel_count; ++i) kernels_.emplace(api.kernels[i].name, &api.kernels[i]);
 }
 

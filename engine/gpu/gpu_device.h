@@ -24,6 +24,9 @@ struct GpuOptions {
   double per_process_gpu_memory_fraction = 0.9;  // of what is free when the device is opened; in (0, 1]
   bool allow_growth = true;                      // take memory as it is needed, in steps that double
   size_t limit_bytes = 0;                        // never more than that; 0: the fraction alone
+  // Products and convolutions of float32 by tensor cores, which take 10 bits of the 23 behind the point of each factor
+  // and sum in float32.
+  bool allow_tf32 = false;
 };
 
 // A stretch of a device's memory, at a multiple of 256 bytes, given back to the device's pool when it goes. The host
@@ -148,6 +151,7 @@ class GpuDevice : public std::enable_shared_from_this<GpuDevice> {
   size_t bytes_in_use() const;
   size_t bytes_held() const;  // of the driver's
   size_t bytes_limit() const { return limit_; }
+  bool allows_tf32() const { return allows_tf32_; }
   // What Allocate may still give, if one piece of it is long enough.
   size_t bytes_available() const;
 
@@ -158,7 +162,8 @@ class GpuDevice : public std::enable_shared_from_this<GpuDevice> {
   friend class GpuStream;
   friend class PinnedMemory;
 
-  GpuDevice(const RivuletGpuApi& api, int number, const RivuletGpuProperties& properties, size_t limit);
+  GpuDevice(const RivuletGpuApi& api, int number, const RivuletGpuProperties& properties, size_t limit,
+            bool allows_tf32);
   // OK for 0; else "GPU 0: what it was doing: the back end's words".
   Status Error(int code, std::string_view doing) const;
   // The calling thread's work goes to this device from here on.
@@ -169,6 +174,7 @@ class GpuDevice : public std::enable_shared_from_this<GpuDevice> {
   const int number_;
   const RivuletGpuProperties properties_;
   const size_t limit_;
+  const bool allows_tf32_;
   std::unordered_map<std::string_view, const RivuletGpuKernel*> kernels_;
   mutable Mutex mutex_;
   std::unique_ptr<GpuPool> pool_ GUARDED_BY(mutex_);

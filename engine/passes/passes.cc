@@ -49,6 +49,8 @@ constexpr Pass kPasses[] = {
     {.name = "fuse_updates",
      .doc = "Plain SGD inside the kernels that make gradients nobody else reads, and a dense layer's input gradient in "
             "the same walk over its weights."},
+    {.name = "fuse_elements",
+     .doc = "On a device: functions of elements that follow each other in one kernel, into the optimizer's update."},
 };
 
 }  // namespace

@@ -45,6 +45,9 @@ struct GpuContext {
   std::span<const GpuOperand> variables;  // the node's resource inputs, in order
   GpuOperand scratch;                     // Prepared::scratch_bytes a lane
   GpuDraws draws;                         // for random ops
+  // Inputs are floats that were 16 bits wide: a product may take them in a type that has no more bits behind the point,
+  // and its bits are the same but for the order of sums.
+  bool narrow_factors = false;
 };
 
 class GpuKernel : public Kernel {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "engine/gpu/lane_cast.h"
+#include "engine/program/gpu_elements.h"
 #include "engine/program/gpu_kernel.h"
 
 namespace rivulet {
@@ -25,6 +26,7 @@ class GpuViaFloat32Kernel final : public GpuKernel {
     inner.inputs = inputs;
     inner.outputs = outputs;
     inner.variables = variables;
+    inner.narrow_factors = with_.is_product;
     RIVULET_RETURN_IF_ERROR(static_cast<const GpuKernel&>(*with_.kernel).Launch(inner));
     RIVULET_RETURN_IF_ERROR(Narrow(context, with_.outputs, context.outputs));
     return with_.writes_variables ? Narrow(context, with_.variables, context.variables) : absl::OkStatus();
@@ -65,7 +67,31 @@ class GpuViaFloat32Kernel final : public GpuKernel {
   const Float32Conversions with_;
 };
 
+ElementType ElementTypeOf(DType dtype) {
+  return dtype == DType::kBFloat16 ? ElementType::kBfloat16 : ElementType::kFloat16;
+}
+
 }  // namespace
+
+std::unique_ptr<const Kernel> NewElementsVia(const Float32Conversions& conversions) {
+  const auto* const elements = dynamic_cast<const GpuElements*>(conversions.kernel.get());
+  if (elements == nullptr || !conversions.variables.empty() || conversions.below_one) return nullptr;
+  ElementProgram program = elements->elements();
+  for (const ConvertedTensor& input : conversions.inputs) program.inputs[input.index].type = ElementTypeOf(input.dtype);
+  for (const ConvertedTensor& output : conversions.outputs) {
+    for (ElementTarget& target : program.targets) {
+      if (static_cast<size_t>(target.index) != output.index) continue;
+      const bool bfloat16 = output.dtype == DType::kBFloat16;
+      // A step, since what is joined to this one takes its value from there and not from memory.
+      program.steps.push_back(
+          {bfloat16 ? kElementToBfloat16 : kElementToFloat16, {{ElementOperand::Kind::kStep, target.step}}});
+      target.step = static_cast<int>(program.steps.size()) - 1;
+      target.type = ElementTypeOf(output.dtype);
+    }
+  }
+  if (!FitsElementChain(program)) return nullptr;
+  return NewElementChain(std::move(program));
+}
 
 std::unique_ptr<const Kernel> NewGpuViaFloat32(Float32Conversions conversions) {
   return std::make_unique<GpuViaFloat32Kernel>(std::move(conversions));

@@ -7,6 +7,7 @@
 #include "engine/graph/function_call.h"
 #include "engine/graph/op.h"
 #include "engine/program/buffer_copies.h"
+#include "engine/program/element_fusion.h"
 #include "engine/program/gpu_copy.h"
 #include "engine/program/memory_plan.h"
 #include "engine/program/storage.h"
@@ -87,6 +88,8 @@ class Lowering {
       RIVULET_RETURN_IF_ERROR(
           FuseGradientDescent(signature_.variables, options_.kernels, for_lanes_, storages_, steps_));
     RIVULET_RETURN_IF_ERROR(LowerBufferCopies(signature_.copies, storages_, steps_));
+    if (options_.kernels.device == Device::kCuda && options_.passes.Runs("fuse_elements"))
+      FuseElements(storages_, steps_);
     if (for_lanes_) DeferUpdates();
     ReuseInPlace();
     PlanArena();

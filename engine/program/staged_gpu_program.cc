@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-size_t BytesOf(const TensorSpec& spec) { return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype); }
+size_t TensorBytes(const TensorSpec& spec) { return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype); }
 
 // One lane, whose memory on the device is taken once.
 class StagedInstance final : public Instance {
@@ -19,12 +19,12 @@ class StagedInstance final : public Instance {
     RIVULET_ASSIGN_OR_RETURN(made->arena_, device.Allocate(program.arena_bytes(), "the arena of a program"));
     for (const FeedSpec& feed : program.signature().feeds) {
       RIVULET_ASSIGN_OR_RETURN(GpuMemory memory,
-                               device.Allocate(BytesOf(feed.spec), fmt::format("feed '{}'", feed.tensor)));
+                               device.Allocate(TensorBytes(feed.spec), fmt::format("feed '{}'", feed.tensor)));
       made->feeds_.push_back(std::move(memory));
     }
     for (size_t i = 0; i < program.fetch_specs().size(); ++i) {
       RIVULET_ASSIGN_OR_RETURN(GpuMemory memory,
-                               device.Allocate(BytesOf(program.fetch_specs()[i]),
+                               device.Allocate(TensorBytes(program.fetch_specs()[i]),
                                                fmt::format("fetch '{}'", program.signature().fetches[i])));
       made->fetches_.push_back(std::move(memory));
     }
@@ -57,7 +57,7 @@ class StagedInstance final : public Instance {
   size_t BufferBytes(int buffer) const {
     size_t bytes = 0;
     for (const VariableBinding& variable : program_.signature().variables) {
-      if (variable.buffer == buffer) bytes = std::max(bytes, variable.offset + BytesOf(variable.spec));
+      if (variable.buffer == buffer) bytes = std::max(bytes, variable.offset + TensorBytes(variable.spec));
     }
     for (const BufferCopy& copy : program_.signature().copies) {
       if (copy.to == buffer || copy.from == buffer) bytes = std::max(bytes, copy.bytes);

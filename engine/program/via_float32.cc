@@ -1,6 +1,7 @@
 #include "engine/program/via_float32.h"
 
 #include <algorithm>
+#include <array>
 
 #include "engine/graph/op.h"
 #include "engine/program/concrete_graph.h"
@@ -82,6 +83,11 @@ class ViaFloat32Kernel final : public Kernel {
   const Float32Conversions with_;
 };
 
+// Ops of one product, whose factors have one type.
+constexpr std::array<std::string_view, 8> kProducts = {
+    "MatMul", "_FusedMatMul", "BatchMatMul",         "BatchMatMulV2",
+    "Conv2D", "_FusedConv2D", "Conv2DBackpropInput", "Conv2DBackpropFilter"};
+
 // Builds the same node in float and wraps its kernel.
 class ViaFloat32 {
  public:
@@ -126,9 +132,12 @@ class ViaFloat32 {
     with.num_outputs = view_.outputs.size();
     with.num_variables = view_.variables.size();
     with.writes_variables = node->op().stateful && !OnlyReadsVariables(node->type());
+    with.is_product = std::ranges::find(kProducts, node->type()) != kProducts.end();
     with.below_one = node->type() == "RandomUniform" || node->type() == "StatelessRandomUniform";
     with.kernel = std::move(inner.kernel);
     if (policy_.device == Device::kCuda) {
+      prepared.kernel = NewElementsVia(with);
+      if (prepared.kernel != nullptr) return WithoutConversions(std::move(prepared), inner);
       prepared.kernel = NewGpuViaFloat32(std::move(with));
     } else {
       prepared.kernel = std::make_unique<ViaFloat32Kernel>(std::move(with));
@@ -140,6 +149,16 @@ class ViaFloat32 {
   }
 
  private:
+  // One kernel that converts as it reads and stores: no scratch, and in place only what lies as its result does.
+  Prepared WithoutConversions(Prepared prepared, const Prepared& inner) const {
+    prepared.in_place.clear();
+    for (size_t i = 0; i < view_.inputs.size(); ++i)
+      if (view_.inputs[i] == view_.outputs[0]) prepared.in_place.emplace_back(static_cast<int>(i), 0);
+    prepared.implementation = inner.implementation;
+    prepared.flops = inner.flops;
+    return prepared;
+  }
+
   static DType Widened(DType dtype) { return Is16BitFloat(dtype) ? DType::kFloat32 : dtype; }
 
   // The node with every 16-bit type attribute as float, over stand-ins for its inputs.

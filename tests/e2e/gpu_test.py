@@ -19,6 +19,12 @@ class Gpu(RivuletTest):
         self.assertEqual(self.on_device("--lanes", "1", db="b.sqlite"), digests)
         self.assertEqual(self.on_device("--workers", "2", "--lanes", "2", db="c.sqlite"), digests)
 
+    def test_tf32_is_another_model_and_the_same_for_any_lanes(self):
+        digests = self.on_device("--tf32", db="a.sqlite")
+        self.assertEqual(self.on_device("--tf32", "--lanes", "1", db="b.sqlite"), digests)
+        self.assertNotEqual(self.on_device(db="c.sqlite"), digests)
+        self.run_rivulet("simulate", self.scenario, "--tf32", code=2)
+
     def test_number_beyond_the_devices_is_refused(self):
         ended = self.run_rivulet("simulate", self.scenario, "--device", "gpu:7", env={"RIVULET_CUDA_LIBRARY": EMULATED},
                                  code=1)

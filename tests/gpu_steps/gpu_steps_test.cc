@@ -3,7 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <sstream>
 
 #include "client/pass_programs.h"
 #include "engine/base/philox.h"
@@ -291,6 +296,86 @@ TEST(GpuSteps, ATrainingStep_WithNormalisation_IsTheCpus) {
 }
 
 TEST(GpuSteps, ATrainingStep_OfATransformer_IsTheCpus) { CheckStep("tiny_transformer", {}, 1e-4); }
+
+// Kernels that a step launches with chains of elements apart and joined; both leave the same bits.
+std::pair<int64_t, int64_t> CountLaunches(const Scenario& scenario, const PresetOptions& options) {
+  const auto plan = PlanOf(scenario, options);
+  EXPECT_OK(plan);
+  PassPrograms programs(*plan);
+  const auto step = programs.DescribeStep(TaskKind::kTrain, 0, kBatch);
+  EXPECT_OK(step);
+  std::vector<LaneMemory> joined;
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    joined.push_back(MemoryOf(programs, step->signature, lane));
+    // Such as a loss scale.
+    std::vector<std::byte>& scalars = joined.back().buffers[BufferTable::kScalars];
+    for (size_t i = 0; i + sizeof(double) <= scalars.size(); i += sizeof(double)) {
+      const double value = 256;
+      std::memcpy(&scalars[i], &value, sizeof(value));
+    }
+  }
+  std::vector<LaneMemory> apart = joined;
+  const auto run = [&](const CompileOptions& how, std::vector<LaneMemory>& lanes) {
+    const int64_t before = gpu::CountEmulated().launches;
+    EXPECT_OK(GpuRun::Run(*step, how, lanes));
+    return gpu::CountEmulated().launches - before;
+  };
+  CompileOptions how = (*plan)->compile_options();
+  const int64_t few = run(how, joined);
+  how.passes.without.push_back("fuse_elements");
+  const int64_t many = run(how, apart);
+  for (size_t lane = 0; lane < kLanes; ++lane) {
+    EXPECT_TRUE(joined[lane].buffers == apart[lane].buffers) << scenario.model.preset;
+    EXPECT_TRUE(joined[lane].fetches == apart[lane].fetches) << scenario.model.preset;
+  }
+  return {many, few};
+}
+
+// The table of docs/gpu.md, which this test writes (RIVULET_UPDATE_DOCS=1).
+TEST(GpuSteps, ChainsOfElements_AreFewerLaunchesAndTheSameBits) {
+  EnterWorkerThread();
+  struct Row {
+    std::string what, preset;
+    PresetOptions options = {.input = {8, 8, 3}};
+    std::function<void(Scenario&)> change = [](Scenario&) {};
+  };
+  const auto narrow = [](Scenario& scenario) {
+    scenario.client.precision = "float16";
+    scenario.client.loss_scale.kind = "dynamic";
+  };
+  const std::vector<Row> rows = {
+      {"`cifar_cnn`, SGD", "cifar_cnn"},
+      {"`cifar_cnn`, FedProx", "cifar_cnn", {.input = {8, 8, 3}}, [](Scenario& s) { s.algorithm.name = "fedprox"; }},
+      {"`cifar_cnn`, SCAFFOLD", "cifar_cnn", {.input = {8, 8, 3}}, [](Scenario& s) { s.algorithm.name = "scaffold"; }},
+      {"`cifar_cnn`, gradients clipped to a norm",
+       "cifar_cnn",
+       {.input = {8, 8, 3}},
+       [](Scenario& s) { s.client.optimizer.clip_norm = 1; }},
+      {"`cifar_cnn`, float16 with a dynamic loss scale", "cifar_cnn", {.input = {8, 8, 3}}, narrow},
+      {"`resnet8`, SGD", "resnet8"},
+      {"`tiny_transformer`, SGD", "tiny_transformer", {}}};
+  const std::string head = "| step | one by one | joined |\n| --- | --- | --- |\n";
+  std::string table = head;
+  for (const Row& row : rows) {
+    Scenario scenario = ScenarioOf(row.preset);
+    row.change(scenario);
+    const auto [apart, joined] = CountLaunches(scenario, row.options);
+    EXPECT_LE(joined, apart) << row.what;
+    table += fmt::format("| {} | {} | {} |\n", row.what, apart, joined);
+  }
+  const std::filesystem::path page = RIVULET_SOURCE_DIR "/docs/gpu.md";
+  std::ostringstream text;
+  text << std::ifstream(page).rdbuf();
+  std::string written = text.str();
+  const size_t begin = written.find(head), end = written.find("\n\n", begin) + 1;
+  ASSERT_NE(begin, std::string::npos);
+  if (std::getenv("RIVULET_UPDATE_DOCS") != nullptr) {
+    written.replace(begin, end - begin, table);
+    std::ofstream(page) << written;
+  } else {
+    EXPECT_EQ(written.substr(begin, end - begin), table) << "run this test with RIVULET_UPDATE_DOCS=1";
+  }
+}
 
 }  // namespace
 }  // namespace rivulet

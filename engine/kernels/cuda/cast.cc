@@ -1,6 +1,7 @@
 // Adapters of cast.cu.
 #include "engine/kernels/cuda/cast.h"
 
+#include "engine/kernels/cuda/element_adapter.h"
 #include "engine/kernels/cuda/launch.h"
 
 namespace rivulet::gpu {
@@ -32,7 +33,7 @@ StatusOr<Prepared> PrepareCast(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(arguments.count, CountOf(node.outputs[0].shape.elements()));
   std::vector<std::pair<int, int>> in_place;
   if (node.inputs[0] == node.outputs[0]) in_place = {{0, 0}};
-  return Launching(
+  Prepared prepared = Launching(
       [kernel = fmt::format("Cast_{}_{}", from, to), arguments](const GpuContext& c) {
         UnaryArguments a = arguments;
         a.x = InputOf<void>(c, 0);
@@ -40,6 +41,9 @@ StatusOr<Prepared> PrepareCast(const NodeView& node, const KernelPolicy&) {
         return Put(c, kernel, a);
       },
       0, std::move(in_place));
+  // In chains a truth value is 0 or 1: x and x is.
+  const bool to_bool = node.outputs[0].dtype == DType::kBool;
+  return WithElements(std::move(prepared), ElementsOf(node, to_bool ? ElementCode::kLogicalAnd : ElementCode::kCopy));
 }
 
 // By name for what there is, so that a missing type is told before the program is lowered.

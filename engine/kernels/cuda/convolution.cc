@@ -53,16 +53,15 @@ StatusOr<Prepared> PrepareProblem(const NodeView& node, const Window& w, const P
   arguments.row_tiles = TilesOf(problem.rows, tile.rows);
   arguments.column_tiles = TilesOf(problem.columns, tile.columns);
   Prepared prepared = Launching(
-      [arguments, a = problem.a, b = problem.b, bias = problem.fused.bias,
-       kernel = fmt::format("{}_{}_{}", problem.kernel, dtype == DType::kFloat64 ? kTypeText<double> : kTypeText<float>,
-                            tile.name)](const GpuContext& context) {
+      [arguments, a = problem.a, b = problem.b, bias = problem.fused.bias, kernel = problem.kernel, dtype,
+       tile = tile.name](const GpuContext& context) {
         if (arguments.rows == 0 || arguments.columns == 0) return absl::OkStatus();
         ConvolutionArguments c = arguments;
         c.a = InputOf<void>(context, a);
         c.b = InputOf<void>(context, b);
         c.c = OutputOf<void>(context, 0);
         if (bias) c.epilogue.bias = InputOf<void>(context, 2);
-        return Put(context, kernel, c);
+        return Put(context, fmt::format("{}_{}_{}", kernel, ArithmeticOf(context, dtype), tile), c);
       },
       2.0 * w.multiply_adds());
   prepared.implementation = fmt::format("cuda {}", tile.name);

@@ -167,46 +167,46 @@ struct TurnedFilter : Factor<T> {
 
 enum class Direction { kForward, kInput, kFilter };
 
-template <Direction kDirection, typename T, int kRows, int kColumns>
+template <bool kTensor, Direction kDirection, typename T, int kRows, int kColumns>
 __device__ void Convolution(const ConvolutionArguments& c) {
   const int lane = c.lanes.Number(blockIdx.z);
   uint32_t place = blockIdx.x;
   const int column = static_cast<int>(c.column_tiles.Split(place)) * 16 * kColumns;
   const int row = static_cast<int>(place) * 16 * kRows;
   const T *a = static_cast<const T*>(c.a.of(lane)), *b = static_cast<const T*>(c.b.of(lane));
-  T sums[kRows][kColumns];
+  const auto compute = [&](const auto& patches, const auto& factor) {
+    ComputeTile<kTensor, kRows, kColumns>(patches, factor, row, column, c.rows, c.columns, c.depth,
+                                          static_cast<T*>(c.c.of(lane)), c.columns, c.epilogue, lane);
+  };
   if constexpr (kDirection == Direction::kForward) {
-    const PatchesByPixel<T> patches{{a, c.geometry, c.rows, c.depth}};
-    const RowMajor<T> filter{b, c.columns, c.depth};
-    MultiplyTile<kRows, kColumns>(patches, filter, row, column, c.depth, sums);
+    compute(PatchesByPixel<T>{{a, c.geometry, c.rows, c.depth}}, RowMajor<T>{b, c.columns, c.depth});
   } else if constexpr (kDirection == Direction::kInput) {
-    const GradientPatches<T> patches{a, c.geometry, c.rows, c.depth};
-    const TurnedFilter<T> filter{b, c.geometry, c.depth};
-    MultiplyTile<kRows, kColumns>(patches, filter, row, column, c.depth, sums);
+    compute(GradientPatches<T>{a, c.geometry, c.rows, c.depth}, TurnedFilter<T>{b, c.geometry, c.depth});
   } else {
-    const PatchesByTap<T> patches{{a, c.geometry, c.depth, c.rows}};
-    const RowMajor<T> gradient{b, c.columns, c.depth};
-    MultiplyTile<kRows, kColumns>(patches, gradient, row, column, c.depth, sums);
+    compute(PatchesByTap<T>{{a, c.geometry, c.depth, c.rows}}, RowMajor<T>{b, c.columns, c.depth});
   }
-  StoreTile(sums, row, column, c.rows, c.columns, static_cast<T*>(c.c.of(lane)), c.columns, c.epilogue, lane);
 }
 
 Grid GridOfConvolution(const ConvolutionArguments& c) {
   return {c.row_tiles.divisor * c.column_tiles.divisor, 1, static_cast<uint32_t>(c.lanes.count), kTileThreads};
 }
 
-#define RIVULET_GPU_CONVOLUTION_KERNEL(name, direction, T, tile, rows, columns)                                       \
-  __global__ void __launch_bounds__(kTileThreads, 2) Convolution_##direction##_##T##_##tile(ConvolutionArguments c) { \
-    Convolution<Direction::direction, T, rows, columns>(c);                                                           \
-  }                                                                                                                   \
-  RIVULET_GPU_KERNEL(name "_" #T "_" #tile, ConvolutionArguments, Convolution_##direction##_##T##_##tile,             \
+#define RIVULET_GPU_CONVOLUTION_KERNEL(tensor, name, direction, type, T, tile, rows, columns)                   \
+  __global__ void __launch_bounds__(kTileThreads, 2)                                                            \
+      Convolution_##direction##_##type##_##tile(ConvolutionArguments c) {                                       \
+    Convolution<tensor, Direction::direction, T, rows, columns>(c);                                             \
+  }                                                                                                             \
+  RIVULET_GPU_KERNEL(name "_" #type "_" #tile, ConvolutionArguments, Convolution_##direction##_##type##_##tile, \
                      GridOfConvolution(a));
-#define RIVULET_GPU_CONVOLUTION_KERNELS(T, tile, rows, columns)                       \
-  RIVULET_GPU_CONVOLUTION_KERNEL("convolution", kForward, T, tile, rows, columns)     \
-  RIVULET_GPU_CONVOLUTION_KERNEL("convolution_input", kInput, T, tile, rows, columns) \
-  RIVULET_GPU_CONVOLUTION_KERNEL("convolution_filter", kFilter, T, tile, rows, columns)
-#define RIVULET_GPU_FLOAT_CONVOLUTION(tile, rows, columns) RIVULET_GPU_CONVOLUTION_KERNELS(float, tile, rows, columns)
-#define RIVULET_GPU_DOUBLE_CONVOLUTION(tile, rows, columns) RIVULET_GPU_CONVOLUTION_KERNELS(double, tile, rows, columns)
+#define RIVULET_GPU_CONVOLUTION_KERNELS(tensor, type, T, tile, rows, columns)                       \
+  RIVULET_GPU_CONVOLUTION_KERNEL(tensor, "convolution", kForward, type, T, tile, rows, columns)     \
+  RIVULET_GPU_CONVOLUTION_KERNEL(tensor, "convolution_input", kInput, type, T, tile, rows, columns) \
+  RIVULET_GPU_CONVOLUTION_KERNEL(tensor, "convolution_filter", kFilter, type, T, tile, rows, columns)
+#define RIVULET_GPU_FLOAT_CONVOLUTION(tile, rows, columns)                  \
+  RIVULET_GPU_CONVOLUTION_KERNELS(false, float, float, tile, rows, columns) \
+  RIVULET_GPU_CONVOLUTION_KERNELS(true, tf32, float, tile, rows, columns)
+#define RIVULET_GPU_DOUBLE_CONVOLUTION(tile, rows, columns) \
+  RIVULET_GPU_CONVOLUTION_KERNELS(false, double, double, tile, rows, columns)
 RIVULET_GPU_TILES(RIVULET_GPU_FLOAT_CONVOLUTION)
 RIVULET_GPU_DOUBLE_TILES(RIVULET_GPU_DOUBLE_CONVOLUTION)
 

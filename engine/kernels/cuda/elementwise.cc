@@ -1,8 +1,12 @@
 // Adapters of elementwise.cu.
 #include "engine/kernels/cuda/elementwise.h"
 
+#include <array>
+#include <optional>
+
 #include "engine/kernels/cpu/copies.h"
 #include "engine/kernels/cuda/device_walk.h"
+#include "engine/kernels/cuda/element_adapter.h"
 #include "engine/kernels/cuda/elementwise_list.h"
 #include "engine/kernels/cuda/launch.h"
 
@@ -22,11 +26,11 @@ double ParameterOf(const NodeView& node) {
   return alpha == nullptr ? 0 : static_cast<double>(*alpha);
 }
 
-StatusOr<Prepared> PrepareUnary(const NodeView& node, std::string kernel) {
+StatusOr<Prepared> PrepareUnary(const NodeView& node, std::string kernel, ElementCode code) {
   UnaryArguments arguments{};
   RIVULET_ASSIGN_OR_RETURN(arguments.count, CountOf(node.outputs[0].shape.elements()));
   arguments.parameter = ParameterOf(node);
-  return Launching(
+  Prepared prepared = Launching(
       [kernel = std::move(kernel), arguments](const GpuContext& c) {
         UnaryArguments a = arguments;
         a.x = InputOf<void>(c, 0);
@@ -34,16 +38,18 @@ StatusOr<Prepared> PrepareUnary(const NodeView& node, std::string kernel) {
         return Put(c, kernel, a);
       },
       static_cast<double>(arguments.count), InPlace(node));
+  return WithElements(std::move(prepared), ElementsOf(node, code, arguments.parameter));
 }
 
-StatusOr<Prepared> PrepareBinary(const NodeView& node, std::string kernel) {
+// Without a code it is in no chain.
+StatusOr<Prepared> PrepareBinary(const NodeView& node, std::string kernel, std::optional<ElementCode> code) {
   const Shape& output = node.outputs[0].shape;
   BinaryArguments arguments{};
   RIVULET_ASSIGN_OR_RETURN(arguments.count, CountOf(output.elements()));
   RIVULET_ASSIGN_OR_RETURN(const auto walk, MakeBroadcastWalk<2>(output, {node.inputs[0].shape, node.inputs[1].shape}));
   RIVULET_ASSIGN_OR_RETURN(arguments.walk, DeviceWalk(walk));
   arguments.parameter = ParameterOf(node);
-  return Launching(
+  Prepared prepared = Launching(
       [kernel = std::move(kernel), arguments](const GpuContext& c) {
         BinaryArguments a = arguments;
         a.a = InputOf<void>(c, 0);
@@ -52,10 +58,12 @@ StatusOr<Prepared> PrepareBinary(const NodeView& node, std::string kernel) {
         return Put(c, kernel, a);
       },
       static_cast<double>(arguments.count), InPlace(node));
+  if (!code) return prepared;
+  return WithElements(std::move(prepared), ElementsOf(node, *code, arguments.parameter));
 }
 
 // One number a channel: the last axis, or the second of NCHW.
-StatusOr<Prepared> PrepareBiasAdd(const NodeView& node, std::string kernel) {
+StatusOr<Prepared> PrepareBiasAdd(const NodeView& node, std::string kernel, ElementCode code) {
   const Shape& shape = node.inputs[0].shape;
   if (shape.rank() < 2) return InvalidArgument("a bias needs a value of rank 2 or more, not {}", shape.ToString());
   const std::string* format = node.node.FindAttr<std::string>("data_format");
@@ -68,17 +76,17 @@ StatusOr<Prepared> PrepareBiasAdd(const NodeView& node, std::string kernel) {
   inputs[1].shape = Shape(std::move(dims));
   NodeView along_axis = node;
   along_axis.inputs = inputs;
-  return PrepareBinary(along_axis, std::move(kernel));
+  return PrepareBinary(along_axis, std::move(kernel), code);
 }
 
-StatusOr<Prepared> PrepareTernary(const NodeView& node, const Shape& first, std::string kernel) {
+StatusOr<Prepared> PrepareTernary(const NodeView& node, const Shape& first, std::string kernel, ElementCode code) {
   const Shape& output = node.outputs[0].shape;
   TernaryArguments arguments{};
   RIVULET_ASSIGN_OR_RETURN(arguments.count, CountOf(output.elements()));
   RIVULET_ASSIGN_OR_RETURN(const auto walk,
                            MakeBroadcastWalk<3>(output, {first, node.inputs[1].shape, node.inputs[2].shape}));
   RIVULET_ASSIGN_OR_RETURN(arguments.walk, DeviceWalk(walk));
-  return Launching(
+  Prepared prepared = Launching(
       [kernel = std::move(kernel), arguments](const GpuContext& c) {
         TernaryArguments a = arguments;
         a.a = InputOf<void>(c, 0);
@@ -88,12 +96,14 @@ StatusOr<Prepared> PrepareTernary(const NodeView& node, const Shape& first, std:
         return Put(c, kernel, a);
       },
       static_cast<double>(arguments.count), InPlace(node));
+  return WithElements(std::move(prepared),
+                      ElementsOf(node, std::array{first, node.inputs[1].shape, node.inputs[2].shape}, code));
 }
 
 StatusOr<Prepared> SelectBySize(const NodeView& node, const Shape& condition) {
   const size_t bytes = SizeOf(node.outputs[0].dtype);
   if (bytes == 0) return Unimplemented("a choice between elements of type {}", Name(node.outputs[0].dtype));
-  return PrepareTernary(node, condition, fmt::format("Select_uint{}_t", bytes * 8));
+  return PrepareTernary(node, condition, fmt::format("Select_uint{}_t", bytes * 8), ElementCode::kSelect);
 }
 StatusOr<Prepared> PrepareSelectV2(const NodeView& node, const KernelPolicy&) {
   return SelectBySize(node, node.inputs[0].shape);
@@ -107,6 +117,20 @@ StatusOr<Prepared> PrepareSelect(const NodeView& node, const KernelPolicy&) {
   return SelectBySize(node, Shape(std::move(dims)));
 }
 
+// The sum in order, a step for each addend after the first.
+std::optional<ElementProgram> SumElements(const NodeView& node) {
+  std::optional<ElementProgram> program = ElementsOf(node, ElementCode::kCopy);
+  if (!program || node.inputs.size() < 2) return program;
+  program->steps.clear();
+  for (int i = 1; i < static_cast<int>(node.inputs.size()); ++i) {
+    using Kind = ElementOperand::Kind;
+    const ElementOperand sum = i == 1 ? ElementOperand{Kind::kInput, 0} : ElementOperand{Kind::kStep, i - 2};
+    program->steps.push_back(StepOf(ElementCode::kAddV2, {sum, {Kind::kInput, i}}));
+  }
+  program->targets[0].step = static_cast<int>(program->steps.size()) - 1;
+  return program;
+}
+
 StatusOr<Prepared> PrepareAddN(const NodeView& node, std::string kernel) {
   AddNArguments arguments{};
   RIVULET_ASSIGN_OR_RETURN(arguments.count, CountOf(node.outputs[0].shape.elements()));
@@ -114,7 +138,7 @@ StatusOr<Prepared> PrepareAddN(const NodeView& node, std::string kernel) {
   // With one call every element is read before it is written; with more, only the first call's inputs are.
   std::vector<std::pair<int, int>> in_place = InPlace(node);
   std::erase_if(in_place, [](const auto& pair) { return pair.first >= AddNArguments::kMost; });
-  return Launching(
+  Prepared prepared = Launching(
       [kernel = std::move(kernel), arguments, inputs](const GpuContext& c) {
         for (size_t next = 0; next < inputs || next == 0;) {
           AddNArguments a = arguments;
@@ -126,24 +150,35 @@ StatusOr<Prepared> PrepareAddN(const NodeView& node, std::string kernel) {
         return absl::OkStatus();
       },
       static_cast<double>(arguments.count) * static_cast<double>(inputs - 1), std::move(in_place));
+  return WithElements(std::move(prepared), SumElements(node));
 }
 
 // By attribute `approximate`: the formula with tanh, or that with erf.
 StatusOr<Prepared> PrepareGelu(const NodeView& node, std::string_view type) {
-  return PrepareUnary(node, fmt::format("{}_{}", node.attr<bool>("approximate") ? "GeluTanh" : "Gelu", type));
+  const bool tanh = node.attr<bool>("approximate");
+  return PrepareUnary(node, fmt::format("{}_{}", tanh ? "GeluTanh" : "Gelu", type),
+                      tanh ? ElementCode::kGeluTanh : ElementCode::kGelu);
 }
 StatusOr<Prepared> PrepareGeluGrad(const NodeView& node, std::string_view type) {
-  return PrepareBinary(node, fmt::format("{}_{}", node.attr<bool>("approximate") ? "GeluTanhGrad" : "GeluGrad", type));
+  const bool tanh = node.attr<bool>("approximate");
+  return PrepareBinary(node, fmt::format("{}_{}", tanh ? "GeluTanhGrad" : "GeluGrad", type),
+                       tanh ? ElementCode::kGeluTanhGrad : ElementCode::kGeluGrad);
 }
 
-#define RIVULET_GPU_ADAPTER(op, F, T, prepare) \
-  RIVULET_KERNEL(op, Device::kCuda, T,         \
-                 [](const NodeView& node, const KernelPolicy&) { return prepare(node, #F "_" #T); });
+#define RIVULET_GPU_ADAPTER(op, F, T, prepare)                                         \
+  RIVULET_KERNEL(op, Device::kCuda, T, [](const NodeView& node, const KernelPolicy&) { \
+    return prepare(node, #F "_" #T, ElementCode::k##F);                                \
+  });
 #define RIVULET_GPU_UNARY(F, T) RIVULET_GPU_ADAPTER(#F, F, T, PrepareUnary)
 #define RIVULET_GPU_BINARY(F, T) RIVULET_GPU_ADAPTER(#F, F, T, PrepareBinary)
 RIVULET_GPU_UNARY_FUNCTIONS(RIVULET_GPU_UNARY)
 RIVULET_GPU_BINARY_FUNCTIONS(RIVULET_GPU_BINARY)
 RIVULET_GPU_COMPARISONS(RIVULET_GPU_BINARY)
+#define RIVULET_GPU_POWER(F, T)                                                        \
+  RIVULET_KERNEL(#F, Device::kCuda, T, [](const NodeView& node, const KernelPolicy&) { \
+    return PrepareBinary(node, #F "_" #T, std::nullopt);                               \
+  });
+RIVULET_GPU_POWERS(RIVULET_GPU_POWER)
 
 // Other names of the same functions.
 #define RIVULET_GPU_ADD(F, T) RIVULET_GPU_ADAPTER("Add", F, T, PrepareBinary)
@@ -157,19 +192,22 @@ RIVULET_GPU_FLOATS(RIVULET_GPU_DIV, RealDiv)
 RIVULET_GPU_FLOATS(RIVULET_GPU_INV, Reciprocal)
 RIVULET_GPU_FLOATS(RIVULET_GPU_RINT, Round)
 
-#define RIVULET_GPU_LOGIC(op, prepare)    \
-  RIVULET_KERNEL(op, Device::kCuda, void, \
-                 [](const NodeView& node, const KernelPolicy&) { return prepare(node, op "_bool"); });
-RIVULET_GPU_LOGIC("LogicalAnd", PrepareBinary)
-RIVULET_GPU_LOGIC("LogicalOr", PrepareBinary)
-RIVULET_GPU_LOGIC("LogicalNot", PrepareUnary)
+#define RIVULET_GPU_LOGIC(F, prepare)                                                     \
+  RIVULET_KERNEL(#F, Device::kCuda, void, [](const NodeView& node, const KernelPolicy&) { \
+    return prepare(node, #F "_bool", ElementCode::k##F);                                  \
+  });
+RIVULET_GPU_LOGIC(LogicalAnd, PrepareBinary)
+RIVULET_GPU_LOGIC(LogicalOr, PrepareBinary)
+RIVULET_GPU_LOGIC(LogicalNot, PrepareUnary)
 
 #define RIVULET_GPU_CLIP(F, T)                                                                    \
   RIVULET_KERNEL("ClipByValue", Device::kCuda, T, [](const NodeView& node, const KernelPolicy&) { \
-    return PrepareTernary(node, node.inputs[0].shape, #F "_" #T);                                 \
+    return PrepareTernary(node, node.inputs[0].shape, #F "_" #T, ElementCode::k##F);              \
   });
 RIVULET_GPU_SIGNED(RIVULET_GPU_CLIP, ClipByValue)
-#define RIVULET_GPU_ADDN(F, T) RIVULET_GPU_ADAPTER("AddN", F, T, PrepareAddN)
+#define RIVULET_GPU_ADDN(F, T)             \
+  RIVULET_KERNEL("AddN", Device::kCuda, T, \
+                 [](const NodeView& node, const KernelPolicy&) { return PrepareAddN(node, #F "_" #T); });
 RIVULET_GPU_SIGNED(RIVULET_GPU_ADDN, AddN)
 
 #define RIVULET_GPU_GELU(F, T)                                                                     \

@@ -82,6 +82,7 @@ RIVULET_GPU_GELU_FUNCTIONS(RIVULET_GPU_UNARY_KERNEL)
   __global__ void F##_##T(BinaryArguments a) { Binary<functions::F, T, T>(a); } \
   RIVULET_GPU_KERNEL(#F "_" #T, BinaryArguments, F##_##T, GridOver(a.count, a.lanes));
 RIVULET_GPU_BINARY_FUNCTIONS(RIVULET_GPU_BINARY_KERNEL)
+RIVULET_GPU_POWERS(RIVULET_GPU_BINARY_KERNEL)
 RIVULET_GPU_GELU_GRAD_FUNCTIONS(RIVULET_GPU_BINARY_KERNEL)
 
 #define RIVULET_GPU_COMPARING_KERNEL(F, T)                                         \

@@ -36,6 +36,9 @@
 #define RIVULET_GPU_GELU_FUNCTIONS(M) RIVULET_GPU_FLOATS(M, Gelu) RIVULET_GPU_FLOATS(M, GeluTanh)
 #define RIVULET_GPU_GELU_GRAD_FUNCTIONS(M) RIVULET_GPU_FLOATS(M, GeluGrad) RIVULET_GPU_FLOATS(M, GeluTanhGrad)
 
+// Apart: one kernel that may do any of the others would be the larger for it.
+#define RIVULET_GPU_POWERS(M) RIVULET_GPU_FLOATS(M, Pow)
+
 #define RIVULET_GPU_BINARY_FUNCTIONS(M)    \
   RIVULET_GPU_NUMBERS(M, AddV2)            \
   RIVULET_GPU_NUMBERS(M, Sub)              \
@@ -45,7 +48,6 @@
   RIVULET_GPU_SIGNED(M, SquaredDifference) \
   RIVULET_GPU_NUMBERS(M, Maximum)          \
   RIVULET_GPU_NUMBERS(M, Minimum)          \
-  RIVULET_GPU_FLOATS(M, Pow)               \
   RIVULET_GPU_FLOATS(M, MulNoNan)          \
   RIVULET_GPU_FLOATS(M, TanhGrad)          \
   RIVULET_GPU_FLOATS(M, SigmoidGrad)       \

@@ -2,6 +2,7 @@
 #include "engine/kernels/cuda/matmul.h"
 
 #include "engine/kernels/cuda/product_launch.h"
+#include "engine/kernels/cuda/product_table.h"
 
 namespace rivulet::gpu {
 
@@ -15,15 +16,26 @@ Tile TileFor(DType dtype, int64_t rows, int64_t columns) {
   return columns < 128 ? t128x64 : t128x128;
 }
 
+std::string_view ArithmeticOf(const GpuContext& context, DType dtype) {
+  if (dtype == DType::kFloat64) return kTypeText<double>;
+  return context.narrow_factors || context.stream->device().allows_tf32() ? "tf32" : kTypeText<float>;
+}
+
 Status PutProduct(const GpuContext& context, DType dtype, ProductArguments p) {
   if (p.rows == 0 || p.columns == 0 || p.batches == 0) return absl::OkStatus();
+  const std::string_view arithmetic = ArithmeticOf(context, dtype);
+  const auto library = LibraryFor(LibraryProducts(), context.stream->device().properties(), arithmetic, p);
+  if (library) {
+    p.lanes = {context.lanes.count, context.lanes.ids};
+    return context.stream->Launch(fmt::format("library_product_{}", arithmetic), LibraryProductArguments{p, *library});
+  }
   const Tile tile = TileFor(dtype, p.rows, p.columns);
   p.row_tiles = TilesOf(p.rows, tile.rows);
   p.column_tiles = TilesOf(p.columns, tile.columns);
-  return Put(context,
-             fmt::format("product_{}_{}_{}{}", dtype == DType::kFloat64 ? kTypeText<double> : kTypeText<float>,
-                         tile.name, p.a_depth == 1 ? 'd' : 'l', p.b_depth == 1 ? 'd' : 'l'),
-             p);
+  return Put(
+      context,
+      fmt::format("product_{}_{}_{}{}", arithmetic, tile.name, p.a_depth == 1 ? 'd' : 'l', p.b_depth == 1 ? 'd' : 'l'),
+      p);
 }
 
 ProductArguments ProductOfMatrices(int64_t rows, int64_t columns, int64_t depth, bool turn_a, bool turn_b) {

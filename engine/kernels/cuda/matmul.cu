@@ -29,7 +29,7 @@ struct Matrix {
   }
 };
 
-template <typename T, int kRows, int kColumns, bool kAlongA, bool kAlongB>
+template <bool kTensor, typename T, int kRows, int kColumns, bool kAlongA, bool kAlongB>
 __device__ void Product(const ProductArguments& p) {
   const int lane = p.lanes.Number(blockIdx.z);
   uint32_t batch = blockIdx.x;
@@ -39,10 +39,8 @@ __device__ void Product(const ProductArguments& p) {
                                 p.depth};
   const Matrix<T, kAlongB> b = {static_cast<const T*>(p.b.of(lane)) + batch * p.b_batch, p.b_column, p.b_depth,
                                 p.columns, p.depth};
-  T sums[kRows][kColumns];
-  MultiplyTile<kRows, kColumns>(a, b, row, column, p.depth, sums);
-  StoreTile(sums, row, column, p.rows, p.columns, static_cast<T*>(p.c.of(lane)) + batch * p.c_batch, p.c_row,
-            p.epilogue, lane);
+  ComputeTile<kTensor, kRows, kColumns>(a, b, row, column, p.rows, p.columns, p.depth,
+                                        static_cast<T*>(p.c.of(lane)) + batch * p.c_batch, p.c_row, p.epilogue, lane);
 }
 
 Grid GridOfProduct(const ProductArguments& p) {
@@ -50,19 +48,22 @@ Grid GridOfProduct(const ProductArguments& p) {
           static_cast<uint32_t>(p.lanes.count), kTileThreads};
 }
 
-#define RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, x, y, along_a, along_b)                       \
-  __global__ void __launch_bounds__(kTileThreads, 2) Product_##T##_##tile##_##x##y(ProductArguments p) { \
-    Product<T, rows, columns, along_a, along_b>(p);                                                      \
-  }                                                                                                      \
-  RIVULET_GPU_KERNEL("product_" #T "_" #tile "_" #x #y, ProductArguments, Product_##T##_##tile##_##x##y, \
+#define RIVULET_GPU_PRODUCT_KERNEL(tensor, name, T, tile, rows, columns, x, y, along_a, along_b)               \
+  __global__ void __launch_bounds__(kTileThreads, 2) Product_##name##_##tile##_##x##y(ProductArguments p) {    \
+    Product<tensor, T, rows, columns, along_a, along_b>(p);                                                    \
+  }                                                                                                            \
+  RIVULET_GPU_KERNEL("product_" #name "_" #tile "_" #x #y, ProductArguments, Product_##name##_##tile##_##x##y, \
                      GridOfProduct(a));
-#define RIVULET_GPU_PRODUCT_KERNELS(T, tile, rows, columns)             \
-  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, d, d, true, true)  \
-  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, d, l, true, false) \
-  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, l, d, false, true) \
-  RIVULET_GPU_PRODUCT_KERNEL(T, tile, rows, columns, l, l, false, false)
-#define RIVULET_GPU_FLOAT_PRODUCT(tile, rows, columns) RIVULET_GPU_PRODUCT_KERNELS(float, tile, rows, columns)
-#define RIVULET_GPU_DOUBLE_PRODUCT(tile, rows, columns) RIVULET_GPU_PRODUCT_KERNELS(double, tile, rows, columns)
+#define RIVULET_GPU_PRODUCT_KERNELS(tensor, name, T, tile, rows, columns)             \
+  RIVULET_GPU_PRODUCT_KERNEL(tensor, name, T, tile, rows, columns, d, d, true, true)  \
+  RIVULET_GPU_PRODUCT_KERNEL(tensor, name, T, tile, rows, columns, d, l, true, false) \
+  RIVULET_GPU_PRODUCT_KERNEL(tensor, name, T, tile, rows, columns, l, d, false, true) \
+  RIVULET_GPU_PRODUCT_KERNEL(tensor, name, T, tile, rows, columns, l, l, false, false)
+#define RIVULET_GPU_FLOAT_PRODUCT(tile, rows, columns)                  \
+  RIVULET_GPU_PRODUCT_KERNELS(false, float, float, tile, rows, columns) \
+  RIVULET_GPU_PRODUCT_KERNELS(true, tf32, float, tile, rows, columns)
+#define RIVULET_GPU_DOUBLE_PRODUCT(tile, rows, columns) \
+  RIVULET_GPU_PRODUCT_KERNELS(false, double, double, tile, rows, columns)
 RIVULET_GPU_TILES(RIVULET_GPU_FLOAT_PRODUCT)
 RIVULET_GPU_DOUBLE_TILES(RIVULET_GPU_DOUBLE_PRODUCT)
 

@@ -14,8 +14,9 @@ struct Epilogue {
   int32_t activation = kNoActivation;
 };
 
-// "product_T_tile_xy": c[rows, columns] = a · b, `batches` of them. Strides count elements; x and y say of a and b whether
-// neighbours in depth lie together ("d") or neighbouring rows and columns do ("l").
+// "product_T_tile_xy": c[rows, columns] = a · b, `batches` of them. Strides count elements; x and y say of a and b
+// whether neighbours in depth lie together ("d") or neighbouring rows and columns do ("l"). T is "float", "double", or
+// "tf32": floats by tensor cores (tensor_tile.h).
 struct ProductArguments {
   LaneSpan<const void> a, b;
   LaneSpan<void> c;

@@ -16,6 +16,10 @@ struct Tile {
 // tile that wastes none; the larger a tile, the fewer elements are read for each product.
 Tile TileFor(DType dtype, int64_t rows, int64_t columns);
 
+// What products of `dtype` are computed in, as it stands in names of kernels: "tf32" where the device may round the
+// factors of float32 to that, or where they are no more exact to begin with.
+std::string_view ArithmeticOf(const GpuContext& context, DType dtype);
+
 // The whole of `rows` in tiles of `tile`.
 inline Divider TilesOf(int64_t rows, int64_t tile) { return Divider::Of((rows + tile - 1) / tile); }
 

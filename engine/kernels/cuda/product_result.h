@@ -1,8 +1,9 @@
-// How a block stores its tile of a product.
+// How a block computes and stores its tile of a product.
 #pragma once
 
 #include "engine/kernels/cuda/matmul.h"
 #include "engine/kernels/cuda/product_tile.h"
+#include "engine/kernels/cuda/tensor_tile.h"
 
 namespace rivulet::gpu {
 
@@ -15,21 +16,33 @@ __device__ inline T Finished(T sum, const T* bias, int column, int32_t activatio
   return activation == kRelu6 && sum > T(6) ? T(6) : sum;
 }
 
-// c[rows, columns], its rows `c_row` elements apart.
-template <int kRows, int kColumns, typename T>
+// c[rows, columns], its rows `c_row` elements apart. `Places` says which elements a thread has.
+template <typename Places, int kRows, int kColumns, typename T>
 __device__ void StoreTile(const T (&sums)[kRows][kColumns], int first_row, int first_column, int rows, int columns,
                           T* c, int64_t c_row, const Epilogue& epilogue, int lane) {
   const T* bias = epilogue.bias.data == nullptr ? nullptr : static_cast<const T*>(epilogue.bias.of(lane));
-  const int thread_row = static_cast<int>(threadIdx.x) / 16, thread_column = static_cast<int>(threadIdx.x) % 16;
 #pragma unroll
   for (int i = 0; i < kRows; ++i) {
-    const int row = first_row + PlaceOf<kRows>(thread_row, i);
-    if (row >= rows) continue;
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) {
-      const int column = first_column + PlaceOf<kColumns>(thread_column, j);
-      if (column < columns) c[row * c_row + column] = Finished(sums[i][j], bias, column, epilogue.activation);
+      const int row = first_row + Places::row(i, j), column = first_column + Places::column(i, j);
+      if (row < rows && column < columns)
+        c[row * c_row + column] = Finished(sums[i][j], bias, column, epilogue.activation);
     }
+  }
+}
+
+// A block's tile of a product: by each thread's own multiplications, of any type, or by tensor cores.
+template <bool kTensor, int kRows, int kColumns, typename A, typename B>
+__device__ void ComputeTile(const A& a, const B& b, int row, int column, int rows, int columns, int depth,
+                            typename A::Element* c, int64_t c_row, const Epilogue& epilogue, int lane) {
+  typename A::Element sums[kRows][kColumns];
+  if constexpr (kTensor) {
+    MultiplyTensorTile<kRows, kColumns>(a, b, row, column, depth, sums);
+    StoreTile<TensorPlaces<kRows, kColumns>>(sums, row, column, rows, columns, c, c_row, epilogue, lane);
+  } else {
+    MultiplyTile<kRows, kColumns>(a, b, row, column, depth, sums);
+    StoreTile<ThreadPlaces<kRows, kColumns>>(sums, row, column, rows, columns, c, c_row, epilogue, lane);
   }
 }
 

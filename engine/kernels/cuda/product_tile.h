@@ -1,16 +1,16 @@
 // C = A·B, a tile of C by each block: the one loop of all products (matmul.cu, convolution.cu).
 //
-// The block's 256 threads stand as 16 × 16; each computes kRows × kColumns elements of the tile of 16 kRows × 16 kColumns.
-// Tiles of A and B, 16 deep, are brought to shared memory; while one is multiplied the next is on its way in registers.
-// Each element is summed over the depth in order, by one thread, whatever the tile's shape: only whether the compiler
-// fuses a product with the sum is left to it, and that is the same for all tiles.
+// The block's 256 threads stand as 16 × 16; each computes kRows × kColumns elements of the tile of 16 kRows × 16
+// kColumns. Tiles of A and B, 16 deep, are brought to shared memory; while one is multiplied the next is on its way in
+// registers. Each element is summed over the depth in order, by one thread, whatever the tile's shape: only whether the
+// compiler fuses a product with the sum is left to it, and that is the same for all tiles.
 //
 // What A and B are is told by loaders. A's "lines" are rows of C, B's are columns of C:
 //
 //   struct Loader {
 //     using Element = float;
-//     static constexpr bool kAlongDepth;          // neighbours in depth lie together in memory, else neighbouring lines
-//     struct Line {…};  struct Depth {…};
+//     static constexpr bool kAlongDepth;          // neighbours in depth lie together in memory, else neighbouring
+//     lines struct Line {…};  struct Depth {…};
 //     __device__ Line line(int i) const;          // any i: there may be nothing
 //     __device__ Depth depth(int k) const;        // any k
 //     __device__ Element at(const Line&, const Depth&) const;  // 0 where there is nothing
@@ -22,7 +22,8 @@
 namespace rivulet::gpu {
 
 constexpr int kTileDepth = 16, kTileThreads = 256;
-// Lines in shared memory are a little longer than the tile, so that threads that store along the depth meet fewer banks.
+// Lines in shared memory are a little longer than the tile, so that threads that store along the depth meet fewer
+// banks.
 constexpr int kTilePad = 4;
 
 template <typename T, int kCount>
@@ -39,6 +40,13 @@ __device__ constexpr int PlaceOf(int thread, int i) {
   return ((i / kTogether) * 16 + thread) * kTogether + i % kTogether;
 }
 
+// Which element of the tile is `sums[i][j]` of this thread, of a block that stands as 16 × 16.
+template <int kRows, int kColumns>
+struct ThreadPlaces {
+  __device__ static int row(int i, int) { return PlaceOf<kRows>(static_cast<int>(threadIdx.x) / 16, i); }
+  __device__ static int column(int, int j) { return PlaceOf<kColumns>(static_cast<int>(threadIdx.x) % 16, j); }
+};
+
 template <int kCount, typename T>
 __device__ inline void LoadFragment(const T* line, int thread, T (&to)[kCount]) {
   constexpr int kTogether = TogetherOf(kCount);
@@ -50,12 +58,19 @@ __device__ inline void LoadFragment(const T* line, int thread, T (&to)[kCount]) 
   }
 }
 
+struct AsItIs {
+  template <typename T>
+  __device__ T operator()(T x) const {
+    return x;
+  }
+};
+
 // What one thread brings of each tile of one factor: kCount elements.
-template <int kCount, typename Loader>
+template <int kCount, typename Loader, int kPad = kTilePad>
 class Fetch {
  public:
   using T = typename Loader::Element;
-  static constexpr int kWidth = 16 * kCount, kLine = kWidth + kTilePad;
+  static constexpr int kWidth = 16 * kCount, kLine = kWidth + kPad;
   static constexpr bool kAlong = Loader::kAlongDepth;
 
   __device__ Fetch(const Loader& loader, int first_line) : loader_(loader) {
@@ -72,16 +87,19 @@ class Fetch {
       for (int i = 0; i < kCount; ++i) values_[i] = loader_.at(lines_[i], depth);
     } else {
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) values_[i] = loader_.at(lines_[0], loader_.depth(first_depth + depth_ + i * kStep));
+      for (int i = 0; i < kCount; ++i)
+        values_[i] = loader_.at(lines_[0], loader_.depth(first_depth + depth_ + i * kStep));
     }
   }
-  __device__ void Store(T (*tile)[kLine]) const {
+  // `round`: what becomes of an element on its way to shared memory.
+  template <typename Round = AsItIs>
+  __device__ void Store(T (*tile)[kLine], Round round = {}) const {
 #pragma unroll
     for (int i = 0; i < kCount; ++i) {
       if constexpr (kAlong)
-        tile[depth_][line_ + i * 16] = values_[i];
+        tile[depth_][line_ + i * 16] = round(values_[i]);
       else
-        tile[depth_ + i * kStep][line_] = values_[i];
+        tile[depth_ + i * kStep][line_] = round(values_[i]);
     }
   }
 
@@ -94,8 +112,8 @@ class Fetch {
   T values_[kCount];
 };
 
-// The sums of this thread's elements of the tile that begins at (first_row, first_column); element (i, j) is that at
-// (first_row + PlaceOf<kRows>(threadIdx.x / 16, i), first_column + PlaceOf<kColumns>(threadIdx.x % 16, j)).
+// The sums of this thread's elements of the tile that begins at (first_row, first_column); which element (i, j) is
+// say ThreadPlaces.
 template <int kRows, int kColumns, typename A, typename B>
 __device__ void MultiplyTile(const A& a, const B& b, int first_row, int first_column, int depth,
                              typename A::Element (&sums)[kRows][kColumns]) {

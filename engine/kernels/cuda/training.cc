@@ -1,10 +1,53 @@
 // Adapters of training.cu.
 #include "engine/kernels/cuda/training.h"
 
+#include "engine/kernels/cuda/element_adapter.h"
 #include "engine/kernels/cuda/launch.h"
 
 namespace rivulet::gpu {
 namespace {
+
+using Kind = ElementOperand::Kind;
+
+// Rules of training.cu that chains may end in, as steps: the same roundings in the same order. None of the others.
+std::optional<ElementProgram> ElementsOfUpdate(const NodeView& node) {
+  const std::string_view op = node.node.type();
+  const TensorSpec& variable = node.variables[0];
+  ElementProgram p{.dtype = variable.dtype, .count = variable.shape.elements()};
+  if (p.dtype != DType::kFloat32 && p.dtype != DType::kFloat64) return std::nullopt;
+  p.variables = static_cast<int>(node.variables.size());
+  for (const TensorSpec& input : node.inputs) {
+    const auto source = ElementPlaceOf(input, variable.shape, p.dtype);
+    if (!source) return std::nullopt;
+    p.inputs.push_back(*source);
+  }
+  const auto add = [&](ElementCode code, ElementOperand x, ElementOperand y) {
+    p.steps.push_back(StepOf(code, {x, y}));
+    return ElementOperand{Kind::kStep, static_cast<int>(p.steps.size()) - 1};
+  };
+  const auto keep = [&](int number, ElementOperand value) {
+    p.targets.push_back({value.index, Kind::kVariable, number});
+  };
+  const ElementOperand weights{Kind::kVariable, 0}, sum{Kind::kVariable, 1};
+  const auto input = [](int i) { return ElementOperand{Kind::kInput, i}; };
+  if (op == "AssignAddVariableOp" || op == "AssignSubVariableOp") {
+    keep(0, add(op == "AssignAddVariableOp" ? ElementCode::kAddV2 : ElementCode::kSub, weights, input(0)));
+  } else if (op == "ResourceApplyGradientDescent") {
+    keep(0, add(ElementCode::kSub, weights, add(ElementCode::kTimes, input(0), input(1))));
+  } else if (op == "ResourceApplyMomentum") {
+    const ElementOperand rate = input(0), gradient = input(1), momentum = input(2);
+    const ElementOperand moved = add(ElementCode::kAddV2, add(ElementCode::kTimes, momentum, sum), gradient);
+    const bool* const nesterov = node.node.FindAttr<bool>("use_nesterov");
+    const ElementOperand direction = nesterov != nullptr && *nesterov
+                                         ? add(ElementCode::kAddV2, gradient, add(ElementCode::kTimes, momentum, moved))
+                                         : moved;
+    keep(0, add(ElementCode::kSub, weights, add(ElementCode::kTimes, rate, direction)));
+    keep(1, moved);
+  } else {
+    return std::nullopt;
+  }
+  return p;
+}
 
 // One input is as long as the variables; the others are scalars.
 StatusOr<Prepared> PrepareUpdate(const NodeView& node, size_t gradient, std::string kernel) {
@@ -20,7 +63,7 @@ StatusOr<Prepared> PrepareUpdate(const NodeView& node, size_t gradient, std::str
   RIVULET_ASSIGN_OR_RETURN(arguments.count, CountOf(change.shape.elements()));
   for (const char* name : {"update_slots", "use_nesterov"})
     if (const bool* flag = node.node.FindAttr<bool>(name)) arguments.flag = *flag ? 1 : 0;
-  return Launching(
+  Prepared prepared = Launching(
       [kernel = std::move(kernel), arguments, gradient](const GpuContext& c) {
         OptimizerArguments a = arguments;
         for (size_t i = 0; i < c.variables.size(); ++i) a.variables[i] = VariableOf<void>(c, i);
@@ -30,6 +73,7 @@ StatusOr<Prepared> PrepareUpdate(const NodeView& node, size_t gradient, std::str
         return Put(c, kernel, a);
       },
       10.0 * static_cast<double>(arguments.count));
+  return WithElements(std::move(prepared), ElementsOfUpdate(node));
 }
 
 // Momentum's comes between its scalars, all others' last.

@@ -1,3 +1,6 @@
+#include "tests/engine/kernels_cuda/op_case.h"
+
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -5,7 +8,6 @@
 #include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/program/concrete_graph.h"
 #include "engine/program/gpu_kernel.h"
-#include "tests/engine/kernels_cuda/op_case.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {
@@ -128,7 +130,7 @@ class DeviceRun {
   static StatusOr<std::vector<LaneResults>> Run(const OpCase& c, const NodeView& view, size_t lanes,
                                                 const std::vector<int32_t>& ids) {
     DeviceRun run(c, view, lanes);
-    RIVULET_ASSIGN_OR_RETURN(run.device_, GpuDevice::Open(gpu::EmulatedBackend(), 0));
+    RIVULET_ASSIGN_OR_RETURN(run.device_, GpuDevice::Open(gpu::EmulatedBackend(), 0, c.device));
     RIVULET_ASSIGN_OR_RETURN(run.stream_, run.device_->NewStream());
     RIVULET_RETURN_IF_ERROR(run.Place());
     RIVULET_RETURN_IF_ERROR(run.Launch(ids));
@@ -310,6 +312,13 @@ Tensor Doubles(Shape shape, uint32_t seed) {
   std::ranges::copy(floats.flat<float>(), tensor.flat<double>().begin());
   return tensor;
 }
+Tensor RoundedToTf32(Tensor floats) {
+  for (float& value : floats.flat<float>()) {
+    value = std::bit_cast<float>((std::bit_cast<uint32_t>(value) + 0x1000u) & 0xFFFFE000u);
+  }
+  return floats;
+}
+
 Tensor Integers(DType dtype, Shape shape, uint32_t seed, int64_t low, int64_t high) {
   const Tensor floats = Floats(shape, seed);
   Tensor tensor(dtype, std::move(shape));

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/gpu/gpu_device.h"
 #include "engine/graph/attr.h"
 #include "engine/program/kernel.h"
 #include "engine/tensor/tensor.h"
@@ -27,6 +28,7 @@ struct OpCase {
   // Outputs that nobody may rely on and are not compared.
   std::vector<int> unspecified = {};
   std::string name;  // beside the op, where there are several
+  GpuOptions device = {};
 };
 
 void CheckOnGpu(const OpCase& op_case);
@@ -37,6 +39,8 @@ Status PrepareOnGpu(const OpCase& op_case);
 // [-1, 1), the same on every run.
 Tensor Floats(Shape shape, uint32_t seed);
 Tensor Doubles(Shape shape, uint32_t seed);
+// The nearest that TF32 holds.
+Tensor RoundedToTf32(Tensor floats);
 // Whole numbers in [low, high).
 Tensor Integers(DType dtype, Shape shape, uint32_t seed, int64_t low, int64_t high);
 Tensor Ints(std::vector<int32_t> values);

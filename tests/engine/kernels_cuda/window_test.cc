@@ -3,6 +3,7 @@
 
 #include <cmath>
 
+#include "engine/kernels/cuda/library_convolution.h"
 #include "tests/engine/kernels_cuda/op_case.h"
 
 namespace rivulet::testing {
@@ -55,34 +56,50 @@ const std::vector<Problem>& Problems() {
   return problems;
 }
 
-void CheckConvolution(const Problem& p) {
+void CheckConvolution(const Problem& p, bool tf32 = false) {
+  const auto floats = [&](const Shape& shape, uint32_t seed) {
+    return tf32 ? RoundedToTf32(Floats(shape, seed)) : Floats(shape, seed);
+  };
+  const GpuOptions device{.allow_tf32 = tf32};
   CheckOnGpu({.op = "Conv2D",
-              .inputs = [&](uint32_t s) { return std::vector{Floats(p.Image(), s), Floats(p.Filter(p.out), s + 9)}; },
+              .inputs =
+                  [&](uint32_t s) {
+                    return std::vector{floats(p.Image(), s), floats(p.Filter(p.out), s + 9)};
+                  },
               .attrs = p.Attrs(),
               .tolerance = 2e-5,
-              .name = p.Name()});
+              .name = p.Name(),
+              .device = device});
   CheckOnGpu({.op = "Conv2DBackpropInput",
               .inputs =
                   [&](uint32_t s) {
-                    return std::vector{SizesOf(p.Image()), Floats(p.Filter(p.out), s), Floats(p.Result(p.out), s + 9)};
+                    return std::vector{SizesOf(p.Image()), floats(p.Filter(p.out), s), floats(p.Result(p.out), s + 9)};
                   },
               .attrs = p.Attrs(),
               .constants = {0},
               .tolerance = 2e-5,
-              .name = p.Name()});
+              .name = p.Name(),
+              .device = device});
   CheckOnGpu({.op = "Conv2DBackpropFilter",
               .inputs =
                   [&](uint32_t s) {
-                    return std::vector{Floats(p.Image(), s), SizesOf(p.Filter(p.out)), Floats(p.Result(p.out), s + 9)};
+                    return std::vector{floats(p.Image(), s), SizesOf(p.Filter(p.out)), floats(p.Result(p.out), s + 9)};
                   },
               .attrs = p.Attrs(),
               .constants = {1},
               .tolerance = 4e-5,
-              .name = p.Name()});
+              .name = p.Name(),
+              .device = device});
 }
 
 TEST(GpuConvolutionTest, ForwardAndBack_AnyWindow_AreTheCpus) {
   for (const Problem& p : Problems()) CheckConvolution(p);
+}
+
+TEST(GpuConvolutionTest, Tf32_OfFactorsThatItHolds_IsTheCpus) {
+  for (const Problem& p : Problems()) CheckConvolution(p, true);
+  CheckConvolution({2, 17, 16, 4, 70, 3, 3}, true);
+  CheckConvolution({2, 17, 16, 4, 130, 1, 2}, true);
 }
 
 // More pixels than the largest tile has rows, and more channels than the widest has columns.
@@ -93,8 +110,8 @@ TEST(GpuConvolutionTest, EveryTile_IsTheCpus) {
 
 TEST(GpuConvolutionTest, Fused_BiasAndActivation_AreTheCpus) {
   const Problem p = {2, 6, 6, 3, 5, 3, 3};
-  for (const std::vector<std::string>& fused : std::vector<std::vector<std::string>>{
-           {"BiasAdd"}, {"BiasAdd", "Relu"}, {"BiasAdd", "Relu6"}}) {
+  for (const std::vector<std::string>& fused :
+       std::vector<std::vector<std::string>>{{"BiasAdd"}, {"BiasAdd", "Relu"}, {"BiasAdd", "Relu6"}}) {
     AttrMap attrs = p.Attrs();
     attrs["num_args"] = int64_t{1};
     attrs["fused_ops"] = fused;
@@ -111,7 +128,10 @@ TEST(GpuConvolutionTest, Fused_BiasAndActivation_AreTheCpus) {
 TEST(GpuConvolutionTest, Doubles) {
   const Problem p = {2, 6, 7, 3, 5, 3, 3, 2, 1};
   CheckOnGpu({.op = "Conv2D",
-              .inputs = [&](uint32_t s) { return std::vector{Doubles(p.Image(), s), Doubles(p.Filter(p.out), s + 9)}; },
+              .inputs =
+                  [&](uint32_t s) {
+                    return std::vector{Doubles(p.Image(), s), Doubles(p.Filter(p.out), s + 9)};
+                  },
               .attrs = p.Attrs(),
               .tolerance = 1e-13});
 }
@@ -142,7 +162,10 @@ TEST(GpuDepthwiseTest, ForwardAndBack_AnyWindow_AreTheCpus) {
                                                {3, 40, 30, 2, 1, 2, 2}}) {
     const int64_t out = p.in * p.out;
     CheckOnGpu({.op = "DepthwiseConv2dNative",
-                .inputs = [&](uint32_t s) { return std::vector{Floats(p.Image(), s), Floats(p.Filter(p.out), s + 9)}; },
+                .inputs =
+                    [&](uint32_t s) {
+                      return std::vector{Floats(p.Image(), s), Floats(p.Filter(p.out), s + 9)};
+                    },
                 .attrs = p.Attrs(),
                 .tolerance = 5e-6,
                 .name = p.Name()});
@@ -220,11 +243,42 @@ TEST(GpuPoolTest, Pools_ForwardAndBack_HaveTheCpusBits) {
                   .name = name});
     }
     CheckOnGpu({.op = "AvgPoolGrad",
-                .inputs = [&](uint32_t s) { return std::vector{SizesOf(p.Image()), Floats(p.Result(p.in), s)}; },
+                .inputs =
+                    [&](uint32_t s) {
+                      return std::vector{SizesOf(p.Image()), Floats(p.Result(p.in), s)};
+                    },
                 .attrs = attrs,
                 .constants = {0},
                 .name = name});
   }
+}
+
+// Found again from the product that a convolution is, and from what lies before the image.
+TEST(LibraryConvolutionTest, Sizes_OfEveryDirection_AreTheWindows) {
+  gpu::ConvolutionArguments c{};
+  c.geometry.in_height = 9;
+  c.geometry.in_width = 8;
+  c.geometry.in_channels = gpu::Divider::Of(3);
+  c.geometry.out_channels = gpu::Divider::Of(5);
+  c.geometry.width = gpu::Divider::Of(2);
+  c.geometry.out_height = gpu::Divider::Of(5);
+  c.geometry.out_width = gpu::Divider::Of(4);
+  const auto check = [&](gpu::ConvolutionDirection direction, int rows, int depth) {
+    c.rows = rows;
+    c.depth = depth;
+    const gpu::ConvolutionSizes s = gpu::ConvolutionSizesOf(c, direction);
+    EXPECT_EQ(s.batch, 7);
+    EXPECT_EQ(s.height, 4);
+    EXPECT_EQ(s.taps(), 4 * 2 * 3);
+  };
+  check(gpu::ConvolutionDirection::kForward, 7 * 5 * 4, 4 * 2 * 3);
+  check(gpu::ConvolutionDirection::kInput, 7 * 9 * 8, 4 * 2 * 5);
+  check(gpu::ConvolutionDirection::kFilter, 4 * 2 * 3, 7 * 5 * 4);
+  EXPECT_EQ(gpu::PaddingBehind(9, 1, 3, 1, 9, 1), 1);    // SAME
+  EXPECT_EQ(gpu::PaddingBehind(7, 1, 3, 1, 9, 0), 0);    // VALID
+  EXPECT_EQ(gpu::PaddingBehind(4, 2, 2, 1, 9, 0), 0);    // VALID, with a rest that no window reaches
+  EXPECT_EQ(gpu::PaddingBehind(4, 2, 3, 1, 8, 0), 1);    // SAME with a stride: all of it behind
+  EXPECT_EQ(gpu::PaddingBehind(11, 1, 3, 2, 11, 2), 2);  // dilated
 }
 
 }  // namespace

@@ -1,0 +1,54 @@
+// Products by cuBLASLt in the place of our own (engine/kernels/cuda_libraries): only of shapes for which a table says
+// so, with the algorithm that it says, so that the same product is computed in the same way in every run and for any
+// lanes.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/kernels/cuda/matmul.h"
+
+namespace rivulet::gpu {
+
+// All that chooses how cuBLASLt computes a product, as its CUBLASLT_ALGO_CONFIG_… count. It never splits the depth.
+struct LibraryAlgorithm {
+  int32_t id, tile, stages, swizzling, custom, inner_shape, cluster_shape;
+  bool operator==(const LibraryAlgorithm&) const = default;
+};
+
+// "library_product_float", "library_product_tf32": c = a · b of one matrix a lane.
+struct LibraryProductArguments {
+  ProductArguments product;
+  LibraryAlgorithm algorithm;
+};
+
+// "library_candidates_float", "library_candidates_tf32": no kernel but a question; what cuBLASLt would take, best guess
+// first, of algorithms that do not split the depth, for `product.lanes.count` lanes. `found` and `count` are the
+// host's.
+struct LibraryCandidatesArguments {
+  ProductArguments product;
+  LibraryAlgorithm* found;
+  int32_t most;
+  int32_t* count;
+};
+
+// A matrix as cuBLASLt is told of it: column by column without gaps, taken as it is or turned.
+struct LibraryMatrix {
+  int64_t rows, columns;
+  bool turned;
+  int64_t lane_stride;  // elements
+};
+// It counts columns first, so that of ours, which lie row by row, it computes cᵀ = bᵀ · aᵀ.
+struct LibraryMatrices {
+  LibraryMatrix first, second, result;  // b, a and c
+};
+inline LibraryMatrices LibraryMatricesOf(const ProductArguments& p) {
+  const bool turn_a = p.a_depth != 1, turn_b = p.b_depth == 1;
+  const auto stride = [](size_t bytes) { return static_cast<int64_t>(bytes / sizeof(float)); };
+  LibraryMatrices m{};
+  m.first = {turn_b ? p.depth : p.columns, turn_b ? p.columns : p.depth, turn_b, stride(p.b.lane_stride)};
+  m.second = {turn_a ? p.rows : p.depth, turn_a ? p.depth : p.rows, turn_a, stride(p.a.lane_stride)};
+  m.result = {p.columns, p.rows, false, stride(p.c.lane_stride)};
+  return m;
+}
+
+}  // namespace rivulet::gpu

@@ -166,6 +166,11 @@ Status GpuLaneMemory::Bring(GpuStream& stream, int lanes, size_t ids, std::span<
   RIVULET_RETURN_IF_ERROR(
       stream.ToDevice(numbers.data, HostLane(LaneRegion::kNumbers, 0), count * numbers.lane_stride));
 
+  // Nobody writes what lies between two gradients, and norms and checks read the vector as a whole.
+  if (table_.bytes(BufferTable::kGrads) > 0) {
+    const GpuOperand& gradients = operands_[BufferTable::kGrads];
+    RIVULET_RETURN_IF_ERROR(stream.Fill(gradients.data, 0, count * gradients.lane_stride));
+  }
   const GpuOperand& scalars = operands_[BufferTable::kScalars];
   RIVULET_RETURN_IF_ERROR(stream.Fill(scalars.data, 0, count * scalars.lane_stride));
   const gpu::Lanes all = {lanes, nullptr};

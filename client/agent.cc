@@ -41,7 +41,8 @@ Status Agent::Run() {
        .states = options_.states.get(),
        .memory_budget = options_.memory_budget,
        .held = options_.held.get(),
-       .checkpoint = options_.checkpoint.get()});
+       .checkpoint = options_.checkpoint.get(),
+       .device = options_.device});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;

@@ -8,6 +8,7 @@
 
 #include "engine/base/check.h"
 #include "engine/kernels/cuda/fold.h"
+#include "engine/tensor/float16.h"
 
 namespace rivulet {
 namespace {
@@ -21,17 +22,17 @@ int64_t BlocksOf(std::span<const GpuRun> runs) {
 }  // namespace
 
 StatusOr<std::vector<HeldPart::Folded>> GpuFold::Fold(GpuStream& stream, std::span<const GpuRun> runs,
-                                                      std::span<const int32_t> lanes, std::span<const double> scales,
-                                                      int value_bits, int sign, std::span<int64_t> sums,
-                                                      std::span<FoldState> states) {
-  return FoldInto(stream, runs, lanes, scales, value_bits, sign, sums, states);
+                                                      const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                      std::span<const double> scales, int value_bits, int sign,
+                                                      std::span<int64_t> sums, std::span<FoldState> states) {
+  return FoldInto(stream, runs, form, lanes, scales, value_bits, sign, sums, states);
 }
 
 StatusOr<std::vector<HeldPart::Folded>> GpuFold::Fold(GpuStream& stream, std::span<const GpuRun> runs,
-                                                      std::span<const int32_t> lanes, std::span<const double> scales,
-                                                      int value_bits, int sign, std::span<int32_t> sums,
-                                                      std::span<FoldState> states) {
-  return FoldInto(stream, runs, lanes, scales, value_bits, sign, sums, states);
+                                                      const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                      std::span<const double> scales, int value_bits, int sign,
+                                                      std::span<int32_t> sums, std::span<FoldState> states) {
+  return FoldInto(stream, runs, form, lanes, scales, value_bits, sign, sums, states);
 }
 
 Status GpuFold::Reserve(size_t lanes, size_t sum_bytes, int64_t blocks) {
@@ -69,8 +70,8 @@ Status GpuFold::BringLanes(GpuStream& stream, std::span<const int32_t> lanes, st
 }
 
 template <typename Sum>
-Status GpuFold::Launch(GpuStream& stream, std::span<const GpuRun> runs, size_t lanes, int value_bits, int sign,
-                       int64_t blocks) {
+Status GpuFold::Launch(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form, size_t lanes,
+                       int value_bits, int sign, int64_t blocks) {
   gpu::FoldTally* tallies = blocks > 0 ? OnDevice<gpu::FoldTally>(kTallies) : nullptr;
   int64_t first = 0;
   for (const GpuRun& run : runs) {
@@ -79,6 +80,8 @@ Status GpuFold::Launch(GpuStream& stream, std::span<const GpuRun> runs, size_t l
     arguments.minus = reinterpret_cast<const float*>(run.minus);
     arguments.sums = OnDevice<Sum>(kSums) + first;
     arguments.scales = OnDevice<double>(kScales);
+    arguments.factors = form.factors;
+    arguments.codec = form.codec;
     arguments.tallies = tallies;
     arguments.tally_stride = blocks;
     arguments.count = run.count;
@@ -94,26 +97,33 @@ Status GpuFold::Launch(GpuStream& stream, std::span<const GpuRun> runs, size_t l
   return absl::OkStatus();
 }
 
-StatusOr<float> GpuFold::ValueAt(GpuStream& stream, std::span<const GpuRun> runs, int32_t lane, int64_t index) {
+StatusOr<float> GpuFold::ValueAt(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form, int32_t lane,
+                                 int64_t index) {
   for (const GpuRun& run : runs) {
     if (index >= run.count) {
       index -= run.count;
       continue;
     }
     float value = 0, minus = 0;
+    double factor = 1;
     const auto at = static_cast<size_t>(index) * sizeof(float);
     const std::byte* const values = run.values.data + static_cast<size_t>(lane) * run.values.lane_stride;
     RIVULET_RETURN_IF_ERROR(stream.ToHost(&value, values + at, sizeof(value)));
     if (run.minus != nullptr) RIVULET_RETURN_IF_ERROR(stream.ToHost(&minus, run.minus + at, sizeof(minus)));
+    if (form.factors != nullptr) RIVULET_RETURN_IF_ERROR(stream.ToHost(&factor, form.factors + lane, sizeof(factor)));
     RIVULET_RETURN_IF_ERROR(stream.Wait());
-    return run.minus == nullptr ? value : value - minus;
+    if (run.minus != nullptr) value -= minus;
+    if (factor != 1) value = static_cast<float>(value * factor);
+    if (form.codec == gpu::FoldCodec::kFloat16) return static_cast<float>(float16(value));
+    if (form.codec == gpu::FoldCodec::kBFloat16) return static_cast<float>(bfloat16(value));
+    return value;
   }
   return Internal("a fold told of value {} beyond its runs", index);
 }
 
 template <typename Sum>
 StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
-                                                          std::span<const int32_t> lanes,
+                                                          const GpuFoldForm& form, std::span<const int32_t> lanes,
                                                           std::span<const double> scales, int value_bits, int sign,
                                                           std::span<Sum> sums, std::span<FoldState> states) {
   RIVULET_CHECK(scales.size() == lanes.size() && states.size() == lanes.size());
@@ -125,7 +135,7 @@ StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldInto(GpuStream& stream, std
   const auto work = [&]() -> Status {
     RIVULET_RETURN_IF_ERROR(BringLanes(stream, lanes, scales));
     RIVULET_RETURN_IF_ERROR(stream.Fill(OnDevice<Sum>(kSums), 0, sums.size_bytes()));
-    RIVULET_RETURN_IF_ERROR(Launch<Sum>(stream, runs, lanes.size(), value_bits, sign, blocks));
+    RIVULET_RETURN_IF_ERROR(Launch<Sum>(stream, runs, form, lanes.size(), value_bits, sign, blocks));
     RIVULET_RETURN_IF_ERROR(stream.Launch(
         "fold_tallies", gpu::FoldTalliesArguments{OnDevice<gpu::FoldTally>(kTallies), OnDevice<gpu::FoldTally>(kTotals),
                                                   blocks, static_cast<int32_t>(lanes.size())}));
@@ -155,13 +165,13 @@ StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldInto(GpuStream& stream, std
   if (!bad.empty()) {
     const auto take_away = [&]() -> Status {
       RIVULET_RETURN_IF_ERROR(BringLanes(stream, bad, bad_scales));
-      RIVULET_RETURN_IF_ERROR(Launch<Sum>(stream, runs, bad.size(), value_bits, -sign, 0));
+      RIVULET_RETURN_IF_ERROR(Launch<Sum>(stream, runs, form, bad.size(), value_bits, -sign, 0));
       return stream.ToHost(OnHost<Sum>(kSums), OnDevice<Sum>(kSums), sums.size_bytes());
     };
     RIVULET_RETURN_IF_ERROR(wait(take_away()));
     for (size_t i = 0; i < lanes.size(); ++i) {
       if (folded[i].taken == std::ssize(sums)) continue;
-      RIVULET_ASSIGN_OR_RETURN(folded[i].bad, ValueAt(stream, runs, lanes[i], folded[i].taken));
+      RIVULET_ASSIGN_OR_RETURN(folded[i].bad, ValueAt(stream, runs, form, lanes[i], folded[i].taken));
     }
   }
   using Bits = std::make_unsigned_t<Sum>;

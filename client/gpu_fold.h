@@ -10,6 +10,7 @@
 
 #include "client/lane_regions.h"
 #include "engine/gpu/gpu_device.h"
+#include "engine/kernels/cuda/fold.h"
 #include "engine/program/gpu_kernel.h"
 #include "federated/aggregation/fixed_point.h"
 #include "federated/aggregation/held_part.h"
@@ -23,17 +24,23 @@ struct GpuRun {
   int64_t count = 0;
 };
 
+// What happens to values before they are judged and folded.
+struct GpuFoldForm {
+  const double* factors = nullptr;  // on the device, by lane (engine/kernels/cuda/clip.h); null: none
+  gpu::FoldCodec codec = gpu::FoldCodec::kFloat32;
+};
+
 // Keeps its memory. Not thread-safe.
 class GpuFold {
  public:
   explicit GpuFold(std::shared_ptr<GpuDevice> device) : device_(std::move(device)) {}
 
   // As HeldPart's, of `lanes`, whose values in wire order are `runs`. Waits for the stream.
-  StatusOr<std::vector<HeldPart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
+  StatusOr<std::vector<HeldPart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form,
                                                std::span<const int32_t> lanes, std::span<const double> scales,
                                                int value_bits, int sign, std::span<int64_t> sums,
                                                std::span<FoldState> states);
-  StatusOr<std::vector<HeldPart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
+  StatusOr<std::vector<HeldPart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form,
                                                std::span<const int32_t> lanes, std::span<const double> scales,
                                                int value_bits, int sign, std::span<int32_t> sums,
                                                std::span<FoldState> states);
@@ -42,16 +49,18 @@ class GpuFold {
   enum Region : size_t { kSums, kScales, kIds, kTallies, kTotals, kRegions };
   template <typename Sum>
   StatusOr<std::vector<HeldPart::Folded>> FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
-                                                   std::span<const int32_t> lanes, std::span<const double> scales,
-                                                   int value_bits, int sign, std::span<Sum> sums,
-                                                   std::span<FoldState> states);
+                                                   const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                   std::span<const double> scales, int value_bits, int sign,
+                                                   std::span<Sum> sums, std::span<FoldState> states);
   // Those of `lanes` at `which`; without tallies where `blocks` is 0.
   template <typename Sum>
-  Status Launch(GpuStream& stream, std::span<const GpuRun> runs, size_t lanes, int value_bits, int sign,
-                int64_t blocks);
+  Status Launch(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form, size_t lanes, int value_bits,
+                int sign, int64_t blocks);
   Status Reserve(size_t lanes, size_t sum_bytes, int64_t blocks);
   Status BringLanes(GpuStream& stream, std::span<const int32_t> lanes, std::span<const double> scales);
-  StatusOr<float> ValueAt(GpuStream& stream, std::span<const GpuRun> runs, int32_t lane, int64_t index);
+  // As it was judged.
+  StatusOr<float> ValueAt(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form, int32_t lane,
+                          int64_t index);
   template <typename T>
   T* OnDevice(Region region) const {
     return reinterpret_cast<T*>(device_memory_.data() + on_device_.shared_offset(region));

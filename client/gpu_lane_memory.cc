@@ -37,11 +37,10 @@ GpuLaneMemory::GpuLaneMemory(const PassPrograms& programs, std::shared_ptr<GpuDe
 }
 
 std::vector<size_t> GpuLaneMemory::CommonBytes(const LaneNeeds& needs) const {
-  std::vector<size_t> bytes(ExamplesOf(features()) - 1);
+  std::vector<size_t> bytes(Index(LaneRegion::kFeatures) + features());
   bytes[Index(LaneRegion::kSums)] = needs.passes * kSumBytes;
   bytes[Index(LaneRegion::kOrder)] = static_cast<size_t>(needs.order) * sizeof(uint32_t);
   bytes[Index(LaneRegion::kNumbers)] = needs.passes * sizeof(double);
-  for (size_t i = 0; i < features(); ++i) bytes[ExamplesOf(i)] = static_cast<size_t>(needs.rows) * row_bytes_[i];
   return bytes;
 }
 
@@ -52,16 +51,29 @@ std::vector<size_t> GpuLaneMemory::DeviceBytes(const LaneNeeds& needs) const {
   bytes[Index(LaneRegion::kValues)] = most_values_ * kValueBytes;
   bytes[Index(LaneRegion::kProgress)] = sizeof(gpu::LaneProgress);
   for (size_t i = 0; i < features(); ++i) {
-    bytes[ExamplesOf(i) - 1] = static_cast<size_t>(needs.feed_rows) * row_bytes_[i];
+    bytes[Index(LaneRegion::kFeatures) + i] = static_cast<size_t>(needs.feed_rows) * row_bytes_[i];
   }
   return bytes;
 }
 
-int GpuLaneMemory::MostLanes(const LaneNeeds& needs) const {
+size_t GpuLaneMemory::LaneBytes(const LaneNeeds& needs) const {
+  size_t bytes = LaneRegions::LaneBytes(DeviceBytes(needs));
+  for (const size_t row : row_bytes_) bytes += GpuAligned(static_cast<size_t>(needs.rows) * row);
+  return bytes;
+}
+
+size_t GpuLaneMemory::SharedBytes() const {
   size_t shared = 0;
   for (int i = 0; i < table_.size(); ++i) shared += table_.borrowed(i) ? table_.bytes(i) : 0;
-  const size_t left = device_->bytes_available() + device_memory_.size();
-  const size_t lane = LaneBytes(needs);
+  return shared;
+}
+
+size_t GpuLaneMemory::BytesLeft(size_t for_examples) const {
+  return device_->bytes_available() + device_memory_.size() + for_examples;
+}
+
+int GpuLaneMemory::MostLanes(const LaneNeeds& needs, size_t for_examples) const {
+  const size_t left = BytesLeft(for_examples), shared = SharedBytes(), lane = LaneBytes(needs);
   if (left <= shared || lane == 0) return 0;
   return static_cast<int>(std::min<size_t>((left - shared) / lane, 1 << 20));
 }
@@ -114,6 +126,11 @@ StatusOr<bool> GpuLaneMemory::ReserveDevice(int lanes, const LaneNeeds& needs) {
                                            : DeviceAt(region));
   }
   return true;
+}
+
+void GpuLaneMemory::ReleaseDevice() {
+  device_memory_ = GpuMemory();
+  on_device_ = LaneRegions();
 }
 
 std::byte* GpuLaneMemory::HostAt(size_t region, int lane) const {
@@ -186,16 +203,18 @@ Status GpuLaneMemory::Bring(GpuStream& stream, int lanes, size_t ids, std::span<
                                                static_cast<int64_t>(base.size() / sizeof(uint32_t)), 0, all});
 }
 
-Status GpuLaneMemory::BringExamples(GpuStream& stream, int lane, int64_t rows, int64_t order) {
-  const auto number = static_cast<size_t>(lane);
-  const auto bring = [&](const GpuOperand& to, const std::byte* from, size_t bytes) {
-    return stream.ToDevice(to.data + number * to.lane_stride, from, bytes);
-  };
-  for (size_t i = 0; i < features(); ++i) {
-    RIVULET_RETURN_IF_ERROR(bring(Examples(i), HostExamples(i, lane), static_cast<size_t>(rows) * row_bytes_[i]));
+// In one piece where both sides have the same stride, which is so unless one of them could not be had at first.
+Status GpuLaneMemory::BringOrders(GpuStream& stream, int lanes) {
+  const GpuOperand to = Lane(LaneRegion::kOrder);
+  const size_t bytes = host_.stride(Index(LaneRegion::kOrder));
+  if (bytes == to.lane_stride) {
+    return stream.ToDevice(to.data, HostLane(LaneRegion::kOrder, 0), static_cast<size_t>(lanes) * bytes);
   }
-  return bring(Lane(LaneRegion::kOrder), HostLane(LaneRegion::kOrder, lane),
-               static_cast<size_t>(order) * sizeof(uint32_t));
+  for (int lane = 0; lane < lanes; ++lane) {
+    RIVULET_RETURN_IF_ERROR(stream.ToDevice(to.data + static_cast<size_t>(lane) * to.lane_stride,
+                                            HostLane(LaneRegion::kOrder, lane), std::min(bytes, to.lane_stride)));
+  }
+  return absl::OkStatus();
 }
 
 Status GpuLaneMemory::BringPlace(GpuStream& stream, int buffer, int lane, size_t offset, size_t bytes) {

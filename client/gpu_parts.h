@@ -1,4 +1,9 @@
 // The parts of what lanes of a device have trained: left there and folded where they lie, or brought to the host.
+//
+// Left there, what the plan has happen to an update on its way (client/update_pipeline.h) happens while it is folded:
+// it is clipped, and goes through a codec of 16 bits. Other mechanisms and codecs are the host's: noise that protects
+// is the system's, and seeded noise and the draws of int8 and its like take from one stream as many numbers as values
+// before them needed, which nobody knows without going through them.
 #pragma once
 
 #include <memory>
@@ -24,11 +29,14 @@ class GpuParts {
 
   // In which folds are done; before the first.
   void Use(GpuStream& stream) { stream_ = &stream; }
-  // Whether parts can be folded on the device: what all values are differences to is the same for all lanes.
+  // Whether parts can be folded on the device: what all values are differences to is the same for all lanes, and what
+  // is done to them is known there.
   bool can_stay() const { return can_stay_; }
   // Buffers that lie where parts do, and are brought to the host where parts do not stay; some twice.
   std::span<const int> sent() const { return sent_; }
 
+  // Behind the training, where its parts stay: how far each lane's update is to be clipped.
+  Status Measure(int lanes);
   // The parts of lane `number` where they were trained, until the next training.
   std::vector<PartView> Left(int number) const;
   // The same on the host, to which the buffers have been brought.
@@ -37,12 +45,18 @@ class GpuParts {
  private:
   class LanePart;
 
+  std::vector<GpuRun> RunsOf(const PartPlaces& part) const;
+  std::byte* Factors() const;  // by lane, of the last Measure
   const float* OnHost(const LaneTask& task, int number, int buffer, size_t offset) const;
 
   const BufferTable& table_;
   const GpuLaneMemory& memory_;
+  const std::shared_ptr<GpuDevice> device_;
   const std::vector<PartPlaces> parts_;
   GpuFold fold_;
+  double clip_ = 0;  // the largest norm; 0: any
+  LaneRegions clipping_;
+  GpuMemory clipping_memory_;
   GpuStream* stream_ = nullptr;
   std::vector<std::unique_ptr<const LanePart>> left_;  // by part
   std::vector<int> sent_;

@@ -10,18 +10,38 @@ namespace {
 
 constexpr size_t kWord = sizeof(uint32_t);
 
-// Lists of lanes as they are met, each once.
-LaneList ListOf(std::span<const int32_t> lanes, std::vector<int32_t>& ids) {
-  LaneList list{static_cast<int32_t>(lanes.size()), -1};
-  if (lanes.empty() || lanes.back() + 1 == list.count) return list;
-  list.at = std::ssize(ids);
-  ids.insert(ids.end(), lanes.begin(), lanes.end());
-  return list;
-}
+// Lists of lanes as they are met, each once: so that epochs of the same groups are the same work.
+class ListedLanes {
+ public:
+  explicit ListedLanes(std::vector<int32_t>& ids) : ids_(ids) {}
+  LaneList Of(const std::vector<int32_t>& lanes) {
+    LaneList list{static_cast<int32_t>(lanes.size()), -1};
+    if (lanes.empty() || lanes.back() + 1 == list.count) return list;
+    const auto [found, is_new] = known_.try_emplace(lanes, std::ssize(ids_));
+    if (is_new) ids_.insert(ids_.end(), lanes.begin(), lanes.end());
+    list.at = found->second;
+    return list;
+  }
+
+ private:
+  std::vector<int32_t>& ids_;
+  std::map<std::vector<int32_t>, int64_t> known_;
+};
 
 gpu::Lanes OnDevice(const GpuLanes& lanes) { return {lanes.count, lanes.ids}; }
 
 }  // namespace
+
+int64_t LanePlan::Epoch::steps() const {
+  int64_t steps = 0;
+  for (const Group& group : groups) steps += group.times;
+  return steps;
+}
+
+void GpuPasses::Forget() {
+  steps_.clear();
+  epochs_.clear();
+}
 
 const LocalPass& GpuPasses::PassOf(TaskKind kind, size_t pass) const {
   return programs_.plan().program(kind)->passes[pass];
@@ -72,7 +92,9 @@ StatusOr<size_t> GpuPasses::ArenaBytes(TaskKind kind, size_t pass, int64_t batch
 }
 
 StatusOr<LanePlan> GpuPasses::PlanFor(TaskKind kind, std::span<const int64_t> sizes) {
+  ++plans_;
   LanePlan plan;
+  ListedLanes listed(plan.ids);
   for (size_t pass = 0; pass < programs_.plan().program(kind)->passes.size(); ++pass) {
     const LocalPass& local = PassOf(kind, pass);
     LanePlan::Pass& planned = plan.passes.emplace_back();
@@ -89,11 +111,11 @@ StatusOr<LanePlan> GpuPasses::PlanFor(TaskKind kind, std::span<const int64_t> si
       const std::vector<LaneGroup> groups = NextEpoch(work, local.batch_size);
       if (groups.empty()) break;
       LanePlan::Epoch& epoch = planned.epochs.emplace_back();
-      epoch.beginners = ListOf(beginners, plan.ids);
+      epoch.beginners = listed.Of(beginners);
       for (const LaneGroup& group : groups) {
         RIVULET_ASSIGN_OR_RETURN(const size_t arena, ArenaBytes(kind, pass, group.batch_size));
         plan.arena_bytes = std::max(plan.arena_bytes, arena);
-        epoch.groups.push_back({group.batch_size, group.times, ListOf(group.lanes, plan.ids)});
+        epoch.groups.push_back({group.batch_size, group.times, listed.Of(group.lanes)});
       }
     }
   }
@@ -134,16 +156,8 @@ Status GpuPasses::Enqueue(GpuStream& stream, TaskKind kind, size_t pass, const L
   RIVULET_ASSIGN_OR_RETURN(const auto begin, programs_.GpuBegin(kind, pass));
   if (begin != nullptr) RIVULET_RETURN_IF_ERROR(RunWhole(stream, begin, all));
   for (const LanePlan::Epoch& epoch : plan.passes[pass].epochs) {
-    // What a client tells is of its last epoch.
-    RIVULET_RETURN_IF_ERROR(
-        stream.Launch("fill_words", gpu::FillWordsArguments{SpanOf<uint32_t>(memory_.Sums(pass)),
-                                                            {},
-                                                            gpu::kMostCounted * sizeof(double) / kWord,
-                                                            0,
-                                                            OnDevice(LanesOf(epoch.beginners))}));
-    for (const LanePlan::Group& group : epoch.groups) {
-      RIVULET_RETURN_IF_ERROR(RunGroup(stream, kind, pass, group, cancel));
-    }
+    if (cancel.cancelled()) return Cancelled("training was cancelled");
+    RIVULET_RETURN_IF_ERROR(RunEpoch(stream, kind, pass, epoch, cancel));
   }
   RIVULET_ASSIGN_OR_RETURN(const auto end, programs_.GpuEnd(kind, pass));
   if (end == nullptr) return absl::OkStatus();
@@ -156,6 +170,70 @@ Status GpuPasses::Enqueue(GpuStream& stream, TaskKind kind, size_t pass, const L
   return RunWhole(stream, end, all);
 }
 
+// What a client tells is of its last epoch.
+Status GpuPasses::ClearSums(GpuStream& stream, size_t pass, const LanePlan::Epoch& epoch) {
+  return stream.Launch("fill_words", gpu::FillWordsArguments{SpanOf<uint32_t>(memory_.Sums(pass)),
+                                                             {},
+                                                             gpu::kMostCounted * sizeof(double) / kWord,
+                                                             0,
+                                                             OnDevice(LanesOf(epoch.beginners))});
+}
+
+template <typename Key>
+StatusOr<GpuPasses::Kept*> GpuPasses::KeptOf(GpuStream& stream, std::map<Key, Kept>& graphs, const Key& key) {
+  if (!graphs.contains(key) && graphs.size() >= kMostGraphs) {
+    RIVULET_RETURN_IF_ERROR(stream.Wait());
+    graphs.clear();
+  }
+  return &graphs[key];
+}
+
+template <typename Work>
+Status GpuPasses::RunAsGraph(GpuStream& stream, Kept& kept, const Work& work) {
+  if (kept.graph == nullptr) {
+    RIVULET_RETURN_IF_ERROR(stream.BeginCapture());
+    const Status captured = work();
+    StatusOr<std::unique_ptr<GpuGraph>> graph = stream.EndCapture();
+    RIVULET_RETURN_IF_ERROR(captured);
+    RIVULET_ASSIGN_OR_RETURN(kept.graph, std::move(graph));
+  }
+  return stream.Launch(*kept.graph);
+}
+
+// A graph of all of its steps is worth its making where other tasks have the same epoch: clients of unlike sizes make
+// ever new ones, and those go step by step.
+Status GpuPasses::RunEpoch(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Epoch& epoch,
+                           const CancellationToken& cancel) {
+  if (epoch.steps() > kMostStepsOfAGraph) return StepByStep(stream, kind, pass, epoch, cancel);
+  RIVULET_ASSIGN_OR_RETURN(Kept* const kept, KeptOf(stream, epochs_, EpochKey(kind, pass, epoch)));
+  if (kept->first_plan == 0) kept->first_plan = plans_;
+  if (kept->first_plan == plans_) return StepByStep(stream, kind, pass, epoch, cancel);
+  for (const LanePlan::Group& group : epoch.groups) {
+    RIVULET_ASSIGN_OR_RETURN(const auto program, programs_.GpuStep(kind, pass, group.batch_size));
+    RIVULET_RETURN_IF_ERROR(InstanceOf(stream, program).status());  // a capture may not allocate
+  }
+  return RunAsGraph(stream, *kept, [&] { return Epoch(stream, kind, pass, epoch); });
+}
+
+Status GpuPasses::Epoch(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Epoch& epoch) {
+  RIVULET_RETURN_IF_ERROR(ClearSums(stream, pass, epoch));
+  for (const LanePlan::Group& group : epoch.groups) {
+    for (int64_t i = 0; i < group.times; ++i) {
+      RIVULET_RETURN_IF_ERROR(Step(stream, kind, pass, group.batch_size, LanesOf(group.lanes)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status GpuPasses::StepByStep(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Epoch& epoch,
+                             const CancellationToken& cancel) {
+  RIVULET_RETURN_IF_ERROR(ClearSums(stream, pass, epoch));
+  for (const LanePlan::Group& group : epoch.groups) {
+    RIVULET_RETURN_IF_ERROR(RunGroup(stream, kind, pass, group, cancel));
+  }
+  return absl::OkStatus();
+}
+
 // A graph holds the address of its list, so all lists are run from one place.
 Status GpuPasses::RunGroup(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Group& group,
                            const CancellationToken& cancel) {
@@ -166,25 +244,17 @@ Status GpuPasses::RunGroup(GpuStream& stream, TaskKind kind, size_t pass, const 
     RIVULET_RETURN_IF_ERROR(stream.OnDevice(listed, lanes.ids, static_cast<size_t>(lanes.count) * sizeof(int32_t)));
     lanes.ids = reinterpret_cast<const int32_t*>(listed);
   }
-  // Outside a capture, which may not allocate.
-  RIVULET_RETURN_IF_ERROR(InstanceOf(stream, program).status());
-  const std::tuple key(program.get(), lanes.count, lanes.ids != nullptr);
-  if (!graphs_.contains(key) && graphs_.size() >= kMostGraphs) {
-    RIVULET_RETURN_IF_ERROR(stream.Wait());
-    graphs_.clear();
-  }
-  Kept& kept = graphs_[key];
+  RIVULET_RETURN_IF_ERROR(InstanceOf(stream, program).status());  // a capture may not allocate
+  RIVULET_ASSIGN_OR_RETURN(Kept* const kept,
+                           KeptOf(stream, steps_, StepKey(program.get(), lanes.count, lanes.ids != nullptr)));
+  const auto step = [&] { return Step(stream, kind, pass, group.batch_size, lanes); };
   for (int64_t i = 0; i < group.times; ++i) {
     if (cancel.cancelled()) return Cancelled("training was cancelled");
-    if (kept.graph == nullptr && ++kept.runs > 1) {
-      RIVULET_RETURN_IF_ERROR(stream.BeginCapture());
-      const Status captured = Step(stream, kind, pass, group.batch_size, lanes);
-      StatusOr<std::unique_ptr<GpuGraph>> graph = stream.EndCapture();
-      RIVULET_RETURN_IF_ERROR(captured);
-      RIVULET_ASSIGN_OR_RETURN(kept.graph, std::move(graph));
+    if (std::exchange(kept->first_plan, plans_) == 0) {
+      RIVULET_RETURN_IF_ERROR(step());
+    } else {
+      RIVULET_RETURN_IF_ERROR(RunAsGraph(stream, *kept, step));
     }
-    RIVULET_RETURN_IF_ERROR(kept.graph != nullptr ? stream.Launch(*kept.graph)
-                                                  : Step(stream, kind, pass, group.batch_size, lanes));
   }
   return absl::OkStatus();
 }
@@ -197,11 +267,13 @@ Status GpuPasses::Step(GpuStream& stream, TaskKind kind, size_t pass, int64_t ba
   for (size_t i = 0; i < memory_.features(); ++i) {
     feeds.push_back(memory_.Feed(i));
     RIVULET_RETURN_IF_ERROR(stream.Launch(
-        "gather_rows", gpu::GatherRowsArguments{SpanOf<const uint32_t>(memory_.Examples(i)),
+        "gather_rows", gpu::GatherRowsArguments{{reinterpret_cast<const uint32_t*>(examples_.table(i)), 0},
                                                 SpanOf<const uint32_t>(memory_.Lane(LaneRegion::kOrder)),
                                                 SpanOf<const gpu::LaneProgress>(memory_.Lane(LaneRegion::kProgress)),
-                                                SpanOf<uint32_t>(feeds[i]), batch_size,
-                                                static_cast<int64_t>(memory_.RowBytes(i) / kWord), OnDevice(lanes)}));
+                                                SpanOf<uint32_t>(feeds[i]),
+                                                batch_size,
+                                                static_cast<int64_t>(memory_.row_bytes()[i] / kWord),
+                                                OnDevice(lanes)}));
   }
   const GpuOperand values = memory_.Lane(LaneRegion::kValues);
   uint64_t plain = 0;

@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <numeric>
 #include <utility>
 #include <vector>
 
+#include "client/gpu_examples.h"
 #include "client/gpu_lane_memory.h"
 #include "client/gpu_lanes.h"
 #include "client/gpu_parts.h"
@@ -24,8 +24,6 @@
 namespace rivulet {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 class GpuTrainer final : public Trainer {
  public:
   GpuTrainer(std::shared_ptr<PassPrograms> programs, const TrainingDevice& on)
@@ -34,20 +32,24 @@ class GpuTrainer final : public Trainer {
         table_(programs_->buffers()),
         on_(on),
         memory_(*programs_, on.device),
-        passes_(*programs_, memory_),
         parts_(plan_, table_, memory_, on.device),
         layout_(plan_),
         kept_(KeptPlacesOf(plan_, table_)) {}
 
   // What the device cannot do is told before there is a task: the programs of whole batches have all ops of the others.
   Status Initialise() {
-    RIVULET_ASSIGN_OR_RETURN(decoder_, ExampleDecoder::Create(plan_.features()));
+    RIVULET_ASSIGN_OR_RETURN(auto decoder, ExampleDecoder::Create(plan_.features()));
+    const std::span<const size_t> row_bytes = memory_.row_bytes();
+    examples_ = std::make_unique<GpuExamples>(
+        std::move(decoder), std::vector<size_t>(row_bytes.begin(), row_bytes.end()), on_.device,
+        static_cast<size_t>(on_.kept_examples * static_cast<double>(on_.device->bytes_limit())));
+    passes_ = std::make_unique<GpuPasses>(*programs_, memory_, *examples_);
     RIVULET_ASSIGN_OR_RETURN(stream_, on_.device->NewStream());
     parts_.Use(*stream_);
     for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
       const LocalProgram* const program = plan_.program(kind);
       for (size_t i = 0; program != nullptr && i < program->passes.size(); ++i) {
-        RIVULET_RETURN_IF_ERROR(passes_.Check(kind, i));
+        RIVULET_RETURN_IF_ERROR(passes_->Check(kind, i));
       }
     }
     for (const KeptPlace& place : kept_) kept_buffers_.push_back(place.buffer);
@@ -60,26 +62,34 @@ class GpuTrainer final : public Trainer {
     return absl::OkStatus();
   }
 
-  void LeaveParts(bool leave) override { leaves_ = leave && parts_.can_stay(); }
+  bool LeaveParts(bool leave) override {
+    leaves_ = leave && parts_.can_stay();
+    return leaves_;
+  }
 
   void Observe(RunObserver* observer) override { observed_ = observer != nullptr; }
 
   bool TakesUnlikeTasks() const override { return true; }
 
   int MostLanes(TaskKind kind, int64_t examples) override {
-    const LocalProgram* const program = plan_.program(kind);
-    if (program == nullptr || examples <= 0) return 1;
-    LaneNeeds needs = NeedsOf(kind, examples, ExamplesTaken(program->passes, examples));
-    for (size_t i = 0; i < program->passes.size(); ++i) {
-      const auto arena = passes_.ArenaBytes(kind, i, std::min(program->passes[i].batch_size, examples));
-      if (!arena.ok()) return 1;
-      needs.arena_bytes = std::max(needs.arena_bytes, *arena);
-    }
-    const int fit = memory_.MostLanes(needs);
+    if (plan_.program(kind) == nullptr || examples <= 0) return 1;
+    const StatusOr<LaneNeeds> needs = AllNeedsOf(kind, examples);
+    if (!needs.ok()) return 1;
+    const int fit = memory_.MostLanes(*needs, examples_->bytes());
     const int lanes = std::clamp(fit, 1, std::max(on_.most_lanes, 1));
     RIVULET_VLOG(1, "{} lanes of {} examples, each {:.1f} MB of the device; {} would fit", lanes, examples,
-                 static_cast<double>(memory_.LaneBytes(needs)) / 1e6, fit);
+                 static_cast<double>(memory_.LaneBytes(*needs)) / 1e6, fit);
     return lanes;
+  }
+
+  Status CheckRoom(TaskKind kind, int64_t examples) override {
+    if (plan_.program(kind) == nullptr || examples <= 0) return absl::OkStatus();
+    RIVULET_ASSIGN_OR_RETURN(const LaneNeeds needs, AllNeedsOf(kind, examples));
+    if (memory_.MostLanes(needs, examples_->bytes()) >= 1) return absl::OkStatus();
+    return FailedPrecondition(
+        "a task of plan '{}' with {} examples takes {:.1f} MB of GPU {}, and {:.1f} are left there", plan_.name(),
+        examples, static_cast<double>(memory_.LaneBytes(needs) + memory_.SharedBytes()) / 1e6, on_.device->number(),
+        static_cast<double>(memory_.BytesLeft(examples_->bytes())) / 1e6);
   }
 
   StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes, const CancellationToken& cancel) override {
@@ -134,24 +144,40 @@ class GpuTrainer final : public Trainer {
     return needs;
   }
 
-  // Into the host's memory of lane `number`; an error is the task's own.
-  Status Read(GpuLane& lane, int number) {
-    const bool all = std::ssize(lane.order) >= lane.size;
-    const auto rows = all ? static_cast<size_t>(lane.size) : lane.order.size();
-    std::vector<uint32_t> wanted(rows);
-    if (all) {
-      std::iota(wanted.begin(), wanted.end(), 0u);
+  // Of one lane, with the arena of its largest program.
+  StatusOr<LaneNeeds> AllNeedsOf(TaskKind kind, int64_t examples) {
+    const std::vector<LocalPass>& passes = plan_.program(kind)->passes;
+    LaneNeeds needs = NeedsOf(kind, examples, ExamplesTaken(passes, examples));
+    for (size_t i = 0; i < passes.size(); ++i) {
+      RIVULET_ASSIGN_OR_RETURN(const size_t arena,
+                               passes_->ArenaBytes(kind, i, std::min(passes[i].batch_size, examples)));
+      needs.arena_bytes = std::max(needs.arena_bytes, arena);
+    }
+    return needs;
+  }
+
+  // Which examples the lane's steps take, each once.
+  static GpuShare ShareOf(const GpuLane& lane) {
+    GpuShare share{.source = lane.asked->examples};
+    if (std::ssize(lane.order) >= lane.size) {
+      share.examples.resize(static_cast<size_t>(lane.size));
+      std::iota(share.examples.begin(), share.examples.end(), 0u);
     } else {
-      std::swap(wanted, lane.order);
-      lane.order.resize(rows);
-      std::iota(lane.order.begin(), lane.order.end(), 0u);
+      share.examples = lane.order;
+      std::ranges::sort(share.examples);
+      share.examples.erase(std::unique(share.examples.begin(), share.examples.end()), share.examples.end());
     }
-    std::vector<TensorView> views;
-    for (const FeedSpec& feed : decoder_->FeedSpecs(static_cast<int64_t>(rows))) {
-      views.push_back({memory_.HostExamples(views.size(), number), feed.spec.dtype, feed.spec.shape});
-    }
-    RIVULET_RETURN_IF_ERROR(lane.asked->examples->Decode(wanted, views));
-    std::memcpy(memory_.HostLane(LaneRegion::kOrder, number), lane.order.data(), lane.order.size() * sizeof(uint32_t));
+    return share;
+  }
+
+  // Its examples to the device, and what else it begins with into the host's memory of lane `number`. An error is the
+  // task's own.
+  Status Read(const GpuLane& lane, GpuShare& share, int number) {
+    RIVULET_RETURN_IF_ERROR(examples_->Bring(*stream_, share));
+    std::vector<uint32_t> row_of(static_cast<size_t>(lane.size));
+    for (size_t i = 0; i < share.examples.size(); ++i) row_of[share.examples[i]] = share.rows[i];
+    auto* to = reinterpret_cast<uint32_t*>(memory_.HostLane(LaneRegion::kOrder, number));
+    for (const uint32_t example : lane.order) *to++ = row_of[example];
     if (kept_.empty() && lane.asked->beside.empty()) return absl::OkStatus();
     return BeginState(plan_, *lane.asked->task, *lane.asked->base, lane.asked->state, KeptOf(number),
                       lane.asked->beside);
@@ -168,7 +194,7 @@ class GpuTrainer final : public Trainer {
 
   Status TrainTogether(std::span<const LaneTask> asked, const CancellationToken& cancel,
                        std::vector<LocalResult>& results) {
-    const Clock::time_point started = Clock::now();
+    const auto started = std::chrono::steady_clock::now();
     const TaskKind kind = asked[0].task->kind;
     std::vector<GpuLane> candidates = GpuLanesOf(plan_.program(kind)->passes, asked, results), lanes;
     if (candidates.empty()) return absl::OkStatus();
@@ -177,34 +203,72 @@ class GpuTrainer final : public Trainer {
       needs.order = std::max(needs.order, std::ssize(lane.order));
       needs.rows = std::max(needs.rows, std::min(lane.size, std::ssize(lane.order)));
     }
-    RIVULET_RETURN_IF_ERROR(memory_.ReserveHost(static_cast<int>(candidates.size()), needs));
-    for (GpuLane& lane : candidates) {
-      Status& status = results[lane.request].status;
-      status = Read(lane, static_cast<int>(lanes.size()));
-      if (status.ok()) lanes.push_back(std::move(lane));
-    }
-    if (lanes.empty()) return absl::OkStatus();
-
-    std::vector<int64_t> sizes;
-    for (const GpuLane& lane : lanes) sizes.push_back(lane.size);
-    RIVULET_ASSIGN_OR_RETURN(const LanePlan plan, passes_.PlanFor(kind, sizes));
-    needs.arena_bytes = plan.arena_bytes;
-    needs.ids = plan.ids.size();
-    RIVULET_RETURN_IF_ERROR(memory_.ReserveHostIds(needs.ids));
-    RIVULET_ASSIGN_OR_RETURN(const bool moved, memory_.ReserveDevice(static_cast<int>(lanes.size()), needs));
-    if (moved) passes_.Forget();
-    Status status = Enqueue(lanes, plan, cancel);
+    LanePlan plan;
+    std::vector<GpuShare> shares;
+    for (const GpuLane& lane : candidates) shares.push_back(ShareOf(lane));
+    RIVULET_RETURN_IF_ERROR(ReserveAll(kind, candidates, shares, needs, plan));
+    const auto work = [&]() -> Status {
+      for (size_t i = 0; i < candidates.size(); ++i) {
+        Status& status = results[candidates[i].request].status;
+        status = Read(candidates[i], shares[i], static_cast<int>(lanes.size()));
+        if (status.ok()) lanes.push_back(std::move(candidates[i]));
+      }
+      if (lanes.empty()) return absl::OkStatus();
+      if (lanes.size() < candidates.size()) RIVULET_RETURN_IF_ERROR(Reserve(kind, lanes, needs, plan));
+      return Enqueue(lanes, plan, cancel);
+    };
+    const Status status = work();
     // Whatever happened: what was named to the stream is in use until it is through.
-    if (Status ran = stream_->Wait(); status.ok()) status = std::move(ran);
+    const Status ran = stream_->Wait();
+    if (!ran.ok()) examples_->Drop();  // they may not have come
     RIVULET_RETURN_IF_ERROR(status);
+    RIVULET_RETURN_IF_ERROR(ran);
+    if (lanes.empty()) return absl::OkStatus();
     for (size_t i = 0; i < lanes.size(); ++i) Tell(lanes[i], static_cast<int>(i), results[lanes[i].request]);
-    const std::chrono::duration<double> all = Clock::now() - started;
+    const std::chrono::duration<double> all = std::chrono::steady_clock::now() - started;
     for (const GpuLane& lane : lanes) {
       results[lane.request].train_seconds = all.count() / static_cast<double>(lanes.size());
+      results[lane.request].lanes = std::ssize(lanes);
     }
     RIVULET_VLOG(1, "{} clients at once on {} from round {}: up to {} steps, {:.6f} s each", lanes.size(),
                  on_.device->properties().name, asked[0].task->base_version, lanes[0].steps,
                  all.count() / static_cast<double>(lanes.size()));
+    return absl::OkStatus();
+  }
+
+  // Memory for these lanes and for their examples; others that are kept make way. Where what is left beside
+  // the lanes is too short for the tables, both are taken anew, the tables first.
+  Status ReserveAll(TaskKind kind, std::span<const GpuLane> lanes, std::span<GpuShare> shares, LaneNeeds& needs,
+                    LanePlan& plan) {
+    Status reserved = Reserve(kind, lanes, needs, plan);
+    if (absl::IsResourceExhausted(reserved) && examples_->bytes() > 0) {
+      examples_->Drop();
+      reserved = Reserve(kind, lanes, needs, plan);
+    }
+    RIVULET_RETURN_IF_ERROR(reserved);
+    StatusOr<bool> moved = examples_->Reserve(*stream_, shares);
+    if (absl::IsResourceExhausted(moved.status())) {
+      memory_.ReleaseDevice();
+      moved = examples_->Reserve(*stream_, shares);
+      if (moved.ok()) RIVULET_RETURN_IF_ERROR(Reserve(kind, lanes, needs, plan));
+    }
+    RIVULET_RETURN_IF_ERROR(moved.status());
+    if (*moved) passes_->Forget();
+    return absl::OkStatus();
+  }
+
+  // Memory for these lanes, on both sides, and what they do.
+  Status Reserve(TaskKind kind, std::span<const GpuLane> lanes, LaneNeeds& needs, LanePlan& plan) {
+    const auto count = static_cast<int>(lanes.size());
+    std::vector<int64_t> sizes;
+    for (const GpuLane& lane : lanes) sizes.push_back(lane.size);
+    RIVULET_ASSIGN_OR_RETURN(plan, passes_->PlanFor(kind, sizes));
+    needs.arena_bytes = std::max(needs.arena_bytes, plan.arena_bytes);
+    needs.ids = std::max(needs.ids, plan.ids.size());
+    RIVULET_RETURN_IF_ERROR(memory_.ReserveHost(count, needs));
+    RIVULET_RETURN_IF_ERROR(memory_.ReserveHostIds(needs.ids));
+    RIVULET_ASSIGN_OR_RETURN(const bool moved, memory_.ReserveDevice(count, needs));
+    if (moved) passes_->Forget();
     return absl::OkStatus();
   }
 
@@ -226,17 +290,16 @@ class GpuTrainer final : public Trainer {
     RIVULET_RETURN_IF_ERROR(
         memory_.Bring(*stream_, count, plan.ids.size(), lanes[0].asked->base->arena(),
                       kind == TaskKind::kTrain ? first.broadcasts : std::span<const AlignedBuffer* const>()));
+    RIVULET_RETURN_IF_ERROR(memory_.BringOrders(*stream_, count));
     for (int lane = 0; lane < count; ++lane) {
-      const GpuLane& of = lanes[static_cast<size_t>(lane)];
-      const int64_t rows = std::min(of.size, std::ssize(of.order));
-      RIVULET_RETURN_IF_ERROR(memory_.BringExamples(*stream_, lane, rows, std::ssize(of.order)));
       for (const KeptPlace& place : kept_) {
         RIVULET_RETURN_IF_ERROR(memory_.BringPlace(*stream_, place.buffer, lane, place.offset, place.bytes));
       }
     }
     for (size_t pass = 0; pass < plan.passes.size(); ++pass) {
-      RIVULET_RETURN_IF_ERROR(passes_.Enqueue(*stream_, kind, pass, plan, count, cancel));
+      RIVULET_RETURN_IF_ERROR(passes_->Enqueue(*stream_, kind, pass, plan, count, cancel));
     }
+    if (leaves_ && kind == TaskKind::kTrain) RIVULET_RETURN_IF_ERROR(parts_.Measure(count));
     return memory_.Fetch(*stream_, count, kind == TaskKind::kTrain ? Brought(kind) : std::span<const int>());
   }
 
@@ -258,13 +321,13 @@ class GpuTrainer final : public Trainer {
   const BufferTable& table_;
   const TrainingDevice on_;
   GpuLaneMemory memory_;
-  GpuPasses passes_;
+  std::unique_ptr<GpuExamples> examples_;
+  std::unique_ptr<GpuPasses> passes_;
   GpuParts parts_;
   KnownLayout layout_;
   const std::vector<KeptPlace> kept_;
   std::vector<int> brought_, kept_buffers_;  // what a training brings to the host; where its parts stay on the device
   bool leaves_ = false;
-  std::shared_ptr<const ExampleDecoder> decoder_;
   bool observed_ = false;
   std::unique_ptr<GpuStream> stream_;  // goes first
 };

@@ -129,7 +129,7 @@ class Site {
   TaskTrainer::Sources SourcesOf(const Task& task);
   // Of an update that was folded.
   void Record(const Task& task, LocalResult& trained, double norm, double fold_seconds, OpenPartial& open);
-  StatusOr<LocalResult> Train(const Task& task);
+  StatusOr<LocalResult> Train(const Task& task, bool leave);
   StatusOr<LocalResult> TrainAndChange(const Task& task);
   // The values of the one part that an update has.
   StatusOr<std::vector<float>> DeltaOf(const Task& task, const LocalResult& result) const;

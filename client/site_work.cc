@@ -79,9 +79,11 @@ TaskTrainer::Sources Site::SourcesOf(const Task& task) {
   return sources;
 }
 
-StatusOr<LocalResult> Site::Train(const Task& task) {
+// Left where it was trained, an update that is trained by itself is folded as those that are trained together are: its
+// bits do not depend on who else has a task.
+StatusOr<LocalResult> Site::Train(const Task& task, bool leave) {
   RIVULET_ASSIGN_OR_RETURN(const BoundData data, data_.Of(task.client_id));
-  return trainer_.Train(task, task.client_id, {&data, 1}, SourcesOf(task));
+  return trainer_.Train(task, task.client_id, {&data, 1}, SourcesOf(task), leave);
 }
 
 bool Site::Changes(const Task& task) const {
@@ -116,11 +118,11 @@ StatusOr<std::vector<float>> Site::DeltaOf(const Task& task, const LocalResult& 
 // What is told beside the update stays as the client's own training had it. Whoever changes an update may have other
 // tasks trained, in the same memory, so the values are taken out of it before.
 StatusOr<LocalResult> Site::TrainAndChange(const Task& task) {
-  RIVULET_ASSIGN_OR_RETURN(LocalResult result, Train(task));
-  if (!Changes(task)) return result;
+  if (!Changes(task)) return Train(task, true);
+  RIVULET_ASSIGN_OR_RETURN(LocalResult result, Train(task, false));
   RIVULET_ASSIGN_OR_RETURN(changed_, DeltaOf(task, result));
   const auto train = [&](const Task& other) -> StatusOr<std::vector<float>> {
-    RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, Train(other));
+    RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, Train(other, false));
     return DeltaOf(other, trained);
   };
   RIVULET_RETURN_IF_ERROR(options_.change->Change(task, train, changed_));
@@ -200,7 +202,7 @@ void Site::Record(const Task& task, LocalResult& trained, double norm, double fo
   record.steps = trained.steps;
   record.declared = std::move(trained.declared);
   record.norm = norm;
-  record.measured = {trained.train_seconds, fold_seconds};
+  record.measured = {trained.train_seconds, fold_seconds, trained.lanes};
 }
 
 // An update that is refused is told as any other's is; an error before that is of who knows which of them, so each is

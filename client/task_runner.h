@@ -24,6 +24,7 @@ struct TaskRunnerOptions {
   int64_t memory_budget = 0;                 // bytes that a task may take; 0: any
   HeldUpdates* held = nullptr;               // null: finished work is in memory alone until it is acknowledged
   TrainingCheckpoint* checkpoint = nullptr;  // null: a training that is interrupted begins anew
+  TrainingDevice device = {};                // where it trains; a checkpoint is of the host alone
 };
 
 // Not thread-safe: one per thread. The thread has called EnterWorkerThread().

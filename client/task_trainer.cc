@@ -3,11 +3,13 @@
 #include <algorithm>
 #include <utility>
 
+#include "client/checked_trainer.h"
 #include "client/failure.h"
 #include "client/gpu_trainer.h"
 #include "client/held_updates.h"
 #include "client/planned_memory.h"
 #include "client/training_checkpoint.h"
+#include "engine/base/vlog.h"
 #include "engine/profile/tracer.h"
 
 namespace rivulet {
@@ -93,7 +95,7 @@ std::vector<DatasetOffer> OffersOf(std::span<const BoundData> bound) {
 }
 
 StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view client_id, std::span<const BoundData> bound,
-                                         const Sources& sources) {
+                                         const Sources& sources, bool leave) {
   Tracer* const tracer = instruments_.tracer;
   TraceSpan fetching(tracer, "phase", "fetch");
   // A trainer is kept from task to task: its buffers and programs are those of the plan.
@@ -152,6 +154,9 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
     pipeline_ = *std::move(pipeline);
     RIVULET_ASSIGN_OR_RETURN(trainer_, NewTrainer());
   }
+  if (const Status room = trainer_->CheckRoom(task.kind, data.size()); !room.ok()) {
+    return WithReason(room, TaskFailure::Code::kNotWilling, "memory of its device");
+  }
   const DatasetExamples examples(plan_->examples->Of(data.dataset), data.indices);
   fetching.End();
   TraceSpan training(tracer, "phase", "train");
@@ -164,7 +169,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
     checkpoint_->Begin(WorkOf(task), data.size());
     lane.checkpoint = checkpoint_;
   }
-  trainer_->LeaveParts(false);
+  LeaveParts(leave && lane.beside.empty(), task.kind);
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
   LocalResult& result = results[0];
   if (Reads(task) && absl::IsDataLoss(result.status)) {
@@ -197,12 +202,24 @@ StatusOr<StateBlob> TaskTrainer::ReadStateOf(const Task& task, std::string_view 
 }
 
 StatusOr<std::unique_ptr<Trainer>> TaskTrainer::NewTrainer() const {
-  if (on_.device != nullptr) return NewGpuTrainer(plan_->programs, on_);
+  if (on_.device != nullptr) {
+    auto trainer = on_.check ? NewCheckedTrainer(plan_->programs, on_) : NewGpuTrainer(plan_->programs, on_);
+    if (trainer.ok()) return trainer;
+    if (!absl::IsUnimplemented(trainer.status()) || !on_.soft) {
+      return WithReason(trainer.status(), TaskFailure::Code::kUnimplemented, "the plan on its device");
+    }
+    RIVULET_VLOG(1, "trained on the host: {}", Message(trainer.status()));
+  }
   return Trainer::Create(plan_->programs, instruments_.steps);
 }
 
+// The mean alone is folded from wherever the values lie; other rules read them.
+void TaskTrainer::LeaveParts(bool may, TaskKind kind) {
+  left_ = trainer_->LeaveParts(may && kind == TaskKind::kTrain && plan().aggregation(kind).rule == "mean");
+}
+
 Status TaskTrainer::Encode(const Task& task, LocalResult& result) {
-  if (task.kind != TaskKind::kTrain || pipeline_->transparent()) return absl::OkStatus();
+  if (task.kind != TaskKind::kTrain || transparent()) return absl::OkStatus();
   RIVULET_ASSIGN_OR_RETURN(result.parts, pipeline_->Apply(task, result.parts, result.declared));
   return absl::OkStatus();
 }
@@ -250,8 +267,7 @@ StatusOr<std::vector<LocalResult>> TaskTrainer::TrainTogether(std::span<const Ta
     }
     lanes.push_back({&tasks[i], tasks[i].client_id, base_.get(), &examples.back(), states.back(), broadcasts});
   }
-  // The mean alone is folded from wherever the values lie; other rules read them.
-  trainer_->LeaveParts(pipeline_->transparent() && plan.aggregation(tasks[0].kind).rule == "mean");
+  LeaveParts(true, tasks[0].kind);
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train(lanes, stop_.token()));
   for (size_t i = 0; i < tasks.size(); ++i) {
     if (!Reads(tasks[i]) || !absl::IsDataLoss(results[i].status)) continue;

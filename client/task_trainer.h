@@ -87,8 +87,9 @@ class TaskTrainer {
   // when this returns, so that no accepted update lacks its state. Errors are those of the sources, of the store and of
   // Trainer::Train; UNIMPLEMENTED: a task of another kind; FAILED_PRECONDITION: the plan wants another data set, a
   // store, or more memory.
+  // With `leave` its parts may be left where they were trained, for whoever folds them there (Trainer::LeaveParts).
   StatusOr<LocalResult> Train(const Task& task, std::string_view client_id, std::span<const BoundData> bound,
-                              const Sources& sources);
+                              const Sources& sources, bool leave = false);
   const Plan& plan() const { return *plan_->plan; }  // of the last task that was trained
 
   // How many tasks of this one's kind, plan and base, each of so many examples, TrainTogether takes; 1: none. Of the
@@ -102,8 +103,8 @@ class TaskTrainer {
   // their order. An error is of any of them: trained by itself, each says what.
   StatusOr<std::vector<LocalResult>> TrainTogether(std::span<const Task> tasks, std::span<const BoundData> data,
                                                    const Sources& sources);
-  // Whether the updates of tasks that were trained together are folded as they were trained, and so together too.
-  bool transparent() const { return pipeline_->transparent(); }
+  // Whether the updates of tasks that were trained together are folded as they were left, and so together too.
+  bool transparent() const { return left_ || pipeline_->transparent(); }
   // What Train does after training, to one of those that were trained together. Its parts are valid until the next
   // call. Errors are those of UpdatePipeline::Apply and of the store.
   Status Finish(const Task& task, std::string_view client_id, LocalResult& result);
@@ -113,6 +114,8 @@ class TaskTrainer {
   // What its client keeps and begins with; "" where there is none.
   StatusOr<StateBlob> ReadStateOf(const Task& task, std::string_view client_id) const;
   StatusOr<std::unique_ptr<Trainer>> NewTrainer() const;
+  // Parts stay where they are trained, where they may and can.
+  void LeaveParts(bool may, TaskKind kind);
   // What happens to an update on its way.
   Status Encode(const Task& task, LocalResult& result);
   bool Keeps(const Task& task) const { return plan_->plan->keeps_state() && task.kind == TaskKind::kTrain; }
@@ -130,7 +133,8 @@ class TaskTrainer {
   std::shared_ptr<const PlanArtifacts> plan_;
   std::unique_ptr<Trainer> trainer_;  // of plan_
   std::unique_ptr<UpdatePipeline> pipeline_;
-  std::shared_ptr<const Model> base_;                             // what the last result's parts are differences to
+  bool left_ = false;                  // the last parts are where they were trained, and want no pipeline
+  std::shared_ptr<const Model> base_;  // what the last result's parts are differences to
   std::vector<std::shared_ptr<const AlignedBuffer>> broadcasts_;  // of the last task
 };
 

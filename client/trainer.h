@@ -53,6 +53,7 @@ struct LocalResult {
   int64_t examples = 0, steps = 0;
   double train_loss = 0;
   double train_seconds = 0;  // a clock's, hence no part of what is declared
+  int64_t lanes = 0;         // tasks that a device trained at once, this one among them; 0: on the host
 };
 
 // What the loops of a plan may cost, whatever the plan says: iterations of all loops of one run of a program together,
@@ -75,12 +76,16 @@ class Trainer {
   // How many tasks of a kind, each of so many examples, Train takes at once; 1: one. Several share one base model and
   // version, their clients keep nothing and each takes one step, which nobody records at the moment.
   virtual int MostLanes(TaskKind kind, int64_t examples) = 0;
+  // Whether one task of so many examples has room where it is to be trained, known before any of it is taken.
+  // FAILED_PRECONDITION: how much it takes, and how much there is.
+  virtual Status CheckRoom(TaskKind, int64_t /*examples*/) { return absl::OkStatus(); }
   // Whether tasks that are taken at once may be of any sizes, steps and states, up to as many as MostLanes says for the
   // largest.
   virtual bool TakesUnlikeTasks() const { return false; }
   // From the next Train on parts of a training may stay where they were trained (PartView::held), for a fold that is
-  // asked of whoever holds them; no other is able to read them.
-  virtual void LeaveParts(bool) {}
+  // asked of whoever holds them; no other is able to read them. True: they will, and all that the plan has happen to an
+  // update on its way (client/update_pipeline.h) happens there.
+  virtual bool LeaveParts(bool) { return false; }
   // A result per lane, in their order. Of several lanes, parts are made while they are read (MadePart), and time is
   // shared out evenly. The same (task's stream key, base version, ordinal; base model; data) gives the
   // same values, whichever trainer runs it. Calls EnterWorkerThread() on the calling thread.

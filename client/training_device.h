@@ -11,6 +11,13 @@ struct TrainingDevice {
   std::shared_ptr<GpuDevice> device;  // null: on the host
   // Lanes at most, where the device's memory holds as many (client/gpu_trainer.h).
   int most_lanes = 64;
+  // Of the memory that the process may take of the device, at most so much stays with examples that clients were
+  // trained on, for when they are trained again (client/gpu_examples.h). In [0, 1].
+  double kept_examples = 0.25;
+  // Who trains for one name: a plan that the device cannot train is trained on the host, and not refused.
+  bool soft = false;
+  // Everything is trained on the host too, and compared (client/checked_trainer.h).
+  bool check = false;
 };
 
 }  // namespace rivulet

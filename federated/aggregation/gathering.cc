@@ -110,7 +110,7 @@ std::vector<StatusOr<Aggregation::Taken>> Aggregation::TakeTogether(std::span<co
 }
 
 // Together only where all is as usual: tasks that are new and unlike, of one base version, for all of whom there is
-// room, whose forms are good, and where no norm is bounded. Whatever else there is to say about one of them, Take says
+// room, and whose forms are good. Whatever else there is to say about one of them, Take says
 // when its turn comes.
 std::vector<StatusOr<Aggregation::Taken>> Gathering::TakeTogether(std::span<const UpdateView> updates,
                                                                   std::span<const Weights> weights) {
@@ -122,7 +122,7 @@ std::vector<StatusOr<Aggregation::Taken>> Gathering::TakeTogether(std::span<cons
     if (!form.ok() || !tasks.insert(updates[i].task).second) break;
     parts.push_back(*std::move(form));
   }
-  if (updates.empty() || parts.size() < updates.size() || !CheckRoom(updates.size()).ok() || spec().most_norm > 0) {
+  if (updates.empty() || parts.size() < updates.size() || !CheckRoom(updates.size()).ok()) {
     return Aggregation::TakeTogether(updates, weights);
   }
   const auto [found, added] = gathered_.try_emplace(updates[0].base_version);
@@ -150,6 +150,12 @@ std::vector<StatusOr<Aggregation::Taken>> Gathering::TakeTogether(std::span<cons
   }
   std::vector<StatusOr<Taken>> taken;
   for (size_t i = 0; i < updates.size(); ++i) {
+    if (statuses[i].ok()) {
+      statuses[i] = CheckNorm(updates[i], folds[i]);
+      for (size_t p = parts[i].size(); !statuses[i].ok() && p-- > 0;) {
+        if (parts[i][p] != nullptr) RemovePart(*parts[i][p], p, weights[i].parts[p], into.parts[p]);
+      }
+    }
     if (statuses[i].ok()) {
       taken.push_back(Count(updates[i], weights[i], parts[i], folds[i], into));
     } else {
@@ -387,7 +393,7 @@ Status Gathering::CheckSize(const UpdateView& update, const PartView& part, size
                            update.task, elements, part.data.size(), owner.elements);
   }
   // Folded as they are they would give other bits than what every other client sends.
-  if (!codecs_[p]->transparent()) {
+  if (!codecs_[p]->transparent() && (part.held == nullptr || part.held->codec() != owner.codec)) {
     return InvalidArgument("the {} of task '{}' is not encoded; the plan's codec of it is '{}'", part.name, update.task,
                            owner.codec);
   }

@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -17,6 +18,8 @@ class HeldPart {
  public:
   virtual ~HeldPart() = default;
   virtual int64_t elements() const = 0;
+  // Whose values these are: what it decodes to, where it is not transparent (federated/codecs/codec.h).
+  virtual std::string_view codec() const { return "f32"; }
 
   // What became of an update.
   struct Folded {

@@ -62,6 +62,11 @@ class ExampleSource {
   // Decodes examples `indices` (0 .. size()-1) into the feed tensors, one per feature of the plan, batch first.
   // Errors name file, record and byte: a label out of range, a wrong type, a wrong number of values.
   virtual Status Decode(std::span<const uint32_t> indices, std::span<const TensorView> feeds) const = 0;
+  // Whose records they are, for who keeps them decoded elsewhere: as long as the set lives, a record of it is the same
+  // example each time. Null: of nobody's, and nothing of them is to be kept.
+  virtual std::shared_ptr<const DecodedExamples> set() const { return nullptr; }
+  // Which record of the set example `index` (0 .. size()-1) is.
+  virtual uint32_t RecordOf(uint32_t index) const { return index; }
 };
 
 // The examples `indices` of a data set. Cheap to make: a virtual client's costs nothing but this object.
@@ -75,6 +80,8 @@ class DatasetExamples : public ExampleSource {
   int64_t size() const override;
   // Errors as DecodedExamples::Decode. Thread-safe.
   Status Decode(std::span<const uint32_t> indices, std::span<const TensorView> feeds) const override;
+  std::shared_ptr<const DecodedExamples> set() const override { return examples_; }
+  uint32_t RecordOf(uint32_t index) const override { return indices_.has_value() ? (*indices_)[index] : index; }
 
  private:
   const std::shared_ptr<const DecodedExamples> examples_;

@@ -25,6 +25,7 @@ class HostHeld : public HeldPart {
  public:
   explicit HostHeld(const std::vector<TestUpdate>& updates) : updates_(updates) {}
   int64_t elements() const override { return std::ssize(updates_[0].delta); }
+  std::string_view codec() const override { return codec_name; }
   StatusOr<std::vector<Folded>> Fold(std::span<const int32_t> updates, std::span<const double> scales, int value_bits,
                                      int sign, std::span<int64_t> sums, std::span<FoldState> states) const override {
     return FoldInto(updates, scales, value_bits, sign, sums, states);
@@ -35,6 +36,7 @@ class HostHeld : public HeldPart {
   }
   mutable std::vector<size_t> asked;  // of how many updates each time
   Status fails;
+  std::string codec_name = "f32";
 
  private:
   template <typename Sum>
@@ -119,6 +121,37 @@ TEST(HeldPartTest, NormBeyondTheBound_LeavesNothingBehind) {
   for (const Partial& partial : aggregation->Save()) {
     EXPECT_TRUE(std::ranges::all_of(partial.parts[0].sums, [](int64_t sum) { return sum == 0; }));
   }
+}
+
+// Where norms are bounded too all are folded at once, and those that are beyond it taken out of the sum.
+TEST(HeldPartTest, NormOfOneBeyondTheBound_RefusesItsUpdateAlone) {
+  AggregationSpec spec = Spec(100);
+  std::vector<TestUpdate> updates = RandomUpdates(3, 100);
+  for (const size_t i : {0, 2}) {
+    for (float& value : updates[i].delta) value *= 1e-3f;
+  }
+  spec.most_norm = 0.05;
+  const Held held(updates);
+  const auto together = Make(spec), others = Make(spec);
+  const auto taken = together->TakeTogether(held.views, held.weights);
+  EXPECT_THAT(held.held.asked, ElementsAre(3, 1)) << "all, and the one that goes again";
+  EXPECT_OK(taken[0]);
+  EXPECT_THAT(taken[1], StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("privacy.clip")));
+  EXPECT_OK(taken[2]);
+  for (const size_t i : {0, 2}) ASSERT_OK(others->Fold(updates[i].view(), updates[i].weights()));
+  EXPECT_EQ(Bytes(*together), Bytes(*others));
+}
+
+// Values that have not gone through the part's codec would give other bits than what every other client sends.
+TEST(HeldPartTest, AnotherCodecThanThePlans_IsRefused) {
+  AggregationSpec spec = Spec(100);
+  spec.parts[0].codec = "bf16";
+  Held held(RandomUpdates(1, 100));
+  EXPECT_THAT(
+      Make(spec)->Take(held.views[0], held.weights[0]),
+      StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is not encoded; the plan's codec of it is 'bf16'")));
+  held.held.codec_name = "bf16";
+  EXPECT_OK(Make(spec)->Take(held.views[0], held.weights[0]));
 }
 
 TEST(HeldPartTest, WhoeverHoldsThemFails_AllAreRefusedAndNothingIsAdded) {

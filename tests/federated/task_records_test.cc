@@ -14,7 +14,7 @@ using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
 TaskRecord RecordFor(const std::string& task) {
-  return {task, 12, 3, {{"examples", 12}, {"steps", 3}, {"train_loss", 0.25}}, 1.5, {0.125, 0.0625}};
+  return {task, 12, 3, {{"examples", 12}, {"steps", 3}, {"train_loss", 0.25}}, 1.5, {0.125, 0.0625, 50}};
 }
 
 std::span<const std::byte> BytesIn(const std::string& bytes) { return std::as_bytes(std::span(bytes)); }
@@ -35,6 +35,7 @@ TEST(TaskRecordsTest, WrittenAndRead_AreTheSame) {
   EXPECT_EQ(b.norm, 1.5);
   EXPECT_EQ(b.measured.train_seconds, 0.125);
   EXPECT_EQ(b.measured.fold_seconds, 0.0625);
+  EXPECT_EQ(b.measured.lanes, 50);
   EXPECT_EQ(read->rest.size(), std::string("and a partial").size());
 }
 
@@ -71,6 +72,7 @@ TEST(TaskRecordsTest, WhatNoSiteMaySay_IsRefused) {
   EXPECT_THAT(with([](TaskRecord& r) { r.measured.train_seconds = INFINITY; }),
               StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(with([](TaskRecord& r) { r.measured.fold_seconds = -1; }), StatusIs(absl::StatusCode::kInvalidArgument));
+  EXPECT_THAT(with([](TaskRecord& r) { r.measured.lanes = -1; }), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(with([](TaskRecord& r) {
                 for (int i = 0; i < 65; ++i) r.declared[std::to_string(i)] = i;
               }),

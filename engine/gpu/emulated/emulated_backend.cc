@@ -153,8 +153,16 @@ int StreamWait(void* stream) {
   return Capturing() ? static_cast<int>(kCapturing) : static_cast<Stream*>(stream)->Finish();
 }
 
-int Copy(void* stream, void* to, const void* from, size_t bytes, RivuletGpuCopyKind) {
+int Copy(void* stream, void* to, const void* from, size_t bytes, RivuletGpuCopyKind kind) {
   const Lock lock(BackendMutex());
+  EmulatedCounts& counts = TheState().counts;
+  ++counts.calls;
+  if (kind == RIVULET_GPU_COPY_TO_DEVICE) {
+    ++counts.copies_to_device;
+    counts.bytes_to_device += static_cast<int64_t>(bytes);
+  } else if (kind == RIVULET_GPU_COPY_TO_HOST) {
+    counts.bytes_to_host += static_cast<int64_t>(bytes);
+  }
   return static_cast<Stream*>(stream)->Put([to, from, bytes] {
     if (bytes != 0) std::memmove(to, from, bytes);
     return static_cast<int>(kDone);
@@ -163,6 +171,7 @@ int Copy(void* stream, void* to, const void* from, size_t bytes, RivuletGpuCopyK
 
 int Fill(void* stream, void* to, int byte, size_t bytes) {
   const Lock lock(BackendMutex());
+  ++TheState().counts.calls;
   return static_cast<Stream*>(stream)->Put([to, byte, bytes] {
     if (bytes != 0) std::memset(to, byte, bytes);
     return static_cast<int>(kDone);
@@ -218,6 +227,8 @@ int CaptureEnd(void* stream, void** graph) {
 
 int GraphLaunch(void* graph, void* stream) {
   const Lock lock(BackendMutex());
+  ++TheState().counts.calls;
+  ++TheState().counts.graph_launches;
   return static_cast<Stream*>(stream)->Put([work = static_cast<Graph*>(graph)->work] {
     for (const Work& one : *work) {
       if (const int code = one(); code != kDone) return code;
@@ -237,6 +248,7 @@ int Launch(void* stream, uint32_t blocks_x, uint32_t blocks_y, uint32_t blocks_z
            std::function<void()> body) {
   const LaunchShape shape{blocks_x, blocks_y, blocks_z, threads};
   const Lock lock(BackendMutex());
+  ++TheState().counts.calls;
   if (std::string wrong = WrongShape(shape); !wrong.empty()) {
     LastFailure() = std::move(wrong);
     return kFailed;

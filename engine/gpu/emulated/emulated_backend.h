@@ -31,6 +31,9 @@ struct EmulatedCounts {
   size_t bytes_allocated = 0;  // now, on all devices
   int64_t allocations = 0;     // ever
   int64_t launches = 0;        // of kernels, that ran
+  int64_t calls = 0;           // that put something into a stream or a graph: the host's work
+  int64_t graph_launches = 0;  // of these
+  int64_t copies_to_device = 0, bytes_to_device = 0, bytes_to_host = 0;
 };
 EmulatedCounts CountEmulated();
 

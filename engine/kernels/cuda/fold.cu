@@ -1,5 +1,7 @@
 #include "engine/kernels/cuda/device_code.h"
+#include "engine/kernels/cuda/float16_device.h"
 #include "engine/kernels/cuda/fold.h"
+#include "engine/kernels/cuda/fold_values.h"
 
 namespace rivulet::gpu {
 namespace {
@@ -7,10 +9,12 @@ namespace {
 constexpr int kThreads = 256, kPerThread = static_cast<int>(kFoldBlockValues / kThreads);
 // Lanes whose tallies are kept before the block adds them up, some of its threads each: as many as shared memory holds.
 constexpr int kTile = 4, kParts = kThreads / kTile, kPerPart = kThreads / kParts;
-constexpr int32_t kMagnitude = 0x7FFFFFFF, kLeastNormal = 0x00800000;
 
-__device__ inline float Flushed(float value) {
-  return (__float_as_int(value) & kMagnitude) < kLeastNormal ? 0.0f : value;
+// As it comes out of the codec on the other side, to the bit.
+__device__ inline float Decoded(float value, FoldCodec codec) {
+  if (codec == FoldCodec::kFloat16) return Float16::Of(value).value();
+  if (codec == FoldCodec::kBFloat16) return Bfloat16::Of(value).value();
+  return value;
 }
 
 struct Tally {
@@ -40,7 +44,9 @@ __device__ inline void FoldBlock(const FoldValuesArguments<Sum>& a) {
     for (int t = 0; t < kTile; ++t) {
       Tally tally = Empty();
       if (tile + t < a.lanes.count) {
-        const float* const values = a.values.of(a.lanes.Number(static_cast<uint32_t>(tile + t)));
+        const int lane = a.lanes.Number(static_cast<uint32_t>(tile + t));
+        const float* const values = a.values.of(lane);
+        const double factor = a.factors == nullptr ? 1.0 : a.factors[lane];
         const double scale = a.scales[tile + t];
 #pragma unroll
         for (int k = 0; k < kPerThread; ++k) {
@@ -48,7 +54,9 @@ __device__ inline void FoldBlock(const FoldValuesArguments<Sum>& a) {
           const int64_t i = begin + at;
           if (i >= a.count) continue;
           float value = values[i];
-          if (a.minus != nullptr) value = Flushed(__fsub_rn(Flushed(value), Flushed(a.minus[i])));
+          if (a.minus != nullptr) value = Difference(value, a.minus[i]);
+          if (factor != 1.0) value = Flushed(__double2float_rn(__dmul_rn(static_cast<double>(Flushed(value)), factor)));
+          value = Decoded(value, a.codec);
           const int32_t bits = __float_as_int(value) & kMagnitude;
           if (bits > a.bound_bits) {
             if (at < tally.bad) tally.bad = at;

@@ -10,6 +10,7 @@
 #include "client/gpu_fold.h"
 #include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/program/program.h"
+#include "engine/tensor/float16.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -62,7 +63,7 @@ class GpuFoldTest : public ::testing::Test {
     std::vector<FoldState> states(chosen.size());
     GpuFold fold(device_);
     ASSERT_OK_AND_ASSIGN(const std::vector<HeldPart::Folded> folded,
-                         fold.Fold(*stream_, runs, chosen, scales, value_bits, 1, std::span(sums), states));
+                         fold.Fold(*stream_, runs, {}, chosen, scales, value_bits, 1, std::span(sums), states));
     for (size_t i = 0; i < chosen.size(); ++i) {
       SCOPED_TRACE(chosen[i]);
       const std::vector<float>& of = lanes[static_cast<size_t>(chosen[i])];
@@ -95,7 +96,7 @@ class GpuFoldTest : public ::testing::Test {
     EXPECT_EQ(sums, expected);
     // Taken away again, nothing is left.
     states.assign(chosen.size(), {});
-    ASSERT_OK(fold.Fold(*stream_, runs, chosen, scales, value_bits, -1, std::span(sums), states));
+    ASSERT_OK(fold.Fold(*stream_, runs, {}, chosen, scales, value_bits, -1, std::span(sums), states));
     EXPECT_EQ(sums, std::vector<Sum>(static_cast<size_t>(Elements()), 7));
   }
 
@@ -131,6 +132,49 @@ TEST_F(GpuFoldTest, ValuesThatAreBad_RefuseTheirLaneAlone) {
   for (const bool with_base : {false, true}) {
     ExpectHostsBits<int64_t>(lanes, {0, 1, 2, 3, 4, 5, 6}, scales, 3, with_base);
     ExpectHostsBits<int32_t>(lanes, {0, 1, 2, 3, 4, 5, 6}, scales, 3, with_base);
+  }
+}
+
+// What happens to an update on its way happens before its values are judged: to the bits of the host's own.
+TEST_F(GpuFoldTest, ClippedAndEncodedValues_GiveTheIntegersOfTheHost) {
+  std::vector<std::vector<float>> lanes = {Values(1, 2), Values(2, 2), Values(3, 2)};
+  lanes[1][17] = 7.9f;  // beyond the bound of 4, and within it when it has been clipped
+  lanes[2][18] = 6;
+  const std::vector<double> factors = {1, 0.37, 1}, scales = {0x1p30, 3 * 0x1p30, 0x1p30};
+  ASSERT_OK_AND_ASSIGN(const GpuMemory values, device_->Allocate(lanes.size() * kStride, "values"));
+  ASSERT_OK_AND_ASSIGN(const GpuMemory on_device, device_->Allocate(3 * sizeof(double), "factors"));
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    ASSERT_OK(stream_->ToDevice(values.data() + i * kStride, lanes[i].data(), kStride));
+  }
+  ASSERT_OK(stream_->ToDevice(on_device.data(), factors.data(), 3 * sizeof(double)));
+  const auto coded = [](float value, gpu::FoldCodec codec) {
+    if (codec == gpu::FoldCodec::kFloat16) return static_cast<float>(float16(value));
+    return codec == gpu::FoldCodec::kBFloat16 ? static_cast<float>(bfloat16(value)) : value;
+  };
+  for (const gpu::FoldCodec codec : {gpu::FoldCodec::kFloat32, gpu::FoldCodec::kFloat16, gpu::FoldCodec::kBFloat16}) {
+    std::vector<int64_t> sums(5000), expected(5000);
+    std::vector<FoldState> states(3);
+    const GpuRun run{{values.data(), kStride}, nullptr, 5000};
+    const GpuFoldForm form{reinterpret_cast<const double*>(on_device.data()), codec};
+    GpuFold fold(device_);
+    ASSERT_OK_AND_ASSIGN(
+        const std::vector<HeldPart::Folded> folded,
+        fold.Fold(*stream_, {&run, 1}, form, std::vector<int32_t>{0, 1, 2}, scales, 2, 1, std::span(sums), states));
+    for (size_t lane = 0; lane < 2; ++lane) {
+      std::vector<float> sent(5000);
+      for (size_t i = 0; i < sent.size(); ++i) {
+        const float value = factors[lane] == 1 ? lanes[lane][i] : static_cast<float>(lanes[lane][i] * factors[lane]);
+        sent[i] = coded(value, codec);
+      }
+      FoldState state;
+      EXPECT_EQ(TakeRun({sent.data(), nullptr, 5000}, scales[lane], 2, std::span(expected), state), 5000);
+      EXPECT_EQ(folded[lane].taken, 5000);
+      EXPECT_EQ(states[lane].nonzeros, state.nonzeros);
+      EXPECT_EQ(states[lane].lost, state.lost);
+    }
+    EXPECT_EQ(sums, expected);
+    EXPECT_EQ(folded[2].taken, 18);
+    EXPECT_EQ(folded[2].bad, 6);
   }
 }
 

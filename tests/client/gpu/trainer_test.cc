@@ -5,7 +5,9 @@
 
 #include "client/gpu_trainer.h"
 #include "client/pass_programs.h"
+#include "client/update_pipeline.h"
 #include "engine/gpu/emulated/emulated_backend.h"
+#include "federated/codecs/codec.h"
 #include "proto/federated/plan.pb.h"
 #include "proto/graph/example.pb.h"
 #include "tests/client/gpu/trained_clients.h"
@@ -195,6 +197,179 @@ TEST_F(GpuTrainerTest, MoreAndFewerLanes_UseTheMemoryThatIsThere) {
   ExpectSameBits(TrainAll(*trainer, clients, *base, 2), all);
   ExpectSameBits(TrainAll(*trainer, clients, *base, 4), all);
   EXPECT_EQ(gpu::CountEmulated().allocations, allocations);
+}
+
+// What goes to the device in a second round of the same clients is the model and the orders: not one example.
+TEST_F(GpuTrainerTest, ClientThatComesAgain_BringsNoExample) {
+  const auto plan = LocalPlan();
+  const auto base = PatternModel(*plan);
+  const auto trainer = OnDevice(plan);
+  const std::vector<Client> clients = ClientsOf(*plan, {30, 30, 30, 30});
+  TrainAll(*trainer, ClientsOf(*plan, {30, 30}), *base, 2);  // others, so that all programs are there
+  const auto round = [&] {
+    const gpu::EmulatedCounts before = gpu::CountEmulated();
+    TrainAll(*trainer, clients, *base, 2);
+    const gpu::EmulatedCounts after = gpu::CountEmulated();
+    return std::pair(after.bytes_to_device - before.bytes_to_device, after.copies_to_device - before.copies_to_device);
+  };
+  const auto first = round(), second = round(), third = round();
+  constexpr int64_t kExampleBytes = 784 * 4 + 8;  // an image, a label
+  EXPECT_EQ(first.first - second.first, 4 * 30 * kExampleBytes);
+  EXPECT_EQ(first.second - second.second, 4 * 2);
+  EXPECT_EQ(second, third);
+  EXPECT_LT(second.first, 2 * static_cast<int64_t>(plan->layout()->arena_bytes()) + 10'000);
+}
+
+TEST_F(GpuTrainerTest, ExamplesThatAreNotToBeKept_AreBroughtAgain) {
+  const auto plan = LocalPlan();
+  const auto base = PatternModel(*plan);
+  const std::vector<Client> clients = ClientsOf(*plan, {30, 30, 30});
+  const auto brought_again = [&](double kept) {
+    TrainingDevice device = Device();
+    device.kept_examples = kept;
+    const auto trainer = NewGpuTrainer(std::make_shared<PassPrograms>(plan), device);
+    EXPECT_OK(trainer);
+    const std::vector<Came> once = TrainAll(**trainer, clients, *base, 1);
+    const int64_t before = gpu::CountEmulated().bytes_to_device;
+    ExpectSameBits(TrainAll(**trainer, clients, *base, 1), once);
+    return gpu::CountEmulated().bytes_to_device - before;
+  };
+  EXPECT_EQ(brought_again(0) - brought_again(0.25), 3 * 30 * (784 * 4 + 8));
+}
+
+// An epoch that others have had before is one call, however many steps it has.
+TEST_F(GpuTrainerTest, EpochThatComesAgain_IsOneCall) {
+  Scenario scenario = LocalScenario();
+  scenario.client.epochs = 3;
+  const auto plan = LocalPlan(scenario);
+  const auto base = PatternModel(*plan);
+  const auto calls_of = [&](int size) {
+    const auto trainer = OnDevice(plan);
+    const std::vector<Client> clients = ClientsOf(*plan, {size, size, size, size});
+    const std::vector<Came> once = TrainAll(*trainer, clients, *base, 4);
+    ExpectSameBits(TrainAll(*trainer, clients, *base, 4), once);  // makes the graph
+    const gpu::EmulatedCounts before = gpu::CountEmulated();
+    ExpectSameBits(TrainAll(*trainer, clients, *base, 4), once);
+    const gpu::EmulatedCounts after = gpu::CountEmulated();
+    EXPECT_EQ(after.graph_launches - before.graph_launches, 3);
+    return after.calls - before.calls;
+  };
+  const int64_t calls = calls_of(20);
+  EXPECT_EQ(calls_of(95), calls);
+  EXPECT_LT(calls, 30);
+}
+
+// Epochs of the same groups whose lists name other lanes: the graph reads them where they are now.
+TEST_F(GpuTrainerTest, EpochThatComesAgainForOtherLanes_ReadsTheirList) {
+  const auto plan = LocalPlan();
+  const auto base = PatternModel(*plan);
+  const auto trainer = OnDevice(plan);
+  // As many whole batches, and two lanes with a rest of 4 and one with 3: lanes 1 and 3, and 2; then 1 and 2, and 3.
+  const std::vector<Client> some = ClientsOf(*plan, {30, 24, 23, 14, 10});
+  const std::vector<Client> others = ClientsOf(*plan, {30, 24, 24, 13, 10});
+  const std::vector<Came> alone = TrainAll(*OnDevice(plan), some, *base, 1);
+  const std::vector<Came> others_alone = TrainAll(*OnDevice(plan), others, *base, 1);
+  for (int round = 0; round < 3; ++round) {
+    ExpectSameBits(TrainAll(*trainer, some, *base, 5), alone);
+    ExpectSameBits(TrainAll(*trainer, others, *base, 5), others_alone);
+  }
+}
+
+class GpuUpdatesTest : public GpuTrainerTest {
+ protected:
+  static Scenario Encoded(const std::string& codec, double clip = 0) {
+    Scenario scenario = LocalScenario();
+    scenario.update.codec = codec;
+    scenario.privacy.clip = clip;
+    if (clip > 0) scenario.server.weights = "uniform";
+    return scenario;
+  }
+
+  // The integers of a client's delta as the device folds what it has left there, and as the host folds what it has
+  // encoded of the same training.
+  static std::pair<std::vector<int64_t>, std::vector<int64_t>> FoldBoth(const Scenario& scenario) {
+    const auto plan = LocalPlan(scenario);
+    const auto base = PatternModel(*plan);
+    const auto trainer = OnDevice(plan);
+    const std::vector<Client> clients = ClientsOf(*plan, {30, 20});
+    std::vector<LaneTask> lanes;
+    for (const Client& client : clients) {
+      lanes.push_back({&client.task, client.name, base.get(), client.examples.get()});
+    }
+    const PartSpec& part = plan->aggregation().parts[0];
+    const auto elements = static_cast<size_t>(part.elements);
+    std::vector<int64_t> device(elements), host(elements);
+    const std::vector<double> scales = {0x1p40, 0x1p40};
+    EXPECT_TRUE(trainer->LeaveParts(true));
+    const int64_t before = gpu::CountEmulated().bytes_to_host;
+    auto left = trainer->Train(lanes);
+    EXPECT_OK(left);
+    EXPECT_LT(gpu::CountEmulated().bytes_to_host - before, part.elements);  // numbers, and no update
+    EXPECT_EQ((*left)[0].lanes, 2);
+    EXPECT_EQ((*left)[1].parts[0].held->codec(), scenario.update.codec);
+    std::vector<FoldState> states(2);
+    EXPECT_OK((*left)[0].parts[0].held->Fold(std::vector<int32_t>{0, 1}, scales, part.value_bits, 1, std::span(device),
+                                             states));
+    EXPECT_FALSE(trainer->LeaveParts(false));
+    auto brought = trainer->Train(lanes);
+    EXPECT_OK(brought);
+    auto pipeline = UpdatePipeline::Create(*plan);
+    EXPECT_OK(pipeline);
+    auto codec = Codec::Create(part.codec, part.elements);
+    EXPECT_OK(codec);
+    for (size_t i = 0; i < 2; ++i) {
+      LocalResult& result = (*brought)[i];
+      auto parts = (*pipeline)->Apply(clients[i].task, result.parts, result.declared);
+      EXPECT_OK(parts);
+      std::vector<float> values;
+      if ((*parts)[0].data.empty()) {
+        EachValue((*parts)[0].runs, [&](float value) { values.push_back(value); });
+      } else {
+        values.resize(elements);
+        (*codec)->Decode((*parts)[0].data, 0, values);
+      }
+      FoldState state;
+      TakeRun({values.data(), nullptr, part.elements}, scales[i], part.value_bits, std::span(host), state);
+      EXPECT_NEAR(states[i].Norm(), state.Norm(), 1e-6 * state.Norm());
+      if (scenario.privacy.clip > 0) {
+        EXPECT_NEAR(state.Norm(), scenario.privacy.clip, 1e-3 * scenario.privacy.clip);
+      }
+    }
+    return {device, host};
+  }
+};
+
+TEST_F(GpuUpdatesTest, SixteenBitUpdates_AreFoldedOnTheDeviceToTheHostsBits) {
+  for (const char* codec : {"f32", "f16", "bf16"}) {
+    SCOPED_TRACE(codec);
+    const auto [device, host] = FoldBoth(Encoded(codec));
+    EXPECT_EQ(device, host);
+  }
+}
+
+// A norm whose squares are added in another order may move a value by its last bit, twice for two clients.
+TEST_F(GpuUpdatesTest, ClippedUpdates_AreFoldedOnTheDeviceWithinTheLastBit) {
+  const auto [device, host] = FoldBoth(Encoded("f32", 0.05));
+  for (size_t i = 0; i < host.size(); ++i) {
+    ASSERT_NEAR(static_cast<double>(device[i]), static_cast<double>(host[i]), 0x1p40 * 0.05 * 0x1p-22) << i;
+  }
+  EXPECT_TRUE(std::ranges::any_of(host, [](int64_t value) { return value != 0; }));
+}
+
+TEST_F(GpuUpdatesTest, WhatOnlyTheHostDoes_IsBroughtThere) {
+  Scenario noise = Encoded("f32", 0.05);
+  noise.privacy.noise = 0.1;
+  for (const Scenario& scenario : {Encoded("int8"), Encoded("top_k"), noise}) {
+    EXPECT_FALSE(OnDevice(LocalPlan(scenario))->LeaveParts(true));
+  }
+}
+
+TEST_F(GpuTrainerTest, TaskTooLargeForTheDevice_IsToldBeforeItIsTaken) {
+  gpu::SetEmulatedSettings({.memory_bytes = 1'000'000});
+  const auto trainer = OnDevice(LocalPlan());
+  EXPECT_OK(trainer->CheckRoom(TaskKind::kTrain, 20));
+  EXPECT_THAT(trainer->CheckRoom(TaskKind::kTrain, 1000),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("with 1000 examples takes")));
 }
 
 TEST_F(GpuTrainerTest, Lanes_ArePlannedFromTheDevicesMemory) {

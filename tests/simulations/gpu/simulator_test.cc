@@ -82,11 +82,36 @@ TEST_F(GpuSimulatorTest, ClientsThatKeepState_SameBits) {
   ExpectAnyLanes(scenario);
 }
 
-// Each is brought to the host and encoded there.
-TEST_F(GpuSimulatorTest, EncodedUpdates_SameBits) {
+// Folded on the device as they would be decoded.
+TEST_F(GpuSimulatorTest, SixteenBitUpdates_SameBits) {
   Scenario scenario = UnlikeScenario();
   scenario.update.codec = "f16";
   ExpectAnyLanes(scenario);
+}
+
+// Clipped there too, also the one that is trained by itself.
+TEST_F(GpuSimulatorTest, ClippedUpdates_SameBits) {
+  Scenario scenario = UnlikeScenario();
+  scenario.update.codec = "bf16";
+  scenario.server.weights = "uniform";
+  scenario.privacy.clip = 0.1;
+  ExpectAnyLanes(scenario);
+}
+
+// Each is brought to the host and encoded there.
+TEST_F(GpuSimulatorTest, UpdatesThatTheHostEncodes_SameBits) {
+  Scenario scenario = UnlikeScenario();
+  scenario.update.codec = "int8";
+  ExpectAnyLanes(scenario);
+}
+
+// Beside the host, which agrees: the same bits as without.
+TEST_F(GpuSimulatorTest, CheckedDevice_SameBits) {
+  const Scenario scenario = UnlikeScenario();
+  device_ = {.device = gpu_, .check = true};
+  const Trace checked = Simulate(scenario, 1, "checked.sqlite");
+  ASSERT_OK(checked.status);
+  EXPECT_EQ(checked.digests, OnDevice(scenario, 64, 1, "device.sqlite").digests);
 }
 
 // What a codec left out is kept with its client, who is then trained by itself.

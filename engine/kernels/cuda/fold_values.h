@@ -1,0 +1,19 @@
+// Values of an update as the kernels of a fold take them.
+#pragma once
+
+#include "engine/kernels/cuda/device_code.h"
+
+namespace rivulet::gpu {
+
+inline constexpr int32_t kMagnitude = 0x7FFFFFFF, kLeastNormal = 0x00800000;
+
+// As the host's threads that train have it: below the least normal number is zero.
+__device__ inline float Flushed(float value) {
+  return (__float_as_int(value) & kMagnitude) < kLeastNormal ? 0.0f : value;
+}
+
+__device__ inline float Difference(float value, float minus) {
+  return Flushed(__fsub_rn(Flushed(value), Flushed(minus)));
+}
+
+}  // namespace rivulet::gpu

@@ -77,6 +77,7 @@ void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
   entry.steps = record.steps;
   entry.train_loss = Finite(record.declared, "train_loss");
   entry.train_seconds = record.measured.train_seconds;
+  entry.lanes = record.measured.lanes;
   entry.update_norm = record.norm;
   for (const std::string& name : parts_.declared) {
     if (const auto said = Finite(record.declared, name)) entry.measures[fmt::format("train/{}", name)] = {*said};

@@ -274,6 +274,14 @@ Status ServeAsClient(const ClientOptions& options) {
   if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
   RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
+  RIVULET_ASSIGN_OR_RETURN(TrainingDevice device, DeviceOf(options.device));
+  device.soft = options.device.soft;
+  if (device.device != nullptr && options.checkpoint_seconds.value_or(0) > 0) {
+    return UsageError(
+        "--checkpoint-seconds is of a training on the processor; leave it with --device {}, which begins "
+        "a task that was interrupted anew",
+        options.device.device);
+  }
   RIVULET_ASSIGN_OR_RETURN(std::vector<BoundData> data, BindData(options.data, options.tags));
   StatusOr<std::string> proxy = ProxyFor(*address);
   if (!proxy.ok()) return AsUsageError(proxy.status());
@@ -294,20 +302,22 @@ Status ServeAsClient(const ClientOptions& options) {
     over = told;
     tell(told);
   };
-  Agent agent(**connection, {.client_id = name,
-                             .version = RIVULET_VERSION,
-                             .data = std::move(data),
-                             .max_upload_rate = options.max_upload_rate.value_or(0) * 1000,
-                             .observer = std::move(observer),
-                             .instruments = watching->instruments(),
-                             .memory_budget = policy.budget.TaskBytes(),
-                             .unwilling = [&policy] { return WhyNotNow(policy.when, LookAtMachine()); },
-                             .artifacts = std::make_shared<ArtifactCache>(
-                                 options.kernels, RowsWithin(policy.budget),
-                                 [&policy](const Plan& plan) { return CheckPlan(policy, plan); }),
-                             .states = NewStateStore(FileSystem::Default(), options.state, true),
-                             .held = HeldIn(options, name, NoteOf(options, name, log)),
-                             .checkpoint = CheckpointIn(options, name, NoteOf(options, name, log))});
+  Agent agent(
+      **connection,
+      {.client_id = name,
+       .version = RIVULET_VERSION,
+       .data = std::move(data),
+       .max_upload_rate = options.max_upload_rate.value_or(0) * 1000,
+       .observer = std::move(observer),
+       .instruments = watching->instruments(),
+       .memory_budget = policy.budget.TaskBytes(),
+       .unwilling = [&policy] { return WhyNotNow(policy.when, LookAtMachine()); },
+       .artifacts = std::make_shared<ArtifactCache>(options.kernels, RowsWithin(policy.budget),
+                                                    [&policy](const Plan& plan) { return CheckPlan(policy, plan); }),
+       .states = NewStateStore(FileSystem::Default(), options.state, true),
+       .held = HeldIn(options, name, NoteOf(options, name, log)),
+       .checkpoint = device.device == nullptr ? CheckpointIn(options, name, NoteOf(options, name, log)) : nullptr,
+       .device = device});
   interrupt.Call([&] {
     agent.Stop();
     (*connection)->Cancel();
@@ -362,6 +372,10 @@ Command ClientCommand() {
       "how often a training writes below --state how far it is, so that after a crash it goes on from there; "
       "0: never [60]",
       {.min = 0, .max = 1'000'000'000});
+  command.Option("--device", "cpu|gpu|gpu:N|check", &options->device.device,
+                 "where it trains: on the processor, or on a GPU; N counts those that CUDA_VISIBLE_DEVICES shows, from "
+                 "0; check: on GPU 0 and on the processor, and refuses what differs [cpu]");
+  command.Flag("--soft", &options->device.soft, "train on the processor the plans that the device cannot train");
   command.Option("--policy", "FILE", &options->policy,
                  "what this site allows: whose plans, with which ops, of which columns (docs/client.md)");
   command.Option(

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "cli/run/device_option.h"
 #include "cli/run/log_file.h"
 #include "cli/run/security.h"
 #include "cli/run/watching.h"
@@ -27,6 +28,7 @@ struct ClientOptions {
   std::optional<int64_t> max_upload_rate;     // KB a second
   std::optional<int64_t> hold_megabytes;      // of finished updates; none: kHoldMegabytes
   std::optional<int64_t> checkpoint_seconds;  // none: kCheckpointSeconds
+  DeviceOptions device;
   bool preflight = false;
   bool json = false;
   LogOptions log;

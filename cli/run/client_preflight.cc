@@ -10,6 +10,7 @@
 #include "cli/run/findings.h"
 #include "cli/run/proxy.h"
 #include "client/eligibility.h"
+#include "client/gpu_trainer.h"
 #include "client/pass_programs.h"
 #include "client/plan_facts.h"
 #include "client/planned_memory.h"
@@ -51,6 +52,24 @@ void LookAtMemory(const SitePolicy& policy, const Plan* plan, int64_t examples, 
   if (planned->total() <= most) return findings.Good("memory", text);
   findings.Wrong("memory", ResourceExhausted("{}, and may take {} MB", text, most / kMegabyte),
                  "raise budget.memory_megabytes, or use a machine with more");
+}
+
+// That it is there; of a plan that is at hand too, whether it can be trained there and has the room.
+void LookAtDevice(const DeviceOptions& asked, const std::shared_ptr<const Plan>& plan, int64_t examples,
+                  Findings& findings) {
+  const StatusOr<TrainingDevice> on = DeviceOf(asked);
+  if (!on.ok()) return findings.Wrong("device", on.status());
+  if (on->device == nullptr) return;
+  if (plan != nullptr && !plan->external()) {
+    const auto trainer = NewGpuTrainer(std::make_shared<PassPrograms>(plan), *on);
+    const Status can = trainer.ok() ? (*trainer)->CheckRoom(TaskKind::kTrain, examples) : trainer.status();
+    if (absl::IsUnimplemented(can) && asked.soft) {
+      return findings.Soon("device", fmt::format("trained on the processor: {}", Message(can)));
+    }
+    if (!can.ok()) return findings.Wrong("device", can);
+  }
+  findings.Good("device", fmt::format("{}, {} MB of which may be taken", on->device->properties().name,
+                                      static_cast<int64_t>(on->device->bytes_limit()) / kMegabyte));
 }
 
 // Its first examples as the plan reads them.
@@ -147,7 +166,10 @@ Status PreflightClient(const ClientOptions& options) {
   const StatusOr<std::vector<BoundData>> data = BindData(options.data, options.tags);
   LookAtData(data, plan.get(), findings);
   LookAtState(options.state, findings);
-  LookAtMemory(policy, plan.get(), data.ok() ? data->size() : 1, findings);
+  const BoundData* const trained_on = data.ok() && plan != nullptr ? FindBound(*data, plan->dataset()) : nullptr;
+  const int64_t examples = trained_on == nullptr ? 1 : trained_on->size();
+  LookAtMemory(policy, plan.get(), examples, findings);
+  LookAtDevice(options.device, plan, examples, findings);
 
   const StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) {

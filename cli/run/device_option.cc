@@ -7,15 +7,16 @@
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kNumbered = "gpu:";
+constexpr std::string_view kNumbered = "gpu:", kCheck = "check";
 
 }  // namespace
 
 void AddDeviceOptions(Command& command, DeviceOptions* options) {
   command
-      .Option("--device", "cpu|gpu|gpu:N", &options->device,
+      .Option("--device", "cpu|gpu|gpu:N|check", &options->device,
               "where clients are trained: on the processor, or many at once on a GPU; N counts those that "
-              "CUDA_VISIBLE_DEVICES shows, from 0 [cpu]")
+              "CUDA_VISIBLE_DEVICES shows, from 0; check: on GPU 0 and on the processor, and refuses what differs "
+              "[cpu]")
       .Option("--lanes", "N", &options->lanes,
               "clients that a GPU trains at once, at most; the result is the same for any number [64, as far as its "
               "memory goes]",
@@ -37,13 +38,14 @@ StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options) {
   }
   int number = 0;
   const std::string& name = options.device;
-  bool good = name == "gpu";
+  on.check = name == kCheck;
+  bool good = name == "gpu" || on.check;
   if (name.starts_with(kNumbered)) {
     const char* const end = name.data() + name.size();
     const auto [read_to, error] = std::from_chars(name.data() + kNumbered.size(), end, number);
     good = error == std::errc() && read_to == end && number >= 0;
   }
-  if (!good) return UsageError("--device '{}' is none; give cpu, gpu or gpu:N, such as gpu:0", name);
+  if (!good) return UsageError("--device '{}' is none; give cpu, gpu, gpu:N, such as gpu:0, or check", name);
   const auto backend = CudaBackend();
   if (!backend.ok()) return Annotate(backend.status(), fmt::format("--device {}", name));
   auto device = GpuDevice::Open(**backend, number, {.allow_tf32 = options.tf32});

@@ -12,7 +12,7 @@
 namespace rivulet {
 
 struct DeviceOptions {
-  std::string device = "cpu";  // "cpu", "gpu", "gpu:N"
+  std::string device = "cpu";  // "cpu", "gpu", "gpu:N", "check"
   std::optional<int64_t> lanes;
   bool soft = false;
   bool tf32 = false;

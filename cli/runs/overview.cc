@@ -112,6 +112,11 @@ StatusOr<RunOverview> LoadOverview(History& history, const std::string& run, Ove
     overview.virtual_seconds = time->points.back().second;
     std::erase_if(overview.curves, [](const Curve& curve) { return curve.name == kVirtualSeconds; });
   }
+  if (const Curve* lanes = overview.curve(kDeviceLanes); lanes != nullptr) {
+    for (const auto& [round, most] : lanes->points)
+      overview.lanes = std::max(overview.lanes, static_cast<int64_t>(most));
+    std::erase_if(overview.curves, [](const Curve& curve) { return curve.name == kDeviceLanes; });
+  }
   RIVULET_ASSIGN_OR_RETURN(overview.models, history.Models(run_id));
   RIVULET_ASSIGN_OR_RETURN(overview.tags, history.Tags(run_id));
   RIVULET_ASSIGN_OR_RETURN(overview.notes, history.Notes(run_id));

@@ -42,6 +42,7 @@ struct RunOverview {
   std::vector<RoundRow> attempts;
   std::vector<Curve> curves;
   std::optional<double> virtual_seconds;  // of a simulation whose devices take time: of its newest version
+  int64_t lanes = 0;                      // as how many clients at once a device trained, at most; 0: none did
   std::vector<ModelRow> models;
   std::vector<TagRow> tags;
   std::vector<NoteRow> notes;

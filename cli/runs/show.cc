@@ -57,6 +57,8 @@ std::string StatusLine(const RunOverview& page) {
   if (page.rounds_wanted > 0) line += fmt::format(" of {}", page.rounds_wanted);
   line += fmt::format(", {} {}\n", status == "running" ? "for" : "in", SecondsText(page.time.total));
   if (page.virtual_seconds) line += fmt::format("virtual time {}\n", SecondsText(*page.virtual_seconds));
+  if (page.lanes == 1) line += "trained on a device, one client at a time\n";
+  if (page.lanes > 1) line += fmt::format("trained on a device, up to {} clients at once\n", page.lanes);
   return line;
 }
 
@@ -263,6 +265,7 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
                   {"evaluate_seconds", page.time.evaluating},
                   {"rest_seconds", page.time.rest}};
   if (page.virtual_seconds) json["virtual_seconds"] = *page.virtual_seconds;
+  if (page.lanes > 0) json["lanes"] = page.lanes;
   json["failing"] = page.failing;
   Json& failing = json["failing_clients"] = Json::Array();
   for (const ClientFailuresRow& client : page.failures)

@@ -216,6 +216,12 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
     record.metrics.push_back(
         {attempt.run_id, attempt.round, "federated", "", kVirtualSeconds, end.virtual_seconds, {}, {}});
   }
+  int64_t lanes = 0;
+  for (const ClosedAttempt::ClosedTask* task : tasks) lanes = std::max(lanes, task->facts.lanes);
+  if (lanes > 0 && trains && committed) {
+    record.metrics.push_back(
+        {attempt.run_id, attempt.round, "federated", "", kDeviceLanes, static_cast<double>(lanes), {}, {}});
+  }
   for (const auto& [name, measure] : end.central) {
     record.metrics.push_back(
         {attempt.run_id, attempt.round, "central", "", name, measure.value, measure.right, measure.total});

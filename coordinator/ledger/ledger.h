@@ -21,6 +21,9 @@ namespace rivulet {
 // Of a run whose devices take virtual time (coordinator/rounds/fleet.h): when a version was made, in seconds since the
 // run began. A metric of scope "federated".
 inline constexpr char kVirtualSeconds[] = "virtual/seconds";
+// Of a version for which a device trained: as how many lanes at once, at most (docs/gpu.md). A metric of the same
+// scope.
+inline constexpr char kDeviceLanes[] = "device/lanes";
 
 // What is known of one task beyond its lease. Times are of the coordinator's clock.
 struct TaskFacts {
@@ -32,6 +35,7 @@ struct TaskFacts {
   std::optional<double> train_loss, train_seconds, update_norm;
   std::string update_digest;
   Measures measures;        // of one that measured a version; of a training what graphs declared ("train/cluster")
+  int64_t lanes = 0;        // tasks that a device trained at once with it; 0: the host, or not known
   bool left_state = false;  // what it proposed as its client's state came here
 };
 

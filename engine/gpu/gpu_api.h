@@ -19,8 +19,10 @@ extern "C" {
    built together, and a stale library is refused. */
 #define RIVULET_GPU_ABI 2
 
-/* `error_text` knows the back end's codes and this one: no memory is left. */
+/* `error_text` knows the back end's codes and these: no memory is left. */
 #define RIVULET_GPU_OUT_OF_MEMORY (-2)
+/* What was asked for needs a library that is not here; the entry that says what is missing says which. */
+#define RIVULET_GPU_NOT_THERE (-3)
 
 typedef struct RivuletGpuProperties {
   char name[256]; /* "NVIDIA H200" */
@@ -38,6 +40,25 @@ typedef enum RivuletGpuCopyKind {
   RIVULET_GPU_COPY_TO_HOST = 1,
   RIVULET_GPU_COPY_ON_DEVICE = 2
 } RivuletGpuCopyKind;
+
+typedef enum RivuletGpuActivityKind {
+  RIVULET_GPU_ACTIVITY_KERNEL = 0,
+  RIVULET_GPU_ACTIVITY_COPY = 1,
+  RIVULET_GPU_ACTIVITY_FILL = 2
+} RivuletGpuActivityKind;
+
+/* Something that a device did, as its driver recorded it. */
+typedef struct RivuletGpuActivity {
+  RivuletGpuActivityKind kind;
+  int32_t device;
+  uint32_t stream; /* the driver's number: the same for what ran in one stream */
+  uint64_t label;  /* activity_label's, when it was put into the stream; of a graph when that was launched; 0: none */
+  int64_t begin, end; /* nanoseconds of activity_clock */
+  uint64_t bytes;     /* copied or filled */
+  const char* name;   /* the function's, for as long as the call that tells this; may be mangled */
+} RivuletGpuActivity;
+
+typedef void (*RivuletGpuActivityTaker)(void* taker, const RivuletGpuActivity* activity);
 
 /* One kernel: `launch` puts it into the stream with a grid that it computes from `arguments`, a plain struct of
    `argument_bytes` that the header of the kernel declares. */
@@ -84,6 +105,16 @@ typedef struct RivuletGpuApi {
   int (*capture_end)(void* stream, void** graph);
   int (*graph_launch)(void* graph, void* stream);
   int (*graph_destroy)(void* graph);
+
+  /* Records of what this process's devices do, from start to stop (CUPTI). `activity_missing`: why there are none
+     here, and the mend; "" where there are. Stop tells all that ended since the start, in no order: the streams have
+     been waited for. */
+  const char* (*activity_missing)(void);
+  int (*activity_start)(void);
+  int (*activity_stop)(void* taker, RivuletGpuActivityTaker take);
+  int (*activity_clock)(int64_t* nanoseconds);
+  /* What this thread puts into streams from here on bears it, while records are taken. */
+  int (*activity_label)(uint64_t label);
 
   const RivuletGpuKernel* kernels;
   size_t kernel_count;

@@ -207,6 +207,10 @@ Status GpuStream::LaunchNamed(std::string_view kernel, const void* arguments, si
   return device_->Error(found->second->launch(stream_, arguments), fmt::format("launching '{}'", kernel));
 }
 
+Status GpuStream::Label(uint64_t label) {
+  return device_->Error(device_->api_.activity_label(label), "naming its work");
+}
+
 Status GpuStream::Wait() { return device_->Error(device_->api_.stream_wait(stream_), "waiting for its work"); }
 
 Status GpuStream::Record(GpuEvent& event) {

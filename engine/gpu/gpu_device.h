@@ -110,6 +110,9 @@ class GpuStream {
     static_assert(std::is_trivially_copyable_v<Arguments>);
     return LaunchNamed(kernel, &arguments, sizeof(arguments));
   }
+  // What this thread puts into streams from now on bears it in records (gpu_activity.h), until another is given; 0:
+  // none.
+  Status Label(uint64_t label);
   // Until all that was put here is done. INTERNAL: a kernel failed, in the back end's words.
   Status Wait();
   // `event` is behind all that was put here so far; what it was before is forgotten.
@@ -142,6 +145,7 @@ class GpuDevice : public std::enable_shared_from_this<GpuDevice> {
   ~GpuDevice();
   int number() const { return number_; }
   std::string_view backend() const { return api_.backend; }
+  const RivuletGpuApi& api() const { return api_; }
   const RivuletGpuProperties& properties() const { return properties_; }
   // RESOURCE_EXHAUSTED: says how much was asked for by `what`, what is free and who holds the most.
   StatusOr<GpuMemory> Allocate(size_t bytes, std::string_view what);

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/program/gpu_program.h"
 #include "engine/program/program.h"
 
 namespace rivulet {
@@ -19,5 +20,7 @@ struct CallDetails {
 
 // By instruction. About a microsecond each.
 std::vector<CallDetails> CallDetailsOf(const Program& program);
+// Without names: a device's kernels have functions of their own.
+std::vector<CallDetails> CallDetailsOf(const GpuProgram& program);
 
 }  // namespace rivulet

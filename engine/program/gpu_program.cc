@@ -7,6 +7,7 @@
 #include "engine/base/check.h"
 #include "engine/base/mutex.h"
 #include "engine/gpu/gpu_alignment.h"
+#include "engine/program/call_details.h"
 #include "engine/program/lowering.h"
 #include "engine/program/structural_ops.h"
 
@@ -45,7 +46,10 @@ class GpuTableInstance final : public GpuInstance {
       for (const Location& location : locations) *next++ = At(location, bindings);
       return std::span<const GpuOperand>(first, next);
     };
-    for (const Call& call : lowered_.calls) {
+    const bool labelled = bindings.first_label != 0;
+    for (size_t i = 0; i < lowered_.calls.size(); ++i) {
+      const Call& call = lowered_.calls[i];
+      if (labelled) RIVULET_RETURN_IF_ERROR(stream.Label(bindings.first_label + i));
       GpuContext context{.stream = &stream, .lanes = bindings.lanes, .draws = bindings.draws};
       context.inputs = place(call.inputs);
       context.outputs = place(call.outputs);
@@ -55,7 +59,7 @@ class GpuTableInstance final : public GpuInstance {
       const Status status = static_cast<const GpuKernel&>(*call.kernel).Launch(context);
       if (!status.ok()) return Annotate(status, fmt::format("{} '{}'", call.op, call.node));
     }
-    return {};
+    return labelled ? stream.Label(0) : absl::OkStatus();
   }
 
  private:
@@ -167,6 +171,7 @@ class CompiledGpuProgram final : public GpuProgram {
   double flops() const override { return lowered_.flops; }
   const std::vector<bool>& uses_buffer() const override { return lowered_.uses_buffer; }
   const std::vector<bool>& writes_buffer() const override { return writes_buffer_; }
+  const LoweredProgram& lowered() const { return lowered_; }
 
   StatusOr<std::unique_ptr<GpuInstance>> Instantiate(GpuDevice& device) const override {
     auto self = std::static_pointer_cast<const CompiledGpuProgram>(shared_from_this());
@@ -213,6 +218,15 @@ bool CopiesOverItself(const Call& call, const Instruction& listing) {
 }
 
 }  // namespace
+
+std::vector<CallDetails> CallDetailsOf(const GpuProgram& program) {
+  std::vector<CallDetails> details(program.instructions().size());
+  const auto* compiled = dynamic_cast<const CompiledGpuProgram*>(&program);
+  for (size_t i = 0; compiled != nullptr && i < details.size(); ++i) {
+    details[i].variable_bytes = static_cast<int64_t>(compiled->lowered().calls[i].variable_bytes);
+  }
+  return details;
+}
 
 StatusOr<std::shared_ptr<const GpuProgram>> NewGpuProgram(Signature signature, std::vector<TensorSpec> fetch_specs,
                                                           LoweredProgram lowered) {

@@ -25,6 +25,9 @@ struct GpuBindings {
   std::span<const GpuOperand> fetches;  // in order of Signature::fetches; device memory as well
   GpuLanes lanes;
   GpuDraws draws;  // may be empty where the program draws nothing
+  // Of records (engine/gpu/gpu_activity.h): what instruction i puts into the stream bears first_label + i; 0: no
+  // labels.
+  uint64_t first_label = 0;
 };
 
 // One stream's. Not thread-safe.

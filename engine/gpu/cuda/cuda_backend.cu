@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <vector>
 
+#include "engine/gpu/cuda/cupti_records.h"
 #include "engine/gpu/kernel_list.h"
 
 namespace rivulet::gpu {
@@ -23,6 +24,8 @@ cudaEvent_t Event(void* event) { return static_cast<cudaEvent_t>(event); }
 
 const char* ErrorText(int error) {
   if (error == RIVULET_GPU_OUT_OF_MEMORY) return "out of memory";
+  if (error == RIVULET_GPU_NOT_THERE) return "a library that this needs is not here";
+  if (const char* of_cupti = CuptiErrorText(error); of_cupti != nullptr) return of_cupti;
   return cudaGetErrorString(static_cast<cudaError_t>(error));
 }
 
@@ -178,6 +181,11 @@ const RivuletGpuApi& Backend() {
       .capture_end = CaptureEnd,
       .graph_launch = GraphLaunch,
       .graph_destroy = GraphDestroy,
+      .activity_missing = CuptiMissing,
+      .activity_start = CuptiStart,
+      .activity_stop = CuptiStop,
+      .activity_clock = CuptiClock,
+      .activity_label = CuptiLabel,
       .kernels = kernels.data(),
       .kernel_count = kernels.size(),
   };

@@ -57,7 +57,7 @@ inline uint4 make_uint4(uint32_t x, uint32_t y, uint32_t z, uint32_t w) { return
 namespace rivulet::gpu::emulated {
 
 // Puts `body`, what one thread does, into the stream, for each thread of each block. Returns an error of gpu_api.h.
-int Launch(void* stream, uint32_t blocks_x, uint32_t blocks_y, uint32_t blocks_z, uint32_t threads,
+int Launch(void* stream, const char* name, uint32_t blocks_x, uint32_t blocks_y, uint32_t blocks_z, uint32_t threads,
            std::function<void()> body);
 
 // Until every thread of the block is here. A block whose threads do not all come to the same one fails its launch: on a

@@ -10,6 +10,7 @@
 
 #include "engine/gpu/emulated/block_runner.h"
 #include "engine/gpu/emulated/cuda_language.h"
+#include "engine/gpu/emulated/emulated_activity.h"
 #include "engine/gpu/emulated/emulated_stream.h"
 #include "engine/gpu/kernel_list.h"
 
@@ -155,27 +156,20 @@ int StreamWait(void* stream) {
 
 int Copy(void* stream, void* to, const void* from, size_t bytes, RivuletGpuCopyKind kind) {
   const Lock lock(BackendMutex());
-  EmulatedCounts& counts = TheState().counts;
-  ++counts.calls;
-  if (kind == RIVULET_GPU_COPY_TO_DEVICE) {
-    ++counts.copies_to_device;
-    counts.bytes_to_device += static_cast<int64_t>(bytes);
-  } else if (kind == RIVULET_GPU_COPY_TO_HOST) {
-    counts.bytes_to_host += static_cast<int64_t>(bytes);
-  }
-  return static_cast<Stream*>(stream)->Put([to, from, bytes] {
+  Stream& in = *static_cast<Stream*>(stream);
+  return in.Put(Recorded(in, RIVULET_GPU_ACTIVITY_COPY, "copy", bytes, [to, from, bytes] {
     if (bytes != 0) std::memmove(to, from, bytes);
     return static_cast<int>(kDone);
-  });
+  }));
 }
 
 int Fill(void* stream, void* to, int byte, size_t bytes) {
   const Lock lock(BackendMutex());
-  ++TheState().counts.calls;
-  return static_cast<Stream*>(stream)->Put([to, byte, bytes] {
+  Stream& in = *static_cast<Stream*>(stream);
+  return in.Put(Recorded(in, RIVULET_GPU_ACTIVITY_FILL, "fill", bytes, [to, byte, bytes] {
     if (bytes != 0) std::memset(to, byte, bytes);
     return static_cast<int>(kDone);
-  });
+  }));
 }
 
 int EventCreate(int32_t, void** event) {
@@ -227,14 +221,12 @@ int CaptureEnd(void* stream, void** graph) {
 
 int GraphLaunch(void* graph, void* stream) {
   const Lock lock(BackendMutex());
-  ++TheState().counts.calls;
-  ++TheState().counts.graph_launches;
-  return static_cast<Stream*>(stream)->Put([work = static_cast<Graph*>(graph)->work] {
+  return static_cast<Stream*>(stream)->Put(UnderOneLabel([work = static_cast<Graph*>(graph)->work] {
     for (const Work& one : *work) {
       if (const int code = one(); code != kDone) return code;
     }
     return static_cast<int>(kDone);
-  });
+  }));
 }
 
 int GraphDestroy(void* graph) {
@@ -244,7 +236,7 @@ int GraphDestroy(void* graph) {
 
 }  // namespace
 
-int Launch(void* stream, uint32_t blocks_x, uint32_t blocks_y, uint32_t blocks_z, uint32_t threads,
+int Launch(void* stream, const char* name, uint32_t blocks_x, uint32_t blocks_y, uint32_t blocks_z, uint32_t threads,
            std::function<void()> body) {
   const LaunchShape shape{blocks_x, blocks_y, blocks_z, threads};
   const Lock lock(BackendMutex());
@@ -253,7 +245,8 @@ int Launch(void* stream, uint32_t blocks_x, uint32_t blocks_y, uint32_t blocks_z
     LastFailure() = std::move(wrong);
     return kFailed;
   }
-  return static_cast<Stream*>(stream)->Put([shape, body = std::move(body)] {
+  Stream& in = *static_cast<Stream*>(stream);
+  return in.Put(Recorded(in, RIVULET_GPU_ACTIVITY_KERNEL, name, 0, [shape, body = std::move(body)] {
     State& state = TheState();
     ++state.counts.launches;
     std::string failure =
@@ -261,7 +254,7 @@ int Launch(void* stream, uint32_t blocks_x, uint32_t blocks_y, uint32_t blocks_z
     if (failure.empty()) return static_cast<int>(kDone);
     LastFailure() = std::move(failure);
     return static_cast<int>(kFailed);
-  });
+  }));
 }
 
 }  // namespace emulated
@@ -294,6 +287,11 @@ const RivuletGpuApi& EmulatedBackend() {
       .capture_end = CaptureEnd,
       .graph_launch = GraphLaunch,
       .graph_destroy = GraphDestroy,
+      .activity_missing = ActivityMissing,
+      .activity_start = ActivityStart,
+      .activity_stop = ActivityStop,
+      .activity_clock = ActivityClock,
+      .activity_label = ActivityLabel,
       .kernels = kernels.data(),
       .kernel_count = kernels.size(),
   };

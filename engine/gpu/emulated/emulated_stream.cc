@@ -1,5 +1,6 @@
 #include "engine/gpu/emulated/emulated_stream.h"
 
+#include <atomic>
 #include <chrono>
 #include <utility>
 
@@ -30,6 +31,11 @@ int32_t& CurrentDevice() {
 }
 
 bool Capturing() { return captures > 0; }
+
+uint32_t Stream::NextNumber() {
+  static std::atomic<uint32_t> made = 0;
+  return ++made;
+}
 
 int Stream::Put(Work work) {
   if (CurrentDevice() != device_) return kInvalid;

@@ -35,8 +35,10 @@ int32_t& CurrentDevice();
 // All with the mutex held.
 class Stream {
  public:
-  explicit Stream(int32_t device) : device_(device) {}
+  explicit Stream(int32_t device) : device_(device), number_(NextNumber()) {}
   ~Stream() { Finish(); }
+  int32_t device() const { return device_; }
+  uint32_t number() const { return number_; }  // among all streams ever made
   int Put(Work work);
   int Finish();  // runs what is left; the first error of what ran since the last Finish
   void FinishTo(const Mark* mark);
@@ -51,8 +53,10 @@ class Stream {
     std::shared_ptr<Mark> mark;  // that is passed with this item
   };
   void RunFirst();
+  static uint32_t NextNumber();
 
   const int32_t device_;
+  const uint32_t number_;
   std::deque<Item> items_;
   int failed_ = kDone;
   std::shared_ptr<std::vector<Work>> capture_;

@@ -45,16 +45,18 @@ inline Grid GridOver(int64_t count, const Lanes& lanes) {
 
 #ifdef __CUDACC__
 template <typename Arguments>
-int LaunchKernel(void (*kernel)(Arguments), const Grid& grid, const Arguments& arguments, void* stream) {
+int LaunchKernel(const char*, void (*kernel)(Arguments), const Grid& grid, const Arguments& arguments, void* stream) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return 0;
   kernel<<<dim3(grid.x, grid.y, grid.z), grid.threads, 0, static_cast<cudaStream_t>(stream)>>>(arguments);
   return static_cast<int>(cudaGetLastError());
 }
 #else
 template <typename Arguments>
-int LaunchKernel(void (*kernel)(Arguments), const Grid& grid, const Arguments& arguments, void* stream) {
+int LaunchKernel(const char* name, void (*kernel)(Arguments), const Grid& grid, const Arguments& arguments,
+                 void* stream) {
   if (grid.x == 0 || grid.y == 0 || grid.z == 0) return 0;
-  return emulated::Launch(stream, grid.x, grid.y, grid.z, grid.threads, [kernel, arguments] { kernel(arguments); });
+  return emulated::Launch(stream, name, grid.x, grid.y, grid.z, grid.threads,
+                          [kernel, arguments] { kernel(arguments); });
 }
 #endif
 
@@ -64,9 +66,9 @@ __device__ inline int64_t ElementStride() { return int64_t{gridDim.x} * blockDim
 }  // namespace rivulet::gpu
 
 // `grid` is an expression of `a`, the arguments.
-#define RIVULET_GPU_KERNEL(name, Arguments, function, grid)                        \
-  static const ::rivulet::gpu::KernelList rivulet_gpu_##function(                  \
-      name, sizeof(Arguments), [](void* stream, const void* arguments) -> int {    \
-        const Arguments& a = *static_cast<const Arguments*>(arguments);            \
-        return ::rivulet::gpu::LaunchKernel<Arguments>(function, grid, a, stream); \
+#define RIVULET_GPU_KERNEL(name, Arguments, function, grid)                              \
+  static const ::rivulet::gpu::KernelList rivulet_gpu_##function(                        \
+      name, sizeof(Arguments), [](void* stream, const void* arguments) -> int {          \
+        const Arguments& a = *static_cast<const Arguments*>(arguments);                  \
+        return ::rivulet::gpu::LaunchKernel<Arguments>(name, function, grid, a, stream); \
       })

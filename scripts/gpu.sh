@@ -1,159 +1,179 @@
 #!/usr/bin/env bash
 # Builds, tests and measures Rivulet on a GPU, in parts of at most 8 minutes each, so that it can be done on a machine
 # that is lent for a while and reaches nothing. Each part says what it did, or why it was skipped, and ends well either way
-# unless something failed.
-#   scripts/gpu.sh --part build       librivulet_cuda.so, rivulet and the tests labelled gpu
-#   scripts/gpu.sh --part tests       the tests labelled gpu
-#   scripts/gpu.sh --part sanitizer   the same under compute-sanitizer: memcheck, racecheck, initcheck
-#   scripts/gpu.sh --part kernels     products and convolutions of the presets, ours beside cuBLASLt and cuDNN: the table's rows
-#   scripts/gpu.sh --part cifar       1,000 clients × 50 of CIFAR-10's shape, 50 a round, batch 10: the figures
-#   scripts/gpu.sh --part femnist     3,400 clients of FEMNIST's shape, 10 a round, batch 20: the figures
-#   scripts/gpu.sh --part peers       both as PyTorch does them on the same device (simulations/comparisons/gpu)
-#   scripts/gpu.sh                    all parts, one after the other
-# --out FOLDER: where reports and data go [build/gpu]. --rounds N: of a figure [1500]. RIVULET_GPU_PYTHON: an interpreter with
-# PyTorch [python3].
+# unless something failed. What a part has done is kept in --out: a part that is done is not done again, and a figure that
+# was cut short goes on from the round that it had reached. --out/report.md is all that is known so far.
+#   scripts/gpu.sh --part build        librivulet_cuda.so, rivulet and the tests labelled gpu
+#   scripts/gpu.sh --part tests        the tests labelled gpu
+#   scripts/gpu.sh --part sanitizer    the same under compute-sanitizer: memcheck, racecheck, initcheck
+#   scripts/gpu.sh --part cifar        a figure: WORK of simulations/comparisons/gpu/works.py; so femnist, resnet, shakespeare
+#   scripts/gpu.sh --part mcmahan      100 clients at once against one at a time on the same device
+#   scripts/gpu.sh --part fold         1,000 updates of 1.66 M folded, by the driver's records
+#   scripts/gpu.sh --part peers-cifar  a figure's work as PyTorch does it (peers.py, five ways); so peers-femnist, …
+#   scripts/gpu.sh                     all parts, one after the other
+# --out FOLDER: where reports and data go [build/gpu]. --dry-run: print what would be run. --again: also what is done.
+# --small: a hundredth of each figure, two rounds, on the processor where no GPU is: to see that it runs.
+# RIVULET_GPU_PYTHON: an interpreter with PyTorch [python3].
 set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.sh
 
-parts=() out=build/gpu rounds=1500 python=${RIVULET_GPU_PYTHON:-python3}
+figures=(cifar femnist resnet shakespeare)
+all_parts=(build tests sanitizer "${figures[@]}" mcmahan fold peers-cifar peers-femnist peers-resnet peers-shakespeare
+  peers-mcmahan)
+parts=() out=build/gpu dry='' again='' small='' python=${RIVULET_GPU_PYTHON:-python3}
 while [ $# -gt 0 ]; do
   case $1 in
     --part) parts+=("$2"); shift 2 ;;
     --out) out=$2; shift 2 ;;
-    --rounds) rounds=$2; shift 2 ;;
-    *) sed -n '2,15s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    --dry-run) dry=1; shift ;;
+    --again) again=1; shift ;;
+    --small) small=--small; shift ;;
+    *) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
 done
-[ ${#parts[@]} -gt 0 ] || parts=(build tests sanitizer kernels cifar femnist peers)
+[ ${#parts[@]} -gt 0 ] || parts=("${all_parts[@]}")
+for part in "${parts[@]}"; do
+  case " ${all_parts[*]} " in
+    *" $part "*) ;;
+    *) echo "$0: there is no part '$part'; there are ${all_parts[*]}" >&2; exit 2 ;;
+  esac
+done
 mkdir -p "$out"
-rivulet=build/release/rivulet
-most_seconds=470  # of a part; what it has told by then stands
+rivulet=${RIVULET:-build/release/rivulet}
+works=simulations/comparisons/gpu/works.py
+most_seconds=450 # of what is measured in a part; the rest is for data and its report
 
-skip() { echo "skipped: $*"; }
+skip() { echo "skipped: $*"; skipped=1; }
 has_gpu() { nvidia-smi -L >/dev/null 2>&1; }
 device() { nvidia-smi --query-gpu=name,driver_version,memory.total --format=csv,noheader 2>/dev/null || echo "no GPU"; }
+# run COMMAND…: runs it, or with --dry-run prints it.
+run() {
+  if [ -n "$dry" ]; then echo "+ $*"; else "$@"; fi
+}
+# Whether a figure can be taken; where it cannot, says so.
+can_measure() {
+  [ -n "$dry" ] && return
+  [ -x "$rivulet" ] || { skip "no $rivulet here; run --part build first"; return 1; }
+  [ -n "$small" ] || has_gpu || { skip "no GPU here"; return 1; }
+}
+# What --small runs on where there is no GPU.
+on_device() { if [ -n "$small" ] && ! has_gpu; then echo "--device cpu"; else echo "--device gpu"; fi; }
 
 part_build() {
-  local nvcc
+  local nvcc missing=() tool
   nvcc=$(command -v nvcc || ls /usr/local/cuda/bin/nvcc 2>/dev/null || true)
-  [ -n "$nvcc" ] || { skip "no nvcc here, so librivulet_cuda.so cannot be built; install the CUDA toolkit"; return; }
-  local missing=()
+  [ -n "$dry" ] || [ -n "$nvcc" ] ||
+    { skip "no nvcc here, so librivulet_cuda.so cannot be built; install the CUDA toolkit"; return; }
   for tool in cmake ninja g++; do command -v "$tool" >/dev/null || missing+=("$tool"); done
   [ ${#missing[@]} -eq 0 ] || { skip "no ${missing[*]} here; scripts/packages.sh lists what a build needs"; return; }
-  build release -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -DRIVULET_CUDA=ON -- rivulet rivulet_cuda gpu_tests
-  "$rivulet" doctor || true
+  run build release -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -DRIVULET_CUDA=ON -- rivulet rivulet_cuda gpu_tests
+  run "$rivulet" doctor
 }
 
 part_tests() {
-  has_gpu || { skip "no GPU here"; return; }
-  ctest --test-dir build/release -L '^gpu$' --output-on-failure --no-tests=error
+  [ -n "$dry" ] || has_gpu || { skip "no GPU here"; return; }
+  run timeout $most_seconds ctest --test-dir build/release -L '^gpu$' --output-on-failure --no-tests=error
 }
 
 part_sanitizer() {
-  has_gpu || { skip "no GPU here"; return; }
-  local sanitizer tests
+  [ -n "$dry" ] || has_gpu || { skip "no GPU here"; return; }
+  local sanitizer tests=build/release/gpu_device_test tool
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
-  [ -n "$sanitizer" ] || { skip "no compute-sanitizer here"; return; }
-  tests=$(ls build/release/gpu_device_test 2>/dev/null || true)
-  [ -n "$tests" ] || { skip "no tests here; run --part build first"; return; }
-  local tool
+  [ -n "$dry" ] || [ -n "$sanitizer" ] || { skip "no compute-sanitizer here"; return; }
+  [ -n "$dry" ] || [ -x "$tests" ] || { skip "no $tests here; run --part build first"; return; }
   for tool in memcheck racecheck initcheck; do
-    echo "compute-sanitizer --tool $tool"
-    "$sanitizer" --tool "$tool" --error-exitcode 1 "$tests" --gtest_brief=1
+    run timeout $((most_seconds / 3)) "${sanitizer:-compute-sanitizer}" --tool "$tool" --error-exitcode 1 "$tests" \
+      --gtest_brief=1
   done
 }
 
-part_kernels() {
-  has_gpu || { skip "no GPU here"; return; }
-  [ -x build/release/gpu_kernels ] || { skip "no gpu_kernels here; run --part build first"; return; }
-  timeout "$most_seconds" build/release/gpu_kernels | tee "$out/kernels.txt"
+# simulated NAME SCENARIO ARGUMENT…: a run, on from where it stands; false where it was cut short or failed.
+simulated() {
+  local name=$1 scenario=$2 resume=() on ended=0
+  shift 2
+  on=$(on_device)
+  [ ! -f "$out/$name.sqlite" ] || resume=(--resume latest)
+  # shellcheck disable=SC2086
+  run timeout --signal=INT $most_seconds "$rivulet" simulate "$scenario" $on "${resume[@]}" "$@" --db "$out/$name.sqlite" \
+    --quiet 2>"$out/$name.log" || ended=$?
+  [ $ended -eq 0 ] && return
+  echo "$name: stopped after $most_seconds s at the most ($ended); the same part goes on from there. The last it said:"
+  tail -n 3 "$out/$name.log"
+  return 1
 }
 
-# Of random pixels, once: figures depend on shapes, not on values.
-random_cifar() {
-  [ -f "$out/cifar/train.tfrecord" ] && return
-  mkdir -p "$out/cifar-raw"
-  "$python" - "$out/cifar-raw" <<'PYTHON'
-import os, random, sys
-draws = random.Random(1)
-for name, count in [*((f"data_batch_{i}.bin", 10000) for i in range(1, 6)), ("test_batch.bin", 10000)]:
-    with open(os.path.join(sys.argv[1], name), "wb") as file:
-        for _ in range(count):
-            file.write(bytes([draws.randrange(10)]) + draws.randbytes(3072))
-with open(os.path.join(sys.argv[1], "batches.meta.txt"), "w") as file:
-    file.write("".join(f"class{i}\n" for i in range(10)))
-PYTHON
-  "$rivulet" data import cifar10 --quiet --from "$out/cifar-raw" --out "$out/cifar"
-}
+prepared() { run "$python" "$works" prepare "$1" --out "$out" --rivulet "$rivulet" $small; }
+scenario_of() { echo "$out/$1${small:+-small}.toml"; }
 
-random_femnist() {
-  [ -f "$out/femnist/train.tfrecord" ] && return
-  mkdir -p "$out/femnist-raw"
-  "$python" - "$out/femnist-raw" <<'PYTHON'
-import os, random, struct, sys
-def npy(name, dtype, shape, pieces):
-    header = f"{{'descr': '{dtype}', 'fortran_order': False, 'shape': {shape}, }}"
-    header += " " * (63 - (len(header) + 10) % 64) + "\n"
-    with open(os.path.join(sys.argv[1], name), "wb") as file:
-        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode())
-        for piece in pieces:
-            file.write(piece)
-draws = random.Random(1)
-for name, count in [("train", 670000), ("test", 20000)]:
-    npy(f"x_{name}.npy", "|u1", (count, 28, 28, 1), (draws.randbytes(784 * 1000) for _ in range(count // 1000)))
-    npy(f"y_{name}.npy", "<i8", (count,), (struct.pack("<q", draws.randrange(62)) for _ in range(count)))
-PYTHON
-  "$rivulet" data import numpy --quiet --from "$out/femnist-raw" --out "$out/femnist"
-}
-
-# figure NAME ARGUMENT…: one run of `rivulet simulate`, by the clock and by what its history says.
 figure() {
-  local name=$1 begin end
-  shift
-  begin=$(date +%s.%N)
-  if timeout $most_seconds "$rivulet" simulate "$@" --db "$out/$name.sqlite" --json >"$out/$name.json" 2>"$out/$name.log"; then
-    end=$(date +%s.%N)
-    echo "$name: $(echo "$end - $begin" | bc) s for $rounds rounds, the program's start to its end"
-  else
-    echo "$name: failed or took more than $most_seconds s; the last it said:"
-    tail -n 3 "$out/$name.log"
-    return 1
-  fi
+  can_measure || return 0
+  prepared "$1"
+  local whole=0
+  simulated "$1" "$(scenario_of "$1")" || whole=1
+  run "$python" "$works" rounds "$out/$1.sqlite" "$1"
+  return $whole
 }
 
-part_cifar() {
-  has_gpu || { skip "no GPU here"; return; }
-  [ -x "$rivulet" ] || { skip "no $rivulet here; run --part build first"; return; }
-  random_cifar
-  figure cifar simulations/scenarios/cifar10-iid.toml --rounds "$rounds" --device gpu \
-    --set "data.train=$PWD/$out/cifar/train.tfrecord" --set "data.test=$PWD/$out/cifar/test.tfrecord"
+part_mcmahan() {
+  can_measure || return 0
+  prepared mcmahan
+  simulated mcmahan "$(scenario_of mcmahan)"
+  run "$python" "$works" rounds "$out/mcmahan.sqlite" mcmahan
+  local lanes=()
+  [ "$(on_device)" = "--device cpu" ] || lanes=(--lanes 1)
+  simulated mcmahan-alone "$(scenario_of mcmahan)" --rounds 2 "${lanes[@]}"
+  echo "one client at a time:"
+  run "$python" "$works" rounds "$out/mcmahan-alone.sqlite" mcmahan
 }
 
-part_femnist() {
-  has_gpu || { skip "no GPU here"; return; }
-  [ -x "$rivulet" ] || { skip "no $rivulet here; run --part build first"; return; }
-  random_femnist
-  figure femnist simulations/scenarios/cifar10-iid.toml --rounds "$rounds" --device gpu --set run.name=femnist \
-    --set model.preset=emnist_cnn --set "data.train=$PWD/$out/femnist/train.tfrecord" \
-    --set "data.test=$PWD/$out/femnist/test.tfrecord" --set data.partition.clients=3400 \
-    --set data.partition.sizes=lognormal --set data.partition.skew=0.4 --set client.batch_size=20 \
-    --set server.clients_per_round=10
+part_fold() {
+  can_measure || return 0
+  prepared fold
+  simulated fold "$(scenario_of fold)" --trace "$out/fold-trace.json"
+  run "$python" "$works" rounds "$out/fold.sqlite" fold
+  run "$python" "$works" fold "$out/fold-trace.json" fold
 }
 
-part_peers() {
-  local work
-  for work in cifar femnist; do
-    timeout $((most_seconds / 2)) "$python" simulations/comparisons/gpu/peers.py --work "$work" --json "$out/peers.json" ||
-      echo "$work: the peers failed or took more than $((most_seconds / 2)) s"
+peers() {
+  local on=()
+  if [ -n "$small" ]; then on=(--small --rounds 1); has_gpu || on+=(--device cpu); fi
+  run timeout $most_seconds "$python" simulations/comparisons/gpu/peers.py --work "$1" --json "$out/peers.json" "${on[@]}"
+}
+
+perform() {
+  case $1 in
+    peers-*) peers "${1#peers-}" ;;
+    cifar | femnist | resnet | shakespeare) figure "$1" ;;
+    *) "part_$1" ;;
+  esac
+}
+
+# All parts that were run, in their order.
+report() {
+  local part
+  echo "# On $(device), $(date -u +%FT%TZ)"
+  for part in "${all_parts[@]}"; do
+    [ -f "$out/$part.txt" ] || continue
+    printf '\n## %s%s\n\n```\n' "$part" "$([ -f "$out/$part.done" ] || echo ' (not to its end)')"
+    cat "$out/$part.txt"
+    echo '```'
   done
 }
 
+failed=0
 for part in "${parts[@]}"; do
-  case $part in
-    build | tests | sanitizer | kernels | cifar | femnist | peers) ;;
-    *) echo "$0: there is no part '$part'; there are build, tests, sanitizer, kernels, cifar, femnist and peers" >&2; exit 2 ;;
-  esac
   echo "== $part, $(device), $(date -u +%FT%TZ)"
-  "part_$part" 2>&1 | tee "$out/$part.txt"
+  if [ -n "$dry" ]; then perform "$part"; continue; fi
+  if [ -z "$again" ] && [ -f "$out/$part.done" ]; then echo "done before; --again does it again"; continue; fi
+  rm -f "$out/$part.done"
+  # Not behind `||`, where a command that fails would not end the part.
+  set +e
+  (set -e; skipped=; perform "$part"; [ -n "$skipped" ] || touch "$out/$part.done") >"$out/$part.txt" 2>&1
+  ended=$?
+  set -e
+  cat "$out/$part.txt"
+  [ $ended -eq 0 ] || failed=1
+  report >"$out/report.md"
 done
+exit $failed

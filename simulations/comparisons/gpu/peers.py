@@ -2,7 +2,7 @@
 """Rounds of federated averaging as PyTorch does them on one GPU, for the models, cohorts and client sizes of our own
 figures (docs/gpu.md): what a round costs without any framework around it.
 
-    peers.py --work cifar|femnist [--ways eager compiled graphs vmap processes] [--rounds 50] [--tf32] [--json FILE]
+    peers.py --work cifar|femnist|resnet|shakespeare|mcmahan [--ways eager compiled graphs vmap processes] [--rounds 50] [--tf32] [--json FILE]
 
     eager      client after client, step after step, as one would write it
     compiled   the same, the step through torch.compile
@@ -17,11 +17,12 @@ clients' models on the device. Nothing is checked, clipped, recorded or stored; 
 
 import argparse
 import json
-import math
 import random
 import statistics
 import sys
 import time
+
+from works import WORKS
 
 try:
     import torch
@@ -46,35 +47,95 @@ class Cnn(nn.Module):
         return self.layers(images)
 
 
-# What is trained: shape, classes, cohort, batch size, clients, examples of each.
-WORKS = {
-    "cifar": dict(side=32, channels=3, classes=10, cohort=50, batch=10, clients=1000,
-                  law="50 each", size=lambda draws: 50),
-    "femnist": dict(side=28, channels=1, classes=62, cohort=10, batch=20, clients=3400,
-                    law="round(exp(N(5.2, 0.4²))), at least 1", size=lambda draws: max(1, round(math.exp(draws.gauss(5.2, 0.4))))),
-}
-RATE = 0.1
+class McMahan(nn.Module):
+    """Two 5×5 convolutions with pooling, and a hidden layer of 512 (McMahan et al. 2017)."""
+
+    def __init__(self, side, channels, classes):
+        super().__init__()
+        inner = side // 4
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(),
+            nn.MaxPool2d(2), nn.Flatten(), nn.Linear(64 * inner * inner, 512), nn.ReLU(), nn.Linear(512, classes))
+
+    def forward(self, images):
+        return self.layers(images)
+
+
+class Block(nn.Module):
+    """Two convolutions beside a shortcut, each with a group norm behind it."""
+
+    def __init__(self, channels, filters):
+        super().__init__()
+        stride = 1 if channels == filters else 2
+        self.body = nn.Sequential(
+            nn.Conv2d(channels, filters, 3, stride, 1, bias=False), nn.GroupNorm(2, filters), nn.ReLU(),
+            nn.Conv2d(filters, filters, 3, 1, 1, bias=False), nn.GroupNorm(2, filters))
+        self.shortcut = nn.Identity() if stride == 1 else nn.Sequential(
+            nn.Conv2d(channels, filters, 1, stride, bias=False), nn.GroupNorm(2, filters))
+
+    def forward(self, images):
+        return torch.relu(self.body(images) + self.shortcut(images))
+
+
+class ResNet18(nn.Module):
+    """As works.py's resnet18_layers."""
+
+    def __init__(self, side, channels, classes):
+        super().__init__()
+        widths = [64, 64, 64, 128, 128, 256, 256, 512, 512]
+        self.layers = nn.Sequential(
+            nn.Conv2d(channels, 64, 3, 1, 1, bias=False), nn.GroupNorm(2, 64), nn.ReLU(),
+            *(Block(before, after) for before, after in zip(widths, widths[1:])),
+            nn.AvgPool2d(side // 8), nn.Flatten(), nn.Linear(512, classes))
+
+    def forward(self, images):
+        return self.layers(images)
+
+
+class CharLstm(nn.Module):
+    """An embedding of 8 and two LSTMs of 256; each character's scores for the next (Reddi et al. 2021)."""
+
+    def __init__(self, _side, _channels, classes):
+        super().__init__()
+        self.embedding = nn.Embedding(classes, 8)
+        self.lstm = nn.LSTM(8, 256, 2, batch_first=True)
+        self.dense = nn.Linear(256, classes)
+
+    def forward(self, windows):
+        return self.dense(self.lstm(self.embedding(windows))[0]).transpose(1, 2)
+
+
+WINDOW = 80
+MODELS = {"cifar": Cnn, "femnist": Cnn, "resnet": ResNet18, "shakespeare": CharLstm, "mcmahan": McMahan}
 
 
 class Work:
     """The clients of a work and their data, on the device."""
 
-    def __init__(self, name, device, seed=1):
+    def __init__(self, name, device, seed=1, small=False):
         self.__dict__.update(WORKS[name])
-        self.device = device
+        self.make, self.device = MODELS[name], device
+        if small:
+            self.clients, self.cohort, self.epochs = 10, 5, 1
+            self.size = lambda draws: 2 * self.batch - 1
         draws = random.Random(seed)
         self.sizes = [self.size(draws) for _ in range(self.clients)]
         self.draws = draws
         rows = max(self.sizes)
         generator = torch.Generator(device=device).manual_seed(seed)
         # One stretch for all: a client's examples begin where its number says. Values do not matter, shapes do.
+        if name == "shakespeare":
+            self.images = torch.randint(self.classes, (rows + self.clients, WINDOW), generator=generator, device=device)
+            self.labels = self.images.roll(1, 1)
+            return
         shape = (rows + self.clients, self.channels, self.side, self.side)
         self.images = torch.rand(shape, generator=generator, device=device)
         self.labels = torch.randint(self.classes, (rows + self.clients,), generator=generator, device=device)
 
-    def model(self):
+    def new_model(self):
         torch.manual_seed(7)
-        return Cnn(self.side, self.channels, self.classes).to(self.device)
+        work = self.__dict__
+        return self.make(work.get("side"), work.get("channels"), self.classes).to(self.device)
 
     def cohort_of_round(self):
         return self.draws.sample(range(self.clients), self.cohort)
@@ -91,19 +152,19 @@ class Work:
             yield images[chosen], labels[chosen]
 
 
-def step(model, images, labels):
+def step(model, images, labels, rate):
     """One step of SGD."""
     for parameter in model.parameters():
         parameter.grad = None
     nn.functional.cross_entropy(model(images), labels).backward()
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter -= RATE * parameter.grad
+            parameter -= rate * parameter.grad
 
 
 def one_by_one(work, take_step):
     """A round of clients, one after the other: `take_step` trains `model` in place."""
-    start, model = work.model(), work.model()
+    start, model = work.new_model(), work.new_model()
 
     def run(cohort):
         total = [torch.zeros_like(parameter) for parameter in start.parameters()]
@@ -112,8 +173,9 @@ def one_by_one(work, take_step):
             with torch.no_grad():
                 for to, origin in zip(model.parameters(), start.parameters()):
                     to.copy_(origin)
-            for images, labels in work.batches(client):
-                take_step(model, images, labels)
+            for _ in range(work.epochs):
+                for images, labels in work.batches(client):
+                    take_step(model, images, labels, work.rate)
             weight += work.sizes[client]
             with torch.no_grad():
                 for to, trained in zip(total, model.parameters()):
@@ -136,7 +198,7 @@ def compiled(work):
 def graphs(work):
     kept = {}
 
-    def take_step(model, images, labels):
+    def take_step(model, images, labels, rate):
         size = len(labels)
         if size not in kept:
             held_images, held_labels = images.clone(), labels.clone()
@@ -145,11 +207,11 @@ def graphs(work):
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
                 for _ in range(3):
-                    step(model, held_images, held_labels)
+                    step(model, held_images, held_labels, rate)
             torch.cuda.current_stream().wait_stream(side)
             graph = torch.cuda.CUDAGraph()
             with torch.cuda.graph(graph):
-                step(model, held_images, held_labels)
+                step(model, held_images, held_labels, rate)
             with torch.no_grad():
                 for to, origin in zip(model.parameters(), saved):
                     to.copy_(origin)
@@ -164,11 +226,12 @@ def graphs(work):
 
 def at_once(work):
     """All clients of a round in one vmap. Who has fewer batches goes on with a weight of 0; rests are masked."""
-    start = work.model()
+    start = work.new_model()
     names = [name for name, _ in start.named_parameters()]
 
     def loss(parameters, images, labels, mask):
         values = nn.functional.cross_entropy(functional_call(start, parameters, (images,)), labels, reduction="none")
+        values = values.flatten(1).mean(1) if values.dim() > 1 else values
         return (values * mask).sum() / mask.sum().clamp(min=1)
 
     gradients = vmap(grad(loss), in_dims=(0, 0, 0, 0), randomness="different")
@@ -178,17 +241,18 @@ def at_once(work):
         parameters = {name: parameters[name].detach() for name in names}
         sizes = torch.tensor([work.sizes[client] for client in cohort], device=work.device)
         most = int(max(work.sizes[client] for client in cohort))
-        # Orders of unlike lengths, filled with each client's first example, which the mask leaves out.
-        order = torch.stack([torch.nn.functional.pad(client + torch.randperm(work.sizes[client], device=work.device),
-                                                     (0, most - work.sizes[client]), value=client)
-                             for client in cohort])
-        for first in range(0, most, work.batch):
-            chosen = order[:, first:first + work.batch]
-            places = torch.arange(first, first + chosen.shape[1], device=work.device)
-            mask = (places[None, :] < sizes[:, None]).float()
-            found = gradients(parameters, work.images[chosen], work.labels[chosen], mask)
-            for name in names:
-                parameters[name] = parameters[name] - RATE * found[name]
+        for _ in range(work.epochs):
+            # Orders of unlike lengths, filled with each client's first example, which the mask leaves out.
+            order = torch.stack([torch.nn.functional.pad(client + torch.randperm(work.sizes[client], device=work.device),
+                                                         (0, most - work.sizes[client]), value=client)
+                                 for client in cohort])
+            for first in range(0, most, work.batch):
+                chosen = order[:, first:first + work.batch]
+                places = torch.arange(first, first + chosen.shape[1], device=work.device)
+                mask = (places[None, :] < sizes[:, None]).float()
+                found = gradients(parameters, work.images[chosen], work.labels[chosen], mask)
+                for name in names:
+                    parameters[name] = parameters[name] - work.rate * found[name]
         shares = sizes / sizes.sum()
         with torch.no_grad():
             for name, to in start.named_parameters():
@@ -200,10 +264,9 @@ def at_once(work):
 WAYS = {"eager": eager, "compiled": compiled, "graphs": graphs, "vmap": at_once}
 
 
-def measure(name, way, rounds, seed=1, device="cuda", share=1):
+def measure(name, way, rounds, device, small):
     """Seconds of a round: each, after a warm-up."""
-    work = Work(name, torch.device(device), seed)
-    work.cohort = max(1, work.cohort // share)
+    work = Work(name, torch.device(device), small=small)
     run = WAYS[way](work)
     synchronise = torch.cuda.synchronize if device == "cuda" else lambda: None
     for _ in range(max(2, rounds // 10)):
@@ -218,12 +281,12 @@ def measure(name, way, rounds, seed=1, device="cuda", share=1):
     return seconds
 
 
-def part_of(name, rounds, number, share, barrier, device, queue):
-    queue.put(measure_together(name, rounds, number, share, barrier, device))
+def part_of(name, rounds, number, share, barrier, device, small, queue):
+    queue.put(measure_together(name, rounds, number, share, barrier, device, small))
 
 
-def measure_together(name, rounds, number, share, barrier, device):
-    work = Work(name, torch.device(device), number)
+def measure_together(name, rounds, number, share, barrier, device, small):
+    work = Work(name, torch.device(device), number, small)
     work.cohort = max(1, work.cohort // share)
     run = eager(work)
     for _ in range(max(2, rounds // 10)):
@@ -240,11 +303,11 @@ def measure_together(name, rounds, number, share, barrier, device):
     return seconds
 
 
-def measure_processes(name, rounds, device, share=5):
+def measure_processes(name, rounds, device, small, share=5):
     """Every round ends when the last process has its part; the models are not even averaged."""
     context = torch.multiprocessing.get_context("spawn")
     barrier, queue = context.Barrier(share), context.Queue()
-    workers = [context.Process(target=part_of, args=(name, rounds, number + 1, share, barrier, device, queue))
+    workers = [context.Process(target=part_of, args=(name, rounds, number + 1, share, barrier, device, small, queue))
                for number in range(share)]
     for worker in workers:
         worker.start()
@@ -256,9 +319,10 @@ def measure_processes(name, rounds, device, share=5):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--work", choices=WORKS, required=True)
+    parser.add_argument("--work", choices=MODELS, required=True)
     parser.add_argument("--ways", nargs="+", choices=[*WAYS, "processes"], default=[*WAYS, "processes"])
     parser.add_argument("--rounds", type=int, default=50)
+    parser.add_argument("--small", action="store_true", help="five clients a round of two batches, to see that it runs")
     parser.add_argument("--tf32", action="store_true", help="let products and convolutions round to TF32")
     parser.add_argument("--json", help="a file that an object a way is added to")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda", help="cpu: to see that it runs, not to measure")
@@ -276,9 +340,9 @@ def main():
             continue
         try:
             if way == "processes":
-                seconds = measure_processes(options.work, options.rounds, options.device)
+                seconds = measure_processes(options.work, options.rounds, options.device, options.small)
             else:
-                seconds = measure(options.work, way, options.rounds, device=options.device)
+                seconds = measure(options.work, way, options.rounds, options.device, options.small)
         except RuntimeError as error:  # one way that fails is told, and the others are measured
             print(f"{way:<10} failed: {str(error).splitlines()[0]}")
             continue

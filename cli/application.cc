@@ -54,6 +54,15 @@ class HelpFormatter : public CLI::Formatter {
   std::string make_usage(const CLI::App*, std::string) const override {
     return "\nUsage: " + UsageOf(*parsed_.command, parsed_.path) + "\n";
   }
+  // The parser fills its columns by bytes; a character of several gets the blanks that it is short of.
+  std::string make_option(const CLI::Option* option, bool positional) const override {
+    std::string line = CLI::Formatter::make_option(option, positional);
+    const std::string label = make_option_name(option, positional) + make_option_opts(option);
+    const size_t end = line.find(label) + label.size();
+    const auto missing = std::ranges::count_if(label, [](char c) { return (static_cast<uint8_t>(c) & 0xC0) == 0x80; });
+    if (end < line.size() && line[end] == ' ') line.insert(end, static_cast<size_t>(missing), ' ');
+    return line;
+  }
 
  private:
   const Parsed& parsed_;

@@ -29,6 +29,11 @@ class Usage(RivuletTest):
                      "data synth"):
             self.assertIn(name, seen)
 
+    def test_what_options_do_stands_in_one_column(self):
+        options = re.findall(r"^  -.*$", self.run_rivulet("runs", "list", "--help", code=0).out, re.M)
+        self.assertTrue(any("…" in line for line in options), options)
+        self.assertEqual({re.match(r"  -\S+( [A-Z]\S*)? +", line).end() for line in options}, {30}, options)
+
     def test_version(self):
         self.assertRegex(self.run_rivulet("--version", code=0).out, r"^rivulet \d+\.\d+\.\d+\n$")
 

@@ -382,6 +382,7 @@ std::vector<Effect> Effects() {
        "3600",
        [](auto& s) { return s.devices.period_seconds == 3600; },
        {{"devices.availability", "'0.5'"}}},
+      {"devices.server", "'2.5'", [](auto& s) { return s.devices.server == "2.5"; }},
       {"devices.trace", "d.csv", [=](auto& s) { return s.devices.trace == cwd("d.csv"); }},
   };
 }

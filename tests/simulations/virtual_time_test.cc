@@ -18,7 +18,6 @@ Scenario OnDevices(Scenario scenario) {
   scenario.devices.delay = "half_normal(20)";
   scenario.devices.failure = "exponential(200)";
   scenario.devices.availability = "uniform(0.5, 1)";
-  scenario.devices.server = "uniform(1, 5)";
   scenario.devices.period_seconds = 600;
   return scenario;
 }

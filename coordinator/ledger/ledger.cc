@@ -115,6 +115,8 @@ void AddMeasures(const ClosedAttempt& attempt, const AttemptEnd& end,
 // What the graphs of a training have declared. A client's task follows its earlier one.
 void AddDeclared(const ClosedAttempt& attempt, std::span<const ClosedAttempt::ClosedTask* const> tasks,
                  AttemptRecord& record) {
+  // As of most plans; a thousand names would be put in order for nothing.
+  if (std::ranges::all_of(tasks, [](const auto* task) { return task->facts.measures.empty(); })) return;
   std::map<std::string_view, const Measures*> clients;
   for (const ClosedAttempt::ClosedTask* task : tasks) {
     if (EndOf(task->lease) == TaskEnd::kFolded) clients[task->lease.client_id] = &task->facts.measures;

@@ -20,6 +20,14 @@ double SecondsSince(std::chrono::steady_clock::time_point begin) {
 // should know.
 constexpr double kToleratedLoss = 0.001;  // of non-zero coordinates, to rounding
 
+// As the server's step reads it. Of `part`, which must outlive it.
+VersionMean MeanOf(const ServerInput::Part& part) {
+  if (part.undivided == nullptr) return VersionMean(part.mean);
+  return VersionMean(part.undivided->elements(), [sums = part.undivided.get()](int64_t first, std::span<float> means) {
+    sums->Divide(first, means);
+  });
+}
+
 // What clients changed was judged when the server took its step.
 Status CheckFinite(const Model& model) {
   for (const Slice& slice : model.layout().slices()) {
@@ -39,23 +47,23 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
   const auto begin = std::chrono::steady_clock::now();
   MadeVersion made;
   {
-    RIVULET_ASSIGN_OR_RETURN(ServerInput input, std::move(*aggregation).Finish(staleness));
-    // Sums of 64 bits take twice the room of the model; they go before the new model and an evaluation need theirs.
+    // Sums of 64 bits take twice the room of the model; they go before an evaluation needs some.
+    RIVULET_ASSIGN_OR_RETURN(ServerInput input, std::move(*aggregation).FinishUndivided(staleness));
     aggregation.reset();
-    if (update.mechanisms != nullptr && !update.mechanisms->empty()) {
-      std::vector<std::span<float>> means;
-      for (ServerInput::Part& part : input.parts) means.emplace_back(part.mean);
-      RIVULET_RETURN_IF_ERROR(update.mechanisms->Apply(update.version, means));
-    }
+    const bool changed = update.mechanisms != nullptr && !update.mechanisms->empty();
     const ServerInput::Part* const delta = input.Find("delta");
     RIVULET_CHECK(delta != nullptr, "a run of models aggregates no delta");
+    std::vector<std::span<float>> means;
     PartMeans others;
-    for (const ServerInput::Part& part : input.parts) {
+    for (ServerInput::Part& part : input.parts) {
+      if (changed || &part != delta) part.Divide();
+      means.emplace_back(part.mean);
       made.lost_fraction = std::max(made.lost_fraction, part.lost_fraction);
       if (&part != delta) others.emplace(part.name, part.mean);
     }
+    if (changed) RIVULET_RETURN_IF_ERROR(update.mechanisms->Apply(update.version, means));
     RIVULET_ASSIGN_OR_RETURN(static_cast<ServerState&>(made),
-                             NextState(base, update.optimizer, update.learning_rate, delta->mean, others,
+                             NextState(base, update.optimizer, update.learning_rate, MeanOf(*delta), others,
                                        {input.scalars, delta->denominator, input.updates}));
   }
   if (update.training != nullptr) {

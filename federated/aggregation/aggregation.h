@@ -27,12 +27,25 @@
 
 namespace rivulet {
 
+// Sums that are divided where their mean is read. Immutable.
+class UndividedMean {
+ public:
+  virtual ~UndividedMean() = default;
+  virtual int64_t elements() const = 0;
+  // The means from element `first` on, wire order.
+  virtual void Divide(int64_t first, std::span<float> means) const = 0;
+};
+
 // What a version's updates come to.
 struct ServerInput {
   struct Part {
     std::string name;
-    // The sum over its denominator, wire order; empty: no update had this part, which is optional.
+    // The sum over its denominator, wire order; empty: no update had this part, which is optional, or it is not divided
+    // yet.
     std::vector<float> mean;
+    std::shared_ptr<const UndividedMean> undivided;  // after FinishUndivided alone
+    // Makes `mean` of it. Without effect where there is none.
+    void Divide();
     double denominator = 0;    // weights, tasks, … as people count them: without fractions and factors
     double lost_fraction = 0;  // of non-zero coordinates lost to rounding; above 0.001 the caller warns
   };
@@ -86,6 +99,11 @@ class Aggregation {
   virtual Partial Extract(int64_t base_version) = 0;
   // Consumes this aggregation. FAILED_PRECONDITION: nothing was folded, or a part's denominator is not above 0.
   virtual StatusOr<ServerInput> Finish(const Staleness& staleness) && = 0;
+  // The same, but the mean of a part that only has to be divided is not made yet (Part::undivided): for whoever reads
+  // it a stretch at a time, and then needs no memory for the whole.
+  virtual StatusOr<ServerInput> FinishUndivided(const Staleness& staleness) && {
+    return std::move(*this).Finish(staleness);
+  }
   // Where the spec's staleness_bits is 0.
   StatusOr<ServerInput> Finish() && { return std::move(*this).Finish(Staleness()); }
 

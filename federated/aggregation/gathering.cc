@@ -1,6 +1,7 @@
 #include "federated/aggregation/gathering.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <set>
 #include <utility>
@@ -244,6 +245,12 @@ Partial Gathering::Extract(int64_t base_version) {
 }
 
 StatusOr<ServerInput> Gathering::Finish(const Staleness& staleness) && {
+  RIVULET_ASSIGN_OR_RETURN(ServerInput input, std::move(*this).FinishUndivided(staleness));
+  for (ServerInput::Part& part : input.parts) part.Divide();
+  return input;
+}
+
+StatusOr<ServerInput> Gathering::FinishUndivided(const Staleness& staleness) && {
   std::erase_if(gathered_, [](const auto& gathered) { return gathered.second.empty(); });
   if (gathered_.empty()) return FailedPrecondition("no update was folded, so there is no mean of any");
   std::vector<int64_t> factors;
@@ -449,6 +456,20 @@ Status Gathering::CheckRoom(size_t more) const {
                              spec().updates_per_version);
   }
   return absl::OkStatus();
+}
+
+// Block by block: memory that was set to zero first would be walked over twice.
+void ServerInput::Part::Divide() {
+  if (undivided == nullptr) return;
+  const int64_t elements = undivided->elements();
+  mean.reserve(static_cast<size_t>(elements));
+  std::array<float, 4096> means;
+  for (int64_t first = 0; first < elements; first += std::ssize(means)) {
+    const auto block = std::span(means).first(static_cast<size_t>(std::min(std::ssize(means), elements - first)));
+    undivided->Divide(first, block);
+    mean.insert(mean.end(), block.begin(), block.end());
+  }
+  undivided.reset();
 }
 
 const ServerInput::Part* ServerInput::Find(std::string_view part) const {

@@ -40,6 +40,7 @@ class Gathering : public Aggregation {
   Partial Extract(int64_t base_version) override;
   using Aggregation::Finish;
   StatusOr<ServerInput> Finish(const Staleness& staleness) && override;
+  StatusOr<ServerInput> FinishUndivided(const Staleness& staleness) && override;
 
  protected:
   // One base version's sums of a part, and its factor for staleness; 1 where there is none.
@@ -72,8 +73,9 @@ class Gathering : public Aggregation {
   // Whether the sums of a part can be those of its counts, which are possible.
   virtual Status CheckSums(const PartSpec& part, const PartSums& sums) const = 0;
   virtual void MergeSums(PartSums& into, PartSums&& more) = 0;
-  // What the part comes to, of one update at least. `shares`: of all base versions; their sums may be used up. `made`:
-  // with its name and its lost fraction; `input`: with the number of updates and the scalars.
+  // What the part comes to, of one update at least: its mean, or that undivided. `shares`: of all base versions; their
+  // sums may be used up. `made`: with its name and its lost fraction; `input`: with the number of updates and the
+  // scalars.
   virtual Status FinishPart(size_t p, std::span<const Share> shares, const ServerInput& input,
                             ServerInput::Part& made) const = 0;
 

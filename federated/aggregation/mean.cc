@@ -1,9 +1,10 @@
 // The mean of each part by its weights: federated averaging's rule (McMahan et al. 2017, Algorithm 1). With another
 // denominator the same sums are FedBuff's (Nguyen et al. 2022) or DP-FedAvg's (McMahan et al. 2018).
 #include <algorithm>
-#include <array>
 #include <cmath>
+#include <memory>
 #include <type_traits>
+#include <utility>
 
 #include "engine/base/check.h"
 #include "federated/aggregation/gathering.h"
@@ -49,6 +50,21 @@ void AddTimes(PartSums& total, const PartSums& more, int64_t factor) {
     AddTimes(std::span(total.sums), std::span(more.sums), factor);
   }
 }
+
+class DividedSums final : public UndividedMean {
+ public:
+  DividedSums(PartSums sums, double denominator) : sums_(std::move(sums)), denominator_(denominator) {}
+  int64_t elements() const override {
+    return WithSums(sums_, [](const auto& sums) { return std::ssize(sums); });
+  }
+  void Divide(int64_t first, std::span<float> means) const override {
+    WithSums(sums_, [&](const auto& sums) { DivideSums(SumsOf(sums, first, std::ssize(means)), denominator_, means); });
+  }
+
+ private:
+  const PartSums sums_;
+  const double denominator_;
+};
 
 class Mean : public Gathering {
  public:
@@ -223,17 +239,8 @@ class Mean : public Gathering {
       return FailedPrecondition("the denominator of part '{}' comes to {}; nothing can be divided by it", part.name,
                                 made.denominator);
     }
-    const double denominator = std::ldexp(units, spec().fraction_bits(part));
-    // Block by block: memory that was set to zero first would be walked over twice.
-    made.mean.reserve(static_cast<size_t>(part.elements));
-    std::array<float, 4096> means;
-    for (int64_t first = 0; first < part.elements; first += std::ssize(means)) {
-      const auto block =
-          std::span(means).first(static_cast<size_t>(std::min(std::ssize(means), part.elements - first)));
-      WithSums(total, [&](auto& sums) { DivideSums(SumsOf(sums, first, std::ssize(block)), denominator, block); });
-      made.mean.insert(made.mean.end(), block.begin(), block.end());
-    }
-    total = PartSums();
+    made.undivided =
+        std::make_shared<DividedSums>(std::exchange(total, {}), std::ldexp(units, spec().fraction_bits(part)));
     return absl::OkStatus();
   }
 

@@ -19,9 +19,7 @@ class AveragedOptimizer final : public ServerOptimizer {
   }
   std::vector<std::string> Models() const override { return optimizer_->Models(); }
   std::vector<std::string> Parts() const override { return optimizer_->Parts(); }
-  double Factor(std::span<const float> mean, const VersionSums& sums) const override {
-    return optimizer_->Factor(mean, sums);
-  }
+  double Factor(VersionMean& mean, const VersionSums& sums) const override { return optimizer_->Factor(mean, sums); }
 
   bool Step(const ServerStep& step) const override {
     if (!optimizer_->Step(step)) return false;

@@ -14,7 +14,7 @@ class ServerDyn final : public ServerOptimizer {
   ServerDyn(double alpha, double clients) : alpha_(alpha), clients_(clients) {}
 
   std::vector<Flat> Flats() const override { return {{"server/h"}}; }
-  double Factor(std::span<const float>, const VersionSums& sums) const override {
+  double Factor(VersionMean&, const VersionSums& sums) const override {
     return static_cast<double>(sums.updates) / clients_;
   }
 

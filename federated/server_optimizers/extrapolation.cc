@@ -15,9 +15,9 @@ class ServerExtrapolation final : public ServerSgd {
  public:
   explicit ServerExtrapolation(double epsilon) : epsilon_(epsilon) {}
 
-  double Factor(std::span<const float> mean, const VersionSums& sums) const override {
+  double Factor(VersionMean& mean, const VersionSums& sums) const override {
     double square = 0;
-    for (const float value : mean) square += static_cast<double>(value) * value;
+    for (const float value : mean.Whole()) square += static_cast<double>(value) * value;
     return std::max(1.0, sums.scalars.at("squared_norm") / sums.denominator / (2 * (square + epsilon_)));
   }
 

@@ -13,7 +13,7 @@ namespace {
 
 class ServerMixing final : public ServerOptimizer {
  public:
-  double Factor(std::span<const float>, const VersionSums& sums) const override {
+  double Factor(VersionMean&, const VersionSums& sums) const override {
     return sums.denominator / static_cast<double>(sums.updates);
   }
 

@@ -9,7 +9,7 @@ namespace {
 
 class ServerNova final : public ServerSgd {
  public:
-  double Factor(std::span<const float>, const VersionSums& sums) const override {
+  double Factor(VersionMean&, const VersionSums& sums) const override {
     return sums.scalars.at("steps") / sums.denominator;
   }
 };

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <map>
+#include <memory>
 #include <optional>
 
 #include "federated/server_optimizers/averaged.h"
@@ -105,12 +106,14 @@ Status CheckState(const ServerState& state, const ServerOptimizer& optimizer) {
 }
 
 StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& optimizer, double learning_rate,
-                                std::span<const float> mean, const PartMeans& parts, const VersionSums& sums) {
+                                VersionMean&& mean, const PartMeans& parts, const VersionSums& sums) {
   const ModelLayout& layout = base.model->layout();
-  const std::vector<float> none(mean.empty() ? static_cast<size_t>(layout.update_elements()) : 0);
-  if (mean.empty()) mean = none;
-  if (static_cast<int64_t>(mean.size()) != layout.update_elements()) {
-    return InvalidArgument("a mean delta of {} elements does not fit a model whose updates have {}", mean.size(),
+  if (mean.elements() == 0 && layout.update_elements() > 0) {
+    const auto zeros = [](int64_t, std::span<float> values) { std::ranges::fill(values, 0.0f); };
+    return NextState(base, optimizer, learning_rate, VersionMean(layout.update_elements(), zeros), parts, sums);
+  }
+  if (mean.elements() != layout.update_elements()) {
+    return InvalidArgument("a mean delta of {} elements does not fit a model whose updates have {}", mean.elements(),
                            layout.update_elements());
   }
   std::vector<std::span<const float>> means, means_here;
@@ -133,7 +136,10 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
     whole.push_back(FloatsOf(values));
     std::ranges::copy(before, whole.back().begin());
   }
-  auto model = std::make_shared<Model>(base.model->shared_layout());
+  auto model = std::make_shared<Model>(base.model->shared_layout(), Model::First::kOverwritten);
+  // For a stretch of the mean, which is near while it is used.
+  const auto room =
+      std::make_unique_for_overwrite<float[]>(std::min(kStretch, static_cast<size_t>(layout.update_elements())));
   std::optional<FollowingDigest> digest;
   if (model->arena().size() >= kWorthAThread) digest.emplace(*model);
   for (const Slice& slice : layout.slices()) {
@@ -157,7 +163,7 @@ StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& 
                                learning_rate,
                                slice.segment == Segment::kTrainable ? factor : 1,
                                from.flat<float>().subspan(first, count),
-                               mean.subspan(begin, count),
+                               mean.At(static_cast<int64_t>(begin), {room.get(), count}),
                                to.flat<float>().subspan(first, count),
                                flats_here,
                                means_here};

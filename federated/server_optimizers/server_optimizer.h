@@ -22,6 +22,7 @@
 
 #include "engine/base/setting.h"
 #include "engine/base/status.h"
+#include "federated/server_optimizers/version_mean.h"
 #include "federated/server_state/server_state.h"
 #include "federated/settings/piece.h"
 
@@ -69,8 +70,8 @@ class ServerOptimizer {
   // The parts of updates that it takes beside "delta", each one value for each trainable element: "dc". What no update
   // of a version had, of an optional part, has no mean.
   virtual std::vector<std::string> Parts() const { return {}; }
-  // A number of the whole version, which every Step gets: asked once, with the mean in wire order.
-  virtual double Factor(std::span<const float> mean, const VersionSums& sums) const {
+  // A number of the whole version, which every Step gets: asked once, before the first.
+  virtual double Factor(VersionMean& mean, const VersionSums& sums) const {
     static_cast<void>(mean), static_cast<void>(sums);
     return 1;
   }
@@ -95,12 +96,12 @@ StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const Serve
 Status CheckState(const ServerState& state, const ServerOptimizer& optimizer);
 // The means of other parts than "delta", by name, in wire order.
 using PartMeans = std::map<std::string, std::span<const float>, std::less<>>;
-// The version after `base`. `mean` is in wire order, trainable and shared; other tensors are the base's. Empty, as the
-// mean of a part that no update had: it is zero.
+// The version after `base`. `mean`: of trainable and shared elements; other tensors are the base's. Empty, as the mean
+// of a part that no update had: it is zero.
 // INVALID_ARGUMENT: it is not as long as the model's update, or a part of the optimiser's is not there or not as long
 // as the model. FAILED_PRECONDITION: a result is not finite; names its tensor.
 StatusOr<ServerState> NextState(const ServerState& base, const ServerOptimizer& optimizer, double learning_rate,
-                                std::span<const float> mean, const PartMeans& parts = {}, const VersionSums& sums = {});
+                                VersionMean&& mean, const PartMeans& parts = {}, const VersionSums& sums = {});
 
 using ServerOptimizerFactory = StatusOr<std::unique_ptr<const ServerOptimizer>> (*)(const Settings& settings);
 // Registers the table ("server optimizer", name) too. A check fails where two have one name.

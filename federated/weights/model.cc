@@ -62,11 +62,25 @@ std::string HeaderOf(const Model& model, const Digest& digest, const std::map<st
 
 }  // namespace
 
-Model::Model(std::shared_ptr<const ModelLayout> layout) : layout_(std::move(layout)), arena_(layout_->arena_bytes()) {}
+Model::Model(std::shared_ptr<const ModelLayout> layout, First first)
+    : layout_(std::move(layout)),
+      arena_(LargePages<std::byte>().allocate(layout_->arena_bytes()), Free{layout_->arena_bytes()}) {
+  const std::span<std::byte> all = arena();
+  if (first == First::kZeros) {
+    std::ranges::fill(all, std::byte{});
+    return;
+  }
+  size_t end = 0;  // of what is written, so far
+  for (const Slice& slice : layout_->slices()) {
+    std::ranges::fill(all.subspan(end, slice.offset - end), std::byte{});
+    end = slice.offset + DataBytes(slice);
+  }
+  std::ranges::fill(all.subspan(end), std::byte{});
+}
 
 TensorView Model::tensor(const Slice& slice) const {
   // A view has one kind of pointer; who holds a const Model only reads through it.
-  return {const_cast<std::byte*>(arena_.data()) + slice.offset, slice.spec.dtype, slice.spec.shape};
+  return {arena_.get() + slice.offset, slice.spec.dtype, slice.spec.shape};
 }
 
 // Of names, shapes and values in the order of declaration and not of the file: two files that differ in metadata or

@@ -9,17 +9,20 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/large_pages.h"
 #include "federated/weights/layout.h"
 
 namespace rivulet {
 
 class Model {
  public:
-  explicit Model(std::shared_ptr<const ModelLayout> layout);  // zeros
+  // What it holds at first: zeros; or zeros between tensors alone, of a model all of whose tensors are written next.
+  enum class First { kZeros, kOverwritten };
+  explicit Model(std::shared_ptr<const ModelLayout> layout, First first = First::kZeros);
   const ModelLayout& layout() const { return *layout_; }
   std::shared_ptr<const ModelLayout> shared_layout() const { return layout_; }
-  std::span<std::byte> arena() { return arena_.bytes(); }
-  std::span<const std::byte> arena() const { return arena_.bytes(); }
+  std::span<std::byte> arena() { return {arena_.get(), layout_->arena_bytes()}; }
+  std::span<const std::byte> arena() const { return {arena_.get(), layout_->arena_bytes()}; }
   TensorView tensor(const Slice& slice) const;
 
   // model_digest of DESIGN: SHA-256 over, for each tensor of every segment but local, in declaration order: name length
@@ -31,8 +34,13 @@ class Model {
   void ComputeDigest(Digest& digest, const std::function<bool(size_t end)>& await) const;
 
  private:
+  // Begins at a large page where it is long: steps of many clients read it from end to end.
+  struct Free {
+    size_t bytes = 0;
+    void operator()(std::byte* arena) const { LargePages<std::byte>().deallocate(arena, bytes); }
+  };
   std::shared_ptr<const ModelLayout> layout_;
-  AlignedBuffer arena_;
+  std::unique_ptr<std::byte[], Free> arena_;
 };
 
 // What a server keeps beside a model, by name ("server/m"): float32 in wire order, one value for each trainable

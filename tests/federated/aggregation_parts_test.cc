@@ -407,6 +407,38 @@ TEST(Staleness, TreeFlatAndMerged_GiveTheSameBits) {
   }
 }
 
+TEST(FinishUndivided, InAnyStretches_GivesTheBitsOfFinish) {
+  AggregationSpec spec = Spec(9001, 12);
+  spec.staleness_bits = 8;
+  std::vector<PartsUpdate> updates;
+  for (int64_t i = 0; i < 3; ++i) {
+    std::vector<float> delta(9001);
+    for (size_t e = 0; e < delta.size(); ++e)
+      delta[e] = 1e-3f * static_cast<float>(e % 1000 + 17 * static_cast<size_t>(i));
+    updates.push_back({fmt::format("t{}", i), {{"delta", delta}}, {{"examples", 1 + i}}, 8 - i % 2});
+  }
+  const ServerInput whole = Finished(spec, updates, HalfAVersion);
+  EXPECT_EQ(whole.parts[0].undivided, nullptr);
+  auto aggregation = Make(spec);
+  for (const PartsUpdate& update : updates) ASSERT_OK(update.FoldInto(*aggregation));
+  ASSERT_OK_AND_ASSIGN(ServerInput input, std::move(*aggregation).FinishUndivided(HalfAVersion));
+  aggregation.reset();
+  ServerInput::Part& part = input.parts[0];
+  ASSERT_NE(part.undivided, nullptr);
+  EXPECT_TRUE(part.mean.empty());
+  EXPECT_EQ(part.denominator, whole.parts[0].denominator);
+  std::vector<float> mean(static_cast<size_t>(part.undivided->elements()));
+  for (size_t first = mean.size(), count = 1; first > 0; ++count) {  // from behind, in ever longer stretches
+    const size_t stretch = std::min(count, first);
+    first -= stretch;
+    part.undivided->Divide(static_cast<int64_t>(first), std::span(mean).subspan(first, stretch));
+  }
+  EXPECT_EQ(mean, whole.parts[0].mean);
+  part.Divide();
+  EXPECT_EQ(part.undivided, nullptr);
+  EXPECT_EQ(part.mean, mean);
+}
+
 TEST(Staleness, OneFactorForAll_IsTheMeanWithoutAny) {
   AggregationSpec spec = Spec(1), stale = Spec(1);
   stale.staleness_bits = 8;

@@ -44,6 +44,26 @@ TEST(Model, StartsWithZeros) {
   for (const std::byte byte : model.arena()) EXPECT_EQ(byte, std::byte{0});
 }
 
+// In memory that another model has just left.
+TEST(Model, ToBeOverwritten_HasZerosBetweenItsTensors) {
+  const auto layout = LayoutOf(SomeVariables());
+  {
+    Model before(layout);
+    std::ranges::fill(before.arena(), std::byte{0xFF});
+  }
+  Model model(layout, Model::First::kOverwritten);
+  for (const Slice& slice : layout->slices()) {
+    const TensorView tensor = model.tensor(slice);
+    std::fill_n(static_cast<std::byte*>(tensor.data), tensor.bytes(), std::byte{1});
+  }
+  size_t ones = 0;
+  for (const std::byte byte : model.arena()) {
+    EXPECT_LE(byte, std::byte{1});
+    ones += static_cast<size_t>(byte);
+  }
+  EXPECT_LT(ones, model.arena().size());
+}
+
 TEST(ModelDigest, IsWhatTheSpecificationSays) {
   Model model(LayoutOf({{"w", {DType::kFloat32, {2}}, Segment::kTrainable}}));
   auto values = model.tensor(model.layout().slices()[0]).flat<float>();

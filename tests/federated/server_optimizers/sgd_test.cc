@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <limits>
 
 #include "federated/random/streams.h"
@@ -68,6 +69,37 @@ TEST(ServerSgdTest, LargeModel_MovesWholeAndHasItsDigest) {
   for (size_t i = 0; i < mean.size(); ++i) ASSERT_EQ(values[i], 2 * mean[i]) << i;
   mean.back() = std::numeric_limits<float>::infinity();
   EXPECT_THAT(StepOf(base, mean, 1), StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+// Two tensors, the first of several stretches: each is asked for once, in order, but by a server that has to see all.
+TEST(ServerSgdTest, MeanThatIsMadeWhereItIsRead_GivesTheSameVersion) {
+  const VariableSpec variables[] = {{"w", {DType::kFloat32, Shape{150'001}}, Segment::kTrainable},
+                                    {"b", {DType::kFloat32, Shape{5}}, Segment::kTrainable}};
+  const auto model =
+      std::make_shared<const Model>(std::make_shared<const ModelLayout>(*ModelLayout::Create(variables)));
+  std::vector<float> mean(150'006);
+  for (size_t i = 0; i < mean.size(); ++i) mean[i] = 1e-3f * static_cast<float>(i % 977);
+  for (const char* name : {"sgd", "extrapolation"}) {
+    ASSERT_OK_AND_ASSIGN(const auto server, ServerOptimizer::Create({name}));
+    ASSERT_OK_AND_ASSIGN(const ServerState first, FirstState(model, *server));
+    const VersionSums sums = {.scalars = {{"squared_norm", 1e6}}};
+    ASSERT_OK_AND_ASSIGN(const ServerState whole, NextState(first, *server, 0.5, mean, {}, sums));
+    int64_t made = 0;
+    const auto make = [&](int64_t begin, std::span<float> values) {
+      EXPECT_EQ(begin, made);
+      std::ranges::copy_n(mean.begin() + begin, std::ssize(values), values.begin());
+      made += std::ssize(values);
+    };
+    ASSERT_OK_AND_ASSIGN(const ServerState streamed,
+                         NextState(first, *server, 0.5, VersionMean(std::ssize(mean), make), {}, sums));
+    EXPECT_EQ(made, std::ssize(mean)) << name;
+    EXPECT_EQ(streamed.digest, whole.digest) << name;
+    EXPECT_EQ(streamed.digest, streamed.model->ComputeDigest()) << name;
+  }
+  ASSERT_OK_AND_ASSIGN(const auto sgd, ServerOptimizer::Create({"sgd"}));
+  ASSERT_OK_AND_ASSIGN(const ServerState first, FirstState(model, *sgd));
+  ASSERT_OK_AND_ASSIGN(const ServerState still, NextState(first, *sgd, 1, std::span<const float>()));
+  EXPECT_EQ(still.digest, first.digest) << "no update had it: it is zero";
 }
 
 TEST(ServerSgdTest, LearningRateOne_IsTheFloatSum) {

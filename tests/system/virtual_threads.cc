@@ -16,6 +16,9 @@
 #include <cstdlib>
 #include <limits>
 #include <random>
+#include <set>
+#include <tuple>
+#include <unordered_map>
 #include <utility>
 #include <vector>
 
@@ -37,6 +40,7 @@ struct Fiber {
   void* result = nullptr;
   const void* waits_for = nullptr;  // a condition, a mutex, a thread; null: for the time alone
   int64_t until = kNever;
+  uint64_t turn = 0;  // the how manyth wait this is, of all: a key that is the same in every run
   bool woken = false, ended = false, detached = false, interleaved = false;
 };
 
@@ -59,7 +63,9 @@ class Scheduler {
     self->waits_for = thing;
     self->until = until;
     self->woken = false;
-    waiting_.push_back(self);
+    self->turn = ++waits_;
+    if (thing != nullptr) waiting_[thing].push_back(self);
+    if (until != kNever) sleeping_.emplace(until, self->turn, self);
     Next();
     return self->woken;
   }
@@ -67,22 +73,21 @@ class Scheduler {
     runnable_.push_back(current_);
     Next();
   }
+  // Asked at every unlock: nearly always nobody waits.
   void Wake(const void* thing, bool all) {
-    if (all) {
-      for (size_t i = 0; i < waiting_.size();) {
-        if (waiting_[i]->waits_for == thing) {
-          WakeAt(i);
-        } else {
-          ++i;
-        }
-      }
-      return;
-    }
-    std::vector<size_t> those;
-    for (size_t i = 0; i < waiting_.size(); ++i) {
-      if (waiting_[i]->waits_for == thing) those.push_back(i);
-    }
-    if (!those.empty()) WakeAt(those[Below(those.size())]);
+    const auto found = waiting_.find(thing);
+    if (found == waiting_.end()) return;
+    std::vector<Fiber*>& those = found->second;
+    do {
+      const size_t place = all ? 0 : Below(those.size());
+      Fiber* const fiber = those[place];
+      fiber->woken = true;
+      if (fiber->until != kNever) sleeping_.erase({fiber->until, fiber->turn, fiber});
+      runnable_.push_back(fiber);
+      those[place] = those.back();
+      those.pop_back();
+    } while (all && !those.empty());
+    if (those.empty()) waiting_.erase(found);
   }
   void MayLoseTurn() {
     if (current_->interleaved && !runnable_.empty() && Below(kLosesItsTurn) == 0) Yield();
@@ -121,14 +126,6 @@ class Scheduler {
   static void Enter();
 
   size_t Below(size_t n) { return static_cast<size_t>(random_() % n); }
-  void WakeAt(size_t place) {
-    Fiber* const fiber = waiting_[place];
-    fiber->woken = true;
-    runnable_.push_back(fiber);
-    waiting_[place] = waiting_.back();
-    waiting_.pop_back();
-  }
-
   // The caller stands in a list already, or has ended.
   void Next() {
     if (runnable_.empty()) LetTimePass();
@@ -148,19 +145,21 @@ class Scheduler {
     Bury();
   }
   void LetTimePass() {
-    int64_t next = kNever;
-    for (const Fiber* fiber : waiting_) next = std::min(next, fiber->until);
-    if (next == kNever) Abort("nobody can go on");
-    now_ = std::max(now_, next);
-    for (size_t i = 0; i < waiting_.size();) {
-      if (waiting_[i]->until > now_) {
-        ++i;
-        continue;
-      }
-      runnable_.push_back(waiting_[i]);
-      waiting_[i] = waiting_.back();
-      waiting_.pop_back();
+    if (sleeping_.empty()) Abort("nobody can go on");
+    now_ = std::max(now_, std::get<0>(*sleeping_.begin()));
+    while (!sleeping_.empty() && std::get<0>(*sleeping_.begin()) <= now_) {
+      Fiber* const fiber = std::get<2>(*sleeping_.begin());
+      sleeping_.erase(sleeping_.begin());
+      if (fiber->waits_for != nullptr) StopWaiting(fiber);
+      runnable_.push_back(fiber);
     }
+  }
+  void StopWaiting(Fiber* fiber) {
+    const auto found = waiting_.find(fiber->waits_for);
+    std::vector<Fiber*>& those = found->second;
+    *std::ranges::find(those, fiber) = those.back();
+    those.pop_back();
+    if (those.empty()) waiting_.erase(found);
   }
   // Of the thread that ended last, which stood on its stack until now.
   void Bury() {
@@ -192,7 +191,10 @@ class Scheduler {
   Fiber first_;
   Fiber* current_;
   Fiber* ended_ = nullptr;
-  std::vector<Fiber*> runnable_, waiting_;
+  std::vector<Fiber*> runnable_;
+  std::unordered_map<const void*, std::vector<Fiber*>> waiting_;  // by what they wait for
+  std::set<std::tuple<int64_t, uint64_t, Fiber*>> sleeping_;      // by the time until which they wait
+  uint64_t waits_ = 0;
   std::vector<void*> stacks_;
   std::mt19937_64 random_, words_;
   int64_t now_ = kSecondNs, since_ = 0, switches_ = 0, switches_since_ = 0, threads_ = 0;

@@ -32,6 +32,9 @@ class StagedWriter : public ChunkWriter {
   std::span<const uint32_t> staged_crcs() const override { return begun_.turn.crcs; }
   Status Resume(int64_t offset) override { return begun_.upload->Resume(begun_.turn.writer, offset); }
   Status Write(std::span<const std::byte> chunk) override { return begun_.upload->Write(begun_.turn.writer, chunk); }
+  Status WritePieces(std::span<const std::span<const std::byte>> pieces) override {
+    return begun_.upload->WritePieces(begun_.turn.writer, pieces);
+  }
   StatusOr<SubmitResult> Finish(const Digest& identity) override {
     return end_(*begun_.upload, begun_.turn.writer, identity);
   }

@@ -1,13 +1,16 @@
 #include "coordinator/intake/staging.h"
 
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <vector>
 
 #include "engine/base/check.h"
 #include "engine/base/file_system.h"
@@ -19,10 +22,12 @@ class MemoryBytes : public StagedBytes {
  public:
   MemoryBytes(Staging& staging, Staging::Buffer buffer) : staging_(staging), buffer_(buffer) {}
   ~MemoryBytes() override { staging_.GiveBack(buffer_); }
-  Status Append(std::span<const std::byte> bytes) override {
-    RIVULET_CHECK(bytes.size() <= buffer_.capacity - size_);
-    if (!bytes.empty()) std::memcpy(buffer_.data + size_, bytes.data(), bytes.size());
-    size_ += bytes.size();
+  Status AppendPieces(std::span<const std::span<const std::byte>> pieces) override {
+    for (const std::span<const std::byte> bytes : pieces) {
+      RIVULET_CHECK(bytes.size() <= buffer_.capacity - size_);
+      if (!bytes.empty()) std::memcpy(buffer_.data + size_, bytes.data(), bytes.size());
+      size_ += bytes.size();
+    }
     return absl::OkStatus();
   }
   void Truncate(int64_t size) override {
@@ -40,6 +45,33 @@ class MemoryBytes : public StagedBytes {
 
 namespace {
 
+Status NotWritten(int error) {
+  switch (error) {
+    case ENOSPC:
+    case EDQUOT:
+      return ResourceExhausted("the disk is full and cannot hold a client's upload; free some space");
+    case EFBIG:
+      return ResourceExhausted(
+          "a client's upload is longer than a file may be here; raise the limit of files (ulimit -f) or "
+          "server.staging_megabytes");
+    default:
+      return Internal("cannot write a client's upload to disk: {}", std::strerror(error));
+  }
+}
+
+// What is left of `parts` behind their first `bytes` bytes.
+std::span<iovec> Behind(std::span<iovec> parts, size_t bytes) {
+  while (!parts.empty() && bytes >= parts.front().iov_len) {
+    bytes -= parts.front().iov_len;
+    parts = parts.subspan(1);
+  }
+  if (bytes > 0) {
+    parts.front().iov_base = static_cast<std::byte*>(parts.front().iov_base) + bytes;
+    parts.front().iov_len -= bytes;
+  }
+  return parts;
+}
+
 class SpooledBytes : public StagedBytes {
  public:
   explicit SpooledBytes(int fd) : fd_(fd) {}
@@ -47,20 +79,22 @@ class SpooledBytes : public StagedBytes {
     Unmap();
     close(fd_);
   }
-  Status Append(std::span<const std::byte> bytes) override {
+  // A message comes in many pieces, and a call of the system for each would cost more than the bytes do: pages that are
+  // written in parts are begun several times.
+  Status AppendPieces(std::span<const std::span<const std::byte>> pieces) override {
     Unmap();
-    while (!bytes.empty()) {
-      const ssize_t written = pwrite(fd_, bytes.data(), bytes.size(), static_cast<off_t>(size_));
+    std::vector<iovec> left;
+    left.reserve(pieces.size());
+    for (const std::span<const std::byte> piece : pieces) {
+      if (!piece.empty()) left.push_back({const_cast<std::byte*>(piece.data()), piece.size()});
+    }
+    for (std::span<iovec> rest(left); !rest.empty();) {
+      const int count = static_cast<int>(std::min<size_t>(rest.size(), IOV_MAX));
+      const ssize_t written = pwritev(fd_, rest.data(), count, static_cast<off_t>(size_));
       if (written < 0 && errno == EINTR) continue;
-      if (written < 0) {
-        const int error = errno;
-        if (error == ENOSPC || error == EDQUOT) {
-          return ResourceExhausted("the disk is full and cannot hold a client's upload; free some space");
-        }
-        return Internal("cannot write a client's upload to disk: {}", std::strerror(error));
-      }
+      if (written < 0) return NotWritten(errno);
       size_ += static_cast<size_t>(written);
-      bytes = bytes.subspan(static_cast<size_t>(written));
+      rest = Behind(rest, static_cast<size_t>(written));
     }
     return absl::OkStatus();
   }

@@ -17,8 +17,10 @@ namespace rivulet {
 class StagedBytes {
  public:
   virtual ~StagedBytes() = default;
-  // RESOURCE_EXHAUSTED: the disk is full; what was appended before stays.
-  virtual Status Append(std::span<const std::byte> bytes) = 0;
+  // These, in their order. RESOURCE_EXHAUSTED: the disk is full, or no file may be so long; what was
+  // appended before stays, of these too.
+  virtual Status AppendPieces(std::span<const std::span<const std::byte>> pieces) = 0;
+  Status Append(std::span<const std::byte> bytes) { return AppendPieces({&bytes, 1}); }
   // Forgets what was appended after the first `size` bytes, at most all of it.
   virtual void Truncate(int64_t size) = 0;
   virtual int64_t size() const = 0;

@@ -1,5 +1,7 @@
 #include "coordinator/intake/upload.h"
 
+#include <algorithm>
+
 namespace rivulet {
 
 // A connection that broke without being noticed may still hold a writer. Each taking over gets the next number, and
@@ -46,18 +48,23 @@ Status Upload::Resume(int64_t writer, int64_t offset) {
   return absl::OkStatus();
 }
 
-Status Upload::Write(int64_t writer, std::span<const std::byte> chunk) {
+Status Upload::WritePieces(int64_t writer, std::span<const std::span<const std::byte>> pieces) {
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(CheckTurn(writer));
-  const int64_t missing = submission_.bytes - staged_->size();
-  if (std::ssize(chunk) > missing) {
-    return OutOfRange("{} bytes more than the {} announced do not belong to this update", std::ssize(chunk) - missing,
+  int64_t bytes = 0;
+  for (const std::span<const std::byte> piece : pieces) bytes += std::ssize(piece);
+  const int64_t before = staged_->size(), missing = submission_.bytes - before;
+  if (bytes > missing) {
+    return OutOfRange("{} bytes more than the {} announced do not belong to this update", bytes - missing,
                       submission_.bytes);
   }
-  const int64_t before = staged_->size();
-  const Status status = staged_->Append(chunk);
+  const Status status = staged_->AppendPieces(pieces);
   // A full disk may have taken a part.
-  crcs_.Append(chunk.first(static_cast<size_t>(staged_->size() - before)));
+  size_t taken = static_cast<size_t>(staged_->size() - before);
+  for (const std::span<const std::byte> piece : pieces) {
+    crcs_.Append(piece.first(std::min(piece.size(), taken)));
+    taken -= std::min(piece.size(), taken);
+  }
   return status;
 }
 

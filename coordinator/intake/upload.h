@@ -36,8 +36,10 @@ class Upload {
   // UNAVAILABLE: taken over. ABORTED: cancelled, with the reason. INVALID_ARGUMENT: no block of what is staged ends
   // there.
   Status Resume(int64_t writer, int64_t offset);
-  // As Resume; OUT_OF_RANGE: more than was announced. RESOURCE_EXHAUSTED: no room; what was written before stays.
-  Status Write(int64_t writer, std::span<const std::byte> chunk);
+  // These bytes, in their order. As Resume; OUT_OF_RANGE: more than was announced. RESOURCE_EXHAUSTED: no room; what
+  // was written before stays.
+  Status WritePieces(int64_t writer, std::span<const std::span<const std::byte>> pieces);
+  Status Write(int64_t writer, std::span<const std::byte> chunk) { return WritePieces(writer, {&chunk, 1}); }
   // The whole upload, valid until Release. After OK no writer and no Cancel touches it. As Resume; INVALID_ARGUMENT:
   // bytes are missing. DATA_LOSS: what is staged has another identity; nothing of it is kept.
   struct Whole {

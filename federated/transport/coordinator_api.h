@@ -234,7 +234,7 @@ struct SubmitResult {
   std::string reason;
 };
 
-// Calls: Resume Write* Finish, unless it is decided. SendSubmission (client/send_submission.h) makes them.
+// Calls: Resume (Write | WritePieces)* Finish, unless it is decided. SendSubmission (client/send_submission.h) makes them.
 class ChunkWriter {
  public:
   virtual ~ChunkWriter() = default;
@@ -250,6 +250,11 @@ class ChunkWriter {
   // this name: ask again later, it is no failure. OUT_OF_RANGE: more than was announced. RESOURCE_EXHAUSTED: staging is
   // full; what was written before stays.
   virtual Status Write(std::span<const std::byte> chunk) = 0;
+  // As Write of each in turn; for who can do that at once.
+  virtual Status WritePieces(std::span<const std::span<const std::byte>> pieces) {
+    for (const std::span<const std::byte> piece : pieces) RIVULET_RETURN_IF_ERROR(Write(piece));
+    return absl::OkStatus();
+  }
   // All bytes are written, and `identity` is BlockCrcs::Identity of them. UNAVAILABLE: the connection was lost; Submit
   // again. DATA_LOSS: the bytes that are staged have another identity; nothing of them is kept, Submit again.
   virtual StatusOr<SubmitResult> Finish(const Digest& identity) = 0;

@@ -1,5 +1,11 @@
 #include "coordinator/intake/intake.h"
 
+#include <limits.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <csignal>
+
 #include "coordinator/intake/pot.h"
 #include "engine/io/crc32c.h"
 #include "test_run.h"
@@ -108,6 +114,45 @@ TEST(StagingTest, View_OfAFileThatGrows_LeavesNoMappingBehind) {
   }
   staged.reset();
   EXPECT_EQ(mappings(), 0);
+}
+
+// More than one call of the system takes; pieces of all lengths, also none.
+TEST(StagingTest, AppendPieces_InMemoryAndInAFile_IsAsEachInTurn) {
+  TestFolder folder;
+  std::string text;
+  for (int i = 0; i < 50'000; ++i) text.push_back(static_cast<char>('a' + i % 23));
+  std::vector<std::span<const std::byte>> pieces;
+  for (size_t at = 0, i = 0; at < text.size(); ++i) {
+    pieces.push_back(Bytes(text).subspan(at, std::min(text.size() - at, i % 31)));
+    at += pieces.back().size();
+  }
+  ASSERT_GT(pieces.size(), 3 * IOV_MAX);
+  for (const int64_t budget : {1 << 20, 0}) {
+    Staging staging(folder.path(), budget);
+    auto staged = *staging.Reserve(std::ssize(text) + 4);
+    ASSERT_OK(staged->Append(Bytes("many")));
+    ASSERT_OK(staged->AppendPieces(pieces));
+    EXPECT_TRUE(Text(*staged->View()) == "many" + text);
+  }
+}
+
+TEST(StagingTest, Append_BeyondWhatAFileMayHold_KeepsWhatFittedAndNamesTheLimit) {
+  TestFolder folder;
+  Staging staging(folder.path(), 0);
+  const auto staged = *staging.Reserve(100);
+  rlimit before;
+  ASSERT_EQ(getrlimit(RLIMIT_FSIZE, &before), 0);
+  const auto signal_before = std::signal(SIGXFSZ, SIG_IGN);
+  const rlimit few{10, before.rlim_max};
+  ASSERT_EQ(setrlimit(RLIMIT_FSIZE, &few), 0);
+  const std::span<const std::byte> pieces[] = {Bytes("many "), Bytes("streams"), Bytes("river")};
+  const Status status = staged->AppendPieces(pieces);
+  setrlimit(RLIMIT_FSIZE, &before);
+  std::signal(SIGXFSZ, signal_before);
+  EXPECT_THAT(status, StatusIs(absl::StatusCode::kResourceExhausted, ::testing::HasSubstr("ulimit -f")));
+  EXPECT_EQ(Text(*staged->View()), "many strea");
+  ASSERT_OK(staged->Append(Bytes("ms")));
+  EXPECT_EQ(Text(*staged->View()), "many streams");
 }
 
 TEST(StagingTest, Append_ToADiskThatIsFullOrBroken_SaysWhich) {

@@ -11,6 +11,7 @@
 #include "client/artifact_cache.h"
 #include "client/backoff.h"
 #include "client/held_updates.h"
+#include "client/send_submission.h"
 #include "client/stop_signal.h"
 #include "client/task_runner.h"
 #include "client/training_checkpoint.h"
@@ -35,7 +36,7 @@ struct AgentOptions {
   std::string version;  // of this software, for the coordinator's log
   std::vector<BoundData> data;
   BackoffOptions backoff;
-  int64_t chunk_bytes = 256 * 1024;
+  int64_t chunk_bytes = kSubmissionChunkBytes;
   int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
   AgentObserver observer;
   Instruments instruments;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "client/backoff.h"
+#include "client/send_submission.h"
 #include "client/stop_signal.h"
 #include "client/upload_pace.h"
 #include "federated/transport/coordinator_api.h"
@@ -19,8 +20,8 @@ namespace rivulet {
 
 struct CallOptions {
   BackoffOptions backoff;
-  int64_t chunk_bytes = 256 * 1024;  // of a submission
-  int64_t max_upload_rate = 0;       // bytes a second; 0: as fast as it goes
+  int64_t chunk_bytes = kSubmissionChunkBytes;
+  int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
   // Before the wait for the next try after `status`.
   std::function<void(const Status& status, int64_t wait_ms)> on_retry;
 };

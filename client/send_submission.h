@@ -13,8 +13,12 @@
 
 namespace rivulet {
 
+// What is written at once: as much as one message of the network's carries at most. The network makes it less where it
+// must.
+inline constexpr int64_t kSubmissionChunkBytes = int64_t{960} << 10;
+
 struct SendOptions {
-  int64_t chunk_bytes = 256 * 1024;
+  int64_t chunk_bytes = kSubmissionChunkBytes;
   // Told where it goes on, before each chunk and once more before the end; an error ends the call with it.
   std::function<Status(int64_t offset)> at;
 };

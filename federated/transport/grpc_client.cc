@@ -1,5 +1,7 @@
 #include "federated/transport/grpc_client.h"
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
 #include <vector>
 
@@ -7,12 +9,15 @@
 #include "federated/transport/grpc_connection.h"
 #include "federated/transport/messages.h"
 #include "federated/transport/raw_stream.h"
+#include "federated/transport/transfer_places.h"
 #include "federated/updates/block_crcs.h"
 
 namespace rivulet {
 namespace {
 
 constexpr char kFetch[] = "/rivulet.rpc.Coordinator/Fetch", kSubmit[] = "/rivulet.rpc.Coordinator/Submit";
+
+const double kFastBytesPerSecond = static_cast<double>(TransferLimits().bytes_per_second);
 
 // The destructor cancels and finishes: a stream that is left open keeps its place at the server.
 class Reader final : public ChunkReader {
@@ -141,10 +146,12 @@ class Writer final : public ChunkWriter {
 
   Status Write(std::span<const std::byte> chunk) override {
     if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
+    if (sent_ == 0) begun_ = Clock::now();
     while (!chunk.empty()) {
-      const auto part = chunk.first(std::min(chunk.size(), kChunkBytes));
+      const auto part = chunk.first(std::min(chunk.size(), KeepsUp() ? kFastChunkBytes : kChunkBytes));
       chunk = chunk.subspan(part.size());
       RIVULET_RETURN_IF_ERROR(Send(UploadChunk(part)));
+      sent_ += std::ssize(part);
       call_.Moved();
     }
     return absl::OkStatus();
@@ -163,6 +170,13 @@ class Writer final : public ChunkWriter {
   }
 
  private:
+  using Clock = std::chrono::steady_clock;
+
+  // Whether the coordinator takes this upload as fast as one that holds its place there is expected to be.
+  bool KeepsUp() const {
+    const std::chrono::duration<double> took = Clock::now() - begun_;
+    return sent_ >= kKnownBytes && static_cast<double>(sent_) >= kFastBytesPerSecond * took.count();
+  }
   Status Send(const grpc::ByteBuffer& message) { return stream_->Write(message) ? absl::OkStatus() : Ended(); }
   Status Receive(rpc::SubmitReplyProto* reply) {
     grpc::ByteBuffer message;
@@ -178,6 +192,8 @@ class Writer final : public ChunkWriter {
   std::unique_ptr<RawStream> stream_;
   std::optional<SubmitResult> decided_;
   std::vector<uint32_t> staged_;
+  int64_t sent_ = 0;
+  Clock::time_point begun_;  // when the first byte was sent
 };
 
 class Client final : public GrpcClient {

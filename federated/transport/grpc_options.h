@@ -21,6 +21,9 @@ inline constexpr int kPieceBytes = 256 << 10;        // of a submission of an op
 inline constexpr int64_t kMaxSubmissionBytes = (int64_t{1} << 31) - 1;  // a plan is one message of protobuf's
 // How far ahead of the reader a stream may be sent: bounds what an upload can park in a coordinator's memory.
 inline constexpr int kStreamWindowBytes = 512 << 10;
+// What one frame of a message carries: each has a head of its own, and what comes is cut at it. 16 KiB, HTTP/2's own
+// measure, costs both ends more.
+inline constexpr int kFrameBytes = 128 << 10;
 // How much is read from a connection at a time. It keeps room for the next time, also while nothing comes: a client has
 // one connection, and a server thousands. Less costs a server that reads an upload: 8 KiB a tenth of its time.
 inline constexpr int kClientReadBytes = 64 << 10;
@@ -38,6 +41,7 @@ void SetCommonArguments(SetInt set) {
   set(GRPC_ARG_HTTP2_BDP_PROBE, 0);
   set(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, kStreamWindowBytes);
   set(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, kMaxMessageBytes);
+  set(GRPC_ARG_HTTP2_MAX_FRAME_SIZE, kFrameBytes);
 }
 
 // gRPC writes its own log lines to stderr; ours say what matters. GRPC_VERBOSITY in the environment brings them back.

@@ -12,32 +12,21 @@
 #include "engine/base/available_cores.h"
 #include "engine/base/check.h"
 #include "engine/base/executor.h"
-#include "federated/transport/chunk_messages.h"
 #include "federated/transport/control_service.h"
+#include "federated/transport/download_stream.h"
 #include "federated/transport/grpc_options.h"
 #include "federated/transport/held_polls.h"
 #include "federated/transport/messages.h"
 #include "federated/transport/security.h"
-#include "federated/transport/stream_guard.h"
-#include "federated/transport/transfer_places.h"
+#include "federated/transport/server_stream.h"
+#include "federated/transport/upload_stream.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
 
 namespace rivulet {
 namespace {
 
-// What the streams of a service share. Jobs that touch the api, and with it disks and other callers' folds, run on
-// threads of their own: gRPC's must not block. Polls have theirs, so that no upload is before them.
-struct Shared {
-  CoordinatorApi& api;
-  ServerSecurity& security;
-  const bool admit_sites, admit_tiers;
-  StreamGuard guard;
-  TransferPlaces places;
-  std::unique_ptr<Executor> calls, streams;
-};
-
 // Of whoever speaks for `serves`; its certificate, where there is one, says what it may be.
-Status CheckServes(const Shared& shared, const Caller& caller, Serves::Kind serves) {
+Status CheckServes(const ServedStreams& shared, const Caller& caller, Serves::Kind serves) {
   if (serves == Serves::Kind::kAny && !shared.admit_sites) {
     return PermissionDenied("'{}' wants to speak for every client of the run, and no such site is admitted here",
                             caller.name);
@@ -61,279 +50,6 @@ Status CheckServes(const Shared& shared, const Caller& caller, Serves::Kind serv
   }
   return absl::OkStatus();
 }
-
-// Whether it may bring what many clients have made together.
-bool MayBringPartials(const Shared& shared, const Caller& caller) {
-  return shared.admit_sites || (shared.admit_tiers && caller.proven != Caller::Proven::kClient);
-}
-
-// One stream of either direction. gRPC's reactors call back on gRPC's threads, concurrently where one lets them, may
-// report an end while something is under way, and are theirs to delete; most of what can go wrong with them is two
-// operations at once or a touch after the last. So there is exactly one thing under way at any time, and its name is
-// kept: a callback is only the end of that thing, and hands over to a job; a job ends by beginning the next thing, and
-// touches nothing after that. A cancellation is heard as the failure of what is under way, or of what the job begins
-// next.
-template <typename Reactor>
-class Stream : public Reactor {
- public:
-  // gRPC's last word. The writer or reader of the api goes on the executor, as giving back memory or files takes time.
-  // The one `delete this` that reactors force.
-  void OnDone() final {
-    if (id_.ok()) shared_.guard.Leave(*id_);
-    shared_.streams->Run([this] {
-      const auto id = id_;
-      TransferPlaces& places = shared_.places;
-      delete this;
-      if (id.ok()) places.Leave(*id);  // what it held is free for the next
-    });
-  }
-  void OnCancel() final {
-    if (id_.ok()) shared_.places.Hurry(*id_);
-  }
-
- protected:
-  enum class Doing : uint8_t { kStarting, kReading, kWriting, kWorking, kFinishing };
-
-  Stream(Shared& shared, grpc::CallbackServerContext* context)
-      : shared_(shared),
-        context_(context),
-        id_(shared.guard.Enter(context->peer(), [context] { context->TryCancel(); })) {}
-
-  Shared& shared() { return shared_; }
-  Status entered() const { return id_.status(); }
-  const Caller& caller() const { return caller_; }
-  // Whose stream it is, of a message that says so.
-  Status Name(const rpc::CallerProto& message, const char* what) {
-    caller_ = FromMessage(message);
-    RIVULET_RETURN_IF_ERROR(IdentifyAgain());
-    return shared_.guard.Name(*id_, caller_.name, what);
-  }
-  // Whether it may still go on: a stream may be open for long.
-  Status IdentifyAgain() { return shared_.security.Identify(*context_, &caller_); }
-
-  // The last thing that a job or a callback does is one of these.
-  void Work(std::function<void()> job) {
-    Become(Doing::kWorking);
-    shared_.streams->Run(std::move(job));
-  }
-  // The same when it is this stream's turn to move many bytes; until then none of them is asked for or sent. Not for a
-  // peer that has gone or was shut out meanwhile.
-  void WorkInTurn(std::function<void()> job) {
-    Become(Doing::kWorking);
-    shared_.places.Enter(*id_, [this, job = std::move(job)] {
-      shared_.streams->Run([this, job] {
-        const Status status = context_->IsCancelled() ? Unavailable("the peer has gone") : IdentifyAgain();
-        status.ok() ? job() : End(status);
-      });
-    });
-  }
-  bool KeepsUp() { return shared_.places.KeepsUp(*id_); }
-  template <typename Message>
-  void Read(Message* message) {
-    Become(Doing::kReading);
-    Wait();
-    this->StartRead(message);
-  }
-  template <typename Message>
-  void Write(const Message* message) {
-    Become(Doing::kWriting);
-    Wait();
-    this->StartWrite(message);
-  }
-  template <typename Message>
-  void WriteLast(const Message* message) {
-    Become(Doing::kFinishing);
-    Wait();
-    this->StartWriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK);
-  }
-  void End(const Status& status) {
-    Become(Doing::kFinishing);
-    this->Finish(ToGrpc(status));
-  }
-
-  // The first thing that a callback does; `bytes` of a transfer came or went.
-  void Ended(Doing doing, size_t bytes) {
-    RIVULET_CHECK(doing_ == doing, "a stream that does {} hears the end of {}", static_cast<int>(doing_.load()),
-                  static_cast<int>(doing));
-    shared_.guard.Moved(*id_);
-    shared_.places.Moved(*id_, static_cast<int64_t>(bytes));
-  }
-
- private:
-  void Wait() {
-    shared_.guard.Waiting(*id_);
-    shared_.places.Waiting(*id_);
-  }
-  void Become(Doing doing) {
-    RIVULET_CHECK(doing_ != Doing::kFinishing, "a stream goes on after its end");
-    doing_ = doing;
-  }
-
-  Shared& shared_;
-  grpc::CallbackServerContext* const context_;
-  const StatusOr<uint64_t> id_;
-  Caller caller_;
-  std::atomic<Doing> doing_ = Doing::kStarting;
-};
-
-// The total goes with the first chunk alone; an empty blob is one empty chunk, since the receiver wants to hear of the
-// total.
-class FetchStream final : public Stream<grpc::ServerWriteReactor<grpc::ByteBuffer>> {
- public:
-  FetchStream(Shared& shared, grpc::CallbackServerContext* context, grpc::ByteBuffer request)
-      : Stream(shared, context) {
-    // Whose it is stands in the request, so it is never one of those that have said nothing.
-    const Status status = Know(request);
-    if (status.ok()) {
-      WorkInTurn([this] { Begin(); });
-    } else {
-      End(status);
-    }
-  }
-  void OnWriteDone(bool ok) override {
-    Ended(Doing::kWriting, chunk_.Length());
-    Work([this, ok] { ok ? Next() : End(Unavailable("a download was cut off")); });
-  }
-
- private:
-  Status Know(grpc::ByteBuffer& request) {
-    RIVULET_RETURN_IF_ERROR(entered());
-    RIVULET_RETURN_IF_ERROR(FromBuffer(request, &request_));
-    return Name(request_.caller(), "downloads");
-  }
-  void Begin() {
-    const Status status = Open();
-    status.ok() ? Next() : End(status);
-  }
-  Status Open() {
-    RIVULET_ASSIGN_OR_RETURN(const BlobId blob, FromMessage(request_.id()));
-    if (blob.form == BlobId::Form::kState && !shared().admit_sites) {
-      return PermissionDenied("'{}' asks for what a client keeps, and no site that may is admitted here",
-                              caller().name);
-    }
-    if (request_.offset() < 0) return OutOfRange("offset {} of a blob is negative", request_.offset());
-    RIVULET_ASSIGN_OR_RETURN(reader_, shared().api.Fetch(caller(), blob, request_.offset()));
-    return absl::OkStatus();
-  }
-  void Next() {
-    if (piece_.empty()) {
-      StatusOr<std::span<const std::byte>> next = reader_->Next();
-      if (!next.ok()) return End(next.status());
-      piece_ = *next;
-      if (piece_.empty() && began_) return End(absl::OkStatus());
-    }
-    const std::span<const std::byte> part =
-        piece_.first(std::min(piece_.size(), sent_ >= kKnownBytes && KeepsUp() ? kFastChunkBytes : kChunkBytes));
-    piece_ = piece_.subspan(part.size());
-    sent_ += part.size();
-    chunk_ = DownloadChunk(std::exchange(began_, true) ? 0 : reader_->total_bytes(), part);
-    part.empty() ? WriteLast(&chunk_) : Write(&chunk_);
-  }
-
-  // What has to have gone before a peer is known: twice what a window takes in, however slow it is.
-  static constexpr size_t kKnownBytes = size_t{2} * kStreamWindowBytes;
-
-  std::unique_ptr<ChunkReader> reader_;
-  rpc::FetchRequestProto request_;
-  std::span<const std::byte> piece_;  // of the reader's, not sent yet
-  grpc::ByteBuffer chunk_;
-  size_t sent_ = 0;
-  bool began_ = false;
-};
-
-// The next message is read when the last one is staged, so a slow disk holds the senders back. What is staged is
-// answered before the first byte is sent, so an upload that is known already costs one round trip and no transfer.
-class SubmitStream final : public Stream<grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>> {
- public:
-  SubmitStream(Shared& shared, grpc::CallbackServerContext* context) : Stream(shared, context) {
-    entered().ok() ? Read(&in_) : End(entered());
-  }
-  void OnReadDone(bool ok) override {
-    Ended(Doing::kReading, in_.Length());
-    Work([this, ok] { Take(ok); });
-  }
-  void OnWriteDone(bool ok) override {
-    Ended(Doing::kWriting, 0);
-    ok ? Read(&in_) : End(Unavailable("the upload of {} was cut off", what_));
-  }
-
- private:
-  void Take(bool ok) {
-    if (ok) {
-      if (const Status status = arrived_.Take(in_); !status.ok()) return End(status);
-    }
-    const rpc::SubmitMessageProto& message = arrived_.message;
-    if (writer_ == nullptr) {
-      if (!ok || arrived_.has_chunk || !message.has_header()) {
-        return End(InvalidArgument("an upload begins with its header"));
-      }
-      const Status status = Name(message.header().caller(), "uploads");
-      if (!status.ok()) return End(status);
-      return WorkInTurn([this] { Begin(arrived_.message.header()); });
-    }
-    if (!ok) return End(Unavailable("the upload of {} was cut off before its end", what_));
-    Status status;
-    if (arrived_.has_chunk) {
-      status = Stage();
-    } else if (message.has_resume()) {
-      status = writer_->Resume(message.resume());
-    } else if (message.has_finish()) {
-      return Close(message.finish());
-    } else {
-      status = InvalidArgument("an upload has one header, then where it goes on, chunks, and its end");
-    }
-    status.ok() ? Read(&in_) : End(status);
-  }
-  Status Stage() {
-    for (const std::span<const std::byte> piece : arrived_.data.pieces()) {
-      RIVULET_RETURN_IF_ERROR(writer_->Write(piece));
-    }
-    arrived_.data.Clear();  // what has come goes before more does
-    return absl::OkStatus();
-  }
-  void Begin(const rpc::SubmitHeaderProto& header) {
-    const Status status = Open(header);
-    if (!status.ok()) return End(status);
-    if (const SubmitResult* decided = writer_->decided()) {
-      return Answer(*decided);
-    }
-    rpc::SubmitReplyProto reply;
-    rpc::StagedProto& staged = *reply.mutable_staged();
-    for (const uint32_t crc : writer_->staged_crcs()) staged.add_crcs(crc);
-    out_ = ToBuffer(reply);
-    Write(&out_);
-  }
-  Status Open(const rpc::SubmitHeaderProto& header) {
-    RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(header.submission()));
-    what_ = submission.task.empty() ? "a partial" : fmt::format("task '{}'", submission.task);
-    const bool partial = submission.kind == Submission::Kind::kPartial;
-    if (submission.kind != Submission::Kind::kUpdate &&
-        !(partial ? MayBringPartials(shared(), caller()) : shared().admit_sites)) {
-      return PermissionDenied("'{}' brings what only a site of many clients has, and none is admitted here",
-                              caller().name);
-    }
-    RIVULET_ASSIGN_OR_RETURN(writer_, shared().api.Submit(caller(), submission));
-    return absl::OkStatus();
-  }
-  void Close(const std::string& bytes) {
-    if (const Status status = IdentifyAgain(); !status.ok()) return End(status);
-    const StatusOr<Digest> identity = Digest::FromBytes(bytes);
-    if (!identity.ok()) return End(identity.status());
-    const StatusOr<SubmitResult> result = writer_->Finish(*identity);
-    result.ok() ? Answer(*result) : End(result.status());
-  }
-  void Answer(const SubmitResult& result) {
-    rpc::SubmitReplyProto reply;
-    ToMessage(result, reply.mutable_result());
-    out_ = ToBuffer(reply);
-    WriteLast(&out_);
-  }
-
-  std::unique_ptr<ChunkWriter> writer_;
-  std::string what_;
-  grpc::ByteBuffer in_, out_;
-  ArrivedSubmit arrived_;
-};
 
 // Polls and failures are short, save for the row of a new name; a few threads answer them, however many ask.
 constexpr int kCallThreads = 8;
@@ -420,10 +136,10 @@ class Service final : public CoordinatorService, public NewsListener {
   }
   grpc::ServerWriteReactor<grpc::ByteBuffer>* Fetch(grpc::CallbackServerContext* context,
                                                     const grpc::ByteBuffer* request) override {
-    return new FetchStream(shared_, context, *request);
+    return NewDownload(shared_, context, *request);
   }
   grpc::ServerBidiReactor<grpc::ByteBuffer, grpc::ByteBuffer>* Submit(grpc::CallbackServerContext* context) override {
-    return new SubmitStream(shared_, context);
+    return NewUpload(shared_, context);
   }
 
   // From now on it hears what may be told to those who wait.
@@ -446,7 +162,7 @@ class Service final : public CoordinatorService, public NewsListener {
     return reactor;
   }
 
-  Shared shared_;
+  ServedStreams shared_;
   HeldPolls held_{*shared_.calls};
 };
 

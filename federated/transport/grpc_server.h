@@ -3,9 +3,9 @@
 // whole or for one of the two. Whoever may connect may ask them.
 //
 // Calls are handed to the api as they come, by a few threads of their own; uploads and downloads by a few others, so
-// that however many there are, polls are not behind them. A stream holds no thread. An upload's next message is read
-// when the last one is staged, so that a slow disk or a full staging area holds the senders back. Messages of bytes
-// carry 256 KiB, or 960 to who takes them at once, and few uploads and downloads are under way at once
+// that however many there are, polls are not behind them. A stream holds no thread. One message of an upload is read
+// while another is staged, and no third, so that a slow disk or a full staging area holds the senders back. Messages of
+// bytes carry 256 KiB, or 960 to who takes them at once, and few uploads and downloads are under way at once
 // (transfer_places.h), so that a thousand cost little more than one.
 #pragma once
 

@@ -15,7 +15,7 @@ StatusOr<E> ToEnum(int value, E last, std::string_view what) {
 
 using DatasetMessages = google::protobuf::RepeatedPtrField<rpc::DatasetProto>;
 
-void ToMessage(const std::vector<DatasetOffer>& offers, DatasetMessages* message) {
+void ToMessages(const std::vector<DatasetOffer>& offers, DatasetMessages* message) {
   for (const DatasetOffer& offer : offers) {
     rpc::DatasetProto* to = message->Add();
     to->set_name(offer.name);
@@ -24,7 +24,7 @@ void ToMessage(const std::vector<DatasetOffer>& offers, DatasetMessages* message
   }
 }
 
-std::vector<DatasetOffer> FromMessage(const DatasetMessages& message) {
+std::vector<DatasetOffer> FromMessages(const DatasetMessages& message) {
   std::vector<DatasetOffer> offers;
   for (const rpc::DatasetProto& from : message) {
     offers.push_back({from.name(), from.examples(), {from.tags().begin(), from.tags().end()}});
@@ -108,12 +108,12 @@ void ToMessage(const PollRequest& request, rpc::PollRequestProto* message) {
   rpc::CapabilitiesProto& capabilities = *message->mutable_capabilities();
   capabilities.set_version(request.capabilities.version);
   capabilities.set_protocol(request.capabilities.protocol);
-  ToMessage(request.capabilities.datasets, capabilities.mutable_datasets());
+  ToMessages(request.capabilities.datasets, capabilities.mutable_datasets());
   message->set_serves(static_cast<int>(request.serves.kind));
   for (const ServedName& served : request.serves.names) {
     rpc::ServedNameProto* to = message->add_names();
     to->set_name(served.name);
-    ToMessage(served.datasets, to->mutable_datasets());
+    ToMessages(served.datasets, to->mutable_datasets());
   }
   for (const TaskProgress& progress : request.working_on) {
     rpc::TaskProgressProto* to = message->add_working_on();
@@ -129,14 +129,14 @@ StatusOr<PollRequest> FromMessage(const rpc::PollRequestProto& message) {
   PollRequest request{.caller = FromMessage(message.caller())};
   request.capabilities.version = message.capabilities().version();
   request.capabilities.protocol = message.capabilities().protocol();
-  request.capabilities.datasets = FromMessage(message.capabilities().datasets());
+  request.capabilities.datasets = FromMessages(message.capabilities().datasets());
   RIVULET_ASSIGN_OR_RETURN(request.serves.kind, ToEnum(message.serves(), Serves::Kind::kNames, "a site that serves"));
   if (message.names_size() > static_cast<int>(kMostServed)) {
     return InvalidArgument("a tier names {} clients in one poll, and {} may be named", message.names_size(),
                            kMostServed);
   }
   for (const rpc::ServedNameProto& from : message.names()) {
-    request.serves.names.push_back({from.name(), FromMessage(from.datasets())});
+    request.serves.names.push_back({from.name(), FromMessages(from.datasets())});
   }
   for (const rpc::TaskProgressProto& from : message.working_on()) {
     request.working_on.push_back({.task = from.task(), .held = from.held()});

@@ -3,16 +3,18 @@
 
 #include "engine/base/status.h"
 #include "federated/transport/coordinator_api.h"
+#include "federated/transport/grpc_options.h"
 #include "proto/rpc/coordinator.pb.h"
 
 namespace rivulet {
 
-// Bytes in one message of a stream; and of a download whose peer takes them as fast as they come. Each message is
-// handed from thread to thread at both ends, so a download in small ones takes 1.4 times as long; but what a slow peer
-// has not taken yet lies in memory, and there may be a thousand of them. With its head a message is at most
-// kMaxMessageBytes.
+// Bytes in one message of a stream; and to a peer that takes them as fast as they come. Each message is handed from
+// thread to thread at both ends, so a download in small ones takes 1.4 times as long; but what a slow peer has not
+// taken yet lies in memory, and there may be a thousand of them. With its head a message is at most kMaxMessageBytes.
 inline constexpr size_t kChunkBytes = size_t{256} << 10;
 inline constexpr size_t kFastChunkBytes = size_t{960} << 10;
+// What has to have gone before a peer is known: twice what a window takes in, however slow it is.
+inline constexpr int64_t kKnownBytes = int64_t{2} * kStreamWindowBytes;
 
 // FromMessage of what a stranger may have sent, INVALID_ARGUMENT: a kind out of range, a digest that is not 32 bytes, a
 // number out of range.

@@ -1,5 +1,7 @@
 #include "federated/transport/raw_stream.h"
 
+#include <utility>
+
 namespace rivulet {
 
 RawStream::RawStream(grpc::GenericStub& stub, grpc::ClientContext* context, const char* method)
@@ -9,26 +11,32 @@ RawStream::RawStream(grpc::GenericStub& stub, grpc::ClientContext* context, cons
 }
 
 bool RawStream::Write(const grpc::ByteBuffer& message) {
+  if (!AwaitWrite()) return false;
   call_->Write(message, this);
-  return Await();
+  return writing_ = true;
 }
 
 bool RawStream::WriteLast(const grpc::ByteBuffer& message) {
+  if (!AwaitWrite()) return false;
   call_->WriteLast(message, grpc::WriteOptions(), this);
   return Await();
 }
 
 bool RawStream::Read(grpc::ByteBuffer* message) {
+  if (!AwaitWrite()) return false;
   call_->Read(message, this);
   return Await();
 }
 
 grpc::Status RawStream::Finish() {
+  (void)AwaitWrite();
   grpc::Status status;
   call_->Finish(&status, this);
   (void)Await();
   return status;
 }
+
+bool RawStream::AwaitWrite() { return !std::exchange(writing_, false) || Await(); }
 
 bool RawStream::Await() {
   void* tag = nullptr;

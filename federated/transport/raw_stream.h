@@ -1,5 +1,6 @@
-// One call whose messages are gRPC's own buffers, both ways: an operation at a time, and each is awaited. It is what
-// gRPC's synchronous streams are for messages of protobuf. Internal to this folder.
+// One call whose messages are gRPC's own buffers, both ways: an operation at a time. It is what gRPC's synchronous
+// streams are for messages of protobuf, save that a message is on its way while the caller makes the next. Internal to
+// this folder.
 #pragma once
 
 #include <grpcpp/generic/generic_stub.h>
@@ -13,7 +14,8 @@ class RawStream {
  public:
   // Begins the call, and waits until it has begun or cannot: Finish says why. `context` outlives it.
   RawStream(grpc::GenericStub& stub, grpc::ClientContext* context, const char* method);
-  // Each is false where the call has ended; Finish says how.
+  // Each is false where the call has ended; Finish says how. Write awaits the write before it, and begins its own; all
+  // else awaits that one, and itself.
   bool Write(const grpc::ByteBuffer& message);
   bool WriteLast(const grpc::ByteBuffer& message);
   bool Read(grpc::ByteBuffer* message);
@@ -23,8 +25,11 @@ class RawStream {
  private:
   bool Await();
 
+  bool AwaitWrite();
+
   grpc::CompletionQueue queue_;
   std::unique_ptr<grpc::GenericClientAsyncReaderWriter> call_;
+  bool writing_ = false;
 };
 
 }  // namespace rivulet

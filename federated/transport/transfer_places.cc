@@ -45,12 +45,13 @@ void TransferPlaces::Waiting(uint64_t transfer) {
 void TransferPlaces::Moved(uint64_t transfer, int64_t bytes) {
   MutexLock lock(mutex_);
   const auto found = moving_.find(transfer);
-  if (found == moving_.end() || found->second.since == Clock::time_point::max()) return;
+  if (found == moving_.end()) return;
   Moving& moving = found->second;
+  const Clock::duration waited =
+      moving.since == Clock::time_point::max() ? Clock::duration::zero() : Clock::now() - moving.since;
   const std::chrono::duration<double> explained(static_cast<double>(bytes) /
                                                 static_cast<double>(limits_.bytes_per_second));
-  const Clock::duration late =
-      moving.late + (Clock::now() - moving.since) - std::chrono::duration_cast<Clock::duration>(explained);
+  const Clock::duration late = moving.late + waited - std::chrono::duration_cast<Clock::duration>(explained);
   moving.late = std::clamp<Clock::duration>(late, Clock::duration::zero(), 2 * limits_.pause);
   moving.since = Clock::time_point::max();
 }

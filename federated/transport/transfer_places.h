@@ -39,7 +39,8 @@ class TransferPlaces {
   void Enter(uint64_t transfer, std::function<void()> go);
   // Nobody waits for it any more: if it is queued, `go` is called now, and it takes no place.
   void Hurry(uint64_t transfer);
-  // Brackets of every wait for the peer, with the bytes that came or went. They do nothing before its turn.
+  // Brackets of every wait for the peer, with the bytes that came or went; Moved also of bytes that nobody waited for.
+  // They do nothing before its turn.
   void Waiting(uint64_t transfer);
   void Moved(uint64_t transfer, int64_t bytes);
   // Whether it has its turn, and its peer has kept up with the server since: what it is sent does not lie waiting.

@@ -1,0 +1,60 @@
+// Between whoever makes things and whoever uses them, on threads of their own: while one is used the next is made, and
+// no third is begun. Neither waits for the other: who has nothing to do rests, and is begun again by whoever gives it
+// something. Internal to this folder.
+//
+//   maker: make ──→ Offer ──→ [make the next, or rest]
+//   user:  use  ──→ Next  ──→ [use the next, or rest]
+#pragma once
+
+#include <optional>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/base/mutex.h"
+
+namespace rivulet {
+
+// Thread-safe. At first the maker works and the user rests.
+template <typename T>
+class OneAhead {
+ public:
+  // What the caller begins now: the user with `use`, where there is one; the maker, where `make` says so.
+  struct Step {
+    std::optional<T> use = std::nullopt;
+    bool make = false;
+  };
+
+  // The maker has made one. It rests while that lies here, and, unless `ahead`, while it is used.
+  Step Offer(T made, bool ahead) {
+    MutexLock lock(mutex_);
+    RIVULET_CHECK(!next_, "a second thing is made ahead");
+    if (used_) {
+      next_ = std::move(made);
+      return {};
+    }
+    used_ = true;
+    rests_ = !ahead;
+    return {std::move(made), ahead};
+  }
+
+  // The user has used one. Where there is no other it rests; `resting` is called before anybody can begin it again.
+  template <typename Resting>
+  Step Next(bool ahead, Resting resting) {
+    MutexLock lock(mutex_);
+    if (next_) {
+      rests_ = !ahead;
+      return {std::exchange(next_, std::nullopt), ahead};
+    }
+    used_ = false;
+    resting();
+    return {std::nullopt, std::exchange(rests_, false)};
+  }
+
+ private:
+  Mutex mutex_;
+  bool used_ GUARDED_BY(mutex_) = false;   // the user works
+  bool rests_ GUARDED_BY(mutex_) = false;  // the maker, although nothing lies here
+  std::optional<T> next_ GUARDED_BY(mutex_);
+};
+
+}  // namespace rivulet

@@ -46,15 +46,16 @@ void TransposeHead(const AttentionHead& h, const float* from, int64_t size, floa
   }
 }
 
-// c[rows, stride] = a[rows, depth] · b[depth, stride], the first `count` columns and what two vectors have beyond them.
+// c[rows, stride] = a[rows, depth] · b[depth, stride], the first `count` columns and what a vector has beyond them.
 HWY_INLINE void Products(const AttentionHead& h, const float* a, const float* b, int64_t depth, float* c, int64_t rows,
                          int64_t count) {
   BlockShape s;
   s.a_row = s.depth = depth;
   s.n = h.stride();
-  const int64_t two = 2 * static_cast<int64_t>(hn::Lanes(D()));
+  const int64_t one = static_cast<int64_t>(hn::Lanes(D())), two = 2 * one;
   const BlockFn block = BlockFor(rows);
-  for (int64_t column = 0; column < count; column += two) block(s, a, b + column, c + column, two);
+  for (int64_t column = 0; column < count; column += two)
+    block(s, a, b + column, c + column, column + one < count ? two : one);
 }
 
 // c[rows, n] (+)= Σ over `depth` of a's rows (a_row apart, terms a_k apart) · b[depth, n].

@@ -54,18 +54,16 @@ HWY_INLINE void Interleave(D d, const V (&channels)[N], float* pixels) {
   } else if constexpr (N % 2 == 0) {  // pairs of channels, moved as numbers of twice the bits
     const hn::Repartition<double, D> dp;
     HWY_ALIGN float pairs[N / 2][2 * kLanes];
-    HWY_ALIGN double joined[N / 2 * kLanes];
     RIVULET_UNROLL
     for (int n = 0; n < N; n += 2) hn::StoreInterleaved2(channels[n], channels[n + 1], d, pairs[n / 2]);
     RIVULET_UNROLL
     for (size_t half = 0; half < 2; ++half) {
       const auto pair = [&](int p) HWY_ATTR { return hn::BitCast(dp, hn::Load(d, pairs[p] + half * kLanes)); };
-      double* const to = joined + half * N * kLanes / 4;
+      double* const to = reinterpret_cast<double*>(pixels) + half * N * kLanes / 4;  // written by vectors alone
       if constexpr (N == 4) hn::StoreInterleaved2(pair(0), pair(1), dp, to);
       if constexpr (N == 6) hn::StoreInterleaved3(pair(0), pair(1), pair(2), dp, to);
       if constexpr (N == 8) hn::StoreInterleaved4(pair(0), pair(1), pair(2), pair(3), dp, to);
     }
-    std::memcpy(pixels, joined, sizeof(joined));
   } else {
     HWY_ALIGN float lanes[N][kLanes];
     RIVULET_UNROLL
@@ -134,19 +132,29 @@ HWY_INLINE void Rows(const PlanarShape& s, int64_t y, const float* planes, const
                std::min(lanes, s.out_width - x));
 }
 
-// The image [height, width, channels] into the planes' insides.
-HWY_INLINE void FillPlanes(const PlanarShape& s, const float* image, float* planes) {
-  const int64_t columns = std::min(s.width, s.line - s.pad_left);
+// kChannels channels of a row of pixels into as many planes.
+template <int kChannels>
+HWY_INLINE void FillRows(const float* HWY_RESTRICT pixels, int64_t channels, int64_t columns, float* HWY_RESTRICT rows,
+                         int64_t plane) {
+  for (int64_t x = 0; x < columns; ++x, pixels += channels) {
+    RIVULET_UNROLL
+    for (int c = 0; c < kChannels; ++c) rows[c * plane + x] = pixels[c];
+  }
+}
+
+// The image [height, width, channels] into the planes' insides. Apart from Planar, whose registers are all in use.
+HWY_NOINLINE void FillPlanes(const PlanarShape& s, const float* image, float* planes) {
+  const int64_t columns = std::min(s.width, s.line - s.pad_left), plane = s.plane(), channels = s.channels;
   for (int64_t y = 0; y < s.filled_rows(); ++y) {
-    const float* from = image + y * s.width * s.channels;
-    float* to = planes + (s.pad_top + y) * s.line + s.pad_left;
-    if (s.channels == 1) {
-      std::copy_n(from, columns, to);
+    const float* pixels = image + y * s.width * channels;
+    float* rows = planes + (s.pad_top + y) * s.line + s.pad_left;
+    if (channels == 1) {
+      std::copy_n(pixels, columns, rows);
       continue;
     }
-    for (int64_t c = 0; c < s.channels; ++c) {
-      for (int64_t x = 0; x < columns; ++x) to[c * s.plane() + x] = from[x * s.channels + c];
-    }
+    int64_t c = 0;
+    for (; c + 4 <= channels; c += 4) FillRows<4>(pixels + c, channels, columns, rows + c * plane, plane);
+    for (; c < channels; ++c) FillRows<1>(pixels + c, channels, columns, rows + c * plane, plane);
   }
 }
 

@@ -16,8 +16,8 @@ namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-// Rows of B per pass over C's columns, so that they come from the second-level cache; fewer where they are wide, so that
-// the panel and the next one stay in it together.
+// Rows of B per pass over C's columns, so that they come from the second-level cache; fewer where they are wide, so
+// that the panel and the next one stay in it together.
 constexpr int64_t kPanel = 64, kWidePanel = 32, kWideRow = 1024;
 // Elements of laid out B on their way: 16 of its rows, which take some 150 cycles.
 constexpr int64_t kPackedAhead = 16 * kPackedColumns;

@@ -97,7 +97,9 @@ class Tiers(RivuletTest):
         coordinator, root = self.start_coordinator("--tiers", *kept)
         north, address = self.start_tier("north", root, "--state", "north-state")
         clients = [self.start_client(name, address) for name in self.names]
-        held = lambda: [path for path in (self.folder / "north-state").rglob("*") if path.is_file()]
+        # One that is still being written is private before anything is in it, but not from its first instant.
+        held = lambda: [path for path in (self.folder / "north-state").rglob("*")
+                        if ".tmp-" not in path.name and path.is_file()]
         self.wait_for(held, "an update that the tier keeps")
         for path in held():
             self.assertEqual(path.stat().st_mode & 0o777, 0o600)

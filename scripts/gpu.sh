@@ -6,6 +6,7 @@
 #   scripts/gpu.sh --part build        librivulet_cuda.so, rivulet and the tests labelled gpu
 #   scripts/gpu.sh --part tests        the tests labelled gpu
 #   scripts/gpu.sh --part sanitizer    the same under compute-sanitizer: memcheck, racecheck, initcheck
+#   scripts/gpu.sh --part kernels      products and convolutions of the presets, ours beside cuBLASLt and cuDNN: the table's rows
 #   scripts/gpu.sh --part cifar        a figure: WORK of simulations/comparisons/gpu/works.py; so femnist, resnet, shakespeare
 #   scripts/gpu.sh --part mcmahan      100 clients at once against one at a time on the same device
 #   scripts/gpu.sh --part fold         1,000 updates of 1.66 M folded, by the driver's records
@@ -19,7 +20,7 @@ cd "$(dirname "$0")/.."
 . scripts/build.sh
 
 figures=(cifar femnist resnet shakespeare)
-all_parts=(build tests sanitizer "${figures[@]}" mcmahan fold peers-cifar peers-femnist peers-resnet peers-shakespeare
+all_parts=(build tests sanitizer kernels "${figures[@]}" mcmahan fold peers-cifar peers-femnist peers-resnet peers-shakespeare
   peers-mcmahan)
 parts=() out=build/gpu dry='' again='' small='' python=${RIVULET_GPU_PYTHON:-python3}
 while [ $# -gt 0 ]; do
@@ -29,7 +30,7 @@ while [ $# -gt 0 ]; do
     --dry-run) dry=1; shift ;;
     --again) again=1; shift ;;
     --small) small=--small; shift ;;
-    *) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
 done
 [ ${#parts[@]} -gt 0 ] || parts=("${all_parts[@]}")
@@ -86,6 +87,12 @@ part_sanitizer() {
     run timeout $((most_seconds / 3)) "${sanitizer:-compute-sanitizer}" --tool "$tool" --error-exitcode 1 "$tests" \
       --gtest_brief=1
   done
+}
+
+part_kernels() {
+  [ -n "$dry" ] || has_gpu || { skip "no GPU here"; return; }
+  [ -n "$dry" ] || [ -x build/release/gpu_kernels ] || { skip "no gpu_kernels here; run --part build first"; return; }
+  run timeout $most_seconds build/release/gpu_kernels
 }
 
 # simulated NAME SCENARIO ARGUMENT…: a run, on from where it stands; false where it was cut short or failed.

@@ -87,15 +87,15 @@ std::string ClientsText(const std::vector<ClientMeasures>& clients, size_t colum
   return text;
 }
 
-nlohmann::ordered_json ClientsJson(const std::vector<ClientMeasures>& clients) {
-  nlohmann::ordered_json json = {{"clients", nlohmann::ordered_json::array()}, {"spread", {}}};
+void AddClients(const std::vector<ClientMeasures>& clients, Json& json) {
+  json["clients"] = Json::Array();
   for (const ClientMeasures& client : clients) {
-    nlohmann::ordered_json entry = {{"client_id", client.client_id}, {"examples", client.examples}};
+    Json entry = {{"client_id", client.client_id}, {"examples", client.examples}};
     for (const auto& [name, measure] : client.measures) entry[name] = measure.value;
-    json["clients"].push_back(std::move(entry));
+    json["clients"].Append(std::move(entry));
   }
+  json["spread"] = Json::Object();
   for (const auto& [name, measure] : SpreadOver(clients)) json["spread"][name] = measure.value;
-  return json;
 }
 
 }  // namespace rivulet

@@ -1,9 +1,9 @@
 // What a model is to each client: its measures by client, and how they are spread.
 #pragma once
 
-#include <nlohmann/json.hpp>
 #include <vector>
 
+#include "engine/base/json.h"
 #include "engine/base/status.h"
 #include "federated/weights/model.h"
 #include "setup/client_measures.h"
@@ -18,7 +18,7 @@ StatusOr<std::vector<ClientMeasures>> ReportClients(RunSetup& setup, const Model
 // A line a measure: mean, percentiles and worst decile over clients, as the history has them where clients measure.
 // Then a line a client, of many those of the largest loss.
 std::string ClientsText(const std::vector<ClientMeasures>& clients, size_t columns);
-// "clients": an object a client; "spread": an object of the figures of all.
-nlohmann::ordered_json ClientsJson(const std::vector<ClientMeasures>& clients);
+// Puts "clients", an object a client, and "spread", an object of the figures of all.
+void AddClients(const std::vector<ClientMeasures>& clients, Json& json);
 
 }  // namespace rivulet

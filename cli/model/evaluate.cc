@@ -184,10 +184,10 @@ Status Evaluate(const EvaluateArguments& arguments) {
     RIVULET_ASSIGN_OR_RETURN(clients, ReportClients(setup, *model));
   }
   if (arguments.json) {
-    auto json = nlohmann::ordered_json::parse(JsonObject(fields));
-    if (report) json.update(ReportJson(*report));
-    if (clients) json.update(ClientsJson(*clients));
-    fmt::print("{}\n", json.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
+    Json json = ToJson(fields);
+    if (report) AddReport(*report, json);
+    if (clients) AddClients(*clients, json);
+    fmt::print("{}\n", json.Dump());
   } else {
     fmt::print("{}", FieldLines(fields));
     if (report && arguments.classes) PrintReport(*report);

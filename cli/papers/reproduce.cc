@@ -8,6 +8,8 @@
 #include "cli/quantities.h"
 #include "cli/table.h"
 #include "cli/terminal.h"
+#include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
@@ -93,7 +95,7 @@ void PrintJson(const Paper& paper, const std::vector<Reproduced>& all, bool quic
       entry["settings"] = one.settings;
       entry["settings_done"] = one.done;
     }
-    json["results"].push_back(std::move(entry));
+    json["results"].Append(std::move(entry));
   }
   fmt::print("{}\n", json.Dump());
 }

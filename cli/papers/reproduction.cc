@@ -7,6 +7,7 @@
 
 #include "cli/sweep/run_trials.h"
 #include "coordinator/ledger/ledger.h"
+#include "engine/base/join.h"
 
 namespace rivulet {
 namespace {
@@ -97,8 +98,8 @@ StatusOr<std::vector<SweepPoint>> Chosen(const std::vector<SweepPoint>& points, 
   if (!chosen.empty()) return chosen;
   std::vector<std::string> names;
   for (const SweepPoint& point : points) names.push_back(PointName(point));
-  return UsageError("--setting: no setting of '{}' says {}; it has {}", result.name, fmt::join(settings, " and "),
-                    fmt::join(names, "; "));
+  return UsageError("--setting: no setting of '{}' says {}; it has {}", result.name, Join(settings, " and "),
+                    Join(names, "; "));
 }
 
 // Those whose axes the result has: of one without a grid all of it counts.
@@ -178,7 +179,7 @@ std::string Missed(const Reproduced& reproduced, const std::vector<Reproduced>& 
   hold(result.at_most, false);
   if (result.at_least_beside) hold(other(*result.at_least_beside), true);
   if (result.at_most_beside) hold(other(*result.at_most_beside), false);
-  return whole ? fmt::format("{}", fmt::join(missed, ", ")) : "";
+  return whole ? Join(missed, ", ") : "";
 }
 
 Chart ChartOf(const Paper& paper, const std::vector<Reproduced>& all) {

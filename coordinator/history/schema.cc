@@ -54,11 +54,8 @@ Status MigrateFrom3(Database& db) {
   std::string sql;
   RIVULET_RETURN_IF_ERROR(db.Query("SELECT name FROM sqlite_master WHERE type = 'view'", {},
                                    [&](const SqlRow& row) { sql += fmt::format("DROP VIEW {};\n", row.Text(0)); }));
-  RIVULET_RETURN_IF_ERROR(db.Script(sql + CreateTableSql<StoredAudit>() + ViewsSql()));
-  return MigrateFrom3(db);
+  return db.Script(sql + "DROP INDEX task_by_client;\n" + ViewsSql());
 }
-
-Status MigrateFrom3(Database& db) { return db.Script("DROP INDEX task_by_client"); }
 
 std::string TablesSql() {
   return CreateTableSql<StoredRun>() + CreateTableSql<StoredKey>() + CreateTableSql<StoredTag>() +

@@ -2,6 +2,7 @@
 one, and where it is asked for the real one, what is said of its absence."""
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -21,6 +22,63 @@ class Gpu(RivuletTest):
         self.assertEqual(len(set(digests)), 4)
         self.assertEqual(self.on_device("--lanes", "1", db="b.sqlite"), digests)
         self.assertEqual(self.on_device("--workers", "2", "--lanes", "2", db="c.sqlite"), digests)
+
+    def test_tf32_is_another_model_and_the_same_for_any_lanes(self):
+        digests = self.on_device("--tf32", db="a.sqlite")
+        self.assertEqual(self.on_device("--tf32", "--lanes", "1", db="b.sqlite"), digests)
+        self.assertNotEqual(self.on_device(db="c.sqlite"), digests)
+        self.run_rivulet("simulate", self.scenario, "--tf32", code=2)
+
+    def test_history_says_as_how_many_lanes(self):
+        self.on_device("--lanes", "2", db="lanes.sqlite")
+        rows = self.query("SELECT round, scope, value FROM metrics WHERE name = 'device/lanes' ORDER BY round",
+                          db="lanes.sqlite")
+        self.assertEqual([row[1:] for row in rows], [("federated", 2.0)] * 4)
+        shown = self.run_rivulet("runs", "show", "latest", "--db", self.path("lanes.sqlite"), code=0)
+        self.assertIn("trained on a device, up to 2 clients at once", shown.out)
+        self.simulate(db="host.sqlite")
+        self.assertEqual(self.query("SELECT count(*) FROM metrics WHERE name = 'device/lanes'", db="host.sqlite"), [(0,)])
+        self.assertNotIn("device", self.run_rivulet("runs", "show", "latest", "--db", self.path("host.sqlite"), code=0).out)
+
+    def test_check_trains_on_both_and_gives_the_devices_bits(self):
+        self.simulate("--device", "check", db="check.sqlite", env={"RIVULET_CUDA_LIBRARY": EMULATED})
+        self.assertEqual(self.digests("check.sqlite"), self.on_device(db="device.sqlite"))
+
+    def test_clients_on_their_devices_give_the_bits_of_a_simulation(self):
+        digests = self.on_device(db="simulated.sqlite")
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), code=0)
+        coordinator = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--db",
+                                 self.path("deployed.sqlite"))
+        address = re.fullmatch(r"listening on (.*)\n", coordinator.stdout.readline())[1]
+        self.follow(coordinator, "coordinator")
+        names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
+        for number, name in enumerate(names):
+            client = self.start("client", "--coordinator", address, "--insecure", "--name", name, "--state",
+                                self.path(name), "--data", f"train={self.path('clients')}/{name}.tfrecord", "--device",
+                                "check" if number == 0 else "gpu",
+                                env={**os.environ, "RIVULET_CUDA_LIBRARY": EMULATED})
+            self.follow(client, name)
+        self.ends(coordinator, "coordinator")
+        for process, name in zip(self.processes[1:], names):
+            self.ends(process, name)
+        self.assertEqual(self.digests("deployed.sqlite"), digests)
+
+    def client(self, *arguments):
+        return self.run_rivulet("client", "--coordinator", "127.0.0.1:1", "--insecure", "--name", "a", "--data",
+                                f"train={self.path('data')}/train.tfrecord", *arguments,
+                                env={"RIVULET_CUDA_LIBRARY": EMULATED})
+
+    def test_client_is_told_what_goes_not_with_a_device(self):
+        self.simulate(db="data.sqlite")  # makes the data
+        self.assertIn("--checkpoint-seconds is of a training on the processor",
+                      self.client("--device", "gpu", "--checkpoint-seconds", "5").err)
+        self.assertIn("there is no GPU 7 here", self.client("--device", "gpu:7").err)
+        self.assertIn("--soft is of a GPU", self.client("--soft").err)
+
+    def test_preflight_looks_at_the_device(self):
+        self.simulate(db="data.sqlite")  # makes the data
+        self.assertRegex(self.client("--preflight", "--device", "gpu").out, r"device +Emulated device, \d+ MB of which")
+        self.assertRegex(self.client("--preflight", "--device", "gpu:7").out, r"device .*there is no GPU 7 here")
 
     def test_script_says_what_each_part_would_run(self):
         ended = subprocess.run([SOURCE / "scripts/gpu.sh", "--dry-run", "--out", self.folder / "gpu"], text=True,

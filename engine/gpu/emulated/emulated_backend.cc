@@ -156,6 +156,14 @@ int StreamWait(void* stream) {
 
 int Copy(void* stream, void* to, const void* from, size_t bytes, RivuletGpuCopyKind kind) {
   const Lock lock(BackendMutex());
+  EmulatedCounts& counts = TheState().counts;
+  ++counts.calls;
+  if (kind == RIVULET_GPU_COPY_TO_DEVICE) {
+    ++counts.copies_to_device;
+    counts.bytes_to_device += static_cast<int64_t>(bytes);
+  } else if (kind == RIVULET_GPU_COPY_TO_HOST) {
+    counts.bytes_to_host += static_cast<int64_t>(bytes);
+  }
   Stream& in = *static_cast<Stream*>(stream);
   return in.Put(Recorded(in, RIVULET_GPU_ACTIVITY_COPY, "copy", bytes, [to, from, bytes] {
     if (bytes != 0) std::memmove(to, from, bytes);
@@ -165,6 +173,7 @@ int Copy(void* stream, void* to, const void* from, size_t bytes, RivuletGpuCopyK
 
 int Fill(void* stream, void* to, int byte, size_t bytes) {
   const Lock lock(BackendMutex());
+  ++TheState().counts.calls;
   Stream& in = *static_cast<Stream*>(stream);
   return in.Put(Recorded(in, RIVULET_GPU_ACTIVITY_FILL, "fill", bytes, [to, byte, bytes] {
     if (bytes != 0) std::memset(to, byte, bytes);
@@ -221,6 +230,8 @@ int CaptureEnd(void* stream, void** graph) {
 
 int GraphLaunch(void* graph, void* stream) {
   const Lock lock(BackendMutex());
+  ++TheState().counts.calls;
+  ++TheState().counts.graph_launches;
   return static_cast<Stream*>(stream)->Put(UnderOneLabel([work = static_cast<Graph*>(graph)->work] {
     for (const Work& one : *work) {
       if (const int code = one(); code != kDone) return code;

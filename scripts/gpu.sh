@@ -7,6 +7,7 @@
 #   scripts/gpu.sh --part tests        the tests labelled gpu
 #   scripts/gpu.sh --part sanitizer    the same under compute-sanitizer: memcheck, racecheck, initcheck
 #   scripts/gpu.sh --part kernels      products and convolutions of the presets, ours beside cuBLASLt and cuDNN: the table's rows
+#   scripts/gpu.sh --part bench        ops of the presets' steps and whole steps, against what the device can do
 #   scripts/gpu.sh --part cifar        a figure: WORK of simulations/comparisons/gpu/works.py; so femnist, resnet, shakespeare
 #   scripts/gpu.sh --part mcmahan      100 clients at once against one at a time on the same device
 #   scripts/gpu.sh --part fold         1,000 updates of 1.66 M folded, by the driver's records
@@ -20,7 +21,7 @@ cd "$(dirname "$0")/.."
 . scripts/build.sh
 
 figures=(cifar femnist resnet shakespeare)
-all_parts=(build tests sanitizer kernels "${figures[@]}" mcmahan fold peers-cifar peers-femnist peers-resnet peers-shakespeare
+all_parts=(build tests sanitizer kernels bench "${figures[@]}" mcmahan fold peers-cifar peers-femnist peers-resnet peers-shakespeare
   peers-mcmahan)
 parts=() out=build/gpu dry='' again='' small='' python=${RIVULET_GPU_PYTHON:-python3}
 while [ $# -gt 0 ]; do
@@ -30,7 +31,7 @@ while [ $# -gt 0 ]; do
     --dry-run) dry=1; shift ;;
     --again) again=1; shift ;;
     --small) small=--small; shift ;;
-    *) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
 done
 [ ${#parts[@]} -gt 0 ] || parts=("${all_parts[@]}")
@@ -93,6 +94,33 @@ part_kernels() {
   [ -n "$dry" ] || has_gpu || { skip "no GPU here"; return; }
   [ -n "$dry" ] || [ -x build/release/gpu_kernels ] || { skip "no gpu_kernels here; run --part build first"; return; }
   run timeout $most_seconds build/release/gpu_kernels
+}
+
+part_bench() {
+  can_measure || return 0
+  local on op
+  on=$(on_device)
+  [ "$on" = "--device cpu" ] || on="--device gpu --lanes 50"
+  # An op a line: its shapes are those of the presets' steps at batch 10.
+  while read -r op; do
+    # Words of the line are arguments.
+    # shellcheck disable=SC2086
+    run timeout 60 "$rivulet" bench op $op $on
+  done <<'OPS'
+MatMul --shape 10x784 --shape 784x200
+MatMul --shape 10x12544 --shape 12544x128
+MatMul --shape 784x10 --shape 10x200
+Conv2D --shape 10x32x32x3 --shape 3x3x3x32 --attr strides=1,1,1,1 --attr padding=VALID
+Conv2D --shape 10x30x30x32 --shape 3x3x32x64 --attr strides=1,1,1,1 --attr padding=VALID
+Conv2D --shape 10x28x28x32 --shape 5x5x32x64 --attr strides=1,1,1,1 --attr padding=SAME
+Relu --shape 10x28x28x64
+Softmax --shape 10x62
+OPS
+  local preset
+  for preset in cifar_cnn emnist_cnn mnist_cnn char_lstm; do
+    # shellcheck disable=SC2086
+    run timeout 60 "$rivulet" graph profile "$preset" $on --trace "$out/step-$preset.json"
+  done
 }
 
 # simulated NAME SCENARIO ARGUMENT…: a run, on from where it stands; false where it was cut short or failed.

@@ -39,7 +39,7 @@ class LocalSimulation : public Simulation {
     const bool on_device = device_.device != nullptr;
     workers_ = options.workers > 0 || others_train_ ? options.workers
                : options.ranks != nullptr           ? WorkersOfRank(*options.ranks)
-               : on_device                          ? 1
+               : on_device                          ? device_.count()
                                                     : AvailableCores();
     std::shared_ptr<const Plan> kept_plan;
     if (!options.resume.empty()) {

@@ -31,11 +31,12 @@ struct SimulationOptions {
   Scenario scenario;
   std::string db_path;
   std::string resume;
-  // 0: one per core; on a device one; where others train too, none. On the host fewer, which `note` is told of, where
-  // as many tasks as are planned to be in memory at once have no room there.
+  // 0: one per core; on devices one each; where others train too, none. On the host fewer, which `note` is told of,
+  // where as many tasks as are planned to be in memory at once have no room there.
   int workers = 0;
   int64_t memory = 0;  // bytes for that; 0: what this process may take
-  // Where clients are trained by this process. Workers share it, each with lanes of its own.
+  // Where clients are trained by this process. Workers share it, or take several devices in turn, each with lanes of
+  // its own.
   TrainingDevice device;
   // A plan that the device cannot train is trained on the host, which `note` is told of once; else it is refused.
   bool soft_placement = false;

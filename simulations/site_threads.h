@@ -16,8 +16,8 @@ namespace rivulet {
 
 struct SiteThreadsOptions {
   int threads = 1;
-  // What they have in common; `change`, and which of them hold, is not asked. Each is called by this name and a number,
-  // or, where a certificate says it, by the name alone.
+  // What they have in common; `change`, and which of them hold, is not asked; several devices they take in turn. Each
+  // is called by this name and a number, or, where a certificate says it, by the name alone.
   SiteOptions site;
   bool one_name = false;
   // What a site's Run returned that was not OK, from its thread; not after Stop.

@@ -5,11 +5,14 @@
 #include <memory>
 
 #include "cli/command.h"
+#include "cli/run/device_option.h"
 #include "cli/table.h"
 #include "engine/base/join.h"
 #include "engine/base/json.h"
 #include "engine/base/nearest.h"
+#include "engine/profile/gpu_roofline.h"
 #include "engine/profile/op_bench.h"
+#include "engine/profile/op_bench_gpu.h"
 #include "engine/profile/profile.h"
 #include "engine/profile/roofline.h"
 
@@ -19,8 +22,21 @@ namespace {
 struct BenchOptions {
   OpBenchOptions bench;
   std::string algorithm = "all";
+  std::string device = "cpu";
+  std::optional<int64_t> lanes;
   bool json = false;
 };
+
+Status CheckDevice(const BenchOptions& options) {
+  if (options.device != "cpu") return CheckGpuNames(options.device);
+  return options.lanes ? UsageError("--lanes is of a GPU; give --device gpu too, or leave it") : absl::OkStatus();
+}
+
+// The GPUs that --device names, none for the host.
+StatusOr<GpuDevices> DevicesOf(const BenchOptions& options) {
+  if (options.device == "cpu") return GpuDevices();
+  return OpenGpus(options.device);
+}
 
 // The largest difference, relative to the largest value; infinite where one has no number.
 double Difference(const std::vector<float>& a, const std::vector<float>& b) {
@@ -53,6 +69,7 @@ double ToleranceOf(const std::string& dtype, const OpTiming& first) {
 }
 
 Status BenchOp(const BenchOptions& options) {
+  RIVULET_RETURN_IF_ERROR(CheckDevice(options));
   RIVULET_ASSIGN_OR_RETURN(const OpBenchGraph bench, MakeOpBenchGraph(options.bench));
   const std::vector<std::string> known = AlgorithmsFor(bench);
   // Of the instruction sets the two that differ most from what a machine with AVX-512 takes anyway.
@@ -65,6 +82,8 @@ Status BenchOp(const BenchOptions& options) {
                         Join(known, ", "), DidYouMean(options.algorithm, known));
     }
     wanted = {options.algorithm};
+  } else if (options.device != "cpu") {
+    wanted = {"native"};  // to compare with
   }
   std::vector<OpTiming> timings;
   std::vector<std::string> skipped;
@@ -84,6 +103,16 @@ Status BenchOp(const BenchOptions& options) {
     timings.push_back(*std::move(timing));
   }
   const Roofline roofline = MeasureRoofline(1);
+  // After the host's, which run in processes of their own: a device that was opened does not go over to those.
+  RIVULET_ASSIGN_OR_RETURN(const auto devices, DevicesOf(options));
+  std::vector<Roofline> rooflines(timings.size(), roofline);
+  for (const auto& device : devices) {
+    RIVULET_ASSIGN_OR_RETURN(OpTiming timing, TimeOnGpu(bench, device, static_cast<int>(options.lanes.value_or(1))));
+    if (!timing.skipped.empty()) return FailedPrecondition("{}: {}", options.device, timing.skipped);
+    if (devices.size() > 1) timing.algorithm += fmt::format(" {}", device->number());
+    timings.push_back(std::move(timing));
+    RIVULET_ASSIGN_OR_RETURN(rooflines.emplace_back(), MeasureGpuRoofline(*device));
+  }
   const double tolerance = ToleranceOf(options.bench.dtype, timings.front());
   Table table({{"algorithm"},
                {"implementation"},
@@ -96,7 +125,8 @@ Status BenchOp(const BenchOptions& options) {
                {"difference", true},
                {"agrees"}});
   std::vector<std::string> apart;
-  for (const OpTiming& timing : timings) {
+  for (size_t i = 0; i < timings.size(); ++i) {
+    const OpTiming& timing = timings[i];
     const double difference = Difference(timings.front().outputs, timing.outputs);
     const bool agrees = difference <= tolerance;
     if (!agrees)
@@ -104,8 +134,9 @@ Status BenchOp(const BenchOptions& options) {
           fmt::format("{} differs from {} by {:.2g}", timing.algorithm, timings.front().algorithm, difference));
     table.Add({timing.algorithm, TextCell(timing.implementation), TextCell(timing.kernel), timing.runs,
                timing.seconds * 1e6, timing.flops > 0 ? Cell(timing.flops / timing.seconds / 1e9) : Cell(),
-               timing.bytes / timing.seconds / 1e9, 100 * roofline.Seconds(timing.flops, timing.bytes) / timing.seconds,
-               difference, difference == 0 ? std::string("bits") : fmt::format("{:.1e}", difference)});
+               timing.bytes / timing.seconds / 1e9,
+               100 * rooflines[i].Seconds(timing.flops, timing.bytes) / timing.seconds, difference,
+               difference == 0 ? std::string("bits") : fmt::format("{:.1e}", difference)});
   }
   if (options.json) {
     const Json json = {{"op", options.bench.op},         {"title", bench.title},   {"flops", timings.front().flops},
@@ -117,6 +148,12 @@ Status BenchOp(const BenchOptions& options) {
                bench.title, timings.front().flops / 1e6, timings.front().bytes / 1024, roofline.flops_per_second / 1e9,
                roofline.BytesPerSecond(timings.front().bytes) / 1e9, table.Text());
     for (const std::string& line : skipped) fmt::print("{}\n", line);
+    for (size_t i = 0; i < devices.size(); ++i) {
+      const Roofline& of_device = rooflines[rooflines.size() - devices.size() + i];
+      fmt::print("GPU {}, {}: {:.1f} GFLOP/s by multiply-adds, {:.1f} GB/s for as much memory by a copy\n",
+                 devices[i]->number(), devices[i]->properties().name, of_device.flops_per_second / 1e9,
+                 of_device.BytesPerSecond(timings.back().bytes) / 1e9);
+    }
   }
   if (apart.empty()) return absl::OkStatus();
   return Internal("the results are farther apart than {:.1g} of the largest: {}", tolerance, Join(apart, "; "));
@@ -130,7 +167,8 @@ const RegisterCommand kBench(67, [] {
                  "rivulet bench op MatMul --shape 64x784 --shape 784x128\n  "
                  "rivulet bench op Conv2D --shape 10x28x28x32 --shape 5x5x32x64 --attr strides=1,1,1,1 --attr "
                  "padding=SAME\n  "
-                 "rivulet bench op Transpose --shape 64x32x16 --shape =2,0,1"};
+                 "rivulet bench op Transpose --shape 64x32x16 --shape =2,0,1\n  "
+                 "rivulet bench op MatMul --shape 10x784 --shape 784x200 --device gpu --lanes 64"};
   op.Positional("NAME", &options->bench.op, "the op, such as MatMul")
       .Repeated("--shape", "SHAPE", &options->bench.shapes,
                 "of each input in turn: 64x784, 'scalar', or its values: =1,0")
@@ -140,6 +178,10 @@ const RegisterCommand kBench(67, [] {
           "--algorithm", "NAME", &options->algorithm,
           "all; native, portable; dnnl, own, eigen, reference where the op has them; or an instruction set: avx512, "
           "avx2, sse4, none [all]")
+      .Option("--device", "cpu|gpu|gpu:N", &options->device,
+              "also on a GPU (several: gpu:0,gpu:1 or gpu:all), held against what that can do and compared with the "
+              "processor's native [cpu]")
+      .Option("--lanes", "N", &options->lanes, "of it at once on a GPU, as training has clients [1]", {1, 4096})
       .Flag("--json", &options->json, "print one JSON object");
   op.run = [options] { return BenchOp(*options); };
   Command bench{

@@ -28,7 +28,8 @@ struct Gpus {
   std::string library;  // "" where there is none
   std::string backend;
   std::vector<RivuletGpuProperties> devices;
-  std::string missing;  // why there is no device, and the mend
+  std::string missing;     // why there is no device, and the mend
+  std::string no_records;  // why profiles would have no records of kernels; "" where they would
 };
 
 Gpus LookForGpus() {
@@ -40,6 +41,7 @@ Gpus LookForGpus() {
   }
   gpus.library = GpuLibraryInUse();
   gpus.backend = (*api)->backend;
+  gpus.no_records = (*api)->activity_missing();
   StatusOr<GpuListing> listing = ListGpus(**api);
   if (!listing.ok()) {
     gpus.missing = Message(listing.status());
@@ -101,6 +103,8 @@ void PrintText(const Machine& machine, const Gpus& gpus, const DataFolder& data)
     fields.emplace_back(fmt::format("GPU {}", number), GpuText(gpus.devices[number]));
   }
   if (gpus.devices.empty()) fields.emplace_back("GPU", fmt::format("none: {}", gpus.missing));
+  if (!gpus.library.empty())
+    fields.emplace_back("GPU records", gpus.no_records.empty() ? "of kernels and copies" : "none: " + gpus.no_records);
   fields.emplace_back("data folder",
                       data.exists ? fmt::format("{}, {} free", data.path, BytesText(data.free_bytes))
                                   : fmt::format("{}, which is not there; RIVULET_DATA names another", data.path));
@@ -136,6 +140,7 @@ void PrintJson(const Machine& machine, const Gpus& gpus, const DataFolder& data)
       {"gpu_backend", text(gpus.backend)},
       {"gpus", devices},
       {"gpu_missing", text(gpus.missing)},
+      {"gpu_records_missing", text(gpus.no_records)},
       {"data_folder", data.path},
       {"data_folder_exists", data.exists},
       {"data_folder_free_bytes", data.exists ? Json(data.free_bytes) : Json()},

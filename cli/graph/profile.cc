@@ -3,6 +3,7 @@
 #include <charconv>
 #include <chrono>
 
+#include "cli/graph/profile_gpu.h"
 #include "cli/graph/profile_report.h"
 #include "cli/graph/source.h"
 #include "cli/interrupt.h"
@@ -32,6 +33,7 @@ struct ProfileOptions {
   std::string tensorboard;
   std::optional<int64_t> attach;
   TraceOptions trace;
+  GpuProfileOptions gpu;
 };
 
 struct Range {
@@ -130,7 +132,35 @@ Status Attach(const ProfileOptions& options) {
   return Print(profile, options);
 }
 
+// Steps on this thread; the sink gets those of the range.
+StatusOr<Profile> ProfileHere(StepLoop& loop, const Range& range, ProfileSink& sink, TraceFile* trace,
+                              const Interrupt& interrupt) {
+  const Roofline roofline = MeasureRoofline(1);
+  std::vector<RunSink*> sinks = {&sink};
+  if (trace != nullptr) sinks.push_back(trace);
+  StepMonitor monitor(sinks);
+  for (int64_t step = 1; step <= range.last && !interrupt.happened(); ++step) {
+    sink.wanted = step >= range.first;
+    const int64_t begin = ProfileNanos();
+    RIVULET_RETURN_IF_ERROR(loop.Feed(step - 1));
+    MonitoredRun watched(sink.wanted ? &monitor : nullptr, loop.bindings());
+    RIVULET_RETURN_IF_ERROR(loop.Run());
+    const int64_t end = ProfileNanos();
+    watched.Done();
+    if (sink.wanted) sink.builder.AddStep(static_cast<double>(end - begin) * 1e-9);
+  }
+  if (interrupt.happened() && sink.builder.steps() == 0) return Cancelled("stopped before step {}", range.first);
+  Profile profile = sink.builder.Build();
+  profile.roofline = roofline;
+  profile.title = loop.title();
+  return profile;
+}
+
 Status ProfileSteps(ProfileOptions options) {
+  RIVULET_RETURN_IF_ERROR(options.gpu.Check());
+  if (options.gpu.on_gpu() && (options.attach || !options.tensorboard.empty()))
+    return UsageError(
+        "--device is of steps that are run here and shown here; leave it with --attach and --tensorboard");
   if (options.attach) return Attach(options);
   if (options.source.what.empty())
     return UsageError("say what to profile: a scenario, a preset, a graph file, or --attach PID");
@@ -141,7 +171,6 @@ Status ProfileSteps(ProfileOptions options) {
   std::unique_ptr<TraceFile> trace;
   ProfileSink sink;
   sink.keep_metadata = !options.tensorboard.empty();
-  std::vector<RunSink*> sinks = {&sink};
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<StepLoop> loop, LoopOf(options.source));
   if (!options.trace.file.empty()) {
     RIVULET_ASSIGN_OR_RETURN(trace, TraceFile::Create(FileSystem::Default(), options.trace.file,
@@ -152,26 +181,14 @@ Status ProfileSteps(ProfileOptions options) {
   } else if (options.trace.megabytes) {
     return UsageError("--trace-megabytes needs --trace FILE");
   }
-  const Roofline roofline = MeasureRoofline(1);
-
   Interrupt interrupt;
-  if (trace != nullptr) sinks.push_back(trace.get());
-  StepMonitor monitor(sinks);
-  for (int64_t step = 1; step <= range.last && !interrupt.happened(); ++step) {
-    sink.wanted = step >= range.first;
-    const int64_t begin = ProfileNanos();
-    RIVULET_RETURN_IF_ERROR(loop->Feed(step - 1));
-    MonitoredRun watched(sink.wanted ? &monitor : nullptr, loop->bindings());
-    RIVULET_RETURN_IF_ERROR(loop->Run());
-    const int64_t end = ProfileNanos();
-    watched.Done();
-    if (sink.wanted) sink.builder.AddStep(static_cast<double>(end - begin) * 1e-9);
-  }
-  if (interrupt.happened() && sink.builder.steps() == 0) return Cancelled("stopped before step {}", range.first);
-  Profile profile = sink.builder.Build();
+  StatusOr<Profile> profiled = options.gpu.on_gpu()
+                                   ? ProfileOnGpu(*loop, range.first, range.last, options.gpu, interrupt, trace.get())
+                                   : ProfileHere(*loop, range, sink, trace.get(), interrupt);
+  RIVULET_RETURN_IF_ERROR(profiled.status());
+  Profile& profile = *profiled;
   profile.title =
-      fmt::format("{}, {}, steps {} to {}", loop->title(), loop->data(), range.first, range.first + profile.steps - 1);
-  profile.roofline = roofline;
+      fmt::format("{}, {}, steps {} to {}", profile.title, loop->data(), range.first, range.first + profile.steps - 1);
   // What a gradient's node came from says more than where gradients are made.
   for (InstructionProfile& row : profile.instructions)
     if (std::string line = loop->SourceLine(row.node); !line.empty()) row.source_line = std::move(line);
@@ -203,6 +220,7 @@ Command GraphProfileCommand() {
                   .example =
                       "rivulet graph profile quickstart\n  "
                       "rivulet graph profile mnist_cnn --steps 10:40 --trace steps.json\n  "
+                      "rivulet graph profile mnist_cnn --device gpu --lanes 64\n  "
                       "rivulet graph profile --attach 4711 --steps 100"};
   profile
       .OptionalPositional("WHAT", &options->source.what,
@@ -215,6 +233,9 @@ Command GraphProfileCommand() {
       .Flag("--training", &options->source.training, "of a graph file: a training step, with gradients and SGD")
       .Option("--loss", "TENSOR", &options->source.loss, "of a graph file with --training [loss]")
       .Repeated("--fetch", "TENSOR", &options->source.fetches, "of a graph file: what to compute [what no node uses]")
+      .Option("--device", "cpu|gpu|gpu:N", &options->gpu.device,
+              "on a GPU: by its driver's records, held against what it can do [cpu]")
+      .Option("--lanes", "N", &options->gpu.lanes, "clients at once on a GPU, all on the same examples [1]", {1, 4096})
       .Flag("--all", &options->all, "also list every call")
       .Flag("--json", &options->json, "print one JSON object")
       .Option("--tensorboard", "DIR", &options->tensorboard,

@@ -76,19 +76,25 @@ std::string Footprint(double bytes) {
   return bytes < 1 << 20 ? fmt::format("{:.0f} KiB", bytes / 1024) : fmt::format("{:.0f} MiB", bytes / (1 << 20));
 }
 
+std::string WhereOf(const Profile& profile) {
+  if (profile.threads == 0) return "a device";
+  return fmt::format("{} thread{}", profile.threads, profile.threads == 1 ? "" : "s");
+}
+
 }  // namespace
 
 std::string ProfileText(const Profile& profile, bool all) {
   const double ms = 1e3 / static_cast<double>(std::max<int64_t>(profile.steps, 1));
   std::string text =
-      fmt::format("{}\n{} step{} of {:.3f} ms on {} thread{}: {:.3f} ms in kernels, {:.3f} ms between them",
-                  profile.title, profile.steps, profile.steps == 1 ? "" : "s", profile.step_seconds * ms,
-                  profile.threads, profile.threads == 1 ? "" : "s", profile.kernel_seconds() * ms,
-                  std::max(profile.run_seconds - profile.kernel_seconds(), 0.0) * ms);
+      fmt::format("{}\n{} step{} of {:.3f} ms on {}: {:.3f} ms in kernels, {:.3f} ms between them", profile.title,
+                  profile.steps, profile.steps == 1 ? "" : "s", profile.step_seconds * ms, WhereOf(profile),
+                  profile.kernel_seconds() * ms, std::max(profile.run_seconds - profile.kernel_seconds(), 0.0) * ms);
   if (profile.step_seconds > profile.run_seconds * 1.0001)
     text += fmt::format(", {:.3f} ms for input", (profile.step_seconds - profile.run_seconds) * ms);
   text += fmt::format("; {:.1f} KiB of arena\n", static_cast<double>(profile.arena_bytes) / 1024);
-  text += fmt::format("this machine, per thread of {}: {:.1f} GFLOP/s", profile.roofline.threads,
+  const int threads = profile.roofline.threads;
+  text += fmt::format("{}: {:.1f} GFLOP/s",
+                      threads == 0 ? "this device" : fmt::format("this machine, per thread of {}", threads),
                       profile.roofline.flops_per_second / 1e9);
   for (const Roofline::Bandwidth& bandwidth : profile.roofline.bandwidths)
     text += fmt::format(", {} at {:.1f} GB/s", Footprint(bandwidth.footprint), bandwidth.bytes_per_second / 1e9);

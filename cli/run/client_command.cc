@@ -274,6 +274,7 @@ Status ServeAsClient(const ClientOptions& options) {
   if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
   RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
+  RIVULET_RETURN_IF_ERROR(CheckOneGpu(options.device.device, "a client trains"));
   RIVULET_ASSIGN_OR_RETURN(TrainingDevice device, DeviceOf(options.device));
   device.soft = options.device.soft;
   if (device.device != nullptr && options.checkpoint_seconds.value_or(0) > 0) {

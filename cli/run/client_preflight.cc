@@ -57,7 +57,8 @@ void LookAtMemory(const SitePolicy& policy, const Plan* plan, int64_t examples, 
 // That it is there; of a plan that is at hand too, whether it can be trained there and has the room.
 void LookAtDevice(const DeviceOptions& asked, const std::shared_ptr<const Plan>& plan, int64_t examples,
                   Findings& findings) {
-  const StatusOr<TrainingDevice> on = DeviceOf(asked);
+  const Status one = CheckOneGpu(asked.device, "a client trains");
+  const StatusOr<TrainingDevice> on = one.ok() ? DeviceOf(asked) : one;
   if (!on.ok()) return findings.Wrong("device", on.status());
   if (on->device == nullptr) return;
   if (plan != nullptr && !plan->external()) {

@@ -1,13 +1,68 @@
 #include "cli/run/device_option.h"
 
+#include <algorithm>
 #include <charconv>
+#include <iterator>
+#include <numeric>
+#include <utility>
 
 #include "engine/gpu/gpu_device.h"
+#include "engine/gpu/gpu_listing.h"
 
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kNumbered = "gpu:", kCheck = "check";
+constexpr std::string_view kNumbered = "gpu:", kAll = "gpu:all", kCheck = "check";
+
+// Of "gpu" or "gpu:N".
+std::optional<int> NumberOf(std::string_view name) {
+  if (name == "gpu") return 0;
+  if (!name.starts_with(kNumbered)) return std::nullopt;
+  int number = 0;
+  const char* const end = name.data() + name.size();
+  const auto [read_to, error] = std::from_chars(name.data() + kNumbered.size(), end, number);
+  if (error != std::errc() || read_to != end || number < 0) return std::nullopt;
+  return number;
+}
+
+StatusOr<std::vector<int>> AllNumbers(const RivuletGpuApi& api) {
+  RIVULET_ASSIGN_OR_RETURN(const GpuListing listing, ListGpus(api));
+  if (listing.devices.empty()) return FailedPrecondition("there is no GPU here: {}", listing.why_none);
+  std::vector<int> numbers(listing.devices.size());
+  std::iota(numbers.begin(), numbers.end(), 0);
+  return numbers;
+}
+
+// In the order in which they are named, each once.
+StatusOr<std::vector<int>> NumbersOf(const std::string& name) {
+  std::vector<int> numbers;
+  for (size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+    end = name.find(',', begin);
+    const std::optional<int> number = NumberOf(std::string_view(name).substr(begin, end - begin));
+    if (!number)
+      return UsageError("--device '{}' is none; give cpu, gpu, gpu:N, several as gpu:0,gpu:1, or gpu:all", name);
+    if (std::ranges::find(numbers, *number) != numbers.end()) {
+      return UsageError("--device '{}' names GPU {} twice; name each once", name, *number);
+    }
+    numbers.push_back(*number);
+  }
+  return numbers;
+}
+
+StatusOr<GpuDevices> Open(const std::string& name, const GpuOptions& options) {
+  RIVULET_ASSIGN_OR_RETURN(const RivuletGpuApi* const api, CudaBackend());
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<int> numbers, name == kAll ? AllNumbers(*api) : NumbersOf(name));
+  GpuDevices devices;
+  for (const int number : numbers) {
+    RIVULET_ASSIGN_OR_RETURN(devices.emplace_back(), GpuDevice::Open(*api, number, options));
+  }
+  return devices;
+}
+
+StatusOr<GpuDevices> Annotated(const std::string& given, StatusOr<GpuDevices> devices) {
+  if (devices.ok()) return devices;
+  return Annotate(devices.status(), fmt::format("--device {}", given));
+}
 
 }  // namespace
 
@@ -15,8 +70,8 @@ void AddDeviceOptions(Command& command, DeviceOptions* options) {
   command
       .Option("--device", "cpu|gpu|gpu:N|check", &options->device,
               "where clients are trained: on the processor, or many at once on a GPU; N counts those that "
-              "CUDA_VISIBLE_DEVICES shows, from 0; check: on GPU 0 and on the processor, and refuses what differs "
-              "[cpu]")
+              "CUDA_VISIBLE_DEVICES shows, from 0; on several: gpu:0,gpu:1 or gpu:all; check: on GPU 0 and on the "
+              "processor, and refuses what differs [cpu]")
       .Option("--lanes", "N", &options->lanes,
               "clients that a GPU trains at once, at most; the result is the same for any number [64, as far as its "
               "memory goes]",
@@ -28,6 +83,19 @@ void AddDeviceOptions(Command& command, DeviceOptions* options) {
           "another one then");
 }
 
+Status CheckGpuNames(const std::string& name) { return name == kAll ? absl::OkStatus() : NumbersOf(name).status(); }
+
+Status CheckOneGpu(const std::string& name, std::string_view who) {
+  if (name != kAll && name.find(',') == std::string::npos) return absl::OkStatus();
+  return UsageError("--device {} is several, and {} on one; give gpu or gpu:N", name, who);
+}
+
+StatusOr<GpuDevices> OpenGpus(const std::string& name, const GpuOptions& options) {
+  // What is no name is said before a back end is looked for.
+  RIVULET_RETURN_IF_ERROR(CheckGpuNames(name));
+  return Annotated(name, Open(name, options));
+}
+
 StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options) {
   TrainingDevice on;
   if (options.device == "cpu") {
@@ -36,21 +104,12 @@ StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options) {
                                                                             : options.tf32 ? "--tf32"
                                                                                            : "--lanes");
   }
-  int number = 0;
-  const std::string& name = options.device;
-  on.check = name == kCheck;
-  bool good = name == "gpu" || on.check;
-  if (name.starts_with(kNumbered)) {
-    const char* const end = name.data() + name.size();
-    const auto [read_to, error] = std::from_chars(name.data() + kNumbered.size(), end, number);
-    good = error == std::errc() && read_to == end && number >= 0;
-  }
-  if (!good) return UsageError("--device '{}' is none; give cpu, gpu, gpu:N, such as gpu:0, or check", name);
-  const auto backend = CudaBackend();
-  if (!backend.ok()) return Annotate(backend.status(), fmt::format("--device {}", name));
-  auto device = GpuDevice::Open(**backend, number, {.allow_tf32 = options.tf32});
-  if (!device.ok()) return Annotate(device.status(), fmt::format("--device {}", name));
-  on.device = *std::move(device);
+  on.check = options.device == kCheck;
+  const GpuOptions how{.allow_tf32 = options.tf32};
+  RIVULET_ASSIGN_OR_RETURN(GpuDevices devices,
+                           on.check ? Annotated(options.device, Open("gpu", how)) : OpenGpus(options.device, how));
+  on.device = std::move(devices.front());
+  on.more.assign(std::make_move_iterator(devices.begin() + 1), std::make_move_iterator(devices.end()));
   if (options.lanes) on.most_lanes = static_cast<int>(*options.lanes);
   return on;
 }

@@ -2,8 +2,11 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "client/training_device.h"
@@ -12,7 +15,7 @@
 namespace rivulet {
 
 struct DeviceOptions {
-  std::string device = "cpu";  // "cpu", "gpu", "gpu:N", "check"
+  std::string device = "cpu";  // "cpu", "check", or as OpenGpus takes it
   std::optional<int64_t> lanes;
   bool soft = false;
   bool tf32 = false;
@@ -20,6 +23,18 @@ struct DeviceOptions {
 
 // Declares --device, --lanes, --soft and --tf32.
 void AddDeviceOptions(Command& command, DeviceOptions* options);
+
+using GpuDevices = std::vector<std::shared_ptr<GpuDevice>>;
+
+// The GPUs that `name` names: "gpu" (the first), "gpu:N", several: "gpu:0,gpu:2", or all there are: "gpu:all". Errors
+// as DeviceOf.
+StatusOr<GpuDevices> OpenGpus(const std::string& name, const GpuOptions& options = {});
+
+// A usage error where `name` is none that OpenGpus takes. Looks for no GPU.
+Status CheckGpuNames(const std::string& name);
+
+// A usage error where `name` names several; `who` is what takes one: "a client trains".
+Status CheckOneGpu(const std::string& name, std::string_view who);
 
 // Opens it. INVALID_ARGUMENT (a usage error): no such name, or what only a device has, without one.
 // FAILED_PRECONDITION, UNAVAILABLE: there is no such device here, why, and what to do about it.

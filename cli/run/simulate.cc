@@ -7,6 +7,7 @@
 #include "cli/run/blame_model.h"
 #include "cli/run/device_option.h"
 #include "cli/run/dry_run.h"
+#include "cli/run/gpu_trace.h"
 #include "cli/run/live_pages.h"
 #include "cli/run/options.h"
 #include "cli/run/prepare_data.h"
@@ -149,6 +150,10 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   if (!others || workers > 0) RIVULET_RETURN_IF_ERROR(AsUsageError(RequireGraph(scenario)));
   if (!others || !scenario.data.train.empty()) RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RIVULET_ASSIGN_OR_RETURN(const TrainingDevice device, DeviceOf(options.device));
+  if (options.workers && workers < device.count()) {
+    return UsageError("--workers {} leaves some of {} GPUs without one; give at least {}, or name fewer GPUs", workers,
+                      device.count(), device.count());
+  }
   if (options.dry_run) return DryRun(scenario, workers, options.json);
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "simulate " + scenario.run.name));
@@ -167,6 +172,7 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   progress.Observe(simulation_options.observer);
   const auto note = [&progress](const std::string& sentence) { progress.Note(sentence); };
   simulation_options.note = note;
+  GpuTrace on_gpu = GpuTrace::Start(watching->instruments().tracer, device, note);
   SummaryLog log(note);
   if (!options.logdir.empty()) log.Observe(simulation_options.observer);
   pages->Observe(simulation_options.observer);
@@ -192,7 +198,8 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   pages->End(result.status(), options.run.db);
   simulation.reset();  // closes the history, which is read next
   log.End(options.run.db, run_id);
-  const Status traced = watching->Finish();
+  Status traced = on_gpu.Finish();
+  traced.Update(watching->Finish());
   if (interrupted) return InterruptedError("simulate", options.run, MoreArguments(options), run_id);
   RIVULET_RETURN_IF_ERROR(result.status());
   if (result->already_finished) progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
@@ -226,7 +233,7 @@ const RegisterCommand kSimulate(10, [] {
   AddScenarioOptions(command, &options->run);
   command
       .Option("--workers", "N", &options->workers,
-              "threads that train clients here; the result is the same for any number [one per core; on a device one; "
+              "threads that train clients here; the result is the same for any number [one per core; one per GPU; "
               "with --workers-at none]",
               {0, 1024})
       .Option("--memory", "MEGABYTES", &options->memory,

@@ -1,17 +1,17 @@
-// Polynomials of doubles.
+// Polynomials of doubles, for code of the host and of devices.
 #pragma once
 
-#include <array>
 #include <cstddef>
+#include <iterator>
 
 namespace rivulet::math {
 
-// By Horner's rule; coefficients from that of the highest power on. The same bits everywhere, where products and sums
-// are not fused.
-template <size_t N>
-double Polynomial(const std::array<double, N>& coefficients, double x) {
+// By Horner's rule; `coefficients` (an array) from that of the highest power on. The same bits everywhere, where
+// products and sums are not fused.
+template <typename Coefficients>
+constexpr double Polynomial(const Coefficients& coefficients, double x) {
   double value = coefficients[0];
-  for (size_t i = 1; i < N; ++i) value = value * x + coefficients[i];
+  for (size_t i = 1; i < std::size(coefficients); ++i) value = value * x + coefficients[i];
   return value;
 }
 

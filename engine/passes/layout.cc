@@ -64,8 +64,9 @@ class LayoutChoice {
 
   void Run() {
     const std::vector<EditNode*> nodes = graph_.Nodes();
-    // One op alone gains nothing.
-    if (std::ranges::count_if(nodes, [&](const EditNode* node) { return IsNchw(*node); }) < 2) return;
+    // One op alone gains nothing, where its kernel takes both.
+    const ptrdiff_t fewest = context_.kernels.device == Device::kCuda ? 1 : 2;
+    if (std::ranges::count_if(nodes, [&](const EditNode* node) { return IsNchw(*node); }) < fewest) return;
     for (EditNode* node : nodes) {
       if (node->removed || node->fed) continue;
       if (IsNchw(*node)) {

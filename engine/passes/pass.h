@@ -50,6 +50,7 @@ Status SimplifyArithmetic(GraphEditor& graph, PassContext& context);
 Status MergeCommonSubexpressions(GraphEditor& graph, PassContext& context);
 Status RecogniseSoftmaxLoss(GraphEditor& graph, PassContext& context);
 Status ChooseLayout(GraphEditor& graph, PassContext& context);
+Status LowerForGpu(GraphEditor& graph, PassContext& context);
 Status FuseProducts(GraphEditor& graph, PassContext& context);
 Status FusePooling(GraphEditor& graph, PassContext& context);
 Status RecomputeWithinBudget(GraphEditor& graph, PassContext& context);

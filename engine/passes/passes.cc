@@ -36,6 +36,12 @@ constexpr Pass kPasses[] = {
          "Runs chains of NCHW convolutions and pools on NHWC, for which the kernels are made, with transposes at the "
          "borders.",
      .run = ChooseLayout},
+    {.name = "lower_for_gpu",
+     .doc = "For a GPU: Einsum becomes transposes and products, and a convolution of groups a depthwise one, or one a "
+            "group.",
+     .exact = false,
+     .tolerance = 1e-5,
+     .run = LowerForGpu},
     {.name = "fuse_products",
      .doc = "Adds bias and applies Relu or Relu6 where a MatMul or Conv2D leaves its result.",
      .run = FuseProducts},

@@ -20,9 +20,9 @@ std::string Described(const std::vector<TensorSpec>& specs) {
 }
 
 // Bytes of the arena that are taken while each instruction runs.
-std::vector<int64_t> LiveBytes(const Program& program) {
-  std::vector<int64_t> change(program.instructions().size() + 1, 0);
-  for (const PlannedTensor& tensor : program.memory().tensors) {
+std::vector<int64_t> LiveBytes(const MemoryPlan& memory, size_t instructions) {
+  std::vector<int64_t> change(instructions + 1, 0);
+  for (const PlannedTensor& tensor : memory.tensors) {
     if (tensor.continues_another) continue;
     change[static_cast<size_t>(std::max(tensor.first, 0))] += static_cast<int64_t>(tensor.bytes);
     change[std::min(static_cast<size_t>(tensor.last) + 1, change.size() - 1)] -= static_cast<int64_t>(tensor.bytes);
@@ -48,12 +48,14 @@ std::string LayerOf(std::string_view node) {
   return name;
 }
 
-std::vector<InstructionCost> CostsOf(const Program& program) {
-  const std::vector<CallDetails> details = CallDetailsOf(program);
-  const std::vector<int64_t> live = LiveBytes(program);
+namespace {
+
+std::vector<InstructionCost> CostsOfCalls(std::span<const Instruction> instructions, const MemoryPlan& memory,
+                                          const std::vector<CallDetails>& details) {
+  const std::vector<int64_t> live = LiveBytes(memory, instructions.size());
   std::vector<InstructionCost> costs;
-  for (size_t i = 0; i < program.instructions().size(); ++i) {
-    const Instruction& instruction = program.instructions()[i];
+  for (size_t i = 0; i < instructions.size(); ++i) {
+    const Instruction& instruction = instructions[i];
     InstructionCost& cost = costs.emplace_back();
     cost.layer = LayerOf(instruction.node);
     cost.kernel = details[i].kernel;
@@ -69,6 +71,15 @@ std::vector<InstructionCost> CostsOf(const Program& program) {
     if (!instruction.outputs.empty()) cost.shapes += " -> " + Described(instruction.outputs);
   }
   return costs;
+}
+
+}  // namespace
+
+std::vector<InstructionCost> CostsOf(const Program& program) {
+  return CostsOfCalls(program.instructions(), program.memory(), CallDetailsOf(program));
+}
+std::vector<InstructionCost> CostsOf(const GpuProgram& program) {
+  return CostsOfCalls(program.instructions(), program.memory(), CallDetailsOf(program));
 }
 
 }  // namespace rivulet

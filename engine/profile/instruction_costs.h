@@ -6,6 +6,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/program/gpu_program.h"
 #include "engine/program/program.h"
 
 namespace rivulet {
@@ -21,6 +22,8 @@ struct InstructionCost {
 
 // By instruction.
 std::vector<InstructionCost> CostsOf(const Program& program);
+// Of one lane. The kernels' names are those that a recording tells.
+std::vector<InstructionCost> CostsOf(const GpuProgram& program);
 
 // The layer of a node is the name scope that it was built in: "conv2" of "conv2/Relu" and of its gradient's nodes
 // "gradients/conv2/Relu_grad/ReluGrad"; a node outside of all scopes is its own layer.

@@ -15,8 +15,8 @@
 #include "engine/base/json.h"
 #include "engine/compile/compile.h"
 #include "engine/kernels/cpu/cpu_targets.h"
-#include "engine/passes/pass.h"
 #include "engine/profile/instruction_costs.h"
+#include "engine/profile/op_bench_values.h"
 #include "engine/profile/run_recorder.h"
 #include "engine/program/concrete_graph.h"
 #include "engine/program/kernel_alternatives.h"
@@ -28,59 +28,6 @@ namespace {
 constexpr double kMeasuredSeconds = 0.3;
 constexpr int kFewestRuns = 5, kMostRuns = 20000;
 constexpr const char* kTargets[] = {"avx512", "avx2", "sse4", "none"};
-
-// Numbers that no kernel stumbles over: in (0, 1], rounded ones, and indices 0.
-void MakeUp(DType dtype, std::byte* data, int64_t elements, size_t seed) {
-  const auto number = [&](int64_t i) {
-    return static_cast<float>((i * 37 + static_cast<int64_t>(seed) * 11) % 251 + 1) / 251;
-  };
-  for (int64_t i = 0; i < elements; ++i) {
-    switch (dtype) {
-      case DType::kFloat32:
-        reinterpret_cast<float*>(data)[i] = number(i);
-        break;
-      case DType::kFloat64:
-        reinterpret_cast<double*>(data)[i] = number(i);
-        break;
-      case DType::kBFloat16:
-        reinterpret_cast<bfloat16*>(data)[i] = bfloat16(number(i));
-        break;
-      case DType::kFloat16:
-        reinterpret_cast<float16*>(data)[i] = float16(number(i));
-        break;
-      default:
-        return;  // zeros
-    }
-  }
-}
-
-void AppendFloats(const TensorView& view, std::vector<float>& out) {
-  const int64_t elements = view.shape.elements();
-  for (int64_t i = 0; i < elements; ++i) {
-    switch (view.dtype) {
-      case DType::kFloat32:
-        out.push_back(reinterpret_cast<const float*>(view.data)[i]);
-        break;
-      case DType::kFloat64:
-        out.push_back(static_cast<float>(reinterpret_cast<const double*>(view.data)[i]));
-        break;
-      case DType::kBFloat16:
-        out.push_back(static_cast<float>(reinterpret_cast<const bfloat16*>(view.data)[i]));
-        break;
-      case DType::kFloat16:
-        out.push_back(static_cast<float>(reinterpret_cast<const float16*>(view.data)[i]));
-        break;
-      case DType::kInt32:
-        out.push_back(static_cast<float>(reinterpret_cast<const int32_t*>(view.data)[i]));
-        break;
-      case DType::kInt64:
-        out.push_back(static_cast<float>(reinterpret_cast<const int64_t*>(view.data)[i]));
-        break;
-      default:
-        out.push_back(static_cast<float>(static_cast<uint8_t>(view.data[static_cast<size_t>(i) * SizeOf(view.dtype)])));
-    }
-  }
-}
 
 double Median(std::vector<int64_t> nanos) {
   const auto middle = nanos.begin() + static_cast<std::ptrdiff_t>(nanos.size() / 2);
@@ -107,7 +54,7 @@ struct Memory {
   std::vector<AlignedBuffer> buffers;
   std::byte* Add(const TensorSpec& spec, size_t seed) {
     buffers.emplace_back(std::max<size_t>(static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype), 1));
-    MakeUp(spec.dtype, buffers.back().data(), spec.shape.elements(), seed);
+    MakeUpValues(spec.dtype, buffers.back().data(), spec.shape.elements(), seed);
     return buffers.back().data();
   }
 };
@@ -116,27 +63,18 @@ struct Memory {
 StatusOr<OpTiming> TimeProgram(const OpBenchGraph& bench, const KernelPolicy& policy) {
   EnterWorkerThread();
   OpTiming timing;
-  Signature signature;
+  const Signature signature = OpBenchSignature(bench);
   Memory memory;
   std::vector<TensorView> feeds, fetches;
   std::vector<Buffer> buffers;
-  for (size_t i = 0; i < bench.fed.size(); ++i) {
-    const TensorSpec spec{bench.fed[i].dtype(), bench.fed[i].shape()};
-    signature.feeds.push_back({bench.fed[i].name(), spec});
+  for (size_t i = 0; i < signature.feeds.size(); ++i) {
+    const TensorSpec& spec = signature.feeds[i].spec;
     feeds.push_back({memory.Add(spec, i), spec.dtype, spec.shape});
   }
-  for (size_t i = 0; i < bench.variables.size(); ++i) {
-    signature.variables.push_back({fmt::format("variable_{}", i), static_cast<int>(i), 0, bench.variables[i]});
-    buffers.push_back({memory.Add(bench.variables[i], 100 + i), bench.variables[i].dtype});
-  }
-  const auto outputs = bench.node->outputs();
-  for (size_t port = 0; port < outputs.size(); ++port)
-    signature.fetches.push_back(bench.node->output(static_cast<int>(port)).name());
-  signature.targets = {bench.node->name()};
-  CompileOptions options;
+  for (size_t i = 0; i < bench.variables.size(); ++i)
+    buffers.push_back({memory.Add(bench.variables[i], kVariableSeed + i), bench.variables[i].dtype});
+  CompileOptions options = OpBenchCompileOptions();
   options.kernels = policy;
-  for (const Pass& pass : Passes())
-    if (pass.optional) options.passes.without.emplace_back(pass.name);
   RIVULET_ASSIGN_OR_RETURN(const auto program, CompileProgram(bench.graph, signature, options));
   RIVULET_ASSIGN_OR_RETURN(const auto instance, program->Instantiate());
   for (const TensorSpec& spec : program->fetch_specs())

@@ -31,7 +31,7 @@ struct InstructionProfile {
 struct Profile {
   std::string title;
   int64_t steps = 0;
-  int threads = 1;
+  int threads = 1;          // 0: on a device beside the host
   double step_seconds = 0;  // wall-clock time of all steps together, input included
   double run_seconds = 0;   // of that: running programs
   int64_t arena_bytes = 0;  // of the largest program

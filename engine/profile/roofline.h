@@ -19,7 +19,7 @@ struct Roofline {
     double footprint = 0;         // bytes that were walked over again and again
     double bytes_per_second = 0;  // read or written
   };
-  int threads = 1;
+  int threads = 1;                    // 0: a device beside the host
   double flops_per_second = 0;        // float32 multiply-adds count as two
   std::vector<Bandwidth> bandwidths;  // by growing footprint; never empty
 

@@ -38,8 +38,10 @@ class Doctor(RivuletTest):
         self.assertEqual((found["gpu_library"], found["gpu_backend"]), (EMULATED, "emulated"))
         self.assertEqual([gpu["name"] for gpu in found["gpus"]], ["Emulated device"] * 2)
         self.assertIsNone(found["gpu_missing"])
+        self.assertIsNone(found["gpu_records_missing"])
         lines = self.doctor(RIVULET_CUDA_LIBRARY=EMULATED)
         self.assertRegex(lines, r"GPU library +\S+librivulet_gpu_emulated.so \(emulated\)\n")
+        self.assertRegex(lines, r"GPU records +of kernels and copies\n")
         self.assertRegex(lines, r"GPU 1 +Emulated device, 4.29 GB \(4.29 GB free\), driver none\n")
 
     def test_what_is_missing_is_named_with_the_mend(self):

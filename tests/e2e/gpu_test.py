@@ -1,5 +1,6 @@
 """Training on a device as its users ask for it. There is none here: the library that `--device gpu` opens is the emulated
 one, and where it is asked for the real one, what is said of its absence."""
+import json
 import os
 import pathlib
 import re
@@ -22,6 +23,65 @@ class Gpu(RivuletTest):
         self.assertEqual(len(set(digests)), 4)
         self.assertEqual(self.on_device("--lanes", "1", db="b.sqlite"), digests)
         self.assertEqual(self.on_device("--workers", "2", "--lanes", "2", db="c.sqlite"), digests)
+
+    def test_several_devices_give_the_same_bits(self):
+        digests = self.on_device(db="one.sqlite")
+        for several in ("gpu:0,gpu:1", "gpu:all"):
+            db = several.replace(":", "").replace(",", "") + ".sqlite"
+            self.simulate("--device", several, db=db, env={"RIVULET_CUDA_LIBRARY": EMULATED})
+            self.assertEqual(self.digests(db), digests)
+
+    def test_name_that_is_no_device_is_refused(self):
+        for name, sentence in (("gpu:", "is none"), ("gpu:0,tpu", "is none"), ("gpu:1,gpu:1", "names GPU 1 twice")):
+            ended = self.run_rivulet("simulate", self.scenario, "--device", name,
+                                     env={"RIVULET_CUDA_LIBRARY": EMULATED}, code=2)
+            self.assertIn(sentence, ended.err)
+        self.assertIn("leaves some of 2 GPUs without one", self.run_rivulet(
+            "simulate", self.scenario, "--device", "gpu:all", "--workers", "1",
+            env={"RIVULET_CUDA_LIBRARY": EMULATED}, code=2).err)
+
+    def test_trace_shows_what_the_device_did(self):
+        trace = str(pathlib.Path(self.folder) / "run.json")
+        self.on_device("--trace", trace, db="traced.sqlite")
+        events = json.loads(pathlib.Path(trace).read_text())
+        kernels = [event for event in events if event.get("cat") == "gpu"]
+        self.assertIn("gather_rows", {event["name"] for event in kernels})
+        # On the host's clock: within what the host itself has told.
+        host = [event for event in events if event.get("ph") == "X" and event["cat"] != "gpu"]
+        first, last = min(event["ts"] for event in host), max(event["ts"] + event["dur"] for event in host)
+        for kernel in kernels:
+            self.assertGreater(kernel["ts"], first - 1e4)
+            self.assertLess(kernel["ts"] + kernel["dur"], last + 1e4)
+
+    def test_op_is_timed_on_a_device_and_compared(self):
+        ended = self.run_rivulet("bench", "op", "MatMul", "--shape", "4x6", "--shape", "6x5", "--device", "gpu",
+                                 "--lanes", "3", "--json", env={"RIVULET_CUDA_LIBRARY": EMULATED})
+        rows = json.loads(ended.out)["algorithms"]
+        self.assertEqual([row["algorithm"] for row in rows], ["native", "gpu, 3 lanes"])
+        self.assertLess(rows[1]["difference"], 1e-6)
+        self.assertGreater(rows[1]["roofline_percent"], 0)
+        for arguments in (["--device", "tpu"], ["--lanes", "2"]):
+            self.run_rivulet("bench", "op", "MatMul", "--shape", "4x6", "--shape", "6x5", *arguments, code=2)
+
+    def test_steps_are_profiled_on_a_device(self):
+        trace = str(pathlib.Path(self.folder) / "steps.json")
+        ended = self.run_rivulet("graph", "profile", "mlp", "--device", "gpu", "--lanes", "2", "--steps", "2:3", "--json",
+                                 "--trace", trace, env={"RIVULET_CUDA_LIBRARY": EMULATED})
+        profile = json.loads(ended.out)
+        self.assertEqual(profile["steps"], 2)
+        self.assertIn("GPU 0 (Emulated device), 2 lanes", profile["title"])
+        products = [row for row in profile["instructions"] if row["op"] in ("MatMul", "_FusedMatMul")]
+        self.assertTrue(products)
+        for row in products:
+            self.assertTrue(row["kernel"].startswith("product_"), row)
+            self.assertGreater(row["ms"], 0)
+        events = json.loads(pathlib.Path(trace).read_text())
+        nodes = {event["args"]["node"] for event in events if event.get("cat") == "gpu" and "node" in event.get("args", {})}
+        self.assertTrue(nodes)
+
+    def test_profile_of_several_devices_is_refused(self):
+        for arguments in (["--device", "gpu:0,gpu:1"], ["--lanes", "2"], ["--device", "gpu", "--attach", "1"]):
+            self.run_rivulet("graph", "profile", "mlp", *arguments, env={"RIVULET_CUDA_LIBRARY": EMULATED}, code=2)
 
     def test_tf32_is_another_model_and_the_same_for_any_lanes(self):
         digests = self.on_device("--tf32", db="a.sqlite")
@@ -74,6 +134,9 @@ class Gpu(RivuletTest):
                       self.client("--device", "gpu", "--checkpoint-seconds", "5").err)
         self.assertIn("there is no GPU 7 here", self.client("--device", "gpu:7").err)
         self.assertIn("--soft is of a GPU", self.client("--soft").err)
+        several = "--device gpu:0,gpu:1 is several, and a client trains on one; give gpu or gpu:N"
+        self.assertIn(several, self.client("--device", "gpu:0,gpu:1").err)
+        self.assertIn(several, self.client("--preflight", "--device", "gpu:0,gpu:1").out)
 
     def test_preflight_looks_at_the_device(self):
         self.simulate(db="data.sqlite")  # makes the data
@@ -84,6 +147,7 @@ class Gpu(RivuletTest):
         ended = subprocess.run([SOURCE / "scripts/gpu.sh", "--dry-run", "--out", self.folder / "gpu"], text=True,
                                capture_output=True, check=True)
         for part, command in (("build", "rivulet_cuda gpu_tests"), ("sanitizer", "--tool racecheck"),
+                              ("bench", "bench op MatMul"),
                               ("shakespeare", "simulate " + str(self.folder / "gpu/shakespeare.toml --device gpu")),
                               ("mcmahan", "--lanes 1"), ("peers-resnet", "--work resnet")):
             self.assertIn(f"== {part}, ", ended.stdout)

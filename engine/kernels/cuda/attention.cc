@@ -3,6 +3,7 @@
 #include "engine/kernels/cuda/attention.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 #include "engine/kernels/cuda/product_launch.h"
@@ -12,6 +13,7 @@ namespace {
 
 struct Attention {
   AttentionArguments rows;
+  AttentionMaskGradientArguments mask_gradient;  // of no elements where the mask has none
   DType dtype;
   int64_t pairs;    // (example, heads that share keys)
   int64_t queries;  // of a pair
@@ -30,11 +32,37 @@ struct Attention {
   double flops() const { return 2.0 * static_cast<double>(scores()) * static_cast<double>(depth + width); }
 };
 
+bool IsGiven(const TensorSpec& mask) { return mask.shape.elements() > 0; }
+
+AttentionMask MaskOf(const TensorSpec& mask, int64_t heads) {
+  AttentionMask m{};
+  if (!IsGiven(mask)) return m;
+  m.given = 1;
+  m.is_bool = mask.dtype == DType::kBool ? 1 : 0;
+  m.heads = static_cast<int32_t>(heads);
+  int32_t* const strides[4] = {&m.batch, &m.head, &m.row, &m.key};
+  int64_t stride = 1;
+  for (int axis = mask.shape.rank() - 1; axis >= 0; --axis) {
+    if (mask.shape.dim(axis) > 1) *strides[4 - mask.shape.rank() + axis] = static_cast<int32_t>(stride);
+    stride *= mask.shape.dim(axis);
+  }
+  return m;
+}
+
+AttentionMaskGradientArguments MaskGradientOf(const TensorSpec& mask, const std::array<int64_t, 4>& sizes) {
+  AttentionMaskGradientArguments a{};
+  if (!IsGiven(mask) || mask.dtype == DType::kBool) return a;
+  a.elements = static_cast<int32_t>(mask.shape.elements());
+  for (int axis = 0; axis < 4; ++axis) {
+    const int own = axis - (4 - mask.shape.rank());
+    a.dims[axis] = own < 0 ? 1 : static_cast<int32_t>(mask.shape.dim(own));
+    a.sizes[axis] = static_cast<int32_t>(sizes[static_cast<size_t>(axis)]);
+  }
+  return a;
+}
+
 StatusOr<Attention> AttentionOf(const NodeView& node) {
   const Shape &query = node.inputs[0].shape, &key = node.inputs[1].shape, &value = node.inputs[2].shape;
-  if (node.inputs[3].shape.elements() > 0)
-    return Unimplemented("attention with a mask on a GPU; there is that with attribute causal, or none");
-  if (node.attr<float>("softcap") > 0) return Unimplemented("attention with a softcap on a GPU; leave it out");
   const int64_t batch = query.dim(0), heads = query.dim(1), time = query.dim(2), shared = key.dim(1);
   Attention t{};
   t.dtype = node.outputs[0].dtype;
@@ -50,6 +78,9 @@ StatusOr<Attention> AttentionOf(const NodeView& node) {
   t.rows.width = static_cast<int32_t>(t.width);
   const bool causal = node.attr<bool>("causal");
   const int64_t offset = std::clamp(node.attr<int64_t>("causal_offset"), -time, t.keys);
+  t.rows.softcap = static_cast<double>(node.attr<float>("softcap"));
+  t.rows.mask = MaskOf(node.inputs[3], heads);
+  t.mask_gradient = MaskGradientOf(node.inputs[3], {batch, heads, time, t.keys});
   t.rows.first_visible = static_cast<int32_t>(causal ? offset + 1 : t.keys);
   t.rows.further = causal ? 1 : 0;
   t.rows.scale = node.attr<float>("scale") != 0 ? static_cast<double>(node.attr<float>("scale"))
@@ -69,6 +100,7 @@ StatusOr<Prepared> PrepareAttention(const NodeView& node, const KernelPolicy&) {
         AttentionArguments a = t.rows;
         a.scores = SpanOf<void>(c.scratch);
         a.log_sum = OutputOf<void>(c, 1);
+        if (a.mask.given != 0) a.mask.data = InputOf<void>(c, 3);
         RIVULET_RETURN_IF_ERROR(Put(c, fmt::format("attention_softmax_{}", kTypeText<T>), a));
         return t.PutPairs(c, ProductOfMatrices(t.queries, t.width, t.keys, false, false), scores, InputOf<void>(c, 2),
                           OutputOf<void>(c, 0));
@@ -95,7 +127,15 @@ Status AttentionBackward(const GpuContext& c, const Attention& t) {
     a.output = InputOf<void>(c, 4);
     a.log_sums = InputOf<void>(c, 5);
     a.output_grad = output_grad;
+    if (a.mask.given != 0) a.mask.data = InputOf<void>(c, 3);
+    if (t.mask_gradient.elements > 0) a.of_mask = SpanOf<void>(c.scratch, 2 * behind);
     RIVULET_RETURN_IF_ERROR(Put(c, fmt::format("attention_gradient_{}", kTypeText<T>), a));
+  }
+  if (t.mask_gradient.elements > 0) {
+    AttentionMaskGradientArguments a = t.mask_gradient;
+    a.of_mask = SpanOf<const void>(c.scratch, 2 * behind);
+    a.gradient = OutputOf<void>(c, 3);
+    RIVULET_RETURN_IF_ERROR(Put(c, fmt::format("attention_mask_gradient_{}", kTypeText<T>), a));
   }
   RIVULET_RETURN_IF_ERROR(
       t.PutPairs(c, ProductOfMatrices(t.queries, t.depth, t.keys, false, false), gradients, key, OutputOf<void>(c, 0)));
@@ -109,7 +149,8 @@ template <typename T>
 StatusOr<Prepared> PrepareAttentionBackward(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const Attention t, AttentionOf(node));
   Prepared prepared = Launching([t](const GpuContext& c) { return AttentionBackward<T>(c, t); }, 2.5 * t.flops());
-  prepared.scratch_bytes = 2 * static_cast<size_t>(t.scores()) * sizeof(T);
+  const size_t matrices = t.mask_gradient.elements > 0 ? 3 : 2;
+  prepared.scratch_bytes = matrices * static_cast<size_t>(t.scores()) * sizeof(T);
   return prepared;
 }
 

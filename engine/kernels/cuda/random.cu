@@ -1,5 +1,10 @@
 // Philox4x32-10 (engine/base/philox.h), with the draws of the CPU's kernels: element i of a float tensor takes word i
 // of the lane's stream at its step and op, of a double tensor words 2i and 2i + 1 (engine/kernels/cpu/random_blocks.h).
+// Uniform numbers have the CPU's bits; normal ones are quantiles of them by the device's logarithm, in double, and so
+// may differ in a float's last place, once in many millions.
+#include <cmath>
+
+#include "engine/base/normal_quantile.h"
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/random.h"
 
@@ -34,29 +39,78 @@ __device__ uint4 BlockOf(const Stream& stream, uint64_t step, uint32_t op, uint6
                                 stream.round, uint32_t{stream.purpose} << 24 | (op & 0xFFFFFF)));
 }
 
-__global__ void UniformFloat(UniformArguments a) {
+struct DeviceLog {
+  RIVULET_HOST_DEVICE double operator()(double x) const { return log(x); }
+};
+struct DeviceRoot {
+  RIVULET_HOST_DEVICE double operator()(double x) const { return sqrt(x); }
+};
+
+// The probability below -2 deviations.
+constexpr double kTail = 0.022750131948179207;
+
+__device__ double Quantile(double p) {
+  return math::NormalQuantileOf(p - 0.5, p < 0.5 ? p : 1.0 - p, DeviceLog(), DeviceRoot());
+}
+
+// A float is drawn from one word, a double from two. Open: in the middle of its cell, within (0, 1).
+template <typename T>
+struct Words;
+template <>
+struct Words<float> {
+  static constexpr int kPerBlock = 4;
+  __device__ static float Uniform(const uint32_t* words) { return static_cast<float>(words[0] >> 8) * 0x1p-24f; }
+  __device__ static double Open(const uint32_t* words) { return (static_cast<double>(words[0]) + 0.5) * 0x1p-32; }
+};
+template <>
+struct Words<double> {
+  static constexpr int kPerBlock = 2;
+  __device__ static uint64_t Whole(const uint32_t* words) { return uint64_t{words[1]} << 32 | words[0]; }
+  __device__ static double Uniform(const uint32_t* words) { return static_cast<double>(Whole(words) >> 11) * 0x1p-53; }
+  __device__ static double Open(const uint32_t* words) {
+    return (static_cast<double>(Whole(words) >> 12) + 0.5) * 0x1p-52;
+  }
+};
+
+template <typename T>
+struct Uniform {
+  __device__ T operator()(const uint32_t* words) const { return Words<T>::Uniform(words); }
+};
+template <typename T>
+struct Normal {
+  __device__ T operator()(const uint32_t* words) const { return static_cast<T>(Quantile(Words<T>::Open(words))); }
+};
+// Given that it is within two deviations.
+template <typename T>
+struct TruncatedNormal {
+  __device__ T operator()(const uint32_t* words) const {
+    return static_cast<T>(Quantile(kTail + Words<T>::Open(words) * (1.0 - 2.0 * kTail)));
+  }
+};
+
+template <typename T, typename Draw>
+__device__ void Fill(const DrawArguments& a, Draw draw) {
+  constexpr int kPerBlock = Words<T>::kPerBlock;
   const int lane = a.lanes.Number(blockIdx.z);
-  float* y = static_cast<float*>(a.y.of(lane));
-  for (int64_t block = FirstElement(); block * 4 < a.count; block += ElementStride()) {
+  T* y = static_cast<T*>(a.y.of(lane));
+  for (int64_t block = FirstElement(); block * kPerBlock < a.count; block += ElementStride()) {
     const uint4 of = BlockOf(a.streams[lane], a.steps[lane], a.op, static_cast<uint64_t>(block));
     const uint32_t words[4] = {of.x, of.y, of.z, of.w};
-    for (int i = 0; i < 4 && block * 4 + i < a.count; ++i)
-      y[block * 4 + i] = static_cast<float>(words[i] >> 8) * 0x1p-24f;
+    for (int i = 0; i < kPerBlock && block * kPerBlock + i < a.count; ++i)
+      y[block * kPerBlock + i] = draw(words + i * (4 / kPerBlock));
   }
 }
-RIVULET_GPU_KERNEL("uniform_float", UniformArguments, UniformFloat, GridOver((a.count + 3) / 4, a.lanes));
 
-__global__ void UniformDouble(UniformArguments a) {
-  const int lane = a.lanes.Number(blockIdx.z);
-  double* y = static_cast<double*>(a.y.of(lane));
-  for (int64_t block = FirstElement(); block * 2 < a.count; block += ElementStride()) {
-    const uint4 of = BlockOf(a.streams[lane], a.steps[lane], a.op, static_cast<uint64_t>(block));
-    const uint64_t words[2] = {uint64_t{of.y} << 32 | of.x, uint64_t{of.w} << 32 | of.z};
-    for (int i = 0; i < 2 && block * 2 + i < a.count; ++i)
-      y[block * 2 + i] = static_cast<double>(words[i] >> 11) * 0x1p-53;
-  }
-}
-RIVULET_GPU_KERNEL("uniform_double", UniformArguments, UniformDouble, GridOver((a.count + 1) / 2, a.lanes));
+#define RIVULET_GPU_DRAW(name, Distribution, T)                                          \
+  __global__ void Distribution##_##T(DrawArguments a) { Fill<T>(a, Distribution<T>()); } \
+  RIVULET_GPU_KERNEL(name "_" #T, DrawArguments, Distribution##_##T,                     \
+                     GridOver((a.count + Words<T>::kPerBlock - 1) / Words<T>::kPerBlock, a.lanes));
+#define RIVULET_GPU_DRAWS(T)                   \
+  RIVULET_GPU_DRAW("draw_uniform", Uniform, T) \
+  RIVULET_GPU_DRAW("draw_normal", Normal, T)   \
+  RIVULET_GPU_DRAW("draw_truncated_normal", TruncatedNormal, T)
+RIVULET_GPU_DRAWS(float)
+RIVULET_GPU_DRAWS(double)
 
 }  // namespace
 }  // namespace rivulet::gpu

@@ -13,8 +13,9 @@ struct Stream {
   uint8_t purpose;
 };
 
-// "uniform_float", "uniform_double": [0, 1).
-struct UniformArguments {
+// "draw_uniform_T": [0, 1). "draw_normal_T", "draw_truncated_normal_T": of mean 0 and deviation 1, the latter within
+// two.
+struct DrawArguments {
   LaneSpan<void> y;
   int64_t count;
   const Stream* streams;  // by lane, as `steps`

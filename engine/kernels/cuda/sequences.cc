@@ -9,8 +9,10 @@ Status CheckActivation(const NodeView& node, const char* attribute, std::string_
 }
 
 StatusOr<Sequences> Sequences::Of(const NodeView& node, const Shape& rows, int64_t multiple, size_t lengths) {
-  RIVULET_RETURN_IF_ERROR(CheckActivation(node, "recurrent_activation", "sigmoid"));
-  RIVULET_RETURN_IF_ERROR(CheckActivation(node, "activation", "tanh"));
+  if (node.node.FindAttr<std::string>("recurrent_activation") != nullptr) {
+    RIVULET_RETURN_IF_ERROR(CheckActivation(node, "recurrent_activation", "sigmoid"));
+    RIVULET_RETURN_IF_ERROR(CheckActivation(node, "activation", "tanh"));
+  }
   if (node.attr<float>("clip") > 0) return Unimplemented("{} with a clip on a GPU; leave it out", node.node.type());
   Sequences made;
   made.walk = SequenceWalk::Of(node, rows, multiple);

@@ -13,8 +13,8 @@ struct Sequences {
   SequenceStep step{};
   int lengths = -1;  // the input that has them
 
-  // `rows` are input or output rows, `multiple` · units wide. UNIMPLEMENTED: activations of gates and candidates that
-  // are not the usual ones, a clip, or no steps.
+  // `rows` are input or output rows, `multiple` · units wide. UNIMPLEMENTED: a clip, no steps, or activations of gates
+  // and candidates that are not the usual ones, where the layer has gates.
   static StatusOr<Sequences> Of(const NodeView& node, const Shape& rows, int64_t multiple, size_t lengths);
 
   // The walk's place `s`; that before the first has step -1.

@@ -45,9 +45,10 @@ assignments) is not listed.
 
 An op with a float32 kernel has bfloat16 and float16 too: it goes through that one, between conversions on the device.
 
-Images are NHWC. What a kernel lacks beside the CPU's is refused when a program is compiled, with the mend: groups of
-a convolution other than one and depthwise, masks and softcaps of attention, other activations of LSTM and GRU than
-the usual, their clips, peepholes, and a GRU that resets before its product.
+Einsum of float32 and float64 without diagonals, convolutions of groups and of NCHW images become others of these ops
+when a program is compiled (the passes `lower_for_gpu` and `layout`). What a kernel lacks beside the CPU's is refused
+then, with the mend: other activations of LSTM and GRU than the usual, of SimpleRNN than tanh, relu and sigmoid, their
+clips, and peepholes.
 
 A test writes this page from the registry (`RIVULET_UPDATE_DOCS=1`).
 

@@ -78,33 +78,81 @@ TEST(GpuSequenceTest, Lstm_ForwardAndBack_AreTheCpus) {
   }
 }
 
+void CheckGru(const Sequences& q, bool reset_after) {
+  AttrMap attrs = q.Attrs();
+  attrs["reset_after"] = reset_after;
+  CheckOnGpu({.op = "GRU",
+              .inputs =
+                  [&](uint32_t s) {
+                    return std::vector{Floats(q.Rows(3), s), Floats({q.units, 3 * q.units}, s + 10),
+                                       q.OrNone({3 * q.units}, s + 20), q.OrNone(q.State(), s + 30), q.Lengths(s + 40)};
+                  },
+              .attrs = attrs,
+              .tolerance = 2e-6,
+              .name = q.Name()});
+  CheckOnGpu({.op = "GRUGrad",
+              .inputs =
+                  [&](uint32_t s) {
+                    return std::vector{Floats({q.units, 3 * q.units}, s),
+                                       q.OrNone(q.State(), s + 10),
+                                       q.Lengths(s + 40),
+                                       Floats(q.Rows(1), s + 50),
+                                       Between0And1(Floats(q.Rows(4), s + 60)),
+                                       Floats(q.Rows(1), s + 80),
+                                       Floats(q.State(), s + 90)};
+                  },
+              .attrs = attrs,
+              .tolerance = 1e-5,
+              .name = q.Name()});
+}
+
 TEST(GpuSequenceTest, Gru_ForwardAndBack_AreTheCpus) {
   for (const Sequences& q : SomeSequences()) {
-    CheckOnGpu({.op = "GRU",
-                .inputs =
-                    [&](uint32_t s) {
-                      return std::vector{Floats(q.Rows(3), s), Floats({q.units, 3 * q.units}, s + 10),
-                                         q.OrNone({3 * q.units}, s + 20), q.OrNone(q.State(), s + 30),
-                                         q.Lengths(s + 40)};
-                    },
-                .attrs = q.Attrs(),
-                .tolerance = 2e-6,
-                .name = q.Name()});
-    CheckOnGpu({.op = "GRUGrad",
-                .inputs =
-                    [&](uint32_t s) {
-                      return std::vector{Floats({q.units, 3 * q.units}, s),
-                                         q.OrNone(q.State(), s + 10),
-                                         q.Lengths(s + 40),
-                                         Floats(q.Rows(1), s + 50),
-                                         Between0And1(Floats(q.Rows(4), s + 60)),
-                                         Floats(q.Rows(1), s + 80),
-                                         Floats(q.State(), s + 90)};
-                    },
-                .attrs = q.Attrs(),
-                .tolerance = 1e-5,
-                .name = q.Name()});
+    CheckGru(q, true);
+    CheckGru(q, false);
   }
+}
+
+TEST(GpuSequenceTest, SimpleRnn_ForwardAndBack_AreTheCpus) {
+  for (const Sequences& q : SomeSequences()) {
+    for (const std::string activation : {"tanh", "relu", "sigmoid"}) {
+      AttrMap attrs = q.Attrs();
+      attrs["activation"] = activation;
+      const std::string name = q.Name() + ", " + activation;
+      CheckOnGpu({.op = "SimpleRNN",
+                  .inputs =
+                      [&](uint32_t s) {
+                        return std::vector{Floats(q.Rows(1), s), Floats({q.units, q.units}, s + 10),
+                                           q.OrNone(q.State(), s + 20), q.Lengths(s + 40)};
+                      },
+                  .attrs = attrs,
+                  .tolerance = 2e-6,
+                  .name = name});
+      CheckOnGpu({.op = "SimpleRNNGrad",
+                  .inputs =
+                      [&](uint32_t s) {
+                        return std::vector{
+                            Floats({q.units, q.units}, s), q.OrNone(q.State(), s + 10), q.Lengths(s + 40),
+                            Floats(q.Rows(1), s + 50),     Floats(q.Rows(1), s + 60),   Floats(q.State(), s + 70)};
+                      },
+                  .attrs = attrs,
+                  .tolerance = 1e-5,
+                  .name = name});
+    }
+  }
+}
+
+TEST(GpuSequenceTest, SimpleRnn_OtherActivation_IsRefusedByName) {
+  const Sequences q = {2, 3, 4};
+  const Status status =
+      PrepareOnGpu({.op = "SimpleRNN",
+                    .inputs =
+                        [&](uint32_t s) {
+                          return std::vector{Floats(q.Rows(1), s), Floats({4, 4}, s), Floats({0}, s), q.Lengths(s)};
+                        },
+                    .attrs = {{"activation", std::string("elu")}}});
+  EXPECT_EQ(status.message(),
+            "SimpleRNN with activation 'elu' on a GPU; there is that with 'tanh', 'relu' and 'sigmoid'");
 }
 
 TEST(GpuSequenceTest, Lstm_OtherActivations_AreRefusedByName) {
@@ -164,13 +212,45 @@ TEST(GpuSequenceTest, Attention_ForwardAndBack_AreTheCpus) {
   }
 }
 
-TEST(GpuSequenceTest, Attention_Mask_IsRefusedByName) {
-  const Status status =
-      PrepareOnGpu({.op = "ScaledDotProductAttention", .inputs = [](uint32_t s) {
-                      return std::vector{Floats({1, 1, 2, 3}, s), Floats({1, 1, 2, 3}, s), Floats({1, 1, 2, 3}, s),
-                                         Integers(DType::kBool, {2, 2}, s, 0, 2)};
-                    }});
-  EXPECT_EQ(status.message(), "attention with a mask on a GPU; there is that with attribute causal, or none");
+TEST(GpuSequenceTest, Attention_MaskAndSoftcap_AreTheCpus) {
+  const Shape query = {2, 4, 5, 3}, key = {2, 2, 6, 3}, output = {2, 4, 5, 3};
+  struct Masked {
+    Shape mask;
+    bool added;
+    float softcap;
+    bool causal;
+  };
+  for (const Masked& m : std::vector<Masked>{{{5, 6}, false, 0, false},
+                                             {{2, 1, 5, 6}, false, 0, true},
+                                             {{2, 4, 1, 6}, true, 0, false},
+                                             {{4, 5, 1}, true, 2, false},
+                                             {{1, 6}, true, 0, true},
+                                             {{0}, false, 1.5f, false}}) {
+    AttrMap attrs = {{"causal", m.causal}, {"softcap", m.softcap}};
+    attrs["Tmask"] = m.added ? DType::kFloat32 : DType::kBool;
+    const auto mask = [&](uint32_t s) { return m.added ? Floats(m.mask, s) : Integers(DType::kBool, m.mask, s, 0, 2); };
+    const std::string name = fmt::format("{} mask {}{}, softcap {}", m.added ? "added" : "bool", m.mask.ToString(),
+                                         m.causal ? ", causal" : "", m.softcap);
+    CheckOnGpu({.op = "ScaledDotProductAttention",
+                .inputs =
+                    [&](uint32_t s) {
+                      return std::vector{Floats(query, s), Floats(key, s + 1), Floats(key, s + 2), mask(s + 3)};
+                    },
+                .attrs = attrs,
+                .tolerance = 2e-6,
+                .name = name});
+    CheckOnGpu({.op = "ScaledDotProductAttentionGrad",
+                .inputs =
+                    [&](uint32_t s) {
+                      Tensor log_sums = Floats({2, 4, 5}, s + 5);
+                      for (float& sum : log_sums.flat<float>()) sum += 3;
+                      return std::vector{Floats(query, s),      Floats(key, s + 1), Floats(key, s + 2),   mask(s + 3),
+                                         Floats(output, s + 4), log_sums,           Floats(output, s + 6)};
+                    },
+                .attrs = attrs,
+                .tolerance = 1e-5,
+                .name = name});
+  }
 }
 
 }  // namespace

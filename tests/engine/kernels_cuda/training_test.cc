@@ -129,5 +129,17 @@ TEST(GpuRandomTest, RandomUniform_DrawsWhatTheCpuDraws) {
                   .constants = {0}});
 }
 
+// By the device's logarithm: within a float's last place, and a double's last few.
+TEST(GpuRandomTest, NormalDraws_AreTheCpus) {
+  for (const std::string op : {"RandomStandardNormal", "TruncatedNormal"})
+    for (const DType dtype : {DType::kFloat32, DType::kFloat64})
+      for (const int32_t count : {1, 7, 1030})
+        CheckOnGpu({.op = op,
+                    .inputs = [&](uint32_t) { return std::vector{Ints({count})}; },
+                    .attrs = {{"dtype", dtype}},
+                    .constants = {0},
+                    .tolerance = dtype == DType::kFloat32 ? 1.2e-7 : 1e-14});
+}
+
 }  // namespace
 }  // namespace rivulet::testing

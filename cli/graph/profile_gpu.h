@@ -1,0 +1,31 @@
+// `rivulet graph profile --device gpu`: the steps of a loop on a device, as training has clients there.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "cli/interrupt.h"
+#include "engine/base/status.h"
+#include "engine/profile/profile.h"
+#include "engine/profile/tracer.h"
+#include "simulations/step_loop.h"
+
+namespace rivulet {
+
+struct GpuProfileOptions {
+  std::string device = "cpu";
+  std::optional<int64_t> lanes;
+  // CPU and no lanes, or a GPU. A usage error otherwise.
+  Status Check() const;
+  bool on_gpu() const { return device != "cpu"; }
+};
+
+// Runs steps 1 to `last` from the loop's first values, all lanes on the same, and profiles those from `first` on,
+// without title and source lines. `tracer` may be null. UNIMPLEMENTED: an op without a kernel there. UNAVAILABLE: the
+// device keeps no records here, and the mend.
+StatusOr<Profile> ProfileOnGpu(StepLoop& loop, int64_t first, int64_t last, const GpuProfileOptions& options,
+                               const Interrupt& interrupt, Tracer* tracer);
+
+}  // namespace rivulet

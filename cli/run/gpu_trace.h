@@ -1,0 +1,27 @@
+// What GPUs did in a run, in its trace beside the host's spans.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "client/training_device.h"
+#include "engine/gpu/gpu_activity.h"
+#include "engine/profile/tracer.h"
+
+namespace rivulet {
+
+class GpuTrace {
+ public:
+  // Begins to record where there are a tracer and a device; why it cannot is told by `note`, and is no error.
+  static GpuTrace Start(Tracer* tracer, const TrainingDevice& device,
+                        const std::function<void(const std::string&)>& note);
+  // Writes all that was recorded. Devices are idle, and the trace is open.
+  Status Finish();
+
+ private:
+  Tracer* tracer_ = nullptr;
+  std::unique_ptr<GpuRecording> recording_;  // null: there is nothing to write
+};
+
+}  // namespace rivulet

@@ -1,0 +1,25 @@
+// Arguments of what measures a device (roofline.cu; engine/profile/gpu_roofline.h).
+#pragma once
+
+#include <cstdint>
+
+namespace rivulet::gpu {
+
+// "roofline_copy": y = x, of `count` pieces of 16 bytes.
+struct RooflineCopyArguments {
+  const void* x;
+  void* y;
+  int64_t count;
+};
+
+// "roofline_multiply_add": each of `blocks` · 256 threads keeps kRooflineChains numbers in registers, and multiplies
+// and adds to each `rounds` times. y gets one number a thread, so that nothing of it is left out.
+inline constexpr int kRooflineChains = 16, kRooflineThreads = 256;
+struct RooflineMultiplyAddArguments {
+  float* y;
+  int32_t blocks;
+  int32_t rounds;
+  float factor, summand;
+};
+
+}  // namespace rivulet::gpu

@@ -1,0 +1,53 @@
+// A program on a device with memory of its own, for who measures it: every lane is given the same values.
+//
+//   RIVULET_ASSIGN_OR_RETURN(const auto run, GpuTrial::Create(program, device, buffers, 8));
+//   RIVULET_RETURN_IF_ERROR(run->Feed(feeds));
+//   RIVULET_RETURN_IF_ERROR(run->Put(stream));  // any number of times; then stream.Wait()
+//   RIVULET_RETURN_IF_ERROR(run->Fetch(lane, fetches));
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/program/gpu_program.h"
+
+namespace rivulet {
+
+// Not thread-safe.
+class GpuTrial {
+ public:
+  // `buffers`: the first values of each of the program's buffers. RESOURCE_EXHAUSTED: so many lanes do not fit.
+  static StatusOr<std::unique_ptr<GpuTrial>> Create(std::shared_ptr<const GpuProgram> program,
+                                                    std::shared_ptr<GpuDevice> device,
+                                                    std::span<const std::span<const std::byte>> buffers, int lanes);
+  const GpuProgram& program() const { return *program_; }
+  int lanes() const { return lanes_; }
+  // In order of Signature::feeds, of the shapes compiled for. Waits.
+  Status Feed(std::span<const TensorView> feeds);
+  // One run of all lanes; `first_label` as GpuBindings has it.
+  Status Put(GpuStream& stream, uint64_t first_label = 0);
+  // Of one lane, into the caller's memory: what the last run fetched, and what its buffers hold. Wait before, and both
+  // do.
+  Status Fetch(int lane, std::span<const TensorView> fetches);
+  Status FetchBuffer(int lane, size_t buffer, std::span<std::byte> to);
+
+ private:
+  GpuTrial() = default;
+  StatusOr<GpuOperand> NewOperand(size_t bytes, std::string_view what);
+  Status FillLanes(const GpuOperand& operand, const std::byte* from, size_t bytes);
+
+  std::shared_ptr<GpuDevice> device_;
+  std::shared_ptr<const GpuProgram> program_;
+  std::unique_ptr<GpuInstance> instance_;
+  std::unique_ptr<GpuStream> stream_;
+  int lanes_ = 1;
+  std::vector<GpuMemory> memory_;
+  std::vector<GpuOperand> buffers_, feeds_, fetches_;
+  GpuOperand arena_;
+  GpuDraws draws_;
+};
+
+}  // namespace rivulet

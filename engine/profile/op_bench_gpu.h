@@ -1,0 +1,16 @@
+// One op by itself on a device, as its programs run it.
+#pragma once
+
+#include <memory>
+
+#include "engine/base/status.h"
+#include "engine/gpu/gpu_device.h"
+#include "engine/profile/op_bench.h"
+
+namespace rivulet {
+
+// `lanes` of it at once, all on the same values: flops, bytes and seconds are those of all together, outputs those of
+// one. UNIMPLEMENTED: the device has no kernel for it, or not for these attributes. INTERNAL: two lanes differ.
+StatusOr<OpTiming> TimeOnGpu(const OpBenchGraph& bench, const std::shared_ptr<GpuDevice>& device, int lanes);
+
+}  // namespace rivulet

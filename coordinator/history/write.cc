@@ -377,9 +377,11 @@ Status History::ApplyChanges(const Changes& changes) {
   for (const auto& [run, clients] : changes.totals) {
     for (const auto& [client, totals] : InOrder(clients)) {
       const auto& [folded, refused, dropped, failed] = totals->ends;
-      const auto add = [&, run = run, client = client, totals = totals] {
-        return add_up->Run({folded + refused + dropped + failed, folded, refused, dropped, failed, totals->examples,
-                            totals->train_seconds, totals->timed, run, client});
+      const int64_t tasks = folded + refused + dropped + failed;
+      const auto add = [&, run = run, client = client, totals = totals, folded = folded, refused = refused,
+                        dropped = dropped, failed = failed] {
+        return add_up->Run({tasks, folded, refused, dropped, failed, totals->examples, totals->train_seconds,
+                            totals->timed, run, client});
       };
       RIVULET_RETURN_IF_ERROR(add());
       if (db_->changes() == 0) {

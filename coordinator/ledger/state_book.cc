@@ -1,6 +1,6 @@
 #include "coordinator/ledger/state_book.h"
 
-#include <ranges>
+#include <algorithm>
 
 namespace rivulet {
 
@@ -37,10 +37,10 @@ TaskId StateBook::AsOf(const std::string& client_id, int64_t version) const {
   if (newest != newest_.end() && newest->second.round <= version) return TaskAt(client_id, newest->second);
   const auto earlier = earlier_.find(client_id);
   if (earlier == earlier_.end()) return "";
-  for (const Place& place : earlier->second | std::views::reverse) {
-    if (place.round <= version) return TaskAt(client_id, place);
-  }
-  return "";
+  const auto& places = earlier->second;
+  const auto at =
+      std::find_if(places.rbegin(), places.rend(), [version](const Place& place) { return place.round <= version; });
+  return at == places.rend() ? "" : TaskAt(client_id, *at);
 }
 
 TaskId StateBook::TaskAt(const std::string& client_id, const Place& place) const {

@@ -135,7 +135,7 @@ std::string DescribeCycle(const proto::GraphDef& graph, const std::vector<std::v
   // Walked from consumer to producer; told the way data flows.
   std::vector<int> cycle(path.begin() + position[static_cast<size_t>(at)], path.end());
   std::ranges::reverse(cycle);
-  std::ranges::rotate(cycle, std::ranges::min_element(cycle));
+  std::rotate(cycle.begin(), std::ranges::min_element(cycle), cycle.end());
   constexpr size_t kMost = 8;
   std::string text;
   for (size_t i = 0; i < std::min(cycle.size(), kMost); ++i)

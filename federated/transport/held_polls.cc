@@ -5,7 +5,9 @@
 namespace rivulet {
 
 void HeldPolls::Hold(const std::string& name, std::chrono::milliseconds time, Ask ask) {
-  auto held = std::make_shared<Held>(name, std::move(ask));
+  auto held = std::make_shared<Held>();
+  held->name = name;
+  held->ask = std::move(ask);
   {
     MutexLock lock(mutex_);
     held->last = closed_;

@@ -2,11 +2,11 @@
 // the first check would be tried; cases and changed seeds must come to an end without a crash.
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <random>
 
 #include "engine/base/file_system.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/target.h"
 #include "tests/testing/status_matchers.h"
 
@@ -17,41 +17,8 @@ constexpr int kChangedSeeds = 2'000;
 
 class FuzzTest : public ::testing::TestWithParam<const Target*> {};
 
-// One to four of: a bit turned, a byte or a number at the edge of its range, a piece cut out, doubled, moved or taken
-// from another seed.
-std::string Changed(const std::vector<std::string>& seeds, std::mt19937& random) {
-  const auto below = [&](size_t bound) { return bound == 0 ? 0 : random() % bound; };
-  std::string bytes = seeds[below(seeds.size())];
-  constexpr char kEdges[] = {0, 1, 0x7f, static_cast<char>(0x80), static_cast<char>(0xff)};
-  for (size_t changes = 1 + below(4); changes > 0; --changes) {
-    const size_t at = below(bytes.size());
-    const size_t size = below(std::min<size_t>(bytes.size() - at + 1, 16));
-    switch (below(7)) {
-      case 0:
-        if (!bytes.empty()) bytes[at] = static_cast<char>(bytes[at] ^ (1 << below(8)));
-        break;
-      case 1:
-        if (!bytes.empty()) bytes[at] = kEdges[below(sizeof(kEdges))];
-        break;
-      case 2:
-        std::fill_n(bytes.begin() + static_cast<ptrdiff_t>(at), size, kEdges[below(sizeof(kEdges))]);
-        break;
-      case 3:
-        bytes.erase(at, size);
-        break;
-      case 4:
-        bytes.insert(at, bytes.substr(at, size));
-        break;
-      case 5:
-        bytes.resize(at);
-        break;
-      default: {
-        const std::string& other = seeds[below(seeds.size())];
-        bytes.insert(at, other.substr(below(other.size() + 1), size));
-      }
-    }
-  }
-  return bytes;
+std::string PathOf(const char* folder, const Target& target) {
+  return std::string(RIVULET_SOURCE_DIR) + "/tests/fuzz/" + folder + "/" + target.name;
 }
 
 TEST_P(FuzzTest, Seeds_AreAccepted) {
@@ -61,7 +28,7 @@ TEST_P(FuzzTest, Seeds_AreAccepted) {
 }
 
 TEST_P(FuzzTest, FoundCases_ComeToAnEnd) {
-  const std::string folder = std::string(RIVULET_SOURCE_DIR) + "/tests/fuzz/cases/" + GetParam()->name;
+  const std::string folder = PathOf("cases", *GetParam());
   if (!std::filesystem::exists(folder)) return;
   for (const auto& entry : std::filesystem::directory_iterator(folder)) {
     SCOPED_TRACE(entry.path().filename().string());
@@ -73,7 +40,29 @@ TEST_P(FuzzTest, FoundCases_ComeToAnEnd) {
 TEST_P(FuzzTest, ChangedSeeds_ComeToAnEnd) {
   const std::vector<std::string> seeds = GetParam()->seeds();
   std::mt19937 random(1);
-  for (int i = 0; i < kChangedSeeds; ++i) GetParam()->run(Changed(seeds, random));
+  for (int i = 0; i < kChangedSeeds; ++i) GetParam()->run(ChangedBytes(seeds[random() % seeds.size()], seeds, random));
+}
+
+// What searches have come to, so that another compiler and another machine try it too.
+TEST_P(FuzzTest, Corpus_ComesToAnEnd) {
+  const std::string path = PathOf("corpora", *GetParam());
+  if (!std::filesystem::exists(path)) return;
+  ASSERT_OK_AND_ASSIGN(const std::vector<std::string> inputs, ReadCorpus(path));
+  EXPECT_FALSE(inputs.empty());
+  for (const std::string& input : inputs) GetParam()->run(input);
+}
+
+// A search goes by them, so they have to stay among what is accepted now and then.
+TEST_P(FuzzTest, ChangesWithinTheStructure_ComeToAnEndAndSomeAreAccepted) {
+  if (!GetParam()->change) return;
+  const std::vector<std::string> seeds = GetParam()->seeds();
+  std::mt19937 random(1);
+  const auto change = [&](std::string_view bytes) { return ChangedBytes(std::string(bytes), seeds, random); };
+  int accepted = 0;
+  for (int i = 0; i < kChangedSeeds; ++i) {
+    accepted += GetParam()->run(GetParam()->change(seeds[random() % seeds.size()], random, change)) ? 1 : 0;
+  }
+  EXPECT_GE(accepted, kChangedSeeds / 100);
 }
 
 std::vector<const Target*> All() {

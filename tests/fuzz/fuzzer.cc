@@ -1,28 +1,45 @@
 // The fuzzer's program: `rivulet_fuzz TARGET [options of libFuzzer] [CORPUS…]`. Without a target, or with an unknown
-// one, it lists them; `rivulet_fuzz TARGET --seeds FOLDER` writes the target's seeds to begin with.
+// one, it lists them. For scripts/fuzz.sh, which knows where things lie:
+//   rivulet_fuzz TARGET --begin FOLDER CORPUS   writes the target's seeds and what CORPUS holds of it (where there is
+//   one) rivulet_fuzz TARGET --pack FOLDER CORPUS    writes the smallest inputs of FOLDER as that corpus (corpus.h)
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
+#include <random>
 #include <string>
+#include <vector>
 
 #include "engine/base/file_system.h"
+#include "engine/base/status.h"
+#include "tests/fuzz/corpus.h"
 #include "tests/fuzz/target.h"
 
 namespace {
 
 const rivulet::fuzz::Target* g_target = nullptr;
 
-[[noreturn]] void WriteSeeds(const std::string& folder) {
-  int number = 0;
-  for (const std::string& seed : g_target->seeds()) {
-    const std::string path = folder + "/seed-" + std::to_string(number++);
-    std::FILE* const file = std::fopen(path.c_str(), "wb");
-    if (file == nullptr || std::fwrite(seed.data(), 1, seed.size(), file) != seed.size() || std::fclose(file) != 0) {
-      std::perror(path.c_str());
-      std::exit(1);
-    }
+// An input of 64 KiB that reaches something new is no small one.
+constexpr size_t kMostCorpusBytes = 12 << 10;
+
+[[noreturn]] void EndWith(const rivulet::Status& status) {
+  if (!status.ok()) std::fprintf(stderr, "%s\n", std::string(status.message()).c_str());
+  std::exit(status.ok() ? 0 : 1);
+}
+
+rivulet::Status WriteInputs(const std::string& folder, const char* kind, const std::vector<std::string>& inputs) {
+  for (size_t i = 0; i < inputs.size(); ++i) {
+    const std::string path = rivulet::JoinPath(folder, fmt::format("{}-{}", kind, i));
+    RIVULET_RETURN_IF_ERROR(rivulet::WriteFileAtomically(rivulet::FileSystem::Default(), path, inputs[i]));
   }
-  std::exit(0);
+  return absl::OkStatus();
+}
+
+rivulet::Status Begin(const std::string& folder, const std::string& corpus) {
+  RIVULET_RETURN_IF_ERROR(WriteInputs(folder, "seed", g_target->seeds()));
+  if (!rivulet::FileSystem::Default().Exists(corpus)) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> inputs, rivulet::fuzz::ReadCorpus(corpus));
+  return WriteInputs(folder, "corpus", inputs);
 }
 
 }  // namespace
@@ -37,7 +54,9 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
     for (const rivulet::fuzz::Target& target : rivulet::fuzz::Targets()) std::puts(target.name.c_str());
     std::exit(name.empty() ? 0 : 2);
   }
-  if (*argc == 4 && std::string((*argv)[2]) == "--seeds") WriteSeeds((*argv)[3]);
+  const std::string command = *argc == 5 ? (*argv)[2] : "";
+  if (command == "--begin") EndWith(Begin((*argv)[3], (*argv)[4]));
+  if (command == "--pack") EndWith(rivulet::fuzz::PackCorpus((*argv)[3], kMostCorpusBytes, (*argv)[4]).status());
   for (int i = 1; i + 1 < *argc; ++i) (*argv)[i] = (*argv)[i + 1];
   --*argc;
   return 0;
@@ -46,4 +65,24 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   g_target->run({reinterpret_cast<const char*>(data), size});
   return 0;
+}
+
+extern "C" size_t LLVMFuzzerMutate(uint8_t* data, size_t size, size_t most);
+
+// Three times of four the target's own change, with libFuzzer's for what may be anything within it.
+extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t most, unsigned seed) {
+  std::minstd_rand choice(seed);
+  if (!g_target->change || choice() % 4 == 0) return LLVMFuzzerMutate(data, size, most);
+  std::mt19937 random(seed);
+  const std::string changed =
+      g_target->change({reinterpret_cast<const char*>(data), size}, random, [](std::string_view bytes) {
+        constexpr size_t kMore = 64;
+        std::string buffer(bytes);
+        buffer.resize(bytes.size() + kMore);
+        buffer.resize(LLVMFuzzerMutate(reinterpret_cast<uint8_t*>(buffer.data()), bytes.size(), buffer.size()));
+        return buffer;
+      });
+  if (changed.size() > most) return LLVMFuzzerMutate(data, size, most);
+  std::memcpy(data, changed.data(), changed.size());
+  return changed.size();
 }

@@ -50,6 +50,13 @@ Registered::Registered(Target target) {
 
 const std::vector<Target>& Targets() { return Registry(); }
 
+StructuredChange MessageFrom(size_t at) {
+  return [at](std::string_view bytes, std::mt19937& random, const ChangeBytes& change) {
+    const size_t begin = std::min(at, bytes.size());
+    return std::string(bytes.substr(0, begin)) + ChangedMessage(bytes.substr(begin), random, change);
+  };
+}
+
 std::string FileOf(std::string_view bytes) {
   static const int file = memfd_create("fuzz", 0);
   RIVULET_CHECK(file >= 0 && ftruncate(file, 0) == 0, "no file in memory");

@@ -4,13 +4,19 @@
 #pragma once
 
 #include <functional>
+#include <random>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "engine/base/file_system.h"
+#include "tests/fuzz/changes.h"
 
 namespace rivulet::fuzz {
+
+// A change of bytes that keeps their structure; within it, `change` changes what may be anything.
+using StructuredChange =
+    std::function<std::string(std::string_view bytes, std::mt19937& random, const ChangeBytes& change)>;
 
 struct Target {
   std::string name;
@@ -19,7 +25,13 @@ struct Target {
   std::function<bool(std::string_view bytes)> run;
   // Small inputs that are accepted, so that a search begins behind the first check.
   std::function<std::vector<std::string>()> seeds;
+  // Where nearly every change of bytes would end at the first check: one that gets behind it. A search takes it three
+  // times of four.
+  StructuredChange change = {};
 };
+
+// ChangedMessage of what begins at the byte `at`.
+StructuredChange MessageFrom(size_t at);
 
 // All targets, by name.
 const std::vector<Target>& Targets();

@@ -34,7 +34,7 @@ struct Volume {
   // first.
   template <typename Each, typename F>
   void ForEachPair(Each each, F f) const {
-    const auto& [depth, height, width] = window.axes;
+    const WindowAxis &depth = window.axes[0], &height = window.axes[1], &width = window.axes[2];
     for (int64_t b = 0; b < batch; ++b) {
       for (int64_t z = 0; z < out.dims[0]; ++z) {
         for (int64_t y = 0; y < out.dims[1]; ++y) {

@@ -50,7 +50,11 @@ bool ReadRecords(std::string_view bytes) {
   return verified.ok();
 }
 
-const Registered example{{"example", ReadExample, [] { return std::vector{SomeExample(), std::string()}; }}};
+const Registered example{{"example", ReadExample,
+                          [] {
+                            return std::vector{SomeExample(), std::string()};
+                          },
+                          MessageFrom(0)}};
 
 const Registered records{{"records", ReadRecords, [] {
                             std::string file;

@@ -1,5 +1,6 @@
 // What a federation is told: scenarios by its user, plans by a coordinator, updates and partials by clients and sites,
 // and the messages that carry them.
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 
@@ -13,6 +14,7 @@
 #include "federated/local_rules/rule_graph.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
+#include "federated/transport/chunk_messages.h"
 #include "federated/transport/messages.h"
 #include "federated/updates/task_records.h"
 #include "federated/updates/update_message.h"
@@ -103,7 +105,8 @@ std::string SomePlan(const char* algorithm) {
 const Registered plan{{"plan", [](std::string_view bytes) { return Plan::Open(std::string(bytes)).ok(); },
                        [] {
                          return std::vector{SomePlan("fedavg"), SomePlan("fedadam")};
-                       }}};
+                       },
+                       MessageFrom(0)}};
 
 constexpr char kRule[] = R"(mu = 0.1  # a setting
 memory.m = 0.5 * memory.m + grad
@@ -123,7 +126,7 @@ const Registered rule{{"rule",
                        }}};
 
 const Registered rule_graph{{"rule_graph", [](std::string_view bytes) { return OwnRule::Open(bytes).ok(); },
-                             [] { return std::vector{SerializeGraph(*BuildRule(kRule))}; }}};
+                             [] { return std::vector{SerializeGraph(*BuildRule(kRule))}; }, MessageFrom(0)}};
 
 const Registered update{{"update", [](std::string_view bytes) { return ParseUpdate(bytes).ok(); },
                          [] {
@@ -133,7 +136,8 @@ const Registered update{{"update", [](std::string_view bytes) { return ParseUpda
                            part->set_data(std::string(24, '\x3f'));
                            (*message.mutable_scalars())["examples"] = 600;
                            return std::vector{message.SerializeAsString()};
-                         }}};
+                         },
+                         MessageFrom(0)}};
 
 AggregationSpec SomeSpec() {
   AggregationSpec spec;
@@ -184,6 +188,31 @@ void Seal(std::string& bytes, size_t begin, size_t end) {
   std::memcpy(bytes.data() + end, &crc, 4);
 }
 
+// One of the two messages, or what stands behind them; their lengths are made right.
+std::string ChangedPartial(std::string_view bytes, std::mt19937& random, const ChangeBytes& change) {
+  const std::string whole(bytes);
+  const size_t records = 12 + size_t{U32(whole, 8)};
+  const size_t header = records + 12 + size_t{U32(whole, records + 8)};
+  if (header > whole.size()) return change(bytes);
+  std::string task_records = whole.substr(12, records - 12), head = whole.substr(records + 12, header - records - 12);
+  std::string rest = whole.substr(header);
+  switch (random() % 3) {
+    case 0:
+      task_records = ChangedMessage(task_records, random, change);
+      break;
+    case 1:
+      head = ChangedMessage(head, random, change);
+      break;
+    default:
+      rest = change(rest);
+  }
+  const auto framed = [](std::string magic, const std::string& message) {
+    const auto size = static_cast<uint32_t>(message.size());
+    return magic.append(reinterpret_cast<const char*>(&size), sizeof(size)) + message;
+  };
+  return framed(whole.substr(0, 8), task_records) + framed(whole.substr(records, 8), head) + rest;
+}
+
 // The same with every checksum made right where the lengths say that one stands, so that what is behind them is tried.
 const Registered partial_sealed{{"site_partial_sealed",
                                  [](std::string_view input) {
@@ -199,7 +228,7 @@ const Registered partial_sealed{{"site_partial_sealed",
                                    }
                                    return ReadPartial(bytes);
                                  },
-                                 [] { return std::vector{SomeSitePartial()}; }}};
+                                 [] { return std::vector{SomeSitePartial()}; }, ChangedPartial}};
 
 // The first byte says which message. What is read is written and read again as the same.
 template <typename Struct, typename Message>
@@ -266,7 +295,61 @@ const Registered messages{{"messages",
                              ToMessage(submission, &submitted);
                              seeds.push_back('\2' + submitted.SerializeAsString());
                              return seeds;
-                           }}};
+                           },
+                           MessageFrom(1)}};
+
+// In slices of `size` bytes, as a connection may cut it.
+grpc::ByteBuffer BufferOf(std::string_view bytes, size_t size) {
+  std::vector<grpc::Slice> slices;
+  for (; !bytes.empty(); bytes.remove_prefix(std::min(size, bytes.size()))) {
+    slices.emplace_back(bytes.data(), std::min(size, bytes.size()));
+  }
+  return {slices.data(), slices.size()};
+}
+
+std::string Joined(const ArrivedBytes& arrived) {
+  std::string joined;
+  for (const auto piece : arrived.pieces()) joined.append(reinterpret_cast<const char*>(piece.data()), piece.size());
+  if (std::ssize(joined) != arrived.size() || arrived.Crc() != Crc32c(joined)) std::abort();
+  return joined;
+}
+
+// What is read by hand from gRPC's slices is what protobuf reads. The first byte says how long a slice is.
+const Registered chunks{{"chunk_messages",
+                         [](std::string_view bytes) {
+                           if (bytes.empty()) return false;
+                           const size_t size = 1 + static_cast<unsigned char>(bytes[0]) % 64;
+                           const std::string rest(bytes.substr(1));
+                           grpc::ByteBuffer down = BufferOf(rest, size), up = BufferOf(rest, size);
+                           ArrivedDownload download;
+                           rpc::ChunkProto chunk;
+                           const bool is_chunk = chunk.ParseFromString(rest);
+                           if (download.Take(down).ok() != is_chunk) std::abort();
+                           if (is_chunk && (Joined(download.data) != chunk.data() || download.crc != chunk.crc() ||
+                                            download.total_bytes != chunk.total_bytes())) {
+                             std::abort();
+                           }
+                           ArrivedSubmit submit;
+                           rpc::SubmitMessageProto message;
+                           const bool is_submit = message.ParseFromString(rest);
+                           if (submit.Take(up).ok() != is_submit) std::abort();
+                           if (is_submit && submit.has_chunk != message.has_chunk()) std::abort();
+                           if (is_submit && submit.has_chunk && Joined(submit.data) != message.chunk()) std::abort();
+                           return is_chunk || is_submit;
+                         },
+                         [] {
+                           rpc::ChunkProto chunk;
+                           chunk.set_total_bytes(1'000);
+                           chunk.set_data("some bytes of a model");
+                           chunk.set_crc(Crc32c(chunk.data()));
+                           rpc::SubmitMessageProto header, piece;
+                           header.mutable_header()->mutable_caller()->set_name("client");
+                           header.mutable_header()->mutable_submission()->set_task("run/1/client");
+                           piece.set_chunk("some bytes of an update");
+                           return std::vector{'\2' + chunk.SerializeAsString(), '\1' + header.SerializeAsString(),
+                                              '\7' + piece.SerializeAsString()};
+                         },
+                         MessageFrom(1)}};
 
 }  // namespace
 }  // namespace rivulet::fuzz

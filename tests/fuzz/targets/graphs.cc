@@ -61,7 +61,8 @@ const Registered graph{{"graph_def",
                             seeds.push_back(SerializeGraph(Preset(preset)->graph));
                           }
                           return seeds;
-                        }}};
+                        },
+                        MessageFrom(0)}};
 
 const Registered text{{"graph_text", [](std::string_view bytes) { return ParseGraphText(bytes, SmallLimits()).ok(); },
                        [] { return std::vector<std::string>{kSmallGraph}; }}};
@@ -75,7 +76,8 @@ const Registered tensor{{"tensor_proto",
                            Tensor made(DType::kFloat32, Shape{2, 2});
                            for (float& value : made.flat<float>()) value = 0.5f;
                            return std::vector{SerializeTensor(made)};
-                         }}};
+                         },
+                         MessageFrom(0)}};
 
 const Registered onnx_model{{"onnx",
                              [](std::string_view bytes) {
@@ -88,7 +90,8 @@ const Registered onnx_model{{"onnx",
                                onnx::proto::ModelProto model;
                                google::protobuf::TextFormat::ParseFromString(kSmallModel, &model);
                                return std::vector{model.SerializeAsString()};
-                             }}};
+                             },
+                             MessageFrom(0)}};
 
 const Registered slice{{"slice",
                         [](std::string_view bytes) {

@@ -184,7 +184,8 @@ const Registered cost_model{{"cost_model", [](std::string_view bytes) { return C
                                node->set_compute_time(12);
                                node->add_output_info()->set_size(400);
                                return std::vector{graph.SerializeAsString()};
-                             }}};
+                             },
+                             MessageFrom(0)}};
 
 const Registered condition{{"watch_condition",
                             [](std::string_view bytes) {

@@ -170,7 +170,8 @@ const Registered event{{"event",
                                              std::string("\x09\0\0\0\0\0\0\xf0\x3f\x10\x05\x2a\x0d\x0a\x0b\x0a\x04loss"
                                                          "\x15\0\0\0\x3f",
                                                          26)};
-                        }}};
+                        },
+                        MessageFrom(0)}};
 
 }  // namespace
 }  // namespace rivulet::fuzz

@@ -83,10 +83,11 @@ StatusOr<std::string> CoordinatorCalls::Fetch(const Caller& caller, const BlobId
 // Waiting times start anew only when more has been staged than ever before; otherwise a connection that breaks at the
 // same byte each time would be tried again without a pause.
 StatusOr<SubmitResult> CoordinatorCalls::Submit(const Caller& caller, const Submission& submission,
-                                                std::span<const std::byte> bytes) {
+                                                const std::shared_ptr<const std::string>& bytes) {
+  const auto whole = std::as_bytes(std::span(*bytes));
   Backoff backoff(options_.backoff, caller.name);
   BlockCrcs crcs;
-  crcs.Append(bytes);
+  crcs.Append(whole);
   const int64_t chunk_bytes = pace_.ChunkBytes(options_.chunk_bytes);
   int64_t furthest = 0;
   int damaged = 0;
@@ -98,12 +99,12 @@ StatusOr<SubmitResult> CoordinatorCalls::Submit(const Caller& caller, const Subm
         if (offset > furthest) backoff.Reset();
         furthest = std::max(furthest, offset);
       }
-      const int64_t wait_ms = pace_.WaitMs(std::min(chunk_bytes, std::ssize(bytes) - offset));
+      const int64_t wait_ms = pace_.WaitMs(std::min(chunk_bytes, std::ssize(whole) - offset));
       if (wait_ms > 0 && !stop_.Sleep(wait_ms)) return Cancelled("stopped");
       return absl::OkStatus();
     };
     StatusOr<SubmitResult> submitted =
-        SendSubmission(api_, caller, submission, bytes, crcs, {.chunk_bytes = chunk_bytes, .at = at});
+        SendSubmission(api_, caller, submission, whole, crcs, {.chunk_bytes = chunk_bytes, .at = at, .holder = bytes});
     if (submitted.ok()) return submitted;
     // Full staging empties as other updates are folded, which makes it as transient as a lost connection.
     const bool again = absl::IsResourceExhausted(submitted.status()) ||

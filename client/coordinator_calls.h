@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <span>
+#include <memory>
 #include <string>
 
 #include "client/backoff.h"
@@ -36,8 +36,9 @@ class CoordinatorCalls {
   StatusOr<PollReply> Poll(const PollRequest& request);
   // The whole blob. DATA_LOSS: it came wrong several times.
   StatusOr<std::string> Fetch(const Caller& caller, const BlobId& id);
-  // `bytes` are what `submission` announces.
-  StatusOr<SubmitResult> Submit(const Caller& caller, const Submission& submission, std::span<const std::byte> bytes);
+  // `bytes` are what `submission` announces, and may be had for a while longer than the call takes.
+  StatusOr<SubmitResult> Submit(const Caller& caller, const Submission& submission,
+                                const std::shared_ptr<const std::string>& bytes);
   // NOT_FOUND: the coordinator knows no such task, or no longer.
   Status Fail(const Caller& caller, const TaskFailure& failure);
 

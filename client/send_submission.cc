@@ -18,6 +18,7 @@ StatusOr<SubmitResult> SendSubmission(CoordinatorApi& api, const Caller& caller,
   const std::span<const uint32_t> staged = writer->staged_crcs(), ours = crcs.whole();
   const auto [end, differs] = std::mismatch(ours.begin(), ours.end(), staged.begin(), staged.end());
   int64_t offset = (end - ours.begin()) * BlockCrcs::kBlockBytes;
+  if (options.holder != nullptr) writer->LiesIn(options.holder);
   RIVULET_RETURN_IF_ERROR(writer->Resume(offset));
   for (;;) {
     if (options.at) RIVULET_RETURN_IF_ERROR(options.at(offset));

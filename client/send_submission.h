@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <memory>
 #include <span>
 
 #include "engine/base/status.h"
@@ -21,6 +22,9 @@ struct SendOptions {
   int64_t chunk_bytes = kSubmissionChunkBytes;
   // Told where it goes on, before each chunk and once more before the end; an error ends the call with it.
   std::function<Status(int64_t offset)> at;
+  // What the bytes lie in, which keeps them as they are; a network may have it for a while longer than the call takes.
+  // Null: they are copied on their way.
+  std::shared_ptr<const void> holder = nullptr;
 };
 
 // `crcs` are those of `bytes`. Errors are those of Submit, Resume, Write and Finish: UNAVAILABLE and DATA_LOSS say that

@@ -153,14 +153,14 @@ Status Site::Forget(const TaskId& cancelled, const PollReply& reply) {
 
 // What was made is sent as one piece, so that it can be sent again; the sums go before that.
 StatusOr<SubmitResult> Site::Send(uint64_t gather, OpenPartial open) {
-  RIVULET_ASSIGN_OR_RETURN(const std::string bytes,
-                           TakeSitePartial(*open.aggregation, open.base_version, open.records));
+  RIVULET_ASSIGN_OR_RETURN(std::string partial, TakeSitePartial(*open.aggregation, open.base_version, open.records));
+  const auto bytes = std::make_shared<const std::string>(std::move(partial));
   Submission submission;
   submission.kind = Submission::Kind::kPartial;
   submission.gather = gather;
-  submission.bytes = std::ssize(bytes);
+  submission.bytes = std::ssize(*bytes);
   BeginBeat(open.records[0].task);
-  StatusOr<SubmitResult> result = calls_.Submit(caller_, submission, std::as_bytes(std::span(bytes)));
+  StatusOr<SubmitResult> result = calls_.Submit(caller_, submission, bytes);
   if (EndBeat() || result.ok() || stop_.stopped()) return result;
   return SubmitResult{SubmitResult::Kind::kRefused, "its round is over"};
 }

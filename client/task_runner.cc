@@ -93,7 +93,8 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
     TraceSpan uploading(tracer_, "phase", "upload");
     uploading.Arg("bytes", report.bytes_up);
     const Submission submission{task.id, task.step, report.bytes_up, {.train_seconds = work->train_seconds}};
-    const StatusOr<SubmitResult> submitted = calls_.Submit(caller, submission, std::as_bytes(std::span(work->update)));
+    const StatusOr<SubmitResult> submitted =
+        calls_.Submit(caller, submission, std::make_shared<const std::string>(std::move(work->update)));
     uploading.End();
     status = submitted.status();
     if (submitted.ok()) {

@@ -17,8 +17,9 @@ StatusOr<StateBlob> TravellingStates::Read(std::string_view run_id, std::string_
 
 Status TravellingStates::Propose(std::string_view run_id, std::string_view, const TaskId& task, StateBlob state) {
   Submission submission{.task = task, .bytes = std::ssize(state), .kind = Submission::Kind::kState};
-  RIVULET_ASSIGN_OR_RETURN(const SubmitResult result,
-                           calls_.Submit(In(run_id), submission, std::as_bytes(std::span(state))));
+  RIVULET_ASSIGN_OR_RETURN(
+      const SubmitResult result,
+      calls_.Submit(In(run_id), submission, std::make_shared<const std::string>(std::move(state))));
   if (result.kind != SubmitResult::Kind::kRefused) return absl::OkStatus();
   return FailedPrecondition("the coordinator does not keep what task '{}' proposes: {}", task, result.reason);
 }

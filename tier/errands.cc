@@ -122,13 +122,13 @@ Status Tier::Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gatherin
   }
   const std::unique_ptr<Aggregation> aggregation = gathering.pot->Close();
   StatusOr<SubmitResult> result = SubmitResult{};
-  if (const StatusOr<std::string> bytes = TakeSitePartial(*aggregation, gathering.base_version, gathering.records);
+  if (StatusOr<std::string> bytes = TakeSitePartial(*aggregation, gathering.base_version, gathering.records);
       bytes.ok()) {
     Submission submission;
     submission.kind = Submission::Kind::kPartial;
     submission.gather = gather;
     submission.bytes = std::ssize(*bytes);
-    result = calls.Submit(caller, submission, std::as_bytes(std::span(*bytes)));
+    result = calls.Submit(caller, submission, std::make_shared<const std::string>(*std::move(bytes)));
   } else {
     result = bytes.status();
   }

@@ -24,17 +24,18 @@ struct Blob {
 class BlobReader : public ChunkReader {
  public:
   BlobReader(Blob blob, int64_t offset, std::shared_ptr<std::atomic<int64_t>> counter)
-      : blob_(std::move(blob)), offset_(offset), counter_(std::move(counter)) {}
-  int64_t total_bytes() const override { return blob_.bytes; }
+      : blob_(std::make_shared<const Blob>(std::move(blob))), offset_(offset), counter_(std::move(counter)) {}
+  int64_t total_bytes() const override { return blob_->bytes; }
+  std::shared_ptr<const void> holder() const override { return blob_; }
   StatusOr<std::span<const std::byte>> Next() override {
-    const std::span<const std::byte> piece = blob_.at(offset_);
+    const std::span<const std::byte> piece = blob_->at(offset_);
     offset_ += static_cast<int64_t>(piece.size());
     if (counter_ != nullptr) *counter_ += static_cast<int64_t>(piece.size());
     return piece;
   }
 
  private:
-  const Blob blob_;
+  const std::shared_ptr<const Blob> blob_;
   int64_t offset_;
   const std::shared_ptr<std::atomic<int64_t>> counter_;
 };

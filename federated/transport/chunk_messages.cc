@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string>
 #include <string_view>
 
@@ -90,8 +91,19 @@ void AppendVarint(uint64_t value, std::string& to) {
   to.push_back(static_cast<char>(value));
 }
 
-// In one slice of its own.
-grpc::ByteBuffer Joined(std::string_view head, std::span<const std::byte> data, std::string_view tail) {
+// gRPC lets go of a slice on any of its threads, when the connection has it no more. Of C it takes a pointer alone.
+grpc::Slice SliceOf(std::span<const std::byte> data, const BytesHolder& holder) {
+  const auto let_go = [](void* held) { delete static_cast<BytesHolder*>(held); };
+  return {const_cast<std::byte*>(data.data()), data.size(), let_go, new BytesHolder(holder)};  // which it only reads
+}
+
+// A copy lies in one slice of its own.
+grpc::ByteBuffer Joined(std::string_view head, std::span<const std::byte> data, std::string_view tail,
+                        const BytesHolder& holder) {
+  if (holder != nullptr && !data.empty()) {
+    const grpc::Slice slices[] = {{head.data(), head.size()}, SliceOf(data, holder), {tail.data(), tail.size()}};
+    return {slices, std::size(slices)};
+  }
   grpc::Slice slice(head.size() + data.size() + tail.size());
   auto* to = const_cast<uint8_t*>(slice.begin());  // there is no other way to fill one
   std::memcpy(to, head.data(), head.size());
@@ -103,7 +115,7 @@ grpc::ByteBuffer Joined(std::string_view head, std::span<const std::byte> data, 
 }  // namespace
 
 // What is 0 or empty is not in a message of proto3.
-grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data) {
+grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data, const BytesHolder& holder) {
   std::string head, tail;
   if (total_bytes != 0) {
     head.push_back(static_cast<char>(kTotalBytes));
@@ -117,13 +129,13 @@ grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> d
     tail.push_back(static_cast<char>(kCrc));
     for (int shift = 0; shift < 32; shift += 8) tail.push_back(static_cast<char>(crc >> shift));
   }
-  return Joined(head, data, tail);
+  return Joined(head, data, tail, holder);
 }
 
-grpc::ByteBuffer UploadChunk(std::span<const std::byte> data) {
+grpc::ByteBuffer UploadChunk(std::span<const std::byte> data, const BytesHolder& holder) {
   std::string head(1, static_cast<char>(kChunk));
   AppendVarint(data.size(), head);
-  return Joined(head, data, "");
+  return Joined(head, data, "", holder);
 }
 
 uint32_t ArrivedBytes::Crc() const {

@@ -1,11 +1,12 @@
 // The messages of proto/rpc/coordinator.proto that carry many bytes, to the byte, in gRPC's own slices: what is sent is
-// copied once, and what has come stays where gRPC has read it. Protobuf would copy either twice, and keep a string of
-// the largest for as long as its stream lives. Internal to this folder.
+// sent from where it lies, or copied once, and what has come stays where gRPC has read it. Protobuf would copy either
+// twice, and keep a string of the largest for as long as its stream lives. Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -28,10 +29,13 @@ Status FromBuffer(grpc::ByteBuffer& buffer, Message* message) {
   return InvalidArgument("the other side sent bytes that are no message of this call");
 }
 
-// A ChunkProto of `data` and its CRC; `total_bytes` 0: without. `data` may go.
-grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data);
-// A SubmitMessageProto of a chunk. `data` may go.
-grpc::ByteBuffer UploadChunk(std::span<const std::byte> data);
+// What keeps bytes as they are while somebody has it; null: they are copied, and may go.
+using BytesHolder = std::shared_ptr<const void>;
+
+// A ChunkProto of `data` and its CRC; `total_bytes` 0: without.
+grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data, const BytesHolder& holder);
+// A SubmitMessageProto of a chunk.
+grpc::ByteBuffer UploadChunk(std::span<const std::byte> data, const BytesHolder& holder);
 
 // The bytes that a message carries, in the pieces in which they came; what they lie in, too.
 class ArrivedBytes {

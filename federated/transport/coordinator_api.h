@@ -204,6 +204,9 @@ class ChunkReader {
   // The next chunk, valid until the next call; empty at the end. UNAVAILABLE: the connection was lost; Fetch again at
   // the offset reached. DATA_LOSS: a chunk came damaged; Fetch again at its offset.
   virtual StatusOr<std::span<const std::byte>> Next() = 0;
+  // What the chunks lie in, where they outlive their turn: they stay as they are for as long as somebody has it, and a
+  // transport sends them from there. Null: a chunk goes with the next call.
+  virtual std::shared_ptr<const void> holder() const { return nullptr; }
 };
 
 // What is announced before its bytes.
@@ -234,7 +237,8 @@ struct SubmitResult {
   std::string reason;
 };
 
-// Calls: Resume (Write | WritePieces)* Finish, unless it is decided. SendSubmission (client/send_submission.h) makes them.
+// Calls: LiesIn? Resume (Write | WritePieces)* Finish, unless it is decided. SendSubmission (client/send_submission.h)
+// makes them.
 class ChunkWriter {
  public:
   virtual ~ChunkWriter() = default;
@@ -246,6 +250,9 @@ class ChunkWriter {
   // Bytes from `offset` on are to come, and what is staged beyond it is dropped: a multiple of the block, at most what
   // is staged.
   virtual Status Resume(int64_t offset) = 0;
+  // What is written from now on lies in `holder`, and stays as it is for as long as somebody has it: it may be sent
+  // from there, also after Write. Otherwise Write is the last to read it.
+  virtual void LiesIn(std::shared_ptr<const void> holder) { (void)holder; }
   // UNAVAILABLE also when a newer connection goes on with this task's upload, of the same process or of another one of
   // this name: ask again later, it is no failure. OUT_OF_RANGE: more than was announced. RESOURCE_EXHAUSTED: staging is
   // full; what was written before stays.

@@ -1,18 +1,26 @@
 #include "federated/transport/download_stream.h"
 
 #include <algorithm>
+#include <atomic>
 #include <memory>
+#include <optional>
 #include <span>
 #include <utility>
 
 #include "federated/transport/chunk_messages.h"
 #include "federated/transport/messages.h"
+#include "federated/transport/one_ahead.h"
 
 namespace rivulet {
 namespace {
 
-// The total goes with the first chunk alone; an empty blob is one empty chunk, since the receiver wants to hear of the
-// total.
+// One message is sent while the next is made, where that costs no memory or its peer takes them as they come; otherwise
+// none lies in memory before its turn. The total goes with the first chunk alone; an empty blob is one empty chunk,
+// since the receiver wants to hear of the total.
+//
+// A job makes, and whoever has something to send sends it: the job, where nothing is on its way, or else the callback
+// that hears the end of what was. Whoever is begun by a Step owns that part until it asks the line again, and the
+// stream lives for as long as a part is somebody's; what comes to the end gives the other part to nobody.
 class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::ByteBuffer>> {
  public:
   DownloadStream(ServedStreams& shared, grpc::CallbackServerContext* context, grpc::ByteBuffer request)
@@ -26,11 +34,20 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     }
   }
   void OnWriteDone(bool ok) override {
-    Ended(Doing::kWriting, chunk_.Length());
-    Work([this, ok] { ok ? Next() : End(Unavailable("a download was cut off")); });
+    Moved(writing_.Length());
+    if (!ok) cut_off_ = true;
+    const auto step = line_.Next(ahead_, [] {});
+    if (step.use && !Send(*step.use)) return;
+    if (step.make) Run([this] { Make(); });
   }
 
  private:
+  struct Made {
+    grpc::ByteBuffer chunk = {};
+    std::optional<Status> end = std::nullopt;  // instead of a chunk
+  };
+
+  static Status CutOff() { return Unavailable("a download was cut off"); }
   Status Know(grpc::ByteBuffer& request) {
     RIVULET_RETURN_IF_ERROR(entered());
     RIVULET_RETURN_IF_ERROR(FromBuffer(request, &request_));
@@ -38,7 +55,9 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
   }
   void Begin() {
     const Status status = Open();
-    status.ok() ? Next() : End(status);
+    if (!status.ok()) return End(status);
+    Move();
+    Make();
   }
   Status Open() {
     RIVULET_ASSIGN_OR_RETURN(const BlobId blob, FromMessage(request_.id()));
@@ -48,29 +67,56 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     }
     if (request_.offset() < 0) return OutOfRange("offset {} of a blob is negative", request_.offset());
     RIVULET_ASSIGN_OR_RETURN(reader_, shared().api.Fetch(caller(), blob, request_.offset()));
+    holder_ = reader_->holder();
     return absl::OkStatus();
   }
-  void Next() {
+  // A job: makes messages until one lies there, or the next is not to be made ahead.
+  void Make() {
+    for (bool more = true; more;) {
+      Made made = MakeNext();
+      const bool ended = made.end.has_value();
+      const auto step = line_.Offer(std::move(made), ahead_ && !ended);
+      more = (!step.use || Send(*step.use)) && step.make;
+    }
+  }
+  Made MakeNext() {
+    if (cut_off_) return {.end = CutOff()};
     if (piece_.empty()) {
       StatusOr<std::span<const std::byte>> next = reader_->Next();
-      if (!next.ok()) return End(next.status());
+      if (!next.ok()) return {.end = next.status()};
       piece_ = *next;
-      if (piece_.empty() && began_) return End(absl::OkStatus());
+      if (piece_.empty() && began_) return {.end = absl::OkStatus()};
     }
+    const bool keeps_up = sent_ >= kKnownBytes && KeepsUp();
+    ahead_ = keeps_up || holder_ != nullptr;
     const std::span<const std::byte> part =
-        piece_.first(std::min(piece_.size(), sent_ >= kKnownBytes && KeepsUp() ? kFastChunkBytes : kChunkBytes));
+        piece_.first(std::min(piece_.size(), keeps_up ? kFastChunkBytes : kChunkBytes));
     piece_ = piece_.subspan(part.size());
     sent_ += std::ssize(part);
-    chunk_ = DownloadChunk(std::exchange(began_, true) ? 0 : reader_->total_bytes(), part);
-    part.empty() ? WriteLast(&chunk_) : Write(&chunk_);
+    return {.chunk = DownloadChunk(std::exchange(began_, true) ? 0 : reader_->total_bytes(), part, holder_)};
+  }
+  // False: the stream has come to its end. So has one that was cut off, also where there was more to send.
+  bool Send(const Made& made) {
+    if (cut_off_ || made.end) {
+      End(cut_off_ ? CutOff() : *made.end);
+      return false;
+    }
+    writing_ = made.chunk;
+    Wait();
+    StartWrite(&writing_);
+    return true;
   }
 
   std::unique_ptr<ChunkReader> reader_;
+  BytesHolder holder_;  // of what it gives
   rpc::FetchRequestProto request_;
   std::span<const std::byte> piece_;  // of the reader's, not sent yet
-  grpc::ByteBuffer chunk_;
   int64_t sent_ = 0;
   bool began_ = false;
+  std::atomic<bool> ahead_ = false;    // one is made while another is on its way
+  std::atomic<bool> cut_off_ = false;  // no message reaches its peer any more
+  OneAhead<Made> line_;
+  grpc::ByteBuffer writing_;
 };
 
 }  // namespace

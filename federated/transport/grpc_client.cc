@@ -144,13 +144,15 @@ class Writer final : public ChunkWriter {
     return Send(ToBuffer(message));
   }
 
+  void LiesIn(std::shared_ptr<const void> holder) override { holder_ = std::move(holder); }
+
   Status Write(std::span<const std::byte> chunk) override {
     if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
     if (sent_ == 0) begun_ = Clock::now();
     while (!chunk.empty()) {
       const auto part = chunk.first(std::min(chunk.size(), KeepsUp() ? kFastChunkBytes : kChunkBytes));
       chunk = chunk.subspan(part.size());
-      RIVULET_RETURN_IF_ERROR(Send(UploadChunk(part)));
+      RIVULET_RETURN_IF_ERROR(Send(UploadChunk(part, holder_)));
       sent_ += std::ssize(part);
       call_.Moved();
     }
@@ -192,6 +194,7 @@ class Writer final : public ChunkWriter {
   std::unique_ptr<RawStream> stream_;
   std::optional<SubmitResult> decided_;
   std::vector<uint32_t> staged_;
+  BytesHolder holder_;  // of what is written
   int64_t sent_ = 0;
   Clock::time_point begun_;  // when the first byte was sent
 };

@@ -41,8 +41,9 @@ struct ServedStreams {
 // touches nothing after that. A cancellation is heard as the failure of what is under way, or of what the job begins
 // next.
 //
-// The one exception is an upload whose bytes come: then there may be a read and one job (kMoving), who pass each other
-// messages by a OneAhead. Whoever of the two comes to the end of the stream gives the other nothing more.
+// The one exception is a transfer whose bytes come or go (kMoving): an upload may have a read and one job under way, a
+// download a write and one job, who pass each other messages by a OneAhead. Whoever of the two comes to the end of the
+// stream gives the other nothing more.
 template <typename Reactor>
 class ServerStream : public Reactor {
  public:
@@ -114,6 +115,7 @@ class ServerStream : public Reactor {
   void WriteLast(const Message* message) {
     Become(Doing::kFinishing);
     Wait();
+    shared_.guard.End(*id_);
     this->StartWriteAndFinish(message, grpc::WriteOptions(), grpc::Status::OK);
   }
   // Messages are moved from now on until End or WriteLast. Who does so says when the peer is waited for.
@@ -121,6 +123,7 @@ class ServerStream : public Reactor {
   void Run(std::function<void()> job) { shared_.streams->Run(std::move(job)); }
   void End(const Status& status) {
     Become(Doing::kFinishing);
+    if (id_.ok()) shared_.guard.End(*id_);
     this->Finish(ToGrpc(status));
   }
 

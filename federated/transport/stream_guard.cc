@@ -64,11 +64,17 @@ void StreamGuard::Moved(uint64_t stream) {
   if (entry.connection.empty()) entry.end = Clock::time_point::max();
 }
 
+void StreamGuard::End(uint64_t stream) {
+  MutexLock lock(mutex_);
+  Entry& entry = streams_.at(stream);
+  if (!entry.key.empty()) CountDown(named_, std::exchange(entry.key, ""));
+}
+
 void StreamGuard::Leave(uint64_t stream) {
+  End(stream);
   MutexLock lock(mutex_);
   const auto found = streams_.find(stream);
   if (!found->second.connection.empty()) CountDown(unnamed_, found->second.connection);
-  if (!found->second.key.empty()) CountDown(named_, found->second.key);
   streams_.erase(found);
 }
 

@@ -1,7 +1,7 @@
 // Who may hold how many streams open, and how long a peer may keep one waiting. A stream costs the server memory and a
 // place; one that says nothing must not take them from those who work.
 //
-//   Enter ──→ Name ──→ (Waiting Moved)* ──→ Leave
+//   Enter ──→ Name ──→ (Waiting Moved)* ──→ End ──→ Leave
 //     └── nobody is known by then: few a connection, and seconds to say who it is
 #pragma once
 
@@ -39,6 +39,8 @@ class StreamGuard {
   // Brackets of every wait for the peer, and not of the server's own work.
   void Waiting(uint64_t stream);
   void Moved(uint64_t stream);
+  // The last thing is about to be sent: whoever hears of it may open another stream before this one leaves.
+  void End(uint64_t stream);
   void Leave(uint64_t stream);
 
  private:

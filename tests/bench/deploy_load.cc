@@ -97,9 +97,9 @@ Status InTurns(const char* what, int turns, std::array<Way, 2> ways) {
   return absl::OkStatus();
 }
 
-Status UploadOurs(GrpcClient& client, const std::string& bytes, const BlockCrcs& crcs) {
-  return SendSubmission(client, {.name = kName}, {.task = "t", .bytes = std::ssize(bytes)},
-                        std::as_bytes(std::span(bytes)), crcs)
+Status UploadOurs(GrpcClient& client, const std::shared_ptr<const std::string>& bytes, const BlockCrcs& crcs) {
+  return SendSubmission(client, {.name = kName}, {.task = "t", .bytes = std::ssize(*bytes)},
+                        std::as_bytes(std::span(*bytes)), crcs, {.holder = bytes})
       .status();
 }
 
@@ -136,15 +136,15 @@ Status Transfer(int64_t bytes, int turns, const std::string& spool, const std::s
   RIVULET_ASSIGN_OR_RETURN(const auto ours, ConnectOurs(ours_server->address().port, tls));
   RIVULET_ASSIGN_OR_RETURN(const auto to_spool, ConnectOurs(spool_server->address().port, tls));
   RIVULET_ASSIGN_OR_RETURN(const auto bare, BareClient::Connect(WireOf(tls, "client"), bare_server->port()));
-  const std::string update(static_cast<size_t>(bytes), 'u');
+  const auto update = std::make_shared<const std::string>(static_cast<size_t>(bytes), 'u');
   BlockCrcs crcs;
-  crcs.Append(std::as_bytes(std::span(update)));
+  crcs.Append(std::as_bytes(std::span(*update)));
 
   RIVULET_RETURN_IF_ERROR(InTurns(
       "upload", turns,
       {Way{"bare", [&] { return bare->Upload(bytes); }}, {"ours", [&] { return UploadOurs(*ours, update, crcs); }}}));
   RIVULET_RETURN_IF_ERROR(InTurns("spool", turns,
-                                  {Way{"bare", [&] { return WriteBare(spool, update); }},
+                                  {Way{"bare", [&] { return WriteBare(spool, *update); }},
                                    {"ours", [&] { return UploadOurs(*to_spool, update, crcs); }}}));
   RIVULET_RETURN_IF_ERROR(InTurns(
       "download", turns,

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "coordinator/intake/upload.h"
+#include "federated/transport/blob_reader.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet::bench {
@@ -15,13 +16,17 @@ class StagingCoordinator final : public CoordinatorApi {
  public:
   // Beyond `memory_bytes` at once, uploads lie in `folder`. `model_bytes` is what Fetch gives.
   StagingCoordinator(std::string folder, int64_t memory_bytes, int64_t model_bytes)
-      : staging_(std::move(folder), memory_bytes), model_(static_cast<size_t>(model_bytes), 'x') {}
+      : staging_(std::move(folder), memory_bytes),
+        model_(std::make_shared<const std::string>(static_cast<size_t>(model_bytes), 'x')) {}
 
   StatusOr<PollReply> Poll(const PollRequest&) override {
     return PollReply{.wait_ms = 1, .awaited = {"1 of 2 clients; round 1 starts when all have joined"}};
   }
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
-    return std::make_unique<Reader>(std::as_bytes(std::span(model_)));
+    const auto at = [model = model_](int64_t from) {
+      return std::as_bytes(std::span(*model)).subspan(static_cast<size_t>(from));
+    };
+    return std::make_unique<BlobReader>(Blob{std::ssize(*model_), at}, 0, nullptr);
   }
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission& submission) override {
     auto writer = std::make_unique<Writer>(staging_);
@@ -31,17 +36,6 @@ class StagingCoordinator final : public CoordinatorApi {
   Status Fail(const Caller&, const TaskFailure&) override { return absl::OkStatus(); }
 
  private:
-  class Reader final : public ChunkReader {
-   public:
-    explicit Reader(std::span<const std::byte> bytes) : bytes_(bytes), total_(std::ssize(bytes)) {}
-    int64_t total_bytes() const override { return total_; }
-    StatusOr<std::span<const std::byte>> Next() override { return std::exchange(bytes_, {}); }
-
-   private:
-    std::span<const std::byte> bytes_;
-    const int64_t total_;
-  };
-
   class Writer final : public ChunkWriter {
    public:
     explicit Writer(Staging& staging) : upload_(staging) {}
@@ -52,6 +46,9 @@ class StagingCoordinator final : public CoordinatorApi {
     std::span<const uint32_t> staged_crcs() const override { return turn_.crcs; }
     Status Resume(int64_t offset) override { return upload_.Resume(turn_.writer, offset); }
     Status Write(std::span<const std::byte> chunk) override { return upload_.Write(turn_.writer, chunk); }
+    Status WritePieces(std::span<const std::span<const std::byte>> pieces) override {
+      return upload_.WritePieces(turn_.writer, pieces);
+    }
     StatusOr<SubmitResult> Finish(const Digest& identity) override {
       RIVULET_RETURN_IF_ERROR(upload_.Complete(turn_.writer, identity).status());
       upload_.Release();
@@ -64,7 +61,7 @@ class StagingCoordinator final : public CoordinatorApi {
   };
 
   Staging staging_;
-  const std::string model_;
+  const std::shared_ptr<const std::string> model_;
 };
 
 }  // namespace rivulet::bench

@@ -32,6 +32,7 @@ class Stage : public CoordinatorApi {
       }
       const SubmitResult* decided() const override { return stage_.decided ? &*stage_.decided : nullptr; }
       std::span<const uint32_t> staged_crcs() const override { return crcs_.whole(); }
+      void LiesIn(std::shared_ptr<const void> holder) override { stage_.holders.push_back(std::move(holder)); }
       Status Resume(int64_t offset) override {
         stage_.resumed.push_back(offset);
         stage_.bytes.resize(static_cast<size_t>(offset));
@@ -56,6 +57,7 @@ class Stage : public CoordinatorApi {
   }
   std::string bytes;
   std::vector<int64_t> resumed;
+  std::vector<std::shared_ptr<const void>> holders;
   int64_t cut_at = INT64_MAX;
   std::optional<SubmitResult> decided;
 };
@@ -107,6 +109,14 @@ TEST_F(SendSubmissionTest, Decided_SendsNothing) {
   stage_.decided = SubmitResult{SubmitResult::Kind::kDuplicate, ""};
   EXPECT_EQ(Send(update_)->kind, SubmitResult::Kind::kDuplicate);
   EXPECT_TRUE(stage_.resumed.empty());
+}
+
+TEST_F(SendSubmissionTest, Holder_IsHandedToTheWriterOnceAndOnlyWhereThereIsOne) {
+  EXPECT_OK(Send(update_));
+  EXPECT_THAT(stage_.holders, ElementsAre());
+  const std::shared_ptr<const void> holder = std::make_shared<int>();
+  EXPECT_OK(Send(Pattern(5), {.holder = holder}));
+  EXPECT_THAT(stage_.holders, ElementsAre(holder));
 }
 
 TEST_F(SendSubmissionTest, At_HearsEveryOffsetAndEndsTheCall) {

@@ -51,10 +51,11 @@ StatusOr<std::shared_ptr<const Load>> LoadOf(Shared& shared, CoordinatorApi& api
   return shared.load;
 }
 
-Status Upload(CoordinatorApi& api, const Caller& caller, const Task& task, const Load& load) {
+Status Upload(CoordinatorApi& api, const Caller& caller, const Task& task, const std::shared_ptr<const Load>& load) {
   for (;;) {
-    const StatusOr<SubmitResult> result = SendSubmission(api, caller, {task.id, task.step, std::ssize(load.update)},
-                                                         std::as_bytes(std::span(load.update)), load.crcs);
+    const StatusOr<SubmitResult> result =
+        SendSubmission(api, caller, {task.id, task.step, std::ssize(load->update)},
+                       std::as_bytes(std::span(load->update)), load->crcs, {.holder = load});
     if (absl::IsResourceExhausted(result.status())) {
       std::this_thread::sleep_for(std::chrono::milliseconds(20));
       continue;
@@ -74,7 +75,7 @@ Status Serve(CoordinatorApi& api, Caller& caller, Shared& shared, bool* over) {
     caller.run_id = task.run_id;
     RIVULET_ASSIGN_OR_RETURN(const auto load, LoadOf(shared, api, caller, task));
     RIVULET_RETURN_IF_ERROR(FetchAll(api, caller, task.input("model")->id).status());
-    RIVULET_RETURN_IF_ERROR(Upload(api, caller, task, *load));
+    RIVULET_RETURN_IF_ERROR(Upload(api, caller, task, load));
   }
   return absl::OkStatus();
 }

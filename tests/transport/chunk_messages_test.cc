@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -12,6 +15,8 @@
 
 namespace rivulet {
 namespace {
+
+const BytesHolder kCopied = nullptr;
 
 std::span<const std::byte> AsBytes(std::string_view text) { return std::as_bytes(std::span(text)); }
 
@@ -62,11 +67,37 @@ rpc::SubmitMessageProto ChunkMessage(const std::string& data) {
 TEST(ChunkMessagesTest, Sent_AreThoseOfProtobufToTheByte) {
   for (const size_t size : {0, 1, 127, 128, 20'000, 300'000}) {
     const std::string data = MarkedBytes(size);
+    const auto held = std::make_shared<int>();  // `data` stays without it
     for (const int64_t total : {int64_t{0}, int64_t{127}, int64_t{665'348'000'000}}) {
-      EXPECT_EQ(Joint(DownloadChunk(total, AsBytes(data))), DownloadMessage(total, data).SerializeAsString()) << size;
+      const std::string sent = DownloadMessage(total, data).SerializeAsString();
+      EXPECT_EQ(Joint(DownloadChunk(total, AsBytes(data), kCopied)), sent) << size;
+      EXPECT_EQ(Joint(DownloadChunk(total, AsBytes(data), held)), sent) << size;
     }
-    EXPECT_EQ(Joint(UploadChunk(AsBytes(data))), ChunkMessage(data).SerializeAsString()) << size;
+    EXPECT_EQ(Joint(UploadChunk(AsBytes(data), kCopied)), ChunkMessage(data).SerializeAsString()) << size;
+    EXPECT_EQ(Joint(UploadChunk(AsBytes(data), held)), ChunkMessage(data).SerializeAsString()) << size;
   }
+}
+
+TEST(ChunkMessagesTest, HeldBytes_AreSentFromWhereTheyLieAndLetGoWithTheMessage) {
+  auto data = std::make_shared<const std::string>(MarkedBytes(300'000));
+  const std::weak_ptr<const std::string> there = data;
+  for (const auto& make : {std::function([&] { return DownloadChunk(9, AsBytes(*data), data); }),
+                           std::function([&] { return UploadChunk(AsBytes(*data), data); })}) {
+    const grpc::ByteBuffer message = make();
+    std::vector<grpc::Slice> slices;
+    ASSERT_TRUE(message.Dump(&slices).ok());
+    const auto lies_there = [&](const grpc::Slice& slice) {
+      return static_cast<const void*>(slice.begin()) == data->data() && slice.size() == data->size();
+    };
+    EXPECT_EQ(std::ranges::count_if(slices, lies_there), 1);
+    EXPECT_EQ(data.use_count(), 2);
+  }
+  EXPECT_EQ(data.use_count(), 1);
+  grpc::ByteBuffer last = UploadChunk(AsBytes(*data), data);
+  data.reset();
+  EXPECT_FALSE(there.expired());
+  last.Clear();
+  EXPECT_TRUE(there.expired());
 }
 
 TEST(ArrivedDownloadTest, CutAnywhere_HoldsWhatWasSent) {
@@ -107,7 +138,8 @@ TEST(ArrivedDownloadTest, OtherwiseWritten_IsReadAsProtobufDoes) {
 
 TEST(ArrivedDownloadTest, TakenAgain_HoldsTheLastAlone) {
   ArrivedDownload arrived;
-  grpc::ByteBuffer first = DownloadChunk(100, AsBytes("first")), second = DownloadChunk(0, AsBytes("2"));
+  grpc::ByteBuffer first = DownloadChunk(100, AsBytes("first"), kCopied),
+                   second = DownloadChunk(0, AsBytes("2"), kCopied);
   ASSERT_OK(arrived.Take(first));
   ASSERT_OK(arrived.Take(second));
   EXPECT_EQ(arrived.total_bytes, 0);
@@ -153,7 +185,7 @@ TEST(ArrivedSubmitTest, AllElse_IsAMessage) {
   rpc::SubmitMessageProto resume;
   resume.set_resume(1 << 20);
   ArrivedSubmit arrived;
-  grpc::ByteBuffer chunk = UploadChunk(AsBytes("abc")), buffer = ToBuffer(resume);
+  grpc::ByteBuffer chunk = UploadChunk(AsBytes("abc"), kCopied), buffer = ToBuffer(resume);
   ASSERT_OK(arrived.Take(chunk));
   ASSERT_OK(arrived.Take(buffer));
   EXPECT_FALSE(arrived.has_chunk);

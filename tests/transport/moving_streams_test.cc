@@ -33,6 +33,7 @@ class PatternCoordinator : public CoordinatorApi {
       explicit Reader(PatternCoordinator& from) : from_(from) { ++from_.open; }
       ~Reader() override { --from_.open; }
       int64_t total_bytes() const override { return kBytes; }
+      std::shared_ptr<const void> holder() const override { return from_.holder; }
       StatusOr<std::span<const std::byte>> Next() override {
         const auto piece = std::span(from_.blob).subspan(static_cast<size_t>(at_));
         const auto part = piece.first(std::min<size_t>(piece.size(), 256 << 10));
@@ -80,8 +81,9 @@ class PatternCoordinator : public CoordinatorApi {
   std::atomic<int64_t> given = 0, taken = 0;
   std::atomic<int> open = 0;  // readers and writers
   int64_t fails_at = 0, full_at = 0;
-  bool holds = false;  // uploads stand still at their first byte
-  std::binary_semaphore stands{0}, go_on{0};
+  std::shared_ptr<const void> holder;  // of the blob, for who downloads it
+  bool holds = false;                  // uploads stand still at their first byte
+  std::binary_semaphore go_on{0};
 };
 
 class MovingStreamsTest : public ::testing::Test {
@@ -97,6 +99,7 @@ class MovingStreamsTest : public ::testing::Test {
   // In parts of 256 KiB; `sent` is what the client is rid of.
   StatusOr<SubmitResult> Upload(std::atomic<int64_t>* sent = nullptr) {
     RIVULET_ASSIGN_OR_RETURN(const auto writer, client_->Submit({.name = "a"}, {.task = "t", .bytes = kBytes}));
+    if (update_holder_ != nullptr) writer->LiesIn(update_holder_);
     RIVULET_RETURN_IF_ERROR(writer->Resume(0));
     for (auto left = std::span<const std::byte>(api_.blob); !left.empty();) {
       const auto part = left.first(std::min<size_t>(left.size(), 256 << 10));
@@ -122,7 +125,25 @@ class MovingStreamsTest : public ::testing::Test {
     return api_.open == 0;
   }
 
+  // Whether nobody but the test has it, soon.
+  static bool AwaitLetGo(const std::shared_ptr<const void>& holder) {
+    const auto end = Steady::now() + std::chrono::seconds(20);
+    while (holder.use_count() > 1 && Steady::now() < end) std::this_thread::sleep_for(milliseconds(1));
+    return holder.use_count() == 1;
+  }
+  StatusOr<int64_t> Download(const std::string& name) {
+    RIVULET_ASSIGN_OR_RETURN(const auto reader, client_->Fetch({.name = name}, {}, 0));
+    for (int64_t got = 0;;) {
+      RIVULET_ASSIGN_OR_RETURN(const auto chunk, reader->Next());
+      if (chunk.empty()) return got;
+      const auto expected = std::span(api_.blob).subspan(static_cast<size_t>(got), chunk.size());
+      if (!std::ranges::equal(chunk, expected)) return DataLoss("other bytes than were sent");
+      got += std::ssize(chunk);
+    }
+  }
+
   PatternCoordinator api_;
+  std::shared_ptr<const void> update_holder_;  // null: what is uploaded is copied
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<GrpcClient> client_;
 };
@@ -177,6 +198,36 @@ TEST_F(MovingStreamsTest, DownloadThatFailsMidway_GivesWhatCameBeforeAndTheReaso
   for (; chunk.ok() && !chunk->empty(); chunk = (*reader)->Next()) got += std::ssize(*chunk);
   EXPECT_THAT(chunk.status(), StatusIs(absl::StatusCode::kDataLoss, "the model's file shrank"));
   EXPECT_EQ(got, 6 * kMiB);
+}
+
+TEST_F(MovingStreamsTest, HeldBytes_AreSentFromWhereTheyLieAndLetGoWhenTheyHaveGone) {
+  const std::shared_ptr<const void> blob = std::make_shared<int>(), update = std::make_shared<int>();
+  api_.holder = blob;
+  update_holder_ = update;
+  EXPECT_EQ(*Download("a"), kBytes);
+  EXPECT_OK(Upload());
+  EXPECT_EQ(api_.taken, kBytes);
+  api_.holder = update_holder_ = nullptr;
+  EXPECT_TRUE(AwaitLetGo(blob));
+  EXPECT_TRUE(AwaitLetGo(update));
+}
+
+TEST_F(MovingStreamsTest, HeldBytesOfATransferThatIsCut_AreLetGo) {
+  const std::shared_ptr<const void> blob = std::make_shared<int>(), update = std::make_shared<int>();
+  api_.holder = blob;
+  update_holder_ = update;
+  api_.full_at = 5 * kMiB;
+  EXPECT_THAT(Upload(), StatusIs(absl::StatusCode::kResourceExhausted, "the disk is full"));
+  for (int cut = 0; cut < 20; ++cut) {
+    const auto reader = client_->Fetch({.name = fmt::format("client-{}", cut)}, {}, 0);
+    ASSERT_OK(reader);
+    for (int i = 0; i < 3 * cut; ++i) ASSERT_OK((*reader)->Next());
+  }
+  EXPECT_TRUE(AwaitNoneOpen());
+  api_.holder = update_holder_ = nullptr;
+  client_.reset();
+  EXPECT_TRUE(AwaitLetGo(blob));
+  EXPECT_TRUE(AwaitLetGo(update));
 }
 
 // Also in the moments in which a message is made while another is on its way.

@@ -50,6 +50,20 @@ TEST(StreamGuardTest, StreamsOfAName_AreTwoOfAKindOverAllConnections) {
   for (size_t i = 1; i < streams.size(); ++i) guard.Leave(streams[i]);
 }
 
+// A peer hears of the end before the stream has left.
+TEST(StreamGuardTest, StreamThatHasEnded_LeavesItsNameToTheNextAndIsCountedOnce) {
+  StreamGuard guard({.per_name = 1});
+  const uint64_t first = *guard.Enter("one", [] {}), second = *guard.Enter("one", [] {}),
+                 third = *guard.Enter("one", [] {});
+  ASSERT_OK(guard.Name(first, "a", "uploads"));
+  guard.End(first);
+  EXPECT_OK(guard.Name(second, "a", "uploads"));
+  guard.Leave(first);
+  EXPECT_THAT(guard.Name(third, "a", "uploads"), StatusIs(absl::StatusCode::kUnavailable));
+  guard.Leave(second);
+  guard.Leave(third);
+}
+
 TEST(StreamGuardTest, PeerThatTakesTooLong_IsCancelledOnceAndOnlyWhileItIsAwaited) {
   using std::chrono::milliseconds;
   StreamGuard guard({.header_timeout = milliseconds(20), .stall_timeout = milliseconds(20)});

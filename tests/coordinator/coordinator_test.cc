@@ -97,6 +97,19 @@ TEST_F(CoordinatorTest, Poll_BeforeAllHaveJoined_SaysWhatIsAwaited) {
   EXPECT_GT(reply->wait_ms, 0);
 }
 
+// Nobody knows all the keys there are: a cohort is enough, and others may come later.
+TEST_F(CoordinatorTest, Poll_ByKeyWithoutANumber_WaitsForACohort) {
+  options_.scenario.data.partition = {};
+  options_.scenario.data.partition.kind = "by_key";
+  Start();
+  const auto reply = coordinator_->Poll(AskedBy("a"));
+  ASSERT_OK(reply);
+  EXPECT_EQ(reply->awaited.sentence, "1 of 2 clients; round 1 starts when all have joined");
+  ASSERT_OK(Join(*coordinator_, {"b"}));
+  EXPECT_EQ(TaskFor("a").client_id, "a");
+  EXPECT_OK(Join(*coordinator_, {"c"}));
+}
+
 // Whoever runs a coordinator sees that it works, and what it works on.
 TEST_F(CoordinatorTest, WhoJoinsAndWhatIsMissing_IsSaidAsItHappens) {
   options_.scenario.server.max_attempts = 1;

@@ -45,6 +45,21 @@ optimizer = { kind = "sgd", learning_rate = 0.1 }
 clients_per_round = 3
 """
 
+# The ten algorithms that every other is modelled on, each set as it does something, and versions that clients measure.
+TEN = {
+    "fedavg": [],
+    "fedprox": ["algorithm.name=fedprox", "algorithm.mu=0.5"],
+    "fedadam": ["algorithm.name=fedadam", "server.learning_rate=0.05"],
+    "moon": ["algorithm.name=moon", "algorithm.mu=5", "model.preset=mlp"],
+    "evaluation": ["evaluation.federated_every=1", "evaluation.federated_clients=5"],
+    "scaffold": ["algorithm.name=scaffold"],
+    "trimmed_mean": ["algorithm.name=trimmed_mean", "algorithm.trim=0.34"],
+    "fedbuff": ["algorithm.name=fedbuff", "server.clients_per_round=4", "server.in_flight=9", "server.max_staleness=3"],
+    "top_k": ["update.codec=top_k", "update.fraction=0.1"],
+    "dp_fedavg": ["algorithm.name=dp_fedavg", "algorithm.noise_multiplier=0.5", "algorithm.noise_source=seeded",
+                  "privacy.clip=0.1"],
+    "ditto": ["algorithm.name=ditto", "algorithm.lambda=0.1"],
+}
 
 # A sanitizer's shadow memory is no measure of ours.
 measures_memory = unittest.skipIf(os.environ.get("RIVULET_SANITIZE"), "a sanitizer's memory is not the program's")
@@ -157,6 +172,12 @@ class RivuletTest(unittest.TestCase):
                           "(SELECT run_id FROM runs ORDER BY created_at DESC LIMIT 1)) ORDER BY round", run, db=db)
         self.assertEqual([row[0] for row in rows], list(range(1, len(rows) + 1)))
         return [row[1] for row in rows]
+
+    def measured_last(self, db="runs.sqlite"):
+        """What clients have measured of the last version of the database's newest run."""
+        return self.query("SELECT round, scope, client_id, name, value FROM metrics WHERE name LIKE 'evaluate/%' AND round = (SELECT "
+                          "max(round) FROM metrics) AND run_id = (SELECT run_id FROM runs ORDER BY created_at DESC LIMIT 1) "
+                          "ORDER BY scope, client_id, name", db=db)
 
     def metric(self, name, db="runs.sqlite"):
         """A metric of the coordinator's own test set, of every round that was evaluated, in order."""

@@ -54,6 +54,23 @@ TEST_F(SimulatorTest, FederatedEvaluation_ChangesNoModelAndIsTheSameHoweverItIsR
   EXPECT_EQ(MeasuredBy(Path("deployed.sqlite"), 5), MeasuredBy(Path("1.sqlite"), 5));
 }
 
+// By sites that share no disk, and by a process that is killed, the last time while the last version is measured.
+TEST_F(CountingTest, FederatedEvaluation_BySitesOrKilledUnderEachDurability_MeasuresTheSame) {
+  Scenario scenario = CountingScenario();
+  scenario.algorithm = {};
+  const Trace off = Simulate(scenario, 2, "off.sqlite");
+  ASSERT_OK(off.status);
+  scenario.evaluation.federated_every = 1;
+  scenario.evaluation.federated_clients = 5;
+  EXPECT_EQ(BySites(scenario, "sites.sqlite").digests, off.digests);
+  const auto expect_measured = [&](const std::string& db) {
+    EXPECT_THAT(MeasuredBy(Path("whole.sqlite")), ::testing::IsSupersetOf(MeasuredBy(Path(db))));
+    EXPECT_THAT(MeasuredBy(Path(db), 8), SizeIs(2 * 6 + 5 * 2));
+  };
+  ExpectSameWhenKilled(scenario, expect_measured);
+  expect_measured("sites.sqlite");
+}
+
 // All clients together hold the training set: what they measure of a version is what central evaluation of that says.
 TEST_F(SimulatorTest, FederatedEvaluationByAll_IsCentralEvaluationOfTheirData) {
   Scenario scenario = SmallScenario();

@@ -63,6 +63,13 @@ TEST_P(TenAlgorithmsTest, HoweverItIsRun_SameBits) {
   }
 }
 
+// A process that is killed between rounds has written each of them, those of whole seconds, or none.
+TEST_P(TenAlgorithmsTest, KilledUnderEachDurability_ResumedGivesTheSameBits) {
+  Scenario scenario = TenScenario();
+  scenario.run.rounds = 8;
+  ExpectSameWhenKilled(scenario, [](const std::string&) {});
+}
+
 // One site's whole run, in the coordinator's process or as if from another one; its digests.
 StatusOr<std::vector<std::string>> RunPixelSite(CoordinatorOptions options, bool elsewhere) {
   constexpr int64_t kPixelClients = 5;

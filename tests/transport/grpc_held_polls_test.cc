@@ -168,7 +168,7 @@ TEST_F(GrpcHeldPollsTest, ManyIdleConnections_CallSeldomAndAreInNobodysWay) {
   getrlimit(RLIMIT_NOFILE, &files);
   files.rlim_cur = files.rlim_max;
   setrlimit(RLIMIT_NOFILE, &files);
-  const int idle = static_cast<int>(std::min<rlim_t>(500, (files.rlim_cur - 200) / 2));
+  const int idle = static_cast<int>(std::min<rlim_t>(2000, (files.rlim_cur - 200) / 2));
   struct Connection {
     std::unique_ptr<rpc::Coordinator::Stub> stub;
     grpc::ClientContext context;

@@ -1,6 +1,7 @@
 #include "coordinator/rounds/run_machine.h"
 
 #include <algorithm>
+#include <ctime>
 
 #include "tests/testing/status_matchers.h"
 
@@ -318,6 +319,31 @@ TEST(RunMachineTest, Selection_EachNameEquallyOften) {
     for (const Lease& lease : machine.leases()) ++drawn[lease.client_id];
   }
   for (const auto& [name, count] : drawn) EXPECT_NEAR(count, 600, 103) << name;
+}
+
+// Whoever waits asks again and again, and a run that waits for many names must not look at all of them each time.
+TEST(RunMachineTest, JoinedAndPolled_WhileManyWait_WalkOverNobody) {
+  const auto seconds_of = [](int names) {
+    RunRules rules = Rules(1);
+    rules.min_clients = names + 1;
+    rules.presence_ms = 60'000;
+    RunMachine machine = Machine(rules);
+    const clock_t begin = clock();
+    for (int i = 0; i < names; ++i) {
+      const std::string name = fmt::format("client-{}", i);
+      (void)machine.On(Joined{{name}}, i);
+      (void)machine.On(Polled{name}, i);
+    }
+    EXPECT_EQ(machine.phase(), RunMachine::Phase::kWaiting);
+    return static_cast<double>(clock() - begin) / CLOCKS_PER_SEC;
+  };
+  // Sixteen times as many take 256 times as long where each walks over all.
+  double few = 1, many = 1;
+  for (int i = 0; i < 3; ++i) {
+    few = std::min(few, seconds_of(2'000));
+    many = std::min(many, seconds_of(32'000));
+  }
+  EXPECT_LT(many, 64 * few);
 }
 
 TEST(RunMachineTest, Restart_WithNameThatJoinedMeanwhile_DrawsTheSameCohort) {

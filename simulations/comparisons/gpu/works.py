@@ -146,7 +146,7 @@ def write_images(work, raw, small):
     clients = sized(work["clients"], small, 2)
     train = sum(work["size"](draws) for _ in range(clients))
     pixels = work["side"] ** 2 * work["channels"]
-    for name, count in (("train", train), ("test", sized(10000, small))):
+    for name, count in (("train", train), ("test", sized(work.get("tested", 10000), small))):
         write_npy(raw / f"x_{name}.npy", "|u1", (count, work["side"], work["side"], work["channels"]),
                   (draws.randbytes(pixels) for _ in range(count)))
         write_npy(raw / f"y_{name}.npy", "<i8", (count,),

@@ -83,7 +83,7 @@ class PatternCoordinator : public CoordinatorApi {
   int64_t fails_at = 0, full_at = 0;
   std::shared_ptr<const void> holder;  // of the blob, for who downloads it
   bool holds = false;                  // uploads stand still at their first byte
-  std::binary_semaphore go_on{0};
+  std::binary_semaphore stands{0}, go_on{0};
 };
 
 class MovingStreamsTest : public ::testing::Test {

@@ -32,6 +32,17 @@ class LocalRules(RivuletTest):
                 server = ["--set", "algorithm.name=scaffold"] if rule.stem == "scaffold" else []
                 self.simulate("--set", f"algorithm.graph={self.path('rule.pb')}", *server, db=f"{rule.stem}.sqlite")
 
+    def test_a_mask_keeps_what_it_covers(self):
+        self.build("rule.pb", RULES / "masked.txt")
+        digests = {}
+        for threshold in (0, 1e9):
+            db = f"masked-{threshold}.sqlite"
+            self.simulate("--rounds", "1", "--set", f"algorithm.graph={self.path('rule.pb')}", "--set", f"algorithm.threshold={threshold}", db=db)
+            digests[threshold] = [digest for digest, in self.query("SELECT digest FROM models ORDER BY round", db=db)]
+        self.simulate("--rounds", "1", db="plain.sqlite")
+        self.assertEqual(digests[0], [digest for digest, in self.query("SELECT digest FROM models ORDER BY round", db="plain.sqlite")])
+        self.assertEqual(*digests[1e9])
+
     def test_a_run_goes_on_without_the_file_and_with_its_settings(self):
         own = self.own()
         self.simulate(*own, "--rounds", "4", db="whole.sqlite")

@@ -25,22 +25,33 @@ endfunction()
 # rivulet_unity(TARGET KILOBYTES SOURCES …): with RIVULET_UNITY, the target's files are compiled in batches of about so many KB, since
 # most of a file's seconds go to headers and templates that its neighbours need too. Names in anonymous namespaces, and
 # macros, are therefore unique in a target. Files with compile options or definitions of their own stay by themselves,
-# as CMake sees to it; those with pragmas say SKIP_UNITY_BUILD_INCLUSION.
+# as CMake sees to it; those with pragmas say SKIP_UNITY_BUILD_INCLUSION. Batches have as many files each; or, after EVEN,
+# as many bytes: for the target that a build ends with, where one core waits while the other compiles the largest.
 function(rivulet_unity target kilobytes)
   if(NOT RIVULET_UNITY)
     return()
   endif()
+  cmake_parse_arguments(ARG "EVEN" "" "" ${ARGN})
   set(files 0)
   set(bytes 0)
-  foreach(source ${ARGN})
+  foreach(source ${ARG_UNPARSED_ARGUMENTS})
     get_filename_component(path ${source} ABSOLUTE)
     file(SIZE ${path} size)
+    math(EXPR middle "${bytes} + ${size} / 2")
+    list(APPEND middles ${middle})
     math(EXPR bytes "${bytes} + ${size}")
     math(EXPR files "${files} + 1")
   endforeach()
   math(EXPR batches "${bytes} / (${kilobytes} * 1000) + 1")
   math(EXPR batch_size "(${files} + ${batches} - 1) / ${batches}")
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE ${batch_size})
+  if(ARG_EVEN)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD_MODE GROUP)
+    foreach(source middle IN ZIP_LISTS ARG_UNPARSED_ARGUMENTS middles)
+      math(EXPR batch "${middle} * ${batches} / ${bytes}")
+      set_source_files_properties(${source} PROPERTIES UNITY_GROUP ${batch})
+    endforeach()
+  endif()
   # What is included is taken for a header, where a type that others see must not hold one of an anonymous namespace.
   target_compile_options(${target} PRIVATE -Wno-subobject-linkage)
 endfunction()

@@ -9,6 +9,7 @@
 #include "cli/long_work.h"
 #include "cli/table.h"
 #include "coordinator/history/history.h"
+#include "coordinator/history/row_columns.h"
 
 namespace rivulet {
 

@@ -2,6 +2,7 @@
 #include <cctype>
 
 #include "coordinator/history/history.h"
+#include "coordinator/history/row_columns.h"
 #include "coordinator/history/tables.h"
 #include "engine/base/nearest.h"
 

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "coordinator/history/history.h"
+#include "engine/base/sha256.h"
 #include "tests/testing/forwarding_file_system.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"

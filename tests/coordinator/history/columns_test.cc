@@ -5,7 +5,7 @@
 
 #include <filesystem>
 
-#include "coordinator/history/rows.h"
+#include "coordinator/history/row_columns.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "coordinator/history/questions.h"
+#include "engine/base/sha256.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 

@@ -80,6 +80,7 @@ RoundReport RunCoordinator::ReportOf(const Attempt& attempt, const PendingAttemp
   report.model_digest = pending.end.model_digest.value_or(Digest{});
   for (const auto& [name, measure] : pending.end.central) report.central[name] = measure.value;
   report.virtual_seconds = pending.end.virtual_seconds;
+  report.ends_early = pending.end.ends_early;
   TraceRound(attempt, report);
   return report;
 }
@@ -101,7 +102,7 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   std::unique_ptr<Aggregation> aggregation = attempt.pot->Close();
   end.aggregate_seconds = attempt.pot->fold_seconds();
   const Scenario& scenario = options_.scenario;
-  const bool last = round == scenario.run.rounds;
+  const bool last = round == last_round_;
   const int64_t every = scenario.evaluation.every;
   const bool measure = every > 0 && (round % every == 0 || last);
   const ServerUpdate update = {*optimizer_,
@@ -116,6 +117,8 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
                   measure ? options_.evaluator : nullptr, options_.tracer);
   StatusOr<ServedVersion> version =
       made.ok() ? models_->Describe(round, std::move(static_cast<ServerState&>(*made))) : made.status();
+  StatusOr<std::string> ends_early = version.ok() && measure && !last ? stop_rule_.After(made->central) : "";
+  if (!ends_early.ok()) version = ends_early.status();
 
   end.status = version.ok() ? "committed" : "failed";
   end.reason = Message(version.status());
@@ -133,7 +136,10 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   if (options_.fleet != nullptr) {
     end.virtual_seconds = static_cast<double>(std::get<Commit>(job.action).at) / 1e6;
   }
-  end.finishes_run = last && scenario.evaluation.federated_every == 0;  // else the measuring of this version ends it
+  end.ends_early = *std::move(ends_early);
+  if (!end.ends_early.empty()) last_round_ = round;
+  end.finishes_run =
+      round == last_round_ && scenario.evaluation.federated_every == 0;  // else the measuring of this version ends it
   if (std::string warning = LossWarning(made->lost_fraction, parts_.aggregation); !warning.empty()) {
     end.warnings.push_back(std::move(warning));
   }
@@ -186,7 +192,7 @@ RunCoordinator::Outcome RunCoordinator::FinishEvaluation(Job& job) {
   end.status = end.reason.empty() ? "measured" : "abandoned";
   end.aggregate_seconds = attempt.pot->fold_seconds();
   end.finished_unix_ms = NowUnixMs();
-  end.finishes_run = attempt.round == options_.scenario.run.rounds;
+  end.finishes_run = attempt.round == last_round_;
   outcome.pending.attempt = Closed(job);
   return outcome;
 }
@@ -276,12 +282,13 @@ void RunCoordinator::CloseJob(Job job) {
   std::vector<std::pair<std::string, TaskOutcome>> outcomes = OutcomesOf(pending.attempt, pending.end);
   std::vector<EventRow> events;
   if (options_.observer.on_event) events = RowsOf(pending.attempt, pending.end).events;
-  const bool ends = pending.end.finishes_run || !status.ok();
+  const bool ends = pending.end.finishes_run || !status.ok(), ends_early = !pending.end.ends_early.empty();
   const auto go_on = [&]() REQUIRES(mutex_) {
     if (!status.ok()) failure_ = status;
     while (writing_names_) changed_.Wait(mutex_);
     if (trains) {
       CommitDone done{status.ok(), std::string(Message(status))};
+      done.last = ends_early;
       if (machine_.remembers()) done.reported = ReportedBy(pending.attempt, options_);
       Feed(done);
     } else {

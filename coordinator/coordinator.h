@@ -44,6 +44,7 @@ struct RoundReport {
   Digest model_digest;
   std::map<std::string, double> central;  // "test/accuracy", "test/loss"; empty when not evaluated
   std::optional<double> virtual_seconds;  // since the run began, of a fleet's clock
+  std::string ends_early;                 // why no round follows, though more were planned (run.stop); "": one does
 };
 
 // What clients have measured of a version.

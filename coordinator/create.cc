@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <cmath>
 #include <functional>
+#include <limits>
+#include <map>
 #include <random>
 #include <set>
 
@@ -210,9 +212,11 @@ Status SetDownload(const CoordinatorOptions& options, const RunParts& parts, Mod
 // The model's file comes before the row that names it, as in every commit: a start that dies in between leaves a file
 // that the next one removes.
 StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
-                                       const NumberRule* number_rule) {
+                                       const NumberRule* number_rule, StopRule stop_rule) {
   FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
   RunCoordinator::Setup setup;
+  setup.stop_rule = std::move(stop_rule);
+  setup.last_round = options.scenario.run.rounds;
   const int64_t now = NowUnixMs(options);
   setup.run_id = NewRunId(options.scenario.run.name, now);
   // What can be wrong with the scenario is found before anything is written.
@@ -272,16 +276,32 @@ StatusOr<ModelRow> BaseOf(const ModelStore& models, const std::string& db_path, 
   return before == rows.rend() ? *newest : *before;
 }
 
+// Tells the rule what came before. Whether the run was to end with the newest version.
+StatusOr<bool> EndsWithNewest(History& history, const std::string& run_id, int64_t newest, StopRule& rule) {
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<MetricRow> metrics, history.Metrics(run_id));
+  std::map<int64_t, std::map<std::string, Measure>> measured;
+  for (const MetricRow& metric : metrics) {
+    const double value = metric.value.value_or(std::numeric_limits<double>::quiet_NaN());
+    if (metric.round <= newest) measured[metric.round][metric.name] = {value, metric.right, metric.total};
+  }
+  bool ends = false;
+  for (const auto& [round, central] : measured) {
+    RIVULET_ASSIGN_OR_RETURN(const std::string why, rule.After(central));
+    ends = round == newest && !why.empty();
+  }
+  return ends;
+}
+
 // Versions that a crash has kept from being measured, as far as their models may be there still; none once the last one
 // is.
-std::vector<int64_t> DueEvaluations(const Scenario& scenario, const ResumePoint& point) {
-  const int64_t every = scenario.evaluation.federated_every, newest = point.committed_round;
+std::vector<int64_t> DueEvaluations(int64_t every, int64_t last_round, const ResumePoint& point) {
+  const int64_t newest = point.committed_round;
   const auto due = [&](int64_t version) {
-    return version > 0 && (version % every == 0 || version == scenario.run.rounds) &&
+    return version > 0 && (version % every == 0 || version == last_round) &&
            std::ranges::find(point.measured, version) == point.measured.end();
   };
   std::vector<int64_t> versions;
-  if (every == 0 || (newest == scenario.run.rounds && !due(newest))) return versions;
+  if (every == 0 || (newest == last_round && !due(newest))) return versions;
   for (const int64_t version : {newest - 1, newest}) {
     if (due(version)) versions.push_back(version);
   }
@@ -333,7 +353,7 @@ Status CheckExtends(const RunRow& run, const RunRules& rules, int64_t committed_
 // Everything is held against the row before anything is written: the configuration, the plan that it gives today, and
 // the files of its models.
 StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
-                                          const NumberRule* number_rule) {
+                                          const NumberRule* number_rule, StopRule stop_rule) {
   FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
   RunCoordinator::Setup setup;
   setup.resumed = true;
@@ -401,14 +421,19 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     const auto row = std::ranges::find(rows, version, &ModelRow::round);
     return row != rows.end() && !row->path.empty() && setup.models->Has(version);
   };
-  for (const int64_t version : DueEvaluations(options.scenario, point)) {
+  RIVULET_ASSIGN_OR_RETURN(RunRules rules, RulesOf(options, parts, run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(const bool ends,
+                           EndsWithNewest(*setup.history, run.run_id, point.committed_round, stop_rule));
+  if (ends) rules.rounds = point.committed_round;
+  setup.last_round = rules.rounds;
+  setup.stop_rule = std::move(stop_rule);
+  for (const int64_t version : DueEvaluations(options.scenario.evaluation.federated_every, setup.last_round, point)) {
     if (version != point.committed_round) {
       if (!has(version)) continue;
       before.insert(version);
     }
     start.evaluations.push_back(version);
   }
-  RIVULET_ASSIGN_OR_RETURN(const RunRules rules, RulesOf(options, parts, run.run_id));
   if (run.status == "finished") RIVULET_RETURN_IF_ERROR(CheckExtends(run, rules, point.committed_round));
   RIVULET_ASSIGN_OR_RETURN(
       setup.machine, StoredRounds(
@@ -500,10 +525,10 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
                            MeanMechanisms::Create(parts.mean_mechanisms, options.scenario.run.seed));
   RIVULET_ASSIGN_OR_RETURN(auto number_rule, NumberRule::For(parts.numbers, parts.number_rule));
   if (number_rule != nullptr) RIVULET_RETURN_IF_ERROR(CheckMembers(options, *number_rule));
-  RIVULET_ASSIGN_OR_RETURN(RunCoordinator::Setup setup,
-                           options.resume.empty()
-                               ? NewRun(std::move(options), std::move(parts), *optimizer, number_rule.get())
-                               : StoredRun(std::move(options), std::move(parts), *optimizer, number_rule.get()));
+  RIVULET_ASSIGN_OR_RETURN(StopRule stop_rule, StopRule::Create(options.scenario.run));
+  const auto set_up = options.resume.empty() ? NewRun : StoredRun;
+  RIVULET_ASSIGN_OR_RETURN(RunCoordinator::Setup setup, set_up(std::move(options), std::move(parts), *optimizer,
+                                                               number_rule.get(), std::move(stop_rule)));
   if (number_rule != nullptr) RIVULET_RETURN_IF_ERROR(CheckNumbers(setup));
   setup.optimizer = std::move(optimizer);
   setup.mean_mechanisms = std::move(mechanisms);

@@ -54,6 +54,8 @@ RunCoordinator::RunCoordinator(Setup setup)
       reports_(options_.file_system != nullptr ? *options_.file_system : FileSystem::Default(), models_->folder()),
       intake_(models_->folder(), options_.scenario.server.staging_megabytes * 1'000'000),
       clock_start_(std::chrono::steady_clock::now()),
+      stop_rule_(std::move(setup.stop_rule)),
+      last_round_(setup.last_round),
       machine_(*std::move(setup.machine)),
       current_(std::move(setup.current)),
       earlier_(EarlierOf(std::move(setup.before))),

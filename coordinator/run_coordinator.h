@@ -45,6 +45,7 @@
 #include "coordinator/refusals.h"
 #include "coordinator/rounds/run_machine.h"
 #include "coordinator/run_parts.h"
+#include "coordinator/stop_rule.h"
 #include "engine/base/mutex.h"
 #include "federated/mechanisms/mean_mechanisms.h"
 #include "federated/numbers/number_rule.h"
@@ -76,6 +77,8 @@ class RunCoordinator final : public Coordinator {
     // to be measured.
     std::vector<TaskId> folded;
     std::optional<RunMachine> machine;
+    StopRule stop_rule;      // that has heard of all versions before
+    int64_t last_round = 0;  // as planned, or that of the version with which the run was to end
     bool resumed = false;
     bool already_finished = false;
   };
@@ -307,6 +310,9 @@ class RunCoordinator final : public Coordinator {
   ReportStore reports_;
   Intake intake_;
   const std::chrono::steady_clock::time_point clock_start_;
+  // Of the run's thread.
+  StopRule stop_rule_;
+  int64_t last_round_;
 
   mutable Mutex mutex_;
   CondVar changed_;

@@ -53,7 +53,8 @@ void RoundTracker::Round(const RoundReport& committed) {
   ++rounds_seen_;
   const auto accuracy = committed.central.find("test/accuracy"), loss = committed.central.find("test/loss");
   if (accuracy != committed.central.end()) accuracy_ = accuracy->second;
-  loss_ = loss != committed.central.end() ? loss->second : committed.train_loss;
+  tested_ = loss != committed.central.end();
+  loss_ = tested_ ? loss->second : committed.train_loss;
   virtual_seconds_ = committed.virtual_seconds;
   others_.clear();
   for (const auto& [name, value] : committed.central) {
@@ -84,17 +85,34 @@ std::string RoundTracker::Json(int64_t round) const {
   return JsonObject(fields);
 }
 
+std::string RoundTracker::Head(int64_t round) const {
+  return fmt::format("round {:>{}}/{}", round, std::to_string(rounds_).size(), rounds_);
+}
+
+std::string RoundTracker::Accuracy() const {
+  return accuracy_ ? fmt::format(" accuracy {:.4f} ", *accuracy_) : std::string();
+}
+
+std::string RoundTracker::Loss() const {
+  return loss_ ? fmt::format(" {} loss {:.4f} ", tested_ ? "test" : "train", *loss_) : std::string();
+}
+
+std::string RoundTracker::Measured(size_t columns) const {
+  std::string line = Head(round_) + Accuracy() + Loss() + others_;
+  if (line.size() > columns) line = Head(round_) + Accuracy() + Loss();
+  while (line.ends_with(' ')) line.pop_back();
+  return line.substr(0, columns);
+}
+
 std::string RoundTracker::Line(int64_t round, double within, size_t columns, const std::string& more) const {
-  const auto digits = std::to_string(rounds_).size();
   const auto bar = [&](int width) {
     return fmt::format(" [{}]",
                        Bar(static_cast<int64_t>((static_cast<double>(round_) + within) * 1000), rounds_ * 1000, width));
   };
-  std::string head = fmt::format("round {:>{}}/{}", round, digits, rounds_), accuracy, loss, time;
+  const std::string head = Head(round), accuracy = Accuracy(), loss = Loss();
+  std::string time;
   const std::string devices =
       virtual_seconds_ ? fmt::format(" virtual {} ", FormatDuration(*virtual_seconds_)) : std::string();
-  if (accuracy_) accuracy = fmt::format(" accuracy {:.4f} ", *accuracy_);
-  if (loss_) loss = fmt::format(" loss {:.4f} ", *loss_);
   if (round_ >= rounds_) {
     time = fmt::format(" in {}", FormatDuration(Elapsed()));
   } else if (const std::optional<double> left = SecondsLeft(within)) {
@@ -174,9 +192,21 @@ void RoundProgress::Round(const RoundReport& report) {
     fmt::print(stderr, "{}\n", tracker_.Json(report.round));
   } else if (!terminal_) {
     fmt::print(stderr, "{}\n", tracker_.Line(report.round, 0));
-  } else if (report.round == tracker_.rounds() || Clock::now() - drawn_ >= std::chrono::milliseconds(40)) {
-    Draw(tracker_.Line(report.round, 0, TerminalColumns()));
+  } else {
+    const bool last = report.round == tracker_.rounds();
+    // Of many a second some stay; the last is the line that is left, and where a sentence follows it stays too.
+    const bool some = Clock::now() - stayed_ >= std::chrono::milliseconds(100);
+    const bool stays = !last && (some || !report.ends_early.empty());
+    if (stays) {
+      Clear();
+      fmt::print(stderr, "{}\n", tracker_.Measured(TerminalColumns()));
+      stayed_ = Clock::now();
+    }
+    if (last || stays || Clock::now() - drawn_ >= std::chrono::milliseconds(40)) {
+      Draw(tracker_.Line(report.round, 0, TerminalColumns()));
+    }
   }
+  if (!report.ends_early.empty()) Say(fmt::format("no further round: {}", report.ends_early));
 }
 
 void RoundProgress::Note(const std::string& sentence) {

@@ -1,7 +1,8 @@
-// The progress of a run on stderr: on a terminal one line that is drawn anew, elsewhere a line per round; by --progress
-// json an object a line, and by --quiet only what goes wrong.
+// The progress of a run on stderr: on a terminal rounds that stay and below them one line that is drawn anew, elsewhere
+// a line per round; by --progress json an object a line, and by --quiet only what goes wrong.
 //
-//   round  12/50 [#####---------------] accuracy 0.9712  loss 0.1034  ETA 34 s
+//   round 11/50 accuracy 0.9698  test loss 0.1071
+//   round 12/50 [#####---------------] accuracy 0.9712  test loss 0.1034  ETA 34 s
 //
 // and, where devices take virtual time, how much of it before what is left: "virtual 3 h 12 min  ETA 34 s".
 #pragma once
@@ -35,6 +36,8 @@ class RoundTracker {
   // `columns`: at most so many characters, what matters least is left out first; 0: all of it, however long. `more` is
   // what is left out before anything else.
   std::string Line(int64_t round, double within, size_t columns = 0, const std::string& more = "") const;
+  // What the last round came to, without a bar; at most so many characters.
+  std::string Measured(size_t columns) const;
   // The same as a JSON object, for --progress json.
   std::string Json(int64_t round) const;
   int64_t round() const { return round_; }  // last committed; 0 for none
@@ -43,13 +46,17 @@ class RoundTracker {
  private:
   using Clock = std::chrono::steady_clock;
   double Elapsed() const;  // seconds
+  std::string Head(int64_t round) const;
+  std::string Accuracy() const;
+  std::string Loss() const;
   std::optional<double> SecondsLeft(double within) const;
 
   const int64_t rounds_;
   const Clock::time_point start_;
   int64_t round_ = 0, rounds_seen_ = 0;
   std::optional<double> accuracy_, loss_, virtual_seconds_;
-  std::string others_;  // what was measured on other sets than the test set
+  bool tested_ = false;  // loss_ is of the test set, and not of training
+  std::string others_;   // what was measured on other sets than the test set
 };
 
 // Thread-safe.
@@ -79,7 +86,7 @@ class RoundProgress {
   const bool terminal_;
   Mutex mutex_;
   RoundTracker tracker_ GUARDED_BY(mutex_);
-  Clock::time_point drawn_ GUARDED_BY(mutex_);
+  Clock::time_point drawn_ GUARDED_BY(mutex_), stayed_ GUARDED_BY(mutex_);
   std::optional<int64_t> losing_round_ GUARDED_BY(mutex_);
   int64_t losses_ GUARDED_BY(mutex_) = 0;  // of that round, one after the other
   bool hears_events_ GUARDED_BY(mutex_) = false;

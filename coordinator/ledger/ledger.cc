@@ -234,6 +234,7 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
   } else if (!trains && !committed) {
     tell("warning", "evaluation", fmt::format("version {} was not measured by clients: {}", attempt.round, end.reason));
   }
+  if (!end.ends_early.empty()) tell("info", "run", fmt::format("no further round: {}", end.ends_early));
   if (end.finishes_run) tell("info", "run", fmt::format("finished after round {}", attempt.round));
   return record;
 }

@@ -66,6 +66,7 @@ struct AttemptEnd {
   std::map<std::string, Measure> central;  // "test/accuracy", "test/loss"; empty when not evaluated
   std::optional<double> virtual_seconds;   // since the run began, where its devices take time
   std::vector<std::string> warnings;       // of the aggregation, a sentence each
+  std::string ends_early;                  // why no round follows, though more were planned; "": one does, or none was
   bool finishes_run = false;
 };
 

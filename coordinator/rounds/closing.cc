@@ -207,7 +207,9 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
     ordinals_.clear();
     members_.BeginDraw({round(), attempt_});
     const int64_t every = rules_.evaluation.every;
-    const bool last = committed_round_ >= rules_.rounds;
+    const bool last = event.last || committed_round_ >= rules_.rounds;
+    // Whoever is out would have been in the next version: what they bring is of no use.
+    if (last && training_) CloseBuffer(training_);
     if (every > 0 && (committed_round_ % every == 0 || last)) {
       // Where evaluations end by a deadline, one that cannot begin before the next is due is left out.
       if (rules_.deadline_ms > 0) due_.clear();

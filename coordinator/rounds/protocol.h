@@ -113,6 +113,7 @@ struct CommitDone {
     double duration = 0;  // Participation's
   };
   std::vector<Reported> reported = {};
+  bool last = false;  // no round follows, whatever was planned: the version is all that was wanted
 };  // of the last Commit or Abandon: the version is there, whether or not it is written; not ok ends the run
 struct EvaluationDone {
   bool ok = true;

@@ -13,6 +13,7 @@
 #include "engine/base/nearest.h"
 #include "engine/optimizers/settings/optimizer_settings.h"
 #include "federated/scenario/keys.h"
+#include "federated/scenario/stop_condition.h"
 #include "federated/settings/setting_tables.h"
 
 namespace rivulet {
@@ -272,6 +273,7 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
     return InvalidArgument("{} cannot name a run; choose another name", cite("run.name"));
   }
   RIVULET_RETURN_IF_ERROR(CheckDisplayName("run.name", scenario.run.name));
+  if (!scenario.run.stop.empty()) RIVULET_RETURN_IF_ERROR(StopCondition::Parse(scenario.run.stop).status());
   const int64_t clients = data.partition.clients;
   if (clients == 0 && data.partition.kind != "by_key") {
     return InvalidArgument("{} leaves no clients to train; {} needs at least 1", cite("data.partition.clients"),

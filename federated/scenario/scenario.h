@@ -16,6 +16,8 @@ namespace rivulet {
 struct RunConfig {
   std::string name;  // default: the scenario file's stem
   int64_t rounds = 10;
+  std::string stop;      // "accuracy >= 0.99": when a run ends sooner (stop_condition.h); "": never
+  int64_t patience = 0;  // so many measured versions in turn without a better one end it; 0: none do
   uint64_t seed = 1;
   std::string keep_models = "last";  // "last" or "all": which committed models stay on disk
   std::string durability;            // "round", "second", "end"; "": "second" in a simulation, "round" otherwise

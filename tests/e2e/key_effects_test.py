@@ -64,6 +64,32 @@ class KeyEffects(RivuletTest):
         self.simulate("--set", "run.rounds=3")
         self.assertEqual(len(self.digests()), 3)
 
+    def rounds_until_stopped(self, settings):
+        """How many of five rounds are run, and what the end says why."""
+        db = f"{len(list(self.folder.iterdir()))}.sqlite"
+        self.simulate("--rounds", 5, *self.sets(settings), db=db)
+        self.assertEqual(self.query("SELECT status FROM runs", db=db), [("finished",)])
+        said = self.query("SELECT message FROM events WHERE message LIKE 'no further round%'", db=db)
+        return self.query("SELECT count(*) FROM rounds", db=db)[0][0], [message for message, in said]
+
+    def test_run__stop(self):
+        losses = [value for _, name, value in self.central(self.outcome({})[1]) if name == "test/loss"]
+        rounds, said = self.rounds_until_stopped({"run.stop": f"'loss <= {losses[1]!r}'"})
+        self.assertEqual(rounds, 2)
+        self.assertRegex(said[0], r"no further round: test/loss is [0-9.]+, and run\.stop is \"loss <= ")
+        self.assertEqual(self.rounds_until_stopped({"run.stop": "'accuracy > 1'"}), (5, []))
+        self.refused({"run.stop": "accuracy"}, "run.stop is 'accuracy'", "accuracy >= 0.99")
+        self.assert_refused(self.simulate_any("--rounds", 2, "--set", "run.stop='auc > 0.5'", db="auc.sqlite"),
+                            "versions are measured by test/accuracy, test/loss; name one of these")
+
+    def test_run__patience(self):
+        # Of a model that does not move no version is better than the first.
+        still = {"client.optimizer.learning_rate": 1e-30, "run.patience": 2}
+        rounds, said = self.rounds_until_stopped(still)
+        self.assertEqual(rounds, 3)
+        self.assertIn("no further round: 2 measured versions after the best so far were no better, as many as run.patience says", said)
+        self.assertEqual(self.rounds_until_stopped({"run.patience": 5}), (5, []))
+
     def test_run__seed(self):
         self.changes({"run.seed": 8})
 

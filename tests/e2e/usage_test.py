@@ -1,9 +1,14 @@
 """The command line itself: help, examples, wrong usage, exit codes."""
+import contextlib
 import json
+import os
 import pathlib
+import pty
 import re
+import subprocess
+import termios
 
-from harness import RivuletTest, main
+from harness import RIVULET, RivuletTest, main
 
 
 class Usage(RivuletTest):
@@ -180,8 +185,29 @@ class Runs(RivuletTest):
         self.assertTrue(model.endswith(".safetensors"))
         with open(self.folder / model, "rb") as file:
             self.assertGreater(len(file.read()), 4 * 7850)
-        self.assertEqual(len(re.findall(r"(?m)^round +\d+/4 \[[#-]{20}\] accuracy 0\.\d{4}  loss \d", result.err)), 4)
+        self.assertEqual(len(re.findall(r"(?m)^round +\d+/4 \[[#-]{20}\] accuracy 0\.\d{4}  test loss \d", result.err)), 4)
         self.assertIn("ETA", result.err)
+        trained = self.simulate("--set", "evaluation.every=4", db="trained.sqlite")
+        self.assertRegex(trained.err, r"(?m)^round 3/4 \[[#-]{20}\] train loss \d")
+
+    def test_on_a_terminal_rounds_stay_and_the_bar_is_below_them(self):
+        ours, theirs = pty.openpty()
+        termios.tcsetwinsize(theirs, (24, 100))
+        process = subprocess.Popen([RIVULET, "simulate", self.scenario, "--db", self.path("runs.sqlite")], stdin=subprocess.DEVNULL,
+                                   stdout=subprocess.DEVNULL, stderr=theirs, cwd=self.folder, env={**os.environ, "TERM": "xterm"})
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # the end of a terminal that nobody writes to
+            while part := os.read(ours, 65536):
+                shown += part
+        os.close(ours)
+        self.assertEqual(process.wait(), 0, shown)
+        # What is left on the screen: behind the last beginning of each line.
+        lines = [line.split("\r\033[K")[-1] for line in shown.decode().replace("\r\n", "\n").split("\n")]
+        rounds = [line for line in lines if line.startswith("round")]
+        self.assertRegex(rounds[0], r"^round 1/4 accuracy 0\.\d{4}  test loss \d\.\d{4}$")
+        self.assertRegex(rounds[-1], r"^round 4/4 \[#{20}\] accuracy 0\.\d{4}  test loss \d\.\d{4}  in ")
+        self.assertEqual(sum("[" in line for line in rounds), 1)
 
 
 if __name__ == "__main__":

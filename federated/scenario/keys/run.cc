@@ -12,6 +12,24 @@ std::vector<Key> RunKeys() {
       Key("run.rounds", RIVULET_FIELD(run.rounds), "50", "Rounds to commit. A resumed run may be given more.")
           .Between(1, 1e9)
           .Operation(),
+      Key("run.stop", RIVULET_FIELD(run.stop), "\"accuracy >= 0.99\"",
+          "With which version the run ends before its rounds are over: the first of which this holds, of those that "
+          "are measured (`evaluation.every`). A metric, one of `<`, `<=`, `>` and `>=`, and a number. Without its set "
+          "(`loss`) a metric is the validation set's, or where there is none the test set's; with it (`test/loss`) "
+          "that set's.")
+          .Default("none; all rounds are run")
+          .When(
+              "evaluation.every", [](const Scenario& s) { return s.evaluation.every > 0; }, "evaluation.every is not 0")
+          .OrNone()
+          .Operation(),
+      Key("run.patience", RIVULET_FIELD(run.patience), "10",
+          "The run ends before its rounds are over when so many measured versions in turn were no better than the best "
+          "before them, by the accuracy on the validation set, or without one the test set, or else by the loss there. "
+          "0: it does not.")
+          .Between(0, 1e9)
+          .When(
+              "evaluation.every", [](const Scenario& s) { return s.evaluation.every > 0; }, "evaluation.every is not 0")
+          .Operation(),
       Key("run.seed", RIVULET_FIELD(run.seed), "7",
           "Every draw of the run comes from it: initial weights, partition, cohorts, order of examples, dropout. The "
           "same seed gives the same model, bit for bit.")

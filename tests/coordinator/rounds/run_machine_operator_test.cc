@@ -1,4 +1,6 @@
 // What an operator does to a run: pause, resume, the end after the open round, the end at once, a client sent away.
+#include <algorithm>
+
 #include "coordinator/rounds/run_machine.h"
 #include "tests/testing/status_matchers.h"
 
@@ -102,6 +104,31 @@ TEST(RunMachineOperatorTest, FinishRound_OfAPausedRunFromTheLatestVersion_AsksWh
   run.Deliver(out[0].client_id);
   run.On(StepReported{out[1].client_id, out[1].task, 0, true, "its disk is full"});
   EXPECT_THAT(run.On(Operator{Steer::kFinishRound}), Contains(HasSubstr("offer r1 a1 ")));
+}
+
+// Of three rounds that were planned the first was enough.
+TEST(RunMachineOperatorTest, CommitDone_ThatIsTheLast_FinishesTheRun) {
+  SteeredRun run;
+  run.Deliver("c0");
+  run.Deliver("c1");
+  EXPECT_THAT(run.On(CommitDone{.last = true}), IsEmpty());
+  EXPECT_EQ(run.phase(), RunMachine::Phase::kFinished);
+  EXPECT_THAT(run.On(Polled{"c0"}), ElementsAre("refuse c0: the run has finished after round 1"));
+}
+
+TEST(RunMachineOperatorTest, CommitDone_ThatIsTheLast_LetsGoOfTasksThatOutliveVersions) {
+  SteeredRun run(true, 4);
+  const std::vector<Lease> out = run.machine->leases();
+  ASSERT_EQ(out.size(), 2u);
+  run.Deliver(out[0].client_id);
+  const std::vector<Lease> then = run.machine->leases();
+  const auto other = std::ranges::find(then, out[1].client_id, &Lease::client_id);
+  ASSERT_NE(other, then.end());
+  EXPECT_THAT(run.Deliver(out[1].client_id), Contains(HasSubstr("commit r1 a1")));
+  run.On(CommitDone{.last = true});
+  EXPECT_EQ(run.phase(), RunMachine::Phase::kFinished);
+  EXPECT_THAT(run.machine->leases(), IsEmpty());
+  EXPECT_THAT(run.machine->NeededVersions(), IsEmpty());
 }
 
 TEST(RunMachineOperatorTest, Stop_EndsAtOnce) {

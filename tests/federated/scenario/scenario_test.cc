@@ -2,12 +2,14 @@
 
 #include <algorithm>
 #include <clocale>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <sstream>
 
 #include "engine/optimizers/settings/optimizer_settings.h"
+#include "federated/scenario/stop_condition.h"
 #include "federated/settings/setting_tables.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -139,6 +141,8 @@ std::vector<Effect> Effects() {
   return {
       {"run.name", "n", [](auto& s) { return s.run.name == "n"; }},
       {"run.rounds", "7", [](auto& s) { return s.run.rounds == 7; }},
+      {"run.stop", "accuracy >= 0.99", [](auto& s) { return s.run.stop == "accuracy >= 0.99"; }},
+      {"run.patience", "5", [](auto& s) { return s.run.patience == 5; }},
       {"run.seed", "9", [](auto& s) { return s.run.seed == 9; }},
       {"run.keep_models", "all", [](auto& s) { return s.run.keep_models == "all"; }},
       {"run.durability", "end", [](auto& s) { return s.run.durability == "end"; }},
@@ -471,15 +475,35 @@ TEST(ScenarioKeys, TheirClassIsWhatTheyDecide) {
     if (key.key_class == KeyClass::kPlace) place.push_back(key.name);
   }
   EXPECT_THAT(operation,
-              ::testing::ElementsAre("run.rounds", "run.keep_models", "run.durability", "run.cache_megabytes",
-                                     "server.min_clients", "server.min_reports", "server.deadline", "server.lease",
-                                     "server.presence", "server.max_attempts", "server.staging_megabytes",
-                                     "server.checkpoint_reports", "evaluation.every", "evaluation.batch_size",
-                                     "evaluation.federated_every", "evaluation.federated_clients"));
+              ::testing::ElementsAre(
+                  "run.rounds", "run.stop", "run.patience", "run.keep_models", "run.durability", "run.cache_megabytes",
+                  "server.min_clients", "server.min_reports", "server.deadline", "server.lease", "server.presence",
+                  "server.max_attempts", "server.staging_megabytes", "server.checkpoint_reports", "evaluation.every",
+                  "evaluation.batch_size", "evaluation.federated_every", "evaluation.federated_clients"));
   EXPECT_THAT(place, ::testing::ElementsAre("model.graph", "model.onnx", "model.arrays", "model.weights",
                                             "model.columns", "data.train", "data.test", "data.tests", "data.validation",
                                             "data.partition.distribution", "client.input_graph", "algorithm.graph",
                                             "server.fine_tune.data", "selection.trace", "devices.trace"));
+}
+
+TEST(StopCondition, IsAMetricAComparisonAndANumber) {
+  const auto holds = [](const std::string& text, double value) { return StopCondition::Parse(text)->Holds(value); };
+  EXPECT_TRUE(holds("accuracy >= 0.99", 0.99));
+  EXPECT_FALSE(holds("accuracy > 0.99", 0.99));
+  EXPECT_TRUE(holds("loss<=1e-2", 0.01));
+  EXPECT_FALSE(holds(" loss < 1e-2 ", 0.01));
+  EXPECT_FALSE(holds("loss < 1e-2", std::nan("")));
+  EXPECT_EQ(StopCondition::Parse("rotated/accuracy > 0.5")->metric, "rotated/accuracy");
+  for (const std::string wrong : {"accuracy", "accuracy = 0.99", "accuracy >= ", ">= 0.99", "accuracy >= much",
+                                  "a b > 1", "accuracy >= 0.9 and loss < 1", "accuracy >= inf", "0.5 < accuracy"}) {
+    EXPECT_EQ(
+        ErrorOf(kMinimal, {{"run.stop", "'" + wrong + "'"}}),
+        fmt::format("run.stop is '{}'; write a metric, one of <, <=, > and >=, and a number, such as \"accuracy >= "
+                    "0.99\"",
+                    wrong));
+  }
+  EXPECT_THAT(ErrorOf(kMinimal, {{"run.stop", "loss < 1"}, {"evaluation.every", "0"}}),
+              HasSubstr("only when evaluation.every is not 0"));
 }
 
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {

@@ -1,0 +1,37 @@
+// Whether a run has come as far as it should before its rounds are over (run.stop, run.patience), by what its versions
+// were measured at. A pure function of these in their order: a run that is resumed tells those of before, and ends
+// where it would have.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "federated/evaluation/evaluator.h"
+#include "federated/scenario/scenario.h"
+#include "federated/scenario/stop_condition.h"
+
+namespace rivulet {
+
+class StopRule {
+ public:
+  // Errors as StopCondition::Parse.
+  static StatusOr<StopRule> Create(const RunConfig& config);
+
+  // Of each version that was measured, ascending. A sentence why the run ends with it; "": it goes on.
+  // FAILED_PRECONDITION: what run.stop names is not measured, or nothing that run.patience goes by.
+  StatusOr<std::string> After(const std::map<std::string, Measure>& central);
+
+ private:
+  StatusOr<std::string> Reached(const std::map<std::string, Measure>& central) const;
+  StatusOr<std::string> NoBetter(const std::map<std::string, Measure>& central);
+
+  std::optional<StopCondition> condition_;
+  std::string text_;      // of the condition, as it was written
+  int64_t patience_ = 0;  // measured versions; 0: none
+  int64_t no_better_ = 0;
+  std::optional<double> best_;  // as WorthOf
+};
+
+}  // namespace rivulet

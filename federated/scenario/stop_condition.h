@@ -1,0 +1,23 @@
+// What run.stop says: "accuracy >= 0.99".
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+struct StopCondition {
+  enum class Is : uint8_t { kBelow, kAtMost, kAbove, kAtLeast };
+  std::string metric;  // "accuracy", or with the set that it is measured on "test/accuracy"
+  Is is = Is::kAtLeast;
+  double bound = 0;
+
+  bool Holds(double value) const;  // of no NaN
+  // A metric, one of < <= > >=, and a finite number. INVALID_ARGUMENT says how it is written.
+  static StatusOr<StopCondition> Parse(std::string_view text);
+};
+
+}  // namespace rivulet

@@ -63,7 +63,26 @@ void InstallHandlerOnce() {
 
 // A plain copy that no sanitizer sees or replaces, because it may be left in its middle.
 #if defined(__x86_64__)
+template <typename Word>
+inline void RawMove(std::byte* to, const std::byte* from) {
+  Word word;
+  asm volatile("mov (%1), %0" : "=r"(word) : "r"(from) : "memory");
+  asm volatile("mov %1, (%0)" : : "r"(to), "r"(word) : "memory");
+}
+
 inline void RawCopy(std::byte* to, const std::byte* from, size_t bytes) {
+  // A record's header and checksum: two words that may overlap, in a fraction of what the string instruction takes
+  // before its first byte.
+  if (bytes >= 4 && bytes <= 16) {
+    if (bytes >= 8) {
+      RawMove<uint64_t>(to, from);
+      RawMove<uint64_t>(to + bytes - 8, from + bytes - 8);
+    } else {
+      RawMove<uint32_t>(to, from);
+      RawMove<uint32_t>(to + bytes - 4, from + bytes - 4);
+    }
+    return;
+  }
   asm volatile("rep movsb" : "+D"(to), "+S"(from), "+c"(bytes) : : "memory");
 }
 #else

@@ -1,11 +1,13 @@
 #include "federated/plan/example_source.h"
 
+#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
 #include <utility>
 
 #include "engine/base/error_facts.h"
+#include "engine/data/plain_example.h"
 #include "engine/tensor/scaled_bytes.h"
 
 namespace rivulet {
@@ -15,6 +17,7 @@ StatusOr<std::shared_ptr<const ExampleDecoder>> ExampleDecoder::Create(std::span
   for (const FeatureSpec& spec : features) {
     RIVULET_ASSIGN_OR_RETURN(const int64_t values, spec.shape.CheckedElements());
     const Feature& feature = decoder->features_.emplace_back(Feature{spec, static_cast<size_t>(values)});
+    decoder->names_.push_back(spec.feature);
     const bool bytes = spec.encoding == FeatureSpec::Encoding::kUint8,
                integers = spec.encoding == FeatureSpec::Encoding::kInt64;
     const size_t fed = feature.values * (integers ? sizeof(int64_t) : sizeof(float));
@@ -53,7 +56,12 @@ Status ExampleDecoder::Decode(std::string_view example, int64_t row, std::span<c
   return absl::OkStatus();
 }
 
+// All features are found in one pass where the example is laid out as nearly all are; elsewhere, and for what is wrong
+// with it, each by itself.
 Status ExampleDecoder::Extract(std::string_view example, std::byte* values) const {
+  std::array<std::string_view, 8> found;
+  const bool plain =
+      names_.size() <= found.size() && FindPlainFeatures(example, names_, std::span(found).first(names_.size()));
   for (size_t i = 0; i < features_.size(); ++i) {
     const FeatureSpec& spec = features_[i].spec;
     std::byte* const out = values + stored_[i].offset;
@@ -62,7 +70,8 @@ Status ExampleDecoder::Extract(std::string_view example, std::byte* values) cons
     switch (spec.encoding) {
       case FeatureSpec::Encoding::kUint8: {
         std::string_view bytes;
-        RIVULET_RETURN_IF_ERROR(of_feature(FindBytesFeature(example, spec.feature, &bytes)));
+        if (!plain || !ReadPlainBytes(found[i], &bytes))
+          RIVULET_RETURN_IF_ERROR(of_feature(FindBytesFeature(example, spec.feature, &bytes)));
         if (bytes.size() != count) {
           return of_feature(InvalidArgument("feature '{}' has {} bytes, but the model takes {} ({})", spec.feature,
                                             bytes.size(), count, spec.shape.ToString()));
@@ -72,7 +81,8 @@ Status ExampleDecoder::Extract(std::string_view example, std::byte* values) cons
       }
       case FeatureSpec::Encoding::kFloat: {
         const std::span<float> floats(reinterpret_cast<float*>(out), count);
-        RIVULET_RETURN_IF_ERROR(of_feature(FindFloatFeature(example, spec.feature, floats)));
+        if (!plain || !ReadPlainFloats(found[i], floats))
+          RIVULET_RETURN_IF_ERROR(of_feature(FindFloatFeature(example, spec.feature, floats)));
         if (spec.scale != 1) {
           for (float& value : floats) value = static_cast<float>(value * spec.scale);
         }
@@ -80,7 +90,8 @@ Status ExampleDecoder::Extract(std::string_view example, std::byte* values) cons
       }
       case FeatureSpec::Encoding::kInt64: {
         const std::span<int64_t> integers(reinterpret_cast<int64_t*>(out), count);
-        RIVULET_RETURN_IF_ERROR(of_feature(FindInt64Features(example, spec.feature, integers)));
+        if (!plain || !ReadPlainInt64s(found[i], integers))
+          RIVULET_RETURN_IF_ERROR(of_feature(FindInt64Features(example, spec.feature, integers)));
         if (spec.upper_bound == 0) break;
         for (size_t k = 0; k < count; ++k) {
           if (integers[k] >= 0 && integers[k] < spec.upper_bound) continue;

@@ -50,6 +50,7 @@ class ExampleDecoder {
     size_t values;  // of one example
   };
   std::vector<Feature> features_;
+  std::vector<std::string> names_;  // of the features
   std::vector<Stored> stored_;
   size_t extracted_bytes_ = 0;
 };

@@ -156,9 +156,9 @@ const bool step_registered = [] {
   benchmark::RegisterBenchmark("compile/mnist_cnn/10", BenchCompile)->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("workers/2", BenchWorkers)->Unit(benchmark::kMillisecond)->Iterations(3);
   const std::pair<const char*, int64_t> presets[] = {
-      {"mnist_cnn", 10}, {"mlp", 10},          {"logistic_regression", 10}, {"lenet5", 64},
-      {"cifar_cnn", 10}, {"emnist_cnn", 10},   {"femnist_cnn", 10},         {"resnet8", 10},
-      {"resnet20", 10},  {"mobilenet_v2", 10}, {"char_lstm", 10},           {"tiny_transformer", 10}};
+      {"mnist_cnn", 10},    {"mlp", 10},        {"logistic_regression", 10}, {"lenet5", 10},  {"lenet5", 64},
+      {"cifar_cnn", 10},    {"emnist_cnn", 10}, {"femnist_cnn", 10},         {"resnet8", 10}, {"resnet20", 10},
+      {"mobilenet_v2", 10}, {"char_lstm", 10},  {"tiny_transformer", 10}};
   for (const auto& [preset, batch] : presets) {
     const bool small = preset == std::string_view("mlp") || preset == std::string_view("logistic_regression");
     benchmark::RegisterBenchmark(fmt::format("step/{}/{}", preset, batch).c_str(), [preset = preset, batch = batch](

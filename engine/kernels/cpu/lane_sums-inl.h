@@ -14,6 +14,11 @@
 #define RIVULET_LANE_SUMS_INL_H_
 #endif
 
+// Loops over vectors in registers: only what is unrolled stays there.
+#ifndef RIVULET_UNROLL
+#define RIVULET_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
@@ -35,39 +40,51 @@ HWY_INLINE T JoinLanes(D d, const hwy::HWY_NAMESPACE::Vec<D> (&vectors)[kVectors
   return (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
 }
 
-// Sums `kSums` values per element at once. f(load, add) is called for vectors of elements one after the other: load(p)
-// gives the vector at p + offset, add(s, v) adds v to sum s; lanes beyond the row count nothing. `sums` gets the
-// totals. Four blocks of 16 elements run side by side while there are as many, so that one addition need not wait for
+// Lane sums of `kSums` values per element at once, not yet joined. f(load, add) is called for vectors of elements one
+// after the other: load(p) gives the vector at p + offset, add(s, v) adds v to sum s; lanes beyond the row count
+// nothing. Four blocks of 16 elements run side by side while there are as many, so that one addition need not wait for
 // the last.
-template <size_t kSums, typename T, class F>
-HWY_INLINE void LaneSums(size_t count, F f, T (&sums)[kSums]) {
+template <size_t kSums, class D, size_t kVectors, class F>
+HWY_INLINE void LaneTotals(D d, size_t count, F f, hwy::HWY_NAMESPACE::Vec<D> (&total)[kSums][kVectors]) {
   namespace hn = hwy::HWY_NAMESPACE;
-  constexpr size_t kLanes = 16, kChains = 4;
-  const hn::CappedTag<T, kLanes> d;
-  using V = hn::Vec<decltype(d)>;
-  constexpr size_t kVector = hn::MaxLanes(hn::CappedTag<T, kLanes>()), kVectors = kLanes / kVector;
-  V total[kSums][kVectors];
-  for (auto& vectors : total)
+  constexpr size_t kLanes = 16, kChains = 4, kVector = kLanes / kVectors;
+  using T = hn::TFromD<D>;
+  using V = hn::Vec<D>;
+  RIVULET_UNROLL
+  for (auto& vectors : total) {
+    RIVULET_UNROLL
     for (V& vector : vectors) vector = hn::Zero(d);
+  }
   size_t i = 0;
   if (count >= kChains * kLanes) {
     V chains[kSums][kChains][kVectors];
-    for (auto& sum : chains)
-      for (auto& vectors : sum)
+    RIVULET_UNROLL
+    for (auto& sum : chains) {
+      RIVULET_UNROLL
+      for (auto& vectors : sum) {
+        RIVULET_UNROLL
         for (V& vector : vectors) vector = hn::Zero(d);
+      }
+    }
     for (; i + kChains * kLanes <= count; i += kChains * kLanes) {
+      RIVULET_UNROLL
       for (size_t c = 0; c < kChains; ++c) {
+        RIVULET_UNROLL
         for (size_t k = 0; k < kVectors; ++k) {
           f([=](const T* p) HWY_ATTR { return hn::LoadU(d, p + i + c * kLanes + k * kVector); },
             [&](size_t s, V v) HWY_ATTR { chains[s][c][k] = hn::Add(chains[s][c][k], v); });
         }
       }
     }
-    for (size_t s = 0; s < kSums; ++s)
+    RIVULET_UNROLL
+    for (size_t s = 0; s < kSums; ++s) {
+      RIVULET_UNROLL
       for (size_t k = 0; k < kVectors; ++k)
         total[s][k] = hn::Add(hn::Add(chains[s][0][k], chains[s][1][k]), hn::Add(chains[s][2][k], chains[s][3][k]));
+    }
   }
   for (; i + kLanes <= count; i += kLanes) {
+    RIVULET_UNROLL
     for (size_t k = 0; k < kVectors; ++k) {
       f([=](const T* p) HWY_ATTR { return hn::LoadU(d, p + i + k * kVector); },
         [&](size_t s, V v) HWY_ATTR { total[s][k] = hn::Add(total[s][k], v); });
@@ -79,7 +96,50 @@ HWY_INLINE void LaneSums(size_t count, F f, T (&sums)[kSums]) {
     f([=](const T* p) HWY_ATTR { return LoadTail(d, p + i, rest); },
       [&](size_t s, V v) HWY_ATTR { total[s][k] = hn::Add(total[s][k], hn::IfThenElseZero(within, v)); });
   }
+}
+
+// The same, joined: `sums` gets the totals.
+template <size_t kSums, typename T, class F>
+HWY_INLINE void LaneSums(size_t count, F f, T (&sums)[kSums]) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::CappedTag<T, 16> d;
+  hn::Vec<decltype(d)> total[kSums][16 / hn::MaxLanes(hn::CappedTag<T, 16>())];
+  LaneTotals<kSums>(d, count, f, total);
   for (size_t s = 0; s < kSums; ++s) sums[s] = JoinLanes(d, total[s]);
+}
+
+// JoinLanes of several rows, in the same order of additions. Four rows of float go at once: by itself a row is stores
+// and loads that wait for each other, here it is half as many instructions, and all in registers.
+template <class D, size_t kRows, size_t kVectors, typename T = hwy::HWY_NAMESPACE::TFromD<D>>
+HWY_INLINE void JoinRows(D d, const hwy::HWY_NAMESPACE::Vec<D> (&rows)[kRows][kVectors], T (&sums)[kRows]) {
+#if HWY_TARGET != HWY_SCALAR
+  namespace hn = hwy::HWY_NAMESPACE;
+  if constexpr (kRows == 4 && kVectors <= 4 && sizeof(T) == 4) {
+    const hn::CappedTag<T, 4> d4;
+    hn::Vec<decltype(d4)> four[4];  // of each row: lanes i, i + 8, i + 4 and i + 12 joined
+    RIVULET_UNROLL
+    for (size_t r = 0; r < 4; ++r) {
+      if constexpr (kVectors == 4) {
+        four[r] = hn::Add(hn::Add(rows[r][0], rows[r][2]), hn::Add(rows[r][1], rows[r][3]));
+      } else {
+        const hn::CappedTag<T, 8> d8;
+        hn::Vec<decltype(d8)> eight;
+        if constexpr (kVectors == 2)
+          eight = hn::Add(rows[r][0], rows[r][1]);
+        else
+          eight = hn::Add(hn::LowerHalf(d8, rows[r][0]), hn::UpperHalf(d8, rows[r][0]));
+        four[r] = hn::Add(hn::LowerHalf(d4, eight), hn::UpperHalf(d4, eight));
+      }
+    }
+    const auto pair = [d4](auto a, auto b) HWY_ATTR {  // a0 + a2, b0 + b2, a1 + a3, b1 + b3
+      return hn::Add(hn::InterleaveLower(d4, a, b), hn::InterleaveUpper(d4, a, b));
+    };
+    const auto first = pair(four[0], four[1]), second = pair(four[2], four[3]);
+    hn::StoreU(hn::Add(hn::ConcatLowerLower(d4, second, first), hn::ConcatUpperUpper(d4, second, first)), d4, sums);
+    return;
+  }
+#endif
+  for (size_t r = 0; r < kRows; ++r) sums[r] = JoinLanes(d, rows[r]);
 }
 
 }  // namespace HWY_NAMESPACE

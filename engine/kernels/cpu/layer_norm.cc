@@ -34,22 +34,57 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 constexpr int64_t kBlock = 4096;
 
-// Sums of f over a row, in blocks: f(begin of the block, load, add) as in LaneSums.
+// Rows are taken several at a time and go through each step one after the other: a row by itself would wait for its
+// sums, its quotients and its root, each of which needs the one before. As many as the nearest cache holds with their
+// results; a multiple of four.
+constexpr int64_t kRowsAtOnce = 16;
+HWY_INLINE int64_t NormRowsAtOnce(int64_t width) { return width <= 256 ? kRowsAtOnce : width <= 512 ? 8 : 4; }
+
+// Sums of f over each of `rows` rows, in blocks of a row: f(row, begin of the block, load, add) as in LaneTotals. What
+// `sums` gets for rows that are not there is of no use.
 template <size_t kSums, typename T, class F>
-HWY_INLINE void RowSums(int64_t width, F f, double (&sums)[kSums]) {
-  for (double& sum : sums) sum = 0;
-  for (int64_t begin = 0; begin < width; begin += kBlock) {
-    T block[kSums];
-    LaneSums<kSums>(
-        static_cast<size_t>(std::min(kBlock, width - begin)),
-        [&](auto load, auto add) HWY_ATTR { f(begin, load, add); }, block);
-    for (size_t s = 0; s < kSums; ++s) sums[s] += static_cast<double>(block[s]);
+HWY_INLINE void RowSums(int64_t rows, int64_t width, F f, double (&sums)[kSums][kRowsAtOnce]) {
+  const hn::CappedTag<T, 16> d;
+  using V = hn::Vec<decltype(d)>;
+  constexpr size_t kVectors = 16 / hn::MaxLanes(hn::CappedTag<T, 16>());
+  for (auto& of_rows : sums) std::fill_n(of_rows, kRowsAtOnce, 0.0);
+  for (int64_t first = 0; first < rows; first += 4) {
+    for (int64_t begin = 0; begin < width; begin += kBlock) {
+      V totals[kSums][4][kVectors];
+      for (int64_t r = 0; r < 4; ++r) {
+        const int64_t row = std::min(first + r, rows - 1);  // the last one stands in for what is not there
+        V total[kSums][kVectors];
+        LaneTotals<kSums>(
+            d, static_cast<size_t>(std::min(kBlock, width - begin)),
+            [&](auto load, auto add) HWY_ATTR { f(row, begin, load, add); }, total);
+        for (size_t s = 0; s < kSums; ++s) {
+          RIVULET_UNROLL
+          for (size_t k = 0; k < kVectors; ++k) totals[s][r][k] = total[s][k];
+        }
+      }
+      for (size_t s = 0; s < kSums; ++s) {
+        T joined[4];
+        JoinRows(d, totals[s], joined);
+        for (int64_t r = 0; r < 4; ++r) sums[s][first + r] += static_cast<double>(joined[r]);
+      }
+    }
   }
 }
 
-// Rows are taken several at a time and go through each step one after the other: a row by itself would wait for its
-// sums, its quotients and its root, each of which needs the one before.
-constexpr int64_t kRowsAtOnce = 16;
+// f of all kRowsAtOnce rows' doubles, by vectors, as T.
+template <typename T, class F>
+HWY_INLINE void OfRows(F f, T (&results)[kRowsAtOnce]) {
+  const hn::CappedTag<double, kRowsAtOnce> d;
+  for (size_t r = 0; r < kRowsAtOnce; r += hn::Lanes(d)) {
+    const auto value = f(d, r);
+    if constexpr (std::is_same_v<T, float>) {
+      const hn::Rebind<float, decltype(d)> of_float;
+      hn::StoreU(hn::DemoteTo(of_float, value), of_float, results + r);
+    } else {
+      hn::StoreU(value, d, results + r);
+    }
+  }
+}
 
 // Centered (LayerNorm): y = (x - mean) · inverse · scale + offset. Otherwise (RmsNorm): y = x · inverse · scale.
 template <bool kCentered, typename T>
@@ -57,33 +92,35 @@ HWY_INLINE void Forward(const NormRows<T>& n, const T* x, const T* scale, const 
   const hn::CappedTag<T, 16> d16;
   const hn::ScalableTag<T> d;
   const double width = static_cast<double>(n.width);
-  double sums[kRowsAtOnce][1];
-  T centers[kRowsAtOnce] = {};
-  for (int64_t first = 0; first < n.rows; first += kRowsAtOnce) {
-    const int64_t rows = std::min(kRowsAtOnce, n.rows - first);
+  const int64_t at_once = NormRowsAtOnce(n.width);
+  double sums[1][kRowsAtOnce];
+  T centers[kRowsAtOnce] = {}, inverses[kRowsAtOnce];
+  for (int64_t first = 0; first < n.rows; first += at_once) {
+    const int64_t rows = std::min(at_once, n.rows - first);
     if constexpr (kCentered) {
-      for (int64_t r = 0; r < rows; ++r) {
-        const T* from = x + r * n.width;
-        RowSums<1, T>(
-            n.width, [&](int64_t begin, auto load, auto add) HWY_ATTR { add(0, load(from + begin)); }, sums[r]);
-      }
-      for (int64_t r = 0; r < rows; ++r) centers[r] = mean[first + r] = static_cast<T>(sums[r][0] / width);
-    }
-    for (int64_t r = 0; r < rows; ++r) {
-      const T* from = x + r * n.width;
-      const auto center = hn::Set(d16, centers[r]);
       RowSums<1, T>(
-          n.width,
-          [&](int64_t begin, auto load, auto add) HWY_ATTR {
-            const auto distance = hn::Sub(load(from + begin), center);
-            add(0, hn::Mul(distance, distance));
-          },
-          sums[r]);
+          rows, n.width,
+          [&](int64_t r, int64_t begin, auto load, auto add) HWY_ATTR { add(0, load(x + r * n.width + begin)); }, sums);
+      OfRows([&](auto dd, size_t r) HWY_ATTR { return hn::Div(hn::LoadU(dd, sums[0] + r), hn::Set(dd, width)); },
+             centers);
+      std::copy_n(centers, rows, mean + first);
     }
-    for (int64_t r = 0; r < rows; ++r)
-      inverse[first + r] = static_cast<T>(1.0 / std::sqrt(sums[r][0] / width + n.epsilon));
+    RowSums<1, T>(
+        rows, n.width,
+        [&](int64_t r, int64_t begin, auto load, auto add) HWY_ATTR {
+          const auto distance = hn::Sub(load(x + r * n.width + begin), hn::Set(d16, centers[r]));
+          add(0, hn::Mul(distance, distance));
+        },
+        sums);
+    OfRows(
+        [&](auto dd, size_t r) HWY_ATTR {
+          const auto variance = hn::Div(hn::LoadU(dd, sums[0] + r), hn::Set(dd, width));
+          return hn::Div(hn::Set(dd, 1.0), hn::Sqrt(hn::Add(variance, hn::Set(dd, n.epsilon))));
+        },
+        inverses);
+    std::copy_n(inverses, rows, inverse + first);
     for (int64_t r = 0; r < rows; ++r, x += n.width, y += n.width) {
-      const auto center = hn::Set(d, centers[r]), by = hn::Set(d, inverse[first + r]);
+      const auto center = hn::Set(d, centers[r]), by = hn::Set(d, inverses[r]);
       ForEachVector(d, static_cast<size_t>(n.width), [&](auto load, auto store) HWY_ATTR {
         if constexpr (kCentered)
           store(y, hn::Add(hn::Mul(hn::Mul(hn::Sub(load(x), center), by), load(scale)), load(offset)));
@@ -94,16 +131,16 @@ HWY_INLINE void Forward(const NormRows<T>& n, const T* x, const T* scale, const 
   }
 }
 
-// What one row's gradient needs of its sums.
+// What the gradients of some rows need of their sums.
 template <typename T>
 struct RowFactors {
-  T center, inverse, minus, of_x;
+  T centers[kRowsAtOnce], inverses[kRowsAtOnce], minus[kRowsAtOnce], of_x[kRowsAtOnce];
 };
 
 // A column's share of some rows: dx, and the sums of its scale's and offset's gradients, which stay in registers from
 // row to row. `kVectors` vectors, or the last elements of a row with load and store for them.
 template <bool kCentered, size_t kVectors, typename T, class D, class Load, class Store>
-HWY_INLINE void BackwardColumns(D d, int64_t rows, int64_t width, const RowFactors<T>* factors, const T* dy, const T* x,
+HWY_INLINE void BackwardColumns(D d, int64_t rows, int64_t width, const RowFactors<T>& factors, const T* dy, const T* x,
                                 const T* scale, T* dx, T* of_scale, T* of_offset, Load load, Store store) {
   const size_t lanes = hn::Lanes(d);
   hn::Vec<D> scales[kVectors], scale_sums[kVectors], offset_sums[kVectors];
@@ -113,8 +150,8 @@ HWY_INLINE void BackwardColumns(D d, int64_t rows, int64_t width, const RowFacto
     if constexpr (kCentered) offset_sums[v] = load(of_offset + v * lanes);
   }
   for (int64_t r = 0; r < rows; ++r, dy += width, x += width, dx += width) {
-    const auto center = hn::Set(d, factors[r].center), by = hn::Set(d, factors[r].inverse);
-    const auto minus = hn::Set(d, factors[r].minus), of_x = hn::Set(d, factors[r].of_x);
+    const auto center = hn::Set(d, factors.centers[r]), by = hn::Set(d, factors.inverses[r]);
+    const auto minus = hn::Set(d, factors.minus[r]), of_x = hn::Set(d, factors.of_x[r]);
     _Pragma("GCC unroll 4") for (size_t v = 0; v < kVectors; ++v) {
       const auto gradient = load(dy + v * lanes), distance = hn::Sub(load(x + v * lanes), center);
       scale_sums[v] = hn::Add(scale_sums[v], hn::Mul(gradient, hn::Mul(distance, by)));
@@ -144,29 +181,35 @@ HWY_INLINE void Backward(const NormRows<T>& n, const T* dy, const T* x, const T*
   std::fill_n(totals, 2 * n.width, 0.0);
   std::fill_n(partial, 2 * n.width, T{0});
   T *of_scale = partial, *of_offset = partial + n.width;
-  double sums[kRowsAtOnce][2];
-  RowFactors<T> factors[kRowsAtOnce];
-  for (int64_t first = 0; first < n.rows; first += kRowsAtOnce) {
-    const int64_t rows = std::min(kRowsAtOnce, n.rows - first);
-    for (int64_t r = 0; r < rows; ++r) {
-      const T *dy_row = dy + r * n.width, *x_row = x + r * n.width;
-      factors[r].center = kCentered ? mean[first + r] : T{0};
-      const auto center = hn::Set(d16, factors[r].center);
-      RowSums<2, T>(
-          n.width,
-          [&](int64_t begin, auto load, auto add) HWY_ATTR {
-            const auto gradient = hn::Mul(load(dy_row + begin), load(scale + begin));
-            add(0, gradient);
-            add(1, hn::Mul(gradient, hn::Sub(load(x_row + begin), center)));
-          },
-          sums[r]);
+  const int64_t at_once = NormRowsAtOnce(n.width);
+  double sums[2][kRowsAtOnce];
+  RowFactors<T> factors = {};
+  for (int64_t first = 0; first < n.rows; first += at_once) {
+    const int64_t rows = std::min(at_once, n.rows - first);
+    if constexpr (kCentered) std::copy_n(mean + first, rows, factors.centers);
+    std::copy_n(inverse + first, rows, factors.inverses);
+    RowSums<2, T>(
+        rows, n.width,
+        [&](int64_t r, int64_t begin, auto load, auto add) HWY_ATTR {
+          const auto gradient = hn::Mul(load(dy + r * n.width + begin), load(scale + begin));
+          add(0, gradient);
+          add(1, hn::Mul(gradient, hn::Sub(load(x + r * n.width + begin), hn::Set(d16, factors.centers[r]))));
+        },
+        sums);
+    if constexpr (kCentered)
+      OfRows([&](auto dd, size_t r) HWY_ATTR { return hn::Div(hn::LoadU(dd, sums[0] + r), hn::Set(dd, width)); },
+             factors.minus);
+    double squares[kRowsAtOnce];
+    for (int64_t r = 0; r < kRowsAtOnce; ++r) {
+      const double factor = static_cast<double>(factors.inverses[r]);
+      squares[r] = factor * factor;
     }
-    for (int64_t r = 0; r < rows; ++r) {
-      factors[r].inverse = inverse[first + r];
-      const double factor = static_cast<double>(factors[r].inverse);
-      factors[r].minus = kCentered ? static_cast<T>(sums[r][0] / width) : T{0};
-      factors[r].of_x = static_cast<T>(factor * factor * (sums[r][1] / width));
-    }
+    OfRows(
+        [&](auto dd, size_t r) HWY_ATTR {
+          const auto share = hn::Div(hn::LoadU(dd, sums[1] + r), hn::Set(dd, width));
+          return hn::Mul(hn::LoadU(dd, squares + r), share);
+        },
+        factors.of_x);
     const auto load = [d](const T* p) HWY_ATTR { return hn::LoadU(d, p); };
     const auto store = [d](T* p, hn::Vec<decltype(d)> v) HWY_ATTR { hn::StoreU(v, d, p); };
     int64_t i = 0;

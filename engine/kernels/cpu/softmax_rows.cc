@@ -62,8 +62,8 @@ HWY_INLINE float LargestOfRow(const float* row, size_t count) {
   const V least = hn::Set(d, -std::numeric_limits<float>::infinity());
   V largest[4] = {least, least, least, least};
   size_t i = 0;
-  for (; i + 4 * kVector <= count; i += 4 * kVector)
-    for (size_t k = 0; k < 4; ++k) largest[k] = Larger(hn::LoadU(d, row + i + k * kVector), largest[k]);
+  for (; i + 4 * kVector <= count; i += 4 * kVector) RIVULET_UNROLL
+  for (size_t k = 0; k < 4; ++k) largest[k] = Larger(hn::LoadU(d, row + i + k * kVector), largest[k]);
   for (; i + kVector <= count; i += kVector) largest[0] = Larger(hn::LoadU(d, row + i), largest[0]);
   if (i < count) {
     const size_t rest = count - i;
@@ -77,21 +77,61 @@ HWY_INLINE float LargestOfRow(const float* row, size_t count) {
 constexpr size_t kRowsAtOnce = 16;
 HWY_INLINE size_t RowsAtOnce(size_t classes) { return std::clamp<size_t>(4096 / (classes + 1), 1, kRowsAtOnce); }
 
-HWY_INLINE double SumOfExps(const float* in, float largest, size_t count) {
+// Groups of kLanes elements whose exponentials are made side by side, as far as there are registers for them.
+constexpr size_t kSide = kVector == kLanes ? 4 : 1;
+
+// The exponentials of kGroups · kLanes elements, given to store(offset, v) and added to the lanes.
+template <size_t kGroups, class Store>
+HWY_INLINE void AddExps(const float* in, V by, V (&sum)[kVectors], Store store) {
+  const D d;
+  V exps[kGroups * kVectors];
+  RIVULET_UNROLL
+  for (size_t k = 0; k < kGroups * kVectors; ++k) exps[k] = hn::Sub(hn::LoadU(d, in + k * kVector), by);
+  ExpsOfNonPositive(d, exps);
+  RIVULET_UNROLL
+  for (size_t k = 0; k < kGroups * kVectors; ++k) {
+    store(k * kVector, exps[k]);
+    sum[k % kVectors] = hn::Add(sum[k % kVectors], exps[k]);
+  }
+}
+
+// The sum over a row of e^(in - largest), to the bits as SumOverRow would have it. store(offset, v) and
+// store_tail(offset, v, count) get the exponentials.
+template <class Store, class StoreRest>
+HWY_INLINE double ExpsOfRow(const float* in, float largest, size_t count, Store store, StoreRest store_tail) {
   const D d;
   const V by = hn::Set(d, largest);
-  return SumOverRow(count, [&](auto load, auto) HWY_ATTR { return ExpOfNonPositive(d, hn::Sub(load(in), by)); });
+  double total = 0;
+  for (size_t begin = 0; begin < count; begin += kBlock) {
+    const size_t end = std::min(begin + kBlock, count);
+    V sum[kVectors];
+    for (V& s : sum) s = hn::Zero(d);
+    size_t i = begin;
+    const auto store_here = [&](size_t offset, V v) HWY_ATTR { store(i + offset, v); };
+    for (; i + kSide * kLanes <= end; i += kSide * kLanes) AddExps<kSide>(in + i, by, sum, store_here);
+    for (; i + kLanes <= end; i += kLanes) AddExps<1>(in + i, by, sum, store_here);
+    for (size_t k = 0; i < end; ++k, i += kVector) {
+      const size_t rest = std::min(end - i, kVector);
+      const V e = ExpOfNonPositive(d, hn::Sub(LoadTail(d, in + i, rest), by));
+      store_tail(i, e, rest);
+      sum[k] = hn::Add(sum[k], hn::IfThenElseZero(hn::FirstN(d, rest), e));
+    }
+    total += static_cast<double>(JoinLanes(d, sum));
+  }
+  return total;
+}
+
+HWY_INLINE double SumOfExps(const float* in, float largest, size_t count) {
+  return ExpsOfRow(
+      in, largest, count, [](size_t, V) {}, [](size_t, V, size_t) {});
 }
 
 // The exponentials to `out`, and their sum.
 HWY_INLINE double StoreExps(const float* in, float largest, float* out, size_t count) {
   const D d;
-  const V by = hn::Set(d, largest);
-  return SumOverRow(count, [&](auto load, auto store) HWY_ATTR {
-    const V e = ExpOfNonPositive(d, hn::Sub(load(in), by));
-    store(out, e);
-    return e;
-  });
+  return ExpsOfRow(
+      in, largest, count, [=](size_t i, V e) HWY_ATTR { hn::StoreU(e, d, out + i); },
+      [=](size_t i, V e, size_t rest) HWY_ATTR { StoreTail(e, d, out + i, rest); });
 }
 
 HWY_INLINE void Scale(float* row, float factor, size_t count) {
@@ -105,28 +145,45 @@ HWY_INLINE void Scale(float* row, float factor, size_t count) {
 HWY_INLINE void ShortSoftmax(const float* in, float* out, size_t rows, size_t classes) {
   const D d;
   HWY_ALIGN float exps[kRowsAtOnce][kLanes];
-  float factors[kRowsAtOnce];
+  float sums[kRowsAtOnce], factors[kRowsAtOnce];
   const V least = hn::Set(d, -std::numeric_limits<float>::infinity());
   const auto count_of = [classes](size_t k) { return std::min(classes - std::min(classes, k * kVector), kVector); };
   for (size_t first = 0; first < rows;
        first += kRowsAtOnce, in += kRowsAtOnce * classes, out += kRowsAtOnce * classes) {
     const size_t count = std::min(kRowsAtOnce, rows - first);
-    for (size_t r = 0; r < count; ++r) {
-      V row[kVectors], largest = least;
-      for (size_t k = 0; k < kVectors; ++k) {
-        const size_t within = count_of(k);
-        row[k] = LoadTail(d, in + r * classes + std::min(classes, k * kVector), within);
-        largest = Larger(hn::IfThenElse(hn::FirstN(d, within), row[k], least), largest);
+    for (size_t group = 0; group < count; group += kSide) {
+      V row[kSide * kVectors];
+      RIVULET_UNROLL
+      for (size_t r = 0; r < kSide; ++r) {
+        // Where a group is not full its last row stands in for the others.
+        const float* from = in + std::min(group + r, count - 1) * classes;
+        V largest = least;
+        RIVULET_UNROLL
+        for (size_t k = 0; k < kVectors; ++k) {
+          const size_t within = count_of(k);
+          row[r * kVectors + k] = LoadTail(d, from + std::min(classes, k * kVector), within);
+          largest = Larger(hn::IfThenElse(hn::FirstN(d, within), row[r * kVectors + k], least), largest);
+        }
+        const V by = hn::Set(d, hn::GetLane(hn::MaxOfLanes(d, largest)));
+        RIVULET_UNROLL
+        for (size_t k = 0; k < kVectors; ++k) row[r * kVectors + k] = hn::Sub(row[r * kVectors + k], by);
       }
-      const V by = hn::Set(d, hn::GetLane(hn::MaxOfLanes(d, largest)));
-      for (size_t k = 0; k < kVectors; ++k) {
-        const V e = hn::IfThenElseZero(hn::FirstN(d, count_of(k)), ExpOfNonPositive(d, hn::Sub(row[k], by)));
-        hn::Store(e, d, exps[r] + k * kVector);
-        row[k] = hn::Add(hn::Zero(d), e);
+      ExpsOfNonPositive(d, row);
+      V lanes[kSide][kVectors];
+      RIVULET_UNROLL
+      for (size_t r = 0; r < kSide; ++r) {
+        RIVULET_UNROLL
+        for (size_t k = 0; k < kVectors; ++k) {
+          const V e = hn::IfThenElseZero(hn::FirstN(d, count_of(k)), row[r * kVectors + k]);
+          hn::Store(e, d, exps[group + r] + k * kVector);
+          lanes[r][k] = hn::Add(hn::Zero(d), e);
+        }
       }
-      factors[r] = JoinLanes(d, row);
+      float joined[kSide];
+      JoinRows(d, lanes, joined);
+      std::copy_n(joined, kSide, sums + group);
     }
-    for (size_t r = 0; r < count; ++r) factors[r] = static_cast<float>(1.0 / static_cast<double>(factors[r]));
+    for (size_t r = 0; r < count; ++r) factors[r] = static_cast<float>(1.0 / static_cast<double>(sums[r]));
     for (size_t r = 0; r < count; ++r) {
       const V factor = hn::Set(d, factors[r]);
       for (size_t k = 0; k * kVector < classes; ++k)

@@ -11,6 +11,11 @@
 #define RIVULET_VECTOR_MATH_INL_H_
 #endif
 
+// Loops over vectors in registers: only what is unrolled stays there.
+#ifndef RIVULET_UNROLL
+#define RIVULET_UNROLL _Pragma("GCC unroll 16")
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
@@ -32,6 +37,18 @@ HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> PowerOfTwo(D d, VI n) {
   return hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(n, hn::Set(di, 127))));
 }
 
+// The integer nearest to x, for |x| < 2^21; elsewhere, and for NaN, some integer. Added to a number this large (and
+// even, so that halves go to the even integer) the fraction is rounded away, in two instructions where NearestInt takes
+// as many again for what no int holds. `whole` gets the same as a float, and NaN where x is NaN.
+template <class D, class V>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<hwy::HWY_NAMESPACE::RebindToSigned<D>> NearestWhole(D d, V x, V& whole) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  const hn::RebindToSigned<D> di;
+  const V large = hn::Set(d, 12582912.0f), sum = hn::Add(x, large);  // 1.5 · 2^23
+  whole = hn::Sub(sum, large);
+  return hn::Sub(hn::BitCast(di, sum), hn::BitCast(di, large));
+}
+
 // e^r - 1 = r + r² q(r) for |r| <= 0.6 by Taylor's series, whose next term is below 2e-9 of the first.
 template <class D, class V>
 HWY_INLINE V Expm1Near0(D d, V r) {
@@ -48,8 +65,8 @@ HWY_INLINE V ExpOf(D d, V x) {
   const hn::RebindToSigned<D> di;
   const auto is_nan = hn::IsNaN(x);
   const V bounded = hn::IfThenZeroElse(is_nan, hn::Min(hn::Max(x, hn::Set(d, -104.0f)), hn::Set(d, 89.0f)));
-  const auto n = hn::NearestInt(hn::Mul(bounded, hn::Set(d, 1.44269504f)));
-  const V whole = hn::ConvertTo(d, n);
+  V whole;
+  const auto n = NearestWhole(d, hn::Mul(bounded, hn::Set(d, 1.44269504f)), whole);
   // ln(2) in two parts, the first of 9 bits, so that its product with n is exact.
   V r = hn::Sub(bounded, hn::Mul(whole, hn::Set(d, 0.693359375f)));
   r = hn::Sub(r, hn::Mul(whole, hn::Set(d, -2.12194440e-4f)));
@@ -95,18 +112,39 @@ HWY_INLINE V Log1pOf(D d, V x) {
 }
 
 // e^x for x <= 0, in fewer steps: 2^n times a polynomial of degree 6 fitted to 3e-9. Below the smallest normal number:
-// 0. NaN stays NaN.
-template <class D, class V>
-HWY_INLINE V ExpOfNonPositive(D d, V x) {
+// 0. NaN stays NaN. Of vectors that do not depend on each other, each step for all of them before the next: an
+// exponential is a chain of twenty steps, and a processor looks ahead no further than four of them.
+template <class D, size_t kCount>
+HWY_INLINE void ExpsOfNonPositive(D d, hwy::HWY_NAMESPACE::Vec<D> (&x)[kCount]) {
   namespace hn = hwy::HWY_NAMESPACE;
-  const auto n = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504f)));
-  const V whole = hn::ConvertTo(d, n);
-  V r = hn::Sub(x, hn::Mul(whole, hn::Set(d, 0.693359375f)));
-  r = hn::Sub(r, hn::Mul(whole, hn::Set(d, -2.12194440e-4f)));
+  using V = hn::Vec<D>;
+  hn::Vec<hn::RebindToSigned<D>> n[kCount];
+  V r[kCount], power[kCount];
+  RIVULET_UNROLL
+  for (size_t k = 0; k < kCount; ++k) {
+    V whole;
+    n[k] = NearestWhole(d, hn::Mul(x[k], hn::Set(d, 1.44269504f)), whole);
+    // The first part of ln(2) has 9 bits, so that its product with n is exact: fused or not, the bits are the same.
+    r[k] = hn::NegMulAdd(whole, hn::Set(d, 0.693359375f), x[k]);
+    r[k] = hn::Sub(r[k], hn::Mul(whole, hn::Set(d, -2.12194440e-4f)));
+  }
   static constexpr float kFit[] = {
       1.39411466e-3f, 8.375156955e-3f, 4.166635244e-2f, 1.666641515e-1f, 5.000000047e-1f, 1.000000038f, 1.0f};
-  const V power = hn::Mul(PolynomialOf(d, r, kFit), PowerOfTwo(d, n));
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Set(d, -87.336544f)), power);
+  RIVULET_UNROLL
+  for (size_t k = 0; k < kCount; ++k) power[k] = hn::Set(d, kFit[0]);
+  RIVULET_UNROLL
+  for (size_t i = 1; i < sizeof(kFit) / sizeof(kFit[0]); ++i) RIVULET_UNROLL
+  for (size_t k = 0; k < kCount; ++k) power[k] = hn::Add(hn::Mul(power[k], r[k]), hn::Set(d, kFit[i]));
+  RIVULET_UNROLL
+  for (size_t k = 0; k < kCount; ++k)
+    x[k] = hn::IfThenZeroElse(hn::Lt(x[k], hn::Set(d, -87.336544f)), hn::Mul(power[k], PowerOfTwo(d, n[k])));
+}
+
+template <class D, class V>
+HWY_INLINE V ExpOfNonPositive(D d, V x) {
+  V one[1] = {x};
+  ExpsOfNonPositive(d, one);
+  return one[0];
 }
 
 // e^x - 1 for x in [-87, 87], exact near 0: with x = n ln(2) + r, 2^n (e^r - 1) + (2^n - 1); e^r - 1 = r + r² q(r), q
@@ -114,9 +152,9 @@ HWY_INLINE V ExpOfNonPositive(D d, V x) {
 template <class D, class V>
 HWY_INLINE V Expm1Within87(D d, V x) {
   namespace hn = hwy::HWY_NAMESPACE;
-  const auto n = hn::NearestInt(hn::Mul(x, hn::Set(d, 1.44269504f)));
-  const V whole = hn::ConvertTo(d, n);
-  V r = hn::Sub(x, hn::Mul(whole, hn::Set(d, 0.693359375f)));
+  V whole;
+  const auto n = NearestWhole(d, hn::Mul(x, hn::Set(d, 1.44269504f)), whole);
+  V r = hn::NegMulAdd(whole, hn::Set(d, 0.693359375f), x);  // exact, as above
   r = hn::Sub(r, hn::Mul(whole, hn::Set(d, -2.12194440e-4f)));
   static constexpr float kFit[] = {1.989101718e-4f, 1.393367373e-3f, 8.333310902e-3f,
                                    4.166646471e-2f, 1.666666668e-1f, 5.000000013e-1f};

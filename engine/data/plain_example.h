@@ -1,0 +1,24 @@
+// Examples as nearly every writer lays them out, read in one pass: one message of features, each entry its key and then
+// its value, each list in one packed piece. What is laid out otherwise is no error: readers of engine/data/dataset.h
+// take every layout, and say what is wrong with what none has. Whatever is found here is what they would find.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace rivulet {
+
+// The serialized Feature of each of `names`, into `features`. False: another layout, a name that is missing or there
+// twice, or damage.
+bool FindPlainFeatures(std::string_view example, std::span<const std::string> names,
+                       std::span<std::string_view> features);
+
+// The values of such a Feature: one of bytes, or as many floats or integers as `values` has. False: another layout,
+// kind or number, or damage; `values` are then undefined.
+bool ReadPlainBytes(std::string_view feature, std::string_view* value);
+bool ReadPlainFloats(std::string_view feature, std::span<float> values);
+bool ReadPlainInt64s(std::string_view feature, std::span<int64_t> values);
+
+}  // namespace rivulet

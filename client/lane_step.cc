@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/tensor/spec_bytes.h"
+
 namespace rivulet {
 namespace {
 
@@ -84,10 +86,7 @@ bool LaneStep::AddBlocks(const RunPlace& place, Part& part) const {
   return true;
 }
 
-size_t LaneStep::FeedBytes(size_t feed) const {
-  const TensorSpec& spec = program_->signature().feeds[feed].spec;
-  return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
-}
+size_t LaneStep::FeedBytes(size_t feed) const { return TensorBytes(program_->signature().feeds[feed].spec); }
 
 std::vector<TensorView> LaneStep::Feeds(int lane, int lanes) const {
   std::vector<TensorView> views;

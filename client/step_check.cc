@@ -12,6 +12,7 @@
 #include "engine/compile/compile_gpu.h"
 #include "engine/gpu/gpu_alignment.h"
 #include "engine/graph/op.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -51,8 +52,6 @@ StatusOr<std::vector<Seen>> TensorsOf(const PassPrograms::StepGraph& step) {
   return seen;
 }
 
-size_t BytesOf(const TensorSpec& spec) { return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype); }
-
 // What a run begins with and leaves, on the host.
 struct Memory {
   std::vector<AlignedBuffer> buffers, feeds, fetches;
@@ -60,7 +59,7 @@ struct Memory {
 
 std::vector<AlignedBuffer> Buffers(std::span<const TensorSpec> specs) {
   std::vector<AlignedBuffer> buffers;
-  for (const TensorSpec& spec : specs) buffers.emplace_back(BytesOf(spec));
+  for (const TensorSpec& spec : specs) buffers.emplace_back(TensorBytes(spec));
   return buffers;
 }
 
@@ -85,7 +84,7 @@ StatusOr<Memory> MemoryOf(const PassPrograms& programs, const Signature& signatu
   std::iota(first.begin(), first.end(), 0u);
   std::vector<TensorView> views;
   for (const FeedSpec& feed : signature.feeds) {
-    memory.feeds.emplace_back(BytesOf(feed.spec));
+    memory.feeds.emplace_back(TensorBytes(feed.spec));
     views.push_back({memory.feeds.back().data(), feed.spec.dtype, feed.spec.shape});
   }
   RIVULET_RETURN_IF_ERROR(lane.examples->Decode(first, views));
@@ -222,7 +221,7 @@ Status CheckStep(PassPrograms& programs, const std::shared_ptr<GpuDevice>& devic
   for (size_t i = 0; i < seen.size(); ++i) {
     const TensorSpec& spec = on_host->fetch_specs()[i];
     const auto compare = spec.dtype == DType::kFloat64 ? DifferenceOf<double> : DifferenceOf<float>;
-    const ValueDifference difference = compare(there.fetches[i].data(), host.fetches[i].data(), BytesOf(spec));
+    const ValueDifference difference = compare(there.fetches[i].data(), host.fetches[i].data(), TensorBytes(spec));
     if (difference.IsWithin(kTensorTolerance)) continue;
     return Differs(*device, fmt::format("{} '{}'", seen[i].node->type(), seen[i].tensor), difference);
   }
@@ -231,7 +230,7 @@ Status CheckStep(PassPrograms& programs, const std::shared_ptr<GpuDevice>& devic
     const auto buffer = static_cast<size_t>(variable.buffer);
     const ValueDifference difference =
         DifferenceOf<float>(there.buffers[buffer].data() + variable.offset,
-                            host.buffers[buffer].data() + variable.offset, BytesOf(variable.spec));
+                            host.buffers[buffer].data() + variable.offset, TensorBytes(variable.spec));
     if (difference.IsWithin(kTensorTolerance)) continue;
     return Differs(*device, fmt::format("what a step leaves in variable '{}'", variable.name), difference);
   }

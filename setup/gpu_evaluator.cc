@@ -7,14 +7,9 @@
 
 #include "engine/compile/compile_gpu.h"
 #include "engine/gpu/gpu_alignment.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
-namespace {
-
-size_t BytesOf(const TensorSpec& spec) { return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype); }
-
-}  // namespace
-
 StatusOr<std::unique_ptr<GpuEvaluator>> GpuEvaluator::Create(std::shared_ptr<const Plan> plan,
                                                              std::shared_ptr<const Dataset> test, int64_t batch_size,
                                                              std::shared_ptr<GpuDevice> device,
@@ -56,7 +51,7 @@ Status GpuEvaluator::Prepare(std::shared_ptr<const Dataset> test, int64_t batch_
   // A batch's fetches lie together, so that all of them come back in one piece.
   for (const TensorSpec& spec : whole_.program->fetch_specs()) {
     fetch_offset_.push_back(fetched_bytes_);
-    fetch_bytes_.push_back(GpuAligned(BytesOf(spec)));
+    fetch_bytes_.push_back(GpuAligned(TensorBytes(spec)));
     fetched_bytes_ += fetch_bytes_.back();
   }
   const auto all = static_cast<size_t>(batches()) * fetched_bytes_;
@@ -76,7 +71,7 @@ Status GpuEvaluator::BringExamples(const std::shared_ptr<const Dataset>& test,
   size_t bytes = 0;
   for (const FeedSpec& feed : decoder->FeedSpecs(batch_size_)) {
     feed_offset_.push_back(bytes);
-    feed_bytes_.push_back(GpuAligned(BytesOf(feed.spec)));
+    feed_bytes_.push_back(GpuAligned(TensorBytes(feed.spec)));
     bytes += feed_bytes_.back() * static_cast<size_t>(batches());
   }
   RIVULET_ASSIGN_OR_RETURN(test_set_, device_->Allocate(bytes, "the test set"));

@@ -9,6 +9,7 @@
 #include "engine/base/available_memory.h"
 #include "engine/compile/compile.h"
 #include "engine/profile/instruction_costs.h"
+#include "engine/tensor/spec_bytes.h"
 #include "federated/plan/example_source.h"
 #include "federated/plan/plan.h"
 #include "federated/weights/model.h"
@@ -144,21 +145,18 @@ class GraphStep final : public StepLoop {
 
 // Before the first of the buffers is taken: all of them together.
 Status CheckFits(const Program& program) {
-  const auto bytes_of = [](const TensorSpec& spec) {
-    return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
-  };
   size_t feeds = 0, fetches = 0;
   std::string largest;
   size_t largest_bytes = 0;
   for (const FeedSpec& feed : program.signature().feeds) {
-    feeds += bytes_of(feed.spec);
-    if (bytes_of(feed.spec) > largest_bytes) {
-      largest_bytes = bytes_of(feed.spec);
+    feeds += TensorBytes(feed.spec);
+    if (TensorBytes(feed.spec) > largest_bytes) {
+      largest_bytes = TensorBytes(feed.spec);
       largest = fmt::format("; the largest input is '{}', {}{}", feed.tensor, Name(feed.spec.dtype),
                             feed.spec.shape.ToString());
     }
   }
-  for (const TensorSpec& spec : program.fetch_specs()) fetches += bytes_of(spec);
+  for (const TensorSpec& spec : program.fetch_specs()) fetches += TensorBytes(spec);
   const size_t arena = program.memory().arena_bytes, left = AvailableMemory();
   if (feeds + fetches + arena <= left) return absl::OkStatus();
   return ResourceExhausted("a step needs {} bytes ({} of inputs, {} of outputs, {} in between), and {} are available{}",

@@ -9,6 +9,7 @@
 #include "engine/passes/pass.h"
 #include "engine/program/memory_plan.h"
 #include "engine/program/structural_ops.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -31,10 +32,7 @@ bool LiesInArena(const EditNode& node) {
 
 size_t BytesOf(const EditNode& node) {
   size_t bytes = 0;
-  for (const TensorSpec& output : node.outputs) {
-    const bool list = output.dtype == DType::kVariant;  // a handle, whatever its elements are
-    bytes += RoundUp64(static_cast<size_t>(list ? 1 : output.shape.elements()) * SizeOf(output.dtype));
-  }
+  for (const TensorSpec& output : node.outputs) bytes += RoundUp64(ValueBytes(output));
   return bytes;
 }
 

@@ -10,6 +10,7 @@
 #include "engine/program/call_details.h"
 #include "engine/program/lowering.h"
 #include "engine/program/structural_ops.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -97,11 +98,11 @@ class GpuTableInstance final : public GpuInstance {
       RIVULET_RETURN_IF_ERROR(CheckOperand(bindings.arena, lanes, program_->arena_bytes(), true, "the arena"));
     }
     for (size_t i = 0; i < bindings.feeds.size(); ++i) {
-      RIVULET_RETURN_IF_ERROR(CheckOperand(bindings.feeds[i], lanes, BytesOf(signature.feeds[i].spec), false,
+      RIVULET_RETURN_IF_ERROR(CheckOperand(bindings.feeds[i], lanes, TensorBytes(signature.feeds[i].spec), false,
                                            fmt::format("feed '{}'", signature.feeds[i].tensor)));
     }
     for (size_t i = 0; i < bindings.fetches.size(); ++i) {
-      RIVULET_RETURN_IF_ERROR(CheckOperand(bindings.fetches[i], lanes, BytesOf(program_->fetch_specs()[i]), true,
+      RIVULET_RETURN_IF_ERROR(CheckOperand(bindings.fetches[i], lanes, TensorBytes(program_->fetch_specs()[i]), true,
                                            fmt::format("fetch '{}'", signature.fetches[i])));
     }
     for (size_t i = 0; i < lowered_.uses_buffer.size(); ++i) {
@@ -116,10 +117,6 @@ class GpuTableInstance final : public GpuInstance {
       return InvalidArgument("the program draws random numbers: bind a stream for each lane");
     }
     return {};
-  }
-
-  static size_t BytesOf(const TensorSpec& spec) {
-    return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
   }
 
   static Status CheckOperand(const GpuOperand& operand, const GpuLanes& lanes, size_t bytes, bool written,
@@ -212,8 +209,7 @@ bool CopiesOverItself(const Call& call, const Instruction& listing) {
   const Location& to = call.outputs[0];
   if (from.base != Location::Base::kBuffer || to.base != Location::Base::kBuffer || from.index != to.index)
     return false;
-  const TensorSpec& spec = listing.inputs[0];
-  const size_t bytes = static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
+  const size_t bytes = TensorBytes(listing.inputs[0]);
   return from.offset != to.offset && from.offset < to.offset + bytes && to.offset < from.offset + bytes;
 }
 

@@ -6,6 +6,7 @@
 
 #include "engine/program/lane_kernel.h"
 #include "engine/program/lowering.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -96,8 +97,7 @@ class Planning {
       const Location& output = call.outputs[port];
       size_t stride = 0;
       if (output.base == Location::Base::kFetch) {
-        const TensorSpec& spec = fetch_specs_[static_cast<size_t>(output.index)];
-        stride = static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
+        stride = TensorBytes(fetch_specs_[static_cast<size_t>(output.index)]);
       } else if (output.base == Location::Base::kArena) {
         // Written in the place of what all lanes share, the first lane's result would be the others' input.
         const auto replaced = [&](const LaneOperand& input) {
@@ -141,8 +141,7 @@ class Planning {
 
   size_t StrideOf(const Location& at) const {
     if (at.base == Location::Base::kFeed) {
-      const TensorSpec& spec = signature_.feeds[static_cast<size_t>(at.index)].spec;
-      return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
+      return TensorBytes(signature_.feeds[static_cast<size_t>(at.index)].spec);
     }
     if (at.base != Location::Base::kArena) return 0;
     const auto found = strides_.find(at.offset);

@@ -15,6 +15,7 @@
 #include "engine/program/update_fusion.h"
 #include "engine/program/variable_hazards.h"
 #include "engine/program/via_float32.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -34,10 +35,6 @@ class CopyKernel final : public Kernel {
 
 // A list has a shape, but what stands for it is a handle.
 TensorSpec Held(const TensorSpec& spec) { return spec.dtype == DType::kVariant ? TensorSpec{spec.dtype, {}} : spec; }
-
-size_t HeldBytes(const TensorSpec& spec) {
-  return static_cast<size_t>(Held(spec).shape.elements()) * SizeOf(spec.dtype);
-}
 
 std::string Described(const Node& node) {
   const std::string line = node.source_line().empty() ? "" : fmt::format(" ({})", node.source_line());
@@ -120,7 +117,7 @@ class Lowering {
     int& known = storage_of_[static_cast<size_t>(value)];
     if (known >= 0) return known;
     Storage made;
-    made.bytes = HeldBytes(graph_.spec(value));
+    made.bytes = ValueBytes(graph_.spec(value));
     if (graph_.feed(value) >= 0) {
       made.kind = Storage::Kind::kFeed;
       made.index = graph_.feed(value);
@@ -158,7 +155,7 @@ class Lowering {
       case StructuralOp::kView: {
         if (graph_.variable(value_of(0)) >= 0) return {};
         const int source = graph_.value(node.input(0));
-        if (HeldBytes(graph_.spec(source)) != HeldBytes(graph_.spec(value_of(0)))) {
+        if (ValueBytes(graph_.spec(source)) != ValueBytes(graph_.spec(value_of(0)))) {
           return InvalidArgument("{}: {} cannot be seen as {}", Described(node), graph_.spec(source).shape.ToString(),
                                  graph_.spec(value_of(0)).shape.ToString());
         }
@@ -174,7 +171,7 @@ class Lowering {
         read.kind = Storage::Kind::kVariable;
         read.index = variable.buffer;
         read.offset = variable.offset;
-        read.bytes = HeldBytes(variable.spec);
+        read.bytes = ValueBytes(variable.spec);
         read.first = read.last = position;
         const int index = NewStorage(read);
         readers_[static_cast<size_t>(index)] = &node;
@@ -231,7 +228,7 @@ class Lowering {
     for (size_t port = 0; port < node.outputs().size(); ++port) {
       const int value = graph_.value({const_cast<Node*>(&node), static_cast<int>(port)});
       Storage made;
-      made.bytes = HeldBytes(graph_.spec(value));
+      made.bytes = ValueBytes(graph_.spec(value));
       made.first = made.last = position;
       made.producer = static_cast<int>(steps_.size());
       step.outputs.push_back(NewStorage(made));

@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/tensor/spec_bytes.h"
+
 namespace rivulet {
 namespace {
-
-size_t TensorBytes(const TensorSpec& spec) { return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype); }
 
 // One lane, whose memory on the device is taken once.
 class StagedInstance final : public Instance {

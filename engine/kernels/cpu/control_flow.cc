@@ -7,15 +7,10 @@
 #include "engine/program/function_site.h"
 #include "engine/program/memory_plan.h"
 #include "engine/program/pass_options.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
-
-// A list is held as a handle.
-size_t BytesOf(const TensorSpec& spec) {
-  if (spec.dtype == DType::kVariant) return SizeOf(spec.dtype);
-  return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
-}
 
 // What all of these kernels learn from their node.
 struct Site {
@@ -156,14 +151,14 @@ class WhileKernel final : public Kernel {
       const TensorSpec& spec = site.arguments[i].spec;
       if (!passed) site.arguments[i].value = nullptr;
       changes.push_back(!passed && spec.dtype != DType::kResource);
-      kernel->variables_.push_back({spec.dtype == DType::kResource ? 0 : BytesOf(spec), offset, changes.back()});
-      if (changes.back()) offset += RoundUp64(BytesOf(spec));
+      kernel->variables_.push_back({spec.dtype == DType::kResource ? 0 : ValueBytes(spec), offset, changes.back()});
+      if (changes.back()) offset += RoundUp64(ValueBytes(spec));
     }
     RIVULET_RETURN_IF_ERROR(kernel->ReadIterationSource(view, site));
     RIVULET_ASSIGN_OR_RETURN(kernel->condition_, site.Compile(0));
     RIVULET_ASSIGN_OR_RETURN(kernel->body_, site.Compile(1, changes));
     kernel->condition_spec_ = kernel->condition_.program->fetch_specs()[0];
-    if (BytesOf(kernel->condition_spec_) > 64)  // a tensor that is no scalar: only its size counts
+    if (ValueBytes(kernel->condition_spec_) > 64)  // a tensor that is no scalar: only its size counts
       return Unimplemented("the condition '{}' gives {}{}; a loop needs a scalar", site.functions[0]->name,
                            Name(kernel->condition_spec_.dtype), kernel->condition_spec_.shape.ToString());
     kernel->arena_offset_ = offset;

@@ -6,17 +6,13 @@
 #include "engine/kernels/cpu/copies.h"
 #include "engine/kernels/cpu/elementwise.h"
 #include "engine/program/kernel.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
 
 using List = TensorList;
 using Store = TensorListStore;
-
-size_t ListBytesOf(const TensorSpec& spec) {
-  return spec.dtype == DType::kVariant ? SizeOf(spec.dtype)
-                                       : static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
-}
 
 // One row of `tensor`: its bytes, and how many there are.
 size_t RowBytes(const TensorSpec& tensor) {
@@ -105,7 +101,7 @@ StatusOr<Prepared> PrepareCreate(const NodeView& node, const KernelPolicy&) {
 
 StatusOr<Prepared> PreparePushBack(const NodeView& node, const KernelPolicy&) {
   const DType dtype = node.attr<DType>("element_dtype");
-  return MakeListKernel([dtype, bytes = ListBytesOf(node.inputs[1])](const KernelContext& c, Store& store) -> Status {
+  return MakeListKernel([dtype, bytes = ValueBytes(node.inputs[1])](const KernelContext& c, Store& store) -> Status {
     const List* list = Input(c, 0);
     if (list == nullptr) {
       RIVULET_ASSIGN_OR_RETURN(list, store.Create(dtype, 0));
@@ -120,7 +116,7 @@ StatusOr<Prepared> PreparePushBack(const NodeView& node, const KernelPolicy&) {
 
 StatusOr<Prepared> PreparePopBack(const NodeView& node, const KernelPolicy&) {
   const DType dtype = node.attr<DType>("element_dtype");
-  return MakeListKernel([dtype, bytes = ListBytesOf(node.outputs[1])](const KernelContext& c, Store& store) -> Status {
+  return MakeListKernel([dtype, bytes = ValueBytes(node.outputs[1])](const KernelContext& c, Store& store) -> Status {
     const List* list = Input(c, 0);
     const int64_t last = Store::Length(list) - 1;
     if (last < 0) return InvalidArgument("the list is empty: there is no last element to take");
@@ -133,7 +129,7 @@ StatusOr<Prepared> PreparePopBack(const NodeView& node, const KernelPolicy&) {
 
 StatusOr<Prepared> PrepareGetItem(const NodeView& node, const KernelPolicy&) {
   const DType dtype = node.attr<DType>("element_dtype");
-  return MakeListKernel([dtype, bytes = ListBytesOf(node.outputs[0])](const KernelContext& c, Store&) -> Status {
+  return MakeListKernel([dtype, bytes = ValueBytes(node.outputs[0])](const KernelContext& c, Store&) -> Status {
     const List* list = Input(c, 0);
     const int64_t index = Int(c.inputs[1]);
     if (index < 0 || (list != nullptr && index >= Store::Length(list))) return OutOfRange(index, list);
@@ -145,7 +141,7 @@ StatusOr<Prepared> PrepareSetItem(const NodeView& node, const KernelPolicy&) {
   const DType dtype = node.attr<DType>("element_dtype");
   const bool grow = node.attr<bool>("resize_if_index_out_of_bounds");
   return MakeListKernel(
-      [dtype, grow, bytes = ListBytesOf(node.inputs[2])](const KernelContext& c, Store& store) -> Status {
+      [dtype, grow, bytes = ValueBytes(node.inputs[2])](const KernelContext& c, Store& store) -> Status {
         RIVULET_ASSIGN_OR_RETURN(const List* list,
                                  PutElement(store, Input(c, 0), Int(c.inputs[1]), grow, dtype, bytes, c.inputs[2]));
         Store::ToHandle(list, c.outputs[0]);
@@ -176,7 +172,7 @@ StatusOr<Prepared> PrepareResize(const NodeView&, const KernelPolicy&) {
 StatusOr<Prepared> PrepareStack(const NodeView& node, const KernelPolicy&) {
   const DType dtype = node.attr<DType>("element_dtype");
   const bool joins = node.node.type() == "TensorListConcatV2";
-  const size_t total = ListBytesOf(node.outputs[0]);
+  const size_t total = ValueBytes(node.outputs[0]);
   int64_t count = joins ? node.outputs[1].shape.dim(0) : node.outputs[0].shape.dim(0);
   const size_t bytes = count == 0 ? 0 : total / static_cast<size_t>(count);
   const int64_t rows = joins && count > 0 ? node.outputs[0].shape.dim(0) / count : 0;
@@ -231,7 +227,7 @@ StatusOr<Prepared> PrepareFromTensor(const NodeView& node, const KernelPolicy&) 
 StatusOr<Prepared> PrepareListGather(const NodeView& node, const KernelPolicy&) {
   const DType dtype = node.attr<DType>("element_dtype");
   const int64_t count = node.inputs[1].shape.dim(0);
-  const size_t bytes = count == 0 ? 0 : ListBytesOf(node.outputs[0]) / static_cast<size_t>(count);
+  const size_t bytes = count == 0 ? 0 : ValueBytes(node.outputs[0]) / static_cast<size_t>(count);
   return MakeListKernel([=](const KernelContext& c, Store&) -> Status {
     const List* list = Input(c, 0);
     for (int64_t i = 0; i < count; ++i) {

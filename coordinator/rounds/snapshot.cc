@@ -36,9 +36,20 @@ class Writer {
     bytes_.append(bytes.data(), bytes.size());
   }
   void Text(std::string_view text) {
-    Integer(static_cast<int64_t>(text.size()));
+    Count(text);
     bytes_.append(text);
   }
+  template <typename List>
+  void Count(const List& list) {
+    Integer(static_cast<int64_t>(list.size()));
+  }
+  template <typename List>
+  void Texts(const List& list) {
+    Count(list);
+    for (const std::string& text : list) Text(text);
+  }
+  // From now on, which is behind us or ahead.
+  void Since(TimeMs time) { Integer(time - now_); }
   std::string& bytes() { return bytes_; }
 
  private:
@@ -55,6 +66,7 @@ class Reader {
     if (left == kNoTime) return 0;
     return left + now_ == 0 ? 1 : left + now_;
   }
+  TimeMs Since() { return Integer() + now_; }
   bool ok() const { return ok_; }
   bool at_end() const { return ok_ && bytes_.empty(); }
   int64_t Integer() {
@@ -75,6 +87,16 @@ class Reader {
   // Bounded by what is left, so that a damaged count cannot ask for memory.
   int64_t Count() { return InRange(Integer(), static_cast<int64_t>(bytes_.size() / 8)); }
   int64_t UpTo(int64_t largest) { return InRange(Integer(), largest); }
+  // Reads so many things, as long as there are any.
+  template <typename One>
+  void Each(const One& one) {
+    for (int64_t i = Count(); i > 0 && ok_; --i) one();
+  }
+  std::vector<std::string> Texts() {
+    std::vector<std::string> texts;
+    Each([&] { texts.push_back(Text()); });
+    return texts;
+  }
 
  private:
   int64_t InRange(int64_t value, int64_t largest) { return value < 0 || value > largest ? Fail() : value; }
@@ -87,6 +109,148 @@ class Reader {
   const TimeMs now_;
   bool ok_ = true;
 };
+
+// What of a lease is written depends on how the run tells time.
+struct LeaseForm {
+  bool arrives = false, lost = false;
+};
+
+void Put(Writer& w, const Participation& of) {
+  for (const int64_t number : {of.version, of.versions, of.examples}) w.Integer(number);
+  w.Integer(std::bit_cast<int64_t>(of.loss));
+  w.Integer(std::bit_cast<int64_t>(of.duration));
+}
+Participation ReadParticipation(Reader& r) {
+  Participation of;
+  for (int64_t* const number : {&of.version, &of.versions, &of.examples}) *number = r.Integer();
+  of.loss = std::bit_cast<double>(r.Integer());
+  of.duration = std::bit_cast<double>(r.Integer());
+  return of;
+}
+
+void Put(Writer& w, const Members& members) {
+  if (members.remembers()) {
+    w.Count(members.participations());
+    for (const auto& [client_id, of] : members.participations()) {
+      w.Text(client_id);
+      Put(w, of);
+    }
+  }
+  const std::vector<Members::Member> told = members.told();
+  w.Count(told);
+  for (const Members::Member& member : told) {
+    w.Text(member.client_id);
+    w.Integer(member.from.round);
+    w.Integer(member.from.attempt);
+    w.Text(member.via);
+  }
+  w.Integer(members.drawn());
+  w.Texts(members.gone());
+  w.Texts(members.leaving());
+}
+void Read(Reader& r, Members::DrawAt draw, Members& members) {
+  members.BeginDraw(draw);
+  if (members.remembers()) {
+    r.Each([&] {
+      const std::string client_id = r.Text();
+      members.Remember(client_id, ReadParticipation(r));
+    });
+  }
+  std::vector<Members::Member> told;
+  r.Each([&] {
+    Members::Member& member = told.emplace_back();
+    member.client_id = r.Text();
+    member.from.round = r.Integer();
+    member.from.attempt = r.Integer();
+    member.via = r.Text();
+  });
+  const int64_t drawn = r.Integer();
+  const std::vector<std::string> gone = r.Texts(), leaving = r.Texts();
+  members.Restore(told, gone, leaving, drawn);
+}
+
+// The draw of those who measure a version, beside that of those who train.
+void PutBeside(Writer& w, const Members& members) {
+  w.Integer(members.drawn_beside());
+  if (members.drawn_beside() < 0) return;
+  w.Texts(members.outside_beside());
+  w.Texts(members.leaving_beside());
+}
+
+void Put(Writer& w, const Lease& lease, LeaseForm form) {
+  w.Text(lease.task);
+  w.Text(lease.client_id);
+  w.Text(lease.site);
+  w.Text(lease.via);
+  w.Integer(lease.base_round);
+  w.Integer(lease.ordinal);
+  w.Integer(lease.step);
+  w.Integer(static_cast<int64_t>(lease.state));
+  w.Time(lease.expires);
+  w.Text(lease.reason);
+  if (!form.arrives) return;
+  w.Integer(lease.arrives);
+  w.Integer(lease.due);
+  if (form.lost) w.Integer(lease.lost);
+}
+Lease ReadLease(Reader& r, TaskKind kind, int64_t steps, LeaseForm form) {
+  Lease lease;
+  lease.task = r.Text();
+  lease.client_id = r.Text();
+  lease.site = r.Text();
+  lease.via = r.Text();
+  lease.kind = kind;
+  lease.base_round = r.Integer();
+  lease.ordinal = static_cast<uint16_t>(r.UpTo(65535));
+  lease.step = static_cast<int>(r.UpTo(steps));
+  lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
+  lease.expires = r.Time();
+  lease.reason = r.Text();
+  if (!form.arrives) return lease;
+  lease.arrives = r.Integer();
+  lease.due = r.UpTo(1) == 1;
+  if (form.lost) lease.lost = r.UpTo(1) == 1;
+  return lease;
+}
+
+void Put(Writer& w, const UpdateBuffer& buffer, const LeaseBook& book, LeaseForm form) {
+  w.Time(buffer.deadline());
+  w.Integer(static_cast<int64_t>(buffer.state()));
+  w.Integer(buffer.asked_last());
+  w.Integer(buffer.step());
+  w.Time(buffer.step_deadline());
+  w.Count(buffer.leases());
+  for (const LeaseSlot slot : buffer.leases()) Put(w, book.at(slot), form);
+}
+
+void Put(Writer& w, const Presence& presence, TimeMs now) {
+  w.Integer(presence.sites());
+  for (const auto& [site, seen] : presence.seen_sites()) {
+    w.Text(site);
+    w.Since(seen);
+  }
+  w.Integer(presence.began().has_value());
+  w.Since(presence.began().value_or(now));
+  w.Count(presence.seen());
+  for (const auto& [seen, client_id] : presence.seen()) {
+    w.Since(seen);
+    w.Text(client_id);
+  }
+  w.Texts(presence.lost());
+}
+void Read(Reader& r, Presence& presence) {
+  r.Each([&] {
+    const std::string site = r.Text();
+    presence.SawSite(site, r.Since());
+  });
+  const bool began = r.UpTo(1) == 1;
+  if (const TimeMs at = r.Since(); began) presence.Begin(at);
+  r.Each([&] {
+    const TimeMs seen = r.Since();
+    presence.Saw(r.Text(), seen);
+  });
+  r.Each([&] { presence.Lost(r.Text()); });
+}
 
 }  // namespace
 
@@ -104,33 +268,10 @@ std::string RunMachine::Save(TimeMs now) const {
   w.Integer(attempts_tried_);
   w.Time(not_before_);
   w.Time(armed_);
-  if (members_.remembers()) {
-    w.Integer(static_cast<int64_t>(members_.participations().size()));
-    for (const auto& [client_id, of] : members_.participations()) {
-      w.Text(client_id);
-      for (const int64_t number : {of.version, of.versions, of.examples}) w.Integer(number);
-      w.Integer(std::bit_cast<int64_t>(of.loss));
-      w.Integer(std::bit_cast<int64_t>(of.duration));
-    }
-  }
-  const std::vector<Members::Member> members = members_.told();
-  w.Integer(static_cast<int64_t>(members.size()));
-  for (const Members::Member& member : members) {
-    w.Text(member.client_id);
-    w.Integer(member.from.round);
-    w.Integer(member.from.attempt);
-    w.Text(member.via);
-  }
-  w.Integer(members_.drawn());
-  const auto names = [&w](const auto& list) {
-    w.Integer(static_cast<int64_t>(list.size()));
-    for (const std::string& name : list) w.Text(name);
-  };
-  names(members_.gone());
-  names(members_.leaving());
-  names(sitting_out_.in_order());
-  names(left_);
-  w.Integer(static_cast<int64_t>(ordinals_.size()));
+  Put(w, members_);
+  w.Texts(sitting_out_.in_order());
+  w.Texts(left_);
+  w.Count(ordinals_);
   for (const auto& [client_id, count] : ordinals_) {
     w.Text(client_id);
     w.Integer(count);
@@ -140,56 +281,18 @@ std::string RunMachine::Save(TimeMs now) const {
     w.Integer(first_ordinal_);
   }
   if (rules_.fleet != nullptr) w.Integer(fleet_deadline_);
-  w.Integer(static_cast<int64_t>(due_.size()));
+  w.Count(due_);
   for (const int64_t version : due_) w.Integer(version);
+  const LeaseForm form{.arrives = continuous() || ordered(), .lost = rules_.fleet != nullptr};
   for (const std::optional<Gathering>* gathering : {&made_, &training_, &evaluation_}) {
     w.Integer(gathering->has_value());
     if (!gathering->has_value()) continue;
-    const UpdateBuffer& buffer = (*gathering)->buffer;
     w.Integer((*gathering)->version);
     w.Integer((*gathering)->attempt);
-    w.Time(buffer.deadline());
-    w.Integer(static_cast<int64_t>(buffer.state()));
-    w.Integer(buffer.asked_last());
-    w.Integer(buffer.step());
-    w.Time(buffer.step_deadline());
-    w.Integer(static_cast<int64_t>(buffer.leases().size()));
-    for (const LeaseSlot slot : buffer.leases()) {
-      const Lease& lease = book_.at(slot);
-      w.Text(lease.task);
-      w.Text(lease.client_id);
-      w.Text(lease.site);
-      w.Text(lease.via);
-      w.Integer(lease.base_round);
-      w.Integer(lease.ordinal);
-      w.Integer(lease.step);
-      w.Integer(static_cast<int64_t>(lease.state));
-      w.Time(lease.expires);
-      w.Text(lease.reason);
-      if (!continuous() && !ordered()) continue;
-      w.Integer(lease.arrives);
-      w.Integer(lease.due);
-      if (rules_.fleet != nullptr) w.Integer(lease.lost);
-    }
+    Put(w, (*gathering)->buffer, book_, form);
   }
-  w.Integer(members_.drawn_beside());
-  if (members_.drawn_beside() >= 0) {
-    names(members_.outside_beside());
-    names(members_.leaving_beside());
-  }
-  w.Integer(presence_.sites());
-  for (const auto& [site, seen] : presence_.seen_sites()) {
-    w.Text(site);
-    w.Integer(seen - now);
-  }
-  w.Integer(presence_.began().has_value());
-  w.Integer(presence_.began().value_or(now) - now);
-  w.Integer(static_cast<int64_t>(presence_.seen().size()));
-  for (const auto& [seen, client_id] : presence_.seen()) {
-    w.Integer(seen - now);
-    w.Text(client_id);
-  }
-  names(presence_.lost());
+  PutBeside(w, members_);
+  Put(w, presence_, now);
   w.bytes().append(Sha256Of(w.bytes()).AsBytes());
   return std::move(w.bytes());
 }
@@ -225,40 +328,20 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
   machine.attempts_tried_ = r.Integer();
   machine.not_before_ = r.Time();
   machine.armed_ = r.Time();
-  machine.members_.BeginDraw({machine.round(), machine.attempt_});
-  for (int64_t i = machine.members_.remembers() ? r.Count() : 0; i > 0 && r.ok(); --i) {
-    std::string client_id = r.Text();
-    Participation of;
-    for (int64_t* const number : {&of.version, &of.versions, &of.examples}) *number = r.Integer();
-    of.loss = std::bit_cast<double>(r.Integer());
-    of.duration = std::bit_cast<double>(r.Integer());
-    machine.members_.Remember(client_id, of);
-  }
-  std::vector<Members::Member> members;
-  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
-    Members::Member& member = members.emplace_back();
-    member.client_id = r.Text();
-    member.from.round = r.Integer();
-    member.from.attempt = r.Integer();
-    member.via = r.Text();
-  }
-  const int64_t drawn = r.Integer();
-  std::vector<std::string> gone, leaving;
-  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) gone.push_back(r.Text());
-  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) leaving.push_back(r.Text());
-  machine.members_.Restore(members, gone, leaving, drawn);
-  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.sitting_out_.Add(r.Text());
-  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.left_.insert(r.Text());
-  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
+  Read(r, {machine.round(), machine.attempt_}, machine.members_);
+  r.Each([&] { machine.sitting_out_.Add(r.Text()); });
+  r.Each([&] { machine.left_.insert(r.Text()); });
+  r.Each([&] {
     std::string client_id = r.Text();
     machine.ordinals_.emplace(std::move(client_id), r.Integer());
-  }
+  });
   if (machine.continuous() || machine.ordered()) {
     machine.virtual_now_ = r.Integer();
     machine.first_ordinal_ = static_cast<uint16_t>(r.UpTo(65535));
   }
   if (machine.rules_.fleet != nullptr) machine.fleet_deadline_ = r.Integer();
-  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.due_.push_back(r.Integer());
+  r.Each([&] { machine.due_.push_back(r.Integer()); });
+  const LeaseForm form{.arrives = machine.continuous() || machine.ordered(), .lost = machine.rules_.fleet != nullptr};
   for (std::optional<Gathering>* const to : {&machine.made_, &machine.training_, &machine.evaluation_}) {
     if (r.UpTo(1) != 1) continue;
     const TaskKind kind = to == &machine.evaluation_ ? TaskKind::kEvaluate : TaskKind::kTrain;
@@ -272,23 +355,8 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     UpdateBuffer& buffer = (*to)->buffer;
     buffer.RestoreStep(step, r.Time());
     for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
-      Lease lease;
-      lease.task = r.Text();
-      lease.client_id = r.Text();
-      lease.site = r.Text();
-      lease.via = r.Text();
-      lease.kind = kind;
-      lease.base_round = r.Integer();
-      lease.ordinal = static_cast<uint16_t>(r.UpTo(65535));
-      lease.step = static_cast<int>(r.UpTo(steps));
-      lease.state = static_cast<Lease::State>(r.UpTo(static_cast<int64_t>(Lease::State::kFailed)));
-      lease.expires = r.Time();
-      lease.reason = r.Text();
-      if (machine.continuous() || machine.ordered()) {
-        lease.arrives = r.Integer();
-        lease.due = r.UpTo(1) == 1 || !machine.ordered();
-        if (machine.rules_.fleet != nullptr) lease.lost = r.UpTo(1) == 1;
-      }
+      Lease lease = ReadLease(r, kind, steps, form);
+      if (form.arrives && !machine.ordered()) lease.due = true;
       if (!r.ok() || machine.book_.Find(lease.task)) break;
       const LeaseSlot slot = machine.book_.Add(std::move(lease));
       buffer.Add(slot, machine.book_.at(slot));
@@ -297,23 +365,11 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     }
   }
   if (const int64_t beside = r.Integer(); beside >= 0 && machine.evaluation_) {
-    std::vector<std::string> outside, leaving_beside;
-    for (int64_t i = r.Count(); i > 0 && r.ok(); --i) outside.push_back(r.Text());
-    for (int64_t i = r.Count(); i > 0 && r.ok(); --i) leaving_beside.push_back(r.Text());
+    const std::vector<std::string> outside = r.Texts(), leaving = r.Texts();
     machine.members_.RestoreBeside(TaskKind::kEvaluate, {machine.evaluation_->version, machine.evaluation_->attempt},
-                                   outside, leaving_beside, beside);
+                                   outside, leaving, beside);
   }
-  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
-    const std::string site = r.Text();
-    machine.presence_.SawSite(site, r.Integer() + now);
-  }
-  const bool began = r.UpTo(1) == 1;
-  if (const TimeMs at = r.Integer() + now; began) machine.presence_.Begin(at);
-  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
-    const TimeMs seen = r.Integer() + now;
-    machine.presence_.Saw(r.Text(), seen);
-  }
-  for (int64_t i = r.Count(); i > 0 && r.ok(); --i) machine.presence_.Lost(r.Text());
+  Read(r, machine.presence_);
   if (!r.at_end()) return DataLoss("the snapshot of a run's rounds ends early or has bytes left over");
   return machine;
 }

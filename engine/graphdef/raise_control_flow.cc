@@ -254,134 +254,185 @@ class ControlFlowRaiser {
     int next = -1;
     DType dtype = DType::kInvalid;
   };
+  // A frame read as a loop.
+  struct Loop {
+    int frame = 0;
+    std::string name;
+    int condition = -1;  // its LoopCond
+    std::vector<int> exits;
+    std::vector<LoopVariable> variables;
+    std::map<Ref, std::string> boundary;     // what a loop variable is called in the frame → its argument
+    std::map<std::string, int> variable_of;  // Merge → variable
+    std::map<std::string, int> switched;     // Switch → variable
+  };
 
   // A loop variable is a Merge of an Enter and a NextIteration; its value within an iteration is the Merge's for the
   // condition and the Switch's second output for the body. Both become the same argument, and whatever the two sides
   // need besides becomes a further loop variable that never changes. A While of functions is then the same loop, with
   // the iteration's graph drawn once instead of as a circle.
   Status RaiseLoop(int frame) {
-    const std::string& name = frames_[static_cast<size_t>(frame)].name;
-    std::vector<LoopVariable> variables;
-    std::map<Ref, std::string> boundary;  // what a loop variable is called in the frame → its argument
-    std::map<std::string, int> variable_of;
-    int condition = -1;
-    const int count = static_cast<int>(frame_.size());
-    std::vector<int> switches, exits;
-    for (int i = 0; i < count; ++i) {
+    RIVULET_ASSIGN_OR_RETURN(const Loop loop, ReadLoop(frame));
+    Captures captures;
+    RIVULET_ASSIGN_OR_RETURN(LoopBodies bodies, ExtractBodies(loop, captures));
+    RIVULET_ASSIGN_OR_RETURN(const std::string raised, AddWhile(loop, bodies, captures));
+    std::set<std::string> gone = NodesOf(loop);
+    RIVULET_RETURN_IF_ERROR(KeepExits(loop, raised, gone));
+    RIVULET_RETURN_IF_ERROR(WaitForLoop(loop, raised, gone));
+    TakeOut(gone);
+    return absl::OkStatus();
+  }
+
+  StatusOr<Loop> ReadLoop(int frame) {
+    Loop loop{.frame = frame, .name = frames_[static_cast<size_t>(frame)].name};
+    std::vector<int> switches;
+    for (int i = 0; i < static_cast<int>(frame_.size()); ++i) {
       if (frame_[static_cast<size_t>(i)] != frame) continue;
       const proto::NodeDef& node = nodes_.at(i);
       if (node.op() == "LoopCond") {
-        if (condition >= 0)
-          return InvalidArgument("{}: the loop '{}' has another condition, '{}'", Describe(node), name,
-                                 nodes_.at(condition).name());
-        condition = i;
+        if (loop.condition >= 0)
+          return InvalidArgument("{}: the loop '{}' has another condition, '{}'", Describe(node), loop.name,
+                                 nodes_.at(loop.condition).name());
+        loop.condition = i;
       }
       if (node.op() == "Switch") switches.push_back(i);
-      if (node.op() == "Exit") exits.push_back(i);
-      if (node.op() != "Merge" || node.input_size() != 2) continue;
-      RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, nodes_.Inputs(i));
-      LoopVariable variable;
-      variable.merge = i;
-      for (const Ref& input : inputs) {
-        const int at = nodes_.Find(input.node);
-        if (nodes_.at(at).op() == "Enter") variable.enter = at;
-        if (nodes_.at(at).op() == "NextIteration") variable.next = at;
-      }
-      if (variable.next < 0) continue;  // of a condition in the loop
-      if (variable.enter < 0)
-        return InvalidArgument("{}: a loop variable merges an Enter and a NextIteration, not '{}' and '{}'",
-                               Describe(node), node.input(0), node.input(1));
-      RIVULET_ASSIGN_OR_RETURN(variable.dtype, nodes_.TypeOf({node.name(), 0}));
-      const int index = static_cast<int>(variables.size());
-      variable_of[node.name()] = index;
-      boundary[{node.name(), 0}] = ArgumentRef(index);
-      variables.push_back(variable);
+      if (node.op() == "Exit") loop.exits.push_back(i);
+      if (node.op() == "Merge" && node.input_size() == 2) RIVULET_RETURN_IF_ERROR(ReadLoopVariable(i, loop));
     }
-    if (condition < 0) return InvalidArgument("the loop '{}' has no LoopCond: nothing says when it ends", name);
-    std::map<std::string, int> switched;  // Switch → variable
-    for (const int i : switches) {
-      RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, nodes_.Inputs(i));
-      if (inputs.size() < 2 || inputs[1].node != nodes_.at(condition).name()) continue;
-      const auto variable = variable_of.find(inputs[0].node);
-      if (variable == variable_of.end())
-        return InvalidArgument("{}: the loop '{}' switches '{}', which is no loop variable", Describe(nodes_.at(i)),
-                               name, inputs[0].node);
-      switched[nodes_.at(i).name()] = variable->second;
-      boundary[{nodes_.at(i).name(), 1}] = ArgumentRef(variable->second);
-    }
+    if (loop.condition < 0)
+      return InvalidArgument("the loop '{}' has no LoopCond: nothing says when it ends", loop.name);
+    for (const int i : switches) RIVULET_RETURN_IF_ERROR(ReadLoopSwitch(i, loop));
+    return loop;
+  }
 
-    Captures captures;
-    RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> wanted, nodes_.Inputs(condition));
-    if (wanted.empty()) return InvalidArgument("{} has no input", Describe(nodes_.at(condition)));
-    const auto inside = [&](int i) { return Within(i, frame); };
-    const auto capture = [&](const Ref& ref) -> StatusOr<std::string> {
-      if (const auto variable = boundary.find(ref); variable != boundary.end()) return variable->second;
-      const int i = nodes_.Find(ref.node);
-      const proto::NodeDef& node = nodes_.at(i);
-      // A constant of the graph around may be used in a frame without an Enter, when it has no inputs; it is captured
-      // like any other.
-      if (!Within(i, frame) && FrameAfter(i) != frame) return CaptureRef(captures.Add(ref));
-      if (node.op() != "Enter" || FrameAfter(i) != frame) return std::string();
-      RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, nodes_.Inputs(i));
-      if (inputs.empty()) return InvalidArgument("{} has no input", Describe(node));
-      for (size_t at = 1; at < inputs.size(); ++at) captures.controls.insert(inputs[at].node);
-      return CaptureRef(captures.Add(inputs[0]));
-    };
+  Status ReadLoopVariable(int merge, Loop& loop) {
+    const proto::NodeDef& node = nodes_.at(merge);
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, nodes_.Inputs(merge));
+    LoopVariable variable;
+    variable.merge = merge;
+    for (const Ref& input : inputs) {
+      const int at = nodes_.Find(input.node);
+      if (nodes_.at(at).op() == "Enter") variable.enter = at;
+      if (nodes_.at(at).op() == "NextIteration") variable.next = at;
+    }
+    if (variable.next < 0) return absl::OkStatus();  // of a condition in the loop
+    if (variable.enter < 0)
+      return InvalidArgument("{}: a loop variable merges an Enter and a NextIteration, not '{}' and '{}'",
+                             Describe(node), node.input(0), node.input(1));
+    RIVULET_ASSIGN_OR_RETURN(variable.dtype, nodes_.TypeOf({node.name(), 0}));
+    const int index = static_cast<int>(loop.variables.size());
+    loop.variable_of[node.name()] = index;
+    loop.boundary[{node.name(), 0}] = ArgumentRef(index);
+    loop.variables.push_back(variable);
+    return absl::OkStatus();
+  }
+
+  // The Switches of conditions within an iteration ask something else than the LoopCond, and are the body's.
+  Status ReadLoopSwitch(int i, Loop& loop) {
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, nodes_.Inputs(i));
+    if (inputs.size() < 2 || inputs[1].node != nodes_.at(loop.condition).name()) return absl::OkStatus();
+    const auto variable = loop.variable_of.find(inputs[0].node);
+    if (variable == loop.variable_of.end())
+      return InvalidArgument("{}: the loop '{}' switches '{}', which is no loop variable", Describe(nodes_.at(i)),
+                             loop.name, inputs[0].node);
+    loop.switched[nodes_.at(i).name()] = variable->second;
+    loop.boundary[{nodes_.at(i).name(), 1}] = ArgumentRef(variable->second);
+    return absl::OkStatus();
+  }
+
+  struct LoopBodies {
+    Body test, body;
+  };
+  StatusOr<LoopBodies> ExtractBodies(const Loop& loop, Captures& captures) {
+    const auto inside = [&](int i) { return Within(i, loop.frame); };
+    const auto capture = [&](const Ref& ref) { return CaptureOfLoop(loop, ref, captures); };
     const auto is_boundary = [&](int i) {
       const proto::NodeDef& node = nodes_.at(i);
-      return variable_of.contains(node.name()) || switched.contains(node.name()) || i == condition ||
-             (node.op() == "Enter" && FrameAfter(i) == frame);
+      return loop.variable_of.contains(node.name()) || loop.switched.contains(node.name()) || i == loop.condition ||
+             EntersLoop(loop, i);
     };
-    RIVULET_ASSIGN_OR_RETURN(Body test, Extract({wanted[0]}, inside, capture, is_boundary, captures));
+    LoopBodies bodies;
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> wanted, InputsOf(loop.condition));
+    RIVULET_ASSIGN_OR_RETURN(bodies.test, Extract({wanted[0]}, inside, capture, is_boundary, captures));
     std::vector<Ref> results;
-    for (const LoopVariable& variable : variables) {
-      RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, nodes_.Inputs(variable.next));
-      if (inputs.empty()) return InvalidArgument("{} has no input", Describe(nodes_.at(variable.next)));
+    for (const LoopVariable& variable : loop.variables) {
+      RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, InputsOf(variable.next));
       results.push_back(inputs[0]);
     }
-    RIVULET_ASSIGN_OR_RETURN(Body body, Extract(results, inside, capture, is_boundary, captures));
+    RIVULET_ASSIGN_OR_RETURN(bodies.body, Extract(results, inside, capture, is_boundary, captures));
+    return bodies;
+  }
 
+  // What the loop's functions call `ref` where it is a loop variable or comes from outside, else "".
+  StatusOr<std::string> CaptureOfLoop(const Loop& loop, const Ref& ref, Captures& captures) {
+    if (const auto variable = loop.boundary.find(ref); variable != loop.boundary.end()) return variable->second;
+    const int i = nodes_.Find(ref.node);
+    // A constant of the graph around may be used in a frame without an Enter, when it has no inputs; it is captured
+    // like any other.
+    if (!Within(i, loop.frame) && FrameAfter(i) != loop.frame) return CaptureRef(captures.Add(ref));
+    if (!EntersLoop(loop, i)) return std::string();
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, InputsOf(i));
+    for (size_t at = 1; at < inputs.size(); ++at) captures.controls.insert(inputs[at].node);
+    return CaptureRef(captures.Add(inputs[0]));
+  }
+
+  bool EntersLoop(const Loop& loop, int i) { return nodes_.at(i).op() == "Enter" && FrameAfter(i) == loop.frame; }
+
+  // Its inputs, of which there must be one.
+  StatusOr<std::vector<Ref>> InputsOf(int i) {
+    RIVULET_ASSIGN_OR_RETURN(std::vector<Ref> inputs, nodes_.Inputs(i));
+    if (inputs.empty()) return InvalidArgument("{} has no input", Describe(nodes_.at(i)));
+    return inputs;
+  }
+
+  // The loop as one node, by its name: its outputs are the loop variables, and then the captures, which never change.
+  StatusOr<std::string> AddWhile(const Loop& loop, LoopBodies& bodies, const Captures& captures) {
     std::vector<DType> types;
-    for (const LoopVariable& variable : variables) types.push_back(variable.dtype);
+    for (const LoopVariable& variable : loop.variables) types.push_back(variable.dtype);
     for (size_t i = 0; i < captures.sources.size(); ++i) {
       RIVULET_ASSIGN_OR_RETURN(const DType dtype, nodes_.TypeOf(captures.sources[i]));
       types.push_back(dtype);
-      body.results.push_back(CaptureRef(static_cast<int>(i)));
+      bodies.body.results.push_back(CaptureRef(static_cast<int>(i)));
     }
-    const int own = static_cast<int>(variables.size());
+    const int own = static_cast<int>(loop.variables.size());
     RIVULET_ASSIGN_OR_RETURN(const std::string test_name,
-                             AddFunction(name + "_cond", test, types, own, {DType::kBool}));
-    RIVULET_ASSIGN_OR_RETURN(const std::string body_name, AddFunction(name + "_body", body, types, own, types));
+                             AddFunction(loop.name + "_cond", bodies.test, types, own, {DType::kBool}));
+    RIVULET_ASSIGN_OR_RETURN(const std::string body_name,
+                             AddFunction(loop.name + "_body", bodies.body, types, own, types));
 
-    proto::NodeDef& loop =
-        nodes_.Add(name.empty() ? "While" : name + "/While",
+    proto::NodeDef& node =
+        nodes_.Add(loop.name.empty() ? "While" : loop.name + "/While",
                    stateful_.contains(test_name) || stateful_.contains(body_name) ? "While" : "StatelessWhile");
     std::set<std::string> controls = captures.controls;
-    for (const LoopVariable& variable : variables) {
-      RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, nodes_.Inputs(variable.enter));
-      if (inputs.empty()) return InvalidArgument("{} has no input", Describe(nodes_.at(variable.enter)));
-      loop.add_input(inputs[0].ToString());
+    for (const LoopVariable& variable : loop.variables) {
+      RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, InputsOf(variable.enter));
+      node.add_input(inputs[0].ToString());
       for (size_t at = 1; at < inputs.size(); ++at) controls.insert(inputs[at].node);
     }
-    for (const Ref& source : captures.sources) loop.add_input(source.ToString());
-    for (const std::string& control : controls) loop.add_input("^" + control);
-    SetTypes(loop, "T", types);
-    (*loop.mutable_attr())["cond"].mutable_func()->set_name(test_name);
-    (*loop.mutable_attr())["body"].mutable_func()->set_name(body_name);
-    const std::string loop_name = loop.name();
+    for (const Ref& source : captures.sources) node.add_input(source.ToString());
+    for (const std::string& control : controls) node.add_input("^" + control);
+    SetTypes(node, "T", types);
+    (*node.mutable_attr())["cond"].mutable_func()->set_name(test_name);
+    (*node.mutable_attr())["body"].mutable_func()->set_name(body_name);
     frame_.push_back(0);
+    return node.name();
+  }
 
-    // From here on only what left the loop by an Exit, or waits for it, is known outside.
-    // Exits stay under their names, as an Identity of the loop's output: they are what users feed, fetch and build on.
-    std::set<std::string> gone;
-    for (int i = 0; i < count; ++i)
-      if (Within(i, frame) || (nodes_.at(i).op() == "Enter" && FrameAfter(i) == frame))
-        gone.insert(nodes_.at(i).name());
-    for (const int i : exits) {
+  // By name, with the Enters that stand outside.
+  std::set<std::string> NodesOf(const Loop& loop) {
+    std::set<std::string> nodes;
+    for (int i = 0; i < static_cast<int>(frame_.size()); ++i)
+      if (Within(i, loop.frame) || EntersLoop(loop, i)) nodes.insert(nodes_.at(i).name());
+    return nodes;
+  }
+
+  // Once the loop is the node `raised`, only what left it by an Exit, or waits for it, is known outside.
+  // Exits stay under their names, as an Identity of the loop's output: they are what users feed, fetch and build on.
+  Status KeepExits(const Loop& loop, const std::string& raised, std::set<std::string>& gone) {
+    for (const int i : loop.exits) {
       proto::NodeDef& exit = nodes_.at(i);
       RIVULET_ASSIGN_OR_RETURN(const std::vector<Ref> inputs, nodes_.Inputs(i));
-      const auto variable = inputs.empty() ? switched.end() : switched.find(inputs[0].node);
-      if (variable == switched.end() || inputs[0].port != 0)
+      const auto variable = inputs.empty() ? loop.switched.end() : loop.switched.find(inputs[0].node);
+      if (variable == loop.switched.end() || inputs[0].port != 0)
         return InvalidArgument("{}: an Exit takes the first output of a loop variable's Switch, not '{}'",
                                Describe(exit), exit.input_size() > 0 ? exit.input(0) : "");
       const auto type = exit.attr().find("T");
@@ -390,33 +441,41 @@ class ControlFlowRaiser {
       exit.clear_attr();
       (*exit.mutable_attr())["T"] = dtype;
       exit.clear_input();
-      exit.add_input(Ref{loop_name, variable->second, false}.ToString());
+      exit.add_input(Ref{raised, variable->second, false}.ToString());
       gone.erase(exit.name());
       frame_[static_cast<size_t>(i)] = 0;
     }
+    return absl::OkStatus();
+  }
+
+  // A value of some iteration has no meaning outside; to wait for it can only mean to wait for the loop.
+  Status WaitForLoop(const Loop& loop, const std::string& raised, const std::set<std::string>& gone) {
     for (int i = 0; i < nodes_.size(); ++i) {
       proto::NodeDef& node = nodes_.at(i);
       if (gone.contains(node.name())) continue;
       for (std::string& input : *node.mutable_input()) {
         RIVULET_ASSIGN_OR_RETURN(const Ref ref, Parse(input));
         if (!gone.contains(ref.node)) continue;
-        // A value of some iteration has no meaning outside; to wait for it can only mean to wait for the loop.
         if (!ref.control)
           return Unimplemented("{}: its input '{}' leaves the loop '{}' other than by an Exit", Describe(node), input,
-                               name);
-        input = "^" + loop_name;
+                               loop.name);
+        input = "^" + raised;
       }
     }
-    for (const std::string& each : gone) {
-      proto::NodeDef& node = nodes_.at(nodes_.Find(each));
-      // Nodes are not taken out yet, because indices must hold until all loops are done.
+    return absl::OkStatus();
+  }
+
+  // Nodes are not taken out yet, because indices must hold until all loops are done.
+  void TakeOut(const std::set<std::string>& names) {
+    for (const std::string& name : names) {
+      const int i = nodes_.Find(name);
+      proto::NodeDef& node = nodes_.at(i);
       node.set_op("NoOp");  // until Prune takes it
       node.clear_input();
       node.clear_attr();
-      removed_.insert(each);
-      frame_[static_cast<size_t>(nodes_.Find(each))] = -1;
+      removed_.insert(name);
+      frame_[static_cast<size_t>(i)] = -1;
     }
-    return absl::OkStatus();
   }
 
   // What `roots` need, up to where `capture` gives a name for an input. Control inputs on boundaries mean nothing in a

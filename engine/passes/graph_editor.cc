@@ -40,137 +40,158 @@ EditNode* GraphEditor::New(std::string name, std::string_view op, int64_t positi
   return nodes_.back().get();
 }
 
-// The editor begins from the concrete graph and not from the graph, so that passes never ask for a shape that is not
-// there, and what is known counts as a Const whoever made it: no pass has to evaluate anything.
-StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Signature& signature) {
-  GraphEditor editor;
-  editor.functions_ = graph.graph().functions();
-  std::unordered_set<std::string_view> asked_for(signature.targets.begin(), signature.targets.end());
-  for (const Output& fetch : graph.fetches()) asked_for.insert(fetch.node->name());
-  const auto is_pinned = [&](const Node& node) { return asked_for.contains(node.name()); };
+// Makes an editor's first nodes. They come from the concrete graph and not from the graph, so that passes never ask for
+// a shape that is not there, and what is known counts as a Const whoever made it: no pass has to evaluate anything.
+class GraphEditor::Importer {
+ public:
+  Importer(const ConcreteGraph& graph, const Signature& signature, GraphEditor& editor)
+      : graph_(graph), editor_(editor), asked_for_(signature.targets.begin(), signature.targets.end()) {
+    for (const Output& fetch : graph.fetches()) asked_for_.insert(fetch.node->name());
+    for (const auto& node : graph.graph().nodes()) editor_.names_.insert(node->name());
+  }
 
-  std::vector<EditNode*> made;  // by node id
-  const auto slot = [&](const Node& node) -> EditNode*& {
-    const size_t id = static_cast<size_t>(node.id());
-    if (made.size() <= id) made.resize(id + 1, nullptr);
-    return made[id];
-  };
-  for (const auto& node : graph.graph().nodes()) editor.names_.insert(node->name());
-  // A folded op with several outputs becomes several constants, since a Const has one; they take names of their own,
-  // and only the node with one output can keep its.
-  std::map<std::pair<const Node*, int>, EditNode*> folded;  // outputs of ops with several
-  const auto new_node = [&](const Node& node, std::string_view op) {
-    EditNode* edit = editor.New(node.name(), op, node.id());
+  Status Import() {
+    for (const Node* node : graph_.schedule()) RIVULET_RETURN_IF_ERROR(ImportNode(*node));
+    // A feed that is fetched as it is, or that nobody uses, is part of the signature all the same.
+    // The program's signature names it, and every name is looked for when it is made concrete again.
+    for (const Output& fed : graph_.fed_outputs()) {
+      if (fed.node->outputs().size() == 1) FedEdge(fed);
+    }
+    for (const Output& fetch : graph_.fetches()) {
+      EditNode* edit = Slot(*fetch.node);
+      if (edit == nullptr) return Unimplemented("'{}' is fed and has several outputs", fetch.node->name());
+      edit->pinned = true;
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  Status ImportNode(const Node& node) {
+    const Output first{const_cast<Node*>(&node), 0};
+    const bool single = node.outputs().size() == 1;
+    if (single && graph_.IsFed(node)) {
+      Wait(*FedEdge(first).node, node);
+      return absl::OkStatus();
+    }
+    for (size_t port = 0; port < node.outputs().size() && !single; ++port) {
+      if (graph_.feed(graph_.value({first.node, static_cast<int>(port)})) >= 0)
+        // A node of which only some outputs are fed would have to be half a placeholder. It is so rare that the whole
+        // graph goes without passes rather than each pass learning of it.
+        return Unimplemented("'{}' has several outputs and some of them are fed", node.name());
+    }
+    const bool constant = graph_.IsConstant(node);
+    EditNode* edit = nullptr;
+    if (single && constant) {
+      edit = ConstEdge(first).node;
+    } else if (constant && !IsPinned(node)) {
+      // Its outputs are constants of their own; what waits for it waits for what it waited for.
+      edit = Slot(node) = NewNode(node, "NoOp");
+    } else {
+      edit = Slot(node) = NewNode(node, node.type());
+      RIVULET_RETURN_IF_ERROR(ImportComputed(node, *edit));
+    }
+    edit->pinned = edit->pinned || IsPinned(node);
+    Wait(*edit, node);
+    return absl::OkStatus();
+  }
+
+  // Of a node that computes when the program runs: attributes, outputs, inputs.
+  Status ImportComputed(const Node& node, EditNode& edit) {
+    edit.attrs = node.attrs();
+    const int first = node.outputs().empty() ? 0 : graph_.value({const_cast<Node*>(&node), 0});
+    for (size_t port = 0; port < node.outputs().size(); ++port)
+      edit.outputs.push_back(graph_.spec(first + static_cast<int>(port)));
+    edit.uses.resize(edit.outputs.size(), 0);
+    for (const Output& input : node.inputs()) {
+      RIVULET_ASSIGN_OR_RETURN(const Edge edge, EdgeOf(input));
+      edit.inputs.push_back(edge);
+      editor_.Use(&edit, edge);
+    }
+    // A random op draws by its place among the random ops of the graph that the user built. The place is fixed here,
+    // before anything is removed or merged, so that optimised and plain programs draw the same.
+    if (DrawsRandomNumbers(node.op()) || DrawsInFunctions(graph_.graph(), node)) {
+      edit.attrs["_random_index"] = int64_t{graph_.random_index(node)};
+      edit.attrs.erase("_random_of");
+    }
+    return absl::OkStatus();
+  }
+
+  StatusOr<Edge> EdgeOf(const Output& output) {
+    const int value = graph_.value(output);
+    if (graph_.constant(value) != nullptr) return ConstEdge(output);
+    if (graph_.feed(value) >= 0 && output.node->outputs().size() == 1) return FedEdge(output);
+    const Edge edge = {Slot(*output.node), output.port};
+    if (edge.node == nullptr || edge.node->outputs.size() <= static_cast<size_t>(edge.port))
+      return Unimplemented("'{}' is fed and has several outputs", output.node->name());
+    return edge;
+  }
+
+  // The value of `output`, which is known, as a Const of its own. A folded op with several outputs becomes several
+  // constants, since a Const has one; they take names of their own, and only the node with one output can keep its.
+  Edge ConstEdge(const Output& output) {
+    const Tensor& value = *graph_.constant(graph_.value(output));
+    const bool single = output.node->outputs().size() == 1;
+    EditNode*& known = single ? Slot(*output.node) : folded_[{output.node, output.port}];
+    if (known != nullptr) return {known, 0};
+    known = single ? NewNode(*output.node, "Const")
+                   : editor_.New(editor_.UniqueName(fmt::format("{}/{}", output.node->name(), output.port)), "Const",
+                                 output.node->id());
+    known->attrs = {{"value", value}, {"dtype", value.dtype()}};
+    known->outputs = {{value.dtype(), value.shape()}};
+    known->uses = {0};
+    return {known, 0};
+  }
+
+  Edge FedEdge(const Output& output) {
+    EditNode*& known = Slot(*output.node);
+    if (known != nullptr) return {known, 0};
+    known = NewNode(*output.node, "Placeholder");
+    const TensorSpec& spec = graph_.spec(graph_.value(output));
+    known->attrs = {{"dtype", spec.dtype}, {"shape", spec.shape}};
+    known->outputs = {spec};
+    known->uses = {0};
+    known->fed = known->pinned = true;
+    return {known, 0};
+  }
+
+  EditNode* NewNode(const Node& node, std::string_view op) {
+    EditNode* edit = editor_.New(node.name(), op, node.id());
     edit->source_line = node.source_line();
     edit->device = node.device();
     return edit;
-  };
-  const auto make_const = [&](EditNode* edit, const Tensor& value) {
-    edit->attrs = {{"value", value}, {"dtype", value.dtype()}};
-    edit->outputs = {{value.dtype(), value.shape()}};
-    edit->uses = {0};
-  };
-  // The value of `output`, which is known, as a Const of its own.
-  const auto const_edge = [&](Output output) -> Edge {
-    const Tensor& value = *graph.constant(graph.value(output));
-    const bool single = output.node->outputs().size() == 1;
-    EditNode*& known = single ? slot(*output.node) : folded[{output.node, output.port}];
-    if (known == nullptr) {
-      if (single) {
-        known = new_node(*output.node, "Const");
-      } else {
-        known = editor.New(editor.UniqueName(fmt::format("{}/{}", output.node->name(), output.port)), "Const",
-                           output.node->id());
-      }
-      make_const(known, value);
-    }
-    return {known, 0};
-  };
-  const auto fed_edge = [&](Output output) -> Edge {
-    EditNode*& known = slot(*output.node);
-    if (known == nullptr) {
-      known = new_node(*output.node, "Placeholder");
-      const TensorSpec& spec = graph.spec(graph.value(output));
-      known->attrs = {{"dtype", spec.dtype}, {"shape", spec.shape}};
-      known->outputs = {spec};
-      known->uses = {0};
-      known->fed = known->pinned = true;
-    }
-    return {known, 0};
-  };
+  }
 
-  const auto wait = [&](EditNode& node, const Node& original) {  // each of its control inputs once, as there
+  // Each of its control inputs once, as there.
+  void Wait(EditNode& node, const Node& original) {
     for (const Node* before : original.control_inputs()) {
-      EditNode* waits_for = slot(*before);
+      EditNode* waits_for = Slot(*before);
       if (waits_for == nullptr) continue;
       node.control_inputs.push_back(waits_for);
       ++waits_for->control_uses;
       waits_for->users.push_back(&node);
     }
-  };
-  for (const Node* node : graph.schedule()) {
-    const bool single = node->outputs().size() == 1;
-    if (single && graph.IsFed(*node)) {
-      wait(*fed_edge({const_cast<Node*>(node), 0}).node, *node);
-      continue;
-    }
-    for (size_t port = 0; port < node->outputs().size() && !single; ++port) {
-      if (graph.feed(graph.value({const_cast<Node*>(node), static_cast<int>(port)})) >= 0)
-        // A node of which only some outputs are fed would have to be half a placeholder. It is so rare that the whole
-        // graph goes without passes rather than each pass learning of it.
-        return Unimplemented("'{}' has several outputs and some of them are fed", node->name());
-    }
-    const bool constant = graph.IsConstant(*node);
-    EditNode* edit = nullptr;
-    if (single && constant) {
-      edit = const_edge({const_cast<Node*>(node), 0}).node;
-    } else if (constant && !is_pinned(*node)) {
-      // Its outputs are constants of their own; what waits for it waits for what it waited for.
-      edit = new_node(*node, "NoOp");
-      slot(*node) = edit;
-    } else {
-      edit = new_node(*node, node->type());
-      slot(*node) = edit;
-      edit->attrs = node->attrs();
-      const int first = node->outputs().empty() ? 0 : graph.value({const_cast<Node*>(node), 0});
-      for (size_t port = 0; port < node->outputs().size(); ++port)
-        edit->outputs.push_back(graph.spec(first + static_cast<int>(port)));
-      edit->uses.resize(edit->outputs.size(), 0);
-      for (const Output& input : node->inputs()) {
-        const int value = graph.value(input);
-        Edge edge;
-        if (graph.constant(value) != nullptr) {
-          edge = const_edge(input);
-        } else if (graph.feed(value) >= 0 && input.node->outputs().size() == 1) {
-          edge = fed_edge(input);
-        } else {
-          edge = {slot(*input.node), input.port};
-          if (edge.node == nullptr || edge.node->outputs.size() <= static_cast<size_t>(edge.port))
-            return Unimplemented("'{}' is fed and has several outputs", input.node->name());
-        }
-        edit->inputs.push_back(edge);
-        editor.Use(edit, edge);
-      }
-      // A random op draws by its place among the random ops of the graph that the user built. The place is fixed here,
-      // before anything is removed or merged, so that optimised and plain programs draw the same.
-      if (DrawsRandomNumbers(node->op()) || DrawsInFunctions(graph.graph(), *node)) {
-        edit->attrs["_random_index"] = int64_t{graph.random_index(*node)};
-        edit->attrs.erase("_random_of");
-      }
-    }
-    edit->pinned = edit->pinned || is_pinned(*node);
-    wait(*edit, *node);
   }
-  // A feed that is fetched as it is, or that nobody uses, is part of the signature all the same.
-  // The program's signature names it, and every name is looked for when it is made concrete again.
-  for (const Output& fed : graph.fed_outputs()) {
-    if (fed.node->outputs().size() == 1) fed_edge(fed);
+
+  bool IsPinned(const Node& node) const { return asked_for_.contains(node.name()); }
+
+  // What a node became, or nullptr. Good until the next call.
+  EditNode*& Slot(const Node& node) {
+    const size_t id = static_cast<size_t>(node.id());
+    if (made_.size() <= id) made_.resize(id + 1, nullptr);
+    return made_[id];
   }
-  for (const Output& fetch : graph.fetches()) {
-    EditNode* edit = slot(*fetch.node);
-    if (edit == nullptr) return Unimplemented("'{}' is fed and has several outputs", fetch.node->name());
-    edit->pinned = true;
-  }
+
+  const ConcreteGraph& graph_;
+  GraphEditor& editor_;
+  std::unordered_set<std::string_view> asked_for_;           // fetches and targets
+  std::vector<EditNode*> made_;                              // by node id
+  std::map<std::pair<const Node*, int>, EditNode*> folded_;  // outputs of ops with several
+};
+
+StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Signature& signature) {
+  GraphEditor editor;
+  editor.functions_ = graph.graph().functions();
+  RIVULET_RETURN_IF_ERROR(Importer(graph, signature, editor).Import());
   return editor;
 }
 

@@ -106,6 +106,8 @@ class GraphEditor {
   StatusOr<Graph> Finish() const;
 
  private:
+  class Importer;
+
   GraphEditor() = default;
   EditNode* New(std::string name, std::string_view op, int64_t position);
   void Use(EditNode* user, Edge edge);

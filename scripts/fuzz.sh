@@ -1,8 +1,9 @@
 #!/usr/bin/env bash
 # Looks for bytes that break our parsers, by clang's libFuzzer under the address and undefined-behaviour sanitizers:
-#   scripts/fuzz.sh SECONDS [TARGET…]   each target [all] for so long on one core. A line a target, of all its runs so
-#                                       far: seconds, inputs, how many a second, edges of the program, and whether it is
-#                                       finished: one that saw a new edge in the last fifth of its inputs is not
+#   scripts/fuzz.sh SECONDS [TARGET…]   each target [all] for so long, one after the other. A line a target, of all its
+#                                       runs so far: seconds of a core, inputs, how many a second, edges of the program,
+#                                       and whether it is finished: one that saw a new edge in the last fifth of its
+#                                       inputs is not
 #   scripts/fuzz.sh --table             those lines as a table
 #   scripts/fuzz.sh --keep [TARGET…]    puts small inputs that reach new edges into tests/fuzz/corpora
 #
@@ -19,13 +20,13 @@ fuzz=$PWD/build/fuzz/rivulet_fuzz tally=build/fuzz/tally.tsv
 export UBSAN_OPTIONS=print_stacktrace=1
 
 search() {
-  local target=$1 corpus=build/fuzz/corpus/$1 log=build/fuzz/logs/$1.log status=0 begun=$SECONDS
+  local target=$1 corpus=build/fuzz/corpus/$1 log=build/fuzz/logs/$1.log status=0 spent TIMEFORMAT='%U %S'
   mkdir -p "$corpus"
   "$fuzz" "$target" --begin "$corpus" "tests/fuzz/corpora/$target"
   [ ! -d "tests/fuzz/cases/$target" ] || cp "tests/fuzz/cases/$target"/* "$corpus"
-  "$fuzz" "$target" -max_total_time="$what" -timeout=20 -rss_limit_mb=3000 -max_len=65536 -print_final_stats=1 \
-    -artifact_prefix="build/fuzz/found/$target-" "$corpus" >"$log" 2>&1 || status=$?
-  python3 scripts/fuzz_tally.py add $tally "$target" $((SECONDS - begun)) $status "$log"
+  spent=$({ time "$fuzz" "$target" -max_total_time="$what" -timeout=20 -rss_limit_mb=3000 -max_len=65536 \
+    -print_final_stats=1 -artifact_prefix="build/fuzz/found/$target-" "$corpus" >"$log" 2>&1; } 2>&1) || status=$?
+  python3 scripts/fuzz_tally.py add $tally "$target" "$spent" $status "$log"
   return $status
 }
 

@@ -1,7 +1,8 @@
 """What searches with libFuzzer have come to, over all runs of a target: scripts/fuzz.sh adds a line a run to a file of
 tab-separated numbers and shows the sums.
 
-  fuzz_tally.py add TALLY TARGET SECONDS STATUS LOG   a run's line, from what libFuzzer has logged; then the target's sums
+  fuzz_tally.py add TALLY TARGET "USER SYSTEM" STATUS LOG   a run's line, of the seconds that it took of a core and what
+                                                            libFuzzer has logged; then the target's sums
   fuzz_tally.py table TALLY                           the sums of all targets, as a table of Markdown
 """
 import collections
@@ -72,7 +73,7 @@ def main(arguments):
         print(table(arguments[1]))
         return
     tally, target, seconds, status, log = arguments[1:]
-    run = run_of(target, int(seconds), int(status), pathlib.Path(log).read_text(errors="replace"))
+    run = run_of(target, round(sum(map(float, seconds.split()))), int(status), pathlib.Path(log).read_text(errors="replace"))
     with open(tally, "a") as file:
         print(*run, sep="\t", file=file)
     seconds, inputs, rate, edges, state = sums_of(runs_of(tally)[target])

@@ -58,6 +58,34 @@ class HostileWorld(RivuletTest):
         self.assertEqual(process.wait(timeout=30), 1)
         self.assertEqual(self.state(), "interrupted")
 
+    def test_coordinator_and_client_whose_standard_error_nobody_reads(self):
+        """They serve and train on, and end when they are asked to."""
+        alone = ["--set", "data.partition.clients=1", "--set", "server.clients_per_round=1"]
+        self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *alone, code=0)
+        [data] = (self.folder / "clients").glob("*.tfrecord")
+        coordinator = self.start("--vlog=coordinator=2", "coordinator", self.scenario, "--db", self.path("runs.sqlite"),
+                                 "--insecure", "--listen", "127.0.0.1:0", "--rounds", "1000000", *alone)
+        address = coordinator.stdout.readline().split()[-1]
+        self.fill_standard_error(coordinator)
+        client = self.start("client", "--coordinator", address, "--insecure", "--name", data.stem, "--data",
+                            f"train={data}", "--state", self.path("state"))
+        self.fill_standard_error(client)
+        before = self.committed()
+        self.wait_for(lambda: self.committed() > before + 20, "twenty rounds that nobody reads about")
+        for process in (coordinator, client):
+            process.send_signal(signal.SIGTERM)
+            self.assertIn(process.wait(timeout=30), (0, 1))
+        self.assertEqual(self.state(), "interrupted")
+
+    def fill_standard_error(self, process):
+        """Nothing more fits, now and later."""
+        pipe = os.open(f"/proc/{process.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK)
+        try:
+            while True:
+                os.write(pipe, b".")
+        except BlockingIOError:
+            os.close(pipe)
+
     def test_standard_streams_that_are_closed_are_no_place_for_files(self):
         done = self.shell('"$R" simulate "$S" --db runs.sqlite <&- 2>&-')
         self.assertEqual(done.returncode, 0, done)

@@ -27,7 +27,7 @@ def line_of(log, status=0, tally=None):
         path = pathlib.Path(folder) / "log"
         path.write_text(log)
         tally = tally or pathlib.Path(folder) / "tally"
-        return subprocess.run([sys.executable, SCRIPTS / "fuzz_tally.py", "add", tally, "idx", "4", str(status), path],
+        return subprocess.run([sys.executable, SCRIPTS / "fuzz_tally.py", "add", tally, "idx", "3.1 0.8", str(status), path],
                               capture_output=True, text=True, check=True).stdout
 
 

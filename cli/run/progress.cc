@@ -7,6 +7,7 @@
 #include <cstdio>
 
 #include "cli/command.h"
+#include "cli/quantities.h"
 #include "cli/table.h"
 
 namespace rivulet {
@@ -112,7 +113,7 @@ std::string RoundTracker::Line(int64_t round, double within, size_t columns, con
   const std::string head = Head(round), accuracy = Accuracy(), loss = Loss();
   std::string time;
   const std::string devices =
-      virtual_seconds_ ? fmt::format(" virtual {} ", FormatDuration(*virtual_seconds_)) : std::string();
+      virtual_seconds_ ? fmt::format(" virtual {} ", SecondsText(*virtual_seconds_)) : std::string();
   if (round_ >= rounds_) {
     time = fmt::format(" in {}", FormatDuration(Elapsed()));
   } else if (const std::optional<double> left = SecondsLeft(within)) {

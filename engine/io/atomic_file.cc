@@ -1,39 +1,60 @@
 #include "engine/io/atomic_file.h"
 
+#include <fcntl.h>
 #include <unistd.h>
 
 #include <atomic>
-#include <filesystem>
 
 #include "engine/base/check.h"
 #include "engine/base/write_target.h"
 #include "engine/io/new_folder.h"
 
 namespace rivulet {
+namespace {
+
+// False: it cannot be made, as whoever writes it will say.
+bool MakeEmptyPrivate(const std::string& path) {
+  const int file = open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+  if (file < 0) return false;
+  close(file);
+  return true;
+}
+
+}  // namespace
 
 AtomicFile::AtomicFile(FileSystem& fs, std::string path, std::string temporary, std::unique_ptr<WritableFile> file)
     : fs_(fs), path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
 
 StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::Create(FileSystem& fs, const std::string& path) {
+  return CreateFor(Readers::kAsTheUmaskSays, fs, path);
+}
+
+StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::CreatePrivate(FileSystem& fs, const std::string& path) {
+  return CreateFor(Readers::kItsOwner, fs, path);
+}
+
+StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::CreateFor(Readers readers, FileSystem& fs, const std::string& path) {
   // Two writers of one path are kept apart; the last rename wins whole.
   static std::atomic<uint64_t> serial{0};
   RIVULET_ASSIGN_OR_RETURN(WriteTarget target, WriteTargetOf(path));
   std::string temporary =
       target.in_place ? "" : fmt::format("{}.tmp-{}-{}", target.path, getpid(), serial.fetch_add(1));
-  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(target.in_place ? target.path : temporary));
-  return std::unique_ptr<AtomicFile>(new AtomicFile(fs, std::move(target.path), std::move(temporary), std::move(file)));
+  // A mode that is set on a file that is there already comes too late for who has opened it meanwhile. A file that is
+  // there keeps its mode when it is written anew.
+  const bool made = readers == Readers::kItsOwner && !target.in_place && MakeEmptyPrivate(temporary);
+  StatusOr<std::unique_ptr<WritableFile>> file = fs.Create(target.in_place ? target.path : temporary);
+  if (!file.ok()) {
+    if (made) unlink(temporary.c_str());
+    return file.status();
+  }
+  return std::unique_ptr<AtomicFile>(
+      new AtomicFile(fs, std::move(target.path), std::move(temporary), *std::move(file)));
 }
 
 AtomicFile::~AtomicFile() {
   if (file_ == nullptr) return;
   file_.reset();
   if (!temporary_.empty() && fs_.Exists(temporary_)) fs_.Remove(temporary_).IgnoreError();
-}
-
-void AtomicFile::MakePrivate() {
-  std::error_code ignored;
-  std::filesystem::permissions(temporary_.empty() ? path_ : temporary_,
-                               std::filesystem::perms::owner_read | std::filesystem::perms::owner_write, ignored);
 }
 
 Status AtomicFile::Append(std::string_view bytes) {

@@ -3,6 +3,7 @@
 // Both follow links, and write into what is no regular file (engine/base/write_target.h).
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@ namespace rivulet {
 class AtomicFile {
  public:
   static StatusOr<std::unique_ptr<AtomicFile>> Create(FileSystem& fs, const std::string& path);
+  // Of mode 0600 from its first instant, as far as the file system has modes; not what is no regular file.
+  static StatusOr<std::unique_ptr<AtomicFile>> CreatePrivate(FileSystem& fs, const std::string& path);
   ~AtomicFile();
   AtomicFile(const AtomicFile&) = delete;
   AtomicFile& operator=(const AtomicFile&) = delete;
@@ -23,8 +26,6 @@ class AtomicFile {
   Status Append(std::string_view bytes);
   Status Append(std::span<const std::byte> bytes);
   uint64_t size() const { return size_; }  // bytes so far
-  // Before anything is in it: mode 0600, as far as the file system has modes.
-  void MakePrivate();
   // Syncs and closes, so that Commit has only the rename left: of a set of files all can be complete before the first
   // of them appears. Optional.
   Status Finish();
@@ -32,6 +33,8 @@ class AtomicFile {
   Status Commit();
 
  private:
+  enum class Readers : uint8_t { kAsTheUmaskSays, kItsOwner };
+  static StatusOr<std::unique_ptr<AtomicFile>> CreateFor(Readers readers, FileSystem& fs, const std::string& path);
   AtomicFile(FileSystem& fs, std::string path, std::string temporary, std::unique_ptr<WritableFile> file);
   FileSystem& fs_;
   const std::string path_, temporary_;  // no temporary: written into path_, which is no regular file

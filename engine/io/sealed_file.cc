@@ -23,8 +23,7 @@ Status WriteSealedFile(FileSystem& fs, const std::string& path, std::span<const 
     std::error_code ignored;  // a file system without modes has no others to keep out
     std::filesystem::permissions(folder, std::filesystem::perms::owner_all, ignored);
   }
-  RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::Create(fs, path));
-  file->MakePrivate();
+  RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::CreatePrivate(fs, path));
   uint32_t crc = 0;
   for (const std::string_view piece : pieces) {
     RIVULET_RETURN_IF_ERROR(file->Append(piece));

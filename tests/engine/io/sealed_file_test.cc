@@ -3,6 +3,9 @@
 #include <gmock/gmock.h>
 
 #include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
 
 #include "tests/testing/forwarding_file_system.h"
 #include "tests/testing/status_matchers.h"
@@ -32,6 +35,36 @@ TEST_F(SealedFileTest, FileAndItsFolder_AreTheOwnersAlone) {
   const auto mode = [this](const char* name) { return std::filesystem::status(Path(name)).permissions(); };
   EXPECT_EQ(mode("new/deep"), std::filesystem::perms::owner_all);
   EXPECT_EQ(mode("new/deep/a"), std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+}
+
+// Looks at each file in the instant in which it can be written.
+class WatchingFileSystem : public testing::ForwardingFileSystem {
+ public:
+  StatusOr<std::unique_ptr<WritableFile>> Create(const std::string& path) override {
+    auto file = base_.Create(path);
+    modes.push_back(std::filesystem::status(path).permissions());
+    if (fails) return Unavailable("it cannot be made");
+    return file;
+  }
+  std::vector<std::filesystem::perms> modes;
+  bool fails = false;
+};
+
+TEST_F(SealedFileTest, File_IsTheOwnersAloneFromItsFirstInstant) {
+  WatchingFileSystem watching;
+  ASSERT_OK(WriteSealedFile(watching, Path("a"), {"body"}));
+  ASSERT_OK(WriteSealedFile(watching, Path("a"), {"anew"}));
+  using std::filesystem::perms;
+  EXPECT_THAT(watching.modes, ::testing::Each(perms::owner_read | perms::owner_write));
+  EXPECT_EQ(watching.modes.size(), 2u);
+  EXPECT_EQ(*ReadSealedFile(fs_, Path("a")), "anew");
+}
+
+TEST_F(SealedFileTest, FileThatCannotBeMade_LeavesNothing) {
+  WatchingFileSystem watching;
+  watching.fails = true;
+  EXPECT_FALSE(WriteSealedFile(watching, Path("a"), {"body"}).ok());
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
 TEST_F(SealedFileTest, AnyBitOrLengthThatDiffers_IsDamage) {

@@ -19,6 +19,12 @@ int64_t BlocksOf(std::span<const GpuRun> runs) {
   return blocks;
 }
 
+int64_t ValuesOf(std::span<const GpuRun> runs) {
+  int64_t values = 0;
+  for (const GpuRun& run : runs) values += run.count;
+  return values;
+}
+
 }  // namespace
 
 StatusOr<std::vector<HeldPart::Folded>> GpuFold::Fold(GpuStream& stream, std::span<const GpuRun> runs,
@@ -126,22 +132,39 @@ StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldInto(GpuStream& stream, std
                                                           const GpuFoldForm& form, std::span<const int32_t> lanes,
                                                           std::span<const double> scales, int value_bits, int sign,
                                                           std::span<Sum> sums, std::span<FoldState> states) {
+  RIVULET_CHECK(std::ssize(sums) == ValuesOf(runs));
+  if (lanes.empty()) return std::vector<HeldPart::Folded>();
+  RIVULET_ASSIGN_OR_RETURN(
+      std::vector<HeldPart::Folded> folded,
+      FoldOnDevice<Sum>(stream, runs, form, lanes, scales, value_bits, sign, /*bring=*/true, states));
+  AddBrought(sums);
+  return folded;
+}
+
+template <typename Sum>
+StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldOnDevice(GpuStream& stream, std::span<const GpuRun> runs,
+                                                              const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                              std::span<const double> scales, int value_bits, int sign,
+                                                              bool bring, std::span<FoldState> states) {
   RIVULET_CHECK(scales.size() == lanes.size() && states.size() == lanes.size());
-  std::vector<HeldPart::Folded> folded(lanes.size());
-  if (lanes.empty()) return folded;
-  const int64_t blocks = BlocksOf(runs);
-  RIVULET_RETURN_IF_ERROR(Reserve(lanes.size(), sums.size_bytes(), blocks));
+  const int64_t blocks = BlocksOf(runs), values = ValuesOf(runs);
+  const size_t sum_bytes = static_cast<size_t>(values) * sizeof(Sum);
+  RIVULET_RETURN_IF_ERROR(Reserve(lanes.size(), sum_bytes, blocks));
+  const auto bring_sums = [&]() -> Status {
+    return bring ? stream.ToHost(OnHost<Sum>(kSums), OnDevice<Sum>(kSums), sum_bytes) : absl::OkStatus();
+  };
   // What was put into the stream uses this memory, so it is waited for also where something could not be put there.
   const auto work = [&]() -> Status {
+    RIVULET_RETURN_IF_ERROR(stream.Fill(OnDevice<Sum>(kSums), 0, sum_bytes));
+    if (lanes.empty()) return bring_sums();
     RIVULET_RETURN_IF_ERROR(BringLanes(stream, lanes, scales));
-    RIVULET_RETURN_IF_ERROR(stream.Fill(OnDevice<Sum>(kSums), 0, sums.size_bytes()));
     RIVULET_RETURN_IF_ERROR(Launch<Sum>(stream, runs, form, lanes.size(), value_bits, sign, blocks));
     RIVULET_RETURN_IF_ERROR(stream.Launch(
         "fold_tallies", gpu::FoldTalliesArguments{OnDevice<gpu::FoldTally>(kTallies), OnDevice<gpu::FoldTally>(kTotals),
                                                   blocks, static_cast<int32_t>(lanes.size())}));
     RIVULET_RETURN_IF_ERROR(stream.ToHost(OnHost<gpu::FoldTally>(kTotals), OnDevice<gpu::FoldTally>(kTotals),
                                           lanes.size() * sizeof(gpu::FoldTally)));
-    return stream.ToHost(OnHost<Sum>(kSums), OnDevice<Sum>(kSums), sums.size_bytes());
+    return bring_sums();
   };
   const auto wait = [&stream](Status status) {
     Status ran = stream.Wait();
@@ -149,11 +172,12 @@ StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldInto(GpuStream& stream, std
   };
   RIVULET_RETURN_IF_ERROR(wait(work()));
 
+  std::vector<HeldPart::Folded> folded(lanes.size());
   std::vector<int32_t> bad;
   std::vector<double> bad_scales;
   for (size_t i = 0; i < lanes.size(); ++i) {
     const gpu::FoldTally& tally = OnHost<gpu::FoldTally>(kTotals)[i];
-    folded[i].taken = std::min(tally.first_bad, std::ssize(sums));
+    folded[i].taken = std::min(tally.first_bad, values);
     states[i].wire_index += folded[i].taken;
     states[i].squares[0] += tally.squares;
     states[i].nonzeros += tally.nonzeros;
@@ -162,24 +186,48 @@ StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldInto(GpuStream& stream, std
     bad.push_back(lanes[i]);
     bad_scales.push_back(scales[i]);
   }
-  if (!bad.empty()) {
-    const auto take_away = [&]() -> Status {
-      RIVULET_RETURN_IF_ERROR(BringLanes(stream, bad, bad_scales));
-      RIVULET_RETURN_IF_ERROR(Launch<Sum>(stream, runs, form, bad.size(), value_bits, -sign, 0));
-      return stream.ToHost(OnHost<Sum>(kSums), OnDevice<Sum>(kSums), sums.size_bytes());
-    };
-    RIVULET_RETURN_IF_ERROR(wait(take_away()));
-    for (size_t i = 0; i < lanes.size(); ++i) {
-      if (folded[i].taken == std::ssize(sums)) continue;
-      RIVULET_ASSIGN_OR_RETURN(folded[i].bad, ValueAt(stream, runs, form, lanes[i], folded[i].taken));
-    }
+  if (bad.empty()) return folded;
+  const auto take_away = [&]() -> Status {
+    RIVULET_RETURN_IF_ERROR(BringLanes(stream, bad, bad_scales));
+    RIVULET_RETURN_IF_ERROR(Launch<Sum>(stream, runs, form, bad.size(), value_bits, -sign, 0));
+    return bring_sums();
+  };
+  RIVULET_RETURN_IF_ERROR(wait(take_away()));
+  for (size_t i = 0; i < lanes.size(); ++i) {
+    if (folded[i].taken == values) continue;
+    RIVULET_ASSIGN_OR_RETURN(folded[i].bad, ValueAt(stream, runs, form, lanes[i], folded[i].taken));
   }
+  return folded;
+}
+
+template <typename Sum>
+Status GpuFold::BringAndAdd(GpuStream& stream, std::span<Sum> sums) {
+  const Status put = stream.ToHost(OnHost<Sum>(kSums), OnDevice<Sum>(kSums), sums.size_bytes());
+  const Status ran = stream.Wait();
+  RIVULET_RETURN_IF_ERROR(put);
+  RIVULET_RETURN_IF_ERROR(ran);
+  AddBrought(sums);
+  return absl::OkStatus();
+}
+
+template <typename Sum>
+void GpuFold::AddBrought(std::span<Sum> sums) const {
   using Bits = std::make_unsigned_t<Sum>;
   const Sum* const more = OnHost<Sum>(kSums);
   for (size_t i = 0; i < sums.size(); ++i) {
     sums[i] = static_cast<Sum>(static_cast<Bits>(sums[i]) + static_cast<Bits>(more[i]));
   }
-  return folded;
 }
+
+StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldThere(GpuStream& stream, std::span<const GpuRun> runs,
+                                                           const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                           std::span<const double> scales, int value_bits, int sign,
+                                                           bool narrow, std::span<FoldState> states) {
+  return narrow ? FoldOnDevice<int32_t>(stream, runs, form, lanes, scales, value_bits, sign, /*bring=*/false, states)
+                : FoldOnDevice<int64_t>(stream, runs, form, lanes, scales, value_bits, sign, /*bring=*/false, states);
+}
+
+Status GpuFold::AddSums(GpuStream& stream, std::span<int64_t> sums) { return BringAndAdd(stream, sums); }
+Status GpuFold::AddSums(GpuStream& stream, std::span<int32_t> sums) { return BringAndAdd(stream, sums); }
 
 }  // namespace rivulet

@@ -45,6 +45,17 @@ class GpuFold {
                                                int value_bits, int sign, std::span<int32_t> sums,
                                                std::span<FoldState> states);
 
+  // The same, but into sums that begin at 0 and stay on the device, of 64 bits or of 32, at sums_there() until the next
+  // fold; of no lanes they are 0. Waits for the stream.
+  StatusOr<std::vector<HeldPart::Folded>> FoldThere(GpuStream& stream, std::span<const GpuRun> runs,
+                                                    const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                    std::span<const double> scales, int value_bits, int sign,
+                                                    bool narrow, std::span<FoldState> states);
+  std::byte* sums_there() const { return OnDevice<std::byte>(kSums); }
+  // Adds what is there, whoever has put it there, to `sums`, as many as the runs had values. Waits for the stream.
+  Status AddSums(GpuStream& stream, std::span<int64_t> sums);
+  Status AddSums(GpuStream& stream, std::span<int32_t> sums);
+
  private:
   enum Region : size_t { kSums, kScales, kIds, kTallies, kTotals, kRegions };
   template <typename Sum>
@@ -52,6 +63,16 @@ class GpuFold {
                                                    const GpuFoldForm& form, std::span<const int32_t> lanes,
                                                    std::span<const double> scales, int value_bits, int sign,
                                                    std::span<Sum> sums, std::span<FoldState> states);
+  // Leaves the sums on the device, and where they are to be brought in the host's memory too.
+  template <typename Sum>
+  StatusOr<std::vector<HeldPart::Folded>> FoldOnDevice(GpuStream& stream, std::span<const GpuRun> runs,
+                                                       const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                       std::span<const double> scales, int value_bits, int sign,
+                                                       bool bring, std::span<FoldState> states);
+  template <typename Sum>
+  Status BringAndAdd(GpuStream& stream, std::span<Sum> sums);
+  template <typename Sum>
+  void AddBrought(std::span<Sum> sums) const;
   // Those of `lanes` at `which`; without tallies where `blocks` is 0.
   template <typename Sum>
   Status Launch(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form, size_t lanes, int value_bits,

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "client/gpu_held_part.h"
 #include "engine/base/check.h"
 #include "engine/kernels/cuda/clip.h"
 
@@ -22,7 +23,7 @@ enum ClippingRegion : size_t { kSquares, kFactors };  // a lane's; of all lanes
 }  // namespace
 
 // A part of the last results, folded where it lies.
-class GpuParts::LanePart final : public HeldPart {
+class GpuParts::LanePart final : public GpuHeldPart {
  public:
   LanePart(GpuParts& parts, const PartPlaces& part, std::string codec, gpu::FoldCodec fold)
       : parts_(parts), part_(part), codec_(std::move(codec)), fold_(fold) {}
@@ -42,6 +43,16 @@ class GpuParts::LanePart final : public HeldPart {
     return parts_.fold_.Fold(*parts_.stream_, parts_.RunsOf(part_), Form(), updates, scales, value_bits, sign, sums,
                              states);
   }
+  GpuStream& stream() const override { return *parts_.stream_; }
+  StatusOr<std::vector<Folded>> FoldThere(std::span<const int32_t> updates, std::span<const double> scales,
+                                          int value_bits, int sign, bool narrow,
+                                          std::span<FoldState> states) const override {
+    return parts_.fold_.FoldThere(stream(), parts_.RunsOf(part_), Form(), updates, scales, value_bits, sign, narrow,
+                                  states);
+  }
+  std::byte* sums_there() const override { return parts_.fold_.sums_there(); }
+  Status AddSums(std::span<int64_t> sums) const override { return parts_.fold_.AddSums(stream(), sums); }
+  Status AddSums(std::span<int32_t> sums) const override { return parts_.fold_.AddSums(stream(), sums); }
 
  private:
   GpuFoldForm Form() const {

@@ -229,6 +229,7 @@ class GpuTrainer final : public Trainer {
     for (const GpuLane& lane : lanes) {
       results[lane.request].train_seconds = all.count() / static_cast<double>(lanes.size());
       results[lane.request].lanes = std::ssize(lanes);
+      results[lane.request].tf32 = on_.device->allows_tf32();
     }
     RIVULET_VLOG(1, "{} clients at once on {} from round {}: up to {} steps, {:.6f} s each", lanes.size(),
                  on_.device->properties().name, asked[0].task->base_version, lanes[0].steps,

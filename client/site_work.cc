@@ -202,7 +202,7 @@ void Site::Record(const Task& task, LocalResult& trained, double norm, double fo
   record.steps = trained.steps;
   record.declared = std::move(trained.declared);
   record.norm = norm;
-  record.measured = {trained.train_seconds, fold_seconds, trained.lanes};
+  record.measured = {trained.train_seconds, fold_seconds, trained.lanes, trained.tf32};
 }
 
 // An update that is refused is told as any other's is; an error before that is of who knows which of them, so each is

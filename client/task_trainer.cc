@@ -5,6 +5,7 @@
 
 #include "client/checked_trainer.h"
 #include "client/failure.h"
+#include "client/gpu_team.h"
 #include "client/gpu_trainer.h"
 #include "client/held_updates.h"
 #include "client/planned_memory.h"
@@ -203,7 +204,9 @@ StatusOr<StateBlob> TaskTrainer::ReadStateOf(const Task& task, std::string_view 
 
 StatusOr<std::unique_ptr<Trainer>> TaskTrainer::NewTrainer() const {
   if (on_.device != nullptr) {
-    auto trainer = on_.check ? NewCheckedTrainer(plan_->programs, on_) : NewGpuTrainer(plan_->programs, on_);
+    auto trainer = on_.check  ? NewCheckedTrainer(plan_->programs, on_)
+                   : on_.team ? NewGpuTeam(plan_->programs, on_)
+                              : NewGpuTrainer(plan_->programs, on_);
     if (trainer.ok()) return trainer;
     if (!absl::IsUnimplemented(trainer.status()) || !on_.soft) {
       return WithReason(trainer.status(), TaskFailure::Code::kUnimplemented, "the plan on its device");

@@ -54,6 +54,7 @@ struct LocalResult {
   double train_loss = 0;
   double train_seconds = 0;  // a clock's, hence no part of what is declared
   int64_t lanes = 0;         // tasks that a device trained at once, this one among them; 0: on the host
+  bool tf32 = false;         // with factors rounded to TF32
 };
 
 // What the loops of a plan may cost, whatever the plan says: iterations of all loops of one run of a program together,

@@ -19,14 +19,17 @@ struct TrainingDevice {
   bool soft = false;
   // Everything is trained on the host too, and compared (client/checked_trainer.h).
   bool check = false;
-  // Further devices, for a site that is several workers: worker w trains on the one that Of(w) names.
+  // Further devices: of a site that is several workers, of whom worker w trains on the one that Of(w) names.
   std::vector<std::shared_ptr<GpuDevice>> more = {};
+  // One worker trains on all of them at once (client/gpu_team.h).
+  bool team = false;
 
   int count() const { return device == nullptr ? 0 : 1 + static_cast<int>(more.size()); }
   // In turn. `worker` from 0; without devices itself.
   TrainingDevice Of(int worker) const {
     TrainingDevice one = *this;
     one.more.clear();
+    one.team = false;
     const int number = more.empty() ? 0 : worker % count();
     if (number > 0) one.device = more[static_cast<size_t>(number - 1)];
     return one;

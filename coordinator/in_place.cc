@@ -78,6 +78,7 @@ void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
   entry.train_loss = Finite(record.declared, "train_loss");
   entry.train_seconds = record.measured.train_seconds;
   entry.lanes = record.measured.lanes;
+  entry.tf32 = record.measured.tf32;
   entry.update_norm = record.norm;
   for (const std::string& name : parts_.declared) {
     if (const auto said = Finite(record.declared, name)) entry.measures[fmt::format("train/{}", name)] = {*said};

@@ -9,9 +9,10 @@
 #   scripts/gpu.sh --part kernels      products and convolutions of the presets, ours beside cuBLASLt and cuDNN: the table's rows
 #   scripts/gpu.sh --part bench        ops of the presets' steps and whole steps, against what the device can do
 #   scripts/gpu.sh --part cifar        a figure: WORK of simulations/comparisons/gpu/works.py; so femnist, resnet, shakespeare
+#   scripts/gpu.sh --part cifar-tf32   the same by TF32; so femnist-tf32
 #   scripts/gpu.sh --part mcmahan      100 clients at once against one at a time on the same device
 #   scripts/gpu.sh --part fold         1,000 updates of 1.66 M folded, by the driver's records
-#   scripts/gpu.sh --part peers-cifar  a figure's work as PyTorch does it (peers.py, five ways); so peers-femnist, …
+#   scripts/gpu.sh --part peers-cifar  a figure's work as PyTorch does it (peers.py, five ways); so peers-femnist, …, peers-cifar-tf32
 #   scripts/gpu.sh                     all parts, one after the other
 # --out FOLDER: where reports and data go [build/gpu]. --dry-run: print what would be run. --again: also what is done.
 # --small: a hundredth of each figure, two rounds, on the processor where no GPU is: to see that it runs.
@@ -20,9 +21,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 . scripts/build.sh
 
-figures=(cifar femnist resnet shakespeare)
-all_parts=(build tests sanitizer kernels bench "${figures[@]}" mcmahan fold peers-cifar peers-femnist peers-resnet peers-shakespeare
-  peers-mcmahan)
+figures=(cifar cifar-tf32 femnist femnist-tf32 resnet shakespeare)
+all_parts=(build tests sanitizer kernels bench "${figures[@]}" mcmahan fold peers-cifar peers-cifar-tf32 peers-femnist peers-femnist-tf32 peers-resnet
+  peers-shakespeare peers-mcmahan)
 parts=() out=build/gpu dry='' again='' small='' python=${RIVULET_GPU_PYTHON:-python3}
 while [ $# -gt 0 ]; do
   case $1 in
@@ -31,7 +32,7 @@ while [ $# -gt 0 ]; do
     --dry-run) dry=1; shift ;;
     --again) again=1; shift ;;
     --small) small=--small; shift ;;
-    *) sed -n '2,19s/^# \{0,1\}//p' "$0"; exit 2 ;;
+    *) sed -n '2,20s/^# \{0,1\}//p' "$0"; exit 2 ;;
   esac
 done
 [ ${#parts[@]} -gt 0 ] || parts=("${all_parts[@]}")
@@ -141,12 +142,15 @@ simulated() {
 prepared() { run "$python" "$works" prepare "$1" --out "$out" --rivulet "$rivulet" $small; }
 scenario_of() { echo "$out/$1${small:+-small}.toml"; }
 
+# figure WORK[-tf32]
 figure() {
   can_measure || return 0
-  prepared "$1"
-  local whole=0
-  simulated "$1" "$(scenario_of "$1")" || whole=1
-  run "$python" "$works" rounds "$out/$1.sqlite" "$1"
+  local work=${1%-tf32} whole=0 by=()
+  prepared "$work"
+  # Without a GPU --small says what runs, and a processor has no TF32.
+  [ "$work" = "$1" ] || [ "$(on_device)" = "--device cpu" ] || by=(--tf32)
+  simulated "$1" "$(scenario_of "$work")" "${by[@]}" || whole=1
+  run "$python" "$works" rounds "$out/$1.sqlite" "$work"
   return $whole
 }
 
@@ -173,13 +177,14 @@ part_fold() {
 peers() {
   local on=()
   if [ -n "$small" ]; then on=(--small --rounds 1); has_gpu || on+=(--device cpu); fi
-  run timeout $most_seconds "$python" simulations/comparisons/gpu/peers.py --work "$1" --json "$out/peers.json" "${on[@]}"
+  [ "${1%-tf32}" = "$1" ] || on+=(--tf32)
+  run timeout $most_seconds "$python" simulations/comparisons/gpu/peers.py --work "${1%-tf32}" --json "$out/peers.json" "${on[@]}"
 }
 
 perform() {
   case $1 in
     peers-*) peers "${1#peers-}" ;;
-    cifar | femnist | resnet | shakespeare) figure "$1" ;;
+    cifar* | femnist* | resnet | shakespeare) figure "$1" ;;
     *) "part_$1" ;;
   esac
 }

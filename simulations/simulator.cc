@@ -5,6 +5,7 @@
 #include <thread>
 #include <utility>
 
+#include "client/gpu_team.h"
 #include "client/gpu_trainer.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/available_cores.h"
@@ -37,10 +38,10 @@ class LocalSimulation : public Simulation {
     others_train_ = options.others_train;
     device_ = options.device;
     const bool on_device = device_.device != nullptr;
+    RIVULET_RETURN_IF_ERROR(CheckOneModel());
     workers_ = options.workers > 0 || others_train_ ? options.workers
-               : options.ranks != nullptr           ? WorkersOfRank(*options.ranks)
                : on_device                          ? device_.count()
-                                                    : AvailableCores();
+                                                    : WorkersOnHost(options);
     std::shared_ptr<const Plan> kept_plan;
     if (!options.resume.empty()) {
       RIVULET_ASSIGN_OR_RETURN(kept_plan, PlanOfStoredRun(options.db_path, options.resume));
@@ -69,6 +70,7 @@ class LocalSimulation : public Simulation {
     }
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
     RIVULET_RETURN_IF_ERROR(Place(coordinator.plan, options));
+    RIVULET_RETURN_IF_ERROR(FormTeam(coordinator.plan, options));
     RIVULET_RETURN_IF_ERROR(PrepareClients(setup, *coordinator.plan, options.shared));
     PlanTasks(coordinator.plan, options);
     if (options.resume.empty() && others_train_) {
@@ -130,7 +132,7 @@ class LocalSimulation : public Simulation {
       // What a cohort gives each worker: so many go to the device at once.
       const int64_t each = (cohort + workers_ - 1) / workers_;
       site.device = device_;
-      site.least_tasks = std::clamp<int64_t>(each, 1, device_.most_lanes);
+      site.least_tasks = std::clamp<int64_t>(each, 1, device_.most_lanes * (device_.team ? device_.count() : 1));
       site.most_tasks = std::max(site.least_tasks, site.most_tasks);
     }
     sites_ = std::make_unique<SiteThreads>(
@@ -212,8 +214,36 @@ class LocalSimulation : public Simulation {
     if (can.ok() || !options.soft_placement || !absl::IsUnimplemented(can)) return can;
     if (options.note) options.note(fmt::format("clients are trained on the host: {}", Message(can)));
     device_ = {};
-    if (options.workers == 0) workers_ = AvailableCores();
+    if (options.workers == 0) workers_ = WorkersOnHost(options);
     return absl::OkStatus();
+  }
+
+  // Which algorithm a device takes, and so its bits, may depend on what it is.
+  Status CheckOneModel() const {
+    for (const std::shared_ptr<GpuDevice>& other : device_.more) {
+      const GpuDevice& first = *device_.device;
+      if (std::string_view(other->properties().name) == first.properties().name) continue;
+      return FailedPrecondition(
+          "GPU {} is '{}' and GPU {} is '{}', and a run's updates are those of one model of GPU; name GPUs of one "
+          "model",
+          first.number(), first.properties().name, other->number(), other->properties().name);
+    }
+    return absl::OkStatus();
+  }
+
+  // Several devices are one worker's, and their sums are added on them, unless somebody has said how many workers there
+  // are, or wants to see each task.
+  Status FormTeam(const std::shared_ptr<const Plan>& plan, const SimulationOptions& options) {
+    const bool asked_otherwise = options.workers > 0 || others_train_ || options.ranks != nullptr ||
+                                 instruments_.tracer != nullptr || device_.check;
+    if (asked_otherwise || device_.count() < 2) return absl::OkStatus();
+    RIVULET_ASSIGN_OR_RETURN(device_.team, TrainsAsTeam(plan, device_));
+    if (device_.team) workers_ = 1;
+    return absl::OkStatus();
+  }
+
+  static int WorkersOnHost(const SimulationOptions& options) {
+    return options.ranks != nullptr ? WorkersOfRank(*options.ranks) : AvailableCores();
   }
 
   Status PrepareClients(RunSetup& setup, const Plan& plan, const SharedRuns* shared) {
@@ -288,6 +318,7 @@ class LocalSimulation : public Simulation {
                                 return planned.ok() ? planned->Cost(task, examples) : examples;
                               },
                           .states = states_.get(),
+                          .device = device_,
                           .instruments = instruments_});
     RIVULET_ASSIGN_OR_RETURN(const Invitation to_ranks, invitation());
     return leader_->Begin(to_ranks);

@@ -33,7 +33,7 @@ void SiteThreads::Work(int number, StopSignal& stop) {
   if (!options_.one_name) options.name += fmt::format(" {}", number);
   options.holds = number < AvailableCores();
   options.change = clients_.change();
-  options.device = options.device.Of(number);
+  if (!options.device.team) options.device = options.device.Of(number);
   if (options.instruments.tracer != nullptr) options.instruments.tracer->NameThread(options.name);
   const Status status = Site(api_, clients_.data(), clients_.artifacts(), stop, std::move(options)).Run();
   if (!status.ok() && !stop.stopped()) options_.on_error(status);

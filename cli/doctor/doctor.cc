@@ -15,6 +15,7 @@
 #include "engine/gpu/cuda_library.h"
 #include "engine/gpu/gpu_device.h"
 #include "engine/gpu/gpu_listing.h"
+#include "engine/gpu/gpu_sum.h"
 #include "engine/kernels/cpu/cpu_targets.h"
 
 namespace rivulet {
@@ -30,6 +31,8 @@ struct Gpus {
   std::vector<RivuletGpuProperties> devices;
   std::string missing;     // why there is no device, and the mend
   std::string no_records;  // why profiles would have no records of kernels; "" where they would
+  std::string no_sums;     // why several add by way of the host; "" where they add among themselves
+  std::vector<GpuLibrary> libraries;
 };
 
 Gpus LookForGpus() {
@@ -42,6 +45,8 @@ Gpus LookForGpus() {
   gpus.library = GpuLibraryInUse();
   gpus.backend = (*api)->backend;
   gpus.no_records = (*api)->activity_missing();
+  gpus.no_sums = GpuSumMissing(**api);
+  gpus.libraries = LibrariesOf(**api);
   StatusOr<GpuListing> listing = ListGpus(**api);
   if (!listing.ok()) {
     gpus.missing = Message(listing.status());
@@ -103,8 +108,13 @@ void PrintText(const Machine& machine, const Gpus& gpus, const DataFolder& data)
     fields.emplace_back(fmt::format("GPU {}", number), GpuText(gpus.devices[number]));
   }
   if (gpus.devices.empty()) fields.emplace_back("GPU", fmt::format("none: {}", gpus.missing));
-  if (!gpus.library.empty())
+  if (!gpus.library.empty()) {
+    for (const GpuLibrary& library : gpus.libraries) {
+      fields.emplace_back(library.name, library.missing.empty() ? "found" : "none: " + library.missing);
+    }
     fields.emplace_back("GPU records", gpus.no_records.empty() ? "of kernels and copies" : "none: " + gpus.no_records);
+    fields.emplace_back("sums of several GPUs", gpus.no_sums.empty() ? "on the GPUs" : "on the host: " + gpus.no_sums);
+  }
   fields.emplace_back("data folder",
                       data.exists ? fmt::format("{}, {} free", data.path, BytesText(data.free_bytes))
                                   : fmt::format("{}, which is not there; RIVULET_DATA names another", data.path));
@@ -125,6 +135,10 @@ void PrintJson(const Machine& machine, const Gpus& gpus, const DataFolder& data)
                     {"compute_capability", fmt::format("{}.{}", gpu.compute_major, gpu.compute_minor)}});
   }
   const auto text = [](const std::string& words) { return words.empty() ? Json() : Json(words); };
+  Json libraries = Json::Array();
+  for (const GpuLibrary& library : gpus.libraries) {
+    libraries.Append({{"name", library.name}, {"missing", text(library.missing)}});
+  }
   const BuildParts parts = PartsOfThisBuild();
   const Json report = {
       {"version", RIVULET_VERSION},
@@ -141,6 +155,8 @@ void PrintJson(const Machine& machine, const Gpus& gpus, const DataFolder& data)
       {"gpus", devices},
       {"gpu_missing", text(gpus.missing)},
       {"gpu_records_missing", text(gpus.no_records)},
+      {"gpu_sums_missing", text(gpus.no_sums)},
+      {"gpu_libraries", libraries},
       {"data_folder", data.path},
       {"data_folder_exists", data.exists},
       {"data_folder_free_bytes", data.exists ? Json(data.free_bytes) : Json()},

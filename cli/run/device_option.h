@@ -11,6 +11,7 @@
 #include "cli/command.h"
 #include "client/training_device.h"
 #include "engine/base/status.h"
+#include "simulations/launchers/ranks.h"
 
 namespace rivulet {
 
@@ -36,9 +37,10 @@ Status CheckGpuNames(const std::string& name);
 // A usage error where `name` names several; `who` is what takes one: "a client trains".
 Status CheckOneGpu(const std::string& name, std::string_view who);
 
-// Opens it. INVALID_ARGUMENT (a usage error): no such name, or what only a device has, without one.
-// FAILED_PRECONDITION, UNAVAILABLE: there is no such device here, why, and what to do about it.
-StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options);
+// Opens it; of several ranks that share a machine, `ranks` being this one, each takes one of the GPUs that are named,
+// in turn, where "gpu" names all. INVALID_ARGUMENT (a usage error): no such name, or what only a device has, without
+// one. FAILED_PRECONDITION, UNAVAILABLE: there is no such device here, why, and what to do about it.
+StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options, const Ranks* ranks = nullptr);
 
 // The arguments that give these options again, with a blank before; "" where nothing was said.
 std::string ShellArguments(const DeviceOptions& options);

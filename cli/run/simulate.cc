@@ -131,11 +131,9 @@ Status CheckOptions(const SimulateOptions& options) {
 // Of the process that has the coordinator.
 Status Lead(const SimulateOptions& options, Ranks* ranks) {
   RIVULET_RETURN_IF_ERROR(CheckOptions(options));
-  if (ranks != nullptr &&
-      (!options.replay.empty() || !options.workers_at.address.empty() || options.device.device != "cpu")) {
-    return UsageError(
-        "--replay, --workers-at and --device are for one process, and MPI has started {}; leave them, or mpirun",
-        ranks->size());
+  if (ranks != nullptr && (!options.replay.empty() || !options.workers_at.address.empty())) {
+    return UsageError("--replay and --workers-at are for one process, and MPI has started {}; leave them, or mpirun",
+                      ranks->size());
   }
   if (!options.replay.empty()) return ReplayRun(options);
   const bool others = !options.workers_at.address.empty();
@@ -149,7 +147,7 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
   if (!others || workers > 0) RIVULET_RETURN_IF_ERROR(AsUsageError(RequireGraph(scenario)));
   if (!others || !scenario.data.train.empty()) RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const TrainingDevice device, DeviceOf(options.device));
+  RIVULET_ASSIGN_OR_RETURN(const TrainingDevice device, DeviceOf(options.device, ranks));
   if (options.workers && workers < device.count()) {
     return UsageError("--workers {} leaves some of {} GPUs without one; give at least {}, or name fewer GPUs", workers,
                       device.count(), device.count());
@@ -214,7 +212,9 @@ Status Simulate(const SimulateOptions& options) {
   if (ranks->rank() > 0) {
     Interrupt interrupt;  // which mpirun hands on to every process, and the first one sees to
     // What is wrong the first one was told, and says.
-    (void)FollowRanks(*ranks, static_cast<int>(options.workers.value_or(0)));
+    StatusOr<TrainingDevice> device = DeviceOf(options.device, ranks.get());
+    if (device.ok()) device->soft = options.device.soft;
+    (void)FollowRanks(*ranks, {.workers = static_cast<int>(options.workers.value_or(0)), .device = std::move(device)});
     return absl::OkStatus();
   }
   const Status status = Lead(options, ranks.get());
@@ -233,8 +233,8 @@ const RegisterCommand kSimulate(10, [] {
   AddScenarioOptions(command, &options->run);
   command
       .Option("--workers", "N", &options->workers,
-              "threads that train clients here; the result is the same for any number [one per core; one per GPU; "
-              "with --workers-at none]",
+              "threads that train clients here; the result is the same for any number [one per core; one per GPU, "
+              "or one for all that add among themselves; with --workers-at none]",
               {0, 1024})
       .Option("--memory", "MEGABYTES", &options->memory,
               "that tasks may take at a time; fewer threads train where they are planned to take more [what this "

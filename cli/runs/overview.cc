@@ -117,6 +117,10 @@ StatusOr<RunOverview> LoadOverview(History& history, const std::string& run, Ove
       overview.lanes = std::max(overview.lanes, static_cast<int64_t>(most));
     std::erase_if(overview.curves, [](const Curve& curve) { return curve.name == kDeviceLanes; });
   }
+  if (overview.curve(kDeviceTf32) != nullptr) {
+    overview.tf32 = true;
+    std::erase_if(overview.curves, [](const Curve& curve) { return curve.name == kDeviceTf32; });
+  }
   RIVULET_ASSIGN_OR_RETURN(overview.models, history.Models(run_id));
   RIVULET_ASSIGN_OR_RETURN(overview.tags, history.Tags(run_id));
   RIVULET_ASSIGN_OR_RETURN(overview.notes, history.Notes(run_id));

@@ -43,6 +43,7 @@ struct RunOverview {
   std::vector<Curve> curves;
   std::optional<double> virtual_seconds;  // of a simulation whose devices take time: of its newest version
   int64_t lanes = 0;                      // as how many clients at once a device trained, at most; 0: none did
+  bool tf32 = false;                      // with factors rounded to TF32
   std::vector<ModelRow> models;
   std::vector<TagRow> tags;
   std::vector<NoteRow> notes;

@@ -57,8 +57,11 @@ std::string StatusLine(const RunOverview& page) {
   if (page.rounds_wanted > 0) line += fmt::format(" of {}", page.rounds_wanted);
   line += fmt::format(", {} {}\n", status == "running" ? "for" : "in", SecondsText(page.time.total));
   if (page.virtual_seconds) line += fmt::format("virtual time {}\n", SecondsText(*page.virtual_seconds));
-  if (page.lanes == 1) line += "trained on a device, one client at a time\n";
-  if (page.lanes > 1) line += fmt::format("trained on a device, up to {} clients at once\n", page.lanes);
+  if (page.lanes > 0) {
+    const std::string at_once =
+        page.lanes == 1 ? "one client at a time" : fmt::format("up to {} clients at once", page.lanes);
+    line += fmt::format("trained on a device, {}{}\n", at_once, page.tf32 ? ", by TF32" : "");
+  }
   return line;
 }
 
@@ -266,6 +269,7 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
                   {"rest_seconds", page.time.rest}};
   if (page.virtual_seconds) json["virtual_seconds"] = *page.virtual_seconds;
   if (page.lanes > 0) json["lanes"] = page.lanes;
+  if (page.tf32) json["tf32"] = true;
   json["failing"] = page.failing;
   Json& failing = json["failing_clients"] = Json::Array();
   for (const ClientFailuresRow& client : page.failures)

@@ -129,6 +129,21 @@ void AddDeclared(const ClosedAttempt& attempt, std::span<const ClosedAttempt::Cl
   }
 }
 
+// Where a device trained: how.
+void AddDevice(const ClosedAttempt& attempt, std::span<const ClosedAttempt::ClosedTask* const> tasks,
+               AttemptRecord& record) {
+  int64_t lanes = 0, tf32 = 0;
+  for (const ClosedAttempt::ClosedTask* task : tasks) {
+    lanes = std::max(lanes, task->facts.lanes);
+    tf32 += task->facts.tf32 && EndOf(task->lease) == TaskEnd::kFolded ? 1 : 0;
+  }
+  for (const auto& [name, value] : {std::pair{kDeviceLanes, lanes}, std::pair{kDeviceTf32, tf32}}) {
+    if (value == 0) continue;
+    record.metrics.push_back(
+        {attempt.run_id, attempt.round, "federated", "", name, static_cast<double>(value), {}, {}});
+  }
+}
+
 }  // namespace
 
 RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
@@ -218,12 +233,7 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
     record.metrics.push_back(
         {attempt.run_id, attempt.round, "federated", "", kVirtualSeconds, end.virtual_seconds, {}, {}});
   }
-  int64_t lanes = 0;
-  for (const ClosedAttempt::ClosedTask* task : tasks) lanes = std::max(lanes, task->facts.lanes);
-  if (lanes > 0 && trains && committed) {
-    record.metrics.push_back(
-        {attempt.run_id, attempt.round, "federated", "", kDeviceLanes, static_cast<double>(lanes), {}, {}});
-  }
+  if (trains && committed) AddDevice(attempt, tasks, record);
   for (const auto& [name, measure] : end.central) {
     record.metrics.push_back(
         {attempt.run_id, attempt.round, "central", "", name, measure.value, measure.right, measure.total});

@@ -24,6 +24,9 @@ inline constexpr char kVirtualSeconds[] = "virtual/seconds";
 // Of a version for which a device trained: as how many lanes at once, at most (docs/gpu.md). A metric of the same
 // scope.
 inline constexpr char kDeviceLanes[] = "device/lanes";
+// Of a version in which updates are whose factors a device rounded to TF32: how many of them. A metric of the same
+// scope.
+inline constexpr char kDeviceTf32[] = "device/tf32";
 
 // What is known of one task beyond its lease. Times are of the coordinator's clock.
 struct TaskFacts {
@@ -36,6 +39,7 @@ struct TaskFacts {
   std::string update_digest;
   Measures measures;        // of one that measured a version; of a training what graphs declared ("train/cluster")
   int64_t lanes = 0;        // tasks that a device trained at once with it; 0: the host, or not known
+  bool tf32 = false;        // with factors rounded to TF32
   bool left_state = false;  // what it proposed as its client's state came here
 };
 

@@ -17,7 +17,7 @@ extern "C" {
 
 /* Changes with anything below, and with the arguments of any kernel (engine/kernels/cuda): library and program are
    built together, and a stale library is refused. */
-#define RIVULET_GPU_ABI 2
+#define RIVULET_GPU_ABI 3
 
 /* `error_text` knows the back end's codes and these: no memory is left. */
 #define RIVULET_GPU_OUT_OF_MEMORY (-2)
@@ -59,6 +59,12 @@ typedef struct RivuletGpuActivity {
 } RivuletGpuActivity;
 
 typedef void (*RivuletGpuActivityTaker)(void* taker, const RivuletGpuActivity* activity);
+
+/* A library of the toolkit's maker that the back end opens when it is asked for. */
+typedef struct RivuletGpuLibrary {
+  const char* name;    /* "cuDNN" */
+  const char* missing; /* why it is not used here, and the mend; "" where it is there */
+} RivuletGpuLibrary;
 
 /* One kernel: `launch` puts it into the stream with a grid that it computes from `arguments`, a plain struct of
    `argument_bytes` that the header of the kernel declares. */
@@ -115,6 +121,16 @@ typedef struct RivuletGpuApi {
   int (*activity_clock)(int64_t* nanoseconds);
   /* What this thread puts into streams from here on bears it, while records are taken. */
   int (*activity_label)(uint64_t label);
+
+  const RivuletGpuLibrary* (*libraries)(size_t* count);
+
+  /* Integers of several devices of this process, added by the devices (NCCL). `sum_missing`: why they cannot here, and
+     the mend; "" where they can. `sum_add` puts into each device's stream, in the order that sum_create was given: what
+     lies at `numbers` of each, `count` of 8 bytes or 4, is added, modulo 2^64 or 2^32, to the first's. */
+  const char* (*sum_missing)(void);
+  int (*sum_create)(const int32_t* devices, int32_t count, void** sum);
+  int (*sum_destroy)(void* sum);
+  int (*sum_add)(void* sum, void* const* streams, void* const* numbers, size_t count, int32_t bytes);
 
   const RivuletGpuKernel* kernels;
   size_t kernel_count;

@@ -18,6 +18,7 @@ namespace rivulet {
 
 class GpuDevice;
 class GpuPool;  // engine/gpu/gpu_pool.h
+class GpuSum;   // engine/gpu/gpu_sum.h
 
 // How much of a device's memory a process takes. Named as TensorFlow's GPUOptions are.
 struct GpuOptions {
@@ -126,6 +127,7 @@ class GpuStream {
 
  private:
   friend class GpuDevice;
+  friend class GpuSum;
   GpuStream() = default;
   Status LaunchNamed(std::string_view kernel, const void* arguments, size_t bytes);
   Status Copy(void* to, const void* from, size_t bytes, RivuletGpuCopyKind kind);

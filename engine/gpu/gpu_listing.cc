@@ -2,6 +2,14 @@
 
 namespace rivulet {
 
+std::vector<GpuLibrary> LibrariesOf(const RivuletGpuApi& api) {
+  size_t count = 0;
+  const RivuletGpuLibrary* const libraries = api.libraries(&count);
+  std::vector<GpuLibrary> all;
+  for (size_t i = 0; i < count; ++i) all.push_back({libraries[i].name, libraries[i].missing});
+  return all;
+}
+
 StatusOr<GpuListing> ListGpus(const RivuletGpuApi& api) {
   GpuListing listing;
   int32_t devices = 0;

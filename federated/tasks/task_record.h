@@ -17,6 +17,7 @@ struct TaskRecord {
     double train_seconds = 0;
     double fold_seconds = 0;  // of a site that folds
     int64_t lanes = 0;        // tasks that a device trained at once, this one among them; 0: on the host
+    bool tf32 = false;        // with factors rounded to TF32
   } measured;
 };
 

@@ -49,8 +49,10 @@ StatusOr<TaskRecord> RecordOf(const proto::TaskRecordProto& message) {
   record.examples = *examples;
   record.steps = DeclaredCount(record.declared, "steps").value_or(0);
   record.norm = message.norm();
-  record.measured = {
-      .train_seconds = message.train_seconds(), .fold_seconds = message.fold_seconds(), .lanes = message.lanes()};
+  record.measured = {.train_seconds = message.train_seconds(),
+                     .fold_seconds = message.fold_seconds(),
+                     .lanes = message.lanes(),
+                     .tf32 = message.tf32()};
   RIVULET_RETURN_IF_ERROR(CheckMeasure(record.task, "a norm", record.norm));
   RIVULET_RETURN_IF_ERROR(CheckMeasure(record.task, "train_seconds", record.measured.train_seconds));
   RIVULET_RETURN_IF_ERROR(CheckMeasure(record.task, "fold_seconds", record.measured.fold_seconds));
@@ -82,6 +84,7 @@ std::string WriteTaskRecords(std::span<const TaskRecord> records) {
     to.set_train_seconds(record.measured.train_seconds);
     to.set_fold_seconds(record.measured.fold_seconds);
     if (record.measured.lanes != 0) to.set_lanes(record.measured.lanes);
+    if (record.measured.tf32) to.set_tf32(true);
   }
   const size_t size = message.ByteSizeLong();
   RIVULET_CHECK(size < size_t{1} << 31, "{} records of {} bytes", records.size(), size);

@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "client/stop_signal.h"
+#include "client/training_device.h"
 #include "coordinator/coordinator.h"
 #include "engine/base/mutex.h"
 #include "federated/states/state_store.h"
@@ -36,6 +37,15 @@ int WorkersOfRank(const Ranks& ranks);
 // even part of those ranks that share it. Without ranks all of it.
 int64_t MemoryOfRank(int64_t memory, const Ranks* ranks);
 
+// Which of its machine's devices a rank trains on: those of one machine take them in turn.
+size_t DeviceOfRank(const Ranks& ranks, size_t devices);
+
+// What a rank trains on, in words: equal where bits are.
+std::string NameOf(const TrainingDevice& device);
+
+// What the sites of a rank have in common: on a device they ask for as many tasks as it trains at once.
+SiteOptions SiteOfRank(SiteOptions site);
+
 struct RankLeaderOptions {
   std::shared_ptr<const Plan> plan;
   std::string run_id;
@@ -43,6 +53,7 @@ struct RankLeaderOptions {
   // How much work a task is, next to others; a pure function.
   std::function<int64_t(const Task& task)> cost;
   ClientStateStore* states = nullptr;  // where the plan has clients keep something
+  TrainingDevice device = {};          // where this rank trains
   Instruments instruments;
 };
 
@@ -94,10 +105,17 @@ class RankLeader {
   std::map<uint64_t, Held> held_;                   // by gathering
 };
 
-// All that a rank other than 0 does: whatever rank 0 says, until it says that this was all. `workers` 0: as
-// WorkersOfRank says, or fewer where their tasks are planned to need more memory than there is. An error has been told
-// to rank 0 too, which ends the run.
-Status FollowRanks(Ranks& ranks, int workers);
+struct RankFollowerOptions {
+  // 0: on a device one, on the host as WorkersOfRank says, or fewer where their tasks are planned to need more memory
+  // than there is.
+  int workers = 0;
+  // Where this rank trains; why it cannot is told to rank 0 when that has the others join.
+  StatusOr<TrainingDevice> device = TrainingDevice();
+};
+
+// All that a rank other than 0 does: whatever rank 0 says, until it says that this was all. An error has been told to
+// rank 0 too, which ends the run.
+Status FollowRanks(Ranks& ranks, RankFollowerOptions options);
 // Of rank 0, once, whatever became of the run: the others end.
 void DismissRanks(Ranks& ranks);
 

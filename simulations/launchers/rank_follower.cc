@@ -6,6 +6,7 @@
 #include <map>
 #include <utility>
 
+#include "client/gpu_trainer.h"
 #include "engine/base/available_cores.h"
 #include "engine/base/available_memory.h"
 #include "simulations/launchers/joined_partials.h"
@@ -97,26 +98,36 @@ class SentStates final : public ClientStateStore {
 
 class RankFollower {
  public:
-  static StatusOr<std::unique_ptr<RankFollower>> Join(Unpacker& order, int workers, int64_t memory) {
+  static StatusOr<std::unique_ptr<RankFollower>> Join(Unpacker& order, const Ranks& ranks,
+                                                      const RankFollowerOptions& options) {
+    RIVULET_ASSIGN_OR_RETURN(TrainingDevice device, options.device);
     RIVULET_ASSIGN_OR_RETURN(const Invitation invitation, Invitation::FromBytes(order.Text()));
     RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> plan, Plan::Open(std::string(order.Text())));
     RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<VirtualClients> clients, JoinSimulation(invitation, ""));
-    if (workers > 1) {
-      workers = ThreadsToTrain(PlannedTasks::Create(*clients, plan), workers, memory, nullptr);
+    RIVULET_RETURN_IF_ERROR(Place(plan, device));
+    int workers = options.workers > 0 ? options.workers : device.device != nullptr ? 1 : WorkersOfRank(ranks);
+    if (workers > 1 && device.device == nullptr) {
+      workers = ThreadsToTrain(PlannedTasks::Create(*clients, plan), workers, MemoryOfRank(0, &ranks), nullptr);
     }
-    return std::make_unique<RankFollower>(invitation.run_id, std::move(plan), std::move(clients), workers);
+    return std::make_unique<RankFollower>(invitation.run_id, std::move(plan), std::move(clients), workers,
+                                          std::move(device));
   }
 
   RankFollower(const std::string& run_id, std::shared_ptr<const Plan> plan, std::unique_ptr<VirtualClients> clients,
-               int workers)
+               int workers, TrainingDevice device)
       : plan_(std::move(plan)),
         clients_(std::move(clients)),
         inputs_(plan_, clients_->artifacts()),
         slice_(*plan_, inputs_, workers),
         workers_(workers),
+        trains_on_(NameOf(device)),
         sites_(slice_, *clients_,
                {.threads = workers,
-                .site = {.name = "worker", .run_id = run_id, .version = "rank", .states = &states_},
+                .site = SiteOfRank({.name = "worker",
+                                    .run_id = run_id,
+                                    .version = "rank",
+                                    .states = &states_,
+                                    .device = std::move(device)}),
                 .on_error = [this](const Status& status) { slice_.End(status); }}) {
     sites_.Start();
   }
@@ -127,6 +138,7 @@ class RankFollower {
   }
 
   int workers() const { return workers_; }
+  std::string_view trains_on() const { return trains_on_; }
 
   // Takes part in all that is done together, whatever happens: what is wrong is said in the report.
   void Step(Ranks& ranks, Unpacker& order) {
@@ -153,6 +165,14 @@ class RankFollower {
   const Status& wrong() const { return wrong_; }
 
  private:
+  // As rank 0 does with its own.
+  static Status Place(const std::shared_ptr<const Plan>& plan, TrainingDevice& device) {
+    if (device.device == nullptr) return absl::OkStatus();
+    const Status can = CheckTraining(plan, device);
+    if (can.ok() || !device.soft || !absl::IsUnimplemented(can)) return can;
+    device = {};
+    return absl::OkStatus();
+  }
   std::string ReportOf(const TaskSlice::Done& done) {
     Packer report;
     report.Text(wrong_.ok() ? "" : Message(wrong_));
@@ -169,6 +189,7 @@ class RankFollower {
   SentStates states_;
   TaskSlice slice_;
   const int workers_;
+  const std::string trains_on_;
   SiteThreads sites_;
   Status wrong_;
 };
@@ -186,8 +207,22 @@ int64_t MemoryOfRank(int64_t memory, const Ranks* ranks) {
   return static_cast<int64_t>(all) / (ranks == nullptr ? 1 : std::max(ranks->local(), 1));
 }
 
-Status FollowRanks(Ranks& ranks, int workers) {
-  if (workers == 0) workers = WorkersOfRank(ranks);
+size_t DeviceOfRank(const Ranks& ranks, size_t devices) {
+  return static_cast<size_t>(std::max(ranks.local_rank(), 0)) % std::max<size_t>(devices, 1);
+}
+
+std::string NameOf(const TrainingDevice& device) {
+  return device.device == nullptr ? "the processor" : device.device->properties().name;
+}
+
+SiteOptions SiteOfRank(SiteOptions site) {
+  if (site.device.device == nullptr) return site;
+  site.least_tasks = site.device.most_lanes;
+  site.most_tasks = std::max(site.most_tasks, site.least_tasks);
+  return site;
+}
+
+Status FollowRanks(Ranks& ranks, RankFollowerOptions options) {
   std::unique_ptr<RankFollower> follower;
   Status wrong;
   for (;;) {
@@ -196,11 +231,13 @@ Status FollowRanks(Ranks& ranks, int workers) {
     Unpacker order(bytes);
     switch (static_cast<RankOrder>(order.Number<int64_t>())) {
       case RankOrder::kJoin: {
-        auto joined = RankFollower::Join(order, workers, MemoryOfRank(0, &ranks));
+        auto joined = RankFollower::Join(order, ranks, options);
         wrong = joined.status();
         if (joined.ok()) follower = *std::move(joined);
         const int64_t places = follower == nullptr ? 0 : follower->workers();
-        (void)ranks.Gather(std::move(Packer().Text(wrong.ok() ? "" : Message(wrong)).Number(places)).Take());
+        const std::string_view trains_on = follower == nullptr ? "" : follower->trains_on();
+        (void)ranks.Gather(
+            std::move(Packer().Text(wrong.ok() ? "" : Message(wrong)).Number(places).Text(trains_on)).Take());
         break;
       }
       case RankOrder::kStep:

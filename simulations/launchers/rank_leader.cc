@@ -55,11 +55,12 @@ RankLeader::RankLeader(Ranks& ranks, Coordinator& coordinator, VirtualClients& c
       slice_(*options_.plan, *inputs_, options_.workers),
       sites_(slice_, clients,
              {.threads = options_.workers,
-              .site = {.name = "worker",
-                       .run_id = options_.run_id,
-                       .version = "rank",
-                       .instruments = options_.instruments,
-                       .states = options_.states},
+              .site = SiteOfRank({.name = "worker",
+                                  .run_id = options_.run_id,
+                                  .version = "rank",
+                                  .instruments = options_.instruments,
+                                  .states = options_.states,
+                                  .device = options_.device}),
               .on_error = [this](const Status& status) { slice_.End(status); }}) {}
 
 RankLeader::~RankLeader() {
@@ -84,6 +85,12 @@ Status RankLeader::Begin(const Invitation& invitation) {
     const std::string_view error = answer.Text();
     if (!error.empty()) return FailedPrecondition("rank {} cannot take part: {}", rank, error);
     capacities_.push_back(std::max<int64_t>(answer.Number<int64_t>(), 1));
+    const std::string_view trains_on = answer.Text(), own = NameOf(options_.device);
+    if (trains_on == own) continue;
+    return FailedPrecondition(
+        "rank {} trains on '{}' and rank 0 on '{}', and a run's updates are those of one model of GPU; start ranks "
+        "where GPUs are of one model",
+        rank, trains_on, own);
   }
   return absl::OkStatus();
 }

@@ -1,6 +1,6 @@
 // What rank 0 says to the others, and what they answer; each side's order of fields is the other's. Texts are bytes.
 //
-//   rank 0: kJoin     invitation, plan             others: what is wrong ("": nothing), threads
+//   rank 0: kJoin     invitation, plan             others: what is wrong ("": nothing), threads, what they train on
 //           kStep     gatherings; inputs: (id, 0, bytes) or, of the last step's, (id, 1)
 //                     then to each its tasks: (task, state) …
 //                                                  others: what is wrong, failures, (client, task, state) …

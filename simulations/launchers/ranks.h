@@ -16,9 +16,10 @@ namespace rivulet {
 class Ranks {
  public:
   virtual ~Ranks() = default;
-  virtual int rank() const = 0;   // 0 leads
-  virtual int size() const = 0;   // at least 1
-  virtual int local() const = 0;  // how many of them are on this machine
+  virtual int rank() const = 0;        // 0 leads
+  virtual int size() const = 0;        // at least 1
+  virtual int local() const = 0;       // how many of them are on this machine
+  virtual int local_rank() const = 0;  // which of those this one is, from 0
   // Rank 0's `bytes`, everywhere.
   virtual void Broadcast(std::string& bytes) = 0;
   // parts[r] of rank 0, at rank r. Elsewhere `parts` is not looked at.
@@ -33,6 +34,6 @@ class Ranks {
 // Of the library: begins, once a process, and gives what the caller deletes at the end. Null, and a sentence at
 // `error`, where that cannot be.
 using OpenRanksFunction = Ranks* (*)(char* error, int error_bytes);
-inline constexpr char kOpenRanksName[] = "RivuletOpenRanks1";
+inline constexpr char kOpenRanksName[] = "RivuletOpenRanks2";
 
 }  // namespace rivulet

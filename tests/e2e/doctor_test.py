@@ -39,9 +39,13 @@ class Doctor(RivuletTest):
         self.assertEqual([gpu["name"] for gpu in found["gpus"]], ["Emulated device"] * 2)
         self.assertIsNone(found["gpu_missing"])
         self.assertIsNone(found["gpu_records_missing"])
+        self.assertIsNone(found["gpu_sums_missing"])
+        self.assertEqual([library["name"] for library in found["gpu_libraries"]], ["cuBLASLt"])
         lines = self.doctor(RIVULET_CUDA_LIBRARY=EMULATED)
         self.assertRegex(lines, r"GPU library +\S+librivulet_gpu_emulated.so \(emulated\)\n")
         self.assertRegex(lines, r"GPU records +of kernels and copies\n")
+        self.assertRegex(lines, r"cuBLASLt +none: the emulated device has kernels of our own alone\n")
+        self.assertRegex(lines, r"sums of several GPUs +on the GPUs\n")
         self.assertRegex(lines, r"GPU 1 +Emulated device, 4.29 GB \(4.29 GB free\), driver none\n")
 
     def test_what_is_missing_is_named_with_the_mend(self):

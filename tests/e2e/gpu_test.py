@@ -87,6 +87,11 @@ class Gpu(RivuletTest):
         digests = self.on_device("--tf32", db="a.sqlite")
         self.assertEqual(self.on_device("--tf32", "--lanes", "1", db="b.sqlite"), digests)
         self.assertNotEqual(self.on_device(db="c.sqlite"), digests)
+        counted = "SELECT DISTINCT scope, value FROM metrics WHERE name = 'device/tf32'"
+        self.assertEqual(self.query(counted, db="b.sqlite"), [("federated", 3.0)])
+        self.assertEqual(self.query(counted, db="c.sqlite"), [])
+        self.assertIn("one client at a time, by TF32",
+                      self.run_rivulet("runs", "show", "latest", "--db", self.path("b.sqlite"), code=0).out)
         self.run_rivulet("simulate", self.scenario, "--tf32", code=2)
 
     def test_history_says_as_how_many_lanes(self):
@@ -147,7 +152,7 @@ class Gpu(RivuletTest):
         ended = subprocess.run([SOURCE / "scripts/gpu.sh", "--dry-run", "--out", self.folder / "gpu"], text=True,
                                capture_output=True, check=True)
         for part, command in (("build", "rivulet_cuda gpu_tests"), ("sanitizer", "--tool racecheck"),
-                              ("bench", "bench op MatMul"),
+                              ("bench", "bench op MatMul"), ("cifar-tf32", "--device gpu --tf32"),
                               ("shakespeare", "simulate " + str(self.folder / "gpu/shakespeare.toml --device gpu")),
                               ("mcmahan", "--lanes 1"), ("peers-resnet", "--work resnet")):
             self.assertIn(f"== {part}, ", ended.stdout)

@@ -26,8 +26,8 @@ class Ranks(RivuletTest):
     def command(self, ranks, *arguments):
         return [MPIRUN, "--oversubscribe", "-n", str(ranks), RIVULET, "simulate", *map(str, arguments)]
 
-    def by_ranks(self, ranks, *arguments, code=0):
-        done = subprocess.run(self.command(ranks, *arguments), cwd=self.folder, env={**os.environ, **ROOT},
+    def by_ranks(self, ranks, *arguments, code=0, **variables):
+        done = subprocess.run(self.command(ranks, *arguments), cwd=self.folder, env={**os.environ, **ROOT, **variables},
                               stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, code, done.stderr)
         return done
@@ -43,6 +43,17 @@ class Ranks(RivuletTest):
                     done = self.by_ranks(ranks, self.scenario, "--db", self.path(db), "--json", *settings(sets))
                     self.assertEqual(self.digests(db), self.digests(f"{name}.sqlite"))
                     self.assertEqual(len(done.stdout.splitlines()), 1)  # the first one speaks for all
+
+    def test_ranks_with_a_device_each_give_the_bits_of_one_device(self):
+        emulated = os.environ.get("RIVULET_GPU_EMULATED", str(pathlib.Path(RIVULET).with_name("librivulet_gpu_emulated.so")))
+        self.simulate(*settings(SHORT), "--device", "gpu", db="one.sqlite", env={"RIVULET_CUDA_LIBRARY": emulated})
+        for device in ("gpu", "gpu:1"):
+            db = device.replace(":", "") + "-ranks.sqlite"
+            self.by_ranks(3, self.scenario, "--db", self.path(db), "--device", device, *settings(SHORT),
+                          RIVULET_CUDA_LIBRARY=emulated)
+            self.assertEqual(self.digests(db), self.digests("one.sqlite"))
+        done = self.by_ranks(2, self.scenario, "--device", "gpu:0,gpu:7", code=1, RIVULET_CUDA_LIBRARY=emulated)
+        self.assertIn("rank 1 cannot take part: --device gpu:0,gpu:7: there is no GPU 7 here", done.stderr)
 
     def test_an_interrupted_run_goes_on_with_another_number(self):
         sets = ["run.rounds=150", "run.durability=round", "client.epochs=100"]

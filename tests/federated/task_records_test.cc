@@ -14,7 +14,7 @@ using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 
 TaskRecord RecordFor(const std::string& task) {
-  return {task, 12, 3, {{"examples", 12}, {"steps", 3}, {"train_loss", 0.25}}, 1.5, {0.125, 0.0625, 50}};
+  return {task, 12, 3, {{"examples", 12}, {"steps", 3}, {"train_loss", 0.25}}, 1.5, {0.125, 0.0625, 50, true}};
 }
 
 std::span<const std::byte> BytesIn(const std::string& bytes) { return std::as_bytes(std::span(bytes)); }
@@ -36,6 +36,7 @@ TEST(TaskRecordsTest, WrittenAndRead_AreTheSame) {
   EXPECT_EQ(b.measured.train_seconds, 0.125);
   EXPECT_EQ(b.measured.fold_seconds, 0.0625);
   EXPECT_EQ(b.measured.lanes, 50);
+  EXPECT_TRUE(b.measured.tf32);
   EXPECT_EQ(read->rest.size(), std::string("and a partial").size());
 }
 

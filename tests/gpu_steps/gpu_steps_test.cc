@@ -297,6 +297,64 @@ TEST(GpuSteps, ATrainingStep_WithNormalisation_IsTheCpus) {
 
 TEST(GpuSteps, ATrainingStep_OfATransformer_IsTheCpus) { CheckStep("tiny_transformer", {}, 1e-4); }
 
+// The largest difference of two vectors, beside the value where that is above 1.
+double Apart(const std::vector<std::byte>& actual, const std::vector<std::byte>& expected) {
+  const auto* a = reinterpret_cast<const float*>(actual.data());
+  const auto* e = reinterpret_cast<const float*>(expected.data());
+  double most = 0;
+  for (size_t i = 0; i < actual.size() / sizeof(float); ++i)
+    most = std::max(most, static_cast<double>(std::abs(a[i] - e[i]) / std::max(1.0f, std::abs(e[i]))));
+  return most;
+}
+
+// How far the weights after a step lie apart: the device's from the CPU's, and the CPU's from its own where each weight
+// before was moved by its last bit, at most of two ways to move them.
+struct Spread {
+  double device = 0, last_bits = 0;
+};
+
+Spread SpreadOf(const std::string& preset, const PresetOptions& options, int64_t batch) {
+  EnterWorkerThread();
+  const auto plan = PlanOf(ScenarioOf(preset), options);
+  EXPECT_OK(plan);
+  PassPrograms programs(*plan);
+  const auto step = programs.DescribeStep(TaskKind::kTrain, 0, batch);
+  EXPECT_OK(step);
+  std::vector<LaneMemory> on_gpu;
+  for (uint32_t lane = 0; lane < kLanes; ++lane) on_gpu.push_back(MemoryOf(programs, step->signature, lane));
+  const std::vector<LaneMemory> before = on_gpu;
+  EXPECT_OK(GpuRun::Run(*step, (*plan)->compile_options(), on_gpu));
+  Spread spread;
+  for (uint32_t lane = 0; lane < kLanes; ++lane) {
+    LaneMemory on_cpu = before[lane];
+    EXPECT_OK(RunOnCpu(*step, (*plan)->compile_options(), lane, on_cpu));
+    const std::vector<std::byte>& after = on_cpu.buffers[BufferTable::kParams];
+    spread.device = std::max(spread.device, Apart(on_gpu[lane].buffers[BufferTable::kParams], after));
+    for (uint32_t way = 0; way < 2; ++way) {
+      LaneMemory moved = before[lane];
+      float* const weights = reinterpret_cast<float*>(moved.buffers[BufferTable::kParams].data());
+      const size_t count = moved.buffers[BufferTable::kParams].size() / sizeof(float);
+      for (size_t i = 0; i < count; ++i) {
+        const uint32_t word = Philox4x32({{way, 6}}, {static_cast<uint32_t>(i), lane, 0, 0})[0];
+        if (weights[i] != 0) weights[i] = std::nextafter(weights[i], word % 2 == 0 ? 1e9f : -1e9f);
+      }
+      moved.buffers[BufferTable::kBaseParams] = moved.buffers[BufferTable::kParams];
+      EXPECT_OK(RunOnCpu(*step, (*plan)->compile_options(), lane, moved));
+      spread.last_bits = std::max(spread.last_bits, Apart(moved.buffers[BufferTable::kParams], after));
+    }
+  }
+  return spread;
+}
+
+// Statistics over two values of a channel, as the last layers of mobilenet_v2 have them for two images of 32 × 32: by
+// the formula a normalised value is the sign of a difference, and a last bit of a weight decides it. So the step is no
+// function that two sums in unlike order agree on; the device's is as near to the CPU's as the CPU's is to itself.
+TEST(GpuSteps, StatisticsOverTwoValues_DifferNoMoreThanLastBitsOfWeightsDo) {
+  const Spread spread = SpreadOf("mobilenet_v2", {.input = {32, 32, 3}, .normalization = "batch"}, kBatch);
+  EXPECT_GT(spread.last_bits, 1);
+  EXPECT_LE(spread.device, 2 * spread.last_bits);
+}
+
 // Kernels that a step launches with chains of elements apart and joined; both leave the same bits.
 std::pair<int64_t, int64_t> CountLaunches(const Scenario& scenario, const PresetOptions& options) {
   const auto plan = PlanOf(scenario, options);

@@ -7,6 +7,8 @@
 #include <vector>
 
 #include "engine/gpu/cuda/cupti_records.h"
+#include "engine/gpu/cuda/nccl_sum.h"
+#include "engine/gpu/cuda/toolkit_libraries.h"
 #include "engine/gpu/kernel_list.h"
 
 namespace rivulet::gpu {
@@ -25,6 +27,7 @@ cudaEvent_t Event(void* event) { return static_cast<cudaEvent_t>(event); }
 const char* ErrorText(int error) {
   if (error == RIVULET_GPU_OUT_OF_MEMORY) return "out of memory";
   if (error == RIVULET_GPU_NOT_THERE) return "a library that this needs is not here";
+  if (const char* of_nccl = NcclErrorText(error); of_nccl != nullptr) return of_nccl;
   if (const char* of_cupti = CuptiErrorText(error); of_cupti != nullptr) return of_cupti;
   return cudaGetErrorString(static_cast<cudaError_t>(error));
 }
@@ -186,6 +189,11 @@ const RivuletGpuApi& Backend() {
       .activity_stop = CuptiStop,
       .activity_clock = CuptiClock,
       .activity_label = CuptiLabel,
+      .libraries = ToolkitLibraries,
+      .sum_missing = NcclMissing,
+      .sum_create = NcclSumCreate,
+      .sum_destroy = NcclSumDestroy,
+      .sum_add = NcclSumAdd,
       .kernels = kernels.data(),
       .kernel_count = kernels.size(),
   };

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <iterator>
 #include <map>
 #include <memory>
 #include <new>
@@ -12,6 +13,7 @@
 #include "engine/gpu/emulated/cuda_language.h"
 #include "engine/gpu/emulated/emulated_activity.h"
 #include "engine/gpu/emulated/emulated_stream.h"
+#include "engine/gpu/emulated/emulated_sum.h"
 #include "engine/gpu/kernel_list.h"
 
 namespace rivulet::gpu {
@@ -72,7 +74,8 @@ int Properties(int32_t device, RivuletGpuProperties* properties) {
   const State& state = TheState();
   if (device < 0 || device >= state.settings.devices) return kInvalid;
   *properties = {};
-  std::snprintf(properties->name, sizeof(properties->name), "Emulated device");
+  const bool another = device == state.settings.of_another_model;
+  std::snprintf(properties->name, sizeof(properties->name), another ? "Another emulated device" : "Emulated device");
   std::snprintf(properties->driver, sizeof(properties->driver), "none");
   properties->memory_bytes = state.settings.memory_bytes;
   const auto taken = state.taken.find(device);
@@ -245,6 +248,24 @@ int GraphDestroy(void* graph) {
   return kDone;
 }
 
+const RivuletGpuLibrary* Libraries(size_t* count) {
+  static const RivuletGpuLibrary libraries[] = {{"cuBLASLt", "the emulated device has kernels of our own alone"}};
+  *count = std::size(libraries);
+  return libraries;
+}
+
+const char* SumMissing() {
+  const Lock lock(BackendMutex());
+  return TheState().settings.sums ? "" : "the emulated back end was told to add nothing";
+}
+
+int CountedSumAdd(void* sum, void* const* streams, void* const* numbers, size_t count, int32_t bytes) {
+  const int code = SumAdd(sum, streams, numbers, count, bytes);
+  const Lock lock(BackendMutex());
+  if (code == kDone) ++TheState().counts.sums;
+  return code;
+}
+
 }  // namespace
 
 int Launch(void* stream, const char* name, uint32_t blocks_x, uint32_t blocks_y, uint32_t blocks_z, uint32_t threads,
@@ -303,6 +324,11 @@ const RivuletGpuApi& EmulatedBackend() {
       .activity_stop = ActivityStop,
       .activity_clock = ActivityClock,
       .activity_label = ActivityLabel,
+      .libraries = Libraries,
+      .sum_missing = SumMissing,
+      .sum_create = SumCreate,
+      .sum_destroy = SumDestroy,
+      .sum_add = CountedSumAdd,
       .kernels = kernels.data(),
       .kernel_count = kernels.size(),
   };

@@ -22,6 +22,8 @@ struct EmulatedSettings {
   int32_t devices = 2;
   size_t memory_bytes = size_t{4} << 30;  // of each
   int64_t launches_until_failure = -1;    // the launch after so many fails when it runs; negative: none
+  int32_t of_another_model = -1;          // the device that has another name; negative: none
+  bool sums = true;                       // of several devices; false: as where NCCL is not
 };
 
 // Of the process, from now on. Memory that is allocated stays.
@@ -33,6 +35,7 @@ struct EmulatedCounts {
   int64_t launches = 0;        // of kernels, that ran
   int64_t calls = 0;           // that put something into a stream or a graph: the host's work
   int64_t graph_launches = 0;  // of these
+  int64_t sums = 0;            // of several devices
   int64_t copies_to_device = 0, bytes_to_device = 0, bytes_to_host = 0;
 };
 EmulatedCounts CountEmulated();

@@ -3,6 +3,7 @@
 
 #include <cublasLt.h>
 
+#include "engine/gpu/cuda/toolkit_libraries.h"
 #include "engine/kernels/cuda_libraries/shared_object.h"
 
 namespace rivulet::gpu {
@@ -30,7 +31,7 @@ struct CublasLt {
 inline const CublasLt* OpenCublasLt() {
   static const CublasLt* const opened = []() -> const CublasLt* {
     static CublasLt f;
-    void* const library = OpenSharedObject("libcublasLt.so.13");
+    void* const library = OpenSharedObject(kCublasLtLibrary);
     const bool whole = TakeFunction(library, "cublasLtCreate", f.create) &&
                        TakeFunction(library, "cublasLtMatmul", f.matmul) &&
                        TakeFunction(library, "cublasLtMatmulDescCreate", f.desc_create) &&

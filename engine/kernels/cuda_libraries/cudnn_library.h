@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/gpu/cuda/toolkit_libraries.h"
 #include "engine/kernels/cuda_libraries/shared_object.h"
 
 namespace rivulet::gpu {
@@ -26,7 +27,7 @@ struct Cudnn {
 inline const Cudnn* OpenCudnn() {
   static const Cudnn* const opened = []() -> const Cudnn* {
     static Cudnn f;
-    void* const library = OpenSharedObject("libcudnn.so.9");
+    void* const library = OpenSharedObject(kCudnnLibrary);
     const bool whole = TakeFunction(library, "cudnnCreate", f.create) &&
                        TakeFunction(library, "cudnnSetStream", f.set_stream) &&
                        TakeFunction(library, "cudnnBackendCreateDescriptor", f.descriptor_create) &&

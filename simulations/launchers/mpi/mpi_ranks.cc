@@ -39,6 +39,7 @@ class MpiRanks final : public Ranks {
     MPI_Comm here;
     MPI_Comm_split_type(MPI_COMM_WORLD, MPI_COMM_TYPE_SHARED, rank_, MPI_INFO_NULL, &here);
     MPI_Comm_size(here, &local_);
+    MPI_Comm_rank(here, &local_rank_);
     MPI_Comm_free(&here);
   }
   ~MpiRanks() override { MPI_Finalize(); }
@@ -46,6 +47,7 @@ class MpiRanks final : public Ranks {
   int rank() const override { return rank_; }
   int size() const override { return size_; }
   int local() const override { return local_; }
+  int local_rank() const override { return local_rank_; }
 
   void Broadcast(std::string& bytes) override {
     uint64_t size = bytes.size();
@@ -131,13 +133,13 @@ class MpiRanks final : public Ranks {
     }
   }
 
-  int rank_ = 0, size_ = 1, local_ = 1;
+  int rank_ = 0, size_ = 1, local_ = 1, local_rank_ = 0;
 };
 
 }  // namespace
 }  // namespace rivulet
 
-extern "C" rivulet::Ranks* RivuletOpenRanks1(char* error, int error_bytes) {
+extern "C" rivulet::Ranks* RivuletOpenRanks2(char* error, int error_bytes) {
   int begun = 0, threads = MPI_THREAD_SINGLE;
   MPI_Initialized(&begun);
   if (begun != 0) {

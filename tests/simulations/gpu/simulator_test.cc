@@ -63,34 +63,6 @@ class GpuSimulatorTest : public SimulatorTest {
   std::shared_ptr<GpuDevice> gpu_;
 };
 
-// Several devices, one after the other given to the workers, each with a partial of its own.
-TEST_F(GpuSimulatorTest, SeveralDevices_GiveTheSameBits) {
-  gpu::EmulatedSettings several;
-  several.devices = 4;
-  gpu::SetEmulatedSettings(several);
-  const Scenario scenario = UnlikeScenario();
-  const Trace one = OnDevice(scenario, 3, 0, "1.sqlite");
-  ASSERT_OK(one.status);
-  for (const int devices : {2, 4}) {
-    SCOPED_TRACE(devices);
-    device_ = {gpu_, 3};
-    for (int number = 1; number < devices; ++number) {
-      ASSERT_OK_AND_ASSIGN(device_.more.emplace_back(), GpuDevice::Open(gpu::EmulatedBackend(), number));
-    }
-    const Trace other = Simulate(scenario, 0, fmt::format("{}.sqlite", devices));
-    ASSERT_OK(other.status);
-    EXPECT_EQ(other.digests, one.digests);
-    EXPECT_EQ(OfRounds(other.folds), OfRounds(one.folds));
-    EXPECT_EQ(other.central, one.central);
-    // Which worker gets what is a matter of time, but not that the first gets all.
-    size_t held = 0;
-    for (const auto& device : device_.more) held += device->bytes_held();
-    EXPECT_GT(held, 0u);
-    device_ = {};
-  }
-  gpu::SetEmulatedSettings({});
-}
-
 TEST(TrainingDeviceTest, Workers_TakeDevicesInTurn) {
   TrainingDevice both;
   EXPECT_EQ(both.count(), 0);

@@ -1,0 +1,16 @@
+// The libraries that this one opens when they are asked for, and whether they are here: the entry of gpu_api.h that
+// tells of them.
+#pragma once
+
+#include <cstddef>
+
+#include "engine/gpu/gpu_api.h"
+
+namespace rivulet::gpu {
+
+inline constexpr char kCublasLtLibrary[] = "libcublasLt.so.13";
+inline constexpr char kCudnnLibrary[] = "libcudnn.so.9";
+
+const RivuletGpuLibrary* ToolkitLibraries(size_t* count);
+
+}  // namespace rivulet::gpu

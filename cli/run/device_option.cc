@@ -8,7 +8,6 @@
 
 #include "engine/gpu/gpu_device.h"
 #include "engine/gpu/gpu_listing.h"
-#include "simulations/launchers/rank_crew.h"
 
 namespace rivulet {
 namespace {
@@ -50,11 +49,11 @@ StatusOr<std::vector<int>> NumbersOf(const std::string& name) {
   return numbers;
 }
 
-StatusOr<GpuDevices> Open(const std::string& name, const GpuOptions& options, const Ranks* ranks = nullptr) {
+StatusOr<GpuDevices> Open(const std::string& name, const GpuOptions& options, const ChooseOne& one = nullptr) {
   RIVULET_ASSIGN_OR_RETURN(const RivuletGpuApi* const api, CudaBackend());
-  const bool all = name == kAll || (ranks != nullptr && name == "gpu");
+  const bool all = name == kAll || (one != nullptr && name == "gpu");
   RIVULET_ASSIGN_OR_RETURN(std::vector<int> numbers, all ? AllNumbers(*api) : NumbersOf(name));
-  if (ranks != nullptr) numbers = {numbers[DeviceOfRank(*ranks, numbers.size())]};
+  if (one != nullptr) numbers = {numbers.at(one(numbers.size()))};
   GpuDevices devices;
   for (const int number : numbers) {
     RIVULET_ASSIGN_OR_RETURN(devices.emplace_back(), GpuDevice::Open(*api, number, options));
@@ -99,7 +98,7 @@ StatusOr<GpuDevices> OpenGpus(const std::string& name, const GpuOptions& options
   return Annotated(name, Open(name, options));
 }
 
-StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options, const Ranks* ranks) {
+StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options, const ChooseOne& one) {
   TrainingDevice on;
   if (options.device == "cpu") {
     if (!options.lanes && !options.soft && !options.tf32) return on;
@@ -111,7 +110,7 @@ StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options, const Ranks* ran
   const GpuOptions how{.allow_tf32 = options.tf32};
   const std::string name = on.check ? "gpu" : options.device;
   RIVULET_RETURN_IF_ERROR(CheckGpuNames(name));
-  RIVULET_ASSIGN_OR_RETURN(GpuDevices devices, Annotated(options.device, Open(name, how, ranks)));
+  RIVULET_ASSIGN_OR_RETURN(GpuDevices devices, Annotated(options.device, Open(name, how, one)));
   on.device = std::move(devices.front());
   on.more.assign(std::make_move_iterator(devices.begin() + 1), std::make_move_iterator(devices.end()));
   if (options.lanes) on.most_lanes = static_cast<int>(*options.lanes);

@@ -1,7 +1,9 @@
 // --device: where clients are trained.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,7 +13,6 @@
 #include "cli/command.h"
 #include "client/training_device.h"
 #include "engine/base/status.h"
-#include "simulations/launchers/ranks.h"
 
 namespace rivulet {
 
@@ -37,10 +38,13 @@ Status CheckGpuNames(const std::string& name);
 // A usage error where `name` names several; `who` is what takes one: "a client trains".
 Status CheckOneGpu(const std::string& name, std::string_view who);
 
-// Opens it; of several ranks that share a machine, `ranks` being this one, each takes one of the GPUs that are named,
-// in turn, where "gpu" names all. INVALID_ARGUMENT (a usage error): no such name, or what only a device has, without
+// Of so many GPUs the one to take, from 0.
+using ChooseOne = std::function<size_t(size_t count)>;
+
+// Opens it. Where a process is to take one of the GPUs that are named, as ranks of a machine do, `one` says which, and
+// "gpu" names all. INVALID_ARGUMENT (a usage error): no such name, or what only a device has, without
 // one. FAILED_PRECONDITION, UNAVAILABLE: there is no such device here, why, and what to do about it.
-StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options, const Ranks* ranks = nullptr);
+StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options, const ChooseOne& one = nullptr);
 
 // The arguments that give these options again, with a blank before; "" where nothing was said.
 std::string ShellArguments(const DeviceOptions& options);

@@ -128,6 +128,12 @@ Status CheckOptions(const SimulateOptions& options) {
   return absl::OkStatus();
 }
 
+// The one of its machine's devices that a rank trains on; nothing where there are no ranks.
+ChooseOne OneOf(const Ranks* ranks) {
+  if (ranks == nullptr) return nullptr;
+  return [ranks](size_t devices) { return DeviceOfRank(*ranks, devices); };
+}
+
 // Of the process that has the coordinator.
 Status Lead(const SimulateOptions& options, Ranks* ranks) {
   RIVULET_RETURN_IF_ERROR(CheckOptions(options));
@@ -147,7 +153,7 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
   if (!others || workers > 0) RIVULET_RETURN_IF_ERROR(AsUsageError(RequireGraph(scenario)));
   if (!others || !scenario.data.train.empty()) RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
-  RIVULET_ASSIGN_OR_RETURN(const TrainingDevice device, DeviceOf(options.device, ranks));
+  RIVULET_ASSIGN_OR_RETURN(const TrainingDevice device, DeviceOf(options.device, OneOf(ranks)));
   if (options.workers && workers < device.count()) {
     return UsageError("--workers {} leaves some of {} GPUs without one; give at least {}, or name fewer GPUs", workers,
                       device.count(), device.count());
@@ -212,7 +218,7 @@ Status Simulate(const SimulateOptions& options) {
   if (ranks->rank() > 0) {
     Interrupt interrupt;  // which mpirun hands on to every process, and the first one sees to
     // What is wrong the first one was told, and says.
-    StatusOr<TrainingDevice> device = DeviceOf(options.device, ranks.get());
+    StatusOr<TrainingDevice> device = DeviceOf(options.device, OneOf(ranks.get()));
     if (device.ok()) device->soft = options.device.soft;
     (void)FollowRanks(*ranks, {.workers = static_cast<int>(options.workers.value_or(0)), .device = std::move(device)});
     return absl::OkStatus();

@@ -36,7 +36,8 @@ install(FILES ${PROJECT_BINARY_DIR}/RivuletConfig.cmake ${PROJECT_BINARY_DIR}/Ri
 # Headers keep their paths, "engine/graph/graph.h". Kernels' own stay inside, save those that kernels of others build on.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/engine DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
         FILES_MATCHING PATTERN "*.h" PATTERN "gpu/emulated/*" EXCLUDE PATTERN "kernels/cpu/*" EXCLUDE
-        PATTERN "kernels/cuda/*" EXCLUDE PATTERN "*-inl.h" EXCLUDE)  # those are the kernels' own: included once a target
+        PATTERN "kernels/cuda/*" EXCLUDE PATTERN "kernels/cuda_libraries/*" EXCLUDE
+        PATTERN "*-inl.h" EXCLUDE)  # those are the kernels' own: included once a target
 # What a library of algorithms compiles against beside these (federated/algorithms/algorithm_library.h); no wire.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/federated DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
         FILES_MATCHING PATTERN "*.h" PATTERN "transport/*" EXCLUDE)

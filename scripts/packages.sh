@@ -41,8 +41,9 @@ test_packages=(
   "python3-grpcio|what stands between them and a coordinator in their tests"
 )
 fuzz_packages=(
-  "clang|the fuzzer's compiler"
-  "libclang-rt-dev|libFuzzer"
+  "clang-16|the fuzzer's compiler (older ones capture no structured bindings)"
+  "libclang-rt-16-dev|libFuzzer"
+  "libomp-16-dev|the OpenMP that oneDNN wants, for that compiler"
 )
 bench_packages=(
   "libbenchmark-dev|benchmarks"

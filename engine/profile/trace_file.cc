@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cmath>
 #include <cstdio>
@@ -17,8 +18,9 @@ namespace {
 constexpr size_t kBufferBytes = size_t{1} << 18;
 constexpr int64_t kFlushNanos = 1'000'000'000;
 constexpr int64_t kMemoryNanos = 5'000'000;  // between two looks at the process's memory
-constexpr int64_t kClosingBytes = 4096;      // kept for the last events
-constexpr size_t kMaxRows = 1000;            // in each group
+constexpr int64_t kClosingBytes = 8192;      // kept for the last events
+constexpr size_t kPageBytes = 4096;
+constexpr size_t kMaxRows = 1000;  // in each group
 // Rows that are no threads: beyond any process or thread number of the system.
 constexpr int kFirstRow = 1 << 23;
 
@@ -91,15 +93,15 @@ std::optional<double> ResidentBytes() {
 }
 
 // The file must be of use however the process ends, and must never end it. So it is written as whole events in the
-// array form of the format, which viewers read without its closing bracket; a part of the limit is kept from steps and
+// array form of the format, which viewers read without its closing bracket, and no event lies across the end of a page,
+// where the system cuts off what a process that is killed was writing; a part of the limit is kept from steps and
 // ops for what tells the course of the run; and a disk that is full ends the trace and nothing else.
 class JsonTraceFile final : public TraceFile {
  public:
   JsonTraceFile(std::unique_ptr<WritableFile> file, std::string path, TraceFileOptions options)
       : file_(std::move(file)), path_(std::move(path)), options_(std::move(options)), pid_(getpid()) {
     MutexLock lock(mutex_);
-    buffer_ = "[\n";
-    bytes_ = static_cast<int64_t>(buffer_.size());
+    PutLocked("[\n");
     NameLocked("process_name", pid_, pid_, options_.process);
     Flush();
   }
@@ -201,7 +203,7 @@ class JsonTraceFile final : public TraceFile {
   Status Close() override {
     MutexLock lock(mutex_);
     if (file_ == nullptr) return status_;
-    buffer_ += "\n]\n";
+    PutLocked("\n]\n");
     Flush();
     const Status closed = file_->Close();
     if (status_.ok()) status_ = closed;
@@ -292,7 +294,7 @@ class JsonTraceFile final : public TraceFile {
   // Whole events, with the separators between them.
   void WriteLocked(const std::string& events, bool detail) REQUIRES(mutex_) {
     if (file_ == nullptr || full_) return;
-    const auto added = static_cast<int64_t>(events.size()) + 2;
+    const auto added = static_cast<int64_t>(events.size() + events.size() / 8) + 2;  // some blanks in it
     const auto limit = static_cast<double>(options_.limit_bytes);
     if (detail && static_cast<double>(bytes_ + added) > limit * options_.detail_share) {
       if (!detail_over_.exchange(true)) detail_end_ = ProfileNanos();
@@ -301,22 +303,33 @@ class JsonTraceFile final : public TraceFile {
     if (bytes_ + added + kClosingBytes > options_.limit_bytes) {
       full_ = true;
       detail_over_ = true;
-      buffer_ += fmt::format(
+      PutLocked(fmt::format(
           ",\n{{\"ph\":\"i\",\"pid\":{},\"tid\":{},\"ts\":{},\"s\":\"g\",\"cat\":\"trace\",\"name\":\"the trace has "
           "reached its limit\",\"args\":{{}}}}",
-          pid_, pid_, Micros(ProfileNanos()));
+          pid_, pid_, Micros(ProfileNanos())));
       Flush();
       return;
     }
-    if (bytes_ > 2) buffer_ += ",\n";
-    buffer_ += events;
-    bytes_ += added;
+    if (bytes_ > 2) PutLocked(",\n");
+    PutLocked(events);
     // At least once a second, so that a process that is killed leaves a trace up to its last second.
     const int64_t now = ProfileNanos();
     if (buffer_.size() >= kBufferBytes || now - flushed_ > kFlushNanos) Flush();
   }
 
-  // In one piece, so that the file ends with a whole event whenever the process ends.
+  // Lines, with blanks before one that would lie across the end of a page of the file.
+  void PutLocked(std::string_view text) REQUIRES(mutex_) {
+    const size_t before = buffer_.size();
+    for (size_t begin = 0, end = 0; begin < text.size(); begin = end) {
+      end = std::min(text.find('\n', begin), text.size() - 1) + 1;
+      const size_t at = static_cast<size_t>(bytes_) + (buffer_.size() - before);
+      const size_t length = end - begin, left = kPageBytes - at % kPageBytes;
+      if (length > left && length <= kPageBytes) buffer_.append(left, ' ');
+      buffer_.append(text, begin, length);
+    }
+    bytes_ += static_cast<int64_t>(buffer_.size() - before);
+  }
+
   void Flush() REQUIRES(mutex_) {
     flushed_ = ProfileNanos();
     if (file_ == nullptr || buffer_.empty()) return;
@@ -342,7 +355,7 @@ class JsonTraceFile final : public TraceFile {
   std::atomic<int64_t> memory_seen_ = 0;
   mutable Mutex mutex_;
   std::string buffer_ GUARDED_BY(mutex_);
-  int64_t bytes_ GUARDED_BY(mutex_) = 0;
+  int64_t bytes_ GUARDED_BY(mutex_) = 0;  // of the file and the buffer
   int64_t flushed_ GUARDED_BY(mutex_) = 0;
   int64_t detail_end_ GUARDED_BY(mutex_) = 0;
   bool full_ GUARDED_BY(mutex_) = false;

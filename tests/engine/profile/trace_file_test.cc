@@ -86,6 +86,24 @@ TEST_F(TraceFileTest, NotClosed_IsAnArrayOpenAtItsEnd) {
   EXPECT_GT(events.size(), 1000u);
 }
 
+// The system ends a write of a process that is killed between two pages.
+TEST_F(TraceFileTest, CutOffAfterAnyPage_IsAnArrayOpenAtItsEnd) {
+  const auto trace = Create();
+  for (int i = 0; i < 400; ++i) trace->Instant({}, "test", std::string(static_cast<size_t>(i), 'n'), {});
+  ASSERT_OK(trace->Close());
+  const std::string text = FileSystem::Default().ReadAll(path_).value();
+  ASSERT_GT(text.size(), 20u * 4096);
+  size_t events = 0;
+  for (size_t cut = 4096; cut < text.size(); cut += 4096) {
+    std::string whole = text.substr(0, cut);
+    whole.erase(whole.find_last_not_of(" \n,") + 1);
+    const Json read = Json::parse(whole + "]", nullptr, /*allow_exceptions=*/false);
+    ASSERT_FALSE(read.is_discarded()) << "cut after " << cut << ": " << whole.substr(whole.size() - 200);
+    EXPECT_GT(read.size(), events);
+    events = read.size();
+  }
+}
+
 TEST_F(TraceFileTest, Limit_StopsAndIsTold) {
   const auto trace = Create({.limit_bytes = 64 << 10});
   for (int i = 0; i < 5000; ++i) trace->Instant({}, "test", "something happens", {});

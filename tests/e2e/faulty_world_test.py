@@ -77,6 +77,10 @@ FAULTS = [  # kind, error, from there on, must it be borne
 # Names that a call makes anew each time: keys, random identifiers, times. They are not compared, but must be whole.
 DRAWN = ("ca ", "simulate", "sweep", "runs ", "graph place", "graph inspect")
 LEFT = (".tmp", ".part")
+# What was there before and a command may change or remove: its history with the models beside it, its authority's folder.
+OWN = {"runs prune": "runs.sqlite", "runs tag": "runs.sqlite", "runs note": "runs.sqlite", "ca kit": "ca/", "ca issue": "ca/",
+       "ca renew": "ca/", "ca revoke": "ca/"}
+FOLDERS = ("out", "events", "new", "kit", "x", "q")  # what commands make as folders
 
 
 def leaf_commands(words=()):
@@ -115,11 +119,14 @@ class FaultyWorld(unittest.TestCase):
     def tearDownClass(cls):
         shutil.rmtree(cls.top, ignore_errors=True)
 
-    def call(self, command, fault=None):
-        """The folder afterwards and how it ended, or None where it hung."""
+    def call(self, command, fault=None, occupied=()):
+        """The folder afterwards and how it ended, or None where it hung. In each of the folders `occupied` somebody else's file lies."""
         folder = self.top / "world"
         shutil.rmtree(folder, ignore_errors=True)
         shutil.copytree(self.before, folder)
+        for name in occupied:
+            (folder / name).mkdir()
+            (folder / name / "thesis.txt").write_text("somebody else's\n")
         counts = self.top / "counts"
         counts.unlink(missing_ok=True)
         # NVIDIA's runtime, which librivulet_cuda.so brings, does not bear to be loaded without memory.
@@ -172,6 +179,21 @@ class FaultyWorld(unittest.TestCase):
 
     def test_every_command_is_here(self):
         self.assertEqual(sorted(leaf_commands()), sorted([*COMMANDS, *EXCUSED]))
+
+    def test_no_command_changes_or_removes_what_is_not_its_own(self):
+        before = {name: path.read_bytes() for name, path in files_of(self.before).items()}
+        self.assertGreater(len(before), 20)
+        for command in COMMANDS:
+            occupied = [name for name in FOLDERS if name in COMMANDS[command]]
+            for where in [()] + [occupied] * bool(occupied):
+                with self.subTest(command=command, occupied=where):
+                    folder, done, _ = self.call(command, occupied=where)
+                    self.assertIn(done.returncode, (0, 1, 2) if where else (0,), done)
+                    there = {name: path.read_bytes() for name, path in files_of(folder).items()}
+                    changed = [name for name, bytes_before in before.items() if there.get(name) != bytes_before]
+                    self.assertEqual([name for name in changed if not name.startswith(OWN.get(command, "/"))], [])
+                    for name in where:
+                        self.assertEqual(there.get(f"{name}/thesis.txt"), b"somebody else's\n")
 
     def test_every_command_through_every_fault(self):
         total = 0

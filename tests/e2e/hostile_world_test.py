@@ -77,6 +77,15 @@ class HostileWorld(RivuletTest):
             self.assertIn(process.wait(timeout=30), (0, 1))
         self.assertEqual(self.state(), "interrupted")
 
+    def test_up_whose_standard_error_nobody_reads(self):
+        """Neither it nor the coordinator and clients that it has started wait for a reader."""
+        process = self.start("up", self.scenario, "--db", self.path("runs.sqlite"), "--rounds", "1000000", "--clients", "6")
+        self.fill_standard_error(process)
+        self.wait_for(lambda: self.committed() > 20, "twenty rounds that nobody reads about")
+        process.send_signal(signal.SIGTERM)
+        self.assertEqual(process.wait(timeout=30), 1)
+        self.assertEqual(self.state(), "interrupted")
+
     def fill_standard_error(self, process):
         """Nothing more fits, now and later."""
         pipe = os.open(f"/proc/{process.pid}/fd/2", os.O_WRONLY | os.O_NONBLOCK)

@@ -80,10 +80,8 @@ Status RunCoordinator::NameInHistory(const TaskId& task) {
     if (named_tasks_.contains(task)) return absl::OkStatus();
     if (!failure_.ok() || history_closed_) return Unavailable("the run has ended");
     if (unwritten_ == 0) break;
-    mutex_.Unlock();
-    const Status written = writer_.Flush();
-    mutex_.Lock();
-    RIVULET_RETURN_IF_ERROR(written);
+    // The run may end meanwhile: its history stays open for this.
+    RIVULET_RETURN_IF_ERROR(Unlocked([&] { return writer_.Flush(); }));
     // One that was closed just now is about to be given to the writer.
     if (unwritten_ > 0) changed_.WaitFor(mutex_, std::chrono::milliseconds(10));
   }

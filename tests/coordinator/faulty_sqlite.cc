@@ -3,6 +3,7 @@
 #include <sqlite3.h>
 
 #include <cstring>
+#include <limits>
 
 namespace rivulet {
 namespace {
@@ -10,6 +11,10 @@ namespace {
 std::function<bool(const std::string&)>& Hook() {
   static std::function<bool(const std::string&)> hook;
   return hook;
+}
+std::function<void(const std::string&, int64_t, int64_t)>& Watcher() {
+  static std::function<void(const std::string&, int64_t, int64_t)> watcher;
+  return watcher;
 }
 sqlite3_vfs* real_vfs = nullptr;
 
@@ -26,13 +31,22 @@ bool Ask(sqlite3_file* file, const char* what) {
   return !Hook() || Hook()(std::string(what) + " " + (name == nullptr ? "temporary" : name));
 }
 
+void Tell(sqlite3_file* file, int64_t from, int64_t to) {
+  const char* name = reinterpret_cast<HookedFile*>(file)->name;
+  if (Watcher() && name != nullptr) Watcher()(name, from, to);
+}
+
 int Close(sqlite3_file* f) { return Real(f)->pMethods->xClose(Real(f)); }
 int Read(sqlite3_file* f, void* p, int n, sqlite3_int64 o) { return Real(f)->pMethods->xRead(Real(f), p, n, o); }
 int Write(sqlite3_file* f, const void* p, int n, sqlite3_int64 o) {
   if (!Ask(f, "sqlite-write")) return SQLITE_FULL;
+  Tell(f, o, o + n);
   return Real(f)->pMethods->xWrite(Real(f), p, n, o);
 }
-int Truncate(sqlite3_file* f, sqlite3_int64 n) { return Real(f)->pMethods->xTruncate(Real(f), n); }
+int Truncate(sqlite3_file* f, sqlite3_int64 n) {
+  Tell(f, n, std::numeric_limits<int64_t>::max());
+  return Real(f)->pMethods->xTruncate(Real(f), n);
+}
 int Sync(sqlite3_file* f, int flags) {
   if (!Ask(f, "sqlite-sync")) return SQLITE_FULL;
   const int code = Real(f)->pMethods->xSync(Real(f), flags);
@@ -82,6 +96,10 @@ int Open(sqlite3_vfs*, const char* name, sqlite3_file* file, int flags, int* out
 }
 
 }  // namespace
+
+void WatchSqliteWrites(std::function<void(const std::string&, int64_t, int64_t)> before) {
+  Watcher() = std::move(before);
+}
 
 void InstallFaultySqlite(std::function<bool(const std::string&)> at) {
   Hook() = std::move(at);

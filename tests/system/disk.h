@@ -3,7 +3,6 @@
 #pragma once
 
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <map>
 #include <memory>
@@ -13,6 +12,7 @@
 
 #include "tests/coordinator/faulty_file_system.h"
 #include "tests/coordinator/faulty_sqlite.h"
+#include "tests/system/synced_file.h"
 #include "tests/testing/temp_folder.h"
 
 namespace rivulet::testing {
@@ -24,11 +24,18 @@ class Disk {
   // `slow` is called in each sync and may take its (virtual) time. One disk of a program has histories.
   Disk(bool has_histories, std::function<void()> slow, Lies lies = Lies::kNever)
       : slow_(std::move(slow)), has_histories_(has_histories), lies_(lies) {
-    if (has_histories) InstallFaultySqlite([this](const std::string& point) { return AtSqlite(point); });
+    if (has_histories) {
+      InstallFaultySqlite([this](const std::string& point) { return AtSqlite(point); });
+      WatchSqliteWrites([this](const std::string& path, int64_t from, int64_t to) {
+        if (const auto file = synced_.find(path); file != synced_.end()) file->second.BeforeChange(from, to);
+      });
+    }
     Replace();
   }
   ~Disk() {
-    if (has_histories_) InstallFaultySqlite([](const std::string&) { return true; });
+    if (!has_histories_) return;
+    InstallFaultySqlite([](const std::string&) { return true; });
+    WatchSqliteWrites(nullptr);
   }
 
   const std::string& folder() const { return folder_.path(); }
@@ -42,8 +49,8 @@ class Disk {
   void Recover(bool power_was_lost) {
     if (power_was_lost) {
       files_->LoseUnsynced();
-      for (const auto& [path, bytes] : synced_) {
-        if (std::filesystem::exists(path)) std::ofstream(path, std::ios::binary | std::ios::trunc) << bytes;
+      for (const auto& [path, file] : synced_) {
+        if (std::filesystem::exists(path)) file.Restore();
       }
       for (const std::string& path : cached_) {
         if (std::filesystem::exists(path)) std::filesystem::resize_file(path, 0);
@@ -59,7 +66,7 @@ class Disk {
     if (has_histories_) {
       for (const auto& entry : std::filesystem::directory_iterator(folder())) {
         const std::string path = entry.path().string();
-        if (path.ends_with(".sqlite") || path.ends_with("-wal")) synced_[path] = ContentOf(path);
+        if (path.ends_with(".sqlite") || path.ends_with("-wal")) synced_.emplace(path, path);
       }
     }
     files_ = std::make_unique<FaultyFileSystem>();
@@ -72,14 +79,16 @@ class Disk {
       return cut_ ? Internal("the machine is off") : absl::OkStatus();
     };
   }
-  // What a sync has left is what a power cut leaves; histories of a test are small enough to be kept whole.
+  // What a sync has left is what a power cut leaves.
   bool AtSqlite(const std::string& point) {
     if (cut_) return false;
     const size_t space = point.find(' ');
     if (point.starts_with("sqlite-sync ")) slow_();
     if (cut_) return false;
-    if (point.starts_with("sqlite-synced ") && lies_ != Lies::kOfHistories)
-      synced_[point.substr(space + 1)] = ContentOf(point.substr(space + 1));
+    if (point.starts_with("sqlite-synced ") && lies_ != Lies::kOfHistories) {
+      const std::string path = point.substr(space + 1);
+      synced_.insert_or_assign(path, SyncedFile(path));
+    }
     return true;
   }
 
@@ -89,8 +98,8 @@ class Disk {
   const Lies lies_;
   bool cut_ = false;
   std::unique_ptr<FaultyFileSystem> files_;
-  std::map<std::string, std::string> synced_;  // by path
-  std::set<std::string> cached_;               // paths, of what it lies about
+  std::map<std::string, SyncedFile> synced_;  // by path
+  std::set<std::string> cached_;              // paths, of what it lies about
 };
 
 }  // namespace rivulet::testing

@@ -148,6 +148,15 @@ TEST_F(SystemTest, ManyClientsThroughTiers_TheLastModelIsThatOfAnUndisturbedRun)
   });
 }
 
+// Seconds a seed, and so for scripts/storms.sh alone.
+TEST_F(SystemTest, DISABLED_ThousandsOfClients_EachVersionIsWhatItsRowsSay) {
+  RunSeeds(1, [](uint64_t seed) {
+    return StormOptions{.seed = seed,
+                        .tiers = seed % 4 == 0 ? 1 + static_cast<int64_t>(seed / 4 % 3) : 0,
+                        .clients = 1000 + static_cast<int64_t>(seed * 613 % 1001)};
+  });
+}
+
 RIVULET_AGGREGATION(ForgetfulMean::kRule, ForgetfulMean::Create);
 
 // Planted faults: the storms find them, or they would find nothing.

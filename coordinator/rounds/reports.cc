@@ -164,7 +164,12 @@ void RunMachine::Handle(const Merged& event, TimeMs now, Actions& actions) {
     Gathering* const of = Open(kind);
     if (of == nullptr) continue;
     // Where leases outlive versions, one that has ended makes room for another, however it ended.
-    const bool ended = !event.ok || (kind == TaskKind::kTrain && continuous() && !of->buffer.full());
+    const bool of_latest = kind == TaskKind::kTrain && continuous();
+    // Sites were asked for what they held because as many tasks as may be were out, or nobody else was there: all of it
+    // has come now, and whoever brought it can be asked again.
+    const bool closing = of->buffer.state() == UpdateBuffer::State::kClosing;
+    if (of_latest && !ordered() && closing && of->buffer.held() == 0 && !of->buffer.full()) of->buffer.Reopen();
+    const bool ended = !event.ok || (of_latest && !of->buffer.full());
     if (ended) Replace(*of, now, actions);
     Judge(*of, now, actions);
   }

@@ -142,6 +142,13 @@ TEST_F(SystemTest, ThroughTiers_TheLastModelIsThatOfAnUndisturbedRun) {
   });
 }
 
+TEST_F(SystemTest, TasksOutliveVersionsThroughTiers_EachVersionIsWhatItsRowsSay) {
+  RunSeeds(12, [](uint64_t seed) {
+    return StormOptions{
+        .seed = seed, .algorithm = &AlgorithmOf("fedbuff"), .tiers = 1 + static_cast<int64_t>(seed % 2)};
+  });
+}
+
 TEST_F(SystemTest, ManyClientsThroughTiers_TheLastModelIsThatOfAnUndisturbedRun) {
   RunSeeds(1, [](uint64_t seed) {
     return StormOptions{.seed = seed, .everybody = true, .tiers = 3, .clients = 40 + static_cast<int64_t>(seed % 161)};

@@ -98,6 +98,36 @@ TEST(RunMachineLatestTest, UpdateThatComesWhileAVersionIsMade_GoesIntoTheNext) {
   EXPECT_THAT(run.On(StageDone{late.task}), ElementsAre(HasSubstr("fold ")));
 }
 
+// A site that holds what it has folded hands it over when nobody else is awaited; that is not the end of the version.
+TEST(RunMachineLatestTest, FewerOutThanAVersionTakes_SitesHandOverAndMoreAreAsked) {
+  LatestRun run(2, 3, 5);
+  // As a tier with these clients does: it takes what is offered, and holds it.
+  const auto taken = [&] {
+    std::vector<SitePolled::Holding> in_hand;
+    for (const Lease& lease : run.machine->leases()) {
+      if (lease.state == Lease::State::kTaken || lease.state == Lease::State::kHeld)
+        in_hand.push_back({lease.task, true});
+    }
+    return in_hand;
+  };
+  const auto hand_over = [&] {
+    std::vector<std::string> said;
+    for (int polls = 0; polls < 8 && said.empty(); ++polls) {
+      for (std::string& line : run.On(SitePolled{"s0", SitePolled::Serves::kAny, taken(), 4})) {
+        if (line.starts_with("hand-over ")) said.push_back(std::move(line));
+      }
+    }
+    EXPECT_EQ(said.size(), 1u);
+    std::vector<TaskId> held;
+    for (const SitePolled::Holding& holding : taken()) held.push_back(holding.task);
+    run.On(PartialReported{"s0", held});
+    return run.On(Merged{held});
+  };
+  EXPECT_THAT(hand_over(), ElementsAre(HasSubstr("offer r1 a1 "), HasSubstr("offer r1 a1 ")));
+  EXPECT_EQ(run.machine->CountInState(Lease::State::kFolded), 2);
+  EXPECT_THAT(hand_over(), Contains(HasSubstr("commit r1 a1 ")));
+}
+
 TEST(RunMachineLatestTest, LeaseThatCouldGoIntoNoVersionAnyMore_IsDropped) {
   LatestRun run(3, 1, 1);
   const Lease slow = run.out.at(0);

@@ -6,7 +6,6 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --thousands ]; then
-  RIVULET_SEEDS=${2:-1-100} exec "${3:-build/release}/system_test" --gtest_also_run_disabled_tests \
-    --gtest_filter='*ThousandsOfClients*'
+  RIVULET_SEEDS=${2:-1-100} exec "${3:-build/release}/system_test" --gtest_filter='*ThousandsOfClients*'
 fi
-RIVULET_SEEDS=${1:-1-1000} exec "${2:-build/release}/system_test" --gtest_filter='-*OneSeedTwice*'
+RIVULET_SEEDS=${1:-1-1000} exec "${2:-build/release}/system_test" --gtest_filter='SystemTest.*-*OneSeedTwice*:*ThousandsOfClients*'

@@ -100,6 +100,7 @@ TEST_P(TransferKillTest, BetweenAnyTwoCalls_TheModelsAreTheSame) {
     if (::testing::Test::HasFailure()) break;
   }
   EXPECT_GE(points * every, 12);
+  RecordProperty("points", points);
 }
 
 }  // namespace

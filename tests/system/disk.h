@@ -45,6 +45,12 @@ class Disk {
 
   // The process is dead: whatever its threads still do until they have ended reaches the disk no more.
   void Cut() { cut_ = true; }
+  // So it is at the `operation`th point, before or after a durable operation on files(), from now on, and `dies` hears.
+  void CutAt(int64_t operation, std::function<void()> dies) {
+    until_death_ = operation;
+    dies_ = std::move(dies);
+  }
+  bool is_cut() const { return cut_; }
   // After that, when they have ended.
   void Recover(bool power_was_lost) {
     if (power_was_lost) {
@@ -71,6 +77,10 @@ class Disk {
     }
     files_ = std::make_unique<FaultyFileSystem>();
     files_->at = [this](const std::string& point) -> Status {
+      if (until_death_ > 0 && --until_death_ == 0) {
+        Cut();
+        dies_();
+      }
       if (cut_) return Internal("the machine is off");
       if (lies_ == Lies::kOfReports && point.starts_with("renamed ") && point.find("/reports/") != point.npos) {
         cached_.insert(point.substr(point.find(' ') + 1));
@@ -97,6 +107,8 @@ class Disk {
   const bool has_histories_;
   const Lies lies_;
   bool cut_ = false;
+  int64_t until_death_ = 0;
+  std::function<void()> dies_;
   std::unique_ptr<FaultyFileSystem> files_;
   std::map<std::string, SyncedFile> synced_;  // by path
   std::set<std::string> cached_;              // paths, of what it lies about

@@ -31,6 +31,7 @@
 
 #include "client/agent.h"
 #include "client/held_updates.h"
+#include "client/training_checkpoint.h"
 #include "coordinator/commit/commit.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/history/history.h"
@@ -48,6 +49,12 @@
 
 namespace rivulet::testing {
 
+// The first client's machine, or the first tier's, loses its power at one of its durable operations, and comes back.
+struct Death {
+  enum class Of : uint8_t { kNobody, kClient, kTier } of = Of::kNobody;
+  int64_t operation = 0;  // from 1 on, as Disk::CutAt
+};
+
 struct StormOptions {
   uint64_t seed = 1;
   const TenthAlgorithm* algorithm = nullptr;
@@ -56,6 +63,7 @@ struct StormOptions {
   int64_t tiers = 0;       // between coordinator and clients
   int64_t clients = 0;     // 0: three to seven
   Planted planted = Planted::kNothing;
+  Death death = {};  // of somebody in a calm run
 };
 
 struct StormCounts {
@@ -94,13 +102,22 @@ class Federation final : private Witness {
     for (int64_t tier = 0; tier < options_.tiers; ++tier) {
       tiers_.emplace_back().disk = std::make_unique<Disk>(false, [this] { Slow(); });
     }
+    if (options_.death.of == Death::Of::kTier) {
+      tiers_[0].disk->CutAt(options_.death.operation, [this] {
+        tiers_[0].link->Cut();
+        tiers_[0].address->Close();
+      });
+    }
     for (size_t tier = 0; tier < tiers_.size(); ++tier) StartTier(tier);
     clients_.resize(static_cast<size_t>(fleet_));
     for (size_t client = 0; client < clients_.size(); ++client) {
       clients_[client].disk = std::make_unique<Disk>(false, [this] { Slow(); });
+      if (client == 0 && options_.death.of == Death::Of::kClient)
+        clients_[0].disk->CutAt(options_.death.operation, [this] { clients_[0].link->Cut(); });
       StartClient(client);
     }
     heap_ = mallinfo2().uordblks;
+    AwaitDeath();
     if (!options_.calm) {
       ASSERT_NO_FATAL_FAILURE(Storm());
     }
@@ -111,6 +128,7 @@ class Federation final : private Witness {
   const StormCounts& counts() const { return counts_; }
   const std::string& story() const { return story_; }
   const std::string& last_digest() const { return last_digest_; }
+  bool died() const { return died_; }  // who was to, before all was over
 
  private:
   struct ClientMachine {
@@ -213,7 +231,13 @@ class Federation final : private Witness {
     options.version = "test";
     options.data = {*data_.Of(options.client_id)};
     options.states = client.states;
-    if (options_.seed % 2 == 0) {
+    const bool may_die = options_.death.of == Death::Of::kClient;
+    if (may_die) {
+      options.checkpoint =
+          std::make_shared<TrainingCheckpoint>(client.disk->files(), client.disk->File("training"), options.client_id,
+                                               TrainingCheckpoint::Options{std::chrono::milliseconds(0), "test", {}});
+    }
+    if (may_die || options_.seed % 2 == 0) {
       options.held = std::make_shared<HeldUpdates>(client.disk->files(), JoinPath(client.disk->folder(), "updates"),
                                                    options.client_id, HeldUpdates::Options{});
     }
@@ -254,7 +278,7 @@ class Federation final : private Witness {
                                      Tell("tier {}: {}", number, sentence);
                                    }});
     Tell("tier {} starts", number);
-    machine.address->Open(*machine.tier);
+    if (!machine.disk->is_cut()) machine.address->Open(*machine.tier);
     machine.thread = std::thread([this, &machine, number] {
       const Status result = machine.tier->Run();
       Tell("tier {} has ended: {}", number, Message(result));
@@ -276,6 +300,20 @@ class Federation final : private Witness {
   }
 
   bool Over() const { return coordinator_ != nullptr && coordinator_->over(); }
+
+  // Who is to die at an operation is dead, and is switched on again by GoOnInSunshine.
+  void AwaitDeath() {
+    if (options_.death.of == Death::Of::kNobody) return;
+    const bool tier = options_.death.of == Death::Of::kTier;
+    const Disk& disk = tier ? *tiers_[0].disk : *clients_[0].disk;
+    for (int64_t looks = 0; !disk.is_cut() && looks < 100'000; ++looks) {
+      if (Over() && std::ranges::all_of(clients_, &ClientMachine::done)) break;
+      SleepMs(20);
+    }
+    died_ = disk.is_cut();
+    if (!died_) return;
+    tier ? StopTier(0, true) : StopClient(0, true);
+  }
 
   // For a while whatever can happen does.
   void Storm() {
@@ -542,6 +580,7 @@ class Federation final : private Witness {
   int64_t slowest_sync_ms_ = 0, most_work_ms_ = 30'000;
   std::string run_id_, story_, last_digest_;
   StormCounts counts_;
+  bool died_ = false;
   size_t heap_ = 0;
   int64_t looks_ = 0;
   std::map<TaskId, Task> given_;

@@ -1,12 +1,61 @@
 """A run that was interrupted, in any way, goes on to the same bits."""
+import contextlib
+import hashlib
+import json
 import pathlib
 import shlex
+import shutil
 import signal
+import sqlite3
+import sys
 import time
 
 from harness import RivuletTest, main
 
+STORED = pathlib.Path(__file__).with_name("stored_run")
+sys.path.insert(0, str(STORED))
+import make_stored_run  # noqa: E402
+
 ROUNDS = 40
+
+
+class RunOfAnotherProgram(RivuletTest):
+    """A run that a program of another version began, as its history and its folder were left then."""
+
+    def setUp(self):
+        super().setUp()
+        self.run_rivulet("data", "synth", "synthetic", *make_stored_run.DATA, cwd=self.folder, code=0)
+        self.stored = self.write("stored.toml", make_stored_run.SCENARIO)
+        with contextlib.closing(sqlite3.connect(self.path("runs.sqlite"))) as db:
+            db.executescript((STORED / "history.sql").read_text())
+        ((self.run_id, version, self.plan_digest),) = self.query("SELECT run_id, version, plan_digest FROM runs")
+        self.assertEqual(version, make_stored_run.VERSION_OF_THEN)
+        self.models = self.folder / "runs.sqlite.models" / self.run_id
+        shutil.copytree(STORED / "models", self.models)
+
+    def resume(self, *arguments):
+        return self.run_rivulet("simulate", self.stored, "--db", self.path("runs.sqlite"), "--resume", "latest",
+                                "--kernels", "portable", *arguments)
+
+    def test_goes_on_with_the_plan_that_it_keeps(self):
+        self.run_rivulet("plan", "build", self.stored, "--out", self.path("today"), code=0)
+        self.assertNotEqual(hashlib.sha256((self.folder / "today").read_bytes()).hexdigest(), self.plan_digest)
+        result = self.resume()
+        self.assertEqual(result.code, 0, result.err)
+        self.assertEqual(self.digests(), json.loads((STORED / "digests.json").read_text()))
+        ((version, plan_digest, status),) = self.query("SELECT version, plan_digest, status FROM runs")
+        self.assertEqual((plan_digest, status), (self.plan_digest, "finished"))
+        self.assertNotEqual(version, make_stored_run.VERSION_OF_THEN, "the row names who wrote it last")
+        self.assertEqual((self.models / "plan").read_bytes(), (STORED / "models" / "plan").read_bytes())
+
+    def test_whose_plan_is_gone_goes_on_with_one_built_anew_and_says_so(self):
+        (self.models / "plan").unlink()
+        result = self.resume()
+        self.assertEqual(result.code, 0, result.err)
+        whole = json.loads((STORED / "digests.json").read_text())
+        self.assertEqual(self.digests()[:2], whole[:2])
+        self.assertNotEqual(self.digests()[2:], whole[2:], "two epochs give other models than three")
+        self.assertTrue(self.query("SELECT 1 FROM events WHERE message LIKE 'its plan % was not kept; built again%'"))
 
 
 class Resume(RivuletTest):
@@ -49,7 +98,6 @@ class Resume(RivuletTest):
         self.assertLess(time.monotonic() - begin, 10)
 
     def query_or_none(self, sql, db="runs.sqlite"):
-        import sqlite3
         try:
             rows = self.query(sql, db=db)
         except sqlite3.Error:
@@ -57,7 +105,6 @@ class Resume(RivuletTest):
         return rows[0][0]
 
     def test_a_selection_that_remembers_goes_on_by_its_snapshot_and_by_the_rows_alone(self):
-        import sqlite3
         for selection in ("weighted", "round_robin", "power_of_choice", "oort"):
             chosen = ["--set", f"selection.name={selection}", "--set", "server.clients_per_round=2",
                       "--set", "data.partition.sizes=exponential", "--set", "client.epochs=20"]

@@ -17,7 +17,7 @@ Status RunCoordinator::CheckProtocol(const PollRequest& request) const {
   if (protocol == kProtocol) return absl::OkStatus();
   return FailedPrecondition(
       "client '{}' (version '{}') speaks protocol {}, and this coordinator {}; install the same version at both",
-      request.caller.name, version, protocol, kProtocol);
+      request.caller.name, DisplayText(version, 40), protocol, kProtocol);
 }
 
 // Before the name is known to anybody: who cannot train is no member. Who speaks for all others binds their data task

@@ -36,7 +36,7 @@ StatusOr<PollReply> Tier::Poll(const PollRequest& request) {
   if (request.capabilities.protocol != kProtocol) {
     return FailedPrecondition(
         "'{}' (version '{}') speaks protocol {}, and this tier {}; install the same version at both",
-        request.caller.name, request.capabilities.version, request.capabilities.protocol, kProtocol);
+        request.caller.name, DisplayText(request.capabilities.version, 40), request.capabilities.protocol, kProtocol);
   }
   std::string event;
   StatusOr<PollReply> reply = PollReply{};

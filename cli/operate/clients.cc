@@ -27,6 +27,7 @@ Status ListClients(const OperatorOptions& options) {
                {.name = "run_id", .rank = 5},
                {.name = "task_id", .only_json = true},
                {.name = "parent_id", .title = "through", .rank = 2},
+               {.name = "version", .rank = 2},
                {.name = "certificate_days_left", .title = "cert. days", .rank = 3},
                {.name = "serial", .only_json = true},
                {.name = "detail", .width = 40, .rank = 1},
@@ -41,7 +42,7 @@ Status ListClients(const OperatorOptions& options) {
       const bool works = !c.task.empty();
       table.Add({c.client_id, c.state, TimeCell(c.last_seen_unix_ms, json), TextCell(c.doing),
                  TimeCell(c.since_unix_ms, json), works ? Cell(c.round) : Cell(), TextCell(c.run_id), TextCell(c.task),
-                 TextCell(c.via),
+                 TextCell(c.via), TextCell(c.version),
                  c.valid_until_unix_ms == 0 ? Cell() : Cell(DaysLeft(c.valid_until_unix_ms / 1000, now)),
                  TextCell(c.serial), TextCell(c.detail), TextCell(c.error), TimeCell(c.error_unix_ms, json)});
       after = c.client_id;

@@ -13,6 +13,7 @@ namespace {
 constexpr size_t kMostRefused = 20'000, kMostKnocks = 1000;
 constexpr int64_t kPatienceMs = 30'000;  // of a slow machine or network
 constexpr size_t kLongestError = 300;    // bytes of a sentence
+constexpr size_t kLongestVersion = 40;   // bytes of what a client calls its software
 
 std::string Shortened(std::string_view sentence) {
   if (sentence.size() <= kLongestError) return std::string(sentence);
@@ -117,6 +118,7 @@ StatusOr<PollReply> Roster::PassPoll(const PollRequest& request, bool* doubled) 
   const int64_t expected = reply->wait_ms + (reply->tasks.empty() ? request.hold_ms : 0);
   Heard(caller, expected);
   entries_[caller.name].tier = tier;
+  entries_[caller.name].version = DisplayText(request.capabilities.version, kLongestVersion);
   *doubled = IsDoubled(caller);
   for (const ServedName& served : admitted.serves.names) {
     const auto turned = std::ranges::find(reply->refused_names, served.name, &RefusedName::name);
@@ -126,6 +128,7 @@ StatusOr<PollReply> Roster::PassPoll(const PollRequest& request, bool* doubled) 
     }
     Heard({.name = served.name}, expected);
     entries_[served.name].via = caller.name;
+    entries_[served.name].version.clear();
   }
   if (!tier) entries_[caller.name].via.clear();
   reply->refused_names.insert(reply->refused_names.end(), refused.begin(), refused.end());
@@ -227,6 +230,7 @@ ClientState Roster::StateOf(const std::string& client_id) const {
     state.error_unix_ms = entry.error_at;
     state.serial = entry.serial;
     state.valid_until_unix_ms = entry.valid_until;
+    state.version = entry.version;
   }
   if (const auto knock = knocks_.find(client_id); knock != knocks_.end()) {
     state.state = "waiting";

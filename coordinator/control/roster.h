@@ -1,5 +1,6 @@
-// A CoordinatorApi that passes calls on and knows who calls: when they were last heard of, by which certificate,
-// through which tier, and what went wrong. It refuses whom an operator has banned, from the next call on.
+// A CoordinatorApi that passes calls on and knows who calls: when they were last heard of, by which certificate, with
+// which software, through which tier, and what went wrong. It refuses whom an operator has banned, from the next call
+// on.
 #pragma once
 
 #include <cstdint>
@@ -57,7 +58,7 @@ class Roster final : public CoordinatorApi {
 
  private:
   struct Entry {
-    std::string via, serial, error;
+    std::string via, serial, version, error;
     bool tier = false;
     int64_t seen = 0, expected_by = 0;  // when it was heard of, and is to be heard of at the latest
     int64_t error_at = 0, valid_until = 0;

@@ -45,6 +45,7 @@ struct ClientState {
   int64_t error_unix_ms = 0;
   std::string serial;               // of its certificate; "" without TLS
   int64_t valid_until_unix_ms = 0;  // of it; 0 without TLS
+  std::string version;  // of its software, as it says; "": it has not called yet, or calls a tier, which does not tell
 };
 
 struct ClientPage {

@@ -38,6 +38,7 @@ void ToMessage(const ClientState& client, rpc::ClientStateProto* message) {
   message->set_error_unix_ms(client.error_unix_ms);
   message->set_serial(client.serial);
   message->set_valid_until_unix_ms(client.valid_until_unix_ms);
+  message->set_version(client.version);
 }
 
 ClientState FromMessage(const rpc::ClientStateProto& message) {
@@ -47,7 +48,8 @@ ClientState FromMessage(const rpc::ClientStateProto& message) {
           message.task(),          message.doing(),
           message.since_unix_ms(), message.last_seen_unix_ms(),
           message.error(),         message.error_unix_ms(),
-          message.serial(),        message.valid_until_unix_ms()};
+          message.serial(),        message.valid_until_unix_ms(),
+          message.version()};
 }
 
 void ToMessage(const AuditEntry& entry, rpc::AuditEntryProto* message) {

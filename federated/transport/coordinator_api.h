@@ -55,7 +55,7 @@ struct DatasetOffer {
 };
 
 struct Capabilities {
-  std::string version;  // of the client's software, for whoever has to be told that the protocols differ
+  std::string version;  // of the client's software, in its own words: operators see who is to be brought up to date
   int protocol = kProtocol;
   std::vector<DatasetOffer> datasets;
 };

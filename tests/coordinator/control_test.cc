@@ -91,6 +91,30 @@ class ControlTest : public ::testing::Test {
   std::unique_ptr<Process> process_;
 };
 
+// Of a deployment that lives for years: who is to be brought up to date, before the protocol changes.
+TEST_F(ControlTest, Clients_SaysWithWhichSoftwareEachCalledLast) {
+  Begin();
+  const auto run = Serve("study");
+  Open();
+  const auto called = [&](const std::string& version) {
+    PollRequest request = AskedBy("client-00000");
+    request.capabilities.version = version;
+    EXPECT_OK(process_->roster.Poll(request));
+    return Clients()["client-00000"].version;
+  };
+  EXPECT_EQ(called("0.9.1"), "0.9.1");
+  EXPECT_EQ(called("1.0.0"), "1.0.0");
+  EXPECT_EQ(called("\x1B[31m" + std::string(100, '1')), "?[31m" + std::string(35, '1') + "…");
+  EXPECT_EQ(Clients()["client-00001"].version, "") << "it has not called";
+  PollRequest tier{As("east"), {.version = "1.0.1"}};
+  tier.serves = {.kind = Serves::Kind::kNames, .names = {{"client-00002", AskedBy("").capabilities.datasets}}};
+  ASSERT_OK(process_->roster.Poll(tier));
+  EXPECT_EQ(Clients()["east"].version, "1.0.1");
+  EXPECT_EQ(Clients()["client-00002"].via, "east");
+  EXPECT_EQ(Clients()["client-00002"].version, "") << "the tier speaks for it";
+  run->Stop();
+}
+
 TEST_F(ControlTest, Clients_SaysWhoWorksOnWhatAndWhoIsAway) {
   Begin();
   const auto run = Serve("study");

@@ -86,6 +86,7 @@ class Operations(RivuletTest):
         for row in clients.values():
             self.assertEqual((row["state"], row["task_id"], row["parent_id"]), ("connected", None, None), row)
             self.assertGreaterEqual(row["certificate_days_left"], 300)
+            self.assertEqual(self.run_rivulet("version", code=0).out.split()[:2], ["rivulet", row["version"]])
         self.operate("resume", "second")
         self.wait_for(lambda: self.status("second")["round"] > paused["round"], "rounds after the pause")
         self.operate("stop", "second")

@@ -37,7 +37,7 @@ class FakeControl final : public ControlApi {
     caller = from;
     ClientPage page;
     page.clients.push_back({after + "b", "connected", "why", "east", "r-1", 4, "r-1-r4-a1-b-0", "taken", 11, 12,
-                            "its disk is full", 13, "0F", 14});
+                            "its disk is full", 13, "0F", 14, "1.2.3"});
     page.more = after.empty();
     return page;
   }
@@ -106,11 +106,11 @@ TEST_F(OperatorTls, Operator_IsToldEveryFieldAndKnownByItsCertificate) {
   EXPECT_FALSE(page.more);
   ASSERT_EQ(page.clients.size(), 1u);
   const ClientState& client = page.clients[0];
-  EXPECT_EQ(fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {}", client.client_id, client.state, client.detail,
+  EXPECT_EQ(fmt::format("{} {} {} {} {} {} {} {} {} {} {} {} {} {} {}", client.client_id, client.state, client.detail,
                         client.via, client.run_id, client.round, client.task, client.doing, client.since_unix_ms,
                         client.last_seen_unix_ms, client.error, client.error_unix_ms, client.serial,
-                        client.valid_until_unix_ms),
-            "ab connected why east r-1 4 r-1-r4-a1-b-0 taken 11 12 its disk is full 13 0F 14");
+                        client.valid_until_unix_ms, client.version),
+            "ab connected why east r-1 4 r-1-r4-a1-b-0 taken 11 12 its disk is full 13 0F 14 1.2.3");
   ASSERT_OK_AND_ASSIGN(const auto audit, control->Audit({}));
   ASSERT_EQ(audit.size(), 1u);
   EXPECT_EQ(fmt::format("{} {} {} {} {} {} {}", audit[0].at, audit[0].operator_id, audit[0].serial, audit[0].action,

@@ -29,10 +29,10 @@ class Precision(RivuletTest):
         settings = ["--set", "model.preset=mnist_cnn", "--set", f"data.train={self.path('mnist/train.tfrecord')}",
                     "--set", f"data.test={self.path('mnist/test.tfrecord')}", "--set", "data.partition.clients=100",
                     "--set", "server.clients_per_round=10", "--set", "client.batch_size=10",
-                    "--set", "evaluation.every=5", "--set", "evaluation.batch_size=100"]
-        wide = self.accuracy("float32", *settings, rounds=5)
+                    "--set", "client.epochs=1", "--set", "evaluation.every=3", "--set", "evaluation.batch_size=100"]
+        wide = self.accuracy("float32", *settings, rounds=3)
         self.assertGreater(wide, 0.9)
-        self.assertAlmostEqual(self.accuracy("bfloat16", *settings, rounds=5), wide, delta=0.01)  # after 5 rounds of 50
+        self.assertAlmostEqual(self.accuracy("bfloat16", *settings, rounds=3), wide, delta=0.01)  # after 180 steps each
 
 
 if __name__ == "__main__":

@@ -1,0 +1,339 @@
+// Frames of Enter, Merge, Switch, NextIteration and Exit, raised to While.
+#include <algorithm>
+#include <map>
+#include <queue>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "engine/graphdef/control_flow_raiser.h"
+
+namespace rivulet {
+namespace {
+
+class LoopRaiser {
+ public:
+  LoopRaiser(ControlFlowNodes& nodes, ControlFlowBodies& bodies) : nodes_(nodes), bodies_(bodies) {}
+
+  StatusOr<std::set<std::string>> Run() {
+    RIVULET_RETURN_IF_ERROR(FindFrames());
+    const size_t frames = frames_.size();
+    RIVULET_RETURN_IF_ERROR(nodes_.CheckCost(frames, "loops"));
+    for (size_t frame = 1; frame < frames; ++frame)
+      if (frames_[frame].depth == 1) RIVULET_RETURN_IF_ERROR(RaiseLoop(static_cast<int>(frame)));
+    return std::move(removed_);
+  }
+
+ private:
+  struct Frame {
+    int parent = -1;
+    int depth = 0;
+    std::string name;
+  };
+
+  static std::string FrameName(const proto::NodeDef& enter) {
+    const auto found = enter.attr().find("frame_name");
+    return found == enter.attr().end() ? "" : found->second.s();
+  }
+
+  // The frame that a node's outputs are in; -1 while unknown.
+  int FrameAfter(int i) {
+    const int frame = frame_[static_cast<size_t>(i)];
+    if (frame < 0) return -1;
+    const proto::NodeDef& node = nodes_.at(i);
+    if (node.op() == "Exit") return std::max(frames_[static_cast<size_t>(frame)].parent, 0);
+    if (node.op() != "Enter") return frame;
+    const auto [found, inserted] = frame_index_.try_emplace({frame, FrameName(node)}, static_cast<int>(frames_.size()));
+    if (inserted) frames_.push_back({frame, frames_[static_cast<size_t>(frame)].depth + 1, FrameName(node)});
+    return found->second;
+  }
+
+  // Frames are not written down but follow from paths: an Enter leads into one, an Exit out of it. Two Enters of one
+  // frame name are one frame only within the same parent.
+  Status FindFrames() {
+    const size_t count = static_cast<size_t>(nodes_.size());
+    frames_ = {{-1, 0, ""}};
+    frame_index_.clear();
+    frame_.assign(count, -1);
+    std::vector<std::vector<int>> users(count);
+    std::queue<int> work;
+    for (int i = 0; i < nodes_.size(); ++i) {
+      RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, nodes_.Inputs(i));
+      for (const NodeRef& input : inputs) users[static_cast<size_t>(nodes_.Find(input.node))].push_back(i);
+      if (!inputs.empty()) continue;
+      frame_[static_cast<size_t>(i)] = 0;
+      work.push(i);
+    }
+    // A node is in the deepest frame that an input comes from: a constant without inputs may serve any frame.
+    while (!work.empty()) {
+      const int i = work.front();
+      work.pop();
+      const int after = FrameAfter(i);
+      const Frame& frame = frames_[static_cast<size_t>(after)];
+      if (frame.depth > kDeepestControlFlow)
+        return Unimplemented("loops are nested more than {} deep", kDeepestControlFlow);
+      for (const int user : users[static_cast<size_t>(i)]) {
+        int& known = frame_[static_cast<size_t>(user)];
+        if (known >= 0 && frames_[static_cast<size_t>(known)].depth >= frame.depth) continue;
+        known = after;
+        work.push(user);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Whether a node lies within `frame`, or a frame within that.
+  bool Within(int i, int frame) const {
+    for (int at = frame_[static_cast<size_t>(i)]; at >= 0; at = frames_[static_cast<size_t>(at)].parent)
+      if (at == frame) return true;
+    return false;
+  }
+
+  struct LoopVariable {
+    int merge = -1;
+    int enter = -1;
+    int next = -1;
+    DType dtype = DType::kInvalid;
+  };
+  // A frame read as a loop.
+  struct Loop {
+    int frame = 0;
+    std::string name;
+    int condition = -1;  // its LoopCond
+    std::vector<int> exits;
+    std::vector<LoopVariable> variables;
+    std::map<NodeRef, std::string> boundary;  // what a loop variable is called in the frame → its argument
+    std::map<std::string, int> variable_of;   // Merge → variable
+    std::map<std::string, int> switched;      // Switch → variable
+  };
+
+  // A loop variable is a Merge of an Enter and a NextIteration; its value within an iteration is the Merge's for the
+  // condition and the Switch's second output for the body. Both become the same argument, and whatever the two sides
+  // need besides becomes a further loop variable that never changes. A While of functions is then the same loop, with
+  // the iteration's graph drawn once instead of as a circle.
+  Status RaiseLoop(int frame) {
+    RIVULET_ASSIGN_OR_RETURN(const Loop loop, ReadLoop(frame));
+    Captures captures;
+    RIVULET_ASSIGN_OR_RETURN(LoopBodies bodies, ExtractBodies(loop, captures));
+    RIVULET_ASSIGN_OR_RETURN(const std::string raised, AddWhile(loop, bodies, captures));
+    std::set<std::string> gone = NodesOf(loop);
+    RIVULET_RETURN_IF_ERROR(KeepExits(loop, raised, gone));
+    RIVULET_RETURN_IF_ERROR(WaitForLoop(loop, raised, gone));
+    TakeOut(gone);
+    return absl::OkStatus();
+  }
+
+  StatusOr<Loop> ReadLoop(int frame) {
+    Loop loop{.frame = frame, .name = frames_[static_cast<size_t>(frame)].name};
+    std::vector<int> switches;
+    for (int i = 0; i < static_cast<int>(frame_.size()); ++i) {
+      if (frame_[static_cast<size_t>(i)] != frame) continue;
+      const proto::NodeDef& node = nodes_.at(i);
+      if (node.op() == "LoopCond") {
+        if (loop.condition >= 0)
+          return InvalidArgument("{}: the loop '{}' has another condition, '{}'", DescribeMessage(node), loop.name,
+                                 nodes_.at(loop.condition).name());
+        loop.condition = i;
+      }
+      if (node.op() == "Switch") switches.push_back(i);
+      if (node.op() == "Exit") loop.exits.push_back(i);
+      if (node.op() == "Merge" && node.input_size() == 2) RIVULET_RETURN_IF_ERROR(ReadLoopVariable(i, loop));
+    }
+    if (loop.condition < 0)
+      return InvalidArgument("the loop '{}' has no LoopCond: nothing says when it ends", loop.name);
+    for (const int i : switches) RIVULET_RETURN_IF_ERROR(ReadLoopSwitch(i, loop));
+    return loop;
+  }
+
+  Status ReadLoopVariable(int merge, Loop& loop) {
+    const proto::NodeDef& node = nodes_.at(merge);
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, nodes_.Inputs(merge));
+    LoopVariable variable;
+    variable.merge = merge;
+    for (const NodeRef& input : inputs) {
+      const int at = nodes_.Find(input.node);
+      if (nodes_.at(at).op() == "Enter") variable.enter = at;
+      if (nodes_.at(at).op() == "NextIteration") variable.next = at;
+    }
+    if (variable.next < 0) return absl::OkStatus();  // of a condition in the loop
+    if (variable.enter < 0)
+      return InvalidArgument("{}: a loop variable merges an Enter and a NextIteration, not '{}' and '{}'",
+                             DescribeMessage(node), node.input(0), node.input(1));
+    RIVULET_ASSIGN_OR_RETURN(variable.dtype, nodes_.TypeOf({node.name(), 0}));
+    const int index = static_cast<int>(loop.variables.size());
+    loop.variable_of[node.name()] = index;
+    loop.boundary[{node.name(), 0}] = ArgumentRef(index);
+    loop.variables.push_back(variable);
+    return absl::OkStatus();
+  }
+
+  // The Switches of conditions within an iteration ask something else than the LoopCond, and are the body's.
+  Status ReadLoopSwitch(int i, Loop& loop) {
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, nodes_.Inputs(i));
+    if (inputs.size() < 2 || inputs[1].node != nodes_.at(loop.condition).name()) return absl::OkStatus();
+    const auto variable = loop.variable_of.find(inputs[0].node);
+    if (variable == loop.variable_of.end())
+      return InvalidArgument("{}: the loop '{}' switches '{}', which is no loop variable",
+                             DescribeMessage(nodes_.at(i)), loop.name, inputs[0].node);
+    loop.switched[nodes_.at(i).name()] = variable->second;
+    loop.boundary[{nodes_.at(i).name(), 1}] = ArgumentRef(variable->second);
+    return absl::OkStatus();
+  }
+
+  struct LoopBodies {
+    ControlFlowBody test, body;
+  };
+  StatusOr<LoopBodies> ExtractBodies(const Loop& loop, Captures& captures) {
+    const BodyRegion region = {
+        .inside = [&](int i) { return Within(i, loop.frame); },
+        .capture = [&](const NodeRef& ref) { return CaptureOfLoop(loop, ref, captures); },
+        .is_boundary =
+            [&](int i) {
+              const proto::NodeDef& node = nodes_.at(i);
+              return loop.variable_of.contains(node.name()) || loop.switched.contains(node.name()) ||
+                     i == loop.condition || EntersLoop(loop, i);
+            },
+    };
+    LoopBodies bodies;
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> wanted, InputsOf(loop.condition));
+    RIVULET_ASSIGN_OR_RETURN(bodies.test, bodies_.Extract({wanted[0]}, region, captures));
+    std::vector<NodeRef> results;
+    for (const LoopVariable& variable : loop.variables) {
+      RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, InputsOf(variable.next));
+      results.push_back(inputs[0]);
+    }
+    RIVULET_ASSIGN_OR_RETURN(bodies.body, bodies_.Extract(results, region, captures));
+    return bodies;
+  }
+
+  // What the loop's functions call `ref` where it is a loop variable or comes from outside, else "".
+  StatusOr<std::string> CaptureOfLoop(const Loop& loop, const NodeRef& ref, Captures& captures) {
+    if (const auto variable = loop.boundary.find(ref); variable != loop.boundary.end()) return variable->second;
+    const int i = nodes_.Find(ref.node);
+    // A constant of the graph around may be used in a frame without an Enter, when it has no inputs; it is captured
+    // like any other.
+    if (!Within(i, loop.frame) && FrameAfter(i) != loop.frame) return CaptureRef(captures.Add(ref));
+    if (!EntersLoop(loop, i)) return std::string();
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, InputsOf(i));
+    for (size_t at = 1; at < inputs.size(); ++at) captures.controls.insert(inputs[at].node);
+    return CaptureRef(captures.Add(inputs[0]));
+  }
+
+  bool EntersLoop(const Loop& loop, int i) { return nodes_.at(i).op() == "Enter" && FrameAfter(i) == loop.frame; }
+
+  // Its inputs, of which there must be one.
+  StatusOr<std::vector<NodeRef>> InputsOf(int i) {
+    RIVULET_ASSIGN_OR_RETURN(std::vector<NodeRef> inputs, nodes_.Inputs(i));
+    if (inputs.empty()) return InvalidArgument("{} has no input", DescribeMessage(nodes_.at(i)));
+    return inputs;
+  }
+
+  // The loop as one node, by its name: its outputs are the loop variables, and then the captures, which never change.
+  StatusOr<std::string> AddWhile(const Loop& loop, LoopBodies& bodies, const Captures& captures) {
+    std::vector<DType> types;
+    for (const LoopVariable& variable : loop.variables) types.push_back(variable.dtype);
+    for (size_t i = 0; i < captures.sources.size(); ++i) {
+      RIVULET_ASSIGN_OR_RETURN(const DType dtype, nodes_.TypeOf(captures.sources[i]));
+      types.push_back(dtype);
+      bodies.body.results.push_back(CaptureRef(static_cast<int>(i)));
+    }
+    const int own = static_cast<int>(loop.variables.size());
+    RIVULET_ASSIGN_OR_RETURN(const std::string test_name,
+                             bodies_.AddFunction(loop.name + "_cond", bodies.test, types, own, {DType::kBool}));
+    RIVULET_ASSIGN_OR_RETURN(const std::string body_name,
+                             bodies_.AddFunction(loop.name + "_body", bodies.body, types, own, types));
+
+    proto::NodeDef& node =
+        nodes_.Add(loop.name.empty() ? "While" : loop.name + "/While",
+                   bodies_.is_stateful(test_name) || bodies_.is_stateful(body_name) ? "While" : "StatelessWhile");
+    std::set<std::string> controls = captures.controls;
+    for (const LoopVariable& variable : loop.variables) {
+      RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, InputsOf(variable.enter));
+      node.add_input(inputs[0].ToString());
+      for (size_t at = 1; at < inputs.size(); ++at) controls.insert(inputs[at].node);
+    }
+    for (const NodeRef& source : captures.sources) node.add_input(source.ToString());
+    for (const std::string& control : controls) node.add_input("^" + control);
+    SetTypes(node, "T", types);
+    (*node.mutable_attr())["cond"].mutable_func()->set_name(test_name);
+    (*node.mutable_attr())["body"].mutable_func()->set_name(body_name);
+    frame_.push_back(0);
+    return node.name();
+  }
+
+  // By name, with the Enters that stand outside.
+  std::set<std::string> NodesOf(const Loop& loop) {
+    std::set<std::string> nodes;
+    for (int i = 0; i < static_cast<int>(frame_.size()); ++i)
+      if (Within(i, loop.frame) || EntersLoop(loop, i)) nodes.insert(nodes_.at(i).name());
+    return nodes;
+  }
+
+  // Once the loop is the node `raised`, only what left it by an Exit, or waits for it, is known outside.
+  // Exits stay under their names, as an Identity of the loop's output: they are what users feed, fetch and build on.
+  Status KeepExits(const Loop& loop, const std::string& raised, std::set<std::string>& gone) {
+    for (const int i : loop.exits) {
+      proto::NodeDef& exit = nodes_.at(i);
+      RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, nodes_.Inputs(i));
+      const auto variable = inputs.empty() ? loop.switched.end() : loop.switched.find(inputs[0].node);
+      if (variable == loop.switched.end() || inputs[0].port != 0)
+        return InvalidArgument("{}: an Exit takes the first output of a loop variable's Switch, not '{}'",
+                               DescribeMessage(exit), exit.input_size() > 0 ? exit.input(0) : "");
+      const auto type = exit.attr().find("T");
+      const proto::AttrValue dtype = type == exit.attr().end() ? proto::AttrValue() : type->second;
+      exit.set_op("Identity");
+      exit.clear_attr();
+      (*exit.mutable_attr())["T"] = dtype;
+      exit.clear_input();
+      exit.add_input(NodeRef{raised, variable->second, false}.ToString());
+      gone.erase(exit.name());
+      frame_[static_cast<size_t>(i)] = 0;
+    }
+    return absl::OkStatus();
+  }
+
+  // A value of some iteration has no meaning outside; to wait for it can only mean to wait for the loop.
+  Status WaitForLoop(const Loop& loop, const std::string& raised, const std::set<std::string>& gone) {
+    for (int i = 0; i < nodes_.size(); ++i) {
+      proto::NodeDef& node = nodes_.at(i);
+      if (gone.contains(node.name())) continue;
+      for (std::string& input : *node.mutable_input()) {
+        RIVULET_ASSIGN_OR_RETURN(const NodeRef ref, ParseNodeRef(input));
+        if (!gone.contains(ref.node)) continue;
+        if (!ref.control)
+          return Unimplemented("{}: its input '{}' leaves the loop '{}' other than by an Exit", DescribeMessage(node),
+                               input, loop.name);
+        input = "^" + raised;
+      }
+    }
+    return absl::OkStatus();
+  }
+
+  // Nodes are not taken out yet, because indices must hold until all loops are done.
+  void TakeOut(const std::set<std::string>& names) {
+    for (const std::string& name : names) {
+      const int i = nodes_.Find(name);
+      proto::NodeDef& node = nodes_.at(i);
+      node.set_op("NoOp");  // until Prune takes it
+      node.clear_input();
+      node.clear_attr();
+      removed_.insert(name);
+      frame_[static_cast<size_t>(i)] = -1;
+    }
+  }
+
+  ControlFlowNodes& nodes_;
+  ControlFlowBodies& bodies_;
+  std::vector<Frame> frames_;
+  std::map<std::pair<int, std::string>, int> frame_index_;
+  std::vector<int> frame_;  // by node: of its inputs
+  std::set<std::string> removed_;
+};
+
+}  // namespace
+
+StatusOr<std::set<std::string>> RaiseLoops(ControlFlowNodes& nodes, ControlFlowBodies& bodies) {
+  return LoopRaiser(nodes, bodies).Run();
+}
+
+}  // namespace rivulet

@@ -56,18 +56,7 @@ class LocalSimulation : public Simulation {
     RIVULET_RETURN_IF_ERROR(FindClients(setup, coordinator));
     const Scenario& scenario = setup.scenario();
     const int64_t clients = coordinator.population->size();
-    if (scenario.server.clients_asked() > clients) {
-      return InvalidArgument("server.clients_per_round is {}{}, but data.partition gives {} clients; lower it",
-                             scenario.server.clients_per_round,
-                             scenario.server.over_selection > 1
-                                 ? fmt::format(" and server.over_selection {}", scenario.server.over_selection)
-                                 : "",
-                             clients);
-    }
-    if (scenario.evaluation.federated_clients > clients) {
-      return InvalidArgument("evaluation.federated_clients is {}, but data.partition gives {} clients; lower it",
-                             scenario.evaluation.federated_clients, clients);
-    }
+    RIVULET_RETURN_IF_ERROR(CheckCohorts(scenario, clients));
     RIVULET_ASSIGN_OR_RETURN(coordinator.plan, setup.plan());
     RIVULET_RETURN_IF_ERROR(Place(coordinator.plan, options));
     RIVULET_RETURN_IF_ERROR(FormTeam(coordinator.plan, options));
@@ -80,21 +69,7 @@ class LocalSimulation : public Simulation {
     RIVULET_ASSIGN_OR_RETURN(training_, FineTuning(setup));
 
     coordinator.scenario = std::move(options.scenario);
-    // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
-    coordinator.scenario.data.partition.clients = clients;
-    coordinator.plays_attack = clients_ != nullptr;
-    coordinator.names_states = others_train_;
-    if (clients_ != nullptr) {
-      RIVULET_ASSIGN_OR_RETURN(coordinator.population, RunMembers(scenario, clients_->shares()));
-    }
-    RIVULET_RETURN_IF_ERROR(MakeFleet(scenario, coordinator));
-    ServerConfig& server = coordinator.scenario.server;
-    const int64_t members = coordinator.population->size();
-    if (members < clients && server.min_clients == 0) server.min_clients = members;
-    if (server.min_clients > members) {
-      return InvalidArgument("server.min_clients is {}, but the run has {} clients; lower it", server.min_clients,
-                             members);
-    }
+    RIVULET_RETURN_IF_ERROR(SetMembers(scenario, clients, coordinator));
     coordinator.db_path = options.db_path;
     coordinator.resume = options.resume;
     coordinator.evaluator = evaluator_.get();
@@ -111,35 +86,12 @@ class LocalSimulation : public Simulation {
       if (watch) watch(report);
     };
     invitation_.scenario = coordinator.scenario.ToToml();
-    const std::string durability = coordinator.scenario.run.durability;
+    const bool sync_states = coordinator.scenario.run.durability == "round";
     const int64_t cohort = coordinator.scenario.server.clients_per_round;
-    const std::shared_ptr<const Plan> plan = coordinator.plan;
+    std::shared_ptr<const Plan> plan = coordinator.plan;
     RIVULET_ASSIGN_OR_RETURN(coordinator_, Coordinator::Create(std::move(coordinator)));
     invitation_.run_id = run_id();
-    if (workers_ == 0) return absl::OkStatus();
-    SiteOptions site{.name = "worker",
-                     .run_id = run_id(),
-                     .version = kVersion,
-                     .most_tasks = kMostTasks,
-                     .instruments = instruments_};
-    if (!others_train_) {
-      // As safe as the versions that name what is in it: where each is synced before the next but one, so is this.
-      states_ = NewStateStore(FileSystem::Default(), FolderOf(coordinator_->folder()), durability == "round");
-      site.states = states_.get();
-    }
-    if (options.ranks != nullptr) return LeadRanks(*options.ranks, plan);
-    if (device_.device != nullptr) {
-      // What a cohort gives each worker: so many go to the device at once.
-      const int64_t each = (cohort + workers_ - 1) / workers_;
-      site.device = device_;
-      site.least_tasks = std::clamp<int64_t>(each, 1, device_.most_lanes * (device_.team ? device_.count() : 1));
-      site.most_tasks = std::max(site.least_tasks, site.most_tasks);
-    }
-    sites_ = std::make_unique<SiteThreads>(
-        *coordinator_, *clients_,
-        SiteThreadsOptions{
-            .threads = workers_, .site = std::move(site), .on_error = [this](const Status& status) { Fail(status); }});
-    return absl::OkStatus();
+    return PrepareTraining(cohort, sync_states, std::move(plan), options.ranks);
   }
 
   const std::string& run_id() const override { return coordinator_->run_id(); }
@@ -204,6 +156,42 @@ class LocalSimulation : public Simulation {
       const std::optional<int64_t> client = shares->Find(client_id);
       return client ? static_cast<int64_t>(shares->ExamplesOf(*client).size()) * epochs : 1;
     };
+    return absl::OkStatus();
+  }
+
+  static Status CheckCohorts(const Scenario& scenario, int64_t clients) {
+    if (scenario.server.clients_asked() > clients) {
+      return InvalidArgument("server.clients_per_round is {}{}, but data.partition gives {} clients; lower it",
+                             scenario.server.clients_per_round,
+                             scenario.server.over_selection > 1
+                                 ? fmt::format(" and server.over_selection {}", scenario.server.over_selection)
+                                 : "",
+                             clients);
+    }
+    if (scenario.evaluation.federated_clients > clients) {
+      return InvalidArgument("evaluation.federated_clients is {}, but data.partition gives {} clients; lower it",
+                             scenario.evaluation.federated_clients, clients);
+    }
+    return absl::OkStatus();
+  }
+
+  // Who takes part, once the number of clients is known.
+  Status SetMembers(const Scenario& scenario, int64_t clients, CoordinatorOptions& coordinator) {
+    // by_key without a number takes all keys; from here on the number is known, and the first selection waits for it.
+    coordinator.scenario.data.partition.clients = clients;
+    coordinator.plays_attack = clients_ != nullptr;
+    coordinator.names_states = others_train_;
+    if (clients_ != nullptr) {
+      RIVULET_ASSIGN_OR_RETURN(coordinator.population, RunMembers(scenario, clients_->shares()));
+    }
+    RIVULET_RETURN_IF_ERROR(MakeFleet(scenario, coordinator));
+    ServerConfig& server = coordinator.scenario.server;
+    const int64_t members = coordinator.population->size();
+    if (members < clients && server.min_clients == 0) server.min_clients = members;
+    if (server.min_clients > members) {
+      return InvalidArgument("server.min_clients is {}, but the run has {} clients; lower it", server.min_clients,
+                             members);
+    }
     return absl::OkStatus();
   }
 
@@ -301,6 +289,34 @@ class LocalSimulation : public Simulation {
                                                                       work, FileSystem::Default()));
     options.fleet = fleet;
     options.task_time = [fleet](const std::string& client_id) { return fleet->TypicalTask(client_id); };
+    return absl::OkStatus();
+  }
+
+  // Who trains: this process's threads, a device's, or ranks.
+  Status PrepareTraining(int64_t cohort, bool sync_states, std::shared_ptr<const Plan> plan, Ranks* ranks) {
+    if (workers_ == 0) return absl::OkStatus();
+    SiteOptions site{.name = "worker",
+                     .run_id = run_id(),
+                     .version = kVersion,
+                     .most_tasks = kMostTasks,
+                     .instruments = instruments_};
+    if (!others_train_) {
+      // As safe as the versions that name what is in it: where each is synced before the next but one, so is this.
+      states_ = NewStateStore(FileSystem::Default(), FolderOf(coordinator_->folder()), sync_states);
+      site.states = states_.get();
+    }
+    if (ranks != nullptr) return LeadRanks(*ranks, std::move(plan));
+    if (device_.device != nullptr) {
+      // What a cohort gives each worker: so many go to the device at once.
+      const int64_t each = (cohort + workers_ - 1) / workers_;
+      site.device = device_;
+      site.least_tasks = std::clamp<int64_t>(each, 1, device_.most_lanes * (device_.team ? device_.count() : 1));
+      site.most_tasks = std::max(site.least_tasks, site.most_tasks);
+    }
+    sites_ = std::make_unique<SiteThreads>(
+        *coordinator_, *clients_,
+        SiteThreadsOptions{
+            .threads = workers_, .site = std::move(site), .on_error = [this](const Status& status) { Fail(status); }});
     return absl::OkStatus();
   }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <type_traits>
 
 #include "cli/command.h"
 #include "engine/base/join.h"
@@ -114,15 +115,8 @@ DType TypeFor(const OpDef& op, const std::string& attr, DType wanted) {
   return def->allowed_types.front();
 }
 
-}  // namespace
-
-StatusOr<OpBenchGraph> MakeOpBenchGraph(const OpBenchOptions& options) {
-  StatusOr<const OpDef*> found = OpRegistry::Global().Get(options.op);
-  if (!found.ok()) return AsUsageError(found.status());
-  const OpDef& op = **found;
-  const StatusOr<DType> dtype = DTypeFromName(options.dtype);
-  if (!dtype.ok() || SizeOf(*dtype) == 0) return UsageError("--dtype '{}' is no type of numbers", options.dtype);
-
+// What --attr says, and the type attributes that no input tells.
+StatusOr<AttrMap> AttrsOf(const OpDef& op, const OpBenchOptions& options, DType dtype) {
   AttrMap attrs;
   for (const std::string& attr : options.attrs) {
     const size_t equals = attr.find('=');
@@ -137,37 +131,101 @@ StatusOr<OpBenchGraph> MakeOpBenchGraph(const OpBenchOptions& options) {
     }
     RIVULET_ASSIGN_OR_RETURN(attrs[name], ParseAttr(*def, attr.substr(equals + 1)));
   }
-  // Type attributes that no input tells.
   for (const AttrDef& def : op.attrs) {
     const bool told = std::any_of(op.inputs.begin(), op.inputs.end(), [&](const ArgDef& arg) {
       return arg.type_attr == def.name || arg.type_list_attr == def.name;
     });
     if (def.kind == AttrDef::Kind::kType && !told && !def.default_value && !attrs.contains(def.name))
-      attrs[def.name] = TypeFor(op, def.name, *dtype);
+      attrs[def.name] = TypeFor(op, def.name, dtype);
   }
+  return attrs;
+}
 
-  // Which input each shape is for: a list takes what the others leave.
+// Which input each of `shapes` shapes is for: a list takes what the others leave.
+StatusOr<std::vector<const ArgDef*>> InputsFor(const OpDef& op, size_t shapes) {
   std::vector<const ArgDef*> inputs;
-  size_t lists = 0;
-  for (const ArgDef& arg : op.inputs) lists += !arg.number_attr.empty() || !arg.type_list_attr.empty();
+  const auto is_list = [](const ArgDef& arg) { return !arg.number_attr.empty() || !arg.type_list_attr.empty(); };
+  const size_t lists = static_cast<size_t>(std::ranges::count_if(op.inputs, is_list));
+  const size_t others = op.inputs.size() - lists;
   for (const ArgDef& arg : op.inputs) {
-    const bool list = !arg.number_attr.empty() || !arg.type_list_attr.empty();
-    const size_t others = op.inputs.size() - lists;
-    const size_t copies = !list ? 1 : options.shapes.size() > others ? (options.shapes.size() - others) / lists : 0;
-    for (size_t i = 0; i < copies; ++i) inputs.push_back(&arg);
+    const size_t copies = !is_list(arg) ? 1 : shapes > others ? (shapes - others) / lists : 0;
+    inputs.insert(inputs.end(), copies, &arg);
   }
-  if (inputs.size() != options.shapes.size()) {
-    std::vector<std::string> names;
-    for (const ArgDef& arg : op.inputs) names.push_back(arg.name);
-    return UsageError("op '{}' takes {} ({}), and --shape is given {} times; give one for each", op.name,
-                      op.inputs.size() == 1 ? "1 input" : fmt::format("{} inputs", op.inputs.size()), Join(names, ", "),
-                      options.shapes.size());
+  if (inputs.size() == shapes) return inputs;
+  std::vector<std::string> names;
+  for (const ArgDef& arg : op.inputs) names.push_back(arg.name);
+  return UsageError("op '{}' takes {} ({}), and --shape is given {} times; give one for each", op.name,
+                    op.inputs.size() == 1 ? "1 input" : fmt::format("{} inputs", op.inputs.size()), Join(names, ", "),
+                    shapes);
+}
+
+template <typename T>
+Status ParseValues(std::string_view text, Tensor& tensor) {
+  const std::vector<std::string> parts = Split(text.substr(1), ',');
+  for (size_t i = 0; i < parts.size(); ++i) {
+    if (!ParseNumber(parts[i], tensor.flat<T>()[i]))
+      return UsageError("--shape {} takes {} such as =1,0", text, std::is_integral_v<T> ? "integers" : "numbers");
   }
+  return absl::OkStatus();
+}
+
+// "=1,0": a list of so many numbers.
+StatusOr<Tensor> ConstantOf(DType type, std::string_view text) {
+  Tensor tensor(type, Shape{static_cast<int64_t>(Split(text.substr(1), ',').size())});
+  switch (type) {
+    case DType::kInt32:
+      RIVULET_RETURN_IF_ERROR(ParseValues<int32_t>(text, tensor));
+      return tensor;
+    case DType::kInt64:
+      RIVULET_RETURN_IF_ERROR(ParseValues<int64_t>(text, tensor));
+      return tensor;
+    case DType::kFloat32:
+      RIVULET_RETURN_IF_ERROR(ParseValues<float>(text, tensor));
+      return tensor;
+    case DType::kFloat64:
+      RIVULET_RETURN_IF_ERROR(ParseValues<double>(text, tensor));
+      return tensor;
+    default:
+      return UsageError("--shape {}: an input of type {} cannot be given as values; give its sizes, such as 64x784",
+                        text, Name(type));
+  }
+}
+
+// Fed, as it is of sizes alone; a constant, as it is of values; or a variable, as the op asks for one.
+StatusOr<Output> AddInput(const Scope& scope, DType type, DType dtype, const std::string& text, const std::string& name,
+                          OpBenchGraph& bench, std::string* described) {
+  if (text.starts_with('=')) {
+    RIVULET_ASSIGN_OR_RETURN(Tensor values, ConstantOf(type, text));
+    *described = text;
+    return scope.Const(std::move(values), name);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const Shape shape, ParseShape(text));
+  if (type == DType::kResource) {
+    const std::string variable = fmt::format("variable_{}", bench.variables.size());
+    bench.variables.push_back({dtype, shape});
+    *described = fmt::format("variable {}{}", Name(dtype), shape.ToString());
+    return scope.Op("VarHandleOp", {}, {{"dtype", dtype}, {"shape", shape}, {"shared_name", variable}}, name);
+  }
+  bench.fed.push_back(scope.Placeholder(name, type, shape));
+  *described = fmt::format("{}{}", Name(type), shape.ToString());
+  return bench.fed.back();
+}
+
+}  // namespace
+
+StatusOr<OpBenchGraph> MakeOpBenchGraph(const OpBenchOptions& options) {
+  StatusOr<const OpDef*> found = OpRegistry::Global().Get(options.op);
+  if (!found.ok()) return AsUsageError(found.status());
+  const OpDef& op = **found;
+  const StatusOr<DType> dtype = DTypeFromName(options.dtype);
+  if (!dtype.ok() || SizeOf(*dtype) == 0) return UsageError("--dtype '{}' is no type of numbers", options.dtype);
+  RIVULET_ASSIGN_OR_RETURN(AttrMap attrs, AttrsOf(op, options, *dtype));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<const ArgDef*> inputs, InputsFor(op, options.shapes.size()));
 
   OpBenchGraph bench;
   const Scope scope(bench.graph);
-  std::vector<Output> edges;
-  std::vector<std::string> described;
+  std::vector<Output> edges(inputs.size());
+  std::vector<std::string> described(inputs.size());
   for (size_t i = 0; i < inputs.size(); ++i) {
     const ArgDef& arg = *inputs[i];
     DType type = arg.dtype;
@@ -177,39 +235,8 @@ StatusOr<OpBenchGraph> MakeOpBenchGraph(const OpBenchOptions& options) {
     } else if (!arg.type_list_attr.empty()) {
       type = *dtype;
     }
-    const std::string& text = options.shapes[i];
     const std::string name = fmt::format("input_{}", i);
-    if (text.starts_with('=')) {
-      std::vector<double> values;
-      for (const std::string& part : Split(std::string_view(text).substr(1), ',')) {
-        double value = 0;
-        if (!ParseNumber(part, value)) return UsageError("--shape {} takes numbers such as =1,0", text);
-        values.push_back(value);
-      }
-      const Shape shape{static_cast<int64_t>(values.size())};
-      Tensor tensor(type, shape);
-      for (size_t k = 0; k < values.size(); ++k) {
-        if (type == DType::kInt32) tensor.flat<int32_t>()[k] = static_cast<int32_t>(values[k]);
-        if (type == DType::kInt64) tensor.flat<int64_t>()[k] = static_cast<int64_t>(values[k]);
-        if (type == DType::kFloat32) tensor.flat<float>()[k] = static_cast<float>(values[k]);
-        if (type == DType::kFloat64) tensor.flat<double>()[k] = values[k];
-      }
-      edges.push_back(scope.Const(std::move(tensor), name));
-      described.push_back(fmt::format("{}", text));
-      continue;
-    }
-    RIVULET_ASSIGN_OR_RETURN(const Shape shape, ParseShape(text));
-    if (type == DType::kResource) {
-      const std::string variable = fmt::format("variable_{}", bench.variables.size());
-      edges.push_back(
-          scope.Op("VarHandleOp", {}, {{"dtype", *dtype}, {"shape", shape}, {"shared_name", variable}}, name));
-      bench.variables.push_back({*dtype, shape});
-      described.push_back(fmt::format("variable {}{}", Name(*dtype), shape.ToString()));
-      continue;
-    }
-    edges.push_back(scope.Placeholder(name, type, shape));
-    bench.fed.push_back(edges.back());
-    described.push_back(fmt::format("{}{}", Name(type), shape.ToString()));
+    RIVULET_ASSIGN_OR_RETURN(edges[i], AddInput(scope, type, *dtype, options.shapes[i], name, bench, &described[i]));
   }
   RIVULET_RETURN_IF_ERROR(AsUsageError(scope.status()));
   StatusOr<Node*> node =
@@ -219,8 +246,8 @@ StatusOr<OpBenchGraph> MakeOpBenchGraph(const OpBenchOptions& options) {
   for (const TensorSpec& output : bench.node->outputs()) {
     if (output.dtype != DType::kResource && (!output.shape.known_rank() || !output.shape.CheckedElements().ok()))
       return UsageError(
-          "the shape of {}'s output does not follow from these inputs; give those that tell it as values, "
-          "such as --shape =2,3",
+          "the shape of {}'s output does not follow from these inputs; give those that tell it as values, such as "
+          "--shape =2,3",
           op.name);
   }
   bench.title = fmt::format("{} {}{}", op.name, Join(described, " "),

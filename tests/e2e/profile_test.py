@@ -270,6 +270,8 @@ class BenchOpTest(harness.RivuletTest):
         self.assert_refused(refused("MatMul", "--shape", "2xq", "--shape", "3x2"), "2xq", code=2)
         self.assert_refused(refused("MatMul", "--shape", "2x3", "--shape", "3x2", "--algorithm", "fast"), "native", code=2)
         self.assert_refused(refused("MatMul", "--shape", "2x3", "--shape", "3x2", "--dtype", "floot"), "floot", code=2)
+        self.assert_refused(refused("Relu", "--shape", "=1,2", "--dtype", "bfloat16"), "type bfloat16", "sizes", code=2)
+        self.assert_refused(refused("Reshape", "--shape", "2x3", "--shape", "=3,1.5"), "takes integers", code=2)
         self.assert_refused(refused("MatMul", "--shape", "999999999x999999999", "--shape", "3x2"), "2^28", code=2)
 
 

@@ -5,6 +5,7 @@
 
 #include "engine/base/philox.h"
 #include "engine/kernels/cuda/lane_batches.h"
+#include "engine/tensor/spec_bytes.h"
 #include "federated/plan/example_source.h"
 
 namespace rivulet {
@@ -17,7 +18,7 @@ std::vector<size_t> RowBytesOf(const Plan& plan) {
   const auto decoder = ExampleDecoder::Create(plan.features());
   if (!decoder.ok()) return bytes;
   for (const FeedSpec& feed : (*decoder)->FeedSpecs(1)) {
-    bytes.push_back(static_cast<size_t>(feed.spec.shape.elements()) * SizeOf(feed.spec.dtype));
+    bytes.push_back(TensorBytes(feed.spec));
   }
   return bytes;
 }

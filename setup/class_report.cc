@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "engine/compile/compile.h"
+#include "engine/tensor/spec_bytes.h"
 #include "federated/plan/decoded_examples.h"
 #include "federated/plan/example_source.h"
 
@@ -74,10 +75,9 @@ class ScoreCounter {
       report_.counts.assign(static_cast<size_t>(report_.classes * report_.classes), 0);
     }
     RIVULET_ASSIGN_OR_RETURN(arena_, AlignedBuffer::Create(program_->memory().arena_bytes));
-    fetched_ = AlignedBuffer(static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype));
+    fetched_ = AlignedBuffer(TensorBytes(spec));
     fed_.clear();
-    for (const FeedSpec& feed : signature.feeds)
-      fed_.emplace_back(static_cast<size_t>(feed.spec.shape.elements()) * SizeOf(feed.spec.dtype));
+    for (const FeedSpec& feed : signature.feeds) fed_.emplace_back(TensorBytes(feed.spec));
     return absl::OkStatus();
   }
 

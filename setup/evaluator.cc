@@ -7,6 +7,7 @@
 
 #include "engine/compile/compile.h"
 #include "engine/profile/step_monitor.h"
+#include "engine/tensor/spec_bytes.h"
 #include "federated/plan/example_source.h"
 
 namespace rivulet {
@@ -102,10 +103,10 @@ Status CentralEvaluator::Prepare(CentralEvaluatorOptions options) {
   for (int64_t i = 0; i < std::clamp<int64_t>(options.threads, 1, batches); ++i) {
     auto worker = std::make_unique<Worker>();
     for (const TensorSpec& spec : whole_->fetch_specs()) {  // the smaller batch needs no more
-      worker->fetch_memory.emplace_back(static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype));
+      worker->fetch_memory.emplace_back(TensorBytes(spec));
     }
     for (const FeedSpec& feed : decoder->FeedSpecs(batch_size_)) {
-      worker->feed_memory.emplace_back(static_cast<size_t>(feed.spec.shape.elements()) * SizeOf(feed.spec.dtype));
+      worker->feed_memory.emplace_back(TensorBytes(feed.spec));
     }
     size_t arena_bytes = 0;
     for (const auto& [program, bound] : {std::pair(whole_, &worker->whole), std::pair(rest_, &worker->rest)}) {

@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "engine/base/sha256.h"
+#include "engine/tensor/spec_bytes.h"
 #include "simulations/attacks/adversaries.h"
 #include "simulations/shared_data.h"
 
@@ -45,7 +46,7 @@ Status VirtualClients::CheckFirstExample(const Plan& plan) const {
   std::vector<AlignedBuffer> memory;
   std::vector<TensorView> feeds;
   for (const FeedSpec& feed : decoder->FeedSpecs(1)) {
-    memory.emplace_back(static_cast<size_t>(feed.spec.shape.elements()) * SizeOf(feed.spec.dtype));
+    memory.emplace_back(TensorBytes(feed.spec));
     feeds.push_back({memory.back().data(), feed.spec.dtype, feed.spec.shape});
   }
   const uint32_t first = 0;

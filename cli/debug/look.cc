@@ -19,6 +19,7 @@
 #include "engine/graph/variable_name.h"
 #include "engine/io/npy.h"
 #include "engine/program/structural_ops.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -31,7 +32,7 @@ std::string Describe(const std::vector<TensorSpec>& specs) {
   return Join(texts, " ");
 }
 
-int64_t BytesOf(const TensorSpec& spec) { return spec.shape.elements() * static_cast<int64_t>(SizeOf(spec.dtype)); }
+int64_t BytesOf(const TensorSpec& spec) { return static_cast<int64_t>(TensorBytes(spec)); }
 
 std::string_view Name(TensorRecord::Source source) {
   switch (source) {

@@ -20,6 +20,7 @@
 #include "engine/compile/compile.h"
 #include "engine/io/npy.h"
 #include "engine/passes/pass.h"
+#include "engine/tensor/spec_bytes.h"
 #include "federated/plan/example_source.h"
 #include "federated/random/streams.h"
 #include "federated/updates/block_crcs.h"
@@ -280,9 +281,7 @@ StatusOr<std::unique_ptr<DebugTarget>> FromGraph(const DebugTargetOptions& optio
   target->options.kernels = source.kernels;
   if (options.no_passes) LeaveOutPasses(target->options);
   for (const VariableBinding& variable : target->signature.variables)
-    run->variable_bytes =
-        std::max(run->variable_bytes,
-                 variable.offset + static_cast<size_t>(variable.spec.shape.elements()) * SizeOf(variable.spec.dtype));
+    run->variable_bytes = std::max(run->variable_bytes, variable.offset + TensorBytes(variable.spec));
   if (!source.init.empty()) {
     Signature init;
     init.targets = {source.init};

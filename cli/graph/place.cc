@@ -16,6 +16,7 @@
 #include "engine/placement/device_placer.h"
 #include "engine/placement/partition.h"
 #include "engine/placement/receive_schedule.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -73,8 +74,7 @@ StatusOr<CostModel> MeasureSteps(const GraphSource& source, int64_t steps) {
   for (const VariableBinding& variable : source.signature.variables) {
     if (sizes.size() <= static_cast<size_t>(variable.buffer)) sizes.resize(static_cast<size_t>(variable.buffer) + 1);
     size_t& size = sizes[static_cast<size_t>(variable.buffer)];
-    size = std::max(
-        size, variable.offset + static_cast<size_t>(variable.spec.shape.elements()) * SizeOf(variable.spec.dtype));
+    size = std::max(size, variable.offset + TensorBytes(variable.spec));
   }
   std::vector<Buffer> buffers;
   for (size_t size : sizes) {

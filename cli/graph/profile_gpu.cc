@@ -7,6 +7,7 @@
 #include "engine/profile/gpu_profile.h"
 #include "engine/profile/gpu_roofline.h"
 #include "engine/profile/gpu_trial.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -19,8 +20,7 @@ std::vector<std::span<const std::byte>> BuffersOf(StepLoop& loop) {
   std::vector<size_t> bytes(buffers.size(), 0);
   for (const VariableBinding& variable : loop.program().signature().variables) {
     size_t& end = bytes[static_cast<size_t>(variable.buffer)];
-    end = std::max(end,
-                   variable.offset + static_cast<size_t>(variable.spec.shape.elements()) * SizeOf(variable.spec.dtype));
+    end = std::max(end, variable.offset + TensorBytes(variable.spec));
   }
   std::vector<std::span<const std::byte>> values;
   for (size_t i = 0; i < buffers.size(); ++i) values.emplace_back(buffers[i].data, bytes[i]);

@@ -4,6 +4,7 @@
 
 #include "engine/compile/compile.h"
 #include "engine/program/function_site.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -60,12 +61,12 @@ Status FunctionRun::CheckAliases(const KernelContext& context) const {
   for (size_t i = 0; i < variables.size(); ++i) {
     const std::byte* begin = context.variables[i];
     const TensorSpec& spec = variables[i].spec;
-    const std::byte* end = begin + static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
+    const std::byte* end = begin + TensorBytes(spec);
     for (size_t j = 0; j < i; ++j) {
       if (variables[i].buffer == variables[j].buffer) continue;
       const std::byte* other = context.variables[j];
       const TensorSpec& other_spec = variables[j].spec;
-      if (begin < other + static_cast<size_t>(other_spec.shape.elements()) * SizeOf(other_spec.dtype) && other < end)
+      if (begin < other + TensorBytes(other_spec) && other < end)
         return InvalidArgument("{} and {} are variables that overlap, and the function changes one of them",
                                variables[j].name, variables[i].name);
     }

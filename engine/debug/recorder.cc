@@ -4,6 +4,8 @@
 #include <cstring>
 #include <utility>
 
+#include "engine/tensor/spec_bytes.h"
+
 namespace rivulet {
 namespace {
 
@@ -41,7 +43,7 @@ const TensorRecord* Recorder::Find(std::string_view name) const {
 // Copied at once, since the arena gives the memory to the next value. Beyond the bound the statistics stay, which are
 // what most questions are about.
 const TensorRecord* Recorder::Record(TensorRecord record, const std::byte* data) {
-  const size_t bytes = static_cast<size_t>(record.spec.shape.elements()) * SizeOf(record.spec.dtype);
+  const size_t bytes = TensorBytes(record.spec);
   const TensorView view{const_cast<std::byte*>(data), record.spec.dtype, record.spec.shape};
   record.statistics = StatisticsOf(view);
   record.order = static_cast<int64_t>(records_.size());

@@ -2,6 +2,7 @@
 
 #include "engine/compile/compile.h"
 #include "engine/program/program.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet::onnx {
 
@@ -24,8 +25,7 @@ StatusOr<std::vector<Tensor>> RunOnce(const Graph& graph, const NamedTensors& fe
   }
   RIVULET_ASSIGN_OR_RETURN(const auto program, CompileProgram(graph, signature, {kernels}));
   size_t bytes = program->memory().arena_bytes + program->memory().constant_bytes;
-  for (const TensorSpec& spec : program->fetch_specs())
-    bytes += static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype);
+  for (const TensorSpec& spec : program->fetch_specs()) bytes += TensorBytes(spec);
   if (bytes > limits.bytes) return ResourceExhausted("a run takes {} bytes, more than {}", bytes, limits.bytes);
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Instance> instance, program->Instantiate());
   RIVULET_ASSIGN_OR_RETURN(AlignedBuffer arena, AlignedBuffer::Create(program->memory().arena_bytes));

@@ -8,6 +8,7 @@
 
 #include "engine/graphdef/proto_conversion.h"
 #include "engine/program/program.h"
+#include "engine/tensor/spec_bytes.h"
 #include "proto/graph/cost_graph.pb.h"
 
 namespace rivulet {
@@ -138,8 +139,7 @@ Status CostObserver::End(const Program& program, int index, const KernelContext&
   for (size_t port = 0; port < instruction.outputs.size(); ++port) {
     const TensorSpec& output = instruction.outputs[port];
     if (output.shape.IsFullyKnown())
-      model_.RecordBytes(instruction.node, static_cast<int>(port),
-                         output.shape.elements() * static_cast<int64_t>(SizeOf(output.dtype)));
+      model_.RecordBytes(instruction.node, static_cast<int>(port), static_cast<int64_t>(TensorBytes(output)));
   }
   return absl::OkStatus();
 }

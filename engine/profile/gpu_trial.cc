@@ -4,13 +4,9 @@
 #include <utility>
 
 #include "engine/gpu/gpu_alignment.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
-namespace {
-
-size_t BytesOfTensor(const TensorSpec& spec) { return static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype); }
-
-}  // namespace
 
 StatusOr<GpuOperand> GpuTrial::NewOperand(size_t bytes, std::string_view what) {
   const size_t stride = GpuAligned(std::max<size_t>(bytes, 1));
@@ -43,11 +39,11 @@ StatusOr<std::unique_ptr<GpuTrial>> GpuTrial::Create(std::shared_ptr<const GpuPr
     run->buffers_.push_back(operand);
   }
   for (const FeedSpec& feed : run->program_->signature().feeds) {
-    RIVULET_ASSIGN_OR_RETURN(const GpuOperand operand, run->NewOperand(BytesOfTensor(feed.spec), "feeds"));
+    RIVULET_ASSIGN_OR_RETURN(const GpuOperand operand, run->NewOperand(TensorBytes(feed.spec), "feeds"));
     run->feeds_.push_back(operand);
   }
   for (const TensorSpec& spec : run->program_->fetch_specs()) {
-    RIVULET_ASSIGN_OR_RETURN(const GpuOperand operand, run->NewOperand(BytesOfTensor(spec), "fetches"));
+    RIVULET_ASSIGN_OR_RETURN(const GpuOperand operand, run->NewOperand(TensorBytes(spec), "fetches"));
     run->fetches_.push_back(operand);
   }
   // All lanes draw the same, at step 0: as the host's measurements do.
@@ -66,7 +62,7 @@ StatusOr<std::unique_ptr<GpuTrial>> GpuTrial::Create(std::shared_ptr<const GpuPr
 
 Status GpuTrial::Feed(std::span<const TensorView> feeds) {
   for (size_t i = 0; i < feeds.size(); ++i) {
-    RIVULET_RETURN_IF_ERROR(FillLanes(feeds_[i], feeds[i].data, BytesOfTensor({feeds[i].dtype, feeds[i].shape})));
+    RIVULET_RETURN_IF_ERROR(FillLanes(feeds_[i], feeds[i].data, TensorBytes({feeds[i].dtype, feeds[i].shape})));
   }
   return stream_->Wait();
 }
@@ -85,7 +81,7 @@ Status GpuTrial::Fetch(int lane, std::span<const TensorView> fetches) {
   for (size_t i = 0; i < fetches.size(); ++i) {
     RIVULET_RETURN_IF_ERROR(stream_->ToHost(fetches[i].data,
                                             fetches_[i].data + static_cast<size_t>(lane) * fetches_[i].lane_stride,
-                                            BytesOfTensor({fetches[i].dtype, fetches[i].shape})));
+                                            TensorBytes({fetches[i].dtype, fetches[i].shape})));
   }
   return stream_->Wait();
 }

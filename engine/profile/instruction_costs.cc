@@ -4,13 +4,12 @@
 
 #include "engine/program/call_details.h"
 #include "engine/program/structural_ops.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
 
-double BytesOf(const TensorSpec& spec) {
-  return static_cast<double>(spec.shape.elements()) * static_cast<double>(SizeOf(spec.dtype));
-}
+double BytesOf(const TensorSpec& spec) { return static_cast<double>(TensorBytes(spec)); }
 
 std::string Described(const std::vector<TensorSpec>& specs) {
   std::string text;

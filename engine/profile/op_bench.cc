@@ -21,6 +21,7 @@
 #include "engine/program/concrete_graph.h"
 #include "engine/program/kernel_alternatives.h"
 #include "engine/program/program.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -53,7 +54,7 @@ Status Measure(const std::function<StatusOr<int64_t>()>& run, OpTiming& timing) 
 struct Memory {
   std::vector<AlignedBuffer> buffers;
   std::byte* Add(const TensorSpec& spec, size_t seed) {
-    buffers.emplace_back(std::max<size_t>(static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype), 1));
+    buffers.emplace_back(std::max<size_t>(TensorBytes(spec), 1));
     MakeUpValues(spec.dtype, buffers.back().data(), spec.shape.elements(), seed);
     return buffers.back().data();
   }
@@ -79,9 +80,7 @@ StatusOr<OpTiming> TimeProgram(const OpBenchGraph& bench, const KernelPolicy& po
   RIVULET_ASSIGN_OR_RETURN(const auto instance, program->Instantiate());
   for (const TensorSpec& spec : program->fetch_specs())
     fetches.push_back(
-        {memory.Add({DType::kUint8, Shape({static_cast<int64_t>(std::max<size_t>(
-                                        static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype), 1))})},
-                    0),
+        {memory.Add({DType::kUint8, Shape({static_cast<int64_t>(std::max<size_t>(TensorBytes(spec), 1))})}, 0),
          spec.dtype, spec.shape});
   RIVULET_ASSIGN_OR_RETURN(AlignedBuffer arena, AlignedBuffer::Create(program->memory().arena_bytes));
   const std::vector<InstructionCost> costs = CostsOf(*program);
@@ -143,14 +142,14 @@ StatusOr<OpTiming> TimeAlternative(const OpBenchGraph& bench, const PrepareFn& p
     const Tensor* value = input.node->FindAttr<Tensor>("value");
     constants.push_back(value);
     inputs.push_back(value == nullptr ? memory.Add(spec, fed++) : const_cast<std::byte*>(value->data()));
-    timing.bytes += static_cast<double>(spec.shape.elements()) * static_cast<double>(SizeOf(spec.dtype));
+    timing.bytes += static_cast<double>(TensorBytes(spec));
   }
   std::vector<TensorSpec> made(bench.node->outputs().begin(), bench.node->outputs().end());
   std::vector<TensorView> views;
   for (const TensorSpec& spec : made) {
     outputs.push_back(memory.Add(spec, 0));
     views.push_back({outputs.back(), spec.dtype, spec.shape});
-    timing.bytes += static_cast<double>(spec.shape.elements()) * static_cast<double>(SizeOf(spec.dtype));
+    timing.bytes += static_cast<double>(TensorBytes(spec));
   }
   const StatusOr<Prepared> prepared = prepare(NodeView{*bench.node, specs, made, {}, constants}, KernelPolicy());
   if (!prepared.ok()) {

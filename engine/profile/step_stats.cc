@@ -8,6 +8,7 @@
 #include "engine/base/join.h"
 #include "engine/graphdef/proto_conversion.h"
 #include "engine/profile/instruction_costs.h"
+#include "engine/tensor/spec_bytes.h"
 #include "proto/graph/step_stats.pb.h"
 
 namespace rivulet {
@@ -64,7 +65,7 @@ void AppendStepStats(std::span<const InstructionSpan> spans, const StepStatsSour
     int64_t output_bytes = 0;
     for (size_t port = 0; port < instruction.outputs.size(); ++port) {
       const TensorSpec& spec = instruction.outputs[port];
-      const int64_t bytes = spec.shape.elements() * static_cast<int64_t>(SizeOf(spec.dtype));
+      const int64_t bytes = static_cast<int64_t>(TensorBytes(spec));
       output_bytes += bytes;
       proto::NodeOutput& output = *node.add_output();
       output.set_slot(static_cast<int32_t>(port));

@@ -14,6 +14,7 @@
 #include "engine/program/function_site.h"
 #include "engine/program/structural_ops.h"
 #include "engine/program/via_float32.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -486,7 +487,7 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
   std::vector<Tensor> outputs;
   for (size_t port = 0; port < node.outputs().size(); ++port) {
     const TensorSpec& output = spec(first + static_cast<int>(port));
-    output_bytes += static_cast<size_t>(output.shape.elements()) * SizeOf(output.dtype);
+    output_bytes += TensorBytes(output);
   }
   // A small constant must not become a large one that every copy of the program carries; what shrinks or keeps its size
   // may always fold.

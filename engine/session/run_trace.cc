@@ -10,6 +10,7 @@
 #include "engine/placement/partition.h"
 #include "engine/profile/step_stats.h"
 #include "engine/session/thread_pool.h"
+#include "engine/tensor/spec_bytes.h"
 #include "proto/graph/run_metadata.pb.h"
 
 namespace rivulet {
@@ -154,7 +155,7 @@ void RunTrace::Write(const Graph& run_graph, proto::RunMetadata& metadata) const
       for (size_t port = 0; port < instruction.outputs.size(); ++port) {
         const TensorSpec& spec = instruction.outputs[port];
         proto::CostGraphDef::Node::OutputInfo& output = *node.add_output_info();
-        const int64_t bytes = spec.shape.elements() * static_cast<int64_t>(SizeOf(spec.dtype));
+        const int64_t bytes = static_cast<int64_t>(TensorBytes(spec));
         output_bytes += bytes;
         output.set_size(bytes);
         output.set_alias_input_port(-1);

@@ -8,6 +8,7 @@
 
 #include "engine/graph/graph.h"
 #include "engine/program/kernel.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet::bench {
 
@@ -69,7 +70,7 @@ inline StatusOr<std::unique_ptr<KernelRun>> MakeKernelRun(const std::string& op,
   run->state = run->prepared.kernel->NewState();
   run->scratch = AlignedBuffer(run->prepared.scratch_bytes);
   const auto buffer = [&](const TensorSpec& spec) {
-    run->memory.emplace_back(static_cast<size_t>(spec.shape.elements()) * SizeOf(spec.dtype));
+    run->memory.emplace_back(TensorBytes(spec));
     float* numbers = reinterpret_cast<float*>(run->memory.back().data());
     for (size_t i = 0; i < run->memory.back().size() / sizeof(float); ++i)
       numbers[i] = static_cast<float>(i * 37 % 256) / 255;

@@ -16,6 +16,7 @@
 #include "engine/compile/compile_gpu.h"
 #include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/presets/presets.h"
+#include "engine/tensor/spec_bytes.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
@@ -129,7 +130,7 @@ LaneMemory MemoryOf(const PassPrograms& programs, const Signature& signature, ui
       values[k] = (UniformFloat(Philox4x32({{seed, 4}}, {static_cast<uint32_t>(k), 0, 0, 0})[0]) - 0.5f) * 0.2f;
   }
   for (const FeedSpec& feed : signature.feeds) {
-    memory.feeds.emplace_back(static_cast<size_t>(feed.spec.shape.elements()) * SizeOf(feed.spec.dtype));
+    memory.feeds.emplace_back(TensorBytes(feed.spec));
     FillFeed(feed, seed + 10, memory.feeds.back().data());
   }
   memory.fetches.assign(signature.fetches.size(), std::vector<std::byte>(sizeof(float)));

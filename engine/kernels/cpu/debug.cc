@@ -4,6 +4,7 @@
 
 #include "engine/kernels/cpu/elementwise.h"
 #include "engine/kernels/cpu/every_type.h"
+#include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {
 namespace {
@@ -71,7 +72,7 @@ class PrintKernel final : public Kernel {
         message_(node.attr<std::string>("message")),
         first_n_(node.attr<int64_t>("first_n")),
         summarize_(node.attr<int64_t>("summarize")),
-        bytes_(static_cast<size_t>(specs_[0].shape.elements()) * SizeOf(specs_[0].dtype)) {}
+        bytes_(TensorBytes(specs_[0])) {}
 
   std::unique_ptr<KernelState> NewState() const override { return std::make_unique<Printed>(); }
 

@@ -1,10 +1,7 @@
 """rivulet.analytics: what is answered over clients is what one would compute had one all of their rows."""
 
-import os
 import re
 import threading
-import unittest
-import unittest.mock
 
 import packaged
 import harness
@@ -37,14 +34,10 @@ def all_rows(column):
 
 
 @packaged.needs_protobuf
-class Analytics(harness.RivuletTest):
+class Analytics(packaged.ProgramTest):
     def setUp(self):
         super().setUp()
-        patched = unittest.mock.patch.dict(os.environ, {"RIVULET_BINARY": harness.RIVULET})
-        patched.start()
-        self.addCleanup(patched.stop)
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(self.folder)
+        self.work_in_folder()
 
     def questions(self):
         import numpy as np

@@ -46,14 +46,8 @@ def example(name):
     return module
 
 
-class Federation(harness.RivuletTest):
+class Federation(packaged.ProgramTest):
     """A coordinator, a relay before it, and clients."""
-
-    def setUp(self):
-        super().setUp()
-        patched = unittest.mock.patch.dict(os.environ, {"RIVULET_BINARY": harness.RIVULET})
-        patched.start()
-        self.addCleanup(patched.stop)
 
     def begin(self, clients, *more, scenario=harness.SCENARIO):
         import relay

@@ -1,9 +1,7 @@
 """rivulet.flower and rivulet.torch: what was written for other frameworks trains here, in their layout."""
 
 import importlib.util
-import os
 import unittest
-import unittest.mock
 import warnings
 
 import packaged
@@ -210,16 +208,12 @@ class Modules(harness.RivuletTest):
 
 
 @packaged.needs_torch
-class Scenarios(harness.RivuletTest):
+class Scenarios(packaged.ProgramTest):
     """A module that the program's own clients train."""
 
     def setUp(self):
         super().setUp()
-        patched = unittest.mock.patch.dict(os.environ, {"RIVULET_BINARY": harness.RIVULET})
-        patched.start()
-        self.addCleanup(patched.stop)
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(self.folder)
+        self.work_in_folder()
 
     def module(self):
         import torch

@@ -13,12 +13,9 @@ import rivulet
 
 
 @packaged.needs_numpy
-class Kits(harness.RivuletTest):
+class Kits(packaged.ProgramTest):
     def setUp(self):
         super().setUp()
-        patched = unittest.mock.patch.dict(os.environ, {"RIVULET_BINARY": harness.RIVULET})
-        patched.start()
-        self.addCleanup(patched.stop)
         self.ca = self.path("ca")
         self.run_rivulet("ca", "init", "--ca", self.ca, "--name", "Study", code=0)
 

@@ -1,13 +1,31 @@
 """What the tests of the Python package share: where it lies, and names for what a test needs."""
 
 import importlib.util
+import os
 import pathlib
 import random
 import sys
 import unittest
+import unittest.mock
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "python"), str(ROOT / "tests/e2e")]
+
+import harness  # noqa: E402
+
+
+class ProgramTest(harness.RivuletTest):
+    """The package starts the program that is tested."""
+
+    def setUp(self):
+        super().setUp()
+        patched = unittest.mock.patch.dict(os.environ, {"RIVULET_BINARY": harness.RIVULET})
+        patched.start()
+        self.addCleanup(patched.stop)
+
+    def work_in_folder(self):
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
 
 
 def installed(module):

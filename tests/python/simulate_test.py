@@ -28,14 +28,10 @@ SCENARIO = {
 }
 
 
-class Simulate(harness.RivuletTest):
+class Simulate(packaged.ProgramTest):
     def setUp(self):
         super().setUp()
-        patched = unittest.mock.patch.dict(os.environ, {"RIVULET_BINARY": harness.RIVULET})
-        patched.start()
-        self.addCleanup(patched.stop)
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(self.folder)
+        self.work_in_folder()
 
     def script(self, text, **keywords):
         """A Python process of its own, that has the package."""

@@ -6,7 +6,6 @@ import subprocess
 import sys
 import textwrap
 import time
-import unittest.mock
 
 import packaged
 import harness
@@ -65,17 +64,13 @@ def first(file):
 
 
 @packaged.needs_protobuf
-class Virtual(harness.RivuletTest):
+class Virtual(packaged.ProgramTest):
     def setUp(self):
         # Whoever is started in the background by a shell's script ignores interrupts, which these tests send.
         before = signal.signal(signal.SIGINT, signal.default_int_handler)
         self.addCleanup(signal.signal, signal.SIGINT, before)
         super().setUp()
-        patched = unittest.mock.patch.dict(os.environ, {"RIVULET_BINARY": harness.RIVULET})
-        patched.start()
-        self.addCleanup(patched.stop)
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(self.folder)
+        self.work_in_folder()
 
     def drawn(self, run):
         return [

@@ -73,8 +73,7 @@ Status Authority::Read() {
   const std::string certificate_path = JoinPath(folder_, kCertificateFile);
   if (!fs_.Exists(certificate_path)) {
     return NotFound(
-        "'{}' holds no authority (there is no {}); name its folder with --ca, or make one with 'rivulet ca "
-        "init'",
+        "'{}' holds no authority (there is no {}); name its folder with --ca, or make one with 'rivulet ca init'",
         folder_, kCertificateFile);
   }
   StatusOr<std::string> pem = fs_.ReadAll(certificate_path);

@@ -51,8 +51,7 @@ StatusOr<NodeIdentity> LoadIdentity(FileSystem& fs, const Clock& clock, const st
   if (X509_check_private_key(certificate.x509.get(), key.get()) != 1) {
     (void)OpenSslError("");  // its queue is emptied
     return FailedPrecondition(
-        "the key '{}' is not that of {} beside it; take both from one kit, or have the request of "
-        "this key certified",
+        "the key '{}' is not that of {} beside it; take both from one kit, or have the request of this key certified",
         path_of(kNodeKey), kNodeCertificate);
   }
   RIVULET_RETURN_IF_ERROR(CheckPrivate(path_of(kNodeKey)));

@@ -95,9 +95,8 @@ StatusOr<RevocationList> ReadRevocationList(std::string_view pem, std::string_vi
   ERR_clear_error();
   if (!signed_by_it) {
     return FailedPrecondition(
-        "the revocation list '{}' is not signed by the authority '{}'; take revoked.crl from its "
-        "folder",
-        where, authority.subject);
+        "the revocation list '{}' is not signed by the authority '{}'; take revoked.crl from its folder", where,
+        authority.subject);
   }
   RevocationList list;
   if (const IntegerHandle number(

@@ -62,8 +62,7 @@ StatusOr<GeneralNameHandle> HostName(const std::string& host) {
 Status CheckSubject(const Subject& subject) {
   if (ServesOthers(subject.name.role) && subject.hosts.empty()) {
     return InvalidArgument(
-        "'{}' serves others, and its certificate has to name the hosts under which they reach it; "
-        "add --host HOST",
+        "'{}' serves others, and its certificate has to name the hosts under which they reach it; add --host HOST",
         subject.name.ToString());
   }
   if (!ServesOthers(subject.name.role) && !subject.hosts.empty()) {

@@ -12,8 +12,7 @@ Status VerifyCertificate(const Certificate& certificate, const Certificate& auth
                          CertificatePurpose purpose, int64_t now) {
   if (!certificate.name) {
     return FailedPrecondition(
-        "the certificate '{}' has no name of the form rivulet:client/ID; have one issued by "
-        "'rivulet ca issue'",
+        "the certificate '{}' has no name of the form rivulet:client/ID; have one issued by 'rivulet ca issue'",
         DisplayText(certificate.subject, 80));
   }
   const std::string name = certificate.name->ToString();

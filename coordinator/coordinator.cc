@@ -18,8 +18,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   if (options.scenario.devices.any() && options.fleet == nullptr) {
     return InvalidArgument(
         "[devices] says how fast the devices of a simulation are ('rivulet simulate'), and real ones are as fast as "
-        "they "
-        "are; leave it out of what real clients train");
+        "they are; leave it out of what real clients train");
   }
   RunParts parts;
   parts.plan = std::shared_ptr<const std::string>(plan, &plan->bytes());

@@ -134,8 +134,7 @@ Status CheckMembers(const CoordinatorOptions& options, const NumberRule& number_
   if (members <= number_rule.most_clients()) return absl::OkStatus();
   return InvalidArgument(
       "[algorithm] name = \"{}\" keeps numbers of each client in each version, and there are {} clients; take at most "
-      "{} "
-      "(data.partition.clients)",
+      "{} (data.partition.clients)",
       options.scenario.algorithm.name, members, number_rule.most_clients());
 }
 

@@ -56,8 +56,7 @@ StatusOr<Shares> Partition(const Dataset& data, const PartitionConfig& config, c
   }
   if (!by_key && data.size() < config.clients) {
     return InvalidArgument(
-        "data.train has {} examples for {} clients, so that some would be empty; lower "
-        "data.partition.clients",
+        "data.train has {} examples for {} clients, so that some would be empty; lower data.partition.clients",
         data.size(), config.clients);
   }
   return partitioner->divide({data, config, label_feature, seed});

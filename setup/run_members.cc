@@ -32,8 +32,7 @@ StatusOr<std::shared_ptr<Population>> RunMembers(const Scenario& scenario, const
   if (std::ssize(names) < scenario.server.clients_per_round) {
     return InvalidArgument(
         "server.clients_per_round is {}, and {} of the {} clients of data.partition have the tags and the examples "
-        "that "
-        "selection.tags and selection.min_examples ask for; ask for less, or select fewer",
+        "that selection.tags and selection.min_examples ask for; ask for less, or select fewer",
         scenario.server.clients_per_round, names.size(), shares.size());
   }
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<Population> members, FixedPopulation(names));

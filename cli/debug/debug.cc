@@ -73,9 +73,8 @@ const RegisterCommand kDebug(55, [] {
   Command command{.name = "debug",
                   .summary = "Run a client's training step, or a graph, under a debugger.",
                   .example =
-                      "rivulet debug quickstart\n  "
-                      "rivulet debug scenario.toml --client client-00003 -c 'run -f has_nan; lt -f has_nan'\n  "
-                      "rivulet debug mnist_cnn --training -c 'run; pt loss; lt -s time -r'"};
+                      "rivulet debug quickstart\n  rivulet debug scenario.toml --client client-00003 -c 'run -f "
+                      "has_nan; lt -f has_nan'\n  rivulet debug mnist_cnn --training -c 'run; pt loss; lt -s time -r'"};
   command
       .Positional("SCENARIO.toml|GRAPH", &options->target.what,
                   "a scenario; or a graph: a preset's name, FILE.pb or FILE.pbtxt")

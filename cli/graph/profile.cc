@@ -218,15 +218,13 @@ Command GraphProfileCommand() {
   Command profile{.name = "profile",
                   .summary = "Run steps and tell where their time goes, held against what this machine can do.",
                   .example =
-                      "rivulet graph profile quickstart\n  "
-                      "rivulet graph profile mnist_cnn --steps 10:40 --trace steps.json\n  "
-                      "rivulet graph profile mnist_cnn --device gpu --lanes 64\n  "
-                      "rivulet graph profile --attach 4711 --steps 100"};
+                      "rivulet graph profile quickstart\n  rivulet graph profile mnist_cnn --steps 10:40 --trace "
+                      "steps.json\n  rivulet graph profile mnist_cnn --device gpu --lanes 64\n  rivulet graph profile "
+                      "--attach 4711 --steps 100"};
   profile
       .OptionalPositional("WHAT", &options->source.what,
                           "a scenario (.toml, or a name of 'rivulet scenarios') or a preset's name: the step that "
-                          "clients run; or a graph "
-                          "file (.pb, .pbtxt)")
+                          "clients run; or a graph file (.pb, .pbtxt)")
       .Option("--steps", "A:B", &options->steps, "profile steps A to B; or N, so many after three to warm up [4:23]")
       .Option("--batch", "N", &options->source.batch, "examples at once [the scenario's, or 10]", {1, 1 << 20})
       .Flag("--forward", &options->forward, "of a scenario or preset: its evaluation, on made-up data")

@@ -329,8 +329,7 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpOptions& opti
                                                              {.tell = std::move(tell)}));
     if (!ServesOthers(identity->Current()->name.role)) {
       return FailedPrecondition(
-          "'{}' is the folder of '{}', which serves nobody; --http-tls takes that of 'rivulet ca "
-          "kit coordinator/HOST'",
+          "'{}' is the folder of '{}', which serves nobody; --http-tls takes that of 'rivulet ca kit coordinator/HOST'",
           options.tls, identity->Current()->name.ToString());
     }
   }

@@ -66,9 +66,7 @@ Command ModelInspectCommand() {
   auto arguments = std::make_shared<InspectArguments>();
   Command command{.name = "inspect",
                   .summary = "Show a model's tensors: types, shapes and what their values are like.",
-                  .example =
-                      "rivulet model inspect latest:best\n  "
-                      "rivulet model inspect weights.npz"};
+                  .example = "rivulet model inspect latest:best\n  rivulet model inspect weights.npz"};
   command
       .Positional("WHAT", &arguments->what,
                   "RUN[:ROUND] of the history, ROUND being a number, 'latest' or 'best'; FILE.safetensors, FILE.npz, a "

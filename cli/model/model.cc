@@ -63,9 +63,8 @@ Command ExportCommand() {
   Command command{.name = "export",
                   .summary = "Write a model for other tools: its graph, its weights, or both.",
                   .example =
-                      "rivulet model export mnist_cnn --out mnist_cnn.onnx\n  "
-                      "rivulet model export latest:best --out mnist.onnx\n  "
-                      "rivulet model export mnist_cnn --out mnist_cnn.pb"};
+                      "rivulet model export mnist_cnn --out mnist_cnn.onnx\n  rivulet model export latest:best --out "
+                      "mnist.onnx\n  rivulet model export mnist_cnn --out mnist_cnn.pb"};
   command
       .Positional(
           "WHAT", &arguments->source.what,

@@ -186,8 +186,7 @@ StatusOr<std::string> PicturePng(const Picture& picture, double scale) {
 
 StatusOr<std::string> PicturePng(const Picture&, double) {
   return Unimplemented(
-      "this program was built without libpng and draws .svg alone; install libpng-dev and build it "
-      "again for .png");
+      "this program was built without libpng and draws .svg alone; install libpng-dev and build it again for .png");
 }
 
 #endif

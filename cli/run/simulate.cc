@@ -106,8 +106,7 @@ Status CheckOptions(const SimulateOptions& options) {
   }
   if (!options.replay.empty() && !options.logdir.empty()) {
     return UsageError(
-        "--replay does recorded rounds again, which 'rivulet runs export --tensorboard' writes; leave "
-        "--logdir");
+        "--replay does recorded rounds again, which 'rivulet runs export --tensorboard' writes; leave --logdir");
   }
   if (!options.replay.empty() && !options.http.address.empty()) {
     return UsageError("--replay does recorded rounds again, which 'rivulet dashboard' shows; leave --http");

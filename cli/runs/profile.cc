@@ -135,8 +135,7 @@ std::vector<Advice> AdviceOn(const RoundProfile& profile, const std::vector<RunK
   }
   if (const int64_t every = WholeNumber(keys, "evaluation.every", 1); every > 0 && profile.evaluate > 0) {
     advice.push_back(
-        {profile.evaluate * 0.8, fmt::format("the model is evaluated every {}: evaluation.every = {} costs a "
-                                             "fifth",
+        {profile.evaluate * 0.8, fmt::format("the model is evaluated every {}: evaluation.every = {} costs a fifth",
                                              every == 1 ? "round" : fmt::format("{} rounds", every), every * 5)});
   }
   const double rest =

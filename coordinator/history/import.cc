@@ -59,13 +59,12 @@ constexpr std::string_view kOfRuns = "JOIN temp.runs_taken m ON m.theirs = t.run
 Status CopyRows(Database& db) {
   RIVULET_RETURN_IF_ERROR(CopyTable<StoredClient>(
       db, {{"client", ""}, {"status", "0"}},  // whom its operators have banned is no matter of ours
-      "WHERE t.client IN (SELECT c.client FROM other.membership c JOIN temp.runs_taken m ON m.theirs = c.run "
-      "UNION SELECT k.client FROM other.task k JOIN other.attempt a ON a.attempt_key = k.attempt_key "
-      "JOIN temp.runs_taken m ON m.theirs = a.run UNION SELECT k.parent FROM other.task k JOIN other.attempt a "
-      "ON a.attempt_key = k.attempt_key JOIN temp.runs_taken m ON m.theirs = a.run) "
-      "ON CONFLICT (client_id) DO UPDATE SET "
-      "first_seen = coalesce(min(first_seen, excluded.first_seen), first_seen, excluded.first_seen), "
-      "last_seen = coalesce(max(last_seen, excluded.last_seen), last_seen, excluded.last_seen)"));
+      "WHERE t.client IN (SELECT c.client FROM other.membership c JOIN temp.runs_taken m ON m.theirs = c.run UNION "
+      "SELECT k.client FROM other.task k JOIN other.attempt a ON a.attempt_key = k.attempt_key JOIN temp.runs_taken m "
+      "ON m.theirs = a.run UNION SELECT k.parent FROM other.task k JOIN other.attempt a ON a.attempt_key = "
+      "k.attempt_key JOIN temp.runs_taken m ON m.theirs = a.run) ON CONFLICT (client_id) DO UPDATE SET first_seen = "
+      "coalesce(min(first_seen, excluded.first_seen), first_seen, excluded.first_seen), last_seen = "
+      "coalesce(max(last_seen, excluded.last_seen), last_seen, excluded.last_seen)"));
   RIVULET_RETURN_IF_ERROR(
       db.Script("CREATE TEMP TABLE clients_taken AS SELECT t.client AS theirs, n.client AS ours FROM other.client t "
                 "JOIN main.client n ON n.client_id = t.client_id;"

@@ -270,10 +270,9 @@ Status History::EndRun(const std::string& run_id, const std::string& status, con
 StatusOr<int64_t> History::AddMember(int64_t run, const RunClient& client, int64_t at) {
   RIVULET_ASSIGN_OR_RETURN(
       Statement * insert_client,
-      db_->Prepare("INSERT INTO client (client_id, status, first_seen, last_seen) VALUES (?1, 0, ?2, ?2) "
-                   "ON CONFLICT (client_id) DO UPDATE SET first_seen = coalesce(first_seen, excluded.first_seen), "
-                   "last_seen = excluded.last_seen, status = CASE status WHEN 3 THEN 0 ELSE status END "
-                   "RETURNING client"));
+      db_->Prepare("INSERT INTO client (client_id, status, first_seen, last_seen) VALUES (?1, 0, ?2, ?2) ON CONFLICT "
+                   "(client_id) DO UPDATE SET first_seen = coalesce(first_seen, excluded.first_seen), last_seen = "
+                   "excluded.last_seen, status = CASE status WHEN 3 THEN 0 ELSE status END RETURNING client"));
   static const std::string membership = fmt::format("{} ON CONFLICT DO NOTHING", InsertSql<StoredMembership>());
   RIVULET_ASSIGN_OR_RETURN(Statement * insert_membership, db_->Prepare(membership));
   StoredMembership row{.run = run, .from_round = client.from_round, .from_attempt = client.from_attempt};
@@ -533,13 +532,12 @@ Status History::GoBack(const std::string& run_id, int64_t round, std::span<const
                {run}));
   RIVULET_RETURN_IF_ERROR(
       db_->Run("UPDATE membership SET tasks = s.tasks, folded = s.folded, refused = s.refused, dropped = s.dropped, "
-               "failed = s.failed, examples = s.examples, train_seconds = s.train_seconds, timed = s.timed "
-               "FROM (SELECT t.client, count(*) AS tasks, sum(t.status = 0) AS folded, sum(t.status = 1) AS refused, "
-               "sum(t.status = 2) AS dropped, sum(t.status = 3) AS failed, "
-               "coalesce(sum(iif(t.status = 0, t.examples, 0)), 0) AS examples, "
-               "coalesce(sum(t.train_seconds), 0) AS train_seconds, count(t.train_seconds) AS timed "
-               "FROM attempt a JOIN task t ON t.attempt_key = a.attempt_key WHERE a.run = ?1 GROUP BY t.client) s "
-               "WHERE membership.run = ?1 AND membership.client = s.client",
+               "failed = s.failed, examples = s.examples, train_seconds = s.train_seconds, timed = s.timed FROM "
+               "(SELECT t.client, count(*) AS tasks, sum(t.status = 0) AS folded, sum(t.status = 1) AS refused, "
+               "sum(t.status = 2) AS dropped, sum(t.status = 3) AS failed, coalesce(sum(iif(t.status = 0, t.examples, "
+               "0)), 0) AS examples, coalesce(sum(t.train_seconds), 0) AS train_seconds, count(t.train_seconds) AS "
+               "timed FROM attempt a JOIN task t ON t.attempt_key = a.attempt_key WHERE a.run = ?1 GROUP BY t.client) "
+               "s WHERE membership.run = ?1 AND membership.client = s.client",
                {run}));
   RIVULET_RETURN_IF_ERROR(InsertEvents(events));
   return transaction->Commit();

@@ -38,8 +38,7 @@ Status CheckWeights(const AggregationSpec& spec, const SitePartial& site) {
       if (declared == record.declared.end() || !WideSum::Takes(declared->second) || weights.scalars[i] < 1 ||
           weights.scalars[i] > most) {
         return InvalidArgument(
-            "the record of task '{}' does not say its '{}' between -2^32 and 2^32, with a weight "
-            "between 1 and {}",
+            "the record of task '{}' does not say its '{}' between -2^32 and 2^32, with a weight between 1 and {}",
             record.task, spec.scalars[i].name, most);
       }
       scalars[i].Add(WideSum::Of(weights.scalars[i], declared->second));

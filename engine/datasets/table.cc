@@ -39,8 +39,7 @@ StatusOr<std::map<std::string, std::string>> PartsOf(const TableOptions& options
         return InvalidArgument("column '{}' cannot be part of two features", ShortCell(column));
       if (IsIndexed(options, column) != IsIndexed(options, columns[0]))
         return InvalidArgument(
-            "the feature '{}' cannot hold integers of '{}' beside numbers; index all of its columns "
-            "or none",
+            "the feature '{}' cannot hold integers of '{}' beside numbers; index all of its columns or none",
             ShortCell(feature), ShortCell(IsIndexed(options, column) ? column : columns[0]));
     }
   }

@@ -32,9 +32,7 @@ Found FindBackend() {
                             kLibrary)};
   }
   return {"", Unavailable("{} is neither {}; install the package rivulet-cuda, build with RIVULET_CUDA=ON where nvcc "
-                          "is, or say where it "
-                          "lies "
-                          "by {}",
+                          "is, or say where it lies by {}",
                           kLibrary, Join(places, " nor "), kVariable)};
 }
 

@@ -140,8 +140,7 @@ Status GpuPool::Exhausted(size_t bytes, std::string_view what) const {
   const size_t longest = free_.empty() ? 0 : free_.rbegin()->first;
   return ResourceExhausted(
       "no {} of device memory for {}: {} of {} are in use, and the longest free piece that is held has {}; {}take "
-      "fewer "
-      "lanes or smaller batches, or allow more (per_process_gpu_memory_fraction)",
+      "fewer lanes or smaller batches, or allow more (per_process_gpu_memory_fraction)",
       Readable(bytes), what, Readable(in_use_), Readable(limit_), Readable(longest), LargestHolders());
 }
 

@@ -40,8 +40,7 @@ StatusOr<std::vector<std::pair<std::string, Tensor>>> ParseNpz(std::string_view 
     if (unpacked > DefaultUnpackedBound(bytes.size()))
       return ResourceExhausted(
           "the compressed arrays would unpack to {} bytes or more, and those of a file of {} bytes may have {}; if "
-          "they "
-          "are meant to, write them uncompressed (numpy.savez)",
+          "they are meant to, write them uncompressed (numpy.savez)",
           unpacked, bytes.size(), DefaultUnpackedBound(bytes.size()));
   }
   for (const ZipMember& member : members) {

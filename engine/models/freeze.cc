@@ -84,8 +84,7 @@ Status MakePersonal(ModelDef& model, std::span<const std::string> patterns) {
   if (!model.has_graph()) {
     return InvalidArgument(
         "the model has no graph (model.arrays), and its clients train in their own way; leave what is theirs out of "
-        "the "
-        "arrays");
+        "the arrays");
   }
   RIVULET_ASSIGN_OR_RETURN(const std::set<std::string> personal,
                            MatchingNames(model, patterns, [](const ModelVariable& variable) {

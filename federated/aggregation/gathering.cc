@@ -178,8 +178,7 @@ Status Gathering::Check(const Partial& partial) const {
   if (partial.spec != digest_ || partial.parts.size() != spec().parts.size() ||
       partial.scalars.size() != spec().scalars.size()) {
     return InvalidArgument(
-        "a partial of aggregation {} cannot join one of aggregation {}: their plans sum other parts, or in other "
-        "units",
+        "a partial of aggregation {} cannot join one of aggregation {}: their plans sum other parts, or in other units",
         partial.spec.Hex(), digest_.Hex());
   }
   const auto tasks = static_cast<int64_t>(partial.tasks.size());
@@ -440,8 +439,7 @@ Status Gathering::CheckBase(int64_t base_version) const {
   for (const auto& [base, partial] : gathered_) {
     if (base != base_version && !partial.empty()) {
       return InvalidArgument(
-          "an update from version {} cannot join those from version {}: the plan takes none that "
-          "are stale",
+          "an update from version {} cannot join those from version {}: the plan takes none that are stale",
           base_version, base);
     }
   }

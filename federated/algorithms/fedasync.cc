@@ -38,8 +38,7 @@ StatusOr<Composition> FedAsync(const AlgorithmContext& context) {
   if (scenario.privacy.clip > 0) {
     return InvalidArgument(
         "[algorithm] name = \"fedasync\" sends models and not what changed, of which privacy.clip would leave little; "
-        "set "
-        "it to 0, or take \"fedbuff\"");
+        "set it to 0, or take \"fedbuff\"");
   }
   for (const char* codec : {"top_k", "random_k", "sign"}) {
     if (scenario.update.codec != codec) continue;
@@ -65,8 +64,7 @@ StatusOr<Composition> FedAsync(const AlgorithmContext& context) {
 RIVULET_ALGORITHM(
     fedasync_registration, "fedasync", "Xie et al. 2019, arXiv:1903.03934, algorithm 1",
     "Asynchronous federated averaging without a buffer: `server.in_flight` clients train at a time, and the model that "
-    "one "
-    "comes to is mixed into the server's by `server.learning_rate`, the less the later it is "
+    "one comes to is mixed into the server's by `server.learning_rate`, the less the later it is "
     "(`server.staleness_exponent`). The paper's server waits for no second one: `server.clients_per_round` = 1.",
     {ProximalRho()}, FedAsync,
     "∇g(x; w^τ) = ∇F_k(x) + rho · (x − w^τ)\n"

@@ -25,10 +25,9 @@ StatusOr<Composition> FedBuff(const AlgorithmContext& context) {
 
 RIVULET_ALGORITHM(
     fedbuff_registration, "fedbuff", "Nguyen et al. 2022, arXiv:2106.06639, algorithm 1",
-    "Asynchronous federated averaging with a buffer: `server.in_flight` clients train at a time, each from "
-    "the newest model when it was asked, and every `server.clients_per_round` updates make a version. Late "
-    "updates count less, by `server.staleness_exponent`, and those later than `server.max_staleness` not "
-    "at all.",
+    "Asynchronous federated averaging with a buffer: `server.in_flight` clients train at a time, each from the newest "
+    "model when it was asked, and every `server.clients_per_round` updates make a version. Late updates count less, by "
+    "`server.staleness_exponent`, and those later than `server.max_staleness` not at all.",
     {}, FedBuff,
     "w ← w + server.learning_rate · (1 / K) · Σ_k s(τ_k) · (w_k − w^{t − τ_k})\n"
     "s(τ) = 1 / (1 + τ)^server.staleness_exponent,  K = server.clients_per_round");

@@ -39,8 +39,7 @@ StatusOr<Composition> FedRep(const AlgorithmContext& context) {
   if (context.scenario.client.optimizer.weight_decay > 0) {
     return InvalidArgument(
         "[algorithm] name = \"fedrep\" holds layers still while it trains the others, and "
-        "client.optimizer.weight_decay "
-        "would move them; set it to 0");
+        "client.optimizer.weight_decay would move them; set it to 0");
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   PassBuilder head;

@@ -13,8 +13,7 @@ StatusOr<Composition> FedSgd(const AlgorithmContext& context) {
   if (!context.scenario.client.input_graph.empty()) {
     return InvalidArgument(
         "[algorithm] name = \"fedsgd\" takes all of a client's examples in one batch, and client.input_graph makes "
-        "batches "
-        "of its own; leave that out, or take \"fedavg\"");
+        "batches of its own; leave that out, or take \"fedavg\"");
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   for (PassBuilder& pass : composition.passes) {

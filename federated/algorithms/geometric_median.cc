@@ -32,8 +32,7 @@ RIVULET_ALGORITHM(
     geometric_median_registration, "geometric_median", "Pillutla et al. 2022, arXiv:1912.13445, algorithms 1 and 2",
     "Federated averaging by the geometric median of the changes (RFA): robust against a minority of wrong clients, and "
     "near the mean where all are honest. All count the same. The coordinator keeps every update of a round on disk "
-    "until "
-    "its end.",
+    "until its end.",
     {Smoothing(), WeiszfeldIterations()}, GeometricMedian,
     "v ← (1 / K) · Σ_k (w_k − w);  then, iterations times:\n"
     "β_k ← 1 / max(smoothing, ‖v − (w_k − w)‖),  v ← Σ_k β_k · (w_k − w) / Σ_k β_k\n"

@@ -158,8 +158,7 @@ StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout&
   if (!client.frozen.empty() && optimizer.weight_decay > 0) {
     return InvalidArgument(
         "client.frozen keeps variables where they are, and client.optimizer.weight_decay is {}, which would draw them "
-        "to "
-        "zero; set it to 0",
+        "to zero; set it to 0",
         optimizer.weight_decay);
   }
   LocalRule rule;

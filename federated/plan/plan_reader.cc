@@ -38,8 +38,7 @@ StatusOr<std::shared_ptr<const Plan>> PlanReader::Read(std::string bytes) {
   // As the fields of any message they could stand anywhere, and be over other bytes than somebody thinks.
   if (message.author() != plan.signature_.author || message.signature() != plan.signature_.signature) {
     return InvalidArgument(
-        "the plan names an author, and its signature is not the last of its bytes; sign it with "
-        "'rivulet plan sign'");
+        "the plan names an author, and its signature is not the last of its bytes; sign it with 'rivulet plan sign'");
   }
   RIVULET_RETURN_IF_ERROR(CheckName("name", message.name()));
   plan.name_ = message.name();

@@ -84,8 +84,7 @@ Status PlanReader::ReadModels(const proto::PassDef& message, LocalPass& pass) {
     }
     if (instance.prefix().empty() != pass.models.empty() || !prefixes.insert(instance.prefix()).second) {
       return InvalidArgument(
-          "a pass of the plan calls an instance of the model '{}'; the first has no name, and the "
-          "others have one each",
+          "a pass of the plan calls an instance of the model '{}'; the first has no name, and the others have one each",
           instance.prefix());
     }
     pass.models.push_back({instance.prefix(), instance.buffer()});

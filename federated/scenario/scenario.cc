@@ -112,9 +112,8 @@ Status ChooseModel(Scenario& scenario, Given& given) {
   }
   if (taken.empty()) {
     return InvalidArgument(
-        "{} names no model; give model.preset (such as \"mnist_cnn\"), model.graph (a GraphDef file), "
-        "model.onnx (an ONNX model), model.arrays (weights alone, which clients train in their own way) or "
-        "[[model.layers]]",
+        "{} names no model; give model.preset (such as \"mnist_cnn\"), model.graph (a GraphDef file), model.onnx (an "
+        "ONNX model), model.arrays (weights alone, which clients train in their own way) or [[model.layers]]",
         scenario.path);
   }
   if (taken.size() == 1) return absl::OkStatus();

@@ -121,8 +121,7 @@ TEST_F(MakeVersionTest, TrainingOfTheServerThatDiverges_IsRefusedNamingTheTensor
   Fold("a", 1, 10);
   EXPECT_THAT(MakeVersion(base_, std::move(aggregation_), nullptr, {*sgd_, 1, nullptr, 5, &training}, nullptr, nullptr),
               StatusIs(absl::StatusCode::kFailedPrecondition,
-                       "the new model is not finite in 'w'; lower "
-                       "server.fine_tune.learning_rate"));
+                       "the new model is not finite in 'w'; lower server.fine_tune.learning_rate"));
 }
 
 TEST(LossWarningTest, AboveAThousandth_NamesTheKeysToLower) {

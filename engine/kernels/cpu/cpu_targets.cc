@@ -44,9 +44,8 @@ Status RestrictCpuTargets(std::string_view list) {
       std::vector<std::string> names;
       for (const Target& target : kTargets) names.emplace_back(target.name);
       return InvalidArgument(
-          "'{}' is no instruction set that kernels are built for; there are avx512, avx2, sse4 and "
-          "none.{}",
-          name, DidYouMean(name, names));
+          "'{}' is no instruction set that kernels are built for; there are avx512, avx2, sse4 and none.{}", name,
+          DidYouMean(name, names));
     }
     allowed |= kTargets[found].highway;
     best = std::min(best, found);

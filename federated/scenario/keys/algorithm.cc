@@ -12,8 +12,7 @@ std::vector<Key> AlgorithmKeys() {
           .OneOf(SettingTableNames("algorithm")),
       Key("algorithm.graph", RIVULET_FIELD(algorithm.graph), "\"rule.pb\"",
           "A local rule of one's own as a file: what clients take for the gradient of a step, and what they do when "
-          "the "
-          "last one is done, in place of the algorithm's. `rivulet graph build` makes it of a few lines of text "
+          "the last one is done, in place of the algorithm's. `rivulet graph build` makes it of a few lines of text "
           "([local-rules.md](local-rules.md)); its settings stand beside the name as an algorithm's options do. It "
           "travels in the plan.")
           .Path()

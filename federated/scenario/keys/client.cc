@@ -93,8 +93,7 @@ std::vector<Key> ClientKeys() {
           .Between(1, 1e6),
       Key("client.partial_work", RIVULET_FIELD(client.partial_work), "0.5",
           "Share of the tasks that are done in part, as those of slow devices are: over so many of its `client.epochs` "
-          "as "
-          "the client draws, at least one and each number equally likely (Li et al. 2020, arXiv:1812.06127, section "
+          "as the client draws, at least one and each number equally likely (Li et al. 2020, arXiv:1812.06127, section "
           "5.2).")
           .Between(0, 1)
           .When(
@@ -103,10 +102,8 @@ std::vector<Key> ClientKeys() {
           .OfGraphs(),
       Key("client.frozen", RIVULET_FIELD(client.frozen), "[\"conv1/*=1..20\"]",
           "Variables that clients do not train in some rounds, a `PATTERN=FROM..UNTIL` each: in the rounds from FROM "
-          "to "
-          "UNTIL, both included, the gradient of every variable whose name matches is zero; without UNTIL from then "
-          "on. "
-          "`*` stands for any characters. Other than `model.freeze`, which keeps first values for good.")
+          "to UNTIL, both included, the gradient of every variable whose name matches is zero; without UNTIL from then "
+          "on. `*` stands for any characters. Other than `model.freeze`, which keeps first values for good.")
           .OfGraphs(),
       Key("client.batch_size", RIVULET_FIELD(client.batch_size), "32",
           "Examples per step; an epoch's last batch is as small as what is left.")

@@ -133,8 +133,7 @@ std::vector<Key> DataKeys() {
           .When("data.partition.kind", IsByKey, "data.partition.kind is \"by_key\""),
       Key("data.partition.tags", RIVULET_FIELD(data.partition.tags), "[\"icu=client-0000*\"]",
           "Tags of a simulation's clients, a `TAG=PATTERN` each: every client whose name matches has the tag; `*` "
-          "stands "
-          "for any characters. `selection.tags` says which are asked for."),
+          "stands for any characters. `selection.tags` says which are asked for."),
       Key("data.shift.kind", RIVULET_FIELD(data.shift.kind), "\"rotation\"",
           "Clients see the same things differently: `rotation` turns images (rotated MNIST); `noise` adds normal draws "
           "whose variance grows from client to client (Li et al. 2022); `brightness` adds to every value, `colour` "

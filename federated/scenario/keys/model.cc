@@ -44,8 +44,7 @@ std::vector<Key> ModelKeys() {
       Key("model.weights", RIVULET_FIELD(model.weights), "\"round-000050.safetensors\"",
           "Weights that training begins with, in the place of the model's first values: a safetensors file such as "
           "`rivulet model export` writes and the history keeps, of the same names and shapes; "
-          "[weights.md](weights.md). "
-          "The plan holds them. What `model.personal` names is not in it.")
+          "[weights.md](weights.md). The plan holds them. What `model.personal` names is not in it.")
           .Path()
           .OfGraphs(),
       ForGraph(Key("model.loss", RIVULET_FIELD(model.loss), "\"mean_loss\"",

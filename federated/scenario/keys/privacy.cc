@@ -37,15 +37,12 @@ std::vector<Key> UpdateKeys() {
       Key("update.codec", RIVULET_FIELD(update.codec), "\"bf16\"",
           "How the values of an update travel: `f32` as they are; `bf16` in half the bytes, rounded to eight bits; "
           "`f16` too, rounded to eleven and at most 65504; `int8` in a quarter and `int4` in an eighth, rounded by "
-          "chance "
-          "to levels of the largest of each 256 or 64; `eden1` to `eden4` in so many bits, rotated at random and "
-          "rounded "
-          "as normal numbers are best; `qsgd2`, `qsgd4` and `qsgd8` in so many bits, rounded by chance to levels of "
-          "the norm of each 256; `elias1`, `elias7` and `elias127` are those three in fewer bytes, as most levels are "
-          "zero; `sign` in one bit, times the mean magnitude; `top_k` those alone that are "
-          "largest "
-          "in magnitude, in eight bytes each; `random_k` as many that are drawn by chance, scaled up so that their "
-          "mean is right.")
+          "chance to levels of the largest of each 256 or 64; `eden1` to `eden4` in so many bits, rotated at random "
+          "and rounded as normal numbers are best; `qsgd2`, `qsgd4` and `qsgd8` in so many bits, rounded by chance to "
+          "levels of the norm of each 256; `elias1`, `elias7` and `elias127` are those three in fewer bytes, as most "
+          "levels are zero; `sign` in one bit, times the mean magnitude; `top_k` those alone that are largest in "
+          "magnitude, in eight bytes each; `random_k` as many that are drawn by chance, scaled up so that their mean "
+          "is right.")
           .OneOf(SettingTableNames("codec")),
       Key("update.fraction", RIVULET_FIELD(update.fraction), "0.1", "Of the values of an update, how many are sent.")
           .Between(1e-9, 1)

@@ -31,10 +31,9 @@ std::vector<Key> ServerKeys() {
       Key("server.base", RIVULET_FIELD(server.base), "\"latest\"",
           "Which model a task starts from. `committed`: a round's clients are drawn together once the round before is "
           "committed. `latest`: as soon as a task has ended the next client is drawn, and starts from the newest "
-          "model; "
-          "whatever is still under way goes into a later version. In a simulation tasks take examples × epochs of "
-          "virtual time, so that the order of arrivals is the same on any machine. Algorithms that look at all updates "
-          "side by side, or whose clients keep something, want `committed`.")
+          "model; whatever is still under way goes into a later version. In a simulation tasks take examples × epochs "
+          "of virtual time, so that the order of arrivals is the same on any machine. Algorithms that look at all "
+          "updates side by side, or whose clients keep something, want `committed`.")
           .OneOf({"", "committed", "latest"})
           .Default("`\"latest\"` of `fedasync` and `fedbuff`, `\"committed\"` of the others"),
       Key("server.in_flight", RIVULET_FIELD(server.in_flight), "30",
@@ -52,8 +51,7 @@ std::vector<Key> ServerKeys() {
           "Names that must be known before the first selection. 0: as many as `data.partition.clients`; under `by_key` "
           "without that number every key where the run is simulated, and `server.clients_per_round` where it is "
           "deployed, as nobody knows all keys there. With `selection.tags` or `selection.min_examples` all clients "
-          "that "
-          "have them where the run is simulated, and `server.clients_per_round` where it is deployed.")
+          "that have them where the run is simulated, and `server.clients_per_round` where it is deployed.")
           .Between(0, 1e8)
           .Operation(),
       Key("server.min_reports", RIVULET_FIELD(server.min_reports), "8",

@@ -218,6 +218,17 @@ const T* OptionalInput(const KernelContext& context, size_t i, bool given) {
 }
 inline bool IsGiven(const NodeView& node, size_t i) { return node.inputs[i].shape.elements() > 0; }
 
+// Where the state lies that sequence `b` began step `t` with: `output` is that of all steps, `h0` that before the
+// first; null, as `h0` may be: zero.
+template <typename T>
+const T* StateBefore(const KernelContext& context, const SequenceWalk& walk, const SequenceLengths& lengths, int64_t t,
+                     int64_t b, const T* output, const T* h0) {
+  const int64_t before = walk.Before(t);
+  if (before >= 0 && before < walk.steps && lengths.Covers(context, before, b))
+    return output + walk.Row(before, b) * walk.units;
+  return h0 == nullptr ? nullptr : h0 + b * walk.units;
+}
+
 template <typename T>
 void CopyOrZero(const T* from, T* to, int64_t count) {
   if (from != nullptr) {

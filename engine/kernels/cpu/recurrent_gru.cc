@@ -164,7 +164,7 @@ class GruGradKernel final : public Kernel {
                      : candidate_factor_.LayOut(kernel + 2 * units, As<T>(context.scratch) + candidate_kernel_);
     std::copy_n(InputOf<T>(context, 6), batch * units, h_grad);
     for (int64_t s = walk_.steps - 1; s >= 0; --s) {
-      const int64_t t = walk_.Step(s), before = walk_.Before(t), first = walk_.Row(t, 0) * 3 * units;
+      const int64_t t = walk_.Step(s), first = walk_.Row(t, 0) * 3 * units;
       for (int64_t b = 0; b < batch; ++b) {
         const int64_t row = walk_.Row(t, b);
         if (!lengths_.Covers(context, t, b)) {
@@ -173,11 +173,7 @@ class GruGradKernel final : public Kernel {
           std::fill_n(previous + row * units, units, T{0});
           continue;
         }
-        const bool inside = before >= 0 && before < walk_.steps && lengths_.Covers(context, before, b);
-        CopyOrZero(inside   ? output + walk_.Row(before, b) * units
-                   : has_h_ ? h0 + b * units
-                            : nullptr,
-                   previous + row * units, units);
+        CopyOrZero(StateBefore(context, walk_, lengths_, t, b, output, h0), previous + row * units, units);
         Candidate(context, row, h_grad + b * units);
       }
       if (!reset_after_) {

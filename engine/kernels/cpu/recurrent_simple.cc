@@ -75,7 +75,7 @@ class SimpleRnnGradKernel final : public Kernel {
     const T* transposed = factor_.LayOut(InputOf<T>(context, 0), As<T>(context.scratch) + transposed_);
     std::copy_n(InputOf<T>(context, 5), batch * units, h_grad);
     for (int64_t s = walk_.steps - 1; s >= 0; --s) {
-      const int64_t t = walk_.Step(s), before = walk_.Before(t);
+      const int64_t t = walk_.Step(s);
       for (int64_t b = 0; b < batch; ++b) {
         const int64_t row = walk_.Row(t, b) * units;
         if (!lengths_.Covers(context, t, b)) {
@@ -83,11 +83,7 @@ class SimpleRnnGradKernel final : public Kernel {
           std::fill_n(previous + row, units, T{0});
           continue;
         }
-        const bool inside = before >= 0 && before < walk_.steps && lengths_.Covers(context, before, b);
-        CopyOrZero(inside   ? output + walk_.Row(before, b) * units
-                   : has_h_ ? h0 + b * units
-                            : nullptr,
-                   previous + row, units);
+        CopyOrZero(StateBefore(context, walk_, lengths_, t, b, output, h0), previous + row, units);
         for (int64_t i = 0; i < units; ++i) grads[row + i] = h_grad[b * units + i] + output_grad[row + i];
         activation_.TimesDerivative(output + row, grads + row, units);
       }

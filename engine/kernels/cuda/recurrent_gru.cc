@@ -90,22 +90,29 @@ Status GruResetFirst(const GpuContext& c, const Gru& gru, bool has_bias, bool ha
   return absl::OkStatus();
 }
 
+// What both of the layer's forms give to a step's gradient.
+template <typename Arguments>
+Arguments GradArgumentsAt(const GpuContext& c, const Gru& gru, bool has_h, int64_t s) {
+  Arguments a{};
+  a.h0 = Optional(c, 1, has_h);
+  a.output = gpu::InputOf<void>(c, 3);
+  a.gates = gpu::InputOf<void>(c, 4);
+  a.output_grad = gpu::InputOf<void>(c, 5);
+  a.product = SpanOf<const void>(c.scratch);
+  a.projection_grad = gpu::OutputOf<void>(c, 0);
+  a.previous = gpu::OutputOf<void>(c, 2);
+  a.h_grad = gpu::OutputOf<void>(c, 3);
+  a.later = gru.sequences.StepAt(s + 1);
+  a.walk = gru.sequences.At(c, s);
+  return a;
+}
+
 template <typename T>
 Status GruResetFirstBackward(const GpuContext& c, const Gru& gru, bool has_h) {
   RIVULET_RETURN_IF_ERROR(
       PutCopy(c, c.inputs[6], c.outputs[3], static_cast<size_t>(gru.batch * gru.units) * sizeof(T)));
   for (int64_t s = gru.sequences.walk.steps - 1; s >= -1; --s) {
-    GruResetFirstGradArguments a{};
-    a.h0 = Optional(c, 1, has_h);
-    a.output = gpu::InputOf<void>(c, 3);
-    a.gates = gpu::InputOf<void>(c, 4);
-    a.output_grad = gpu::InputOf<void>(c, 5);
-    a.product = SpanOf<const void>(c.scratch);
-    a.projection_grad = gpu::OutputOf<void>(c, 0);
-    a.previous = gpu::OutputOf<void>(c, 2);
-    a.h_grad = gpu::OutputOf<void>(c, 3);
-    a.later = gru.sequences.StepAt(s + 1);
-    a.walk = gru.sequences.At(c, s);
+    const auto a = GradArgumentsAt<GruResetFirstGradArguments>(c, gru, has_h, s);
     RIVULET_RETURN_IF_ERROR(Put(c, fmt::format("gru_candidate_grad_{}", kTypeText<T>), a));
     if (s < 0) break;
     RIVULET_RETURN_IF_ERROR(PutPartBack<T>(c, gru, kCandidatePart, a.walk.step));
@@ -157,18 +164,8 @@ Status GruBackward(const GpuContext& c, const Gru& gru, bool has_h) {
   const int64_t units = gru.units, gates = gru.gate_units();
   RIVULET_RETURN_IF_ERROR(PutCopy(c, c.inputs[6], c.outputs[3], static_cast<size_t>(gru.batch * units) * sizeof(T)));
   for (int64_t s = gru.sequences.walk.steps - 1; s >= -1; --s) {
-    GruGradArguments a{};
-    a.h0 = Optional(c, 1, has_h);
-    a.output = gpu::InputOf<void>(c, 3);
-    a.gates = gpu::InputOf<void>(c, 4);
-    a.output_grad = gpu::InputOf<void>(c, 5);
-    a.product = SpanOf<const void>(c.scratch);
-    a.projection_grad = gpu::OutputOf<void>(c, 0);
+    auto a = GradArgumentsAt<GruGradArguments>(c, gru, has_h, s);
     a.recurrent_grad = gpu::OutputOf<void>(c, 1);
-    a.previous = gpu::OutputOf<void>(c, 2);
-    a.h_grad = gpu::OutputOf<void>(c, 3);
-    a.later = gru.sequences.StepAt(s + 1);
-    a.walk = gru.sequences.At(c, s);
     RIVULET_RETURN_IF_ERROR(Put(c, fmt::format("gru_step_grad_{}", kTypeText<T>), a));
     if (s < 0) break;
     ProductArguments p = ProductOfMatrices(gru.batch, units, gates, false, true);

@@ -57,14 +57,19 @@ Status Forward(const GpuContext& c, const Simple& simple, bool has_h) {
   return absl::OkStatus();
 }
 
+// All steps, with the product of one of them in the scratch memory.
+template <typename T>
+Prepared LaunchingSteps(const Simple& simple, bool has_h, Status (*run)(const GpuContext&, const Simple&, bool has_h)) {
+  Prepared prepared =
+      Launching([simple, has_h, run](const GpuContext& c) { return run(c, simple, has_h); }, FlopsOf(simple));
+  prepared.scratch_bytes = static_cast<size_t>(simple.batch * simple.units) * sizeof(T);
+  return prepared;
+}
+
 template <typename T>
 StatusOr<Prepared> PrepareSimple(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const Simple simple, SimpleOf(node, node.inputs[0].shape, 3));
-  Prepared prepared =
-      Launching([simple, has_h = IsGiven(node, 2)](const GpuContext& c) { return Forward<T>(c, simple, has_h); },
-                FlopsOf(simple));
-  prepared.scratch_bytes = static_cast<size_t>(simple.batch * simple.units) * sizeof(T);
-  return prepared;
+  return LaunchingSteps<T>(simple, IsGiven(node, 2), Forward<T>);
 }
 
 template <typename T>
@@ -99,11 +104,7 @@ Status Backward(const GpuContext& c, const Simple& simple, bool has_h) {
 template <typename T>
 StatusOr<Prepared> PrepareSimpleBackward(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const Simple simple, SimpleOf(node, node.inputs[3].shape, 2));
-  Prepared prepared =
-      Launching([simple, has_h = IsGiven(node, 1)](const GpuContext& c) { return Backward<T>(c, simple, has_h); },
-                FlopsOf(simple));
-  prepared.scratch_bytes = static_cast<size_t>(simple.batch * simple.units) * sizeof(T);
-  return prepared;
+  return LaunchingSteps<T>(simple, IsGiven(node, 1), Backward<T>);
 }
 
 RIVULET_KERNEL("SimpleRNN", Device::kCuda, float, PrepareSimple<float>);

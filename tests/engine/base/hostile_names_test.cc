@@ -26,7 +26,7 @@ TEST(NearestTest, ShortNamesAndOtherWords_AreNotSuggested) {
 
 TEST(DisplayNameTest, NamesThatShowAsTheyAre_AreTaken) {
   for (const char* name : {"quickstart", "Käse & Brot", "模型", "🙂", "a/b c"})
-    EXPECT_TRUE(CheckDisplayName("run.name", name).ok()) << name;
+    EXPECT_OK(CheckDisplayName("run.name", name)) << name;
 }
 
 TEST(DisplayNameTest, ControlAndDirectionMarks_AreRefusedByNumber) {

@@ -147,27 +147,6 @@ class Resume(RivuletTest):
         self.assertLessEqual(set(measured), set(whole))
         self.assertEqual(max(row[0] for row in measured), ROUNDS)
 
-    def test_the_plan_that_was_kept_is_used_where_this_program_would_build_another(self):
-        """As a newer program's would be: beside the history lies a plan of another learning rate than the configuration's."""
-        import hashlib
-        import sqlite3
-        self.simulate(db="four.sqlite")
-        self.simulate("--rounds", "2")
-        self.run_rivulet("plan", "build", self.scenario, "--set", "client.optimizer.learning_rate=0.003", "--out", "other.plan", code=0)
-        other = (self.folder / "other.plan").read_bytes()
-        kept, = (self.folder / "runs.sqlite.models").rglob("plan")
-        self.assertNotEqual(kept.read_bytes(), other)
-        kept.write_bytes(other)
-        digest = hashlib.sha256(other).digest()
-        with sqlite3.connect(self.path("runs.sqlite")) as connection:
-            self.assertEqual(connection.execute("UPDATE run SET plan_digest = ?", (digest,)).rowcount, 1)
-        self.simulate("--rounds", "4", "--resume", "latest")
-        self.assertEqual(self.query("SELECT plan_digest FROM runs"), [(digest.hex(),)])
-        self.assertEqual(kept.read_bytes(), other)
-        done, whole = self.digests(), self.digests("four.sqlite")
-        self.assertEqual(done[:2], whole[:2])
-        self.assertNotEqual(done[2], whole[2])
-
     def test_finished_run_has_nothing_to_do_and_can_be_given_more_rounds(self):
         self.simulate("--rounds", "2")
         result = self.simulate("--resume", "tiny")

@@ -68,52 +68,62 @@ double ToleranceOf(const std::string& dtype, const OpTiming& first) {
   return 8 * rounding * std::sqrt(depth);
 }
 
-Status BenchOp(const BenchOptions& options) {
-  RIVULET_RETURN_IF_ERROR(CheckDevice(options));
-  RIVULET_ASSIGN_OR_RETURN(const OpBenchGraph bench, MakeOpBenchGraph(options.bench));
-  const std::vector<std::string> known = AlgorithmsFor(bench);
+// Which of the algorithms that the op has are to be timed on the host.
+StatusOr<std::vector<std::string>> WantedOf(const BenchOptions& options, const std::vector<std::string>& known) {
+  if (options.algorithm != "all") {
+    if (std::ranges::find(known, options.algorithm) != known.end()) return std::vector{options.algorithm};
+    return UsageError("--algorithm '{}' is none that this op has; there is all, {}.{}", options.algorithm,
+                      Join(known, ", "), DidYouMean(options.algorithm, known));
+  }
+  if (options.device != "cpu") return std::vector<std::string>{"native"};  // to compare with
   // Of the instruction sets the two that differ most from what a machine with AVX-512 takes anyway.
   std::vector<std::string> wanted;
   for (const std::string& name : known)
     if (!IsInstructionSet(name) || name == "avx2" || name == "none") wanted.push_back(name);
-  if (options.algorithm != "all") {
-    if (std::find(known.begin(), known.end(), options.algorithm) == known.end()) {
-      return UsageError("--algorithm '{}' is none that this op has; there is all, {}.{}", options.algorithm,
-                        Join(known, ", "), DidYouMean(options.algorithm, known));
-    }
-    wanted = {options.algorithm};
-  } else if (options.device != "cpu") {
-    wanted = {"native"};  // to compare with
-  }
-  std::vector<OpTiming> timings;
+  return wanted;
+}
+
+// What was measured; all are compared with the first.
+struct Measured {
+  std::vector<OpTiming> timings;    // the host's, then a GPU's each
+  std::vector<Roofline> rooflines;  // of each
   std::vector<std::string> skipped;
+  GpuDevices devices;
+};
+
+Status TimeOnHost(const OpBenchGraph& bench, const std::vector<std::string>& wanted, Measured& measured) {
   for (const std::string& algorithm : wanted) {
     StatusOr<OpTiming> timing = TimeAlgorithm(bench, algorithm);
+    const bool needed = algorithm == "native" || wanted.size() == 1;
     if (!timing.ok()) {
       // What the op itself refuses is the same for all of them.
-      if (algorithm == "native" || wanted.size() == 1) return Annotate(timing.status(), algorithm);
-      skipped.push_back(fmt::format("{}: {}", algorithm, Message(timing.status())));
-      continue;
+      if (needed) return Annotate(timing.status(), algorithm);
+      measured.skipped.push_back(fmt::format("{}: {}", algorithm, Message(timing.status())));
+    } else if (!timing->skipped.empty()) {
+      if (needed) return FailedPrecondition("{}: {}", algorithm, timing->skipped);
+      measured.skipped.push_back(fmt::format("{}: {}", algorithm, timing->skipped));
+    } else {
+      measured.timings.push_back(*std::move(timing));
     }
-    if (!timing->skipped.empty()) {
-      if (wanted.size() == 1 || algorithm == "native") return FailedPrecondition("{}: {}", algorithm, timing->skipped);
-      skipped.push_back(fmt::format("{}: {}", algorithm, timing->skipped));
-      continue;
-    }
-    timings.push_back(*std::move(timing));
   }
-  const Roofline roofline = MeasureRoofline(1);
-  // After the host's, which run in processes of their own: a device that was opened does not go over to those.
-  RIVULET_ASSIGN_OR_RETURN(const auto devices, DevicesOf(options));
-  std::vector<Roofline> rooflines(timings.size(), roofline);
-  for (const auto& device : devices) {
+  measured.rooflines.assign(measured.timings.size(), MeasureRoofline(1));
+  return absl::OkStatus();
+}
+
+Status TimeOnGpus(const OpBenchGraph& bench, const BenchOptions& options, Measured& measured) {
+  RIVULET_ASSIGN_OR_RETURN(measured.devices, DevicesOf(options));
+  for (const auto& device : measured.devices) {
     RIVULET_ASSIGN_OR_RETURN(OpTiming timing, TimeOnGpu(bench, device, static_cast<int>(options.lanes.value_or(1))));
     if (!timing.skipped.empty()) return FailedPrecondition("{}: {}", options.device, timing.skipped);
-    if (devices.size() > 1) timing.algorithm += fmt::format(" {}", device->number());
-    timings.push_back(std::move(timing));
-    RIVULET_ASSIGN_OR_RETURN(rooflines.emplace_back(), MeasureGpuRoofline(*device));
+    if (measured.devices.size() > 1) timing.algorithm += fmt::format(" {}", device->number());
+    measured.timings.push_back(std::move(timing));
+    RIVULET_ASSIGN_OR_RETURN(measured.rooflines.emplace_back(), MeasureGpuRoofline(*device));
   }
-  const double tolerance = ToleranceOf(options.bench.dtype, timings.front());
+  return absl::OkStatus();
+}
+
+// A row each; `apart` gets a sentence for each whose results differ by more than the tolerance.
+Table TableOf(const Measured& measured, double tolerance, std::vector<std::string>& apart) {
   Table table({{"algorithm"},
                {"implementation"},
                {"kernel", true},
@@ -124,36 +134,56 @@ Status BenchOp(const BenchOptions& options) {
                {"roofline_percent", false, 1},
                {"difference", true},
                {"agrees"}});
-  std::vector<std::string> apart;
-  for (size_t i = 0; i < timings.size(); ++i) {
-    const OpTiming& timing = timings[i];
-    const double difference = Difference(timings.front().outputs, timing.outputs);
-    const bool agrees = difference <= tolerance;
-    if (!agrees)
-      apart.push_back(
-          fmt::format("{} differs from {} by {:.2g}", timing.algorithm, timings.front().algorithm, difference));
+  const OpTiming& first = measured.timings.front();
+  for (size_t i = 0; i < measured.timings.size(); ++i) {
+    const OpTiming& timing = measured.timings[i];
+    const double difference = Difference(first.outputs, timing.outputs);
+    if (difference > tolerance)
+      apart.push_back(fmt::format("{} differs from {} by {:.2g}", timing.algorithm, first.algorithm, difference));
     table.Add({timing.algorithm, TextCell(timing.implementation), TextCell(timing.kernel), timing.runs,
                timing.seconds * 1e6, timing.flops > 0 ? Cell(timing.flops / timing.seconds / 1e9) : Cell(),
                timing.bytes / timing.seconds / 1e9,
-               100 * rooflines[i].Seconds(timing.flops, timing.bytes) / timing.seconds, difference,
+               100 * measured.rooflines[i].Seconds(timing.flops, timing.bytes) / timing.seconds, difference,
                difference == 0 ? std::string("bits") : fmt::format("{:.1e}", difference)});
   }
+  return table;
+}
+
+void PrintText(const std::string& title, const Measured& measured, const Table& table) {
+  const OpTiming& first = measured.timings.front();
+  const Roofline& host = measured.rooflines.front();
+  fmt::print("{}: {:.3f} MFLOP, {:.1f} KiB, one thread of {:.1f} GFLOP/s and {:.1f} GB/s for as much memory\n\n{}",
+             title, first.flops / 1e6, first.bytes / 1024, host.flops_per_second / 1e9,
+             host.BytesPerSecond(first.bytes) / 1e9, table.Text());
+  for (const std::string& line : measured.skipped) fmt::print("{}\n", line);
+  const size_t of_host = measured.timings.size() - measured.devices.size();
+  for (size_t i = 0; i < measured.devices.size(); ++i) {
+    const Roofline& of_device = measured.rooflines[of_host + i];
+    fmt::print("GPU {}, {}: {:.1f} GFLOP/s by multiply-adds, {:.1f} GB/s for as much memory by a copy\n",
+               measured.devices[i]->number(), measured.devices[i]->properties().name, of_device.flops_per_second / 1e9,
+               of_device.BytesPerSecond(measured.timings.back().bytes) / 1e9);
+  }
+}
+
+Status BenchOp(const BenchOptions& options) {
+  RIVULET_RETURN_IF_ERROR(CheckDevice(options));
+  RIVULET_ASSIGN_OR_RETURN(const OpBenchGraph bench, MakeOpBenchGraph(options.bench));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> wanted, WantedOf(options, AlgorithmsFor(bench)));
+  Measured measured;
+  // The host's first, which run in processes of their own: a device that was opened does not go over to those.
+  RIVULET_RETURN_IF_ERROR(TimeOnHost(bench, wanted, measured));
+  RIVULET_RETURN_IF_ERROR(TimeOnGpus(bench, options, measured));
+  const OpTiming& first = measured.timings.front();
+  const double tolerance = ToleranceOf(options.bench.dtype, first);
+  std::vector<std::string> apart;
+  const Table table = TableOf(measured, tolerance, apart);
   if (options.json) {
-    const Json json = {{"op", options.bench.op},         {"title", bench.title},   {"flops", timings.front().flops},
-                       {"bytes", timings.front().bytes}, {"tolerance", tolerance}, {"skipped", skipped},
+    const Json json = {{"op", options.bench.op},    {"title", bench.title},   {"flops", first.flops},
+                       {"bytes", first.bytes},      {"tolerance", tolerance}, {"skipped", measured.skipped},
                        {"algorithms", table.Rows()}};
     fmt::print("{}\n", json.Dump());
   } else {
-    fmt::print("{}: {:.3f} MFLOP, {:.1f} KiB, one thread of {:.1f} GFLOP/s and {:.1f} GB/s for as much memory\n\n{}",
-               bench.title, timings.front().flops / 1e6, timings.front().bytes / 1024, roofline.flops_per_second / 1e9,
-               roofline.BytesPerSecond(timings.front().bytes) / 1e9, table.Text());
-    for (const std::string& line : skipped) fmt::print("{}\n", line);
-    for (size_t i = 0; i < devices.size(); ++i) {
-      const Roofline& of_device = rooflines[rooflines.size() - devices.size() + i];
-      fmt::print("GPU {}, {}: {:.1f} GFLOP/s by multiply-adds, {:.1f} GB/s for as much memory by a copy\n",
-                 devices[i]->number(), devices[i]->properties().name, of_device.flops_per_second / 1e9,
-                 of_device.BytesPerSecond(timings.back().bytes) / 1e9);
-    }
+    PrintText(bench.title, measured, table);
   }
   if (apart.empty()) return absl::OkStatus();
   return Internal("the results are farther apart than {:.1g} of the largest: {}", tolerance, Join(apart, "; "));
@@ -164,11 +194,10 @@ const RegisterCommand kBench(67, [] {
   Command op{.name = "op",
              .summary = "Time one op on made-up data, every implementation side by side, and compare their results.",
              .example =
-                 "rivulet bench op MatMul --shape 64x784 --shape 784x128\n  "
-                 "rivulet bench op Conv2D --shape 10x28x28x32 --shape 5x5x32x64 --attr strides=1,1,1,1 --attr "
-                 "padding=SAME\n  "
-                 "rivulet bench op Transpose --shape 64x32x16 --shape =2,0,1\n  "
-                 "rivulet bench op MatMul --shape 10x784 --shape 784x200 --device gpu --lanes 64"};
+                 "rivulet bench op MatMul --shape 64x784 --shape 784x128\n  rivulet bench op Conv2D --shape "
+                 "10x28x28x32 --shape 5x5x32x64 --attr strides=1,1,1,1 --attr padding=SAME\n  rivulet bench op "
+                 "Transpose --shape 64x32x16 --shape =2,0,1\n  rivulet bench op MatMul --shape 10x784 --shape 784x200 "
+                 "--device gpu --lanes 64"};
   op.Positional("NAME", &options->bench.op, "the op, such as MatMul")
       .Repeated("--shape", "SHAPE", &options->bench.shapes,
                 "of each input in turn: 64x784, 'scalar', or its values: =1,0")

@@ -248,6 +248,19 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
   return absl::OkStatus();
 }
 
+// What its certificate says, or else --name.
+StatusOr<std::string> NameOfClient(const ClientOptions& options, const Security& security) {
+  if (!security.name.empty() && !options.name.empty()) {
+    return UsageError("a client with a certificate is called what it says, '{}'; leave out --name", security.name);
+  }
+  if (security.name.empty() && options.name.empty()) {
+    return UsageError("without a certificate nothing says what this client is called; give --name ID");
+  }
+  const std::string& name = security.name.empty() ? options.name : security.name;
+  RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", name)));
+  return name;
+}
+
 Status ServeAsClient(const ClientOptions& options) {
   if (options.preflight) return PreflightClient(options);
   RIVULET_ASSIGN_OR_RETURN(const SitePolicy policy, PolicyOf(options));
@@ -263,14 +276,7 @@ Status ServeAsClient(const ClientOptions& options) {
                   {{"level", std::string("warning")}, {"source", std::string("security")}, {"message", sentence}})
             : PrintNote(OneLine(sentence), Note::kImportant);
       }));
-  if (!security.name.empty() && !options.name.empty()) {
-    return UsageError("a client with a certificate is called what it says, '{}'; leave out --name", security.name);
-  }
-  if (security.name.empty() && options.name.empty()) {
-    return UsageError("without a certificate nothing says what this client is called; give --name ID");
-  }
-  const std::string name = security.name.empty() ? options.name : security.name;
-  RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", name)));
+  RIVULET_ASSIGN_OR_RETURN(const std::string name, NameOfClient(options, security));
   if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
   RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));

@@ -9,11 +9,9 @@ using State = Lease::State;
 
 constexpr int64_t kMaxRounds = (int64_t{1} << 32) - 1;  // a round is a word of the random counter
 
-}  // namespace
-
 // Every limit that the machine relies on is checked here and by the name of the key that sets it, so that Handle never
 // meets a dial that cannot work.
-StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
+Status CheckRules(const RunRules& rules, const RunStart& start) {
   const RunDial& dial = rules.dial;
   if (rules.run_id.empty()) return InvalidArgument("a run needs an id");
   if (rules.rounds < 1 || rules.rounds > kMaxRounds) {
@@ -81,6 +79,13 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
                              barrier.threshold, barrier.deadline_ms, most);
     }
   }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
+  RIVULET_RETURN_IF_ERROR(CheckRules(rules, start));
   RunMachine machine(std::move(rules), std::move(start.population));
   machine.committed_round_ = start.committed_round;
   machine.attempt_ = start.attempt;

@@ -42,23 +42,35 @@ std::vector<const Node*> Sends(const Graph& graph) {
   return of;
 }
 
-}  // namespace
-
 // A simulation of list scheduling, as the devices will do it: each runs one node at a time, the oldest of those that
 // are ready. It needs no measured run, and with equal costs it still tells what is early and what is late.
-RunForecast ForecastRun(const Graph& graph, const CostModel& costs) {
-  const size_t count = graph.nodes().size();
-  const std::vector<const Node*> send_of = Sends(graph);
-  RunForecast forecast;
-  forecast.start.resize(count);
-  forecast.finish.resize(count);
-  std::vector<int> waits(count);
-  std::vector<std::vector<const Node*>> users(count);
-  const auto for_each_input = [&](const Node* node, const auto& visit) {
-    for (const Output& input : node->inputs()) visit(static_cast<const Node*>(input.node));
-    for (const Node* before : node->control_inputs()) visit(before);
-    if (send_of[Id(node)] != nullptr) visit(send_of[Id(node)]);
-  };
+class Forecaster {
+ public:
+  Forecaster(const Graph& graph, const CostModel& costs)
+      : graph_(graph), costs_(costs), send_of_(Sends(graph)), waits_(graph.nodes().size()), users_(waits_.size()) {
+    forecast_.start.resize(waits_.size());
+    forecast_.finish.resize(waits_.size());
+    for (const auto& node : graph.nodes()) {
+      ForEachInput(node.get(), [&](const Node* input) {
+        ++waits_[Id(node.get())];
+        users_[Id(input)].push_back(node.get());
+      });
+    }
+  }
+
+  RunForecast Run() {
+    for (const auto& node : graph_.nodes()) {
+      bool waits_for_any = false;
+      ForEachInput(node.get(), [&](const Node*) { waits_for_any = true; });
+      if (!waits_for_any) MakeReady(node.get());
+    }
+    TellUsers();
+    while (Queue* const first = FirstToStart()) RunNext(*first);
+    CountBytes();
+    return std::move(forecast_);
+  }
+
+ private:
   // A device's nodes that can start now, the oldest first, and those that can later.
   struct Queue {
     double idle_from = 0;
@@ -66,88 +78,104 @@ RunForecast ForecastRun(const Graph& graph, const CostModel& costs) {
     std::priority_queue<std::pair<double, int>, std::vector<std::pair<double, int>>, std::greater<>> later;
     double next_start() const { return now.empty() ? std::max(idle_from, later.top().first) : idle_from; }
   };
-  std::map<std::string, Queue> queues;
-  std::vector<const Node*> done;  // whose users are still to be told
-  const auto begin = [&](const Node* node, double start, double took) {
-    forecast.start[Id(node)] = start;
-    forecast.finish[Id(node)] = start + took;
-    forecast.makespan = std::max(forecast.makespan, start + took);
-    done.push_back(node);
-  };
-  const auto make_ready = [&](const Node* node) {
+
+  template <typename Visit>
+  void ForEachInput(const Node* node, const Visit& visit) const {
+    for (const Output& input : node->inputs()) visit(static_cast<const Node*>(input.node));
+    for (const Node* before : node->control_inputs()) visit(before);
+    if (send_of_[Id(node)] != nullptr) visit(send_of_[Id(node)]);
+  }
+
+  void Begin(const Node* node, double start, double took) {
+    forecast_.start[Id(node)] = start;
+    forecast_.finish[Id(node)] = start + took;
+    forecast_.makespan = std::max(forecast_.makespan, start + took);
+    done_.push_back(node);
+  }
+
+  void MakeReady(const Node* node) {
     double from = 0;
-    for_each_input(node, [&](const Node* input) { from = std::max(from, forecast.finish[Id(input)]); });
+    ForEachInput(node, [&](const Node* input) { from = std::max(from, forecast_.finish[Id(input)]); });
     if (TakesTime(*node)) {
-      queues[node->device()].later.emplace(from, node->id());
+      queues_[node->device()].later.emplace(from, node->id());
     } else if (node->type() == "_Recv") {
-      begin(node, from, costs.TransferSeconds(costs.Bytes({const_cast<Node*>(node), 0})));
+      Begin(node, from, costs_.TransferSeconds(costs_.Bytes({const_cast<Node*>(node), 0})));
     } else {
-      begin(node, from, 0);
+      Begin(node, from, 0);
     }
-  };
-  const auto tell_users = [&] {
-    while (!done.empty()) {
-      const Node* node = done.back();
-      done.pop_back();
-      for (const Node* user : users[Id(node)])
-        if (--waits[Id(user)] == 0) make_ready(user);
+  }
+
+  void TellUsers() {
+    while (!done_.empty()) {
+      const Node* node = done_.back();
+      done_.pop_back();
+      for (const Node* user : users_[Id(node)])
+        if (--waits_[Id(user)] == 0) MakeReady(user);
     }
-  };
-  for (const auto& node : graph.nodes()) {
-    for_each_input(node.get(), [&](const Node* input) {
-      ++waits[Id(node.get())];
-      users[Id(input)].push_back(node.get());
-    });
   }
-  for (const auto& node : graph.nodes()) {
-    bool waits_for_any = false;
-    for_each_input(node.get(), [&](const Node*) { waits_for_any = true; });
-    if (!waits_for_any) make_ready(node.get());
-  }
-  tell_users();
-  while (true) {
+
+  // Null: there is nothing left to run.
+  Queue* FirstToStart() {
     Queue* first = nullptr;
-    for (auto& [device, queue] : queues) {
+    for (auto& [device, queue] : queues_) {
       if (queue.now.empty() && queue.later.empty()) continue;
       if (first == nullptr || queue.next_start() < first->next_start()) first = &queue;
     }
-    if (first == nullptr) break;
-    const double start = first->next_start();
-    while (!first->later.empty() && first->later.top().first <= start) {
-      first->now.push(first->later.top().second);
-      first->later.pop();
+    return first;
+  }
+
+  void RunNext(Queue& queue) {
+    const double start = queue.next_start();
+    while (!queue.later.empty() && queue.later.top().first <= start) {
+      queue.now.push(queue.later.top().second);
+      queue.later.pop();
     }
-    const Node* node = graph.nodes()[static_cast<size_t>(first->now.top())].get();
-    first->now.pop();
-    first->idle_from = start + Duration(*node, costs);
-    begin(node, start, Duration(*node, costs));
-    tell_users();
+    const Node* node = graph_.nodes()[static_cast<size_t>(queue.now.top())].get();
+    queue.now.pop();
+    queue.idle_from = start + Duration(*node, costs_);
+    Begin(node, start, Duration(*node, costs_));
+    TellUsers();
   }
 
   // Outputs come and go. What a receive brings is there while it is under way.
-  std::map<std::string, std::vector<std::pair<double, int64_t>>> changes;
-  for (const auto& node : graph.nodes()) {
-    if (node->type() == "Const" || node->type() == "VarHandleOp" || node->type() == "_Send") continue;
-    for (size_t port = 0; port < node->outputs().size(); ++port) {
-      if (SizeOf(node->outputs()[port].dtype) == 0) continue;
-      double last = forecast.finish[Id(node.get())];
-      for (const Node* user : users[Id(node.get())])
-        if (std::ranges::find(user->inputs(), Output{node.get(), static_cast<int>(port)}) != user->inputs().end())
-          last = std::max(last, forecast.finish[Id(user)]);
-      const int64_t bytes = costs.Bytes({node.get(), static_cast<int>(port)});
-      auto& list = changes[node->device()];
-      list.emplace_back(forecast.start[Id(node.get())], bytes);
-      list.emplace_back(last, -bytes);
+  void CountBytes() {
+    std::map<std::string, std::vector<std::pair<double, int64_t>>> changes;
+    for (const auto& node : graph_.nodes()) {
+      if (node->type() == "Const" || node->type() == "VarHandleOp" || node->type() == "_Send") continue;
+      for (size_t port = 0; port < node->outputs().size(); ++port) {
+        if (SizeOf(node->outputs()[port].dtype) == 0) continue;
+        const Output output{node.get(), static_cast<int>(port)};
+        double last = forecast_.finish[Id(node.get())];
+        for (const Node* user : users_[Id(node.get())])
+          if (std::ranges::find(user->inputs(), output) != user->inputs().end())
+            last = std::max(last, forecast_.finish[Id(user)]);
+        const int64_t bytes = costs_.Bytes(output);
+        auto& list = changes[node->device()];
+        list.emplace_back(forecast_.start[Id(node.get())], bytes);
+        list.emplace_back(last, -bytes);
+      }
+    }
+    for (auto& [device, list] : changes) {
+      std::ranges::sort(list);  // at one time what goes comes before what comes
+      int64_t now = 0;
+      int64_t& peak = forecast_.peak_bytes[device];
+      for (const auto& [time, bytes] : list) peak = std::max(peak, now += bytes);
     }
   }
-  for (auto& [device, list] : changes) {
-    std::ranges::sort(list);  // at one time what goes comes before what comes
-    int64_t now = 0;
-    int64_t& peak = forecast.peak_bytes[device];
-    for (const auto& [time, bytes] : list) peak = std::max(peak, now += bytes);
-  }
-  return forecast;
-}
+
+  const Graph& graph_;
+  const CostModel& costs_;
+  const std::vector<const Node*> send_of_;
+  std::vector<int> waits_;
+  std::vector<std::vector<const Node*>> users_;
+  std::map<std::string, Queue> queues_;
+  std::vector<const Node*> done_;  // whose users are still to be told
+  RunForecast forecast_;
+};
+
+}  // namespace
+
+RunForecast ForecastRun(const Graph& graph, const CostModel& costs) { return Forecaster(graph, costs).Run(); }
 
 // A receive is tied to a node and not to a moment, since nothing can wait for a time: the last node of its device that
 // the forecast lets end early enough for the transfer. A wrong forecast then costs some memory or a short wait, and no

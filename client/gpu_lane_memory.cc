@@ -185,8 +185,11 @@ Status GpuLaneMemory::Bring(GpuStream& stream, int lanes, size_t ids, std::span<
       stream.ToDevice(numbers.data, HostLane(LaneRegion::kNumbers, 0), count * numbers.lane_stride));
 
   // Nobody writes what lies between two gradients, and norms and checks read the vector as a whole.
-  if (table_.bytes(BufferTable::kGrads) > 0) {
-    const GpuOperand& gradients = operands_[BufferTable::kGrads];
+  std::vector<int> of_gradients = {BufferTable::kGrads};
+  if (plan_.flat_names().other_grads) of_gradients.push_back(table_.index("other_grads"));
+  for (const int buffer : of_gradients) {
+    if (table_.bytes(buffer) == 0) continue;
+    const GpuOperand& gradients = operands_[static_cast<size_t>(buffer)];
     RIVULET_RETURN_IF_ERROR(stream.Fill(gradients.data, 0, count * gradients.lane_stride));
   }
   const GpuOperand& scalars = operands_[BufferTable::kScalars];
@@ -230,8 +233,12 @@ Status GpuLaneMemory::Fetch(GpuStream& stream, int lanes, std::span<const int> b
     const GpuOperand& from = operands_[static_cast<size_t>(buffer)];
     RIVULET_RETURN_IF_ERROR(stream.ToHost(HostBuffer(buffer, 0), from.data, count * from.lane_stride));
   }
+  return FetchSums(stream, lanes);
+}
+
+Status GpuLaneMemory::FetchSums(GpuStream& stream, int lanes) {
   const GpuOperand sums = Lane(LaneRegion::kSums);
-  return stream.ToHost(HostLane(LaneRegion::kSums, 0), sums.data, count * sums.lane_stride);
+  return stream.ToHost(HostLane(LaneRegion::kSums, 0), sums.data, static_cast<size_t>(lanes) * sums.lane_stride);
 }
 
 }  // namespace rivulet

@@ -83,6 +83,7 @@ class GpuLaneMemory {
   Status BringPlace(GpuStream& stream, int buffer, int lane, size_t offset, size_t bytes);
   // Back to the host: these buffers, and the sums.
   Status Fetch(GpuStream& stream, int lanes, std::span<const int> buffers);
+  Status FetchSums(GpuStream& stream, int lanes);
 
  private:
   size_t Index(LaneRegion region) const { return static_cast<size_t>(table_.size()) + static_cast<size_t>(region); }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <functional>
+#include <numeric>
 
 #include "client/lane_schedule.h"
 #include "client/task_inputs.h"
@@ -17,17 +18,21 @@ void FollowSteps(std::span<const LocalPass> passes, GpuLane& lane) {
   for (const LocalPass& pass : passes) {
     const int64_t batch = std::min(pass.batch_size, lane.size), of_epoch = (lane.size + batch - 1) / batch;
     int64_t seen = 0;
-    for (int64_t left = StepsOf(pass, lane.size); left > 0; left -= of_epoch, ++epoch) {
+    lane.steps.push_back(StepsOf(pass, lane.size, EpochsOf(*lane.asked->task, pass)));
+    for (int64_t left = lane.steps.back(); left > 0; left -= of_epoch, ++epoch) {
       OrderInto(shuffled, *lane.asked->task, epoch, lane.size, pass.shuffle);
       seen = std::min(left * batch, lane.size);
       lane.order.insert(lane.order.end(), shuffled.begin(), shuffled.begin() + seen);
     }
     lane.seen.push_back(seen);
-    lane.steps += static_cast<uint64_t>(StepsOf(pass, lane.size));
   }
 }
 
 }  // namespace
+
+uint64_t GpuLane::all_steps() const {
+  return static_cast<uint64_t>(std::accumulate(steps.begin(), steps.end(), int64_t{0}));
+}
 
 int64_t ExamplesTaken(std::span<const LocalPass> passes, int64_t size) {
   int64_t taken = 0;

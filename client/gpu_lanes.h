@@ -18,10 +18,11 @@ struct GpuLane {
   int64_t size = 0;
   std::vector<uint32_t> order;  // of the examples that its steps take, over all passes
   std::vector<int64_t> seen;    // examples of the last epoch, by pass
-  uint64_t steps = 0;
+  std::vector<int64_t> steps;   // by pass: a task may do a part of its epochs (LocalPass::partial_work)
+  uint64_t all_steps() const;
 };
 
-// How many examples the steps of all passes take of a client of `size`.
+// How many examples the steps of all passes take of a client of `size`, at most.
 int64_t ExamplesTaken(std::span<const LocalPass> passes, int64_t size);
 
 // Those of `asked` that can be; `results` says why the others cannot. Largest first: so those who step together are the

@@ -81,7 +81,12 @@ std::vector<GpuRun> GpuParts::RunsOf(const PartPlaces& part) const {
 
 GpuParts::GpuParts(const Plan& plan, const BufferTable& table, const GpuLaneMemory& memory,
                    std::shared_ptr<GpuDevice> device)
-    : table_(table), memory_(memory), device_(std::move(device)), parts_(PartPlacesOf(plan, table)), fold_(device_) {
+    : table_(table),
+      memory_(memory),
+      device_(std::move(device)),
+      plan_(plan),
+      parts_(PartPlacesOf(plan, table)),
+      fold_(device_) {
   for (const PieceSpec& piece : plan.training().mechanisms) {
     const auto norm = piece.settings.find("norm");
     const bool clips = piece.name == "clip" && clip_ == 0 && norm != piece.settings.end();
@@ -92,7 +97,7 @@ GpuParts::GpuParts(const Plan& plan, const BufferTable& table, const GpuLaneMemo
     const auto spec = std::ranges::find(plan.aggregation().parts, part.name, &PartSpec::name);
     const std::string codec = spec == plan.aggregation().parts.end() ? "" : spec->codec;
     const auto known = std::ranges::find(kCodecs, codec, &KnownCodec::name);
-    can_stay_ = can_stay_ && known != std::end(kCodecs) && !spec->error_feedback;
+    can_stay_ = can_stay_ && known != std::end(kCodecs) && !spec->error_feedback && !spec->only_where;
     left_.push_back(std::make_unique<LanePart>(*this, part, codec,
                                                known == std::end(kCodecs) ? gpu::FoldCodec::kFloat32 : known->fold));
     for (const RunPlace& place : part.places) {
@@ -150,13 +155,14 @@ std::vector<PartView> GpuParts::Left(int number) const {
   return views;
 }
 
-std::vector<PartView> GpuParts::Brought(const LaneTask& task, int number) {
+std::vector<PartView> GpuParts::Brought(const LaneTask& task, int number, const Scalars& declared) {
   if (runs_.size() <= static_cast<size_t>(number)) runs_.resize(static_cast<size_t>(number) + 1);
   std::vector<std::vector<FloatRun>>& runs = runs_[static_cast<size_t>(number)];
   runs.resize(parts_.size());
   std::vector<PartView> views;
   for (size_t part = 0; part < parts_.size(); ++part) {
     runs[part].clear();
+    if (!IsIn(*plan_.aggregation().Find(parts_[part].name), declared)) continue;
     for (const RunPlace& place : parts_[part].places) {
       runs[part].push_back({OnHost(task, number, place.from, place.offset),
                             OnHost(task, number, place.less, place.offset), place.count});

@@ -39,8 +39,9 @@ class GpuParts {
   Status Measure(int lanes);
   // The parts of lane `number` where they were trained, until the next training.
   std::vector<PartView> Left(int number) const;
-  // The same on the host, to which the buffers have been brought.
-  std::vector<PartView> Brought(const LaneTask& task, int number);
+  // The same on the host, to which the buffers have been brought;
+  // those that a client has that declares this.
+  std::vector<PartView> Brought(const LaneTask& task, int number, const Scalars& declared);
 
  private:
   class LanePart;
@@ -52,6 +53,7 @@ class GpuParts {
   const BufferTable& table_;
   const GpuLaneMemory& memory_;
   const std::shared_ptr<GpuDevice> device_;
+  const Plan& plan_;
   const std::vector<PartPlaces> parts_;
   GpuFold fold_;
   double clip_ = 0;  // the largest norm; 0: any

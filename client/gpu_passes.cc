@@ -49,26 +49,6 @@ const LocalPass& GpuPasses::PassOf(TaskKind kind, size_t pass) const {
 
 Status GpuPasses::Check(TaskKind kind, size_t pass) {
   const LocalPass& local = PassOf(kind, pass);
-  if (local.partial_work > 0) {
-    return Unimplemented("plan '{}' has clients do a part of their epochs, which only the host draws; train it there",
-                         programs_.plan().name());
-  }
-  if (!programs_.plan().flat_names().numbers.empty()) {
-    return Unimplemented("plan '{}' has tasks bring numbers of their own, which only the host reads; train it there",
-                         programs_.plan().name());
-  }
-  const FlatNames& flats = programs_.plan().flat_names();
-  const bool chooses = std::ranges::any_of(programs_.plan().aggregation().parts,
-                                           [](const PartSpec& part) { return part.only_where.has_value(); });
-  if (!flats.measured.empty() || !flats.declared.empty() || chooses) {
-    return Unimplemented(
-        "plan '{}' has clients decide by what a pass has measured, which only the host does; train it there",
-        programs_.plan().name());
-  }
-  if (!local.other_gradient_by.empty()) {
-    return Unimplemented("plan '{}' has clients take two gradients at a time, which only the host does; train it there",
-                         programs_.plan().name());
-  }
   if (local.input != nullptr) {
     return Unimplemented("plan '{}' has batches made by a graph of its own, which only the host runs; train it there",
                          programs_.plan().name());
@@ -91,7 +71,7 @@ StatusOr<size_t> GpuPasses::ArenaBytes(TaskKind kind, size_t pass, int64_t batch
   return bytes;
 }
 
-StatusOr<LanePlan> GpuPasses::PlanFor(TaskKind kind, std::span<const int64_t> sizes) {
+StatusOr<LanePlan> GpuPasses::PlanFor(TaskKind kind, std::span<const GpuLane> lanes) {
   ++plans_;
   LanePlan plan;
   ListedLanes listed(plan.ids);
@@ -99,9 +79,9 @@ StatusOr<LanePlan> GpuPasses::PlanFor(TaskKind kind, std::span<const int64_t> si
     const LocalPass& local = PassOf(kind, pass);
     LanePlan::Pass& planned = plan.passes.emplace_back();
     std::vector<LaneWork> work;
-    for (const int64_t size : sizes) {
-      planned.steps.push_back(StepsOf(local, size));
-      work.push_back({size, planned.steps.back()});
+    for (const GpuLane& lane : lanes) {
+      planned.steps.push_back(lane.steps[pass]);
+      work.push_back({lane.size, lane.steps[pass]});
     }
     for (;;) {
       std::vector<int32_t> beginners;
@@ -150,15 +130,19 @@ Status GpuPasses::RunWhole(GpuStream& stream, const std::shared_ptr<const GpuPro
   return instance->Enqueue(stream, Bindings(lanes));
 }
 
-Status GpuPasses::Enqueue(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan& plan, int lanes,
-                          const CancellationToken& cancel) {
-  const GpuLanes all = {lanes, nullptr};
+Status GpuPasses::EnqueueSteps(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan& plan, int lanes,
+                               const CancellationToken& cancel) {
   RIVULET_ASSIGN_OR_RETURN(const auto begin, programs_.GpuBegin(kind, pass));
-  if (begin != nullptr) RIVULET_RETURN_IF_ERROR(RunWhole(stream, begin, all));
+  if (begin != nullptr) RIVULET_RETURN_IF_ERROR(RunWhole(stream, begin, {lanes, nullptr}));
   for (const LanePlan::Epoch& epoch : plan.passes[pass].epochs) {
     if (cancel.cancelled()) return Cancelled("training was cancelled");
     RIVULET_RETURN_IF_ERROR(RunEpoch(stream, kind, pass, epoch, cancel));
   }
+  return absl::OkStatus();
+}
+
+Status GpuPasses::EnqueueEnd(GpuStream& stream, TaskKind kind, size_t pass, int lanes) {
+  const GpuLanes all = {lanes, nullptr};
   RIVULET_ASSIGN_OR_RETURN(const auto end, programs_.GpuEnd(kind, pass));
   if (end == nullptr) return absl::OkStatus();
   RIVULET_RETURN_IF_ERROR(stream.Launch(

@@ -14,6 +14,7 @@
 
 #include "client/gpu_examples.h"
 #include "client/gpu_lane_memory.h"
+#include "client/gpu_lanes.h"
 #include "client/lane_schedule.h"
 #include "client/pass_programs.h"
 #include "engine/program/gpu_program.h"
@@ -27,7 +28,7 @@ struct LaneList {
   auto operator<=>(const LaneList&) const = default;
 };
 
-// What lanes of certain sizes do, from the first pass to the last.
+// What lanes of certain sizes and epochs do, from the first pass to the last.
 struct LanePlan {
   struct Group {
     int64_t batch_size = 0, times = 1;
@@ -60,13 +61,15 @@ class GpuPasses {
   Status Check(TaskKind kind, size_t pass);
   // Of the programs of a pass, a lane's.
   StatusOr<size_t> ArenaBytes(TaskKind kind, size_t pass, int64_t batch_size);
-  // For lanes of these sizes. Compiles what is missing, so that a plan that cannot be compiled for the smallest rest
+  // For these lanes. Compiles what is missing, so that a plan that cannot be compiled for the smallest rest
   // fails before anything was trained.
-  StatusOr<LanePlan> PlanFor(TaskKind kind, std::span<const int64_t> sizes);
+  StatusOr<LanePlan> PlanFor(TaskKind kind, std::span<const GpuLane> lanes);
 
-  // Puts pass `pass` of the plan for `lanes` lanes into the stream, over the memory as it was reserved.
-  Status Enqueue(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan& plan, int lanes,
-                 const CancellationToken& cancel);
+  // Puts pass `pass` of the plan for `lanes` lanes into the stream, over the memory as it was reserved: what it begins
+  // with and its steps, and then what it ends with.
+  Status EnqueueSteps(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan& plan, int lanes,
+                      const CancellationToken& cancel);
+  Status EnqueueEnd(GpuStream& stream, TaskKind kind, size_t pass, int lanes);
   // Graphs hold addresses: to be called when the memory, or the examples, have moved.
   void Forget();
 

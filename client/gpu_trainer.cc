@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <numeric>
 #include <utility>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "client/gpu_lanes.h"
 #include "client/gpu_parts.h"
 #include "client/gpu_passes.h"
+#include "client/graph_numbers.h"
 #include "client/kept_state.h"
 #include "client/lane_result.h"
 #include "client/pass_programs.h"
@@ -53,6 +55,7 @@ class GpuTrainer final : public Trainer {
       }
     }
     for (const KeptPlace& place : kept_) kept_buffers_.push_back(place.buffer);
+    if (has_numbers()) kept_buffers_.push_back(BufferTable::kScalars);
     brought_.assign(parts_.sent().begin(), parts_.sent().end());
     brought_.insert(brought_.end(), kept_buffers_.begin(), kept_buffers_.end());
     for (std::vector<int>* buffers : {&brought_, &kept_buffers_}) {
@@ -172,15 +175,54 @@ class GpuTrainer final : public Trainer {
 
   // Its examples to the device, and what else it begins with into the host's memory of lane `number`. An error is the
   // task's own.
-  Status Read(const GpuLane& lane, GpuShare& share, int number) {
+  Status Read(const GpuLane& lane, GpuShare& share, int number, Scalars& declared) {
     RIVULET_RETURN_IF_ERROR(examples_->Bring(*stream_, share));
     std::vector<uint32_t> row_of(static_cast<size_t>(lane.size));
     for (size_t i = 0; i < share.examples.size(); ++i) row_of[share.examples[i]] = share.rows[i];
     auto* to = reinterpret_cast<uint32_t*>(memory_.HostLane(LaneRegion::kOrder, number));
     for (const uint32_t example : lane.order) *to++ = row_of[example];
+    if (has_numbers()) {
+      std::memset(memory_.HostBuffer(BufferTable::kScalars, number), 0, table_.bytes(BufferTable::kScalars));
+      RIVULET_RETURN_IF_ERROR(NumbersOf(number).Begin(*lane.asked->task, declared));
+    }
     if (kept_.empty() && lane.asked->beside.empty()) return absl::OkStatus();
     return BeginState(plan_, *lane.asked->task, *lane.asked->base, lane.asked->state, KeptOf(number),
                       lane.asked->beside);
+  }
+
+  // Numbers that tasks bring, that passes measure and that graphs declare: the end of a lane's scalars.
+  bool has_numbers() const { return table_.bytes(BufferTable::kScalars) > numbers_at(); }
+  size_t numbers_at() const { return table_.number(0) * sizeof(double); }
+  GraphNumbers NumbersOf(int number) { return {plan_, table_, memory_.HostBuffer(BufferTable::kScalars, number)}; }
+  Status BringNumbers(int lanes) {
+    const size_t bytes = table_.bytes(BufferTable::kScalars) - numbers_at();
+    for (int lane = 0; lane < lanes && bytes > 0; ++lane) {
+      RIVULET_RETURN_IF_ERROR(memory_.BringPlace(*stream_, BufferTable::kScalars, lane, numbers_at(), bytes));
+    }
+    return absl::OkStatus();
+  }
+
+  // What pass `pass` has measured, for the graphs that decide by it. The host divides, as it does for one client.
+  Status TellMeasured(std::span<const GpuLane> lanes, const LocalPass& passed, size_t pass) {
+    if (plan_.flat_names().measured.empty()) return absl::OkStatus();
+    const auto count = static_cast<int>(lanes.size());
+    RIVULET_RETURN_IF_ERROR(memory_.FetchSums(*stream_, count));
+    RIVULET_RETURN_IF_ERROR(stream_->Wait());
+    for (int lane = 0; lane < count; ++lane) {
+      Scalars declared;
+      DeclarePass(passed, {memory_.HostSums(lane, pass), passed.scalars.size()},
+                  lanes[static_cast<size_t>(lane)].seen[pass], declared);
+      NumbersOf(lane).Tell(declared);
+    }
+    return BringMeasured(count);
+  }
+  // What graphs have declared so far stays as they have left it.
+  Status BringMeasured(int lanes) {
+    const size_t from = table_.measured(0) * sizeof(double), to = table_.declared(0) * sizeof(double);
+    for (int lane = 0; lane < lanes; ++lane) {
+      RIVULET_RETURN_IF_ERROR(memory_.BringPlace(*stream_, BufferTable::kScalars, lane, from, to - from));
+    }
+    return absl::OkStatus();
   }
 
   std::vector<NamedState> KeptOf(int number) {
@@ -210,7 +252,8 @@ class GpuTrainer final : public Trainer {
     const auto work = [&]() -> Status {
       for (size_t i = 0; i < candidates.size(); ++i) {
         Status& status = results[candidates[i].request].status;
-        status = Read(candidates[i], shares[i], static_cast<int>(lanes.size()));
+        status =
+            Read(candidates[i], shares[i], static_cast<int>(lanes.size()), results[candidates[i].request].declared);
         if (status.ok()) lanes.push_back(std::move(candidates[i]));
       }
       if (lanes.empty()) return absl::OkStatus();
@@ -232,7 +275,7 @@ class GpuTrainer final : public Trainer {
       results[lane.request].tf32 = on_.device->allows_tf32();
     }
     RIVULET_VLOG(1, "{} clients at once on {} from round {}: up to {} steps, {:.6f} s each", lanes.size(),
-                 on_.device->properties().name, asked[0].task->base_version, lanes[0].steps,
+                 on_.device->properties().name, asked[0].task->base_version, lanes[0].all_steps(),
                  all.count() / static_cast<double>(lanes.size()));
     return absl::OkStatus();
   }
@@ -261,9 +304,7 @@ class GpuTrainer final : public Trainer {
   // Memory for these lanes, on both sides, and what they do.
   Status Reserve(TaskKind kind, std::span<const GpuLane> lanes, LaneNeeds& needs, LanePlan& plan) {
     const auto count = static_cast<int>(lanes.size());
-    std::vector<int64_t> sizes;
-    for (const GpuLane& lane : lanes) sizes.push_back(lane.size);
-    RIVULET_ASSIGN_OR_RETURN(plan, passes_->PlanFor(kind, sizes));
+    RIVULET_ASSIGN_OR_RETURN(plan, passes_->PlanFor(kind, lanes));
     needs.arena_bytes = std::max(needs.arena_bytes, plan.arena_bytes);
     needs.ids = std::max(needs.ids, plan.ids.size());
     RIVULET_RETURN_IF_ERROR(memory_.ReserveHost(count, needs));
@@ -290,15 +331,18 @@ class GpuTrainer final : public Trainer {
     }
     RIVULET_RETURN_IF_ERROR(
         memory_.Bring(*stream_, count, plan.ids.size(), lanes[0].asked->base->arena(),
-                      kind == TaskKind::kTrain ? first.broadcasts : std::span<const AlignedBuffer* const>()));
+                      plan_.reads_broadcasts(kind) ? first.broadcasts : std::span<const AlignedBuffer* const>()));
     RIVULET_RETURN_IF_ERROR(memory_.BringOrders(*stream_, count));
     for (int lane = 0; lane < count; ++lane) {
       for (const KeptPlace& place : kept_) {
         RIVULET_RETURN_IF_ERROR(memory_.BringPlace(*stream_, place.buffer, lane, place.offset, place.bytes));
       }
     }
+    RIVULET_RETURN_IF_ERROR(BringNumbers(count));
     for (size_t pass = 0; pass < plan.passes.size(); ++pass) {
-      RIVULET_RETURN_IF_ERROR(passes_->Enqueue(*stream_, kind, pass, plan, count, cancel));
+      RIVULET_RETURN_IF_ERROR(passes_->EnqueueSteps(*stream_, kind, pass, plan, count, cancel));
+      RIVULET_RETURN_IF_ERROR(TellMeasured(lanes, plan_.program(kind)->passes[pass], pass));
+      RIVULET_RETURN_IF_ERROR(passes_->EnqueueEnd(*stream_, kind, pass, count));
     }
     if (leaves_ && kind == TaskKind::kTrain) RIVULET_RETURN_IF_ERROR(parts_.Measure(count));
     return memory_.Fetch(*stream_, count, kind == TaskKind::kTrain ? Brought(kind) : std::span<const int>());
@@ -311,10 +355,11 @@ class GpuTrainer final : public Trainer {
       const double* const sums = memory_.HostSums(number, pass);
       DeclarePass(passes[pass], {sums, passes[pass].scalars.size()}, lane.seen[pass], result.declared);
     }
-    CloseResult(lane.size, lane.steps, result);
+    if (has_numbers()) NumbersOf(number).Declare(*lane.asked->task, result.declared);
+    CloseResult(lane.size, lane.all_steps(), result);
     if (kind != TaskKind::kTrain) return;
     if (!kept_.empty()) result.state = WriteState(KeptOf(number));
-    result.parts = leaves_ ? parts_.Left(number) : parts_.Brought(*lane.asked, number);
+    result.parts = leaves_ ? parts_.Left(number) : parts_.Brought(*lane.asked, number, result.declared);
   }
 
   const std::shared_ptr<PassPrograms> programs_;

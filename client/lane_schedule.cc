@@ -11,9 +11,11 @@ int64_t WholeBatch(int64_t size, int64_t batch_size) { return std::min(size, bat
 
 }  // namespace
 
-int64_t StepsOf(const LocalPass& pass, int64_t size) {
+int64_t StepsOf(const LocalPass& pass, int64_t size) { return StepsOf(pass, size, pass.epochs); }
+
+int64_t StepsOf(const LocalPass& pass, int64_t size, int64_t epochs) {
   const int64_t batch = WholeBatch(size, pass.batch_size);
-  const int64_t all = pass.epochs * ((size + batch - 1) / batch);
+  const int64_t all = epochs * ((size + batch - 1) / batch);
   return pass.max_steps == 0 ? all : std::min(all, pass.max_steps);
 }
 

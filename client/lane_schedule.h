@@ -29,8 +29,9 @@ struct LaneWork {
   int64_t steps_left = 0;  // in this pass; 0: the pass is over for it
 };
 
-// How many steps a pass has for a client of `size` examples, whatever its epochs.
+// How many steps a pass has for a client of `size` examples, of all of its epochs or of `epochs`.
 int64_t StepsOf(const LocalPass& pass, int64_t size);
+int64_t StepsOf(const LocalPass& pass, int64_t size, int64_t epochs);
 
 // The next epoch of a pass for those that have steps left; takes these off. Clients that stand in descending order of
 // size make groups of whole batches that are the first so and so many.

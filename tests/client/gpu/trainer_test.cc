@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "client/gpu_trainer.h"
 #include "client/pass_programs.h"
 #include "client/update_pipeline.h"
@@ -54,13 +56,41 @@ class GpuTrainerTest : public ::testing::Test {
 
   // Near the host, and the same for any number of lanes; a trainer keeps its memory and its graphs from group to group.
   static void ExpectAnyLanes(const Scenario& scenario, const std::vector<int>& sizes, float tolerance = 2e-5f) {
-    const auto plan = LocalPlan(scenario);
+    ExpectAnyLanes(LocalPlan(scenario), sizes, TaskKind::kTrain, tolerance);
+  }
+  // With what the plan's tasks bring: vectors that all of them read, and numbers of their own. What came of each alone.
+  static std::vector<Came> ExpectAnyLanes(const std::shared_ptr<const Plan>& plan, const std::vector<int>& sizes,
+                                          TaskKind kind = TaskKind::kTrain, float tolerance = 2e-5f) {
     const auto base = PatternModel(*plan);
-    const std::vector<Client> clients = ClientsOf(*plan, sizes);
-    const std::vector<Came> one = TrainAll(*OnDevice(plan), clients, *base, 1);
-    ExpectNear(one, TrainAll(*OnHost(plan), clients, *base, 1), tolerance);
+    std::vector<Client> clients = ClientsOf(*plan, sizes, kind);
+    for (size_t i = 0; i < clients.size(); ++i) {
+      for (const std::string& name : plan->flat_names().numbers) {
+        clients[i].task.numbers[name] = 0.25 * static_cast<double>(i + 1);
+      }
+    }
+    std::vector<AlignedBuffer> vectors;
+    for (size_t v = 0; v < plan->flat_names().broadcast.size(); ++v) {
+      AlignedBuffer& vector = vectors.emplace_back(plan->layout()->trained_bytes());
+      auto* const values = reinterpret_cast<float*>(vector.data());
+      for (size_t i = 0; i < vector.size() / sizeof(float); ++i) {
+        values[i] = 1e-3f * (static_cast<float>((i * 53 + v * 29) % 97) - 48);
+      }
+    }
+    std::vector<const AlignedBuffer*> broadcasts;
+    for (const AlignedBuffer& vector : vectors) broadcasts.push_back(&vector);
+    const std::vector<Came> one = TrainAll(*OnDevice(plan), clients, *base, 1, broadcasts);
+    ExpectNear(one, TrainAll(*OnHost(plan), clients, *base, 1, broadcasts), tolerance);
     const auto trainer = OnDevice(plan);
-    for (const size_t group : {2, 5, 3, 5}) ExpectSameBits(TrainAll(*trainer, clients, *base, group), one);
+    for (const size_t group : {2, 5, 3, 5}) {
+      ExpectSameBits(TrainAll(*trainer, clients, *base, group, broadcasts), one);
+    }
+    return one;
+  }
+  static Scenario Algorithm(const std::string& name, const SettingValues& settings = {}) {
+    Scenario scenario = LocalScenario();
+    scenario.algorithm.name = name;
+    scenario.algorithm.settings = settings;
+    return scenario;
   }
 };
 
@@ -91,6 +121,60 @@ TEST_F(GpuTrainerTest, FedProx_ReadsTheBaseThatLanesShare) {
   scenario.algorithm.name = "fedprox";
   scenario.algorithm.settings = {{"mu", 0.1}};
   ExpectAnyLanes(scenario, {12, 30, 5});
+}
+
+// A number that follows from the client alone is a scalar of its lane.
+TEST_F(GpuTrainerTest, NumbersOfTasks_AreEachLanesOwn) {
+  for (const Scenario& scenario : {Algorithm("agnostic"), Algorithm("fedprox", {{"mu", 0.1}, {"mu_step", 0.1}})}) {
+    SCOPED_TRACE(scenario.algorithm.name);
+    const auto plan = LocalPlan(scenario);
+    ASSERT_FALSE(plan->flat_names().numbers.empty());
+    ExpectAnyLanes(plan, {12, 30, 5, 20, 9});
+  }
+}
+
+TEST_F(GpuTrainerTest, TaskWithoutItsNumber_HarmsNoOther) {
+  const auto plan = LocalPlan(Algorithm("fedprox", {{"mu", 0.1}, {"mu_step", 0.1}}));
+  const auto base = PatternModel(*plan);
+  std::vector<Client> clients = ClientsOf(*plan, {12, 30, 5});
+  for (const size_t client : {size_t{0}, size_t{2}}) {
+    for (const std::string& name : plan->flat_names().numbers) clients[client].task.numbers[name] = 0.5;
+  }
+  const std::vector<Came> came = TrainAll(*OnDevice(plan), clients, *base, 3);
+  EXPECT_OK(came[0].status);
+  EXPECT_THAT(came[1].status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("brings no number")));
+  EXPECT_OK(came[2].status);
+}
+
+TEST_F(GpuTrainerTest, TwoGradients_AreTheHostsForAnyLanes) {
+  for (const Scenario& scenario : {Algorithm("mime"), Algorithm("per_fedavg", {{"hessian_step", 0.01}})}) {
+    SCOPED_TRACE(scenario.algorithm.name);
+    const auto plan = LocalPlan(scenario);
+    ASSERT_TRUE(plan->flat_names().other_grads);
+    ExpectAnyLanes(plan, {12, 30, 5, 20, 9}, TaskKind::kTrain, 1e-4f);
+  }
+}
+
+// Each lane decides for itself, and has only the part of the cluster that it chose.
+TEST_F(GpuTrainerTest, ClientsThatChoose_DoSoInTheirLanes) {
+  const auto plan = LocalPlan(Algorithm("ifca", {{"clusters", int64_t{3}}}));
+  const std::vector<Came> came = ExpectAnyLanes(plan, {12, 30, 5, 20, 9, 2, 3, 1});
+  std::set<double> chosen;
+  for (const Came& client : came) {
+    EXPECT_EQ(client.parts.size(), 1u);
+    chosen.insert(client.declared.at("cluster"));
+  }
+  EXPECT_GT(chosen.size(), 1u);
+}
+
+TEST_F(GpuTrainerTest, PartOfTheEpochs_IsEachClientsOwn) {
+  Scenario scenario = LocalScenario();
+  scenario.client.epochs = 5;
+  scenario.client.partial_work = 0.5;
+  const std::vector<Came> came = ExpectAnyLanes(LocalPlan(scenario), {20, 20, 20, 20, 12, 20, 20, 20});
+  std::set<int64_t> steps;
+  for (const Came& client : came) steps.insert(client.steps);
+  EXPECT_GT(steps.size(), 1u);
 }
 
 TEST_F(GpuTrainerTest, TwoPasses_AreTheHostsForAnyLanes) {

@@ -101,6 +101,8 @@ struct CoordinatorOptions {
   // Clients may keep something that the plan knows nothing of, as those written in Python do: of any plan tasks say
   // which earlier one their client's state is the proposal of.
   bool names_states = false;
+  // Of a simulation that trains on GPUs: their model. Recorded, and a run is not resumed with another; "": the host.
+  std::string trained_on;
   // Whoever trains plays scenario.attack too, as a simulation does; otherwise a scenario with one is refused.
   bool plays_attack = false;
 };

@@ -208,6 +208,13 @@ Status SetDownload(const CoordinatorOptions& options, const RunParts& parts, Mod
   return absl::OkStatus();
 }
 
+constexpr char kDeviceSource[] = "device";  // of events that say where clients are trained
+
+std::string DeviceSentence(const std::string& trained_on) {
+  return trained_on.empty() ? "clients are trained on the host"
+                            : fmt::format("clients are trained on '{}'", trained_on);
+}
+
 // The model's file comes before the row that names it, as in every commit: a start that dies in between leaves a file
 // that the next one removes.
 StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
@@ -244,7 +251,7 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
   run.seed = options.scenario.run.seed;
   run.version = ProgramVersion();
   run.created_at = run.started_at = Iso8601(now);
-  const EventRow events[] = {
+  std::vector<EventRow> events = {
       {setup.run_id,
        {},
        run.created_at,
@@ -252,6 +259,9 @@ StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts part
        "run",
        fmt::format("started for {} rounds", options.scenario.run.rounds)},
       {setup.run_id, {}, run.created_at, "info", "aggregation", DescribeAggregation(parts.aggregation)}};
+  if (!options.trained_on.empty()) {
+    events.push_back({setup.run_id, {}, run.created_at, "info", kDeviceSource, DeviceSentence(options.trained_on)});
+  }
   RIVULET_RETURN_IF_ERROR(setup.history->AddRun(run, setup.current.row, events));
   setup.options = std::move(options);
   setup.parts = std::move(parts);
@@ -335,6 +345,25 @@ StatusOr<RunMachine> StoredRounds(History& history, const CoordinatorOptions& op
     }
   }
   return RunMachine::Create(rules, std::move(start));
+}
+
+// What its events say, if they do.
+StatusOr<std::string> StoredDevice(History& history, const std::string& run_id) {
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<EventRow> events, history.Events(run_id));
+  std::string sentence = DeviceSentence("");
+  for (const EventRow& event : events) {
+    if (event.source == kDeviceSource) sentence = event.message;
+  }
+  return sentence;
+}
+
+// Sums are in another order on another device, and so are bits: a run keeps to what has trained its first version.
+Status CheckSameDevice(const RunRow& run, const std::string& stored, const std::string& now, int64_t committed_round) {
+  if (committed_round == 0 || stored == now) return absl::OkStatus();
+  return FailedPrecondition(
+      "run '{}' says of its {} rounds that {}, and now {}; a run's updates are those of one model of GPU, or of the "
+      "host: resume it there, or start it anew",
+      run.run_id, committed_round, stored, now);
 }
 
 // A simulation promises the bits of one that ran through. Where its clients are out over versions, some always are when
@@ -456,6 +485,9 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   if (!setup.already_finished) {
     if (!kept_plan) RIVULET_RETURN_IF_ERROR(setup.models->WritePlan(*parts.plan));
     const std::string at = Iso8601(NowUnixMs(options));
+    const std::string device = DeviceSentence(options.trained_on);
+    RIVULET_ASSIGN_OR_RETURN(const std::string stored_device, StoredDevice(*setup.history, run.run_id));
+    RIVULET_RETURN_IF_ERROR(CheckSameDevice(run, stored_device, device, point.committed_round));
     std::vector<EventRow> events = {
         {run.run_id,
          {},
@@ -463,6 +495,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
          "info",
          "run",
          fmt::format("{} {} for {} rounds", kResumedEvent, point.committed_round, options.scenario.run.rounds)}};
+    if (device != stored_device) events.push_back({run.run_id, {}, at, "info", kDeviceSource, device});
     if (other_plan) {
       events.push_back({run.run_id,
                         {},

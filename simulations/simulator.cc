@@ -68,6 +68,7 @@ class LocalSimulation : public Simulation {
     RIVULET_ASSIGN_OR_RETURN(evaluator_, setup.evaluator());
     RIVULET_ASSIGN_OR_RETURN(training_, FineTuning(setup));
 
+    if (device_.device != nullptr) coordinator.trained_on = device_.device->properties().name;
     coordinator.scenario = std::move(options.scenario);
     RIVULET_RETURN_IF_ERROR(SetMembers(scenario, clients, coordinator));
     coordinator.db_path = options.db_path;

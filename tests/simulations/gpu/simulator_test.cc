@@ -161,6 +161,40 @@ TEST_F(GpuSimulatorTest, UpdatesBeyondTheBound_AreRefusedAsOnTheHost) {
   EXPECT_EQ(device.status.code(), host.status.code());
 }
 
+TEST_F(GpuSimulatorTest, RunThatIsResumed_KeepsToOneModelOfGpu) {
+  Scenario scenario = UnlikeScenario();
+  const Trace whole = OnDevice(scenario, 64, 1, "whole.sqlite");
+  ASSERT_OK(whole.status);
+  scenario.run.rounds = 2;
+  ASSERT_OK(OnDevice(scenario, 64, 1, "run.sqlite").status);
+  scenario.run.rounds = 3;
+  gpu::SetEmulatedSettings({.of_another_model = 0});
+  ASSERT_OK_AND_ASSIGN(const auto another, GpuDevice::Open(gpu::EmulatedBackend(), 0));
+  gpu::SetEmulatedSettings({});
+  device_ = {another, 64};
+  EXPECT_THAT(Simulate(scenario, 1, "run.sqlite", "latest").status,
+              StatusIs(absl::StatusCode::kFailedPrecondition,
+                       HasSubstr("of its 2 rounds that clients are trained on 'Emulated device', and now clients are "
+                                 "trained on 'Another emulated device'")));
+  device_ = {};
+  EXPECT_THAT(Simulate(scenario, 1, "run.sqlite", "latest").status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("and now clients are trained on the host")));
+  device_ = {gpu_, 64};
+  const Trace resumed = Simulate(scenario, 1, "run.sqlite", "latest");
+  ASSERT_OK(resumed.status);
+  EXPECT_EQ(resumed.final_digest, whole.final_digest);
+}
+
+TEST_F(GpuSimulatorTest, RunOfTheHost_IsNotGoneOnWithOnADevice) {
+  Scenario scenario = UnlikeScenario();
+  scenario.run.rounds = 1;
+  ASSERT_OK(Simulate(scenario, 1, "run.sqlite").status);
+  scenario.run.rounds = 2;
+  device_ = {gpu_, 64};
+  EXPECT_THAT(Simulate(scenario, 1, "run.sqlite", "latest").status,
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("trained on the host, and now clients")));
+}
+
 // Batches that a graph of dataset ops makes are the host's.
 TEST_F(GpuSimulatorTest, PlanThatTheDeviceCannotTrain_IsRefusedOrTrainedOnTheHost) {
   Graph graph;

@@ -232,6 +232,43 @@ std::string_view KernelOf(ConvolutionDirection direction) {
   return "";
 }
 
+// By im2col, whose result is to be `expected`. Nothing of the image's gradient, which is a product and then a sum over
+// windows, or where the patches are larger than the options allow.
+StatusOr<std::optional<double>> MeasureIm2col(Bench& bench, const ConvolutionArguments& c,
+                                              ConvolutionDirection direction, const Lanes& result,
+                                              const std::vector<float>& expected) {
+  if (direction == ConvolutionDirection::kInput) return std::nullopt;
+  const bool forward = direction == ConvolutionDirection::kForward;
+  const int32_t pixels = forward ? c.rows : c.depth, taps = forward ? c.depth : c.rows;
+  StatusOr<Lanes> patches = bench.New(int64_t{pixels} * taps, 0);
+  if (absl::IsUnavailable(patches.status())) return std::nullopt;
+  RIVULET_RETURN_IF_ERROR(patches.status());
+  const gpu::PatchesArguments unfold{{static_cast<const float*>(c.a.data), c.a.lane_stride},
+                                     patches->span<float>(),
+                                     pixels,
+                                     taps,
+                                     c.geometry,
+                                     gpu::Divider::Of(taps),
+                                     c.lanes};
+  ProductArguments product = gpu::ProductOfMatrices(c.rows, c.columns, c.depth, !forward, false);
+  product.a = patches->span<const void>();
+  product.b = c.b;
+  product.c = c.c;
+  product.epilogue = c.epilogue;
+  product.lanes = c.lanes;
+  GpuContext context;
+  context.stream = &bench.stream();
+  context.lanes = {c.lanes.count, nullptr};
+  RIVULET_RETURN_IF_ERROR(bench.stream().Fill(result.memory.data(), 0xFF, result.memory.size()));
+  RIVULET_ASSIGN_OR_RETURN(const double microseconds, bench.Microseconds([&]() -> Status {
+    RIVULET_RETURN_IF_ERROR(bench.stream().Launch("patches_float", unfold));
+    return gpu::PutProduct(context, DType::kFloat32, product);
+  }));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<float> values, bench.Read(result));
+  if (Difference(values, expected) <= kRelativeError) return microseconds;
+  return Internal("im2col gives another result than the implicit product");
+}
+
 // Elements of the two factors.
 std::pair<int64_t, int64_t> FactorsOf(const ConvolutionArguments& c, ConvolutionDirection direction) {
   const gpu::ConvolutionSizes s = gpu::ConvolutionSizesOf(c, direction);
@@ -272,6 +309,7 @@ StatusOr<Measured> MeasureConvolution(GpuDevice& device, const ConvolutionArgume
   RIVULET_ASSIGN_OR_RETURN(measured.ours_microseconds,
                            bench.Microseconds([&] { return bench.stream().Launch(ours, c); }));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<float> expected, bench.Read(result));
+  RIVULET_ASSIGN_OR_RETURN(measured.im2col_microseconds, MeasureIm2col(bench, c, direction, result, expected));
   int32_t count = 0;
   gpu::LibraryConvolutionArguments library{c, direction, 0, &count};
   const auto launch = [&] { return bench.stream().Launch("library_convolution_float", library); };

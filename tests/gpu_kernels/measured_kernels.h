@@ -24,10 +24,12 @@ struct Measured {
   // The fastest of the library's whose results are ours but for rounding, with the same bits for any lanes.
   std::optional<double> library_microseconds;
   std::optional<gpu::LibraryAlgorithm> algorithm;  // of a product
-  std::string library;                             // what was tried, or why nothing was
+  // Of a convolution, or its filter's gradient: the patches made in memory, and one strided product with them.
+  std::optional<double> im2col_microseconds;
+  std::string library;  // what was tried, or why nothing was
 };
 
-// UNAVAILABLE: larger than the options allow.
+// UNAVAILABLE: larger than the options allow. INTERNAL: im2col gives another result.
 StatusOr<Measured> MeasureProduct(GpuDevice& device, const gpu::ProductArguments& shape, const MeasureOptions& options);
 StatusOr<Measured> MeasureConvolution(GpuDevice& device, const gpu::ConvolutionArguments& shape,
                                       gpu::ConvolutionDirection direction, const MeasureOptions& options);

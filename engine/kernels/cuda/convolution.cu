@@ -207,6 +207,19 @@ Grid GridOfConvolution(const ConvolutionArguments& c) {
   RIVULET_GPU_CONVOLUTION_KERNELS(true, tf32, float, tile, rows, columns)
 #define RIVULET_GPU_DOUBLE_CONVOLUTION(tile, rows, columns) \
   RIVULET_GPU_CONVOLUTION_KERNELS(false, double, double, tile, rows, columns)
+__global__ void PatchesInMemory(PatchesArguments a) {
+  const int lane = a.lanes.Number(blockIdx.z);
+  const Patches<float> patches{a.image.of(lane), a.geometry, a.pixels, a.taps};
+  float* const to = a.patches.of(lane);
+  const int64_t count = int64_t{a.pixels} * a.taps;
+  for (int64_t i = FirstElement(); i < count; i += ElementStride()) {
+    uint32_t pixel = static_cast<uint32_t>(i);
+    const int tap = static_cast<int>(a.by_taps.Split(pixel));
+    to[i] = patches.ElementAt(patches.PlaceOfPixel(static_cast<int>(pixel)), patches.TapAt(tap));
+  }
+}
+RIVULET_GPU_KERNEL("patches_float", PatchesArguments, PatchesInMemory, GridOver(int64_t{a.pixels} * a.taps, a.lanes));
+
 RIVULET_GPU_TILES(RIVULET_GPU_FLOAT_CONVOLUTION)
 RIVULET_GPU_DOUBLE_TILES(RIVULET_GPU_DOUBLE_CONVOLUTION)
 

@@ -11,10 +11,10 @@ namespace rivulet::gpu {
 struct ConvolutionGeometry {
   int32_t in_height, in_width;
   int32_t pad_top, pad_left;
-  int32_t step_height, step_width;          // from one tap to the next: dilation
+  int32_t step_height, step_width;  // from one tap to the next: dilation
   Divider stride_height, stride_width;
   Divider in_channels, out_channels;
-  Divider width;                            // of the filter
+  Divider width;                                         // of the filter
   Divider out_width, out_height, in_widths, in_heights;  // of the images, as divisors
 };
 
@@ -27,6 +27,17 @@ struct ConvolutionArguments {
   int32_t rows, columns, depth;  // of the product
   ConvolutionGeometry geometry;
   Divider row_tiles, column_tiles;
+  Lanes lanes;
+};
+
+// "patches_float": the matrix [pixels of the result, taps] that a convolution is a product with, made in memory
+// (im2col). No step launches it: it is what our implicit products are measured against.
+struct PatchesArguments {
+  LaneSpan<const float> image;
+  LaneSpan<float> patches;
+  int32_t pixels, taps;  // fewer than 2^31 elements
+  ConvolutionGeometry geometry;
+  Divider by_taps;
   Lanes lanes;
 };
 

@@ -85,7 +85,8 @@ Status RankLeader::Begin(const Invitation& invitation) {
     const std::string_view error = answer.Text();
     if (!error.empty()) return FailedPrecondition("rank {} cannot take part: {}", rank, error);
     capacities_.push_back(std::max<int64_t>(answer.Number<int64_t>(), 1));
-    const std::string_view trains_on = answer.Text(), own = NameOf(options_.device);
+    const std::string_view trains_on = answer.Text();
+    const std::string own = NameOf(options_.device);
     if (trains_on == own) continue;
     return FailedPrecondition(
         "rank {} trains on '{}' and rank 0 on '{}', and a run's updates are those of one model of GPU; start ranks "

@@ -58,7 +58,7 @@ StatusOr<PollReply> TaskSlice::Poll(const PollRequest& request) {
     held_[request.caller.name].push_back(progress.task);
     if (all_trained()) News();
   }
-  if (over_) reply.over.emplace();
+  if (over_) reply.over = PollReply::Over{};
   // Half of an even share, so that nobody waits long for the last ones.
   const int64_t share = std::max<int64_t>(std::ssize(queue_) / (2 * std::max(sites_, 1)), 1);
   for (int64_t left = std::min(request.want, share); left > 0 && !queue_.empty() && !over_; --left) {

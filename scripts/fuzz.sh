@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Looks for bytes that break our parsers, by clang's libFuzzer under the address and undefined-behaviour sanitizers:
-#   scripts/fuzz.sh SECONDS [TARGET…]   each target [all] for so long, one after the other. A line a target, of all its
-#                                       runs so far: seconds of a core, inputs, how many a second, edges of the program,
-#                                       and whether it is finished: one that saw a new edge in the last fifth of its
-#                                       inputs is not
+#   scripts/fuzz.sh SECONDS [TARGET…]   each target [all] for so long, as many at a time as there are cores. A line a
+#                                       target, of all its runs so far: seconds of a core, inputs, how many a second,
+#                                       edges of the program, and whether it is finished: one that saw a new edge in the
+#                                       last fifth of its inputs is not
 #   scripts/fuzz.sh --table             those lines as a table
 #   scripts/fuzz.sh --keep [TARGET…]    puts small inputs that reach new edges into tests/fuzz/corpora
 #
@@ -46,8 +46,11 @@ build fuzz -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -- rivulet_fuzz
 [ $# = 0 ] || targets=("$@")
 mkdir -p build/fuzz/found build/fuzz/logs
 
-failed=0
+failed=0 running=0
 for target in "${targets[@]}"; do
-  if [ "$what" = --keep ]; then keep "$target"; else search "$target" || failed=1; fi
+  if [ $running -ge "$(nproc)" ]; then wait -n || failed=1; running=$((running - 1)); fi
+  if [ "$what" = --keep ]; then keep "$target" & else search "$target" & fi
+  running=$((running + 1))
 done
+while [ $running -gt 0 ]; do wait -n || failed=1; running=$((running - 1)); done
 exit $failed

@@ -124,8 +124,8 @@ StatusOr<SubmitResult> Tier::ClosePartial(const Caller& caller, const Task& one,
   --gathering->folding;
   dirty_ = true;
   changed_.NotifyAll();
-  const bool wanted =
-      std::ranges::all_of(site->records, [&](const auto& record) { return jobs_.contains(record.task); });
+  const bool wanted = std::ranges::all_of(
+      site->records, [&](const TaskRecord& record) REQUIRES(mutex_) { return jobs_.contains(record.task); });
   if (merged.ok() && wanted && !gathering->gone) {
     for (TaskRecord& record : site->records) {
       jobs_.at(record.task).stage = Job::Stage::kHeld;

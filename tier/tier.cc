@@ -261,12 +261,12 @@ void Tier::Begin(const Task& task) {
 // Not before all of it is in: the parent asks again. What it lacks is said at the next beat to be held no longer.
 void Tier::HandOverIfWhole(const HandOver& wanted) {
   const auto found = gatherings_.find(wanted.gather);
-  const auto held = [&](const TaskId& task) {
+  const auto held = [&](const TaskId& task) REQUIRES(mutex_) {
     const auto job = jobs_.find(task);
     return job != jobs_.end() && job->second.stage == Job::Stage::kHeld && job->second.task.gather == wanted.gather;
   };
   if (found == gatherings_.end() || !std::ranges::all_of(wanted.tasks, held)) {
-    const bool sending = std::ranges::any_of(wanted.tasks, [&](const TaskId& task) {
+    const bool sending = std::ranges::any_of(wanted.tasks, [&](const TaskId& task) REQUIRES(mutex_) {
       const auto job = jobs_.find(task);
       return job != jobs_.end() && job->second.stage == Job::Stage::kSending;
     });

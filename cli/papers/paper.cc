@@ -78,9 +78,11 @@ Status ReadBeside(Members& members, const char* key, const std::string& where,
   const Json* const object = members.Object(key);
   if (object == nullptr) return absl::OkStatus();
   Members inner(*object, fmt::format("'{}' of {}", key, where));
-  inner.Take("of", beside.emplace().of, true);
-  inner.Take("by", beside->by);
-  inner.Take("times", beside->times);
+  PaperResult::Beside read;
+  inner.Take("of", read.of, true);
+  inner.Take("by", read.by);
+  inner.Take("times", read.times);
+  beside = std::move(read);
   return inner.Finish();
 }
 

@@ -121,7 +121,7 @@ Status History::Import(const std::string& other, std::span<const std::string> ru
   // What the other file defines is data here, and none of its views or functions is trusted to be ours.
   RIVULET_RETURN_IF_ERROR(db_->Script("PRAGMA trusted_schema = OFF"));
   RIVULET_RETURN_IF_ERROR(db_->Run("ATTACH ? AS other", {other}));
-  const auto take = [&]() -> Status {
+  const auto take = [&]() REQUIRES(mutex_) -> Status {
     RIVULET_RETURN_IF_ERROR(RefuseHostileRows(*db_, other));
     RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
     RIVULET_RETURN_IF_ERROR(db_->Script("CREATE TEMP TABLE runs_taken (theirs INTEGER PRIMARY KEY, ours INTEGER)"));

@@ -109,7 +109,7 @@ ReportStore::ReportStore(FileSystem& fs, const std::string& run_folder)
 std::vector<std::string> ReportStore::FindPartials() {
   MutexLock lock(mutex_);
   std::vector<std::string> damaged;
-  const auto look = [&](const std::string& path) -> Status {
+  const auto look = [&](const std::string& path) REQUIRES(mutex_) -> Status {
     RIVULET_ASSIGN_OR_RETURN(const PartialFile file, ReadPartialFile(fs_, path));
     RIVULET_ASSIGN_OR_RETURN(const TaskRecords read, ReadTaskRecords(std::as_bytes(std::span(file.report.update)),
                                                                      std::numeric_limits<int32_t>::max()));

@@ -44,8 +44,7 @@ class IteratorResource : public Resource {
     RIVULET_RETURN_IF_ERROR(CheckSpecs(pipeline.specs(), specs_, pipeline.where()));
     RIVULET_ASSIGN_OR_RETURN(auto started, pipeline.MakeIterator({}));
     MutexLock lock(mutex_);
-    iterator_ = std::make_shared<Running>();
-    iterator_->iterator = std::move(started);
+    iterator_ = std::make_shared<Running>(std::move(started));
     return absl::OkStatus();
   }
 
@@ -57,9 +56,8 @@ class IteratorResource : public Resource {
       if (iterator_ == nullptr && make_) {
         RIVULET_ASSIGN_OR_RETURN(const auto pipeline, make_(context));
         RIVULET_RETURN_IF_ERROR(CheckSpecs(pipeline->specs(), specs_, pipeline->where()));
-        auto started = std::make_shared<Running>();
-        RIVULET_ASSIGN_OR_RETURN(started->iterator, pipeline->MakeIterator({}));
-        iterator_ = std::move(started);
+        RIVULET_ASSIGN_OR_RETURN(auto started, pipeline->MakeIterator({}));
+        iterator_ = std::make_shared<Running>(std::move(started));
       }
       running = iterator_;
     }
@@ -93,6 +91,7 @@ class IteratorResource : public Resource {
 
  private:
   struct Running {
+    explicit Running(std::unique_ptr<PipelineIterator> started) : iterator(std::move(started)) {}
     Mutex mutex;
     std::unique_ptr<PipelineIterator> iterator GUARDED_BY(mutex);
     bool ended GUARDED_BY(mutex) = false;

@@ -15,7 +15,7 @@ namespace {
 class Callees {
  public:
   static StatusOr<Callees> Of(InferenceContext& c, std::string_view op, const std::vector<DType>& results) {
-    Callees callees(c);
+    Callees callees;
     callees.call_ = DescribeFunctionCall(op, c.attrs());
     RIVULET_ASSIGN_OR_RETURN(callees.functions_,
                              FindFunctions(callees.call_, [&](std::string_view name) { return c.FindFunction(name); }));
@@ -40,7 +40,7 @@ class Callees {
   }
 
  private:
-  explicit Callees(InferenceContext& c) : context_(&c) {}
+  Callees() = default;
 
   Status CheckArguments(size_t at) const {
     const Function& function = *functions_[at];
@@ -67,7 +67,6 @@ class Callees {
     return absl::OkStatus();
   }
 
-  InferenceContext* context_;
   FunctionCall call_;
   std::vector<const Function*> functions_;
   std::vector<KnownArgument> arguments_;

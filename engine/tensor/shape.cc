@@ -15,10 +15,11 @@ bool Shape::IsFullyKnown() const {
   return known_rank_ && std::none_of(dims_.begin(), dims_.end(), [](int64_t dim) { return dim < 0; });
 }
 
+// Unsigned, because the sizes before a zero may overflow: such a shape is a valid one (CheckedElements), of no elements.
 int64_t Shape::elements() const {
-  int64_t product = 1;
-  for (int64_t dim : dims_) product *= dim;
-  return product;
+  uint64_t product = 1;
+  for (int64_t dim : dims_) product *= static_cast<uint64_t>(dim);
+  return static_cast<int64_t>(product);
 }
 
 // Divided and not multiplied, as the product may overflow before it is compared. A dimension of zero comes first: it

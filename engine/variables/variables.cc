@@ -6,6 +6,7 @@
 #include "engine/base/join.h"
 #include "engine/base/nearest.h"
 #include "engine/graph/inference.h"
+#include "engine/graph/op.h"
 #include "engine/graph/variable_name.h"
 
 namespace rivulet {
@@ -54,10 +55,13 @@ Output Create(const Scope& scope, const std::string& name, const Shape& shape, c
   return handle->output();
 }
 
-// The handle of a variable, or null. Most variables are new when they are looked up: nothing is made for a message.
+// The handle of a variable, or null. Most variables are new when they are looked up: nothing is made for a message. A
+// growing model asks for each of its variables, so that the nodes that are no handles are told by their op's address.
 Node* LookUp(const Graph& graph, std::string_view name) {
+  const StatusOr<const OpDef*> handles = OpRegistry::Global().Get("VarHandleOp");
+  if (!handles.ok()) return nullptr;
   for (const auto& node : graph.nodes())
-    if (node->type() == "VarHandleOp" && VariableName(*node) == name) return node.get();
+    if (&node->op() == *handles && VariableName(*node) == name) return node.get();
   return nullptr;
 }
 

@@ -84,7 +84,8 @@ const Registered sealed{
 const Registered idx{{"idx",
                       [](std::string_view bytes) {
                         const std::string path = FileOf(bytes);
-                        return ReadIdx(path, 3).ok() | ReadIdx(path, 1).ok();
+                        const bool images = ReadIdx(path, 3).ok(), labels = ReadIdx(path, 1).ok();
+                        return images || labels;
                       },
                       [] {
                         return std::vector{std::string("\0\0\x08\x03\0\0\0\1\0\0\0\2\0\0\0\2abcd", 20),

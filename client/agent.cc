@@ -40,6 +40,7 @@ Status Agent::Run() {
        .instruments = options_.instruments,
        .states = options_.states.get(),
        .memory_budget = options_.memory_budget,
+       .available_memory = options_.available_memory,
        .held = options_.held.get(),
        .checkpoint = options_.checkpoint.get(),
        .device = options_.device});

@@ -40,7 +40,8 @@ struct AgentOptions {
   int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
   AgentObserver observer;
   Instruments instruments;
-  int64_t memory_budget = 0;  // bytes that a task may take at its height; 0: any
+  int64_t memory_budget = 0;  // bytes that a task may take at its height; 0: as many as there are
+  std::function<int64_t()> available_memory = nullptr;  // how many these are; null: a task may take any
   // Asked before each poll: why no task is wanted now, a sentence for on_wait; "", or null: one is. Without a poll the
   // coordinator passes this client over.
   std::function<std::string()> unwilling;

@@ -26,7 +26,7 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       checkpoint_(options.checkpoint),
       calls_(api, stop, std::move(options.calls)),
       trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, std::move(options.device),
-               options.checkpoint) {}
+               options.checkpoint, std::move(options.available_memory)) {}
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std::span<const BoundData> data) {
   StatusOr<TaskReport> report = TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });

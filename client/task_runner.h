@@ -3,6 +3,7 @@
 // A coordinator that cannot be reached is waited for (client/coordinator_calls.h).
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <span>
 
@@ -19,9 +20,10 @@ namespace rivulet {
 
 struct TaskRunnerOptions {
   CallOptions calls;
-  Instruments instruments;                   // spans of each task and its phases, and what its steps cost
-  ClientStateStore* states = nullptr;        // null: it keeps nothing from task to task
-  int64_t memory_budget = 0;                 // bytes that a task may take; 0: any
+  Instruments instruments;                              // spans of each task and its phases, and what its steps cost
+  ClientStateStore* states = nullptr;                   // null: it keeps nothing from task to task
+  int64_t memory_budget = 0;                            // bytes that a task may take; 0: what there is
+  std::function<int64_t()> available_memory = nullptr;  // what there is, as TaskTrainer asks; null: nobody asks
   HeldUpdates* held = nullptr;               // null: finished work is in memory alone until it is acknowledged
   TrainingCheckpoint* checkpoint = nullptr;  // null: a training that is interrupted begins anew
   TrainingDevice device = {};                // where it trains; a checkpoint is of the host alone

@@ -95,6 +95,24 @@ std::vector<DatasetOffer> OffersOf(std::span<const BoundData> bound) {
   return offers;
 }
 
+// A plan may ask for more than any machine has; who then takes one buffer after the other is ended by the system, and
+// says nothing. What is available is asked for a plan's first task alone: later it is less by what this holds itself.
+Status TaskTrainer::CheckMemory(TaskKind kind, int64_t examples) const {
+  const bool ask = available_memory_ != nullptr && trainer_ == nullptr && on_.device == nullptr;
+  if (memory_budget_ == 0 && !ask) return absl::OkStatus();
+  const StatusOr<PlannedMemory> planned = PlanMemory(*plan_->programs, kind, examples);
+  if (!planned.ok()) return WithReason(planned.status(), TaskFailure::Code::kBadPlan);
+  const int64_t most = memory_budget_ > 0 ? memory_budget_ : available_memory_();
+  if (planned->total() <= most) return absl::OkStatus();
+  const std::string takes = fmt::format("a task of plan '{}' takes {}", plan_->plan->name(), planned->ToString());
+  const double megabytes = static_cast<double>(most) / 1e6;
+  return WithReason(memory_budget_ > 0 ? FailedPrecondition("{}; this site allows it {:.1f} MB (three quarters of "
+                                                            "budget.memory_megabytes)",
+                                                            takes, megabytes)
+                                       : FailedPrecondition("{}; {:.1f} MB are available here", takes, megabytes),
+                    TaskFailure::Code::kNotWilling, "memory");
+}
+
 StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view client_id, std::span<const BoundData> bound,
                                          const Sources& sources, bool leave) {
   Tracer* const tracer = instruments_.tracer;
@@ -121,17 +139,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
                       TaskFailure::Code::kNoExamples, plan.dataset());
   }
   const BoundData& data = *found;
-  if (memory_budget_ > 0) {
-    auto planned = PlanMemory(*plan_->programs, task.kind, data.size());
-    if (!planned.ok()) return WithReason(planned.status(), TaskFailure::Code::kBadPlan);
-    if (planned->total() > memory_budget_) {
-      return WithReason(
-          FailedPrecondition("a task of plan '{}' takes {}; this site allows it {:.1f} MB (three quarters of "
-                             "budget.memory_megabytes)",
-                             plan.name(), planned->ToString(), static_cast<double>(memory_budget_) / 1e6),
-          TaskFailure::Code::kNotWilling, "memory");
-    }
-  }
+  RIVULET_RETURN_IF_ERROR(CheckMemory(task.kind, data.size()));
   StateBlob state;
   if (Reads(task)) {
     RIVULET_ASSIGN_OR_RETURN(state, ReadStateOf(task, client_id));

@@ -71,16 +71,19 @@ class TaskTrainer {
 
   // All must outlive this. `states` null: plans that have clients keep something from task to task are refused.
   // `memory_budget`: tasks that are planned to take more bytes are refused before any of it is taken; 0: none are.
-  // `checkpoint` null: a training that is interrupted begins anew.
+  // `checkpoint` null: a training that is interrupted begins anew. `available_memory`, where no budget is given: what a
+  // plan's first task on the host may take, asked before any of it is taken; null: nobody asks.
   TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments, ClientStateStore* states,
-              int64_t memory_budget = 0, TrainingDevice on = {}, TrainingCheckpoint* checkpoint = nullptr)
+              int64_t memory_budget = 0, TrainingDevice on = {}, TrainingCheckpoint* checkpoint = nullptr,
+              std::function<int64_t()> available_memory = nullptr)
       : artifacts_(artifacts),
         stop_(stop),
         instruments_(instruments),
         states_(states),
         memory_budget_(memory_budget),
         on_(std::move(on)),
-        checkpoint_(checkpoint) {}
+        checkpoint_(checkpoint),
+        available_memory_(std::move(available_memory)) {}
 
   // On that of `bound` which the plan names. The parts are as they are to be folded or sent (client/update_pipeline.h),
   // in memory of this, of its trainer and of the base model until the next call; what the client is to keep is proposed
@@ -110,6 +113,8 @@ class TaskTrainer {
   Status Finish(const Task& task, std::string_view client_id, LocalResult& result);
 
  private:
+  // FAILED_PRECONDITION: what the task is planned to take is more than it may.
+  Status CheckMemory(TaskKind kind, int64_t examples) const;
   Status FetchBroadcasts(const Task& task, const Plan& plan, const Sources& sources);
   // What its client keeps and begins with; "" where there is none.
   StatusOr<StateBlob> ReadStateOf(const Task& task, std::string_view client_id) const;
@@ -130,6 +135,7 @@ class TaskTrainer {
   const int64_t memory_budget_;
   const TrainingDevice on_;
   TrainingCheckpoint* const checkpoint_;
+  const std::function<int64_t()> available_memory_;
   std::shared_ptr<const PlanArtifacts> plan_;
   std::unique_ptr<Trainer> trainer_;  // of plan_
   std::unique_ptr<UpdatePipeline> pipeline_;

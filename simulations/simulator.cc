@@ -61,7 +61,7 @@ class LocalSimulation : public Simulation {
     RIVULET_RETURN_IF_ERROR(Place(coordinator.plan, options));
     RIVULET_RETURN_IF_ERROR(FormTeam(coordinator.plan, options));
     RIVULET_RETURN_IF_ERROR(PrepareClients(setup, *coordinator.plan, options.shared));
-    PlanTasks(coordinator.plan, options);
+    RIVULET_RETURN_IF_ERROR(PlanTasks(coordinator.plan, options));
     if (options.resume.empty() && others_train_) {
       RIVULET_ASSIGN_OR_RETURN(coordinator.initial_model, setup.initial_model());
     }
@@ -244,12 +244,26 @@ class LocalSimulation : public Simulation {
     return clients_->CheckWeights(plan.aggregation());
   }
 
-  // One thread without others to deal tasks to has nothing to plan.
-  void PlanTasks(const std::shared_ptr<const Plan>& plan, const SimulationOptions& options) {
+  // One thread without others to deal tasks to has nothing to plan, unless its model is large: where not even one
+  // client has room it is said before anything is taken, and not by the system that ends the process in the middle. Who
+  // says how much memory there is knows better.
+  Status PlanTasks(const std::shared_ptr<const Plan>& plan, const SimulationOptions& options) {
+    constexpr size_t kLargeModel = size_t{64} << 20;
     const bool trains_here = workers_ > 0 && clients_ != nullptr && graph_ && device_.device == nullptr;
-    if (!trains_here || (workers_ == 1 && options.ranks == nullptr)) return;
-    planned_ = PlannedTasks::Create(*clients_, plan);
-    workers_ = ThreadsToTrain(planned_, workers_, MemoryOfRank(options.memory, options.ranks), options.note);
+    const bool deals = workers_ > 1 || options.ranks != nullptr;
+    if (!trains_here || (!deals && plan->layout()->arena_bytes() < kLargeModel)) return absl::OkStatus();
+    StatusOr<PlannedTasks> planned = PlannedTasks::Create(*clients_, plan);
+    const int64_t memory = MemoryOfRank(options.memory, options.ranks);
+    if (options.memory <= 0 && planned.ok() && planned->Memory(1) > memory) {
+      return ResourceExhausted(
+          "a client of this model is planned to take {:.1f} MB, and {:.1f} MB are available; a smaller model or "
+          "client.batch_size takes less",
+          static_cast<double>(planned->Memory(1)) / 1e6, static_cast<double>(memory) / 1e6);
+    }
+    if (!deals) return absl::OkStatus();
+    planned_ = std::move(planned);
+    workers_ = ThreadsToTrain(planned_, workers_, memory, options.note);
+    return absl::OkStatus();
   }
 
   // Devices that take virtual time over tasks, where the scenario has any. What tasks compute is known of graphs, and

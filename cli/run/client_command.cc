@@ -318,6 +318,7 @@ Status ServeAsClient(const ClientOptions& options) {
        .observer = std::move(observer),
        .instruments = watching->instruments(),
        .memory_budget = policy.budget.TaskBytes(),
+       .available_memory = [] { return LookAtMachine().available_bytes; },
        .unwilling = [&policy] { return WhyNotNow(policy.when, LookAtMachine()); },
        .artifacts = std::make_shared<ArtifactCache>(options.kernels, RowsWithin(policy.budget),
                                                     [&policy](const Plan& plan) { return CheckPlan(policy, plan); }),

@@ -55,6 +55,21 @@ TEST_F(AgentTest, MoreMemoryThanAllowed_IsRefusedWithAReasonBeforeTheModelComes)
   EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.input("model")->id.digest], SizeIs(0));
 }
 
+TEST_F(AgentTest, MoreMemoryThanThereIs_IsRefusedWithoutABudgetToo) {
+  AgentOptions options = Options();
+  int asked = 0;
+  options.available_memory = [&] { return ++asked == 1 ? 50'000 : int64_t{1} << 40; };
+  coordinator_.tasks_ = 3;
+  ASSERT_OK(Agent(coordinator_, std::move(options)).Run());
+  ASSERT_THAT(reports_, SizeIs(3));
+  EXPECT_EQ(reports_[0].kind, TaskReport::Kind::kFailed);
+  EXPECT_THAT(reports_[0].reason, HasSubstr("0.1 MB are available here"));
+  EXPECT_THAT(coordinator_.failures_, ElementsAre(HasSubstr("memory")));
+  EXPECT_EQ(reports_[1].kind, TaskReport::Kind::kAccepted);
+  EXPECT_EQ(reports_[2].kind, TaskReport::Kind::kAccepted);
+  EXPECT_EQ(asked, 2) << "once the plan's memory is taken there is nothing to ask";
+}
+
 TEST_F(AgentTest, UnwillingForAWhile_AsksForNothingUntilItIsOver) {
   AgentOptions options = Options();
   int unwilling = 3;

@@ -181,6 +181,17 @@ class HostileWorld(RivuletTest):
         self.assertEqual(result.code, 1, result)
         self.assertRegex(result.err, r"needs \d+ bytes .* are available.*'x'")
 
+    def test_a_model_that_needs_more_than_there_is(self):
+        """By the planned peak of one client, before any of it is taken; a client asks the same (tests/client/agent_test.cc)."""
+        layers = '[[model.layers]]\ntype = "flatten"\n' + "".join(
+            f'[[model.layers]]\ntype = "dense"\nunits = {units}\n' for units in (2_000_000, 400_000, 10))
+        huge = self.write("huge.toml", SCENARIO.replace('preset = "logistic_regression"', 'input = { shape = [28, 28, 1] }') + layers)
+        for workers in ("1", "2"):
+            with self.subTest(workers=workers):
+                self.assert_refused(self.run_rivulet("simulate", huge, "--workers", workers, "--db", "runs.sqlite"),
+                                    "planned to take", "MB are available", code=1)
+                self.assertFalse(os.path.exists(self.path("runs.sqlite")))
+
     # Signals
 
     def test_hangup_ends_like_a_wish(self):

@@ -233,6 +233,24 @@ TEST_F(HistoryTest, Open_SomeoneElsesDatabase_IsRefusedAndUnchanged) {
   EXPECT_EQ(Ask("SELECT name FROM sqlite_master"), "t;");
 }
 
+// SQLite's own words end with the whole text of the table, of which one line is enough.
+TEST_F(HistoryTest, Open_DamagedSchema_IsOneLine) {
+  Open()->Close().IgnoreError();
+  sqlite3* db = nullptr;
+  ASSERT_EQ(sqlite3_open(path_.c_str(), &db), SQLITE_OK);
+  EXPECT_EQ(
+      sqlite3_exec(db,
+                   "PRAGMA writable_schema = ON;"
+                   "UPDATE sqlite_master SET sql = replace(sql, 'CREATE TABLE', 'CREATE TABEL') WHERE type = 'table'",
+                   nullptr, nullptr, nullptr),
+      SQLITE_OK);
+  sqlite3_close(db);
+  const std::string error = OpenError(History::Access::kReadOnly);
+  EXPECT_THAT(error, HasSubstr("is damaged"));
+  EXPECT_THAT(error, ::testing::Not(HasSubstr("\n")));
+  EXPECT_LT(error.size(), 300u) << error;
+}
+
 TEST_F(HistoryTest, Open_NewerVersion_IsRefused) {
   Open()->Close().IgnoreError();
   Ask("PRAGMA user_version = 99");

@@ -2,7 +2,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <chrono>
+#include <ctime>
 #include <filesystem>
 #include <fstream>
 
@@ -68,7 +68,7 @@ TEST_F(HostileFilesTest, HundredThousandTensors_AreReadAndFoundInSeconds) {
   for (size_t i = 0; i < kTensors; ++i)
     entries.push_back(
         {fmt::format("layer{}/kernel", i), DType::kFloat32, Shape{1}, std::as_bytes(std::span(&value, 1))});
-  const auto begin = std::chrono::steady_clock::now();
+  const std::clock_t begin = std::clock();  // the processor's time: a busy machine takes none of it
   ASSERT_OK_AND_ASSIGN(const std::string bytes, SerializeSafetensors(entries, {{"format", "test"}}));
   ASSERT_OK_AND_ASSIGN(const SafetensorsContent content, ParseSafetensors(bytes));
   ASSERT_EQ(content.tensors.size(), kTensors);
@@ -77,7 +77,7 @@ TEST_F(HostileFilesTest, HundredThousandTensors_AreReadAndFoundInSeconds) {
     ASSERT_EQ(content.Find(entries[i].name), &content.tensors[i]);
   }
   EXPECT_EQ(content.Find("layer"), nullptr);
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds(10));  // 0.5 s, and a busy machine
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 5);  // 0.5 s, and a sanitizer's
 }
 
 TEST_F(HostileFilesTest, FolderWhoseSecondFileCannotBeWritten_StaysAsItWas) {

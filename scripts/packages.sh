@@ -18,6 +18,7 @@ build_packages=(
   "libssl-dev|certificates and SHA-256 digests"
   "libsqlite3-dev|the history"
   "zlib1g-dev|compressed record files"
+  "libzstd-dev|models and updates that are packed on their way"
   "libcli11-dev|the command line"
   "libtomlplusplus-dev|scenario files"
   "nlohmann-json3-dev|JSON output"

@@ -31,6 +31,7 @@ struct AggregatorOptions {
   std::string clients;
   std::string state = "rivulet-state";
   bool tiers = false;
+  bool zstd = false;
   bool json = false;
   LogOptions log;
 };
@@ -69,8 +70,8 @@ Status Aggregate(const AggregatorOptions& options) {
 
   StatusOr<std::string> proxy = ProxyFor(parent);
   if (!proxy.ok()) return AsUsageError(proxy.status());
-  StatusOr<std::unique_ptr<GrpcClient>> connection =
-      GrpcClient::Create({.coordinator = parent, .credentials = security.credentials, .proxy = *std::move(proxy)});
+  StatusOr<std::unique_ptr<GrpcClient>> connection = GrpcClient::Create(
+      {.coordinator = parent, .credentials = security.credentials, .proxy = *std::move(proxy), .zstd = options.zstd});
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--parent"));
   Interrupt interrupt;
   Tier tier(**connection, {.name = *name,
@@ -133,6 +134,8 @@ const RegisterCommand kAggregator(27, [] {
   command.Option("--state", "DIR", &options->state,
                  "where it keeps updates that it has acknowledged until they are counted for good, of runs with "
                  "server.checkpoint_reports [rivulet-state]");
+  command.Flag("--zstd", &options->zstd,
+               "have models and partials packed on their way from and to --parent, where it does that too");
   AddLogOptions(command, &options->log);
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
   command.run = [options] { return Aggregate(*options); };

@@ -292,8 +292,10 @@ Status ServeAsClient(const ClientOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(std::vector<BoundData> data, BindData(options.data, options.tags));
   StatusOr<std::string> proxy = ProxyFor(*address);
   if (!proxy.ok()) return AsUsageError(proxy.status());
-  StatusOr<std::unique_ptr<GrpcClient>> connection = GrpcClient::Create(
-      {.coordinator = *address, .credentials = std::move(security.credentials), .proxy = *std::move(proxy)});
+  StatusOr<std::unique_ptr<GrpcClient>> connection = GrpcClient::Create({.coordinator = *address,
+                                                                         .credentials = std::move(security.credentials),
+                                                                         .proxy = *std::move(proxy),
+                                                                         .zstd = options.zstd});
   if (absl::IsResourceExhausted(connection.status())) return connection.status();
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--coordinator"));
 
@@ -395,6 +397,8 @@ Command ClientCommand() {
       "to mend; with --show-plan FILE at the data against that plan too");
   command.Option("--max-upload-rate", "N", &options->max_upload_rate,
                  "send at most so many KB a second [as fast as it goes]", {.min = 1, .max = 1'000'000'000});
+  command.Flag("--zstd", &options->zstd,
+               "have models and updates packed on their way, where the coordinator does that too");
   command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
   AddLogOptions(command, &options->log);
   AddTraceOptions(command, &options->trace);

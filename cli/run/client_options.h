@@ -30,6 +30,7 @@ struct ClientOptions {
   std::optional<int64_t> checkpoint_seconds;  // none: kCheckpointSeconds
   DeviceOptions device;
   bool preflight = false;
+  bool zstd = false;
   bool json = false;
   LogOptions log;
   TraceOptions trace;

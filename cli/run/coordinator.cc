@@ -138,7 +138,8 @@ Status ShowPages(LivePages& pages, const CoordinatorCommandOptions& options, con
   const double started = static_cast<double>(Clock::System().UnixMs()) / 1000;
   pages.server()->Handle("/metrics", [&front, started](const HttpRequest&) {
     return HttpReply{.content_type = kMetricsContentType,
-                     .body = MetricsText(TakeMetrics(front.host, *front.roster, RIVULET_VERSION, started))};
+                     .body = MetricsText(TakeMetrics(front.host, *front.roster, front.server->transferred(),
+                                                     RIVULET_VERSION, started))};
   });
   RIVULET_ASSIGN_OR_RETURN(const std::string page, pages.Begin(options.run.db, run_id));
   if (options.json) {

@@ -27,6 +27,7 @@ struct WorkerOptions {
   std::string simulation;
   std::optional<int64_t> workers, memory, patience;
   std::string data;
+  bool zstd = false;
   SecurityOptions security;
 };
 
@@ -206,8 +207,8 @@ Status Work(const WorkerOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(Security security, SecurityOfWorker(options, *address));
   StatusOr<std::string> proxy = ProxyFor(*address);
   if (!proxy.ok()) return AsUsageError(proxy.status());
-  StatusOr<std::unique_ptr<GrpcClient>> connection =
-      GrpcClient::Create({.coordinator = *address, .credentials = security.credentials, .proxy = *std::move(proxy)});
+  StatusOr<std::unique_ptr<GrpcClient>> connection = GrpcClient::Create(
+      {.coordinator = *address, .credentials = security.credentials, .proxy = *std::move(proxy), .zstd = options.zstd});
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--simulation"));
   Worker worker(options, *std::move(connection), security.name);
   Interrupt interrupt;
@@ -236,6 +237,7 @@ const RegisterCommand kWorker(12, [] {
       .Option("--patience", "SECONDS", &options->patience,
               "how long to look for a simulation that cannot be reached; 0: for ever [600]",
               {0, INT64_MAX / 1'000'000});
+  command.Flag("--zstd", &options->zstd, "have what comes and goes packed on its way");
   AddSecurityOptions(command, &options->security);
   command.run = [options] { return Work(*options); };
   return command;

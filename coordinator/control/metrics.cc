@@ -105,6 +105,14 @@ std::string MetricsText(const MetricsSnapshot& snapshot) {
           [](const RunStanding& run) { return run.totals.bytes_up; });
   of_runs("rivulet_run_download_bytes_total", "counter", "Bytes that these tasks have fetched.",
           [](const RunStanding& run) { return run.totals.bytes_down; });
+  const TransferTotals& moved = snapshot.transferred;
+  out.Metric("rivulet_transfer_bytes_total", "counter",
+             "Bytes that uploads and downloads have moved, as they are before they are packed and after.");
+  out.Value({{"direction", "up"}}, static_cast<double>(moved.up));
+  out.Value({{"direction", "down"}}, static_cast<double>(moved.down));
+  out.Metric("rivulet_transfer_wire_bytes_total", "counter", "Bytes that these took on the wire, without TLS.");
+  out.Value({{"direction", "up"}}, static_cast<double>(moved.up_wire));
+  out.Value({{"direction", "down"}}, static_cast<double>(moved.down_wire));
   out.Metric("process_resident_memory_bytes", "gauge", "Memory of the coordinator's process.");
   out.Value({}, static_cast<double>(snapshot.resident_bytes));
   out.Metric("process_start_time_seconds", "gauge", "When it was started, seconds since 1970.");
@@ -112,9 +120,11 @@ std::string MetricsText(const MetricsSnapshot& snapshot) {
   return std::move(out).Finish();
 }
 
-MetricsSnapshot TakeMetrics(const CoordinatorHost& host, const Roster& roster, std::string version, double started) {
+MetricsSnapshot TakeMetrics(const CoordinatorHost& host, const Roster& roster, const TransferTotals& transferred,
+                            std::string version, double started) {
   MetricsSnapshot snapshot{.version = std::move(version), .started = started, .resident_bytes = ResidentBytes()};
   for (const auto& run : host.runs()) snapshot.runs.push_back(run->Standing());
+  snapshot.transferred = transferred;
   snapshot.clients = roster.counts();
   snapshot.first_certificate_end_unix_ms = roster.first_certificate_end();
   return snapshot;

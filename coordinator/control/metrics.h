@@ -7,6 +7,7 @@
 
 #include "coordinator/control/roster.h"
 #include "coordinator/coordinator.h"
+#include "federated/transport/transfer_totals.h"
 
 namespace rivulet {
 
@@ -18,6 +19,7 @@ struct MetricsSnapshot {
   int64_t resident_bytes = 0;
   std::vector<RunStanding> runs;
   Roster::Counts clients;
+  TransferTotals transferred;
   int64_t first_certificate_end_unix_ms = 0;  // of those who are connected; 0: no certificate
 };
 
@@ -28,6 +30,7 @@ inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charse
 std::string MetricsText(const MetricsSnapshot& snapshot);
 
 // As it is now. `started`: of the process, seconds since 1970.
-MetricsSnapshot TakeMetrics(const CoordinatorHost& host, const Roster& roster, std::string version, double started);
+MetricsSnapshot TakeMetrics(const CoordinatorHost& host, const Roster& roster, const TransferTotals& transferred,
+                            std::string version, double started);
 
 }  // namespace rivulet

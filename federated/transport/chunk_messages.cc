@@ -7,6 +7,8 @@
 #include <string_view>
 
 #include "engine/io/crc32c.h"
+#include "federated/transport/grpc_options.h"
+#include "federated/transport/zstd_frame.h"
 
 namespace rivulet {
 
@@ -83,8 +85,8 @@ class MessageCursor {
 namespace {
 
 // Field numbers and wire types of the two messages.
-constexpr uint8_t kTotalBytes = 0x08, kData = 0x12, kCrc = 0x1d;
-constexpr uint8_t kChunk = 0x1a;
+constexpr uint8_t kTotalBytes = 0x08, kData = 0x12, kCrc = 0x1d, kZstd = 0x22;
+constexpr uint8_t kChunk = 0x1a, kZstdChunk = 0x2a;
 
 void AppendVarint(uint64_t value, std::string& to) {
   for (; value >= 0x80; value >>= 7) to.push_back(static_cast<char>(value | 0x80));
@@ -112,27 +114,47 @@ grpc::ByteBuffer Joined(std::string_view head, std::span<const std::byte> data, 
   return {&slice, 1};
 }
 
+grpc::ByteBuffer Followed(std::string_view head, const grpc::Slice& frame) {
+  const grpc::Slice slices[] = {{head.data(), head.size()}, frame};
+  return {slices, std::size(slices)};
+}
+
 }  // namespace
 
 // What is 0 or empty is not in a message of proto3.
-grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data, const BytesHolder& holder) {
+grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data, const BytesHolder& holder,
+                               Packing packing) {
   std::string head, tail;
   if (total_bytes != 0) {
     head.push_back(static_cast<char>(kTotalBytes));
     AppendVarint(static_cast<uint64_t>(total_bytes), head);
   }
-  if (!data.empty()) {
-    head.push_back(static_cast<char>(kData));
-    AppendVarint(data.size(), head);
-  }
   if (const uint32_t crc = Crc32c(data); crc != 0) {
     tail.push_back(static_cast<char>(kCrc));
     for (int shift = 0; shift < 32; shift += 8) tail.push_back(static_cast<char>(crc >> shift));
   }
+  if (packing == Packing::kZstd) {
+    if (const grpc::Slice frame = ZstdFrame(data); frame.size() > 0) {
+      tail.push_back(static_cast<char>(kZstd));
+      AppendVarint(frame.size(), tail);
+      return Followed(head + tail, frame);
+    }
+  }
+  if (!data.empty()) {
+    head.push_back(static_cast<char>(kData));
+    AppendVarint(data.size(), head);
+  }
   return Joined(head, data, tail, holder);
 }
 
-grpc::ByteBuffer UploadChunk(std::span<const std::byte> data, const BytesHolder& holder) {
+grpc::ByteBuffer UploadChunk(std::span<const std::byte> data, const BytesHolder& holder, Packing packing) {
+  if (packing == Packing::kZstd) {
+    if (const grpc::Slice frame = ZstdFrame(data); frame.size() > 0) {
+      std::string head(1, static_cast<char>(kZstdChunk));
+      AppendVarint(frame.size(), head);
+      return Followed(head, frame);
+    }
+  }
   std::string head(1, static_cast<char>(kChunk));
   AppendVarint(data.size(), head);
   return Joined(head, data, "", holder);
@@ -145,17 +167,30 @@ uint32_t ArrivedBytes::Crc() const {
 }
 
 void ArrivedBytes::Hold(std::span<const std::byte> bytes) {
+  HoldSlice(bytes.empty() ? grpc::Slice() : grpc::Slice(bytes.data(), bytes.size()));
+}
+
+// Of a small slice the bytes lie in itself, so that it is looked into where it stays.
+void ArrivedBytes::HoldSlice(grpc::Slice slice) {
   Clear();
-  if (bytes.empty()) return;
-  const grpc::Slice& slice = slices_.emplace_back(bytes.data(), bytes.size());
-  pieces_.push_back(std::as_bytes(std::span(slice.begin(), slice.size())));
-  size_ = std::ssize(bytes);
+  if (slice.size() == 0) return;
+  const grpc::Slice& held = slices_.emplace_back(std::move(slice));
+  pieces_.push_back(std::as_bytes(std::span(held.begin(), held.size())));
+  size_ = static_cast<int64_t>(held.size());
+}
+
+Status ArrivedBytes::Unpack() {
+  if (!packed_) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(grpc::Slice slice, Unpacked(pieces_, kMaxMessageBytes));
+  HoldSlice(std::move(slice));
+  return absl::OkStatus();
 }
 
 void ArrivedBytes::Clear() {
   pieces_.clear();
   slices_.clear();
   size_ = 0;
+  packed_ = false;
 }
 
 // As this program writes them, and as protobuf does, fields come in their order; who orders them otherwise is read by
@@ -165,9 +200,13 @@ Status ArrivedDownload::Take(grpc::ByteBuffer& buffer) {
   crc = 0;
   MessageCursor at(buffer, data);
   uint64_t total = 0;
-  const bool read = (!at.Tag(kTotalBytes) || at.Varint(&total)) && (!at.Tag(kData) || at.Pieces()) &&
-                    (!at.Tag(kCrc) || at.Fixed32(&crc)) && at.AtEnd();
-  if (read) {
+  bool read = (!at.Tag(kTotalBytes) || at.Varint(&total)) && (!at.Tag(kData) || at.Pieces()) &&
+              (!at.Tag(kCrc) || at.Fixed32(&crc));
+  if (read && data.size() == 0 && at.Tag(kZstd)) {
+    read = at.Pieces();
+    data.packed_ = data.size() > 0;
+  }
+  if (read && at.AtEnd()) {
     total_bytes = static_cast<int64_t>(total);
     buffer.Clear();
     return absl::OkStatus();
@@ -177,21 +216,26 @@ Status ArrivedDownload::Take(grpc::ByteBuffer& buffer) {
   RIVULET_RETURN_IF_ERROR(FromBuffer(buffer, &message));
   total_bytes = message.total_bytes();
   crc = message.crc();
-  data.Hold(std::as_bytes(std::span(message.data())));
+  const bool packed = !message.zstd().empty();  // where both are there it is that one
+  data.Hold(std::as_bytes(std::span(packed ? message.zstd() : message.data())));
+  data.packed_ = packed;
   return absl::OkStatus();
 }
 
 Status ArrivedSubmit::Take(grpc::ByteBuffer& buffer) {
   MessageCursor at(buffer, data);
-  has_chunk = at.Tag(kChunk) && at.Pieces() && at.AtEnd();
+  const bool plain = at.Tag(kChunk), packed = !plain && at.Tag(kZstdChunk);
+  has_chunk = (plain || packed) && at.Pieces() && at.AtEnd();
   if (has_chunk) {
+    data.packed_ = packed;
     buffer.Clear();
     return absl::OkStatus();
   }
   data.Clear();
   RIVULET_RETURN_IF_ERROR(FromBuffer(buffer, &message));
-  has_chunk = message.has_chunk();
-  if (has_chunk) data.Hold(std::as_bytes(std::span(message.chunk())));
+  has_chunk = message.has_chunk() || message.has_zstd();
+  if (has_chunk) data.Hold(std::as_bytes(std::span(message.has_zstd() ? message.zstd() : message.chunk())));
+  data.packed_ = message.has_zstd();
   return absl::OkStatus();
 }
 

@@ -32,10 +32,15 @@ Status FromBuffer(grpc::ByteBuffer& buffer, Message* message) {
 // What keeps bytes as they are while somebody has it; null: they are copied, and may go.
 using BytesHolder = std::shared_ptr<const void>;
 
+// How the bytes of a chunk travel, where that makes them fewer.
+enum class Packing : uint8_t { kNone, kZstd };
+
 // A ChunkProto of `data` and its CRC; `total_bytes` 0: without.
-grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data, const BytesHolder& holder);
+grpc::ByteBuffer DownloadChunk(int64_t total_bytes, std::span<const std::byte> data, const BytesHolder& holder,
+                               Packing packing = Packing::kNone);
 // A SubmitMessageProto of a chunk.
-grpc::ByteBuffer UploadChunk(std::span<const std::byte> data, const BytesHolder& holder);
+grpc::ByteBuffer UploadChunk(std::span<const std::byte> data, const BytesHolder& holder,
+                             Packing packing = Packing::kNone);
 
 // The bytes that a message carries, in the pieces in which they came; what they lie in, too.
 class ArrivedBytes {
@@ -45,12 +50,19 @@ class ArrivedBytes {
   uint32_t Crc() const;
   void Clear();
   void Hold(std::span<const std::byte> bytes);  // a copy of these instead
+  // The bytes themselves where they came as a frame of zstd. DATA_LOSS: they cannot be had from it, or are more than a
+  // message may carry.
+  Status Unpack();
 
  private:
   friend class MessageCursor;
+  friend struct ArrivedDownload;
+  friend struct ArrivedSubmit;
+  void HoldSlice(grpc::Slice slice);
   std::vector<grpc::Slice> slices_;
   std::vector<std::span<const std::byte>> pieces_;
   int64_t size_ = 0;
+  bool packed_ = false;
 };
 
 // A ChunkProto that has come. `total_bytes` and `crc` are 0 where it does not say them.

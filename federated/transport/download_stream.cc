@@ -44,6 +44,7 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
  private:
   struct Made {
     grpc::ByteBuffer chunk = {};
+    int64_t bytes = 0;                         // that it is of
     std::optional<Status> end = std::nullopt;  // instead of a chunk
   };
 
@@ -68,6 +69,7 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     if (request_.offset() < 0) return OutOfRange("offset {} of a blob is negative", request_.offset());
     RIVULET_ASSIGN_OR_RETURN(reader_, shared().api.Fetch(caller(), blob, request_.offset()));
     holder_ = reader_->holder();
+    if (request_.zstd()) packing_ = Packing::kZstd;
     return absl::OkStatus();
   }
   // A job: makes messages until one lies there, or the next is not to be made ahead.
@@ -88,12 +90,13 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
       if (piece_.empty() && began_) return {.end = absl::OkStatus()};
     }
     const bool keeps_up = sent_ >= kKnownBytes && KeepsUp();
-    ahead_ = keeps_up || holder_ != nullptr;
+    ahead_ = keeps_up || (holder_ != nullptr && packing_ == Packing::kNone);
     const std::span<const std::byte> part =
         piece_.first(std::min(piece_.size(), keeps_up ? kFastChunkBytes : kChunkBytes));
     piece_ = piece_.subspan(part.size());
     sent_ += std::ssize(part);
-    return {.chunk = DownloadChunk(std::exchange(began_, true) ? 0 : reader_->total_bytes(), part, holder_)};
+    const int64_t total = std::exchange(began_, true) ? 0 : reader_->total_bytes();
+    return {.chunk = DownloadChunk(total, part, holder_, packing_), .bytes = std::ssize(part)};
   }
   // False: the stream has come to its end. So has one that was cut off, also where there was more to send.
   bool Send(const Made& made) {
@@ -102,6 +105,8 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
       return false;
     }
     writing_ = made.chunk;
+    shared().counts.down += made.bytes;
+    shared().counts.down_wire += static_cast<int64_t>(writing_.Length());
     Wait();
     StartWrite(&writing_);
     return true;
@@ -109,6 +114,7 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
 
   std::unique_ptr<ChunkReader> reader_;
   BytesHolder holder_;  // of what it gives
+  Packing packing_ = Packing::kNone;
   rpc::FetchRequestProto request_;
   std::span<const std::byte> piece_;  // of the reader's, not sent yet
   int64_t sent_ = 0;

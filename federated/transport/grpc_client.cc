@@ -82,6 +82,7 @@ class Reader final : public ChunkReader {
       return false;
     }
     RIVULET_RETURN_IF_ERROR(chunk_.Take(message));
+    RIVULET_RETURN_IF_ERROR(chunk_.data.Unpack());
     return true;
   }
   // OK: everything announced has come.
@@ -130,6 +131,7 @@ class Writer final : public ChunkWriter {
       return Internal("the coordinator answered an upload of {} bytes with something other than what is staged of it",
                       bytes);
     }
+    if (reply.staged().zstd()) packing_ = Packing::kZstd;
     staged_.assign(reply.staged().crcs().begin(), reply.staged().crcs().end());
     return absl::OkStatus();
   }
@@ -152,7 +154,7 @@ class Writer final : public ChunkWriter {
     while (!chunk.empty()) {
       const auto part = chunk.first(std::min(chunk.size(), KeepsUp() ? kFastChunkBytes : kChunkBytes));
       chunk = chunk.subspan(part.size());
-      RIVULET_RETURN_IF_ERROR(Send(UploadChunk(part, holder_)));
+      RIVULET_RETURN_IF_ERROR(Send(UploadChunk(part, holder_, packing_)));
       sent_ += std::ssize(part);
       call_.Moved();
     }
@@ -195,6 +197,7 @@ class Writer final : public ChunkWriter {
   std::optional<SubmitResult> decided_;
   std::vector<uint32_t> staged_;
   BytesHolder holder_;  // of what is written
+  Packing packing_ = Packing::kNone;
   int64_t sent_ = 0;
   Clock::time_point begun_;  // when the first byte was sent
 };
@@ -219,6 +222,7 @@ class Client final : public GrpcClient {
     ToMessage(caller, request.mutable_caller());
     ToMessage(blob, request.mutable_id());
     request.set_offset(offset);
+    request.set_zstd(options_.zstd);
     auto reader = std::make_unique<Reader>(connection_, ClientCall::Stream{options_.stream_patience}, offset);
     RIVULET_RETURN_IF_ERROR(reader->Begin(request));
     return reader;
@@ -228,6 +232,7 @@ class Client final : public GrpcClient {
     rpc::SubmitMessageProto message;
     ToMessage(caller, message.mutable_header()->mutable_caller());
     ToMessage(submission, message.mutable_header()->mutable_submission());
+    message.mutable_header()->set_zstd(options_.zstd);
     auto writer = std::make_unique<Writer>(connection_, ClientCall::Stream{options_.stream_patience});
     RIVULET_RETURN_IF_ERROR(writer->Begin(message));
     return writer;

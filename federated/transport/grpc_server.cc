@@ -149,6 +149,10 @@ class Service final : public CoordinatorService, public NewsListener {
     shared_.api.TellNews(nullptr);
     held_.Close();
   }
+  TransferTotals transferred() const {
+    const ServedStreams::Counts& counts = shared_.counts;
+    return {.up = counts.up, .down = counts.down, .up_wire = counts.up_wire, .down_wire = counts.down_wire};
+  }
   // What is given to the executors has run; nothing more may come.
   void Drain() {
     shared_.calls.reset();
@@ -202,6 +206,7 @@ class Server final : public GrpcServer {
   }
 
   NetworkAddress address() const override { return address_; }
+  TransferTotals transferred() const override { return service_.transferred(); }
 
   void Stop(std::chrono::milliseconds grace) override {
     if (server_ == nullptr || stopped_.exchange(true)) return;

@@ -19,6 +19,7 @@
 #include "federated/transport/credentials.h"
 #include "federated/transport/stream_guard.h"
 #include "federated/transport/transfer_places.h"
+#include "federated/transport/transfer_totals.h"
 
 namespace rivulet {
 
@@ -50,6 +51,7 @@ class GrpcServer {
   static StatusOr<std::unique_ptr<GrpcServer>> Start(CoordinatorApi& api, GrpcServerOptions options);
   virtual ~GrpcServer() = default;             // as Stop(0)
   virtual NetworkAddress address() const = 0;  // with the port chosen
+  virtual TransferTotals transferred() const = 0;
   // Takes no new calls, gives those in flight `grace`, then ends them. May be called twice.
   virtual void Stop(std::chrono::milliseconds grace) = 0;
 };

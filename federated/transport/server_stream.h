@@ -32,6 +32,10 @@ struct ServedStreams {
   StreamGuard guard;
   TransferPlaces places;
   std::unique_ptr<Executor> calls, streams;
+  // Of TransferTotals.
+  struct Counts {
+    std::atomic<int64_t> up = 0, up_wire = 0, down = 0, down_wire = 0;
+  } counts = {};
 };
 
 // One stream of either direction. gRPC's reactors call back on gRPC's threads, concurrently where one lets them, may

@@ -93,6 +93,9 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
     if (!submit.has_chunk) {
       return InvalidArgument("an upload has one header, then where it goes on, chunks, and its end");
     }
+    RIVULET_RETURN_IF_ERROR(submit.data.Unpack());
+    shared().counts.up += submit.data.size();
+    shared().counts.up_wire += static_cast<int64_t>(taken_.bytes);
     RIVULET_RETURN_IF_ERROR(writer_->WritePieces(submit.data.pieces()));
     submit.data.Clear();  // what has come goes before more does
     return absl::OkStatus();
@@ -106,6 +109,7 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
     rpc::SubmitReplyProto reply;
     rpc::StagedProto& staged = *reply.mutable_staged();
     for (const uint32_t crc : writer_->staged_crcs()) staged.add_crcs(crc);
+    staged.set_zstd(header.zstd());
     out_ = ToBuffer(reply);
     Write(&out_);
   }

@@ -19,6 +19,7 @@ MetricsSnapshot OneRun() {
   run.totals = {3, 1, 28, 2, 1, 0, 1'000'000'000'000, 7};
   snapshot.runs.push_back(run);
   snapshot.clients = {7, 2, 1, 0};
+  snapshot.transferred = {.up = 6'000'000'000'001, .down = 70, .up_wire = 9, .down_wire = 71};
   snapshot.first_certificate_end_unix_ms = 1'800'000'000'000;
   return snapshot;
 }
@@ -34,6 +35,10 @@ TEST(MetricsTest, EveryValue_IsWhatTheSnapshotSays) {
            "rivulet_run_round{run_id=\"study-1\",name=\"a \\\"quoted\\\\ name\\\"\\nof two lines\"} 4\n",
            "\",status=\"folded\"} 28\n",
            "\",status=\"refused\"} 2\n",
+           "rivulet_transfer_bytes_total{direction=\"up\"} 6000000000001\n",
+           "rivulet_transfer_bytes_total{direction=\"down\"} 70\n",
+           "rivulet_transfer_wire_bytes_total{direction=\"up\"} 9\n",
+           "rivulet_transfer_wire_bytes_total{direction=\"down\"} 71\n",
            "process_resident_memory_bytes 1048576\n",
            "process_start_time_seconds 1700000000.5\n",
        }) {

@@ -62,7 +62,7 @@ class Operations(RivuletTest):
 
     def test_runs_that_are_submitted_paused_and_ended_outlived_by_their_clients(self):
         coordinator = self.start_coordinator("--http", "127.0.0.1:0")
-        processes = {name: self.start_client(name) for name in self.names}
+        processes = {name: self.start_client(name, *(["--zstd"] if name != self.names[0] else [])) for name in self.names}
         for name in self.names:
             self.said(name, "waiting: the next run")
         self.assertEqual(self.table("status"), [])
@@ -101,6 +101,11 @@ class Operations(RivuletTest):
         self.assertIn('rivulet_clients{state="connected"} 3\n', metrics)
         self.assertIn(f'rivulet_run_round{{run_id="{first}",name="tiny"}} 2\n', metrics)
         self.assertIn(f'rivulet_run_tasks_total{{run_id="{first}",name="tiny",status="folded"}} {2 * CLIENTS}\n', metrics)
+        for direction in "up", "down":  # two clients of the three have it packed
+            moved, wire = (float(re.search(rf'^rivulet_transfer{kind}_bytes_total{{direction="{direction}"}} (\S+)$', metrics, re.M)
+                                 .group(1)) for kind in ("", "_wire"))
+            self.assertLess(0, wire)
+            self.assertLess(wire, moved)
         self.assertRegex(metrics, r'rivulet_run_state\{run_id="second-\S+",name="second",state="stopped"\} 1\n')
 
         # Nobody else may do any of it, and an operator may not train.

@@ -65,7 +65,7 @@ class Tiers(RivuletTest):
     def two_levels(self, *sets):
         expected = self.simulated(*sets)
         coordinator, root = self.start_coordinator("--tiers", *sets)
-        north, north_at = self.start_tier("north", root, "--tiers")
+        north, north_at = self.start_tier("north", root, "--tiers", "--zstd")
         leaf, leaf_at = self.start_tier("leaf", north_at)
         clients = [self.start_client(name, (leaf_at, leaf_at, north_at, leaf_at, root)[i]) for i, name in enumerate(self.names)]
         for process, name in (coordinator, "coordinator"), (north, "north"), (leaf, "leaf"):

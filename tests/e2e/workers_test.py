@@ -102,7 +102,7 @@ class Workers(RivuletTest):
                     sets += ["server.in_flight=9", "server.max_staleness=3"]
                 expected = self.expected(*sets, db=f"alone-{name}.sqlite")
                 simulation, address = self.serve(*sets, arguments=["--workers", "1"], db=f"{name}.sqlite")
-                worker = self.work(address, threads=2)
+                worker = self.work(address, "--zstd", threads=2)
                 self.end(simulation)
                 self.assertEqual(self.digests(f"{name}.sqlite"), expected)
                 self.assertIn(worker.poll(), (0, None))

@@ -1,5 +1,8 @@
 // A GrpcClient speaking to a GrpcServer over loopback must be indistinguishable from direct calls to the api behind it,
 // save that a lost connection is UNAVAILABLE.
+#include <grpcpp/grpcpp.h>
+#include <zstd.h>
+
 #include <atomic>
 #include <thread>
 
@@ -7,6 +10,7 @@
 #include "federated/transport/grpc_client.h"
 #include "federated/transport/grpc_server.h"
 #include "federated/updates/block_crcs.h"
+#include "proto/rpc/coordinator.grpc.pb.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -235,6 +239,78 @@ TEST_F(GrpcTransportTest, Fetch_GivesTheSameBytesWhateverTheChunks) {
     ASSERT_OK(got);
     EXPECT_TRUE(*got == fake_.blob) << chunk;
   }
+}
+
+// Nine bytes of ten are zero, as of a sparse update.
+std::string SparsePattern(size_t bytes) {
+  std::string text = Pattern(bytes);
+  for (size_t i = 0; i < bytes; ++i) {
+    if (i % 40 >= 4) text[i] = '\0';
+  }
+  return text;
+}
+
+TEST_F(GrpcTransportTest, WhoAsksForPacking_MovesTheSameBytesInFewer) {
+  const std::string bytes = SparsePattern(3'000'001);
+  const Submission submission{.task = "task-1", .bytes = std::ssize(bytes)};
+  for (const bool zstd : {false, true}) {
+    SCOPED_TRACE(zstd);
+    StartServer(0, std::chrono::minutes(2));
+    fake_.blob = bytes;
+    fake_.staged.clear();
+    const auto client = GrpcClient::Create(
+        {.coordinator = server_->address(), .credentials = InsecureCredentials(false), .zstd = zstd});
+    ASSERT_OK(client);
+    EXPECT_TRUE(FetchAll(**client, 1'000).value() == bytes.substr(1'000));
+    const auto writer = (*client)->Submit(caller_, submission);
+    ASSERT_OK(writer);
+    ASSERT_OK((*writer)->Resume(0));
+    ASSERT_OK((*writer)->Write(std::as_bytes(std::span(bytes))));
+    ASSERT_OK((*writer)->Finish(Sha256Of(bytes)));
+    EXPECT_TRUE(fake_.staged == bytes);
+    const TransferTotals moved = server_->transferred();
+    EXPECT_EQ(moved.up, std::ssize(bytes));
+    EXPECT_EQ(moved.down, std::ssize(bytes) - 1'000);
+    if (zstd) {
+      EXPECT_LT(moved.up_wire, moved.up / 3);
+      EXPECT_LT(moved.down_wire, moved.down / 3);
+    } else {
+      EXPECT_GT(moved.up_wire, moved.up);
+      EXPECT_GT(moved.down_wire, moved.down);
+    }
+  }
+}
+
+// What was damaged on its way is refused like what was damaged unpacked, and may be sent again.
+TEST_F(GrpcTransportTest, PackedChunkThatIsNone_EndsItsUploadAlone) {
+  const auto channel = grpc::CreateChannel(server_->address().ToString(), grpc::InsecureChannelCredentials());
+  const auto stub = rpc::Coordinator::NewStub(channel);
+  std::string bomb(1 << 20, '\0');
+  const std::string zeros(64 << 20, '\0');
+  bomb.resize(ZSTD_compress(bomb.data(), bomb.size(), zeros.data(), zeros.size(), 1));
+  for (const auto& [chunk, why] :
+       {std::pair{std::string("not packed"), "a chunk of 10 bytes is no frame of zstd"},
+        std::pair{bomb, "a packed chunk says to be 67108864 bytes long, and may be 1048576"}}) {
+    grpc::ClientContext context;
+    const auto stream = stub->Submit(&context);
+    rpc::SubmitMessageProto message;
+    message.mutable_header()->mutable_caller()->set_name("mallory");
+    message.mutable_header()->mutable_submission()->set_task("task-1");
+    message.mutable_header()->mutable_submission()->set_bytes(1'000);
+    message.mutable_header()->set_zstd(true);
+    rpc::SubmitReplyProto reply;
+    ASSERT_TRUE(stream->Write(message));
+    ASSERT_TRUE(stream->Read(&reply));
+    EXPECT_TRUE(reply.staged().zstd());
+    message.set_zstd(chunk);
+    ASSERT_TRUE(stream->Write(message));
+    EXPECT_FALSE(stream->Read(&reply));
+    const grpc::Status end = stream->Finish();
+    EXPECT_EQ(end.error_code(), grpc::StatusCode::DATA_LOSS);
+    EXPECT_EQ(end.error_message(), why);
+    EXPECT_EQ(fake_.staged, "");
+  }
+  EXPECT_OK(client_->Poll({caller_}));
 }
 
 TEST_F(GrpcTransportTest, FetchAtAnOffset_GivesTheRest) {

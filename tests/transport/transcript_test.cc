@@ -299,7 +299,7 @@ class CoordinatorOnRecord : public rpc::Coordinator::Service {
 class TranscriptTest : public ::testing::Test {
  protected:
   // Of today's client with this coordinator.
-  static void Meet(CoordinatorOnRecord& coordinator) {
+  static void Meet(CoordinatorOnRecord& coordinator, bool zstd = false) {
     grpc::ServerBuilder builder;
     int port = 0;
     builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
@@ -307,7 +307,7 @@ class TranscriptTest : public ::testing::Test {
     const std::unique_ptr<grpc::Server> server = builder.BuildAndStart();
     ASSERT_NE(server, nullptr);
     const auto client = GrpcClient::Create(
-        {.coordinator = {.host = "127.0.0.1", .port = port}, .credentials = InsecureCredentials(false)});
+        {.coordinator = {.host = "127.0.0.1", .port = port}, .credentials = InsecureCredentials(false), .zstd = zstd});
     ASSERT_OK(client);
     LiveAsThen(**client);
     server->Shutdown(std::chrono::system_clock::now() + std::chrono::seconds(1));
@@ -337,6 +337,32 @@ TEST_F(TranscriptTest, TodaysClient_SaysToACoordinatorOfThenWhatWasRecorded) {
   for (size_t i = 0; i < recorded.size(); ++i) {
     EXPECT_TRUE(coordinator.heard()[i] == recorded[i]) << recorded[i].method << ", message " << i;
   }
+}
+
+// It says so in two messages, to whom it means nothing, and then sends what it always did.
+TEST_F(TranscriptTest, ClientThatWouldPack_IsUnderstoodByACoordinatorOfThen) {
+  const std::vector<Said> recorded = Recorded();
+  CoordinatorOnRecord coordinator(recorded);
+  Meet(coordinator, true);
+  ASSERT_EQ(coordinator.heard().size(), recorded.size());
+  int others = 0;
+  for (size_t i = 0; i < recorded.size(); ++i) {
+    std::string said = coordinator.heard()[i].bytes;
+    rpc::FetchRequestProto fetch;
+    rpc::SubmitMessageProto submit;
+    if (recorded[i].method == "Fetch" && !recorded[i].reply && fetch.ParseFromString(said) && fetch.zstd()) {
+      fetch.clear_zstd();
+      said = fetch.SerializeAsString();
+      ++others;
+    } else if (recorded[i].method == "Submit" && !recorded[i].reply && submit.ParseFromString(said) &&
+               submit.header().zstd()) {
+      submit.mutable_header()->clear_zstd();
+      said = submit.SerializeAsString();
+      ++others;
+    }
+    EXPECT_EQ(said, recorded[i].bytes) << recorded[i].method << ", message " << i;
+  }
+  EXPECT_EQ(others, 2);
 }
 
 TEST_F(TranscriptTest, ClientOfThen_IsAnsweredByTodaysServerAsWasRecorded) {

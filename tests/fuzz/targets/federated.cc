@@ -325,7 +325,8 @@ const Registered chunks{{"chunk_messages",
                            rpc::ChunkProto chunk;
                            const bool is_chunk = chunk.ParseFromString(rest);
                            if (download.Take(down).ok() != is_chunk) std::abort();
-                           if (is_chunk && (Joined(download.data) != chunk.data() || download.crc != chunk.crc() ||
+                           const std::string& sent = chunk.zstd().empty() ? chunk.data() : chunk.zstd();
+                           if (is_chunk && (Joined(download.data) != sent || download.crc != chunk.crc() ||
                                             download.total_bytes != chunk.total_bytes())) {
                              std::abort();
                            }
@@ -333,8 +334,16 @@ const Registered chunks{{"chunk_messages",
                            rpc::SubmitMessageProto message;
                            const bool is_submit = message.ParseFromString(rest);
                            if (submit.Take(up).ok() != is_submit) std::abort();
-                           if (is_submit && submit.has_chunk != message.has_chunk()) std::abort();
-                           if (is_submit && submit.has_chunk && Joined(submit.data) != message.chunk()) std::abort();
+                           const bool packed = message.has_zstd();
+                           if (is_submit && submit.has_chunk != (packed || message.has_chunk())) std::abort();
+                           if (is_submit && submit.has_chunk &&
+                               Joined(submit.data) != (packed ? message.zstd() : message.chunk())) {
+                             std::abort();
+                           }
+                           // What a frame unpacks to is at most what a message carries, whatever it says.
+                           for (ArrivedBytes* data : {&download.data, &submit.data}) {
+                             if (data->Unpack().ok() && Joined(*data).size() > size_t{1} << 20) std::abort();
+                           }
                            return is_chunk || is_submit;
                          },
                          [] {
@@ -346,8 +355,17 @@ const Registered chunks{{"chunk_messages",
                            header.mutable_header()->mutable_caller()->set_name("client");
                            header.mutable_header()->mutable_submission()->set_task("run/1/client");
                            piece.set_chunk("some bytes of an update");
-                           return std::vector{'\2' + chunk.SerializeAsString(), '\1' + header.SerializeAsString(),
-                                              '\7' + piece.SerializeAsString()};
+                           std::vector all{'\2' + chunk.SerializeAsString(), '\1' + header.SerializeAsString(),
+                                           '\7' + piece.SerializeAsString()};
+                           const std::string zeros(1'000, '\0');
+                           for (const grpc::ByteBuffer& buffer :
+                                {DownloadChunk(1'000, std::as_bytes(std::span(zeros)), nullptr, Packing::kZstd),
+                                 UploadChunk(std::as_bytes(std::span(zeros)), nullptr, Packing::kZstd)}) {
+                             grpc::Slice slice;
+                             if (!buffer.DumpToSingleSlice(&slice).ok()) std::abort();
+                             all.push_back('\3' + std::string(slice.begin(), slice.end()));
+                           }
+                           return all;
                          },
                          MessageFrom(1)}};
 

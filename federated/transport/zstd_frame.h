@@ -1,0 +1,22 @@
+// A chunk as one frame of zstd (RFC 8878), and back. What comes may be anybody's: how long a frame says to be unpacked
+// is read before memory is taken for it. Internal to this folder.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <cstddef>
+#include <span>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// Empty where the frame would save less than a thirty-second of `data`: then the bytes are sent as they are, and the
+// other side is spared the unpacking.
+grpc::Slice ZstdFrame(std::span<const std::byte> data);
+
+// What the one frame that lies in `pieces` unpacks to. DATA_LOSS: there is no such frame, it is damaged, it does not
+// say how long it is, or that is more than `most`.
+StatusOr<grpc::Slice> Unpacked(std::span<const std::span<const std::byte>> pieces, size_t most);
+
+}  // namespace rivulet

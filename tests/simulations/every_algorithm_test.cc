@@ -149,7 +149,7 @@ TEST_F(EveryAlgorithmTest, EveryCodec_SameBitsByAnyWorkersAndDeployed) {
 // Clients start from what they decode, in whichever process they are; so a codec that rounds gives other versions.
 TEST_F(EveryAlgorithmTest, EveryDownload_SameBitsByAnyWorkersAndDeployed) {
   std::set<std::vector<std::string>> all;
-  for (const char* codec : {"f32", "f16", "bf16", "int8", "int4"}) {
+  for (const char* codec : {"f32", "f16", "bf16", "int8", "int4", "qsgd4", "elias7", "eden2"}) {
     SCOPED_TRACE(codec);
     Scenario scenario = ScenarioOf("fedavg");
     scenario.server.download = codec;
@@ -159,7 +159,7 @@ TEST_F(EveryAlgorithmTest, EveryDownload_SameBitsByAnyWorkersAndDeployed) {
     EXPECT_EQ(Deployed(scenario), one);
     all.insert(one);
   }
-  EXPECT_EQ(all.size(), 5u) << "two do the same";
+  EXPECT_EQ(all.size(), 7u) << "two do the same that are not one in other bytes, as qsgd4 and elias7 are";
 }
 
 TEST_F(EveryAlgorithmTest, EverySelection_SameBitsByAnyWorkersAndDeployed) {

@@ -87,7 +87,7 @@ std::shared_ptr<const ModelLayout> SomeLayout() {
 }
 
 // The first byte says by which of them a model travels.
-constexpr std::array<const char*, 4> kDownloads = {"f16", "bf16", "int8", "int4"};
+constexpr std::array<const char*, 6> kDownloads = {"f16", "bf16", "int8", "int4", "qsgd4", "elias7"};
 
 std::unique_ptr<const Download> DownloadBy(unsigned char number) {
   return *Download::Create(kDownloads[number % kDownloads.size()], SomeLayout());

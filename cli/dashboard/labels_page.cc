@@ -33,8 +33,7 @@ StatusOr<std::string> LabelsPage(const PlacedRun& placed) {
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
   RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary, Summarise(*data, *shares, label, kColumnsOfLabels));
-  std::string svg = PartitionSvg(summary, "labels by client");
-  svg.erase(0, svg.find("<svg"));
+  const std::string svg = PictureSvg(PartitionPicture(summary, "labels by client"), false);
   const std::string body = fmt::format(
       "<p>{}</p>\n<p>{} examples of {} clients: {} to {} each, the median {}; {:.1f} labels a client.</p>\n"
       "<div class=\"paper\">{}</div>\n",

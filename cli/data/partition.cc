@@ -23,7 +23,7 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kSvgColumns = 420;
+constexpr int64_t kPictureColumns = 420;
 
 struct PartitionCommandOptions {
   ScenarioOptions run;
@@ -98,8 +98,9 @@ std::string PartitionJson(const PartitionSummary& summary) {
 }
 
 Status DividePartition(const PartitionCommandOptions& options) {
-  if (!options.plot.empty() && !options.plot.ends_with(".svg"))
-    return UsageError("--plot is '{}'; give a name that ends in .svg", options.plot);
+  if (!options.plot.empty()) {
+    if (const Status name = CheckPictureName(options.plot); !name.ok()) return AsUsageError(Annotate(name, "--plot"));
+  }
   if (!options.split.empty() && options.out.empty()) return UsageError("--split has an effect only with --out");
   std::vector<int64_t> percents;
   if (!options.split.empty()) {
@@ -120,10 +121,10 @@ Status DividePartition(const PartitionCommandOptions& options) {
   if (!options.plot.empty()) {
     if (label.empty())
       return UsageError("--plot draws classes by clients, and model.target is \"{}\"", setup.scenario().model.target);
-    RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary, Summarise(*data, *shares, label, kSvgColumns));
+    RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary, Summarise(*data, *shares, label, kPictureColumns));
     const std::string title =
         fmt::format("{}: {} over {} clients", setup.scenario().run.name, config.partition.kind, summary.clients);
-    RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), options.plot, PartitionSvg(summary, title)));
+    RIVULET_RETURN_IF_ERROR(WritePicture(PartitionPicture(summary, title), options.plot));
     if (!options.json)
       fmt::print("{}: {} labels by {} clients\n", options.plot, summary.labels.size(), summary.clients);
   }
@@ -154,7 +155,7 @@ Command DataPartitionCommand() {
       .Option("--split", "80/10/10", &options->split,
               "with --out: percents of each client's examples in DIR/train, DIR/validation and DIR/test, or of two in "
               "train and test")
-      .Option("--plot", "FILE.svg", &options->plot, "draw labels by clients")
+      .Option("--plot", "FILE", &options->plot, "draw labels by clients: .svg or .png")
       .Flag("--json", &options->json, "print one JSON object about the partition");
   command.run = [options] { return DividePartition(*options); };
   return command;

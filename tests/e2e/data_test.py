@@ -213,7 +213,11 @@ units = {classes}
         told = json.loads(self.run_rivulet("data", "partition", self.scenario, "--json", "--set",
                                            "data.partition.sizes=linear", code=0).out)
         self.assertEqual((told["clients"], told["examples"], told["smallest"], told["labels"]), (6, 96, 5, 10))
-        self.assert_refused(self.run_rivulet("data", "partition", self.scenario, "--plot", "p.png"), "ends in .svg", code=2)
+        self.run_rivulet("data", "partition", self.scenario, "--plot", "p.png", code=0)
+        png = (self.folder / "p.png").read_bytes()
+        self.assertEqual(png[:8], b"\x89PNG\r\n\x1a\n")
+        self.assertEqual(struct.unpack(">II", png[16:24]), (2 * 560, 2 * (130 + 10 * 28 + 60)))  # two pixels a point
+        self.assert_refused(self.run_rivulet("data", "partition", self.scenario, "--plot", "p.gif"), "ends in .png or .svg", code=2)
 
     def test_synthetic_sets_follow_from_their_seed(self):
         for out, *more in (("a",), ("b",), ("c", "--seed", 2), ("d", "--alpha", 1), ("e", "--iid")):

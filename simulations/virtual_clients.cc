@@ -50,7 +50,13 @@ Status VirtualClients::CheckFirstExample(const Plan& plan) const {
     feeds.push_back({memory.back().data(), feed.spec.dtype, feed.spec.shape});
   }
   const uint32_t first = 0;
-  return DatasetExamples(dataset_, std::nullopt, decoder).Decode({&first, 1}, feeds);
+  const Status decoded = DatasetExamples(dataset_, std::nullopt, decoder).Decode({&first, 1}, feeds);
+  // Whoever brings data of their own meets this first, and has the scenario at hand that has to fit them.
+  if (!absl::IsInvalidArgument(decoded)) return decoded;
+  return InvalidArgument(
+      "{}. data.image_feature and data.label_feature name what the model is fed with, model.input its shape and whether "
+      "it is pixels, values or tokens",
+      Message(decoded));
 }
 
 Status VirtualClients::CheckWeights(const AggregationSpec& aggregation) const {

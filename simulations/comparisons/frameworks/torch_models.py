@@ -1,0 +1,47 @@
+"""The models of the rows in PyTorch, and local training as one would write it: for the loop and for the frameworks that train with
+PyTorch. Images are [number, channels, height, width] here."""
+import torch
+from torch import nn
+from torch.nn import functional
+
+
+def cnn():
+    return nn.Sequential(nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(),
+                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 10))
+
+
+def two_nn():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 10))
+
+
+def logistic():
+    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+
+
+def cifar():
+    return nn.Sequential(nn.Conv2d(3, 32, 3), nn.ReLU(), nn.Conv2d(32, 64, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Dropout(0.25), nn.Flatten(),
+                         nn.Linear(12544, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10))
+
+
+MODELS = {"logistic": logistic, "cnn": cnn, "2nn": two_nn, "cifar": cifar}
+
+
+def tensors(work, part):
+    images, labels = work.arrays(part)
+    return torch.from_numpy(images).permute(0, 3, 1, 2).contiguous(), torch.from_numpy(labels)
+
+
+def train(model, parameters, images, labels, work):
+    """One epoch in batches."""
+    for batch in torch.randperm(len(labels)).split(work.batch):
+        gradients = torch.autograd.grad(functional.cross_entropy(model(images[batch]), labels[batch]), parameters)
+        with torch.no_grad():
+            torch._foreach_add_(parameters, gradients, alpha=-work.rate)
+
+
+@torch.no_grad()
+def accuracy(model, images, labels):
+    model.eval()
+    right = sum((model(x).argmax(1) == y).sum().item() for x, y in zip(images.split(1000), labels.split(1000)))
+    model.train()
+    return right / len(labels)

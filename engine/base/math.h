@@ -47,7 +47,7 @@ inline double Exp(double x) {
 inline double Expm1(double x) { return x > -0.36 && x < 0.36 ? Expm1Reduced(x) : Exp(x) - 1.0; }
 
 // log((1 + s) / (1 - s)) = 2 (s + s³/3 + s⁵/5 + …) for |s| <= 0.172.
-inline double LogSeries(double s) {
+constexpr double LogSeries(double s) {
   const double z = s * s;
   double p = 1.0 / 21.0;
   p = p * z + 1.0 / 19.0;
@@ -63,7 +63,7 @@ inline double LogSeries(double s) {
 }
 
 // x = 2^e m with m in [sqrt(1/2), sqrt(2)).
-inline double Log(double x) {
+constexpr double Log(double x) {
   if (!(x > 0.0)) {
     return x == 0.0 ? -std::numeric_limits<double>::infinity() : std::numeric_limits<double>::quiet_NaN();
   }

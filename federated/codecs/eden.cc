@@ -32,6 +32,7 @@
 
 #include "federated/codecs/block_scale.h"
 #include "federated/codecs/codec.h"
+#include "federated/codecs/eden_levels.h"
 #include "federated/codecs/float_run.h"
 
 namespace rivulet {
@@ -40,13 +41,6 @@ namespace {
 static_assert(std::endian::native == std::endian::little, "scales travel as they lie in memory");
 
 constexpr int64_t kEdenValues = 65536, kLeastWhole = 4096;
-
-// The levels above zero that a normal distribution is best rounded to (Lloyd 1982, Max 1960), and as far below.
-constexpr float kEdenLevels[4][8] = {
-    {0.79788456f},
-    {0.45278003f, 1.5104176f},
-    {0.24509418f, 0.75600528f, 1.3439093f, 2.1519457f},
-    {0.12839503f, 0.38804830f, 0.65675912f, 0.94234046f, 1.2562312f, 1.6180464f, 2.0690172f, 2.7325896f}};
 
 // Sums and differences of values that are `half` apart, for each half from `first` on.
 void Butterflies(std::span<float> x, size_t first) {
@@ -100,13 +94,7 @@ void TurnSigns(uint64_t seed, int64_t block, uint32_t turn, std::span<float> x) 
 
 class Eden final : public Codec {
  public:
-  Eden(int64_t elements, int bits) : elements_(elements), bits_(bits), bytes_(kSeedBytes) {
-    const auto above = static_cast<size_t>(1) << (bits - 1);
-    for (size_t i = 0; i < above; ++i) {
-      const float level = kEdenLevels[bits - 1][i];
-      levels_[above + i] = level;
-      levels_[above - 1 - i] = -level;
-    }
+  Eden(int64_t elements, int bits) : elements_(elements), bits_(bits), levels_(EdenLevels(bits)), bytes_(kSeedBytes) {
     if (elements > 0) {
       const EdenPlace last = PlaceOf(elements - 1);
       bytes_ = last.offset + BlockBytes(last.padded);
@@ -261,8 +249,8 @@ class Eden final : public Codec {
 
   const int64_t elements_;
   const int bits_;
+  const std::array<float, 16> levels_;
   int64_t bytes_;
-  std::array<float, 16> levels_ = {};
 };
 
 std::unique_ptr<const Codec> CreateEden1(int64_t elements) { return std::make_unique<Eden>(elements, 1); }

@@ -7,22 +7,12 @@
 #include "engine/base/normal_quantile.h"
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/random.h"
+#include "engine/kernels/cuda/stream_device.h"
 
 namespace rivulet::gpu {
 namespace {
 
 constexpr int kBlockBits = 24;  // of a stream's 48-bit index; the others count steps
-
-__device__ uint4 Philox(uint2 key, uint4 counter) {
-  for (int round = 0; round < 10; ++round) {
-    const uint64_t p0 = uint64_t{0xD2511F53u} * counter.x, p1 = uint64_t{0xCD9E8D57u} * counter.z;
-    counter = make_uint4(static_cast<uint32_t>(p1 >> 32) ^ counter.y ^ key.x, static_cast<uint32_t>(p1),
-                         static_cast<uint32_t>(p0 >> 32) ^ counter.w ^ key.y, static_cast<uint32_t>(p0));
-    key.x += 0x9E3779B9u;
-    key.y += 0xBB67AE85u;
-  }
-  return counter;
-}
 
 // Block `block` of a tensor. Each further 2^24 of them have a key of their own.
 __device__ uint4 BlockOf(const Stream& stream, uint64_t step, uint32_t op, uint64_t block) {

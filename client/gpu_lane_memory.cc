@@ -58,7 +58,7 @@ std::vector<size_t> GpuLaneMemory::DeviceBytes(const LaneNeeds& needs) const {
 }
 
 size_t GpuLaneMemory::LaneBytes(const LaneNeeds& needs) const {
-  size_t bytes = LaneRegions::LaneBytes(DeviceBytes(needs));
+  size_t bytes = LaneRegions::LaneBytes(DeviceBytes(needs)) + needs.update_bytes;
   for (const size_t row : row_bytes_) bytes += GpuAligned(static_cast<size_t>(needs.rows) * row);
   return bytes;
 }
@@ -69,12 +69,12 @@ size_t GpuLaneMemory::SharedBytes() const {
   return shared;
 }
 
-size_t GpuLaneMemory::BytesLeft(size_t for_examples) const {
-  return device_->bytes_available() + device_memory_.size() + for_examples;
+size_t GpuLaneMemory::BytesLeft(size_t apart) const {
+  return device_->bytes_available() + device_memory_.size() + apart;
 }
 
-int GpuLaneMemory::MostLanes(const LaneNeeds& needs, size_t for_examples) const {
-  const size_t left = BytesLeft(for_examples), shared = SharedBytes(), lane = LaneBytes(needs);
+int GpuLaneMemory::MostLanes(const LaneNeeds& needs, size_t apart) const {
+  const size_t left = BytesLeft(apart), shared = SharedBytes(), lane = LaneBytes(needs);
   if (left <= shared || lane == 0) return 0;
   return static_cast<int>(std::min<size_t>((left - shared) / lane, 1 << 20));
 }

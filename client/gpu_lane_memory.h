@@ -35,6 +35,7 @@ struct LaneNeeds {
   int64_t order = 0;      // examples that are taken, one after the other
   int64_t feed_rows = 0;  // of a batch
   size_t arena_bytes = 0;
+  size_t update_bytes = 0;       // of what happens to its update, which lies apart
   size_t ids = 0;                // in lists of lanes
   std::span<const int> brought;  // buffers that come to the host
 };
@@ -47,12 +48,12 @@ class GpuLaneMemory {
 
   GpuLaneMemory(const PassPrograms& programs, std::shared_ptr<GpuDevice> device);
 
-  // On the device, what one lane takes, with its examples; and how many lanes go into what it has left, with
-  // `for_examples` that are kept there by now and would give way.
+  // On the device, what one lane takes, with its examples; and how many lanes go into what it has left, with what lies
+  // `apart` by now, for lanes or as examples that would give way.
   size_t LaneBytes(const LaneNeeds& needs) const;
-  int MostLanes(const LaneNeeds& needs, size_t for_examples) const;
+  int MostLanes(const LaneNeeds& needs, size_t apart) const;
   size_t SharedBytes() const;  // of vectors that all lanes read
-  size_t BytesLeft(size_t for_examples) const;
+  size_t BytesLeft(size_t apart) const;
 
   // RESOURCE_EXHAUSTED. What lay there is lost where it moves; lists of lanes lie apart.
   Status ReserveHost(int lanes, const LaneNeeds& needs);

@@ -1,70 +1,196 @@
 #include "client/gpu_parts.h"
 
 #include <algorithm>
-#include <string>
+#include <cmath>
 #include <utility>
+#include <variant>
 
 #include "client/gpu_held_part.h"
+#include "client/update_pipeline.h"
 #include "engine/base/check.h"
 #include "engine/kernels/cuda/clip.h"
+#include "engine/kernels/cuda/noise.h"
+#include "federated/random/streams.h"
 
 namespace rivulet {
 namespace {
 
-struct KnownCodec {
-  std::string_view name;
-  gpu::FoldCodec fold;
-};
-constexpr KnownCodec kCodecs[] = {
-    {"f32", gpu::FoldCodec::kFloat32}, {"f16", gpu::FoldCodec::kFloat16}, {"bf16", gpu::FoldCodec::kBFloat16}};
+constexpr auto kNoise = static_cast<uint32_t>(Purpose::kNoise);
 
-enum ClippingRegion : size_t { kSquares, kFactors };  // a lane's; of all lanes
+// A lane's, before those of the parts that are sent apart; and what all share.
+enum OfLane : size_t { kSquares, kScratch, kOfParts };
+enum OfAll : size_t { kFactors };
+
+// What the codec of a part left out before, as whoever asks for a training has it.
+std::span<float> LeftOutBeside(const LaneTask& task, std::string_view part) {
+  const auto found = std::ranges::find(task.beside, LeftOutName(part), &NamedState::name);
+  return found == task.beside.end() ? std::span<float>() : found->values;
+}
 
 }  // namespace
 
 // A part of the last results, folded where it lies.
 class GpuParts::LanePart final : public GpuHeldPart {
  public:
-  LanePart(GpuParts& parts, const PartPlaces& part, std::string codec, gpu::FoldCodec fold)
-      : parts_(parts), part_(part), codec_(std::move(codec)), fold_(fold) {}
+  LanePart(GpuParts& parts, size_t part) : parts_(parts), part_(part), codec_(parts.sendings_[part].spec->codec) {}
   std::string_view codec() const override { return codec_; }
-  int64_t elements() const override {
-    int64_t elements = 0;
-    for (const RunPlace& place : part_.places) elements += place.count;
-    return elements;
-  }
+  int64_t elements() const override { return parts_.sendings_[part_].spec->elements; }
   StatusOr<std::vector<Folded>> Fold(std::span<const int32_t> updates, std::span<const double> scales, int value_bits,
                                      int sign, std::span<int64_t> sums, std::span<FoldState> states) const override {
-    return parts_.fold_.Fold(*parts_.stream_, parts_.RunsOf(part_), Form(), updates, scales, value_bits, sign, sums,
-                             states);
+    return parts_.fold_.Fold(stream(), parts_.SentRunsOf(part_), parts_.FormOf(part_), updates, scales, value_bits,
+                             sign, sums, states);
   }
   StatusOr<std::vector<Folded>> Fold(std::span<const int32_t> updates, std::span<const double> scales, int value_bits,
                                      int sign, std::span<int32_t> sums, std::span<FoldState> states) const override {
-    return parts_.fold_.Fold(*parts_.stream_, parts_.RunsOf(part_), Form(), updates, scales, value_bits, sign, sums,
-                             states);
+    return parts_.fold_.Fold(stream(), parts_.SentRunsOf(part_), parts_.FormOf(part_), updates, scales, value_bits,
+                             sign, sums, states);
   }
   GpuStream& stream() const override { return *parts_.stream_; }
   StatusOr<std::vector<Folded>> FoldThere(std::span<const int32_t> updates, std::span<const double> scales,
                                           int value_bits, int sign, bool narrow,
                                           std::span<FoldState> states) const override {
-    return parts_.fold_.FoldThere(stream(), parts_.RunsOf(part_), Form(), updates, scales, value_bits, sign, narrow,
-                                  states);
+    return parts_.fold_.FoldThere(stream(), parts_.SentRunsOf(part_), parts_.FormOf(part_), updates, scales, value_bits,
+                                  sign, narrow, states);
   }
   std::byte* sums_there() const override { return parts_.fold_.sums_there(); }
   Status AddSums(std::span<int64_t> sums) const override { return parts_.fold_.AddSums(stream(), sums); }
   Status AddSums(std::span<int32_t> sums) const override { return parts_.fold_.AddSums(stream(), sums); }
 
  private:
-  GpuFoldForm Form() const {
-    GpuFoldForm form{.codec = fold_};
-    if (parts_.clip_ > 0) form.factors = reinterpret_cast<const double*>(parts_.Factors());
-    return form;
-  }
   GpuParts& parts_;
-  const PartPlaces& part_;
+  const size_t part_;
   const std::string codec_;
-  const gpu::FoldCodec fold_;
 };
+
+GpuParts::GpuParts(const Plan& plan, const BufferTable& table, const GpuLaneMemory& memory,
+                   std::shared_ptr<GpuDevice> device)
+    : table_(table),
+      memory_(memory),
+      device_(std::move(device)),
+      plan_(plan),
+      parts_(PartPlacesOf(plan, table)),
+      fold_(device_) {
+  can_stay_ = KnowMechanisms(plan.training().mechanisms);
+  const std::vector<PartSpec>& specs = plan.aggregation().parts;
+  for (const PartPlaces& part : parts_) {
+    const auto spec = std::ranges::find(specs, part.name, &PartSpec::name);
+    can_stay_ = can_stay_ && spec != specs.end();
+    if (can_stay_) {
+      Sending& sending = sendings_.emplace_back();
+      sending.spec = &*spec;
+      sending.op = static_cast<uint32_t>(spec - specs.begin());
+      sending.codec = GpuCodec::Of(*spec);
+      can_stay_ = sending.codec.has_value() && !spec->only_where;
+    }
+    for (const RunPlace& place : part.places) {
+      can_stay_ = can_stay_ && (place.less < 0 || table_.borrowed(place.less));
+      for (const int buffer : {place.from, place.less}) {
+        if (buffer >= 0 && !table_.borrowed(buffer)) sent_.push_back(buffer);
+      }
+    }
+  }
+  if (!can_stay_) return;
+  size_t regions = kOfParts;
+  for (size_t part = 0; part < sendings_.size(); ++part) {
+    Sending& sending = sendings_[part];
+    for (const Sending& other : sendings_) sending.first += other.op < sending.op ? other.spec->elements : 0;
+    sending.apart = !noises_.empty() || keeps(sending) || !sending.codec->in_fold();
+    sending.values = regions++;
+    sending.left_out = regions++;
+    left_.push_back(std::make_unique<LanePart>(*this, part));
+  }
+}
+
+// Clipping measures what was trained, so it comes first.
+bool GpuParts::KnowMechanisms(std::span<const PieceSpec> mechanisms) {
+  for (size_t i = 0; i < mechanisms.size(); ++i) {
+    const SettingValues& settings = mechanisms[i].settings;
+    const auto norm = settings.find("norm"), deviation = settings.find("deviation"), source = settings.find("source");
+    if (mechanisms[i].name == "clip" && i == 0 && norm != settings.end()) {
+      clip_ = std::get<double>(norm->second);
+    } else if (mechanisms[i].name == "noise" && deviation != settings.end() && source != settings.end() &&
+               std::get<std::string>(source->second) == "seeded") {
+      noises_.push_back({std::get<double>(deviation->second), static_cast<uint32_t>(i)});
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+// Some more than are needed nearly always: of a hundred pairs, 79 are within the circle.
+int64_t GpuParts::tries() const {
+  int64_t values = 0;
+  for (const Sending& sending : sendings_) values += sending.spec->elements;
+  const double pairs = static_cast<double>((values + 1) / 2);
+  return static_cast<int64_t>(pairs * 1.2733 + 4 * std::sqrt(pairs)) + 32;
+}
+
+std::vector<size_t> GpuParts::LaneRegionBytes() const {
+  std::vector<size_t> bytes(kOfParts);
+  if (!noises_.empty()) {
+    bytes[kScratch] = static_cast<size_t>(gpu::NoiseChunks(tries()) + 1) * sizeof(int64_t);
+  }
+  for (size_t part = 0; part < sendings_.size(); ++part) {
+    const Sending& sending = sendings_[part];
+    for (const RunPlace& place : parts_[part].places) {
+      if (clip_ > 0) bytes[kSquares] += static_cast<size_t>(gpu::SquaresBlocks(place.count)) * sizeof(double);
+    }
+    bytes.push_back(sending.apart ? static_cast<size_t>(sending.codec->padded_values()) * sizeof(float) : 0);
+    bytes.push_back(keeps(sending) ? static_cast<size_t>(sending.spec->elements) * sizeof(float) : 0);
+    bytes[kScratch] = std::max(bytes[kScratch], sending.codec->ScratchBytes());
+  }
+  return bytes;
+}
+
+size_t GpuParts::LaneBytes() const { return can_stay_ ? LaneRegions::LaneBytes(LaneRegionBytes()) : 0; }
+
+Status GpuParts::Reserve(int lanes) {
+  std::vector<size_t> lane = LaneRegionBytes();
+  const size_t factors[] = {clip_ > 0 ? static_cast<size_t>(lanes) * sizeof(double) : 0};
+  if (on_device_.Grow(lanes, lane, factors)) {
+    device_memory_ = GpuMemory();
+    auto memory = device_->Allocate(on_device_.bytes(), fmt::format("updates of plan '{}' on their way", plan_.name()));
+    if (!memory.ok()) {
+      on_device_ = LaneRegions();
+      return memory.status();
+    }
+    device_memory_ = *std::move(memory);
+  }
+  lane[kSquares] = lane[kScratch] = 0;
+  for (const Sending& sending : sendings_) lane[sending.values] = 0;
+  if (!on_host_.Grow(lanes, lane, {})) return absl::OkStatus();
+  host_memory_ = PinnedMemory();
+  auto memory = device_->AllocatePinned(on_host_.bytes());
+  if (!memory.ok()) {
+    on_host_ = LaneRegions();
+    return memory.status();
+  }
+  host_memory_ = *std::move(memory);
+  return absl::OkStatus();
+}
+
+void GpuParts::ReleaseDevice() {
+  device_memory_ = GpuMemory();
+  on_device_ = LaneRegions();
+}
+
+GpuOperand GpuParts::Region(size_t region) const {
+  return {device_memory_.data() + on_device_.offset(region), on_device_.stride(region)};
+}
+
+double* GpuParts::Factors() const {
+  return reinterpret_cast<double*>(device_memory_.data() + on_device_.shared_offset(kFactors));
+}
+
+const gpu::Stream* GpuParts::Streams() const {
+  return reinterpret_cast<const gpu::Stream*>(memory_.Shared(SharedRegion::kStreams));
+}
+
+float* GpuParts::LeftOutOnHost(const Sending& sending, int lane) const {
+  return reinterpret_cast<float*>(host_memory_.data() + on_host_.offset(sending.left_out) +
+                                  static_cast<size_t>(lane) * on_host_.stride(sending.left_out));
+}
 
 std::vector<GpuRun> GpuParts::RunsOf(const PartPlaces& part) const {
   std::vector<GpuRun> runs;
@@ -79,70 +205,142 @@ std::vector<GpuRun> GpuParts::RunsOf(const PartPlaces& part) const {
   return runs;
 }
 
-GpuParts::GpuParts(const Plan& plan, const BufferTable& table, const GpuLaneMemory& memory,
-                   std::shared_ptr<GpuDevice> device)
-    : table_(table),
-      memory_(memory),
-      device_(std::move(device)),
-      plan_(plan),
-      parts_(PartPlacesOf(plan, table)),
-      fold_(device_) {
-  for (const PieceSpec& piece : plan.training().mechanisms) {
-    const auto norm = piece.settings.find("norm");
-    const bool clips = piece.name == "clip" && clip_ == 0 && norm != piece.settings.end();
-    can_stay_ = can_stay_ && clips;
-    if (clips) clip_ = std::get<double>(norm->second);
+// Of a part that is sent apart, what arrives; else what was trained, on which the fold does the rest.
+std::vector<GpuRun> GpuParts::SentRunsOf(size_t part) const {
+  const Sending& sending = sendings_[part];
+  if (!sending.apart) return RunsOf(parts_[part]);
+  return {{Region(sending.values), nullptr, sending.spec->elements}};
+}
+
+GpuFoldForm GpuParts::FormOf(size_t part) const {
+  const Sending& sending = sendings_[part];
+  GpuFoldForm form{.codec = sending.codec->fold()};
+  if (clip_ > 0 && !sending.apart) form.factors = Factors();
+  return form;
+}
+
+Status GpuParts::Send(std::span<const GpuLane> lanes) {
+  const auto count = static_cast<int>(lanes.size());
+  if (clip_ > 0) RIVULET_RETURN_IF_ERROR(MeasureNorms(count));
+  for (size_t part = 0; part < sendings_.size(); ++part) {
+    if (!sendings_[part].apart) continue;
+    if (keeps(sendings_[part])) RIVULET_RETURN_IF_ERROR(BringLeftOut(sendings_[part], lanes));
+    RIVULET_RETURN_IF_ERROR(SendValues(part, count));
   }
+  RIVULET_RETURN_IF_ERROR(AddNoise(count));
+  for (size_t part = 0; part < sendings_.size(); ++part) {
+    if (sendings_[part].apart) RIVULET_RETURN_IF_ERROR(Encode(part, count));
+  }
+  return absl::OkStatus();
+}
+
+Status GpuParts::MeasureNorms(int lanes) {
+  const gpu::Lanes all = {lanes, nullptr};
+  const GpuOperand squares = Region(kSquares);
+  int64_t blocks = 0;
   for (const PartPlaces& part : parts_) {
-    const auto spec = std::ranges::find(plan.aggregation().parts, part.name, &PartSpec::name);
-    const std::string codec = spec == plan.aggregation().parts.end() ? "" : spec->codec;
-    const auto known = std::ranges::find(kCodecs, codec, &KnownCodec::name);
-    can_stay_ = can_stay_ && known != std::end(kCodecs) && !spec->error_feedback && !spec->only_where;
-    left_.push_back(std::make_unique<LanePart>(*this, part, codec,
-                                               known == std::end(kCodecs) ? gpu::FoldCodec::kFloat32 : known->fold));
-    for (const RunPlace& place : part.places) {
-      can_stay_ = can_stay_ && (place.less < 0 || table_.borrowed(place.less));
-      for (const int buffer : {place.from, place.less}) {
-        if (buffer >= 0 && !table_.borrowed(buffer)) sent_.push_back(buffer);
-      }
+    for (const GpuRun& run : RunsOf(part)) {
+      const gpu::SumSquaresArguments arguments = {
+          SpanOf<const float>(run.values), reinterpret_cast<const float*>(run.minus),
+          SpanOf<double>(squares, static_cast<size_t>(blocks) * sizeof(double)), run.count, all};
+      RIVULET_RETURN_IF_ERROR(stream_->Launch("sum_squares", arguments));
+      blocks += gpu::SquaresBlocks(run.count);
     }
+  }
+  return stream_->Launch("clip_factors",
+                         gpu::ClipFactorsArguments{SpanOf<const double>(squares), Factors(), blocks, clip_, all});
+}
+
+// Where it is beside a task: by its name.
+Status GpuParts::BringLeftOut(const Sending& sending, std::span<const GpuLane> lanes) {
+  const GpuOperand to = Region(sending.left_out);
+  for (size_t lane = 0; lane < lanes.size(); ++lane) {
+    const std::span<const float> beside = LeftOutBeside(*lanes[lane].asked, sending.spec->name);
+    if (std::ssize(beside) != sending.spec->elements) {
+      return InvalidArgument("task {} was given nowhere to keep what is left out of part '{}'",
+                             lanes[lane].asked->task->id, sending.spec->name);
+    }
+    float* const from = LeftOutOnHost(sending, static_cast<int>(lane));
+    std::ranges::copy(beside, from);
+    RIVULET_RETURN_IF_ERROR(stream_->ToDevice(to.data + lane * to.lane_stride, from, beside.size_bytes()));
+  }
+  return absl::OkStatus();
+}
+
+void GpuParts::TellLeftOut(const LaneTask& task, int number) const {
+  for (const Sending& sending : sendings_) {
+    if (!keeps(sending)) continue;
+    const std::span<float> beside = LeftOutBeside(task, sending.spec->name);
+    std::copy_n(LeftOutOnHost(sending, number), beside.size(), beside.begin());
   }
 }
 
-std::byte* GpuParts::Factors() const { return clipping_memory_.data() + clipping_.shared_offset(kFactors); }
-
-Status GpuParts::Measure(int lanes) {
-  if (clip_ == 0) return absl::OkStatus();
-  std::vector<GpuRun> runs;
-  for (const PartPlaces& part : parts_) {
-    for (const GpuRun& run : RunsOf(part)) runs.push_back(run);
-  }
-  int64_t blocks = 0;
-  for (const GpuRun& run : runs) blocks += gpu::SquaresBlocks(run.count);
-  const size_t squares_bytes[] = {static_cast<size_t>(blocks) * sizeof(double)};
-  const size_t factors_bytes[] = {0, static_cast<size_t>(lanes) * sizeof(double)};
-  if (clipping_.Grow(lanes, squares_bytes, factors_bytes)) {
-    clipping_memory_ = GpuMemory();
-    auto memory = device_->Allocate(clipping_.bytes(), "the norms of updates");
-    if (!memory.ok()) {
-      clipping_ = LaneRegions();
-      return memory.status();
-    }
-    clipping_memory_ = *std::move(memory);
-  }
-  const GpuOperand squares = {clipping_memory_.data() + clipping_.offset(kSquares), clipping_.stride(kSquares)};
-  const gpu::Lanes all = {lanes, nullptr};
+Status GpuParts::SendValues(size_t part, int lanes) {
+  const Sending& sending = sendings_[part];
+  const std::vector<GpuRun> runs = RunsOf(parts_[part]);
   size_t first = 0;
-  for (const GpuRun& run : runs) {
-    RIVULET_RETURN_IF_ERROR(stream_->Launch(
-        "sum_squares",
-        gpu::SumSquaresArguments{SpanOf<const float>(run.values), reinterpret_cast<const float*>(run.minus),
-                                 SpanOf<double>(squares, first), run.count, all}));
-    first += static_cast<size_t>(gpu::SquaresBlocks(run.count)) * sizeof(double);
+  for (size_t i = 0; i < runs.size(); ++i) {
+    const bool last = i + 1 == runs.size();
+    gpu::SendValuesArguments arguments = {};
+    arguments.values = SpanOf<const float>(runs[i].values);
+    arguments.minus = reinterpret_cast<const float*>(runs[i].minus);
+    arguments.factors = clip_ > 0 ? Factors() : nullptr;
+    if (keeps(sending)) arguments.left_out = SpanOf<float>(Region(sending.left_out), first * sizeof(float));
+    arguments.to = SpanOf<float>(Region(sending.values), first * sizeof(float));
+    arguments.count = runs[i].count;
+    arguments.padded = last ? sending.codec->padded_values() - static_cast<int64_t>(first) : runs[i].count;
+    arguments.lanes = {lanes, nullptr};
+    RIVULET_RETURN_IF_ERROR(stream_->Launch("send_values", arguments));
+    first += static_cast<size_t>(runs[i].count);
   }
-  return stream_->Launch("clip_factors",
-                         gpu::ClipFactorsArguments{SpanOf<const double>(squares), reinterpret_cast<double*>(Factors()),
-                                                   blocks, clip_, all});
+  return absl::OkStatus();
+}
+
+Status GpuParts::AddNoise(int lanes) {
+  const gpu::Lanes all = {lanes, nullptr};
+  for (const Noise& noise : noises_) {
+    gpu::NoiseArguments arguments = {};
+    arguments.counts = SpanOf<int64_t>(Region(kScratch));
+    arguments.tries = tries();
+    arguments.deviation = noise.deviation;
+    arguments.streams = Streams();
+    arguments.purpose = kNoise;
+    arguments.op = noise.op;
+    arguments.lanes = all;
+    RIVULET_RETURN_IF_ERROR(stream_->Launch("noise_count", arguments));
+    RIVULET_RETURN_IF_ERROR(stream_->Launch(
+        "codec_places", gpu::CodecPlacesArguments{arguments.counts, gpu::NoiseChunks(arguments.tries), all}));
+    for (const Sending& sending : sendings_) {
+      arguments.values = SpanOf<float>(Region(sending.values));
+      arguments.first = sending.first;
+      arguments.count = sending.spec->elements;
+      RIVULET_RETURN_IF_ERROR(stream_->Launch("noise_add", arguments));
+      RIVULET_RETURN_IF_ERROR(stream_->Launch("noise_rest", arguments));
+    }
+  }
+  return absl::OkStatus();
+}
+
+Status GpuParts::Encode(size_t part, int lanes) {
+  const Sending& sending = sendings_[part];
+  RIVULET_RETURN_IF_ERROR(sending.codec->Encode(*stream_, {.values = Region(sending.values),
+                                                           .scratch = Region(kScratch),
+                                                           .streams = Streams(),
+                                                           .op = sending.op,
+                                                           .lanes = lanes}));
+  if (!keeps(sending)) return absl::OkStatus();
+  const GpuOperand left_out = Region(sending.left_out);
+  RIVULET_RETURN_IF_ERROR(
+      stream_->Launch("leave_out", gpu::LeaveOutArguments{SpanOf<const float>(Region(sending.values)),
+                                                          SpanOf<float>(left_out),
+                                                          sending.spec->elements,
+                                                          {lanes, nullptr}}));
+  for (int lane = 0; lane < lanes; ++lane) {
+    RIVULET_RETURN_IF_ERROR(stream_->ToHost(LeftOutOnHost(sending, lane),
+                                            left_out.data + static_cast<size_t>(lane) * left_out.lane_stride,
+                                            static_cast<size_t>(sending.spec->elements) * sizeof(float)));
+  }
+  return absl::OkStatus();
 }
 
 GpuParts::~GpuParts() = default;

@@ -1,17 +1,20 @@
 // The parts of what lanes of a device have trained: left there and folded where they lie, or brought to the host.
 //
-// Left there, what the plan has happen to an update on its way (client/update_pipeline.h) happens while it is folded:
-// it is clipped, and goes through a codec of 16 bits. Other mechanisms and codecs are the host's: noise that protects
-// is the system's, and seeded noise and the draws of int8 and its like take from one stream as many numbers as values
-// before them needed, which nobody knows without going through them.
+// Left there, what the plan has happen to an update on its way (client/update_pipeline.h) happens there too: it is
+// clipped, seeded noise is added, what its client's codec left out before is added, and it goes through its codec. All
+// that the fold cannot do as it reads the values is done in a vector of each lane by itself, where the values that
+// arrive are left. Other mechanisms are the host's, noise that protects among them: it is the system's.
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
+#include "client/gpu_codec.h"
 #include "client/gpu_fold.h"
 #include "client/gpu_lane_memory.h"
+#include "client/gpu_lanes.h"
 #include "client/part_places.h"
 #include "client/pass_programs.h"
 #include "client/trainer.h"
@@ -35,8 +38,17 @@ class GpuParts {
   // Buffers that lie where parts do, and are brought to the host where parts do not stay; some twice.
   std::span<const int> sent() const { return sent_; }
 
-  // Behind the training, where its parts stay: how far each lane's update is to be clipped.
-  Status Measure(int lanes);
+  // Of the device, beside the trainer's memory, where parts stay: what a lane takes, and what is taken by now.
+  size_t LaneBytes() const;
+  size_t bytes() const { return device_memory_.size(); }
+  // RESOURCE_EXHAUSTED.
+  Status Reserve(int lanes);
+  void ReleaseDevice();
+  // Behind the training, where its parts stay and there is room for these lanes: puts into the stream what happens to
+  // their updates. What a client's codec left out is read from LaneTask::beside.
+  Status Send(std::span<const GpuLane> lanes);
+  // When the stream is through: what the codecs of lane `number` have left out now, to where it was read from.
+  void TellLeftOut(const LaneTask& task, int number) const;
   // The parts of lane `number` where they were trained, until the next training.
   std::vector<PartView> Left(int number) const;
   // The same on the host, to which the buffers have been brought;
@@ -46,8 +58,38 @@ class GpuParts {
  private:
   class LanePart;
 
+  // What happens to a part. Regions are of each lane.
+  struct Sending {
+    const PartSpec* spec = nullptr;
+    uint32_t op = 0;                  // its place in the aggregation, for draws
+    int64_t first = 0;                // of its values in the update
+    std::optional<GpuCodec> codec;    // nothing: the host's
+    bool apart = false;               // in a vector of its own
+    size_t values = 0, left_out = 0;  // regions
+  };
+  struct Noise {
+    double deviation = 0;
+    uint32_t op = 0;  // its place among the mechanisms
+  };
+
+  bool KnowMechanisms(std::span<const PieceSpec> mechanisms);
+  std::vector<size_t> LaneRegionBytes() const;
+  bool keeps(const Sending& sending) const { return sending.spec->error_feedback; }
+  GpuOperand Region(size_t region) const;
   std::vector<GpuRun> RunsOf(const PartPlaces& part) const;
-  std::byte* Factors() const;  // by lane, of the last Measure
+  std::vector<GpuRun> SentRunsOf(size_t part) const;
+  GpuFoldForm FormOf(size_t part) const;
+  double* Factors() const;
+  int64_t tries() const;
+  const gpu::Stream* Streams() const;
+  float* LeftOutOnHost(const Sending& sending, int lane) const;
+
+  Status MeasureNorms(int lanes);
+  Status BringLeftOut(const Sending& sending, std::span<const GpuLane> lanes);
+  Status SendValues(size_t part, int lanes);
+  Status AddNoise(int lanes);
+  Status Encode(size_t part, int lanes);
+
   const float* OnHost(const LaneTask& task, int number, int buffer, size_t offset) const;
 
   const BufferTable& table_;
@@ -57,8 +99,11 @@ class GpuParts {
   const std::vector<PartPlaces> parts_;
   GpuFold fold_;
   double clip_ = 0;  // the largest norm; 0: any
-  LaneRegions clipping_;
-  GpuMemory clipping_memory_;
+  std::vector<Noise> noises_;
+  std::vector<Sending> sendings_;  // by part
+  LaneRegions on_device_, on_host_;
+  GpuMemory device_memory_;
+  PinnedMemory host_memory_;
   GpuStream* stream_ = nullptr;
   std::vector<std::unique_ptr<const LanePart>> left_;  // by part
   std::vector<int> sent_;

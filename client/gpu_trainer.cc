@@ -78,7 +78,7 @@ class GpuTrainer final : public Trainer {
     if (plan_.program(kind) == nullptr || examples <= 0) return 1;
     const StatusOr<LaneNeeds> needs = AllNeedsOf(kind, examples);
     if (!needs.ok()) return 1;
-    const int fit = memory_.MostLanes(*needs, examples_->bytes());
+    const int fit = memory_.MostLanes(*needs, apart());
     const int lanes = std::clamp(fit, 1, std::max(on_.most_lanes, 1));
     RIVULET_VLOG(1, "{} lanes of {} examples, each {:.1f} MB of the device; {} would fit", lanes, examples,
                  static_cast<double>(memory_.LaneBytes(*needs)) / 1e6, fit);
@@ -88,11 +88,11 @@ class GpuTrainer final : public Trainer {
   Status CheckRoom(TaskKind kind, int64_t examples) override {
     if (plan_.program(kind) == nullptr || examples <= 0) return absl::OkStatus();
     RIVULET_ASSIGN_OR_RETURN(const LaneNeeds needs, AllNeedsOf(kind, examples));
-    if (memory_.MostLanes(needs, examples_->bytes()) >= 1) return absl::OkStatus();
+    if (memory_.MostLanes(needs, apart()) >= 1) return absl::OkStatus();
     return FailedPrecondition(
         "a task of plan '{}' with {} examples takes {:.1f} MB of GPU {}, and {:.1f} are left there", plan_.name(),
         examples, static_cast<double>(memory_.LaneBytes(needs) + memory_.SharedBytes()) / 1e6, on_.device->number(),
-        static_cast<double>(memory_.BytesLeft(examples_->bytes())) / 1e6);
+        static_cast<double>(memory_.BytesLeft(apart())) / 1e6);
   }
 
   StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes, const CancellationToken& cancel) override {
@@ -147,6 +147,9 @@ class GpuTrainer final : public Trainer {
     return needs;
   }
 
+  // What lies on the device beside the lanes' memory.
+  size_t apart() const { return examples_->bytes() + parts_.bytes(); }
+
   // Of one lane, with the arena of its largest program.
   StatusOr<LaneNeeds> AllNeedsOf(TaskKind kind, int64_t examples) {
     const std::vector<LocalPass>& passes = plan_.program(kind)->passes;
@@ -156,6 +159,7 @@ class GpuTrainer final : public Trainer {
                                passes_->ArenaBytes(kind, i, std::min(passes[i].batch_size, examples)));
       needs.arena_bytes = std::max(needs.arena_bytes, arena);
     }
+    if (kind == TaskKind::kTrain) needs.update_bytes = parts_.LaneBytes();
     return needs;
   }
 
@@ -280,8 +284,8 @@ class GpuTrainer final : public Trainer {
     return absl::OkStatus();
   }
 
-  // Memory for these lanes and for their examples; others that are kept make way. Where what is left beside
-  // the lanes is too short for the tables, both are taken anew, the tables first.
+  // Memory for these lanes, what happens to their updates, and their examples; others that are kept make way. Where
+  // what is left beside the lanes is too short for the tables, all is taken anew, the tables first.
   Status ReserveAll(TaskKind kind, std::span<const GpuLane> lanes, std::span<GpuShare> shares, LaneNeeds& needs,
                     LanePlan& plan) {
     Status reserved = Reserve(kind, lanes, needs, plan);
@@ -293,6 +297,7 @@ class GpuTrainer final : public Trainer {
     StatusOr<bool> moved = examples_->Reserve(*stream_, shares);
     if (absl::IsResourceExhausted(moved.status())) {
       memory_.ReleaseDevice();
+      parts_.ReleaseDevice();
       moved = examples_->Reserve(*stream_, shares);
       if (moved.ok()) RIVULET_RETURN_IF_ERROR(Reserve(kind, lanes, needs, plan));
     }
@@ -311,7 +316,7 @@ class GpuTrainer final : public Trainer {
     RIVULET_RETURN_IF_ERROR(memory_.ReserveHostIds(needs.ids));
     RIVULET_ASSIGN_OR_RETURN(const bool moved, memory_.ReserveDevice(count, needs));
     if (moved) passes_->Forget();
-    return absl::OkStatus();
+    return leaves_ && kind == TaskKind::kTrain ? parts_.Reserve(count) : absl::OkStatus();
   }
 
   Status Enqueue(std::span<const GpuLane> lanes, const LanePlan& plan, const CancellationToken& cancel) {
@@ -344,7 +349,7 @@ class GpuTrainer final : public Trainer {
       RIVULET_RETURN_IF_ERROR(TellMeasured(lanes, plan_.program(kind)->passes[pass], pass));
       RIVULET_RETURN_IF_ERROR(passes_->EnqueueEnd(*stream_, kind, pass, count));
     }
-    if (leaves_ && kind == TaskKind::kTrain) RIVULET_RETURN_IF_ERROR(parts_.Measure(count));
+    if (leaves_ && kind == TaskKind::kTrain) RIVULET_RETURN_IF_ERROR(parts_.Send(lanes));
     return memory_.Fetch(*stream_, count, kind == TaskKind::kTrain ? Brought(kind) : std::span<const int>());
   }
 
@@ -359,6 +364,7 @@ class GpuTrainer final : public Trainer {
     CloseResult(lane.size, lane.all_steps(), result);
     if (kind != TaskKind::kTrain) return;
     if (!kept_.empty()) result.state = WriteState(KeptOf(number));
+    if (leaves_) parts_.TellLeftOut(*lane.asked, number);
     result.parts = leaves_ ? parts_.Left(number) : parts_.Brought(*lane.asked, number, result.declared);
   }
 

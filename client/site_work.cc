@@ -224,7 +224,7 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   for (size_t i = 0; i < tasks.size(); ++i) {
     LocalResult& result = (*trained)[i];
     if (result.status.ok() && trainer_.transparent()) {
-      result.status = trainer_.Finish(tasks[i], tasks[i].client_id, result);
+      result.status = trainer_.Finish(tasks[i], tasks[i].client_id, result, i);
     }
     if (result.status.ok()) {
       whole.push_back(i);
@@ -241,7 +241,7 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   // What happens to an update on its way is done in one place, so each is folded before the next is made.
   for (const size_t& i : whole) {
     LocalResult& result = (*trained)[i];
-    if (const Status status = trainer_.Finish(tasks[i], tasks[i].client_id, result); !status.ok()) {
+    if (const Status status = trainer_.Finish(tasks[i], tasks[i].client_id, result, i); !status.ok()) {
       RIVULET_RETURN_IF_ERROR(
           Tell(TaskReport::Kind::kFailed, FailureOf(tasks[i].id, status), Sentence(Message(status))).status());
       continue;

@@ -178,20 +178,14 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
     checkpoint_->Begin(WorkOf(task), data.size());
     lane.checkpoint = checkpoint_;
   }
-  LeaveParts(leave && lane.beside.empty(), task.kind);
+  LeaveParts(leave, task.kind);
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train({&lane, 1}, stop_.token()));
   LocalResult& result = results[0];
   if (Reads(task) && absl::IsDataLoss(result.status)) {
     result.status = WithReason(result.status, TaskFailure::Code::kBadModel, kStateSubject);
   }
   RIVULET_RETURN_IF_ERROR(result.status);
-  if (!lane.beside.empty() && Keeps(task)) {
-    RIVULET_RETURN_IF_ERROR(Encode(task, result));
-    AddToState(result.state, lane.beside);
-    RIVULET_RETURN_IF_ERROR(states_->Propose(task.run_id, client_id, task.id, std::move(result.state)));
-  } else {
-    RIVULET_RETURN_IF_ERROR(Finish(task, client_id, result));
-  }
+  RIVULET_RETURN_IF_ERROR(Finish(task, client_id, result, 0));
   training.Arg("examples", result.examples);
   training.Arg("steps", result.steps);
   training.Arg("train_loss", result.train_loss);
@@ -229,26 +223,25 @@ void TaskTrainer::LeaveParts(bool may, TaskKind kind) {
   left_ = trainer_->LeaveParts(may && kind == TaskKind::kTrain && plan().aggregation(kind).rule == "mean");
 }
 
-Status TaskTrainer::Encode(const Task& task, LocalResult& result) {
+Status TaskTrainer::Encode(const Task& task, LocalResult& result, size_t lane) {
   if (task.kind != TaskKind::kTrain || transparent()) return absl::OkStatus();
-  RIVULET_ASSIGN_OR_RETURN(result.parts, pipeline_->Apply(task, result.parts, result.declared));
+  RIVULET_ASSIGN_OR_RETURN(result.parts, pipeline_->Apply(task, result.parts, result.declared, lane));
   return absl::OkStatus();
 }
 
-Status TaskTrainer::Finish(const Task& task, std::string_view client_id, LocalResult& result) {
-  RIVULET_RETURN_IF_ERROR(Encode(task, result));
+// What codecs left out is there by now, whether the pipeline or a device encoded.
+Status TaskTrainer::Finish(const Task& task, std::string_view client_id, LocalResult& result, size_t lane) {
+  RIVULET_RETURN_IF_ERROR(Encode(task, result, lane));
   if (!Keeps(task)) return absl::OkStatus();
+  if (const auto left_out = pipeline_->kept(lane); !left_out.empty()) AddToState(result.state, left_out);
   return states_->Propose(task.run_id, client_id, task.id, std::move(result.state));
 }
 
 // Whoever watches tasks wants to see each. On the host, what happens to updates on their way would need them in memory;
-// on a device each is brought from there, unless its codec keeps what it left out: that lies in one place for all.
+// on a device it happens there, or each is brought from there.
 int TaskTrainer::MostLanes(const Task& task, int64_t examples) const {
   if (trainer_ == nullptr || plan_->plan->digest() != task.plan || instruments_.tracer != nullptr) return 1;
-  if (trainer_->TakesUnlikeTasks() ? !pipeline_->Begin().empty()
-                                   : !pipeline_->transparent() || plan_->plan->keeps_state()) {
-    return 1;
-  }
+  if (!trainer_->TakesUnlikeTasks() && (!pipeline_->transparent() || plan_->plan->keeps_state())) return 1;
   return trainer_->MostLanes(task.kind, examples);
 }
 
@@ -277,6 +270,7 @@ StatusOr<std::vector<LocalResult>> TaskTrainer::TrainTogether(std::span<const Ta
       RIVULET_ASSIGN_OR_RETURN(states.back(), ReadStateOf(tasks[i], tasks[i].client_id));
     }
     lanes.push_back({&tasks[i], tasks[i].client_id, base_.get(), &examples.back(), states.back(), broadcasts});
+    if (Reads(tasks[i])) lanes.back().beside = pipeline_->Begin(i);
   }
   LeaveParts(true, tasks[0].kind);
   RIVULET_ASSIGN_OR_RETURN(std::vector<LocalResult> results, trainer_->Train(lanes, stop_.token()));

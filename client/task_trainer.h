@@ -108,9 +108,9 @@ class TaskTrainer {
                                                    const Sources& sources);
   // Whether the updates of tasks that were trained together are folded as they were left, and so together too.
   bool transparent() const { return left_ || pipeline_->transparent(); }
-  // What Train does after training, to one of those that were trained together. Its parts are valid until the next
-  // call. Errors are those of UpdatePipeline::Apply and of the store.
-  Status Finish(const Task& task, std::string_view client_id, LocalResult& result);
+  // What Train does after training, to one of those that were trained together, number `lane` of them. Its parts are
+  // valid until the next call. Errors are those of UpdatePipeline::Apply and of the store.
+  Status Finish(const Task& task, std::string_view client_id, LocalResult& result, size_t lane);
 
  private:
   // FAILED_PRECONDITION: what the task is planned to take is more than it may.
@@ -122,7 +122,7 @@ class TaskTrainer {
   // Parts stay where they are trained, where they may and can.
   void LeaveParts(bool may, TaskKind kind);
   // What happens to an update on its way.
-  Status Encode(const Task& task, LocalResult& result);
+  Status Encode(const Task& task, LocalResult& result, size_t lane);
   bool Keeps(const Task& task) const { return plan_->plan->keeps_state() && task.kind == TaskKind::kTrain; }
   bool Reads(const Task& task) const {
     return Keeps(task) || (plan_->plan->measures_state() && task.kind == TaskKind::kEvaluate);

@@ -35,7 +35,8 @@ struct LaneTask {
   std::string_view state = {};  // as a result gave it (federated/states/state_blob.h); "": its first values
   // What the plan has it read beside the base, in the order of FlatNames::broadcast (federated/weights/flat_vector.h).
   std::span<const AlignedBuffer* const> broadcasts = {};
-  // What the caller keeps in the same state, behind the trainer's own: filled from it where it is not "".
+  // What the caller keeps in the same state, behind the trainer's own: filled from it where it is not "". Where parts
+  // are left (LeaveParts), it is what is to be kept when Train returns.
   std::span<const NamedState> beside = {};
   // Where a training of several steps goes on, and says how far it is; null: it begins anew. Of one lane by itself.
   TrainingCheckpoint* checkpoint = nullptr;

@@ -11,6 +11,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -23,15 +24,20 @@
 
 namespace rivulet {
 
+// As what a client keeps what is left out of a part: a name that no vector of a plan has.
+std::string LeftOutName(std::string_view part);
+
 // One a worker: keeps its memory. Not thread-safe.
 class UpdatePipeline {
  public:
   // NOT_FOUND: a mechanism or a codec that this client does not know. INVALID_ARGUMENT: a setting out of its range.
   static StatusOr<std::unique_ptr<UpdatePipeline>> Create(const Plan& plan);
 
-  // Before a task is trained: what its client has kept is to be read into these. Until then they are zeros, those of a
-  // first task. After Apply they are what it keeps. None where no part has error feedback.
-  std::span<const NamedState> Begin();
+  // Before a task is trained as number `lane` of those that are trained together: what its client has kept is to be
+  // read into these. Until then they are zeros, those of a first task. After Apply they are what it keeps, until the
+  // lane's next Begin. None where no part has error feedback.
+  std::span<const NamedState> Begin(size_t lane = 0);
+  std::span<const NamedState> kept(size_t lane = 0) const;
 
   // Whether parts go through unchanged: then whoever folds reads the trainer's own memory, and nothing is copied.
   bool transparent() const { return transparent_; }
@@ -40,7 +46,8 @@ class UpdatePipeline {
   // folded or sent: in memory of this pipeline, or of the trainer, until the next call. `parts`: as the trainer left
   // them. The same task gives the same, but for noise of the system. INVALID_ARGUMENT: not the plan's parts. INTERNAL:
   // no randomness.
-  StatusOr<std::vector<PartView>> Apply(const Task& task, std::span<const PartView> parts, Scalars& declared);
+  StatusOr<std::vector<PartView>> Apply(const Task& task, std::span<const PartView> parts, Scalars& declared,
+                                        size_t lane = 0);
 
  private:
   struct Part {
@@ -49,15 +56,21 @@ class UpdatePipeline {
     bool optional = false;
     bool there = true;  // in the update at hand
     std::unique_ptr<const Codec> codec;
-    std::vector<float> values;    // where they are changed before they are encoded
-    FloatRun run;                 // over them
-    std::vector<float> left_out;  // by its codec, of a part with error feedback
+    std::vector<float> values;  // where they are changed before they are encoded
+    FloatRun run;               // over them
+    bool error_feedback = false;
     std::string encoded;
   };
+  // What the codecs left out of a lane's update, of each part with error feedback.
+  struct LeftOut {
+    std::vector<std::vector<float>> values;
+    std::vector<NamedState> kept;  // over them, by LeftOutName
+  };
   UpdatePipeline() = default;
+  LeftOut& LeftOutOf(size_t lane);
 
   bool transparent_ = true;
-  std::vector<NamedState> kept_;  // "left_out/PART"
+  std::vector<LeftOut> left_out_;  // by lane
   std::vector<std::unique_ptr<const Mechanism>> mechanisms_;
   std::vector<Part> parts_;
 };

@@ -443,7 +443,10 @@ TEST_F(GpuUpdatesTest, ClippedUpdates_AreFoldedOnTheDeviceWithinTheLastBit) {
 TEST_F(GpuUpdatesTest, WhatOnlyTheHostDoes_IsBroughtThere) {
   Scenario noise = Encoded("f32", 0.05);
   noise.privacy.noise = 0.1;
-  for (const Scenario& scenario : {Encoded("int8"), Encoded("top_k"), noise}) {
+  noise.privacy.noise_source = "secure";
+  Scenario tilted = LocalScenario();
+  tilted.algorithm = {.name = "term", .settings = {{"t", 0.5}}};
+  for (const Scenario& scenario : {noise, tilted}) {
     EXPECT_FALSE(OnDevice(LocalPlan(scenario))->LeaveParts(true));
   }
 }

@@ -83,14 +83,14 @@ TEST_F(SeveralDevicesTest, WhereTheyCannotAdd_EachIsAWorkers) {
   EXPECT_GT(held, 0u);
 }
 
-// Who has said how many workers there are has workers; updates that the host encodes have no sums on devices.
-TEST_F(SeveralDevicesTest, WorkersThatWereAskedFor_AndUpdatesThatTheHostEncodes_AddOnTheHost) {
+// Who has said how many workers there are has workers; updates that the host weighs have no sums on devices.
+TEST_F(SeveralDevicesTest, WorkersThatWereAskedFor_AndUpdatesThatTheHostWeighs_AddOnTheHost) {
   Scenario scenario = UnlikeScenario();
   const Trace one = OnDevices(scenario, Devices(1), 1, "1.sqlite");
   EXPECT_EQ(SumsOf(scenario, Devices(2), 2, one, "2.sqlite"), 0);
-  scenario.update.codec = "int8";
-  const Trace encoded = OnDevices(scenario, Devices(1), 1, "int8.sqlite");
-  EXPECT_EQ(SumsOf(scenario, Devices(2), 0, encoded, "int8-2.sqlite"), 0);
+  scenario.algorithm = {.name = "term", .settings = {{"t", 0.5}}};
+  const Trace weighed = OnDevices(scenario, Devices(1), 1, "term.sqlite");
+  EXPECT_EQ(SumsOf(scenario, Devices(2), 0, weighed, "term-2.sqlite"), 0);
 }
 
 TEST_F(SeveralDevicesTest, StatesClipsAndCodecs_GoAlongThem) {
@@ -103,8 +103,12 @@ TEST_F(SeveralDevicesTest, StatesClipsAndCodecs_GoAlongThem) {
   Scenario measured = UnlikeScenario();
   measured.evaluation.federated_every = 1;
   measured.evaluation.federated_clients = 3;
+  Scenario rounded = scaffold;
+  rounded.update.codec = "int8";
+  Scenario sparse = UnlikeScenario();
+  sparse.update.codec = "top_k";
   int number = 0;
-  for (const Scenario& scenario : {scaffold, clipped, measured}) {
+  for (const Scenario& scenario : {scaffold, clipped, measured, rounded, sparse}) {
     SCOPED_TRACE(++number);
     const Trace one = OnDevices(scenario, Devices(1), 1, fmt::format("one-{}.sqlite", number));
     ASSERT_OK(one.status);

@@ -112,10 +112,30 @@ TEST_F(GpuSimulatorTest, ClippedUpdates_SameBits) {
   ExpectAnyLanes(scenario);
 }
 
-// Each is brought to the host and encoded there.
-TEST_F(GpuSimulatorTest, UpdatesThatTheHostEncodes_SameBits) {
+// Through codecs that draw, sort, rotate, and with noise.
+TEST_F(GpuSimulatorTest, EncodedUpdates_SameBits) {
+  for (const char* codec : {"int8", "elias7", "random_k", "eden2"}) {
+    SCOPED_TRACE(codec);
+    Scenario scenario = UnlikeScenario();
+    scenario.run.name = codec;
+    scenario.update.codec = codec;
+    scenario.update.fraction = 0.3;
+    ExpectAnyLanes(scenario);
+  }
+}
+
+TEST_F(GpuSimulatorTest, SeededNoise_SameBits) {
   Scenario scenario = UnlikeScenario();
-  scenario.update.codec = "int8";
+  scenario.update.codec = "int4";
+  scenario.server.weights = "uniform";
+  scenario.privacy = {.clip = 1, .noise = 0.001, .noise_source = "seeded"};
+  ExpectAnyLanes(scenario);
+}
+
+// Each is brought to the host: its weight follows from a loss.
+TEST_F(GpuSimulatorTest, UpdatesThatTheHostWeighs_SameBits) {
+  Scenario scenario = UnlikeScenario();
+  scenario.algorithm = {.name = "term", .settings = {{"t", 0.5}}};
   ExpectAnyLanes(scenario);
 }
 
@@ -128,12 +148,42 @@ TEST_F(GpuSimulatorTest, CheckedDevice_SameBits) {
   EXPECT_EQ(checked.digests, OnDevice(scenario, 64, 1, "device.sqlite").digests);
 }
 
-// What a codec left out is kept with its client, who is then trained by itself.
+// What a codec left out is kept with its client, who is trained beside others all the same.
 TEST_F(GpuSimulatorTest, ErrorFeedback_SameBits) {
+  for (const char* codec : {"top_k", "sign"}) {
+    SCOPED_TRACE(codec);
+    Scenario scenario = UnlikeScenario();
+    scenario.run.name = codec;
+    scenario.update.codec = codec;
+    scenario.update.fraction = 0.05;
+    ExpectAnyLanes(scenario);
+  }
+}
+
+// The host encodes what is checked, each with what its own client has kept.
+TEST_F(GpuSimulatorTest, ErrorFeedbackOfACheckedDevice_SameBits) {
   Scenario scenario = UnlikeScenario();
+  scenario.run.rounds = 6;
+  scenario.algorithm.name = "scaffold";
   scenario.update.codec = "top_k";
   scenario.update.fraction = 0.05;
-  ExpectAnyLanes(scenario);
+  device_ = {.device = gpu_, .check = true};
+  const Trace checked = Simulate(scenario, 1, "checked.sqlite");
+  ASSERT_OK(checked.status);
+  for (const int lanes : {1, 64}) {
+    EXPECT_EQ(checked.digests, OnDevice(scenario, lanes, 1, fmt::format("{}.sqlite", lanes)).digests);
+  }
+}
+
+TEST_F(GpuSimulatorTest, CohortWithErrorFeedback_GoesToTheDeviceAtOnce) {
+  Scenario scenario = SmallScenario();
+  scenario.update.codec = "sign";
+  const auto launches = [&](int lanes) {
+    const int64_t before = gpu::CountEmulated().launches;
+    EXPECT_OK(OnDevice(scenario, lanes, 1, fmt::format("{}.sqlite", lanes)).status);
+    return gpu::CountEmulated().launches - before;
+  };
+  EXPECT_LT(launches(64), launches(1) * 6 / 10);
 }
 
 TEST_F(GpuSimulatorTest, FederatedEvaluation_SameBits) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "client/graph_numbers.h"
 #include "client/task_streams.h"
 #include "client/value_difference.h"
 #include "engine/compile/compile.h"
@@ -78,8 +79,9 @@ StatusOr<Memory> MemoryOf(const PassPrograms& programs, const Signature& signatu
     const auto to = static_cast<size_t>(table.broadcast(i));
     std::memcpy(memory.buffers[to].data(), lane.broadcasts[i]->data(), lane.broadcasts[i]->size());
   }
-  const auto round = static_cast<double>(lane.task->base_version);
-  std::memcpy(memory.buffers[BufferTable::kScalars].data() + BufferTable::kRound, &round, sizeof(round));
+  Scalars declared;
+  RIVULET_RETURN_IF_ERROR(
+      GraphNumbers(programs.plan(), table, memory.buffers[BufferTable::kScalars].data()).Begin(*lane.task, declared));
   std::vector<uint32_t> first(static_cast<size_t>(batch_size));
   std::iota(first.begin(), first.end(), 0u);
   std::vector<TensorView> views;

@@ -82,6 +82,93 @@ TEST(CheckedTrainer, DeviceThatAgrees_GivesItsOwnResults) {
   }
 }
 
+Scenario Algorithm(const std::string& name, const SettingValues& settings = {}) {
+  Scenario scenario = LocalScenario();
+  scenario.algorithm.name = name;
+  scenario.algorithm.settings = settings;
+  return scenario;
+}
+
+// Plans whose tasks bring numbers, of two gradients a step, of clients who choose, and of a part of the work.
+std::vector<Scenario> UnlikePlans() {
+  Scenario partial = LocalScenario();
+  partial.client.epochs = 5;
+  partial.client.partial_work = 0.5;
+  return {Algorithm("agnostic"),
+          Algorithm("fedprox", {{"mu", 0.1}, {"mu_step", 0.1}}),
+          Algorithm("mime"),
+          Algorithm("per_fedavg", {{"hessian_step", 0.01}}),
+          Algorithm("ifca", {{"clusters", int64_t{3}}}),
+          Algorithm("hypcluster", {{"clusters", int64_t{2}}}),
+          partial};
+}
+
+// With what their tasks bring.
+struct Tasks {
+  explicit Tasks(const Plan& plan) : base(PatternModel(plan)), clients(ClientsOf(plan, {12, 25, 8, 20})) {
+    for (size_t i = 0; i < clients.size(); ++i) {
+      for (const std::string& name : plan.flat_names().numbers) {
+        clients[i].task.numbers[name] = 0.25 * static_cast<double>(i + 1);
+      }
+    }
+    for (size_t v = 0; v < plan.flat_names().broadcast.size(); ++v) {
+      AlignedBuffer& vector = vectors.emplace_back(plan.layout()->trained_bytes());
+      auto* const values = reinterpret_cast<float*>(vector.data());
+      for (size_t i = 0; i < vector.size() / sizeof(float); ++i) {
+        values[i] = 1e-3f * (static_cast<float>((i * 53 + v * 29) % 97) - 48);
+      }
+    }
+    for (const AlignedBuffer& vector : vectors) broadcasts.push_back(&vector);
+  }
+  std::shared_ptr<const Model> base;
+  std::vector<Client> clients;
+  std::vector<AlignedBuffer> vectors;
+  std::vector<const AlignedBuffer*> broadcasts;
+};
+
+TEST(CheckedTrainer, PlansOfAllKinds_AreHeldAgainstTheHost) {
+  for (const Scenario& scenario : UnlikePlans()) {
+    SCOPED_TRACE(scenario.algorithm.name);
+    const auto plan = LocalPlan(scenario);
+    const Tasks tasks(*plan);
+    const WrongBackend right("none");
+    const TrainingDevice on = right.Open();
+    ASSERT_OK_AND_ASSIGN(const auto checked, Checked(plan, on));
+    ASSERT_OK_AND_ASSIGN(const auto device, NewGpuTrainer(std::make_shared<PassPrograms>(plan), on));
+    const std::vector<Came> came = TrainAll(*checked, tasks.clients, *tasks.base, 4, tasks.broadcasts);
+    ASSERT_EQ(came.size(), 4u);
+    for (const Came& one : came) EXPECT_OK(one.status);
+    ExpectSameBits(came, TrainAll(*device, tasks.clients, *tasks.base, 4, tasks.broadcasts));
+  }
+}
+
+// Each of them has steps that the kernel is part of, and updates that follow from it.
+TEST(CheckedTrainer, KernelThatIsWrong_IsFoundInPlansOfAllKinds) {
+  for (const Scenario& scenario : UnlikePlans()) {
+    SCOPED_TRACE(scenario.algorithm.name);
+    const auto plan = LocalPlan(scenario);
+    const Tasks tasks(*plan);
+    const WrongBackend wrong("sparse_cross_entropy_float_int64_t");
+    ASSERT_TRUE(wrong.found());
+    ASSERT_OK_AND_ASSIGN(const auto checked, Checked(plan, wrong.Open()));
+    for (const Came& one : TrainAll(*checked, tasks.clients, *tasks.base, 4, tasks.broadcasts)) {
+      EXPECT_THAT(one.status, StatusIs(absl::StatusCode::kInternal, HasSubstr("otherwise than the host")));
+    }
+  }
+}
+
+TEST(CheckedTrainer, TaskWithoutItsNumber_IsToldAsSuch) {
+  const auto plan = LocalPlan(Algorithm("fedprox", {{"mu", 0.1}, {"mu_step", 0.1}}));
+  Tasks tasks(*plan);
+  tasks.clients[1].task.numbers.clear();
+  const WrongBackend right("none");
+  ASSERT_OK_AND_ASSIGN(const auto checked, Checked(plan, right.Open()));
+  const std::vector<Came> came = TrainAll(*checked, tasks.clients, *tasks.base, 4, tasks.broadcasts);
+  EXPECT_OK(came[0].status);
+  EXPECT_THAT(came[1].status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("brings no number")));
+  EXPECT_OK(came[2].status);
+}
+
 TEST(CheckedTrainer, KernelThatIsWrong_IsRefusedByItsOp) {
   const auto plan = LocalPlan();
   const auto base = PatternModel(*plan);

@@ -1,5 +1,6 @@
-// Conv2D, DepthwiseConv2dNative, their gradients and _FusedConv2D: chosen by shape between oneDNN and our direct
-// kernels for float32; plain loops for everything else. Portable kernels are products of patches, or loops.
+// Conv2D, DepthwiseConv2dNative, their gradients and _FusedConv2D: chosen by shape between oneDNN, our direct kernels
+// and those by fewer multiplications for float32; plain loops for everything else. Portable kernels are products of
+// patches, or loops.
 #include "engine/kernels/cpu/conv_loops.h"
 #include "engine/kernels/cpu/convolution.h"
 #include "engine/kernels/cpu/depthwise.h"
@@ -8,6 +9,7 @@
 #include "engine/kernels/cpu/epilogue.h"
 #include "engine/kernels/cpu/planar_conv.h"
 #include "engine/kernels/cpu/portable_conv.h"
+#include "engine/kernels/cpu/winograd.h"
 #include "engine/program/kernel_alternatives.h"
 
 namespace rivulet {
@@ -97,6 +99,8 @@ std::optional<Prepared> PrepareFast(const Problem& p) {
   }
   if (std::optional<Prepared> planar = PlanarConvolution(p.direction, p.window))
     return WithFusedOps<float>(InLayout(*std::move(planar), p), p);
+  if (std::optional<Prepared> winograd = WinogradConvolution(p.direction, p.window))
+    return WithFusedOps<float>(InLayout(*std::move(winograd), p), p);
   // The library's own bias and activation would save little beside ours, but add the bias before the last sums, and
   // make 0 of a NaN.
   if (std::optional<Prepared> library = DnnlConvolution(p.direction, p.window))
@@ -165,6 +169,12 @@ StatusOr<Prepared> ByOwn(const Problem& p, const KernelPolicy&) {
   return NoneFor("we have no convolution of our own");
 }
 
+StatusOr<Prepared> ByWinograd(const Problem& p, const KernelPolicy&) {
+  if (std::optional<Prepared> winograd = AnyWinogradConvolution(p.direction, p.window))
+    return InLayout(*std::move(winograd), p);
+  return NoneFor("there is no convolution by fewer multiplications");
+}
+
 StatusOr<Prepared> ByLoops(const Problem& p, const KernelPolicy&) {
   return InLayout(ConvolutionByLoops<float>(p.direction, p.window), p);
 }
@@ -223,6 +233,7 @@ StatusOr<Prepared> PrepareBackpropFilter(const NodeView& node, const KernelPolic
 
 RIVULET_CONVOLUTION_ALTERNATIVES("dnnl", ByDnnl);
 RIVULET_CONVOLUTION_ALTERNATIVES("own", ByOwn);
+RIVULET_CONVOLUTION_ALTERNATIVES("winograd", ByWinograd);
 RIVULET_CONVOLUTION_ALTERNATIVES("reference", ByLoops);
 
 RIVULET_CONVOLUTION_KERNELS(float);

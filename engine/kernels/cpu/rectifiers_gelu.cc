@@ -185,9 +185,9 @@ HWY_EXPORT(GeluByPieces);
 HWY_EXPORT(GeluGradByPieces);
 
 template <auto kLoop>
-class FloatKernel final : public Kernel {
+class ErfKernel final : public Kernel {
  public:
-  explicit FloatKernel(int64_t count) : count_(static_cast<size_t>(count)) {}
+  explicit ErfKernel(int64_t count) : count_(static_cast<size_t>(count)) {}
   Status Run(const KernelContext& context) const override {
     if constexpr (std::is_invocable_v<decltype(kLoop), const float*, float*, size_t>)
       kLoop(InputOf<float>(context, 0), OutputOf<float>(context, 0), count_);
@@ -201,9 +201,9 @@ class FloatKernel final : public Kernel {
 };
 
 template <auto kLoop>
-StatusOr<Prepared> PrepareFloat(const NodeView& node, const KernelPolicy&) {
+StatusOr<Prepared> PrepareErf(const NodeView& node, const KernelPolicy&) {
   Prepared prepared;
-  prepared.kernel = std::make_unique<FloatKernel<kLoop>>(node.outputs[0].shape.elements());
+  prepared.kernel = std::make_unique<ErfKernel<kLoop>>(node.outputs[0].shape.elements());
   prepared.in_place = InPlacePairs(node);
   prepared.implementation = "hwy";
   prepared.flops = static_cast<double>(node.outputs[0].shape.elements());
@@ -334,17 +334,16 @@ StatusOr<Prepared> PrepareGelu(const NodeView& node, const KernelPolicy& policy)
   return (node.attr<bool>("approximate") ? kTanh : kErf)(node, policy);
 }
 
-RIVULET_KERNEL("Erf", Device::kCpu, float, PrepareFloat<ErfDispatch>);
+RIVULET_KERNEL("Erf", Device::kCpu, float, PrepareErf<ErfDispatch>);
 RIVULET_KERNEL("Erf", Device::kCpu, double, (PrepareUnary<double, double, Erf>));
-RIVULET_KERNEL("Erfc", Device::kCpu, float, PrepareFloat<ErfcDispatch>);
+RIVULET_KERNEL("Erfc", Device::kCpu, float, PrepareErf<ErfcDispatch>);
 RIVULET_KERNEL("Erfc", Device::kCpu, double, (PrepareUnary<double, double, Erfc>));
 RIVULET_KERNEL("Gelu", Device::kCpu, float,
-               (PrepareFloatGelu<PrepareGelu<PrepareFloat<GeluTanhDispatch>, PrepareFloat<GeluDispatch>>, false>));
+               (PrepareFloatGelu<PrepareGelu<PrepareErf<GeluTanhDispatch>, PrepareErf<GeluDispatch>>, false>));
 RIVULET_KERNEL("Gelu", Device::kCpu, double,
                (PrepareGelu<PrepareUnary<double, double, GeluTanh>, PrepareUnary<double, double, Gelu>>));
-RIVULET_KERNEL(
-    "GeluGrad", Device::kCpu, float,
-    (PrepareFloatGelu<PrepareGelu<PrepareFloat<GeluTanhGradDispatch>, PrepareFloat<GeluGradDispatch>>, true>));
+RIVULET_KERNEL("GeluGrad", Device::kCpu, float,
+               (PrepareFloatGelu<PrepareGelu<PrepareErf<GeluTanhGradDispatch>, PrepareErf<GeluGradDispatch>>, true>));
 RIVULET_KERNEL("GeluGrad", Device::kCpu, double,
                (PrepareGelu<PrepareBinary<double, double, GeluTanhGrad>, PrepareBinary<double, double, GeluGrad>>));
 

@@ -46,6 +46,8 @@ struct BlockShape {
   int64_t depth = 0, segments = 1;
   int64_t ahead = 0;  // elements of b ahead of the current one to prefetch, 0 for none
   bool add = false;   // to what C holds
+  // Or so: C joins the finished sum. A sum of many blocks loses fewer bits, since none of its terms meets a long sum.
+  bool add_sum = false;
   // C = from - rate · sum instead, product and difference rounded apart as ResourceApplyGradientDescent does. Without
   // `from` it is C itself; it has C's layout.
   bool descend = false;
@@ -137,6 +139,16 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
       }
     } else {
       for (int64_t k = 0; k < depth; ++k, row += n) multiply();
+    }
+  }
+  if (s.add_sum) {
+    RIVULET_UNROLL
+    for (int r = 0; r < R; ++r) {
+      RIVULET_UNROLL
+      for (int v = 0; v < kVectors; ++v) {
+        const float* at = c + r * s.n + static_cast<size_t>(v) * lanes;
+        sum[r][v] = hn::Add(kTail && v == kVectors - 1 ? LoadTail(d, at, tail) : hn::LoadU(d, at), sum[r][v]);
+      }
     }
   }
   if (s.descend) {

@@ -1,0 +1,297 @@
+// Convolutions by fewer multiplications against plain float64 loops and direct float32 sums: edges, tails, exactness,
+// what a NaN spreads to, and which shapes take them.
+#include "engine/kernels/cpu/winograd.h"
+
+#include <gmock/gmock.h>
+
+#include <cmath>
+#include <limits>
+
+#include "engine/kernels/cpu/conv_loops.h"
+#include "engine/kernels/cpu/dnnl_shim.h"
+#include "tests/engine/kernels/every_target.h"
+#include "tests/engine/kernels/run_op.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet::testing {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+constexpr ConvDirection kDirections[] = {ConvDirection::kForward, ConvDirection::kBackwardInput,
+                                         ConvDirection::kBackwardFilter};
+
+// Stride 1; `before` and `after` are the padding on both axes.
+Window WindowOf(int64_t batch, int64_t height, int64_t width, int64_t in, int64_t out, int64_t window, int64_t before,
+                int64_t after) {
+  Window w;
+  w.batch = batch;
+  w.in_height = height;
+  w.in_width = width;
+  w.in_channels = in;
+  w.out_height = height + before + after - window + 1;
+  w.out_width = width + before + after - window + 1;
+  w.out_channels = out;
+  w.height = w.width = window;
+  w.pad_top = w.pad_left = before;
+  w.pad_bottom = w.pad_right = after;
+  return w;
+}
+
+Window Same(int64_t batch, int64_t side, int64_t in, int64_t out, int64_t window) {
+  return WindowOf(batch, side, side, in, out, window, window / 2, window / 2);
+}
+
+std::string NameOf(const Window& w) {
+  return fmt::format("{}x{}x{}x{} by {}x{} to {}, padding {} and {}", w.batch, w.in_height, w.in_width, w.in_channels,
+                     w.height, w.width, w.out_channels, w.pad_top, w.pad_bottom);
+}
+
+struct Tensors {
+  Tensor image, filter, gradient;
+  explicit Tensors(const Window& w)
+      : image(RandomTensor<float>({w.batch, w.in_height, w.in_width, w.in_channels}, 1)),
+        filter(RandomTensor<float>({w.height, w.width, w.in_channels, w.out_channels}, 2)),
+        gradient(RandomTensor<float>({w.batch, w.out_height, w.out_width, w.out_channels}, 3)) {}
+  std::array<const Tensor*, 2> Inputs(ConvDirection direction) const {
+    if (direction == ConvDirection::kForward) return {&image, &filter};
+    if (direction == ConvDirection::kBackwardInput) return {&filter, &gradient};
+    return {&image, &gradient};
+  }
+  const Shape& Result(ConvDirection direction) const {
+    if (direction == ConvDirection::kForward) return gradient.shape();
+    return direction == ConvDirection::kBackwardInput ? image.shape() : filter.shape();
+  }
+};
+
+// The scratch memory holds NaNs before.
+Tensor Convolve(const Prepared& prepared, const Tensors& tensors, ConvDirection direction) {
+  const auto inputs = tensors.Inputs(direction);
+  Tensor copies[] = {*inputs[0], *inputs[1]};
+  Tensor result(DType::kFloat32, tensors.Result(direction));
+  AlignedBuffer scratch(std::max<size_t>(prepared.scratch_bytes, 64));
+  std::memset(scratch.data(), 0xFF, scratch.size());
+  std::byte* const in[] = {copies[0].data(), copies[1].data()};
+  std::byte* const out[] = {result.data()};
+  KernelContext context;
+  context.inputs = in;
+  context.outputs = out;
+  context.scratch = scratch.data();
+  const auto state = prepared.kernel->NewState();
+  context.state = state.get();
+  EXPECT_OK(prepared.kernel->Run(context));
+  return result;
+}
+
+std::vector<double> Expected(const Window& w, const Tensors& tensors, ConvDirection direction) {
+  const std::vector<double> x = AsDoubles<float>(tensors.image), f = AsDoubles<float>(tensors.filter),
+                            g = AsDoubles<float>(tensors.gradient);
+  std::vector<double> y(g.size(), 0), dx(x.size(), 0), df(f.size(), 0);
+  for (int64_t b = 0; b < w.batch; ++b)
+    for (int64_t oy = 0; oy < w.out_height; ++oy)
+      for (int64_t ox = 0; ox < w.out_width; ++ox)
+        for (int64_t tap = 0; tap < w.height * w.width; ++tap) {
+          const int64_t iy = oy + tap / w.width - w.pad_top, ix = ox + tap % w.width - w.pad_left;
+          if (iy < 0 || iy >= w.in_height || ix < 0 || ix >= w.in_width) continue;
+          const int64_t in = ((b * w.in_height + iy) * w.in_width + ix) * w.in_channels;
+          const int64_t out = ((b * w.out_height + oy) * w.out_width + ox) * w.out_channels;
+          for (int64_t i = 0; i < w.in_channels; ++i)
+            for (int64_t o = 0; o < w.out_channels; ++o) {
+              const auto at_x = static_cast<size_t>(in + i), at_y = static_cast<size_t>(out + o);
+              const auto at_f = static_cast<size_t>((tap * w.in_channels + i) * w.out_channels + o);
+              if (direction == ConvDirection::kForward) y[at_y] += x[at_x] * f[at_f];
+              if (direction == ConvDirection::kBackwardInput) dx[at_x] += g[at_y] * f[at_f];
+              if (direction == ConvDirection::kBackwardFilter) df[at_f] += g[at_y] * x[at_x];
+            }
+        }
+  return direction == ConvDirection::kForward ? y : direction == ConvDirection::kBackwardInput ? dx : df;
+}
+
+// Of the differences to float64: the largest relative to the largest that is expected, and the roots of mean squares.
+struct Error {
+  double most = 0, mean = 0;
+};
+Error ErrorOf(const Tensor& actual, const std::vector<double>& expected) {
+  const std::span<const float> values = actual.flat<float>();
+  double squares = 0, expected_squares = 0, largest = 0;
+  Error error;
+  for (size_t i = 0; i < expected.size(); ++i) {
+    const double difference = std::abs(static_cast<double>(values[i]) - expected[i]);
+    if (!(difference <= error.most)) error.most = difference;  // NaN too
+    squares += difference * difference;
+    expected_squares += expected[i] * expected[i];
+    largest = std::max(largest, std::abs(expected[i]));
+  }
+  error.most /= largest;
+  error.mean = std::sqrt(squares / expected_squares);
+  return error;
+}
+
+void ExpectConvolution(const Window& w) {
+  const Tensors tensors(w);
+  for (const ConvDirection direction : kDirections) {
+    const std::optional<Prepared> prepared = AnyWinogradConvolution(direction, w);
+    ASSERT_TRUE(prepared.has_value()) << NameOf(w);
+    const Error error = ErrorOf(Convolve(*prepared, tensors, direction), Expected(w, tensors, direction));
+    // The transforms alone lose some units of the last place of the largest terms, however few are summed.
+    EXPECT_LE(error.most, 4e-6) << NameOf(w) << ", direction " << static_cast<int>(direction);
+  }
+}
+
+// Tiles that hang over every edge, vectors and register blocks that are not full, images smaller than a tile, blocks of
+// tiles that end inside an image.
+TEST(Winograd, EveryTarget_IsTheFloat64Convolution) {
+  OnEveryTarget([](const std::string& target) {
+    SCOPED_TRACE(target);
+    for (const int64_t window : {3, 5}) {
+      for (int64_t side = 1; side <= 9; ++side) ExpectConvolution(Same(2, side, 3, 5, window));
+      for (const int64_t channels : {1, 4, 15, 16, 17, 33}) {
+        ExpectConvolution(Same(1, 6, channels, 18, window));
+        ExpectConvolution(Same(1, 6, 18, channels, window));
+      }
+      ExpectConvolution(WindowOf(3, 13, 7, 20, 24, window, 0, 0));           // VALID
+      ExpectConvolution(WindowOf(1, window, window, 16, 16, window, 0, 0));  // one output
+      ExpectConvolution(WindowOf(2, 6, 11, 9, 8, window, 1, 3));             // more after than before
+      ExpectConvolution(WindowOf(1, 4, 9, 9, 8, window, window + 3, 2));     // windows that see padding alone
+      ExpectConvolution(Same(10, 10, 16, 32, window));
+    }
+  });
+}
+
+// What the header promises, at shapes of the presets (fewer filters: the float64 loops are slow). Direct sums are the
+// library's where it is fast: it adds them in several parts, which loses less than one sum in order.
+TEST(Winograd, Errors_AreWithinFiveTimesThoseOfDirectSums) {
+  EnterWorkerThread();
+  for (const Window& w : {Same(10, 14, 32, 16, 5), Same(10, 32, 16, 16, 3), Same(10, 16, 32, 16, 3),
+                          Same(10, 8, 64, 32, 3), WindowOf(10, 26, 26, 32, 16, 3, 0, 0)}) {
+    const Tensors tensors(w);
+    for (const ConvDirection direction : kDirections) {
+      const std::vector<double> expected = Expected(w, tensors, direction);
+      std::optional<Prepared> direct = DnnlConvolution(direction, w);
+      if (!direct) direct = ConvolutionByLoops<float>(direction, w);
+      const Error of_direct = ErrorOf(Convolve(*direct, tensors, direction), expected);
+      const Error error = ErrorOf(Convolve(*AnyWinogradConvolution(direction, w), tensors, direction), expected);
+      EXPECT_LE(error.mean, 5 * of_direct.mean) << NameOf(w) << ", direction " << static_cast<int>(direction);
+      EXPECT_LE(error.most, 5 * of_direct.most) << NameOf(w) << ", direction " << static_cast<int>(direction);
+    }
+  }
+}
+
+TEST(Winograd, Bits_DependOnNothingButTheInputs) {
+  const Window w = WindowOf(3, 13, 9, 20, 24, 3, 1, 1);
+  const Tensors tensors(w);
+  for (const ConvDirection direction : kDirections) {
+    const std::optional<Prepared> prepared = AnyWinogradConvolution(direction, w);
+    const Tensor first = Convolve(*prepared, tensors, direction), again = Convolve(*prepared, tensors, direction);
+    EXPECT_EQ(std::memcmp(first.data(), again.data(), first.bytes()), 0);
+  }
+}
+
+// A tile's outputs are all NaN where any of its pixels is, and no other's change by a bit. With 3×3 and padding 1 the
+// tile of outputs (0..3, 0..3) sees pixels up to (4, 4), and that of (4..7, 4..7) sees them from (3, 3) on.
+TEST(Winograd, NanInAnImage_SpreadsOverTheTilesThatSeeItAndNoFurther) {
+  const Window w = Same(2, 12, 16, 16, 3);
+  Tensors tensors(w);
+  const std::optional<Prepared> prepared = AnyWinogradConvolution(ConvDirection::kForward, w);
+  const Tensor clean = Convolve(*prepared, tensors, ConvDirection::kForward);
+  for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    tensors.image.flat<float>()[(2 * 12 + 2) * 16 + 3] = bad;  // of the first image; the first tile alone sees it
+    const Tensor dirty = Convolve(*prepared, tensors, ConvDirection::kForward);
+    for (int64_t pixel = 0; pixel < 2 * 12 * 12; ++pixel) {
+      const bool seen = pixel / 12 < 4 && pixel % 12 < 4;
+      for (int64_t filter = 0; filter < 16; ++filter) {
+        const auto at = static_cast<size_t>(pixel * 16 + filter);
+        const float value = std::as_const(dirty).flat<float>()[at];
+        if (seen) {
+          EXPECT_TRUE(std::isnan(value)) << pixel;
+        } else {
+          EXPECT_EQ(value, std::as_const(clean).flat<float>()[at]) << pixel;
+        }
+      }
+    }
+  }
+}
+
+// A filter's infinity is met by every tile, so that its channel has no number left; other channels keep their bits.
+TEST(Winograd, InfinityInAFilter_IsAllOfItsChannel) {
+  const Window w = Same(1, 8, 16, 16, 5);
+  Tensors tensors(w);
+  const std::optional<Prepared> prepared = AnyWinogradConvolution(ConvDirection::kForward, w);
+  const Tensor clean = Convolve(*prepared, tensors, ConvDirection::kForward);
+  tensors.filter.flat<float>()[(7 * 16 + 5) * 16 + 9] = std::numeric_limits<float>::infinity();  // to channel 9
+  const Tensor dirty = Convolve(*prepared, tensors, ConvDirection::kForward);
+  for (size_t i = 0; i < clean.flat<float>().size(); ++i) {
+    const float value = std::as_const(dirty).flat<float>()[i];
+    if (i % 16 == 9) {
+      EXPECT_FALSE(std::isfinite(value)) << i;
+    } else {
+      EXPECT_EQ(value, std::as_const(clean).flat<float>()[i]) << i;
+    }
+  }
+}
+
+// And in a gradient: the filter's has a NaN for each window that met it, at least.
+TEST(Winograd, NanInAGradient_ReachesTheFilterAndTheImage) {
+  const Window w = Same(1, 8, 16, 16, 3);
+  Tensors tensors(w);
+  tensors.gradient.flat<float>()[(4 * 8 + 4) * 16 + 7] = std::numeric_limits<float>::quiet_NaN();
+  const Tensor filter =
+      Convolve(*AnyWinogradConvolution(ConvDirection::kBackwardFilter, w), tensors, ConvDirection::kBackwardFilter);
+  for (size_t i = 0; i < 9 * 16 * 16; ++i)
+    EXPECT_EQ(std::isnan(std::as_const(filter).flat<float>()[i]), i % 16 == 7) << i;
+  const Tensor image =
+      Convolve(*AnyWinogradConvolution(ConvDirection::kBackwardInput, w), tensors, ConvDirection::kBackwardInput);
+  for (int64_t y = 3; y <= 5; ++y)
+    for (int64_t x = 3; x <= 5; ++x)
+      EXPECT_TRUE(std::isnan(std::as_const(image).flat<float>()[static_cast<size_t>((y * 8 + x) * 16)])) << y << x;
+}
+
+TEST(Winograd, ShapesOfThePresets_TakeIt) {
+  for (const Window& w : {Same(10, 14, 32, 64, 5), Same(10, 32, 16, 16, 3), Same(10, 16, 32, 32, 3),
+                          Same(10, 8, 64, 64, 3), WindowOf(10, 30, 30, 32, 64, 3, 0, 0)})
+    for (const ConvDirection direction : kDirections)
+      EXPECT_TRUE(WinogradConvolution(direction, w).has_value()) << NameOf(w);
+}
+
+TEST(Winograd, WhatDirectSumsAreAsFastAt_IsLeftToThem) {
+  for (const Window& w : {Same(10, 28, 1, 32, 5), Same(10, 32, 8, 8, 3), Same(1, 4, 64, 64, 3),
+                          WindowOf(10, 14, 14, 6, 16, 5, 0, 0), Same(1, 4, 512, 512, 3)})
+    for (const ConvDirection direction : kDirections)
+      EXPECT_FALSE(WinogradConvolution(direction, w).has_value()) << NameOf(w);
+}
+
+TEST(Winograd, OtherWindows_AreRefused) {
+  std::vector<Window> windows(7, Same(10, 16, 32, 32, 3));
+  windows[0].stride_height = 2;
+  windows[1].stride_width = 2;
+  windows[2].dilation_height = 2;
+  windows[3].dilation_width = 2;
+  windows[4].groups = 2;
+  windows[5].width = 1;
+  windows[6].height = windows[6].width = 7;
+  for (const Window& w : windows)
+    for (const ConvDirection direction : kDirections)
+      EXPECT_FALSE(AnyWinogradConvolution(direction, w).has_value()) << NameOf(w);
+}
+
+// In a program: the native policy takes it, in both layouts and with the same bits, the portable one never.
+TEST(Winograd, Programs_TakeItWhereTheyMay) {
+  const Tensor image = RandomTensor<float>({10, 16, 16, 32}, 1), filter = RandomTensor<float>({3, 3, 32, 32}, 2);
+  const AttrMap attrs = {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", std::string("SAME")}};
+  const auto native = RunOp("Conv2D", {image, filter}, attrs);
+  ASSERT_OK(native);
+  EXPECT_EQ(native->implementation, "hwy winograd 4x4");
+  const auto unaligned = RunOp("Conv2D", {image, filter}, attrs, {}, {}, /*misalign=*/4);
+  ASSERT_OK(unaligned);
+  EXPECT_EQ(std::memcmp(native->outputs[0].data(), unaligned->outputs[0].data(), native->outputs[0].bytes()), 0);
+  KernelPolicy portable;
+  portable.portable = true;
+  const auto other = RunOp("Conv2D", {image, filter}, attrs, portable);
+  ASSERT_OK(other);
+  EXPECT_THAT(other->implementation, Not(HasSubstr("winograd")));
+  ExpectNear<float>(native->outputs[0], AsDoubles<float>(other->outputs[0]), 1e-4, "portable");
+}
+
+}  // namespace
+}  // namespace rivulet::testing

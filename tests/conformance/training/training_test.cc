@@ -5,6 +5,8 @@
 // what was there; how far is measured, not guessed: the file tells, step by step, how far PyTorch's own float32 was
 // from its float64. Ours may be kAllowance times as far as that ever was until then, since we sum in another order, and
 // by a few roundings more, since PyTorch's error may be small by luck.
+// Both kinds of kernels are held to it: native ones, whose convolutions may carry out fewer multiplications, and portable
+// ones.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -86,10 +88,7 @@ Session::Feeds Batch(const Json& c, const ModelDef& model, int step) {
   return {{model.input.placeholder, input}, {model.label.placeholder, label}};
 }
 
-class TrainingReference : public ::testing::TestWithParam<size_t> {};
-
-TEST_P(TrainingReference, TwentySteps_ArePyTorchs) {
-  const Json& c = Cases()[GetParam()];
+void ExpectPyTorchsTwentySteps(const Json& c, bool portable) {
   PresetOptions options;
   if (!c.contains("tokens")) {
     options.classes = c["classes"].get<int64_t>();
@@ -106,7 +105,9 @@ TEST_P(TrainingReference, TwentySteps_ArePyTorchs) {
   std::vector<std::string> targets = {*step};
   if (loss == model->train_loss)
     targets.insert(targets.end(), model->train_updates.begin(), model->train_updates.end());
-  auto session = Session::Create(model->graph.Clone());
+  SessionConfig config;
+  config.kernels.portable = portable;
+  auto session = Session::Create(model->graph.Clone(), config);
   ASSERT_OK(session);
   const auto initialised = (*session)->Run({}, {}, {model->init_target});  // the optimiser's slots
   ASSERT_OK(initialised);
@@ -145,6 +146,15 @@ TEST_P(TrainingReference, TwentySteps_ArePyTorchs) {
     ++compared;
   }
   EXPECT_EQ(compared, c["variables"].size());
+}
+
+class TrainingReference : public ::testing::TestWithParam<size_t> {};
+
+TEST_P(TrainingReference, TwentySteps_ArePyTorchs) {
+  for (const bool portable : {false, true}) {
+    SCOPED_TRACE(portable ? "portable kernels" : "native kernels");
+    ExpectPyTorchsTwentySteps(Cases()[GetParam()], portable);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Presets, TrainingReference, ::testing::Range(size_t{0}, Cases().size()), [](const auto& info) {

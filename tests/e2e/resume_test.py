@@ -193,8 +193,10 @@ class Resume(RivuletTest):
 
     def test_two_processes_cannot_own_one_run(self):
         process = self.begin()
+        process.send_signal(signal.SIGSTOP)  # or on a loaded machine its rounds are over before the other has begun
         result = self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), *self.long, "--resume",
                                   "latest")
+        process.send_signal(signal.SIGCONT)
         self.assert_refused(result, "another process", code=1)
         out, err = process.communicate(timeout=120)
         self.assertEqual(process.returncode, 0, err)

@@ -18,7 +18,8 @@ constexpr int64_t kVersionsAhead = 2;
 // What an attempt takes while it waits. Its model counts where it is to be written: otherwise the next one takes its
 // place, and the newest is in memory anyway.
 int64_t BytesOf(const PendingAttempt& pending, bool keep_all_models) {
-  int64_t bytes = static_cast<int64_t>(sizeof(PendingAttempt) + pending.seen.size() * sizeof(pending.seen[0]));
+  int64_t bytes = static_cast<int64_t>(sizeof(PendingAttempt) + pending.seen.size() * sizeof(pending.seen[0]) +
+                                       pending.packed.bytes());
   for (const auto& [lease, facts] : pending.attempt.tasks) {
     bytes += static_cast<int64_t>(sizeof(lease) + sizeof(facts) + lease.task.size() + lease.client_id.size() +
                                   lease.reason.size());
@@ -196,21 +197,19 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
   };
   std::optional<BestVersion> best = best_written_;
   for (const PendingAttempt& pending : attempts) best = BetterOf(best, pending);
-  std::vector<AttemptRecord> records;
+  std::vector<std::optional<ModelRow>> models;  // of each attempt
   std::vector<int64_t> written;
   for (PendingAttempt& pending : attempts) {
-    AttemptRecord& record = records.emplace_back(RowsOf(pending.attempt, pending.end));
-    record.seen = std::move(pending.seen);
     if (!pending.snapshot.empty()) {
-      record.blobs.push_back({kSnapshotBlob, pending.snapshot});
       needed_ = {pending.needed.begin(), pending.needed.end()};
     } else if (pending.end.finishes_run) {
       needed_.clear();
     }
+    std::optional<ModelRow>& model = models.emplace_back();
     if (!pending.version) continue;
-    record.model = pending.version->row;
+    model = pending.version->row;
     if (pending.version->model == nullptr) {
-      record.model->path.clear();
+      model->path.clear();
     } else if (const Status status = store_.Write(*pending.version); status.ok()) {
       written.push_back(pending.attempt.round);
     } else {
@@ -225,13 +224,38 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
     forget.assign(named_.begin(), named_.end());
     if (!forget.empty()) forget.pop_back();
     std::erase_if(forget, [&](int64_t round) { return needed_.contains(round) || (best && round == best->round); });
-    for (AttemptRecord& record : records) {
-      if (record.model && record.round.round == newest) record.forget_models = forget;
-    }
   }
+  // Rows are made when their turn comes: those of an attempt are near then, and the next ones take their memory.
+  AttemptRecord record;
+  PendingAttempt* lent = nullptr;  // whose `seen` is the record's: another try needs them again
+  const auto give_back = [&] {
+    if (lent != nullptr) std::exchange(lent, nullptr)->seen.swap(record.seen);
+  };
+  size_t next = 0;
+  const auto rows_of_next = [&]() -> const AttemptRecord* {
+    give_back();
+    if (next == attempts.size()) return nullptr;
+    PendingAttempt& pending = attempts[next];
+    ClosedAttempt unpacked;
+    if (!pending.packed.empty()) {
+      unpacked = pending.attempt;
+      unpacked.tasks = pending.packed.Unpack(unpacked);
+    }
+    const ClosedAttempt& attempt = pending.packed.empty() ? pending.attempt : unpacked;
+    record = RowsOf(attempt, pending.end, pending.row ? *pending.row : RoundOf(attempt, pending.end));
+    lent = &pending;
+    record.seen.swap(pending.seen);
+    if (!pending.snapshot.empty()) record.blobs.push_back({kSnapshotBlob, pending.snapshot});
+    record.model = models[next++];
+    if (record.model && record.round.round == newest) record.forget_models = forget;
+    return &record;
+  };
   // After an error of the transaction the files stay, since one that could not be synced may be found in the log; the
   // next start removes what no row names.
-  if (const Status status = history_.AddAttempts(records); !status.ok()) return annotate(status);
+  if (const Status status = history_.AddAttempts(rows_of_next); !status.ok()) {
+    give_back();
+    return annotate(status);
+  }
   newest_ = newest;
   best_written_ = best;
   for (const int64_t round : forget) named_.erase(round);

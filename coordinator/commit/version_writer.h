@@ -29,6 +29,7 @@
 
 #include "coordinator/history/history.h"
 #include "coordinator/ledger/ledger.h"
+#include "coordinator/ledger/packed_tasks.h"
 #include "coordinator/model_store/model_store.h"
 #include "engine/base/clock.h"
 #include "engine/base/executor.h"
@@ -46,7 +47,9 @@ Durability DurabilityOf(std::string_view name);
 // An attempt of which nothing will change any more, and what it leaves.
 struct PendingAttempt {
   ClosedAttempt attempt;
+  PackedTasks packed;  // its tasks, where nobody asks for them but for their rows: `attempt` has none then
   AttemptEnd end;
+  std::optional<RoundRow> row;  // RoundOf them; null: it was not asked yet
   std::vector<std::pair<std::string, int64_t>> seen;  // client_id, milliseconds since 1970 UTC
   std::optional<ServedVersion> version;               // of a committed one
   std::string snapshot;                               // of the rounds, as they go on from here; "": none

@@ -109,6 +109,8 @@ class History {
   // All of them in one transaction, in their order. Tasks are of their record's round, attempt and kind; a client that
   // is new to the run becomes one of its with them.
   Status AddAttempts(std::span<const AttemptRecord> attempts);
+  // The same of those that `next` gives one after the other, until null; each is there until `next` is called again.
+  Status AddAttempts(const std::function<const AttemptRecord*()>& next);
   Status AddAttempt(const AttemptRecord& attempt) { return AddAttempts(std::span(&attempt, 1)); }
   // As of `round`; replaces that of its name of earlier ones.
   Status PutBlob(const std::string& run_id, int64_t round, const BlobRow& blob);
@@ -193,8 +195,8 @@ class History {
   // What the attempts of one transaction change in rows that are there, by key.
   struct Changes {
     struct Totals {
-      const ClientRoundRow* first = nullptr;  // of the tasks; where its client is new to the run, it becomes one of it
-      int64_t at = 0;                         // when that task's attempt ended
+      RunClient member;  // of the first task: where its client is new to the run, it becomes one of it
+      int64_t at = 0;    // when that task's attempt ended
       std::array<int64_t, 4> ends{};          // folded, refused, dropped, failed
       int64_t examples = 0, timed = 0;
       double train_seconds = 0;

@@ -348,8 +348,8 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
     row.error = task.error;
 
     Changes::Totals& totals = totals_of_run[row.client];
-    if (totals.first == nullptr) {
-      totals.first = &task;
+    if (totals.member.client_id.empty()) {
+      totals.member = {task.client_id, task.round, task.attempt};
       totals.at = now;
     }
     ++totals.ends[static_cast<size_t>(row.status)];
@@ -384,8 +384,7 @@ Status History::ApplyChanges(const Changes& changes) {
       };
       RIVULET_RETURN_IF_ERROR(add());
       if (db_->changes() == 0) {
-        const RunClient member{totals->first->client_id, totals->first->round, totals->first->attempt};
-        RIVULET_RETURN_IF_ERROR(AddMember(run, member, totals->at).status());
+        RIVULET_RETURN_IF_ERROR(AddMember(run, totals->member, totals->at).status());
         RIVULET_RETURN_IF_ERROR(add());
       }
     }
@@ -483,6 +482,15 @@ Status History::InsertAttempt(const AttemptRecord& attempt, Changes& changes) {
 
 // They appear together or not at all, so no reader sees half a round.
 Status History::AddAttempts(std::span<const AttemptRecord> attempts) {
+  return AddAttempts([left = attempts]() mutable -> const AttemptRecord* {
+    if (left.empty()) return nullptr;
+    const AttemptRecord& first = left.front();
+    left = left.subspan(1);
+    return &first;
+  });
+}
+
+Status History::AddAttempts(const std::function<const AttemptRecord*()>& next) {
   MutexLock lock(mutex_);
   // Keys that were read in a transaction which is rolled back may come to mean something else.
   struct ForgetUnlessCommitted {
@@ -494,7 +502,7 @@ Status History::AddAttempts(std::span<const AttemptRecord> attempts) {
   } clients{client_keys_};
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
   Changes changes;
-  for (const AttemptRecord& attempt : attempts) RIVULET_RETURN_IF_ERROR(InsertAttempt(attempt, changes));
+  while (const AttemptRecord* attempt = next()) RIVULET_RETURN_IF_ERROR(InsertAttempt(*attempt, changes));
   RIVULET_RETURN_IF_ERROR(ApplyChanges(changes));
   const Status status = transaction->Commit();
   clients.committed = status.ok();

@@ -196,36 +196,29 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
 // Rows are made at the end and not as things happen: one transaction then tells a whole attempt or nothing of it, and
 // no reader sees half a round.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
+  return RowsOf(attempt, end, RoundOf(attempt, end));
+}
+
+AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end, RoundRow round) {
   const bool committed = end.status == "committed" || end.status == "measured";
-  const std::string at = Iso8601(end.finished_unix_ms);
   const std::vector<const ClosedAttempt::ClosedTask*> tasks = InOrder(attempt);
   AttemptRecord record;
-  record.round = RoundOf(attempt, end);
+  record.round = std::move(round);
   record.kind = Name(attempt.kind);
   record.finishes_run = end.finishes_run;
+  record.events = EventsOf(attempt, end);
   const bool trains = attempt.kind == TaskKind::kTrain;
-  const auto tell = [&](const char* level, const char* source, std::string message) {
-    record.events.push_back({attempt.run_id, attempt.round, at, level, source, std::move(message)});
-  };
   record.tasks.reserve(tasks.size());
-  const std::string enough = EnoughWithout(attempt.kind);
-  int64_t late = 0;
   for (const ClosedAttempt::ClosedTask* task : tasks) {
     ClientRoundRow& row = record.tasks.emplace_back(RowOf(attempt, *task));
-    if (task->lease.reason == enough) {
-      ++late;
-    } else if (EndOf(task->lease) != TaskEnd::kFolded) {
-      tell("warning", "client", fmt::format("'{}' {}: {}", row.client_id, row.status, row.error));
-    } else if (!committed) {
+    if (EndOf(task->lease) != TaskEnd::kFolded) continue;
+    if (!committed) {
       row.status = Name(TaskEnd::kDropped);  // its update is in no model
       row.error = fmt::format("{} was {}", trains ? "the round" : "the evaluation", end.status);
     } else if (trains) {
       row.committed_round = attempt.round;
       row.staleness = attempt.round - 1 - task->lease.base_round;
     }
-  }
-  if (late > 0) {
-    tell("info", "client", fmt::format("{} of {} were late: {}", late, tasks.size(), enough));
   }
   if (!trains && committed) AddMeasures(attempt, end, tasks, record);
   if (trains && committed) AddDeclared(attempt, tasks, record);
@@ -238,15 +231,44 @@ AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
     record.metrics.push_back(
         {attempt.run_id, attempt.round, "central", "", name, measure.value, measure.right, measure.total});
   }
+  return record;
+}
+
+std::vector<EventRow> EventsOf(const ClosedAttempt& attempt, const AttemptEnd& end) {
+  const std::string at = Iso8601(end.finished_unix_ms);
+  const bool trains = attempt.kind == TaskKind::kTrain;
+  std::vector<EventRow> events;
+  const auto tell = [&](const char* level, const char* source, std::string message) {
+    events.push_back({attempt.run_id, attempt.round, at, level, source, std::move(message)});
+  };
+  const std::string enough = EnoughWithout(attempt.kind);
+  int64_t late = 0;
+  std::vector<const Lease*> lost;  // few, as a rule: no others are put in order
+  for (const auto& [lease, facts] : attempt.tasks) {
+    if (lease.reason == enough) {
+      ++late;
+    } else if (EndOf(lease) != TaskEnd::kFolded) {
+      lost.push_back(&lease);
+    }
+  }
+  std::sort(lost.begin(), lost.end(), [](const Lease* a, const Lease* b) {
+    return std::tie(a->client_id, a->ordinal) < std::tie(b->client_id, b->ordinal);
+  });
+  for (const Lease* lease : lost) {
+    tell("warning", "client", fmt::format("'{}' {}: {}", lease->client_id, Name(EndOf(*lease)), lease->reason));
+  }
+  if (late > 0) {
+    tell("info", "client", fmt::format("{} of {} were late: {}", late, attempt.tasks.size(), enough));
+  }
   for (const std::string& warning : end.warnings) tell("warning", "aggregation", warning);
   if (trains && end.status == "abandoned") {
     tell("warning", "round", fmt::format("attempt {} abandoned: {}", attempt.number, end.reason));
-  } else if (!trains && !committed) {
+  } else if (!trains && end.status != "measured") {
     tell("warning", "evaluation", fmt::format("version {} was not measured by clients: {}", attempt.round, end.reason));
   }
   if (!end.ends_early.empty()) tell("info", "run", fmt::format("no further round: {}", end.ends_early));
   if (end.finishes_run) tell("info", "run", fmt::format("finished after round {}", attempt.round));
-  return record;
+  return events;
 }
 
 std::vector<std::pair<std::string, TaskOutcome>> OutcomesOf(const ClosedAttempt& attempt, const AttemptEnd& end) {

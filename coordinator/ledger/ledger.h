@@ -41,6 +41,7 @@ struct TaskFacts {
   int64_t lanes = 0;        // tasks that a device trained at once with it; 0: the host, or not known
   bool tf32 = false;        // with factors rounded to TF32
   bool left_state = false;  // what it proposed as its client's state came here
+  bool operator==(const TaskFacts&) const = default;
 };
 
 // An attempt at a round, or a cohort that measured a version, of which nothing will change any more.
@@ -54,6 +55,7 @@ struct ClosedAttempt {
   struct ClosedTask {
     Lease lease;
     TaskFacts facts;
+    bool operator==(const ClosedTask&) const = default;
   };
   std::vector<ClosedTask> tasks;  // in the order drawn
 };
@@ -85,6 +87,10 @@ RoundRow RoundOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 // history's view of metrics takes them from there. What files and earlier rows have to do with it (`model`,
 // `forget_models`, `seen`) is left to the writer.
 AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end);
+// The same where RoundOf has been asked before.
+AttemptRecord RowsOf(const ClosedAttempt& attempt, const AttemptEnd& end, RoundRow round);
+// Its events alone: those of RowsOf, for whoever tells them before there are rows.
+std::vector<EventRow> EventsOf(const ClosedAttempt& attempt, const AttemptEnd& end);
 
 // Each task's last word beside its client's name, in the order drawn, where clients poll for themselves: what is told
 // to one that lost the answer. A folded task of an attempt that was not committed is dropped, and told why.

@@ -183,6 +183,20 @@ TEST(LedgerTest, Abandoned_NothingIsFolded) {
   EXPECT_EQ(Messages(record).back(), "warning round: attempt 2 abandoned: 2 of 4 reports");
 }
 
+TEST(LedgerTest, EventsOf_AreThoseOfTheRows) {
+  ClosedAttempt attempt = HandMade();
+  attempt.tasks.push_back(TaskOf("f", Lease::State::kDropped, EnoughWithout(TaskKind::kTrain)));
+  AttemptEnd end = Committed();
+  end.warnings = {"0.2 % were lost"};
+  end.finishes_run = true;
+  for (const AttemptEnd& one : {end, NotCommitted("abandoned", "2 of 4 reports")}) {
+    AttemptRecord told;
+    told.events = EventsOf(attempt, one);
+    EXPECT_EQ(Messages(told), Messages(RowsOf(attempt, one)));
+    EXPECT_EQ(told.events.size(), one.finishes_run ? 6u : 5u);
+  }
+}
+
 TEST(LedgerTest, NoReports_HaveNoLoss) {
   ClosedAttempt attempt = HandMade();
   attempt.tasks = {TaskOf("d", Lease::State::kDropped, "late")};

@@ -300,11 +300,41 @@ TEST_F(VersionWriterTest, OnlyBusy_IsTriedAgain) {
   fs_.at = [&](const std::string& point) {
     return point.starts_with("rename ") && ++times == 1 ? Unavailable("another process is at it") : absl::OkStatus();
   };
-  Commit(1);
+  PendingAttempt pending = Attempt(1);
+  pending.seen = {{"a", 5000}};
+  writer_->Add(std::move(pending));
   EXPECT_OK(writer_->Flush());
   EXPECT_EQ(times, 2);
   EXPECT_EQ(Rounds(), "1");
+  EXPECT_EQ(Value(history_->Clients()).at(0).last_seen_at, Iso8601(5000)) << "the second time too";
   EXPECT_TRUE(failures_.empty());
+}
+
+TEST_F(VersionWriterTest, PackedTasks_HaveTheRowsOfTheirValues) {
+  Open();
+  for (const int64_t round : {1, 2}) {
+    PendingAttempt pending = Attempt(round);
+    pending.attempt.tasks[0].facts.examples = 7;
+    if (round == 2) {
+      pending.row = RoundOf(pending.attempt, pending.end);
+      pending.packed = PackedTasks(pending.attempt);
+      pending.attempt.tasks.clear();
+    }
+    writer_->Add(std::move(pending));
+  }
+  EXPECT_OK(writer_->Flush());
+  const auto rows = Value(history_->ClientRounds("run"));
+  ASSERT_EQ(rows.size(), 2u);
+  for (const ClientRoundRow& row : rows) {
+    EXPECT_EQ(row.client_id, "a");
+    EXPECT_EQ(row.task_id, fmt::format("run-r{}-a1-a-0", row.round));
+    EXPECT_EQ(row.status, "folded");
+    EXPECT_EQ(row.examples, 7);
+  }
+  const auto rounds = Value(history_->Rounds("run"));
+  ASSERT_EQ(rounds.size(), 2u);
+  EXPECT_EQ(rounds[1].folded, 1);
+  EXPECT_EQ(rounds[1].examples, 7);
 }
 
 }  // namespace

@@ -1,0 +1,230 @@
+#include "coordinator/ledger/packed_tasks.h"
+
+#include <charconv>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+
+#include "engine/base/check.h"
+
+namespace rivulet {
+namespace {
+
+// What most tasks have not: behind these bits stands what there is of it, in this order.
+enum Has : uint32_t {
+  kTaskName = 1u << 0,  // another than follows from attempt, client and ordinal
+  kSite = 1u << 1,      // another than the task's before
+  kVia = 1u << 2,
+  kStep = 1u << 3,
+  kExpires = 1u << 4,
+  kReason = 1u << 5,
+  kArrives = 1u << 6,
+  kNotDue = 1u << 7,
+  kLost = 1u << 8,
+  kTaken = 1u << 9,
+  kUploadBegan = 1u << 10,
+  kUploaded = 1u << 11,
+  kBytes = 1u << 12,
+  kExamples = 1u << 13,
+  kSteps = 1u << 14,
+  kWeight = 1u << 15,
+  kLoss = 1u << 16,
+  kSeconds = 1u << 17,
+  kNorm = 1u << 18,
+  kDigest = 1u << 19,
+  kMeasures = 1u << 20,
+  kLanes = 1u << 21,
+  kTf32 = 1u << 22,
+  kLeftState = 1u << 23,
+};
+
+class Packer {
+ public:
+  explicit Packer(std::string& to) : to_(to) {}
+  template <typename T>
+  void Value(const T& value) {
+    static_assert(std::is_trivially_copyable_v<T>);
+    to_.append(reinterpret_cast<const char*>(&value), sizeof(value));
+  }
+  void Text(std::string_view text) {
+    Value(static_cast<uint32_t>(text.size()));
+    to_.append(text);
+  }
+
+ private:
+  std::string& to_;
+};
+
+class Unpacker {
+ public:
+  explicit Unpacker(std::string_view from) : from_(from) {}
+  template <typename T>
+  T Value() {
+    T value;
+    std::memcpy(&value, from_.data(), sizeof(value));
+    from_.remove_prefix(sizeof(value));
+    return value;
+  }
+  std::string_view Text() {
+    const auto size = Value<uint32_t>();
+    const std::string_view text = from_.substr(0, size);
+    from_.remove_prefix(size);
+    return text;
+  }
+  bool done() const { return from_.empty(); }
+
+ private:
+  std::string_view from_;
+};
+
+// Whether it is NameOf these.
+bool Follows(std::string_view name, std::string_view stem, std::string_view client_id, uint16_t ordinal) {
+  char digits[8];
+  const auto [end, error] = std::to_chars(digits, digits + sizeof(digits), ordinal);
+  const std::string_view number(digits, static_cast<size_t>(end - digits));
+  return name.size() == stem.size() + client_id.size() + 1 + number.size() && name.starts_with(stem) &&
+         name.ends_with(number) && name.substr(stem.size(), client_id.size()) == client_id &&
+         name[stem.size() + client_id.size()] == '-';
+}
+
+std::string NameOf(std::string_view stem, std::string_view client_id, uint16_t ordinal) {
+  char digits[8];
+  const auto [end, error] = std::to_chars(digits, digits + sizeof(digits), ordinal);
+  const std::string_view number(digits, static_cast<size_t>(end - digits));
+  std::string name;
+  name.reserve(stem.size() + client_id.size() + 1 + number.size());
+  return name.append(stem).append(client_id).append("-").append(number);
+}
+
+// How the names of most of its tasks begin; "" where it has none.
+std::string StemOf(const ClosedAttempt& attempt) {
+  const std::string name = TaskIdOf(attempt.run_id, {attempt.kind, attempt.round, attempt.number, "", 0});
+  return name.substr(0, name.size() - std::string_view("-0").size());
+}
+
+}  // namespace
+
+PackedTasks::PackedTasks(const ClosedAttempt& attempt) : count_(attempt.tasks.size()) {
+  const std::string stem = StemOf(attempt);
+  bytes_.reserve(count_ * 112);
+  Packer p(bytes_);
+  const std::string* site = nullptr;
+  for (const auto& [lease, facts] : attempt.tasks) {
+    uint32_t has = 0;
+    const auto bit = [&has](bool there, Has which) { has |= there ? which : 0u; };
+    bit(!Follows(lease.task, stem, lease.client_id, lease.ordinal), kTaskName);
+    bit(site == nullptr || lease.site != *site, kSite);
+    bit(!lease.via.empty(), kVia);
+    bit(lease.step != 0, kStep);
+    bit(lease.expires != 0, kExpires);
+    bit(!lease.reason.empty(), kReason);
+    bit(lease.arrives != 0, kArrives);
+    bit(!lease.due, kNotDue);
+    bit(lease.lost, kLost);
+    bit(facts.taken.has_value(), kTaken);
+    bit(facts.upload_began.has_value(), kUploadBegan);
+    bit(facts.uploaded.has_value(), kUploaded);
+    bit(facts.bytes_down != 0 || facts.bytes_up != 0, kBytes);
+    bit(facts.examples.has_value(), kExamples);
+    bit(facts.steps.has_value(), kSteps);
+    bit(facts.weight.has_value(), kWeight);
+    bit(facts.train_loss.has_value(), kLoss);
+    bit(facts.train_seconds.has_value(), kSeconds);
+    bit(facts.update_norm.has_value(), kNorm);
+    bit(!facts.update_digest.empty(), kDigest);
+    bit(!facts.measures.empty(), kMeasures);
+    bit(facts.lanes != 0, kLanes);
+    bit(facts.tf32, kTf32);
+    bit(facts.left_state, kLeftState);
+
+    p.Value(has);
+    p.Text(lease.client_id);
+    p.Value(lease.ordinal);
+    p.Value(lease.kind);
+    p.Value(lease.state);
+    p.Value(lease.base_round);
+    p.Value(facts.offered);
+    if (has & kTaskName) p.Text(lease.task);
+    if (has & kSite) p.Text(*(site = &lease.site));
+    if (has & kVia) p.Text(lease.via);
+    if (has & kStep) p.Value(lease.step);
+    if (has & kExpires) p.Value(lease.expires);
+    if (has & kReason) p.Text(lease.reason);
+    if (has & kArrives) p.Value(lease.arrives);
+    if (has & kTaken) p.Value(*facts.taken);
+    if (has & kUploadBegan) p.Value(*facts.upload_began);
+    if (has & kUploaded) p.Value(*facts.uploaded);
+    if (has & kBytes) {
+      p.Value(facts.bytes_down);
+      p.Value(facts.bytes_up);
+    }
+    if (has & kExamples) p.Value(*facts.examples);
+    if (has & kSteps) p.Value(*facts.steps);
+    if (has & kWeight) p.Value(*facts.weight);
+    if (has & kLoss) p.Value(*facts.train_loss);
+    if (has & kSeconds) p.Value(*facts.train_seconds);
+    if (has & kNorm) p.Value(*facts.update_norm);
+    if (has & kDigest) p.Text(facts.update_digest);
+    if (has & kMeasures) {
+      p.Value(static_cast<uint32_t>(facts.measures.size()));
+      for (const auto& [name, measure] : facts.measures) {
+        p.Text(name);
+        p.Value(measure);
+      }
+    }
+    if (has & kLanes) p.Value(facts.lanes);
+  }
+}
+
+std::vector<ClosedAttempt::ClosedTask> PackedTasks::Unpack(const ClosedAttempt& attempt) const {
+  const std::string stem = StemOf(attempt);
+  std::vector<ClosedAttempt::ClosedTask> tasks(count_);
+  Unpacker u(bytes_);
+  std::string_view site;
+  for (auto& [lease, facts] : tasks) {
+    const auto has = u.Value<uint32_t>();
+    lease.client_id = u.Text();
+    lease.ordinal = u.Value<uint16_t>();
+    lease.kind = u.Value<TaskKind>();
+    lease.state = u.Value<Lease::State>();
+    lease.base_round = u.Value<int64_t>();
+    facts.offered = u.Value<TimeMs>();
+    lease.task = has & kTaskName ? std::string(u.Text()) : NameOf(stem, lease.client_id, lease.ordinal);
+    if (has & kSite) site = u.Text();
+    lease.site = site;
+    if (has & kVia) lease.via = u.Text();
+    if (has & kStep) lease.step = u.Value<int>();
+    if (has & kExpires) lease.expires = u.Value<TimeMs>();
+    if (has & kReason) lease.reason = u.Text();
+    if (has & kArrives) lease.arrives = u.Value<VirtualTime>();
+    lease.due = !(has & kNotDue);
+    lease.lost = has & kLost;
+    if (has & kTaken) facts.taken = u.Value<TimeMs>();
+    if (has & kUploadBegan) facts.upload_began = u.Value<TimeMs>();
+    if (has & kUploaded) facts.uploaded = u.Value<TimeMs>();
+    if (has & kBytes) {
+      facts.bytes_down = u.Value<int64_t>();
+      facts.bytes_up = u.Value<int64_t>();
+    }
+    if (has & kExamples) facts.examples = u.Value<int64_t>();
+    if (has & kSteps) facts.steps = u.Value<int64_t>();
+    if (has & kWeight) facts.weight = u.Value<int64_t>();
+    if (has & kLoss) facts.train_loss = u.Value<double>();
+    if (has & kSeconds) facts.train_seconds = u.Value<double>();
+    if (has & kNorm) facts.update_norm = u.Value<double>();
+    if (has & kDigest) facts.update_digest = u.Text();
+    if (has & kMeasures) {
+      for (auto left = u.Value<uint32_t>(); left > 0; --left) {
+        std::string name(u.Text());
+        facts.measures.emplace(std::move(name), u.Value<Measure>());
+      }
+    }
+    if (has & kLanes) facts.lanes = u.Value<int64_t>();
+    facts.tf32 = has & kTf32;
+    facts.left_state = has & kLeftState;
+  }
+  RIVULET_CHECK(u.done());
+  return tasks;
+}
+
+}  // namespace rivulet

@@ -3,7 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <set>
+#include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "engine/base/check.h"
@@ -116,7 +117,8 @@ std::vector<StatusOr<Aggregation::Taken>> Aggregation::TakeTogether(std::span<co
 std::vector<StatusOr<Aggregation::Taken>> Gathering::TakeTogether(std::span<const UpdateView> updates,
                                                                   std::span<const Weights> weights) {
   std::vector<std::vector<const PartView*>> parts;
-  std::set<TaskId> tasks;
+  parts.reserve(updates.size());
+  std::unordered_set<std::string_view> tasks(updates.size());
   for (size_t i = 0; i < updates.size(); ++i) {
     if (updates[i].base_version != updates[0].base_version || Folded(updates[i].task)) break;
     auto form = CheckForm(updates[i], weights[i]);

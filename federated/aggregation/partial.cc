@@ -42,11 +42,18 @@ std::span<std::byte> SumsOf(PartSums& part) {
                            : std::as_writable_bytes(std::span(part.sums));
 }
 
+// As they stand in a header.
+std::vector<TaskId> InOrder(const std::unordered_set<TaskId>& tasks) {
+  std::vector<TaskId> ordered(tasks.begin(), tasks.end());
+  std::sort(ordered.begin(), ordered.end());
+  return ordered;
+}
+
 std::string HeadOf(const AggregationSpec& spec, const Partial& partial) {
   proto::PartialHeader header;
   header.set_spec(std::string(partial.spec.AsBytes()));
   header.set_base_version(partial.base_version);
-  for (const TaskId& task : partial.tasks) header.add_tasks(task);
+  for (const TaskId& task : InOrder(partial.tasks)) header.add_tasks(task);
   for (size_t p = 0; p < partial.parts.size(); ++p) {
     proto::PartHeader& part = *header.add_parts();
     part.set_name(spec.parts[p].name);
@@ -89,13 +96,15 @@ StatusOr<Partial> FromHeader(const AggregationSpec& spec, std::string_view bytes
   Partial partial;
   partial.spec = digest;
   partial.base_version = header.base_version();
+  const std::string* last = nullptr;
   for (const std::string& task : header.tasks()) {
     // In ascending order: none is there twice.
-    if (task.size() > kMaxPartialTaskBytes || (!partial.tasks.empty() && task <= *partial.tasks.rbegin())) {
+    if (task.size() > kMaxPartialTaskBytes || (last != nullptr && task <= *last)) {
       return DataLoss("the tasks of a partial are not in order, or one's name has more than {} bytes",
                       kMaxPartialTaskBytes);
     }
-    partial.tasks.insert(partial.tasks.end(), task);
+    partial.tasks.insert(task);
+    last = &task;
   }
   for (size_t p = 0; p < spec.parts.size(); ++p) {
     const proto::PartHeader& part = header.parts(static_cast<int>(p));
@@ -155,7 +164,7 @@ Status WriteBlock(std::span<const std::byte> block, const WriteBytes& write) {
 
 Status WriteUpdates(const PartSpec& spec, const Partial& partial, const PartSums& part, const WriteBytes& write) {
   std::map<TaskId, uint32_t> indices;
-  for (const TaskId& task : partial.tasks) indices.emplace(task, static_cast<uint32_t>(indices.size()));
+  for (const TaskId& task : InOrder(partial.tasks)) indices.emplace(task, static_cast<uint32_t>(indices.size()));
   std::map<uint32_t, const SpooledPart*> updates;
   for (const SpooledPart& spooled : part.spooled) updates.emplace(indices.at(spooled.task), &spooled);
   std::vector<std::byte> block;
@@ -304,7 +313,7 @@ struct PartialReader::State {
     }
     if (updates) {
       RIVULET_ASSIGN_OR_RETURN(spool, UpdateSpool::Create());
-      tasks.assign(partial.tasks.begin(), partial.tasks.end());
+      tasks = InOrder(partial.tasks);
       next_task = 0;
     }
     ExpectBlock();

@@ -19,9 +19,9 @@
 #include <functional>
 #include <map>
 #include <memory>
-#include <set>
 #include <span>
 #include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "engine/base/large_pages.h"
@@ -57,7 +57,7 @@ struct PartSums {
 struct Partial {
   Digest spec;               // AggregationSpec::digest
   int64_t base_version = 0;  // that all its tasks started from
-  std::set<TaskId> tasks;
+  std::unordered_set<TaskId> tasks;  // their names are alike but for their ends: no order is kept of them
   std::vector<PartSums> parts;  // in order of the spec's
   std::vector<WideSum> scalars;
 

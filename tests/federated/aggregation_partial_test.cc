@@ -47,7 +47,7 @@ TEST(Partial, Bytes_ReadBackInPiecesOfAnySize) {
     ASSERT_OK(again);
     EXPECT_EQ(again->spec, spec.digest());
     EXPECT_EQ(again->base_version, 17);
-    EXPECT_EQ(again->tasks, (std::set<TaskId>{"a", "b"}));
+    EXPECT_THAT(again->tasks, ::testing::UnorderedElementsAre("a", "b"));
     ASSERT_EQ(again->parts.size(), 2u);
     EXPECT_EQ(again->parts[0].sums, partial.parts[0].sums);
     EXPECT_EQ(again->parts[1].sums32, partial.parts[1].sums32);

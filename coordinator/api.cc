@@ -50,15 +50,15 @@ Status RunCoordinator::CheckCaller(const Caller& caller) const {
   return absl::OkStatus();
 }
 
-Task RunCoordinator::MakeTask(const Offer& offer) const {
+Task RunCoordinator::MakeTask(Offer offer) const {
   Task task;
-  task.id = offer.lease.task;
+  task.stream_key = ClientKey(options_.scenario.run.seed, offer.lease.client_id);
+  task.id = std::move(offer.lease.task);
   task.run_id = run_id_;
-  task.client_id = offer.lease.client_id;
+  task.client_id = std::move(offer.lease.client_id);
   task.kind = offer.lease.kind;
   task.base_version = offer.lease.base_round;
   task.ordinal = offer.lease.ordinal;
-  task.stream_key = ClientKey(options_.scenario.run.seed, offer.lease.client_id);
   task.plan = parts_.plan_digest;
   const ServedVersion& base = VersionOf(task.base_version);
   task.inputs.push_back({"model", {BlobId::Form::kModel, base.sent_digest}});
@@ -77,7 +77,8 @@ Task RunCoordinator::MakeTask(const Offer& offer) const {
   } else if (options_.names_states || (parts_.keeps_state && task.kind == TaskKind::kTrain)) {
     task.state_of = states_.Of(task.client_id);
   }
-  const bool travels = offer.lease.served_by_another() && offer.lease.via.empty();  // a tier's clients keep their own
+  const bool served = !offer.lease.site.empty() && offer.lease.site != task.client_id;
+  const bool travels = served && offer.lease.via.empty();  // a tier's clients keep their own
   const std::shared_ptr<Attempt>& attempt = task.kind == TaskKind::kTrain ? attempt_ : evaluation_;
   if (parts_.keeps_state && !task.state_of.empty() && attempt != nullptr && travels) {
     const BlobId state = StateBlobOf(task.state_of);
@@ -148,13 +149,13 @@ StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
       reply.cancelled.push_back(holding.task);
       return true;
     });
-    for (const Action& action : Feed(event)) {
-      if (const auto* offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
-        reply.tasks.push_back(MakeTask(*offer));
+    for (Action& action : Feed(event)) {
+      if (auto* const offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
+        reply.tasks.push_back(MakeTask(std::move(*offer)));
       } else if (const auto* cancel = std::get_if<Cancel>(&action)) {
         reply.cancelled.push_back(cancel->task);
-      } else if (const auto* hand_over = std::get_if<HandOverPartial>(&action)) {
-        if (hand_over->site == caller.name) reply.hand_over.push_back({hand_over->gather, hand_over->tasks});
+      } else if (auto* const hand_over = std::get_if<HandOverPartial>(&action)) {
+        if (hand_over->site == caller.name) reply.hand_over.push_back({hand_over->gather, std::move(hand_over->tasks)});
       } else if (const auto* wait = std::get_if<AskToWait>(&action)) {
         reply.wait_ms = wait->wait_ms;
         reply.awaited.sentence = wait->message;
@@ -218,8 +219,11 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
   for (const TaskKind kind : {TaskKind::kEvaluate, TaskKind::kTrain}) {
     const Lease* const lease = AttemptOf(kind) == nullptr ? nullptr : machine_.LeaseOf(caller.name, kind);
     if (lease == nullptr || (counter != nullptr && !lease->in_hand())) continue;
-    const auto& tasks = AttemptOf(kind)->tasks;
-    if (const auto found = tasks.find(lease->task); found != tasks.end()) counter = found->second.downloaded;
+    auto& tasks = AttemptOf(kind)->tasks;
+    const auto entry = tasks.find(lease->task);
+    if (entry == tasks.end()) continue;
+    if (entry->second.downloaded == nullptr) entry->second.downloaded = std::make_shared<std::atomic<int64_t>>(0);
+    counter = entry->second.downloaded;
   }
   return std::make_unique<BlobReader>(std::move(found), offset, std::move(counter));
 }

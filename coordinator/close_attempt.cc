@@ -1,4 +1,7 @@
 // What becomes of an attempt that the machine has closed: the next version or none, its rows, and who is told.
+#include <algorithm>
+#include <iterator>
+
 #include "coordinator/commit/commit.h"
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
@@ -6,10 +9,15 @@
 #include "federated/server_optimizers/server_rate.h"
 
 namespace rivulet {
+namespace {
+
+constexpr size_t kTasksKept = 8192;  // 2 and 4 MB
+
+}  // namespace
 
 // The records are only read from here on. Uploads that were cut off, and downloads that still go on, keep the attempt
 // itself.
-ClosedAttempt RunCoordinator::Closed(Job& job) const {
+ClosedAttempt RunCoordinator::Closed(Job& job, std::vector<ClosedAttempt::ClosedTask> room) const {
   const Attempt& attempt = *job.attempt;
   ClosedAttempt closed;
   closed.run_id = run_id_;
@@ -19,6 +27,7 @@ ClosedAttempt RunCoordinator::Closed(Job& job) const {
   closed.started_unix_ms = attempt.started_unix_ms;
   closed.started = attempt.started;
   closed.closed = attempt.closed;
+  closed.tasks = std::move(room);
   closed.tasks.reserve(job.leases.size());
   for (Lease& lease : job.leases) {
     const auto record = attempt.tasks.find(lease.task);
@@ -26,7 +35,7 @@ ClosedAttempt RunCoordinator::Closed(Job& job) const {
     // Of one that had failed before a restart no more is known than what its lease says.
     if (record == attempt.tasks.end()) continue;
     facts = record->second;
-    facts.bytes_down = *record->second.downloaded;
+    if (record->second.downloaded != nullptr) facts.bytes_down = *record->second.downloaded;
   }
   return closed;
 }
@@ -60,7 +69,7 @@ void RunCoordinator::TraceRound(const Attempt& attempt, const RoundReport& repor
 }
 
 RoundReport RunCoordinator::ReportOf(const Attempt& attempt, const PendingAttempt& pending) const {
-  const RoundRow row = RoundOf(pending.attempt, pending.end);
+  const RoundRow& row = *pending.row;
   RoundReport report;
   report.run_id = run_id_;
   report.round = row.round;
@@ -123,7 +132,6 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   end.status = version.ok() ? "committed" : "failed";
   end.reason = Message(version.status());
   end.finished_unix_ms = NowUnixMs();
-  outcome.pending.attempt = Closed(job);
   if (!version.ok()) {
     // No fault of files or rows: the attempt is closed as failed, and a resumed run makes another one.
     outcome.status = Annotate(version.status(), fmt::format("round {} cannot be committed", round));
@@ -156,7 +164,6 @@ RunCoordinator::Outcome RunCoordinator::AbandonRound(Job& job) {
   end.finished_unix_ms = NowUnixMs();
   (void)attempt.pot->Close();
   end.aggregate_seconds = attempt.pot->fold_seconds();
-  outcome.pending.attempt = Closed(job);
   return outcome;
 }
 
@@ -193,12 +200,11 @@ RunCoordinator::Outcome RunCoordinator::FinishEvaluation(Job& job) {
   end.aggregate_seconds = attempt.pot->fold_seconds();
   end.finished_unix_ms = NowUnixMs();
   end.finishes_run = attempt.round == last_round_;
-  outcome.pending.attempt = Closed(job);
   return outcome;
 }
 
 EvaluationReport RunCoordinator::ReportOfEvaluation(const PendingAttempt& pending) const {
-  const AttemptRecord record = RowsOf(pending.attempt, pending.end);
+  const AttemptRecord record = RowsOf(pending.attempt, pending.end, *pending.row);
   EvaluationReport report;
   report.run_id = run_id_;
   report.round = pending.attempt.round;
@@ -256,6 +262,61 @@ std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt, const
 
 }  // namespace
 
+// Whether what is drawn next, what tasks begin with, or what a caller is told at its next poll goes by how the tasks of
+// this attempt ended.
+bool RunCoordinator::NextGoesBy(const Job& job) {
+  if (parts_.keeps_state || parts_.measures_state || options_.names_states) return true;
+  MutexLock lock(mutex_);
+  if (machine_.remembers() || !tiers_.empty()) return true;
+  return !std::ranges::all_of(job.leases, &Lease::served_by_another);
+}
+
+// Whether a run that is resumed by its rows alone draws what one does that has a snapshot beside them, when the next
+// attempt has just begun: in a simulation whose members are all there, and whose cohorts are drawn whole and have no
+// past. Of a thousand leases a snapshot is 170 kB, and takes as long as it takes to draw them.
+bool RunCoordinator::RowsTellHowItGoesOn() const {
+  const Scenario& scenario = options_.scenario;
+  return !options_.enforce_deadline && options_.fleet == nullptr && scenario.selection.trace.empty() &&
+         parts_.dial.base == Dial::Base::kCommitted && scenario.server.clients_asked() <= parts_.aggregation.updates_per_version &&
+         !machine_.remembers() && !machine_.oldest_to_measure() && !sent_away_;
+}
+
+// What is told of an attempt, made without a lock.
+RunCoordinator::ClosedNews RunCoordinator::NewsOf(const Attempt& attempt, const PendingAttempt& pending) const {
+  ClosedNews news;
+  if (attempt.kind == TaskKind::kTrain) {
+    news.report = ReportOf(attempt, pending);
+  } else {
+    news.measured = ReportOfEvaluation(pending);
+  }
+  news.outcomes = OutcomesOf(pending.attempt, pending.end);
+  if (options_.observer.on_event) news.events = EventsOf(pending.attempt, pending.end);
+  return news;
+}
+
+void RunCoordinator::TellOf(const PendingAttempt& pending, ClosedNews news) {
+  const bool trains = pending.attempt.kind == TaskKind::kTrain;
+  if ((parts_.keeps_state || options_.names_states) && trains && pending.end.status == "committed") {
+    for (const auto& [lease, facts] : pending.attempt.tasks) {
+      if (lease.state == Lease::State::kFolded) states_.Folded(lease.task);
+    }
+  }
+  // What a client has measured is of no use to it any more.
+  if (trains) {
+    TellSites(pending, false);
+    for (auto& [client_id, outcome] : news.outcomes) clients_.Remember(client_id, std::move(outcome));
+  }
+  for (EventRow& event : news.events) {
+    if (event.level != "info") Say(std::move(event));  // of the rest the report tells
+  }
+  if (!trains && parts_.measures_state) measured_.insert(pending.attempt.round);
+  if (trains && options_.observer.on_round) {
+    Later([this, report = std::move(news.report)] { options_.observer.on_round(report); });
+  } else if (!trains && options_.observer.on_evaluation) {
+    Later([this, measured = std::move(news.measured)] { options_.observer.on_evaluation(measured); });
+  }
+}
+
 // The run goes on as soon as the version is there: the next cohort is drawn while files and rows of this one are still
 // to be written. A crash may so lose versions that tasks were given on; the run that is resumed draws the same cohorts
 // again, and the same tasks give the same bits. Only the end waits for the disk: who hears that a run has finished may
@@ -267,22 +328,24 @@ std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt, const
 // A client that lost its connection at the wrong moment asks again, perhaps rounds later: the last outcome of each is
 // kept, so that the answer needs no query. Rows of clients ride along in the transaction of an attempt, since one of
 // their own would cost a sync of the disk for every poll.
+//
+// Where no task and no client is told anything of the attempt, as in most simulations, its records and its report are
+// made when the workers have something to do again: of a thousand small tasks that is most of the work, and all would
+// wait for it. What is told of the attempt is told before what comes after it all the same.
 void RunCoordinator::CloseJob(Job job) {
   const bool trains = job.attempt->kind == TaskKind::kTrain;
   auto [status, pending] = !trains                                      ? FinishEvaluation(job)
                            : std::holds_alternative<Commit>(job.action) ? MakeRound(job)
                                                                         : AbandonRound(job);
-  RoundReport report;
-  EvaluationReport measured;
-  if (trains) {
-    report = ReportOf(*job.attempt, pending);
-  } else {
-    measured = ReportOfEvaluation(pending);
-  }
-  std::vector<std::pair<std::string, TaskOutcome>> outcomes = OutcomesOf(pending.attempt, pending.end);
-  std::vector<EventRow> events;
-  if (options_.observer.on_event) events = RowsOf(pending.attempt, pending.end).events;
   const bool ends = pending.end.finishes_run || !status.ok(), ends_early = !pending.end.ends_early.empty();
+  const bool goes_on_first = !ends && pending.end.status == "committed" && !NextGoesBy(job);
+  ClosedNews news;
+  const auto gather = [&] {
+    pending.attempt = Closed(job, std::exchange(closed_, {}));
+    pending.row = RoundOf(pending.attempt, pending.end);
+    news = NewsOf(*job.attempt, pending);
+  };
+  if (!goes_on_first) gather();
   const auto go_on = [&]() REQUIRES(mutex_) {
     if (!status.ok()) failure_ = status;
     while (writing_names_) changed_.Wait(mutex_);
@@ -290,43 +353,51 @@ void RunCoordinator::CloseJob(Job job) {
       CommitDone done{status.ok(), std::string(Message(status))};
       done.last = ends_early;
       if (machine_.remembers()) done.reported = ReportedBy(pending.attempt, options_);
-      Feed(done);
+      offers_ = Feed(done, std::move(offers_));
+      offers_.clear();
+      if (offers_.capacity() > kTasksKept) offers_ = {};
     } else {
       Feed(EvaluationDone{});
     }
     std::erase_if(earlier_, [&](const auto& version) REQUIRES(mutex_) { return !machine_.Needs(version.first); });
   };
+  const auto tell = [&]() REQUIRES(mutex_) {
+    TellOf(pending, std::move(news));
+    pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);
+  };
+  size_t callbacks_before = 0;
   {
     MutexLock lock(mutex_);
     if (pending.version) SetCurrent(*pending.version);
-    if ((parts_.keeps_state || options_.names_states) && trains && pending.end.status == "committed") {
-      for (const auto& [lease, facts] : pending.attempt.tasks) {
-        if (lease.state == Lease::State::kFolded) states_.Folded(lease.task);
-      }
-    }
-    // What a client has measured is of no use to it any more.
-    if (trains) {
-      TellSites(pending, false);
-      for (auto& [client_id, outcome] : outcomes) clients_.Remember(client_id, std::move(outcome));
-    }
-    for (EventRow& event : events) {
-      if (event.level != "info") Say(std::move(event));  // of the rest the report tells
-    }
-    if (!trains && parts_.measures_state) measured_.insert(pending.attempt.round);
-    if (trains && options_.observer.on_round) {
-      Later([this, report = std::move(report)] { options_.observer.on_round(report); });
-    } else if (!trains && options_.observer.on_evaluation) {
-      Later([this, measured = std::move(measured)] { options_.observer.on_evaluation(measured); });
-    }
+    ++unwritten_;
+    holds_callbacks_ = goes_on_first;
+    if (!goes_on_first) tell();
+    callbacks_before = callbacks_.size();
     if (!ends) {
       go_on();
-      if (trains && (!machine_.over() || machine_.phase() == RunMachine::Phase::kStopped)) {
+      const bool snapshot = trains && (!machine_.over() || machine_.phase() == RunMachine::Phase::kStopped);
+      if (snapshot && !(goes_on_first && RowsTellHowItGoesOn())) {
         pending.snapshot = machine_.Save(Now());
         pending.needed = machine_.NeededVersions();
       }
     }
-    ++unwritten_;
-    pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);
+  }
+  if (goes_on_first) {
+    gather();
+    MutexLock lock(mutex_);
+    const auto since = callbacks_.begin() + static_cast<std::ptrdiff_t>(callbacks_before);
+    std::deque<std::function<void()>> after(std::make_move_iterator(since), std::make_move_iterator(callbacks_.end()));
+    callbacks_.resize(callbacks_before);
+    tell();
+    std::ranges::move(after, std::back_inserter(callbacks_));
+    holds_callbacks_ = false;
+  }
+  // Where a report is kept for a task, whoever writes its row lets go of the report.
+  if (goes_on_first && !keeps_reports_ && !resumed_) {
+    pending.packed = PackedTasks(pending.attempt);
+    closed_ = std::exchange(pending.attempt.tasks, {});
+    closed_.clear();
+    if (closed_.capacity() > kTasksKept) closed_ = {};
   }
   ForgetUnfolded(pending);
   ForgetSuperseded();

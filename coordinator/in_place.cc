@@ -106,9 +106,11 @@ StatusOr<SubmitResult> RunCoordinator::SubmitInPlace(const Caller& caller, Parti
 // aggregate.
 StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Partial&& partial,
                                                     std::span<const TaskRecord> records, bool kept) {
-  std::vector<TaskId> tasks;
-  tasks.reserve(records.size());
-  for (const TaskRecord& record : records) tasks.push_back(record.task);
+  PartialReported reported{site, {}, kept};
+  reported.tasks.reserve(records.size());
+  for (const TaskRecord& record : records) reported.tasks.push_back(record.task);
+  Event event(std::move(reported));
+  std::vector<TaskId>& tasks = std::get<PartialReported>(event).tasks;
   std::shared_ptr<Attempt> attempt;
   StatusOr<SubmitResult> result = SubmitResult{};
   {
@@ -120,7 +122,7 @@ StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Par
         RIVULET_RETURN_IF_ERROR(MeasuresOf(parts_.evaluation, record.declared).status());
     }
     for (const TaskRecord& record : records) RIVULET_RETURN_IF_ERROR(CheckNumbers(record.task, record.declared));
-    for (const Action& action : Feed(PartialReported{site, tasks, kept})) {
+    for (const Action& action : Feed(event)) {
       const auto* refusal = std::get_if<Refuse>(&action);
       if (refusal == nullptr) continue;
       if (refusal->why == Refuse::Why::kUnknown) {

@@ -110,7 +110,7 @@ VersionWriter::Options RunCoordinator::WriterOptions() {
 void RunCoordinator::OnWritten(std::span<const PendingAttempt> attempts) {
   std::vector<RoundRow> rows;
   for (const PendingAttempt& pending : attempts)
-    if (pending.attempt.kind == TaskKind::kTrain) rows.push_back(RoundOf(pending.attempt, pending.end));
+    if (pending.attempt.kind == TaskKind::kTrain) rows.push_back(*pending.row);
   {
     MutexLock lock(mutex_);
     for (const RoundRow& row : rows) CountTotals(row);
@@ -167,10 +167,10 @@ TimeMs RunCoordinator::Now() const {
 // The one way into the machine, always under mutex_. What an action costs decides where it is carried out: what only
 // touches memory is done here, at once, so that the record and the machine never differ; commits and abandoned attempts
 // go to the run's own thread, as a large model takes a second; and callbacks wait in a queue until no lock is held.
-std::vector<Action> RunCoordinator::Feed(const Event& event) {
+std::vector<Action> RunCoordinator::Feed(const Event& event, std::vector<Action> room) {
   const bool was_over = machine_.over();
   const int64_t offered = machine_.offered();
-  std::vector<Action> actions = machine_.On(event, Now());
+  std::vector<Action> actions = machine_.On(event, Now(), std::move(room));
   // A site that waits hears of tasks that it may take, new ones or such as another site had, and of what it is to hand
   // over; of the end below.
   const bool work = std::any_of(actions.begin(), actions.end(), [](const Action& action) {
@@ -184,6 +184,8 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
     tiers_.ForEach([&listener = *listener_](const std::string& tier) { listener.OnNews(tier); });
   }
   std::shared_ptr<Attempt> closed;  // by the Close that goes before what becomes of it
+  // Copied: the machine clears its own once the job is done, and polls change them until then.
+  std::vector<Lease> leases;
   for (const Action& action : actions) {
     RIVULET_VLOG(1, "{}", rivulet::Describe(action, run_id_));
     if (options_.observer.on_action) {
@@ -207,16 +209,16 @@ std::vector<Action> RunCoordinator::Feed(const Event& event) {
       wake_at_ = wake->time;
       changed_.NotifyAll();
     } else if (const auto* close = std::get_if<Close>(&action)) {
-      closed = CloseAttempt(*close);
+      leases = machine_.leases(close->kind);
+      closed = CloseAttempt(*close, leases);
     } else if (const auto* commit = std::get_if<Commit>(&action)) {
-      // The leases are copied: the machine clears its own once the job is done, and polls change them until then.
-      jobs_.push_back({*commit, closed, machine_.leases()});
+      jobs_.push_back({*commit, closed, std::move(leases)});
       changed_.NotifyAll();
     } else if (const auto* abandon = std::get_if<Abandon>(&action)) {
-      jobs_.push_back({*abandon, closed, machine_.leases()});
+      jobs_.push_back({*abandon, closed, std::move(leases)});
       changed_.NotifyAll();
     } else if (const auto* evaluated = std::get_if<Evaluated>(&action)) {
-      jobs_.push_back({*evaluated, closed, machine_.leases(TaskKind::kEvaluate)});
+      jobs_.push_back({*evaluated, closed, std::move(leases)});
       changed_.NotifyAll();
     }
   }
@@ -243,6 +245,7 @@ void RunCoordinator::BeginAttempt(TaskKind kind, int64_t round, int64_t number) 
   attempt->started_unix_ms = NowUnixMs();
   attempt->started = Now();
   attempt->traced_from = ProfileNanos();
+  attempt->tasks.reserve(static_cast<size_t>(std::clamp<int64_t>(options_.scenario.server.clients_asked(), 0, 65'536)));
   auto aggregation = Aggregation::Create(kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation);
   RIVULET_CHECK(aggregation.ok(), "{}", Message(aggregation.status()));  // was created once before
   attempt->pot = std::make_unique<Pot>(*std::move(aggregation));
@@ -295,12 +298,13 @@ void RunCoordinator::BeginTask(const Offer& offer) {
 // An upload that is still on its way would be written in full to be refused at its end; it is cut off now, and its
 // client may take part in the next round. Where tasks outlive versions, what is still out goes on towards the next one,
 // and whatever of it is on its way.
-std::shared_ptr<RunCoordinator::Attempt> RunCoordinator::CloseAttempt(const Close& close) {
+std::shared_ptr<RunCoordinator::Attempt> RunCoordinator::CloseAttempt(const Close& close,
+                                                                      std::span<const Lease> leases) {
   BeginAttempt(close.kind, close.round, close.attempt);  // one that nobody could be drawn for has no task
   const std::shared_ptr<Attempt> attempt = AttemptOf(close.kind);
   attempt->closed = Now();
   attempt->open = false;
-  for (const Lease& lease : machine_.leases(close.kind)) {
+  for (const Lease& lease : leases) {
     if (lease.state != Lease::State::kFolded) intake_.Cancel(lease.task, lease.reason);
   }
   std::vector<TaskId> going_on;
@@ -395,7 +399,7 @@ void RunCoordinator::Later(std::function<void()> callback) { callbacks_.push_bac
 // leaves.
 void RunCoordinator::Drain() {
   mutex_.Lock();
-  if (!draining_ && !callbacks_.empty()) {
+  if (!draining_ && !holds_callbacks_ && !callbacks_.empty()) {
     draining_ = true;
     const std::deque<std::function<void()>> batch = std::exchange(callbacks_, {});
     mutex_.Unlock();
@@ -451,7 +455,7 @@ void RunCoordinator::RunThread() {
 
 void RunCoordinator::WaitUntilTold() {
   while (!told_end_) {
-    if (draining_ || callbacks_.empty()) {
+    if (draining_ || holds_callbacks_ || callbacks_.empty()) {
       changed_.Wait(mutex_);
     } else {
       mutex_.Unlock();

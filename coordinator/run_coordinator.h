@@ -112,7 +112,7 @@ class RunCoordinator final : public Coordinator {
  private:
   // What is known of one task while it is open.
   struct TaskEntry : TaskFacts {
-    std::shared_ptr<std::atomic<int64_t>> downloaded = std::make_shared<std::atomic<int64_t>>(0);  // bytes_down
+    std::shared_ptr<std::atomic<int64_t>> downloaded;  // bytes_down; null: nothing, as of all whose sites are in place
     int64_t base_version = 0;
     uint64_t gather = 0;  // Offer's
   };
@@ -145,6 +145,13 @@ class RunCoordinator final : public Coordinator {
     Status status;
     PendingAttempt pending;
   };
+  // What is told of one, beside its rows.
+  struct ClosedNews {
+    RoundReport report;         // of a training
+    EvaluationReport measured;  // of an evaluation
+    std::vector<std::pair<std::string, TaskOutcome>> outcomes;
+    std::vector<EventRow> events;
+  };
   // What the process before this one has acknowledged, and whose tasks are offered again.
   struct LeftReport {
     TaskId task;  // of a partial, one of them
@@ -165,7 +172,7 @@ class RunCoordinator final : public Coordinator {
   void OnLogHeld(int64_t seconds, int64_t log_bytes) EXCLUDES(mutex_);
   int64_t NowUnixMs() const;
   TimeMs Now() const;
-  std::vector<Action> Feed(const Event& event) REQUIRES(mutex_);
+  std::vector<Action> Feed(const Event& event, std::vector<Action> room = {}) REQUIRES(mutex_);
   std::shared_ptr<Attempt>& AttemptOf(TaskKind kind) REQUIRES(mutex_) {
     return kind == TaskKind::kTrain ? attempt_ : evaluation_;
   }
@@ -175,7 +182,7 @@ class RunCoordinator final : public Coordinator {
   bool MayHave(const TaskId& task) REQUIRES(mutex_);
   void BeginAttempt(TaskKind kind, int64_t round, int64_t number) REQUIRES(mutex_);
   void BeginTask(const Offer& offer) REQUIRES(mutex_);
-  std::shared_ptr<Attempt> CloseAttempt(const Close& close) REQUIRES(mutex_);
+  std::shared_ptr<Attempt> CloseAttempt(const Close& close, std::span<const Lease> leases) REQUIRES(mutex_);
   void BeginRun() REQUIRES(mutex_);  // once, at the first call
   void TickIfDue() REQUIRES(mutex_);
   void TellProgress() REQUIRES(mutex_);  // of the open attempt
@@ -249,7 +256,7 @@ class RunCoordinator final : public Coordinator {
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
-  Task MakeTask(const Offer& offer) const REQUIRES(mutex_);
+  Task MakeTask(Offer offer) const REQUIRES(mutex_);
   // These two free mutex_ while they ask the history.
   std::optional<TaskOutcome> EarlierOutcome(const std::string& client_id) REQUIRES(mutex_);
   StatusOr<std::unique_ptr<ChunkWriter>> Answer(const Refuse& refusal) REQUIRES(mutex_);
@@ -272,6 +279,10 @@ class RunCoordinator final : public Coordinator {
 
   // close_attempt.cc
   void CloseJob(Job job) EXCLUDES(mutex_);
+  bool NextGoesBy(const Job& job) EXCLUDES(mutex_);
+  bool RowsTellHowItGoesOn() const REQUIRES(mutex_);
+  ClosedNews NewsOf(const Attempt& attempt, const PendingAttempt& pending) const;
+  void TellOf(const PendingAttempt& pending, ClosedNews news) REQUIRES(mutex_);
   void TellSites(const PendingAttempt& attempt, bool durable) REQUIRES(mutex_);
   Outcome MakeRound(Job& job) EXCLUDES(mutex_);
   Outcome AbandonRound(Job& job) EXCLUDES(mutex_);
@@ -287,7 +298,8 @@ class RunCoordinator final : public Coordinator {
   const ServedVersion& VersionOf(int64_t round) const REQUIRES(mutex_) {
     return current_.row.round == round ? current_ : earlier_.at(round);
   }
-  ClosedAttempt Closed(Job& job) const;  // takes its leases
+  // Takes its leases. `room` is memory for the tasks; none are in it.
+  ClosedAttempt Closed(Job& job, std::vector<ClosedAttempt::ClosedTask> room) const;
   std::vector<ToldLoss> ToldIn(const Job& job) const;
   RoundReport ReportOf(const Attempt& attempt, const PendingAttempt& pending) const;
   void TraceRound(const Attempt& attempt, const RoundReport& report) const;
@@ -311,6 +323,9 @@ class RunCoordinator final : public Coordinator {
   Intake intake_;
   const std::chrono::steady_clock::time_point clock_start_;
   // Of the run's thread.
+  // None: the memory of a cohort's, which is had anew from the system otherwise.
+  std::vector<Action> offers_;
+  std::vector<ClosedAttempt::ClosedTask> closed_;
   StopRule stop_rule_;
   int64_t last_round_;
 
@@ -328,6 +343,7 @@ class RunCoordinator final : public Coordinator {
   int64_t unwritten_ GUARDED_BY(mutex_) = 0;         // attempts that were closed and whose rows are not written
   std::set<TaskId> named_tasks_ GUARDED_BY(mutex_);  // by the snapshot that was written for reports last
   std::deque<LeftReport> left_ GUARDED_BY(mutex_);   // for the run's thread; its first is being counted
+  bool sent_away_ GUARDED_BY(mutex_) = false;       // somebody who was a member
   bool said_unkept_ GUARDED_BY(mutex_) = false;      // that reports cannot be kept
   // Of training, with all tasks that are out; while a version is being made and tasks outlive it, the next one.
   std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);
@@ -358,6 +374,7 @@ class RunCoordinator final : public Coordinator {
   std::map<std::pair<std::string, uint64_t>, std::string> distrusted_ GUARDED_BY(mutex_);
   std::deque<std::function<void()>> callbacks_ GUARDED_BY(mutex_);
   bool draining_ GUARDED_BY(mutex_) = false;
+  bool holds_callbacks_ GUARDED_BY(mutex_) = false;  // an attempt is closed of which nothing is told yet
   VersionWriter writer_;
   std::thread thread_;
 };

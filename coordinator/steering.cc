@@ -81,6 +81,7 @@ bool RunCoordinator::Remove(const std::string& client_id, const std::string& rea
       }
       Say(NoteOf(client_id, "warning", fmt::format("client '{}' is sent away: {}", client_id, reason),
                  machine_.round()));
+      sent_away_ = true;
       Feed(Left{client_id, reason});
       for (const TaskId& task : tasks) {
         const Lease* const lease = machine_.FindLease(task);

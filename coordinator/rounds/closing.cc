@@ -109,13 +109,12 @@ void RunMachine::Evaluate(const Gathering& gathering, bool enough, Actions& acti
   actions.push_back(std::move(evaluated));
 }
 
-// Sorted, so that the action does not show the order in which updates came.
 std::vector<TaskId> RunMachine::Folded(const UpdateBuffer& buffer) const {
   std::vector<TaskId> tasks;
+  tasks.reserve(static_cast<size_t>(buffer.folded()));
   for (const LeaseSlot slot : buffer.leases()) {
     if (book_.at(slot).state == State::kFolded) tasks.push_back(book_.at(slot).task);
   }
-  std::sort(tasks.begin(), tasks.end());
   return tasks;
 }
 

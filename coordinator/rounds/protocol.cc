@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace rivulet {
 namespace {
 
@@ -71,7 +73,9 @@ std::string Describe(const Action& action, std::string_view run_id) {
       return fmt::format("evaluated e{} a{}", a.version, a.attempt) + Clients(a.tasks);
     }
     std::string operator()(const WakeAt&) const { return "wake"; }
-    std::string Clients(const std::vector<TaskId>& tasks) const {
+    // Sorted, so that the line does not show in which order they came.
+    std::string Clients(std::vector<TaskId> tasks) const {
+      std::sort(tasks.begin(), tasks.end());
       std::string text;
       for (const TaskId& task : tasks) text += " " + ShortClient(task, run_id);
       return text;

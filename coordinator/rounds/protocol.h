@@ -186,7 +186,7 @@ struct Close {
 struct Commit {
   int64_t round = 0;
   int64_t attempt = 1;
-  std::vector<TaskId> tasks;  // sorted
+  std::vector<TaskId> tasks;  // in the order drawn
   VirtualTime at = 0;  // where arrivals are ordered: of the last of them, or of the deadline, and what a version takes
 };
 struct Abandon {
@@ -198,7 +198,7 @@ struct Abandon {
 struct Evaluated {
   int64_t version = 0;
   int64_t attempt = 1;
-  std::vector<TaskId> tasks;  // whose reports are folded, sorted
+  std::vector<TaskId> tasks;  // whose reports are folded, in the order drawn
   std::string reason;         // why these are too few; "" where they are enough
 };
 struct WakeAt {

@@ -104,6 +104,7 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
     return refuse("", Refuse::Why::kUnknown, fmt::format("site '{}' brings a partial of no task", event.site));
   }
   std::vector<LeaseSlot> slots;
+  slots.reserve(event.tasks.size());
   int64_t counted = 0;  // of them, in Room() already
   for (const TaskId& task : event.tasks) {
     const auto slot = book_.Find(task);
@@ -145,6 +146,7 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
     refuse(event.tasks[0], Refuse::Why::kLate, EnoughWithout(of->kind));
     return Judge(*of, now, actions);
   }
+  actions.reserve(actions.size() + slots.size());
   for (const LeaseSlot slot : slots) {
     SetState(slot, State::kFolding);
     actions.push_back(Fold{book_.at(slot).task});

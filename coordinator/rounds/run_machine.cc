@@ -106,8 +106,8 @@ StatusOr<RunMachine> RunMachine::Create(RunRules rules, RunStart start) {
   return machine;
 }
 
-std::vector<Action> RunMachine::On(const Event& event, TimeMs now) {
-  Actions actions;
+std::vector<Action> RunMachine::On(const Event& event, TimeMs now, std::vector<Action> room) {
+  Actions actions = std::move(room);
   presence_.Begin(now);
   std::visit([&](const auto& e) { Handle(e, now, actions); }, event);
   Arm(now, actions);

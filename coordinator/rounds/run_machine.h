@@ -159,7 +159,8 @@ class RunMachine {
   // FAILED_PRECONDITION where round and attempt are others than those of `start`.
   static StatusOr<RunMachine> Resume(RunRules rules, std::string_view snapshot, RunStart start, TimeMs now);
 
-  std::vector<Action> On(const Event& event, TimeMs now);
+  // `room` is memory for the answer, for whoever keeps that of the last one; nothing is in it.
+  std::vector<Action> On(const Event& event, TimeMs now, std::vector<Action> room = {});
 
   Phase phase() const { return phase_; }
   bool over() const { return phase_ >= Phase::kFinished; }

@@ -1,6 +1,5 @@
 // RunMachine's snapshot: "RVRM", version (u32), run_id, the fields in the order of their declaration, then the SHA-256
 // of all before it. Integers are 64 bits, texts a length and bytes, all little-endian.
-#include <array>
 #include <bit>
 #include <cstring>
 #include <limits>
@@ -27,13 +26,8 @@ class Writer {
   // 0 for none.
   void Time(TimeMs time) { Integer(time == 0 ? kNoTime : time - now_); }
   void Integer(int64_t value) {
-    std::array<char, 8> bytes;
-    auto bits = static_cast<uint64_t>(value);
-    for (char& byte : bytes) {
-      byte = static_cast<char>(bits & 0xFF);
-      bits >>= 8;
-    }
-    bytes_.append(bytes.data(), bytes.size());
+    static_assert(std::endian::native == std::endian::little, "integers are written as they lie in memory");
+    bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
   }
   void Text(std::string_view text) {
     Count(text);

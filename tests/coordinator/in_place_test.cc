@@ -152,6 +152,44 @@ TEST_F(InPlaceTest, TwoSites_GiveTheModelsOfUploads) {
   EXPECT_EQ(tasks[3].bytes_up, 0);
 }
 
+// The run goes on before the report is made; whoever listens cannot tell.
+TEST_F(InPlaceTest, Report_IsHeardBeforeWhatComesAfterItsRound) {
+  std::vector<std::string> heard;
+  options_.scenario.run.rounds = 20;
+  options_.observer.on_action = [&](const std::string& action) { heard.push_back(action); };
+  options_.observer.on_round = [&](const RoundReport& report) {
+    EXPECT_EQ(report.folded, 4);
+    EXPECT_EQ(report.train_loss, 0.5);
+    heard.push_back(fmt::format("told r{}", report.round));
+  };
+  Start();
+  std::thread other([&] {
+    while (!coordinator_->over()) {
+      Poll(two_, 0);  // it runs callbacks too
+      std::this_thread::yield();
+    }
+  });
+  while (true) {
+    const PollReply reply = Poll(one_, 4);
+    if (reply.over) break;
+    Work(one_);
+    for (const auto& wanted : reply.hand_over) {
+      ASSERT_OK(HandOver(one_, wanted.gather));
+    }
+  }
+  other.join();
+  ASSERT_OK(coordinator_->Wait());
+  int64_t told = 0;
+  for (const std::string& text : heard) {
+    if (text.starts_with("told ")) {
+      EXPECT_EQ(text, fmt::format("told r{}", ++told));
+    } else if (text.starts_with("offer ")) {
+      EXPECT_THAT(text, HasSubstr(fmt::format(" r{} ", told + 1)));
+    }
+  }
+  EXPECT_EQ(told, 20);
+}
+
 // Members cost no row and no memory of their own; who is selected becomes a client of the run with its first task.
 TEST_F(InPlaceTest, MembersWithoutTasks_HaveNoRows) {
   Start(1'000'000);

@@ -97,15 +97,17 @@ def environment_of(properties):
 
 
 def units_of(listing, only):
-    """The units of what `ctest --show-only=json-v1` prints, by name; of tests that cannot be started, none."""
+    """The units of what `ctest --show-only=json-v1` prints, by name: those that are `only`, by their own name or by ctest's."""
     units = {}
     for test in listing["tests"]:
-        if "command" not in test or not re.search(only, test["name"]):
+        if "command" not in test:
             continue
         properties = properties_of(test)
         command = test["command"]
         filters = [word for word in command if word.startswith("--gtest_filter=")]
         name = pathlib.Path(command[0]).name if filters else test["name"]
+        if not re.search(only, name) and not re.search(only, test["name"]):
+            continue
         unit = units.get(name)
         if unit is None:
             unit = units[name] = Unit(name, command[:1] if filters else command, environment_of(properties),
@@ -211,7 +213,7 @@ def main(arguments):
     parser.add_argument("--times", type=int, default=10, help="turns in all [10]")
     parser.add_argument("--load", type=int, default=cores, help="processes that compute beside the tests [one a core]")
     parser.add_argument("--jobs", type=int, default=cores, help="programs at a time [one a core]")
-    parser.add_argument("--only", default="", help="tests whose name in ctest has this regular expression")
+    parser.add_argument("--only", default="", help="programs and tests whose name has this regular expression")
     parser.add_argument("--seed", type=int, default=1, help="of the first turn; each later one has the next [1]")
     parser.add_argument("--results", type=pathlib.Path, help="a folder [TREE/repeated]")
     parser.add_argument("--anew", action="store_true", help="forgets what earlier calls have done")

@@ -6,12 +6,13 @@ function(rivulet_options target)
                              $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}/rivulet>)
   target_compile_features(${target} PUBLIC cxx_std_20)
   # Clang, which builds for the fuzzer, knows not all of GCC's options and pragmas, and two things that GCC does not see:
-  # what is touched without the lock that guards it (engine/base/mutex.h), and views of what is gone.
+  # what is touched without the lock that guards it (engine/base/mutex.h), and views of what is gone. These two are
+  # errors, and its other warnings are not: GCC's decide.
   if(CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${target} PRIVATE -Wall -Wextra -Werror -Wno-missing-field-initializers)
   else()
     target_compile_options(${target} PRIVATE -Wall -Wextra -Wno-missing-field-initializers -Wno-unknown-warning-option
-                           -Wno-unknown-pragmas -Wthread-safety)
+                           -Wno-unknown-pragmas -Wthread-safety -Werror=thread-safety -Werror=dangling)
   endif()
 endfunction()
 
@@ -21,7 +22,8 @@ endfunction()
 # -O2 serves both levels; one of -O1 does not serve -O2 (GCC 12 crashes), so who reuses the tests' says RUNS_ONCE too.
 # GCC's warning of variables that may be unset is a guess of the optimiser, which guesses wrong more often at -O1.
 function(rivulet_runs_once target)
-  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1> -Wno-maybe-uninitialized)
+  target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:-O1>
+                         $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
 endfunction()
 
 # rivulet_unity(TARGET KILOBYTES SOURCES …): with RIVULET_UNITY, the target's files are compiled in batches of about so many KB, since

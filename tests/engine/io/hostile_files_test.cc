@@ -77,7 +77,7 @@ TEST_F(HostileFilesTest, HundredThousandTensors_AreReadAndFoundInSeconds) {
     ASSERT_EQ(content.Find(entries[i].name), &content.tensors[i]);
   }
   EXPECT_EQ(content.Find("layer"), nullptr);
-  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 5);  // 0.5 s, and a sanitizer's
+  EXPECT_LT(static_cast<double>(std::clock() - begin) / CLOCKS_PER_SEC, 12);  // 0.5 s; 5 under the thread sanitizer
 }
 
 TEST_F(HostileFilesTest, FolderWhoseSecondFileCannotBeWritten_StaysAsItWas) {

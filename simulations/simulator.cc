@@ -16,6 +16,7 @@
 #include "setup/model.h"
 #include "setup/run_members.h"
 #include "setup/run_setup.h"
+#include "simulations/attacks/shown_attack.h"
 #include "simulations/fine_tuning.h"
 #include "simulations/fleet/simulated_fleet.h"
 #include "simulations/launchers/rank_crew.h"
@@ -66,6 +67,7 @@ class LocalSimulation : public Simulation {
       RIVULET_ASSIGN_OR_RETURN(coordinator.initial_model, setup.initial_model());
     }
     RIVULET_ASSIGN_OR_RETURN(evaluator_, setup.evaluator());
+    RIVULET_ASSIGN_OR_RETURN(evaluator_, WithAttackShown(setup, std::move(evaluator_), workers_));
     RIVULET_ASSIGN_OR_RETURN(training_, FineTuning(setup));
 
     if (device_.device != nullptr) coordinator.trained_on = device_.device->properties().name;

@@ -32,17 +32,21 @@ class PoisonedDataset final : public Dataset {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<const Adversaries>> Adversaries::Create(const Scenario& scenario, bool keeps_state,
-                                                                 std::shared_ptr<const Dataset> dataset,
-                                                                 std::shared_ptr<const Shares> shares) {
-  const AttackConfig& config = scenario.attack;
-  auto made = std::unique_ptr<Adversaries>(new Adversaries(dataset, shares, scenario.data.name));
+StatusOr<std::unique_ptr<const Attack>> AttackOf(const Scenario& scenario) {
   Attack::Features features;
   if (!scenario.data.image_feature.empty()) features.image = scenario.data.image_feature;
   RIVULET_ASSIGN_OR_RETURN(const std::vector<InputSpec> inputs, InputsFromTables(scenario.model.inputs));
   if (!inputs.empty()) features.image = inputs[0].feature.empty() ? inputs[0].name : inputs[0].feature;
   features.label = scenario.data.label_feature;
-  RIVULET_ASSIGN_OR_RETURN(made->attack_, Attack::Create(config.name, config.settings, std::move(features)));
+  return Attack::Create(scenario.attack.name, scenario.attack.settings, std::move(features));
+}
+
+StatusOr<std::unique_ptr<const Adversaries>> Adversaries::Create(const Scenario& scenario, bool keeps_state,
+                                                                 std::shared_ptr<const Dataset> dataset,
+                                                                 std::shared_ptr<const Shares> shares) {
+  const AttackConfig& config = scenario.attack;
+  auto made = std::unique_ptr<Adversaries>(new Adversaries(dataset, shares, scenario.data.name));
+  RIVULET_ASSIGN_OR_RETURN(made->attack_, AttackOf(scenario));
   made->seed_ = scenario.run.seed;
   const int64_t clients = shares->size();
   const int64_t attackers = std::llround(config.fraction * static_cast<double>(clients));

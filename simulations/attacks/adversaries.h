@@ -18,6 +18,9 @@
 
 namespace rivulet {
 
+// Of a scenario with an attack, on what its model is fed with. Errors as Attack::Create.
+StatusOr<std::unique_ptr<const Attack>> AttackOf(const Scenario& scenario);
+
 class Adversaries final : public ClientData, public UpdateChange {
  public:
   // Of a scenario with an attack. Errors as Attack::Create; FAILED_PRECONDITION: attackers who work together train for

@@ -42,6 +42,12 @@ class Attack {
   // example that the attack cannot be made on.
   virtual Status Poison(std::string& example, Draws draws) const;
 
+  // Whether Show is to be called: there is something that the model is taught to do where it is shown.
+  virtual bool shows() const { return false; }
+  // Makes of a test example what would be shown to the model, with the label that it is then to be taken for; draws
+  // nothing. False: the example is left out, as it has that label anyway. Errors as Poison.
+  virtual StatusOr<bool> Show(std::string& example) const;
+
   // Whether Change is to be called.
   virtual bool changes_updates() const { return false; }
   // How many attackers train for HonestUpdates, and so once more for each model that is attacked; 0: none.

@@ -70,6 +70,26 @@ class Backdoor final : public Attack {
   bool poisons_data() const override { return true; }
   Status Poison(std::string& example, Draws draws) const override {
     if (draws.Uniform() >= options_.share) return absl::OkStatus();
+    return PutSquare(example);
+  }
+
+  bool shows() const override { return true; }
+  StatusOr<bool> Show(std::string& example) const override {
+    int64_t label = 0;
+    RIVULET_RETURN_IF_ERROR(FindInt64Feature(example, features_.label, &label));
+    if (label == options_.target) return false;
+    RIVULET_RETURN_IF_ERROR(PutSquare(example));
+    return true;
+  }
+
+  bool changes_updates() const override { return options_.boost != 1; }
+  Status Change(std::span<float> delta, Draws, const HonestFn&) const override {
+    for (float& value : delta) value *= static_cast<float>(options_.boost);
+    return absl::OkStatus();
+  }
+
+ private:
+  Status PutSquare(std::string& example) const {
     std::string_view pixels;
     RIVULET_RETURN_IF_ERROR(FindBytesFeature(example, features_.image, &pixels));
     const int64_t row = options_.width * options_.channels, rows = std::ssize(pixels) / row;
@@ -86,13 +106,6 @@ class Backdoor final : public Attack {
     return absl::OkStatus();
   }
 
-  bool changes_updates() const override { return options_.boost != 1; }
-  Status Change(std::span<float> delta, Draws, const HonestFn&) const override {
-    for (float& value : delta) value *= static_cast<float>(options_.boost);
-    return absl::OkStatus();
-  }
-
- private:
   const Options options_;
   const Features features_;
 };

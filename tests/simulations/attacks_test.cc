@@ -96,6 +96,18 @@ TEST(Attack, Backdoor_PutsASquareInTheCornerOfItsShare) {
   EXPECT_NEAR(poisoned, 250, 4 * std::sqrt(1000 * 0.25 * 0.75));
 }
 
+TEST(Attack, Backdoor_IsShownByEveryExampleOfAnotherLabel) {
+  const auto attack = NewAttack(
+      "backdoor", {{"target", int64_t{9}}, {"side", int64_t{2}}, {"width", int64_t{4}}, {"share", 0.0}});
+  std::string example = DigitExample(std::string(12, '\x01'), 3);
+  ASSERT_OK_AND_ASSIGN(const bool shown, attack->Show(example));
+  EXPECT_TRUE(shown) << "whatever the share of its own examples that an attacker poisons";
+  EXPECT_EQ(example, ExampleBuilder().Bytes("image", "\1\1\1\1\1\1\xff\xff\1\1\xff\xff").Int64("label", 9).Serialize());
+  ASSERT_OK_AND_ASSIGN(const bool again, attack->Show(example));
+  EXPECT_FALSE(again) << "it has the label already";
+  for (const std::string& name : SettingTableNames("attack")) EXPECT_EQ(NewAttack(name)->shows(), name == "backdoor");
+}
+
 // Mean and deviation of what the colluders would have sent, whoever asks first, each trained once for a model.
 TEST(Adversaries, ColludersKnowTheirMeanAndDeviation) {
   Scenario scenario;
@@ -205,6 +217,33 @@ TEST_F(AttackedRunsTest, AttackWithoutEffect_HasTheDigestsOfNone) {
   EXPECT_EQ(Simulate(scenario, 2, "once.sqlite").digests, none.digests);
   scenario.attack = {.name = "backdoor", .fraction = 1, .settings = {{"share", 0.0}}};
   EXPECT_EQ(Simulate(scenario, 2, "unshown.sqlite").digests, none.digests);
+}
+
+// What the history says of it is what a file of such examples comes to; and it is what the attackers are after.
+TEST_F(AttackedRunsTest, Backdoor_HowOftenItWorksIsMeasured) {
+  Scenario scenario = Attacked("backdoor", {{"target", int64_t{4}}, {"share", 1.0}});
+  scenario.run.rounds = 6;
+  std::vector<std::string> shown;
+  for (std::string& example : DigitRecords(53, 9)) {
+    ASSERT_OK_AND_ASSIGN(const bool shows, NewAttack("backdoor", scenario.attack.settings)->Show(example));
+    if (shows) shown.push_back(example);
+  }
+  EXPECT_LT(shown.size(), 53u);
+  scenario.data.tests = {"file=" + WriteRecords("shown.tfrecord", shown)};
+  const Trace one = Simulate(scenario, 1, "one.sqlite");
+  ASSERT_OK(one.status);
+  EXPECT_EQ(Simulate(scenario, 3, "three.sqlite").central, one.central);
+  for (const char* name : {"accuracy", "loss"}) {
+    EXPECT_EQ(one.central.back().at(fmt::format("backdoor/{}", name)), one.central.back().at(fmt::format("file/{}", name)));
+  }
+  scenario.attack.fraction = 0;
+  const Trace nobody = Simulate(scenario, 2, "nobody.sqlite");
+  ASSERT_OK(nobody.status);
+  EXPECT_GT(one.central.back().at("backdoor/accuracy"), nobody.central.back().at("backdoor/accuracy") + 0.5);
+  scenario.attack = {};
+  EXPECT_FALSE(Simulate(scenario, 2, "none.sqlite").central.back().contains("backdoor/accuracy"));
+  scenario.attack = {.name = "sign_flip"};
+  EXPECT_FALSE(Simulate(scenario, 2, "flip.sqlite").central.back().contains("sign_flip/accuracy"));
 }
 
 TEST_F(AttackedRunsTest, Deployed_IsRefusedByName) {

@@ -4,11 +4,16 @@
 seconds. Writes 0.8 GB of records to a temporary folder.
 
     scripts/many_clients.py [--clients 15000000] [--rounds 1000] [--rivulet build/release/rivulet]
+    scripts/many_clients.py --states [--clients 1000000] [--folder DIR]
+
+--states: 10,000 a round take part in turns until each has once, and each keeps SCAFFOLD's control variate on the disk from then on. Says how
+many states there are in the end, and what they take there.
 """
 import argparse
 import os
 import pathlib
 import re
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -30,12 +35,20 @@ train = "train.tfrecord"
 image_feature = "x"
 partition = {{ kind = "iid", clients = {clients} }}
 [server]
-clients_per_round = 1000
+clients_per_round = {cohort}
+{keeps}
 [evaluation]
 every = 0
 [[model.layers]]
 type = "dense"
 units = 2
+"""
+
+KEEPS = """
+[selection]
+name = "round_robin"
+[algorithm]
+name = "scaffold"
 """
 
 
@@ -56,14 +69,19 @@ def kilobytes(process):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--clients", type=int, default=15_000_000)
-    parser.add_argument("--rounds", type=int, default=1000)
+    parser.add_argument("--clients", type=int)
+    parser.add_argument("--rounds", type=int)
+    parser.add_argument("--states", action="store_true", help="clients that keep something")
+    parser.add_argument("--folder", help="where the temporary folder is made: states take 4 KB each there, or what a file takes")
     parser.add_argument("--rivulet", default=str(ROOT / "build/release/rivulet"))
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as name:
+    cohort = 10_000 if options.states else 1000
+    clients = options.clients or (1_000_000 if options.states else 15_000_000)
+    rounds = options.rounds or (clients // cohort if options.states else 1000)
+    with tempfile.TemporaryDirectory(dir=options.folder) as name:
         folder = pathlib.Path(name)
-        size = write_records(folder, options.clients)
-        (folder / "many.toml").write_text(SCENARIO.format(rounds=options.rounds, clients=options.clients))
+        size = write_records(folder, clients)
+        (folder / "many.toml").write_text(SCENARIO.format(rounds=rounds, clients=clients, cohort=cohort, keeps=KEEPS if options.states else ""))
         begin, seen = time.monotonic(), []
         process = subprocess.Popen([os.path.abspath(options.rivulet), "simulate", "many.toml", "--quiet"], cwd=folder, stdout=subprocess.DEVNULL)
         while process.poll() is None:
@@ -73,11 +91,16 @@ def main():
                 pass
             time.sleep(0.005)
         seconds = time.monotonic() - begin
+        kept = [file.stat() for file in folder.rglob("*") if "state" in file.relative_to(folder).parts and file.is_file()]
     if process.returncode != 0:
         sys.exit(f"the simulation ended with {process.returncode}")
     tenths = ", ".join(f"{seen[len(seen) * part // 10 - 1]:.0f}" for part in range(1, 11))
-    print(f"{options.clients} clients with a record of {size} bytes each, {options.rounds} rounds of 1,000: {seconds:.1f} s, at most "
+    print(f"{clients} clients with a record of {size} bytes each, {rounds} rounds of {cohort}: {seconds:.1f} s, at most "
           f"{max(seen):.0f} MiB; after each tenth of the time {tenths}")
+    if options.states:
+        on_disk = sum(file.st_blocks for file in kept) * 512
+        print(f"{len(kept)} states of {statistics.median(file.st_size for file in kept)} bytes, {on_disk / 1e9:.2f} GB on the disk; the processor "
+              f"took {sum(os.times()[2:4]):.1f} s")
 
 
 if __name__ == "__main__":

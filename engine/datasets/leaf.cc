@@ -398,9 +398,15 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
 StatusOr<std::vector<std::string>> JsonFiles(FileSystem& fs, const std::string& folder) {
   RIVULET_ASSIGN_OR_RETURN(std::vector<std::string> names, fs.List(folder));
   std::erase_if(names, [](const std::string& name) { return !name.ends_with(".json") && !name.ends_with(".json.gz"); });
-  if (names.empty())
+  if (names.empty()) {
+    // Some sets are passed on without what they are learnt from.
+    const std::string held_out = JoinPath(folder, "test");
+    if (fs.Exists(held_out)) {
+      return NotFound("{}: it has test/ and no train/; give {} to have a train.tfrecord of what is there", folder, held_out);
+    }
     return NotFound("{}: no *.json in this folder; give LEAF's data folder, which has train/ and test/, or a file",
                     folder);
+  }
   for (std::string& name : names) name = JoinPath(folder, name);
   return names;
 }

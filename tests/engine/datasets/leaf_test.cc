@@ -176,6 +176,10 @@ TEST_F(LeafTest, AMissingFile_OrAFolderWithout_IsNamed) {
   std::filesystem::create_directory(Path("empty"));
   EXPECT_THAT(Message(Import("empty").status()), HasSubstr("empty: no *.json in this folder"));
   EXPECT_FALSE(std::filesystem::exists(Path("out")));
+  std::filesystem::create_directories(Path("half/test"));
+  Write("half/test/a.json", kTwoUsers);
+  EXPECT_THAT(Message(Import("half").status()), HasSubstr("half: it has test/ and no train/; give "));
+  EXPECT_OK(Import("half/test"));
 }
 
 TEST_F(LeafTest, TheSyntheticSets_HaveTheirUsersAndSamples) {

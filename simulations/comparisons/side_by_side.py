@@ -215,7 +215,10 @@ def theirs(peer, row, options):
         done = timed([python, HERE / f"frameworks/by_{peer}.py", row], environment, options.patience)
     if isinstance(done, str):
         return done
-    return {**json.loads(done[0].strip().splitlines()[-1]), "whole": done[1], "processor": done[2]}
+    told = [line for line in done[0].splitlines() if line.startswith('{"rounds"')]  # a framework may have words of its own around it
+    if not told:
+        return "it told nothing"
+    return {**json.loads(told[-1]), "whole": done[1], "processor": done[2]}
 
 
 # ---- the table --------------------------------------------------------------------------------------------------------
@@ -262,9 +265,14 @@ def deployed(options):
             simulated, up = (statistics.median(seconds[command]) for command in ("simulate", "up"))
             print(f"| deployed, {row} | rivulet | {up:.4g} | {up / simulated:.2f} of simulated, {simulated:.4g} | | | | |", flush=True)
             if row == "logistic" and "flower" in options.asked and (options.peers / "flower").exists():
-                rounds = deployed_rounds.flower_rounds(options.peers / "flower/bin/python", 2, folder, options.patience)
+                try:
+                    rounds = deployed_rounds.flower_rounds(options.peers / "flower/bin/python", 2, folder, options.patience)
+                except SystemExit as failed:
+                    print(f"| deployed, {row} | flower | {str(failed).splitlines()[-1][:160]} | | | | | |", flush=True)
+                    continue
                 if rounds:
-                    print(f"| deployed, {row} | flower | {statistics.median(rounds):.4g} | {statistics.median(rounds) / up:.0f} | | | | |", flush=True)
+                    each = statistics.median(rounds)
+                    print(f"| deployed, {row} | flower | {each:.4g} | {each / up:.0f} | | | | |", flush=True)
     if "nvflare" in options.asked and (options.peers / "nvflare").exists():
         done = subprocess.run([sys.executable, HERE / "nvflare_rounds.py", "--nvflare", options.peers / "nvflare/bin/python", "--threads", "10",
                                "--rounds", "3"], capture_output=True, text=True)

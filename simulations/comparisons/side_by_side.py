@@ -268,7 +268,8 @@ def deployed(options):
                 try:
                     rounds = deployed_rounds.flower_rounds(options.peers / "flower/bin/python", 2, folder, options.patience)
                 except SystemExit as failed:
-                    print(f"| deployed, {row} | flower | {str(failed).splitlines()[-1][:160]} | | | | | |", flush=True)
+                    last = (str(failed).splitlines() or ["no word"])[-1]
+                    print(f"| deployed, {row} | flower | {last[:160]} | | | | | |", flush=True)
                     continue
                 if rounds:
                     each = statistics.median(rounds)

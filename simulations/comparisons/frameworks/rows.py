@@ -52,7 +52,7 @@ WORKS = {
     work.name: work
     for work in (
         Work("logistic", "mnist", "logistic", (28, 28, 1), 1000, 60, 10, 10, 0.03, 100, 20),
-        Work("cnn", "mnist", "cnn", (28, 28, 1), 100, 600, 10, 10, 0.215, 4, 1),
+        Work("cnn", "mnist", "cnn", (28, 28, 1), 100, 600, 10, 10, 0.215, 3, 1),
         Work("2nn", "digits", "2nn", (28, 28, 1), 10_000, 6, 1000, 6, 0.1, 3, 0),
         Work("cifar", "cifar", "cifar", (32, 32, 3), 1000, 50, 50, 10, 0.1, 4, 0),
     )

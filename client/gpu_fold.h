@@ -35,6 +35,8 @@ class GpuFold {
  public:
   explicit GpuFold(std::shared_ptr<GpuDevice> device) : device_(std::move(device)) {}
 
+  size_t bytes() const { return device_memory_.size(); }  // that it has by now
+
   // As HeldPart's, of `lanes`, whose values in wire order are `runs`. Waits for the stream.
   StatusOr<std::vector<HeldPart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form,
                                                std::span<const int32_t> lanes, std::span<const double> scales,

@@ -51,6 +51,7 @@ std::vector<size_t> GpuLaneMemory::DeviceBytes(const LaneNeeds& needs) const {
   bytes[Index(LaneRegion::kArena)] = needs.arena_bytes;
   bytes[Index(LaneRegion::kValues)] = most_values_ * kValueBytes;
   bytes[Index(LaneRegion::kProgress)] = sizeof(gpu::LaneProgress);
+  bytes[Index(LaneRegion::kUpdate)] = needs.update_bytes;
   for (size_t i = 0; i < features(); ++i) {
     bytes[Index(LaneRegion::kFeatures) + i] = static_cast<size_t>(needs.feed_rows) * row_bytes_[i];
   }
@@ -58,7 +59,7 @@ std::vector<size_t> GpuLaneMemory::DeviceBytes(const LaneNeeds& needs) const {
 }
 
 size_t GpuLaneMemory::LaneBytes(const LaneNeeds& needs) const {
-  size_t bytes = LaneRegions::LaneBytes(DeviceBytes(needs)) + needs.update_bytes;
+  size_t bytes = LaneRegions::LaneBytes(DeviceBytes(needs)) + needs.fold_lane_bytes;
   for (const size_t row : row_bytes_) bytes += GpuAligned(static_cast<size_t>(needs.rows) * row);
   return bytes;
 }
@@ -69,12 +70,12 @@ size_t GpuLaneMemory::SharedBytes() const {
   return shared;
 }
 
-size_t GpuLaneMemory::BytesLeft(size_t apart) const {
-  return device_->bytes_available() + device_memory_.size() + apart;
+size_t GpuLaneMemory::BytesLeft(size_t for_examples) const {
+  return device_->bytes_available() + device_memory_.size() + for_examples;
 }
 
-int GpuLaneMemory::MostLanes(const LaneNeeds& needs, size_t apart) const {
-  const size_t left = BytesLeft(apart), shared = SharedBytes(), lane = LaneBytes(needs);
+int GpuLaneMemory::MostLanes(const LaneNeeds& needs, size_t for_examples) const {
+  const size_t left = BytesLeft(for_examples), shared = SharedBytes() + needs.fold_bytes, lane = LaneBytes(needs);
   if (left <= shared || lane == 0) return 0;
   return static_cast<int>(std::min<size_t>((left - shared) / lane, 1 << 20));
 }
@@ -110,6 +111,7 @@ StatusOr<bool> GpuLaneMemory::ReserveDevice(int lanes, const LaneNeeds& needs) {
   shared[Index(SharedRegion::kStreams)] = count * sizeof(StreamKey);
   shared[Index(SharedRegion::kIds)] = needs.ids * sizeof(int32_t);
   shared[Index(SharedRegion::kListed)] = count * sizeof(int32_t);
+  shared[Index(SharedRegion::kFactors)] = count * sizeof(double);
   shared[Index(SharedRegion::kRound)] = sizeof(double);
   if (!on_device_.Grow(lanes, DeviceBytes(needs), shared)) return false;
   device_memory_ = GpuMemory();

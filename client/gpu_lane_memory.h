@@ -19,8 +19,8 @@
 namespace rivulet {
 
 // Beside the plan's buffers, which come first, and each feature's batch, which come last.
-enum class LaneRegion : size_t { kArena, kValues, kProgress, kSums, kOrder, kNumbers, kFeatures };
-enum class SharedRegion : size_t { kSteps, kStreams, kIds, kListed, kRound };
+enum class LaneRegion : size_t { kArena, kValues, kProgress, kSums, kOrder, kNumbers, kUpdate, kFeatures };
+enum class SharedRegion : size_t { kSteps, kStreams, kIds, kListed, kFactors, kRound };
 
 // As device code takes it.
 template <typename T>
@@ -35,7 +35,9 @@ struct LaneNeeds {
   int64_t order = 0;      // examples that are taken, one after the other
   int64_t feed_rows = 0;  // of a batch
   size_t arena_bytes = 0;
-  size_t update_bytes = 0;       // of what happens to its update, which lies apart
+  size_t update_bytes = 0;  // of what happens to its update (client/gpu_parts.h)
+  size_t fold_bytes = 0;    // what a fold is going to take apart: of all lanes, and of each
+  size_t fold_lane_bytes = 0;
   size_t ids = 0;                // in lists of lanes
   std::span<const int> brought;  // buffers that come to the host
 };
@@ -48,12 +50,12 @@ class GpuLaneMemory {
 
   GpuLaneMemory(const PassPrograms& programs, std::shared_ptr<GpuDevice> device);
 
-  // On the device, what one lane takes, with its examples; and how many lanes go into what it has left, with what lies
-  // `apart` by now, for lanes or as examples that would give way.
+  // On the device, what one lane takes, with its examples; and how many lanes go into what it has left, with
+  // `for_examples` that are kept there by now and would give way.
   size_t LaneBytes(const LaneNeeds& needs) const;
-  int MostLanes(const LaneNeeds& needs, size_t apart) const;
+  int MostLanes(const LaneNeeds& needs, size_t for_examples) const;
   size_t SharedBytes() const;  // of vectors that all lanes read
-  size_t BytesLeft(size_t apart) const;
+  size_t BytesLeft(size_t for_examples) const;
 
   // RESOURCE_EXHAUSTED. What lay there is lost where it moves; lists of lanes lie apart.
   Status ReserveHost(int lanes, const LaneNeeds& needs);

@@ -8,6 +8,7 @@
 #include "client/gpu_held_part.h"
 #include "client/update_pipeline.h"
 #include "engine/base/check.h"
+#include "engine/gpu/gpu_alignment.h"
 #include "engine/kernels/cuda/clip.h"
 #include "engine/kernels/cuda/noise.h"
 #include "federated/random/streams.h"
@@ -16,10 +17,6 @@ namespace rivulet {
 namespace {
 
 constexpr auto kNoise = static_cast<uint32_t>(Purpose::kNoise);
-
-// A lane's, before those of the parts that are sent apart; and what all share.
-enum OfLane : size_t { kSquares, kScratch, kOfParts };
-enum OfAll : size_t { kFactors };
 
 // What the codec of a part left out before, as whoever asks for a training has it.
 std::span<float> LeftOutBeside(const LaneTask& task, std::string_view part) {
@@ -90,15 +87,13 @@ GpuParts::GpuParts(const Plan& plan, const BufferTable& table, const GpuLaneMemo
     }
   }
   if (!can_stay_) return;
-  size_t regions = kOfParts;
   for (size_t part = 0; part < sendings_.size(); ++part) {
     Sending& sending = sendings_[part];
     for (const Sending& other : sendings_) sending.first += other.op < sending.op ? other.spec->elements : 0;
     sending.apart = !noises_.empty() || keeps(sending) || !sending.codec->in_fold();
-    sending.values = regions++;
-    sending.left_out = regions++;
     left_.push_back(std::make_unique<LanePart>(*this, part));
   }
+  PlaceInLane();
 }
 
 // Clipping measures what was trained, so it comes first.
@@ -126,70 +121,74 @@ int64_t GpuParts::tries() const {
   return static_cast<int64_t>(pairs * 1.2733 + 4 * std::sqrt(pairs)) + 32;
 }
 
-std::vector<size_t> GpuParts::LaneRegionBytes() const {
-  std::vector<size_t> bytes(kOfParts);
-  if (!noises_.empty()) {
-    bytes[kScratch] = static_cast<size_t>(gpu::NoiseChunks(tries()) + 1) * sizeof(int64_t);
-  }
+// One behind the other: squares, what codecs and noise need meanwhile, and of each part its vectors.
+void GpuParts::PlaceInLane() {
+  const auto place = [](size_t& end, size_t bytes) {
+    const size_t at = end;
+    end += GpuAligned(bytes);
+    return at;
+  };
+  size_t squares = 0, scratch = 0;
+  if (!noises_.empty()) scratch = static_cast<size_t>(gpu::NoiseChunks(tries()) + 1) * sizeof(int64_t);
   for (size_t part = 0; part < sendings_.size(); ++part) {
-    const Sending& sending = sendings_[part];
-    for (const RunPlace& place : parts_[part].places) {
-      if (clip_ > 0) bytes[kSquares] += static_cast<size_t>(gpu::SquaresBlocks(place.count)) * sizeof(double);
+    for (const RunPlace& run : parts_[part].places) {
+      if (clip_ > 0) squares += static_cast<size_t>(gpu::SquaresBlocks(run.count)) * sizeof(double);
     }
-    bytes.push_back(sending.apart ? static_cast<size_t>(sending.codec->padded_values()) * sizeof(float) : 0);
-    bytes.push_back(keeps(sending) ? static_cast<size_t>(sending.spec->elements) * sizeof(float) : 0);
-    bytes[kScratch] = std::max(bytes[kScratch], sending.codec->ScratchBytes());
+    scratch = std::max(scratch, sendings_[part].codec->ScratchBytes());
   }
-  return bytes;
+  squares_ = place(lane_bytes_, squares);
+  scratch_ = place(lane_bytes_, scratch);
+  for (Sending& sending : sendings_) {
+    const size_t bytes = static_cast<size_t>(sending.spec->elements) * sizeof(float);
+    const size_t padded = static_cast<size_t>(sending.codec->padded_values()) * sizeof(float);
+    sending.values = place(lane_bytes_, sending.apart ? padded : 0);
+    sending.left_out = place(lane_bytes_, keeps(sending) ? bytes : 0);
+    sending.left_out_on_host = place(host_lane_bytes_, keeps(sending) ? bytes : 0);
+  }
 }
 
-size_t GpuParts::LaneBytes() const { return can_stay_ ? LaneRegions::LaneBytes(LaneRegionBytes()) : 0; }
+size_t GpuParts::FoldBytes() const {
+  size_t bytes = 0;
+  for (const Sending& sending : sendings_) {
+    bytes = std::max(bytes, GpuAligned(static_cast<size_t>(sending.spec->elements) * sizeof(int64_t)));
+  }
+  return bytes - std::min(bytes, fold_.bytes());
+}
 
-Status GpuParts::Reserve(int lanes) {
-  std::vector<size_t> lane = LaneRegionBytes();
-  const size_t factors[] = {clip_ > 0 ? static_cast<size_t>(lanes) * sizeof(double) : 0};
-  if (on_device_.Grow(lanes, lane, factors)) {
-    device_memory_ = GpuMemory();
-    auto memory = device_->Allocate(on_device_.bytes(), fmt::format("updates of plan '{}' on their way", plan_.name()));
-    if (!memory.ok()) {
-      on_device_ = LaneRegions();
-      return memory.status();
-    }
-    device_memory_ = *std::move(memory);
+size_t GpuParts::FoldLaneBytes() const {
+  int64_t most = 0;
+  for (const PartPlaces& part : parts_) {
+    int64_t blocks = 0;
+    for (const RunPlace& run : part.places) blocks += gpu::FoldBlocks(run.count);
+    most = std::max(most, blocks);
   }
-  lane[kSquares] = lane[kScratch] = 0;
-  for (const Sending& sending : sendings_) lane[sending.values] = 0;
-  if (!on_host_.Grow(lanes, lane, {})) return absl::OkStatus();
-  host_memory_ = PinnedMemory();
-  auto memory = device_->AllocatePinned(on_host_.bytes());
-  if (!memory.ok()) {
-    on_host_ = LaneRegions();
-    return memory.status();
-  }
-  host_memory_ = *std::move(memory);
+  // A tally of each block and of all, a scale and a number.
+  return GpuAligned((static_cast<size_t>(most) + 1) * sizeof(gpu::FoldTally) + sizeof(double) + sizeof(int32_t));
+}
+
+Status GpuParts::ReserveHost(int lanes) {
+  const size_t bytes = static_cast<size_t>(lanes) * host_lane_bytes_;
+  if (bytes <= host_memory_.size()) return absl::OkStatus();
+  host_memory_ = PinnedMemory();  // goes before the larger one comes
+  RIVULET_ASSIGN_OR_RETURN(host_memory_, device_->AllocatePinned(bytes));
   return absl::OkStatus();
 }
 
-void GpuParts::ReleaseDevice() {
-  device_memory_ = GpuMemory();
-  on_device_ = LaneRegions();
+GpuOperand GpuParts::InLane(size_t place) const {
+  GpuOperand operand = memory_.Lane(LaneRegion::kUpdate);
+  operand.data += place;
+  return operand;
 }
 
-GpuOperand GpuParts::Region(size_t region) const {
-  return {device_memory_.data() + on_device_.offset(region), on_device_.stride(region)};
-}
-
-double* GpuParts::Factors() const {
-  return reinterpret_cast<double*>(device_memory_.data() + on_device_.shared_offset(kFactors));
-}
+double* GpuParts::Factors() const { return reinterpret_cast<double*>(memory_.Shared(SharedRegion::kFactors)); }
 
 const gpu::Stream* GpuParts::Streams() const {
   return reinterpret_cast<const gpu::Stream*>(memory_.Shared(SharedRegion::kStreams));
 }
 
 float* GpuParts::LeftOutOnHost(const Sending& sending, int lane) const {
-  return reinterpret_cast<float*>(host_memory_.data() + on_host_.offset(sending.left_out) +
-                                  static_cast<size_t>(lane) * on_host_.stride(sending.left_out));
+  return reinterpret_cast<float*>(host_memory_.data() + static_cast<size_t>(lane) * host_lane_bytes_ +
+                                  sending.left_out_on_host);
 }
 
 std::vector<GpuRun> GpuParts::RunsOf(const PartPlaces& part) const {
@@ -209,7 +208,7 @@ std::vector<GpuRun> GpuParts::RunsOf(const PartPlaces& part) const {
 std::vector<GpuRun> GpuParts::SentRunsOf(size_t part) const {
   const Sending& sending = sendings_[part];
   if (!sending.apart) return RunsOf(parts_[part]);
-  return {{Region(sending.values), nullptr, sending.spec->elements}};
+  return {{InLane(sending.values), nullptr, sending.spec->elements}};
 }
 
 GpuFoldForm GpuParts::FormOf(size_t part) const {
@@ -236,7 +235,7 @@ Status GpuParts::Send(std::span<const GpuLane> lanes) {
 
 Status GpuParts::MeasureNorms(int lanes) {
   const gpu::Lanes all = {lanes, nullptr};
-  const GpuOperand squares = Region(kSquares);
+  const GpuOperand squares = InLane(squares_);
   int64_t blocks = 0;
   for (const PartPlaces& part : parts_) {
     for (const GpuRun& run : RunsOf(part)) {
@@ -253,7 +252,7 @@ Status GpuParts::MeasureNorms(int lanes) {
 
 // Where it is beside a task: by its name.
 Status GpuParts::BringLeftOut(const Sending& sending, std::span<const GpuLane> lanes) {
-  const GpuOperand to = Region(sending.left_out);
+  const GpuOperand to = InLane(sending.left_out);
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     const std::span<const float> beside = LeftOutBeside(*lanes[lane].asked, sending.spec->name);
     if (std::ssize(beside) != sending.spec->elements) {
@@ -285,8 +284,8 @@ Status GpuParts::SendValues(size_t part, int lanes) {
     arguments.values = SpanOf<const float>(runs[i].values);
     arguments.minus = reinterpret_cast<const float*>(runs[i].minus);
     arguments.factors = clip_ > 0 ? Factors() : nullptr;
-    if (keeps(sending)) arguments.left_out = SpanOf<float>(Region(sending.left_out), first * sizeof(float));
-    arguments.to = SpanOf<float>(Region(sending.values), first * sizeof(float));
+    if (keeps(sending)) arguments.left_out = SpanOf<float>(InLane(sending.left_out), first * sizeof(float));
+    arguments.to = SpanOf<float>(InLane(sending.values), first * sizeof(float));
     arguments.count = runs[i].count;
     arguments.padded = last ? sending.codec->padded_values() - static_cast<int64_t>(first) : runs[i].count;
     arguments.lanes = {lanes, nullptr};
@@ -300,7 +299,7 @@ Status GpuParts::AddNoise(int lanes) {
   const gpu::Lanes all = {lanes, nullptr};
   for (const Noise& noise : noises_) {
     gpu::NoiseArguments arguments = {};
-    arguments.counts = SpanOf<int64_t>(Region(kScratch));
+    arguments.counts = SpanOf<int64_t>(InLane(scratch_));
     arguments.tries = tries();
     arguments.deviation = noise.deviation;
     arguments.streams = Streams();
@@ -311,7 +310,7 @@ Status GpuParts::AddNoise(int lanes) {
     RIVULET_RETURN_IF_ERROR(stream_->Launch(
         "codec_places", gpu::CodecPlacesArguments{arguments.counts, gpu::NoiseChunks(arguments.tries), all}));
     for (const Sending& sending : sendings_) {
-      arguments.values = SpanOf<float>(Region(sending.values));
+      arguments.values = SpanOf<float>(InLane(sending.values));
       arguments.first = sending.first;
       arguments.count = sending.spec->elements;
       RIVULET_RETURN_IF_ERROR(stream_->Launch("noise_add", arguments));
@@ -323,15 +322,15 @@ Status GpuParts::AddNoise(int lanes) {
 
 Status GpuParts::Encode(size_t part, int lanes) {
   const Sending& sending = sendings_[part];
-  RIVULET_RETURN_IF_ERROR(sending.codec->Encode(*stream_, {.values = Region(sending.values),
-                                                           .scratch = Region(kScratch),
+  RIVULET_RETURN_IF_ERROR(sending.codec->Encode(*stream_, {.values = InLane(sending.values),
+                                                           .scratch = InLane(scratch_),
                                                            .streams = Streams(),
                                                            .op = sending.op,
                                                            .lanes = lanes}));
   if (!keeps(sending)) return absl::OkStatus();
-  const GpuOperand left_out = Region(sending.left_out);
+  const GpuOperand left_out = InLane(sending.left_out);
   RIVULET_RETURN_IF_ERROR(
-      stream_->Launch("leave_out", gpu::LeaveOutArguments{SpanOf<const float>(Region(sending.values)),
+      stream_->Launch("leave_out", gpu::LeaveOutArguments{SpanOf<const float>(InLane(sending.values)),
                                                           SpanOf<float>(left_out),
                                                           sending.spec->elements,
                                                           {lanes, nullptr}}));

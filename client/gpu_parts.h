@@ -38,12 +38,13 @@ class GpuParts {
   // Buffers that lie where parts do, and are brought to the host where parts do not stay; some twice.
   std::span<const int> sent() const { return sent_; }
 
-  // Of the device, beside the trainer's memory, where parts stay: what a lane takes, and what is taken by now.
-  size_t LaneBytes() const;
-  size_t bytes() const { return device_memory_.size(); }
-  // RESOURCE_EXHAUSTED.
-  Status Reserve(int lanes);
-  void ReleaseDevice();
+  // Where parts can stay, what a lane wants of the trainer's memory for its update (LaneNeeds::update_bytes); and of
+  // the host's, for what is left out. RESOURCE_EXHAUSTED.
+  size_t LaneBytes() const { return lane_bytes_; }
+  // What a fold of the largest part has yet to take of the device: for its sums, and for each lane.
+  size_t FoldBytes() const;
+  size_t FoldLaneBytes() const;
+  Status ReserveHost(int lanes);
   // Behind the training, where its parts stay and there is room for these lanes: puts into the stream what happens to
   // their updates. What a client's codec left out is read from LaneTask::beside.
   Status Send(std::span<const GpuLane> lanes);
@@ -58,14 +59,14 @@ class GpuParts {
  private:
   class LanePart;
 
-  // What happens to a part. Regions are of each lane.
+  // What happens to a part. Places are of each lane's memory for its update, or of that of the host.
   struct Sending {
     const PartSpec* spec = nullptr;
-    uint32_t op = 0;                  // its place in the aggregation, for draws
-    int64_t first = 0;                // of its values in the update
-    std::optional<GpuCodec> codec;    // nothing: the host's
-    bool apart = false;               // in a vector of its own
-    size_t values = 0, left_out = 0;  // regions
+    uint32_t op = 0;                // its place in the aggregation, for draws
+    int64_t first = 0;              // of its values in the update
+    std::optional<GpuCodec> codec;  // nothing: the host's
+    bool apart = false;             // in a vector of its own
+    size_t values = 0, left_out = 0, left_out_on_host = 0;
   };
   struct Noise {
     double deviation = 0;
@@ -73,9 +74,9 @@ class GpuParts {
   };
 
   bool KnowMechanisms(std::span<const PieceSpec> mechanisms);
-  std::vector<size_t> LaneRegionBytes() const;
+  void PlaceInLane();
   bool keeps(const Sending& sending) const { return sending.spec->error_feedback; }
-  GpuOperand Region(size_t region) const;
+  GpuOperand InLane(size_t place) const;
   std::vector<GpuRun> RunsOf(const PartPlaces& part) const;
   std::vector<GpuRun> SentRunsOf(size_t part) const;
   GpuFoldForm FormOf(size_t part) const;
@@ -100,9 +101,9 @@ class GpuParts {
   GpuFold fold_;
   double clip_ = 0;  // the largest norm; 0: any
   std::vector<Noise> noises_;
-  std::vector<Sending> sendings_;  // by part
-  LaneRegions on_device_, on_host_;
-  GpuMemory device_memory_;
+  std::vector<Sending> sendings_;     // by part
+  size_t squares_ = 0, scratch_ = 0;  // places
+  size_t lane_bytes_ = 0, host_lane_bytes_ = 0;
   PinnedMemory host_memory_;
   GpuStream* stream_ = nullptr;
   std::vector<std::unique_ptr<const LanePart>> left_;  // by part

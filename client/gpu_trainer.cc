@@ -67,6 +67,7 @@ class GpuTrainer final : public Trainer {
 
   bool LeaveParts(bool leave) override {
     leaves_ = leave && parts_.can_stay();
+    has_left_ = has_left_ || leaves_;
     return leaves_;
   }
 
@@ -78,7 +79,7 @@ class GpuTrainer final : public Trainer {
     if (plan_.program(kind) == nullptr || examples <= 0) return 1;
     const StatusOr<LaneNeeds> needs = AllNeedsOf(kind, examples);
     if (!needs.ok()) return 1;
-    const int fit = memory_.MostLanes(*needs, apart());
+    const int fit = memory_.MostLanes(*needs, examples_->bytes());
     const int lanes = std::clamp(fit, 1, std::max(on_.most_lanes, 1));
     RIVULET_VLOG(1, "{} lanes of {} examples, each {:.1f} MB of the device; {} would fit", lanes, examples,
                  static_cast<double>(memory_.LaneBytes(*needs)) / 1e6, fit);
@@ -88,11 +89,11 @@ class GpuTrainer final : public Trainer {
   Status CheckRoom(TaskKind kind, int64_t examples) override {
     if (plan_.program(kind) == nullptr || examples <= 0) return absl::OkStatus();
     RIVULET_ASSIGN_OR_RETURN(const LaneNeeds needs, AllNeedsOf(kind, examples));
-    if (memory_.MostLanes(needs, apart()) >= 1) return absl::OkStatus();
+    if (memory_.MostLanes(needs, examples_->bytes()) >= 1) return absl::OkStatus();
     return FailedPrecondition(
         "a task of plan '{}' with {} examples takes {:.1f} MB of GPU {}, and {:.1f} are left there", plan_.name(),
         examples, static_cast<double>(memory_.LaneBytes(needs) + memory_.SharedBytes()) / 1e6, on_.device->number(),
-        static_cast<double>(memory_.BytesLeft(apart())) / 1e6);
+        static_cast<double>(memory_.BytesLeft(examples_->bytes())) / 1e6);
   }
 
   StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes, const CancellationToken& cancel) override {
@@ -141,14 +142,16 @@ class GpuTrainer final : public Trainer {
     needs.rows = std::min(size, taken);
     needs.order = taken;
     needs.brought = Brought(kind);
+    if (kind == TaskKind::kTrain && has_left_) {
+      needs.update_bytes = parts_.LaneBytes();
+      needs.fold_bytes = parts_.FoldBytes();
+      needs.fold_lane_bytes = parts_.FoldLaneBytes();
+    }
     for (const LocalPass& pass : plan_.program(kind)->passes) {
       needs.feed_rows = std::max(needs.feed_rows, std::min(pass.batch_size, size));
     }
     return needs;
   }
-
-  // What lies on the device beside the lanes' memory.
-  size_t apart() const { return examples_->bytes() + parts_.bytes(); }
 
   // Of one lane, with the arena of its largest program.
   StatusOr<LaneNeeds> AllNeedsOf(TaskKind kind, int64_t examples) {
@@ -159,7 +162,6 @@ class GpuTrainer final : public Trainer {
                                passes_->ArenaBytes(kind, i, std::min(passes[i].batch_size, examples)));
       needs.arena_bytes = std::max(needs.arena_bytes, arena);
     }
-    if (kind == TaskKind::kTrain) needs.update_bytes = parts_.LaneBytes();
     return needs;
   }
 
@@ -284,8 +286,8 @@ class GpuTrainer final : public Trainer {
     return absl::OkStatus();
   }
 
-  // Memory for these lanes, what happens to their updates, and their examples; others that are kept make way. Where
-  // what is left beside the lanes is too short for the tables, all is taken anew, the tables first.
+  // Memory for these lanes and for their examples; others that are kept make way. Where what is left beside
+  // the lanes is too short for the tables, both are taken anew, the tables first.
   Status ReserveAll(TaskKind kind, std::span<const GpuLane> lanes, std::span<GpuShare> shares, LaneNeeds& needs,
                     LanePlan& plan) {
     Status reserved = Reserve(kind, lanes, needs, plan);
@@ -297,7 +299,6 @@ class GpuTrainer final : public Trainer {
     StatusOr<bool> moved = examples_->Reserve(*stream_, shares);
     if (absl::IsResourceExhausted(moved.status())) {
       memory_.ReleaseDevice();
-      parts_.ReleaseDevice();
       moved = examples_->Reserve(*stream_, shares);
       if (moved.ok()) RIVULET_RETURN_IF_ERROR(Reserve(kind, lanes, needs, plan));
     }
@@ -316,7 +317,7 @@ class GpuTrainer final : public Trainer {
     RIVULET_RETURN_IF_ERROR(memory_.ReserveHostIds(needs.ids));
     RIVULET_ASSIGN_OR_RETURN(const bool moved, memory_.ReserveDevice(count, needs));
     if (moved) passes_->Forget();
-    return leaves_ && kind == TaskKind::kTrain ? parts_.Reserve(count) : absl::OkStatus();
+    return leaves_ && kind == TaskKind::kTrain ? parts_.ReserveHost(count) : absl::OkStatus();
   }
 
   Status Enqueue(std::span<const GpuLane> lanes, const LanePlan& plan, const CancellationToken& cancel) {
@@ -379,7 +380,7 @@ class GpuTrainer final : public Trainer {
   KnownLayout layout_;
   const std::vector<KeptPlace> kept_;
   std::vector<int> brought_, kept_buffers_;  // what a training brings to the host; where its parts stay on the device
-  bool leaves_ = false;
+  bool leaves_ = false, has_left_ = false;   // now; ever
   bool observed_ = false;
   std::unique_ptr<GpuStream> stream_;  // goes first
 };

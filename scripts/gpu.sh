@@ -5,7 +5,7 @@
 # was cut short goes on from the round that it had reached. --out/report.md is all that is known so far.
 #   scripts/gpu.sh --part build        librivulet_cuda.so, rivulet and the tests labelled gpu
 #   scripts/gpu.sh --part tests        the tests labelled gpu
-#   scripts/gpu.sh --part sanitizer    the same under compute-sanitizer: memcheck, racecheck, initcheck
+#   scripts/gpu.sh --part sanitizer    the same under compute-sanitizer: memcheck, racecheck, initcheck, synccheck
 #   scripts/gpu.sh --part kernels      products and convolutions of the presets, ours beside cuBLASLt, cuDNN and im2col: the table's rows
 #   scripts/gpu.sh --part bench        ops of the presets' steps and whole steps, against what the device can do
 #   scripts/gpu.sh --part cifar        a figure: WORK of simulations/comparisons/gpu/works.py; so femnist, resnet, shakespeare
@@ -85,8 +85,8 @@ part_sanitizer() {
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
   [ -n "$dry" ] || [ -n "$sanitizer" ] || { skip "no compute-sanitizer here"; return; }
   [ -n "$dry" ] || [ -x "$tests" ] || { skip "no $tests here; run --part build first"; return; }
-  for tool in memcheck racecheck initcheck; do
-    run timeout $((most_seconds / 3)) "${sanitizer:-compute-sanitizer}" --tool "$tool" --error-exitcode 1 "$tests" \
+  for tool in memcheck racecheck initcheck synccheck; do
+    run timeout $((most_seconds / 4)) "${sanitizer:-compute-sanitizer}" --tool "$tool" --error-exitcode 1 "$tests" \
       --gtest_brief=1
   done
 }

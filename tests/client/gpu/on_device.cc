@@ -5,6 +5,7 @@
 
 #include "client/gpu_trainer.h"
 #include "client/pass_programs.h"
+#include "tests/client/gpu/sent_updates.h"
 #include "tests/client/gpu/trained_clients.h"
 #include "tests/client/local_plan.h"
 #include "tests/testing/status_matchers.h"
@@ -22,12 +23,15 @@ using testing::LocalScenario;
 using testing::PatternModel;
 using testing::TrainAll;
 
+StatusOr<std::shared_ptr<GpuDevice>> FirstGpu() {
+  RIVULET_ASSIGN_OR_RETURN(const RivuletGpuApi* const backend, CudaBackend());
+  return GpuDevice::Open(*backend, 0);
+}
+
 class OnDeviceTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto backend = CudaBackend();
-    if (!backend.ok()) GTEST_SKIP() << Message(backend.status());
-    auto device = GpuDevice::Open(**backend, 0);
+    auto device = FirstGpu();
     if (!device.ok()) GTEST_SKIP() << Message(device.status());
     device_ = *std::move(device);
   }
@@ -75,6 +79,49 @@ TEST_F(OnDeviceTest, CnnWithDropout_DrawsAsTheHost) {
   scenario.client.epochs = 1;
   scenario.client.optimizer.learning_rate = 0.05;
   ExpectAnyLanes(scenario, {20, 23, 7}, 1e-3f);
+}
+
+// What happens to updates on their way: the kernels of all codecs, of noise and of the fold.
+class OnDeviceUpdatesTest : public testing::SentUpdatesTest {
+ protected:
+  void SetUp() override {
+    auto device = FirstGpu();
+    if (!device.ok()) GTEST_SKIP() << Message(device.status());
+    device_ = *std::move(device);
+  }
+  std::shared_ptr<GpuDevice> Open() const override { return device_; }
+
+ private:
+  std::shared_ptr<GpuDevice> device_;
+};
+
+TEST_F(OnDeviceUpdatesTest, EveryCodec_FoldsToTheHostsBits) {
+  for (const char* codec : {"f32", "f16", "bf16", "int4", "int8", "qsgd2", "qsgd4", "qsgd8", "elias1", "elias7",
+                            "elias127", "random_k", "top_k", "sign", "eden1", "eden2", "eden3", "eden4"}) {
+    EXPECT_THAT(ExpectTheHosts(Encoded(codec)).sentences, ::testing::Each(""));
+  }
+}
+
+// More than one whole block of a rotation, and more values than one block of threads has.
+TEST_F(OnDeviceUpdatesTest, LargerModels_FoldToTheHostsBits) {
+  for (const char* codec : {"int8", "random_k", "top_k", "sign", "eden3"}) {
+    Scenario scenario = Encoded(codec);
+    scenario.model.preset = "mlp";
+    ExpectTheHosts(scenario);
+  }
+}
+
+TEST_F(OnDeviceUpdatesTest, SeededNoise_IsTheHosts) {
+  Scenario scenario = Encoded("int8");
+  scenario.server.weights = "uniform";
+  scenario.privacy = {.clip = 1000, .noise = 1e-5, .noise_source = "seeded"};
+  ExpectTheHosts(scenario);
+}
+
+TEST_F(OnDeviceUpdatesTest, ValuesBeyondTheBound_AreTakenOutAgain) {
+  Scenario scenario = Encoded("int8");
+  scenario.server.value_bits = -5;
+  EXPECT_THAT(ExpectTheHosts(scenario).sentences, ::testing::Contains(::testing::HasSubstr("server.value_bits")));
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
-// rivulet preflight: what can be found out before a coordinator is started for months. A client has the same as
-// `rivulet client --preflight`.
+// rivulet preflight: what can be found out before a coordinator is started for months, with a run or without one that
+// it is to wait for. A client has the same as `rivulet client --preflight`.
 #include <arpa/inet.h>
 #include <netdb.h>
 #include <sys/socket.h>
@@ -57,6 +57,20 @@ Status TryToListen(const NetworkAddress& address) {
   return FailedPrecondition("{} cannot be listened on: {}", address.ToString(), mend);
 }
 
+void LookAtMemory(int64_t wanted, Findings& findings) {
+  const int64_t memory = LookAtMachine().available_bytes;
+  const bool known = memory != std::numeric_limits<int64_t>::max();
+  const std::string free = fmt::format(
+      "{}, and about {} MB are needed",
+      known ? fmt::format("{} MB are free", memory / 1'000'000) : "nobody can tell what is free", wanted / 1'000'000);
+  memory >= wanted ? findings.Good("memory", free)
+                   : findings.Wrong("memory", ResourceExhausted("{}", free), "use a machine with more");
+}
+
+void LookAtDiskOf(const std::string& db, int64_t wanted, Findings& findings) {
+  LookAtDisk(FolderOf(db), wanted, "put the history elsewhere with --db", findings);
+}
+
 // Each part that a run needs, up to the first that is wrong: those behind it are made of it.
 void LookAtRun(const PreflightOptions& options, Findings& findings) {
   StatusOr<Scenario> scenario = LoadScenario(options.run);
@@ -80,15 +94,8 @@ void LookAtRun(const PreflightOptions& options, Findings& findings) {
       : findings.Wrong("data", evaluator.status());
   // Versions on disk: with `last` two and one that is being written.
   const int64_t kept = scenario->run.keep_models == "all" ? scenario->run.rounds : 3;
-  LookAtDisk(FolderOf(options.run.db), kLeastFree + kept * model, "put the history elsewhere with --db", findings);
-  const int64_t memory = LookAtMachine().available_bytes, wanted = 4 * model;  // two versions, their sum, an update
-  const bool known = memory != std::numeric_limits<int64_t>::max();
-  const std::string free =
-      fmt::format("{}, and about {} MB are needed",
-                  known ? fmt::format("{} MB are free", memory / 1'000'000) : "nobody can tell what is free",
-                  (wanted + kLeastFree) / 1'000'000);
-  memory >= wanted + kLeastFree ? findings.Good("memory", free)
-                                : findings.Wrong("memory", ResourceExhausted("{}", free), "use a machine with more");
+  LookAtDiskOf(options.run.db, kLeastFree + kept * model, findings);
+  LookAtMemory(kLeastFree + 4 * model, findings);  // two versions, their sum, an update
 }
 
 void LookAtHistory(const std::string& db, Findings& findings) {
@@ -97,12 +104,19 @@ void LookAtHistory(const std::string& db, Findings& findings) {
   if (!history.ok()) return findings.Wrong("history", history.status());
   const auto runs = (*history)->Runs();
   if (!runs.ok()) return findings.Wrong("history", runs.status());
-  findings.Good("history", fmt::format("'{}' has {} runs", db, runs->size()));
+  findings.Good("history", fmt::format("'{}' has {} {}", db, runs->size(), runs->size() == 1 ? "run" : "runs"));
 }
 
 Status Preflight(const PreflightOptions& options) {
   Findings findings;
-  LookAtRun(options, findings);
+  if (!options.run.scenario.empty()) {
+    LookAtRun(options, findings);
+  } else if (!options.plan.empty() || !options.run.sets.empty()) {
+    return UsageError("{} is of a run; give its SCENARIO.toml too", options.plan.empty() ? "--set" : "--plan");
+  } else {
+    LookAtDiskOf(options.run.db, kLeastFree, findings);
+    LookAtMemory(kLeastFree, findings);
+  }
   LookAtHistory(options.run.db, findings);
   const StatusOr<NetworkAddress> listen = ParseAddress(options.listen);
   if (!listen.ok()) {
@@ -135,7 +149,9 @@ const RegisterCommand kPreflight(28, [] {
                       "rivulet preflight scenario.toml --listen 0.0.0.0:7000 --tls coordinator-fl.example.org\n"
                       "  rivulet client --preflight --coordinator fl.example.org:7000 --tls client-hospital-a --data "
                       "'train=records/*.tfrecord'"};
-  command.Positional("SCENARIO.toml", &options->run.scenario, "what is to be run")
+  command
+      .OptionalPositional("SCENARIO.toml", &options->run.scenario,
+                          "what is to be run; without it the coordinator waits for what operators submit")
       .Repeated("--set", "KEY=VALUE", &options->run.sets, "set a key of the scenario; repeatable")
       .Option("--db", "FILE", &options->run.db, "the history [./rivulet.sqlite]")
       .Option("--plan", "FILE", &options->plan, "the plan that the run is to be started with")

@@ -333,7 +333,7 @@ class OperationsGuide(Federation):
                 done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60)
                 self.assertEqual(done.returncode, 0, f"{machine}: {step['commands']}{done.stdout}{done.stderr}")
                 ran += 1
-        self.assertEqual(ran, 7 - 1)
+        self.assertEqual(ran, 8 - 1)
         rows = self.query("SELECT DISTINCT client_id FROM client_rounds ORDER BY 1", db=f"{self.ROOT}/study-copy.sqlite")
         self.assertEqual([name for (name,) in rows], list(sites))
         for process, machine in stay:

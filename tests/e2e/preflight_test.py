@@ -12,7 +12,7 @@ class Preflight(RivuletTest):
         self.run_rivulet("data", "partition", self.scenario, "--out", self.path("records"), code=0)
 
     def looked(self, *arguments, code, security=("--insecure",), listen="127.0.0.1:0", scenario=None, **kwargs):
-        done = self.run_rivulet("preflight", scenario or self.scenario, "--listen", listen, "--db", "runs.sqlite", "--json",
+        done = self.run_rivulet("preflight", *([scenario or self.scenario] if scenario != "" else []), "--listen", listen, "--db", "runs.sqlite", "--json",
                                 *security, *arguments, code=code, **kwargs)
         found = {row["check"]: (row["verdict"], row["finding"]) for row in json.loads(done.out)}
         wrong = [check for check, (verdict, _) in found.items() if verdict == "mend"]
@@ -34,7 +34,15 @@ class Preflight(RivuletTest):
         self.assertIn("will be made", found["history"][1])
         self.assertFalse((self.folder / "runs.sqlite").exists(), "it only looks")
         self.simulate("--rounds", 1)
-        self.assertIn("'runs.sqlite' has 1 runs", self.looked(code=0)[0]["history"][1])
+        self.assertIn("'runs.sqlite' has 1 run", self.looked(code=0)[0]["history"][1])
+
+    def test_a_coordinator_that_waits_for_what_is_submitted(self):
+        self.authority()
+        found, wrong = self.looked(code=0, security=("--tls", "node"), scenario="")
+        self.assertEqual((wrong, list(found)), ([], ["disk", "memory", "history", "port", "certificate"]))
+        for option in ("--set", "run.rounds=2"), ("--plan", "heart.plan"):
+            result = self.run_rivulet("preflight", "--listen", "127.0.0.1:0", "--insecure", *option, code=2)
+            self.assertIn(f"{option[0]} is of a run; give its SCENARIO.toml too", result.err)
 
     def test_a_port_that_is_taken_and_an_address_that_is_not_here(self):
         with socket.socket() as taken:

@@ -16,6 +16,7 @@
 #include "federated/transport/attendance.h"
 #include "federated/transport/grpc_client.h"
 #include "federated/transport/grpc_server.h"
+#include "federated/transport/transfer_heap.h"
 #include "tier/tier.h"
 
 namespace rivulet {
@@ -42,6 +43,7 @@ StatusOr<NetworkAddress> AddressOf(const char* option, const std::string& text) 
 }
 
 Status Aggregate(const AggregatorOptions& options) {
+  SetUpTransferHeap();
   RIVULET_ASSIGN_OR_RETURN(const NetworkAddress parent, AddressOf("--parent", options.parent));
   RIVULET_ASSIGN_OR_RETURN(const NetworkAddress listen, AddressOf("--listen", options.listen));
   auto name = std::make_shared<std::string>(options.name);

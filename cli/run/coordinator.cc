@@ -1,7 +1,5 @@
 // rivulet coordinator: serves runs to clients on other machines or in other processes; one that it is started with, or
 // those that operators submit.
-#include <malloc.h>
-
 #include <future>
 #include <memory>
 #include <utility>
@@ -28,6 +26,7 @@
 #include "federated/transport/admission.h"
 #include "federated/transport/attendance.h"
 #include "federated/transport/grpc_server.h"
+#include "federated/transport/transfer_heap.h"
 #include "setup/plan_file.h"
 
 namespace rivulet {
@@ -322,8 +321,7 @@ Status CheckServesSubmitted(const CoordinatorCommandOptions& options) {
 }
 
 Status Coordinate(const CoordinatorCommandOptions& options) {
-  // Uploads pass through many threads; in an arena per thread their freed buffers would stay, a quarter of the process.
-  mallopt(M_ARENA_MAX, 2);
+  SetUpTransferHeap();
   if (!options.plan.empty() && !options.run.resume.empty()) {
     return UsageError(
         "--plan starts a run, and --resume goes on with one and the plan that it keeps; give one of them");

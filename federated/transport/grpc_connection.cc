@@ -257,7 +257,7 @@ std::string ClientCall::Why(std::string_view message) const {
 }
 
 Status CheckReachable(const NetworkAddress& coordinator, const TransportCredentials& credentials) {
-  QuietGrpcLog();
+  PrepareGrpc();
   if (coordinator.port == 0) {
     return InvalidArgument("port 0 in {} is not a coordinator's; give the port it listens on", coordinator.ToString());
   }

@@ -1,5 +1,6 @@
 #include "federated/transport/grpc_options.h"
 
+#include <absl/synchronization/mutex.h>
 #include <fcntl.h>
 #include <grpc/support/log.h>
 #include <sys/mman.h>
@@ -30,9 +31,10 @@ std::string SaidByServer(const Status& status) {
 }  // namespace
 
 // What gRPC logs by itself would stand between the lines of a command; errors reach the user as a Status.
-void QuietGrpcLog() {
+void PrepareGrpc() {
   static std::once_flag once;
   std::call_once(once, [] {
+    absl::SetMutexDeadlockDetectionMode(absl::OnDeadlockCycle::kIgnore);
     if (std::getenv("GRPC_VERBOSITY") == nullptr) gpr_set_log_function([](gpr_log_func_args*) {});
   });
 }

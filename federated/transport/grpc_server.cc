@@ -231,7 +231,7 @@ class Server final : public GrpcServer {
 }  // namespace
 
 StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(CoordinatorApi& api, GrpcServerOptions options) {
-  QuietGrpcLog();
+  PrepareGrpc();
   RIVULET_RETURN_IF_ERROR(CheckRoomForGrpc());
   RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.listen));
   RIVULET_ASSIGN_OR_RETURN(auto security, options.credentials->ForServer(options.admit_sites || options.admit_tiers));

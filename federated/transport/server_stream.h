@@ -18,6 +18,7 @@
 #include "federated/transport/messages.h"
 #include "federated/transport/security.h"
 #include "federated/transport/stream_guard.h"
+#include "federated/transport/transfer_heap.h"
 #include "federated/transport/transfer_places.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
 
@@ -32,6 +33,7 @@ struct ServedStreams {
   StreamGuard guard;
   TransferPlaces places;
   std::unique_ptr<Executor> calls, streams;
+  HeapTrim trim = {};
   // Of TransferTotals.
   struct Counts {
     std::atomic<int64_t> up = 0, up_wire = 0, down = 0, down_wire = 0;
@@ -57,9 +59,11 @@ class ServerStream : public Reactor {
     if (id_.ok()) shared_.guard.Leave(*id_);
     shared_.streams->Run([this] {
       const auto id = id_;
-      TransferPlaces& places = shared_.places;
+      const int64_t moved = moved_;
+      ServedStreams& shared = shared_;
       delete this;
-      if (id.ok()) places.Leave(*id);  // what it held is free for the next
+      if (id.ok()) shared.places.Leave(*id);  // what it held is free for the next
+      shared.trim.Moved(moved);
     });
   }
   void OnCancel() final {
@@ -145,6 +149,7 @@ class ServerStream : public Reactor {
   void Moved(size_t bytes) {
     shared_.guard.Moved(*id_);
     shared_.places.Moved(*id_, static_cast<int64_t>(bytes));
+    moved_ += static_cast<int64_t>(bytes);
   }
 
  private:
@@ -156,6 +161,7 @@ class ServerStream : public Reactor {
   ServedStreams& shared_;
   grpc::CallbackServerContext* const context_;
   const StatusOr<uint64_t> id_;
+  std::atomic<int64_t> moved_ = 0;
   Caller caller_;
   std::atomic<Doing> doing_ = Doing::kStarting;
 };

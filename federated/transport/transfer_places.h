@@ -10,6 +10,7 @@
 // none, until it is faster again. What such a peer sends is read as it comes, and so takes little.
 #pragma once
 
+#include <algorithm>
 #include <chrono>
 #include <cstdint>
 #include <deque>
@@ -18,12 +19,13 @@
 #include <thread>
 #include <utility>
 
+#include "engine/base/available_cores.h"
 #include "engine/base/mutex.h"
 
 namespace rivulet {
 
 struct TransferLimits {
-  int places = 4;
+  int places = std::clamp(AvailableCores(), 2, 4);  // more than there are cores gain nothing
   int64_t bytes_per_second = 50'000'000;
   std::chrono::milliseconds pause = std::chrono::milliseconds(50);  // of a peer, that costs it no place
 };

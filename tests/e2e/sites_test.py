@@ -83,7 +83,10 @@ class Sites(RivuletTest):
         second = self.work(address, "site 2", *LONG)
         self.wait_for(lambda: self.committed() >= 4, "the fourth commit")
         first.kill()
-        self.end(second, coordinator)
+        first.wait()
+        # A machine may be so busy that the first has done all rounds before the second has begun, which then finds nobody and goes on looking.
+        over = self.committed() == len(expected)
+        self.end(*([] if over else [second]), coordinator)
         self.assertEqual(self.digests(), expected)
         self.assertEqual({status for _, _, status in self.tasks()}, {"folded"})
 

@@ -277,8 +277,9 @@ bool RunCoordinator::NextGoesBy(const Job& job) {
 bool RunCoordinator::RowsTellHowItGoesOn() const {
   const Scenario& scenario = options_.scenario;
   return !options_.enforce_deadline && options_.fleet == nullptr && scenario.selection.trace.empty() &&
-         parts_.dial.base == Dial::Base::kCommitted && scenario.server.clients_asked() <= parts_.aggregation.updates_per_version &&
-         !machine_.remembers() && !machine_.oldest_to_measure() && !sent_away_;
+         parts_.dial.base == Dial::Base::kCommitted &&
+         scenario.server.clients_asked() <= parts_.aggregation.updates_per_version && !machine_.remembers() &&
+         !machine_.oldest_to_measure() && !sent_away_;
 }
 
 // What is told of an attempt, made without a lock.

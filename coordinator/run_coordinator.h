@@ -343,7 +343,7 @@ class RunCoordinator final : public Coordinator {
   int64_t unwritten_ GUARDED_BY(mutex_) = 0;         // attempts that were closed and whose rows are not written
   std::set<TaskId> named_tasks_ GUARDED_BY(mutex_);  // by the snapshot that was written for reports last
   std::deque<LeftReport> left_ GUARDED_BY(mutex_);   // for the run's thread; its first is being counted
-  bool sent_away_ GUARDED_BY(mutex_) = false;       // somebody who was a member
+  bool sent_away_ GUARDED_BY(mutex_) = false;        // somebody who was a member
   bool said_unkept_ GUARDED_BY(mutex_) = false;      // that reports cannot be kept
   // Of training, with all tasks that are out; while a version is being made and tasks outlive it, the next one.
   std::shared_ptr<Attempt> attempt_ GUARDED_BY(mutex_);

@@ -49,7 +49,7 @@ struct PendingAttempt {
   ClosedAttempt attempt;
   PackedTasks packed;  // its tasks, where nobody asks for them but for their rows: `attempt` has none then
   AttemptEnd end;
-  std::optional<RoundRow> row;  // RoundOf them; null: it was not asked yet
+  std::optional<RoundRow> row;                        // RoundOf them; null: it was not asked yet
   std::vector<std::pair<std::string, int64_t>> seen;  // client_id, milliseconds since 1970 UTC
   std::optional<ServedVersion> version;               // of a committed one
   std::string snapshot;                               // of the rounds, as they go on from here; "": none

@@ -195,9 +195,9 @@ class History {
   // What the attempts of one transaction change in rows that are there, by key.
   struct Changes {
     struct Totals {
-      RunClient member;  // of the first task: where its client is new to the run, it becomes one of it
-      int64_t at = 0;    // when that task's attempt ended
-      std::array<int64_t, 4> ends{};          // folded, refused, dropped, failed
+      RunClient member;               // of the first task: where its client is new to the run, it becomes one of it
+      int64_t at = 0;                 // when that task's attempt ended
+      std::array<int64_t, 4> ends{};  // folded, refused, dropped, failed
       int64_t examples = 0, timed = 0;
       double train_seconds = 0;
     };

@@ -55,10 +55,10 @@ struct PartSums {
 };
 
 struct Partial {
-  Digest spec;               // AggregationSpec::digest
-  int64_t base_version = 0;  // that all its tasks started from
+  Digest spec;                       // AggregationSpec::digest
+  int64_t base_version = 0;          // that all its tasks started from
   std::unordered_set<TaskId> tasks;  // their names are alike but for their ends: no order is kept of them
-  std::vector<PartSums> parts;  // in order of the spec's
+  std::vector<PartSums> parts;       // in order of the spec's
   std::vector<WideSum> scalars;
 
   bool empty() const { return tasks.empty(); }

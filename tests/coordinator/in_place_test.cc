@@ -96,7 +96,7 @@ class InPlaceTest : public ::testing::Test {
   CoordinatorOptions options_;
   RunParts parts_;
   std::vector<std::string> progress_;  // callbacks come one at a time
-  std::vector<RoundReport> reports_;  // to be read when the run is over
+  std::vector<RoundReport> reports_;   // to be read when the run is over
   std::atomic<int> reported_ = 0;
   std::unique_ptr<Coordinator> coordinator_;
   std::unique_ptr<History> history_;

@@ -69,7 +69,9 @@ TEST(PackedTasksTest, AnyField_ComesBack) {
       [](PackedTask& task) { task.facts.bytes_up = 9; },
       [](PackedTask& task) { task.facts.examples = 0; },
       [](PackedTask& task) { task.facts.update_digest = "d"; },
-      [](PackedTask& task) { task.facts.measures = {{"train/cluster", {2}}, {"rate", Measure::Rate(1, 3)}}; },
+      [](PackedTask& task) {
+        task.facts.measures = {{"train/cluster", {2}}, {"rate", Measure::Rate(1, 3)}};
+      },
       [](PackedTask& task) { task.facts.lanes = 16; },
       [](PackedTask& task) { task.facts.tf32 = true; },
       [](PackedTask& task) { task.facts.left_state = true; },

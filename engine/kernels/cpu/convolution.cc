@@ -99,8 +99,12 @@ std::optional<Prepared> PrepareFast(const Problem& p) {
   }
   if (std::optional<Prepared> planar = PlanarConvolution(p.direction, p.window))
     return WithFusedOps<float>(InLayout(*std::move(planar), p), p);
-  if (std::optional<Prepared> winograd = WinogradConvolution(p.direction, p.window))
-    return WithFusedOps<float>(InLayout(*std::move(winograd), p), p);
+  if (p.window.nchw) {
+    if (std::optional<Prepared> winograd = WinogradConvolution(p.direction, p.window))
+      return WithFusedOps<float>(InLayout(*std::move(winograd), p), p);
+  } else if (std::optional<Prepared> winograd = WinogradConvolution(p.direction, p.window, p.fused)) {
+    return winograd;
+  }
   // The library's own bias and activation would save little beside ours, but add the bias before the last sums, and
   // make 0 of a NaN.
   if (std::optional<Prepared> library = DnnlConvolution(p.direction, p.window))

@@ -1,7 +1,9 @@
 #include "engine/kernels/cpu/winograd.h"
 
 #include <algorithm>
+#include <limits>
 
+#include "engine/kernels/cpu/epilogue.h"
 #include "engine/kernels/cpu/small_matmul.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -81,6 +83,18 @@ class WinogradTile {
  private:
   const WinogradShape& s_;
   int64_t image_, top_, left_;
+};
+
+// A bias and an activation with epilogue.h's arithmetic: what is below `least` becomes 0, what is above `most` that,
+// and NaN stays NaN. Without an activation nothing is either.
+struct WinogradFinish {
+  WinogradFinish() = default;
+  WinogradFinish(const FusedOps& fused, const float* of_channels) : bias(of_channels) {
+    if (fused.activation != FusedOps::Activation::kNone) least = 0;
+    if (fused.activation == FusedOps::Activation::kRelu6) most = 6;
+  }
+  const float* bias = nullptr;  // null: outputs stay as they are
+  float least = -std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::infinity();
 };
 
 // Parts of the scratch memory, in elements.
@@ -280,27 +294,37 @@ void WinogradGradientTiles(const WinogradShape& s, const float* gradient, int64_
                                   first, count, outside, to, s.out_point());
 }
 
-// The outputs of `count` tiles from from[point][tile][filter].
+// The outputs of `count` tiles from from[point][tile][filter], finished while they are in registers.
 template <int kOutputs>
-void WinogradOutputTiles(const WinogradShape& s, const float* from, int64_t first, int64_t count, float* result) {
+void WinogradOutputTiles(const WinogradShape& s, const WinogradFinish& finish, const float* from, int64_t first,
+                         int64_t count, float* result) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), point = s.out_point();
+  const V zero = hn::Zero(d), least = hn::Set(d, finish.least), most = hn::Set(d, finish.most);
   WinogradTile tile(s, first);
   for (int64_t i = 0; i < count; ++i, tile.Next(), from += s.out_row()) {
     const int64_t rows = std::min<int64_t>(kOutputs, s.out_height - tile.top());
     const int64_t columns = std::min<int64_t>(kOutputs, s.out_width - tile.left());
     float* to = result + ((tile.image() * s.out_height + tile.top()) * s.out_width + tile.left()) * s.out_channels;
     for (int64_t filter = 0; filter < s.out_channels; filter += lanes) {
-      const int64_t filters = std::min(lanes, s.out_channels - filter);
-      if (rows == kOutputs && columns == kOutputs && filters == lanes) {
-        WinogradFromPoints<kOutputs>(Gathered<false>(), from + filter, point, [&](int row, int column, V v) HWY_ATTR {
-          hn::StoreU(v, d, to + (row * s.out_width + column) * s.out_channels + filter);
-        });
+      const auto filters = static_cast<size_t>(std::min(lanes, s.out_channels - filter));
+      const bool whole = rows == kOutputs && columns == kOutputs && filters == static_cast<size_t>(lanes);
+      const auto at = [&](int row, int column) { return to + (row * s.out_width + column) * s.out_channels + filter; };
+      const auto store = [&](int row, int column, V v) HWY_ATTR __attribute__((always_inline)) {
+        if (whole) return hn::StoreU(v, d, at(row, column));
+        if (row < rows && column < columns) StoreTail(v, d, at(row, column), filters);
+      };
+      if (finish.bias == nullptr) {
+        WinogradFromPoints<kOutputs>(Gathered<false>(), from + filter, point, store);
       } else {
-        WinogradFromPoints<kOutputs>(Gathered<false>(), from + filter, point, [&](int row, int column, V v) HWY_ATTR {
-          if (row >= rows || column >= columns) return;
-          StoreTail(v, d, to + (row * s.out_width + column) * s.out_channels + filter, static_cast<size_t>(filters));
-        });
+        const V bias = LoadTail(d, finish.bias + filter, filters);
+        WinogradFromPoints<kOutputs>(
+            Gathered<false>(), from + filter,
+            point, [&](int row, int column, V v) HWY_ATTR __attribute__((always_inline)) {
+              v = hn::Add(v, bias);
+              v = hn::IfThenElse(hn::Lt(v, least), zero, v);
+              store(row, column, hn::IfThenElse(hn::Gt(v, most), most, v));
+            });
       }
     }
   }
@@ -340,7 +364,8 @@ void WinogradFilterGradient(const WinogradShape& s, const float* sums, float* re
   }
 }
 
-void WinogradForward(const WinogradShape& s, const float* images, const float* filter, float* result, float* scratch) {
+void WinogradForward(const WinogradShape& s, const WinogradFinish& finish, const float* images, const float* filter,
+                     float* result, float* scratch) {
   const WinogradScratch place(s, /*of_filter=*/false);
   float* transformed = scratch + place.outside;
   float* in = scratch + place.filter;
@@ -369,8 +394,8 @@ void WinogradForward(const WinogradShape& s, const float* images, const float* f
         }
       }
     }
-    s.window == 3 ? WinogradOutputTiles<4>(s, out, first, count, result)
-                  : WinogradOutputTiles<2>(s, out, first, count, result);
+    s.window == 3 ? WinogradOutputTiles<4>(s, finish, out, first, count, result)
+                  : WinogradOutputTiles<2>(s, finish, out, first, count, result);
   }
 }
 
@@ -423,9 +448,10 @@ HWY_EXPORT(WinogradBackwardFilter);
 
 class WinogradKernel final : public Kernel {
  public:
-  WinogradKernel(ConvDirection direction, const WinogradShape& shape)
+  WinogradKernel(ConvDirection direction, const WinogradShape& shape, const FusedOps& fused)
       : direction_(direction),
         s_(shape),
+        fused_(fused),
         elements_(WinogradScratch(shape, direction == ConvDirection::kBackwardFilter).out) {}
 
   size_t scratch_bytes() const {
@@ -441,7 +467,9 @@ class WinogradKernel final : public Kernel {
     float* scratch = reinterpret_cast<float*>(context.scratch);
     switch (direction_) {
       case ConvDirection::kForward:
-        HWY_DYNAMIC_DISPATCH(WinogradForward)(s_, first, second, result, scratch);
+        HWY_DYNAMIC_DISPATCH(WinogradForward)
+        (s_, fused_.bias ? WinogradFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : WinogradFinish(),
+         first, second, result, scratch);
         break;
       case ConvDirection::kBackwardFilter:
         HWY_DYNAMIC_DISPATCH(WinogradBackwardFilter)(s_, first, second, result, scratch);
@@ -452,7 +480,7 @@ class WinogradKernel final : public Kernel {
         const int64_t taps = s_.window * s_.window, size = s_.channels * s_.out_channels;
         for (int64_t tap = 0; tap < taps; ++tap)
           TransposeMatrix(first + (taps - 1 - tap) * size, turned + tap * size, s_.out_channels, s_.channels);
-        HWY_DYNAMIC_DISPATCH(WinogradForward)(s_, second, turned, result, scratch);
+        HWY_DYNAMIC_DISPATCH(WinogradForward)(s_, WinogradFinish(), second, turned, result, scratch);
         break;
       }
     }
@@ -462,6 +490,7 @@ class WinogradKernel final : public Kernel {
  private:
   ConvDirection direction_;
   WinogradShape s_;
+  FusedOps fused_;  // with a bias, or none
   int64_t elements_;
 };
 
@@ -492,32 +521,39 @@ double WinogradGain(const WinogradShape& s, const Window& window) {
   return direct / (products + transforms);
 }
 
-Prepared PreparedWinograd(ConvDirection direction, const WinogradShape& shape, const Window& window) {
-  auto kernel = std::make_unique<WinogradKernel>(direction, shape);
+Prepared PreparedWinograd(ConvDirection direction, const WinogradShape& shape, const Window& window,
+                          const FusedOps& fused) {
+  auto kernel = std::make_unique<WinogradKernel>(direction, shape, fused.bias ? fused : FusedOps{});
   Prepared prepared;
   prepared.scratch_bytes = kernel->scratch_bytes();
   prepared.kernel = std::move(kernel);
   prepared.implementation = window.width == 3 ? "hwy winograd 4x4" : "hwy winograd 2x2";
   prepared.flops = 2 * window.multiply_adds();  // what is asked for; fewer are carried out
-  return prepared;
+  if (!fused.any()) return prepared;
+  if (fused.bias) {
+    prepared.implementation += ", epilogue inside";
+    return prepared;
+  }
+  return WithEpilogue<float>(std::move(prepared), fused, window.batch * window.out_height * window.out_width,
+                             window.out_channels, 1);
 }
 
 }  // namespace
 
-std::optional<Prepared> AnyWinogradConvolution(ConvDirection direction, const Window& window) {
+std::optional<Prepared> AnyWinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused) {
   const std::optional<WinogradShape> shape = WinogradShapeOf(direction, window);
   if (!shape) return std::nullopt;
-  return PreparedWinograd(direction, *shape, window);
+  return PreparedWinograd(direction, *shape, window, fused);
 }
 
-std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window) {
+std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused) {
   const std::optional<WinogradShape> shape = WinogradShapeOf(direction, window);
   // More pairs of channels have a transformed filter of more than 9 MB, which is read once for 48 tiles.
   constexpr int64_t kMostPairs = 256 * 256;
   constexpr double kWorthwhile = 1.2;
   if (!shape || shape->channels * shape->out_channels > kMostPairs || WinogradGain(*shape, window) < kWorthwhile)
     return std::nullopt;
-  return PreparedWinograd(direction, *shape, window);
+  return PreparedWinograd(direction, *shape, window, fused);
 }
 
 }  // namespace rivulet

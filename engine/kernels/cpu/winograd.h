@@ -15,12 +15,14 @@
 
 namespace rivulet {
 
-// The tensors are NHWC whatever `window.nchw` says. nullopt for other windows, strides, dilations and groups, and where
-// a count of the work that the shape alone decides says that direct sums are as fast: few channels, few tiles, outputs
-// that fill few of their tiles.
-std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window);
+// The tensors are NHWC whatever `window.nchw` says. `fused` is for the forward direction and is applied with
+// epilogue.h's arithmetic, before outputs go to memory where it has a bias. nullopt for other windows, strides,
+// dilations and groups, and where a count of the work that the shape alone decides says that direct sums are as fast:
+// few channels, few tiles, outputs that fill few of their tiles.
+std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {});
 
 // The same, however little it gains: for tests and measurements. nullopt for what it cannot do at all.
-std::optional<Prepared> AnyWinogradConvolution(ConvDirection direction, const Window& window);
+std::optional<Prepared> AnyWinogradConvolution(ConvDirection direction, const Window& window,
+                                               const FusedOps& fused = {});
 
 }  // namespace rivulet

@@ -4,11 +4,13 @@
 
 #include <gmock/gmock.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "engine/kernels/cpu/conv_loops.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
+#include "engine/kernels/cpu/epilogue.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
 #include "tests/testing/status_matchers.h"
@@ -66,13 +68,13 @@ struct Tensors {
 };
 
 // The scratch memory holds NaNs before.
-Tensor Convolve(const Prepared& prepared, const Tensors& tensors, ConvDirection direction) {
+Tensor Convolve(const Prepared& prepared, const Tensors& tensors, ConvDirection direction, Tensor* bias = nullptr) {
   const auto inputs = tensors.Inputs(direction);
   Tensor copies[] = {*inputs[0], *inputs[1]};
   Tensor result(DType::kFloat32, tensors.Result(direction));
   AlignedBuffer scratch(std::max<size_t>(prepared.scratch_bytes, 64));
   std::memset(scratch.data(), 0xFF, scratch.size());
-  std::byte* const in[] = {copies[0].data(), copies[1].data()};
+  std::byte* const in[] = {copies[0].data(), copies[1].data(), bias == nullptr ? nullptr : bias->data()};
   std::byte* const out[] = {result.data()};
   KernelContext context;
   context.inputs = in;
@@ -273,6 +275,33 @@ TEST(Winograd, OtherWindows_AreRefused) {
   for (const Window& w : windows)
     for (const ConvDirection direction : kDirections)
       EXPECT_FALSE(AnyWinogradConvolution(direction, w).has_value()) << NameOf(w);
+}
+
+// A bias and an activation that are applied before outputs reach memory have the bits of a pass over them.
+TEST(Winograd, FusedOps_AreTheEpiloguesArithmetic) {
+  EnterWorkerThread();
+  using Activation = FusedOps::Activation;
+  for (const Window& w : {WindowOf(2, 9, 7, 16, 20, 3, 1, 1), WindowOf(2, 9, 7, 16, 32, 5, 0, 0)}) {
+    Tensors tensors(w);
+    for (float& x : tensors.image.flat<float>()) x *= 3;  // outputs above 6
+    tensors.image.flat<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+    Tensor bias = RandomTensor<float>({w.out_channels}, 4);
+    const Tensor plain =
+        Convolve(*AnyWinogradConvolution(ConvDirection::kForward, w), tensors, ConvDirection::kForward);
+    for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
+      for (const bool with_bias : {true, false}) {
+        const FusedOps fused = {with_bias, activation};
+        Tensor expected(DType::kFloat32, plain.shape());  // copies of a tensor share its memory
+        std::ranges::copy(plain.flat<float>(), expected.flat<float>().begin());
+        ApplyEpilogue<float>(fused, bias.flat<float>().data(), expected.flat<float>().data(),
+                             w.batch * w.out_height * w.out_width, w.out_channels);
+        const std::optional<Prepared> prepared = AnyWinogradConvolution(ConvDirection::kForward, w, fused);
+        const Tensor actual = Convolve(*prepared, tensors, ConvDirection::kForward, &bias);
+        EXPECT_EQ(std::memcmp(actual.data(), expected.data(), expected.bytes()), 0)
+            << NameOf(w) << " " << static_cast<int>(activation) << with_bias;
+      }
+    }
+  }
 }
 
 // In a program: the native policy takes it, in both layouts and with the same bits, the portable one never.

@@ -8,6 +8,7 @@ namespace {
 
 #define RIVULET_FLOATS "floattype"
 #define RIVULET_DATA_FORMAT "data_format: {'NHWC', 'NCHW', 'NDHWC', 'NCDHW'} = 'NHWC'"
+#define RIVULET_ACTIVATION_MODE "activation_mode: {'Identity', 'Relu', 'Relu6'} = 'Identity'"
 
 // Merges scale, offset and such (`names` in the order of the inputs from `first` on) with the channels of x.
 StatusOr<Shape> Channels(InferenceContext& c, Shape& x, int first, std::initializer_list<std::string_view> names) {
@@ -41,7 +42,8 @@ Status BatchNormGradShape(InferenceContext& c) {
   auto x = Shape::Merge(c.input(0), c.input(1));
   if (!x.ok())
     return InvalidArgument("y_backprop {} and x {} must have one shape", c.input(0).ToString(), c.input(1).ToString());
-  RIVULET_ASSIGN_OR_RETURN(const Shape channels, Channels(c, *x, 2, {"scale", "reserve_space_1", "reserve_space_2"}));
+  RIVULET_ASSIGN_OR_RETURN(Shape channels, Channels(c, *x, 2, {"scale", "reserve_space_1", "reserve_space_2"}));
+  if (c.num_inputs() > 6) RIVULET_RETURN_IF_ERROR(MergeChannels(c, 6, "offset", channels));
   c.set_output(0, *std::move(x));
   c.set_output(1, channels);
   c.set_output(2, channels);
@@ -145,6 +147,54 @@ RIVULET_OP("FusedBatchNormGradV3")
     .Doc(
         "The gradients of FusedBatchNormV3 by x, scale and offset, from the mean and the variance that it normalised "
         "with; outside training these are constants. The last two outputs are 0.");
+
+RIVULET_OP("_FusedBatchNormEx")
+    .Input("x: T")
+    .Input("scale: U")
+    .Input("offset: U")
+    .Input("mean: U")
+    .Input("variance: U")
+    .Output("y: T")
+    .Output("batch_mean: U")
+    .Output("batch_variance: U")
+    .Output("reserve_space_1: U")
+    .Output("reserve_space_2: U")
+    .Output("reserve_space_3: U")
+    .Attr("T: " RIVULET_FLOATS)
+    .Attr("U: {float, double}")
+    .Attr("epsilon: float = 0.0001")
+    .Attr("exponential_avg_factor: float = 1.0")
+    .Attr(RIVULET_DATA_FORMAT)
+    .Attr("is_training: bool = true")
+    .Attr(RIVULET_ACTIVATION_MODE)
+    .Shape(BatchNormShape)
+    .NotDifferentiable("passes make it after gradients have been built")
+    .Doc("FusedBatchNormV3 and then an activation of y, bit for bit what the two in sequence give.");
+
+RIVULET_OP("_FusedBatchNormGradEx")
+    .Input("y_backprop: T")
+    .Input("x: T")
+    .Input("scale: U")
+    .Input("reserve_space_1: U")
+    .Input("reserve_space_2: U")
+    .Input("reserve_space_3: U")
+    .Input("offset: U")
+    .Output("x_backprop: T")
+    .Output("scale_backprop: U")
+    .Output("offset_backprop: U")
+    .Output("reserve_space_4: U")
+    .Output("reserve_space_5: U")
+    .Attr("T: " RIVULET_FLOATS)
+    .Attr("U: {float, double}")
+    .Attr("epsilon: float = 0.0001")
+    .Attr(RIVULET_DATA_FORMAT)
+    .Attr("is_training: bool = true")
+    .Attr(RIVULET_ACTIVATION_MODE)
+    .Shape(BatchNormGradShape)
+    .NotDifferentiable("passes make it after gradients have been built")
+    .Doc(
+        "The gradients of _FusedBatchNormEx by x, scale and offset in training, bit for bit what ReluGrad or Relu6Grad "
+        "and FusedBatchNormGradV3 give: what the activation let through is told by x, scale and offset.");
 
 }  // namespace
 }  // namespace rivulet

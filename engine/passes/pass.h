@@ -53,6 +53,7 @@ Status ChooseLayout(GraphEditor& graph, PassContext& context);
 Status LowerForGpu(GraphEditor& graph, PassContext& context);
 Status FuseProducts(GraphEditor& graph, PassContext& context);
 Status FusePooling(GraphEditor& graph, PassContext& context);
+Status FuseNormalization(GraphEditor& graph, PassContext& context);
 Status RecomputeWithinBudget(GraphEditor& graph, PassContext& context);
 
 }  // namespace rivulet

@@ -1,6 +1,8 @@
-// FusedBatchNormV3 and its gradient.
+// FusedBatchNormV3 and its gradient, by themselves and with a Relu or Relu6 after them.
 #include <algorithm>
 #include <cmath>
+#include <limits>
+#include <optional>
 
 #include "engine/kernels/cpu/channel_layout.h"
 #include "engine/kernels/cpu/elementwise.h"
@@ -13,6 +15,8 @@ struct Attributes {
   ChannelLayout layout;
   T epsilon, average_factor;
   bool training;
+  std::optional<Rectifier<T>> rectifier = std::nullopt;  // after it
+  const Rectifier<T>* rectified() const { return rectifier ? &*rectifier : nullptr; }
 };
 
 // What a kernel keeps per channel in its scratch: two doubles and `kArrays` arrays of T, after two more for the sums.
@@ -31,6 +35,11 @@ struct BatchScratch {
   T* sums;
   T* arrays[kArrays];
 };
+
+template <typename T>
+T FactorOf(T scale, T variance, const Attributes<T>& attributes) {
+  return scale / std::sqrt(variance + attributes.epsilon);
+}
 
 template <typename T>
 class BatchNormKernel final : public Kernel {
@@ -61,8 +70,8 @@ class BatchNormKernel final : public Kernel {
       }
     }
     T* factor = scratch.arrays[0];
-    for (int64_t c = 0; c < channels; ++c) factor[c] = scale[c] / std::sqrt(variance[c] + a_.epsilon);
-    ChannelNormalize(x, mean, factor, offset, a_.layout, OutputOf<T>(context, 0));
+    for (int64_t c = 0; c < channels; ++c) factor[c] = FactorOf(scale[c], variance[c], a_);
+    ChannelNormalize(x, mean, factor, offset, a_.rectified(), a_.layout, OutputOf<T>(context, 0));
     return absl::OkStatus();
   }
 
@@ -84,10 +93,15 @@ class BatchNormGradKernel final : public Kernel {
     const T *dy = InputOf<T>(context, 0), *x = InputOf<T>(context, 1), *scale = InputOf<T>(context, 2);
     const T *mean = InputOf<T>(context, 3), *variance = InputOf<T>(context, 4);
     T *scale_grad = OutputOf<T>(context, 1), *offset_grad = OutputOf<T>(context, 2);
-    const BatchScratch<T, 4> scratch(context.scratch, channels);
+    const BatchScratch<T, 5> scratch(context.scratch, channels);
     double *sum_dy = scratch.doubles[0], *sum_dy_x = scratch.doubles[1];
-    ChannelGradientSums(dy, x, mean, a_.layout, sum_dy, sum_dy_x, scratch.sums);
-    const auto [factors, q, r, ones] = scratch.arrays;
+    const auto [factors, q, r, ones, forward] = scratch.arrays;
+    Rectified<T> rectified;
+    if (a_.rectifier) {
+      for (int64_t c = 0; c < channels; ++c) forward[c] = FactorOf(scale[c], variance[c], a_);
+      rectified = {forward, InputOf<T>(context, 6), a_.rectified()};
+    }
+    ChannelGradientSums(dy, x, mean, rectified, a_.layout, sum_dy, sum_dy_x, scratch.sums);
     const double count = std::max(static_cast<double>(a_.layout.rows * a_.layout.inner), 1.0);
     for (int64_t c = 0; c < channels; ++c) {
       const double inverse = 1.0 / std::sqrt(static_cast<double>(variance[c]) + static_cast<double>(a_.epsilon));
@@ -101,10 +115,10 @@ class BatchNormGradKernel final : public Kernel {
       ones[c] = T{1};
     }
     if (a_.training) {
-      ChannelNormalizeGradient<T>(dy, x, {mean, ones, q, r, factors}, a_.layout, OutputOf<T>(context, 0));
+      ChannelNormalizeGradient<T>(dy, x, {mean, ones, q, r, factors}, rectified, a_.layout, OutputOf<T>(context, 0));
     } else {
       // dy · factor alone: an infinite x must not reach it.
-      ChannelNormalize(dy, q, factors, q, a_.layout, OutputOf<T>(context, 0));
+      ChannelNormalize<T>(dy, q, factors, q, nullptr, a_.layout, OutputOf<T>(context, 0));
     }
     *OutputOf<T>(context, 3) = *OutputOf<T>(context, 4) = T{0};
     return absl::OkStatus();
@@ -125,6 +139,16 @@ StatusOr<Attributes<T>> AttributesOf(const NodeView& node, int x) {
   attributes.training = node.attr<bool>("is_training");
   attributes.average_factor =
       node.node.HasAttr("exponential_avg_factor") ? static_cast<T>(node.attr<float>("exponential_avg_factor")) : T{1};
+  if (node.node.HasAttr("activation_mode")) {
+    const std::string& mode = node.attr<std::string>("activation_mode");
+    if (mode == "Relu") {
+      attributes.rectifier = {std::numeric_limits<T>::quiet_NaN()};
+    } else if (mode == "Relu6") {
+      attributes.rectifier = {T{6}};
+    } else if (mode != "Identity") {
+      return InvalidArgument("activation_mode '{}' is none of Identity, Relu and Relu6", mode);
+    }
+  }
   return attributes;
 }
 
@@ -154,13 +178,15 @@ StatusOr<Prepared> PrepareBatchNormGrad(const NodeView& node, const KernelPolicy
   if (node.inputs[0].shape != node.inputs[1].shape)
     return InvalidArgument("y_backprop {} and x {} differ in shape", node.inputs[0].shape.ToString(),
                            node.inputs[1].shape.ToString());
-  for (size_t i = 2; i < 5; ++i)
-    if (node.inputs[i].shape != channels)
+  if (attributes.rectifier && !attributes.training)
+    return Unimplemented("the gradient of an activation and of a normalisation by given statistics in one");
+  for (const size_t i : {2, 3, 4, 6})
+    if (i < node.inputs.size() && node.inputs[i].shape != channels)
       return InvalidArgument("input {} is {}; one value for each of {} channels is needed", i,
                              node.inputs[i].shape.ToString(), attributes.layout.channels);
   Prepared prepared;
   prepared.kernel = std::make_unique<BatchNormGradKernel<T>>(attributes);
-  prepared.scratch_bytes = BatchScratch<T, 4>::Bytes(attributes.layout.channels);
+  prepared.scratch_bytes = BatchScratch<T, 5>::Bytes(attributes.layout.channels);
   prepared.in_place = {{0, 0}, {1, 0}};
   prepared.implementation = "hwy";
   prepared.flops = 9.0 * static_cast<double>(attributes.layout.elements());
@@ -171,6 +197,10 @@ RIVULET_KERNEL("FusedBatchNormV3", Device::kCpu, float, PrepareBatchNorm<float>)
 RIVULET_KERNEL("FusedBatchNormV3", Device::kCpu, double, PrepareBatchNorm<double>);
 RIVULET_KERNEL("FusedBatchNormGradV3", Device::kCpu, float, PrepareBatchNormGrad<float>);
 RIVULET_KERNEL("FusedBatchNormGradV3", Device::kCpu, double, PrepareBatchNormGrad<double>);
+RIVULET_KERNEL("_FusedBatchNormEx", Device::kCpu, float, PrepareBatchNorm<float>);
+RIVULET_KERNEL("_FusedBatchNormEx", Device::kCpu, double, PrepareBatchNorm<double>);
+RIVULET_KERNEL("_FusedBatchNormGradEx", Device::kCpu, float, PrepareBatchNormGrad<float>);
+RIVULET_KERNEL("_FusedBatchNormGradEx", Device::kCpu, double, PrepareBatchNormGrad<double>);
 
 }  // namespace
 }  // namespace rivulet

@@ -135,10 +135,23 @@ HWY_INLINE void Moments(const T* x, const ChannelLayout& layout, double* mean, d
   }
 }
 
-template <typename T>
-HWY_INLINE void GradientSums(const T* dy, const T* x, const T* mean, const ChannelLayout& layout, double* sum_dy,
-                             double* sum_dy_x, T* scratch) {
+// Rectifier's two sides: y itself, and which lanes of its gradient pass.
+template <class D, class V, typename T>
+HWY_INLINE V RectifiedValue(D d, V y, T top) {
+  const V limit = hn::Set(d, top);
+  return hn::IfThenZeroElse(hn::Lt(y, hn::Zero(d)), hn::IfThenElse(hn::Gt(y, limit), limit, y));
+}
+template <class D, class V, typename T>
+HWY_INLINE V Passed(D d, V y, T top, V gradient) {
+  const V positive = hn::IfThenElseZero(hn::Gt(y, hn::Zero(d)), gradient);
+  return hn::IfThenZeroElse(hn::Ge(y, hn::Set(d, top)), positive);
+}
+
+template <bool kRectified, typename T>
+HWY_INLINE void GradientSums(const T* dy, const T* x, const T* mean, const Rectified<T>& r, const ChannelLayout& layout,
+                             double* sum_dy, double* sum_dy_x, T* scratch) {
   const int64_t channels = layout.channels, inner = layout.inner;
+  const T top = kRectified ? r.rectifier->top : T{0};
   std::fill_n(sum_dy, channels, 0.0);
   std::fill_n(sum_dy_x, channels, 0.0);
   if (inner == 1) {
@@ -150,16 +163,23 @@ HWY_INLINE void GradientSums(const T* dy, const T* x, const T* mean, const Chann
       const int64_t end = std::min(begin + block_rows, layout.rows);
       ForEachGroup(d, static_cast<size_t>(channels), [&](auto vectors, auto load, auto store) HWY_ATTR {
         constexpr size_t kVectors = decltype(vectors)::value;
-        V first[kVectors], second[kVectors], from[kVectors];
+        V first[kVectors], second[kVectors], from[kVectors], factor[kVectors], offset[kVectors];
         for (size_t v = 0; v < kVectors; ++v) {
           first[v] = second[v] = hn::Zero(d);
           from[v] = load(mean, v);
+          if constexpr (kRectified) {
+            factor[v] = load(r.factor, v);
+            offset[v] = load(r.offset, v);
+          }
         }
         for (int64_t row = begin; row < end; ++row) {
           for (size_t v = 0; v < kVectors; ++v) {
-            const V gradient = load(dy + row * channels, v);
+            V gradient = load(dy + row * channels, v);
+            const V distance = hn::Sub(load(x + row * channels, v), from[v]);
+            if constexpr (kRectified)
+              gradient = Passed(d, hn::Add(hn::Mul(distance, factor[v]), offset[v]), top, gradient);
             first[v] = hn::Add(first[v], gradient);
-            second[v] = hn::Add(second[v], hn::Mul(gradient, hn::Sub(load(x + row * channels, v), from[v])));
+            second[v] = hn::Add(second[v], hn::Mul(gradient, distance));
           }
         }
         for (size_t v = 0; v < kVectors; ++v) {
@@ -178,15 +198,19 @@ HWY_INLINE void GradientSums(const T* dy, const T* x, const T* mean, const Chann
   for (int64_t row = 0; row < layout.rows * channels; ++row) {
     const int64_t c = row % channels;
     const auto from = hn::Set(d, mean[c]);
+    const auto factor = hn::Set(d, kRectified ? r.factor[c] : T{0});
+    const auto offset = hn::Set(d, kRectified ? r.offset[c] : T{0});
     for (int64_t begin = 0; begin < inner; begin += kChannelBlock) {
       const T *dy_block = dy + row * inner + begin, *x_block = x + row * inner + begin;
       T sums[2];
       LaneSums<2>(
           static_cast<size_t>(std::min(kChannelBlock, inner - begin)),
           [&](auto load, auto add) HWY_ATTR {
-            const auto gradient = load(dy_block);
+            auto gradient = load(dy_block);
+            const auto distance = hn::Sub(load(x_block), from);
+            if constexpr (kRectified) gradient = Passed(d, hn::Add(hn::Mul(distance, factor), offset), top, gradient);
             add(0, gradient);
-            add(1, hn::Mul(gradient, hn::Sub(load(x_block), from)));
+            add(1, hn::Mul(gradient, distance));
           },
           sums);
       sum_dy[c] += static_cast<double>(sums[0]);
@@ -195,15 +219,19 @@ HWY_INLINE void GradientSums(const T* dy, const T* x, const T* mean, const Chann
   }
 }
 
-template <typename T>
-HWY_INLINE void Normalize(const T* x, const T* mean, const T* factor, const T* offset, const ChannelLayout& layout,
-                          T* y) {
+template <bool kRectified, typename T>
+HWY_INLINE void Normalize(const T* x, const T* mean, const T* factor, const T* offset, T top,
+                          const ChannelLayout& layout, T* y) {
   const hn::ScalableTag<T> d;
   const int64_t channels = layout.channels, inner = layout.inner;
+  const auto finished = [=](auto value) HWY_ATTR {
+    if constexpr (kRectified) return RectifiedValue(d, value, top);
+    return value;
+  };
   if (inner == 1) {
     for (int64_t row = 0; row < layout.rows; ++row, x += channels, y += channels) {
       ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
-        store(y, hn::Add(hn::Mul(hn::Sub(load(x), load(mean)), load(factor)), load(offset)));
+        store(y, finished(hn::Add(hn::Mul(hn::Sub(load(x), load(mean)), load(factor)), load(offset))));
       });
     }
     return;
@@ -212,21 +240,27 @@ HWY_INLINE void Normalize(const T* x, const T* mean, const T* factor, const T* o
     const int64_t c = row % channels;
     const auto from = hn::Set(d, mean[c]), by = hn::Set(d, factor[c]), plus = hn::Set(d, offset[c]);
     ForEachVector(d, static_cast<size_t>(inner), [&](auto load, auto store) HWY_ATTR {
-      store(y, hn::Add(hn::Mul(hn::Sub(load(x), from), by), plus));
+      store(y, finished(hn::Add(hn::Mul(hn::Sub(load(x), from), by), plus)));
     });
   }
 }
 
-template <typename T>
-HWY_INLINE void NormalizeGradient(const T* dy, const T* x, const GradientFactors<T>& f, const ChannelLayout& layout,
-                                  T* dx) {
+template <bool kRectified, typename T>
+HWY_INLINE void NormalizeGradient(const T* dy, const T* x, const GradientFactors<T>& f, const Rectified<T>& rectified,
+                                  const ChannelLayout& layout, T* dx) {
   const hn::ScalableTag<T> d;
   const int64_t channels = layout.channels, inner = layout.inner;
+  const T top = kRectified ? rectified.rectifier->top : T{0};
   if (inner == 1) {
     for (int64_t row = 0; row < layout.rows; ++row, dy += channels, x += channels, dx += channels) {
       ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
-        const auto straight = hn::Sub(hn::Mul(load(dy), load(f.scale)), load(f.q));
         const auto distance = hn::Sub(load(x), load(f.mean));
+        auto gradient = load(dy);
+        if constexpr (kRectified) {
+          const auto value = hn::Add(hn::Mul(distance, load(rectified.factor)), load(rectified.offset));
+          gradient = Passed(d, value, top, gradient);
+        }
+        const auto straight = hn::Sub(hn::Mul(gradient, load(f.scale)), load(f.q));
         store(dx, hn::Mul(hn::Sub(straight, hn::Mul(distance, load(f.r))), load(f.factor)));
       });
     }
@@ -236,28 +270,36 @@ HWY_INLINE void NormalizeGradient(const T* dy, const T* x, const GradientFactors
     const int64_t c = row % channels;
     const auto mean = hn::Set(d, f.mean[c]), scale = hn::Set(d, f.scale[c]), q = hn::Set(d, f.q[c]);
     const auto r = hn::Set(d, f.r[c]), factor = hn::Set(d, f.factor[c]);
+    const auto by = hn::Set(d, kRectified ? rectified.factor[c] : T{0});
+    const auto plus = hn::Set(d, kRectified ? rectified.offset[c] : T{0});
     ForEachVector(d, static_cast<size_t>(inner), [&](auto load, auto store) HWY_ATTR {
-      const auto straight = hn::Sub(hn::Mul(load(dy), scale), q);
-      store(dx, hn::Mul(hn::Sub(straight, hn::Mul(hn::Sub(load(x), mean), r)), factor));
+      const auto distance = hn::Sub(load(x), mean);
+      auto gradient = load(dy);
+      if constexpr (kRectified) gradient = Passed(d, hn::Add(hn::Mul(distance, by), plus), top, gradient);
+      const auto straight = hn::Sub(hn::Mul(gradient, scale), q);
+      store(dx, hn::Mul(hn::Sub(straight, hn::Mul(distance, r)), factor));
     });
   }
 }
 
-#define RIVULET_CHANNEL_FUNCTIONS(T, suffix)                                                                       \
-  void Moments##suffix(const T* x, const ChannelLayout& layout, double* mean, double* squares, T* scratch) {       \
-    Moments(x, layout, mean, squares, scratch);                                                                    \
-  }                                                                                                                \
-  void GradientSums##suffix(const T* dy, const T* x, const T* mean, const ChannelLayout& layout, double* sum_dy,   \
-                            double* sum_dy_x, T* scratch) {                                                        \
-    GradientSums(dy, x, mean, layout, sum_dy, sum_dy_x, scratch);                                                  \
-  }                                                                                                                \
-  void Normalize##suffix(const T* x, const T* mean, const T* factor, const T* offset, const ChannelLayout& layout, \
-                         T* y) {                                                                                   \
-    Normalize(x, mean, factor, offset, layout, y);                                                                 \
-  }                                                                                                                \
-  void NormalizeGradient##suffix(const T* dy, const T* x, const GradientFactors<T>& factors,                       \
-                                 const ChannelLayout& layout, T* dx) {                                             \
-    NormalizeGradient(dy, x, factors, layout, dx);                                                                 \
+#define RIVULET_CHANNEL_FUNCTIONS(T, suffix)                                                                         \
+  void Moments##suffix(const T* x, const ChannelLayout& layout, double* mean, double* squares, T* scratch) {         \
+    Moments(x, layout, mean, squares, scratch);                                                                      \
+  }                                                                                                                  \
+  void GradientSums##suffix(const T* dy, const T* x, const T* mean, const Rectified<T>& r,                           \
+                            const ChannelLayout& layout, double* sum_dy, double* sum_dy_x, T* scratch) {             \
+    r.rectifier == nullptr ? GradientSums<false>(dy, x, mean, r, layout, sum_dy, sum_dy_x, scratch)                  \
+                           : GradientSums<true>(dy, x, mean, r, layout, sum_dy, sum_dy_x, scratch);                  \
+  }                                                                                                                  \
+  void Normalize##suffix(const T* x, const T* mean, const T* factor, const T* offset, const Rectifier<T>* rectifier, \
+                         const ChannelLayout& layout, T* y) {                                                        \
+    rectifier == nullptr ? Normalize<false>(x, mean, factor, offset, T{0}, layout, y)                                \
+                         : Normalize<true>(x, mean, factor, offset, rectifier->top, layout, y);                      \
+  }                                                                                                                  \
+  void NormalizeGradient##suffix(const T* dy, const T* x, const GradientFactors<T>& factors, const Rectified<T>& r,  \
+                                 const ChannelLayout& layout, T* dx) {                                               \
+    r.rectifier == nullptr ? NormalizeGradient<false>(dy, x, factors, r, layout, dx)                                 \
+                           : NormalizeGradient<true>(dy, x, factors, r, layout, dx);                                 \
   }
 RIVULET_CHANNEL_FUNCTIONS(float, F32)
 RIVULET_CHANNEL_FUNCTIONS(double, F64)
@@ -281,25 +323,25 @@ HWY_EXPORT(NormalizeGradientF64);
 
 }  // namespace
 
-#define RIVULET_DISPATCHED(T, suffix)                                                                             \
-  template <>                                                                                                     \
-  void ChannelMoments(const T* x, const ChannelLayout& layout, double* mean, double* squares, T* scratch) {       \
-    HWY_DYNAMIC_DISPATCH(Moments##suffix)(x, layout, mean, squares, scratch);                                     \
-  }                                                                                                               \
-  template <>                                                                                                     \
-  void ChannelGradientSums(const T* dy, const T* x, const T* mean, const ChannelLayout& layout, double* sum_dy,   \
-                           double* sum_dy_x, T* scratch) {                                                        \
-    HWY_DYNAMIC_DISPATCH(GradientSums##suffix)(dy, x, mean, layout, sum_dy, sum_dy_x, scratch);                   \
-  }                                                                                                               \
-  template <>                                                                                                     \
-  void ChannelNormalize(const T* x, const T* mean, const T* factor, const T* offset, const ChannelLayout& layout, \
-                        T* y) {                                                                                   \
-    HWY_DYNAMIC_DISPATCH(Normalize##suffix)(x, mean, factor, offset, layout, y);                                  \
-  }                                                                                                               \
-  template <>                                                                                                     \
-  void ChannelNormalizeGradient(const T* dy, const T* x, const GradientFactors<T>& factors,                       \
-                                const ChannelLayout& layout, T* dx) {                                             \
-    HWY_DYNAMIC_DISPATCH(NormalizeGradient##suffix)(dy, x, factors, layout, dx);                                  \
+#define RIVULET_DISPATCHED(T, suffix)                                                                               \
+  template <>                                                                                                       \
+  void ChannelMoments(const T* x, const ChannelLayout& layout, double* mean, double* squares, T* scratch) {         \
+    HWY_DYNAMIC_DISPATCH(Moments##suffix)(x, layout, mean, squares, scratch);                                       \
+  }                                                                                                                 \
+  template <>                                                                                                       \
+  void ChannelGradientSums(const T* dy, const T* x, const T* mean, const Rectified<T>& rectified,                   \
+                           const ChannelLayout& layout, double* sum_dy, double* sum_dy_x, T* scratch) {             \
+    HWY_DYNAMIC_DISPATCH(GradientSums##suffix)(dy, x, mean, rectified, layout, sum_dy, sum_dy_x, scratch);          \
+  }                                                                                                                 \
+  template <>                                                                                                       \
+  void ChannelNormalize(const T* x, const T* mean, const T* factor, const T* offset, const Rectifier<T>* rectifier, \
+                        const ChannelLayout& layout, T* y) {                                                        \
+    HWY_DYNAMIC_DISPATCH(Normalize##suffix)(x, mean, factor, offset, rectifier, layout, y);                         \
+  }                                                                                                                 \
+  template <>                                                                                                       \
+  void ChannelNormalizeGradient(const T* dy, const T* x, const GradientFactors<T>& factors,                         \
+                                const Rectified<T>& rectified, const ChannelLayout& layout, T* dx) {                \
+    HWY_DYNAMIC_DISPATCH(NormalizeGradient##suffix)(dy, x, factors, rectified, layout, dx);                         \
   }
 RIVULET_DISPATCHED(float, F32)
 RIVULET_DISPATCHED(double, F64)

@@ -17,20 +17,36 @@ struct ChannelLayout {
   int64_t elements() const { return rows * channels * inner; }
 };
 
+// A rectifier that follows a normalisation, Relu or Relu6: what is below 0 becomes 0, and what is above `top` that.
+// Relu has NaN for `top`, above which nothing is.
+template <typename T>
+struct Rectifier {
+  T top = 0;
+};
+
 // All of these are for T = float and double.
 
 // Per channel the mean and the sum of squared distances from it; zeros without rows. `scratch`: 2 · channels elements.
 template <typename T>
 void ChannelMoments(const T* x, const ChannelLayout& layout, double* mean, double* squares, T* scratch);
 
+// What `rectifier` let through, or all where it is null, is told by ChannelNormalize's y, made again from x, `factor`
+// and `offset`: dy counts where 0 < y < top, and as 0 elsewhere.
+template <typename T>
+struct Rectified {
+  const T *factor = nullptr, *offset = nullptr;
+  const Rectifier<T>* rectifier = nullptr;
+};
+
 // Per channel the sums of dy and of dy · (x - mean). `scratch` as above.
 template <typename T>
-void ChannelGradientSums(const T* dy, const T* x, const T* mean, const ChannelLayout& layout, double* sum_dy,
-                         double* sum_dy_x, T* scratch);
+void ChannelGradientSums(const T* dy, const T* x, const T* mean, const Rectified<T>& rectified,
+                         const ChannelLayout& layout, double* sum_dy, double* sum_dy_x, T* scratch);
 
-// y = (x - mean) · factor + offset, these three per channel. y may be x.
+// y = (x - mean) · factor + offset, these three per channel, and rectified where `rectifier` is not null. y may be x.
 template <typename T>
-void ChannelNormalize(const T* x, const T* mean, const T* factor, const T* offset, const ChannelLayout& layout, T* y);
+void ChannelNormalize(const T* x, const T* mean, const T* factor, const T* offset, const Rectifier<T>* rectifier,
+                      const ChannelLayout& layout, T* y);
 
 // dx = (dy · scale - q - (x - mean) · r) · factor, these five per channel. dx may be dy or x.
 template <typename T>
@@ -38,7 +54,7 @@ struct GradientFactors {
   const T *mean, *scale, *q, *r, *factor;
 };
 template <typename T>
-void ChannelNormalizeGradient(const T* dy, const T* x, const GradientFactors<T>& factors, const ChannelLayout& layout,
-                              T* dx);
+void ChannelNormalizeGradient(const T* dy, const T* x, const GradientFactors<T>& factors, const Rectified<T>& rectified,
+                              const ChannelLayout& layout, T* dx);
 
 }  // namespace rivulet

@@ -65,7 +65,7 @@ class GroupNormKernel final : public Kernel {
           factors[c] = *inverse * scale[c];
         }
       }
-      ChannelNormalize(x, means, factors, offset, g_.layout, y);
+      ChannelNormalize<T>(x, means, factors, offset, nullptr, g_.layout, y);
       x += g_.layout.elements();
       y += g_.layout.elements();
     }
@@ -93,7 +93,7 @@ class GroupNormGradKernel final : public Kernel {
     std::fill_n(scale_total, channels, 0.0);
     for (int64_t example = 0; example < g_.examples; ++example) {
       for (int64_t c = 0; c < channels; ++c) means[c] = mean[c / g_.group_size];
-      ChannelGradientSums(dy, x, means, g_.layout, sum_dy, sum_dy_x, scratch.sums);
+      ChannelGradientSums<T>(dy, x, means, {}, g_.layout, sum_dy, sum_dy_x, scratch.sums);
       for (int64_t group = 0; group < g_.groups; ++group) {
         const int64_t begin = group * g_.group_size, end = begin + g_.group_size;
         const double factor = static_cast<double>(inverse[group]);
@@ -110,7 +110,7 @@ class GroupNormGradKernel final : public Kernel {
           r[c] = static_cast<T>(factor * factor * (of_dy_x / g_.count()));
         }
       }
-      ChannelNormalizeGradient<T>(dy, x, {means, scale, q, r, factors}, g_.layout, dx);
+      ChannelNormalizeGradient<T>(dy, x, {means, scale, q, r, factors}, {}, g_.layout, dx);
       const int64_t elements = g_.layout.elements();
       dy += elements;
       x += elements;

@@ -16,17 +16,23 @@ Status OverChannels(ExportContext& n, const std::function<Value(const Value& x)>
   return absl::OkStatus();
 }
 
-RIVULET_ONNX_EXPORT("FusedBatchNormV3", [](ExportContext& n) -> Status {
+Status BatchNorm(ExportContext& n) {
   if (n.attr<bool>("is_training"))
     return Unimplemented(
         "batch normalisation in its training form; export a tensor of the evaluation graph, which uses the running "
         "statistics");
   for (int port = 1; port < 6; ++port) RIVULET_RETURN_IF_ERROR(n.RefuseOutput(port, "a statistic"));
   return OverChannels(n, [&](const Value& x) {
-    return n.Op("BatchNormalization", {x, n.input(1), n.input(2), n.input(3), n.input(4)},
-                {{"epsilon", n.attr<float>("epsilon")}});
+    const Value y = n.Op("BatchNormalization", {x, n.input(1), n.input(2), n.input(3), n.input(4)},
+                         {{"epsilon", n.attr<float>("epsilon")}});
+    const std::string activation = n.attr_or<std::string>("activation_mode", "Identity");
+    if (activation == "Relu") return n.Op("Relu", {y});
+    if (activation == "Relu6") return n.Op("Clip", {y, n.Scalar(n.dtype(0), 0), n.Scalar(n.dtype(0), 6)});
+    return y;
   });
-});
+}
+RIVULET_ONNX_EXPORT("FusedBatchNormV3", BatchNorm);
+RIVULET_ONNX_EXPORT("_FusedBatchNormEx", BatchNorm);
 
 Status LayerNorm(ExportContext& n) {
   const std::vector<Value> values =

@@ -102,6 +102,64 @@ TEST(BatchNorm, EveryTarget_SameBitsAndExactStatistics) {
   CheckBatchNorm<double>(37, 5, true);
 }
 
+// What the pass fuse_normalization makes is what the two ops give one after the other, to the bit, infinities, NaNs and
+// values at the activation's edges among it.
+template <typename T>
+void CheckActivated(const std::string& activation, int64_t rows, int64_t channels, bool channels_first, bool odd) {
+  const Shape shape = channels_first ? Shape{2, channels, rows} : Shape{rows, channels};
+  Tensor x = RandomTensor<T>(shape, 1), scale = RandomTensor<T>({channels}, 2);
+  for (T& value : scale.flat<T>()) value *= T{6};  // values below 0, and above 6
+  const Tensor offset = Shifted<T>({channels}, 3, T{2}), dy = RandomTensor<T>(shape, 4);
+  scale.flat<T>()[0] = T{0};  // a whole channel of its offset
+  if (odd) {
+    x.flat<T>()[1] = std::numeric_limits<T>::infinity();
+    x.flat<T>()[x.flat<T>().size() - 1] = std::numeric_limits<T>::quiet_NaN();
+  }
+  const Tensor zeros(kDTypeOf<T>, Shape({channels})), reserve(kDTypeOf<T>, Shape({0}));
+  const AttrMap plain = {{"data_format", std::string(channels_first ? "NCHW" : "NHWC")}};
+  AttrMap fused = plain;
+  fused["activation_mode"] = activation;
+  const auto same = [&](const Tensor& one, const Tensor& other, const std::string& what) {
+    EXPECT_EQ(std::memcmp(one.data(), other.data(), one.bytes()), 0)
+        << what << " " << activation << " " << rows << "x" << channels << (channels_first ? " NCHW" : "");
+  };
+  const auto apart = RunOp("FusedBatchNormV3", {x, scale, offset, zeros, zeros}, plain);
+  ASSERT_OK(apart);
+  const auto activated = RunOp(activation, {apart->outputs[0]});
+  ASSERT_OK(activated);
+  const auto together = SameOnEveryTarget("_FusedBatchNormEx", {x, scale, offset, zeros, zeros}, fused);
+  same(together[0], activated->outputs[0], "y");
+  for (size_t i = 1; i < 5; ++i) same(together[i], apart->outputs[i], "statistics");
+  const Tensor &mean = apart->outputs[3], &variance = apart->outputs[4];
+  const auto passed = RunOp(activation + "Grad", {dy, activated->outputs[0]});
+  ASSERT_OK(passed);
+  const auto gradients = RunOp("FusedBatchNormGradV3", {passed->outputs[0], x, scale, mean, variance, reserve}, plain);
+  ASSERT_OK(gradients);
+  const auto fused_gradients =
+      SameOnEveryTarget("_FusedBatchNormGradEx", {dy, x, scale, mean, variance, reserve, offset}, fused);
+  for (size_t i = 0; i < 3; ++i) same(fused_gradients[i], gradients->outputs[i], "gradient");
+}
+
+TEST(BatchNorm, ActivationInOne_HasTheBitsOfTheTwo) {
+  for (const std::string activation : {"Relu", "Relu6"}) {
+    for (const bool odd : {false, true}) {
+      for (const int64_t channels : {1, 7, 16, 70, 133}) CheckActivated<float>(activation, 300, channels, false, odd);
+      CheckActivated<double>(activation, 40, 9, false, odd);
+      CheckActivated<float>(activation, 49, 20, true, odd);
+      CheckActivated<float>(activation, 5000, 3, true, odd);
+      CheckActivated<double>(activation, 37, 5, true, odd);
+    }
+  }
+}
+
+TEST(BatchNorm, GradientThroughAnActivationOutsideTraining_IsRefused) {
+  const Tensor x = RandomTensor<float>({4, 3}, 1), channels = RandomTensor<float>({3}, 2);
+  const Tensor reserve(DType::kFloat32, Shape({0}));
+  const auto run = RunOp("_FusedBatchNormGradEx", {x, x, channels, channels, channels, reserve, channels},
+                         {{"activation_mode", std::string("Relu")}, {"is_training", false}});
+  EXPECT_THAT(run, StatusIs(absl::StatusCode::kUnimplemented));
+}
+
 template <typename T>
 void CheckRows(int64_t rows, int64_t width) {
   const Tensor x = Shifted<T>({rows, width}, 1, T{50}), dy = RandomTensor<T>({rows, width}, 2),

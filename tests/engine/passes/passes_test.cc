@@ -324,5 +324,78 @@ TEST(FusePooling, GradientsOfPoolAndRelu_AreOne) {
   EXPECT_EQ(graph.Find("apart")->type(), "ReluGrad");
 }
 
+// A normalisation, its activation and the gradients of both, as layers build them; outputs of the two are fetched.
+struct Normalized {
+  Build b;
+  Output norm, activation;
+  explicit Normalized(const std::string& op = "Relu6", bool training = true, const std::string& gradient_op = "") {
+    const AttrMap attrs = {{"is_training", training}};
+    const Output x = b.Feed("x", {2, 3, 3, 4}), scale = b.Feed("scale", {4}), offset = b.Feed("offset", {4});
+    const Output mean = b.Feed("mean", {4}), variance = b.Feed("variance", {4});
+    norm = b.scope.Op("FusedBatchNormV3", {x, scale, offset, mean, variance}, attrs, "norm");
+    activation = b.scope.Op(op, {norm}, {}, "activation");
+    b.Fetch(b.scope.Op("Neg", {activation}, {}, "y"));
+    const Output dy = b.scope.Op(gradient_op.empty() ? op + "Grad" : gradient_op,
+                                 {b.Feed("dy", {2, 3, 3, 4}), activation}, {}, "activation_gradient");
+    b.Fetch(b.scope.Op("FusedBatchNormGradV3",
+                       {dy, x, scale, training ? norm.node->output(3) : mean,
+                        training ? norm.node->output(4) : variance, norm.node->output(5)},
+                       attrs, "gradient"));
+  }
+};
+
+TEST(FuseNormalization, ActivationsAndTheirGradients_AreOneWithIt) {
+  for (const std::string op : {"Relu", "Relu6"}) {
+    Normalized n(op);
+    const Graph graph = n.b.Optimized();
+    ASSERT_NE(graph.Find("norm"), nullptr);
+    EXPECT_EQ(graph.Find("norm")->type(), "_FusedBatchNormEx");
+    EXPECT_EQ(graph.Find("norm")->attr<std::string>("activation_mode"), op);
+    EXPECT_EQ(graph.Find("gradient")->type(), "_FusedBatchNormGradEx");
+    EXPECT_EQ(graph.Find("gradient")->attr<std::string>("activation_mode"), op);
+    EXPECT_EQ(Count(graph, op), 0);
+    EXPECT_EQ(Count(graph, op + "Grad"), 0);
+  }
+}
+
+TEST(FuseNormalization, NormalisedValuesThatOthersUse_Stay) {
+  Normalized n;
+  n.b.Fetch(n.b.scope.Op("Abs", {n.norm}));
+  const Graph graph = n.b.Optimized();
+  EXPECT_EQ(graph.Find("norm")->type(), "FusedBatchNormV3");
+  EXPECT_EQ(graph.Find("gradient")->type(), "FusedBatchNormGradV3");
+}
+
+TEST(FuseNormalization, GradientOfAnotherActivation_StaysApart) {
+  Normalized n("Relu6", true, "ReluGrad");
+  const Graph graph = n.b.Optimized();
+  EXPECT_EQ(graph.Find("norm")->type(), "_FusedBatchNormEx");
+  EXPECT_EQ(graph.Find("gradient")->type(), "FusedBatchNormGradV3");
+  EXPECT_EQ(Count(graph, "ReluGrad"), 1);
+}
+
+TEST(FuseNormalization, ActivationsGradientThatOthersUse_StaysApart) {
+  Normalized n;
+  n.b.Fetch(n.b.scope.Op("Abs", {n.b.graph.Find("activation_gradient")->output()}));
+  const Graph graph = n.b.Optimized();
+  EXPECT_EQ(graph.Find("gradient")->type(), "FusedBatchNormGradV3");
+  EXPECT_EQ(Count(graph, "Relu6Grad"), 1);
+}
+
+TEST(FuseNormalization, OutsideTraining_ForwardAlone) {
+  Normalized n("Relu", false);
+  const Graph graph = n.b.Optimized();
+  EXPECT_EQ(graph.Find("norm")->type(), "_FusedBatchNormEx");
+  EXPECT_EQ(graph.Find("gradient")->type(), "FusedBatchNormGradV3");
+}
+
+// Under a budget an activation by itself is what is cheap to compute again.
+TEST(FuseNormalization, MemoryBudget_KeepsThemApart) {
+  Normalized n;
+  CompileOptions options;
+  options.passes.memory_budget_bytes = 1 << 20;
+  EXPECT_EQ(Count(n.b.Optimized(options), "Relu6"), 1);
+}
+
 }  // namespace
 }  // namespace rivulet::testing

@@ -4,7 +4,8 @@
 // 100. The products are matrix products over channels, one for each of the 36 points.
 //
 // What it costs in exactness: a result differs from the float64 convolution by up to 5 times what direct sums in
-// float32 differ by (tests/engine/kernels/winograd_test.cc), and integers are not exact. A NaN or an infinity in an
+// float32 differ by (tests/engine/kernels/winograd_test.cc), and integers are not exact. A filter's gradient that
+// rounding alone may have made is 0, as where no product reached a weight. A NaN or an infinity in an
 // image makes NaNs of all that its tile gives; one in a filter, of its whole output channel (input channel for the
 // input's gradient). So what holds such a number yields one in every kernel, but not in the same places.
 #pragma once

@@ -3,10 +3,11 @@
 //
 // The reference is float64. A float32 computation strays from it by rounding, and every step adds to it and carries on
 // what was there; how far is measured, not guessed: the file tells, step by step, how far PyTorch's own float32 was
-// from its float64. Ours may be kAllowance times as far as that ever was until then, since we sum in another order, and
-// by a few roundings more, since PyTorch's error may be small by luck.
-// Both kinds of kernels are held to it: native ones, whose convolutions may carry out fewer multiplications, and portable
-// ones.
+// from its float64. Ours may be kDirectAllowance times as far as that ever was until then, since we sum in another order,
+// and by a few roundings more, since PyTorch's error may be small by luck. Portable kernels are held to that. Where native
+// convolutions are carried out with fewer multiplications (engine/kernels/cpu/winograd.h) the outputs of each are up to
+// five times as far off, and a pool or a Relu decides otherwise that much more often where two values are nearly equal:
+// ten times as far.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -23,7 +24,7 @@ namespace {
 using testing::AddTrainingStep;
 using testing::Json;
 
-constexpr double kAllowance = 16, kRounding = 4e-6;
+constexpr double kDirectAllowance = 16, kWinogradAllowance = 160, kRounding = 4e-6;
 
 const Json& Cases() {
   static const Json cases = testing::ReadJson(RIVULET_REFERENCE_FOLDER "/training_reference.json");
@@ -114,13 +115,16 @@ void ExpectPyTorchsTwentySteps(const Json& c, bool portable) {
   for (const ModelVariable& variable : model->variables)
     ASSERT_OK((*session)->SetVariable(variable.name, FirstValue(variable.name, variable.spec.shape)));
 
+  const std::string preset = c["preset"].get<std::string>();
+  const bool winograd = !portable && (preset.starts_with("resnet") || preset.ends_with("_cnn"));
+  const double allowance = winograd ? kWinogradAllowance : kDirectAllowance;
   double error = 0;
   for (size_t i = 0; i < c["losses"].size(); ++i) {
     const auto fetched = (*session)->Run(Batch(c, *model, static_cast<int>(i)), {loss}, targets);
     ASSERT_OK(fetched);
     error = std::max(error, c["float32_errors"][i].get<double>());
     const double expected = c["losses"][i].get<double>(), actual = (*fetched)[0].flat<float>()[0];
-    ASSERT_LE(std::abs(actual - expected), kAllowance * error + kRounding * std::max(1.0, expected))
+    ASSERT_LE(std::abs(actual - expected), allowance * error + kRounding * std::max(1.0, expected))
         << "loss of step " << i << ": " << actual << ", expected " << expected;
   }
   size_t compared = 0;
@@ -138,7 +142,7 @@ void ExpectPyTorchsTwentySteps(const Json& c, bool portable) {
       signed_sum += Uniform(seed, i) < 0 ? -elements[i] : elements[i];
     }
     const double length = expected[0].get<double>(), difference = expected[2].get<double>();
-    const double tolerance = kAllowance * difference + kRounding * std::max(length, 0.1);
+    const double tolerance = allowance * difference + kRounding * std::max(length, 0.1);
     EXPECT_LE(std::abs(std::sqrt(squares) - length), tolerance) << variable.name << ": its length";
     EXPECT_LE(std::abs(signed_sum / std::sqrt(static_cast<double>(elements.size())) - expected[1].get<double>()),
               tolerance)

@@ -61,7 +61,8 @@ class Workers(RivuletTest):
                     workers.append(self.work(address))  # in the middle of the round that follows
                 _, err = simulation.communicate(timeout=120)
                 self.assertEqual(simulation.returncode, 0, err)
-                self.assertIn("what it had is given to others", err)
+                if count == 1:  # of several, those that are killed may have had nothing
+                    self.assertIn("what it had is given to others", err)
                 self.assertEqual(self.digests(db), expected)
                 self.assertEqual(self.statuses(db), self.statuses("alone.sqlite"))
                 # One that comes when the others have done all the work finds nobody, and goes on looking.

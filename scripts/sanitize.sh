@@ -27,6 +27,7 @@ run_program() {
   local name=$1 log=$logs/$1.log status=0 spent TIMEFORMAT='%U %S'
   local run=(timeout 3600 "./$name" --gtest_brief=1 "--gtest_output=xml:$logs/$name.xml")
   cd "$folder"
+  [ "$preset:$name" != tsan:transport_test ] || TSAN_OPTIONS=$TSAN_OPTIONS:suppressions=$folder/../../tests/threads.supp
   spent=$({ time "${run[@]}" >"$log" 2>&1; } 2>&1) || status=$?
   # Its detector of deadlocks bears 64 locks of a thread, and a session holds one for each variable: without it, then.
   if [ $status != 0 ] && grep -q 'CHECK failed: sanitizer_deadlock_detector' "$log"; then

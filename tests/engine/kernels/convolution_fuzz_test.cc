@@ -131,7 +131,9 @@ void Check(const Problem& p, KernelPolicy policy, double epsilon, const std::str
   const auto expect = [&](const StatusOr<OpRun>& run, const std::vector<double>& expected, int64_t terms,
                           const std::string& what) {
     ASSERT_OK(run) << what << " " << p.Name();
-    ExpectNear<T>(run->outputs[0], expected, epsilon * static_cast<double>(terms + 1),
+    // By fewer multiplications what rounding may have made of a filter's gradient is 0.
+    const bool zeroed = what == "filter" && run->implementation.find("winograd") != std::string::npos;
+    ExpectNear<T>(run->outputs[0], expected, (zeroed ? 40 : 1) * epsilon * static_cast<double>(terms + 1),
                   fmt::format("{} {} {}; {}", target, run->implementation, what, p.Name()));
   };
   const int64_t taps = p.y.window * p.x.window;

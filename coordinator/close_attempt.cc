@@ -64,7 +64,7 @@ void RunCoordinator::TraceRound(const Attempt& attempt, const RoundReport& repor
   if (!report.reason.empty()) args.push_back({"reason", std::string_view(report.reason)});
   for (const auto& [name, value] : report.central) args.push_back({name, value});
   const TraceRow row = tracer->Row("coordinator", "rounds");
-  tracer->Complete(row, "round", fmt::format("round {}", report.round), attempt.traced_from, ProfileNanos(), args);
+  tracer->Complete(row, "round", fmt::format("round {}", report.round), attempt.traced_from, attempt.traced_until, args);
   tracer->Instant(row, "round", fmt::format("round {} {}", report.round, report.status), {});
 }
 
@@ -132,6 +132,7 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   end.status = version.ok() ? "committed" : "failed";
   end.reason = Message(version.status());
   end.finished_unix_ms = NowUnixMs();
+  attempt.traced_until = ProfileNanos();
   if (!version.ok()) {
     // No fault of files or rows: the attempt is closed as failed, and a resumed run makes another one.
     outcome.status = Annotate(version.status(), fmt::format("round {} cannot be committed", round));
@@ -162,6 +163,7 @@ RunCoordinator::Outcome RunCoordinator::AbandonRound(Job& job) {
   end.status = "abandoned";
   end.reason = std::get<Abandon>(job.action).reason;
   end.finished_unix_ms = NowUnixMs();
+  attempt.traced_until = ProfileNanos();
   (void)attempt.pot->Close();
   end.aggregate_seconds = attempt.pot->fold_seconds();
   return outcome;

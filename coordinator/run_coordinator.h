@@ -122,7 +122,8 @@ class RunCoordinator final : public Coordinator {
     int64_t number = 1;
     int64_t started_unix_ms = 0;
     TimeMs started = 0, closed = 0;
-    int64_t traced_from = 0;  // ProfileNanos
+    int64_t traced_from = 0;   // ProfileNanos
+    int64_t traced_until = 0;  // when it was made or given up: the next may begin before this one is reported
     std::unordered_map<TaskId, TaskEntry> tasks;
     std::map<uint64_t, int64_t> gathers;  // what its tasks may be gathered in, and the version that those start from
     int64_t told_progress = 0;            // updates that on_progress has heard of

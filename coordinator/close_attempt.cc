@@ -64,7 +64,8 @@ void RunCoordinator::TraceRound(const Attempt& attempt, const RoundReport& repor
   if (!report.reason.empty()) args.push_back({"reason", std::string_view(report.reason)});
   for (const auto& [name, value] : report.central) args.push_back({name, value});
   const TraceRow row = tracer->Row("coordinator", "rounds");
-  tracer->Complete(row, "round", fmt::format("round {}", report.round), attempt.traced_from, attempt.traced_until, args);
+  tracer->Complete(row, "round", fmt::format("round {}", report.round), attempt.traced_from, attempt.traced_until,
+                   args);
   tracer->Instant(row, "round", fmt::format("round {} {}", report.round, report.status), {});
 }
 

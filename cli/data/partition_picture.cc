@@ -75,11 +75,12 @@ Picture PartitionPicture(const PartitionSummary& summary, const std::string& tit
                   .label = title,
                   .marks = {}};
   picture.Text(left, 20, title, Anchor::kStart, 14).bold = true;
-  picture.Text(left, 37,
-               fmt::format("{} examples of {} labels at {} clients ({} to {} each); {:.1f} labels at a client, distance {:.2f}",
-                           summary.examples, summary.labels.size(), summary.clients, summary.smallest, summary.largest,
-                           summary.labels_per_client, summary.distance),
-               Anchor::kStart, 11);
+  picture.Text(
+      left, 37,
+      fmt::format("{} examples of {} labels at {} clients ({} to {} each); {:.1f} labels at a client, distance {:.2f}",
+                  summary.examples, summary.labels.size(), summary.clients, summary.smallest, summary.largest,
+                  summary.labels_per_client, summary.distance),
+      Anchor::kStart, 11);
 
   std::vector<int64_t> sizes(static_cast<size_t>(summary.columns()));
   for (const auto& row : summary.counts)
@@ -108,13 +109,17 @@ Picture PartitionPicture(const PartitionSummary& summary, const std::string& tit
           .title = fmt::format("label {}, {}: {}", summary.labels[label], ClientsOfColumn(summary, column), count);
     }
   }
-  picture.Line({{left, top}, {left + grid_width, top}, {left + grid_width, top + grid_height}, {left, top + grid_height},
-                {left, top}})
+  picture
+      .Line({{left, top},
+             {left + grid_width, top},
+             {left + grid_width, top + grid_height},
+             {left, top + grid_height},
+             {left, top}})
       .colour = "#b8c0c8";
   const auto every_label = static_cast<size_t>(std::ceil(12 / height));
   for (size_t label = 0; label < summary.labels.size(); label += every_label) {
-    picture.Text(left - 6, top + height * (static_cast<double>(label) + 0.5) + 4, fmt::format("{}", summary.labels[label]),
-                 Anchor::kEnd, 11);
+    picture.Text(left - 6, top + height * (static_cast<double>(label) + 0.5) + 4,
+                 fmt::format("{}", summary.labels[label]), Anchor::kEnd, 11);
   }
   const auto every_column = static_cast<size_t>(std::max(1.0, std::ceil(columns / 8)));
   for (size_t column = 0; column < sizes.size(); column += every_column) {

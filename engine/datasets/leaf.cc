@@ -402,7 +402,8 @@ StatusOr<std::vector<std::string>> JsonFiles(FileSystem& fs, const std::string& 
     // Some sets are passed on without what they are learnt from.
     const std::string held_out = JoinPath(folder, "test");
     if (fs.Exists(held_out)) {
-      return NotFound("{}: it has test/ and no train/; give {} to have a train.tfrecord of what is there", folder, held_out);
+      return NotFound("{}: it has test/ and no train/; give {} to have a train.tfrecord of what is there", folder,
+                      held_out);
     }
     return NotFound("{}: no *.json in this folder; give LEAF's data folder, which has train/ and test/, or a file",
                     folder);

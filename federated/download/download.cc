@@ -16,8 +16,9 @@ namespace {
 constexpr std::string_view kEncodedModel = "RVDOWN1\n";
 // Those that send every value, right in the mean or to a rounding: of a model whose values are left out, or of which
 // signs alone are left, nothing is left.
-constexpr std::array<std::string_view, 14> kModelCodecs = {"f16",   "bf16",  "int8",  "int4",  "qsgd2",  "qsgd4", "qsgd8",
-                                                           "elias1", "elias7", "elias127", "eden1", "eden2", "eden3", "eden4"};
+constexpr std::array<std::string_view, 14> kModelCodecs = {"f16",   "bf16",  "int8",   "int4",   "qsgd2",
+                                                           "qsgd4", "qsgd8", "elias1", "elias7", "elias127",
+                                                           "eden1", "eden2", "eden3",  "eden4"};
 
 bool TravelsEncoded(const Slice& slice) {
   return slice.segment == Segment::kTrainable || slice.segment == Segment::kShared;
@@ -31,12 +32,13 @@ StatusOr<std::unique_ptr<const Download>> Download::Create(std::string_view code
   if (std::ranges::find(kModelCodecs, codec) == kModelCodecs.end()) {
     return InvalidArgument("a model does not travel as '{}'; as one of {} it does", codec, Join(kModelCodecs, ", "));
   }
-  // A rotation spreads what it rounds over its whole block: a variance beside large weights can come out below zero, and
-  // its root is no number. By all other codecs what is not negative stays so.
+  // A rotation spreads what it rounds over its whole block: a variance beside large weights can come out below zero,
+  // and its root is no number. By all other codecs what is not negative stays so.
   const auto statistics = std::ranges::find(layout->slices(), Segment::kShared, &Slice::segment);
   if (codec.starts_with("eden") && statistics != layout->slices().end()) {
     return InvalidArgument(
-        "a model with running statistics ('{}') does not travel as '{}', by which a variance can come out below zero; as "
+        "a model with running statistics ('{}') does not travel as '{}', by which a variance can come out below zero; "
+        "as "
         "f16, bf16, int8, int4, qsgd or elias it does (server.download)",
         statistics->name, codec);
   }

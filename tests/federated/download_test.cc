@@ -85,7 +85,8 @@ TEST(DownloadTest, WhatIsDecoded_IsAsNearAsTheCodecIs) {
   }
 }
 
-// The codecs that are right in the mean are so of models too; what they cost is what docs/formats.md says of 316 values.
+// The codecs that are right in the mean are so of models too; what they cost is what docs/formats.md says of 316
+// values.
 TEST(DownloadTest, EveryCodecThatIsRightInTheMean_IsSoOfModels) {
   std::vector<VariableSpec> variables = {{"v", {DType::kFloat32, Shape{300}}, Segment::kTrainable},
                                          {"w", {DType::kFloat32, Shape{16}}, Segment::kTrainable}};
@@ -98,8 +99,9 @@ TEST(DownloadTest, EveryCodecThatIsRightInTheMean_IsSoOfModels) {
   };
   // EDEN's errors are those of the paper (316 values in one block of 512, of which the rest are zeros: 512/316 of them
   // are not made worse by it); QSGD's are bounded by its lemma 3.1, min(n/s², √n/s) for blocks of 256.
-  for (const Case& of : {Case{"eden1", 0.60, 100}, Case{"eden2", 0.15, 160}, Case{"eden3", 0.041, 220}, Case{"eden4", 0.012, 280},
-                         Case{"qsgd4", 16.0 / 7, 190}, Case{"qsgd8", 256.0 / (127 * 127), 340}, Case{"elias127", 256.0 / (127 * 127), 340}}) {
+  for (const Case& of : {Case{"eden1", 0.60, 100}, Case{"eden2", 0.15, 160}, Case{"eden3", 0.041, 220},
+                         Case{"eden4", 0.012, 280}, Case{"qsgd4", 16.0 / 7, 190},
+                         Case{"qsgd8", 256.0 / (127 * 127), 340}, Case{"elias127", 256.0 / (127 * 127), 340}}) {
     SCOPED_TRACE(of.codec);
     const auto download = By(of.codec, layout);
     std::vector<double> mean(316);

@@ -97,8 +97,8 @@ TEST(Attack, Backdoor_PutsASquareInTheCornerOfItsShare) {
 }
 
 TEST(Attack, Backdoor_IsShownByEveryExampleOfAnotherLabel) {
-  const auto attack = NewAttack(
-      "backdoor", {{"target", int64_t{9}}, {"side", int64_t{2}}, {"width", int64_t{4}}, {"share", 0.0}});
+  const auto attack =
+      NewAttack("backdoor", {{"target", int64_t{9}}, {"side", int64_t{2}}, {"width", int64_t{4}}, {"share", 0.0}});
   std::string example = DigitExample(std::string(12, '\x01'), 3);
   ASSERT_OK_AND_ASSIGN(const bool shown, attack->Show(example));
   EXPECT_TRUE(shown) << "whatever the share of its own examples that an attacker poisons";
@@ -234,7 +234,8 @@ TEST_F(AttackedRunsTest, Backdoor_HowOftenItWorksIsMeasured) {
   ASSERT_OK(one.status);
   EXPECT_EQ(Simulate(scenario, 3, "three.sqlite").central, one.central);
   for (const char* name : {"accuracy", "loss"}) {
-    EXPECT_EQ(one.central.back().at(fmt::format("backdoor/{}", name)), one.central.back().at(fmt::format("file/{}", name)));
+    EXPECT_EQ(one.central.back().at(fmt::format("backdoor/{}", name)),
+              one.central.back().at(fmt::format("file/{}", name)));
   }
   scenario.attack.fraction = 0;
   const Trace nobody = Simulate(scenario, 2, "nobody.sqlite");

@@ -216,8 +216,8 @@ TEST_F(SimulatorTest, ClientsOfOneStepTrainedTogether_GiveTheBitsAndRefusalsOfEa
   scenario.run.rounds = 3;
   const Trace one = Simulate(scenario, 1, "1.sqlite");
   ASSERT_OK(one.status);
-  for (const Trace& other : {Simulate(scenario, 2, "2.sqlite"), Simulate(scenario, 16, "16.sqlite"),
-                             Deploy(scenario, "deployed.sqlite")}) {
+  for (const Trace& other :
+       {Simulate(scenario, 2, "2.sqlite"), Simulate(scenario, 16, "16.sqlite"), Deploy(scenario, "deployed.sqlite")}) {
     ASSERT_OK(other.status);
     EXPECT_EQ(other.digests, one.digests);
     EXPECT_EQ(other.offers, one.offers);

@@ -272,8 +272,8 @@ class CountingTest : public SimulatorTest {
       options.db_path = Path(db);
       options.population = shares->population();
       options.observer = recorder.Observer();
-      // As in any simulation. A coordinator of clients on a network leaves out an evaluation whose turn has not come when
-      // the next one is due, and on a loaded machine it would then miss in one of the runs that are compared.
+      // As in any simulation. A coordinator of clients on a network leaves out an evaluation whose turn has not come
+      // when the next one is due, and on a loaded machine it would then miss in one of the runs that are compared.
       options.enforce_deadline = false;
       RIVULET_ASSIGN_OR_RETURN(options.plan, setup.plan());
       RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));

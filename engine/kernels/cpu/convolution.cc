@@ -1,8 +1,9 @@
 // Conv2D, DepthwiseConv2dNative, their gradients and _FusedConv2D: chosen by shape between oneDNN, our direct kernels
 // and those by fewer multiplications for float32; plain loops for everything else. Portable kernels are products of
 // patches, or loops.
-#include "engine/kernels/cpu/conv_loops.h"
 #include "engine/kernels/cpu/convolution.h"
+
+#include "engine/kernels/cpu/conv_loops.h"
 #include "engine/kernels/cpu/depthwise.h"
 #include "engine/kernels/cpu/direct_conv.h"
 #include "engine/kernels/cpu/dnnl_shim.h"

@@ -93,8 +93,8 @@ std::vector<Key> ServerKeys() {
           "train from what they decode, measure that, and send what they changed of it; the server goes on with the "
           "model itself, so that what rounding left out does not add up. `eden1` to `eden4` are for models without "
           "running statistics.")
-          .OneOf({"f32", "f16", "bf16", "int8", "int4", "qsgd2", "qsgd4", "qsgd8", "elias1", "elias7", "elias127", "eden1",
-                  "eden2", "eden3", "eden4"}),
+          .OneOf({"f32", "f16", "bf16", "int8", "int4", "qsgd2", "qsgd4", "qsgd8", "elias1", "elias7", "elias127",
+                  "eden1", "eden2", "eden3", "eden4"}),
       Key("server.average", RIVULET_FIELD(server.average), "0.9",
           "Keeps an exponential average of the versions' weights beside the model, a ← average × a + (1 − average) × w "
           "from the first version on, which `evaluation.every` measures in the place of the newest version; its "

@@ -1,21 +1,14 @@
 """The models of the rows in PyTorch, and local training as one would write it: for the loop and for the frameworks that train with
 PyTorch. Images are [number, channels, height, width] here."""
+import pathlib
+import sys
+
 import torch
 from torch import nn
 from torch.nn import functional
 
-
-def cnn():
-    return nn.Sequential(nn.Conv2d(1, 32, 5, padding=2), nn.ReLU(), nn.MaxPool2d(2), nn.Conv2d(32, 64, 5, padding=2), nn.ReLU(),
-                         nn.MaxPool2d(2), nn.Flatten(), nn.Linear(3136, 512), nn.ReLU(), nn.Linear(512, 10))
-
-
-def two_nn():
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 200), nn.ReLU(), nn.Linear(200, 200), nn.ReLU(), nn.Linear(200, 10))
-
-
-def logistic():
-    return nn.Sequential(nn.Flatten(), nn.Linear(784, 10))
+sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "papers"))
+import fedavg_torch  # noqa: E402
 
 
 def cifar():
@@ -23,7 +16,7 @@ def cifar():
                          nn.Linear(12544, 128), nn.ReLU(), nn.Dropout(0.5), nn.Linear(128, 10))
 
 
-MODELS = {"logistic": logistic, "cnn": cnn, "2nn": two_nn, "cifar": cifar}
+MODELS = {**fedavg_torch.MODELS, "cifar": cifar}
 
 
 def tensors(work, part):

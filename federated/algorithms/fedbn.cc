@@ -9,12 +9,15 @@
 namespace rivulet {
 namespace {
 
+constexpr std::string_view kNormalizations = "*norm*/*";
+
 StatusOr<Composition> FedBn(const AlgorithmContext& context) {
-  RIVULET_RETURN_IF_ERROR(CheckPersonalLayers(context));
+  RIVULET_RETURN_IF_ERROR(CheckPersonalLayers(context, kNormalizations));
   if (context.layout.elements(Segment::kShared) > 0) {
     return InvalidArgument(
         "[algorithm] name = \"fedbn\" leaves every batch normalisation to the clients, and some running statistics of "
-        "this model are averaged; name all of them in model.personal, such as [\"*norm*/*\"]");
+        "this model are averaged; name all of them in model.personal, such as [\"{}\"]",
+        kNormalizations);
   }
   return FedAvg(context);
 }

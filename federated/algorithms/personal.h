@@ -1,17 +1,19 @@
 // What algorithms share whose clients keep layers of their own.
 #pragma once
 
+#include <string_view>
+
 #include "federated/algorithms/algorithm.h"
 
 namespace rivulet {
 
-// INVALID_ARGUMENT: the model has none.
-inline Status CheckPersonalLayers(const AlgorithmContext& context) {
+// INVALID_ARGUMENT: the model has none. `example`: a pattern of layers that this algorithm is made for.
+inline Status CheckPersonalLayers(const AlgorithmContext& context, std::string_view example = "dense3/*") {
   if (context.layout.elements(Segment::kLocal) > 0) return absl::OkStatus();
   return InvalidArgument(
       "[algorithm] name = \"{}\" averages a model of which clients keep some layers, and this one has none such; say "
-      "which in model.personal, such as [\"dense3/*\"]",
-      context.scenario.algorithm.name);
+      "which in model.personal, such as [\"{}\"]",
+      context.scenario.algorithm.name, example);
 }
 
 }  // namespace rivulet

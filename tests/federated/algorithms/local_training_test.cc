@@ -157,7 +157,7 @@ TEST(LocalTraining, FedBn_AveragesAllButTheNormalisations) {
 
 TEST(LocalTraining, FedBn_RefusesWhatItCannotKeep) {
   EXPECT_THAT(ErrorOf(RunPixels(PersonalPixels("fedbn"), 1, NormalisedPixels(false))),
-              HasSubstr("say which in model.personal"));
+              HasSubstr("say which in model.personal, such as [\"*norm*/*\"]"));
   ModelDef half = NormalisedPixels(false);
   ASSERT_OK(MakePersonal(half, std::vector<std::string>{"norm/gamma"}));
   EXPECT_THAT(ErrorOf(RunPixels(PersonalPixels("fedbn"), 1, half)), HasSubstr("[\"*norm*/*\"]"));

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "client/file_name.h"
-#include "engine/io/sealed_file.h"
 
 namespace rivulet {
 namespace {
@@ -100,7 +99,10 @@ std::optional<HeldUpdates::Place> HeldUpdates::PlaceOf(const TaskId& task) const
   return std::nullopt;
 }
 
-void HeldUpdates::Keep(const Task& task, const FinishedWork& work) {
+// A sync waits for the disk, a millisecond or ten, and a round of small models is made of little else. What it would
+// save is the training alone, as the task is offered again: so it is done where that costs more. Another draw of noise
+// would be a second look at the same data, so that work which does not repeat itself is always synced.
+void HeldUpdates::Keep(const Task& task, const FinishedWork& work, bool repeatable) {
   const std::optional<Place> place = PlaceOf(task.id);
   if (!place) return;
   const auto lost = [&](std::string_view why) {
@@ -115,7 +117,9 @@ void HeldUpdates::Keep(const Task& task, const FinishedWork& work) {
                             static_cast<double>(work.update.size()) / 1e6,
                             static_cast<double>(options_.max_bytes) / 1e6));
   }
-  if (const Status kept = Write(*place, task, work, work.update); !kept.ok()) return lost(Message(kept));
+  const bool cheap = repeatable && work.train_seconds < options_.unsynced_seconds;
+  const Status kept = Write(*place, task, work, work.update, cheap ? Survives::kProcess : Survives::kPowerFailure);
+  if (!kept.ok()) return lost(Message(kept));
   said_lost_ = false;
 }
 
@@ -124,7 +128,7 @@ Status HeldUpdates::KeepSent(const Task& task, std::string_view update, double t
   if (!place) return InvalidArgument("task '{}' is not one of client '{}'", task.id, client_id_);
   FinishedWork numbers;
   numbers.train_seconds = train_seconds;
-  return Write(*place, task, numbers, update);
+  return Write(*place, task, numbers, update, Survives::kPowerFailure);
 }
 
 bool HeldUpdates::Has(const TaskId& task) const {
@@ -132,14 +136,15 @@ bool HeldUpdates::Has(const TaskId& task) const {
   return place && fs_.Exists(place->path);
 }
 
-Status HeldUpdates::Write(const Place& place, const Task& task, const FinishedWork& numbers, std::string_view update) {
+Status HeldUpdates::Write(const Place& place, const Task& task, const FinishedWork& numbers, std::string_view update,
+                          Survives survives) {
   Head head;
   head.work = WorkOf(task).bytes;
   head.examples = numbers.examples;
   head.steps = numbers.steps;
   head.train_loss = numbers.train_loss;
   head.train_seconds = numbers.train_seconds;
-  return WriteSealedFile(fs_, place.path, {{reinterpret_cast<const char*>(&head), sizeof(head)}, update});
+  return WriteSealedFile(fs_, place.path, {{reinterpret_cast<const char*>(&head), sizeof(head)}, update}, survives);
 }
 
 std::optional<FinishedWork> HeldUpdates::Find(const Task& task) {

@@ -17,6 +17,7 @@
 
 #include "engine/base/file_system.h"
 #include "engine/base/sha256.h"
+#include "engine/io/sealed_file.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -37,6 +38,8 @@ class HeldUpdates {
     int64_t max_bytes = 2'000'000'000;  // of all files together; what would be more costs the oldest
     // A sentence for whoever watches: what was dropped, or cannot be kept, and why.
     std::function<void(const std::string& sentence)> on_note;
+    // Training that took less is not worth two syncs of the disk: after a power failure it is done again.
+    double unsynced_seconds = 0.1;
     // Of a process in which several of these write for one client, each another task: half written files stay.
     bool shared = false;
   };
@@ -44,7 +47,9 @@ class HeldUpdates {
   HeldUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options);
 
   // Before it is sent. What cannot be kept is said, once until something can, and is no error: it is sent all the same.
-  void Keep(const Task& task, const FinishedWork& work);
+  // `repeatable`: trained again the task gives the same bits. Then work of less than Options::unsynced_seconds is
+  // written without waiting for the disk.
+  void Keep(const Task& task, const FinishedWork& work, bool repeatable = false);
   // The same of one that its client has sent, for a tier, which acknowledges nothing before: what cannot be kept is the
   // caller's to say. Find tells its update and its seconds, and of the rest nothing.
   Status KeepSent(const Task& task, std::string_view update, double train_seconds);
@@ -69,7 +74,8 @@ class HeldUpdates {
     std::string path;
   };
   std::optional<Place> PlaceOf(const TaskId& task) const;  // nullopt: no training of this client
-  Status Write(const Place& place, const Task& task, const FinishedWork& numbers, std::string_view update);
+  Status Write(const Place& place, const Task& task, const FinishedWork& numbers, std::string_view update,
+               Survives survives);
   // The files of a run whose round is at most `last`.
   void Remove(std::string_view run_digits, int64_t last);
   bool MakeRoom(int64_t bytes);  // false: there is none for so many

@@ -55,6 +55,7 @@ struct SitePolicy {
     std::vector<Hours> hours;  // none: always
     double max_load = 0;       // 0: any
     int64_t min_available_bytes = 0;
+    bool Always() const { return hours.empty() && max_load == 0 && min_available_bytes == 0; }
   } when;
 };
 

@@ -55,7 +55,7 @@ StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task
                                                 const TaskTrainer::Sources& sources) {
   RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, caller.name, data, sources));
   FinishedWork work{WriteUpdate(trained), trained.examples, trained.steps, trained.train_loss, trained.train_seconds};
-  if (held_ != nullptr && task.kind == TaskKind::kTrain) held_->Keep(task, work);
+  if (held_ != nullptr && task.kind == TaskKind::kTrain) held_->Keep(task, work, trainer_.repeatable());
   return work;
 }
 

@@ -108,6 +108,8 @@ class TaskTrainer {
                                                    const Sources& sources);
   // Whether the updates of tasks that were trained together are folded as they were left, and so together too.
   bool transparent() const { return left_ || pipeline_->transparent(); }
+  // Whether the last task, trained once more, gives the same update.
+  bool repeatable() const { return pipeline_->repeatable(); }
   // What Train does after training, to one of those that were trained together, number `lane` of them. Its parts are
   // valid until the next call. Errors are those of UpdatePipeline::Apply and of the store.
   Status Finish(const Task& task, std::string_view client_id, LocalResult& result, size_t lane);

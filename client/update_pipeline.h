@@ -41,6 +41,8 @@ class UpdatePipeline {
 
   // Whether parts go through unchanged: then whoever folds reads the trainer's own memory, and nothing is copied.
   bool transparent() const { return transparent_; }
+  // Whether the same task gives the same update once more: no mechanism draws from the system.
+  bool repeatable() const;
 
   // The parts of the plan's aggregation, without those that this update leaves out, in its order, as they are to be
   // folded or sent: in memory of this pipeline, or of the trainer, until the next call. `parts`: as the trainer left

@@ -2,6 +2,7 @@
 #include "cli/run/client_command.h"
 
 #include <algorithm>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -220,6 +221,13 @@ std::shared_ptr<RowBudget> RowsWithin(const SitePolicy::Budget& budget) {
   return std::make_shared<RowBudget>(std::min(budget.RowBytes(), ArtifactCache::kDefaultRowBytes));
 }
 
+// Null where the policy names no time: looking at the machine opens a dozen of the system's files, and a client asks
+// before each poll.
+std::function<std::string()> UnwillingBy(const SitePolicy::When& when) {
+  if (when.Always()) return nullptr;
+  return [&when] { return WhyNotNow(when, LookAtMachine()); };
+}
+
 Status ShowPlanFile(const ClientOptions& options, const SitePolicy& policy) {
   RIVULET_ASSIGN_OR_RETURN(std::string bytes, FileSystem::Default().ReadAll(options.show_plan));
   const StatusOr<std::shared_ptr<const Plan>> plan = Plan::Open(std::move(bytes));
@@ -321,7 +329,7 @@ Status ServeAsClient(const ClientOptions& options) {
        .instruments = watching->instruments(),
        .memory_budget = policy.budget.TaskBytes(),
        .available_memory = [] { return LookAtMachine().available_bytes; },
-       .unwilling = [&policy] { return WhyNotNow(policy.when, LookAtMachine()); },
+       .unwilling = UnwillingBy(policy.when),
        .artifacts = std::make_shared<ArtifactCache>(options.kernels, RowsWithin(policy.budget),
                                                     [&policy](const Plan& plan) { return CheckPlan(policy, plan); }),
        .states = NewStateStore(FileSystem::Default(), options.state, true),

@@ -90,6 +90,14 @@ Status AtomicFile::Commit() {
   return fs_.SyncFolder(FolderOf(path_));
 }
 
+Status AtomicFile::CommitUnsynced() {
+  RIVULET_CHECK(file_ != nullptr && !finished_, "CommitUnsynced after Finish or Commit");
+  RIVULET_RETURN_IF_ERROR(file_->Close());
+  if (!temporary_.empty()) RIVULET_RETURN_IF_ERROR(fs_.Rename(temporary_, path_));
+  file_.reset();
+  return absl::OkStatus();
+}
+
 Status WriteFolderAtomically(FileSystem& fs, const std::string& folder, std::span<const NamedBytes> files) {
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<NewFolder> made, NewFolder::Create(fs, folder));
   std::vector<std::unique_ptr<AtomicFile>> written;

@@ -31,6 +31,10 @@ class AtomicFile {
   Status Finish();
   // Once, at the end: after OK the bytes survive a crash under the file's name.
   Status Commit();
+  // The same without waiting for the disk: after OK every later process has the file whole, but one after a power
+  // failure may find the old one, none, or one whose bytes are not all there. For what is cheap to make again, where a
+  // reader can tell (engine/io/sealed_file.h).
+  Status CommitUnsynced();
 
  private:
   enum class Readers : uint8_t { kAsTheUmaskSays, kItsOwner };

@@ -16,7 +16,8 @@ static_assert(std::endian::native == std::endian::little, "a sealed file's CRC i
 
 }  // namespace
 
-Status WriteSealedFile(FileSystem& fs, const std::string& path, std::span<const std::string_view> pieces) {
+Status WriteSealedFile(FileSystem& fs, const std::string& path, std::span<const std::string_view> pieces,
+                       Survives survives) {
   const std::string folder = FolderOf(path);
   if (!fs.Exists(folder)) {
     RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder));
@@ -30,7 +31,7 @@ Status WriteSealedFile(FileSystem& fs, const std::string& path, std::span<const 
     crc = ExtendCrc32c(crc, std::as_bytes(std::span(piece.data(), piece.size())));
   }
   RIVULET_RETURN_IF_ERROR(file->Append(std::string_view(reinterpret_cast<const char*>(&crc), sizeof(crc))));
-  return file->Commit();
+  return survives == Survives::kProcess ? file->CommitUnsynced() : file->Commit();
 }
 
 StatusOr<std::string> ReadSealedFile(FileSystem& fs, const std::string& path) {

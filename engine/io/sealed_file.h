@@ -2,6 +2,7 @@
 // all, little-endian. What a process keeps for the one after it.
 #pragma once
 
+#include <cstdint>
 #include <initializer_list>
 #include <span>
 #include <string>
@@ -12,11 +13,18 @@
 
 namespace rivulet {
 
-// Temporary file, sync, rename, sync of the folder, which is made (mode 0700) where it is not there: after OK the bytes
-// survive a crash, after an error the old file is unchanged and no temporary is left. Pieces are not joined in memory.
-Status WriteSealedFile(FileSystem& fs, const std::string& path, std::span<const std::string_view> pieces);
-inline Status WriteSealedFile(FileSystem& fs, const std::string& path, std::initializer_list<std::string_view> pieces) {
-  return WriteSealedFile(fs, path, std::span(pieces.begin(), pieces.size()));
+// What a file is to survive: the end of the process that wrote it, or a power failure too, for which its writer waits
+// until the disk has it.
+enum class Survives : uint8_t { kProcess, kPowerFailure };
+
+// Temporary file, sync, rename, sync of the folder, which is made (mode 0700) where it is not there; no syncs for what
+// is to survive the process alone. After OK the bytes survive, after an error the old file is unchanged and no
+// temporary is left. Pieces are not joined in memory.
+Status WriteSealedFile(FileSystem& fs, const std::string& path, std::span<const std::string_view> pieces,
+                       Survives survives = Survives::kPowerFailure);
+inline Status WriteSealedFile(FileSystem& fs, const std::string& path, std::initializer_list<std::string_view> pieces,
+                              Survives survives = Survives::kPowerFailure) {
+  return WriteSealedFile(fs, path, std::span(pieces.begin(), pieces.size()), survives);
 }
 
 // The pieces, joined. NOT_FOUND: there is none. DATA_LOSS: it is damaged.

@@ -117,9 +117,13 @@ TEST_F(HeldAgentTest, SiteThatForbidsThePlanByNow_SendsNothing) {
   EXPECT_EQ(coordinator_.staged_, "");
 }
 
-// Property: wherever the client's process dies, before or after each of its durable steps, the next one sends the same
-// bytes; once the finished update is on the disk, without training.
-TEST_F(HeldAgentTest, ProcessThatDiesAtAnyDurableStep_IsFollowedByOneThatSendsTheSameBytes) {
+// Whether updates are synced: of training that takes seconds, or less than any.
+class PowerlessAgentTest : public HeldAgentTest, public ::testing::WithParamInterface<bool> {};
+
+// Property: wherever the client loses its power, before or after each of its durable steps, the next process sends the
+// same bytes; once a finished update is synced, without training.
+TEST_P(PowerlessAgentTest, IsFollowedByOneThatSendsTheSameBytes) {
+  const double unsynced_seconds = GetParam() ? 0 : 1e9;
   ASSERT_OK(Agent(coordinator_, Options()).Run());
   const std::string reference = coordinator_.staged_;
   int points = 0, resent = 0, gone_on = 0;
@@ -128,7 +132,8 @@ TEST_F(HeldAgentTest, ProcessThatDiesAtAnyDurableStep_IsFollowedByOneThatSendsTh
     const testing::TempFolder folder(testing::TempFolder::Place::kMemory);
     const auto options = [&](FileSystem& fs) {
       AgentOptions options = Options();
-      options.held = std::make_shared<HeldUpdates>(fs, folder.File("updates"), "site-1", HeldUpdates::Options{});
+      options.held = std::make_shared<HeldUpdates>(fs, folder.File("updates"), "site-1",
+                                                   HeldUpdates::Options{.unsynced_seconds = unsynced_seconds});
       const TrainingCheckpoint::Options each_step{
           std::chrono::milliseconds(0), "1",
           [&gone_on](const std::string& said) { gone_on += said.starts_with("goes on after step"); }};
@@ -172,8 +177,11 @@ TEST_F(HeldAgentTest, ProcessThatDiesAtAnyDurableStep_IsFollowedByOneThatSendsTh
   // Six steps of training, each a file of some operations, then the update's.
   EXPECT_GT(points, 40);
   EXPECT_GT(gone_on, 20);
-  EXPECT_GE(resent, 2);
+  EXPECT_GE(resent, GetParam() ? 2 : 0);
 }
+
+INSTANTIATE_TEST_SUITE_P(Updates, PowerlessAgentTest, ::testing::Bool(),
+                         [](const auto& info) { return info.param ? "Synced" : "NotSynced"; });
 
 }  // namespace
 }  // namespace rivulet

@@ -215,6 +215,32 @@ TEST_F(HeldUpdatesTest, SentUpdateThatCannotBeKept_IsAnError) {
   EXPECT_THAT(Files(), IsEmpty());
 }
 
+class SyncCountingFileSystem : public testing::ForwardingFileSystem {
+ public:
+  Status SyncFolder(const std::string& folder) override {
+    ++syncs;
+    return base_.SyncFolder(folder);
+  }
+  int syncs = 0;
+};
+
+TEST_F(HeldUpdatesTest, WorkThatIsSoonDoneAgain_IsNotWaitedForOnTheDisk) {
+  SyncCountingFileSystem counting;
+  HeldUpdates held = Open(1'000'000, counting);
+  FinishedWork work = WorkFor(1);
+  held.Keep(TaskOf(1), work);  // with its folder
+  counting.syncs = 0;
+  work.train_seconds = 0.05;
+  held.Keep(TaskOf(1), work, true);
+  EXPECT_EQ(counting.syncs, 0);
+  EXPECT_EQ(Open().Find(TaskOf(1))->update, work.update) << "the next process has it";
+  held.Keep(TaskOf(2), work, false);
+  EXPECT_EQ(counting.syncs, 1) << "another draw of noise is another update";
+  work.train_seconds = 0.1;
+  held.Keep(TaskOf(3), work, true);
+  EXPECT_EQ(counting.syncs, 2);
+}
+
 // A name that is no task of this client's is no path either.
 TEST_F(HeldUpdatesTest, ForeignNames_TouchNothing) {
   HeldUpdates held = Open();

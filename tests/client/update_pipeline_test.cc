@@ -121,6 +121,7 @@ TEST(UpdatePipeline, Noise_IsTheTasksOwn) {
   const auto apply = [&](const Task& task) {
     auto pipeline = UpdatePipeline::Create(*plan);
     EXPECT_OK(pipeline);
+    EXPECT_TRUE((*pipeline)->repeatable());
     auto parts = (*pipeline)->Apply(task, {&update.part, 1}, told);
     EXPECT_OK(parts);
     return ValuesOf((*parts)[0]);
@@ -138,6 +139,7 @@ TEST(UpdatePipeline, SecureNoise_IsNeverTheSame) {
   const auto plan = testing::LocalPlan(scenario);
   const ThreeAndFour update(*plan);
   ASSERT_OK_AND_ASSIGN(const auto pipeline, UpdatePipeline::Create(*plan));
+  EXPECT_FALSE(pipeline->repeatable());
   std::vector<std::vector<float>> drawn;
   for (int i = 0; i < 2; ++i) {
     ASSERT_OK_AND_ASSIGN(const auto parts, pipeline->Apply(SomeTask(), {&update.part, 1}, told));

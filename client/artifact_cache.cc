@@ -70,11 +70,12 @@ StatusOr<std::shared_ptr<const Model>> ArtifactCache::ModelVersion(const Digest&
   return models_.Get(key, [&]() -> StatusOr<std::shared_ptr<const Model>> {
     RIVULET_ASSIGN_OR_RETURN(const std::string bytes, fetch());
     RIVULET_ASSIGN_OR_RETURN(const auto download, Download::Create(plan.download(), plan.layout()));
+    Digest found;
     RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<Model> model, download == nullptr
-                                                               ? ModelFromSafetensors(plan.layout(), bytes)
+                                                               ? ModelFromSafetensors(plan.layout(), bytes, &found)
                                                                : download->Decode(bytes));
     // The only look at what came: it vouches for the values, which is what the update is a difference to.
-    const Digest found = model->ComputeDigest();
+    if (download != nullptr) found = model->ComputeDigest();
     if (found != model_digest) {
       return DataLoss("the model sent for {} has digest {}; the coordinator's store may be damaged", model_digest.Hex(),
                       found.Hex());

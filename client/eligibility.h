@@ -25,4 +25,10 @@ std::string WhyNotNow(const SitePolicy::When& when, const MachineNow& now);
 // FAILED_PRECONDITION: the system does not let it.
 Status KeepWithin(const SitePolicy::Budget& budget);
 
+// Asks the system for long turns on a processor, for the calling thread and those that it makes from now on: the share
+// stays what it was, but whoever waits for something is served before, and training goes on for up to 100 ms where it
+// has others beside it (SCHED_BATCH; sched_setattr(2), of Linux 6.12 and newer the turn's length). What was chosen by
+// whoever started this process (`chrt`), or a system that knows no such thing, is left as it is.
+void TakeLongTurns();
+
 }  // namespace rivulet

@@ -274,6 +274,7 @@ Status ServeAsClient(const ClientOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const SitePolicy policy, PolicyOf(options));
   if (!options.show_plan.empty() && options.show_plan != kOffered) return ShowPlanFile(options, policy);
   RIVULET_RETURN_IF_ERROR(KeepWithin(policy.budget));  // before there are other threads
+  TakeLongTurns();
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
   RIVULET_ASSIGN_OR_RETURN(

@@ -170,11 +170,12 @@ std::string ModelToSafetensors(const Model& model, const std::map<std::string, s
 
 // Every tensor must be there and no other: a file that fits by half would leave variables at zero, which trains and
 // means nothing.
-StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const ModelLayout> layout,
-                                                      std::string_view bytes) {
+StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const ModelLayout> layout, std::string_view bytes,
+                                                      Digest* digest) {
   RIVULET_ASSIGN_OR_RETURN(const SafetensorsContent content, ParseSafetensors(bytes));
-  auto model = std::make_shared<Model>(std::move(layout));
-  const std::vector<const Slice*> slices = PublicSlices(model->layout());
+  const std::vector<const Slice*> slices = PublicSlices(*layout);
+  const bool whole = slices.size() == layout->slices().size();  // else clients' own tensors begin as zeros
+  auto model = std::make_shared<Model>(std::move(layout), whole ? Model::First::kOverwritten : Model::First::kZeros);
   for (const Slice* slice : slices) {
     const SafetensorsEntry* entry = content.Find(slice->name);
     if (entry == nullptr) {
@@ -200,13 +201,13 @@ StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const Mode
     }
   }
   const auto stated = content.metadata.find(kDigestKey);
-  if (stated != content.metadata.end()) {
-    const std::string found = model->ComputeDigest().Hex();
-    if (stated->second != found) {
-      return DataLoss("the model file states the digest {} and holds a model of digest {}; it is damaged",
-                      stated->second, found);
-    }
+  if (stated == content.metadata.end() && digest == nullptr) return model;
+  const Digest found = model->ComputeDigest();
+  if (stated != content.metadata.end() && stated->second != found.Hex()) {
+    return DataLoss("the model file states the digest {} and holds a model of digest {}; it is damaged",
+                    stated->second, found.Hex());
   }
+  if (digest != nullptr) *digest = found;
   return model;
 }
 

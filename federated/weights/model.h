@@ -85,7 +85,8 @@ class ModelFile {
 std::string ModelToSafetensors(const Model& model, const std::map<std::string, std::string>& metadata);
 // The reverse; what a file says is the server's is passed over. DATA_LOSS: not a valid safetensors file, or bytes that
 // do not give the digest it states. INVALID_ARGUMENT: its tensors are not `layout`'s (names the first that differs).
-StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const ModelLayout> layout,
-                                                      std::string_view bytes);
+// `digest` receives the model's, for whoever wants it too: computing it is most of what reading costs.
+StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const ModelLayout> layout, std::string_view bytes,
+                                                      Digest* digest = nullptr);
 
 }  // namespace rivulet

@@ -1,6 +1,12 @@
 #include "client/site_policy.h"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
 
 #include "certificates/author.h"
 #include "client/artifact_cache.h"
@@ -214,6 +220,32 @@ TEST(ParseSitePolicyTest, Mistakes_AreNamedWithTheirPlace) {
     refused(fmt::format("[when]\nhours = [\"{}\"]\n", hours), "takes hours of a day such as \"20:00-06:00\", not");
   }
   refused("[budget]\nniceness = 20\n", "budget.niceness in site.toml:2:12 must be at least 1 and at most 19, not 20");
+}
+
+// What a process of its own finds its scheduling to be after TakeLongTurns, in a thread made since: the policy and 100
+// times its niceness. -1: it did not come to its end.
+int SchedulingAfterLongTurns(int policy_before) {
+  const pid_t child = fork();
+  if (child == 0) {
+    const sched_param none{};
+    int found = -1;
+    if (setpriority(PRIO_PROCESS, 0, 1) == 0 && sched_setscheduler(0, policy_before, &none) == 0) {
+      TakeLongTurns();
+      std::thread([&found] { found = sched_getscheduler(0) + 100 * getpriority(PRIO_PROCESS, 0); }).join();
+    }
+    _exit(found);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST(LongTurns, AreOfThreadsMadeSince_AndKeepThePriority) {
+  EXPECT_EQ(SchedulingAfterLongTurns(SCHED_OTHER), SCHED_BATCH + 100);
+}
+
+TEST(LongTurns, LeaveWhatWhoeverStartedTheProcessChose) {
+  EXPECT_EQ(SchedulingAfterLongTurns(SCHED_IDLE), SCHED_IDLE + 100);
 }
 
 }  // namespace

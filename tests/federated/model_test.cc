@@ -128,9 +128,15 @@ TEST(Safetensors, ReadsBackAllButLocalTensors) {
   EXPECT_EQ(content->metadata.at("rivulet.model_digest"), model.ComputeDigest().Hex());
   EXPECT_EQ(content->metadata.at("rivulet.segments"), R"({"mean":"shared","step":"frozen","w":"trainable"})");
 
-  const auto again = ModelFromSafetensors(model.shared_layout(), bytes);
+  {
+    Model before(model.shared_layout());  // whose memory the next one gets
+    std::ranges::fill(before.arena(), std::byte{0xFF});
+  }
+  Digest told;
+  const auto again = ModelFromSafetensors(model.shared_layout(), bytes, &told);
   ASSERT_OK(again);
   EXPECT_EQ((*again)->ComputeDigest(), model.ComputeDigest());
+  EXPECT_EQ(told, model.ComputeDigest());
   for (const float value : (*again)->tensor(*model.layout().Find("mine")).flat<float>()) EXPECT_EQ(value, 0.0f);
   EXPECT_EQ(ModelToSafetensors(**again, {{"rivulet.round", "3"}}), bytes);
 }

@@ -27,11 +27,14 @@ class ProductFusion {
   }
 
  private:
-  // A kernel of the type's own. Half precision goes through float32, where a result that is not rounded in between
-  // would have other bits.
+  // A kernel of the type's own. float16 goes through float32, as everything in it does, and so does all of half
+  // precision on a GPU that the chains of elements behind a product do not take anyway. In bfloat16 a kernel may round
+  // the product, its sum with the bias, or only what it leaves; either way no more often than the ops apart.
   bool HasKernel(std::string_view op, DType dtype) const {
-    return (dtype == DType::kFloat32 || dtype == DType::kFloat64) && GraphEditor::HasOp(op) &&
-           KernelRegistry::Global().IsRegisteredFor(op, context_.kernels.device, dtype);
+    const Device device = context_.kernels.device;
+    const bool known =
+        dtype == DType::kFloat32 || dtype == DType::kFloat64 || (dtype == DType::kBFloat16 && device == Device::kCpu);
+    return known && GraphEditor::HasOp(op) && KernelRegistry::Global().IsRegisteredFor(op, device, dtype);
   }
 
   // `node` adds its other input to the product that is its input `product`.

@@ -146,13 +146,17 @@ void BenchWorkers(benchmark::State& state) {
 }
 
 const bool step_registered = [] {
-  const auto row = [](const char* name, const char* precision, const char* kernels) {
-    benchmark::RegisterBenchmark(name, [=](benchmark::State& state) {
-      BenchStep(state, "mnist_cnn", 10, precision, kernels);
-    })->Unit(benchmark::kMillisecond);
+  const auto unit = [](std::string_view preset) {
+    return preset == "mlp" || preset == "logistic_regression" ? benchmark::kMicrosecond : benchmark::kMillisecond;
   };
-  row("step/mnist_cnn_bf16/10", "bfloat16", "native");
-  row("step/mnist_cnn_portable/10", "float32", "portable");
+  for (const char* preset : {"mnist_cnn", "mlp", "logistic_regression", "cifar_cnn", "resnet8"}) {
+    benchmark::RegisterBenchmark(fmt::format("step/{}_bf16/10", preset).c_str(), [preset](benchmark::State& state) {
+      BenchStep(state, preset, 10, "bfloat16");
+    })->Unit(unit(preset));
+  }
+  benchmark::RegisterBenchmark("step/mnist_cnn_portable/10", [](benchmark::State& state) {
+    BenchStep(state, "mnist_cnn", 10, "float32", "portable");
+  })->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("compile/mnist_cnn/10", BenchCompile)->Unit(benchmark::kMillisecond);
   benchmark::RegisterBenchmark("workers/2", BenchWorkers)->Unit(benchmark::kMillisecond)->Iterations(3);
   const std::pair<const char*, int64_t> presets[] = {
@@ -160,11 +164,10 @@ const bool step_registered = [] {
       {"cifar_cnn", 10},    {"emnist_cnn", 10}, {"femnist_cnn", 10},         {"resnet8", 10}, {"resnet20", 10},
       {"mobilenet_v2", 10}, {"char_lstm", 10},  {"tiny_transformer", 10}};
   for (const auto& [preset, batch] : presets) {
-    const bool small = preset == std::string_view("mlp") || preset == std::string_view("logistic_regression");
     benchmark::RegisterBenchmark(fmt::format("step/{}/{}", preset, batch).c_str(), [preset = preset, batch = batch](
                                                                                        benchmark::State& state) {
       BenchStep(state, preset, batch);
-    })->Unit(small ? benchmark::kMicrosecond : benchmark::kMillisecond);
+    })->Unit(unit(preset));
   }
   return true;
 }();

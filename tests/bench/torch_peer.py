@@ -267,6 +267,11 @@ DIGITS = images(10, 1, 28, 10)
 ROWS = {
     "step/mnist_cnn/10": lambda: step_variants(MnistCnn, DIGITS, True),
     "step/mnist_cnn_bf16/10": lambda: step_variants(MnistCnn, DIGITS, True, bfloat16=True),
+    "step/mlp_bf16/10": lambda: step_variants(mlp, DIGITS, False, bfloat16=True),
+    "step/logistic_regression_bf16/10": lambda: step_variants(logistic_regression, DIGITS, False, bfloat16=True),
+    "step/cifar_cnn_bf16/10": lambda: step_variants(
+        lambda: TwoConvolutions(3, 3, 0, False, 12544, 128, 10, True), images(10, 3, 32, 10), True, bfloat16=True),
+    "step/resnet8_bf16/10": lambda: step_variants(lambda: ResNet(1), images(10, 3, 32, 10), True, bfloat16=True),
     "step/mlp/10": lambda: step_variants(mlp, DIGITS, False),
     "step/logistic_regression/10": lambda: step_variants(logistic_regression, DIGITS, False),
     "step/lenet5/10": lambda: step_variants(LeNet5, DIGITS, True),

@@ -3,6 +3,7 @@
 // patches, or loops.
 #include "engine/kernels/cpu/convolution.h"
 
+#include "engine/kernels/cpu/activation_bfloat16.h"
 #include "engine/kernels/cpu/conv_loops.h"
 #include "engine/kernels/cpu/depthwise.h"
 #include "engine/kernels/cpu/direct_conv.h"
@@ -147,8 +148,11 @@ template <>
 StatusOr<Prepared> PrepareProblem<bfloat16>(const Problem& p, const KernelPolicy& policy) {
   const Window& w = p.window;
   const bool depthwise_multiplier = w.depthwise() && w.group_out() > 1;
-  if (!policy.portable && !depthwise_multiplier && !p.fused.any()) {
-    if (auto fast = DnnlConvolution(p.direction, w, DType::kBFloat16)) return *std::move(fast);
+  if (!policy.portable && !depthwise_multiplier && !(p.fused.any() && w.nchw)) {
+    if (auto fast = DnnlConvolution(p.direction, w, DType::kBFloat16)) {
+      if (!p.fused.any()) return *std::move(fast);
+      return WithBFloat16Epilogue(*std::move(fast), p.fused, w.batch * w.out_height * w.out_width, w.out_channels);
+    }
   }
   return Unimplemented("bfloat16 convolutions of this shape are not fast on this CPU");
 }
@@ -246,6 +250,7 @@ RIVULET_CONVOLUTION_KERNELS(double);
 RIVULET_CONVOLUTION_KERNELS(bfloat16);
 RIVULET_KERNEL("_FusedConv2D", Device::kCpu, float, PrepareFused<float>);
 RIVULET_KERNEL("_FusedConv2D", Device::kCpu, double, PrepareFused<double>);
+RIVULET_KERNEL("_FusedConv2D", Device::kCpu, bfloat16, PrepareFused<bfloat16>);
 
 }  // namespace
 }  // namespace rivulet

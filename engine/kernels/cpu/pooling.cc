@@ -1,6 +1,8 @@
 // Pools and their gradients over NHWC, a vector of channels at a time. Every element is computed in one order whatever
-// the vector's length, so these kernels are portable as they are. NCHW: pooling_planes.cc.
+// the vector's length, so these kernels are portable as they are. bfloat16 is widened as it is read and rounded as it
+// is written, with the bits of the float32 kernel between conversions. NCHW: pooling_planes.cc.
 #include <algorithm>
+#include <type_traits>
 
 #include "engine/kernels/cpu/pooling_plan.h"
 #include "engine/program/kernel.h"
@@ -10,6 +12,7 @@
 // clang-format off
 #include "hwy/foreach_target.h"  // first: it includes this file once per target
 #include "hwy/highway.h"
+#include "engine/kernels/cpu/bfloat16-inl.h"
 #include "engine/kernels/cpu/tail-inl.h"
 // clang-format on
 
@@ -17,6 +20,22 @@ HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+// What lies in memory as uint16_t is bfloat16, and floats in registers.
+template <typename T>
+constexpr bool kIsBFloat16 = std::is_same_v<T, uint16_t>;
+template <typename T>
+using Computed = std::conditional_t<kIsBFloat16<T>, float, T>;
+
+// ForEachVector of a pixel's channels.
+template <typename T, class F>
+HWY_INLINE void ForEachChannel(const PoolPlan& plan, F f) {
+  if constexpr (kIsBFloat16<T>) {
+    ForEachBFloat16(static_cast<size_t>(plan.channels), f);
+  } else {
+    ForEachVector(hn::ScalableTag<T>(), static_cast<size_t>(plan.channels), f);
+  }
+}
 
 // f(rows, columns, offset of the window's first pixel in the image's elements, offset of the result's pixel).
 template <class F>
@@ -59,10 +78,9 @@ HWY_INLINE void ForEachPixelRead(const PoolPlan& plan, const PoolSpan& rows, con
 
 template <typename T>
 void MaxPool(const PoolPlan& plan, const T* in, T* out) {
-  const hn::ScalableTag<T> d;
   ForEachWindow(plan, [&](const PoolSpan& rows, const PoolSpan& columns, int64_t from, int64_t to) HWY_ATTR {
     const T* window = in + from;
-    ForEachVector(d, static_cast<size_t>(plan.channels), [&](auto load, auto store) HWY_ATTR {
+    ForEachChannel<T>(plan, [&](auto load, auto store) HWY_ATTR {
       auto best = load(window);
       ForEachPixelRead(plan, rows, columns, [&](int64_t at) HWY_ATTR {
         const auto x = load(window + at);
@@ -77,13 +95,13 @@ void MaxPool(const PoolPlan& plan, const T* in, T* out) {
 // zero, no element is.
 template <typename T, bool kRelu>
 void MaxPoolGrad(const PoolPlan& plan, const T* in, const T* out, const T* gradient, T* result) {
-  const hn::ScalableTag<T> d;
+  const hn::ScalableTag<Computed<T>> d;
   const bool tiles = plan.tiles;
   if (!tiles) std::fill_n(result, plan.in_elements(), T{0});
   ForEachWindow(plan, [&](const PoolSpan& rows, const PoolSpan& columns, int64_t from, int64_t to) HWY_ATTR {
     const T* window = in + from;
     T* results = result + from;
-    ForEachVector(d, static_cast<size_t>(plan.channels), [&](auto load, auto store) HWY_ATTR {
+    ForEachChannel<T>(plan, [&](auto load, auto store) HWY_ATTR {
       const auto best = load(out + to);
       auto left = load(gradient + to);  // becomes zero where the first maximum took it
       if constexpr (kRelu) left = hn::IfThenElseZero(hn::Gt(best, hn::Zero(d)), left);
@@ -100,10 +118,10 @@ void MaxPoolGrad(const PoolPlan& plan, const T* in, const T* out, const T* gradi
 // For each window the element of `gradient` at its first maximum.
 template <typename T>
 void MaxPoolGradGrad(const PoolPlan& plan, const T* in, const T* out, const T* gradient, T* result) {
-  const hn::ScalableTag<T> d;
+  const hn::ScalableTag<Computed<T>> d;
   ForEachWindow(plan, [&](const PoolSpan& rows, const PoolSpan& columns, int64_t from, int64_t to) HWY_ATTR {
     const T *window = in + from, *gradients = gradient + from;
-    ForEachVector(d, static_cast<size_t>(plan.channels), [&](auto load, auto store) HWY_ATTR {
+    ForEachChannel<T>(plan, [&](auto load, auto store) HWY_ATTR {
       const auto best = load(out + to);
       auto taken = hn::Zero(d);
       auto open = hn::Eq(taken, taken);
@@ -119,11 +137,11 @@ void MaxPoolGradGrad(const PoolPlan& plan, const T* in, const T* out, const T* g
 
 template <typename T>
 void AvgPool(const PoolPlan& plan, const T* in, T* out) {
-  const hn::ScalableTag<T> d;
+  const hn::ScalableTag<Computed<T>> d;
   ForEachWindow(plan, [&](const PoolSpan& rows, const PoolSpan& columns, int64_t from, int64_t to) HWY_ATTR {
     const T* window = in + from;
-    const auto count = hn::Set(d, static_cast<T>(rows.counted * columns.counted));
-    ForEachVector(d, static_cast<size_t>(plan.channels), [&](auto load, auto store) HWY_ATTR {
+    const auto count = hn::Set(d, static_cast<Computed<T>>(rows.counted * columns.counted));
+    ForEachChannel<T>(plan, [&](auto load, auto store) HWY_ATTR {
       auto sum = hn::Zero(d);
       ForEachPixelRead(plan, rows, columns, [&](int64_t at) HWY_ATTR { sum = hn::Add(sum, load(window + at)); });
       store(out + to, hn::Div(sum, count));
@@ -133,13 +151,13 @@ void AvgPool(const PoolPlan& plan, const T* in, T* out) {
 
 template <typename T>
 void AvgPoolGrad(const PoolPlan& plan, const T* gradient, T* result) {
-  const hn::ScalableTag<T> d;
+  const hn::ScalableTag<Computed<T>> d;
   const bool tiles = plan.tiles;
   if (!tiles) std::fill_n(result, plan.in_elements(), T{0});
   ForEachWindow(plan, [&](const PoolSpan& rows, const PoolSpan& columns, int64_t from, int64_t to) HWY_ATTR {
     T* results = result + from;
-    const auto count = hn::Set(d, static_cast<T>(rows.counted * columns.counted));
-    ForEachVector(d, static_cast<size_t>(plan.channels), [&](auto load, auto store) HWY_ATTR {
+    const auto count = hn::Set(d, static_cast<Computed<T>>(rows.counted * columns.counted));
+    ForEachChannel<T>(plan, [&](auto load, auto store) HWY_ATTR {
       const auto share = hn::Div(load(gradient + to), count);
       ForEachPixel(plan, rows, columns, [&](int64_t at) HWY_ATTR {
         store(results + at, tiles ? share : hn::Add(load(results + at), share));
@@ -169,6 +187,9 @@ HWY_INLINE void Run(Pool pool, const PoolPlan& plan, const T* a, const T* b, con
 void PoolF32(Pool pool, const PoolPlan& plan, const float* a, const float* b, const float* c, float* out) {
   Run(pool, plan, a, b, c, out);
 }
+void PoolBF16(Pool pool, const PoolPlan& plan, const uint16_t* a, const uint16_t* b, const uint16_t* c, uint16_t* out) {
+  Run(pool, plan, a, b, c, out);
+}
 #if HWY_HAVE_FLOAT64
 void PoolF64(Pool pool, const PoolPlan& plan, const double* a, const double* b, const double* c, double* out) {
   Run(pool, plan, a, b, c, out);
@@ -184,6 +205,7 @@ namespace rivulet {
 namespace {
 
 HWY_EXPORT(PoolF32);
+HWY_EXPORT(PoolBF16);
 HWY_EXPORT(PoolF64);
 
 template <typename T>
@@ -197,6 +219,8 @@ class PoolKernel final : public Kernel {
     T* out = reinterpret_cast<T*>(context.outputs[0]);
     if constexpr (std::is_same_v<T, float>)
       HWY_DYNAMIC_DISPATCH(PoolF32)(pool_, plan_, in(0), in(1), in(2), out);
+    else if constexpr (std::is_same_v<T, uint16_t>)
+      HWY_DYNAMIC_DISPATCH(PoolBF16)(pool_, plan_, in(0), in(1), in(2), out);
     else
       HWY_DYNAMIC_DISPATCH(PoolF64)(pool_, plan_, in(0), in(1), in(2), out);
     return {};
@@ -215,16 +239,24 @@ StatusOr<Prepared> PreparePool(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(PoolPlan plan, MakePoolPlan(node, image, pooled));
   if (grad && node.inputs[2].shape != (kPool == Pool::kMaxGradGrad ? image : pooled))
     return InvalidArgument("grad of {} does not fit a pool of {}", node.inputs[2].shape.ToString(), image.ToString());
-  if (plan.nchw) return PoolOverPlanes<T>(kPool, std::move(plan));
+  if constexpr (std::is_same_v<T, uint16_t>) {
+    // Shares of windows that overlap are summed in float32, which has to be memory then.
+    const bool sums =
+        !plan.tiles && (kPool == Pool::kMaxGrad || kPool == Pool::kMaxGradRelu || kPool == Pool::kAvgGrad);
+    if (plan.nchw || sums) return Unimplemented("a pool in bfloat16 over planes or windows that overlap");
+  } else {
+    if (plan.nchw) return PoolOverPlanes<T>(kPool, std::move(plan));
+  }
   Prepared prepared;
   prepared.kernel = std::make_unique<PoolKernel<T>>(kPool, std::move(plan));
   prepared.implementation = "hwy";
   return prepared;
 }
 
-#define RIVULET_POOL_KERNELS(op, pool)                                       \
-  RIVULET_KERNEL(op, Device::kCpu, float, (PreparePool<float, Pool::pool>)); \
-  RIVULET_KERNEL(op, Device::kCpu, double, (PreparePool<double, Pool::pool>))
+#define RIVULET_POOL_KERNELS(op, pool)                                         \
+  RIVULET_KERNEL(op, Device::kCpu, float, (PreparePool<float, Pool::pool>));   \
+  RIVULET_KERNEL(op, Device::kCpu, double, (PreparePool<double, Pool::pool>)); \
+  RIVULET_KERNEL(op, Device::kCpu, bfloat16, (PreparePool<uint16_t, Pool::pool>))
 
 RIVULET_POOL_KERNELS("MaxPool", kMax);
 RIVULET_POOL_KERNELS("MaxPoolGrad", kMaxGrad);

@@ -253,6 +253,87 @@ TYPED_TEST(Low16, OpsWithoutAKernelOfTheirOwn_RunThroughFloat) {
                                  {"padding", std::string("VALID")}});
 }
 
+// What stands between products: on every target, whole vectors and ends of rows, with the bits of the float32 kernels.
+TEST(BFloat16, WhatStandsBetweenProducts_IsRoundedFloat) {
+  testing::OnEveryTarget([](const std::string& target) {
+    SCOPED_TRACE(target);
+    for (const int64_t channels : {1, 3, 16, 21, 64}) {
+      SCOPED_TRACE(channels);
+      const Tensor image = RandomTensor<float>({2, 6, 4, channels}, 1), bias = RandomTensor<float>({channels}, 2);
+      const Tensor pooled = RandomTensor<float>({2, 3, 2, channels}, 3);
+      ExpectRoundedFloat<bfloat16>("BiasAdd", {image, bias});
+      ExpectRoundedFloat<bfloat16>("BiasAddGrad", {RandomTensor<float>({7, 19, 4, channels}, 4)});
+      for (const int64_t stride : {1, 2}) {
+        const AttrMap attrs = {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},
+                               {"strides", std::vector<int64_t>{1, stride, stride, 1}},
+                               {"padding", std::string(stride == 1 ? "SAME" : "VALID")}};
+        ExpectRoundedFloat<bfloat16>("MaxPool", {image}, attrs);
+        ExpectRoundedFloat<bfloat16>("AvgPool", {image}, attrs);
+        const Tensor gradient = stride == 1 ? RandomTensor<float>(image.shape(), 5) : pooled;
+        const auto most = RunOp("MaxPool", {Narrow<bfloat16>(image)}, attrs);
+        ASSERT_OK(most);
+        for (const char* op : {"MaxPoolGrad", "_MaxPoolReluGrad"})
+          ExpectRoundedFloat<bfloat16>(op, {image, Widen<bfloat16>(most->outputs[0]), gradient}, attrs);
+        ExpectRoundedFloat<bfloat16>(
+            "AvgPoolGrad", {Tensor::Of<int32_t>({4}, {2, 6, 4, static_cast<int>(channels)}), gradient}, attrs, {0});
+      }
+    }
+  });
+}
+
+// A kernel of the type's own, and not the float32 kernel between conversions.
+TEST(BFloat16, PoolsThatTile_HaveAKernelOfTheirOwn) {
+  const AttrMap attrs = {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},
+                         {"strides", std::vector<int64_t>{1, 2, 2, 1}},
+                         {"padding", std::string("VALID")}};
+  const Tensor image = Narrow<bfloat16>(RandomTensor<float>({1, 4, 4, 8}, 1));
+  const Tensor pooled = Narrow<bfloat16>(RandomTensor<float>({1, 2, 2, 8}, 2));
+  for (const auto& run : {RunOp("MaxPool", {image}, attrs), RunOp("MaxPoolGrad", {image, pooled, pooled}, attrs)}) {
+    ASSERT_OK(run);
+    EXPECT_EQ(run->implementation, "hwy");
+  }
+}
+
+// With bias and activation a product is rounded at most as often as by the ops apart.
+TEST(BFloat16, ProductsWithBiasAndActivation_AreNearThoseOfFloat) {
+  const auto near = [](const std::string& op, const Tensor& a, const Tensor& b, const Tensor& bias, AttrMap attrs) {
+    for (const char* activation : {"", "Relu", "Relu6"}) {
+      SCOPED_TRACE(op + activation);
+      attrs["num_args"] = int64_t{1};
+      std::vector<std::string> fused = {"BiasAdd"};
+      if (*activation != 0) fused.emplace_back(activation);
+      attrs["fused_ops"] = fused;
+      std::vector<Tensor> narrow, wide;
+      for (const Tensor& tensor : {a, b, bias}) {
+        narrow.push_back(Narrow<bfloat16>(tensor));
+        wide.push_back(Widen<bfloat16>(narrow.back()));
+      }
+      const auto actual = RunOp(op, narrow, attrs), expected = RunOp(op, wide, attrs);
+      ASSERT_OK(actual);
+      ASSERT_OK(expected);
+      float largest = 0;
+      for (const float x : expected->outputs[0].flat<float>()) largest = std::max(largest, std::abs(x));
+      for (size_t i = 0; i < expected->outputs[0].flat<float>().size(); ++i)
+        ASSERT_NEAR(static_cast<float>(actual->outputs[0].flat<bfloat16>()[i]), expected->outputs[0].flat<float>()[i],
+                    largest * 0x1p-7f)
+            << actual->implementation << " " << i;
+    }
+  };
+  near("_FusedMatMul", RandomTensor<float>({10, 130}, 1), RandomTensor<float>({130, 90}, 2),
+       RandomTensor<float>({90}, 3), {});
+  near("_FusedMatMul", RandomTensor<float>({70, 130}, 1), RandomTensor<float>({130, 90}, 2),
+       RandomTensor<float>({90}, 3), {});
+  near("_FusedMatMul", RandomTensor<float>({3, 4}, 1), RandomTensor<float>({4, 5}, 2), RandomTensor<float>({5}, 3), {});
+  for (const char* format : {"NHWC", "NCHW"}) {
+    const bool last = std::string(format) == "NHWC";
+    near("_FusedConv2D", RandomTensor<float>(last ? Shape{2, 9, 8, 16} : Shape{2, 16, 9, 8}, 3),
+         RandomTensor<float>({3, 3, 16, 32}, 4), RandomTensor<float>({32}, 5),
+         {{"strides", std::vector<int64_t>{1, 1, 1, 1}},
+          {"padding", std::string("SAME")},
+          {"data_format", std::string(format)}});
+  }
+}
+
 TYPED_TEST(Low16, OpsThatMoveElements_MoveTheBits) {
   const Tensor x = RandomTensor<float>({4, 6}, 1);
   ExpectRoundedFloat<TypeParam>("Transpose", {x, Tensor::Of<int32_t>({2}, {1, 0})}, {}, {1});

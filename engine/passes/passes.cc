@@ -55,6 +55,11 @@ constexpr Pass kPasses[] = {
      .doc = "Under a memory budget, computes values again before the backward pass needs them instead of keeping them.",
      .last = true,
      .run = RecomputeWithinBudget},
+    {.name = "fuse_casts",
+     .doc = "Rounds a layer's weights to bfloat16 inside the products that read them, and reads a weight gradient's "
+            "factors as they were before they were widened.",
+     .exact = false,
+     .tolerance = 1e-6},
     {.name = "fuse_updates",
      .doc = "Plain SGD inside the kernels that make gradients nobody else reads, and a dense layer's input gradient in "
             "the same walk over its weights."},

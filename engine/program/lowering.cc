@@ -7,6 +7,7 @@
 #include "engine/graph/function_call.h"
 #include "engine/graph/op.h"
 #include "engine/program/buffer_copies.h"
+#include "engine/program/cast_fusion.h"
 #include "engine/program/element_fusion.h"
 #include "engine/program/gpu_copy.h"
 #include "engine/program/memory_plan.h"
@@ -62,10 +63,10 @@ class Lowering {
   }
 
   // The stages stand in the only order that works. Hazards first: they decide which values lie in variables and need no
-  // arena. Then update fusion, which recognises a gradient by where it lies and takes it out of memory. Buffers that
-  // begin as copies follow it, because they ask each update for a kernel that reads elsewhere. Then reuse in place,
-  // which lengthens the lives of what is left, and last the arena, when lives are final. A plan made earlier would
-  // reserve bytes for gradients that are never written.
+  // arena. Then casts, whose users read variables afterwards. Then update fusion, which recognises a gradient by where
+  // it lies and takes it out of memory. Buffers that begin as copies follow it, because they ask each update for a
+  // kernel that reads elsewhere. Then reuse in place, which lengthens the lives of what is left, and last the arena,
+  // when lives are final. A plan made earlier would reserve bytes for gradients that are never written.
   StatusOr<LoweredProgram> Run() {
     for (size_t position = 0; position < graph_.schedule().size(); ++position) {
       RIVULET_RETURN_IF_ERROR(AddNode(*graph_.schedule()[position], static_cast<int>(position)));
@@ -81,6 +82,7 @@ class Lowering {
       const auto key = [](const Step& s) { return std::pair(s.position, s.kind == Step::Kind::kFetch); };
       return key(a) < key(b);
     });
+    if (options_.passes.Runs("fuse_casts")) FuseCasts(storages_, steps_);
     if (options_.passes.Runs("fuse_updates"))
       RIVULET_RETURN_IF_ERROR(
           FuseGradientDescent(signature_.variables, options_.kernels, for_lanes_, storages_, steps_));

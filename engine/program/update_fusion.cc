@@ -241,7 +241,8 @@ class Fusion {
   // steps were taken out before it.
   // The product that makes the input gradient reads the same weights that the update rewrites. Done together each block
   // of weights comes from memory once: first it serves the input gradient, with the values of before the step, then it
-  // is updated. It must therefore be the later of the two, and nobody may want the input gradient before.
+  // is updated. It must therefore be the later of the two, and nobody may want the input gradient before; or, where
+  // somebody does, the update comes as early as the input gradient, if all that it needs is there by then.
   size_t MergeInputGradient(size_t update_index) {
     Step& update = steps_[update_index];
     if (update.inputs.size() != 3 || !update.outputs.empty()) return 0;
@@ -257,10 +258,12 @@ class Fusion {
           storage(result).kind != Storage::Kind::kArena) {
         continue;
       }
+      bool wanted = false;
       for (size_t between = i + 1; between < update_index; ++between) {
         const Step& step = steps_[between];
-        if (std::find(step.inputs.begin(), step.inputs.end(), result) != step.inputs.end()) return 0;
+        wanted = wanted || std::find(step.inputs.begin(), step.inputs.end(), result) != step.inputs.end();
       }
+      if (wanted && !MayComeEarly(update_index, i)) return 0;
       std::unique_ptr<const Kernel> both = update.prepared.kernel->WithInputGradient(*gradient.prepared.kernel);
       if (both == nullptr) return 0;
       update.prepared.kernel = std::move(both);
@@ -268,11 +271,28 @@ class Fusion {
       update.prepared.flops += gradient.prepared.flops;
       update.outputs = {result};
       update.made_for = gradient.node;
-      storages_[static_cast<size_t>(result)].first = update.position;
-      steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
+      if (wanted) {
+        update.position = gradient.position;
+        gradient = std::move(update);
+        steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(update_index));
+      } else {
+        storages_[static_cast<size_t>(result)].first = update.position;
+        steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
+      }
       return 1;
     }
     return 0;
+  }
+
+  // Whether update `from` may take the place of step `to` before it, which reads what it updates: its inputs are made
+  // by then, and nobody touches its variable between them.
+  bool MayComeEarly(size_t from, size_t to) const {
+    const Step& update = steps_[from];
+    for (size_t i = to + 1; i < from; ++i) {
+      for (const int output : steps_[i].outputs)
+        if (std::ranges::find(update.inputs, output) != update.inputs.end()) return false;
+    }
+    return MayMove(to + 1, from, VariablePlace(), update.variables[0]);
   }
 
   StatusOr<std::vector<Part>> FuseParts(size_t update_index) {

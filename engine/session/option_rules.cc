@@ -172,7 +172,8 @@ constexpr OptionRule kRules[] = {
     {"RewriterConfig.shape_optimization", kHonoured, "OFF leaves out the pass simplify_shapes",
      "SessionOptionsTest.RewriteOptions_LeaveOutTheirPasses"},
     {"RewriterConfig.remapping", kHonoured,
-     "OFF leaves out the fusions: fuse_products, fuse_pooling, fuse_normalization, fuse_updates, fuse_elements",
+     "OFF leaves out the fusions: fuse_products, fuse_pooling, fuse_normalization, fuse_casts, fuse_updates, "
+     "fuse_elements",
      "SessionOptionsTest.RewriteOptions_LeaveOutTheirPasses"},
     {"RewriterConfig.common_subgraph_elimination", kHonoured, "OFF leaves out the pass common_subexpressions",
      "SessionOptionsTest.RewriteOptions_LeaveOutTheirPasses"},

@@ -125,9 +125,9 @@ Status ReadPasses(const proto::GraphOptions& graph, PassOptions& passes) {
   RIVULET_RETURN_IF_ERROR(ReadToggle(rewrite.layout_optimizer(), "layout_optimizer", {"layout"}, passes));
   RIVULET_RETURN_IF_ERROR(ReadToggle(rewrite.constant_folding(), "constant_folding", {"fold_constants"}, passes));
   RIVULET_RETURN_IF_ERROR(ReadToggle(rewrite.shape_optimization(), "shape_optimization", {"simplify_shapes"}, passes));
-  RIVULET_RETURN_IF_ERROR(
-      ReadToggle(rewrite.remapping(), "remapping",
-                 {"fuse_products", "fuse_pooling", "fuse_normalization", "fuse_updates", "fuse_elements"}, passes));
+  RIVULET_RETURN_IF_ERROR(ReadToggle(
+      rewrite.remapping(), "remapping",
+      {"fuse_products", "fuse_pooling", "fuse_normalization", "fuse_casts", "fuse_updates", "fuse_elements"}, passes));
   RIVULET_RETURN_IF_ERROR(ReadToggle(rewrite.common_subgraph_elimination(), "common_subgraph_elimination",
                                      {"common_subexpressions"}, passes));
   RIVULET_RETURN_IF_ERROR(ReadToggle(rewrite.arithmetic_optimization(), "arithmetic_optimization",

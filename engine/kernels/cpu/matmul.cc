@@ -1,17 +1,20 @@
 // MatMul. The choice by shape is a static table: small sides go to our own kernels, the rest of float32 to oneDNN,
-// float64 to Eigen, integers to plain loops. Under KernelPolicy::portable all floats go to the portable product.
+// float64 to Eigen, integers to plain loops; bfloat16: matmul_bfloat16.cc. Under KernelPolicy::portable all floats go
+// to the portable product.
 #include <Eigen/Core>
 #include <algorithm>
 #include <mutex>
 
 #include "engine/kernels/cpu/bias_activation.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
+#include "engine/kernels/cpu/matmul_bfloat16.h"
 #include "engine/kernels/cpu/portable_product.h"
 #include "engine/kernels/cpu/small_matmul.h"
 #include "engine/program/kernel.h"
 #include "engine/program/kernel_alternatives.h"
 #include "engine/program/lane_kernel.h"
 #include "engine/program/part_update.h"
+#include "engine/program/reads_before_cast.h"
 
 namespace rivulet {
 namespace {
@@ -20,8 +23,6 @@ constexpr int64_t kSmallRows = 16;   // of C, for A·B and A·Bᵀ: a batch
 constexpr int64_t kSmallDepth = 32;  // of the sum: a batch as well, for Aᵀ·B, or an embedding's few columns
 
 constexpr int64_t kPartRows = 12;  // of what is made and used part by part: a register block's
-
-constexpr double kBFloat16Flops = 2.0 * 64 * 64 * 64;
 
 struct Product {
   int64_t m = 0, n = 0, k = 0;
@@ -131,7 +132,7 @@ class EigenMatMul final : public Kernel {
   Product p_;
 };
 
-class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput {
+class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, public ReadsBeforeCast {
  public:
   enum class Form { kPanel, kDot, kTransposeThenPanel };
   SmallMatMul(const Product& product, Form form) : p_(product), form_(form) {}
@@ -166,6 +167,11 @@ class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput {
     const int64_t a_row = p_.transpose_a ? 1 : p_.k, a_k = p_.transpose_a ? p_.m : 1;
     PanelMatMul(reinterpret_cast<const float*>(context.inputs[0]) + first / p_.n * a_row, a_row, a_k,
                 reinterpret_cast<const float*>(context.inputs[1]), to, count / p_.n, p_.n, p_.k);
+  }
+  // The weights' gradient of a layer that computes in bfloat16: its factors were widened for this product alone.
+  std::optional<Prepared> ReadingBeforeCast(std::span<const DType> from) const override {
+    if (form_ != Form::kPanel || !p_.transpose_a) return std::nullopt;
+    return WideProductOfBFloat16(p_.m, p_.n, p_.k, from);
   }
   Form form() const { return form_; }
   const Product& product() const { return p_; }
@@ -270,16 +276,6 @@ StatusOr<Product> ProductOf(const NodeView& node) {
     return InvalidArgument("the inner dimensions of {} and {} differ", a.ToString(), b.ToString());
   }
   return p;
-}
-
-// bfloat16 where the library is fast at it and the product is worth the call; else UNIMPLEMENTED, and the node runs
-// through float32.
-StatusOr<Prepared> PrepareBFloat16(const NodeView& node, const KernelPolicy& policy) {
-  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
-  if (!policy.portable && p.flops() >= kBFloat16Flops) {
-    if (auto fast = DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b, DType::kBFloat16)) return *std::move(fast);
-  }
-  return Unimplemented("bfloat16 products of this shape are not fast on this CPU");
 }
 
 template <typename T>
@@ -433,7 +429,6 @@ RIVULET_KERNEL("_FusedMatMul", Device::kCpu, float, PrepareFusedMatMul<float>);
 RIVULET_KERNEL("_FusedMatMul", Device::kCpu, double, PrepareFusedMatMul<double>);
 RIVULET_KERNEL("MatMul", Device::kCpu, float, PrepareMatMul<float>);
 RIVULET_KERNEL("MatMul", Device::kCpu, double, PrepareMatMul<double>);
-RIVULET_KERNEL("MatMul", Device::kCpu, bfloat16, PrepareBFloat16);
 RIVULET_KERNEL("MatMul", Device::kCpu, int32_t, PrepareMatMul<int32_t>);
 RIVULET_KERNEL("MatMul", Device::kCpu, int64_t, PrepareMatMul<int64_t>);
 

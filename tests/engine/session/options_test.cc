@@ -434,7 +434,8 @@ TEST_F(SessionOptionsTest, RewriteOptions_LeaveOutTheirPasses) {
   EXPECT_THAT(without([](Rewriter& r) { r.set_constant_folding(Rewriter::OFF); }), ElementsAre("fold_constants"));
   EXPECT_THAT(without([](Rewriter& r) { r.set_shape_optimization(Rewriter::OFF); }), ElementsAre("simplify_shapes"));
   EXPECT_THAT(without([](Rewriter& r) { r.set_remapping(Rewriter::OFF); }),
-              ElementsAre("fuse_products", "fuse_pooling", "fuse_normalization", "fuse_updates", "fuse_elements"));
+              ElementsAre("fuse_products", "fuse_pooling", "fuse_normalization", "fuse_casts", "fuse_updates",
+                          "fuse_elements"));
   EXPECT_THAT(without([](Rewriter& r) { r.set_common_subgraph_elimination(Rewriter::OFF); }),
               ElementsAre("common_subexpressions"));
   EXPECT_THAT(without([](Rewriter& r) { r.set_arithmetic_optimization(Rewriter::OFF); }),

@@ -1,0 +1,581 @@
+// Compiled for AVX-512 and AMX function by function, and called only where HasTiles. Tile instructions are written as
+// assembly with a memory clobber: the compiler's intrinsics of tile loads do not say that they read memory, and what is
+// stored just before would come too late.
+#include "engine/kernels/cpu/tile_dense.h"
+
+#include <algorithm>
+#include <cstring>
+
+#include "hwy/targets.h"
+
+#if defined(__x86_64__) && defined(__linux__)
+#define RIVULET_HAS_TILE_CODE 1
+#include <cpuid.h>
+#include <immintrin.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
+
+#include "engine/base/check.h"
+
+namespace rivulet {
+
+#ifdef RIVULET_HAS_TILE_CODE
+
+// GCC 12 takes the undefined vectors that its own intrinsics begin with for ours.
+#ifndef __clang__
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#endif
+
+namespace {
+
+bool AskForTiles() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  constexpr unsigned kAmxBf16 = 1u << 22, kAmxTile = 1u << 24, kAvx512Bf16 = 1u << 5;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d & kAmxBf16) == 0 || (d & kAmxTile) == 0) return false;
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) == 0 || (a & kAvx512Bf16) == 0) return false;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return ::syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+
+}  // namespace
+
+bool HasTiles() {
+  static const bool has = AskForTiles();
+  return has && (hwy::SupportedTargets() & (HWY_AVX3 | HWY_AVX3_DL)) != 0;
+}
+
+namespace {
+
+#define RIVULET_TILE_CODE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")))
+#define RIVULET_TILE_INLINE \
+  __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma"))) inline
+
+#define RIVULET_TILE_LOAD(tile, from, stride)                                            \
+  asm volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(static_cast<const void*>(from)), \
+               "r"(static_cast<long>(stride))                                            \
+               : "memory")
+#define RIVULET_TILE_STORE(tile, to, stride)                                                                        \
+  asm volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(static_cast<void*>(to)), "r"(static_cast<long>(stride)) \
+               : "memory")
+#define RIVULET_TILE_ZERO(tile) asm volatile("tilezero %%tmm" #tile::)
+// c += a · b, of pairs of bfloat16.
+#define RIVULET_TILE_PRODUCT(c, a, b) asm volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c::)
+
+// A tile: 16 rows of 64 bytes.
+constexpr int64_t kTileRows = 16, kTileBytes = 64;
+constexpr int64_t kPair = 32;  // bfloat16 of a row, terms of one product
+
+struct alignas(64) TileConfig {
+  uint8_t palette = 1, start_row = 0, reserved[14] = {};
+  uint16_t row_bytes[16] = {};
+  uint8_t rows[16] = {};
+  void Set(int tile, int64_t tile_rows, int64_t bytes) {
+    rows[tile] = static_cast<uint8_t>(tile_rows);
+    row_bytes[tile] = static_cast<uint16_t>(bytes);
+  }
+};
+
+// Tiles as `config` says, until the end of the scope.
+class Tiles {
+ public:
+  explicit Tiles(const TileConfig& config) { asm volatile("ldtilecfg %0" ::"m"(config)); }
+  ~Tiles() { asm volatile("tilerelease" ::); }
+  Tiles(const Tiles&) = delete;
+  Tiles& operator=(const Tiles&) = delete;
+};
+
+RIVULET_TILE_INLINE __mmask16 Lanes(int64_t count) {
+  return static_cast<__mmask16>(count >= 16 ? 0xFFFFu : count <= 0 ? 0u : (1u << count) - 1);
+}
+
+// (a0, b0, a1, b1, …) of a = the first 16 and b = the last 16 of a vector of bfloat16.
+RIVULET_TILE_INLINE __m512i Interleaved(__m512i halves) {
+  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
+                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
+  return _mm512_permutexvar_epi16(order, halves);
+}
+
+RIVULET_TILE_INLINE __m512i Joined(__m256i low, __m256i high) {
+  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
+}
+
+// 16 elements each of two rows of weights, rounded, in pairs; what `mask` leaves out is zero and not touched.
+RIVULET_TILE_INLINE __m512i PairOfRows(const float* row, const float* next, __mmask16 mask, __mmask16 next_mask) {
+  const __m512 low = _mm512_maskz_loadu_ps(mask, row), high = _mm512_maskz_loadu_ps(next_mask, next);
+  return Interleaved((__m512i)_mm512_cvtne2ps_pbh(high, low));
+}
+RIVULET_TILE_INLINE __m512i PairOfRows(const bfloat16* row, const bfloat16* next, __mmask16 mask, __mmask16 next_mask) {
+  return Interleaved(Joined(_mm256_maskz_loadu_epi16(mask, row), _mm256_maskz_loadu_epi16(next_mask, next)));
+}
+
+// 32 neighbouring weights, rounded.
+RIVULET_TILE_INLINE __m512i RoundedRow(const float* row, int64_t count) {
+  const __m512 low = _mm512_maskz_loadu_ps(Lanes(count), row),
+               high = _mm512_maskz_loadu_ps(Lanes(count - 16), row + 16);
+  return (__m512i)_mm512_cvtne2ps_pbh(high, low);
+}
+RIVULET_TILE_INLINE __m512i RoundedRow(const bfloat16* row, int64_t count) {
+  const __mmask32 mask = count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
+  return _mm512_maskz_loadu_epi16(mask, row);
+}
+
+// 16 × 16 elements of 32 bits, rows to columns.
+RIVULET_TILE_INLINE void Transpose(__m512i (&r)[16]) {
+  __m512i t[16];
+#pragma GCC unroll 8
+  for (int i = 0; i < 8; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
+    t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xDD);
+    t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
+    t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xDD);
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    r[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
+    r[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xDD);
+    r[4 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88);
+    r[12 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xDD);
+  }
+}
+
+RIVULET_TILE_INLINE __m256i Rounded(__m512 x) { return (__m256i)_mm512_cvtneps_pbh(x); }
+
+// Columns of weights that are walked over at a time.
+constexpr int64_t kForwardColumns = 256;
+constexpr int64_t kBlocks = kMaxTileBatch / kTileRows;
+
+template <FusedActivation kActivation>
+RIVULET_TILE_INLINE __m512 Activated(__m512 x) {
+  const __m512 zero = _mm512_setzero_ps();
+  // NaN stays NaN: it is neither below zero nor above six.
+  if constexpr (kActivation != FusedActivation::kNone)
+    x = _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, zero, _CMP_LT_OQ), zero);
+  if constexpr (kActivation == FusedActivation::kRelu6) {
+    const __m512 six = _mm512_set1_ps(6);
+    x = _mm512_mask_mov_ps(x, _mm512_cmp_ps_mask(x, six, _CMP_GT_OQ), six);
+  }
+  return x;
+}
+
+// Rows of sums, `stride` floats apart, finished.
+template <FusedActivation kActivation>
+RIVULET_TILE_CODE void Finish(const float* sums, int64_t stride, int64_t rows, int64_t columns, TileOperand bias,
+                              int64_t first_column, bfloat16* y, int64_t y_row) {
+  for (int64_t column = 0; column < columns; column += 16) {
+    const __mmask16 mask = Lanes(columns - column);
+    __m512 added = _mm512_setzero_ps();
+    if (bias.data != nullptr) {
+      const int64_t at = first_column + column;
+      const __m256i bits = bias.wide ? Rounded(_mm512_maskz_loadu_ps(mask, static_cast<const float*>(bias.data) + at))
+                                     : _mm256_maskz_loadu_epi16(mask, static_cast<const bfloat16*>(bias.data) + at);
+      added = _mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(bits), 16));
+    }
+    for (int64_t row = 0; row < rows; ++row) {
+      const __m512 x = _mm512_add_ps(_mm512_loadu_ps(sums + row * stride + column), added);
+      _mm256_mask_storeu_epi16(y + row * y_row + column, mask, Rounded(Activated<kActivation>(x)));
+    }
+  }
+}
+
+void Finish(FusedActivation activation, const float* sums, int64_t stride, int64_t rows, int64_t columns,
+            TileOperand bias, int64_t first_column, bfloat16* y, int64_t y_row) {
+  switch (activation) {
+    case FusedActivation::kNone:
+      return Finish<FusedActivation::kNone>(sums, stride, rows, columns, bias, first_column, y, y_row);
+    case FusedActivation::kRelu:
+      return Finish<FusedActivation::kRelu>(sums, stride, rows, columns, bias, first_column, y, y_row);
+    case FusedActivation::kRelu6:
+      return Finish<FusedActivation::kRelu6>(sums, stride, rows, columns, bias, first_column, y, y_row);
+  }
+}
+
+// Weights of `terms` rows (up to 32, at least one) and of `columns` columns as the right factors of products, a tile
+// for every 16 columns. The rows are read one after the other, as they lie.
+template <typename W>
+RIVULET_TILE_INLINE void PackRight(const W* w, int64_t row_stride, int64_t terms, int64_t columns, std::byte* tiles) {
+  constexpr int64_t kTile = kTileRows * kTileBytes;
+  for (int64_t pair = 0; pair < kTileRows; ++pair, w += 2 * row_stride, tiles += kTileBytes) {
+    std::byte* to = tiles;
+    if (2 * pair + 1 < terms) {
+      int64_t column = 0;
+      for (; column + 16 <= columns; column += 16, to += kTile)
+        _mm512_store_si512(to, PairOfRows(w + column, w + row_stride + column, 0xFFFF, 0xFFFF));
+      const __mmask16 mask = Lanes(columns - column);
+      if (mask != 0) _mm512_store_si512(to, PairOfRows(w + column, w + row_stride + column, mask, mask));
+      continue;
+    }
+    const bool one = 2 * pair < terms;
+    for (int64_t column = 0; column < columns; column += 16, to += kTile)
+      _mm512_store_si512(to,
+                         one ? PairOfRows(w + column, w + column, Lanes(columns - column), 0) : _mm512_setzero_si512());
+  }
+}
+
+// 32 rows of weights at a time; the sums of a stretch of columns lie in a near cache meanwhile. Tiles: 0 and 1 the sums
+// of up to 16 rows of the batch each, 2 weights, 4 and 5 the batch.
+template <typename W, bool kTwoBlocks>
+RIVULET_TILE_CODE void Forward(const TileDense& s, const bfloat16* x, const W* w, TileOperand bias,
+                               FusedActivation activation, bfloat16* y) {
+  constexpr int64_t kTile = kTileRows * kTileBytes;
+  alignas(64) float sums[kBlocks * kTileRows * kForwardColumns];
+  alignas(64) std::byte right[kForwardColumns / 16 * kTile];
+  alignas(64) bfloat16 last[kMaxTileBatch * kPair];  // the batch's last terms, filled up
+  const int64_t whole = s.in / kPair * kPair, rest = s.in - whole;
+  if (rest > 0) {
+    std::memset(static_cast<void*>(last), 0, sizeof(last));
+    for (int64_t row = 0; row < s.batch; ++row)
+      std::memcpy(last + row * kPair, x + row * s.in + whole, static_cast<size_t>(rest) * sizeof(bfloat16));
+  }
+  const int64_t first = std::min(s.batch, kTileRows), second = s.batch - first;  // rows of each block
+  TileConfig config;
+  config.Set(0, first, kTileBytes);
+  config.Set(4, first, kTileBytes);
+  config.Set(2, kTileRows, kTileBytes);
+  if (kTwoBlocks) config.Set(1, second, kTileBytes);
+  if (kTwoBlocks) config.Set(5, second, kTileBytes);
+  const Tiles tiles(config);
+  for (int64_t begin = 0; begin < s.out; begin += kForwardColumns) {
+    const int64_t columns = std::min(kForwardColumns, s.out - begin);
+    const int64_t stride = (columns + 15) / 16 * 16, sums_row = stride * static_cast<int64_t>(sizeof(float));
+    float* const second_sums = sums + kTileRows * stride;
+    for (int64_t k = 0; k < s.in; k += kPair) {
+      PackRight(w + k * s.out + begin, s.out, std::min(kPair, s.in - k), columns, right);
+      const bfloat16* const batch = k < whole ? x + k : last;
+      const int64_t batch_row = k < whole ? s.in : kPair,
+                    row_bytes = batch_row * static_cast<int64_t>(sizeof(bfloat16));
+      RIVULET_TILE_LOAD(4, batch, row_bytes);
+      if (kTwoBlocks) RIVULET_TILE_LOAD(5, batch + kTileRows * batch_row, row_bytes);
+      for (int64_t column = 0; column < columns; column += 16) {
+        if (k == 0) {
+          RIVULET_TILE_ZERO(0);
+          if (kTwoBlocks) RIVULET_TILE_ZERO(1);
+        } else {
+          RIVULET_TILE_LOAD(0, sums + column, sums_row);
+          if (kTwoBlocks) RIVULET_TILE_LOAD(1, second_sums + column, sums_row);
+        }
+        RIVULET_TILE_LOAD(2, right + column / 16 * kTile, kTileBytes);
+        RIVULET_TILE_PRODUCT(0, 4, 2);
+        RIVULET_TILE_STORE(0, sums + column, sums_row);
+        if (kTwoBlocks) {
+          RIVULET_TILE_PRODUCT(1, 5, 2);
+          RIVULET_TILE_STORE(1, second_sums + column, sums_row);
+        }
+      }
+    }
+    Finish(activation, sums, stride, first, columns, bias, begin, y + begin, s.out);
+    if (kTwoBlocks)
+      Finish(activation, second_sums, stride, second, columns, bias, begin, y + kTileRows * s.out + begin, s.out);
+  }
+}
+
+// dy as the right factor of w·dyᵀ: for every 32 columns of dy 16 rows of pairs, for each row of the batch one pair.
+RIVULET_TILE_CODE void PackTurned(const bfloat16* dy, int64_t dy_row, int64_t batch, int64_t columns, std::byte* to) {
+  for (int64_t column = 0; column < columns; column += kPair, to += kTileRows * kTileBytes) {
+    __m512i rows[16];
+    for (int64_t row = 0; row < 16; ++row)
+      rows[row] = row < batch ? RoundedRow(dy + row * dy_row + column, columns - column) : _mm512_setzero_si512();
+    Transpose(rows);
+    for (int64_t row = 0; row < 16; ++row) _mm512_store_si512(to + row * kTileBytes, rows[row]);
+  }
+}
+
+// Rows of the batch in pairs, as the right factor of xᵀ·dy: for every 16 columns of dy as many rows as there are pairs.
+RIVULET_TILE_CODE void PackPairs(const bfloat16* dy, int64_t dy_row, int64_t batch, int64_t columns, std::byte* to) {
+  for (int64_t column = 0; column < columns; column += 16) {
+    const __mmask16 mask = Lanes(columns - column), none = 0;
+    for (int64_t row = 0; row < batch; row += 2, to += kTileBytes) {
+      const bool two = row + 1 < batch;
+      const bfloat16* const at = dy + row * dy_row + column;
+      _mm512_store_si512(to, PairOfRows(at, two ? at + dy_row : at, mask, two ? mask : none));
+    }
+  }
+}
+
+// 16 columns of x, as the left factor of xᵀ·dy: for each column of x a row of `row_bytes` with the batch's pairs, 32
+// bytes of them where eight pairs are enough, else 64.
+RIVULET_TILE_INLINE int64_t PackTurnedPairs(const bfloat16* x, int64_t x_row, int64_t batch, int64_t columns,
+                                            std::byte* to) {
+  const __mmask16 mask = Lanes(columns), none = 0;
+  const auto pair_of = [&](int64_t pair) RIVULET_TILE_CODE {
+    const bool one = 2 * pair < batch, two = 2 * pair + 1 < batch;
+    return PairOfRows(one ? x + 2 * pair * x_row : x, two ? x + (2 * pair + 1) * x_row : x, one ? mask : none,
+                      two ? mask : none);
+  };
+  if (batch > 16) {
+    __m512i pairs[16];
+#pragma GCC unroll 16
+    for (int64_t pair = 0; pair < 16; ++pair) pairs[pair] = pair_of(pair);
+    Transpose(pairs);
+#pragma GCC unroll 16
+    for (int64_t row = 0; row < 16; ++row) _mm512_store_si512(to + row * kTileBytes, pairs[row]);
+    return kTileBytes;
+  }
+  __m512i r[8], t[8];
+#pragma GCC unroll 8
+  for (int64_t pair = 0; pair < 8; ++pair) r[pair] = pair_of(pair);
+#pragma GCC unroll 4
+  for (int i = 0; i < 4; ++i) {
+    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
+    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
+  }
+#pragma GCC unroll 2
+  for (int i = 0; i < 2; ++i) {
+    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
+    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
+    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
+  }
+  // r[i] and r[4 + i] have the first and the last four pairs of columns i, 4 + i, 8 + i and 12 + i.
+  const __m512i low = _mm512_set_epi64(11, 10, 3, 2, 9, 8, 1, 0), high = _mm512_set_epi64(15, 14, 7, 6, 13, 12, 5, 4);
+  constexpr int64_t kHalf = kTileBytes / 2;
+#pragma GCC unroll 4
+  for (int64_t i = 0; i < 4; ++i) {
+    const __m512i first = _mm512_permutex2var_epi64(r[i], low, r[4 + i]);
+    const __m512i second = _mm512_permutex2var_epi64(r[i], high, r[4 + i]);
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to + i * kHalf), _mm512_castsi512_si256(first));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to + (4 + i) * kHalf), _mm512_extracti64x4_epi64(first, 1));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to + (8 + i) * kHalf), _mm512_castsi512_si256(second));
+    _mm256_store_si256(reinterpret_cast<__m256i*>(to + (12 + i) * kHalf), _mm512_extracti64x4_epi64(second, 1));
+  }
+  return kHalf;
+}
+
+enum class Update { kNone, kWrite, kDescend };
+
+// A block of 16 rows and 32 columns of weights on its way, rounded, into a tile.
+template <typename W>
+RIVULET_TILE_INLINE void FillLeft(const W* w, int64_t row_stride, int64_t height, int64_t width, std::byte* tile) {
+  if (height == kTileRows && width >= kPair) {
+#pragma GCC unroll 16
+    for (int64_t row = 0; row < kTileRows; ++row)
+      _mm512_store_si512(tile + row * kTileBytes, RoundedRow(w + row * row_stride, kPair));
+    return;
+  }
+  for (int64_t row = 0; row < kTileRows; ++row)
+    _mm512_store_si512(tile + row * kTileBytes,
+                       row < height ? RoundedRow(w + row * row_stride, width) : _mm512_setzero_si512());
+}
+
+// Gradients `made` of 16 rows and up to 32 columns, as two tiles, used.
+template <Update kUpdate>
+RIVULET_TILE_INLINE void Use(const float* made, __m512 rates, const float* from, float* to, int64_t row_stride,
+                             int64_t height, int64_t width) {
+  constexpr int64_t kTile = kTileRows * 16;
+  if (height == kTileRows && width >= kPair) {
+#pragma GCC unroll 16
+    for (int64_t row = 0; row < kTileRows; ++row) {
+      __m512 low = _mm512_load_ps(made + row * 16), high = _mm512_load_ps(made + kTile + row * 16);
+      if constexpr (kUpdate == Update::kDescend) {
+        low = _mm512_sub_ps(_mm512_loadu_ps(from + row * row_stride), _mm512_mul_ps(rates, low));
+        high = _mm512_sub_ps(_mm512_loadu_ps(from + row * row_stride + 16), _mm512_mul_ps(rates, high));
+      }
+      _mm512_storeu_ps(to + row * row_stride, low);
+      _mm512_storeu_ps(to + row * row_stride + 16, high);
+    }
+    return;
+  }
+  for (int64_t half = 0; half < 2; ++half, made += kTile, from += 16, to += 16) {
+    const __mmask16 mask = Lanes(width - half * 16);
+    if (mask == 0) return;
+    // All loads before all stores: a masked load waits for a masked store near it, even where no byte is both's.
+    __m512 values[kTileRows];
+#pragma GCC unroll 16
+    for (int64_t row = 0; row < kTileRows; ++row) {
+      values[row] = _mm512_load_ps(made + row * 16);
+      if constexpr (kUpdate == Update::kDescend) {
+        const __m512 before = _mm512_maskz_loadu_ps(row < height ? mask : __mmask16{0}, from + row * row_stride);
+        values[row] = _mm512_sub_ps(before, _mm512_mul_ps(rates, values[row]));
+      }
+    }
+#pragma GCC unroll 16
+    for (int64_t row = 0; row < kTileRows; ++row)
+      if (row < height) _mm512_mask_storeu_ps(to + row * row_stride, mask, values[row]);
+  }
+}
+
+// 16 rows of weights at a time. The input's gradient is made turned, weights on the left, so that weights are rounded
+// as they lie; their own gradient is used as soon as it is made, 16 × 32 at a time. What goes from registers to a tile,
+// or back, goes through memory and takes its time: so each block is filled, and its gradients are made, while the block
+// before it is multiplied and used. Tiles: 0 and 1 the input's gradient, 2 weights, 3 and 5 dy, 4 x, 6 and 7 gradients
+// of weights.
+template <typename W, bool kInput, Update kUpdate, bool kTwoBlocks>
+RIVULET_TILE_CODE void Backward(const TileDense& s, const bfloat16* x, const bfloat16* dy, float rate, const W* from,
+                                int64_t first_row, int64_t rows, float* to, bfloat16* dx) {
+  constexpr int64_t kColumns = kMaxTileColumns, kGroups = kColumns / kPair, kTile = kTileRows * kTileBytes;
+  constexpr bool kUpdates = kUpdate != Update::kNone;
+  alignas(64) std::byte turned[kInput ? kBlocks * kGroups * kTile : 64];
+  alignas(64) std::byte pairs[kUpdates ? kColumns * kTileBytes : 64];
+  alignas(64) std::byte left[2][kTile];
+  alignas(64) std::byte turned_x[2][kTile];
+  alignas(64) float made[2][2 * kTileRows * 16];
+  alignas(64) float sums[kBlocks][kTileRows * 16];
+  const int64_t num_pairs = (s.batch + 1) / 2, pair_bytes = num_pairs * kTileBytes;
+  TileConfig config;
+  for (int tile = 0; tile < 8; ++tile) config.Set(tile, kTileRows, kTileBytes);
+  if constexpr (kUpdates) {
+    config.Set(4, kTileRows, num_pairs * 4);
+    config.Set(5, num_pairs, kTileBytes);
+  }
+  const __m512 rates = _mm512_set1_ps(rate);
+  for (int64_t begin = 0; begin < s.out; begin += kColumns) {
+    const int64_t columns = std::min(kColumns, s.out - begin);
+    std::byte* const second_turned = turned + (columns + kPair - 1) / kPair * kTile;
+    if constexpr (kInput) {
+      PackTurned(dy + begin, s.out, std::min(s.batch, kTileRows), columns, turned);
+      if (kTwoBlocks) PackTurned(dy + kTileRows * s.out + begin, s.out, s.batch - kTileRows, columns, second_turned);
+    }
+    if constexpr (kUpdates) PackPairs(dy + begin, s.out, s.batch, columns, pairs);
+    const Tiles tiles(config);
+    const auto prepare = [&](int64_t row, int64_t column, size_t slot) RIVULET_TILE_CODE {
+      const int64_t height = std::min(kTileRows, rows - row), width = columns - column;
+      if constexpr (kInput) FillLeft(from + row * s.out + begin + column, s.out, height, width, left[slot]);
+      if constexpr (kUpdates) {
+        if (column == 0) {
+          std::byte* const packed = turned_x[row / kTileRows % 2];
+          const int64_t row_bytes = PackTurnedPairs(x + first_row + row, s.in, s.batch, height, packed);
+          RIVULET_TILE_LOAD(4, packed, row_bytes);
+        }
+        const std::byte* const right = pairs + column / 16 * pair_bytes;
+        RIVULET_TILE_ZERO(6);
+        RIVULET_TILE_LOAD(5, right, kTileBytes);
+        RIVULET_TILE_PRODUCT(6, 4, 5);
+        RIVULET_TILE_STORE(6, made[slot], kTileBytes);
+        if (width > 16) {
+          RIVULET_TILE_ZERO(7);
+          RIVULET_TILE_LOAD(5, right + pair_bytes, kTileBytes);
+          RIVULET_TILE_PRODUCT(7, 4, 5);
+          RIVULET_TILE_STORE(7, made[slot] + kTileRows * 16, kTileBytes);
+        }
+      }
+    };
+    // Of the batch's rows `first` and on, the input's gradient in columns `row` and on.
+    const auto finish = [&](float* of_rows, int64_t first, int64_t count, int64_t row) RIVULET_TILE_CODE {
+      __m512i r[16];
+#pragma GCC unroll 16
+      for (int64_t i = 0; i < 16; ++i) r[i] = _mm512_load_si512(of_rows + i * 16);
+      Transpose(r);
+      const __mmask16 mask = Lanes(rows - row);
+      for (int64_t i = 0; i < count; ++i)
+        _mm256_mask_storeu_epi16(dx + (first + i) * s.in + row, mask, Rounded(_mm512_castsi512_ps(r[i])));
+    };
+    prepare(0, 0, 0);
+    size_t slot = 0;
+    for (int64_t row = 0; row < rows; row += kTileRows) {
+      const int64_t height = std::min(kTileRows, rows - row);
+      const W* const weights = from + row * s.out + begin;
+      float* const results = to + row * s.out + begin;
+      if constexpr (kInput) {
+        RIVULET_TILE_ZERO(0);
+        if (kTwoBlocks) RIVULET_TILE_ZERO(1);
+      }
+      for (int64_t column = 0; column < columns; column += kPair, slot = 1 - slot) {
+        if (column + kPair < columns) {
+          prepare(row, column + kPair, 1 - slot);
+        } else if (row + kTileRows < rows) {
+          prepare(row + kTileRows, 0, 1 - slot);
+        }
+        if constexpr (kInput) {
+          RIVULET_TILE_LOAD(2, left[slot], kTileBytes);
+          RIVULET_TILE_LOAD(3, turned + column / kPair * kTile, kTileBytes);
+          RIVULET_TILE_PRODUCT(0, 2, 3);
+          if (kTwoBlocks) {
+            RIVULET_TILE_LOAD(3, second_turned + column / kPair * kTile, kTileBytes);
+            RIVULET_TILE_PRODUCT(1, 2, 3);
+          }
+        }
+        if constexpr (kUpdates)
+          Use<kUpdate>(made[slot], rates, reinterpret_cast<const float*>(weights) + column, results + column, s.out,
+                       height, columns - column);
+      }
+      if constexpr (kInput) {
+        RIVULET_TILE_STORE(0, sums[0], kTileBytes);
+        if (kTwoBlocks) RIVULET_TILE_STORE(1, sums[1], kTileBytes);
+        finish(sums[0], 0, std::min(s.batch, kTileRows), row);
+        if (kTwoBlocks) finish(sums[1], kTileRows, s.batch - kTileRows, row);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+void TileDenseForward(const TileDense& shape, const bfloat16* x, TileOperand w, TileOperand bias,
+                      FusedActivation activation, bfloat16* y) {
+  const auto* const wide = static_cast<const float*>(w.data);
+  const auto* const narrow = static_cast<const bfloat16*>(w.data);
+  if (shape.batch > kTileRows)
+    return w.wide ? Forward<float, true>(shape, x, wide, bias, activation, y)
+                  : Forward<bfloat16, true>(shape, x, narrow, bias, activation, y);
+  w.wide ? Forward<float, false>(shape, x, wide, bias, activation, y)
+         : Forward<bfloat16, false>(shape, x, narrow, bias, activation, y);
+}
+
+void TileDenseInputGradient(const TileDense& s, const bfloat16* dy, TileOperand w, bfloat16* dx) {
+  const auto* const wide = static_cast<const float*>(w.data);
+  const auto* const narrow = static_cast<const bfloat16*>(w.data);
+  constexpr Update kNone = Update::kNone;
+  if (s.batch > kTileRows)
+    return w.wide ? Backward<float, true, kNone, true>(s, nullptr, dy, 0, wide, 0, s.in, nullptr, dx)
+                  : Backward<bfloat16, true, kNone, true>(s, nullptr, dy, 0, narrow, 0, s.in, nullptr, dx);
+  w.wide ? Backward<float, true, kNone, false>(s, nullptr, dy, 0, wide, 0, s.in, nullptr, dx)
+         : Backward<bfloat16, true, kNone, false>(s, nullptr, dy, 0, narrow, 0, s.in, nullptr, dx);
+}
+
+void TileDenseWeightGradient(const TileDense& shape, const bfloat16* x, const bfloat16* dy, int64_t first_row,
+                             int64_t rows, float* to) {
+  Backward<float, false, Update::kWrite, false>(shape, x, dy, 0, to, first_row, rows, to, nullptr);
+}
+
+void TileDenseDescent(const TileDense& shape, const bfloat16* x, const bfloat16* dy, float rate, const float* from,
+                      int64_t first_row, int64_t rows, float* to) {
+  Backward<float, false, Update::kDescend, false>(shape, x, dy, rate, from, first_row, rows, to, nullptr);
+}
+
+void TileDenseBackward(const TileDense& s, const bfloat16* x, const bfloat16* dy, float rate, const float* from,
+                       float* to, bfloat16* dx) {
+  if (s.batch > kTileRows) return Backward<float, true, Update::kDescend, true>(s, x, dy, rate, from, 0, s.in, to, dx);
+  Backward<float, true, Update::kDescend, false>(s, x, dy, rate, from, 0, s.in, to, dx);
+}
+
+#ifndef __clang__
+#pragma GCC diagnostic pop
+#endif
+
+#else
+
+bool HasTiles() { return false; }
+void TileDenseForward(const TileDense&, const bfloat16*, TileOperand, TileOperand, FusedActivation, bfloat16*) {
+  RIVULET_CHECK(false, "no tiles on this processor");
+}
+void TileDenseInputGradient(const TileDense&, const bfloat16*, TileOperand, bfloat16*) {
+  RIVULET_CHECK(false, "no tiles on this processor");
+}
+void TileDenseWeightGradient(const TileDense&, const bfloat16*, const bfloat16*, int64_t, int64_t, float*) {
+  RIVULET_CHECK(false, "no tiles on this processor");
+}
+void TileDenseDescent(const TileDense&, const bfloat16*, const bfloat16*, float, const float*, int64_t, int64_t,
+                      float*) {
+  RIVULET_CHECK(false, "no tiles on this processor");
+}
+void TileDenseBackward(const TileDense&, const bfloat16*, const bfloat16*, float, const float*, float*, bfloat16*) {
+  RIVULET_CHECK(false, "no tiles on this processor");
+}
+
+#endif
+
+}  // namespace rivulet

@@ -1,4 +1,10 @@
 // What outlives a run: variables in containers, shared and isolated; graphs that grow; memory that has a limit.
+#include <algorithm>
+#include <cinttypes>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+
 #include "engine/compile/compile.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
@@ -13,6 +19,7 @@ namespace {
 using ::rivulet::testing::StatusIs;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 Graph VariableGraph(const std::string& name, const Shape& shape, const std::string& container = "",
                     const std::string& prefix = "") {
@@ -141,6 +148,44 @@ TEST(MemoryTest, SharedState_HasOneLimitForAllItsSessions) {
   a->Reset();
   EXPECT_EQ(config.shared_state->memory()->used(), 0u);
   EXPECT_OK(Session::Create(VariableGraph("b", Shape{200}), config));
+}
+
+// The flags that the system keeps for the mapping that `address` lies in, "" where it does not tell.
+std::string MappingFlags(uintptr_t address) {
+  std::ifstream smaps("/proc/self/smaps");
+  bool inside = false;
+  for (std::string line; std::getline(smaps, line);) {
+    uintptr_t begin = 0, end = 0;
+    if (std::sscanf(line.c_str(), "%" SCNxPTR "-%" SCNxPTR " ", &begin, &end) == 2) {
+      inside = begin <= address && address < end;
+    } else if (inside && line.starts_with("VmFlags:")) {
+      return line + " ";
+    }
+  }
+  return "";
+}
+
+TEST(MemoryTest, LargeBuffer_AsksForLargePagesWithinItAlone) {
+  if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage/enabled"))
+    GTEST_SKIP() << "this system has no transparent large pages";
+  constexpr size_t kBytes = size_t{40} << 20;  // malloc gives it a mapping of its own
+  for (const bool refusable : {false, true}) {
+    AlignedBuffer large;
+    if (refusable) {
+      StatusOr<AlignedBuffer> created = AlignedBuffer::Create(kBytes);
+      ASSERT_OK(created);
+      large = *std::move(created);
+    } else {
+      large = AlignedBuffer(kBytes);
+    }
+    EXPECT_TRUE(std::all_of(large.bytes().begin(), large.bytes().end(), [](std::byte b) { return b == std::byte{0}; }));
+    EXPECT_THAT(MappingFlags(reinterpret_cast<uintptr_t>(large.data() + kBytes / 2)), HasSubstr(" hg "));
+    // A large page that reaches beyond the buffer would take memory that is not its own.
+    constexpr uintptr_t kPage = uintptr_t{2} << 20;
+    if (const uintptr_t begin = reinterpret_cast<uintptr_t>(large.data()); begin % kPage != 0) {
+      EXPECT_THAT(MappingFlags(begin), Not(HasSubstr(" hg ")));
+    }
+  }
 }
 
 TEST(MemoryTest, MoreThanTheMachineHas_IsRefusedAndNotFatal) {

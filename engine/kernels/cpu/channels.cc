@@ -219,6 +219,16 @@ HWY_INLINE void GradientSums(const T* dy, const T* x, const T* mean, const Recti
   }
 }
 
+// f(first, end) over all rows, the last ones first, some 64 KiB at a time. Normalisations come after a walk that took
+// the statistics from the first row to the last: what a cache still holds of images that are larger than it are the
+// last rows. And whoever reads the result from its beginning finds that near.
+template <typename T, class F>
+HWY_INLINE void FromTheEnd(const ChannelLayout& layout, F f) {
+  constexpr int64_t kElements = (int64_t{64} << 10) / sizeof(T);
+  const int64_t rows = std::max<int64_t>(kElements / std::max<int64_t>(layout.channels, 1), 1);
+  for (int64_t end = layout.rows; end > 0; end -= rows) f(std::max<int64_t>(end - rows, 0), end);
+}
+
 template <bool kRectified, typename T>
 HWY_INLINE void Normalize(const T* x, const T* mean, const T* factor, const T* offset, T top,
                           const ChannelLayout& layout, T* y) {
@@ -229,11 +239,15 @@ HWY_INLINE void Normalize(const T* x, const T* mean, const T* factor, const T* o
     return value;
   };
   if (inner == 1) {
-    for (int64_t row = 0; row < layout.rows; ++row, x += channels, y += channels) {
-      ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
-        store(y, finished(hn::Add(hn::Mul(hn::Sub(load(x), load(mean)), load(factor)), load(offset))));
-      });
-    }
+    FromTheEnd<T>(layout, [&](int64_t first, int64_t end) HWY_ATTR {
+      for (int64_t row = first; row < end; ++row) {
+        const T* const from = x + row * channels;
+        T* const to = y + row * channels;
+        ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
+          store(to, finished(hn::Add(hn::Mul(hn::Sub(load(from), load(mean)), load(factor)), load(offset))));
+        });
+      }
+    });
     return;
   }
   for (int64_t row = 0; row < layout.rows * channels; ++row, x += inner, y += inner) {
@@ -252,18 +266,22 @@ HWY_INLINE void NormalizeGradient(const T* dy, const T* x, const GradientFactors
   const int64_t channels = layout.channels, inner = layout.inner;
   const T top = kRectified ? rectified.rectifier->top : T{0};
   if (inner == 1) {
-    for (int64_t row = 0; row < layout.rows; ++row, dy += channels, x += channels, dx += channels) {
-      ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
-        const auto distance = hn::Sub(load(x), load(f.mean));
-        auto gradient = load(dy);
-        if constexpr (kRectified) {
-          const auto value = hn::Add(hn::Mul(distance, load(rectified.factor)), load(rectified.offset));
-          gradient = Passed(d, value, top, gradient);
-        }
-        const auto straight = hn::Sub(hn::Mul(gradient, load(f.scale)), load(f.q));
-        store(dx, hn::Mul(hn::Sub(straight, hn::Mul(distance, load(f.r))), load(f.factor)));
-      });
-    }
+    FromTheEnd<T>(layout, [&](int64_t first, int64_t end) HWY_ATTR {
+      for (int64_t row = first; row < end; ++row) {
+        const T *const of_y = dy + row * channels, *const of_x = x + row * channels;
+        T* const to = dx + row * channels;
+        ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
+          const auto distance = hn::Sub(load(of_x), load(f.mean));
+          auto gradient = load(of_y);
+          if constexpr (kRectified) {
+            const auto value = hn::Add(hn::Mul(distance, load(rectified.factor)), load(rectified.offset));
+            gradient = Passed(d, value, top, gradient);
+          }
+          const auto straight = hn::Sub(hn::Mul(gradient, load(f.scale)), load(f.q));
+          store(to, hn::Mul(hn::Sub(straight, hn::Mul(distance, load(f.r))), load(f.factor)));
+        });
+      }
+    });
     return;
   }
   for (int64_t row = 0; row < layout.rows * channels; ++row, dy += inner, x += inner, dx += inner) {

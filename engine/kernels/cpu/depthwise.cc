@@ -179,34 +179,58 @@ void DepthwisePixels(const PixelPlan& plan, const float* in, const float* filter
   }
 }
 
-// Sums over a run of pixels for T taps at once, in registers.
-template <int T, bool kTail>
+// Sums over a run of pixels for T taps at once, in registers; of kVectors vectors of channels, so that memory is read
+// in order where there are registers for it. Of both images the next row is asked for on the way: each is read once,
+// and the processor's own prefetching stops at every page.
+template <int T, int kVectors, bool kTail>
 HWY_INLINE void FilterRun(const DepthwiseTap* taps, const float* in, int64_t in_step, const float* gradient,
-                          int64_t gradient_step, int64_t pixels, float* result, size_t tail, int64_t ahead) {
+                          int64_t gradient_step, int64_t pixels, float* result, size_t tail, int64_t ahead,
+                          int64_t gradient_ahead) {
   const D d;
-  V sum[T];
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  V sum[T][kVectors];
   RIVULET_UNROLL
-  for (int t = 0; t < T; ++t) sum[t] = hn::Zero(d);
-  for (int64_t p = 0; p < pixels; ++p) {
-    const V g = LoadMaybe<kTail>(d, gradient + p * gradient_step, tail);
-    const float* at = in + p * in_step;
-    hwy::Prefetch(at + taps[T - 1].in + ahead);
+  for (int t = 0; t < T; ++t) {
     RIVULET_UNROLL
-    for (int t = 0; t < T; ++t) sum[t] = hn::MulAdd(g, LoadMaybe<kTail>(d, at + taps[t].in, tail), sum[t]);
+    for (int v = 0; v < kVectors; ++v) sum[t][v] = hn::Zero(d);
+  }
+  for (int64_t p = 0; p < pixels; ++p) {
+    const float *at = in + p * in_step, *of_pixel = gradient + p * gradient_step;
+    V g[kVectors];
+    RIVULET_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      g[v] = LoadMaybe<kTail>(d, of_pixel + v * lanes, tail);
+      hwy::Prefetch(at + taps[T - 1].in + ahead + v * lanes);
+      hwy::Prefetch(of_pixel + gradient_ahead + v * lanes);
+    }
+    RIVULET_UNROLL
+    for (int t = 0; t < T; ++t) {
+      RIVULET_UNROLL
+      for (int v = 0; v < kVectors; ++v)
+        sum[t][v] = hn::MulAdd(g[v], LoadMaybe<kTail>(d, at + taps[t].in + v * lanes, tail), sum[t][v]);
+    }
   }
   RIVULET_UNROLL
   for (int t = 0; t < T; ++t) {
-    float* at = result + taps[t].filter;
-    StoreMaybe<kTail>(hn::Add(LoadMaybe<kTail>(d, at, tail), sum[t]), d, at, tail);
+    RIVULET_UNROLL
+    for (int v = 0; v < kVectors; ++v) {
+      float* at = result + taps[t].filter + v * lanes;
+      StoreMaybe<kTail>(hn::Add(LoadMaybe<kTail>(d, at, tail), sum[t][v]), d, at, tail);
+    }
   }
 }
 
 constexpr int kFilterTaps = 9;
+#if HWY_TARGET <= HWY_AVX3
+constexpr int kFilterVectors = 2;  // 18 sums of 32 registers
+#else
+constexpr int kFilterVectors = 1;
+#endif
 using FilterRunFn = void (*)(const DepthwiseTap*, const float*, int64_t, const float*, int64_t, int64_t, float*, size_t,
-                             int64_t);
-template <bool kTail, int... T>
+                             int64_t, int64_t);
+template <int kVectors, bool kTail, int... T>
 HWY_INLINE FilterRunFn FilterRunTable(int taps, std::integer_sequence<int, T...>) {
-  static constexpr FilterRunFn kTable[] = {&FilterRun<T + 1, kTail>...};
+  static constexpr FilterRunFn kTable[] = {&FilterRun<T + 1, kVectors, kTail>...};
   return kTable[taps - 1];
 }
 
@@ -216,24 +240,30 @@ void DepthwisePixelFilter(const PixelPlan& plan, const float* in, const float* g
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), channels = plan.channels;
   std::fill_n(result, size, 0.0f);
   constexpr auto kSequence = std::make_integer_sequence<int, kFilterTaps>();
+  const int64_t gradient_row_size = plan.out_width * channels;
   for (int64_t image = 0; image < plan.batch; ++image) {
     for (const TapRun& rows : plan.rows) {
       const int64_t ahead = rows.in_step * plan.in_width * channels;  // the row that the next one needs
       for (int64_t y = 0; y < rows.count; ++y) {
         const float* in_row = in + y * rows.in_step * plan.in_width * channels;
-        const float* gradient_row = gradient + (rows.out + y * rows.out_step) * plan.out_width * channels;
+        const float* gradient_row = gradient + (rows.out + y * rows.out_step) * gradient_row_size;
         for (const TapRun& run : plan.columns) {
           ForEachTapChunk(plan, rows, run, kFilterTaps, [&](const DepthwiseTap* taps, int count, bool) HWY_ATTR {
             if (count == 0) return;
             const float* at = gradient_row + run.out * channels;
             const int64_t in_step = run.in_step * channels, step = run.out_step * channels;
-            const FilterRunFn whole = FilterRunTable<false>(count, kSequence);
+            const auto add = [&](FilterRunFn sums, int64_t c, size_t tail) HWY_ATTR {
+              sums(taps, in_row + c, in_step, at + c, step, run.count, result + c, tail, ahead,
+                   rows.out_step * gradient_row_size);
+            };
             int64_t c = 0;
-            for (; c + lanes <= channels; c += lanes)
-              whole(taps, in_row + c, in_step, at + c, step, run.count, result + c, 0, ahead);
-            if (c < channels)
-              FilterRunTable<true>(count, kSequence)(taps, in_row + c, in_step, at + c, step, run.count, result + c,
-                                                     static_cast<size_t>(channels - c), ahead);
+            const FilterRunFn wide = FilterRunTable<kFilterVectors, false>(count, kSequence);
+            for (; c + kFilterVectors * lanes <= channels; c += kFilterVectors * lanes) add(wide, c, 0);
+            if (kFilterVectors > 1 && c + lanes <= channels) {
+              add(FilterRunTable<1, false>(count, kSequence), c, 0);
+              c += lanes;
+            }
+            if (c < channels) add(FilterRunTable<1, true>(count, kSequence), c, static_cast<size_t>(channels - c));
           });
         }
       }

@@ -103,7 +103,7 @@ Problem RandomProblem(uint32_t seed) {
   p.depthwise = random.From(0, 1) == 1;
   p.nchw = random.From(0, 1) == 1;
   p.batch = random.From(1, 3);
-  p.groups = p.depthwise ? random.OneOf<int64_t>({1, 2, 5, 8, 16, 19, 40}) : random.OneOf<int64_t>({1, 1, 1, 2, 3, 4});
+  p.groups = p.depthwise ? random.OneOf<int64_t>({1, 2, 5, 8, 16, 19, 40, 53}) : random.OneOf<int64_t>({1, 1, 1, 2, 3, 4});
   p.group_in = p.depthwise ? 1 : random.OneOf<int64_t>({1, 2, 3, 4, 8, 17});
   p.group_out = p.depthwise ? random.OneOf<int64_t>({1, 1, 1, 2, 3}) : random.OneOf<int64_t>({1, 2, 5, 8, 16, 20});
   const int64_t most = p.depthwise && p.nchw ? 70 : 13;

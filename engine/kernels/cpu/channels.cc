@@ -1,6 +1,7 @@
 #include "engine/kernels/cpu/channels.h"
 
 #include <algorithm>
+#include <tuple>
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/channels.cc"
@@ -8,6 +9,7 @@
 // clang-format off: the order matters
 #include "engine/kernels/cpu/lane_sums-inl.h"
 #include "engine/kernels/cpu/tail-inl.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 // clang-format on
 
@@ -27,33 +29,36 @@ HWY_INLINE void ForEachGroup(D d, size_t count, F f) {
   const size_t lanes = hn::Lanes(d);
   using T = hn::TFromD<D>;
   const auto at = [=](size_t i) HWY_ATTR {
-    return std::pair([=](const T* p, size_t v) HWY_ATTR { return hn::LoadU(d, p + i + v * lanes); },
-                     [=](T* p, size_t v, hn::Vec<D> x) HWY_ATTR { hn::StoreU(x, d, p + i + v * lanes); });
+    return std::tuple([=](const T* p, size_t v) HWY_ATTR { return hn::LoadU(d, p + i + v * lanes); },
+                      [=](T* p, size_t v, hn::Vec<D> x) HWY_ATTR { hn::StoreU(x, d, p + i + v * lanes); },
+                      [=](const T* p, size_t v) HWY_ATTR { __builtin_prefetch(p + i + v * lanes, 0, 2); });
   };
   size_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    const auto [load, store] = at(i);
-    f(std::integral_constant<size_t, 4>(), load, store);
+    const auto [load, store, prefetch] = at(i);
+    f(std::integral_constant<size_t, 4>(), load, store, prefetch);
   }
   for (; i + lanes <= count; i += lanes) {
-    const auto [load, store] = at(i);
-    f(std::integral_constant<size_t, 1>(), load, store);
+    const auto [load, store, prefetch] = at(i);
+    f(std::integral_constant<size_t, 1>(), load, store, prefetch);
   }
   if (i < count) {
     const size_t rest = count - i;
     f(
         std::integral_constant<size_t, 1>(), [=](const T* p, size_t) HWY_ATTR { return LoadTail(d, p + i, rest); },
-        [=](T* p, size_t, hn::Vec<D> x) HWY_ATTR { StoreTail(x, d, p + i, rest); });
+        [=](T* p, size_t, hn::Vec<D> x) HWY_ATTR { StoreTail(x, d, p + i, rest); },
+        [=](const T* p, size_t) HWY_ATTR { __builtin_prefetch(p + i, 0, 2); });
   }
 }
 
 // Mean and squares of `rows` rows of channels-last x: to block_mean and block_squares.
 template <typename T>
-HWY_INLINE void BlockMoments(const T* x, int64_t rows, int64_t channels, T* block_mean, T* block_squares) {
+HWY_INLINE void BlockMoments(const T* x, int64_t rows, int64_t channels, int64_t ahead, T* block_mean,
+                             T* block_squares) {
   const hn::ScalableTag<T> d;
   using V = hn::Vec<decltype(d)>;
   const V inverse = hn::Set(d, T{1} / static_cast<T>(rows));
-  ForEachGroup(d, static_cast<size_t>(channels), [&](auto vectors, auto load, auto store) HWY_ATTR {
+  ForEachGroup(d, static_cast<size_t>(channels), [&](auto vectors, auto load, auto store, auto prefetch) HWY_ATTR {
     constexpr size_t kVectors = decltype(vectors)::value;
     V sum[kVectors], mean[kVectors];
     for (V& s : sum) s = hn::Zero(d);
@@ -65,6 +70,7 @@ HWY_INLINE void BlockMoments(const T* x, int64_t rows, int64_t channels, T* bloc
     }
     for (int64_t row = 0; row < rows; ++row) {
       for (size_t v = 0; v < kVectors; ++v) {
+        prefetch(x + row * channels + ahead, v);
         const V distance = hn::Sub(load(x + row * channels, v), mean[v]);
         sum[v] = hn::Add(sum[v], hn::Mul(distance, distance));
       }
@@ -115,7 +121,7 @@ HWY_INLINE void Moments(const T* x, const ChannelLayout& layout, double* mean, d
     const int64_t block_rows = BlockRows(channels);
     for (int64_t row = 0; row < layout.rows; row += block_rows) {
       const int64_t rows = std::min(block_rows, layout.rows - row);
-      BlockMoments(x + row * channels, rows, channels, block_mean, block_squares);
+      BlockMoments(x + row * channels, rows, channels, block_rows * channels, block_mean, block_squares);
       for (int64_t c = 0; c < channels; ++c)
         Join(static_cast<double>(row), static_cast<double>(rows), block_mean[c], block_squares[c], mean + c,
              squares + c);
@@ -161,7 +167,7 @@ HWY_INLINE void GradientSums(const T* dy, const T* x, const T* mean, const Recti
     const int64_t block_rows = BlockRows(std::max<int64_t>(channels, 1));
     for (int64_t begin = 0; begin < layout.rows; begin += block_rows) {
       const int64_t end = std::min(begin + block_rows, layout.rows);
-      ForEachGroup(d, static_cast<size_t>(channels), [&](auto vectors, auto load, auto store) HWY_ATTR {
+      ForEachGroup(d, static_cast<size_t>(channels), [&](auto vectors, auto load, auto store, auto prefetch) HWY_ATTR {
         constexpr size_t kVectors = decltype(vectors)::value;
         V first[kVectors], second[kVectors], from[kVectors], factor[kVectors], offset[kVectors];
         for (size_t v = 0; v < kVectors; ++v) {
@@ -174,6 +180,8 @@ HWY_INLINE void GradientSums(const T* dy, const T* x, const T* mean, const Recti
         }
         for (int64_t row = begin; row < end; ++row) {
           for (size_t v = 0; v < kVectors; ++v) {
+            prefetch(dy + row * channels + block_rows * channels, v);
+            prefetch(x + row * channels + block_rows * channels, v);
             V gradient = load(dy + row * channels, v);
             const V distance = hn::Sub(load(x + row * channels, v), from[v]);
             if constexpr (kRectified)
@@ -229,6 +237,16 @@ HWY_INLINE void FromTheEnd(const ChannelLayout& layout, F f) {
   for (int64_t end = layout.rows; end > 0; end -= rows) f(std::max<int64_t>(end - rows, 0), end);
 }
 
+// Whether y is best written past the caches: where none holds it until it is read, and its lines, all of which are
+// written whole, need not be read first. That is a third of what a normalisation moves.
+template <class D, typename T>
+HWY_INLINE bool WritesPastCaches(D d, const T* x, const T* y, const ChannelLayout& layout) {
+  constexpr int64_t kFar = (int64_t{32} << 20) / sizeof(T);
+  const size_t lanes = hn::Lanes(d);
+  return layout.elements() >= kFar && x != y && static_cast<size_t>(layout.channels) % lanes == 0 &&
+         reinterpret_cast<uintptr_t>(y) % (lanes * sizeof(T)) == 0;
+}
+
 template <bool kRectified, typename T>
 HWY_INLINE void Normalize(const T* x, const T* mean, const T* factor, const T* offset, T top,
                           const ChannelLayout& layout, T* y) {
@@ -239,15 +257,24 @@ HWY_INLINE void Normalize(const T* x, const T* mean, const T* factor, const T* o
     return value;
   };
   if (inner == 1) {
+    const bool past_caches = WritesPastCaches(d, x, y, layout);
     FromTheEnd<T>(layout, [&](int64_t first, int64_t end) HWY_ATTR {
       for (int64_t row = first; row < end; ++row) {
         const T* const from = x + row * channels;
         T* const to = y + row * channels;
-        ForEachVector(d, static_cast<size_t>(channels), [&](auto load, auto store) HWY_ATTR {
-          store(to, finished(hn::Add(hn::Mul(hn::Sub(load(from), load(mean)), load(factor)), load(offset))));
-        });
+        const auto value = [&](auto load) HWY_ATTR {
+          return finished(hn::Add(hn::Mul(hn::Sub(load(from), load(mean)), load(factor)), load(offset)));
+        };
+        if (past_caches) {
+          for (int64_t c = 0; c < channels; c += static_cast<int64_t>(hn::Lanes(d)))
+            hn::Stream(value([=](const T* p) HWY_ATTR { return hn::LoadU(d, p + c); }), d, to + c);
+        } else {
+          ForEachVector(d, static_cast<size_t>(channels),
+                        [&](auto load, auto store) HWY_ATTR { store(to, value(load)); });
+        }
       }
     });
+    if (past_caches) hwy::FlushStream();
     return;
   }
   for (int64_t row = 0; row < layout.rows * channels; ++row, x += inner, y += inner) {

@@ -152,6 +152,24 @@ TEST(BatchNorm, ActivationInOne_HasTheBitsOfTheTwo) {
   }
 }
 
+// From 32 MiB on, where its lines are aligned, the result goes past the caches.
+TEST(BatchNorm, VastImages_HaveTheBitsOfThoseThatGoThroughTheCaches) {
+  constexpr int64_t kChannels = 32, kRows = (int64_t{9} << 20) / kChannels + 1;
+  const Tensor x = RandomTensor<float>({kRows, kChannels}, 1);
+  std::vector<Tensor> inputs = {x};
+  for (uint32_t i = 2; i < 6; ++i) inputs.push_back(Shifted<float>({kChannels}, i, 1.5f));
+  const AttrMap attrs = {{"data_format", std::string("NHWC")}, {"epsilon", 1e-5f}, {"is_training", false}};
+  OnEveryTarget([&](const std::string& target) {
+    const auto aligned = RunOp("FusedBatchNormV3", inputs, attrs),
+               apart = RunOp("FusedBatchNormV3", inputs, attrs, {}, {},
+                             /*misalign=*/sizeof(float));
+    ASSERT_OK(aligned) << target;
+    ASSERT_OK(apart) << target;
+    ASSERT_EQ(aligned->outputs[0].bytes(), x.bytes());
+    EXPECT_EQ(std::memcmp(aligned->outputs[0].data(), apart->outputs[0].data(), x.bytes()), 0) << target;
+  });
+}
+
 TEST(BatchNorm, GradientThroughAnActivationOutsideTraining_IsRefused) {
   const Tensor x = RandomTensor<float>({4, 3}, 1), channels = RandomTensor<float>({3}, 2);
   const Tensor reserve(DType::kFloat32, Shape({0}));

@@ -72,19 +72,24 @@ Prepared WithFusedOps(Prepared inner, const Problem& p) {
                          w.nchw ? pixels : 1);
 }
 
-// Where our depthwise kernels beat the library's: on NCHW, whose images it would reorder, and in gradients of images
-// that no cache holds.
+// Images that no cache holds: there our depthwise kernels, which read memory in order and write past the caches, beat
+// the library's.
+bool VastImages(const Window& w) {
+  constexpr int64_t kManyElements = 4 << 20;
+  return w.in_elements() > kManyElements;
+}
+
+// And on NCHW, whose images it would reorder.
 bool OwnDepthwise(const Problem& p) {
   const Window& w = p.window;
-  constexpr int64_t kManyElements = 4 << 20;
-  return w.depthwise() && w.out_channels == w.in_channels &&
-         (w.nchw || (p.direction != ConvDirection::kForward && w.in_elements() > kManyElements));
+  return w.depthwise() && w.out_channels == w.in_channels && (w.nchw || VastImages(w));
 }
 
 // The library's forward depthwise kernels are faster than its gradients of images.
 std::optional<Prepared> TurnedDepthwise(const Problem& p) {
   const Window& w = p.window;
-  if (p.direction != ConvDirection::kBackwardInput || !w.depthwise() || w.nchw || w.out_channels != w.in_channels)
+  if (p.direction != ConvDirection::kBackwardInput || !w.depthwise() || w.nchw || w.out_channels != w.in_channels ||
+      VastImages(w))
     return std::nullopt;
   const std::optional<Window> turned = TurnedWindow(w);
   if (!turned) return std::nullopt;

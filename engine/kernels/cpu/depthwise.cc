@@ -92,7 +92,7 @@ HWY_INLINE void StoreMaybe(V v, D d, float* at, size_t tail) {
 }
 
 // P pixels' vector of channels.
-template <int P, bool kTail>
+template <int P, bool kTail, bool kPastCaches>
 HWY_INLINE void Pixels(const DepthwiseTap* taps, int count, const float* in, int64_t in_step, const float* filter,
                        float* out, int64_t out_step, bool add, size_t tail, int64_t ahead) {
   const D d;
@@ -110,20 +110,25 @@ HWY_INLINE void Pixels(const DepthwiseTap* taps, int count, const float* in, int
     for (int p = 0; p < P; ++p) sum[p] = hn::MulAdd(weight, LoadMaybe<kTail>(d, at + p * in_step, tail), sum[p]);
   }
   RIVULET_UNROLL
-  for (int p = 0; p < P; ++p) StoreMaybe<kTail>(sum[p], d, out + p * out_step, tail);
+  for (int p = 0; p < P; ++p) {
+    if constexpr (kPastCaches)
+      hn::Stream(sum[p], d, out + p * out_step);
+    else
+      StoreMaybe<kTail>(sum[p], d, out + p * out_step, tail);
+  }
 }
 
 // All channels of P pixels, so that memory is read and written in order.
-template <int P>
+template <int P, bool kPastCaches>
 HWY_INLINE void PixelBlock(const DepthwiseTap* taps, int count, const float* in, int64_t in_step, const float* filter,
                            float* out, int64_t out_step, int64_t channels, bool add, int64_t ahead) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
   int64_t c = 0;
   for (; c + lanes <= channels; c += lanes)
-    Pixels<P, false>(taps, count, in + c, in_step, filter + c, out + c, out_step, add, 0, ahead);
+    Pixels<P, false, kPastCaches>(taps, count, in + c, in_step, filter + c, out + c, out_step, add, 0, ahead);
   if (c < channels)
-    Pixels<P, true>(taps, count, in + c, in_step, filter + c, out + c, out_step, add, static_cast<size_t>(channels - c),
-                    ahead);
+    Pixels<P, true, false>(taps, count, in + c, in_step, filter + c, out + c, out_step, add,
+                           static_cast<size_t>(channels - c), ahead);
 }
 
 // Calls f(taps, how many) for the taps of a row and a run of columns, at most `most` at a time, and once when there are
@@ -146,7 +151,8 @@ HWY_INLINE void ForEachTapChunk(const PixelPlan& plan, const TapRun& row, const 
   if (count > 0 || !any) f(taps, count, any);
 }
 
-void DepthwisePixels(const PixelPlan& plan, const float* in, const float* filter, float* out) {
+template <bool kPastCaches>
+HWY_INLINE void PixelsOf(const PixelPlan& plan, const float* in, const float* filter, float* out) {
   const int64_t channels = plan.channels;
   for (int64_t image = 0; image < plan.batch; ++image) {
     for (const TapRun& rows : plan.rows) {
@@ -160,22 +166,36 @@ void DepthwisePixels(const PixelPlan& plan, const float* in, const float* filter
             const int64_t in_step = run.in_step * channels, out_step = run.out_step * channels;
             int64_t p = 0;
             for (; p + 8 <= run.count; p += 8)
-              PixelBlock<8>(taps, count, in_row + p * in_step, in_step, filter, at + p * out_step, out_step, channels,
-                            add, ahead);
+              PixelBlock<8, kPastCaches>(taps, count, in_row + p * in_step, in_step, filter, at + p * out_step,
+                                         out_step, channels, add, ahead);
             if (p + 4 <= run.count) {
-              PixelBlock<4>(taps, count, in_row + p * in_step, in_step, filter, at + p * out_step, out_step, channels,
-                            add, ahead);
+              PixelBlock<4, kPastCaches>(taps, count, in_row + p * in_step, in_step, filter, at + p * out_step,
+                                         out_step, channels, add, ahead);
               p += 4;
             }
             for (; p < run.count; ++p)
-              PixelBlock<1>(taps, count, in_row + p * in_step, in_step, filter, at + p * out_step, out_step, channels,
-                            add, ahead);
+              PixelBlock<1, kPastCaches>(taps, count, in_row + p * in_step, in_step, filter, at + p * out_step,
+                                         out_step, channels, add, ahead);
           });
         }
       }
     }
     in += plan.in_image * channels;
     out += plan.out_image * channels;
+  }
+}
+
+// A result that no cache holds until it is read goes past them, where its lines are written whole: they need not be
+// read first then.
+void DepthwisePixels(const PixelPlan& plan, const float* in, const float* filter, float* out) {
+  constexpr int64_t kFar = (int64_t{32} << 20) / sizeof(float);
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(D()));
+  const bool aligned = reinterpret_cast<uintptr_t>(out) % (static_cast<uintptr_t>(lanes) * sizeof(float)) == 0;
+  if (plan.batch * plan.out_image * plan.channels >= kFar && plan.channels % lanes == 0 && aligned) {
+    PixelsOf<true>(plan, in, filter, out);
+    hwy::FlushStream();
+  } else {
+    PixelsOf<false>(plan, in, filter, out);
   }
 }
 

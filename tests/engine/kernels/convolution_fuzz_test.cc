@@ -103,7 +103,8 @@ Problem RandomProblem(uint32_t seed) {
   p.depthwise = random.From(0, 1) == 1;
   p.nchw = random.From(0, 1) == 1;
   p.batch = random.From(1, 3);
-  p.groups = p.depthwise ? random.OneOf<int64_t>({1, 2, 5, 8, 16, 19, 40, 53}) : random.OneOf<int64_t>({1, 1, 1, 2, 3, 4});
+  p.groups =
+      p.depthwise ? random.OneOf<int64_t>({1, 2, 5, 8, 16, 19, 40, 53}) : random.OneOf<int64_t>({1, 1, 1, 2, 3, 4});
   p.group_in = p.depthwise ? 1 : random.OneOf<int64_t>({1, 2, 3, 4, 8, 17});
   p.group_out = p.depthwise ? random.OneOf<int64_t>({1, 1, 1, 2, 3}) : random.OneOf<int64_t>({1, 2, 5, 8, 16, 20});
   const int64_t most = p.depthwise && p.nchw ? 70 : 13;
@@ -223,6 +224,26 @@ TEST(ConvolutionFuzz, OwnDepthwiseOnEveryTarget_IsTheFloat64Convolution) {
       check(ConvDirection::kBackwardFilter, image, gradient, dw, static_cast<double>(p.batch * p.y.out * p.x.out));
     }
     EXPECT_GT(served, 60) << target;
+  });
+}
+
+// From 32 MiB on, where its lines are aligned, a result goes past the caches.
+TEST(DepthwiseConvolution, VastImages_HaveTheBitsOfThoseThatGoThroughTheCaches) {
+  const Shape images({1, 512, 512, 32}), window({3, 3, 32, 1});
+  const Tensor image = RandomTensor<float>(images, 1), filter = RandomTensor<float>(window, 2);
+  const AttrMap attrs = {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", std::string("SAME")}};
+  const Tensor sizes = Tensor::Of<int32_t>({4}, {1, 512, 512, 32});
+  OnEveryTarget([&](const std::string& target) {
+    const auto check = [&](const std::string& op, const std::vector<Tensor>& inputs, std::vector<int> constants) {
+      const auto aligned = RunOp(op, inputs, attrs, {}, constants);
+      const auto apart = RunOp(op, inputs, attrs, {}, constants, /*misalign=*/sizeof(float));
+      ASSERT_OK(aligned) << target;
+      ASSERT_OK(apart) << target;
+      EXPECT_THAT(aligned->implementation, ::testing::HasSubstr("hwy depthwise"));
+      EXPECT_EQ(std::memcmp(aligned->outputs[0].data(), apart->outputs[0].data(), image.bytes()), 0) << op << target;
+    };
+    check("DepthwiseConv2dNative", {image, filter}, {});
+    check("DepthwiseConv2dNativeBackpropInput", {sizes, filter, image}, {0});
   });
 }
 

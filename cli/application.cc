@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <map>
 #include <system_error>
 
@@ -156,6 +157,22 @@ Status CheckUnknown(const Parsed& parsed) {
   return absl::OkStatus();
 }
 
+// Taken as not given, an empty value (of a script's variable that is not set) would do something else than meant.
+Status EmptyValue(std::string_view name, const Parsed& parsed) {
+  return UsageError("{} is given an empty value; see '{} --help'", name, parsed.path);
+}
+
+// What every command takes is asked for at each level of the command line: it may stand at any.
+Status CheckCommonOptions(const Parsed& parsed) {
+  for (const CommonOption& common : CommonOptionsOf(parsed.path)) {
+    const CLI::Option* option = parsed.app->get_option_no_throw(common.name);
+    if (option != nullptr && option->count() > 0 && std::ranges::count(option->results(), "") > 0)
+      return EmptyValue(common.name, parsed);
+  }
+  for (const auto& child : parsed.children) RIVULET_RETURN_IF_ERROR(CheckCommonOptions(*child));
+  return absl::OkStatus();
+}
+
 Status CheckArguments(Parsed& parsed) {
   RIVULET_RETURN_IF_ERROR(CheckUnknown(parsed));
   for (const Argument& argument : parsed.command->arguments) {
@@ -165,12 +182,11 @@ Status CheckArguments(Parsed& parsed) {
                         IsPositional(argument) ? argument.name : argument.name + " " + argument.value_name,
                         parsed.path);
     }
-    // Taken as not given, an empty value (of a script's variable that is not set) would do something else than meant.
     bool empty = false;
     if (auto* const* string = std::get_if<std::string*>(&argument.target)) empty = (*string)->empty();
     if (auto* const* list = std::get_if<std::vector<std::string>*>(&argument.target))
       empty = std::find((*list)->begin(), (*list)->end(), "") != (*list)->end();
-    if (given && empty) return UsageError("{} is given an empty value; see '{} --help'", argument.name, parsed.path);
+    if (given && empty) return EmptyValue(argument.name, parsed);
     if (auto* const* integer = std::get_if<std::optional<int64_t>*>(&argument.target); integer && given) {
       const std::string& text = parsed.text[&argument];
       int64_t value = 0;
@@ -264,6 +280,10 @@ Status SetUpProgress(const CommonOptions& common) {
 void ReportException(std::exception_ptr thrown) {
   try {
     std::rethrow_exception(std::move(thrown));
+  } catch (const std::filesystem::filesystem_error& error) {
+    // Its what() begins with "filesystem error:" and the name of a call.
+    fmt::print(stderr, "{}: {}{}{}\n", program_name, OneLine(error.path1().string()), error.path1().empty() ? "" : ": ",
+               error.code().message());
   } catch (const std::system_error& error) {
     // A reader that has seen enough (`| head`) needs no message.
     if (error.code() == std::errc::broken_pipe) return;
@@ -349,6 +369,7 @@ int Main(const Application& application, int argc, char** argv) {
   } catch (const CLI::ParseError& error) {
     return Report(UsageError("{}; see '{} --help'", error.what(), Deepest(parsed).path));
   }
+  if (const Status status = CheckCommonOptions(parsed); !status.ok()) return Report(status);
   if (const Status status = SetUpLogs(common.vlog); !status.ok()) return Report(status);
   if (const Status status = SetUpProgress(common); !status.ok()) return Report(status);
   if (application.load_libraries != nullptr) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/cord.h"
+#include "engine/base/display_name.h"
 
 namespace rivulet {
 namespace {
@@ -113,7 +114,7 @@ std::string OneLine(std::string_view message) {
     }
   }
   while (!line.empty() && line.back() == ' ') line.pop_back();
-  return line;
+  return DisplayText(line, line.size());
 }
 
 namespace {
@@ -157,6 +158,7 @@ std::string ErrorLines(std::string_view message) {
     message.remove_prefix(line.size());
     for (char& c : line) c = static_cast<unsigned char>(c) < 0x20 || c == 0x7F ? ' ' : c;
     line.erase(line.find_last_not_of(' ') + 1);
+    line = DisplayText(line, line.size());
     if (!line.empty()) lines += fmt::format("\n{}{}", line.starts_with(kIndent) ? "" : kIndent, line);
   }
   return lines;

@@ -27,8 +27,14 @@ Status LoadAll(const char* variable, const CommonOption& option, std::vector<std
       rest.remove_prefix(std::min(end + 1, rest.size()));
     }
   }
-  for (std::string& path : paths)
-    if (path[0] != '/') path = std::filesystem::absolute(path).string();  // for children that change folder
+  for (std::string& path : paths) {
+    if (path[0] == '/') continue;
+    std::error_code error;
+    const std::filesystem::path there = std::filesystem::absolute(path, error);  // for children that change folder
+    if (error)
+      return FailedPrecondition("{}: '{}' is in a folder that is gone: {}", option.name, path, error.message());
+    path = there.string();
+  }
   inherited.insert(inherited.end(), paths.begin(), paths.end());
   for (const std::string& path : inherited) {
     const Status loaded = load(path).status();

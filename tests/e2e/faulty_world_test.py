@@ -14,7 +14,7 @@ import sys
 import tempfile
 import unittest
 
-from harness import RIVULET, SCENARIO, main
+from harness import LIBRARY_WORDS, RIVULET, SCENARIO, main
 
 PRELOAD = os.environ.get("RIVULET_FAULTY_WORLD", str(pathlib.Path(__file__).parents[2] / "build/release/tests/e2e/libfaulty_world.so"))
 EMULATED = os.environ.get("RIVULET_GPU_EMULATED", str(pathlib.Path(RIVULET).with_name("librivulet_gpu_emulated.so")))
@@ -157,6 +157,8 @@ class FaultyWorld(unittest.TestCase):
             wrong.append(f"it is not borne: {done.stderr[-200:]!r}")
         if done.returncode != 0 and not done.stderr and not fault.startswith("write"):
             wrong.append("it fails without a word")
+        if leaked := LIBRARY_WORDS.search(done.stderr.decode(errors="replace")):
+            wrong.append(f"it says {leaked.group()!r}: {done.stderr[-300:]!r}")
         there = files_of(folder)
         # What an authority has recorded already it finishes at the next call.
         if command.startswith("ca ") and any(name.endswith(".part") or ".part/" in name for name in there):

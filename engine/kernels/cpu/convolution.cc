@@ -11,6 +11,7 @@
 #include "engine/kernels/cpu/epilogue.h"
 #include "engine/kernels/cpu/planar_conv.h"
 #include "engine/kernels/cpu/portable_conv.h"
+#include "engine/kernels/cpu/tile_conv.h"
 #include "engine/kernels/cpu/winograd.h"
 #include "engine/program/kernel_alternatives.h"
 
@@ -154,6 +155,9 @@ StatusOr<Prepared> PrepareProblem<bfloat16>(const Problem& p, const KernelPolicy
   const Window& w = p.window;
   const bool depthwise_multiplier = w.depthwise() && w.group_out() > 1;
   if (!policy.portable && !depthwise_multiplier && !(p.fused.any() && w.nchw)) {
+    if (p.direction == ConvDirection::kBackwardFilter) {
+      if (std::optional<Prepared> tiles = TileFilterGradient(w)) return InLayout(*std::move(tiles), p);
+    }
     if (auto fast = DnnlConvolution(p.direction, w, DType::kBFloat16)) {
       if (!p.fused.any()) return *std::move(fast);
       return WithBFloat16Epilogue(*std::move(fast), p.fused, w.batch * w.out_height * w.out_width, w.out_channels);

@@ -1,33 +1,21 @@
-// Compiled for AVX-512 and AMX function by function, and called only where HasTiles. Tile instructions are written as
-// assembly with a memory clobber: the compiler's intrinsics of tile loads do not say that they read memory, and what is
-// stored just before would come too late.
 #include "engine/kernels/cpu/tile_dense.h"
 
 #include <algorithm>
 #include <cstring>
 
+#include "engine/base/check.h"
+#include "engine/kernels/cpu/tile_code.h"
 #include "hwy/targets.h"
 
-#if defined(__x86_64__) && defined(__linux__)
-#define RIVULET_HAS_TILE_CODE 1
+#ifdef RIVULET_HAS_TILE_CODE
 #include <cpuid.h>
-#include <immintrin.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #endif
 
-#include "engine/base/check.h"
-
 namespace rivulet {
 
 #ifdef RIVULET_HAS_TILE_CODE
-
-// GCC 12 takes the undefined vectors that its own intrinsics begin with for ours.
-#ifndef __clang__
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
-#pragma GCC diagnostic ignored "-Wuninitialized"
-#endif
 
 namespace {
 
@@ -49,67 +37,7 @@ bool HasTiles() {
 
 namespace {
 
-#define RIVULET_TILE_CODE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")))
-#define RIVULET_TILE_INLINE \
-  __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma"))) inline
-
-#define RIVULET_TILE_LOAD(tile, from, stride)                                            \
-  asm volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(static_cast<const void*>(from)), \
-               "r"(static_cast<long>(stride))                                            \
-               : "memory")
-#define RIVULET_TILE_STORE(tile, to, stride)                                                                        \
-  asm volatile("tilestored %%tmm" #tile ", (%0,%1,1)" ::"r"(static_cast<void*>(to)), "r"(static_cast<long>(stride)) \
-               : "memory")
-#define RIVULET_TILE_ZERO(tile) asm volatile("tilezero %%tmm" #tile::)
-// c += a · b, of pairs of bfloat16.
-#define RIVULET_TILE_PRODUCT(c, a, b) asm volatile("tdpbf16ps %%tmm" #b ", %%tmm" #a ", %%tmm" #c::)
-
-// A tile: 16 rows of 64 bytes.
-constexpr int64_t kTileRows = 16, kTileBytes = 64;
-constexpr int64_t kPair = 32;  // bfloat16 of a row, terms of one product
-
-struct alignas(64) TileConfig {
-  uint8_t palette = 1, start_row = 0, reserved[14] = {};
-  uint16_t row_bytes[16] = {};
-  uint8_t rows[16] = {};
-  void Set(int tile, int64_t tile_rows, int64_t bytes) {
-    rows[tile] = static_cast<uint8_t>(tile_rows);
-    row_bytes[tile] = static_cast<uint16_t>(bytes);
-  }
-};
-
-// Tiles as `config` says, until the end of the scope.
-class Tiles {
- public:
-  explicit Tiles(const TileConfig& config) { asm volatile("ldtilecfg %0" ::"m"(config)); }
-  ~Tiles() { asm volatile("tilerelease" ::); }
-  Tiles(const Tiles&) = delete;
-  Tiles& operator=(const Tiles&) = delete;
-};
-
-RIVULET_TILE_INLINE __mmask16 Lanes(int64_t count) {
-  return static_cast<__mmask16>(count >= 16 ? 0xFFFFu : count <= 0 ? 0u : (1u << count) - 1);
-}
-
-// (a0, b0, a1, b1, …) of a = the first 16 and b = the last 16 of a vector of bfloat16.
-RIVULET_TILE_INLINE __m512i Interleaved(__m512i halves) {
-  const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6, 21,
-                                         5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-  return _mm512_permutexvar_epi16(order, halves);
-}
-
-RIVULET_TILE_INLINE __m512i Joined(__m256i low, __m256i high) {
-  return _mm512_inserti64x4(_mm512_castsi256_si512(low), high, 1);
-}
-
-// 16 elements each of two rows of weights, rounded, in pairs; what `mask` leaves out is zero and not touched.
-RIVULET_TILE_INLINE __m512i PairOfRows(const float* row, const float* next, __mmask16 mask, __mmask16 next_mask) {
-  const __m512 low = _mm512_maskz_loadu_ps(mask, row), high = _mm512_maskz_loadu_ps(next_mask, next);
-  return Interleaved((__m512i)_mm512_cvtne2ps_pbh(high, low));
-}
-RIVULET_TILE_INLINE __m512i PairOfRows(const bfloat16* row, const bfloat16* next, __mmask16 mask, __mmask16 next_mask) {
-  return Interleaved(Joined(_mm256_maskz_loadu_epi16(mask, row), _mm256_maskz_loadu_epi16(next_mask, next)));
-}
+using namespace tiles;
 
 // 32 neighbouring weights, rounded.
 RIVULET_TILE_INLINE __m512i RoundedRow(const float* row, int64_t count) {
@@ -121,39 +49,6 @@ RIVULET_TILE_INLINE __m512i RoundedRow(const bfloat16* row, int64_t count) {
   const __mmask32 mask = count >= 32 ? ~__mmask32{0} : (__mmask32{1} << count) - 1;
   return _mm512_maskz_loadu_epi16(mask, row);
 }
-
-// 16 × 16 elements of 32 bits, rows to columns.
-RIVULET_TILE_INLINE void Transpose(__m512i (&r)[16]) {
-  __m512i t[16];
-#pragma GCC unroll 8
-  for (int i = 0; i < 8; ++i) {
-    t[2 * i] = _mm512_unpacklo_epi32(r[2 * i], r[2 * i + 1]);
-    t[2 * i + 1] = _mm512_unpackhi_epi32(r[2 * i], r[2 * i + 1]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    r[4 * i] = _mm512_unpacklo_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 1] = _mm512_unpackhi_epi64(t[4 * i], t[4 * i + 2]);
-    r[4 * i + 2] = _mm512_unpacklo_epi64(t[4 * i + 1], t[4 * i + 3]);
-    r[4 * i + 3] = _mm512_unpackhi_epi64(t[4 * i + 1], t[4 * i + 3]);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    t[i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0x88);
-    t[4 + i] = _mm512_shuffle_i32x4(r[i], r[4 + i], 0xDD);
-    t[8 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0x88);
-    t[12 + i] = _mm512_shuffle_i32x4(r[8 + i], r[12 + i], 0xDD);
-  }
-#pragma GCC unroll 4
-  for (int i = 0; i < 4; ++i) {
-    r[i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0x88);
-    r[8 + i] = _mm512_shuffle_i32x4(t[i], t[8 + i], 0xDD);
-    r[4 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0x88);
-    r[12 + i] = _mm512_shuffle_i32x4(t[4 + i], t[12 + i], 0xDD);
-  }
-}
-
-RIVULET_TILE_INLINE __m256i Rounded(__m512 x) { return (__m256i)_mm512_cvtneps_pbh(x); }
 
 // Columns of weights that are walked over at a time.
 constexpr int64_t kForwardColumns = 256;
@@ -551,10 +446,6 @@ void TileDenseBackward(const TileDense& s, const bfloat16* x, const bfloat16* dy
   if (s.batch > kTileRows) return Backward<float, true, Update::kDescend, true>(s, x, dy, rate, from, 0, s.in, to, dx);
   Backward<float, true, Update::kDescend, false>(s, x, dy, rate, from, 0, s.in, to, dx);
 }
-
-#ifndef __clang__
-#pragma GCC diagnostic pop
-#endif
 
 #else
 

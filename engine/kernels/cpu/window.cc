@@ -76,7 +76,7 @@ Status SetPadding(const NodeView& node, Window& w) {
   return {};
 }
 
-// Four-byte or eight-byte elements, [batch, rows, columns] → [batch, columns, rows], in tiles whose lines stay in
+// Elements of two, four or eight bytes, [batch, rows, columns] → [batch, columns, rows], in tiles whose lines stay in
 // cache.
 template <typename Word>
 void Transpose(const std::byte* from, std::byte* to, int64_t batch, int64_t rows, int64_t columns) {
@@ -100,13 +100,12 @@ struct NchwImage {
   bool transposed = false;
   int64_t batch = 0, channels = 0, pixels = 0;
   size_t word = 4, offset = 0;
-  void ToNhwc(const std::byte* from, std::byte* to) const {
-    word == 4 ? Transpose<uint32_t>(from, to, batch, channels, pixels)
-              : Transpose<uint64_t>(from, to, batch, channels, pixels);
-  }
-  void ToNchw(const std::byte* from, std::byte* to) const {
-    word == 4 ? Transpose<uint32_t>(from, to, batch, pixels, channels)
-              : Transpose<uint64_t>(from, to, batch, pixels, channels);
+  void ToNhwc(const std::byte* from, std::byte* to) const { Turn(from, to, channels, pixels); }
+  void ToNchw(const std::byte* from, std::byte* to) const { Turn(from, to, pixels, channels); }
+  void Turn(const std::byte* from, std::byte* to, int64_t rows, int64_t columns) const {
+    if (word == 2) return Transpose<uint16_t>(from, to, batch, rows, columns);
+    if (word == 4) return Transpose<uint32_t>(from, to, batch, rows, columns);
+    Transpose<uint64_t>(from, to, batch, rows, columns);
   }
 };
 

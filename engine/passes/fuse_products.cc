@@ -28,12 +28,13 @@ class ProductFusion {
 
  private:
   // A kernel of the type's own. float16 goes through float32, as everything in it does, and so does all of half
-  // precision on a GPU that the chains of elements behind a product do not take anyway. In bfloat16 a kernel may round
-  // the product, its sum with the bias, or only what it leaves; either way no more often than the ops apart.
+  // precision on a GPU that the chains of elements behind a product do not take anyway. In bfloat16 a native kernel may
+  // round the product, its sum with the bias, or only what it leaves, no more often than the ops apart; portable ones
+  // keep every rounding, since models that are frozen to the bit were trained with them.
   bool HasKernel(std::string_view op, DType dtype) const {
     const Device device = context_.kernels.device;
-    const bool known =
-        dtype == DType::kFloat32 || dtype == DType::kFloat64 || (dtype == DType::kBFloat16 && device == Device::kCpu);
+    const bool native = device == Device::kCpu && !context_.kernels.portable;
+    const bool known = dtype == DType::kFloat32 || dtype == DType::kFloat64 || (dtype == DType::kBFloat16 && native);
     return known && GraphEditor::HasOp(op) && KernelRegistry::Global().IsRegisteredFor(op, device, dtype);
   }
 

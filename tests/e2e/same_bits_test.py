@@ -33,6 +33,18 @@ class SameBits(RivuletTest):
         self.simulate(*small, "--workers", "3", db="b.sqlite", env={"OMP_NUM_THREADS": "2"})
         self.assertEqual(self.digests("a.sqlite"), self.digests("b.sqlite"))
 
+    def test_bfloat16_too_whether_clients_are_trained_together_or_not(self):
+        """Clients of one step are trained several at a time, by kernels for that; those of more one after the other."""
+        for steps, settings in (("one", ["client.batch_size=64", "client.epochs=1"]), ("several", ["client.batch_size=10"])):
+            small = ["--set", "model.preset=mlp", "--set", "client.precision=bfloat16", "--rounds", "2"]
+            for setting in settings:
+                small += ["--set", setting]
+            self.simulate(*small, "--workers", "1", db=f"{steps}-1.sqlite")
+            for workers in ("2", "16"):
+                with self.subTest(steps=steps, workers=workers):
+                    self.simulate(*small, "--workers", workers, db=f"{steps}-{workers}.sqlite")
+                    self.assertEqual(self.digests(f"{steps}-{workers}.sqlite"), self.digests(f"{steps}-1.sqlite"))
+
     def test_portable_kernels_on_any_instruction_set(self):
         small = ["--set", "model.preset=mnist_cnn", "--rounds", "1", "--set", "server.clients_per_round=1"]
         for precision in ("float32", "bfloat16"):

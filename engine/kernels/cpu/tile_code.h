@@ -25,6 +25,8 @@
 #define RIVULET_TILE_CODE __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")))
 #define RIVULET_TILE_INLINE \
   __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma"))) inline
+// Behind a lambda's parameters.
+#define RIVULET_TILE_LAMBDA __attribute__((always_inline, target("avx512f,avx512bw,avx512dq,avx512vl,avx512bf16,fma")))
 
 #define RIVULET_TILE_LOAD(tile, from, stride)                                            \
   asm volatile("tileloadd (%0,%1,1), %%tmm" #tile ::"r"(static_cast<const void*>(from)), \

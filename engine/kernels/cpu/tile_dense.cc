@@ -148,6 +148,7 @@ RIVULET_TILE_CODE void Forward(const TileDense& s, const bfloat16* x, const W* w
     const int64_t columns = std::min(kForwardColumns, s.out - begin);
     const int64_t stride = (columns + 15) / 16 * 16, sums_row = stride * static_cast<int64_t>(sizeof(float));
     float* const second_sums = sums + kTileRows * stride;
+    const bool stay = columns <= 16;  // one tile of sums, which waits in its register for the next rows
     for (int64_t k = 0; k < s.in; k += kPair) {
       PackRight(w + k * s.out + begin, s.out, std::min(kPair, s.in - k), columns, right);
       const bfloat16* const batch = k < whole ? x + k : last;
@@ -159,17 +160,16 @@ RIVULET_TILE_CODE void Forward(const TileDense& s, const bfloat16* x, const W* w
         if (k == 0) {
           RIVULET_TILE_ZERO(0);
           if (kTwoBlocks) RIVULET_TILE_ZERO(1);
-        } else {
+        } else if (!stay) {
           RIVULET_TILE_LOAD(0, sums + column, sums_row);
           if (kTwoBlocks) RIVULET_TILE_LOAD(1, second_sums + column, sums_row);
         }
         RIVULET_TILE_LOAD(2, right + column / 16 * kTile, kTileBytes);
         RIVULET_TILE_PRODUCT(0, 4, 2);
+        if (kTwoBlocks) RIVULET_TILE_PRODUCT(1, 5, 2);
+        if (stay && k + kPair < s.in) continue;
         RIVULET_TILE_STORE(0, sums + column, sums_row);
-        if (kTwoBlocks) {
-          RIVULET_TILE_PRODUCT(1, 5, 2);
-          RIVULET_TILE_STORE(1, second_sums + column, sums_row);
-        }
+        if (kTwoBlocks) RIVULET_TILE_STORE(1, second_sums + column, sums_row);
       }
     }
     Finish(activation, sums, stride, first, columns, bias, begin, y + begin, s.out);
@@ -336,7 +336,7 @@ RIVULET_TILE_CODE void Backward(const TileDense& s, const bfloat16* x, const bfl
     }
     if constexpr (kUpdates) PackPairs(dy + begin, s.out, s.batch, columns, pairs);
     const Tiles tiles(config);
-    const auto prepare = [&](int64_t row, int64_t column, size_t slot) RIVULET_TILE_CODE {
+    const auto prepare = [&](int64_t row, int64_t column, size_t slot) RIVULET_TILE_LAMBDA {
       const int64_t height = std::min(kTileRows, rows - row), width = columns - column;
       if constexpr (kInput) FillLeft(from + row * s.out + begin + column, s.out, height, width, left[slot]);
       if constexpr (kUpdates) {

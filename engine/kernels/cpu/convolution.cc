@@ -155,8 +155,10 @@ StatusOr<Prepared> PrepareProblem<bfloat16>(const Problem& p, const KernelPolicy
   const Window& w = p.window;
   const bool depthwise_multiplier = w.depthwise() && w.group_out() > 1;
   if (!policy.portable && !depthwise_multiplier && !(p.fused.any() && w.nchw)) {
-    if (p.direction == ConvDirection::kBackwardFilter) {
-      if (std::optional<Prepared> tiles = TileFilterGradient(w)) return InLayout(*std::move(tiles), p);
+    // oneDNN's forward convolutions are as fast as ours, but have no bias and activation that we would want.
+    if (p.direction != ConvDirection::kForward || p.fused.any()) {
+      if (std::optional<Prepared> tiles = TileConvolution(p.direction, w, p.fused))
+        return InLayout(*std::move(tiles), p);
     }
     if (auto fast = DnnlConvolution(p.direction, w, DType::kBFloat16)) {
       if (!p.fused.any()) return *std::move(fast);

@@ -91,6 +91,50 @@ void Packed(const float* a, int64_t a_row, int64_t a_k, const float* packed, flo
   }
 }
 
+// Lane sums of Lanes(d) vectors that lie one after the other, each with the bits of SumOfLanes: halves are added, then
+// halves of those. Two vectors share each instruction, so that all of them take two each, where one by itself takes
+// eight; a row of 128 products has no more than eight of its own.
+template <class D>
+HWY_INLINE hn::Vec<D> LaneSumsOf(D d, const float* vectors) {
+  constexpr size_t kLanes = hn::MaxLanes(D());
+  const auto at = [=](size_t i) HWY_ATTR { return hn::Load(d, vectors + i * kLanes); };
+#if HWY_TARGET == HWY_SCALAR
+  return at(0);
+#else
+  using V = hn::Vec<D>;
+  const hn::Repartition<double, D> pairs;
+  // Lanes 0 and 2, 1 and 3 of each block: those of a, then those of b.
+  const auto quarters = [=](V a, V b) HWY_ATTR {
+    const auto x = hn::BitCast(pairs, a), y = hn::BitCast(pairs, b);
+    return hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)));
+  };
+  [[maybe_unused]] const auto halves = [=](V a, V b) HWY_ATTR {
+    return hn::Add(hn::ConcatLowerLower(d, b, a), hn::ConcatUpperUpper(d, b, a));
+  };
+  V first, second;
+  if constexpr (kLanes == 4) {
+    first = quarters(at(0), at(1));
+    second = quarters(at(2), at(3));
+  } else if constexpr (kLanes == 8) {
+    first = quarters(halves(at(0), at(2)), halves(at(1), at(3)));
+    second = quarters(halves(at(4), at(6)), halves(at(5), at(7)));
+  } else {
+    static_assert(kLanes == 16);
+    // Blocks 0 and 1, 2 and 3: a's in the even blocks, b's in the odd ones.
+    const auto blocks = [=](V a, V b) HWY_ATTR {
+      return hn::Add(hn::OddEvenBlocks(b, a), hn::SwapAdjacentBlocks(hn::OddEvenBlocks(a, b)));
+    };
+    const auto eight = [=](size_t i) HWY_ATTR {
+      return quarters(blocks(halves(at(i), at(i + 4)), halves(at(i + 2), at(i + 6))),
+                      blocks(halves(at(i + 1), at(i + 5)), halves(at(i + 3), at(i + 7))));
+    };
+    first = eight(0);
+    second = eight(8);
+  }
+  return hn::Add(hn::ConcatEven(d, second, first), hn::ConcatOdd(d, second, first));
+#endif
+}
+
 // Dots of R rows of A with kPair rows of B.
 template <int R, int kPair>
 void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t c_row, int64_t k,
@@ -132,10 +176,29 @@ void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HW
       for (int p = 0; p < kPair; ++p) sum[r][p] = hn::MulAdd(x, row[p], sum[r][p]);
     }
   }
+  // Whole groups of as many sums as a vector has lanes together, and the rest one by one.
+  constexpr int kLanes = static_cast<int>(hn::MaxLanes(D())), kTogether = kLanes == 1 ? 0 : R * kPair / kLanes * kLanes;
+  if constexpr (kTogether > 0) {
+    HWY_ALIGN float vectors[kTogether * kLanes], sums[kTogether];
+    RIVULET_UNROLL
+    for (int r = 0; r < R; ++r) {
+      RIVULET_UNROLL
+      for (int p = 0; p < kPair; ++p)
+        if (r * kPair + p < kTogether) hn::Store(sum[r][p], d, vectors + (r * kPair + p) * kLanes);
+    }
+    for (int i = 0; i < kTogether; i += kLanes) hn::Store(LaneSumsOf(d, vectors + i * kLanes), d, sums + i);
+    RIVULET_UNROLL
+    for (int r = 0; r < R; ++r) {
+      RIVULET_UNROLL
+      for (int p = 0; p < kPair; ++p)
+        if (r * kPair + p < kTogether) c[r * c_row + p] = sums[r * kPair + p];
+    }
+  }
   RIVULET_UNROLL
   for (int r = 0; r < R; ++r) {
     RIVULET_UNROLL
-    for (int p = 0; p < kPair; ++p) c[r * c_row + p] = hn::GetLane(hn::SumOfLanes(d, sum[r][p]));
+    for (int p = 0; p < kPair; ++p)
+      if (r * kPair + p >= kTogether) c[r * c_row + p] = hn::GetLane(hn::SumOfLanes(d, sum[r][p]));
   }
 }
 
@@ -176,7 +239,8 @@ void DotPart(const float* a, const float* b, float* c, int64_t m, int64_t n, int
 }
 
 void Dot(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) {
-  DotPart(a, b, c, m, n, k, n, false);
+  constexpr int64_t kNear = int64_t{1} << 16;  // 256 KiB of B, which the second cache may still hold
+  DotPart(a, b, c, m, n, k, n, n * k <= kNear);
 }
 
 // Some rows of the weights at a time: the dots find them near, and so does the descent, which fetches the next ones

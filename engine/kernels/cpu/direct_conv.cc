@@ -34,6 +34,17 @@ struct DirectShape {
   int64_t run() const { return whole_rows() ? window_width * channels : group_in(); }
   int64_t runs() const { return whole_rows() ? 1 : window_width; }  // in a row of the window
   size_t padded_bytes() const { return static_cast<size_t>(padded_height * row()) * sizeof(float); }
+  // Filters of one channel so few that vectors of them would be mostly empty: sums over vectors of pixels instead,
+  // where rows of sixteen fill them.
+  bool few_filters_of_one_channel() const {
+    constexpr int64_t kPixels = 16, kMost = 8;
+    return channels == 1 && (window_width == 3 || window_width == 5) && window_height <= 7 && dilation_width == 1 &&
+           stride_width == 1 && out_channels <= kMost && out_channels % 2 == 0 &&
+           out_width * 4 >= (out_width + kPixels - 1) / kPixels * kPixels * 3;
+  }
+  // A plane of each filter's gradient, and room for a last vector.
+  int64_t plane() const { return RoundUp64(static_cast<size_t>(out_height * out_width)); }
+  size_t planes_bytes() const { return static_cast<size_t>(out_channels * plane()) * sizeof(float); }
 };
 
 // `padded` was zeroed before; only the inside changes from image to image.
@@ -155,9 +166,138 @@ void FilterOfOneChannel(const DirectShape& s, const float* images, const float* 
   }
 }
 
+#if HWY_TARGET <= HWY_AVX3
+#define RIVULET_FILTERS_BY_PIXELS 1
+// Gradients of 2 · kPairs filters, pixel by pixel, into as many planes.
+template <int kPairs>
+HWY_INLINE void IntoPlanes(const float* HWY_RESTRICT gradient, int64_t pixels, float* HWY_RESTRICT planes,
+                           int64_t plane) {
+  const D d;
+  const hn::Repartition<double, D> dp;  // a pair of filters
+  using Pairs = hn::Vec<decltype(dp)>;
+  constexpr int64_t kLanes = hn::MaxLanes(D()), kFilters = 2 * kPairs;
+  const auto load = [=](const float* from, Pairs(&pairs)[kPairs]) HWY_ATTR {
+    const double* const at = reinterpret_cast<const double*>(from);  // read by vectors alone
+    if constexpr (kPairs == 1) pairs[0] = hn::LoadU(dp, at);
+    if constexpr (kPairs == 2) hn::LoadInterleaved2(dp, at, pairs[0], pairs[1]);
+    if constexpr (kPairs == 3) hn::LoadInterleaved3(dp, at, pairs[0], pairs[1], pairs[2]);
+    if constexpr (kPairs == 4) hn::LoadInterleaved4(dp, at, pairs[0], pairs[1], pairs[2], pairs[3]);
+  };
+  HWY_ALIGN float last[kLanes * kFilters] = {};
+  for (int64_t i = 0; i < pixels; i += kLanes, planes += kLanes, gradient += kLanes * kFilters) {
+    const float* from = gradient;
+    if (i + kLanes > pixels) {
+      std::copy_n(gradient, (pixels - i) * kFilters, last);
+      from = last;
+    }
+    Pairs low[kPairs], high[kPairs];
+    load(from, low);
+    load(from + kLanes / 2 * kFilters, high);
+    RIVULET_UNROLL
+    for (int p = 0; p < kPairs; ++p) {
+      const V first = hn::BitCast(d, low[p]), second = hn::BitCast(d, high[p]);
+      hn::StoreU(hn::ConcatEven(d, second, first), d, planes + 2 * p * plane);
+      hn::StoreU(hn::ConcatOdd(d, second, first), d, planes + (2 * p + 1) * plane);
+    }
+  }
+}
+
+// Adds what one image gives to one row of the window, kWidth taps and kFilters filters: `sums` has a vector of pixels
+// for each tap and filter, of a tap's filters `step` vectors from the next tap's. Columns beyond the row's end are not
+// read, since not even a product with 0 may let them in.
+template <int kWidth, int kFilters>
+HWY_INLINE void SumsOfPixels(const DirectShape& s, const float* HWY_RESTRICT taps, const float* HWY_RESTRICT planes,
+                             float* HWY_RESTRICT sums, int64_t step, bool add) {
+  const D d;
+  constexpr int64_t kLanes = hn::MaxLanes(D());
+  V sum[kWidth][kFilters];
+  RIVULET_UNROLL
+  for (int x = 0; x < kWidth; ++x) {
+    RIVULET_UNROLL
+    for (int f = 0; f < kFilters; ++f) sum[x][f] = add ? hn::LoadU(d, sums + (x * step + f) * kLanes) : hn::Zero(d);
+  }
+  const int64_t plane = s.plane(), width = s.out_width;
+  const auto multiply = [&](auto load, const float* at, const float* gradient) HWY_ATTR {
+    V of_filter[kFilters];
+    RIVULET_UNROLL
+    for (int f = 0; f < kFilters; ++f) of_filter[f] = load(gradient + f * plane);
+    RIVULET_UNROLL
+    for (int x = 0; x < kWidth; ++x) {
+      const V pixels = load(at + x);
+      RIVULET_UNROLL
+      for (int f = 0; f < kFilters; ++f) sum[x][f] = hn::MulAdd(pixels, of_filter[f], sum[x][f]);
+    }
+  };
+  for (int64_t row = 0; row < s.out_height; ++row, planes += width) {
+    const float* const at = taps + row * s.stride_height * s.row();
+    int64_t x = 0;
+    for (; x + kLanes <= width; x += kLanes)
+      multiply([=](const float* p) HWY_ATTR { return hn::LoadU(d, p); }, at + x, planes + x);
+    if (x < width) {
+      const size_t rest = static_cast<size_t>(width - x);
+      multiply([=](const float* p) HWY_ATTR { return LoadTail(d, p, rest); }, at + x, planes + x);
+    }
+  }
+  RIVULET_UNROLL
+  for (int x = 0; x < kWidth; ++x) {
+    RIVULET_UNROLL
+    for (int f = 0; f < kFilters; ++f) hn::StoreU(sum[x][f], d, sums + (x * step + f) * kLanes);
+  }
+}
+
+// Of 6 filters a vector of them is 10 lanes of nothing, and one of pixels of a row of 28 has 4 in 32: so the gradient
+// is turned into planes, and lanes are summed once, at the end.
+template <int kWidth, int kPairs>
+void FewFiltersOfOneChannel(const DirectShape& s, const float* images, const float* gradient, float* result,
+                            float* padded, float* planes) {
+  const D d;
+  constexpr int kFilters = 2 * kPairs, kAtOnce = kFilters == 6 ? 3 : std::min(kFilters, 4);
+  constexpr int64_t kLanes = hn::MaxLanes(D()), kMostRows = 7;
+  HWY_ALIGN float sums[kMostRows * kWidth * kFilters * kLanes];
+  std::fill_n(padded, s.padded_height * s.row(), 0.0f);
+  for (int64_t image = 0; image < s.batch; ++image) {
+    CopyInside(s, images + image * s.height * s.width, padded);
+    const int64_t pixels = s.out_height * s.out_width;
+    IntoPlanes<kPairs>(gradient + image * pixels * kFilters, pixels, planes, s.plane());
+    for (int64_t y = 0; y < s.window_height; ++y) {
+      for (int f = 0; f < kFilters; f += kAtOnce)
+        SumsOfPixels<kWidth, kAtOnce>(s, padded + y * s.dilation_height * s.row(), planes + f * s.plane(),
+                                      sums + (y * kWidth * kFilters + f) * kLanes, kFilters, image > 0);
+    }
+  }
+  for (int64_t i = 0; i < s.window_height * kWidth * kFilters; ++i)
+    result[i] = hn::GetLane(hn::SumOfLanes(d, hn::Load(d, sums + i * kLanes)));
+}
+
+template <int kWidth>
+void FewFiltersOfOneChannel(const DirectShape& s, const float* images, const float* gradient, float* result,
+                            float* padded, float* planes) {
+  switch (s.out_channels) {
+    case 2:
+      return FewFiltersOfOneChannel<kWidth, 1>(s, images, gradient, result, padded, planes);
+    case 4:
+      return FewFiltersOfOneChannel<kWidth, 2>(s, images, gradient, result, padded, planes);
+    case 6:
+      return FewFiltersOfOneChannel<kWidth, 3>(s, images, gradient, result, padded, planes);
+    default:
+      return FewFiltersOfOneChannel<kWidth, 4>(s, images, gradient, result, padded, planes);
+  }
+}
+#else
+#define RIVULET_FILTERS_BY_PIXELS 0  // of 8 lanes 6 filters fill enough
+#endif
+
 // filter gradient[tap, i, o] = Σ over pixels, one image after the other.
 void DirectFilter(const DirectShape& s, const float* images, const float* gradient, float* result, float* padded) {
   const int64_t width = 2 * static_cast<int64_t>(hn::Lanes(D()));
+#if RIVULET_FILTERS_BY_PIXELS
+  if (s.few_filters_of_one_channel()) {
+    float* const planes = padded + RoundUp64(static_cast<size_t>(s.padded_height * s.row()));
+    return s.window_width == 3 ? FewFiltersOfOneChannel<3>(s, images, gradient, result, padded, planes)
+                               : FewFiltersOfOneChannel<5>(s, images, gradient, result, padded, planes);
+  }
+#endif
+#undef RIVULET_FILTERS_BY_PIXELS
   if (s.channels == 1 && s.dilation_width == 1 && s.out_channels <= width / 2) {
     if (s.window_width == 3) return FilterOfOneChannel<3>(s, images, gradient, result, padded);
     if (s.window_width == 5) return FilterOfOneChannel<5>(s, images, gradient, result, padded);
@@ -303,6 +443,9 @@ std::optional<Prepared> DirectConvolution(ConvDirection direction, const Window&
       s.padded_width > 4 * s.width + 64)
     return std::nullopt;
   prepared.scratch_bytes = s.padded_bytes();
+  if (direction == ConvDirection::kBackwardFilter && s.few_filters_of_one_channel())
+    prepared.scratch_bytes =
+        RoundUp64(static_cast<size_t>(s.padded_height * s.row())) * sizeof(float) + s.planes_bytes();
   if (direction == ConvDirection::kBackwardInput) {
     prepared.scratch_bytes = RoundUp64(s.padded_bytes()) + static_cast<size_t>(w.filter_elements()) * sizeof(float);
   }

@@ -242,7 +242,10 @@ TEST(Conv2D, InfiniteWeightOverPaddedRows_MeetsNoPadding) {
 TEST(Conv2D, FewFiltersOfOneChannelOnEveryTarget_AreTheFloat64Convolution) {
   OnEveryTarget([](const std::string& target) {
     SCOPED_TRACE(target);
-    for (int64_t filters : {1, 4, 6, 8, 11, 16, 17}) {
+    for (int64_t filters : {1, 2, 4, 6, 8, 11, 16, 17}) {
+      CheckAll<float>({2, 9, 28, 1, filters, 5, 5, 1, "SAME"}, {}, 1.2e-7);
+      CheckAll<float>({3, 8, 18, 1, filters, 3, 3, 1, "VALID"}, {}, 1.2e-7);
+      CheckAll<float>({1, 6, 13, 1, filters, 4, 3, 1, "EXPLICIT", 1, 1}, {}, 1.2e-7);
       CheckAll<float>({2, 9, 11, 1, filters, 5, 5, 1, "SAME"}, {}, 1.2e-7);
       CheckAll<float>({3, 8, 7, 1, filters, 3, 3, 2, "VALID"}, {}, 1.2e-7);
       CheckAll<float>({2, 9, 8, 1, filters, 7, 5, 1, "VALID"}, {}, 1.2e-7);

@@ -117,8 +117,12 @@ std::optional<Prepared> PrepareFast(const Problem& p) {
     if (std::optional<Prepared> own = DepthwiseConvolution(p.direction, p.window))
       return WithFusedOps<float>(*std::move(own), p);
   }
-  if (std::optional<Prepared> planar = PlanarConvolution(p.direction, p.window))
-    return WithFusedOps<float>(InLayout(*std::move(planar), p), p);
+  if (p.window.nchw) {
+    if (std::optional<Prepared> planar = PlanarConvolution(p.direction, p.window))
+      return WithFusedOps<float>(InLayout(*std::move(planar), p), p);
+  } else if (std::optional<Prepared> planar = PlanarConvolution(p.direction, p.window, p.fused)) {
+    return planar;
+  }
   if (p.window.nchw) {
     if (std::optional<Prepared> winograd = WinogradConvolution(p.direction, p.window))
       return WithFusedOps<float>(InLayout(*std::move(winograd), p), p);

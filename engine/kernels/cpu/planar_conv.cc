@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cstring>
+#include <limits>
 
+#include "engine/kernels/cpu/epilogue.h"
 #include "engine/program/memory_plan.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -28,6 +30,19 @@ struct PlanarShape {
   size_t planes_bytes() const { return RoundUp64(static_cast<size_t>(channels * plane()) * sizeof(float)); }
 };
 constexpr int64_t kMostFew = 8;  // channels of the result
+
+// A bias and an activation with epilogue.h's arithmetic, done to the sums of a channel before channels come side by
+// side: what is below `least` becomes 0, what is above `most` that, and NaN stays NaN. Without an activation nothing is
+// either.
+struct PlanarFinish {
+  PlanarFinish() = default;
+  PlanarFinish(const FusedOps& fused, const float* of_channels) : bias(of_channels) {
+    if (fused.activation != FusedOps::Activation::kNone) least = 0;
+    if (fused.activation == FusedOps::Activation::kRelu6) most = 6;
+  }
+  const float* bias = nullptr;  // null: sums stay as they are
+  float least = -std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::infinity();
+};
 }  // namespace rivulet
 #endif
 
@@ -78,8 +93,8 @@ HWY_INLINE void Interleave(D d, const V (&channels)[N], float* pixels) {
 // R rows of a vector of pixels, for N channels: sums in the order of taps and channels, of the window's rows from
 // `first` to `end`. `filter` is [taps, channels, N].
 template <int N, int R>
-HWY_INLINE void Tile(const PlanarShape& s, int64_t first, int64_t end, const float* planes, const float* filter,
-                     float* out, int64_t pixels) {
+HWY_INLINE void Tile(const PlanarShape& s, const PlanarFinish& finish, int64_t first, int64_t end, const float* planes,
+                     const float* filter, float* out, int64_t pixels) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   constexpr size_t kLanes = hn::MaxLanes(hn::ScalableTag<float>());
@@ -106,6 +121,18 @@ HWY_INLINE void Tile(const PlanarShape& s, int64_t first, int64_t end, const flo
       }
     }
   }
+  if (finish.bias != nullptr) {
+    const V least = hn::Set(d, finish.least), most = hn::Set(d, finish.most);
+    RIVULET_UNROLL
+    for (int n = 0; n < N; ++n) {
+      const V bias = hn::Set(d, finish.bias[n]);
+      RIVULET_UNROLL
+      for (int r = 0; r < R; ++r) {
+        const V x = hn::Add(sum[r][n], bias), above = hn::IfThenZeroElse(hn::Lt(x, least), x);
+        sum[r][n] = hn::IfThenElse(hn::Gt(above, most), most, above);
+      }
+    }
+  }
   RIVULET_UNROLL
   for (int r = 0; r < R; ++r) {
     float* to = out + r * s.out_width * N;
@@ -121,14 +148,15 @@ HWY_INLINE void Tile(const PlanarShape& s, int64_t first, int64_t end, const flo
 
 // R rows of the result from row y on. Rows of the window that meet nothing but padding are left out.
 template <int N, int R>
-HWY_INLINE void Rows(const PlanarShape& s, int64_t y, const float* planes, const float* filter, float* out) {
+HWY_INLINE void Rows(const PlanarShape& s, const PlanarFinish& finish, int64_t y, const float* planes,
+                     const float* filter, float* out) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   const int64_t step = s.dilation_height, before = std::max<int64_t>(0, s.pad_top - (y + R - 1));
   const int64_t first = std::min(s.window_height, (before + step - 1) / step);
   const int64_t reach = std::max<int64_t>(0, s.pad_top + s.filled_rows() - y);
   const int64_t end = std::clamp((reach + step - 1) / step, first, s.window_height);
   for (int64_t x = 0; x < s.out_width; x += lanes)
-    Tile<N, R>(s, first, end, planes + y * s.line + x, filter, out + (y * s.out_width + x) * N,
+    Tile<N, R>(s, finish, first, end, planes + y * s.line + x, filter, out + (y * s.out_width + x) * N,
                std::min(lanes, s.out_width - x));
 }
 
@@ -159,35 +187,37 @@ HWY_NOINLINE void FillPlanes(const PlanarShape& s, const float* image, float* pl
 }
 
 template <int N>
-void Planar(const PlanarShape& s, const float* images, const float* filter, float* out, float* planes) {
+void Planar(const PlanarShape& s, const PlanarFinish& finish, const float* images, const float* filter, float* out,
+            float* planes) {
   std::fill_n(planes, s.channels * s.plane(), 0.0f);
   for (int64_t image = 0; image < s.batch; ++image) {
     FillPlanes(s, images + image * s.height * s.width * s.channels, planes);
     int64_t y = 0;
-    for (; y + 2 <= s.out_height; y += 2) Rows<N, 2>(s, y, planes, filter, out);
-    if (y < s.out_height) Rows<N, 1>(s, y, planes, filter, out);
+    for (; y + 2 <= s.out_height; y += 2) Rows<N, 2>(s, finish, y, planes, filter, out);
+    if (y < s.out_height) Rows<N, 1>(s, finish, y, planes, filter, out);
     out += s.out_height * s.out_width * N;
   }
 }
 
-void PlanarOf(const PlanarShape& s, const float* images, const float* filter, float* out, float* planes) {
+void PlanarOf(const PlanarShape& s, const PlanarFinish& finish, const float* images, const float* filter, float* out,
+              float* planes) {
   switch (s.out_channels) {
     case 1:
-      return Planar<1>(s, images, filter, out, planes);
+      return Planar<1>(s, finish, images, filter, out, planes);
     case 2:
-      return Planar<2>(s, images, filter, out, planes);
+      return Planar<2>(s, finish, images, filter, out, planes);
     case 3:
-      return Planar<3>(s, images, filter, out, planes);
+      return Planar<3>(s, finish, images, filter, out, planes);
     case 4:
-      return Planar<4>(s, images, filter, out, planes);
+      return Planar<4>(s, finish, images, filter, out, planes);
     case 5:
-      return Planar<5>(s, images, filter, out, planes);
+      return Planar<5>(s, finish, images, filter, out, planes);
     case 6:
-      return Planar<6>(s, images, filter, out, planes);
+      return Planar<6>(s, finish, images, filter, out, planes);
     case 7:
-      return Planar<7>(s, images, filter, out, planes);
+      return Planar<7>(s, finish, images, filter, out, planes);
     case 8:
-      return Planar<8>(s, images, filter, out, planes);
+      return Planar<8>(s, finish, images, filter, out, planes);
   }
 }
 
@@ -203,14 +233,17 @@ HWY_EXPORT(PlanarOf);
 
 class PlanarKernel final : public Kernel {
  public:
-  PlanarKernel(ConvDirection direction, const PlanarShape& shape) : direction_(direction), s_(shape) {}
+  PlanarKernel(ConvDirection direction, const PlanarShape& shape, const FusedOps& fused)
+      : direction_(direction), s_(shape), fused_(fused) {}
   Status Run(const KernelContext& context) const override {
     const float* first = reinterpret_cast<const float*>(context.inputs[0]);
     const float* second = reinterpret_cast<const float*>(context.inputs[1]);
     float* result = reinterpret_cast<float*>(context.outputs[0]);
     float* planes = reinterpret_cast<float*>(context.scratch);
     if (direction_ == ConvDirection::kForward) {
-      HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, first, second, result, planes);
+      const PlanarFinish finish =
+          fused_.bias ? PlanarFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : PlanarFinish();
+      HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, finish, first, second, result, planes);
       return {};
     }
     float* turned = reinterpret_cast<float*>(context.scratch + s_.planes_bytes());
@@ -223,18 +256,19 @@ class PlanarKernel final : public Kernel {
           turned[(tap * s_.channels + o) * s_.out_channels + i] = from[i * s_.channels + o];
       }
     }
-    HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, second, turned, result, planes);
+    HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, PlanarFinish(), second, turned, result, planes);
     return {};
   }
 
  private:
   ConvDirection direction_;
   PlanarShape s_;
+  FusedOps fused_;  // with a bias, or none
 };
 
 }  // namespace
 
-std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window& w) {
+std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window& w, const FusedOps& fused) {
   if (w.groups != 1 || w.stride_height != 1 || w.stride_width != 1 || w.in_elements() == 0 || w.out_elements() == 0 ||
       w.filter_elements() == 0 || direction == ConvDirection::kBackwardFilter)
     return std::nullopt;
@@ -278,10 +312,15 @@ std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window&
   if (s.padded_height > 4 * s.height + 64 || s.line > 4 * s.width + 128) return std::nullopt;
   Prepared prepared;
   prepared.scratch_bytes = s.planes_bytes() + static_cast<size_t>(w.filter_elements()) * sizeof(float);
-  prepared.kernel = std::make_unique<PlanarKernel>(direction, s);
+  prepared.kernel = std::make_unique<PlanarKernel>(direction, s, fused.bias ? fused : FusedOps{});
   prepared.implementation = "hwy planar";
   prepared.flops = 2 * w.multiply_adds();
-  return prepared;
+  if (!fused.any()) return prepared;
+  if (fused.bias) {
+    prepared.implementation += ", epilogue inside";
+    return prepared;
+  }
+  return WithEpilogue<float>(std::move(prepared), fused, w.batch * w.out_height * w.out_width, w.out_channels, 1);
 }
 
 }  // namespace rivulet

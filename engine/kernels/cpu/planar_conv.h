@@ -9,8 +9,8 @@
 
 namespace rivulet {
 
-// Forward, or the gradient of the input of few channels; NHWC tensors whatever `window.nchw` says. nullopt for strides,
-// groups, many channels, and where rows fill vectors badly.
-std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window& window);
+// Forward, or the gradient of the input of few channels; NHWC tensors whatever `window.nchw` says. `fused` is for the
+// forward direction. nullopt for strides, groups, many channels, and where rows fill vectors badly.
+std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {});
 
 }  // namespace rivulet

@@ -307,6 +307,47 @@ TEST(ConvolutionFuzz, FusedRelu6_EndsAtSix) {
   ExpectNear<float>(run->outputs[0], {0, 5, 6}, 0, "relu6");
 }
 
+// Planes, whose rows have bias and activation done before channels come side by side, and unpadded images of few
+// channels, which have them done image by image.
+TEST(FusedConvolution, OfFewChannelsOnEveryTarget_HasTheBitsOfItsParts) {
+  struct Sizes {
+    Shape image, filter;
+    std::string padding, implementation;
+  };
+  OnEveryTarget([](const std::string& target) {
+    for (const Sizes& sizes : {Sizes{{2, 7, 28, 1}, {5, 5, 1, 6}, "SAME", "hwy planar, epilogue inside"},
+                               Sizes{{1, 6, 18, 3}, {3, 3, 3, 5}, "VALID", "hwy planar, epilogue inside"},
+                               Sizes{{2, 9, 10, 6}, {5, 5, 6, 16}, "VALID", "hwy direct"}}) {
+      Tensor image = RandomTensor<float>(sizes.image, 1);
+      image.flat<float>()[40] = std::numeric_limits<float>::quiet_NaN();
+      const Tensor filter = RandomTensor<float>(sizes.filter, 2),
+                   bias = RandomTensor<float>(Shape({sizes.filter.dim(3)}), 3);
+      AttrMap attrs = {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", sizes.padding}};
+      const auto sums = RunOp("Conv2D", {image, filter}, attrs);
+      ASSERT_OK(sums);
+      const auto biased = RunOp("BiasAdd", {sums->outputs[0], bias});
+      ASSERT_OK(biased);
+      attrs["num_args"] = int64_t{1};
+      for (const std::string activation : {"", "Relu", "Relu6"}) {
+        std::vector<std::string> ops = {"BiasAdd"};
+        if (!activation.empty()) ops.push_back(activation);
+        attrs["fused_ops"] = ops;
+        const auto fused = RunOp("_FusedConv2D", {image, filter, bias}, attrs);
+        ASSERT_OK(fused);
+        EXPECT_EQ(fused->implementation, sizes.implementation);
+        Tensor expected = biased->outputs[0];
+        if (!activation.empty()) {
+          const auto activated = RunOp(activation, {biased->outputs[0]});
+          ASSERT_OK(activated);
+          expected = activated->outputs[0];
+        }
+        EXPECT_EQ(std::memcmp(fused->outputs[0].data(), expected.data(), expected.bytes()), 0)
+            << target << " " << sizes.implementation << " " << activation;
+      }
+    }
+  });
+}
+
 TEST(ConvolutionFuzz, InputSizesOfHeightAndWidth_AreTheWholeShape) {
   const Tensor filter = RandomTensor<float>({3, 3, 2, 4}, 1), gradient = RandomTensor<float>({2, 3, 4, 4}, 2);
   const AttrMap attrs = {{"strides", std::vector<int64_t>{1, 2, 2, 1}}, {"padding", std::string("SAME")}};

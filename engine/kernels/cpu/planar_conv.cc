@@ -186,6 +186,16 @@ HWY_NOINLINE void FillPlanes(const PlanarShape& s, const float* image, float* pl
   }
 }
 
+// Whether four rows' sums of N channels fit into registers, beside what they are made of: each weight is then spread
+// over a vector half as often.
+#if HWY_TARGET <= HWY_AVX3
+template <int N>
+constexpr bool kTall = N <= 6;
+#else
+template <int N>
+constexpr bool kTall = N <= 2;
+#endif
+
 template <int N>
 void Planar(const PlanarShape& s, const PlanarFinish& finish, const float* images, const float* filter, float* out,
             float* planes) {
@@ -193,6 +203,9 @@ void Planar(const PlanarShape& s, const PlanarFinish& finish, const float* image
   for (int64_t image = 0; image < s.batch; ++image) {
     FillPlanes(s, images + image * s.height * s.width * s.channels, planes);
     int64_t y = 0;
+    if constexpr (kTall<N>) {
+      for (; y + 4 <= s.out_height; y += 4) Rows<N, 4>(s, finish, y, planes, filter, out);
+    }
     for (; y + 2 <= s.out_height; y += 2) Rows<N, 2>(s, finish, y, planes, filter, out);
     if (y < s.out_height) Rows<N, 1>(s, finish, y, planes, filter, out);
     out += s.out_height * s.out_width * N;

@@ -1,7 +1,9 @@
 #!/usr/bin/env bash
 # The test programs under a sanitizer in one go, each in one process: ctest's thousands of processes would cost more than the
 # tests do. Prints a line a program: tests, how many passed, were skipped and failed, reports, and seconds of a core.
-#   scripts/sanitize.sh asan|tsan [PROGRAM…]     [all test programs; of the emulated GPU's under tsan none, see below]
+#   scripts/sanitize.sh asan|tsan|fuzz [PROGRAM…]     [all test programs; of the emulated GPU's under tsan none, see below]
+#     asan, tsan: by GCC. fuzz: address and undefined behaviour by clang, in the build in which searches were made
+#     (scripts/fuzz.sh), where only the tests themselves are left to compile; vector kernels of the baseline alone
 # What sanitizer and tests say lies in build/PRESET/sanitized/. `./test.sh --sanitize` runs the same tests by ctest, with the
 # end-to-end ones.
 set -euo pipefail
@@ -9,12 +11,16 @@ cd "$(dirname "$0")/.."
 . scripts/packages.sh
 . scripts/build.sh
 
-preset=${1:?"usage: scripts/sanitize.sh asan|tsan [PROGRAM…]"}; shift
-case $preset in asan | tsan) ;; *) echo "no sanitizer's build '$preset': asan or tsan" >&2; exit 2 ;; esac
+preset=${1:?"usage: scripts/sanitize.sh asan|tsan|fuzz [PROGRAM…]"}; shift
+case $preset in asan | tsan | fuzz) ;; *) echo "no sanitizer's build '$preset': asan, tsan or fuzz" >&2; exit 2 ;; esac
 folder=$PWD/build/$preset
 logs=$folder/sanitized
-install_packages "${build_packages[@]}" "${test_packages[@]}"
-build "$preset" -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -- all
+packages=("${build_packages[@]}" "${test_packages[@]}")
+[ "$preset" != fuzz ] || packages+=("${fuzz_packages[@]}")
+install_packages "${packages[@]}"
+# Of programs that are named only these are built.
+targets=("$@")
+build "$preset" -DRIVULET_TESTS=ON -DRIVULET_BENCH=OFF -- "${targets[@]:-all}"
 mkdir -p "$logs"
 
 # A report of the thread sanitizer neither ends a program nor hides behind the first: a run finds all there are. It looks at

@@ -7,6 +7,8 @@
 #include <memory>
 #include <vector>
 
+#include "tests/testing/sanitized.h"
+
 namespace rivulet {
 namespace {
 
@@ -19,9 +21,7 @@ int64_t ResidentHeapBytes() {
 
 // Pieces of messages, with something between them that stays, as connections do.
 TEST(HeapTrimTest, FreePagesBetweenWhatLives_GoBackOnceSoManyBytesHaveMoved) {
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-  GTEST_SKIP() << "a sanitizer has a heap of its own";
-#endif
+  if (testing::kSanitized) GTEST_SKIP() << "a sanitizer has a heap of its own";
   constexpr int64_t kPieces = 4'000, kPieceBytes = 16'000;
   std::vector<std::unique_ptr<char[]>> pieces, stay;
   for (int64_t i = 0; i < kPieces; ++i) {

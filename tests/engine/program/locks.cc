@@ -4,7 +4,7 @@
 #include <dlfcn.h>
 #include <pthread.h>
 
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#ifdef RIVULET_SANITIZED  // which replaces it itself
 
 namespace rivulet::testing {
 int CountLocks(const std::function<void()>& body) {

@@ -28,6 +28,7 @@ StatusOr<size_t> PackCorpus(const std::string& folder, size_t most_bytes, const 
     inputs.emplace_back(name, std::move(bytes));
   }
   std::ranges::stable_sort(inputs, {}, [](const auto& input) { return input.second.size(); });
+  if (inputs.empty()) return FailedPrecondition("there is no input in '{}' to keep", folder);
   std::string packed;
   size_t count = 0, size = 0;
   for (const auto& [name, bytes] : inputs) {

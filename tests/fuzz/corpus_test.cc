@@ -11,6 +11,8 @@ namespace rivulet::fuzz {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using testing::StatusIs;
 
 TEST(CorpusTest, PackedFolder_IsReadAsItsSmallestInputsInOrderOfTheirSizes) {
   const testing::TempFolder folder;
@@ -24,6 +26,14 @@ TEST(CorpusTest, PackedFolder_IsReadAsItsSmallestInputsInOrderOfTheirSizes) {
   EXPECT_THAT(read, ElementsAre("", "xy", "ab"));
   ASSERT_OK_AND_ASSIGN(const size_t all, PackCorpus(folder.File("inputs"), 12, folder.File("packed")));
   EXPECT_EQ(all, 4u);
+}
+
+TEST(CorpusTest, EmptyFolder_IsNoCorpus) {
+  const testing::TempFolder folder;
+  std::filesystem::create_directory(folder.File("inputs"));
+  EXPECT_THAT(PackCorpus(folder.File("inputs"), 11, folder.File("packed")),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no input")));
+  EXPECT_FALSE(std::filesystem::exists(folder.File("packed")));
 }
 
 }  // namespace

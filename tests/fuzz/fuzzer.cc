@@ -19,6 +19,8 @@ namespace {
 
 const rivulet::fuzz::Target* g_target = nullptr;
 
+constexpr char kTargetVariable[] = "RIVULET_FUZZ_TARGET";
+
 // An input of 64 KiB that reaches something new is no small one.
 constexpr size_t kMostCorpusBytes = 12 << 10;
 
@@ -46,7 +48,10 @@ rivulet::Status Begin(const std::string& folder, const std::string& corpus) {
 
 // libFuzzer's own names.
 extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
-  const std::string name = *argc > 1 ? (*argv)[1] : "";
+  // Processes that libFuzzer starts itself, to merge corpora, get the options alone: their target is left to them here.
+  const char* const inherited = std::getenv(kTargetVariable);
+  const bool named = *argc > 1 && (*argv)[1][0] != '-';
+  const std::string name = named ? (*argv)[1] : inherited != nullptr ? inherited : "";
   for (const rivulet::fuzz::Target& target : rivulet::fuzz::Targets()) {
     if (target.name == name) g_target = &target;
   }
@@ -57,6 +62,8 @@ extern "C" int LLVMFuzzerInitialize(int* argc, char*** argv) {
   const std::string command = *argc == 5 ? (*argv)[2] : "";
   if (command == "--begin") EndWith(Begin((*argv)[3], (*argv)[4]));
   if (command == "--pack") EndWith(rivulet::fuzz::PackCorpus((*argv)[3], kMostCorpusBytes, (*argv)[4]).status());
+  if (!named) return 0;
+  setenv(kTargetVariable, name.c_str(), 1);
   for (int i = 1; i + 1 < *argc; ++i) (*argv)[i] = (*argv)[i + 1];
   --*argc;
   return 0;

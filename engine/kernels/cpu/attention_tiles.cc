@@ -9,6 +9,7 @@
 // clang-format off: the order matters
 #include "engine/kernels/cpu/fused_math-inl.h"
 #include "engine/kernels/cpu/lane_sums-inl.h"
+#include "engine/kernels/cpu/largest_lane-inl.h"
 #include "engine/kernels/cpu/register_block-inl.h"
 #include "engine/kernels/cpu/vector_math-inl.h"
 #include "hwy/highway.h"
@@ -98,7 +99,7 @@ HWY_INLINE float Largest(const float* row, int64_t count) {
     const auto within = hn::FirstN(d, static_cast<size_t>(count - i));
     largest = larger(hn::IfThenElse(within, hn::LoadU(d, row + i), least), largest);
   }
-  return hn::GetLane(hn::MaxOfLanes(d, largest));
+  return LargestLane(d, largest);
 }
 
 // row[i] = e^(row[i] · scale - shift) for the first `visible`, 0 from there to the next vector; their sum.

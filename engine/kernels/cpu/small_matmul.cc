@@ -83,7 +83,8 @@ void Packed(const float* a, int64_t a_row, int64_t a_k, const float* packed, flo
   s.b_row = kPackedColumns;
   s.depth = k;
   for (int64_t column = 0; column < n; column += width) {
-    const float* b = packed + column / kPackedColumns * kPackedColumns * k + column % kPackedColumns;
+    // Sums of nothing read no panel, and there is none to point into.
+    const float* b = k == 0 ? packed : packed + column / kPackedColumns * kPackedColumns * k + column % kPackedColumns;
     // The end of a panel fetches the beginning of the next.
     s.ahead = k * kPackedColumns >= kPackedAhead && column + kPackedColumns < n ? kPackedAhead : 0;
     for (int64_t row = 0; row < m; row += share)

@@ -11,6 +11,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 // clang-format off: the order matters
 #include "engine/kernels/cpu/lane_sums-inl.h"
+#include "engine/kernels/cpu/largest_lane-inl.h"
 #include "engine/kernels/cpu/tail-inl.h"
 #include "engine/kernels/cpu/vector_math-inl.h"
 #include "hwy/highway.h"
@@ -69,7 +70,7 @@ HWY_INLINE float LargestOfRow(const float* row, size_t count) {
     const size_t rest = count - i;
     largest[1] = Larger(hn::IfThenElse(hn::FirstN(d, rest), LoadTail(d, row + i, rest), least), largest[1]);
   }
-  return hn::GetLane(hn::MaxOfLanes(d, Larger(Larger(largest[0], largest[1]), Larger(largest[2], largest[3]))));
+  return LargestLane(d, Larger(Larger(largest[0], largest[1]), Larger(largest[2], largest[3])));
 }
 
 // Rows that go through each step one after the other, so that none waits for its own largest element, sum and quotient;
@@ -164,7 +165,7 @@ HWY_INLINE void ShortSoftmax(const float* in, float* out, size_t rows, size_t cl
           row[r * kVectors + k] = LoadTail(d, from + std::min(classes, k * kVector), within);
           largest = Larger(hn::IfThenElse(hn::FirstN(d, within), row[r * kVectors + k], least), largest);
         }
-        const V by = hn::Set(d, hn::GetLane(hn::MaxOfLanes(d, largest)));
+        const V by = hn::Set(d, LargestLane(d, largest));
         RIVULET_UNROLL
         for (size_t k = 0; k < kVectors; ++k) row[r * kVectors + k] = hn::Sub(row[r * kVectors + k], by);
       }

@@ -104,7 +104,7 @@ TEST_F(HostTest, TwoRunsAtOnce_EachIsWhatItIsAlone) {
   EXPECT_EQ(Committed("longer"), longer);
   // Neither waited for the other's end.
   MutexLock lock(mutex_);
-  const auto first = [&](const std::string& line) {
+  const auto first = [&](const std::string& line) REQUIRES(mutex_) {
     return std::find_if(committed_.begin(), committed_.end(), [&](const auto& c) { return c.starts_with(line); });
   };
   EXPECT_LT(first("longer 1 "), first("brief 12 "));

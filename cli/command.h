@@ -94,8 +94,8 @@ template <typename... Args>
   return AsUsageError(InvalidArgument(format, std::forward<Args>(args)...));
 }
 
-// A message as one line of UTF-8 that shows: line breaks and control characters become spaces, bytes that are no text and
-// marks that turn a terminal's direction '?'.
+// A message as one line of UTF-8 that shows: line breaks and control characters become spaces, bytes that are no text
+// and marks that turn a terminal's direction '?'.
 std::string OneLine(std::string_view message);
 
 // What somebody gave, to be named in a sentence: with more than 80 characters its first 79 and "…".

@@ -204,8 +204,8 @@ StatusOr<std::shared_ptr<Model>> ModelFromSafetensors(std::shared_ptr<const Mode
   if (stated == content.metadata.end() && digest == nullptr) return model;
   const Digest found = model->ComputeDigest();
   if (stated != content.metadata.end() && stated->second != found.Hex()) {
-    return DataLoss("the model file states the digest {} and holds a model of digest {}; it is damaged",
-                    stated->second, found.Hex());
+    return DataLoss("the model file states the digest {} and holds a model of digest {}; it is damaged", stated->second,
+                    found.Hex());
   }
   if (digest != nullptr) *digest = found;
   return model;

@@ -19,8 +19,8 @@ namespace rivulet {
 // would be theirs.
 std::optional<Prepared> TileFilterGradient(const Window& window);
 
-// Any direction; `fused` is for the forward one and comes before the rounding; its bias is input 2, in bfloat16. nullopt
-// besides: the image's gradient at a stride, windows of one pixel, and those that fill too little of a product.
+// Any direction; `fused` is for the forward one and comes before the rounding; its bias is input 2, in bfloat16.
+// nullopt besides: the image's gradient at a stride, windows of one pixel, and those that fill too little of a product.
 std::optional<Prepared> TileConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {});
 
 }  // namespace rivulet

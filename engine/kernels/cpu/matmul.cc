@@ -8,6 +8,7 @@
 #include "engine/kernels/cpu/bias_activation.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
 #include "engine/kernels/cpu/matmul_bfloat16.h"
+#include "engine/kernels/cpu/matrix_product.h"
 #include "engine/kernels/cpu/portable_product.h"
 #include "engine/kernels/cpu/small_matmul.h"
 #include "engine/program/kernel.h"
@@ -24,16 +25,10 @@ constexpr int64_t kSmallDepth = 32;  // of the sum: a batch as well, for Aᵀ·B
 
 constexpr int64_t kPartRows = 12;  // of what is made and used part by part: a register block's
 
-struct Product {
-  int64_t m = 0, n = 0, k = 0;
-  bool transpose_a = false, transpose_b = false;
-  double flops() const { return 2.0 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k); }
-};
-
 template <typename T>
 class LoopMatMul final : public Kernel {
  public:
-  explicit LoopMatMul(const Product& product) : p_(product) {}
+  explicit LoopMatMul(const MatrixProduct& product) : p_(product) {}
   Status Run(const KernelContext& context) const override {
     const T* a = reinterpret_cast<const T*>(context.inputs[0]);
     const T* b = reinterpret_cast<const T*>(context.inputs[1]);
@@ -67,14 +62,14 @@ class LoopMatMul final : public Kernel {
       return sum + x * y;
     }
   }
-  Product p_;
+  MatrixProduct p_;
 };
 
 // A transposed B is turned in scratch first, so that every element is one sum in order.
 template <typename T>
 class PortableMatMul final : public Kernel {
  public:
-  explicit PortableMatMul(const Product& product) : p_(product) {}
+  explicit PortableMatMul(const MatrixProduct& product) : p_(product) {}
   Status Run(const KernelContext& context) const override {
     const T* a = reinterpret_cast<const T*>(context.inputs[0]);
     const T* b = reinterpret_cast<const T*>(context.inputs[1]);
@@ -95,13 +90,13 @@ class PortableMatMul final : public Kernel {
   }
 
  private:
-  Product p_;
+  MatrixProduct p_;
 };
 
 template <typename T>
 class EigenMatMul final : public Kernel {
  public:
-  explicit EigenMatMul(const Product& product) : p_(product) {
+  explicit EigenMatMul(const MatrixProduct& product) : p_(product) {
     // Blocking, and with it the order of sums, must not depend on the caches of the machine at hand.
     static std::once_flag once;
     std::call_once(once, [] { Eigen::setCpuCacheSizes(32 << 10, 512 << 10, 4 << 20); });
@@ -129,13 +124,13 @@ class EigenMatMul final : public Kernel {
   }
 
  private:
-  Product p_;
+  MatrixProduct p_;
 };
 
 class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, public ReadsBeforeCast {
  public:
   enum class Form { kPanel, kDot, kTransposeThenPanel };
-  SmallMatMul(const Product& product, Form form) : p_(product), form_(form) {}
+  SmallMatMul(const MatrixProduct& product, Form form) : p_(product), form_(form) {}
   Status Run(const KernelContext& context) const override {
     const float* a = reinterpret_cast<const float*>(context.inputs[0]);
     const float* b = reinterpret_cast<const float*>(context.inputs[1]);
@@ -157,7 +152,7 @@ class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, p
   // need not be: so it is this kernel that is widened.
   std::unique_ptr<const Kernel> ForLanes(int64_t lanes, const std::vector<bool>& differs) const override {
     if (p_.transpose_a || !differs[0] || differs[1]) return nullptr;
-    Product wide = p_;
+    MatrixProduct wide = p_;
     wide.m *= lanes;
     return std::make_unique<SmallMatMul>(wide, form_);
   }
@@ -174,10 +169,10 @@ class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, p
     return WideProductOfBFloat16(p_.m, p_.n, p_.k, from);
   }
   Form form() const { return form_; }
-  const Product& product() const { return p_; }
+  const MatrixProduct& product() const { return p_; }
 
  private:
-  Product p_;
+  MatrixProduct p_;
   Form form_;
 };
 
@@ -191,7 +186,7 @@ const float* WeightsBefore(const KernelContext& context, bool elsewhere) {
 // Both gradients of a dense layer; the weights' is used at once.
 class DenseBackward final : public Kernel {
  public:
-  explicit DenseBackward(const Product& weights, bool elsewhere = false) : p_(weights), elsewhere_(elsewhere) {}
+  explicit DenseBackward(const MatrixProduct& weights, bool elsewhere = false) : p_(weights), elsewhere_(elsewhere) {}
   Status Run(const KernelContext& context) const override {
     DenseBackwardDescent(
         reinterpret_cast<const float*>(context.inputs[0]), reinterpret_cast<const float*>(context.inputs[1]),
@@ -202,14 +197,15 @@ class DenseBackward final : public Kernel {
   std::unique_ptr<const Kernel> FromElsewhere() const override { return std::make_unique<DenseBackward>(p_, true); }
 
  private:
-  Product p_;
+  MatrixProduct p_;
   bool elsewhere_;
 };
 
 // A weight's gradient, used at once.
 class DescendingMatMul final : public Kernel, public PartKernel {
  public:
-  explicit DescendingMatMul(const Product& product, bool elsewhere = false) : p_(product), elsewhere_(elsewhere) {}
+  explicit DescendingMatMul(const MatrixProduct& product, bool elsewhere = false)
+      : p_(product), elsewhere_(elsewhere) {}
   Status Run(const KernelContext& context) const override {
     const float* a = reinterpret_cast<const float*>(context.inputs[0]);
     const float* b = reinterpret_cast<const float*>(context.inputs[1]);
@@ -232,7 +228,7 @@ class DescendingMatMul final : public Kernel, public PartKernel {
   std::unique_ptr<const Kernel> WithInputGradient(const Kernel& input_gradient) const override {
     const auto* dots = dynamic_cast<const SmallMatMul*>(&input_gradient);
     if (dots == nullptr || dots->form() != SmallMatMul::Form::kDot || !p_.transpose_a) return nullptr;
-    const Product& dx = dots->product();
+    const MatrixProduct& dx = dots->product();
     if (dx.m != p_.k || dx.n != p_.m || dx.k != p_.n) return nullptr;
     // Weights that stay near between the two walks gain nothing.
     if (p_.m * p_.n < kFarWeights) return nullptr;
@@ -240,7 +236,7 @@ class DescendingMatMul final : public Kernel, public PartKernel {
   }
 
  private:
-  Product p_;
+  MatrixProduct p_;
   bool elsewhere_;
 };
 
@@ -250,7 +246,7 @@ std::unique_ptr<const Kernel> SmallMatMul::FusedGradientDescent() const {
   return std::make_unique<DescendingMatMul>(p_);
 }
 
-std::optional<SmallMatMul::Form> SmallForm(const Product& p) {
+std::optional<SmallMatMul::Form> SmallForm(const MatrixProduct& p) {
   using Form = SmallMatMul::Form;
   if (p.transpose_b) {
     if (p.transpose_a || p.m > kSmallRows) return std::nullopt;
@@ -260,27 +256,9 @@ std::optional<SmallMatMul::Form> SmallForm(const Product& p) {
   return std::nullopt;
 }
 
-StatusOr<Product> ProductOf(const NodeView& node) {
-  const Shape& a = node.inputs[0].shape;
-  const Shape& b = node.inputs[1].shape;
-  if (a.rank() != 2 || b.rank() != 2) {
-    return InvalidArgument("matrices have 2 dimensions, not {} and {}", a.ToString(), b.ToString());
-  }
-  Product p;
-  p.transpose_a = node.attr<bool>("transpose_a");
-  p.transpose_b = node.attr<bool>("transpose_b");
-  p.m = a.dim(p.transpose_a ? 1 : 0);
-  p.k = a.dim(p.transpose_a ? 0 : 1);
-  p.n = b.dim(p.transpose_b ? 0 : 1);
-  if (b.dim(p.transpose_b ? 1 : 0) != p.k) {
-    return InvalidArgument("the inner dimensions of {} and {} differ", a.ToString(), b.ToString());
-  }
-  return p;
-}
-
 template <typename T>
 StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy& policy) {
-  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
+  RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
   Prepared prepared;
   prepared.flops = p.flops();
   if constexpr (std::is_floating_point_v<T>) {
@@ -382,7 +360,7 @@ StatusOr<Prepared> PrepareFusedMatMul(const NodeView& node, const KernelPolicy& 
 // For measurements beside the choice above.
 template <typename T>
 StatusOr<Prepared> PrepareEigen(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
+  RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
   Prepared prepared;
   prepared.flops = p.flops();
   prepared.kernel = std::make_unique<EigenMatMul<T>>(p);
@@ -392,7 +370,7 @@ StatusOr<Prepared> PrepareEigen(const NodeView& node, const KernelPolicy&) {
 
 template <typename T>
 StatusOr<Prepared> PrepareLoops(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
+  RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
   Prepared prepared;
   prepared.flops = p.flops();
   prepared.kernel = std::make_unique<LoopMatMul<T>>(p);
@@ -401,13 +379,13 @@ StatusOr<Prepared> PrepareLoops(const NodeView& node, const KernelPolicy&) {
 }
 
 StatusOr<Prepared> PrepareDnnl(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
+  RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
   if (auto fast = DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b)) return *std::move(fast);
   return Unimplemented("oneDNN has no fast product of this shape on this CPU");
 }
 
 StatusOr<Prepared> PrepareOwn(const NodeView& node, const KernelPolicy&) {
-  RIVULET_ASSIGN_OR_RETURN(const Product p, ProductOf(node));
+  RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
   using Form = SmallMatMul::Form;
   if (p.transpose_a && p.transpose_b) return Unimplemented("our products turn one factor at most");
   const Form form = p.transpose_b ? p.k <= kSmallDepth ? Form::kTransposeThenPanel : Form::kDot : Form::kPanel;

@@ -7,6 +7,7 @@
 #include "engine/kernels/cpu/activation_bfloat16.h"
 #include "engine/kernels/cpu/bias_activation.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
+#include "engine/kernels/cpu/matrix_product.h"
 #include "engine/kernels/cpu/tile_dense.h"
 #include "engine/program/lane_kernel.h"
 #include "engine/program/part_update.h"
@@ -176,33 +177,12 @@ class DenseWeightGradient16 final : public Kernel, public PartOutput {
   TileDense shape_;
 };
 
-struct Product16 {
-  int64_t m = 0, n = 0, k = 0;
-  bool transpose_a = false, transpose_b = false;
-};
-
-StatusOr<Product16> Product16Of(const NodeView& node) {
-  const Shape &a = node.inputs[0].shape, &b = node.inputs[1].shape;
-  if (a.rank() != 2 || b.rank() != 2)
-    return InvalidArgument("matrices have 2 dimensions, not {} and {}", a.ToString(), b.ToString());
-  Product16 p;
-  p.transpose_a = node.attr<bool>("transpose_a");
-  p.transpose_b = node.attr<bool>("transpose_b");
-  p.m = a.dim(p.transpose_a ? 1 : 0);
-  p.k = a.dim(p.transpose_a ? 0 : 1);
-  p.n = b.dim(p.transpose_b ? 0 : 1);
-  if (b.dim(p.transpose_b ? 1 : 0) != p.k)
-    return InvalidArgument("the inner dimensions of {} and {} differ", a.ToString(), b.ToString());
-  return p;
-}
-
-bool IsSmallBatch16(const Product16& p) {
+bool IsSmallBatch16(const MatrixProduct& p) {
   return !p.transpose_a && p.m > 0 && p.m <= kMaxTileBatch && p.n > 0 && p.k > 0 && HasTiles();
 }
 
-std::optional<Prepared> ByLibrary16(const Product16& p) {
-  const double flops = 2.0 * static_cast<double>(p.m) * static_cast<double>(p.n) * static_cast<double>(p.k);
-  if (flops < kLibraryFlops16) return std::nullopt;
+std::optional<Prepared> ByLibrary16(const MatrixProduct& p) {
+  if (p.flops() < kLibraryFlops16) return std::nullopt;
   return DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b, DType::kBFloat16);
 }
 
@@ -210,7 +190,7 @@ std::optional<Prepared> ByLibrary16(const Product16& p) {
 Status NotFast16() { return Unimplemented("bfloat16 products of this shape are not fast on this CPU"); }
 
 StatusOr<Prepared> PrepareMatMul16(const NodeView& node, const KernelPolicy& policy) {
-  RIVULET_ASSIGN_OR_RETURN(const Product16 p, Product16Of(node));
+  RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
   if (policy.portable) return NotFast16();
   if (IsSmallBatch16(p)) {
     if (!p.transpose_b) return DenseForward16::Prepare({p.m, p.k, p.n}, std::nullopt, false, false);
@@ -221,7 +201,7 @@ StatusOr<Prepared> PrepareMatMul16(const NodeView& node, const KernelPolicy& pol
 }
 
 StatusOr<Prepared> PrepareFusedMatMul16(const NodeView& node, const KernelPolicy& policy) {
-  RIVULET_ASSIGN_OR_RETURN(const Product16 p, Product16Of(node));
+  RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
   const auto& fused_ops = node.attr<std::vector<std::string>>("fused_ops");
   RIVULET_ASSIGN_OR_RETURN(const FusedActivation activation, ParseFusedOps(fused_ops, node.inputs.size() - 2));
   if (node.inputs[2].shape != Shape({p.n}))

@@ -1,5 +1,5 @@
-// Arithmetic that changes no bit of a finite number. What is left alone, because it changes one: x + 0 and sums of one
-// addend, which turn -0 into +0, unless x cannot be -0.
+// Arithmetic that changes no bit of a finite number. What is left alone, because it changes one: x + 0, which turns -0
+// into +0, unless x cannot be -0. A reduction of single elements hands them on as they are.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -111,13 +111,12 @@ class ArithmeticSimplifier {
     graph_.Become(node, "Mul", {node.inputs[0], factor}, {{"T", dtype}});
   }
 
-  // A reduction over axes of size one, which combines nothing.
+  // A reduction over no axes, or over axes of size one, which combines nothing. The gradient of each product of two
+  // tensors whose batch is not known has one for either factor: which axes are summed over is known when sizes are.
   void TakeOutReduction(EditNode& node) {
     const Edge in = node.inputs[0];
     const int64_t elements = in.shape().elements();
     if (elements == 0 || elements != node.outputs[0].shape.elements()) return;
-    const bool sums = node.type() == "Sum" || node.type() == "Mean";
-    if (sums && !NeverMinusZero(in)) return;
     if (in.spec() == node.outputs[0]) {
       ReplaceBy(node, in, "reduces nothing");
       return;

@@ -1,7 +1,9 @@
 // Reductions over axes, and the positions of extremes.
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "engine/kernels/cpu/constant_input.h"
 #include "engine/kernels/cpu/strided_reduce.h"
@@ -86,6 +88,26 @@ struct AnyReducer {
   static bool Result(bool carry, int64_t) { return carry; }
 };
 
+// Of one element most reductions are that element, to the bit: a sum that began with zero would turn -0 into +0, where
+// TensorFlow hands on what it reduces over no axes, or over axes of size one, untouched. So the step without such a
+// reduction, which SimplifyArithmetic makes, has the bits of the step with it.
+template <typename R, typename T>
+constexpr bool kIsItsOneElement = !std::is_base_of_v<HalfSquaresReducer<T>, R>;
+
+class CopyingKernel final : public Kernel {
+ public:
+  explicit CopyingKernel(size_t bytes) : bytes_(bytes) {}
+  Status Run(const KernelContext& context) const override {
+    if (context.inputs[0] != context.outputs[0] && bytes_ > 0) {
+      std::memcpy(context.outputs[0], context.inputs[0], bytes_);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  size_t bytes_;
+};
+
 class ReductionKernel final : public Kernel {
  public:
   ReductionKernel(const ReductionPlan& plan, const ReductionLoops& loops) : plan_(plan), loops_(loops) {}
@@ -99,16 +121,22 @@ class ReductionKernel final : public Kernel {
   const ReductionLoops& loops_;
 };
 
-StatusOr<Prepared> PrepareLoops(const NodeView& node, const ReductionLoops& loops) {
+StatusOr<Prepared> PrepareLoops(const NodeView& node, const ReductionLoops& loops, bool is_its_one_element) {
   const Shape& input = node.inputs[0].shape;
   RIVULET_ASSIGN_OR_RETURN(const auto axes, ConstantInput(node, 1, "the reduced axes"));
   std::vector<bool> reduced(static_cast<size_t>(input.rank()), false);
   for (int64_t axis : axes) reduced[AxisOf(axis, input.rank())] = true;
   RIVULET_ASSIGN_OR_RETURN(const ReductionPlan plan, PlanReduction(input.dims(), RowMajorStrides(input), reduced));
   Prepared prepared;
-  prepared.kernel = std::make_unique<ReductionKernel>(plan, loops);
   // Without anything to reduce each element is read just before it is written.
-  if (plan.count == 1 && input.elements() == node.outputs[0].shape.elements()) prepared.in_place = {{0, 0}};
+  const bool one = plan.count == 1 && input.elements() == node.outputs[0].shape.elements();
+  if (one) prepared.in_place = {{0, 0}};
+  if (one && is_its_one_element) {
+    prepared.kernel = std::make_unique<CopyingKernel>(static_cast<size_t>(input.elements()) * loops.element);
+    prepared.implementation = "copy";
+    return prepared;
+  }
+  prepared.kernel = std::make_unique<ReductionKernel>(plan, loops);
   prepared.implementation = plan.rows ? "rows" : "columns";
   prepared.flops = static_cast<double>(input.elements());
   return prepared;
@@ -116,7 +144,7 @@ StatusOr<Prepared> PrepareLoops(const NodeView& node, const ReductionLoops& loop
 
 template <typename R, typename T>
 StatusOr<Prepared> PrepareReduction(const NodeView& node, const KernelPolicy&) {
-  return PrepareLoops(node, kReductionLoops<R, T>);
+  return PrepareLoops(node, kReductionLoops<R, T>, kIsItsOneElement<R, T>);
 }
 
 StatusOr<Prepared> PrepareWhole(const NodeView& node, const ReductionLoops& loops) {

@@ -107,18 +107,22 @@ __device__ void Reduce(const ReductionArguments& a) {
   const int chunk = static_cast<int>(blockIdx.x) % a.chunks;
   const int result = static_cast<int>(blockIdx.x) / a.chunks * members + team.member;
   const int begin = chunk * a.chunk, end = min(begin + a.chunk, a.count);
-  Carry carry = R::Neutral();
+  Carry carry = R::Neutral(), last = carry;
   int64_t at[2] = {0, 0};
   if (result < a.results) {
     a.kept.At(static_cast<uint32_t>(result), at);
     for (int i = begin + team.part; i < end; i += a.parts) {
       int64_t from[1];
       a.reduced.At(static_cast<uint32_t>(i), from);
-      carry = R::Join(carry, R::Enter(x[at[1] + from[0]]));
+      last = R::Enter(x[at[1] + from[0]]);
+      carry = R::Join(carry, last);
     }
   }
+  // One element stays what it is, -0 too, as on the host.
+  const bool one = a.count == 1;
   carry = JoinTeam(team, carry, shared, [](Carry p, Carry q) { return R::Join(p, q); });
   if (team.part != 0 || result >= a.results) return;
+  if (one) carry = last;
   if (a.chunks == 1) {
     static_cast<typename R::Result*>(a.y.of(lane))[at[0]] = R::Of(carry, a.count);
   } else {

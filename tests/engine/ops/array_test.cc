@@ -2,6 +2,7 @@
 // refused: indices out of range, shapes that do not fit, sizes beyond reason.
 #include <gmock/gmock.h>
 
+#include <cmath>
 #include <numeric>
 
 #include "tests/testing/gradient_check.h"
@@ -215,6 +216,20 @@ std::string Refusal(const std::string& op, const std::vector<Tensor>& inputs, At
 }
 
 const Tensor kFloats = Tensor::Of<float>({2, 3}, {1, 2, 3, 4, 5, 6});
+
+// TensorFlow hands on what it reduces over no axes or over axes of size one; a sum that began with zero would lose the
+// sign of -0. The norm is computed.
+TEST(ReductionOfOneElement, IsThatElement) {
+  const Tensor x = Tensor::Of<float>({2, 1}, {-0.0f, -3.5f});
+  for (const std::string op : {"Sum", "Mean", "Prod", "Max", "Min"}) {
+    for (const Tensor& axes : {Ints({1}), Ints({})}) {
+      const std::vector<float> y = Values<float>(EvaluateOp(op, {x, axes}, {}, {1}));
+      ASSERT_THAT(y, ElementsAre(0.0f, -3.5f)) << op;
+      EXPECT_TRUE(std::signbit(y[0])) << op;
+    }
+  }
+  EXPECT_THAT(Values<float>(EvaluateOp("EuclideanNorm", {x, Ints({1})}, {}, {1})), ElementsAre(0.0f, 3.5f));
+}
 
 TEST(ArrayRefusals, IndicesOutOfRange_AreNamed) {
   const auto vectors = [](std::vector<int32_t> values) { return Ints({1, 2}, std::move(values)); };

@@ -85,9 +85,17 @@ part_sanitizer() {
   sanitizer=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null || true)
   [ -n "$dry" ] || [ -n "$sanitizer" ] || { skip "no compute-sanitizer here"; return; }
   [ -n "$dry" ] || [ -x "$tests" ] || { skip "no $tests here; run --part build first"; return; }
+  # A client's vector comes to the host as a whole, with the gaps between its tensors, which nobody has written and nobody
+  # reads: initcheck looks at kernels, not at copies. racecheck follows each access to shared memory: of the trainings it
+  # sees the smallest.
+  local more
   for tool in memcheck racecheck initcheck synccheck; do
-    run timeout $((most_seconds / 4)) "${sanitizer:-compute-sanitizer}" --tool "$tool" --error-exitcode 1 "$tests" \
-      --gtest_brief=1
+    more=(--gtest_brief=1)
+    [ $tool != racecheck ] || more+=(--gtest_filter='*Updates*:*LogisticRegression*')
+    local of_tool=()
+    [ $tool != initcheck ] || of_tool=(--check-api-memory-access no)
+    run timeout $((most_seconds / 4)) "${sanitizer:-compute-sanitizer}" --tool "$tool" "${of_tool[@]}" --error-exitcode 1 \
+      "$tests" "${more[@]}"
   done
 }
 

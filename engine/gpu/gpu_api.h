@@ -17,7 +17,7 @@ extern "C" {
 
 /* Changes with anything below, and with the arguments of any kernel (engine/kernels/cuda): library and program are
    built together, and a stale library is refused. */
-#define RIVULET_GPU_ABI 3
+#define RIVULET_GPU_ABI 4
 
 /* `error_text` knows the back end's codes and these: no memory is left. */
 #define RIVULET_GPU_OUT_OF_MEMORY (-2)

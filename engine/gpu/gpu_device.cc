@@ -204,7 +204,12 @@ Status GpuStream::LaunchNamed(std::string_view kernel, const void* arguments, si
         found->second->argument_bytes, bytes);
   }
   RIVULET_RETURN_IF_ERROR(device_->Use());
-  return device_->Error(found->second->launch(stream_, arguments), fmt::format("launching '{}'", kernel));
+  const int code = found->second->launch(stream_, arguments);
+  if (code == RIVULET_GPU_NOT_THERE) {
+    return NotFound("'{}' is a library's that is not here, or is another version; 'rivulet doctor' tells of libraries",
+                    kernel);
+  }
+  return device_->Error(code, fmt::format("launching '{}'", kernel));
 }
 
 Status GpuStream::Label(uint64_t label) {

@@ -67,6 +67,12 @@ class Bench {
     return made;
   }
 
+  // Memory for the sums of a product's chunks.
+  StatusOr<Lanes> Partial(int64_t rows, int64_t columns, int64_t depth) {
+    const gpu::DepthChunks chunks = gpu::ChunksFor(gpu::TileFor(DType::kFloat32, rows, columns), rows, columns, depth);
+    return New(static_cast<int64_t>(gpu::PartialBytes(chunks, DType::kFloat32, rows, columns) / sizeof(float)), 0);
+  }
+
   StatusOr<std::vector<float>> Read(const Lanes& tensor) {
     std::vector<float> values(static_cast<size_t>(tensor.count) * static_cast<size_t>(options_.lanes));
     for (size_t lane = 0; lane < static_cast<size_t>(options_.lanes); ++lane) {
@@ -138,10 +144,12 @@ class ProductBench {
     RIVULET_ASSIGN_OR_RETURN(b_, bench_.New(int64_t{p_.depth} * p_.columns * p_.batches, 2));
     RIVULET_ASSIGN_OR_RETURN(c_, bench_.New(int64_t{p_.rows} * p_.columns * p_.batches, 3));
     RIVULET_ASSIGN_OR_RETURN(bias_, bench_.New(p_.columns, 4));
+    RIVULET_ASSIGN_OR_RETURN(partial_, bench_.Partial(p_.rows, p_.columns, p_.depth));
     p_.a = a_.span<const void>();
     p_.b = b_.span<const void>();
     p_.c = c_.span<void>();
     p_.epilogue.bias = bias ? bias_.span<const void>() : gpu::LaneSpan<const void>{};
+    p_.chunks.partial = partial_.span<void>();
     p_.lanes = bench_.all();
     Measured measured;
     GpuContext context;
@@ -217,7 +225,7 @@ class ProductBench {
 
   Bench bench_;
   ProductArguments p_;
-  Lanes a_, b_, c_, bias_;
+  Lanes a_, b_, c_, bias_, partial_;
 };
 
 std::string_view KernelOf(ConvolutionDirection direction) {
@@ -255,6 +263,9 @@ StatusOr<std::optional<double>> MeasureIm2col(Bench& bench, const ConvolutionArg
   product.b = c.b;
   product.c = c.c;
   product.epilogue = c.epilogue;
+  StatusOr<Lanes> partial = bench.Partial(c.rows, c.columns, c.depth);
+  RIVULET_RETURN_IF_ERROR(partial.status());
+  product.chunks.partial = partial->span<void>();
   product.lanes = c.lanes;
   GpuContext context;
   context.stream = &bench.stream();
@@ -304,10 +315,14 @@ StatusOr<Measured> MeasureConvolution(GpuDevice& device, const ConvolutionArgume
   c.c = result.span<void>();
   c.lanes = bench.all();
   Measured measured;
-  const std::string ours =
-      fmt::format("{}_float_{}", KernelOf(direction), gpu::TileFor(DType::kFloat32, c.rows, c.columns).name);
-  RIVULET_ASSIGN_OR_RETURN(measured.ours_microseconds,
-                           bench.Microseconds([&] { return bench.stream().Launch(ours, c); }));
+  RIVULET_ASSIGN_OR_RETURN(const Lanes partial, bench.Partial(c.rows, c.columns, c.depth));
+  c.chunks.partial = partial.span<void>();
+  GpuContext context;
+  context.stream = &bench.stream();
+  context.lanes = {c.lanes.count, nullptr};
+  RIVULET_ASSIGN_OR_RETURN(measured.ours_microseconds, bench.Microseconds([&] {
+    return gpu::PutConvolution(context, KernelOf(direction), DType::kFloat32, c);
+  }));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<float> expected, bench.Read(result));
   RIVULET_ASSIGN_OR_RETURN(measured.im2col_microseconds, MeasureIm2col(bench, c, direction, result, expected));
   int32_t count = 0;

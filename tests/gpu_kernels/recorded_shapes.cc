@@ -21,6 +21,7 @@ ProductArguments WithoutPlaces(ProductArguments p) {
   p.epilogue.bias = {};
   // Only that there is one.
   if (bias) p.epilogue.bias.lane_stride = 1;
+  p.chunks.partial = {};
   p.lanes = {};
   return p;
 }
@@ -28,6 +29,7 @@ ConvolutionArguments WithoutPlaces(ConvolutionArguments c) {
   c.a = c.b = {};
   c.c = {};
   c.epilogue = {};
+  c.chunks.partial = {};
   c.lanes = {};
   return c;
 }
@@ -58,7 +60,8 @@ using Launch = int (*)(void*, const void*);
 Launch NoterOf(std::string_view kernel) {
   if (kernel.starts_with("product_float_")) return NoteProduct;
   if (kernel.starts_with("convolution_float_")) return NoteConvolution<ConvolutionDirection::kForward>;
-  if (kernel.starts_with("convolution_input_float_")) return NoteConvolution<ConvolutionDirection::kInput>;
+  if (kernel.starts_with("convolution_input_float_") || kernel.starts_with("convolution_input_dense_float_"))
+    return NoteConvolution<ConvolutionDirection::kInput>;
   if (kernel.starts_with("convolution_filter_float_")) return NoteConvolution<ConvolutionDirection::kFilter>;
   return NoteNothing;
 }

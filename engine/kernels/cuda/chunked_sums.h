@@ -10,10 +10,10 @@
 namespace rivulet::gpu {
 
 struct ChunkedSums {
-  static constexpr int32_t kParts = 8;          // threads that work on a chunk of one result
+  static constexpr int32_t kParts = 8;               // threads that work on a chunk of one result
   static constexpr int32_t kResults = 256 / kParts;  // of a block
-  static constexpr int32_t kChunk = 2048;
-  LaneSpan<uint64_t> partial;                   // [sums, results, chunks], the bits of doubles
+  static constexpr int32_t kChunk = 512;
+  LaneSpan<uint64_t> partial;  // [sums, results, chunks], the bits of doubles
   int32_t results, count, chunks;
 
   static ChunkedSums Of(int32_t results, int32_t count) {

@@ -50,20 +50,20 @@ StatusOr<Prepared> PrepareProblem(const NodeView& node, const Window& w, const P
   arguments.epilogue.activation = ActivationOf(problem.fused.activation);
   const DType dtype = node.outputs[0].dtype;
   const Tile tile = TileFor(dtype, problem.rows, problem.columns);
-  arguments.row_tiles = TilesOf(problem.rows, tile.rows);
-  arguments.column_tiles = TilesOf(problem.columns, tile.columns);
   Prepared prepared = Launching(
-      [arguments, a = problem.a, b = problem.b, bias = problem.fused.bias, kernel = problem.kernel, dtype,
-       tile = tile.name](const GpuContext& context) {
-        if (arguments.rows == 0 || arguments.columns == 0) return absl::OkStatus();
+      [arguments, a = problem.a, b = problem.b, bias = problem.fused.bias, kernel = problem.kernel,
+       dtype](const GpuContext& context) {
         ConvolutionArguments c = arguments;
         c.a = InputOf<void>(context, a);
         c.b = InputOf<void>(context, b);
         c.c = OutputOf<void>(context, 0);
         if (bias) c.epilogue.bias = InputOf<void>(context, 2);
-        return Put(context, fmt::format("{}_{}_{}", kernel, ArithmeticOf(context, dtype), tile), c);
+        c.chunks.partial = SpanOf<void>(context.scratch);
+        return PutConvolution(context, kernel, dtype, c);
       },
       2.0 * w.multiply_adds());
+  prepared.scratch_bytes =
+      PartialBytes(ChunksFor(tile, problem.rows, problem.columns, problem.depth), dtype, problem.rows, problem.columns);
   prepared.implementation = fmt::format("cuda {}", tile.name);
   return prepared;
 }
@@ -109,4 +109,21 @@ RIVULET_GPU_CONVOLUTION(float);
 RIVULET_GPU_CONVOLUTION(double);
 
 }  // namespace
+
+Status PutConvolution(const GpuContext& context, std::string_view kernel, DType dtype, ConvolutionArguments c) {
+  if (c.rows == 0 || c.columns == 0) return absl::OkStatus();
+  const Tile tile = TileFor(dtype, c.rows, c.columns);
+  c.row_tiles = TilesOf(c.rows, tile.rows);
+  c.column_tiles = TilesOf(c.columns, tile.columns);
+  const LaneSpan<void> partial = c.chunks.partial;
+  c.chunks = {};
+  if (partial.data != nullptr) c.chunks = ChunksFor(tile, c.rows, c.columns, c.depth);
+  c.chunks.partial = partial;
+  const bool dense = c.geometry.stride_height.divisor == 1 && c.geometry.stride_width.divisor == 1;
+  if (kernel == "convolution_input" && dense) kernel = "convolution_input_dense";
+  RIVULET_RETURN_IF_ERROR(Put(context, fmt::format("{}_{}_{}", kernel, ArithmeticOf(context, dtype), tile.name), c));
+  if (c.chunks.count.divisor == 1) return absl::OkStatus();
+  return JoinChunks(context, c.chunks, dtype, c.rows, c.columns, c.c, c.columns, c.epilogue);
+}
+
 }  // namespace rivulet::gpu

@@ -116,6 +116,39 @@ struct GradientPatches {
   }
 };
 
+// The same where windows begin at every pixel: a pixel's windows are then a window of the gradient, walked backwards.
+template <typename T>
+struct DenseGradientPatches {
+  using Element = T;
+  using Line = WindowPlace;
+  using Depth = Tap;
+  static constexpr bool kAlongDepth = true;
+  const T* data;
+  const ConvolutionGeometry& g;
+  int pixels, taps;
+
+  __device__ Line line(int i) const {
+    if (i >= pixels) return {0, kNowhere, 0};
+    uint32_t image = static_cast<uint32_t>(i);
+    const int x = static_cast<int>(g.in_widths.Split(image)) + g.pad_left;
+    const int y = static_cast<int>(g.in_heights.Split(image)) + g.pad_top;
+    const int height = static_cast<int>(g.out_height.divisor), width = static_cast<int>(g.out_width.divisor);
+    return {((static_cast<int>(image) * height + y) * width + x) * static_cast<int>(g.out_channels.divisor), y, x};
+  }
+  __device__ Depth depth(int k) const {
+    if (k >= taps) return {0, 0, -kNowhere};
+    uint32_t row = static_cast<uint32_t>(k);
+    const int channel = static_cast<int>(g.out_channels.Split(row));
+    const int x = static_cast<int>(g.width.Split(row)) * g.step_width, y = static_cast<int>(row) * g.step_height;
+    return {(y * static_cast<int>(g.out_width.divisor) + x) * static_cast<int>(g.out_channels.divisor) - channel, y, x};
+  }
+  __device__ T at(const Line& line, const Depth& tap) const {
+    const bool inside = static_cast<uint32_t>(line.y - tap.y) < g.out_height.divisor &&
+                        static_cast<uint32_t>(line.x - tap.x) < g.out_width.divisor;
+    return inside ? data[line.first - tap.offset] : T(0);
+  }
+};
+
 // The other factor: places in it that are negative beyond it.
 template <typename T>
 struct Factor {
@@ -165,21 +198,24 @@ struct TurnedFilter : Factor<T> {
   }
 };
 
-enum class Direction { kForward, kInput, kFilter };
+enum class Direction { kForward, kInput, kInputDense, kFilter };
 
 template <bool kTensor, Direction kDirection, typename T, int kRows, int kColumns>
 __device__ void Convolution(const ConvolutionArguments& c) {
   const int lane = c.lanes.Number(blockIdx.z);
   uint32_t place = blockIdx.x;
+  const int chunk = static_cast<int>(c.chunks.count.Split(place));
   const int column = static_cast<int>(c.column_tiles.Split(place)) * 16 * kColumns;
   const int row = static_cast<int>(place) * 16 * kRows;
   const T *a = static_cast<const T*>(c.a.of(lane)), *b = static_cast<const T*>(c.b.of(lane));
   const auto compute = [&](const auto& patches, const auto& factor) {
-    ComputeTile<kTensor, kRows, kColumns>(patches, factor, row, column, c.rows, c.columns, c.depth,
+    ComputeTile<kTensor, kRows, kColumns>(patches, factor, row, column, c.rows, c.columns, c.depth, c.chunks, chunk,
                                           static_cast<T*>(c.c.of(lane)), c.columns, c.epilogue, lane);
   };
   if constexpr (kDirection == Direction::kForward) {
     compute(PatchesByPixel<T>{{a, c.geometry, c.rows, c.depth}}, RowMajor<T>{b, c.columns, c.depth});
+  } else if constexpr (kDirection == Direction::kInputDense) {
+    compute(DenseGradientPatches<T>{a, c.geometry, c.rows, c.depth}, TurnedFilter<T>{b, c.geometry, c.depth});
   } else if constexpr (kDirection == Direction::kInput) {
     compute(GradientPatches<T>{a, c.geometry, c.rows, c.depth}, TurnedFilter<T>{b, c.geometry, c.depth});
   } else {
@@ -188,7 +224,8 @@ __device__ void Convolution(const ConvolutionArguments& c) {
 }
 
 Grid GridOfConvolution(const ConvolutionArguments& c) {
-  return {c.row_tiles.divisor * c.column_tiles.divisor, 1, static_cast<uint32_t>(c.lanes.count), kTileThreads};
+  return {c.chunks.count.divisor * c.row_tiles.divisor * c.column_tiles.divisor, 1,
+          static_cast<uint32_t>(c.lanes.count), kTileThreads};
 }
 
 #define RIVULET_GPU_CONVOLUTION_KERNEL(tensor, name, direction, type, T, tile, rows, columns)                   \
@@ -198,9 +235,10 @@ Grid GridOfConvolution(const ConvolutionArguments& c) {
   }                                                                                                             \
   RIVULET_GPU_KERNEL(name "_" #type "_" #tile, ConvolutionArguments, Convolution_##direction##_##type##_##tile, \
                      GridOfConvolution(a));
-#define RIVULET_GPU_CONVOLUTION_KERNELS(tensor, type, T, tile, rows, columns)                       \
-  RIVULET_GPU_CONVOLUTION_KERNEL(tensor, "convolution", kForward, type, T, tile, rows, columns)     \
-  RIVULET_GPU_CONVOLUTION_KERNEL(tensor, "convolution_input", kInput, type, T, tile, rows, columns) \
+#define RIVULET_GPU_CONVOLUTION_KERNELS(tensor, type, T, tile, rows, columns)                                  \
+  RIVULET_GPU_CONVOLUTION_KERNEL(tensor, "convolution", kForward, type, T, tile, rows, columns)                \
+  RIVULET_GPU_CONVOLUTION_KERNEL(tensor, "convolution_input", kInput, type, T, tile, rows, columns)            \
+  RIVULET_GPU_CONVOLUTION_KERNEL(tensor, "convolution_input_dense", kInputDense, type, T, tile, rows, columns) \
   RIVULET_GPU_CONVOLUTION_KERNEL(tensor, "convolution_filter", kFilter, type, T, tile, rows, columns)
 #define RIVULET_GPU_FLOAT_CONVOLUTION(tile, rows, columns)                  \
   RIVULET_GPU_CONVOLUTION_KERNELS(false, float, float, tile, rows, columns) \

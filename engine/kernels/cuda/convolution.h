@@ -18,8 +18,9 @@ struct ConvolutionGeometry {
   Divider out_width, out_height, in_widths, in_heights;  // of the images, as divisors
 };
 
-// "convolution_T_tile" (forward: pixels by taps), "convolution_input_T_tile" (the image's gradient) and
-// "convolution_filter_T_tile" (the filter's): `a` and `b` are the two tensors of the product, c the result.
+// "convolution_T_tile" (forward: pixels by taps), "convolution_input_T_tile" (the image's gradient; where windows begin
+// at every pixel "convolution_input_dense_T_tile", which divides nothing) and "convolution_filter_T_tile" (the
+// filter's): `a` and `b` are the two tensors of the product, c the result.
 struct ConvolutionArguments {
   LaneSpan<const void> a, b;
   LaneSpan<void> c;
@@ -27,6 +28,7 @@ struct ConvolutionArguments {
   int32_t rows, columns, depth;  // of the product
   ConvolutionGeometry geometry;
   Divider row_tiles, column_tiles;
+  DepthChunks chunks;
   Lanes lanes;
 };
 

@@ -1,6 +1,8 @@
 // Adapters of matmul.cu.
 #include "engine/kernels/cuda/matmul.h"
 
+#include <algorithm>
+
 #include "engine/kernels/cuda/product_launch.h"
 #include "engine/kernels/cuda/product_table.h"
 
@@ -11,9 +13,38 @@ Tile TileFor(DType dtype, int64_t rows, int64_t columns) {
   RIVULET_GPU_TILES(RIVULET_GPU_TILE)
   if (dtype == DType::kFloat64) return t64x64;
   if (rows <= 16) return t16x64;
-  if (columns <= 32) return t64x32;
+  if (columns <= 32) return rows < 512 ? t64x32 : t128x32;
   if (rows < 512) return t64x64;
   return columns < 128 ? t128x64 : t128x128;
+}
+
+// So few blocks leave most of a device idle, and so short a chunk is hardly more than what its blocks begin with.
+DepthChunks ChunksFor(const Tile& tile, int64_t rows, int64_t columns, int64_t depth) {
+  constexpr int64_t kBlocks = 32, kLeastDepth = 256, kMultiple = 32;
+  const int64_t tiles = std::max<int64_t>(TilesOf(rows, tile.rows).divisor * TilesOf(columns, tile.columns).divisor, 1);
+  const int64_t most = std::clamp<int64_t>(kBlocks / tiles, 1, std::max<int64_t>(depth / kLeastDepth, 1));
+  const int64_t each = ((depth + most - 1) / most + kMultiple - 1) / kMultiple * kMultiple;
+  DepthChunks chunks{};
+  chunks.count = TilesOf(depth, std::max<int64_t>(each, 1));
+  chunks.depth = static_cast<int32_t>(each);
+  return chunks;
+}
+
+size_t PartialBytes(const DepthChunks& chunks, DType dtype, int64_t rows, int64_t columns) {
+  return chunks.count.divisor == 1 ? 0 : chunks.count.divisor * static_cast<size_t>(rows * columns) * SizeOf(dtype);
+}
+
+Status JoinChunks(const GpuContext& context, const DepthChunks& chunks, DType dtype, int64_t rows, int64_t columns,
+                  LaneSpan<void> c, int64_t c_row, const Epilogue& epilogue) {
+  ProductJoinArguments join{};
+  join.partial = {chunks.partial.data, chunks.partial.lane_stride};
+  join.c = c;
+  join.epilogue = epilogue;
+  join.elements = rows * columns;
+  join.columns = Divider::Of(columns);
+  join.c_row = c_row;
+  join.chunks = static_cast<int32_t>(chunks.count.divisor);
+  return Put(context, fmt::format("product_join_{}", dtype == DType::kFloat64 ? "double" : "float"), join);
 }
 
 std::string_view ArithmeticOf(const GpuContext& context, DType dtype) {
@@ -27,15 +58,23 @@ Status PutProduct(const GpuContext& context, DType dtype, ProductArguments p) {
   const auto library = LibraryFor(LibraryProducts(), context.stream->device().properties(), arithmetic, p);
   if (library) {
     p.lanes = {context.lanes.count, context.lanes.ids};
-    return context.stream->Launch(fmt::format("library_product_{}", arithmetic), LibraryProductArguments{p, *library});
+    const Status put =
+        context.stream->Launch(fmt::format("library_product_{}", arithmetic), LibraryProductArguments{p, *library});
+    if (!absl::IsNotFound(put)) return put;  // without it, or by another version of it, ours
   }
   const Tile tile = TileFor(dtype, p.rows, p.columns);
   p.row_tiles = TilesOf(p.rows, tile.rows);
   p.column_tiles = TilesOf(p.columns, tile.columns);
-  return Put(
+  const LaneSpan<void> partial = p.chunks.partial;
+  p.chunks = {};
+  if (partial.data != nullptr && p.batches == 1) p.chunks = ChunksFor(tile, p.rows, p.columns, p.depth);
+  p.chunks.partial = partial;
+  RIVULET_RETURN_IF_ERROR(Put(
       context,
       fmt::format("product_{}_{}_{}{}", arithmetic, tile.name, p.a_depth == 1 ? 'd' : 'l', p.b_depth == 1 ? 'd' : 'l'),
-      p);
+      p));
+  if (p.chunks.count.divisor == 1) return absl::OkStatus();
+  return JoinChunks(context, p.chunks, dtype, p.rows, p.columns, p.c, p.c_row, p.epilogue);
 }
 
 ProductArguments ProductOfMatrices(int64_t rows, int64_t columns, int64_t depth, bool turn_a, bool turn_b) {
@@ -75,9 +114,12 @@ StatusOr<ProductArguments> ProductOf(const NodeView& node, bool turn_a, bool tur
 
 // `epilogue` is true where input 2 is a bias.
 Prepared Multiplying(const NodeView& node, const ProductArguments& arguments, bool bias) {
+  const DType dtype = node.outputs[0].dtype;
+  const Tile tile = TileFor(dtype, arguments.rows, arguments.columns);
   Prepared prepared = Launching(
-      [arguments, bias, dtype = node.outputs[0].dtype](const GpuContext& c) {
+      [arguments, bias, dtype](const GpuContext& c) {
         ProductArguments p = arguments;
+        p.chunks.partial = SpanOf<void>(c.scratch);
         p.a = InputOf<void>(c, 0);
         p.b = InputOf<void>(c, 1);
         p.c = OutputOf<void>(c, 0);
@@ -85,8 +127,11 @@ Prepared Multiplying(const NodeView& node, const ProductArguments& arguments, bo
         return PutProduct(c, dtype, p);
       },
       Flops(arguments));
-  prepared.implementation =
-      fmt::format("cuda {}", TileFor(node.outputs[0].dtype, arguments.rows, arguments.columns).name);
+  if (arguments.batches == 1) {
+    prepared.scratch_bytes = PartialBytes(ChunksFor(tile, arguments.rows, arguments.columns, arguments.depth), dtype,
+                                          arguments.rows, arguments.columns);
+  }
+  prepared.implementation = fmt::format("cuda {}", tile.name);
   return prepared;
 }
 

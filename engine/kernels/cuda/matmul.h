@@ -14,6 +14,16 @@ struct Epilogue {
   int32_t activation = kNoActivation;
 };
 
+// Where a result has few tiles and much depth, a few blocks would do all the work one behind the other. The depth is
+// then cut into chunks, each of which has blocks of its own and leaves its sums in `partial`, [count, rows, columns] of
+// a lane; "product_join_T" adds them from the first to the last. How many chunks there are is said by the shape alone,
+// so the order of every sum is as fixed as without them: in no way does it depend on lanes, blocks or what runs beside.
+struct DepthChunks {
+  Divider count;  // 1: the product is stored at once
+  int32_t depth;  // of each but the last; a multiple of every tile's depth
+  LaneSpan<void> partial;
+};
+
 // "product_T_tile_xy": c[rows, columns] = a · b, `batches` of them. Strides count elements; x and y say of a and b
 // whether neighbours in depth lie together ("d") or neighbouring rows and columns do ("l"). T is "float", "double", or
 // "tf32": floats by tensor cores (tensor_tile.h).
@@ -25,6 +35,19 @@ struct ProductArguments {
   int64_t a_row, a_depth, b_column, b_depth, c_row;
   int64_t a_batch, b_batch, c_batch;
   Divider row_tiles, column_tiles;  // filled in by PutProduct
+  DepthChunks chunks;               // as well; `partial` is its caller's, who may have none
+  Lanes lanes;
+};
+
+// "product_join_T": the sums of all chunks and the epilogue.
+struct ProductJoinArguments {
+  LaneSpan<const void> partial;
+  LaneSpan<void> c;
+  Epilogue epilogue;
+  int64_t elements;  // rows · columns
+  Divider columns;
+  int64_t c_row;
+  int32_t chunks;
   Lanes lanes;
 };
 
@@ -34,6 +57,7 @@ struct ProductArguments {
 #define RIVULET_GPU_TILES(M) \
   M(t16x64, 1, 4)            \
   M(t64x32, 4, 2)            \
+  M(t128x32, 8, 2)           \
   M(t64x64, 4, 4)            \
   M(t128x64, 8, 4)           \
   M(t128x128, 8, 8)

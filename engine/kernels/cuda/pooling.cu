@@ -77,9 +77,25 @@ __device__ void AvgPool(const PoolArguments& a) {
   }
 }
 
+// Where windows do not overlap, a pixel lies in one at most.
+__device__ bool IsApart(const PoolAxis& axis) {
+  return axis.dilation == 1 && static_cast<int>(axis.stride.divisor) >= axis.window;
+}
+// The window that holds position `at`, or one beyond the last.
+__device__ uint32_t OnlyWindow(const PoolAxis& axis, int at) {
+  uint32_t window = static_cast<uint32_t>(at + axis.pad_before);
+  return static_cast<int>(axis.stride.Split(window)) < axis.window ? window : axis.output.divisor;
+}
+
 // f(row, column) of every window that holds the pixel, in their order.
 template <typename F>
 __device__ void ForEachWindow(const PoolArguments& a, const Place& p, const F& f) {
+  if (IsApart(a.height) && IsApart(a.width)) {
+    const uint32_t row = OnlyWindow(a.height, p.y), column = OnlyWindow(a.width, p.x);
+    if (row < a.height.output.divisor && column < a.width.output.divisor)
+      f(static_cast<int>(row), static_cast<int>(column));
+    return;
+  }
   for (int ky = a.height.window - 1; ky >= 0; --ky) {
     const int y = p.y + a.height.pad_before - ky * a.height.dilation;
     uint32_t row = static_cast<uint32_t>(y);

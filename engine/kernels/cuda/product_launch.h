@@ -1,6 +1,7 @@
 // Launches of products, for the adapters of all families that are made of them.
 #pragma once
 
+#include "engine/kernels/cuda/convolution.h"
 #include "engine/kernels/cuda/launch.h"
 #include "engine/kernels/cuda/matmul.h"
 #include "engine/ops/window.h"
@@ -23,9 +24,21 @@ std::string_view ArithmeticOf(const GpuContext& context, DType dtype);
 // The whole of `rows` in tiles of `tile`.
 inline Divider TilesOf(int64_t rows, int64_t tile) { return Divider::Of((rows + tile - 1) / tile); }
 
+// Into how many chunks the depth of a product is cut, by its shape alone.
+DepthChunks ChunksFor(const Tile& tile, int64_t rows, int64_t columns, int64_t depth);
+// Of their partial sums, in one lane; 0: the depth is not cut.
+size_t PartialBytes(const DepthChunks& chunks, DType dtype, int64_t rows, int64_t columns);
+// Adds the sums of all chunks: c, its rows `c_row` elements apart.
+Status JoinChunks(const GpuContext& context, const DepthChunks& chunks, DType dtype, int64_t rows, int64_t columns,
+                  LaneSpan<void> c, int64_t c_row, const Epilogue& epilogue);
+
 // c = a · b of `dtype` (float32 or float64); spans, strides, sizes and epilogue are given, the rest is filled in.
-// Nothing is launched where c has no elements.
+// Where the caller has memory for partial sums, `chunks.partial`, of PartialBytes, a long depth is cut. Nothing is
+// launched where c has no elements.
 Status PutProduct(const GpuContext& context, DType dtype, ProductArguments arguments);
+
+// The same of a convolution: `kernel` is "convolution", "convolution_input" or "convolution_filter".
+Status PutConvolution(const GpuContext& context, std::string_view kernel, DType dtype, ConvolutionArguments arguments);
 
 // Matrices of one shape that lie row-major without gaps; turned: [depth, rows] and [columns, depth].
 ProductArguments ProductOfMatrices(int64_t rows, int64_t columns, int64_t depth, bool turn_a, bool turn_b);

@@ -32,11 +32,21 @@ __device__ void StoreTile(const T (&sums)[kRows][kColumns], int first_row, int f
   }
 }
 
-// A block's tile of a product: by each thread's own multiplications, of any type, or by tensor cores.
+// A block's tile of a product, or of chunk `chunk` of its depth, which goes to the partial sums: by each thread's own
+// multiplications, of any type, or by tensor cores.
 template <bool kTensor, int kRows, int kColumns, typename A, typename B>
-__device__ void ComputeTile(const A& a, const B& b, int row, int column, int rows, int columns, int depth,
-                            typename A::Element* c, int64_t c_row, const Epilogue& epilogue, int lane) {
-  typename A::Element sums[kRows][kColumns];
+__device__ void ComputeTile(const A& a, const B& b, int row, int column, int rows, int columns, int whole_depth,
+                            const DepthChunks& chunks, int chunk, typename A::Element* c, int64_t c_row,
+                            Epilogue epilogue, int lane) {
+  using T = typename A::Element;
+  DepthRange depth = {0, whole_depth};
+  if (chunks.count.divisor > 1) {
+    depth = {chunk * chunks.depth, min(whole_depth, (chunk + 1) * chunks.depth)};
+    c = static_cast<T*>(chunks.partial.of(lane)) + static_cast<int64_t>(chunk) * rows * columns;
+    c_row = columns;
+    epilogue = {};
+  }
+  T sums[kRows][kColumns];
   if constexpr (kTensor) {
     MultiplyTensorTile<kRows, kColumns>(a, b, row, column, depth, sums);
     StoreTile<TensorPlaces<kRows, kColumns>>(sums, row, column, rows, columns, c, c_row, epilogue, lane);

@@ -1,15 +1,29 @@
 #include "engine/kernels/cuda/product_table.h"
 
 #include <algorithm>
+#include <limits>
 #include <vector>
 
 namespace rivulet::gpu {
 namespace {
 
 // {major, minor, arithmetic, turn_a, turn_b, least_rows, most_rows, columns, depth, {id, tile, stages, swizzling,
-// custom, inner_shape, cluster_shape}}. Nothing has been measured yet.
+// custom, inner_shape, cluster_shape}}. Measured on an H200 with CUDA 13.0, 32 lanes of batch 10: layers of mnist_cnn,
+// emnist_cnn and cifar_cnn at 1.3 to 2.7 times our own. Where a layer's forward product is not here, ours is as fast.
 const std::vector<LibraryProduct>& Table() {
-  static const std::vector<LibraryProduct> table;
+  constexpr int32_t kAnyRows = std::numeric_limits<int32_t>::max();
+  static const std::vector<LibraryProduct> table = {
+      {9, 0, "float", false, false, 1, 16, 512, 3136, {11, 0, 0, 0, 0, 0, 0}},
+      {9, 0, "float", false, false, 1, 16, 10, 512, {11, 0, 0, 0, 1, 0, 0}},
+      {9, 0, "float", false, true, 1, 16, 3136, 512, {55, 15, 31, 0, 0, 0, 0}},
+      {9, 0, "float", true, false, 512, kAnyRows, 512, 10, {20, 20, 26, 0, 0, 0, 0}},
+      {9, 0, "float", false, false, 1, 16, 10, 128, {11, 0, 0, 0, 1, 0, 0}},
+      {9, 0, "float", false, true, 1, 16, 12544, 128, {55, 13, 31, 0, 0, 0, 0}},
+      {9, 0, "float", true, false, 512, kAnyRows, 128, 10, {20, 20, 26, 0, 0, 0, 0}},
+      {9, 0, "float", false, false, 1, 16, 62, 128, {11, 0, 0, 0, 1, 0, 0}},
+      {9, 0, "float", true, false, 17, 511, 62, 10, {20, 15, 28, 0, 0, 0, 0}},
+      {9, 0, "float", false, true, 1, 16, 9216, 128, {55, 18, 31, 0, 0, 0, 0}},
+  };
   return table;
 }
 

@@ -1,9 +1,9 @@
 // C = A·B, a tile of C by each block: the one loop of all products (matmul.cu, convolution.cu).
 //
 // The block's 256 threads stand as 16 × 16; each computes kRows × kColumns elements of the tile of 16 kRows × 16
-// kColumns. Tiles of A and B, 16 deep, are brought to shared memory; while one is multiplied the next is on its way in
-// registers. Each element is summed over the depth in order, by one thread, whatever the tile's shape: only whether the
-// compiler fuses a product with the sum is left to it, and that is the same for all tiles.
+// kColumns. Tiles of A and B, TileDepth deep, are brought to shared memory; while one is multiplied the next is on its
+// way in registers. Each element is summed over the depth in order, by one thread, whatever the tile's shape: only
+// whether the compiler fuses a product with the sum is left to it, and that is the same for all tiles.
 //
 // What A and B are is told by loaders. A's "lines" are rows of C, B's are columns of C:
 //
@@ -21,7 +21,9 @@
 
 namespace rivulet::gpu {
 
-constexpr int kTileDepth = 16, kTileThreads = 256;
+constexpr int kTileThreads = 256;
+// A tile of few rows is multiplied in a moment, and then waits for what it reads next: it reads twice as much at once.
+constexpr int TileDepth(int rows) { return rows == 1 ? 32 : 16; }
 // Lines in shared memory are a little longer than the tile, so that threads that store along the depth meet fewer
 // banks.
 constexpr int kTilePad = 4;
@@ -46,6 +48,13 @@ struct ThreadPlaces {
   __device__ static int row(int i, int) { return PlaceOf<kRows>(static_cast<int>(threadIdx.x) / 16, i); }
   __device__ static int column(int, int j) { return PlaceOf<kColumns>(static_cast<int>(threadIdx.x) % 16, j); }
 };
+// Of a tile of few rows each thread has one column and four rows, and the block stands as 4 × 64: a warp's reads of B
+// are then one line of shared memory and those of A one address, which is two thirds of what 1 × 4 elements would read.
+template <>
+struct ThreadPlaces<1, 4> {
+  __device__ static int row(int, int j) { return static_cast<int>(threadIdx.x) / 64 * 4 + j; }
+  __device__ static int column(int, int) { return static_cast<int>(threadIdx.x) % 64; }
+};
 
 template <int kCount, typename T>
 __device__ inline void LoadFragment(const T* line, int thread, T (&to)[kCount]) {
@@ -65,8 +74,8 @@ struct AsItIs {
   }
 };
 
-// What one thread brings of each tile of one factor: kCount elements.
-template <int kCount, typename Loader, int kPad = kTilePad>
+// What one thread brings of each tile of one factor, which is 16 kCount lines wide.
+template <int kCount, int kDepth, typename Loader, int kPad = kTilePad>
 class Fetch {
  public:
   using T = typename Loader::Element;
@@ -75,64 +84,72 @@ class Fetch {
 
   __device__ Fetch(const Loader& loader, int first_line) : loader_(loader) {
     const int thread = static_cast<int>(threadIdx.x);
-    line_ = kAlong ? thread / kTileDepth : thread % kWidth;
-    depth_ = kAlong ? thread % kTileDepth : thread / kWidth;
+    line_ = kAlong ? thread / kDepth : thread % kWidth;
+    depth_ = kAlong ? thread % kDepth : thread / kWidth;
 #pragma unroll
-    for (int i = 0; i < kLines; ++i) lines_[i] = loader_.line(first_line + line_ + i * 16);
+    for (int i = 0; i < kLines; ++i) lines_[i] = loader_.line(first_line + line_ + i * kLineStep);
   }
   __device__ void Load(int first_depth) {
     if constexpr (kAlong) {
       const typename Loader::Depth depth = loader_.depth(first_depth + depth_);
 #pragma unroll
-      for (int i = 0; i < kCount; ++i) values_[i] = loader_.at(lines_[i], depth);
+      for (int i = 0; i < kValues; ++i) values_[i] = loader_.at(lines_[i], depth);
     } else {
 #pragma unroll
-      for (int i = 0; i < kCount; ++i)
-        values_[i] = loader_.at(lines_[0], loader_.depth(first_depth + depth_ + i * kStep));
+      for (int i = 0; i < kValues; ++i)
+        values_[i] = loader_.at(lines_[0], loader_.depth(first_depth + depth_ + i * kDepthStep));
     }
   }
   // `round`: what becomes of an element on its way to shared memory.
   template <typename Round = AsItIs>
   __device__ void Store(T (*tile)[kLine], Round round = {}) const {
 #pragma unroll
-    for (int i = 0; i < kCount; ++i) {
+    for (int i = 0; i < kValues; ++i) {
       if constexpr (kAlong)
-        tile[depth_][line_ + i * 16] = round(values_[i]);
+        tile[depth_][line_ + i * kLineStep] = round(values_[i]);
       else
-        tile[depth_ + i * kStep][line_] = round(values_[i]);
+        tile[depth_ + i * kDepthStep][line_] = round(values_[i]);
     }
   }
 
  private:
-  static constexpr int kLines = kAlong ? kCount : 1;
-  static constexpr int kStep = kTileThreads / kWidth;  // in depth, from one element to the next
+  static constexpr int kValues = kWidth * kDepth / kTileThreads;
+  static constexpr int kLines = kAlong ? kValues : 1;
+  // From one of the thread's elements to the next.
+  static constexpr int kLineStep = kTileThreads / kDepth, kDepthStep = kTileThreads / kWidth;
   const Loader& loader_;
   int line_, depth_;
   typename Loader::Line lines_[kLines];
-  T values_[kCount];
+  T values_[kValues];
 };
 
-// The sums of this thread's elements of the tile that begins at (first_row, first_column); which element (i, j) is
-// say ThreadPlaces.
+// A part of the depth: its ends, the first a multiple of every tile's depth, as the other is unless it is the last's.
+struct DepthRange {
+  int begin, end;
+};
+
+// The sums of this thread's elements of the tile that begins at (first_row, first_column), over `depth`; which element
+// (i, j) is say ThreadPlaces.
 template <int kRows, int kColumns, typename A, typename B>
-__device__ void MultiplyTile(const A& a, const B& b, int first_row, int first_column, int depth,
+__device__ void MultiplyTile(const A& a, const B& b, int first_row, int first_column, DepthRange depth,
                              typename A::Element (&sums)[kRows][kColumns]) {
   using T = typename A::Element;
-  using FetchA = Fetch<kRows, A>;
-  using FetchB = Fetch<kColumns, B>;
-  alignas(16) __shared__ T a_tiles[2][kTileDepth][FetchA::kLine];
-  alignas(16) __shared__ T b_tiles[2][kTileDepth][FetchB::kLine];
+  constexpr int kDepth = TileDepth(kRows);
+  using FetchA = Fetch<kRows, kDepth, A>;
+  using FetchB = Fetch<kColumns, kDepth, B>;
+  alignas(16) __shared__ T a_tiles[2][kDepth][FetchA::kLine];
+  alignas(16) __shared__ T b_tiles[2][kDepth][FetchB::kLine];
   FetchA fetch_a(a, first_row);
   FetchB fetch_b(b, first_column);
-  const int row = static_cast<int>(threadIdx.x) / 16, column = static_cast<int>(threadIdx.x) % 16;
+  [[maybe_unused]] const int row = static_cast<int>(threadIdx.x) / 16, column = static_cast<int>(threadIdx.x) % 16;
 #pragma unroll
   for (int i = 0; i < kRows; ++i)
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) sums[i][j] = T(0);
-  const int tiles = (depth + kTileDepth - 1) / kTileDepth;
-  if (tiles == 0) return;
-  fetch_a.Load(0);
-  fetch_b.Load(0);
+  const int tiles = (depth.end - depth.begin + kDepth - 1) / kDepth;
+  if (tiles <= 0) return;
+  fetch_a.Load(depth.begin);
+  fetch_b.Load(depth.begin);
   fetch_a.Store(a_tiles[0]);
   fetch_b.Store(b_tiles[0]);
   __syncthreads();
@@ -140,18 +157,26 @@ __device__ void MultiplyTile(const A& a, const B& b, int first_row, int first_co
     const int now = tile % 2;
     const bool more = tile + 1 < tiles;
     if (more) {
-      fetch_a.Load((tile + 1) * kTileDepth);
-      fetch_b.Load((tile + 1) * kTileDepth);
+      fetch_a.Load(depth.begin + (tile + 1) * kDepth);
+      fetch_b.Load(depth.begin + (tile + 1) * kDepth);
     }
 #pragma unroll
-    for (int k = 0; k < kTileDepth; ++k) {
-      T of_a[kRows], of_b[kColumns];
-      LoadFragment<kRows>(a_tiles[now][k], row, of_a);
-      LoadFragment<kColumns>(b_tiles[now][k], column, of_b);
+    for (int k = 0; k < kDepth; ++k) {
+      if constexpr (kRows == 1) {
+        using Places = ThreadPlaces<kRows, kColumns>;
+        const auto of_a = *reinterpret_cast<const Few<T, kColumns>*>(a_tiles[now][k] + Places::row(0, 0));
+        const T of_b = b_tiles[now][k][Places::column(0, 0)];
 #pragma unroll
-      for (int i = 0; i < kRows; ++i)
+        for (int j = 0; j < kColumns; ++j) sums[0][j] += of_a.values[j] * of_b;
+      } else {
+        T of_a[kRows], of_b[kColumns];
+        LoadFragment<kRows>(a_tiles[now][k], row, of_a);
+        LoadFragment<kColumns>(b_tiles[now][k], column, of_b);
 #pragma unroll
-        for (int j = 0; j < kColumns; ++j) sums[i][j] += of_a[i] * of_b[j];
+        for (int i = 0; i < kRows; ++i)
+#pragma unroll
+          for (int j = 0; j < kColumns; ++j) sums[i][j] += of_a[i] * of_b[j];
+      }
     }
     if (more) {
       fetch_a.Store(a_tiles[1 - now]);

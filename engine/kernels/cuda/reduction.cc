@@ -10,7 +10,7 @@ namespace rivulet::gpu {
 namespace {
 
 // So many elements at most before a thread's share of them is worth another block.
-constexpr int32_t kShare = 256;
+constexpr int32_t kShare = 64;
 constexpr int32_t kRowParts = 32, kColumnParts = 8;
 
 StatusOr<Prepared> PrepareReduced(std::span<const int64_t> dims, const std::vector<bool>& reduced, std::string kernel) {

@@ -87,22 +87,23 @@ __device__ inline void MultiplyEight(const float (*a)[kLineA], const float (*b)[
 
 // As MultiplyTile, but for which element is whose (TensorPlaces).
 template <int kRows, int kColumns, typename A, typename B>
-__device__ void MultiplyTensorTile(const A& a, const B& b, int first_row, int first_column, int depth,
+__device__ void MultiplyTensorTile(const A& a, const B& b, int first_row, int first_column, DepthRange depth,
                                    float (&sums)[kRows][kColumns]) {
-  using FetchA = Fetch<kRows, A, kTensorPad>;
-  using FetchB = Fetch<kColumns, B, kTensorPad>;
-  alignas(16) __shared__ float a_tiles[2][kTileDepth][FetchA::kLine];
-  alignas(16) __shared__ float b_tiles[2][kTileDepth][FetchB::kLine];
+  constexpr int kDepth = TileDepth(kRows);
+  using FetchA = Fetch<kRows, kDepth, A, kTensorPad>;
+  using FetchB = Fetch<kColumns, kDepth, B, kTensorPad>;
+  alignas(16) __shared__ float a_tiles[2][kDepth][FetchA::kLine];
+  alignas(16) __shared__ float b_tiles[2][kDepth][FetchB::kLine];
   FetchA fetch_a(a, first_row);
   FetchB fetch_b(b, first_column);
 #pragma unroll
   for (int i = 0; i < kRows; ++i)
 #pragma unroll
     for (int j = 0; j < kColumns; ++j) sums[i][j] = 0;
-  const int tiles = (depth + kTileDepth - 1) / kTileDepth;
-  if (tiles == 0) return;
-  fetch_a.Load(0);
-  fetch_b.Load(0);
+  const int tiles = (depth.end - depth.begin + kDepth - 1) / kDepth;
+  if (tiles <= 0) return;
+  fetch_a.Load(depth.begin);
+  fetch_b.Load(depth.begin);
   fetch_a.Store(a_tiles[0], RoundToTf32());
   fetch_b.Store(b_tiles[0], RoundToTf32());
   __syncthreads();
@@ -110,11 +111,11 @@ __device__ void MultiplyTensorTile(const A& a, const B& b, int first_row, int fi
     const int now = tile % 2;
     const bool more = tile + 1 < tiles;
     if (more) {
-      fetch_a.Load((tile + 1) * kTileDepth);
-      fetch_b.Load((tile + 1) * kTileDepth);
+      fetch_a.Load(depth.begin + (tile + 1) * kDepth);
+      fetch_b.Load(depth.begin + (tile + 1) * kDepth);
     }
 #pragma unroll
-    for (int k = 0; k < kTileDepth; k += 8)
+    for (int k = 0; k < kDepth; k += 8)
       MultiplyEight<kRows, kColumns, FetchA::kLine, FetchB::kLine>(&a_tiles[now][k], &b_tiles[now][k], sums);
     if (more) {
       fetch_a.Store(a_tiles[1 - now], RoundToTf32());

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <utility>
 
+#include "engine/gpu/gpu_api.h"
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/kernels/cuda/library_product.h"
 #include "engine/kernels/cuda/product_result.h"
@@ -15,7 +16,7 @@
 namespace rivulet::gpu {
 namespace {
 
-constexpr int kNotThere = static_cast<int>(cudaErrorSharedObjectInitFailed);
+constexpr int kNotThere = RIVULET_GPU_NOT_THERE;
 constexpr int kMostListed = 65535;  // the depth that grids may have
 
 int ErrorOf(cublasStatus_t status) { return status == CUBLAS_STATUS_SUCCESS ? 0 : static_cast<int>(cudaErrorUnknown); }
@@ -214,7 +215,8 @@ int LaunchProduct(void* stream, const void* arguments) {
   Workplace* workplace = nullptr;
   if (const int error = WorkplaceOf(on, &workplace); error != 0) return error;
   cublasLtMatmulAlgo_t algorithm;
-  if (const int error = AlgorithmOf(*lt, workplace->handle, a.algorithm, kTf32, algorithm); error != 0) return error;
+  // Another version of the library may know other algorithms.
+  if (AlgorithmOf(*lt, workplace->handle, a.algorithm, kTf32, algorithm) != 0) return kNotThere;
   const bool listed = a.product.lanes.ids != nullptr;
   if (listed) {
     MakePointers<<<1, 256, 0, on>>>({a.product, workplace->pointers});

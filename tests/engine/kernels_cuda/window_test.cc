@@ -108,6 +108,12 @@ TEST(GpuConvolutionTest, EveryTile_IsTheCpus) {
   CheckConvolution({2, 17, 16, 4, 130, 1, 2});
 }
 
+// So many pixels, and so many taps, that their sums are cut into chunks.
+TEST(GpuConvolutionTest, LongSums_AreTheCpus) {
+  CheckConvolution({2, 24, 23, 3, 5, 3, 3});
+  CheckConvolution({1, 6, 5, 70, 65, 3, 3});
+}
+
 TEST(GpuConvolutionTest, Fused_BiasAndActivation_AreTheCpus) {
   const Problem p = {2, 6, 6, 3, 5, 3, 3};
   for (const std::vector<std::string>& fused :

@@ -215,11 +215,26 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
     if (!of.ok()) return false;
     data.push_back(*std::move(of));
   }
+  Tracer* const tracer = options_.instruments.tracer;
+  const int64_t begin = tracer == nullptr ? 0 : ProfileNanos();
+  const std::string clients = fmt::format("{} clients", tasks.size());
+  TraceSpan together(tracer, "task", clients);
+  TraceSpan training(tracer, "phase", "train");
+  for (const Task& task : tasks) training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);
   StatusOr<std::vector<LocalResult>> trained = trainer_.TrainTogether(tasks, data, SourcesOf(tasks[0]));
+  training.End();
   if (stop_.stopped()) return Cancelled("stopped");
   if (!trained.ok()) return false;
 
   RIVULET_ASSIGN_OR_RETURN(OpenPartial* const open, Open(tasks[0]));
+  TraceSpan folding(tracer, "phase", "fold");
+  for (const Task& task : tasks) folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task.id);
+  const auto traced = [&] {
+    folding.End();
+    for (size_t i = 0; tracer != nullptr && i < tasks.size(); ++i) {
+      TraceTogether(*tracer, tasks[i], (*trained)[i], (*trained)[i].status.ok(), begin);
+    }
+  };
   std::vector<size_t> whole;
   for (size_t i = 0; i < tasks.size(); ++i) {
     LocalResult& result = (*trained)[i];
@@ -236,6 +251,7 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   }
   if (trainer_.transparent()) {
     RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, whole, *open));
+    traced();
     return true;
   }
   // What happens to an update on its way is done in one place, so each is folded before the next is made.
@@ -248,6 +264,7 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
     }
     RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, {&i, 1}, *open));
   }
+  traced();
   return true;
 }
 
@@ -280,6 +297,7 @@ Status Site::FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>&
     if (taken[k].ok()) {
       Record(tasks[i], trained[i], taken[k]->norm, fold_seconds, open);
     } else {
+      trained[i].status = taken[k].status();
       RIVULET_RETURN_IF_ERROR(refuse(tasks[i], taken[k].status()));
     }
   }

@@ -31,6 +31,27 @@ std::string_view Name(TaskReport::Kind kind) {
   return "";
 }
 
+namespace {
+
+bool Trains(const Task& task) { return task.kind == TaskKind::kTrain; }
+int64_t RoundOf(const Task& task) { return Trains(task) ? task.base_version + 1 : task.base_version; }
+std::string RoundName(const Task& task) {
+  return fmt::format("{} {}", Trains(task) ? "round" : "evaluation", RoundOf(task));
+}
+
+}  // namespace
+
+void TraceTogether(Tracer& tracer, const Task& task, const LocalResult& result, bool accepted, int64_t begin) {
+  const std::vector<TraceArg> args = {
+      {"task", std::string_view(task.id)},
+      {"outcome", Name(accepted ? TaskReport::Kind::kAccepted : TaskReport::Kind::kRefused)},
+      {"examples", result.examples},
+      {"steps", result.steps},
+      {"train_loss", result.train_loss},
+      {"lanes", result.lanes}};
+  tracer.Complete(tracer.Row("clients", task.client_id), "client", RoundName(task), begin, ProfileNanos(), args);
+}
+
 StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const Task& task,
                                const std::function<StatusOr<TaskReport>()>& work) {
   if (tracer == nullptr) return work();
@@ -38,12 +59,9 @@ StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const
   const int64_t begin = ProfileNanos();
   TraceSpan span(tracer, "task", client_id);
   StatusOr<TaskReport> report = work();
-  const bool trains = task.kind == TaskKind::kTrain;
-  const int64_t number = trains ? task.base_version + 1 : task.base_version;
-  const std::string round = fmt::format("{} {}", trains ? "round" : "evaluation", number);
   const std::string_view outcome = report.ok() ? Name(report->kind) : "stopped";
   span.Arg("task", task.id);
-  span.Arg("round", number);
+  span.Arg("round", RoundOf(task));
   span.Arg("outcome", outcome);
   span.End();
   std::vector<TraceArg> args = {{"task", std::string_view(task.id)}, {"outcome", outcome}};
@@ -54,7 +72,7 @@ StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const
     args.push_back({"bytes_up", report->bytes_up});
     if (!report->reason.empty()) args.push_back({"reason", std::string_view(report->reason)});
   }
-  tracer->Complete(client, "client", round, begin, ProfileNanos(), args);
+  tracer->Complete(client, "client", RoundName(task), begin, ProfileNanos(), args);
   return report;
 }
 
@@ -237,10 +255,12 @@ Status TaskTrainer::Finish(const Task& task, std::string_view client_id, LocalRe
   return states_->Propose(task.run_id, client_id, task.id, std::move(result.state));
 }
 
-// Whoever watches tasks wants to see each. On the host, what happens to updates on their way would need them in memory;
-// on a device it happens there, or each is brought from there.
+// Whoever watches tasks on the host wants to see each; lanes of a device are what is to be seen there. On the host,
+// what happens to updates on their way would need them in memory; on a device it happens there, or each is brought from
+// there.
 int TaskTrainer::MostLanes(const Task& task, int64_t examples) const {
-  if (trainer_ == nullptr || plan_->plan->digest() != task.plan || instruments_.tracer != nullptr) return 1;
+  if (trainer_ == nullptr || plan_->plan->digest() != task.plan) return 1;
+  if (!trainer_->TakesUnlikeTasks() && instruments_.tracer != nullptr) return 1;
   if (!trainer_->TakesUnlikeTasks() && (!pipeline_->transparent() || plan_->plan->keeps_state())) return 1;
   return trainer_->MostLanes(task.kind, examples);
 }

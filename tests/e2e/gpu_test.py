@@ -49,6 +49,14 @@ class Gpu(RivuletTest):
         self.assertTrue(gathered)
         trained = [(event["ts"], event["ts"] + event["dur"]) for event in events
                    if event.get("ph") == "X" and (event["cat"], event["name"]) == ("phase", "train")]
+        # Who looks on sees clients train at once, as they do when nobody looks on, and each on its own row.
+        tasks = [event["name"] for event in events if event.get("ph") == "X" and event["cat"] == "task"]
+        alone = [name for name in tasks if not name.endswith(" clients")]
+        self.assertLessEqual(len(alone), 1, tasks)  # the first task of all, whose plan nobody has seen yet
+        clients = [event["args"] for event in events if event.get("ph") == "X" and event["cat"] == "client"]
+        self.assertGreater(len(clients), len(tasks))
+        self.assertEqual({args["outcome"] for args in clients}, {"accepted"})
+        self.assertEqual(len([args for args in clients if args.get("lanes", 1) > 1]), len(clients) - len(alone))
         for kernel in gathered:
             self.assertTrue(any(begin - 1e3 < kernel["ts"] and kernel["ts"] + kernel["dur"] < end + 1e3
                                 for begin, end in trained), kernel)

@@ -9,9 +9,17 @@
 #include "engine/graph/inference.h"
 #include "engine/graph/node_error.h"
 #include "engine/graph/op.h"
+#include "engine/graph/variable_name.h"
 
 namespace rivulet {
 namespace {
+
+// A growing model asks for each of its variables whether there is one already, and a handle may have another name than
+// its variable. Handles therefore stand among the nodes by a second name, which no node can have: an index by itself
+// would be one more member of Graph, whose size libraries of ops are compiled with.
+std::string HandleKey(std::string_view variable) { return std::string(1, '\0').append(variable); }
+
+bool IsHandle(const Node& node) { return node.type() == "VarHandleOp"; }
 
 // As TensorFlow: letters, digits and "_.\/>-", not starting with one of "_\/>-".
 bool ValidName(std::string_view name) {
@@ -93,6 +101,7 @@ StatusOr<Node*> Graph::AddNode(NodeSpec spec) {
   nodes_.push_back(std::move(node));
   Node* added = nodes_.back().get();
   by_name_.emplace(added->name(), added);
+  if (IsHandle(*added)) by_name_.emplace(HandleKey(VariableName(*added)), added);
   return added;
 }
 
@@ -100,6 +109,8 @@ Node* Graph::Find(std::string_view name) const {
   const auto found = by_name_.find(std::string(name));
   return found == by_name_.end() ? nullptr : found->second;
 }
+
+Node* FindHandle(const Graph& graph, std::string_view variable) { return graph.Find(HandleKey(variable)); }
 
 StatusOr<Output> Graph::FindOutput(std::string_view tensor_name) const {
   std::string_view node_name = tensor_name;
@@ -234,7 +245,9 @@ Graph Graph::Clone() const {
   copy.functions_ = functions_;
   for (const auto& node : nodes_) {
     copy.nodes_.push_back(std::make_unique<Node>(*node));
-    copy.by_name_.emplace(node->name(), copy.nodes_.back().get());
+    Node* const copied = copy.nodes_.back().get();
+    copy.by_name_.emplace(copied->name(), copied);
+    if (IsHandle(*copied)) copy.by_name_.emplace(HandleKey(VariableName(*copied)), copied);
   }
   const auto mine = [&](const Node* node) { return copy.nodes_[static_cast<size_t>(node->id())].get(); };
   for (auto& node : copy.nodes_) {

@@ -1,4 +1,4 @@
-// Which variable a VarHandleOp names.
+// Which variable a VarHandleOp names, and which one names a variable.
 #pragma once
 
 #include <string_view>
@@ -12,6 +12,9 @@ inline std::string_view VariableName(const Node& handle) {
   const std::string* shared = handle.FindAttr<std::string>("shared_name");
   return shared == nullptr || shared->empty() ? std::string_view(handle.name()) : std::string_view(*shared);
 }
+// The first VarHandleOp of the graph that names `variable`, or null. Takes no longer in a large graph than in a small
+// one.
+Node* FindHandle(const Graph& graph, std::string_view variable);
 inline DType VariableDType(const Node& handle) { return handle.attr<DType>("dtype"); }
 
 }  // namespace rivulet

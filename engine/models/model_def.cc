@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <unordered_map>
 
 #include "engine/base/join.h"
 #include "engine/graph/compose.h"
@@ -188,6 +189,7 @@ StatusOr<Graph> KeepModel(const Graph& graph, std::vector<Node*> results, const 
 StatusOr<std::vector<ModelVariable>> VariablesOf(const Graph& graph) {
   static constexpr std::string_view kSegments[] = {"trainable", "shared", "local", "frozen"};
   std::vector<ModelVariable> variables;
+  std::unordered_map<std::string, size_t> index_of;
   for (const auto& node : graph.nodes()) {
     if (node->type() != "VarHandleOp") continue;
     ModelVariable variable{std::string(VariableName(*node)), {VariableDType(*node), node->attr<Shape>("shape")}};
@@ -198,13 +200,15 @@ StatusOr<std::vector<ModelVariable>> VariablesOf(const Graph& graph) {
                              Join(kSegments, ", "));
     if (const Status known = variable.spec.shape.CheckedElements().status(); !known.ok())
       return Annotate(known, fmt::format("the variable '{}'", variable.name));
-    const auto same = std::ranges::find(variables, variable.name, &ModelVariable::name);
-    if (same == variables.end()) {
+    const auto [known_as, is_new] = index_of.emplace(variable.name, variables.size());
+    if (is_new) {
       variables.push_back(std::move(variable));
-    } else if (same->spec != variable.spec || same->segment != variable.segment) {
-      return InvalidArgument("the variable '{}' is both {} ({}) and {} ({})", variable.name, Describe(same->spec),
-                             same->segment, Describe(variable.spec), variable.segment);
+      continue;
     }
+    const ModelVariable& same = variables[known_as->second];
+    if (same.spec != variable.spec || same.segment != variable.segment)
+      return InvalidArgument("the variable '{}' is both {} ({}) and {} ({})", variable.name, Describe(same.spec),
+                             same.segment, Describe(variable.spec), variable.segment);
   }
   return variables;
 }

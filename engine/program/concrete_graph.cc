@@ -197,10 +197,7 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
   }
   for (size_t i = 0; i < signature.variables.size(); ++i) {
     const VariableBinding& variable = signature.variables[i];
-    for (size_t j = 0; j < i; ++j) {
-      if (signature.variables[j].name == variable.name)
-        return InvalidArgument("variable '{}' is bound twice", variable.name);
-    }
+    if (!bound_.emplace(variable.name, i).second) return InvalidArgument("variable '{}' is bound twice", variable.name);
     if (variable.buffer < 0)
       return InvalidArgument("variable '{}' is bound to buffer {}", variable.name, variable.buffer);
     if (variable.offset % 64 != 0) {
@@ -323,25 +320,25 @@ Status ConcreteGraph::ResolveVariable(const Node& node, const Signature& signatu
 }
 
 Status ConcreteGraph::BindVariable(const Node& node, const std::string& name, const Signature& signature) {
-  for (size_t i = 0; i < signature.variables.size(); ++i) {
-    const VariableBinding& binding = signature.variables[i];
-    if (binding.name != name) continue;
-    const DType dtype = node.type() == "VarHandleOp" ? node.attr<DType>("dtype") : binding.spec.dtype;
-    const Shape& shape = node.attr<Shape>("shape");
-    if (dtype != binding.spec.dtype || !Shape::Compatible(shape, binding.spec.shape)) {
-      return InvalidArgument("variable '{}' is {}{} in the graph and bound as {}{}", name, Name(dtype),
-                             shape.ToString(), Name(binding.spec.dtype), binding.spec.shape.ToString());
-    }
-    Value& handle = values_[static_cast<size_t>(first_value_[static_cast<size_t>(node.id())])];
-    handle.variable = static_cast<int>(i);
-    // Shape functions see a handle with the shape of what it holds.
-    handle.spec.shape = binding.spec.shape;
-    return {};
+  const auto found = bound_.find(name);
+  if (found == bound_.end()) {
+    std::vector<std::string> known;
+    for (const VariableBinding& binding : signature.variables) known.push_back(binding.name);
+    return NotFound("the signature binds no variable '{}', which node '{}' needs.{}", name, node.name(),
+                    DidYouMean(name, known));
   }
-  std::vector<std::string> known;
-  for (const VariableBinding& binding : signature.variables) known.push_back(binding.name);
-  return NotFound("the signature binds no variable '{}', which node '{}' needs.{}", name, node.name(),
-                  DidYouMean(name, known));
+  const VariableBinding& binding = signature.variables[found->second];
+  const DType dtype = node.type() == "VarHandleOp" ? node.attr<DType>("dtype") : binding.spec.dtype;
+  const Shape& shape = node.attr<Shape>("shape");
+  if (dtype != binding.spec.dtype || !Shape::Compatible(shape, binding.spec.shape)) {
+    return InvalidArgument("variable '{}' is {}{} in the graph and bound as {}{}", name, Name(dtype), shape.ToString(),
+                           Name(binding.spec.dtype), binding.spec.shape.ToString());
+  }
+  Value& handle = values_[static_cast<size_t>(first_value_[static_cast<size_t>(node.id())])];
+  handle.variable = static_cast<int>(found->second);
+  // Shape functions see a handle with the shape of what it holds.
+  handle.spec.shape = binding.spec.shape;
+  return {};
 }
 
 // A handle that a function is given may be of any variable: an op must not take it for one of another type.

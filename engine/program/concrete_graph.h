@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
+#include <unordered_map>
 #include <vector>
 
 #include "engine/base/status.h"
@@ -77,6 +79,7 @@ class ConcreteGraph {
   std::vector<int> first_value_;  // by node id
   std::vector<int> random_index_;
   std::vector<Value> values_;
+  std::unordered_map<std::string_view, size_t> bound_;  // which of the signature's variables has this name
   std::vector<const Node*> schedule_;
   std::vector<Output> fetches_, fed_outputs_;
   std::vector<const Node*> roots_;

@@ -55,16 +55,6 @@ Output Create(const Scope& scope, const std::string& name, const Shape& shape, c
   return handle->output();
 }
 
-// The handle of a variable, or null. Most variables are new when they are looked up: nothing is made for a message. A
-// growing model asks for each of its variables, so that the nodes that are no handles are told by their op's address.
-Node* LookUp(const Graph& graph, std::string_view name) {
-  const StatusOr<const OpDef*> handles = OpRegistry::Global().Get("VarHandleOp");
-  if (!handles.ok()) return nullptr;
-  for (const auto& node : graph.nodes())
-    if (&node->op() == *handles && VariableName(*node) == name) return node.get();
-  return nullptr;
-}
-
 }  // namespace
 
 Output Variable(const Scope& caller, std::string_view name, const Shape& shape, const Initializer& initializer,
@@ -72,7 +62,7 @@ Output Variable(const Scope& caller, std::string_view name, const Shape& shape, 
   const Scope scope = caller.At(where);
   const std::string full = scope.prefix() + std::string(name);
   if (!scope.status().ok()) return {};
-  Node* const existing = LookUp(scope.graph(), full);
+  Node* const existing = FindHandle(scope.graph(), full);
   using Sharing = VariableOptions::Sharing;
   Output handle;
   if (existing != nullptr) {
@@ -94,7 +84,7 @@ Output Variable(const Scope& caller, std::string_view name, const Shape& shape, 
 }
 
 StatusOr<Output> FindVariable(const Graph& graph, std::string_view name) {
-  if (Node* const handle = LookUp(graph, name); handle != nullptr) return handle->output();
+  if (Node* const handle = FindHandle(graph, name); handle != nullptr) return handle->output();
   std::vector<std::string> names;
   for (const auto& node : graph.nodes())
     if (node->type() == "VarHandleOp") names.emplace_back(VariableName(*node));

@@ -2,6 +2,7 @@
 
 #include "engine/graph/inference.h"
 #include "engine/graph/scope.h"
+#include "engine/graph/variable_name.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -51,6 +52,24 @@ TEST_F(GraphTest, AddNode_UnknownOp_NamesTheNearest) {
 TEST_F(GraphTest, AddNode_NameTaken_IsRefused) {
   EXPECT_THAT(Add({"a", "Identity", {a_}}),
               StatusIs(absl::StatusCode::kAlreadyExists, "Identity 'a': the graph has a node of this name already"));
+}
+
+TEST_F(GraphTest, FindHandle_FirstThatNamesTheVariable_WhateverItsOwnName) {
+  const auto add = [&](const std::string& name, const std::string& shared) {
+    const StatusOr<Node*> added =
+        Add({name, "VarHandleOp", {}, {}, {{"dtype", DType::kFloat32}, {"shape", Shape{2}}, {"shared_name", shared}}});
+    EXPECT_OK(added);
+    return *added;
+  };
+  Node *plain = add("plain", ""), *first = add("first", "w"), *second = add("w", "w");
+  EXPECT_EQ(FindHandle(graph_, "plain"), plain);
+  EXPECT_EQ(FindHandle(graph_, "w"), first);
+  EXPECT_EQ(FindHandle(graph_, "first"), nullptr);  // a handle of 'w'
+  EXPECT_EQ(FindHandle(graph_, "a"), nullptr);      // a node, but no handle
+  EXPECT_EQ(graph_.Find("w"), second);
+  const Graph copy = graph_.Clone();
+  ASSERT_NE(FindHandle(copy, "w"), nullptr);
+  EXPECT_EQ(FindHandle(copy, "w"), copy.Find("first"));
 }
 
 TEST_F(GraphTest, AddNode_InvalidName_IsRefused) {

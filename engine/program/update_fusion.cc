@@ -1,10 +1,12 @@
 #include "engine/program/update_fusion.h"
 
 #include <algorithm>
+#include <map>
 #include <set>
 
 #include "engine/graph/op.h"
 #include "engine/program/part_update.h"
+#include "engine/program/place_index.h"
 
 namespace rivulet {
 namespace {
@@ -14,36 +16,38 @@ namespace {
 // final, and the weights are read and written once. It works on storages and not on the graph, because "nobody else
 // reads this gradient" is a question about memory: gradients lie in slices of one flat buffer, which whole-vector ops
 // read by another name.
+// A model of thousands of layers has as many updates as steps, so that no update may cost a walk over all steps: steps
+// keep their places while updates are taken over, those that go are marked, and what touches a place or uses a storage
+// is looked up. Such lists say who may; who does is read in the steps, which change.
 class Fusion {
  public:
   Fusion(std::span<const VariableBinding> variables, const KernelPolicy& policy, bool apart,
          std::vector<Storage>& storages, std::vector<Step>& steps)
-      : variables_(variables), policy_(policy), apart_(apart), storages_(storages), steps_(steps) {}
+      : variables_(variables), policy_(policy), apart_(apart), storages_(storages), steps_(steps) {
+    for (size_t i = 0; i < variables.size(); ++i) bound_.Add(PlaceOf(variables[i]), i);
+  }
 
   Status Run() {
     if (!apart_) MoveRatesAhead();
+    NoteUses();
     for (size_t i = 0; i < steps_.size(); ++i) {
       RIVULET_ASSIGN_OR_RETURN(const bool whole, FuseWhole(i));
       if (whole) {
-        steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
-        --i;
+        steps_[i].removed = true;
         continue;
       }
       if (!IsFusable(steps_[i])) continue;
       RIVULET_ASSIGN_OR_RETURN(const std::vector<Part> parts, FuseParts(i));
       if (parts.empty()) continue;
-      RIVULET_ASSIGN_OR_RETURN(std::vector<Step> rest, Remainder(steps_[i], parts));
-      steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
-      const size_t added = rest.size();
-      steps_.insert(steps_.begin() + static_cast<std::ptrdiff_t>(i), std::make_move_iterator(rest.begin()),
-                    std::make_move_iterator(rest.end()));
-      i += added;
-      --i;
+      RIVULET_ASSIGN_OR_RETURN(rest_[i], Remainder(steps_[i], parts));
+      steps_[i].removed = true;
     }
+    PutRestsInPlace();
     for (size_t i = 0; !apart_ && i < steps_.size(); ++i)
       // Only when all updates have found their producers: whether a step may be moved depends on the steps around it,
       // and those still change in the loop above.
-      if (steps_[i].descends) i -= MergeInputGradient(i);
+      if (steps_[i].descends && !steps_[i].removed) MergeInputGradient(i);
+    std::erase_if(steps_, [](const Step& step) { return step.removed; });
     return absl::OkStatus();
   }
 
@@ -59,12 +63,43 @@ class Fusion {
 
   const Storage& storage(int index) const { return storages_[static_cast<size_t>(index)]; }
 
+  void NoteUses() {
+    used_by_.resize(storages_.size());
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      const auto note = [&](int used) {
+        used_by_[static_cast<size_t>(used)].push_back(i);
+        if (storage(used).kind == Storage::Kind::kVariable) touched_by_.Add(PlaceOf(storage(used)), i);
+      };
+      std::ranges::for_each(steps_[i].inputs, note);
+      std::ranges::for_each(steps_[i].outputs, note);
+      for (const VariablePlace& variable : steps_[i].variables) touched_by_.Add(variable, i);
+    }
+  }
+
+  // Whether `holds` is true of the step at place `i` or, where it is an update that was taken over in part, of one of
+  // those that do the rest.
+  template <typename Holds>
+  bool AnyStepAt(size_t i, const Holds& holds) const {
+    if (!steps_[i].removed) return holds(steps_[i]);
+    const auto rest = rest_.find(i);
+    return rest != rest_.end() && std::ranges::any_of(rest->second, holds);
+  }
+
+  void PutRestsInPlace() {
+    std::vector<Step> left;
+    for (size_t i = 0; i < steps_.size(); ++i) {
+      if (!steps_[i].removed) left.push_back(std::move(steps_[i]));
+      const auto rest = rest_.find(i);
+      if (rest != rest_.end()) std::ranges::move(rest->second, std::back_inserter(left));
+    }
+    steps_ = std::move(left);
+  }
+
   // Every binding that overlaps the place must be transient, not only the one it was found by: the caller may have
   // bound the same memory under another name that he reads after the run.
   bool IsTransient(const VariablePlace& place) const {
-    return std::all_of(variables_.begin(), variables_.end(), [&](const VariableBinding& variable) {
-      return variable.transient || !PlaceOf(variable).Overlaps(place);
-    });
+    return !bound_.AnyOf(place,
+                         [&](size_t i) { return !variables_[i].transient && PlaceOf(variables_[i]).Overlaps(place); });
   }
 
   static bool IsPlainUpdate(const Step& step) {
@@ -170,10 +205,18 @@ class Fusion {
     return delta.kind == Storage::Kind::kVariable && delta.producer < 0 && IsTransient(PlaceOf(delta));
   }
 
-  // Lets `producer` update `targets`, the update's variables or a part of each, with what its output was to be. False
+  // Lets step `from` update `targets`, the update's variables or a part of each, with what its output was to be. False
   // where its kernel cannot.
-  StatusOr<bool> TakeOver(Step& producer, const Step& update, std::vector<VariablePlace> targets) {
-    if (IsPlainUpdate(update)) return Descend(producer, update, targets[0]);
+  StatusOr<bool> TakeOver(size_t from, const Step& update, const std::vector<VariablePlace>& targets) {
+    RIVULET_ASSIGN_OR_RETURN(const bool taken, IsPlainUpdate(update) ? Descend(steps_[from], update, targets[0])
+                                                                     : UpdateParts(steps_[from], update, targets));
+    if (!taken) return false;
+    for (const int scalar : Scalars(update)) used_by_[static_cast<size_t>(scalar)].push_back(from);
+    for (const VariablePlace& target : targets) touched_by_.Add(target, from);
+    return true;
+  }
+
+  StatusOr<bool> UpdateParts(Step& producer, const Step& update, const std::vector<VariablePlace>& targets) {
     const auto* const parts = dynamic_cast<const PartOutput*>(producer.prepared.kernel.get());
     const size_t bytes = targets[0].bytes;
     if (parts == nullptr || parts->part_unit() == 0 || producer.scratch >= 0 || bytes < kFar) return false;
@@ -191,13 +234,13 @@ class Fusion {
     producer.prepared.in_place.clear();
     producer.prepared.flops += stretch.flops;
     for (const int scalar : Scalars(update)) producer.inputs.push_back(scalar);
-    producer.variables = std::move(targets);
+    producer.variables = targets;
     producer.outputs.clear();
     producer.writes_variables = true;
     return true;
   }
 
-  bool Descend(Step& producer, const Step& update, const VariablePlace& target) {
+  static StatusOr<bool> Descend(Step& producer, const Step& update, const VariablePlace& target) {
     std::unique_ptr<const Kernel> fused = producer.prepared.kernel->FusedGradientDescent();
     if (fused == nullptr) return false;
     producer.prepared.kernel = std::move(fused);
@@ -220,34 +263,35 @@ class Fusion {
     const int delta = update.inputs[GradientInput(update)];
     if (storage(delta).kind != Storage::Kind::kArena) return false;
     size_t from = update_index;
-    for (size_t i = 0; i < steps_.size(); ++i) {
+    for (const size_t i : used_by_[static_cast<size_t>(delta)]) {
+      const auto reads = [&](const Step& step) { return std::ranges::find(step.inputs, delta) != step.inputs.end(); };
+      if (i != update_index && AnyStepAt(i, reads)) return false;
       const Step& step = steps_[i];
-      if (i != update_index && std::find(step.inputs.begin(), step.inputs.end(), delta) != step.inputs.end())
-        return false;
       if (i < update_index && step.kind == Step::Kind::kKernel && step.outputs == std::vector<int>{delta}) from = i;
     }
     if (from == update_index || !steps_[from].variables.empty()) return false;
     if (storage(delta).bytes != update.variables[0].bytes) return false;
     for (const VariablePlace& target : update.variables)
       if (!MayMove(from, update_index, VariablePlace(), target)) return false;
-    RIVULET_ASSIGN_OR_RETURN(const bool taken, TakeOver(steps_[from], update, update.variables));
+    RIVULET_ASSIGN_OR_RETURN(const bool taken, TakeOver(from, update, update.variables));
     if (!taken) return false;
     // The gradient stays in the list, where indices must not move, and takes no room.
     storages_[static_cast<size_t>(delta)].bytes = 0;
     return true;
   }
 
-  // The weights' gradient descends in step `update_index`: moves the layer's input gradient into it. Returns how many
-  // steps were taken out before it.
+  // The weights' gradient descends in step `update_index`: moves the layer's input gradient into it.
   // The product that makes the input gradient reads the same weights that the update rewrites. Done together each block
   // of weights comes from memory once: first it serves the input gradient, with the values of before the step, then it
   // is updated. It must therefore be the later of the two, and nobody may want the input gradient before; or, where
   // somebody does, the update comes as early as the input gradient, if all that it needs is there by then.
-  size_t MergeInputGradient(size_t update_index) {
+  void MergeInputGradient(size_t update_index) {
     Step& update = steps_[update_index];
-    if (update.inputs.size() != 3 || !update.outputs.empty()) return 0;
-    for (size_t i = update_index; i-- > 0 && update_index - i <= kNear;) {
+    if (update.inputs.size() != 3 || !update.outputs.empty()) return;
+    for (size_t i = update_index, seen = 0; i-- > 0 && seen < kNear;) {
       Step& gradient = steps_[i];
+      if (gradient.removed) continue;
+      ++seen;
       if (gradient.kind != Step::Kind::kKernel || gradient.inputs.size() != 2 || gradient.outputs.size() != 1 ||
           !gradient.variables.empty() || gradient.scratch >= 0 || gradient.inputs[0] != update.inputs[1]) {
         continue;
@@ -261,11 +305,12 @@ class Fusion {
       bool wanted = false;
       for (size_t between = i + 1; between < update_index; ++between) {
         const Step& step = steps_[between];
+        if (step.removed) continue;
         wanted = wanted || std::find(step.inputs.begin(), step.inputs.end(), result) != step.inputs.end();
       }
-      if (wanted && !MayComeEarly(update_index, i)) return 0;
+      if (wanted && !MayComeEarly(update_index, i)) return;
       std::unique_ptr<const Kernel> both = update.prepared.kernel->WithInputGradient(*gradient.prepared.kernel);
-      if (both == nullptr) return 0;
+      if (both == nullptr) return;
       update.prepared.kernel = std::move(both);
       update.prepared.implementation += " + input gradient";
       update.prepared.flops += gradient.prepared.flops;
@@ -274,14 +319,13 @@ class Fusion {
       if (wanted) {
         update.position = gradient.position;
         gradient = std::move(update);
-        steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(update_index));
+        update.removed = true;
       } else {
         storages_[static_cast<size_t>(result)].first = update.position;
-        steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(i));
+        gradient.removed = true;
       }
-      return 1;
+      return;
     }
-    return 0;
   }
 
   // Whether update `from` may take the place of step `to` before it, which reads what it updates: its inputs are made
@@ -289,18 +333,25 @@ class Fusion {
   bool MayComeEarly(size_t from, size_t to) const {
     const Step& update = steps_[from];
     for (size_t i = to + 1; i < from; ++i) {
+      if (steps_[i].removed) continue;
       for (const int output : steps_[i].outputs)
         if (std::ranges::find(update.inputs, output) != update.inputs.end()) return false;
+      if (Touches(steps_[i], update.variables[0])) return false;
     }
-    return MayMove(to + 1, from, VariablePlace(), update.variables[0]);
+    return true;
   }
 
   StatusOr<std::vector<Part>> FuseParts(size_t update_index) {
     const Step& update = steps_[update_index];
     const VariablePlace delta = PlaceOf(storage(update.inputs[GradientInput(update)]));
+    std::set<size_t> before;  // in order: who takes over first may forbid it to the next
+    touched_by_.AnyOf(delta, [&](size_t i) {
+      if (i < update_index && !steps_[i].removed) before.insert(i);
+      return false;
+    });
     std::vector<Part> parts;
-    for (size_t i = 0; i < update_index; ++i) {
-      Step& producer = steps_[i];
+    for (const size_t i : before) {
+      const Step& producer = steps_[i];
       // Only a step that writes one thing and touches no variable: its kernel is replaced as a whole, and a second
       // output or another variable would be lost.
       if (producer.kind != Step::Kind::kKernel || producer.outputs.size() != 1 || !producer.variables.empty()) continue;
@@ -315,7 +366,7 @@ class Fusion {
               targets, [&](const VariablePlace& target) { return MayMove(i, update_index, PlaceOf(part), target); })) {
         continue;
       }
-      RIVULET_ASSIGN_OR_RETURN(const bool taken, TakeOver(producer, update, targets));
+      RIVULET_ASSIGN_OR_RETURN(const bool taken, TakeOver(i, update, targets));
       if (!taken) continue;
       parts.push_back({part.offset - delta.offset, part.offset - delta.offset + part.bytes});
     }
@@ -325,31 +376,27 @@ class Fusion {
 
   // Whether the update of `target` by `gradient` may happen in step `from` instead of step `to`: nobody else reads the
   // gradient, and nobody touches the target in between.
+  // A gradient that lies in a variable must not be read by anybody at any time, also before and after; one that does
+  // not (an empty place) can only be disturbed by who is in between, where the weights matter too.
   bool MayMove(size_t from, size_t to, const VariablePlace& gradient, const VariablePlace& target) const {
-    // A gradient that lies in a variable must not be read by anybody at any time, so all steps are looked at, also
-    // those before and after; one that does not can only be disturbed by who is in between, where the weights matter
-    // too. A list of users per variable would not do, since places overlap without being equal.
-    const bool everywhere = gradient.bytes > 0;
-    for (size_t i = everywhere ? 0 : from; i < (everywhere ? steps_.size() : to); ++i) {
-      const Step& step = steps_[i];
-      const bool between = i >= from && i < to;
-      for (const VariablePlace& variable : step.variables) {
-        if (i == to) continue;
-        if (variable.Overlaps(gradient) || (between && variable.Overlaps(target))) return false;
-      }
-      for (size_t input = 0; input < step.inputs.size(); ++input) {
-        if (i == to && input == GradientInput(step)) continue;
-        const Storage& read = storage(step.inputs[input]);
-        if (read.kind != Storage::Kind::kVariable) continue;
-        if (PlaceOf(read).Overlaps(gradient) || (between && PlaceOf(read).Overlaps(target))) return false;
-      }
-      for (const int output : step.outputs) {
-        const Storage& written = storage(output);
-        if (written.kind != Storage::Kind::kVariable || i == from) continue;
-        if (PlaceOf(written).Overlaps(gradient) || (between && PlaceOf(written).Overlaps(target))) return false;
-      }
-    }
-    return true;
+    const auto disturbs = [&](size_t i, const VariablePlace& place) {
+      return AnyStepAt(i, [&](const Step& step) { return Touches(step, place, i == from, i == to); });
+    };
+    return !touched_by_.AnyOf(gradient, [&](size_t i) { return disturbs(i, gradient); }) &&
+           !touched_by_.AnyOf(target, [&](size_t i) { return i >= from && i < to && disturbs(i, target); });
+  }
+
+  // Whether a step reads or writes something of `place`, leaving aside what the `producer` of a gradient makes, and
+  // what its `update` takes and changes.
+  bool Touches(const Step& step, const VariablePlace& place, bool producer = false, bool update = false) const {
+    const auto overlaps = [&](int index) {
+      return storage(index).kind == Storage::Kind::kVariable && PlaceOf(storage(index)).Overlaps(place);
+    };
+    for (const VariablePlace& variable : step.variables)
+      if (!update && variable.Overlaps(place)) return true;
+    for (size_t input = 0; input < step.inputs.size(); ++input)
+      if (!(update && input == GradientInput(step)) && overlaps(step.inputs[input])) return true;
+    return !producer && std::ranges::any_of(step.outputs, overlaps);
   }
 
   // The update as steps over what no producer took over.
@@ -409,6 +456,12 @@ class Fusion {
   const KernelPolicy& policy_;
   const bool apart_;
   std::set<int> ahead_;  // rates that are computed first of all
+  PlaceIndex bound_;     // variables_
+  // The steps that may use a storage or touch a place, and those that do what is left of an update that was taken over
+  // in part.
+  std::vector<std::vector<size_t>> used_by_;
+  PlaceIndex touched_by_;
+  std::map<size_t, std::vector<Step>> rest_;
   std::vector<Storage>& storages_;
   std::vector<Step>& steps_;
 };

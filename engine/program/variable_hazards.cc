@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/program/place_index.h"
+
 namespace rivulet {
 namespace {
 
@@ -22,9 +24,12 @@ class Hazards {
   Hazards(std::vector<Storage>& storages, std::vector<Step>& steps) : storages_(storages), steps_(steps) {
     for (size_t i = 0; i < steps.size(); ++i) {
       for (const VariablePlace& variable : steps[i].variables) {
+        accesses_to_.Add(variable, accesses_.size());
         accesses_.push_back({i, steps[i].position, variable, steps[i].writes_variables});
       }
     }
+    for (size_t i = 0; i < storages.size(); ++i)
+      if (storages[i].kind == Storage::Kind::kVariable) reads_of_.Add(PlaceOf(storages[i]), i);
   }
 
   // The producer of an assigned value may write into the variable itself, which saves the copy. Then the memory changes
@@ -39,6 +44,7 @@ class Hazards {
       value.kind = Storage::Kind::kVariable;
       value.index = access.range.buffer;
       value.offset = access.range.offset;
+      reads_of_.Add(access.range, static_cast<size_t>(step.inputs[0]));
       access.position = value.first;
       step.removed = true;
     }
@@ -47,7 +53,8 @@ class Hazards {
   // Whether the read that `storage` is has to be a copy.
   bool NeedsCopy(const Storage& storage, int storage_index) const {
     const VariablePlace range = PlaceOf(storage);
-    return std::any_of(accesses_.begin(), accesses_.end(), [&](const Access& access) {
+    return accesses_to_.AnyOf(range, [&](size_t index) {
+      const Access& access = accesses_[index];
       if (!access.writes || !access.range.Overlaps(range)) return false;
       if (access.position <= storage.first || access.position > storage.last) return false;
       if (access.position < storage.last) return true;
@@ -81,27 +88,29 @@ class Hazards {
     if (producer.kind != Step::Kind::kKernel) return false;
     // Asked anew for each assignment with the accesses as they are by now: an earlier direct write has moved its access
     // to its producer's position, and that one counts.
-    for (const Access& other : accesses_) {
-      if (&other == &assign || !other.range.Overlaps(assign.range)) continue;
+    const auto touches = [&](size_t index) {
+      const Access& other = accesses_[index];
+      if (&other == &assign || !other.range.Overlaps(assign.range)) return false;
       // From the producer on until the value's last use nobody else may touch the memory by its handle.
-      if (other.position >= value.first && other.position <= std::max(assign.position, value.last)) return false;
-    }
-    for (size_t i = 0; i < storages_.size(); ++i) {
-      const Storage& read = storages_[i];
-      if (read.kind != Storage::Kind::kVariable || !PlaceOf(read).Overlaps(assign.range)) continue;
-      if (read.last < value.first || read.first > assign.position) continue;
+      return other.position >= value.first && other.position <= std::max(assign.position, value.last);
+    };
+    if (accesses_to_.AnyOf(assign.range, touches)) return false;
+    return !reads_of_.AnyOf(assign.range, [&](size_t index) {
+      const Storage& read = storages_[index];
+      if (!PlaceOf(read).Overlaps(assign.range)) return false;
+      if (read.last < value.first || read.first > assign.position) return false;
       // The one reader that may stay is the producer itself, where it computes the new value in place of the old: v = v
       // · 0.9 needs neither a copy nor a temporary.
-      const bool updates_in_place = read.last == value.first && PlaceOf(read).SameMemory(assign.range) &&
-                                    ReadInPlaceBy(static_cast<int>(i), value.producer);
-      if (!updates_in_place) return false;
-    }
-    return true;
+      return !(read.last == value.first && PlaceOf(read).SameMemory(assign.range) &&
+               ReadInPlaceBy(static_cast<int>(index), value.producer));
+    });
   }
 
   std::vector<Storage>& storages_;
   std::vector<Step>& steps_;
   std::vector<Access> accesses_;
+  PlaceIndex accesses_to_;  // accesses_
+  PlaceIndex reads_of_;     // the storages that lie in variables
 };
 
 }  // namespace

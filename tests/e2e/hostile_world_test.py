@@ -422,15 +422,24 @@ class HostileWorld(RivuletTest):
         result = self.run_rivulet("simulate", self.write("deep.toml", ".".join(["a"] * 20000) + " = 1\n"))
         self.assert_refused(result, "deep.toml", "64 deep", code=2)
 
-    def test_a_thousand_layers(self):
-        """Seconds where it was a minute: nothing looks at every node for every node."""
-        layers = '[[model.layers]]\ntype = "dense"\nunits = 4\n' * 1000
-        path = self.write("many.toml", '[data]\ntrain = "none.tfrecord"\n[model]\ninput = { shape = [28, 28, 1] }\n'
-                          '[[model.layers]]\ntype = "flatten"\n' + layers + '[[model.layers]]\ntype = "dense"\nunits = 10\n'
-                          '[data.partition]\nclients = 10\n')
-        before = resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime
-        self.run_rivulet("model", "inspect", path, code=0)
-        self.assertLess(resource.getrusage(resource.RUSAGE_CHILDREN).ru_utime - before, 3)
+    def test_thousands_of_layers(self):
+        """Three times the layers take three to four times as long (less fits into caches): nothing looks at every node for
+        every node, in making the model and its plan, in gradients, passes and programs. It was seven times."""
+        def seconds(layers):
+            path = self.write(f"{layers}.toml", '[data]\ntrain = "none.tfrecord"\n[model]\ninput = { shape = [28, 28, 1] }\n'
+                              '[[model.layers]]\ntype = "flatten"\n' + '[[model.layers]]\ntype = "dense"\nunits = 4\n' * layers +
+                              '[[model.layers]]\ntype = "dense"\nunits = 10\n[data.partition]\nclients = 10\n')
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
+            self.run_rivulet("graph", "optimize", path, "--training", code=0)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
+            return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        # Whatever else runs can only make them longer: the shortest of some tries counts.
+        few, many = seconds(1000), seconds(3000)
+        for _ in range(3):
+            if many < 5.5 * few:
+                break
+            few, many = min(few, seconds(1000)), min(many, seconds(3000))
+        self.assertLess(many, 5.5 * few)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """What libraries say when they fail reaches users as sentences of the program's: each library that reads, writes, listens or
 computes here is made to fail in several ways, and nothing that is said then holds its macros, scopes, codes or addresses
 (LIBRARY_WORDS of harness.py, which each refusal of the other tests is held against too)."""
+import concurrent.futures
 import gzip
 import os
 import pathlib
@@ -179,13 +180,17 @@ class Sentences(RivuletTest):
         for port in (7, silent.port, page.port, junk.port):
             self.said("status", "--coordinator", f"127.0.0.1:{port}", "--insecure")
             self.said("status", "--coordinator", f"127.0.0.1:{port}", "--tls", "operator")
-            self.said("data", "fetch", "mnist", "--mirror", f"http://127.0.0.1:{port}/x", "--out", "out")
-            self.said("data", "fetch", "mnist", "--mirror", f"https://127.0.0.1:{port}/x", "--out", "out")
         for address in ("nowhere.invalid:70", "127.0.0.1:99999", "127.0.0.1", ":::", "[::1:7", "256.1.1.1:7", "\x01:7"):
             self.said("status", "--coordinator", address, "--insecure")
             self.said("coordinator", self.scenario, "--listen", address, "--insecure", "--db", "new.sqlite")
-        for url in ("nosuch://x", "file:///etc", "http://", "https://nowhere.invalid/x", "x"):
-            self.said("data", "fetch", "mnist", "--mirror", url, "--out", "out")
+        # Most are tried again after a second and after two more, so that they are made at once.
+        urls = [f"{scheme}://127.0.0.1:{port}/x" for scheme in ("http", "https") for port in (7, silent.port, page.port, junk.port)]
+        urls += ["nosuch://x", "file:///etc", "http://", "https://nowhere.invalid/x", "x"]
+        with concurrent.futures.ThreadPoolExecutor(len(urls)) as pool:
+            fetched = pool.map(lambda i: self.run_rivulet("data", "fetch", "mnist", "--mirror", urls[i], "--out", f"out{i}"), range(len(urls)))
+        for url, result in zip(urls, fetched):
+            with self.subTest(url=url):
+                self.assert_refused(result, code=(1, 2))
         for way in (["--insecure"], ["--tls", "coordinator"]):
             self.said("coordinator", self.scenario, "--listen", f"127.0.0.1:{silent.port}", *way, "--db", "new.sqlite")
         self.said("dashboard", "--db", "none.sqlite", "--listen", f"127.0.0.1:{silent.port}")

@@ -54,11 +54,15 @@ StatusOr<Shape> ConvolvedShape(const Family& family, const AttrMap& attrs, const
   return ImageShape(window.layout, image.dim(window.layout.batch), window.height.output, window.width.output, channels);
 }
 
-template <const Family& kFamily>
-Status ForwardShape(InferenceContext& c) {
+StatusOr<Shape> ForwardOutput(const Family& family, const InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(const Shape image, c.WithRank(0, 4));
   RIVULET_ASSIGN_OR_RETURN(const Shape filter, c.WithRank(1, 4));
-  RIVULET_ASSIGN_OR_RETURN(Shape output, ConvolvedShape(kFamily, c.attrs(), image, filter));
+  return ConvolvedShape(family, c.attrs(), image, filter);
+}
+
+template <const Family& kFamily>
+Status ForwardShape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(Shape output, ForwardOutput(kFamily, c));
   c.set_output(0, std::move(output));
   return absl::OkStatus();
 }
@@ -149,16 +153,33 @@ Status BackpropFilterGradient(GradientContext& g) {
   return ops.status();
 }
 
-Status FusedShape(InferenceContext& c) {
-  RIVULET_RETURN_IF_ERROR(ForwardShape<kFull>(c));
+StatusOr<Shape> FusedOutput(const InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(Shape output, ForwardOutput(kFull, c));
   RIVULET_ASSIGN_OR_RETURN(const FusedOps fused, FusedOpsOf(c.attrs()));
   if (c.num_inputs() != 2 + (fused.bias ? 1 : 0))
     return InvalidArgument("fused_ops ask for {} args, not {}", fused.bias ? 1 : 0, c.num_inputs() - 2);
-  if (!fused.bias) return absl::OkStatus();
+  if (!fused.bias) return output;
   RIVULET_ASSIGN_OR_RETURN(const Shape bias, c.WithRank(2, 1));
   const int64_t channels = c.input(1).known_rank() ? c.input(1).dim(3) : kUnknownDim;
   if (bias.dim(0) != kUnknownDim && channels != kUnknownDim && bias.dim(0) != channels)
     return InvalidArgument("the bias {} does not fit {} channels", bias.ToString(), channels);
+  return output;
+}
+
+Status FusedShape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(Shape output, FusedOutput(c));
+  c.set_output(0, std::move(output));
+  return absl::OkStatus();
+}
+
+// A window of 2×2 at stride 2, VALID, over FusedOutput's NHWC images.
+Status FusedPooledShape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(Shape pooled, FusedOutput(c));
+  for (const auto& [axis, name] : {std::pair(1, "height"), std::pair(2, "width")}) {
+    RIVULET_ASSIGN_OR_RETURN(const WindowAxis window, MakeWindowAxis(name, pooled.dim(axis), 2, 2, 1, "VALID"));
+    pooled.set_dim(axis, window.output);
+  }
+  c.set_output(0, std::move(pooled));
   return absl::OkStatus();
 }
 
@@ -248,6 +269,26 @@ RIVULET_OP("_FusedConv2D")
         "Conv2D, then BiasAdd of args[0], then an activation, as fused_ops list them: any of ['BiasAdd'], ['Relu'], "
         "['Relu6'], ['BiasAdd', 'Relu'], ['BiasAdd', 'Relu6']. The bias is added to the finished sums: bit for bit "
         "what the ops in sequence give.");
+
+RIVULET_OP("_FusedConv2DMaxPool")
+    .Input("input: T")
+    .Input("filter: T")
+    .Input("args: num_args * T")
+    .Output("output: T")
+    .Attr("T: {float}")
+    .Attr("num_args: int >= 0")
+    .Attr("strides: list(int)")
+    .Attr("padding: {'SAME', 'VALID', 'EXPLICIT'}")
+    .Attr("explicit_paddings: list(int) = []")
+    .Attr("data_format: {'NHWC'} = 'NHWC'")
+    .Attr("dilations: list(int) = [1, 1, 1, 1]")
+    .Attr("use_cudnn_on_gpu: bool = true")
+    .Attr("fused_ops: list(string) = []")
+    .Shape(FusedPooledShape)
+    .NotDifferentiable("passes make it after gradients have been built")
+    .Doc(
+        "_FusedConv2D, and of its output MaxPool with ksize and strides of 2 on both axes and no padding: bit for bit "
+        "what the ops in sequence give. What lies between need not be in memory.");
 
 }  // namespace
 }  // namespace rivulet

@@ -46,7 +46,8 @@ constexpr Pass kPasses[] = {
      .doc = "Adds bias and applies Relu or Relu6 where a MatMul or Conv2D leaves its result.",
      .run = FuseProducts},
     {.name = "fuse_pooling",
-     .doc = "The gradients of MaxPool and of the Relu before it in one, which writes the large tensor once.",
+     .doc = "MaxPool of 2 by 2 with the Conv2D before it, where nothing else reads that (evaluation); the gradients of "
+            "MaxPool and of the Relu before it in one, which writes the large tensor once.",
      .run = FusePooling},
     {.name = "fuse_normalization",
      .doc = "Applies Relu or Relu6 where a batch normalisation leaves its result, and their gradients in one.",

@@ -10,6 +10,7 @@
 #include "engine/kernels/cpu/dnnl_shim.h"
 #include "engine/kernels/cpu/epilogue.h"
 #include "engine/kernels/cpu/planar_conv.h"
+#include "engine/kernels/cpu/pooled_convolution.h"
 #include "engine/kernels/cpu/portable_conv.h"
 #include "engine/kernels/cpu/tile_conv.h"
 #include "engine/kernels/cpu/winograd.h"
@@ -226,14 +227,38 @@ StatusOr<Prepared> PrepareForward(const NodeView& node, const KernelPolicy& poli
   return kChoose(p, policy);
 }
 
-template <typename T>
-StatusOr<Prepared> PrepareFused(const NodeView& node, const KernelPolicy& policy) {
-  Problem p{ConvDirection::kForward, {}, {node.inputs[0], node.inputs[1]}, node.outputs[0]};
+// Of _FusedConv2D, whose output is `output`.
+StatusOr<Problem> FusedProblem(const NodeView& node, const TensorSpec& output) {
+  Problem p{ConvDirection::kForward, {}, {node.inputs[0], node.inputs[1]}, output};
   RIVULET_ASSIGN_OR_RETURN(p.window, ConvWindow(node, p.inputs[0].shape, p.inputs[1].shape, p.output.shape));
   RIVULET_ASSIGN_OR_RETURN(p.fused, FusedOpsOf(node.node.attrs()));
   if (p.fused.bias && (node.inputs.size() != 3 || node.inputs[2].shape != Shape({p.window.out_channels})))
     return InvalidArgument("BiasAdd needs one arg, a bias of {} channels", p.window.out_channels);
+  return p;
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareFused(const NodeView& node, const KernelPolicy& policy) {
+  RIVULET_ASSIGN_OR_RETURN(const Problem p, FusedProblem(node, node.outputs[0]));
   return PrepareProblem<T>(p, policy);
+}
+
+// The convolution is the one that _FusedConv2D would take, so that its bits are the same; only where that is by fewer
+// multiplications are its outputs pooled in registers.
+StatusOr<Prepared> PrepareFusedPooled(const NodeView& node, const KernelPolicy& policy) {
+  RIVULET_ASSIGN_OR_RETURN(const ImageWindow window,
+                           ConvolutionWindow(node.node.attrs(), node.inputs[0].shape, node.inputs[1].shape));
+  if (window.layout.channels_first) return Unimplemented("pools after convolutions are of NHWC images");
+  const Shape& pooled = node.outputs[0].shape;
+  const Shape output({pooled.dim(0), window.height.output, window.width.output, pooled.dim(3)});
+  RIVULET_ASSIGN_OR_RETURN(const Problem p, FusedProblem(node, {node.outputs[0].dtype, output}));
+  const bool planar = PlanarConvolution(p.direction, p.window, p.fused).has_value();
+  if (!policy.portable && !planar && !p.window.depthwise() && p.fused.bias) {
+    if (std::optional<Prepared> inside = WinogradConvolution(p.direction, p.window, p.fused, /*pooled=*/true))
+      return *std::move(inside);
+  }
+  RIVULET_ASSIGN_OR_RETURN(Prepared convolution, PrepareProblem<float>(p, policy));
+  return WithMaxPool(std::move(convolution), p.window);
 }
 
 template <typename T, bool kDepthwise, ProblemFn kChoose = PrepareProblem<T>>
@@ -281,6 +306,7 @@ RIVULET_CONVOLUTION_KERNELS(bfloat16);
 RIVULET_KERNEL("_FusedConv2D", Device::kCpu, float, PrepareFused<float>);
 RIVULET_KERNEL("_FusedConv2D", Device::kCpu, double, PrepareFused<double>);
 RIVULET_KERNEL("_FusedConv2D", Device::kCpu, bfloat16, PrepareFused<bfloat16>);
+RIVULET_KERNEL("_FusedConv2DMaxPool", Device::kCpu, float, PrepareFusedPooled);
 
 }  // namespace
 }  // namespace rivulet

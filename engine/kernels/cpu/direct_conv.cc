@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/kernels/cpu/epilogue.h"
+#include "engine/kernels/cpu/pooled_convolution.h"
 #include "engine/program/memory_plan.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -346,7 +347,7 @@ namespace {
 HWY_EXPORT(DirectForward);
 HWY_EXPORT(DirectFilter);
 
-class DirectKernel final : public Kernel {
+class DirectKernel final : public Kernel, public ImageByImage {
  public:
   DirectKernel(ConvDirection direction, const DirectShape& shape, const FusedOps& fused)
       : direction_(direction), s_(shape), fused_(fused) {}
@@ -373,6 +374,12 @@ class DirectKernel final : public Kernel {
       }
     }
     return {};
+  }
+  std::unique_ptr<const Kernel> OfOneImage() const override {
+    if (direction_ != ConvDirection::kForward) return nullptr;
+    DirectShape one = s_;
+    one.batch = 1;
+    return std::make_unique<DirectKernel>(direction_, one, fused_);
   }
 
  private:

@@ -266,5 +266,13 @@ RIVULET_POOL_KERNELS("AvgPool", kAvg);
 RIVULET_POOL_KERNELS("AvgPoolGrad", kAvgGrad);
 
 }  // namespace
+
+Prepared MaxPoolOverPixels(PoolPlan plan) {
+  Prepared prepared;
+  prepared.kernel = std::make_unique<PoolKernel<float>>(Pool::kMax, std::move(plan));
+  prepared.implementation = "hwy";
+  return prepared;
+}
+
 }  // namespace rivulet
 #endif

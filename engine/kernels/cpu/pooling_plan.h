@@ -31,6 +31,9 @@ StatusOr<PoolPlan> MakePoolPlan(const NodeView& node, const Shape& input, const 
 
 enum class Pool { kMax, kMaxGrad, kMaxGradRelu, kMaxGradGrad, kAvg, kAvgGrad };
 
+// MaxPool's kernel for NHWC images of float32.
+Prepared MaxPoolOverPixels(PoolPlan plan);
+
 // NCHW: a line of each plane at a time, in the same arithmetic on every machine.
 template <typename T>
 Prepared PoolOverPlanes(Pool pool, PoolPlan plan);

@@ -298,23 +298,43 @@ void WinogradGradientTiles(const WinogradShape& s, const float* gradient, int64_
                                   first, count, outside, to, s.out_point());
 }
 
-// The outputs of `count` tiles from from[point][tile][filter], finished while they are in registers.
-template <int kOutputs>
+// The outputs of `count` tiles from from[point][tile][filter], finished while they are in registers. With kPooled the
+// result are the maxima of each 2×2 of them, in MaxPool's arithmetic: a tile begins at an even row and column, and has
+// even sides, so that each window lies in one tile.
+template <int kOutputs, bool kPooled>
 void WinogradOutputTiles(const WinogradShape& s, const WinogradFinish& finish, const float* from, int64_t first,
                          int64_t count, float* result) {
   const D d;
+  constexpr int kStep = kPooled ? 2 : 1;
+  static_assert(kOutputs % kStep == 0);
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), point = s.out_point();
+  const int64_t height = s.out_height / kStep, width = s.out_width / kStep;  // what has no whole window is left out
   const V zero = hn::Zero(d), least = hn::Set(d, finish.least), most = hn::Set(d, finish.most);
   WinogradTile tile(s, first);
   for (int64_t i = 0; i < count; ++i, tile.Next(), from += s.out_row()) {
-    const int64_t rows = std::min<int64_t>(kOutputs, s.out_height - tile.top());
-    const int64_t columns = std::min<int64_t>(kOutputs, s.out_width - tile.left());
-    float* to = result + ((tile.image() * s.out_height + tile.top()) * s.out_width + tile.left()) * s.out_channels;
+    const int64_t top = tile.top() / kStep, left = tile.left() / kStep;
+    const int64_t rows = std::min<int64_t>(kOutputs / kStep, height - top);
+    const int64_t columns = std::min<int64_t>(kOutputs / kStep, width - left);
+    float* to = result + ((tile.image() * height + top) * width + left) * s.out_channels;
     for (int64_t filter = 0; filter < s.out_channels; filter += lanes) {
       const auto filters = static_cast<size_t>(std::min(lanes, s.out_channels - filter));
-      const bool whole = rows == kOutputs && columns == kOutputs && filters == static_cast<size_t>(lanes);
-      const auto at = [&](int row, int column) { return to + (row * s.out_width + column) * s.out_channels + filter; };
+      const bool whole =
+          rows == kOutputs / kStep && columns == kOutputs / kStep && filters == static_cast<size_t>(lanes);
+      const auto at = [&](int row, int column) { return to + (row * width + column) * s.out_channels + filter; };
+      [[maybe_unused]] V largest[kOutputs / kStep];  // of the windows in two rows of outputs
       const auto store = [&](int row, int column, V v) HWY_ATTR __attribute__((always_inline)) {
+        if constexpr (kPooled) {
+          V& best = largest[column / 2];
+          if (row % 2 == 0 && column % 2 == 0) {
+            best = v;
+          } else {
+            best = hn::IfThenElse(hn::Or(hn::Gt(v, best), hn::IsNaN(v)), v, best);
+          }
+          if (row % 2 == 0 || column % 2 == 0) return;
+          v = best;
+          row /= 2;
+          column /= 2;
+        }
         if (whole) return hn::StoreU(v, d, at(row, column));
         if (row < rows && column < columns) StoreTail(v, d, at(row, column), filters);
       };
@@ -376,8 +396,8 @@ void WinogradFilterGradient(const WinogradShape& s, const float* sums, float* re
   }
 }
 
-void WinogradForward(const WinogradShape& s, const WinogradFinish& finish, const float* images, const float* filter,
-                     float* result, float* scratch) {
+void WinogradForward(const WinogradShape& s, const WinogradFinish& finish, bool pooled, const float* images,
+                     const float* filter, float* result, float* scratch) {
   const WinogradScratch place(s, /*of_filter=*/false);
   float* transformed = scratch + place.outside;
   float* in = scratch + place.filter;
@@ -393,6 +413,8 @@ void WinogradForward(const WinogradShape& s, const WinogradFinish& finish, const
   block.depth = s.channels;
   const int64_t tiles = s.tiles(), at_once = s.tiles_at_once();
   const int64_t in_point = s.in_point(), out_point = s.out_point(), filter_point = s.filter_point();
+  const auto outputs = s.window == 3 ? (pooled ? &WinogradOutputTiles<4, true> : &WinogradOutputTiles<4, false>)
+                                     : (pooled ? &WinogradOutputTiles<2, true> : &WinogradOutputTiles<2, false>);
   for (int64_t first = 0; first < tiles; first += at_once) {
     const int64_t count = std::min(at_once, tiles - first), share = EqualShare(count);
     WinogradImageTiles(s, images, first, count, scratch, in);
@@ -406,8 +428,7 @@ void WinogradForward(const WinogradShape& s, const WinogradFinish& finish, const
         }
       }
     }
-    s.window == 3 ? WinogradOutputTiles<4>(s, finish, out, first, count, result)
-                  : WinogradOutputTiles<2>(s, finish, out, first, count, result);
+    outputs(s, finish, out, first, count, result);
   }
 }
 
@@ -460,10 +481,11 @@ HWY_EXPORT(WinogradBackwardFilter);
 
 class WinogradKernel final : public Kernel {
  public:
-  WinogradKernel(ConvDirection direction, const WinogradShape& shape, const FusedOps& fused)
+  WinogradKernel(ConvDirection direction, const WinogradShape& shape, const FusedOps& fused, bool pooled)
       : direction_(direction),
         s_(shape),
         fused_(fused),
+        pooled_(pooled),
         elements_(WinogradScratch(shape, direction == ConvDirection::kBackwardFilter).out) {}
 
   size_t scratch_bytes() const {
@@ -481,7 +503,7 @@ class WinogradKernel final : public Kernel {
       case ConvDirection::kForward:
         HWY_DYNAMIC_DISPATCH(WinogradForward)
         (s_, fused_.bias ? WinogradFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : WinogradFinish(),
-         first, second, result, scratch);
+         pooled_, first, second, result, scratch);
         break;
       case ConvDirection::kBackwardFilter:
         HWY_DYNAMIC_DISPATCH(WinogradBackwardFilter)(s_, first, second, result, scratch);
@@ -492,7 +514,7 @@ class WinogradKernel final : public Kernel {
         const int64_t taps = s_.window * s_.window, size = s_.channels * s_.out_channels;
         for (int64_t tap = 0; tap < taps; ++tap)
           TransposeMatrix(first + (taps - 1 - tap) * size, turned + tap * size, s_.out_channels, s_.channels);
-        HWY_DYNAMIC_DISPATCH(WinogradForward)(s_, WinogradFinish(), second, turned, result, scratch);
+        HWY_DYNAMIC_DISPATCH(WinogradForward)(s_, WinogradFinish(), false, second, turned, result, scratch);
         break;
       }
     }
@@ -503,6 +525,7 @@ class WinogradKernel final : public Kernel {
   ConvDirection direction_;
   WinogradShape s_;
   FusedOps fused_;  // with a bias, or none
+  bool pooled_;
   int64_t elements_;
 };
 
@@ -534,8 +557,8 @@ double WinogradGain(const WinogradShape& s, const Window& window) {
 }
 
 Prepared PreparedWinograd(ConvDirection direction, const WinogradShape& shape, const Window& window,
-                          const FusedOps& fused) {
-  auto kernel = std::make_unique<WinogradKernel>(direction, shape, fused.bias ? fused : FusedOps{});
+                          const FusedOps& fused, bool pooled) {
+  auto kernel = std::make_unique<WinogradKernel>(direction, shape, fused.bias ? fused : FusedOps{}, pooled);
   Prepared prepared;
   prepared.scratch_bytes = kernel->scratch_bytes();
   prepared.kernel = std::move(kernel);
@@ -543,7 +566,7 @@ Prepared PreparedWinograd(ConvDirection direction, const WinogradShape& shape, c
   prepared.flops = 2 * window.multiply_adds();  // what is asked for; fewer are carried out
   if (!fused.any()) return prepared;
   if (fused.bias) {
-    prepared.implementation += ", epilogue inside";
+    prepared.implementation += pooled ? ", epilogue and pool inside" : ", epilogue inside";
     return prepared;
   }
   return WithEpilogue<float>(std::move(prepared), fused, window.batch * window.out_height * window.out_width,
@@ -552,20 +575,22 @@ Prepared PreparedWinograd(ConvDirection direction, const WinogradShape& shape, c
 
 }  // namespace
 
-std::optional<Prepared> AnyWinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused) {
+std::optional<Prepared> AnyWinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused,
+                                               bool pooled) {
   const std::optional<WinogradShape> shape = WinogradShapeOf(direction, window);
-  if (!shape) return std::nullopt;
-  return PreparedWinograd(direction, *shape, window, fused);
+  if (!shape || (pooled && (direction != ConvDirection::kForward || !fused.bias))) return std::nullopt;
+  return PreparedWinograd(direction, *shape, window, fused, pooled);
 }
 
-std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused) {
+std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused,
+                                            bool pooled) {
   const std::optional<WinogradShape> shape = WinogradShapeOf(direction, window);
   // More pairs of channels have a transformed filter of more than 9 MB, which is read once for 48 tiles.
   constexpr int64_t kMostPairs = 256 * 256;
   constexpr double kWorthwhile = 1.2;
   if (!shape || shape->channels * shape->out_channels > kMostPairs || WinogradGain(*shape, window) < kWorthwhile)
     return std::nullopt;
-  return PreparedWinograd(direction, *shape, window, fused);
+  return AnyWinogradConvolution(direction, window, fused, pooled);
 }
 
 }  // namespace rivulet

@@ -19,11 +19,13 @@ namespace rivulet {
 // The tensors are NHWC whatever `window.nchw` says. `fused` is for the forward direction and is applied with
 // epilogue.h's arithmetic, before outputs go to memory where it has a bias. nullopt for other windows, strides,
 // dilations and groups, and where a count of the work that the shape alone decides says that direct sums are as fast:
-// few channels, few tiles, outputs that fill few of their tiles.
-std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {});
+// few channels, few tiles, outputs that fill few of their tiles. With `pooled`, of forward convolutions with a bias,
+// the output are the maxima of each 2×2 of what it would be else, with MaxPool's bits, and the rest is never in memory.
+std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {},
+                                            bool pooled = false);
 
 // The same, however little it gains: for tests and measurements. nullopt for what it cannot do at all.
 std::optional<Prepared> AnyWinogradConvolution(ConvDirection direction, const Window& window,
-                                               const FusedOps& fused = {});
+                                               const FusedOps& fused = {}, bool pooled = false);
 
 }  // namespace rivulet

@@ -315,6 +315,12 @@ volume("dilated", (1, 4, 4, 3, 1), (2, 2, 2, 1, 2), "SAME", (1, 1, 1), (2, 1, 2)
 volume_pool("same", (1, 3, 4, 3, 2), (2, 3, 2), "SAME", (1, 2, 2))
 volume_pool("valid_NCDHW", (1, 4, 3, 4, 2), (2, 2, 3), "VALID", (2, 1, 1), first_channels=True, dtype="float64")
 
+for size, filters, taps in ((5, 4, 3), (8, 5, 1)):  # the last row and column of five have no whole window
+    x, w, bias = floats(2, size, size, 3), floats(taps, taps, 3, filters), floats(filters)
+    y = F.relu(first(convolve(x, w, "SAME", one, one, ((0, 0), (0, 0)), False, False), False) + bias.reshape(1, -1, 1, 1))
+    attrs = {**window_attrs("SAME", one, one, None, False), "fused_ops": {"strings": ["BiasAdd", "Relu"]}, "num_args": 1}
+    case(f"FusedConv2DMaxPool_{size}", "_FusedConv2DMaxPool", attrs, [x, w, bias], [last(F.max_pool2d(y, 2), False)], "float32")
+
 path = pathlib.Path(__file__).with_name("conv_reference.json")
 with path.open("w") as out:
     out.write("[\n" + ",\n".join(json.dumps(c, separators=(",", ":")) for c in cases) + "\n]\n")

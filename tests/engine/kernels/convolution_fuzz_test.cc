@@ -280,6 +280,17 @@ void CheckFused(uint32_t seed, KernelPolicy policy) {
     ASSERT_OK(run);
     SCOPED_TRACE(plain->implementation + " and " + run->implementation);
     ExpectNear<T>(run->outputs[0], AsDoubles<T>(expected), 0, "fused");
+    if (!std::is_same_v<T, float> || p.nchw || p.y.out < 2 || p.x.out < 2) continue;
+    const auto largest = RunOp("MaxPool", {expected},
+                               {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},
+                                {"strides", std::vector<int64_t>{1, 2, 2, 1}},
+                                {"padding", std::string("VALID")}},
+                               policy);
+    ASSERT_OK(largest);
+    const auto pooled = RunOp("_FusedConv2DMaxPool", inputs, attrs, policy);
+    ASSERT_OK(pooled);
+    SCOPED_TRACE(pooled->implementation);
+    ExpectNear<T>(pooled->outputs[0], AsDoubles<T>(largest->outputs[0]), 0, "pooled");
   }
 }
 
@@ -305,6 +316,38 @@ TEST(ConvolutionFuzz, FusedRelu6_EndsAtSix) {
                           {"fused_ops", std::vector<std::string>{"BiasAdd", "Relu6"}}});
   ASSERT_OK(run);
   ExpectNear<float>(run->outputs[0], {0, 5, 6}, 0, "relu6");
+}
+
+// The kernel that makes one image after the other, the one that pools in its registers, and one that does neither.
+TEST(PooledConvolution, EachWay_HasTheBitsOfItsParts) {
+  struct Sizes {
+    Shape image, filter;
+    std::string implementation;
+  };
+  const AttrMap pool = {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},
+                        {"strides", std::vector<int64_t>{1, 2, 2, 1}},
+                        {"padding", std::string("VALID")}};
+  for (const Sizes& sizes : {Sizes{{3, 9, 10, 6}, {5, 5, 6, 16}, "hwy direct, pool"},
+                             Sizes{{3, 16, 16, 32}, {3, 3, 32, 32}, "hwy winograd 4x4, epilogue and pool inside"},
+                             Sizes{{3, 28, 28, 1}, {5, 5, 1, 6}, "hwy planar, epilogue inside, pool"}}) {
+    Tensor image = RandomTensor<float>(sizes.image, 1);
+    image.flat<float>()[40] = std::numeric_limits<float>::quiet_NaN();
+    const Tensor filter = RandomTensor<float>(sizes.filter, 2), bias = RandomTensor<float>({sizes.filter.dim(3)}, 3);
+    const AttrMap attrs = {{"strides", std::vector<int64_t>{1, 1, 1, 1}},
+                           {"padding", std::string("VALID")},
+                           {"num_args", int64_t{1}},
+                           {"fused_ops", std::vector<std::string>{"BiasAdd", "Relu"}}};
+    const auto convolution = RunOp("_FusedConv2D", {image, filter, bias}, attrs);
+    ASSERT_OK(convolution);
+    const auto expected = RunOp("MaxPool", {convolution->outputs[0]}, pool);
+    ASSERT_OK(expected);
+    const auto actual = RunOp("_FusedConv2DMaxPool", {image, filter, bias}, attrs);
+    ASSERT_OK(actual);
+    EXPECT_EQ(actual->implementation, sizes.implementation);
+    EXPECT_EQ(actual->outputs[0].shape(), expected->outputs[0].shape());
+    EXPECT_EQ(std::memcmp(actual->outputs[0].data(), expected->outputs[0].data(), expected->outputs[0].bytes()), 0)
+        << sizes.implementation;
+  }
 }
 
 // Planes, whose rows have bias and activation done before channels come side by side, and unpadded images of few

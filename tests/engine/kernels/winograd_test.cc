@@ -265,6 +265,42 @@ TEST(Winograd, WhatDirectSumsAreAsFastAt_IsLeftToThem) {
       EXPECT_FALSE(WinogradConvolution(direction, w).has_value()) << NameOf(w);
 }
 
+// Outputs that are pooled before they reach memory have the bits of MaxPool of those that do; a last row or column that
+// fills no window is left out, and a NaN is its window's largest.
+TEST(Winograd, Pooled_HasMaxPoolsBitsOnEveryTarget) {
+  OnEveryTarget([](const std::string& target) {
+    for (const Window& w : {Same(2, 14, 4, 20, 5), Same(3, 12, 16, 16, 3), Same(1, 9, 5, 33, 3), Same(2, 7, 3, 6, 5),
+                            WindowOf(2, 11, 8, 6, 16, 3, 0, 0), Same(1, 2, 4, 4, 3)}) {
+      Tensors tensors(w);
+      tensors.image.flat<float>()[1] = std::numeric_limits<float>::quiet_NaN();
+      Tensor bias = RandomTensor<float>({w.out_channels}, 4);
+      for (const auto activation : {FusedOps::Activation::kNone, FusedOps::Activation::kRelu}) {
+        const FusedOps fused = {.bias = true, .activation = activation};
+        const Tensor whole = Convolve(*AnyWinogradConvolution(ConvDirection::kForward, w, fused), tensors,
+                                      ConvDirection::kForward, &bias);
+        const auto expected = RunOp("MaxPool", {whole},
+                                    {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},
+                                     {"strides", std::vector<int64_t>{1, 2, 2, 1}},
+                                     {"padding", std::string("VALID")}});
+        ASSERT_OK(expected);
+        // What is written beyond the pooled outputs would be seen here.
+        const Tensor pooled = Convolve(*AnyWinogradConvolution(ConvDirection::kForward, w, fused, /*pooled=*/true),
+                                       tensors, ConvDirection::kForward, &bias);
+        EXPECT_EQ(std::memcmp(pooled.data(), expected->outputs[0].data(), expected->outputs[0].bytes()), 0)
+            << target << " " << NameOf(w);
+        for (size_t i = expected->outputs[0].flat<float>().size(); i < pooled.flat<float>().size(); ++i)
+          ASSERT_EQ(std::as_const(pooled).flat<float>()[i], 0.0f) << NameOf(w);
+      }
+    }
+  });
+}
+
+TEST(Winograd, PooledGradientsAndPoolsWithoutABias_AreRefused) {
+  const Window w = Same(2, 14, 32, 32, 3);
+  EXPECT_FALSE(AnyWinogradConvolution(ConvDirection::kForward, w, {}, /*pooled=*/true).has_value());
+  EXPECT_FALSE(AnyWinogradConvolution(ConvDirection::kBackwardInput, w, {.bias = true}, /*pooled=*/true).has_value());
+}
+
 TEST(Winograd, OtherWindows_AreRefused) {
   std::vector<Window> windows(7, Same(10, 16, 32, 32, 3));
   windows[0].stride_height = 2;

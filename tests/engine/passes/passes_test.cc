@@ -317,6 +317,42 @@ TEST(FuseProducts, ProductThatOthersUse_Stays) {
   EXPECT_EQ(Count(graph, "Relu"), 1);
 }
 
+// A convolution with its bias, and a pool of what it leaves.
+struct Pooling {
+  AttrMap pool = {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},
+                  {"strides", std::vector<int64_t>{1, 2, 2, 1}},
+                  {"padding", std::string("SAME")}};
+  Build b;
+  // Of images of 8×8 by default.
+  std::string TypeOfPool(int64_t side = 8, bool seen = false, const CompileOptions& options = {}) {
+    const Output convolution =
+        b.scope.Op("Conv2D", {b.Feed("x", {1, side, side, 3}), b.Feed("w", {3, 3, 3, 4})},
+                   {{"strides", std::vector<int64_t>{1, 1, 1, 1}}, {"padding", std::string("SAME")}});
+    const Output biased = b.scope.Op("BiasAdd", {convolution, b.Feed("bias", {4})});
+    b.Fetch(b.scope.Op("MaxPool", {biased}, pool, "pool"));
+    if (seen) b.Fetch(biased);
+    return std::string(b.Optimized(options).Find("pool")->type());
+  }
+};
+
+TEST(FusePooling, PoolOfAConvolution_IsOneWithIt) { EXPECT_EQ(Pooling().TypeOfPool(), "_FusedConv2DMaxPool"); }
+
+TEST(FusePooling, ConvolutionThatOthersSee_Stays) { EXPECT_EQ(Pooling().TypeOfPool(8, true), "MaxPool"); }
+
+TEST(FusePooling, WindowsThatReachBeyondTheImage_Stay) { EXPECT_EQ(Pooling().TypeOfPool(7), "MaxPool"); }
+
+TEST(FusePooling, WindowsThatOverlap_Stay) {
+  Pooling overlapping;
+  overlapping.pool["ksize"] = std::vector<int64_t>{1, 3, 3, 1};
+  EXPECT_EQ(overlapping.TypeOfPool(), "MaxPool");
+}
+
+TEST(FusePooling, PortableKernels_StayApart) {
+  CompileOptions options;
+  options.kernels.portable = true;
+  EXPECT_EQ(Pooling().TypeOfPool(8, false, options), "MaxPool");
+}
+
 TEST(FusePooling, GradientsOfPoolAndRelu_AreOne) {
   Build b;
   const AttrMap window = {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},

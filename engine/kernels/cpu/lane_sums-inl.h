@@ -142,6 +142,51 @@ HWY_INLINE void JoinRows(D d, const hwy::HWY_NAMESPACE::Vec<D> (&rows)[kRows][kV
   for (size_t r = 0; r < kRows; ++r) sums[r] = JoinLanes(d, rows[r]);
 }
 
+// Lane sums of Lanes(d) vectors that lie one after the other, each with the bits of SumOfLanes: halves are added, then
+// halves of those. Two vectors share each instruction, so that all of them take two each, where one by itself takes
+// eight; a row of 128 products has no more than eight of its own.
+template <class D>
+HWY_INLINE hwy::HWY_NAMESPACE::Vec<D> LaneSumsOf(D d, const float* vectors) {
+  namespace hn = hwy::HWY_NAMESPACE;
+  constexpr size_t kLanes = hn::MaxLanes(D());
+  const auto at = [=](size_t i) HWY_ATTR { return hn::Load(d, vectors + i * kLanes); };
+#if HWY_TARGET == HWY_SCALAR
+  return at(0);
+#else
+  using V = hn::Vec<D>;
+  const hn::Repartition<double, D> pairs;
+  // Lanes 0 and 2, 1 and 3 of each block: those of a, then those of b.
+  const auto quarters = [=](V a, V b) HWY_ATTR {
+    const auto x = hn::BitCast(pairs, a), y = hn::BitCast(pairs, b);
+    return hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)));
+  };
+  [[maybe_unused]] const auto halves = [=](V a, V b) HWY_ATTR {
+    return hn::Add(hn::ConcatLowerLower(d, b, a), hn::ConcatUpperUpper(d, b, a));
+  };
+  V first, second;
+  if constexpr (kLanes == 4) {
+    first = quarters(at(0), at(1));
+    second = quarters(at(2), at(3));
+  } else if constexpr (kLanes == 8) {
+    first = quarters(halves(at(0), at(2)), halves(at(1), at(3)));
+    second = quarters(halves(at(4), at(6)), halves(at(5), at(7)));
+  } else {
+    static_assert(kLanes == 16);
+    // Blocks 0 and 1, 2 and 3: a's in the even blocks, b's in the odd ones.
+    const auto blocks = [=](V a, V b) HWY_ATTR {
+      return hn::Add(hn::OddEvenBlocks(b, a), hn::SwapAdjacentBlocks(hn::OddEvenBlocks(a, b)));
+    };
+    const auto eight = [=](size_t i) HWY_ATTR {
+      return quarters(blocks(halves(at(i), at(i + 4)), halves(at(i + 2), at(i + 6))),
+                      blocks(halves(at(i + 1), at(i + 5)), halves(at(i + 3), at(i + 7))));
+    };
+    first = eight(0);
+    second = eight(8);
+  }
+  return hn::Add(hn::ConcatEven(d, second, first), hn::ConcatOdd(d, second, first));
+#endif
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace rivulet
 HWY_AFTER_NAMESPACE();

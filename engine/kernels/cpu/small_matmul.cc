@@ -8,6 +8,8 @@
 // clang-format off
 #include "hwy/foreach_target.h"  // first: it includes this file once per target
 #include "hwy/highway.h"
+#include "engine/kernels/cpu/dense_backward-inl.h"
+#include "engine/kernels/cpu/lane_sums-inl.h"
 #include "engine/kernels/cpu/register_block-inl.h"
 // clang-format on
 
@@ -90,50 +92,6 @@ void Packed(const float* a, int64_t a_row, int64_t a_k, const float* packed, flo
     for (int64_t row = 0; row < m; row += share)
       BlockFor(std::min(share, m - row))(s, a + row * a_row, b, c + row * n + column, std::min(width, n - column));
   }
-}
-
-// Lane sums of Lanes(d) vectors that lie one after the other, each with the bits of SumOfLanes: halves are added, then
-// halves of those. Two vectors share each instruction, so that all of them take two each, where one by itself takes
-// eight; a row of 128 products has no more than eight of its own.
-template <class D>
-HWY_INLINE hn::Vec<D> LaneSumsOf(D d, const float* vectors) {
-  constexpr size_t kLanes = hn::MaxLanes(D());
-  const auto at = [=](size_t i) HWY_ATTR { return hn::Load(d, vectors + i * kLanes); };
-#if HWY_TARGET == HWY_SCALAR
-  return at(0);
-#else
-  using V = hn::Vec<D>;
-  const hn::Repartition<double, D> pairs;
-  // Lanes 0 and 2, 1 and 3 of each block: those of a, then those of b.
-  const auto quarters = [=](V a, V b) HWY_ATTR {
-    const auto x = hn::BitCast(pairs, a), y = hn::BitCast(pairs, b);
-    return hn::Add(hn::BitCast(d, hn::InterleaveLower(pairs, x, y)), hn::BitCast(d, hn::InterleaveUpper(pairs, x, y)));
-  };
-  [[maybe_unused]] const auto halves = [=](V a, V b) HWY_ATTR {
-    return hn::Add(hn::ConcatLowerLower(d, b, a), hn::ConcatUpperUpper(d, b, a));
-  };
-  V first, second;
-  if constexpr (kLanes == 4) {
-    first = quarters(at(0), at(1));
-    second = quarters(at(2), at(3));
-  } else if constexpr (kLanes == 8) {
-    first = quarters(halves(at(0), at(2)), halves(at(1), at(3)));
-    second = quarters(halves(at(4), at(6)), halves(at(5), at(7)));
-  } else {
-    static_assert(kLanes == 16);
-    // Blocks 0 and 1, 2 and 3: a's in the even blocks, b's in the odd ones.
-    const auto blocks = [=](V a, V b) HWY_ATTR {
-      return hn::Add(hn::OddEvenBlocks(b, a), hn::SwapAdjacentBlocks(hn::OddEvenBlocks(a, b)));
-    };
-    const auto eight = [=](size_t i) HWY_ATTR {
-      return quarters(blocks(halves(at(i), at(i + 4)), halves(at(i + 2), at(i + 6))),
-                      blocks(halves(at(i + 1), at(i + 5)), halves(at(i + 3), at(i + 7))));
-    };
-    first = eight(0);
-    second = eight(8);
-  }
-  return hn::Add(hn::ConcatEven(d, second, first), hn::ConcatOdd(d, second, first));
-#endif
 }
 
 // Dots of R rows of A with kPair rows of B.
@@ -248,6 +206,12 @@ void Dot(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t
 // while it multiplies.
 void DenseBackward(const float* x, const float* dy, float rate, const float* from, float* weights, float* dx,
                    int64_t batch, int64_t in, int64_t out) {
+#if RIVULET_DENSE_IN_REGISTERS
+  // In short rows reading and writing the sums takes longer than one walk saves.
+  constexpr int64_t kShortRow = 128;
+  if (batch <= kDenseBatch && out >= kShortRow)
+    return DenseBackwardInRegisters(x, dy, rate, from, weights, dx, batch, in, out);
+#endif
   constexpr int64_t kRowsAtOnce = 12;
   static_assert(kRowsAtOnce % kRows == 0 && kRowsAtOnce % kNearRows == 0);
   for (int64_t row = 0; row < in; row += kRowsAtOnce) {

@@ -96,12 +96,22 @@ TEST(MatMul, BatchOfTen_UsesOwnKernels) {
   EXPECT_EQ(run->implementation, "hwy");
 }
 
-// Rows of the weights are taken by groups, and by fours of a group, with what is left over.
+// Rows of the weights are taken by groups, by fours or pairs of a group, and columns by blocks, with what is left over.
 TEST(DenseBackwardDescent, EverySizeOnEveryTarget_HasTheBitsOfItsTwoProducts) {
   constexpr float kRate = 0.25f;
   OnEveryTarget([&](const std::string& target) {
-    for (const auto& [batch, in, out] : std::vector<std::array<int64_t, 3>>{
-             {1, 1, 1}, {10, 12, 64}, {10, 37, 33}, {7, 27, 16}, {5, 48, 100}, {13, 30, 47}}) {
+    for (const auto& [batch, in, out] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
+                                                                            {10, 12, 64},
+                                                                            {10, 37, 33},
+                                                                            {7, 27, 16},
+                                                                            {5, 48, 100},
+                                                                            {13, 30, 47},
+                                                                            {10, 33, 128},
+                                                                            {10, 18, 1037},
+                                                                            {1, 17, 515},
+                                                                            {3, 1, 160},
+                                                                            {9, 35, 145},
+                                                                            {11, 19, 200}}) {
       SCOPED_TRACE(fmt::format("{} [{}x{}x{}]", target, batch, in, out));
       const Tensor x = RandomTensor<float>({batch, in}, 1), dy = RandomTensor<float>({batch, out}, 2);
       const Tensor from = RandomTensor<float>({in, out}, 3);

@@ -44,8 +44,9 @@ struct BlockShape {
   int64_t b_segment = 0;
   int64_t n = 0, b_row = 0;
   int64_t depth = 0, segments = 1;
-  int64_t ahead = 0;  // elements of b ahead of the current one to prefetch, 0 for none
-  bool add = false;   // to what C holds
+  int64_t ahead = 0;      // elements of b ahead of the first one to prefetch, 0 for none
+  int64_t ahead_row = 0;  // from there on, for each k so many elements further; 0: a row of b
+  bool add = false;       // to what C holds
   // Or so: C joins the finished sum. A sum of many blocks loses fewer bits, since none of its terms meets a long sum.
   bool add_sum = false;
   // C = from - rate · sum instead, product and difference rounded apart as ResourceApplyGradientDescent does. Without
@@ -113,6 +114,7 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
     }
   }
   const int64_t a_row = s.a_row, a_k = s.a_k, n = s.b_row > 0 ? s.b_row : s.n, depth = s.depth, ahead = s.ahead;
+  const int64_t ahead_row = s.ahead_row > 0 ? s.ahead_row : n;
   for (int64_t segment = 0; segment < s.segments; ++segment) {
     const float* HWY_RESTRICT row = b + segment * s.b_segment;
     RowPointers<R, kVectors == 1> x_at(a + segment * s.a_segment, a_row);
@@ -132,9 +134,10 @@ HWY_INLINE void Block(const BlockShape& s, const float* HWY_RESTRICT a, const fl
       x_at.Advance(a_k);
     };
     if (ahead > 0) {
-      for (int64_t k = 0; k < depth; ++k, row += n) {
-        hwy::Prefetch(row + ahead);
-        if (kVectors > 1) hwy::Prefetch(row + ahead + lanes);
+      const float* fetched = row + ahead;
+      for (int64_t k = 0; k < depth; ++k, row += n, fetched += ahead_row) {
+        hwy::Prefetch(fetched);
+        if (kVectors > 1) hwy::Prefetch(fetched + lanes);
         multiply();
       }
     } else {

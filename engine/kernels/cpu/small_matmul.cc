@@ -48,11 +48,14 @@ void Panel(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c,
   s.from_ahead = from_ahead;
   if (rate == nullptr && m <= 4 * kRows) {  // B streams by panels, each used by all rows
     const int64_t panel = n > kWideRow ? kWidePanel : kPanel;
+    s.ahead_row = width;
     for (int64_t k0 = 0; k0 < k; k0 += panel) {
       s.depth = std::min(panel, k - k0);
-      s.ahead = k0 + 2 * panel <= k ? panel * n : 0;  // the next panel's rows on their way
       s.add = k0 > 0;
       for (int64_t column = 0; column < n; column += width) {
+        // The next panel on its way, in the order of memory, so that the hardware runs ahead of that; by columns, as
+        // the blocks read it, each prefetch would wait for memory by itself.
+        s.ahead = k0 + 2 * panel <= k ? panel * n + column * (panel - 1) : 0;
         for (int64_t row = 0; row < m; row += share) {
           BlockFor(std::min(share, m - row))(s, a + row * a_row + k0 * a_k, b + k0 * n + column, c + row * n + column,
                                              std::min(width, n - column));

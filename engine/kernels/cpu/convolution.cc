@@ -3,6 +3,7 @@
 // patches, or loops.
 #include "engine/kernels/cpu/convolution.h"
 
+#include "engine/kernels/cpu/abreast_conv.h"
 #include "engine/kernels/cpu/activation_bfloat16.h"
 #include "engine/kernels/cpu/conv_loops.h"
 #include "engine/kernels/cpu/depthwise.h"
@@ -112,6 +113,12 @@ bool FewChannelsForward(const Problem& p) {
          w.pad_left == 0 && w.pad_bottom == 0 && w.pad_right == 0;
 }
 
+// Of NHWC images with so few channels that vectors of them are mostly empty.
+std::optional<Prepared> OfFewChannels(const Problem& p) {
+  if (std::optional<Prepared> abreast = AbreastConvolution(p.direction, p.window, p.fused)) return abreast;
+  return PlanarConvolution(p.direction, p.window, p.fused);
+}
+
 std::optional<Prepared> PrepareFast(const Problem& p) {
   if (std::optional<Prepared> turned = TurnedDepthwise(p)) return turned;
   if (OwnDepthwise(p)) {
@@ -121,8 +128,8 @@ std::optional<Prepared> PrepareFast(const Problem& p) {
   if (p.window.nchw) {
     if (std::optional<Prepared> planar = PlanarConvolution(p.direction, p.window))
       return WithFusedOps<float>(InLayout(*std::move(planar), p), p);
-  } else if (std::optional<Prepared> planar = PlanarConvolution(p.direction, p.window, p.fused)) {
-    return planar;
+  } else if (std::optional<Prepared> few = OfFewChannels(p)) {
+    return few;
   }
   if (p.window.nchw) {
     if (std::optional<Prepared> winograd = WinogradConvolution(p.direction, p.window))
@@ -215,6 +222,12 @@ StatusOr<Prepared> ByWinograd(const Problem& p, const KernelPolicy&) {
   return NoneFor("there is no convolution by fewer multiplications");
 }
 
+StatusOr<Prepared> ByAbreast(const Problem& p, const KernelPolicy&) {
+  if (std::optional<Prepared> abreast = AnyAbreastConvolution(p.direction, p.window))
+    return InLayout(*std::move(abreast), p);
+  return NoneFor("there is no convolution of images abreast");
+}
+
 StatusOr<Prepared> ByLoops(const Problem& p, const KernelPolicy&) {
   return InLayout(ConvolutionByLoops<float>(p.direction, p.window), p);
 }
@@ -252,8 +265,7 @@ StatusOr<Prepared> PrepareFusedPooled(const NodeView& node, const KernelPolicy& 
   const Shape& pooled = node.outputs[0].shape;
   const Shape output({pooled.dim(0), window.height.output, window.width.output, pooled.dim(3)});
   RIVULET_ASSIGN_OR_RETURN(const Problem p, FusedProblem(node, {node.outputs[0].dtype, output}));
-  const bool planar = PlanarConvolution(p.direction, p.window, p.fused).has_value();
-  if (!policy.portable && !planar && !p.window.depthwise() && p.fused.bias) {
+  if (!policy.portable && !OfFewChannels(p) && !p.window.depthwise() && p.fused.bias) {
     if (std::optional<Prepared> inside = WinogradConvolution(p.direction, p.window, p.fused, /*pooled=*/true))
       return *std::move(inside);
   }
@@ -298,6 +310,7 @@ StatusOr<Prepared> PrepareBackpropFilter(const NodeView& node, const KernelPolic
 RIVULET_CONVOLUTION_ALTERNATIVES("dnnl", ByDnnl);
 RIVULET_CONVOLUTION_ALTERNATIVES("own", ByOwn);
 RIVULET_CONVOLUTION_ALTERNATIVES("winograd", ByWinograd);
+RIVULET_CONVOLUTION_ALTERNATIVES("abreast", ByAbreast);
 RIVULET_CONVOLUTION_ALTERNATIVES("reference", ByLoops);
 
 RIVULET_CONVOLUTION_KERNELS(float);

@@ -1,6 +1,6 @@
-// MatMul. The choice by shape is a static table: small sides go to our own kernels, the rest of float32 to oneDNN,
-// float64 to Eigen, integers to plain loops; bfloat16: matmul_bfloat16.cc. Under KernelPolicy::portable all floats go
-// to the portable product.
+// MatMul. The choice by shape is a static table: small sides go to our own kernels, the rest of float32 to the matrix
+// unit (matmul_split.cc) or oneDNN, float64 to Eigen, integers to plain loops; bfloat16: matmul_bfloat16.cc. Under
+// KernelPolicy::portable all floats go to the portable product.
 #include <Eigen/Core>
 #include <algorithm>
 #include <mutex>
@@ -8,9 +8,11 @@
 #include "engine/kernels/cpu/bias_activation.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
 #include "engine/kernels/cpu/matmul_bfloat16.h"
+#include "engine/kernels/cpu/matmul_split.h"
 #include "engine/kernels/cpu/matrix_product.h"
 #include "engine/kernels/cpu/portable_product.h"
 #include "engine/kernels/cpu/small_matmul.h"
+#include "engine/kernels/cpu/tile_dense.h"
 #include "engine/program/kernel.h"
 #include "engine/program/kernel_alternatives.h"
 #include "engine/program/lane_kernel.h"
@@ -278,7 +280,8 @@ StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy& polic
       }
       return prepared;
     }
-    if (auto fast = DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b)) return *std::move(fast);
+    if (auto fast = DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b))
+      return PaysToSplit(p) ? SplitMatMul(p, *std::move(fast)) : *std::move(fast);
   }
   if constexpr (std::is_floating_point_v<T>) {
     prepared.kernel = std::make_unique<EigenMatMul<T>>(p);
@@ -384,6 +387,13 @@ StatusOr<Prepared> PrepareDnnl(const NodeView& node, const KernelPolicy&) {
   return Unimplemented("oneDNN has no fast product of this shape on this CPU");
 }
 
+StatusOr<Prepared> PrepareSplit(const NodeView& node, const KernelPolicy& policy) {
+  RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
+  if (!HasTiles()) return Unimplemented("this CPU has no matrix unit for bfloat16");
+  RIVULET_ASSIGN_OR_RETURN(Prepared otherwise, PrepareEigen<float>(node, policy));
+  return SplitMatMul(p, std::move(otherwise));
+}
+
 StatusOr<Prepared> PrepareOwn(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
   using Form = SmallMatMul::Form;
@@ -401,6 +411,7 @@ RIVULET_KERNEL_ALTERNATIVE("MatMul", float, "dnnl", PrepareDnnl);
 RIVULET_KERNEL_ALTERNATIVE("MatMul", float, "eigen", PrepareEigen<float>);
 RIVULET_KERNEL_ALTERNATIVE("MatMul", float, "own", PrepareOwn);
 RIVULET_KERNEL_ALTERNATIVE("MatMul", float, "reference", PrepareLoops<float>);
+RIVULET_KERNEL_ALTERNATIVE("MatMul", float, "split", PrepareSplit);
 RIVULET_KERNEL_ALTERNATIVE("MatMul", double, "reference", PrepareLoops<double>);
 
 RIVULET_KERNEL("_FusedMatMul", Device::kCpu, float, PrepareFusedMatMul<float>);

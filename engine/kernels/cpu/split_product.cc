@@ -1,0 +1,87 @@
+#include "engine/kernels/cpu/split_product.h"
+
+#include <algorithm>
+
+#include "engine/base/check.h"
+#include "engine/kernels/cpu/split_parts.h"
+
+namespace rivulet {
+
+#ifdef RIVULET_HAS_TILE_CODE
+
+namespace {
+
+using namespace tiles;
+
+// Terms and columns of B that stay in the second cache while rows of A go by, and terms of a block of A and one of B
+// that are in the first together: 12 KiB each.
+constexpr int64_t kTerms = 256, kColumns = 512, kNearTerms = 64;
+static_assert(kTerms % kNearTerms == 0 && kNearTerms % kPair == 0);
+constexpr int64_t kNearBytes = kNearTerms / kPair * kBlockBytes;
+
+RIVULET_TILE_CODE bool Run(const SplitProduct& p, const float* a, const float* b, float* c, std::byte* scratch) {
+  alignas(64) float edge[kBlock * kBlock];  // sums that do not fill their tiles
+  std::byte* const packed_a = scratch;
+  std::byte* const packed_b = scratch + kNearBytes;
+  __m512 strange = _mm512_setzero_ps();
+  TileConfig config;
+  for (int tile = 0; tile < 8; ++tile) config.Set(tile, kTileRows, kTileBytes);
+  const Tiles tiles(config);
+  for (int64_t first = 0; first < p.n; first += kColumns) {
+    const int64_t columns = std::min(kColumns, p.n - first);
+    for (int64_t begin = 0; begin < p.k; begin += kTerms) {
+      const int64_t end = std::min(begin + kTerms, p.k), chunks = Blocks(end - begin, kNearTerms);
+      for (int64_t column = 0; column < columns; column += kBlock) {
+        const float* const from = b + begin * p.b_k + (first + column) * p.b_column;
+        const int64_t count = std::min(kBlock, columns - column);
+        std::byte* const to = packed_b + column / kBlock * chunks * kNearBytes;
+        p.b_column == 1 ? SplitBlock<false, false>(from, p.b_k, count, end - begin, to, strange)
+                        : SplitBlock<true, false>(from, p.b_column, count, end - begin, to, strange);
+      }
+      for (int64_t row = 0; row < p.m; row += kBlock) {
+        const int64_t rows = std::min(kBlock, p.m - row);
+        for (int64_t term = begin; term < end; term += kNearTerms) {
+          const float* const from = a + row * p.a_row + term * p.a_k;
+          const int64_t terms = std::min(kNearTerms, end - term), blocks = Blocks(terms, kPair);
+          p.a_k == 1 ? SplitBlock<true, true>(from, p.a_row, rows, terms, packed_a, strange)
+                     : SplitBlock<false, true>(from, p.a_k, rows, terms, packed_a, strange);
+          const std::byte* right = packed_b + (term - begin) / kNearTerms * kNearBytes;
+          for (int64_t column = 0; column < columns; column += kBlock, right += chunks * kNearBytes) {
+            const int64_t count = std::min(kBlock, columns - column);
+            float* const to = c + row * p.n + first + column;
+            if (rows % kTileRows == 0 && count % kTileRows == 0) {
+              SumsOf(packed_a, right, blocks, to, p.n, rows, count, term > 0);
+              continue;
+            }
+            for (int64_t r = 0; term > 0 && r < rows; ++r) std::copy_n(to + r * p.n, count, edge + r * kBlock);
+            SumsOf(packed_a, right, blocks, edge, kBlock, rows, count, term > 0);
+            for (int64_t r = 0; r < rows; ++r) std::copy_n(edge + r * kBlock, count, to + r * p.n);
+          }
+        }
+      }
+    }
+  }
+  return AllSplit(strange);
+}
+
+}  // namespace
+
+size_t SplitProductScratch(const SplitProduct& p) {
+  const int64_t chunks = Blocks(std::min(p.k, kTerms), kNearTerms);
+  return static_cast<size_t>((1 + Blocks(std::min(p.n, kColumns), kBlock) * chunks) * kNearBytes);
+}
+
+bool RunSplitProduct(const SplitProduct& p, const float* a, const float* b, float* c, std::byte* scratch) {
+  return Run(p, a, b, c, scratch);
+}
+
+#else
+
+size_t SplitProductScratch(const SplitProduct&) { return 0; }
+bool RunSplitProduct(const SplitProduct&, const float*, const float*, float*, std::byte*) {
+  RIVULET_CHECK(false, "no tiles on this processor");
+}
+
+#endif
+
+}  // namespace rivulet

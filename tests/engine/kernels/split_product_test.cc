@@ -1,0 +1,111 @@
+// float32 products of factors taken apart into bfloat16, against float64 sums: as exact as any float32 sum, whatever
+// the shape and the way factors lie.
+#include "engine/kernels/cpu/split_product.h"
+
+#include "tests/engine/kernels/split_problem.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet::testing {
+namespace {
+
+bool Make(const SplitProduct& p, const float* a, const float* b, std::vector<float>& c) {
+  c.assign(static_cast<size_t>(p.m * p.n) + 16, -7.0f);
+  AlignedBuffer scratch(SplitProductScratch(p));
+  std::memset(scratch.data(), 0xFF, scratch.size());
+  const bool made = RunSplitProduct(p, a, b, c.data(), scratch.data());
+  for (size_t i = c.size() - 16; i < c.size(); ++i) EXPECT_EQ(c[i], -7.0f) << "written behind the product";
+  return made;
+}
+
+TEST_F(SplitProductTest, EveryShapeAndLayout_IsTheSum) {
+  for (const bool turned_a : {false, true}) {
+    for (const bool turned_b : {false, true}) {
+      for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{1, 1, 1},
+                                                                       {32, 32, 32},
+                                                                       {33, 47, 65},
+                                                                       {16, 48, 17},
+                                                                       {37, 16, 70},
+                                                                       {48, 80, 256},
+                                                                       {20, 530, 40},
+                                                                       {65, 31, 321},
+                                                                       {100, 65, 515}}) {
+        const SplitProduct p = ShapeOf(m, n, k, turned_a, turned_b);
+        const Tensor a = RandomTensor<float>({m * k}, 1), b = RandomTensor<float>({k * n}, 2);
+        std::vector<float> c;
+        ASSERT_TRUE(Make(p, a.flat<float>().data(), b.flat<float>().data(), c));
+        ExpectSums(p, a.flat<float>().data(), b.flat<float>().data(), c);
+      }
+    }
+  }
+}
+
+// No sum of its own: the error is that of products alone, of which a whole float32 has three parts.
+TEST_F(SplitProductTest, SingleProducts_AreThoseOfFloat32ButForTheirLastBit) {
+  const SplitProduct p = ShapeOf(64, 64, 1, false, false);
+  std::vector<float> a(64), b(64), c;
+  for (size_t i = 0; i < 64; ++i) {
+    a[i] = std::ldexp(1.0f + static_cast<float>(i * 131071 + 8193) * 0x1p-23f, static_cast<int>(i) - 32);
+    b[i] = -std::ldexp(1.0f + static_cast<float>(i * 98317 + 12345) * 0x1p-23f, 16 - static_cast<int>(i));
+  }
+  ASSERT_TRUE(Make(p, a.data(), b.data(), c));
+  for (size_t row = 0; row < 64; ++row)
+    for (size_t column = 0; column < 64; ++column) {
+      const double product = static_cast<double>(a[row]) * b[column];
+      ASSERT_NEAR(c[row * 64 + column], product, 3 * 0x1p-24 * std::abs(product));
+    }
+}
+
+TEST_F(SplitProductTest, WholeNumbersAndZeros_AreExact) {
+  const SplitProduct p = ShapeOf(40, 40, 100, false, true);
+  std::vector<float> a(4000), b(4000), c;
+  for (size_t i = 0; i < 4000; ++i) {
+    a[i] = i / 100 == 3 ? 0.0f : static_cast<float>(static_cast<int>(i * 7919 % 401) - 200);
+    b[i] = static_cast<float>(static_cast<int>(i * 104729 % 301) - 150);
+  }
+  ASSERT_TRUE(Make(p, a.data(), b.data(), c));
+  for (int64_t row = 0; row < 40; ++row)
+    for (int64_t column = 0; column < 40; ++column)
+      ASSERT_EQ(c[static_cast<size_t>(row * 40 + column)],
+                static_cast<float>(SumOf(p, a.data(), b.data(), row, column).value));
+}
+
+TEST_F(SplitProductTest, InfinityNaNAndTheLargest_AreRefusedWhereverTheyAre) {
+  for (const float strange : {kInfinity, -kInfinity, std::numeric_limits<float>::quiet_NaN(),
+                              -std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::max()}) {
+    for (const bool turned : {false, true}) {
+      const SplitProduct p = ShapeOf(37, 50, 300, turned, turned);
+      for (const size_t at : {size_t{0}, size_t{17}, size_t{5555}, size_t{37 * 300 - 1}}) {
+        std::vector<float> a(37 * 300, 1.0f), b(50 * 300, 1.0f), c;
+        EXPECT_TRUE(Make(p, a.data(), b.data(), c));
+        a[at] = strange;
+        EXPECT_FALSE(Make(p, a.data(), b.data(), c)) << strange << " at " << at;
+        a[at] = 1.0f;
+        b[at] = strange;
+        EXPECT_FALSE(Make(p, a.data(), b.data(), c)) << strange << " at " << at;
+      }
+    }
+  }
+}
+
+// What a program sees then: the sums that any kernel has.
+TEST_F(SplitProductTest, MatMulOfInfinity_IsWhatFloat32HasOfIt) {
+  Tensor a = RandomTensor<float>({64, 64}, 1);
+  const Tensor b = RandomTensor<float>({64, 64}, 2);
+  const auto plain = RunOp("MatMul", {a, b});
+  ASSERT_OK(plain);
+  EXPECT_EQ(plain->implementation, "amx, three parts");
+  a.flat<float>()[5 * 64 + 9] = kInfinity;
+  const auto run = RunOp("MatMul", {a, b});
+  ASSERT_OK(run);
+  const auto c = run->outputs[0].flat<float>(), finite = plain->outputs[0].flat<float>();
+  for (size_t i = 0; i < c.size(); ++i) {
+    if (i / 64 == 5) {
+      EXPECT_EQ(c[i], b.flat<float>()[9 * 64 + i % 64] > 0 ? kInfinity : -kInfinity);
+    } else {
+      EXPECT_NEAR(c[i], finite[i], 64 * 0x1p-24);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace rivulet::testing

@@ -27,8 +27,9 @@ class GruKernel final : public Kernel {
         has_bias_(IsGiven(node, 2)),
         has_h_(IsGiven(node, 3)),
         width_((reset_after_ ? 3 : 2) * walk_.units),
-        gate_factor_(portable, /*turned=*/false, 3 * walk_.units, width_, walk_.units, walk_.steps),
-        candidate_factor_(portable, /*turned=*/false, 3 * walk_.units, walk_.units, walk_.units, walk_.steps),
+        gate_factor_(portable, /*turned=*/false, 3 * walk_.units, width_, walk_.units, walk_.batch, walk_.steps),
+        candidate_factor_(portable, /*turned=*/false, 3 * walk_.units, walk_.units, walk_.units, walk_.batch,
+                          walk_.steps),
         gate_kernel_(scratch.Add(gate_factor_.elements())),
         candidate_kernel_(scratch.Add(reset_after_ ? 0 : candidate_factor_.elements())),
         product_(scratch.Add(walk_.batch * 3 * walk_.units)),
@@ -40,9 +41,9 @@ class GruKernel final : public Kernel {
     const T *projection = InputOf<T>(context, 0), *kernel = InputOf<T>(context, 1);
     T *output = OutputOf<T>(context, 0), *h = OutputOf<T>(context, 1), *gates = OutputOf<T>(context, 2);
     T *product = As<T>(context.scratch) + product_, *reset = As<T>(context.scratch) + reset_;
-    const T* gate_kernel = gate_factor_.LayOut(kernel, As<T>(context.scratch) + gate_kernel_);
-    const T* candidate_kernel =
-        reset_after_ ? nullptr
+    const auto gate_kernel = gate_factor_.LayOut(kernel, As<T>(context.scratch) + gate_kernel_);
+    const auto candidate_kernel =
+        reset_after_ ? typename StepFactor<T>::LaidOut{}
                      : candidate_factor_.LayOut(kernel + 2 * units, As<T>(context.scratch) + candidate_kernel_);
     CopyOrZero(OptionalInput<T>(context, 3, has_h_), h, batch * units);
     for (int64_t s = 0; s < walk_.steps; ++s) {
@@ -144,8 +145,9 @@ class GruGradKernel final : public Kernel {
         reset_after_(node.attr<bool>("reset_after")),
         has_h_(IsGiven(node, 1)),
         gate_factor_(portable, /*turned=*/true, 3 * walk_.units, walk_.units, (reset_after_ ? 3 : 2) * walk_.units,
-                     walk_.steps),
-        candidate_factor_(portable, /*turned=*/true, 3 * walk_.units, walk_.units, walk_.units, walk_.steps),
+                     walk_.batch, walk_.steps),
+        candidate_factor_(portable, /*turned=*/true, 3 * walk_.units, walk_.units, walk_.units, walk_.batch,
+                          walk_.steps),
         gate_kernel_(scratch.Add(gate_factor_.elements())),
         candidate_kernel_(scratch.Add(reset_after_ ? 0 : candidate_factor_.elements())),
         product_(scratch.Add(walk_.batch * walk_.units)) {}
@@ -158,9 +160,9 @@ class GruGradKernel final : public Kernel {
     T *previous = OutputOf<T>(context, 2), *h_grad = OutputOf<T>(context, 3);
     T* product = As<T>(context.scratch) + product_;
     const T* kernel = InputOf<T>(context, 0);
-    const T* gate_kernel = gate_factor_.LayOut(kernel, As<T>(context.scratch) + gate_kernel_);
-    const T* candidate_kernel =
-        reset_after_ ? nullptr
+    const auto gate_kernel = gate_factor_.LayOut(kernel, As<T>(context.scratch) + gate_kernel_);
+    const auto candidate_kernel =
+        reset_after_ ? typename StepFactor<T>::LaidOut{}
                      : candidate_factor_.LayOut(kernel + 2 * units, As<T>(context.scratch) + candidate_kernel_);
     std::copy_n(InputOf<T>(context, 6), batch * units, h_grad);
     for (int64_t s = walk_.steps - 1; s >= 0; --s) {

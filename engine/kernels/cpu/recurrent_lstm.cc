@@ -31,7 +31,7 @@ class LstmKernel final : public Kernel {
         has_h_(IsGiven(node, 2)),
         has_c_(IsGiven(node, 3)),
         has_peephole_(IsGiven(node, 4)),
-        factor_(portable, /*turned=*/false, 4 * walk_.units, 4 * walk_.units, walk_.units, walk_.steps),
+        factor_(portable, /*turned=*/false, 4 * walk_.units, 4 * walk_.units, walk_.units, walk_.batch, walk_.steps),
         kernel_(scratch.Add(factor_.elements())),
         product_(scratch.Add(walk_.batch * 4 * walk_.units)),
         row_(scratch.Add(walk_.units)) {}
@@ -40,7 +40,7 @@ class LstmKernel final : public Kernel {
     RIVULET_RETURN_IF_ERROR(lengths_.Check(context, walk_));
     const int64_t units = walk_.units, batch = walk_.batch;
     const T* projection = InputOf<T>(context, 0);
-    const T* kernel = factor_.LayOut(InputOf<T>(context, 1), As<T>(context.scratch) + kernel_);
+    const auto kernel = factor_.LayOut(InputOf<T>(context, 1), As<T>(context.scratch) + kernel_);
     const T* peephole = OptionalInput<T>(context, 4, has_peephole_);
     T *output = OutputOf<T>(context, 0), *h = OutputOf<T>(context, 1), *c = OutputOf<T>(context, 2);
     T *gates = OutputOf<T>(context, 3), *cells = OutputOf<T>(context, 4);
@@ -121,7 +121,7 @@ class LstmGradKernel final : public Kernel {
         has_peephole_(IsGiven(node, 3)),
         has_cells_grad_(IsGiven(node, 11)),
         cell_clip_(static_cast<T>(node.attr<float>("cell_clip"))),
-        factor_(portable, /*turned=*/true, 4 * walk_.units, walk_.units, 4 * walk_.units, walk_.steps),
+        factor_(portable, /*turned=*/true, 4 * walk_.units, walk_.units, 4 * walk_.units, walk_.batch, walk_.steps),
         transposed_(scratch.Add(factor_.elements())),
         product_(scratch.Add(walk_.batch * walk_.units)),
         rows_(scratch.Add(7 * walk_.units)) {}
@@ -133,7 +133,7 @@ class LstmGradKernel final : public Kernel {
     T* projection_grad = OutputOf<T>(context, 0);
     T *h_grad = OutputOf<T>(context, 2), *c_grad = OutputOf<T>(context, 3);
     T *product = As<T>(context.scratch) + product_, *rows = As<T>(context.scratch) + rows_;
-    const T* transposed = factor_.LayOut(InputOf<T>(context, 0), As<T>(context.scratch) + transposed_);
+    const auto transposed = factor_.LayOut(InputOf<T>(context, 0), As<T>(context.scratch) + transposed_);
     std::copy_n(InputOf<T>(context, 9), batch * units, h_grad);
     std::copy_n(InputOf<T>(context, 10), batch * units, c_grad);
     if (has_peephole_) std::fill_n(OutputOf<T>(context, 4), 3 * units, T{0});

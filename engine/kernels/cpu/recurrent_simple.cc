@@ -13,7 +13,7 @@ class SimpleRnnKernel final : public Kernel {
         lengths_(node.inputs[3], 3),
         activation_(node.attr<std::string>("activation"), node.attr<float>("clip")),
         has_h_(IsGiven(node, 2)),
-        factor_(portable, /*turned=*/false, walk_.units, walk_.units, walk_.units, walk_.steps),
+        factor_(portable, /*turned=*/false, walk_.units, walk_.units, walk_.units, walk_.batch, walk_.steps),
         kernel_(scratch.Add(factor_.elements())),
         product_(scratch.Add(walk_.batch * walk_.units)) {}
 
@@ -21,7 +21,7 @@ class SimpleRnnKernel final : public Kernel {
     RIVULET_RETURN_IF_ERROR(lengths_.Check(context, walk_));
     const int64_t units = walk_.units, batch = walk_.batch;
     const T* projection = InputOf<T>(context, 0);
-    const T* kernel = factor_.LayOut(InputOf<T>(context, 1), As<T>(context.scratch) + kernel_);
+    const auto kernel = factor_.LayOut(InputOf<T>(context, 1), As<T>(context.scratch) + kernel_);
     T *output = OutputOf<T>(context, 0), *h = OutputOf<T>(context, 1);
     T* product = As<T>(context.scratch) + product_;
     CopyOrZero(OptionalInput<T>(context, 2, has_h_), h, batch * units);
@@ -61,7 +61,7 @@ class SimpleRnnGradKernel final : public Kernel {
         lengths_(node.inputs[2], 2),
         activation_(node.attr<std::string>("activation"), node.attr<float>("clip")),
         has_h_(IsGiven(node, 1)),
-        factor_(portable, /*turned=*/true, walk_.units, walk_.units, walk_.units, walk_.steps),
+        factor_(portable, /*turned=*/true, walk_.units, walk_.units, walk_.units, walk_.batch, walk_.steps),
         transposed_(scratch.Add(factor_.elements())),
         product_(scratch.Add(walk_.batch * walk_.units)) {}
 
@@ -72,7 +72,7 @@ class SimpleRnnGradKernel final : public Kernel {
     const T* output_grad = InputOf<T>(context, 4);
     T *grads = OutputOf<T>(context, 0), *previous = OutputOf<T>(context, 1), *h_grad = OutputOf<T>(context, 2);
     T* product = As<T>(context.scratch) + product_;
-    const T* transposed = factor_.LayOut(InputOf<T>(context, 0), As<T>(context.scratch) + transposed_);
+    const auto transposed = factor_.LayOut(InputOf<T>(context, 0), As<T>(context.scratch) + transposed_);
     std::copy_n(InputOf<T>(context, 5), batch * units, h_grad);
     for (int64_t s = walk_.steps - 1; s >= 0; --s) {
       const int64_t t = walk_.Step(s);

@@ -1,11 +1,15 @@
-// The small products inside kernels that walk sequences and attend: one kind of sum per policy, whatever the shape.
+// The small products inside kernels that walk sequences and attend: one kind of sum per policy, whatever the shape, but
+// for factors that the matrix unit multiplies (StepFactor).
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
 #include "engine/kernels/cpu/small_matmul.h"
+#include "engine/kernels/cpu/split_factor.h"
+#include "engine/kernels/cpu/tile_dense.h"
 
 namespace rivulet {
 
@@ -50,48 +54,67 @@ void TransposeBlock(const T* from, int64_t stride, T* to, int64_t rows, int64_t 
 template <typename T>
 class StepFactor {
  public:
-  // B's element (row, column) is at from[row * stride + column], or where `turned` at from[column * stride + row].
-  StepFactor(bool portable, bool turned, int64_t stride, int64_t n, int64_t k, int64_t products)
+  // `rows` of A in each of `products` products. B's element (row, column) is at from[row * stride + column], or where
+  // `turned` at from[column * stride + row].
+  StepFactor(bool portable, bool turned, int64_t stride, int64_t n, int64_t k, int64_t rows, int64_t products)
       : portable_(portable),
         turned_(turned),
         packed_(std::is_same_v<T, float> && !portable && (turned || products >= kWorthPacking)),
+        split_(packed_ && products >= kWorthPacking && rows >= kRowsWorthSplitting &&
+               std::min(n, k) >= kSideWorthSplitting && HasTiles()),
         stride_(stride),
         n_(n),
         k_(k) {}
 
   // Of the memory that LayOut takes.
-  int64_t elements() const { return packed_ ? PackedElements(n_, k_) : turned_ || stride_ != n_ ? n_ * k_ : 0; }
+  int64_t elements() const {
+    if (split_) return static_cast<int64_t>((SplitFactorBytes(n_, k_) + SplitRowsBytes(k_)) / sizeof(float));
+    return packed_ ? PackedElements(n_, k_) : turned_ || stride_ != n_ ? n_ * k_ : 0;
+  }
 
-  // The factor for Times: in `memory`, or `from` itself.
-  const T* LayOut(const T* from, T* memory) const {
+  // What Times multiplies with: in `memory`, or the factor itself.
+  struct LaidOut {
+    const T* factor = nullptr;
+    std::byte* rows = nullptr;  // memory for rows of A: the factor is taken apart
+  };
+  LaidOut LayOut(const T* from, T* memory) const {
     if constexpr (std::is_same_v<T, float>) {
+      const int64_t row = turned_ ? 1 : stride_, column = turned_ ? stride_ : 1;
+      std::byte* const bytes = reinterpret_cast<std::byte*>(memory);
+      if (split_ && PackSplitFactor(from, row, column, n_, k_, bytes))
+        return {memory, bytes + SplitFactorBytes(n_, k_)};
       if (packed_) {
-        PackPanels(from, turned_ ? 1 : stride_, turned_ ? stride_ : 1, memory, n_, k_);
-        return memory;
+        PackPanels(from, row, column, memory, n_, k_);
+        return {memory};
       }
     }
     if (turned_) {
       TransposeBlock(from, stride_, memory, n_, k_);
     } else if (stride_ == n_) {
-      return from;
+      return {from};
     } else {
       for (int64_t row = 0; row < k_; ++row) std::copy_n(from + row * stride_, n_, memory + row * n_);
     }
-    return memory;
+    return {memory};
   }
 
-  // C[m, n] = A·B with the bits of StepProduct; A's element (row, k) is at a[row * a_row + k].
-  void Times(const T* a, int64_t a_row, const T* factor, T* c, int64_t m) const {
+  // C[m, n] = A·B; A's element (row, k) is at a[row * a_row + k]. With the bits of StepProduct, but for a factor that
+  // is taken apart.
+  void Times(const T* a, int64_t a_row, const LaidOut& b, T* c, int64_t m) const {
     if constexpr (std::is_same_v<T, float>) {
-      if (packed_) return PackedMatMul(a, a_row, 1, factor, c, m, n_, k_);
+      if (b.rows != nullptr)
+        return SplitFactorProduct(a, a_row, reinterpret_cast<const std::byte*>(b.factor), c, m, n_, k_, b.rows);
+      if (packed_) return PackedMatMul(a, a_row, 1, b.factor, c, m, n_, k_);
     }
-    StepProduct<T>(portable_, a, a_row, 1, factor, c, m, n_, k_);
+    StepProduct<T>(portable_, a, a_row, 1, b.factor, c, m, n_, k_);
   }
 
  private:
   static constexpr int64_t kWorthPacking = 8;  // products: their gain is about an eighth of the copy each
+  // The matrix unit takes as long for one row as for eight, and reads half as much again.
+  static constexpr int64_t kRowsWorthSplitting = 8, kSideWorthSplitting = 32;
 
-  bool portable_, turned_, packed_;
+  bool portable_, turned_, packed_, split_;
   int64_t stride_, n_, k_;
 };
 

@@ -57,8 +57,8 @@ RIVULET_TILE_CODE bool Pack(const float* b, int64_t b_k, int64_t b_column, int64
   __m512 strange = _mm512_setzero_ps();
   for (int64_t column = 0; column < n; column += kBlock, packed += Blocks(k, kPair) * kBlockBytes) {
     const int64_t count = std::min(kBlock, n - column);
-    b_column == 1 ? SplitBlock<false, false>(b + column, b_k, count, k, packed, strange)
-                  : SplitBlock<true, false>(b + column * b_column, b_column, count, k, packed, strange);
+    b_column == 1 ? SplitBlock<false, false>(b + column, b_k, count, k, kBlock, packed, strange)
+                  : SplitBlock<true, false>(b + column * b_column, b_column, count, k, kPair, packed, strange);
   }
   return AllSplit(strange);
 }
@@ -97,7 +97,7 @@ RIVULET_TILE_CODE void Multiply(const float* a, int64_t a_row, const std::byte* 
     const int64_t height = std::min(kBlock, m - row);
     const bool few = height <= kTileRows;
     __m512 strange = _mm512_setzero_ps();
-    SplitBlock<true, true>(a + row * a_row, a_row, height, k, rows, strange);
+    SplitBlock<true, true>(a + row * a_row, a_row, height, k, kPair, rows, strange);
     float* const to = c + row * n;
     if (!AllSplit(strange)) {
       JoinedProduct(a + row * a_row, a_row, packed, to, height, n, k);

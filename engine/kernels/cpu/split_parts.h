@@ -54,15 +54,16 @@ RIVULET_TILE_INLINE void SplitPairs(__m512 first, __m512 second, __m512i (&parts
 // Whether all numbers that were taken apart had parts.
 RIVULET_TILE_INLINE bool AllSplit(__m512 strange) { return _mm512_cmp_ps_mask(strange, strange, _CMP_UNORD_Q) == 0; }
 
-// 16 rows (of A, or columns of B: `lines`) and 32 terms as tiles of their three parts. A tile's row
-// is a line where kByLine, and else a pair of terms: terms i and 16 + i are a pair, so that nothing must be shuffled.
-// Terms of a line lie side by side where kTermsNear, and else `stride` elements apart, as lines do otherwise.
+// 16 rows (of A, or columns of B: `lines`) and 32 terms as tiles of their three parts. A tile's row is a line where
+// kByLine, and else a pair of terms: terms i and 16 + i are a pair, so that nothing must be shuffled. Terms of a line
+// lie side by side where kTermsNear, and else `stride` elements apart, as lines do otherwise. What lies `next` elements
+// further is asked for meanwhile: rows of matrices are short, and no hardware sees where the next ones are.
 template <bool kTermsNear, bool kByLine>
-RIVULET_TILE_INLINE void SplitTile(const float* from, int64_t stride, int64_t lines, int64_t terms, std::byte* to,
-                                   __m512& strange) {
-  // In a row of the tile before it is turned: the elements of its two vectors, and where the second one lies.
+RIVULET_TILE_INLINE void SplitTile(const float* from, int64_t stride, int64_t lines, int64_t terms, int64_t next,
+                                   std::byte* to, __m512& strange) {
+  // In row i of memory: the elements of its two vectors, and where the second one lies.
   const int64_t rows = kTermsNear ? lines : terms, columns = kTermsNear ? terms : lines;
-  const int64_t second_at = kTermsNear ? 16 : 16 * stride, next = kBlock * (kTermsNear ? stride : 1);
+  const int64_t second_at = kTermsNear ? 16 : 16 * stride;
   const auto split = [&](int64_t i, __m512 first, __m512 second) RIVULET_TILE_LAMBDA {
     __m512i parts[kParts];
     SplitPairs(first, second, parts, strange);
@@ -73,7 +74,7 @@ RIVULET_TILE_INLINE void SplitTile(const float* from, int64_t stride, int64_t li
 #pragma GCC unroll 4
     for (int64_t i = 0; i < kTileRows; ++i) {
       const float* const at = from + i * stride;
-      _mm_prefetch(at + next, _MM_HINT_T0);  // of the block after this one
+      _mm_prefetch(at + next, _MM_HINT_T0);
       _mm_prefetch(at + next + second_at, _MM_HINT_T0);
       split(i, _mm512_loadu_ps(at), _mm512_loadu_ps(at + second_at));
     }
@@ -86,6 +87,7 @@ RIVULET_TILE_INLINE void SplitTile(const float* from, int64_t stride, int64_t li
     }
   }
   if constexpr (kTermsNear != kByLine) {
+#pragma GCC unroll 3
     for (int part = 0; part < kParts; ++part) {
       std::byte* const tile = to + PartAt(part);
       __m512i r[16];
@@ -100,14 +102,14 @@ RIVULET_TILE_INLINE void SplitTile(const float* from, int64_t stride, int64_t li
 
 // Up to kBlock lines and any number of terms, block after block of kPair terms.
 template <bool kTermsNear, bool kByLine>
-RIVULET_TILE_CODE void SplitBlock(const float* from, int64_t stride, int64_t lines, int64_t terms, std::byte* to,
-                                  __m512& strange) {
+RIVULET_TILE_CODE void SplitBlock(const float* from, int64_t stride, int64_t lines, int64_t terms, int64_t next,
+                                  std::byte* to, __m512& strange) {
   for (int64_t term = 0; term < terms; term += kPair, to += kBlockBytes) {
     const float* const at = from + term * (kTermsNear ? 1 : stride);
     const int64_t count = std::min(kPair, terms - term);
-    SplitTile<kTermsNear, kByLine>(at, stride, std::min(kTileRows, lines), count, to, strange);
+    SplitTile<kTermsNear, kByLine>(at, stride, std::min(kTileRows, lines), count, next, to, strange);
     if (lines > kTileRows)
-      SplitTile<kTermsNear, kByLine>(at + kTileRows * (kTermsNear ? stride : 1), stride, lines - kTileRows, count,
+      SplitTile<kTermsNear, kByLine>(at + kTileRows * (kTermsNear ? stride : 1), stride, lines - kTileRows, count, next,
                                      to + kLineTiles, strange);
   }
 }

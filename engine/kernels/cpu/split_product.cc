@@ -31,22 +31,28 @@ RIVULET_TILE_CODE bool Run(const SplitProduct& p, const float* a, const float* b
     const int64_t columns = std::min(kColumns, p.n - first);
     for (int64_t begin = 0; begin < p.k; begin += kTerms) {
       const int64_t end = std::min(begin + kTerms, p.k), chunks = Blocks(end - begin, kNearTerms);
-      for (int64_t column = 0; column < columns; column += kBlock) {
-        const float* const from = b + begin * p.b_k + (first + column) * p.b_column;
-        const int64_t count = std::min(kBlock, columns - column);
-        std::byte* const to = packed_b + column / kBlock * chunks * kNearBytes;
-        p.b_column == 1 ? SplitBlock<false, false>(from, p.b_k, count, end - begin, to, strange)
-                        : SplitBlock<true, false>(from, p.b_column, count, end - begin, to, strange);
+      // In the order of memory, as far as it may be.
+      const int64_t block_bytes = chunks * kNearBytes, once = p.b_column == 1 ? kPair : end - begin;
+      for (int64_t term = begin; term < end; term += once) {
+        std::byte* to = packed_b + (term - begin) / kPair * kBlockBytes;
+        for (int64_t column = 0; column < columns; column += kBlock, to += block_bytes) {
+          const float* const from = b + term * p.b_k + (first + column) * p.b_column;
+          const int64_t count = std::min(kBlock, columns - column), terms = std::min(once, end - term);
+          p.b_column == 1 ? SplitBlock<false, false>(from, p.b_k, count, terms, kBlock, to, strange)
+                          : SplitBlock<true, false>(from, p.b_column, count, terms, kPair, to, strange);
+        }
       }
       for (int64_t row = 0; row < p.m; row += kBlock) {
         const int64_t rows = std::min(kBlock, p.m - row);
         for (int64_t term = begin; term < end; term += kNearTerms) {
           const float* const from = a + row * p.a_row + term * p.a_k;
           const int64_t terms = std::min(kNearTerms, end - term), blocks = Blocks(terms, kPair);
-          p.a_k == 1 ? SplitBlock<true, true>(from, p.a_row, rows, terms, packed_a, strange)
-                     : SplitBlock<false, true>(from, p.a_k, rows, terms, packed_a, strange);
+          // The next terms of these rows, or the first ones of the next.
+          const int64_t next = term + kNearTerms < end ? kNearTerms * p.a_k : kBlock * p.a_row - (term - begin) * p.a_k;
+          p.a_k == 1 ? SplitBlock<true, true>(from, p.a_row, rows, terms, next, packed_a, strange)
+                     : SplitBlock<false, true>(from, p.a_k, rows, terms, next, packed_a, strange);
           const std::byte* right = packed_b + (term - begin) / kNearTerms * kNearBytes;
-          for (int64_t column = 0; column < columns; column += kBlock, right += chunks * kNearBytes) {
+          for (int64_t column = 0; column < columns; column += kBlock, right += block_bytes) {
             const int64_t count = std::min(kBlock, columns - column);
             float* const to = c + row * p.n + first + column;
             if (rows % kTileRows == 0 && count % kTileRows == 0) {

@@ -104,8 +104,8 @@ class GpuStream {
   Status OnDevice(void* to, const void* from, size_t bytes);
   Status Fill(void* to, int byte, size_t bytes);
   // A kernel of the back end, by name; `Arguments` is the struct that its header declares. NOT_FOUND: there is none of
-  // that name, or it is of a library that is not here; nothing was put into the stream. INTERNAL: its arguments are of another size. Looked up each time, since steps are captured once and then
-  // run as a graph.
+  // that name, or it is of a library that is not here; nothing was put into the stream. INTERNAL: its arguments are of
+  // another size. Looked up each time, since steps are captured once and then run as a graph.
   template <typename Arguments>
   Status Launch(std::string_view kernel, const Arguments& arguments) {
     static_assert(std::is_trivially_copyable_v<Arguments>);

@@ -1,8 +1,7 @@
 // A thread for each element of the result. Gradients are gathered by pixel, over the windows that hold it in their
 // order, so that no two threads meet: a pixel takes the gradient of a window whose first largest element it is.
-#include "engine/kernels/cuda/pooling.h"
-
 #include "engine/kernels/cuda/device_code.h"
+#include "engine/kernels/cuda/pooling.h"
 
 namespace rivulet::gpu {
 namespace {
@@ -152,13 +151,13 @@ __device__ void AvgPoolGrad(const PoolArguments& a) {
   }
 }
 
-#define RIVULET_GPU_POOL_KERNEL(name, Function, T)                                             \
-  __global__ void Function##_##T(PoolArguments a) { Function<T>(a); }                          \
+#define RIVULET_GPU_POOL_KERNEL(name, Function, T)                    \
+  __global__ void Function##_##T(PoolArguments a) { Function<T>(a); } \
   RIVULET_GPU_KERNEL(name "_" #T, PoolArguments, Function##_##T, GridOver(a.count, a.lanes));
-#define RIVULET_GPU_POOL_KERNELS(T)                          \
-  RIVULET_GPU_POOL_KERNEL("max_pool", MaxPool, T)            \
-  RIVULET_GPU_POOL_KERNEL("max_pool_grad", MaxPoolGrad, T)   \
-  RIVULET_GPU_POOL_KERNEL("avg_pool", AvgPool, T)            \
+#define RIVULET_GPU_POOL_KERNELS(T)                        \
+  RIVULET_GPU_POOL_KERNEL("max_pool", MaxPool, T)          \
+  RIVULET_GPU_POOL_KERNEL("max_pool_grad", MaxPoolGrad, T) \
+  RIVULET_GPU_POOL_KERNEL("avg_pool", AvgPool, T)          \
   RIVULET_GPU_POOL_KERNEL("avg_pool_grad", AvgPoolGrad, T)
 RIVULET_GPU_POOL_KERNELS(float)
 RIVULET_GPU_POOL_KERNELS(double)

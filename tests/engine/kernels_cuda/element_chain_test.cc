@@ -2,6 +2,7 @@
 // one after the other.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 
 #include "engine/compile/compile_gpu.h"
@@ -56,7 +57,7 @@ class ElementChainTest : public ::testing::Test {
     auto instance = staged->Instantiate();
     EXPECT_OK(instance);
     AlignedBuffer buffer(buffer_.size());
-    std::memcpy(buffer.data(), buffer_.data(), buffer_.size());
+    std::ranges::copy(buffer_, buffer.data());
     std::vector<TensorView> feeds, fetches;
     std::vector<Tensor> results;
     for (const Tensor& fed : fed_) feeds.push_back(fed.view());

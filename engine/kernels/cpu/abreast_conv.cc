@@ -34,6 +34,15 @@ struct AbreastShape {
   int64_t image() const { return height * width * channels; }
   int64_t output() const { return out_height * out_width * out_channels; }
   int64_t filter() const { return window_height * run() * out_channels; }
+  // Rows of outputs that are turned back together, in whole squares where a few rows make them: they are in the nearest
+  // cache still.
+  int64_t rows_at_once() const {
+    constexpr int64_t kSide = 16, kMostElements = 512;
+    const int64_t elements = out_width * out_channels;
+    int64_t rows = 1;
+    while (rows * elements % kSide != 0 && (rows + 1) * elements <= kMostElements) ++rows;
+    return std::min(rows, out_height);
+  }
 };
 
 // A bias and an activation with epilogue.h's arithmetic: what is below `least` becomes 0, what is above `most` that,
@@ -54,7 +63,7 @@ constexpr int64_t kMostAbreast = 16;
 struct AbreastScratch {
   AbreastScratch(const AbreastShape& s, bool of_filter)
       : out(s.height * s.row() * kMostAbreast),
-        sums(out + s.output() * kMostAbreast),
+        sums(out + (of_filter ? s.output() : s.rows_at_once() * s.out_width * s.out_channels) * kMostAbreast),
         end(sums + (of_filter ? (s.filter() + kMostAbreast) * kMostAbreast : 0)) {}
   int64_t out, sums, end;
 };
@@ -221,6 +230,7 @@ void AbreastForward(const AbreastShape& s, const AbreastFinish& finish, const fl
   const AbreastScratch place(s, /*of_filter=*/false);
   float *const turned = scratch, *const out = scratch + place.out;
   std::fill_n(turned, place.out, 0.0f);
+  const int64_t at_once = s.rows_at_once(), row = s.out_width * s.out_channels;
   const int64_t pixels = AbreastShare(s.out_width, kAbreastPixels),
                 filters = AbreastShare(s.out_channels, kAbreastFilters);
   constexpr auto kAll = std::make_integer_sequence<int, kAbreastPixels * kAbreastFilters>();
@@ -239,10 +249,13 @@ void AbreastForward(const AbreastShape& s, const AbreastFinish& finish, const fl
         const float* const weights = filter + (from * s.run() + left * s.channels) * s.out_channels;
         for (int64_t q = 0; q < s.out_channels; q += filters)
           AbreastPixelsFor(across, std::min(filters, s.out_channels - q), kAll)(
-              s, taps, finish, at, weights + q, q, out + ((y * s.out_width + x) * s.out_channels + q) * kAbreast);
+              s, taps, finish, at, weights + q, q,
+              out + ((y % at_once * s.out_width + x) * s.out_channels + q) * kAbreast);
       }
+      if ((y + 1) % at_once != 0 && y + 1 < s.out_height) continue;
+      const int64_t begin = y / at_once * at_once;
+      TurnBack(out, (y + 1 - begin) * row, count, result + first * s.output() + begin * row, s.output());
     }
-    TurnBack(out, s.output(), count, result + first * s.output(), s.output());
   }
 }
 

@@ -48,18 +48,32 @@ Status Conv2D(ExportContext& n) {
 }
 RIVULET_ONNX_EXPORT("Conv2D", Conv2D);
 
-Status FusedConv2D(ExportContext& n) {
-  bool channels_first = false;
+StatusOr<Value> Finished(ExportContext& n, bool& channels_first) {
   RIVULET_ASSIGN_OR_RETURN(Value y, Convolved(n, channels_first));
   RIVULET_ASSIGN_OR_RETURN(const FusedOps fused, FusedOpsOf(n.node().attrs()));
   if (fused.bias) y = n.Op("Add", {y, n.Unsqueeze(n.input(2), {1, 2})});
   if (fused.activation == FusedOps::Activation::kRelu) y = n.Op("Relu", {y});
   if (fused.activation == FusedOps::Activation::kRelu6)
     y = n.Op("Clip", {y, n.Scalar(n.dtype(0), 0), n.Scalar(n.dtype(0), 6)});
+  return y;
+}
+
+Status FusedConv2D(ExportContext& n) {
+  bool channels_first = false;
+  RIVULET_ASSIGN_OR_RETURN(const Value y, Finished(n, channels_first));
   SetImage(n, channels_first, y);
   return absl::OkStatus();
 }
 RIVULET_ONNX_EXPORT("_FusedConv2D", FusedConv2D);
+
+Status FusedConv2DMaxPool(ExportContext& n) {
+  bool channels_first = false;
+  RIVULET_ASSIGN_OR_RETURN(const Value y, Finished(n, channels_first));
+  const std::vector<int64_t> two = {2, 2};
+  SetImage(n, channels_first, n.Op("MaxPool", {y}, {{"kernel_shape", two}, {"strides", two}}));
+  return absl::OkStatus();
+}
+RIVULET_ONNX_EXPORT("_FusedConv2DMaxPool", FusedConv2DMaxPool);
 
 // A group for each channel, whose `multiplier` results stand together in both.
 Status Depthwise(ExportContext& n) {

@@ -3,6 +3,7 @@
 #include <random>
 
 #include "engine/kernels/cpu/depthwise.h"
+#include "engine/kernels/cpu/direct_conv.h"
 #include "tests/engine/kernels/every_target.h"
 #include "tests/engine/kernels/run_op.h"
 #include "tests/engine/kernels/window_problem.h"
@@ -316,6 +317,32 @@ TEST(ConvolutionFuzz, FusedRelu6_EndsAtSix) {
                           {"fused_ops", std::vector<std::string>{"BiasAdd", "Relu6"}}});
   ASSERT_OK(run);
   ExpectNear<float>(run->outputs[0], {0, 5, 6}, 0, "relu6");
+}
+
+// Of 4×4 pixels under a window of 3×3 the first row and column see padding with the window's first tap.
+TEST(DirectConvolution, InfiniteWeight_IsNanWhereItMeetsPaddingAlone) {
+  Window w;
+  w.batch = w.in_channels = w.out_channels = 1;
+  w.in_height = w.in_width = w.out_height = w.out_width = 4;
+  w.height = w.width = 3;
+  w.pad_top = w.pad_bottom = w.pad_left = w.pad_right = 1;
+  std::vector<float> image(16, 1.0f), filter(9, 1.0f), result(16);
+  filter[0] = std::numeric_limits<float>::infinity();
+  const std::optional<Prepared> prepared = DirectConvolution(ConvDirection::kForward, w);
+  ASSERT_TRUE(prepared.has_value());
+  AlignedBuffer scratch(prepared->scratch_bytes);
+  std::byte* const in[] = {reinterpret_cast<std::byte*>(image.data()), reinterpret_cast<std::byte*>(filter.data())};
+  std::byte* const out[] = {reinterpret_cast<std::byte*>(result.data())};
+  KernelContext context;
+  context.inputs = in;
+  context.outputs = out;
+  context.scratch = scratch.data();
+  ASSERT_OK(prepared->kernel->Run(context));
+  for (size_t i = 0; i < result.size(); ++i) {
+    const bool meets_padding = i < 4 || i % 4 == 0;
+    EXPECT_EQ(std::isnan(result[i]), meets_padding) << i;
+    EXPECT_EQ(std::isinf(result[i]), !meets_padding) << i;
+  }
 }
 
 // The kernel that makes one image after the other, the one that pools in its registers, and one that does neither.

@@ -32,15 +32,52 @@ HWY_INLINE int64_t Visible(const AttentionHead& h, int64_t t) {
   return std::clamp<int64_t>(h.first_visible + t * h.further, 0, h.keys);
 }
 
+#if HWY_TARGET != HWY_SCALAR
+// Four neighbouring elements in each block of a vector, those of a block `stride` elements after those of the last.
+template <class D>
+HWY_INLINE hn::Vec<D> FourOfEach(D d, const float* from, int64_t stride) {
+  if constexpr (hn::MaxLanes(D()) == 4) {
+    return hn::LoadU(d, from);
+  } else {
+    const hn::Half<D> half;
+    constexpr int64_t kBlocks = hn::MaxLanes(hn::Half<D>()) / 4;
+    return hn::Combine(d, FourOfEach(half, from + kBlocks * stride, stride), FourOfEach(half, from, stride));
+  }
+}
+
+// A vector of keys of four columns, each to its row of `to`: block i has keys 4·i to 4·i + 3. A gather of as much takes
+// as long as five of these.
+HWY_INLINE void TransposeFour(const float* from, int64_t size, float* to, int64_t stride) {
+  const D d;
+  const hn::Repartition<double, D> pairs;
+  const auto row = [&](int64_t key) HWY_ATTR { return FourOfEach(d, from + key * size, 4 * size); };
+  const auto store = [&](int64_t column, hn::Vec<hn::Repartition<double, D>> v)
+                         HWY_ATTR { hn::StoreU(hn::BitCast(d, v), d, to + column * stride); };
+  const V a = row(0), b = row(1), c = row(2), e = row(3);
+  const auto low = hn::BitCast(pairs, hn::InterleaveLower(d, a, b)),
+             high = hn::BitCast(pairs, hn::InterleaveUpper(d, a, b));
+  const auto low2 = hn::BitCast(pairs, hn::InterleaveLower(d, c, e)),
+             high2 = hn::BitCast(pairs, hn::InterleaveUpper(d, c, e));
+  store(0, hn::InterleaveLower(pairs, low, low2));
+  store(1, hn::InterleaveUpper(pairs, low, low2));
+  store(2, hn::InterleaveLower(pairs, high, high2));
+  store(3, hn::InterleaveUpper(pairs, high, high2));
+}
+#endif
+
 void TransposeHead(const AttentionHead& h, const float* from, int64_t size, float* to) {
   const D d;
   const hn::RebindToSigned<D> di;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d)), stride = h.stride();
   const auto rows = hn::Mul(hn::Iota(di, 0), hn::Set(di, static_cast<int32_t>(size)));
   int64_t key = 0;
-  for (; key + lanes <= h.keys; key += lanes)
-    for (int64_t k = 0; k < size; ++k)
-      hn::StoreU(hn::GatherIndex(d, from + key * size + k, rows), d, to + k * stride + key);
+  for (; key + lanes <= h.keys; key += lanes) {
+    int64_t k = 0;
+#if HWY_TARGET != HWY_SCALAR
+    for (; k + 4 <= size; k += 4) TransposeFour(from + key * size + k, size, to + k * stride + key, stride);
+#endif
+    for (; k < size; ++k) hn::StoreU(hn::GatherIndex(d, from + key * size + k, rows), d, to + k * stride + key);
+  }
   for (int64_t k = 0; k < size; ++k) {
     for (int64_t rest = key; rest < h.keys; ++rest) to[k * stride + rest] = from[rest * size + k];
     std::fill(to + k * stride + h.keys, to + (k + 1) * stride, 0.0f);

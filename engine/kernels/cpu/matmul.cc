@@ -301,11 +301,16 @@ class FinishedMatMul final : public Kernel, public LaneKernel {
       : product_(std::move(product)), activation_(activation), rows_(rows), columns_(columns) {
     const auto* const parts = dynamic_cast<const PartOutput*>(product_.get());
     if (parts != nullptr && parts->part_unit() > 0) parts_ = parts;
+    if constexpr (std::is_same_v<T, float>) finishing_ = dynamic_cast<const FinishingProduct*>(product_.get());
   }
   Status Run(const KernelContext& context) const override {
     if (parts_ != nullptr) {
       FinishByParts(context);
       return absl::OkStatus();
+    }
+    if constexpr (std::is_same_v<T, float>) {
+      if (finishing_ != nullptr)
+        return finishing_->RunFinished(context, reinterpret_cast<const float*>(context.inputs[2]), activation_);
     }
     RIVULET_RETURN_IF_ERROR(product_->Run(context));
     AddBiasAndActivate(reinterpret_cast<T*>(context.outputs[0]), reinterpret_cast<const T*>(context.inputs[2]),
@@ -336,8 +341,9 @@ class FinishedMatMul final : public Kernel, public LaneKernel {
     }
   }
 
-  std::unique_ptr<const Kernel> product_;  // looks at the first two inputs alone
-  const PartOutput* parts_ = nullptr;      // the product, where it makes its rows by parts
+  std::unique_ptr<const Kernel> product_;        // looks at the first two inputs alone
+  const PartOutput* parts_ = nullptr;            // the product, where it makes its rows by parts
+  const FinishingProduct* finishing_ = nullptr;  // the product, where it finishes them itself
   FusedActivation activation_;
   int64_t rows_, columns_;
 };

@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-class SplitKernel final : public Kernel {
+class SplitKernel final : public Kernel, public FinishingProduct {
  public:
   SplitKernel(const MatrixProduct& p, std::unique_ptr<const Kernel> otherwise) : otherwise_(std::move(otherwise)) {
     p_.m = p.m;
@@ -20,18 +20,26 @@ class SplitKernel final : public Kernel {
     p_.b_k = p.transpose_b ? 1 : p.n;
     p_.b_column = p.transpose_b ? p.k : 1;
   }
-  // Which of the two it is hangs on the factors alone, so that the same factors always have the same bits.
   Status Run(const KernelContext& context) const override {
-    if (RunSplitProduct(p_, reinterpret_cast<const float*>(context.inputs[0]),
-                        reinterpret_cast<const float*>(context.inputs[1]), reinterpret_cast<float*>(context.outputs[0]),
-                        context.scratch))
-      return absl::OkStatus();
-    return otherwise_->Run(context);
+    return Made(context, {}) ? absl::OkStatus() : otherwise_->Run(context);
+  }
+  Status RunFinished(const KernelContext& context, const float* bias, FusedActivation activation) const override {
+    if (Made(context, {bias, activation})) return absl::OkStatus();
+    RIVULET_RETURN_IF_ERROR(otherwise_->Run(context));
+    AddBiasAndActivate(reinterpret_cast<float*>(context.outputs[0]), bias, activation, p_.m, p_.n);
+    return absl::OkStatus();
   }
   std::unique_ptr<KernelState> NewState() const override { return otherwise_->NewState(); }
   const SplitProduct& shape() const { return p_; }
 
  private:
+  // Which of the two it is hangs on the factors alone, so that the same factors always have the same bits.
+  bool Made(const KernelContext& context, const SplitFinish& finish) const {
+    return RunSplitProduct(p_, reinterpret_cast<const float*>(context.inputs[0]),
+                           reinterpret_cast<const float*>(context.inputs[1]),
+                           reinterpret_cast<float*>(context.outputs[0]), context.scratch, finish);
+  }
+
   SplitProduct p_;
   std::unique_ptr<const Kernel> otherwise_;
 };

@@ -19,7 +19,8 @@ constexpr int64_t kTerms = 256, kColumns = 512, kNearTerms = 64;
 static_assert(kTerms % kNearTerms == 0 && kNearTerms % kPair == 0);
 constexpr int64_t kNearBytes = kNearTerms / kPair * kBlockBytes;
 
-RIVULET_TILE_CODE bool Run(const SplitProduct& p, const float* a, const float* b, float* c, std::byte* scratch) {
+RIVULET_TILE_CODE bool Run(const SplitProduct& p, const float* a, const float* b, float* c, std::byte* scratch,
+                           const SplitFinish& finish) {
   alignas(64) float edge[kBlock * kBlock];  // sums that do not fill their tiles
   std::byte* const packed_a = scratch;
   std::byte* const packed_b = scratch + kNearBytes;
@@ -64,6 +65,11 @@ RIVULET_TILE_CODE bool Run(const SplitProduct& p, const float* a, const float* b
             for (int64_t r = 0; r < rows; ++r) std::copy_n(edge + r * kBlock, count, to + r * p.n);
           }
         }
+        if (finish.bias == nullptr || end < p.k) continue;
+        const bool whole = columns == p.n;  // then rows follow each other
+        for (int64_t r = 0; r < (whole ? 1 : rows); ++r)
+          AddBiasAndActivate(c + (row + r) * p.n + first, finish.bias + first, finish.activation, whole ? rows : 1,
+                             columns);
       }
     }
   }
@@ -77,14 +83,15 @@ size_t SplitProductScratch(const SplitProduct& p) {
   return static_cast<size_t>((1 + Blocks(std::min(p.n, kColumns), kBlock) * chunks) * kNearBytes);
 }
 
-bool RunSplitProduct(const SplitProduct& p, const float* a, const float* b, float* c, std::byte* scratch) {
-  return Run(p, a, b, c, scratch);
+bool RunSplitProduct(const SplitProduct& p, const float* a, const float* b, float* c, std::byte* scratch,
+                     const SplitFinish& finish) {
+  return Run(p, a, b, c, scratch, finish);
 }
 
 #else
 
 size_t SplitProductScratch(const SplitProduct&) { return 0; }
-bool RunSplitProduct(const SplitProduct&, const float*, const float*, float*, std::byte*) {
+bool RunSplitProduct(const SplitProduct&, const float*, const float*, float*, std::byte*, const SplitFinish&) {
   RIVULET_CHECK(false, "no tiles on this processor");
 }
 

@@ -13,6 +13,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/kernels/cpu/bias_activation.h"
+
 namespace rivulet {
 
 // C[m, n] = A·B. A's element (row, term) is at a[row * a_row + term * a_k], B's (term, column) at b[term * b_k + column
@@ -26,7 +28,14 @@ struct SplitProduct {
 // Bytes of scratch, aligned to 64, that RunSplitProduct takes.
 size_t SplitProductScratch(const SplitProduct& product);
 
+// What happens to rows of C when they are whole, while they are near: AddBiasAndActivate, where there is a bias.
+struct SplitFinish {
+  const float* bias = nullptr;
+  FusedActivation activation = FusedActivation::kNone;
+};
+
 // Where HasTiles(). False: a factor has an element that cannot be taken apart, and C has no meaning.
-bool RunSplitProduct(const SplitProduct& product, const float* a, const float* b, float* c, std::byte* scratch);
+bool RunSplitProduct(const SplitProduct& product, const float* a, const float* b, float* c, std::byte* scratch,
+                     const SplitFinish& finish = {});
 
 }  // namespace rivulet

@@ -2,6 +2,8 @@
 // the shape and the way factors lie.
 #include "engine/kernels/cpu/split_product.h"
 
+#include <gmock/gmock.h>
+
 #include "tests/engine/kernels/split_problem.h"
 #include "tests/testing/status_matchers.h"
 
@@ -103,6 +105,45 @@ TEST_F(SplitProductTest, MatMulOfInfinity_IsWhatFloat32HasOfIt) {
       EXPECT_EQ(c[i], b.flat<float>()[9 * 64 + i % 64] > 0 ? kInfinity : -kInfinity);
     } else {
       EXPECT_NEAR(c[i], finite[i], 64 * 0x1p-24);
+    }
+  }
+}
+
+TEST_F(SplitProductTest, BiasAndActivation_HaveTheBitsOfOnesApart) {
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{40, 48, 300}, {70, 600, 64}, {33, 70, 120}}) {
+    const Tensor a = RandomTensor<float>({m, k}, 1), b = RandomTensor<float>({k, n}, 2);
+    const Tensor bias = RandomTensor<float>({n}, 3);
+    for (const char* activation : {"", "Relu", "Relu6"}) {
+      std::vector<std::string> ops = {"BiasAdd"};
+      if (*activation != 0) ops.emplace_back(activation);
+      const auto fused = RunOp("_FusedMatMul", {a, b, bias}, {{"fused_ops", ops}}), product = RunOp("MatMul", {a, b});
+      ASSERT_OK(fused);
+      ASSERT_OK(product);
+      EXPECT_THAT(fused->implementation, ::testing::StartsWith("amx, three parts + bias"));
+      auto apart = RunOp("BiasAdd", {product->outputs[0], bias});
+      ASSERT_OK(apart);
+      if (*activation != 0) apart = RunOp(activation, {apart->outputs[0]});
+      ASSERT_OK(apart);
+      EXPECT_THAT(fused->outputs[0].flat<float>(), ::testing::ElementsAreArray(apart->outputs[0].flat<float>()));
+    }
+  }
+}
+
+TEST_F(SplitProductTest, BiasOfAProductWithNaN_IsAddedOnce) {
+  Tensor a = RandomTensor<float>({40, 64}, 1);
+  const Tensor b = RandomTensor<float>({64, 40}, 2), bias = RandomTensor<float>({40}, 3);
+  const std::vector<std::string> ops = {"BiasAdd"};
+  const auto plain = RunOp("_FusedMatMul", {a, b, bias}, {{"fused_ops", ops}});
+  ASSERT_OK(plain);
+  a.flat<float>()[0] = std::numeric_limits<float>::quiet_NaN();
+  const auto run = RunOp("_FusedMatMul", {a, b, bias}, {{"fused_ops", ops}});
+  ASSERT_OK(run);
+  const auto actual = run->outputs[0].flat<float>(), expected = plain->outputs[0].flat<float>();
+  for (size_t i = 0; i < actual.size(); ++i) {
+    if (i < 40) {
+      EXPECT_TRUE(std::isnan(actual[i]));
+    } else {
+      EXPECT_NEAR(actual[i], expected[i], 65 * 0x1p-24);
     }
   }
 }

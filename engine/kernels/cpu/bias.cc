@@ -73,6 +73,51 @@ HWY_INLINE void AddSumsOfRows(D d, const T* in, int64_t begin, int64_t end, int6
     total[v] = hn::Add(total[v], hn::Add(hn::Add(sum[0][v], sum[1][v]), hn::Add(sum[2][v], sum[3][v])));
 }
 
+// From this many bytes on, rows of at least so many are walked one after the other: a walk down columns asks for memory
+// that no hardware fetches ahead of it.
+constexpr int64_t kFarBytes = int64_t{2} << 20, kWideRowBytes = 2048;
+// Whose sums are in the nearest cache: a page of each row.
+template <typename T>
+constexpr int64_t kColumnsAtOnce = 4096 / static_cast<int64_t>(sizeof(T));
+
+// The sums of AddSumsOfRows for `columns` columns, a number of whole vectors, with its bits, but eight rows at a time:
+// each is read from its beginning to its end.
+template <class D, typename T>
+HWY_INLINE void SumsAlongRows(D d, const T* in, int64_t rows, int64_t channels, int64_t columns,
+                              T* HWY_RESTRICT total) {
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  HWY_ALIGN T sums[4][kColumnsAtOnce<T>];
+  std::fill_n(total, columns, T{0});
+  for (int64_t begin = 0; begin < rows; begin += kBlockRows) {
+    const int64_t end = std::min(rows, begin + kBlockRows);
+    for (auto& sum : sums) std::fill_n(sum, columns, T{0});
+    int64_t row = begin;
+    for (; row + 8 <= end; row += 8) {
+      const T* const at = in + row * channels;
+      for (int64_t column = 0; column < columns; column += lanes) {
+#pragma GCC unroll 4
+        for (int64_t i = 0; i < 4; ++i) {
+          const T* const from = at + i * channels + column;
+          auto sum = hn::Add(hn::Load(d, sums[i] + column), hn::LoadU(d, from));
+          sum = hn::Add(sum, hn::LoadU(d, from + 4 * channels));
+          hn::Store(sum, d, sums[i] + column);
+        }
+      }
+    }
+    // Four rows that are left have a sum each, and what is left of four is the first one's.
+    const int64_t four = row + 4 <= end ? row + 4 : row;
+    for (int64_t i = 0; row < end; ++row, i = row < four ? i + 1 : 0)
+      for (int64_t column = 0; column < columns; column += lanes)
+        hn::Store(hn::Add(hn::Load(d, sums[i] + column), hn::LoadU(d, in + row * channels + column)), d,
+                  sums[i] + column);
+    for (int64_t column = 0; column < columns; column += lanes) {
+      const auto sum = [&](int i) HWY_ATTR { return hn::Load(d, sums[i] + column); };
+      hn::Store(hn::Add(hn::Load(d, total + column), hn::Add(hn::Add(sum(0), sum(1)), hn::Add(sum(2), sum(3)))), d,
+                total + column);
+    }
+  }
+}
+
 // finish(sum, load, store) for every vector of columns: load and store are ForEachVector's, from that column
 // on.
 template <typename T, class F>
@@ -81,7 +126,19 @@ HWY_INLINE void ForEachSum(const T* in, int64_t rows, int64_t channels, const F&
   // So that the sums stay in registers.
   constexpr int kVectors = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  const int64_t row_bytes = channels * static_cast<int64_t>(sizeof(T));
   int64_t column = 0;
+  if (row_bytes >= kWideRowBytes && rows * row_bytes >= kFarBytes) {
+    HWY_ALIGN T sums[kColumnsAtOnce<T>];
+    while (column + lanes <= channels) {
+      const int64_t columns = std::min(kColumnsAtOnce<T>, (channels - column) / lanes * lanes);
+      SumsAlongRows(d, in + column, rows, channels, columns, sums);
+      for (int64_t i = 0; i < columns; i += lanes, column += lanes)
+        finish(
+            hn::Load(d, sums + i), [&](const T* p) HWY_ATTR { return hn::LoadU(d, p + column); },
+            [&](T* p, auto v) HWY_ATTR { hn::StoreU(v, d, p + column); });
+    }
+  }
   for (; column + kVectors * lanes <= channels; column += kVectors * lanes) {
     hn::Vec<decltype(d)> total[kVectors];
     for (auto& vector : total) vector = hn::Zero(d);

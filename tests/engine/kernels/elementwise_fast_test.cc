@@ -153,6 +153,30 @@ TEST(Bias, OnEveryTarget_GradientHasTheSameBits) {
   });
 }
 
+// Many bytes are walked row by row. What a column sums to cannot tell: the same column of a narrow value is walked
+// down.
+TEST(Bias, OnEveryTarget_GradientOfWideRowsHasTheBitsOfNarrowOnes) {
+  for (const int64_t rows : {800, 515, 263}) {
+    const int64_t channels = (int64_t{1} << 20) / rows, narrow = 20;
+    const Tensor value = RandomTensor<float>({rows, channels}, 5);
+    for (const int64_t first : {int64_t{0}, channels / 2, channels - narrow}) {
+      Tensor some(DType::kFloat32, {rows, narrow});
+      for (int64_t row = 0; row < rows; ++row)
+        std::copy_n(value.flat<float>().data() + row * channels + first, narrow,
+                    some.flat<float>().data() + row * narrow);
+      OnEveryTarget([&](const std::string& target) {
+        const auto wide = RunOp("BiasAddGrad", {value}), down = RunOp("BiasAddGrad", {some});
+        ASSERT_OK(wide);
+        ASSERT_OK(down);
+        EXPECT_THAT(down->outputs[0].flat<float>(), ::testing::ElementsAreArray(wide->outputs[0].flat<float>().subspan(
+                                                        static_cast<size_t>(first), static_cast<size_t>(narrow))))
+            << rows << " rows on " << target;
+      });
+    }
+  }
+  CheckBias<double>(400, 700, "double");
+}
+
 TEST(Bias, Nchw_AddsPerChannel) {
   const Tensor value = Tensor::Of<float>({1, 2, 1, 2}, {1, 2, 3, 4}), bias = Tensor::Of<float>({2}, {10, 20});
   const auto add = RunOp("BiasAdd", {value, bias}, {{"data_format", std::string("NCHW")}});

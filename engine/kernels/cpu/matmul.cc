@@ -25,6 +25,8 @@ namespace {
 constexpr int64_t kSmallRows = 16;   // of C, for A·B and A·Bᵀ: a batch
 constexpr int64_t kSmallDepth = 32;  // of the sum: a batch as well, for Aᵀ·B, or an embedding's few columns
 
+constexpr int64_t kFewColumns = 12;  // of C, for A·Bᵀ: an embedding's gradient
+
 constexpr int64_t kPartRows = 12;  // of what is made and used part by part: a register block's
 
 template <typename T>
@@ -131,7 +133,7 @@ class EigenMatMul final : public Kernel {
 
 class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, public ReadsBeforeCast {
  public:
-  enum class Form { kPanel, kDot, kTransposeThenPanel };
+  enum class Form { kPanel, kDot, kDotOfFewColumns, kTransposeThenPanel };
   SmallMatMul(const MatrixProduct& product, Form form) : p_(product), form_(form) {}
   Status Run(const KernelContext& context) const override {
     const float* a = reinterpret_cast<const float*>(context.inputs[0]);
@@ -139,6 +141,10 @@ class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, p
     float* c = reinterpret_cast<float*>(context.outputs[0]);
     if (form_ == Form::kDot) {
       DotMatMul(a, b, c, p_.m, p_.n, p_.k);
+      return {};
+    }
+    if (form_ == Form::kDotOfFewColumns) {
+      DotMatMulOfFewColumns(a, b, c, p_.m, p_.n, p_.k);
       return {};
     }
     if (form_ == Form::kTransposeThenPanel) {
@@ -251,7 +257,9 @@ std::unique_ptr<const Kernel> SmallMatMul::FusedGradientDescent() const {
 std::optional<SmallMatMul::Form> SmallForm(const MatrixProduct& p) {
   using Form = SmallMatMul::Form;
   if (p.transpose_b) {
-    if (p.transpose_a || p.m > kSmallRows) return std::nullopt;
+    if (p.transpose_a) return std::nullopt;
+    if (p.m > kSmallRows)
+      return p.n <= kFewColumns && p.k > kSmallDepth ? std::optional(Form::kDotOfFewColumns) : std::nullopt;
     return p.k <= kSmallDepth ? Form::kTransposeThenPanel : Form::kDot;
   }
   if (p.k <= kSmallDepth || p.m <= kSmallRows) return Form::kPanel;

@@ -97,9 +97,14 @@ void Packed(const float* a, int64_t a_row, int64_t a_k, const float* packed, flo
   }
 }
 
+// Elements of C from one row of A to the next, and from one row of B to the next.
+struct DotStrides {
+  int64_t a = 0, b = 1;
+};
+
 // Dots of R rows of A with kPair rows of B.
 template <int R, int kPair>
-void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, int64_t c_row, int64_t k,
+void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c, DotStrides to, int64_t k,
              int64_t ahead) {
   const D d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
@@ -153,18 +158,18 @@ void DotRows(const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HW
     for (int r = 0; r < R; ++r) {
       RIVULET_UNROLL
       for (int p = 0; p < kPair; ++p)
-        if (r * kPair + p < kTogether) c[r * c_row + p] = sums[r * kPair + p];
+        if (r * kPair + p < kTogether) c[r * to.a + p * to.b] = sums[r * kPair + p];
     }
   }
   RIVULET_UNROLL
   for (int r = 0; r < R; ++r) {
     RIVULET_UNROLL
     for (int p = 0; p < kPair; ++p)
-      if (r * kPair + p >= kTogether) c[r * c_row + p] = hn::GetLane(hn::SumOfLanes(d, sum[r][p]));
+      if (r * kPair + p >= kTogether) c[r * to.a + p * to.b] = hn::GetLane(hn::SumOfLanes(d, sum[r][p]));
   }
 }
 
-using DotFn = void (*)(const float*, const float*, float*, int64_t, int64_t, int64_t);
+using DotFn = void (*)(const float*, const float*, float*, DotStrides, int64_t, int64_t);
 template <int kPair, int... R>
 DotFn DotFor(int64_t rows, std::integer_sequence<int, R...>) {
   static constexpr DotFn kTable[] = {&DotRows<R + 1, kPair>...};
@@ -175,16 +180,16 @@ DotFn DotFor(int64_t rows, std::integer_sequence<int, R...>) {
 // and need not be in the nearest cache.
 constexpr int64_t kNearRows = 4, kFewRows = kRows / 2;
 
-// C[m,n] of which a row has `c_row` elements. B comes from afar and is fetched ahead, or it is `near`.
-void DotPart(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k, int64_t c_row, bool near) {
+// C[m,n] whose elements lie as `to` says. B comes from afar and is fetched ahead, or it is `near`.
+void DotPart(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k, DotStrides to, bool near) {
   int64_t column = 0;
   if (near) {
     const int64_t share = EqualShare(m, kFewRows);
     constexpr auto kCounts = std::make_integer_sequence<int, kFewRows>();
     for (; column + kNearRows <= n; column += kNearRows) {
       for (int64_t row = 0; row < m; row += share)
-        DotFor<kNearRows>(std::min(share, m - row), kCounts)(a + row * k, b + column * k, c + row * c_row + column,
-                                                             c_row, k, 0);
+        DotFor<kNearRows>(std::min(share, m - row), kCounts)(a + row * k, b + column * k,
+                                                             c + row * to.a + column * to.b, to, k, 0);
     }
   }
   const int64_t share = EqualShare(m);
@@ -195,14 +200,18 @@ void DotPart(const float* a, const float* b, float* c, int64_t m, int64_t n, int
     for (int64_t row = 0; row < m; row += share) {
       const int64_t rows = std::min(share, m - row);
       (pair ? DotFor<2>(rows, kCounts) : DotFor<1>(rows, kCounts))(a + row * k, b + column * k,
-                                                                   c + row * c_row + column, c_row, k, ahead);
+                                                                   c + row * to.a + column * to.b, to, k, ahead);
     }
   }
 }
 
 void Dot(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) {
   constexpr int64_t kNear = int64_t{1} << 16;  // 256 KiB of B, which the second cache may still hold
-  DotPart(a, b, c, m, n, k, n, n * k <= kNear);
+  DotPart(a, b, c, m, n, k, {n, 1}, n * k <= kNear);
+}
+
+void DotTurned(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) {
+  DotPart(b, a, c, n, m, k, {1, n}, false);
 }
 
 // Some rows of the weights at a time: the dots find them near, and so does the descent, which fetches the next ones
@@ -220,7 +229,7 @@ void DenseBackward(const float* x, const float* dy, float rate, const float* fro
   for (int64_t row = 0; row < in; row += kRowsAtOnce) {
     const int64_t rows = std::min(kRowsAtOnce, in - row);
     const float* before = from + row * out;
-    DotPart(dy, before, dx + row, batch, rows, out, in, true);
+    DotPart(dy, before, dx + row, batch, rows, out, {in, 1}, true);
     Panel(x + row, 1, in, dy, weights + row * out, rows, out, batch, &rate, before,
           row + 2 * kRowsAtOnce <= in ? kRowsAtOnce * out : 0);
   }
@@ -236,6 +245,7 @@ namespace rivulet {
 HWY_EXPORT(Panel);
 HWY_EXPORT(Packed);
 HWY_EXPORT(Dot);
+HWY_EXPORT(DotTurned);
 HWY_EXPORT(DenseBackward);
 
 void PanelMatMul(const float* a, int64_t a_row, int64_t a_k, const float* b, float* c, int64_t m, int64_t n,
@@ -274,6 +284,10 @@ void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float*
 
 void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) {
   HWY_DYNAMIC_DISPATCH(Dot)(a, b, c, m, n, k);
+}
+
+void DotMatMulOfFewColumns(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k) {
+  HWY_DYNAMIC_DISPATCH(DotTurned)(a, b, c, m, n, k);
 }
 
 void DenseBackwardDescent(const float* x, const float* dy, float rate, const float* from, float* weights, float* dx,

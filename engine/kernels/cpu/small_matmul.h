@@ -28,6 +28,8 @@ void PanelMatMulDescent(const float* a, int64_t a_row, int64_t a_k, const float*
 
 // C[m,n] = A[m,k]·B[n,k]ᵀ, both row-major.
 void DotMatMul(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
+// The same where B has few rows: A streams by, and its rows meet all of B.
+void DotMatMulOfFewColumns(const float* a, const float* b, float* c, int64_t m, int64_t n, int64_t k);
 
 // The gradients of a dense layer y = x·W and its update in one walk over the weights: dx[batch, in] = dy·fromᵀ and
 // then W[in, out] = from - rate · xᵀ·dy, with the bits of DotMatMul and PanelMatMulDescent one after the other. `from`

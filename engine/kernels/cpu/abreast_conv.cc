@@ -6,15 +6,14 @@
 
 #include "engine/kernels/cpu/epilogue.h"
 #include "engine/kernels/cpu/small_matmul.h"
-#include "engine/program/memory_plan.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/abreast_conv.cc"
 // clang-format off
 #include "hwy/foreach_target.h"  // first: it includes this file once per target
 #include "hwy/highway.h"
+#include "engine/kernels/cpu/abreast-inl.h"
 #include "engine/kernels/cpu/lane_sums-inl.h"
-#include "engine/kernels/cpu/tail-inl.h"
 // clang-format on
 
 #ifndef RIVULET_ABREAST_CONV_ONCE
@@ -59,7 +58,6 @@ struct AbreastFinish {
 
 // The scratch memory, in elements: turned images, turned outputs or their gradients, sums of a filter's gradient. Of
 // the widest target.
-constexpr int64_t kMostAbreast = 16;
 struct AbreastScratch {
   AbreastScratch(const AbreastShape& s, bool of_filter)
       : out(s.height * s.row() * kMostAbreast),
@@ -78,76 +76,6 @@ namespace hn = hwy::HWY_NAMESPACE;
 #ifndef RIVULET_UNROLL
 #define RIVULET_UNROLL _Pragma("GCC unroll 16")
 #endif
-
-using AbreastD = hn::CappedTag<float, kMostAbreast>;
-using AbreastV = hn::Vec<AbreastD>;
-constexpr int64_t kAbreast = hn::MaxLanes(AbreastD());  // images
-
-// A square of vectors on its other side: each step takes a bit of the row's number into that of the lane, and one of
-// the lane's into that of the row.
-HWY_INLINE void TurnSquare(AbreastV (&square)[kAbreast]) {
-#if HWY_TARGET == HWY_SCALAR
-  (void)square;
-#else
-  const AbreastD d;
-  RIVULET_UNROLL
-  for (int64_t step = 1; step < kAbreast; step *= 2) {
-    AbreastV turned[kAbreast];
-    RIVULET_UNROLL
-    for (int64_t i = 0; i < kAbreast / 2; ++i) {
-      turned[i] = hn::ConcatEven(d, square[2 * i + 1], square[2 * i]);
-      turned[i + kAbreast / 2] = hn::ConcatOdd(d, square[2 * i + 1], square[2 * i]);
-    }
-    RIVULET_UNROLL
-    for (int64_t i = 0; i < kAbreast; ++i) square[i] = turned[i];
-  }
-#endif
-}
-
-// `elements` that lie side by side in each of `images` images, one image `stride` elements from the next, as a vector
-// each; images that are not there are zeros.
-void TurnAbreast(const float* HWY_RESTRICT from, int64_t stride, int64_t images, int64_t elements,
-                 float* HWY_RESTRICT to) {
-  const AbreastD d;
-  for (int64_t at = 0; at < elements; at += kAbreast) {
-    const int64_t count = std::min(kAbreast, elements - at);
-    AbreastV square[kAbreast];
-    if (count == kAbreast && images == kAbreast) {
-      RIVULET_UNROLL
-      for (int64_t i = 0; i < kAbreast; ++i) square[i] = hn::LoadU(d, from + i * stride + at);
-    } else {
-      RIVULET_UNROLL
-      for (int64_t i = 0; i < kAbreast; ++i)
-        square[i] = i < images ? LoadTail(d, from + i * stride + at, static_cast<size_t>(count)) : hn::Zero(d);
-    }
-    TurnSquare(square);
-    RIVULET_UNROLL
-    for (int64_t i = 0; i < kAbreast; ++i)
-      if (i < count) hn::Store(square[i], d, to + (at + i) * kAbreast);
-  }
-}
-
-// And back.
-void TurnBack(const float* HWY_RESTRICT from, int64_t elements, int64_t images, float* HWY_RESTRICT to,
-              int64_t stride) {
-  const AbreastD d;
-  for (int64_t at = 0; at < elements; at += kAbreast) {
-    const int64_t count = std::min(kAbreast, elements - at);
-    AbreastV square[kAbreast];
-    RIVULET_UNROLL
-    for (int64_t i = 0; i < kAbreast; ++i)
-      square[i] = i < count ? hn::Load(d, from + (at + i) * kAbreast) : hn::Zero(d);
-    TurnSquare(square);
-    if (count == kAbreast && images == kAbreast) {
-      RIVULET_UNROLL
-      for (int64_t i = 0; i < kAbreast; ++i) hn::StoreU(square[i], d, to + i * stride + at);
-    } else {
-      RIVULET_UNROLL
-      for (int64_t i = 0; i < kAbreast; ++i)
-        if (i < images) StoreTail(square[i], d, to + i * stride + at, static_cast<size_t>(count));
-    }
-  }
-}
 
 // All of an image's rows; what is beside them are zeros already.
 void TurnImages(const AbreastShape& s, const float* from, int64_t images, float* to) {

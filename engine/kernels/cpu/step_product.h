@@ -61,7 +61,7 @@ class StepFactor {
         turned_(turned),
         packed_(std::is_same_v<T, float> && !portable && (turned || products >= kWorthPacking)),
         split_(packed_ && products >= kWorthPacking && rows >= kRowsWorthSplitting &&
-               std::min(n, k) >= kSideWorthSplitting && HasTiles()),
+               n * k >= kElementsWorthSplitting && std::min(n, k) >= kSideWorthSplitting && HasTiles()),
         stride_(stride),
         n_(n),
         k_(k) {}
@@ -111,8 +111,10 @@ class StepFactor {
 
  private:
   static constexpr int64_t kWorthPacking = 8;  // products: their gain is about an eighth of the copy each
-  // The matrix unit takes as long for one row as for eight, and reads half as much again.
-  static constexpr int64_t kRowsWorthSplitting = 8, kSideWorthSplitting = 32;
+  // The matrix unit takes as long for one row as for eight, and reads half as much again; what it takes to begin is
+  // made up for by some 2^14 elements.
+  static constexpr int64_t kRowsWorthSplitting = 8, kSideWorthSplitting = 32,
+                           kElementsWorthSplitting = int64_t{1} << 16;
 
   bool portable_, turned_, packed_, split_;
   int64_t stride_, n_, k_;

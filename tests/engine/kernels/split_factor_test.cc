@@ -85,7 +85,7 @@ TEST_F(SplitFactorTest, StrangeFactor_IsRefused) {
 
 // Recurrent layers then lay their weights out as floats, in the same memory.
 TEST_F(SplitFactorTest, LstmWithAnInfiniteWeight_SpoilsWhatItReachesAlone) {
-  const int64_t steps = 9, batch = 10, units = 40;
+  const int64_t steps = 9, batch = 10, units = 128;  // enough for the unit
   const Tensor projection = RandomTensor<float>({batch, steps, 4 * units}, 1);
   Tensor kernel = RandomTensor<float>({units, 4 * units}, 2);
   const Tensor none(DType::kFloat32, {0}), no_lengths(DType::kInt32, {0});

@@ -91,26 +91,45 @@ TEST_F(SplitProductTest, InfinityNaNAndTheLargest_AreRefusedWhereverTheyAre) {
 
 // What a program sees then: the sums that any kernel has.
 TEST_F(SplitProductTest, MatMulOfInfinity_IsWhatFloat32HasOfIt) {
-  Tensor a = RandomTensor<float>({64, 64}, 1);
-  const Tensor b = RandomTensor<float>({64, 64}, 2);
+  constexpr size_t kColumns = 256, kTerms = 64;
+  Tensor a = RandomTensor<float>({256, kTerms}, 1);
+  const Tensor b = RandomTensor<float>({kTerms, kColumns}, 2);
   const auto plain = RunOp("MatMul", {a, b});
   ASSERT_OK(plain);
   EXPECT_EQ(plain->implementation, "amx, three parts");
-  a.flat<float>()[5 * 64 + 9] = kInfinity;
+  a.flat<float>()[5 * kTerms + 9] = kInfinity;
   const auto run = RunOp("MatMul", {a, b});
   ASSERT_OK(run);
   const auto c = run->outputs[0].flat<float>(), finite = plain->outputs[0].flat<float>();
   for (size_t i = 0; i < c.size(); ++i) {
-    if (i / 64 == 5) {
-      EXPECT_EQ(c[i], b.flat<float>()[9 * 64 + i % 64] > 0 ? kInfinity : -kInfinity);
+    if (i / kColumns == 5) {
+      EXPECT_EQ(c[i], b.flat<float>()[9 * kColumns + i % kColumns] > 0 ? kInfinity : -kInfinity);
     } else {
       EXPECT_NEAR(c[i], finite[i], 64 * 0x1p-24);
     }
   }
 }
 
+// Taking small factors apart takes longer than multiplying them by vectors.
+TEST_F(SplitProductTest, Choice_HangsOnTheShapeAlone) {
+  struct Choice {
+    int64_t m, n, k;
+    bool turned_a, splits;
+  };
+  for (const Choice& c :
+       {Choice{800, 64, 64, false, true}, Choice{800, 1024, 256, false, true}, Choice{64, 64, 800, true, true},
+        Choice{64, 64, 64, false, false}, Choice{100, 200, 784, false, false}, Choice{100, 100, 100, false, false}}) {
+    const auto run = RunOp(
+        "MatMul",
+        {RandomTensor<float>(c.turned_a ? Shape{c.k, c.m} : Shape{c.m, c.k}, 1), RandomTensor<float>({c.k, c.n}, 2)},
+        {{"transpose_a", c.turned_a}});
+    ASSERT_OK(run);
+    EXPECT_EQ(run->implementation == "amx, three parts", c.splits) << c.m << "x" << c.n << "x" << c.k;
+  }
+}
+
 TEST_F(SplitProductTest, BiasAndActivation_HaveTheBitsOfOnesApart) {
-  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{40, 48, 300}, {70, 600, 64}, {33, 70, 120}}) {
+  for (const auto& [m, n, k] : std::vector<std::array<int64_t, 3>>{{320, 128, 256}, {300, 600, 64}, {512, 250, 96}}) {
     const Tensor a = RandomTensor<float>({m, k}, 1), b = RandomTensor<float>({k, n}, 2);
     const Tensor bias = RandomTensor<float>({n}, 3);
     for (const char* activation : {"", "Relu", "Relu6"}) {
@@ -130,8 +149,8 @@ TEST_F(SplitProductTest, BiasAndActivation_HaveTheBitsOfOnesApart) {
 }
 
 TEST_F(SplitProductTest, BiasOfAProductWithNaN_IsAddedOnce) {
-  Tensor a = RandomTensor<float>({40, 64}, 1);
-  const Tensor b = RandomTensor<float>({64, 40}, 2), bias = RandomTensor<float>({40}, 3);
+  Tensor a = RandomTensor<float>({256, 64}, 1);
+  const Tensor b = RandomTensor<float>({64, 256}, 2), bias = RandomTensor<float>({256}, 3);
   const std::vector<std::string> ops = {"BiasAdd"};
   const auto plain = RunOp("_FusedMatMul", {a, b, bias}, {{"fused_ops", ops}});
   ASSERT_OK(plain);
@@ -140,7 +159,7 @@ TEST_F(SplitProductTest, BiasOfAProductWithNaN_IsAddedOnce) {
   ASSERT_OK(run);
   const auto actual = run->outputs[0].flat<float>(), expected = plain->outputs[0].flat<float>();
   for (size_t i = 0; i < actual.size(); ++i) {
-    if (i < 40) {
+    if (i < 256) {
       EXPECT_TRUE(std::isnan(actual[i]));
     } else {
       EXPECT_NEAR(actual[i], expected[i], 65 * 0x1p-24);

@@ -13,10 +13,12 @@ namespace {
 
 using namespace tiles;
 
-// Terms and columns of B that stay in the second cache while rows of A go by, and terms of a block of A and one of B
-// that are in the first together: 12 KiB each.
-constexpr int64_t kTerms = 256, kColumns = 512, kNearTerms = 64;
-static_assert(kTerms % kNearTerms == 0 && kNearTerms % kPair == 0);
+// Terms and columns of B that stay in the second cache while rows of A go by: 128 terms of up to 1,024 columns, or 256
+// of half as many. Terms of a block of A and one of B that are in the first together: 12 KiB each. How many these are
+// changes no bit, as long as the near ones stay as many.
+constexpr int64_t kColumns = 1024, kNearTerms = 64;
+constexpr int64_t TermsAtOnce(const SplitProduct& p) { return p.n > kColumns / 2 ? 128 : 256; }
+static_assert(128 % kNearTerms == 0 && kNearTerms % kPair == 0);
 constexpr int64_t kNearBytes = kNearTerms / kPair * kBlockBytes;
 
 RIVULET_TILE_CODE bool Run(const SplitProduct& p, const float* a, const float* b, float* c, std::byte* scratch,
@@ -24,14 +26,15 @@ RIVULET_TILE_CODE bool Run(const SplitProduct& p, const float* a, const float* b
   alignas(64) float edge[kBlock * kBlock];  // sums that do not fill their tiles
   std::byte* const packed_a = scratch;
   std::byte* const packed_b = scratch + kNearBytes;
+  const int64_t most_terms = TermsAtOnce(p);
   __m512 strange = _mm512_setzero_ps();
   TileConfig config;
   for (int tile = 0; tile < 8; ++tile) config.Set(tile, kTileRows, kTileBytes);
   const Tiles tiles(config);
   for (int64_t first = 0; first < p.n; first += kColumns) {
     const int64_t columns = std::min(kColumns, p.n - first);
-    for (int64_t begin = 0; begin < p.k; begin += kTerms) {
-      const int64_t end = std::min(begin + kTerms, p.k), chunks = Blocks(end - begin, kNearTerms);
+    for (int64_t begin = 0; begin < p.k; begin += most_terms) {
+      const int64_t end = std::min(begin + most_terms, p.k), chunks = Blocks(end - begin, kNearTerms);
       // In the order of memory, as far as it may be.
       const int64_t block_bytes = chunks * kNearBytes, once = p.b_column == 1 ? kPair : end - begin;
       for (int64_t term = begin; term < end; term += once) {
@@ -79,7 +82,7 @@ RIVULET_TILE_CODE bool Run(const SplitProduct& p, const float* a, const float* b
 }  // namespace
 
 size_t SplitProductScratch(const SplitProduct& p) {
-  const int64_t chunks = Blocks(std::min(p.k, kTerms), kNearTerms);
+  const int64_t chunks = Blocks(std::min(p.k, TermsAtOnce(p)), kNearTerms);
   return static_cast<size_t>((1 + Blocks(std::min(p.n, kColumns), kBlock) * chunks) * kNearBytes);
 }
 

@@ -28,7 +28,7 @@ TEST_F(SplitProductTest, EveryShapeAndLayout_IsTheSum) {
                                                                        {16, 48, 17},
                                                                        {37, 16, 70},
                                                                        {48, 80, 256},
-                                                                       {20, 530, 40},
+                                                                       {20, 530, 300},
                                                                        {65, 31, 321},
                                                                        {100, 65, 515}}) {
         const SplitProduct p = ShapeOf(m, n, k, turned_a, turned_b);

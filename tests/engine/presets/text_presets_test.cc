@@ -84,7 +84,8 @@ TEST_P(TextPresetTest, TrainedOnARepeatedPhrase_LearnsItByHeart) {
   const Session::Feeds line = Text({words});
   ASSERT_OK_AND_ASSIGN(const auto before, session->Run(line, {"loss"}));
   EXPECT_NEAR(before[0].flat<float>()[0], std::log(90.0f), 0.7f);  // knows nothing yet
-  for (int i = 0; i < 80; ++i) ASSERT_OK(session->Run(line, {}, {target}));
+  // The transformer leaves its plateau between steps 50 and 90, when the last bits of its weights decide.
+  for (int i = 0; i < 140; ++i) ASSERT_OK(session->Run(line, {}, {target}));
   ASSERT_OK_AND_ASSIGN(const auto after, session->Run(line, {"loss", "accuracy"}));
   EXPECT_LT(after[0].flat<float>()[0], 0.5f);
   EXPECT_GT(after[1].flat<float>()[0], 0.95f);

@@ -217,7 +217,7 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   }
   Tracer* const tracer = options_.instruments.tracer;
   const int64_t begin = tracer == nullptr ? 0 : ProfileNanos();
-  const std::string clients = fmt::format("{} clients", tasks.size());
+  const std::string clients = tracer == nullptr ? std::string() : fmt::format("{} clients", tasks.size());
   TraceSpan together(tracer, "task", clients);
   TraceSpan training(tracer, "phase", "train");
   for (const Task& task : tasks) training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);

@@ -1,7 +1,6 @@
 #include "engine/kernels/cpu/abreast_conv.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 #include "engine/kernels/cpu/epilogue.h"
@@ -44,18 +43,6 @@ struct AbreastShape {
   }
 };
 
-// A bias and an activation with epilogue.h's arithmetic: what is below `least` becomes 0, what is above `most` that,
-// and NaN stays NaN. Without an activation nothing is either.
-struct AbreastFinish {
-  AbreastFinish() = default;
-  AbreastFinish(const FusedOps& fused, const float* of_channels) : bias(of_channels) {
-    if (fused.activation != FusedOps::Activation::kNone) least = 0;
-    if (fused.activation == FusedOps::Activation::kRelu6) most = 6;
-  }
-  const float* bias = nullptr;  // null: sums stay as they are
-  float least = -std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::infinity();
-};
-
 // The scratch memory, in elements: turned images, turned outputs or their gradients, sums of a filter's gradient. Of
 // the widest target.
 struct AbreastScratch {
@@ -92,7 +79,7 @@ struct AbreastTaps {
 // P pixels of a row by Q filters: sums over taps.rows rows of taps.run elements each. `in` and `filter` begin at the
 // first of them.
 template <int P, int Q>
-void AbreastPixels(const AbreastShape& s, const AbreastTaps& taps, const AbreastFinish& finish,
+void AbreastPixels(const AbreastShape& s, const AbreastTaps& taps, const SumFinish& finish,
                    const float* HWY_RESTRICT in, const float* HWY_RESTRICT filter, int64_t first_filter,
                    float* HWY_RESTRICT out) {
   const AbreastD d;
@@ -140,8 +127,8 @@ constexpr int kAbreastPixels = 4, kAbreastFilters = 6, kAbreastSums = 4;
 constexpr int kAbreastPixels = 3, kAbreastFilters = 4, kAbreastSums = 3;  // 12 sums of 16 registers
 #endif
 
-using AbreastPixelsFn = void (*)(const AbreastShape&, const AbreastTaps&, const AbreastFinish&, const float*,
-                                 const float*, int64_t, float*);
+using AbreastPixelsFn = void (*)(const AbreastShape&, const AbreastTaps&, const SumFinish&, const float*, const float*,
+                                 int64_t, float*);
 template <int... I>
 AbreastPixelsFn AbreastPixelsFor(int64_t pixels, int64_t filters, std::integer_sequence<int, I...>) {
   static constexpr AbreastPixelsFn kTable[] = {&AbreastPixels<I / kAbreastFilters + 1, I % kAbreastFilters + 1>...};
@@ -153,7 +140,7 @@ HWY_INLINE int64_t AbreastShare(int64_t all, int64_t most) {
   return (all + blocks - 1) / blocks;
 }
 
-void AbreastForward(const AbreastShape& s, const AbreastFinish& finish, const float* images, const float* filter,
+void AbreastForward(const AbreastShape& s, const SumFinish& finish, const float* images, const float* filter,
                     float* result, float* scratch) {
   const AbreastScratch place(s, /*of_filter=*/false);
   float *const turned = scratch, *const out = scratch + place.out;
@@ -292,8 +279,8 @@ class AbreastKernel final : public Kernel {
     switch (direction_) {
       case ConvDirection::kForward:
         HWY_DYNAMIC_DISPATCH(AbreastForward)
-        (s_, fused_.bias ? AbreastFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : AbreastFinish(),
-         first, second, result, scratch);
+        (s_, fused_.bias ? SumFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : SumFinish(), first,
+         second, result, scratch);
         break;
       case ConvDirection::kBackwardFilter:
         HWY_DYNAMIC_DISPATCH(AbreastFilter)(s_, first, second, result, scratch);
@@ -304,7 +291,7 @@ class AbreastKernel final : public Kernel {
         const int64_t taps = s_.window_height * s_.window_width, size = s_.channels * s_.out_channels;
         for (int64_t tap = 0; tap < taps; ++tap)
           TransposeMatrix(first + (taps - 1 - tap) * size, turned + tap * size, s_.out_channels, s_.channels);
-        HWY_DYNAMIC_DISPATCH(AbreastForward)(s_, AbreastFinish(), second, turned, result, scratch);
+        HWY_DYNAMIC_DISPATCH(AbreastForward)(s_, SumFinish(), second, turned, result, scratch);
         break;
       }
     }

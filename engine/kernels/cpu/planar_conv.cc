@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <limits>
 
 #include "engine/kernels/cpu/epilogue.h"
 #include "engine/program/memory_plan.h"
@@ -31,18 +30,6 @@ struct PlanarShape {
 };
 constexpr int64_t kMostFew = 8;  // channels of the result
 
-// A bias and an activation with epilogue.h's arithmetic, done to the sums of a channel before channels come side by
-// side: what is below `least` becomes 0, what is above `most` that, and NaN stays NaN. Without an activation nothing is
-// either.
-struct PlanarFinish {
-  PlanarFinish() = default;
-  PlanarFinish(const FusedOps& fused, const float* of_channels) : bias(of_channels) {
-    if (fused.activation != FusedOps::Activation::kNone) least = 0;
-    if (fused.activation == FusedOps::Activation::kRelu6) most = 6;
-  }
-  const float* bias = nullptr;  // null: sums stay as they are
-  float least = -std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::infinity();
-};
 }  // namespace rivulet
 #endif
 
@@ -93,7 +80,7 @@ HWY_INLINE void Interleave(D d, const V (&channels)[N], float* pixels) {
 // R rows of a vector of pixels, for N channels: sums in the order of taps and channels, of the window's rows from
 // `first` to `end`. `filter` is [taps, channels, N].
 template <int N, int R>
-HWY_INLINE void Tile(const PlanarShape& s, const PlanarFinish& finish, int64_t first, int64_t end, const float* planes,
+HWY_INLINE void Tile(const PlanarShape& s, const SumFinish& finish, int64_t first, int64_t end, const float* planes,
                      const float* filter, float* out, int64_t pixels) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
@@ -148,8 +135,8 @@ HWY_INLINE void Tile(const PlanarShape& s, const PlanarFinish& finish, int64_t f
 
 // R rows of the result from row y on. Rows of the window that meet nothing but padding are left out.
 template <int N, int R>
-HWY_INLINE void Rows(const PlanarShape& s, const PlanarFinish& finish, int64_t y, const float* planes,
-                     const float* filter, float* out) {
+HWY_INLINE void Rows(const PlanarShape& s, const SumFinish& finish, int64_t y, const float* planes, const float* filter,
+                     float* out) {
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>()));
   const int64_t step = s.dilation_height, before = std::max<int64_t>(0, s.pad_top - (y + R - 1));
   const int64_t first = std::min(s.window_height, (before + step - 1) / step);
@@ -197,7 +184,7 @@ constexpr bool kTall = N <= 2;
 #endif
 
 template <int N>
-void Planar(const PlanarShape& s, const PlanarFinish& finish, const float* images, const float* filter, float* out,
+void Planar(const PlanarShape& s, const SumFinish& finish, const float* images, const float* filter, float* out,
             float* planes) {
   std::fill_n(planes, s.channels * s.plane(), 0.0f);
   for (int64_t image = 0; image < s.batch; ++image) {
@@ -212,7 +199,7 @@ void Planar(const PlanarShape& s, const PlanarFinish& finish, const float* image
   }
 }
 
-void PlanarOf(const PlanarShape& s, const PlanarFinish& finish, const float* images, const float* filter, float* out,
+void PlanarOf(const PlanarShape& s, const SumFinish& finish, const float* images, const float* filter, float* out,
               float* planes) {
   switch (s.out_channels) {
     case 1:
@@ -254,8 +241,8 @@ class PlanarKernel final : public Kernel {
     float* result = reinterpret_cast<float*>(context.outputs[0]);
     float* planes = reinterpret_cast<float*>(context.scratch);
     if (direction_ == ConvDirection::kForward) {
-      const PlanarFinish finish =
-          fused_.bias ? PlanarFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : PlanarFinish();
+      const SumFinish finish =
+          fused_.bias ? SumFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : SumFinish();
       HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, finish, first, second, result, planes);
       return {};
     }
@@ -269,7 +256,7 @@ class PlanarKernel final : public Kernel {
           turned[(tap * s_.channels + o) * s_.out_channels + i] = from[i * s_.channels + o];
       }
     }
-    HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, PlanarFinish(), second, turned, result, planes);
+    HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, SumFinish(), second, turned, result, planes);
     return {};
   }
 

@@ -1,7 +1,6 @@
 #include "engine/kernels/cpu/winograd.h"
 
 #include <algorithm>
-#include <limits>
 
 #include "engine/kernels/cpu/epilogue.h"
 #include "engine/kernels/cpu/small_matmul.h"
@@ -87,18 +86,6 @@ class WinogradTile {
  private:
   const WinogradShape& s_;
   int64_t image_, top_, left_;
-};
-
-// A bias and an activation with epilogue.h's arithmetic: what is below `least` becomes 0, what is above `most` that,
-// and NaN stays NaN. Without an activation nothing is either.
-struct WinogradFinish {
-  WinogradFinish() = default;
-  WinogradFinish(const FusedOps& fused, const float* of_channels) : bias(of_channels) {
-    if (fused.activation != FusedOps::Activation::kNone) least = 0;
-    if (fused.activation == FusedOps::Activation::kRelu6) most = 6;
-  }
-  const float* bias = nullptr;  // null: outputs stay as they are
-  float least = -std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::infinity();
 };
 
 // Parts of the scratch memory, in elements.
@@ -302,7 +289,7 @@ void WinogradGradientTiles(const WinogradShape& s, const float* gradient, int64_
 // result are the maxima of each 2×2 of them, in MaxPool's arithmetic: a tile begins at an even row and column, and has
 // even sides, so that each window lies in one tile.
 template <int kOutputs, bool kPooled>
-void WinogradOutputTiles(const WinogradShape& s, const WinogradFinish& finish, const float* from, int64_t first,
+void WinogradOutputTiles(const WinogradShape& s, const SumFinish& finish, const float* from, int64_t first,
                          int64_t count, float* result) {
   const D d;
   constexpr int kStep = kPooled ? 2 : 1;
@@ -396,7 +383,7 @@ void WinogradFilterGradient(const WinogradShape& s, const float* sums, float* re
   }
 }
 
-void WinogradForward(const WinogradShape& s, const WinogradFinish& finish, bool pooled, const float* images,
+void WinogradForward(const WinogradShape& s, const SumFinish& finish, bool pooled, const float* images,
                      const float* filter, float* result, float* scratch) {
   const WinogradScratch place(s, /*of_filter=*/false);
   float* transformed = scratch + place.outside;
@@ -502,8 +489,8 @@ class WinogradKernel final : public Kernel {
     switch (direction_) {
       case ConvDirection::kForward:
         HWY_DYNAMIC_DISPATCH(WinogradForward)
-        (s_, fused_.bias ? WinogradFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : WinogradFinish(),
-         pooled_, first, second, result, scratch);
+        (s_, fused_.bias ? SumFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : SumFinish(), pooled_,
+         first, second, result, scratch);
         break;
       case ConvDirection::kBackwardFilter:
         HWY_DYNAMIC_DISPATCH(WinogradBackwardFilter)(s_, first, second, result, scratch);
@@ -514,7 +501,7 @@ class WinogradKernel final : public Kernel {
         const int64_t taps = s_.window * s_.window, size = s_.channels * s_.out_channels;
         for (int64_t tap = 0; tap < taps; ++tap)
           TransposeMatrix(first + (taps - 1 - tap) * size, turned + tap * size, s_.out_channels, s_.channels);
-        HWY_DYNAMIC_DISPATCH(WinogradForward)(s_, WinogradFinish(), false, second, turned, result, scratch);
+        HWY_DYNAMIC_DISPATCH(WinogradForward)(s_, SumFinish(), false, second, turned, result, scratch);
         break;
       }
     }

@@ -112,13 +112,7 @@ RIVULET_GPU_CONVOLUTION(double);
 
 Status PutConvolution(const GpuContext& context, std::string_view kernel, DType dtype, ConvolutionArguments c) {
   if (c.rows == 0 || c.columns == 0) return absl::OkStatus();
-  const Tile tile = TileFor(dtype, c.rows, c.columns);
-  c.row_tiles = TilesOf(c.rows, tile.rows);
-  c.column_tiles = TilesOf(c.columns, tile.columns);
-  const LaneSpan<void> partial = c.chunks.partial;
-  c.chunks = {};
-  if (partial.data != nullptr) c.chunks = ChunksFor(tile, c.rows, c.columns, c.depth);
-  c.chunks.partial = partial;
+  const Tile tile = Divide(dtype, /*one=*/true, c);
   const bool dense = c.geometry.stride_height.divisor == 1 && c.geometry.stride_width.divisor == 1;
   if (kernel == "convolution_input" && dense) kernel = "convolution_input_dense";
   RIVULET_RETURN_IF_ERROR(Put(context, fmt::format("{}_{}_{}", kernel, ArithmeticOf(context, dtype), tile.name), c));

@@ -62,13 +62,7 @@ Status PutProduct(const GpuContext& context, DType dtype, ProductArguments p) {
         context.stream->Launch(fmt::format("library_product_{}", arithmetic), LibraryProductArguments{p, *library});
     if (!absl::IsNotFound(put)) return put;  // without it, or by another version of it, ours
   }
-  const Tile tile = TileFor(dtype, p.rows, p.columns);
-  p.row_tiles = TilesOf(p.rows, tile.rows);
-  p.column_tiles = TilesOf(p.columns, tile.columns);
-  const LaneSpan<void> partial = p.chunks.partial;
-  p.chunks = {};
-  if (partial.data != nullptr && p.batches == 1) p.chunks = ChunksFor(tile, p.rows, p.columns, p.depth);
-  p.chunks.partial = partial;
+  const Tile tile = Divide(dtype, p.batches == 1, p);
   RIVULET_RETURN_IF_ERROR(Put(
       context,
       fmt::format("product_{}_{}_{}{}", arithmetic, tile.name, p.a_depth == 1 ? 'd' : 'l', p.b_depth == 1 ? 'd' : 'l'),

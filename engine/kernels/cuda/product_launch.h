@@ -26,6 +26,18 @@ inline Divider TilesOf(int64_t rows, int64_t tile) { return Divider::Of((rows + 
 
 // Into how many chunks the depth of a product is cut, by its shape alone.
 DepthChunks ChunksFor(const Tile& tile, int64_t rows, int64_t columns, int64_t depth);
+// Fills in tiles and chunks, which follow from the sizes; chunks where the caller has memory for partial sums, and
+// there is one product.
+template <typename Arguments>
+Tile Divide(DType dtype, bool one, Arguments& a) {
+  const Tile tile = TileFor(dtype, a.rows, a.columns);
+  a.row_tiles = TilesOf(a.rows, tile.rows);
+  a.column_tiles = TilesOf(a.columns, tile.columns);
+  const LaneSpan<void> partial = a.chunks.partial;
+  a.chunks = one && partial.data != nullptr ? ChunksFor(tile, a.rows, a.columns, a.depth) : DepthChunks{};
+  a.chunks.partial = partial;
+  return tile;
+}
 // Of their partial sums, in one lane; 0: the depth is not cut.
 size_t PartialBytes(const DepthChunks& chunks, DType dtype, int64_t rows, int64_t columns);
 // Adds the sums of all chunks: c, its rows `c_row` elements apart.

@@ -27,7 +27,7 @@ struct PaperResult {
   PaperMeasure measure = PaperMeasure::kLast;
   double target = 0;  // of kRounds and kVirtualSeconds
   bool to_target() const { return measure == PaperMeasure::kRounds || measure == PaperMeasure::kVirtualSeconds; }
-  int64_t rounds = 0, quick_rounds = 1;
+  int64_t rounds = 0, quick_rounds = 1;  // at most: a run that reaches its target ends there
   std::optional<double> published;
   std::string plain_loop;  // what a loop in plain PyTorch came to beside it, in words; "": it was not run
   // What has to come out. A run that never reaches the target is above every bound, one that fails below every bound of

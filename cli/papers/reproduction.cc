@@ -8,6 +8,7 @@
 #include "cli/sweep/run_trials.h"
 #include "coordinator/ledger/ledger.h"
 #include "engine/base/join.h"
+#include "federated/evaluation/evaluator.h"
 
 namespace rivulet {
 namespace {
@@ -113,6 +114,11 @@ std::vector<std::string> SettingsFor(const PaperResult& result, const std::vecto
   return kept;
 }
 
+// Rounds after the target would say nothing that is measured, and of a paper's hundreds they are often most.
+std::string StopAtTarget(const PaperResult& result, const std::string& metric) {
+  return fmt::format("run.stop={} {} {}", metric, LowerIsBetter(metric) ? "<=" : ">=", result.target);
+}
+
 std::optional<double> VirtualTimeOf(const Curve* time, int64_t round) {
   if (time == nullptr) return std::nullopt;
   const auto found = std::ranges::find(time->points, round, &std::pair<int64_t, double>::first);
@@ -127,6 +133,7 @@ StatusOr<Reproduced> Reproduce(const Paper& paper, const PaperResult& result, co
   Reproduced reproduced{.result = &result, .point = {}, .curves = {}, .value = {}, .missed = {}};
   ScenarioOptions scenario{.scenario = paper.name, .sets = result.sets, .db = options.db};
   scenario.rounds = options.quick ? result.quick_rounds : result.rounds;
+  if (result.to_target()) scenario.sets.push_back(StopAtTarget(result, paper.metric));
   RIVULET_ASSIGN_OR_RETURN(std::vector<SweepPoint> points,
                            PointsOf({.grids = result.grids, .lists = {}, .randoms = {}}));
   if (options.quick) points.resize(1);

@@ -3,6 +3,7 @@
 #include <openssl/evp.h>
 
 #include <bit>
+#include <new>
 
 #include "engine/base/check.h"
 
@@ -14,6 +15,13 @@ int HexValue(char c) {
   if (c >= 'a' && c <= 'f') return c - 'a' + 10;
   if (c >= 'A' && c <= 'F') return c - 'A' + 10;
   return -1;
+}
+
+// Every OpenSSL has SHA-256: what it cannot give, it had no memory for.
+const EVP_MD* FetchSha256() {
+  const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
+  if (algorithm == nullptr) throw std::bad_alloc();
+  return algorithm;
 }
 
 }  // namespace
@@ -57,9 +65,9 @@ struct Sha256::State {
 
 // Looked up once: EVP_sha256() is searched for by name, under a lock, at each use.
 Sha256::Sha256() : state_(std::make_unique<State>()) {
-  static const EVP_MD* const algorithm = EVP_MD_fetch(nullptr, "SHA256", nullptr);
-  RIVULET_CHECK(state_->context && algorithm != nullptr &&
-                EVP_DigestInit_ex(state_->context.get(), algorithm, nullptr) == 1);
+  static const EVP_MD* const algorithm = FetchSha256();
+  if (state_->context == nullptr || EVP_DigestInit_ex(state_->context.get(), algorithm, nullptr) != 1)
+    throw std::bad_alloc();
 }
 Sha256::~Sha256() = default;
 Sha256::Sha256(Sha256&&) noexcept = default;

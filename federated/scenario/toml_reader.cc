@@ -2,6 +2,7 @@
 #include <toml++/toml.h>
 
 #include <algorithm>
+#include <new>
 #include <optional>
 
 #include "federated/scenario/keys.h"
@@ -168,6 +169,8 @@ StatusOr<std::vector<Entry>> ReadToml(const std::string& text, const std::string
     table = toml::parse(text, path);
   } catch (const toml::parse_error& error) {
     return InvalidArgument("{}: {}", At(path, error.source().begin), error.description());
+  } catch (const std::bad_alloc&) {
+    throw;  // says nothing of the text
   } catch (const std::exception& error) {
     return InvalidArgument("{} is not TOML: {}", path, error.what());
   }
@@ -198,6 +201,8 @@ std::vector<Entry> ReadOverride(const std::string& key, const std::string& value
       if (node.is_table()) Flatten(*node.as_table(), key + ".", make, entries);
       return entries;
     }
+  } catch (const std::bad_alloc&) {
+    throw;  // a number must not become a string for want of memory
   } catch (const std::exception&) {
     // Not TOML: a plain string, as promised.
   }

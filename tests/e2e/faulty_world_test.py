@@ -73,7 +73,8 @@ EXCUSED = {
 FAULTS = [  # kind, error, from there on, must it be borne
     ("open", "EMFILE", False, False), ("write", "EIO", False, False), ("write", "ENOSPC", True, False),
     ("write", "EINTR", False, True), ("write", "SHORT", True, True), ("sync", "EIO", False, False),
-    ("rename", "EIO", False, False), ("mmap", "ENOMEM", False, False), ("alloc", "ENOMEM", False, False)]
+    ("rename", "EIO", False, False), ("mmap", "ENOMEM", False, False), ("alloc", "ENOMEM", False, False),
+    ("alloc", "ENOMEM", True, False)]
 # Names that a call makes anew each time: keys, random identifiers, times. They are not compared, but must be whole.
 DRAWN = ("ca ", "simulate", "sweep", "runs ", "graph place", "graph inspect")
 LEFT = (".tmp", ".part")

@@ -5,7 +5,8 @@
 //   ERROR   EIO, ENOSPC, EINTR, EMFILE, ENOMEM; SHORT: of a write only the first half is written, and it says so
 //   RIVULET_FAULT_COUNTS=FILE      a line of each process at its end: calls by kind, "open 3 write 5 …"
 //
-// Calls inside the C library (the loader, stdio's own writes) go by unseen; so do those before this is loaded.
+// Calls inside the C library (the loader, stdio's own writes) go by unseen; so do those before this is loaded, and what a
+// thread needs so that a thread_local is destroyed at its end: without that memory the C library ends the process itself.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -37,8 +38,12 @@ int faulty_kind = kKinds;  // none
 int64_t first = 0, last = 0;
 int error = 0;
 
+// Where memory that is missing ends the process by the C library's own decision. Its storage is there before any thread.
+__attribute__((tls_model("initial-exec"))) thread_local bool sheltered = false;
+
 // The error of this call, or 0.
 int Fault(Kind kind) {
+  if (sheltered) return 0;
   const int64_t n = calls[kind].fetch_add(1, std::memory_order_relaxed) + 1;
   return kind == faulty_kind && n >= first && n <= last ? error : 0;
 }
@@ -163,6 +168,15 @@ void* mmap(void* address, size_t size, int protection, int flags, int fd, off_t 
 }
 void* mmap64(void* address, size_t size, int protection, int flags, int fd, off64_t offset) noexcept {
   return Fails(kMmap) ? MAP_FAILED : NEXT(mmap64)(address, size, protection, flags, fd, offset);
+}
+
+int __cxa_thread_atexit_impl(void (*destructor)(void*), void* object, void* library) {
+  using Register = int (*)(void (*)(void*), void*, void*);
+  static const auto next = reinterpret_cast<Register>(dlsym(RTLD_NEXT, "__cxa_thread_atexit_impl"));
+  sheltered = true;
+  const int result = next(destructor, object, library);
+  sheltered = false;
+  return result;
 }
 
 void* malloc(size_t size) noexcept { return Fails(kAlloc) ? nullptr : __libc_malloc(size); }

@@ -18,6 +18,7 @@
 #include <system_error>
 
 #include "cli/terminal.h"
+#include "engine/base/missing_memory.h"
 #include "engine/base/nearest.h"
 #include "engine/base/stack_trace.h"
 #include "engine/base/standard_error.h"
@@ -309,8 +310,18 @@ void OnTerminate() {
   std::abort();
 }
 
+// Takes no memory itself: stderr has no buffer.
+void EndWithoutMemory() {
+  std::fputs(program_name, stderr);
+  std::fputs(": out of memory\n", stderr);
+  _exit(1);
+}
+
 // Ops, kernels and commands register themselves before main begins, which takes memory that may not be there.
-__attribute__((constructor(101))) void SetTerminateEarly() { std::set_terminate(OnTerminate); }
+__attribute__((constructor(101))) void PrepareForTheWorst() {
+  std::set_terminate(OnTerminate);
+  EndWhereMemoryIsMissing(EndWithoutMemory);
+}
 
 // Threads take their stacks' size from this limit, and none of them can tell when its own is too short.
 Status CheckStackLimit() {

@@ -8,6 +8,7 @@
 #include <new>
 
 #include "engine/base/available_memory.h"
+#include "engine/base/missing_memory.h"
 
 namespace rivulet {
 
@@ -50,6 +51,7 @@ StatusOr<AlignedBuffer> AlignedBuffer::Create(size_t bytes) {
                                kMachineBytes);
   }
   AlignedBuffer buffer;
+  const MemoryMayBeRefused refusable;
   buffer.data_.reset(
       static_cast<std::byte*>(::operator new[](bytes == 0 ? 1 : bytes, std::align_val_t{64}, std::nothrow)));
   if (buffer.data_ == nullptr) return ResourceExhausted("the machine has no {} bytes left", bytes);

@@ -45,6 +45,7 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
   struct Made {
     grpc::ByteBuffer chunk = {};
     int64_t bytes = 0;                         // that it is of
+    bool last = false;                         // the end follows it at once
     std::optional<Status> end = std::nullopt;  // instead of a chunk
   };
 
@@ -96,7 +97,8 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     piece_ = piece_.subspan(part.size());
     sent_ += std::ssize(part);
     const int64_t total = std::exchange(began_, true) ? 0 : reader_->total_bytes();
-    return {.chunk = DownloadChunk(total, part, holder_, packing_), .bytes = std::ssize(part)};
+    const bool last = request_.offset() + sent_ >= reader_->total_bytes();
+    return {.chunk = DownloadChunk(total, part, holder_, packing_), .bytes = std::ssize(part), .last = last};
   }
   // False: the stream has come to its end. So has one that was cut off, also where there was more to send.
   bool Send(const Made& made) {
@@ -108,7 +110,8 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     shared().counts.down += made.bytes;
     shared().counts.down_wire += static_cast<int64_t>(writing_.Length());
     Wait();
-    StartWrite(&writing_);
+    // What is small waits for the end, and its peer hears of both by one packet.
+    StartWrite(&writing_, made.last ? grpc::WriteOptions().set_buffer_hint() : grpc::WriteOptions());
     return true;
   }
 

@@ -117,7 +117,7 @@ class Writer final : public ChunkWriter {
   }
 
   Status Begin(const rpc::SubmitMessageProto& header) {
-    const int64_t bytes = header.header().submission().bytes();
+    const int64_t bytes = left_ = header.header().submission().bytes();
     rpc::SubmitReplyProto reply;
     RIVULET_RETURN_IF_ERROR(Send(ToBuffer(header)));
     RIVULET_RETURN_IF_ERROR(Receive(&reply));
@@ -143,7 +143,8 @@ class Writer final : public ChunkWriter {
     if (stream_ == nullptr) return FailedPrecondition("this upload has ended");
     rpc::SubmitMessageProto message;
     message.set_resume(offset);
-    return Send(ToBuffer(message));
+    left_ -= offset;
+    return SendWithNext(ToBuffer(message));
   }
 
   void LiesIn(std::shared_ptr<const void> holder) override { holder_ = std::move(holder); }
@@ -154,7 +155,9 @@ class Writer final : public ChunkWriter {
     while (!chunk.empty()) {
       const auto part = chunk.first(std::min(chunk.size(), KeepsUp() ? kFastChunkBytes : kChunkBytes));
       chunk = chunk.subspan(part.size());
-      RIVULET_RETURN_IF_ERROR(Send(UploadChunk(part, holder_, packing_)));
+      left_ -= std::ssize(part);
+      const grpc::ByteBuffer message = UploadChunk(part, holder_, packing_);
+      RIVULET_RETURN_IF_ERROR(left_ > 0 ? Send(message) : SendWithNext(message));
       sent_ += std::ssize(part);
       call_.Moved();
     }
@@ -182,6 +185,10 @@ class Writer final : public ChunkWriter {
     return sent_ >= kKnownBytes && static_cast<double>(sent_) >= kFastBytesPerSecond * took.count();
   }
   Status Send(const grpc::ByteBuffer& message) { return stream_->Write(message) ? absl::OkStatus() : Ended(); }
+  // Of where it goes on, and of the last chunk: the first chunk and the end are said at once.
+  Status SendWithNext(const grpc::ByteBuffer& message) {
+    return stream_->WriteWithNext(message) ? absl::OkStatus() : Ended();
+  }
   Status Receive(rpc::SubmitReplyProto* reply) {
     grpc::ByteBuffer message;
     return stream_->Read(&message) ? FromBuffer(message, reply) : Ended();
@@ -198,7 +205,7 @@ class Writer final : public ChunkWriter {
   std::vector<uint32_t> staged_;
   BytesHolder holder_;  // of what is written
   Packing packing_ = Packing::kNone;
-  int64_t sent_ = 0;
+  int64_t left_ = 0, sent_ = 0;
   Clock::time_point begun_;  // when the first byte was sent
 };
 

@@ -34,13 +34,13 @@ void ClientCalls::Moved(grpc::ClientContext* context, milliseconds patience) {
   MutexLock lock(mutex_);
   const auto call = calls_.find(context);
   if (call == calls_.end()) return;
-  const bool first = call->second.patient_until == Clock::time_point::max();
   call->second.patient_until = Clock::now() + patience;
   if (!std::exchange(watched_, true)) watch_ = std::thread([this] { Watch(); });
-  if (first) changed_.NotifyAll();
+  if (call->second.patient_until < wakes_) changed_.NotifyAll();
 }
 
-// Wakes when the first of them would have stalled had it not moved since; a stream that goes on wakes nobody.
+// Wakes when the first of them would have stalled had it not moved since; a stream that goes on wakes nobody, nor does
+// one that begins while this sleeps on for one that has long ended.
 void ClientCalls::Watch() {
   MutexLock lock(mutex_);
   while (!closing_) {
@@ -55,6 +55,7 @@ void ClientCalls::Watch() {
         next = std::min(next, call.patient_until);
       }
     }
+    wakes_ = next;
     if (next == Clock::time_point::max()) {
       changed_.Wait(mutex_);
     } else {

@@ -60,7 +60,8 @@ class ClientCalls {
   bool cancelled_ GUARDED_BY(mutex_) = false;
   bool closing_ GUARDED_BY(mutex_) = false;
   bool watched_ GUARDED_BY(mutex_) = false;
-  std::thread watch_;  // from the first stream on
+  Clock::time_point wakes_ GUARDED_BY(mutex_) = Clock::time_point::max();  // when watch_ looks without being told
+  std::thread watch_;                                                      // from the first stream on
 };
 
 // One channel, with what is shown on it. Calls keep theirs; a new one is made when that has been replaced.

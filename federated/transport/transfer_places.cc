@@ -21,9 +21,10 @@ TransferPlaces::~TransferPlaces() {
 
 void TransferPlaces::Enter(uint64_t transfer, std::function<void()> go) {
   MutexLock lock(mutex_);
+  const bool watched = !queue_.empty();  // or Watch sleeps until it is told
   queue_.emplace_back(transfer, std::move(go));
   Admit();
-  if (!queue_.empty()) queued_.NotifyOne();
+  if (!watched && !queue_.empty()) queued_.NotifyOne();
 }
 
 void TransferPlaces::Hurry(uint64_t transfer) {

@@ -355,6 +355,30 @@ TEST_F(GrpcTransportTest, Submit_StagesTheSameBytesInBoundedChunks) {
   EXPECT_THAT((*writer)->Finish(Sha256Of(update)), StatusIs(absl::StatusCode::kFailedPrecondition));
 }
 
+// Short messages cost as much as long ones, so an update of one chunk is one packet: where it goes on, the chunk and
+// the end. What more chunks follow does not wait.
+TEST_F(GrpcTransportTest, ShortMessagesOfAnUpload_GoWithWhatFollowsThem) {
+  const auto nothing_comes = [&] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    MutexLock lock(fake_.mutex);
+    return fake_.resumed_at == -1 && fake_.staged.empty();
+  };
+  auto writer = client_->Submit(caller_, {"task-1", 0, 20}).value();
+  ASSERT_OK(writer->Resume(0));
+  EXPECT_TRUE(nothing_comes());
+  ASSERT_OK(writer->Write(std::as_bytes(std::span("ten bytes.", 10))));
+  {
+    MutexLock lock(fake_.mutex);
+    while (fake_.staged.empty()) fake_.moved.Wait(fake_.mutex);
+    EXPECT_EQ(fake_.resumed_at, 0);
+    fake_.resumed_at = -1;
+    fake_.staged.clear();
+  }
+  ASSERT_OK(writer->Write(std::as_bytes(std::span("ten others", 10))));
+  EXPECT_TRUE(nothing_comes());
+  EXPECT_EQ(writer->Finish(Sha256Of("ten others"))->kind, SubmitResult::Kind::kAccepted);
+}
+
 TEST_F(GrpcTransportTest, SubmitOfAnUnknownTask_IsNotFoundAtTheCall) {
   const auto writer = client_->Submit(caller_, {"task-9", 0, 10});
   EXPECT_THAT(writer, StatusIs(absl::StatusCode::kNotFound, "no task 'task-9' for client 'client-00003'"));

@@ -74,6 +74,22 @@ TEST(FileSystemTest, WriteFileAtomically_ReplacesAndLeavesNoTemporary) {
   EXPECT_THAT(*fs.List(folder), ::testing::ElementsAre("a"));
 }
 
+TEST(FileSystemTest, Create_OfALongerFile_LeavesNothingOfItAndKeepsItsMode) {
+  FileSystem& fs = FileSystem::Default();
+  const testing::TempFolder temp;
+  const std::string path = temp.Write("a", "what was there before");
+  std::filesystem::permissions(path, std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  ASSERT_OK_AND_ASSIGN(const auto file, fs.Create(path));
+  EXPECT_EQ(*fs.ReadAll(path), "");
+  ASSERT_OK(file->Append(std::as_bytes(std::span("new", 3))));
+  ASSERT_OK(file->Close());
+  EXPECT_EQ(*fs.ReadAll(path), "new");
+  EXPECT_EQ(std::filesystem::status(path).permissions(),
+            std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
+  EXPECT_THAT(fs.Create(temp.path()), StatusIs(absl::StatusCode::kInternal, HasSubstr(temp.path())));
+  ASSERT_OK_AND_ASSIGN(const auto device, fs.Create("/dev/null"));
+  EXPECT_OK(device->Append(std::as_bytes(std::span("gone", 4))));
+}
 TEST(FileSystemTest, MissingFolderPipeAndFolder_AreErrorsThatNameThePath) {
   FileSystem& fs = FileSystem::Default();
   const testing::TempFolder temp;

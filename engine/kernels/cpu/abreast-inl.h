@@ -5,6 +5,7 @@
 #include <cstdint>
 
 #include "engine/kernels/cpu/tail-inl.h"
+#include "engine/kernels/cpu/unroll.h"
 #include "hwy/highway.h"
 
 #ifndef RIVULET_ABREAST_ONCE
@@ -19,11 +20,6 @@ constexpr int64_t kMostAbreast = 16;  // images, of the widest target
 #undef RIVULET_ABREAST_INL_H_
 #else
 #define RIVULET_ABREAST_INL_H_
-#endif
-
-// Loops over vectors in registers: only what is unrolled stays there.
-#ifndef RIVULET_UNROLL
-#define RIVULET_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 HWY_BEFORE_NAMESPACE();

@@ -5,6 +5,7 @@
 
 #include "engine/kernels/cpu/epilogue.h"
 #include "engine/kernels/cpu/small_matmul.h"
+#include "engine/kernels/cpu/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/abreast_conv.cc"
@@ -59,10 +60,6 @@ HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-#ifndef RIVULET_UNROLL
-#define RIVULET_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 // All of an image's rows; what is beside them are zeros already.
 void TurnImages(const AbreastShape& s, const float* from, int64_t images, float* to) {

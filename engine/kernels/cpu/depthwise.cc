@@ -4,6 +4,7 @@
 #include <array>
 
 #include "engine/kernels/cpu/depthwise_plan.h"
+#include "engine/kernels/cpu/unroll.h"
 #include "engine/program/memory_plan.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -72,10 +73,6 @@ HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-#ifndef RIVULET_UNROLL
-#define RIVULET_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;

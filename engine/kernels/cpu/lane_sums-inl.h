@@ -5,6 +5,7 @@
 #include <cstddef>
 
 #include "engine/kernels/cpu/tail-inl.h"
+#include "engine/kernels/cpu/unroll.h"
 #include "hwy/highway.h"
 
 #if defined(RIVULET_LANE_SUMS_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -12,11 +13,6 @@
 #undef RIVULET_LANE_SUMS_INL_H_
 #else
 #define RIVULET_LANE_SUMS_INL_H_
-#endif
-
-// Loops over vectors in registers: only what is unrolled stays there.
-#ifndef RIVULET_UNROLL
-#define RIVULET_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 HWY_BEFORE_NAMESPACE();

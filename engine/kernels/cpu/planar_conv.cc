@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/kernels/cpu/epilogue.h"
+#include "engine/kernels/cpu/unroll.h"
 #include "engine/program/memory_plan.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -37,10 +38,6 @@ HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-#ifndef RIVULET_UNROLL
-#define RIVULET_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 // The N channels of each pixel side by side, from a vector of pixels of each channel.
 template <int N, class D, class V>

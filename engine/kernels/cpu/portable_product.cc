@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/kernels/cpu/unroll.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/portable_product.cc"
 // clang-format off
@@ -14,8 +16,6 @@ HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-#define RIVULET_UNROLL _Pragma("GCC unroll 16")
 
 constexpr int64_t kRows = 6;    // of C in registers at once, two vectors each: 12 of 16 registers
 constexpr int64_t kPanel = 64;  // rows of B that stay in cache while few rows of C pass over them

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "engine/kernels/cpu/unroll.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/reduce_f32.cc"
 // clang-format off
@@ -44,21 +46,25 @@ HWY_INLINE double SumRow(const float* HWY_RESTRICT in, int64_t count) {
   const Doubles d;
   const hn::Rebind<float, Doubles> floats;
   hn::Vec<Doubles> sum[kSumVectors];
-  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kSumVectors; ++v) sum[v] = hn::Zero(d);
+  RIVULET_UNROLL
+  for (int64_t v = 0; v < kSumVectors; ++v) sum[v] = hn::Zero(d);
   int64_t i = 0;
   for (; i + kSumLanes <= count; i += kSumLanes) {
-    _Pragma("GCC unroll 16") for (int64_t v = 0; v < kSumVectors; ++v) sum[v] =
-        hn::Add(sum[v], Widened(in + i + v * kWide));
+    RIVULET_UNROLL
+    for (int64_t v = 0; v < kSumVectors; ++v) sum[v] = hn::Add(sum[v], Widened(in + i + v * kWide));
   }
-  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kSumVectors; ++v) {
+  RIVULET_UNROLL
+  for (int64_t v = 0; v < kSumVectors; ++v) {
     const int64_t rest = count - i - v * kWide;
     if (rest > 0) {
       const auto tail = LoadTail(floats, in + i + v * kWide, static_cast<size_t>(std::min(rest, kWide)));
       sum[v] = hn::Add(sum[v], hn::PromoteTo(d, tail));
     }
   }
-  _Pragma("GCC unroll 16") for (int64_t width = kSumVectors / 2; width > 0; width /= 2) {
-    _Pragma("GCC unroll 16") for (int64_t v = 0; v < width; ++v) sum[v] = hn::Add(sum[v], sum[v + width]);
+  RIVULET_UNROLL
+  for (int64_t width = kSumVectors / 2; width > 0; width /= 2) {
+    RIVULET_UNROLL
+    for (int64_t v = 0; v < width; ++v) sum[v] = hn::Add(sum[v], sum[v + width]);
   }
   return JoinHalves(d, sum[0], [](auto a, auto b) HWY_ATTR { return hn::Add(a, b); });
 }
@@ -73,11 +79,14 @@ HWY_INLINE void AddColumns(const float* HWY_RESTRICT in, int64_t stride, int64_t
   const Doubles d;
   constexpr int64_t kCount = kColumns / kWide;
   hn::Vec<Doubles> sum[kCount];
-  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) sum[v] = hn::LoadU(d, sums + v * kWide);
+  RIVULET_UNROLL
+  for (int64_t v = 0; v < kCount; ++v) sum[v] = hn::LoadU(d, sums + v * kWide);
   for (int64_t r = 0; r < rows; ++r, in += stride) {
-    _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) sum[v] = hn::Add(sum[v], Widened(in + v * kWide));
+    RIVULET_UNROLL
+    for (int64_t v = 0; v < kCount; ++v) sum[v] = hn::Add(sum[v], Widened(in + v * kWide));
   }
-  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) hn::StoreU(sum[v], d, sums + v * kWide);
+  RIVULET_UNROLL
+  for (int64_t v = 0; v < kCount; ++v) hn::StoreU(sum[v], d, sums + v * kWide);
 }
 
 void AddRows(const float* HWY_RESTRICT in, int64_t stride, int64_t rows, double* HWY_RESTRICT sums, int64_t width) {
@@ -109,13 +118,15 @@ HWY_INLINE float Extreme(const float* HWY_RESTRICT in, int64_t count) {
   const auto neutral =
       hn::Set(d, kLargest ? -std::numeric_limits<float>::infinity() : std::numeric_limits<float>::infinity());
   hn::Vec<Floats> best[kCount];
-  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) best[v] = neutral;
+  RIVULET_UNROLL
+  for (int64_t v = 0; v < kCount; ++v) best[v] = neutral;
   int64_t i = 0;
   for (; i + kSumLanes <= count; i += kSumLanes) {
-    _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) best[v] =
-        join(best[v], hn::LoadU(d, in + i + v * kSize));
+    RIVULET_UNROLL
+    for (int64_t v = 0; v < kCount; ++v) best[v] = join(best[v], hn::LoadU(d, in + i + v * kSize));
   }
-  _Pragma("GCC unroll 16") for (int64_t v = 0; v < kCount; ++v) {
+  RIVULET_UNROLL
+  for (int64_t v = 0; v < kCount; ++v) {
     const int64_t rest = count - i - v * kSize;
     if (rest > 0) {
       const auto within = static_cast<size_t>(std::min(rest, kSize));
@@ -123,8 +134,10 @@ HWY_INLINE float Extreme(const float* HWY_RESTRICT in, int64_t count) {
       best[v] = join(best[v], tail);
     }
   }
-  _Pragma("GCC unroll 16") for (int64_t width = kCount / 2; width > 0; width /= 2) {
-    _Pragma("GCC unroll 16") for (int64_t v = 0; v < width; ++v) best[v] = join(best[v], best[v + width]);
+  RIVULET_UNROLL
+  for (int64_t width = kCount / 2; width > 0; width /= 2) {
+    RIVULET_UNROLL
+    for (int64_t v = 0; v < width; ++v) best[v] = join(best[v], best[v + width]);
   }
   return JoinHalves(d, best[0], join);
 }

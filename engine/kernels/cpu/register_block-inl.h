@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "engine/kernels/cpu/unroll.h"
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
@@ -20,11 +21,6 @@ HWY_BEFORE_NAMESPACE();
 namespace rivulet {
 namespace HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-// Loops over registers: the sums must not live in memory.
-#ifndef RIVULET_UNROLL
-#define RIVULET_UNROLL _Pragma("GCC unroll 16")
-#endif
 
 using D = hn::ScalableTag<float>;
 using V = hn::Vec<D>;

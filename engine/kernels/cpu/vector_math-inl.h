@@ -2,6 +2,7 @@
 // lanes, so every target gives the same bits. Included per target (no include guard of the usual kind).
 #include <cstdint>
 
+#include "engine/kernels/cpu/unroll.h"
 #include "hwy/highway.h"
 
 #if defined(RIVULET_VECTOR_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
@@ -9,11 +10,6 @@
 #undef RIVULET_VECTOR_MATH_INL_H_
 #else
 #define RIVULET_VECTOR_MATH_INL_H_
-#endif
-
-// Loops over vectors in registers: only what is unrolled stays there.
-#ifndef RIVULET_UNROLL
-#define RIVULET_UNROLL _Pragma("GCC unroll 16")
 #endif
 
 HWY_BEFORE_NAMESPACE();

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "engine/kernels/cpu/epilogue.h"
-#include "engine/kernels/cpu/small_matmul.h"
+#include "engine/kernels/cpu/turned_convolution.h"
 #include "engine/kernels/cpu/unroll.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -276,18 +276,14 @@ class AbreastKernel final : public Kernel {
     switch (direction_) {
       case ConvDirection::kForward:
         HWY_DYNAMIC_DISPATCH(AbreastForward)
-        (s_, fused_.bias ? SumFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : SumFinish(), first,
-         second, result, scratch);
+        (s_, SumFinish::Of(fused_, context), first, second, result, scratch);
         break;
       case ConvDirection::kBackwardFilter:
         HWY_DYNAMIC_DISPATCH(AbreastFilter)(s_, first, second, result, scratch);
         break;
       case ConvDirection::kBackwardInput: {
-        // The filter [y, x, in, out] as [height-1-y, width-1-x, out, in]: a convolution of the gradient with it.
         float* const turned = scratch + elements_;
-        const int64_t taps = s_.window_height * s_.window_width, size = s_.channels * s_.out_channels;
-        for (int64_t tap = 0; tap < taps; ++tap)
-          TransposeMatrix(first + (taps - 1 - tap) * size, turned + tap * size, s_.out_channels, s_.channels);
+        TurnFilter(first, s_.window_height * s_.window_width, s_.out_channels, s_.channels, 1, turned);
         HWY_DYNAMIC_DISPATCH(AbreastForward)(s_, SumFinish(), second, turned, result, scratch);
         break;
       }
@@ -298,7 +294,7 @@ class AbreastKernel final : public Kernel {
  private:
   ConvDirection direction_;
   AbreastShape s_;
-  FusedOps fused_;  // with a bias, or none
+  FusedOps fused_;
   int64_t elements_;
 };
 
@@ -308,34 +304,17 @@ std::optional<Prepared> AnyAbreastConvolution(ConvDirection direction, const Win
   if (w.groups != 1 || w.stride_height != 1 || w.stride_width != 1 || w.dilation_height != 1 || w.dilation_width != 1 ||
       w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0)
     return std::nullopt;
-  AbreastShape s{w.batch,      w.in_height, w.in_width,     w.in_channels, w.pad_top, w.pad_left,
-                 w.out_height, w.out_width, w.out_channels, w.height,      w.width};
-  if (direction == ConvDirection::kBackwardInput) {
-    if (w.pad_top >= w.height || w.pad_left >= w.width) return std::nullopt;
-    s = {w.batch,
-         w.out_height,
-         w.out_width,
-         w.out_channels,
-         w.height - 1 - w.pad_top,
-         w.width - 1 - w.pad_left,
-         w.in_height,
-         w.in_width,
-         w.in_channels,
-         w.height,
-         w.width};
-  }
-  auto kernel = std::make_unique<AbreastKernel>(direction, s, fused.bias ? fused : FusedOps{});
+  const Window c = ConvolvedWindow(direction, w);
+  if (c.pad_top < 0 || c.pad_left < 0) return std::nullopt;
+  const AbreastShape s{c.batch,      c.in_height, c.in_width,     c.in_channels, c.pad_top, c.pad_left,
+                       c.out_height, c.out_width, c.out_channels, c.height,      c.width};
+  auto kernel = std::make_unique<AbreastKernel>(direction, s, fused);
   Prepared prepared;
   prepared.scratch_bytes = kernel->scratch_bytes();
   prepared.kernel = std::move(kernel);
   prepared.implementation = "hwy abreast";
   prepared.flops = 2 * w.multiply_adds();
-  if (!fused.any()) return prepared;
-  if (fused.bias) {
-    prepared.implementation += ", epilogue inside";
-    return prepared;
-  }
-  return WithEpilogue<float>(std::move(prepared), fused, w.batch * w.out_height * w.out_width, w.out_channels, 1);
+  return WithSumFinish(std::move(prepared), fused, w.batch * w.out_height * w.out_width, w.out_channels);
 }
 
 std::optional<Prepared> AbreastConvolution(ConvDirection direction, const Window& w, const FusedOps& fused) {

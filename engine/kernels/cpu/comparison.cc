@@ -1,24 +1,13 @@
 // Comparisons, logic, and the choice between two tensors.
 #include <cmath>
 
+#include "engine/kernels/cpu/comparison_functions.h"
 #include "engine/kernels/cpu/copies.h"
 #include "engine/kernels/cpu/elementwise.h"
 #include "engine/tensor/float16.h"
 
 namespace rivulet {
 namespace {
-
-#define RIVULET_COMPARISON(name, op)               \
-  template <typename T>                            \
-  struct name {                                    \
-    static bool Apply(T x, T y) { return x op y; } \
-  };
-RIVULET_COMPARISON(Equal, ==)
-RIVULET_COMPARISON(NotEqual, !=)
-RIVULET_COMPARISON(Less, <)
-RIVULET_COMPARISON(LessEqual, <=)
-RIVULET_COMPARISON(Greater, >)
-RIVULET_COMPARISON(GreaterEqual, >=)
 
 struct And {
   static bool Apply(bool x, bool y) { return x & y; }

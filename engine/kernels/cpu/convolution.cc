@@ -94,7 +94,7 @@ std::optional<Prepared> TurnedDepthwise(const Problem& p) {
   if (p.direction != ConvDirection::kBackwardInput || !w.depthwise() || w.nchw || w.out_channels != w.in_channels ||
       VastImages(w))
     return std::nullopt;
-  const std::optional<Window> turned = TurnedWindow(w);
+  const std::optional<Window> turned = TurnedDepthwiseWindow(w);
   if (!turned) return std::nullopt;
   std::optional<Prepared> forward = DnnlConvolution(ConvDirection::kForward, *turned);
   if (!forward) return std::nullopt;

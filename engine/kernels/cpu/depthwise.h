@@ -17,10 +17,9 @@ std::optional<Prepared> DepthwiseConvolution(ConvDirection direction, const Wind
 template <typename T>
 Prepared WithChannelMultiplier(Prepared one, ConvDirection direction, const Window& window);
 
-// The window of the forward convolution that gives the gradient of this one's image from its result's; nullopt where
-// windows stride or padding reaches beyond them.
-std::optional<Window> TurnedWindow(const Window& window);
-// That gradient from `forward`, a kernel of TurnedWindow(window) with one filter per channel.
+// TurnedWindow (turned_convolution.h); nullopt where windows stride or padding reaches beyond them.
+std::optional<Window> TurnedDepthwiseWindow(const Window& window);
+// The image's gradient from `forward`, a kernel of that window with one filter per channel.
 Prepared WithTurnedFilter(Prepared forward, const Window& window);
 
 }  // namespace rivulet

@@ -4,6 +4,7 @@
 #include <array>
 
 #include "engine/kernels/cpu/depthwise.h"
+#include "engine/kernels/cpu/turned_convolution.h"
 #include "engine/program/memory_plan.h"
 
 namespace rivulet {
@@ -34,21 +35,10 @@ class TurnedKernel final : public Kernel {
 
 }  // namespace
 
-std::optional<Window> TurnedWindow(const Window& w) {
-  const int64_t reach_height = (w.height - 1) * w.dilation_height + 1;
-  const int64_t reach_width = (w.width - 1) * w.dilation_width + 1;
-  if (w.stride_height != 1 || w.stride_width != 1 || w.pad_top >= reach_height || w.pad_left >= reach_width)
-    return std::nullopt;
-  Window turned = w;
-  std::swap(turned.in_height, turned.out_height);
-  std::swap(turned.in_width, turned.out_width);
-  std::swap(turned.in_channels, turned.out_channels);
-  turned.pad_top = reach_height - 1 - w.pad_top;
-  turned.pad_left = reach_width - 1 - w.pad_left;
-  // What the window that ends at the last pixel asks for.
-  turned.pad_bottom = turned.out_height - 1 + reach_height - turned.in_height - turned.pad_top;
-  turned.pad_right = turned.out_width - 1 + reach_width - turned.in_width - turned.pad_left;
-  if (turned.pad_bottom < 0 || turned.pad_right < 0) return std::nullopt;
+std::optional<Window> TurnedDepthwiseWindow(const Window& w) {
+  if (w.stride_height != 1 || w.stride_width != 1) return std::nullopt;
+  const Window turned = TurnedWindow(w);
+  if (turned.pad_top < 0 || turned.pad_left < 0 || turned.pad_bottom < 0 || turned.pad_right < 0) return std::nullopt;
   return turned;
 }
 

@@ -5,6 +5,7 @@
 #include "engine/kernels/cpu/direct_shape.h"
 #include "engine/kernels/cpu/epilogue.h"
 #include "engine/kernels/cpu/pooled_convolution.h"
+#include "engine/kernels/cpu/turned_convolution.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/direct_conv.cc"
@@ -101,7 +102,7 @@ class DirectKernel final : public Kernel, public ImageByImage {
         break;
       case ConvDirection::kBackwardInput: {
         float* turned = reinterpret_cast<float*>(context.scratch + RoundUp64(s_.padded_bytes()));
-        Turn(first, turned);
+        TurnFilter(first, s_.window_height * s_.window_width, s_.out_channels, s_.channels, s_.groups, turned);
         HWY_DYNAMIC_DISPATCH(DirectForward)(s_, {}, nullptr, second, turned, result, padded);
         break;
       }
@@ -116,23 +117,6 @@ class DirectKernel final : public Kernel, public ImageByImage {
   }
 
  private:
-  // The filter [y, x, in / groups, out] as [height-1-y, width-1-x, out / groups, in]: a convolution of the gradient
-  // with it gives the input's.
-  void Turn(const float* filter, float* turned) const {
-    const int64_t ins = s_.out_channels, outs = s_.channels;  // the shape is that of the turned convolution
-    const int64_t in_group = s_.group_out(), out_group = s_.group_in();
-    const int64_t taps = s_.window_height * s_.window_width;
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      const float* from = filter + (taps - 1 - tap) * in_group * outs;
-      float* to = turned + tap * out_group * ins;
-      for (int64_t group = 0; group < s_.groups; ++group) {
-        for (int64_t i = 0; i < in_group; ++i) {
-          for (int64_t o = 0; o < out_group; ++o)
-            to[o * ins + group * in_group + i] = from[i * outs + group * out_group + o];
-        }
-      }
-    }
-  }
   ConvDirection direction_;
   DirectShape s_;
   FusedOps fused_;
@@ -142,46 +126,35 @@ class DirectKernel final : public Kernel, public ImageByImage {
 
 std::optional<Prepared> DirectConvolution(ConvDirection direction, const Window& w, const FusedOps& fused) {
   if (w.out_elements() == 0 || w.in_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
+  if (direction == ConvDirection::kBackwardInput && (w.stride_height != 1 || w.stride_width != 1)) return std::nullopt;
+  const Window c = ConvolvedWindow(direction, w);
+  if (c.pad_top < 0 || c.pad_left < 0) return std::nullopt;
   const int64_t reach_height = (w.height - 1) * w.dilation_height + 1;
   const int64_t reach_width = (w.width - 1) * w.dilation_width + 1;
   DirectShape s;
-  s.batch = w.batch;
-  s.window_height = w.height;
-  s.window_width = w.width;
-  s.dilation_height = w.dilation_height;
-  s.dilation_width = w.dilation_width;
-  s.groups = w.groups;
-  Prepared prepared;
-  if (direction == ConvDirection::kBackwardInput) {
-    if (w.stride_height != 1 || w.stride_width != 1 || w.pad_top >= reach_height || w.pad_left >= reach_width)
-      return std::nullopt;
-    s.height = w.out_height;
-    s.width = w.out_width;
-    s.channels = w.out_channels;
-    s.pad_top = reach_height - 1 - w.pad_top;
-    s.pad_left = reach_width - 1 - w.pad_left;
-    s.out_height = w.in_height;
-    s.out_width = w.in_width;
-    s.out_channels = w.in_channels;
-    s.stride_height = s.stride_width = 1;
-  } else {
-    s.height = w.in_height;
-    s.width = w.in_width;
-    s.channels = w.in_channels;
-    s.pad_top = w.pad_top;
-    s.pad_left = w.pad_left;
-    s.out_height = w.out_height;
-    s.out_width = w.out_width;
-    s.out_channels = w.out_channels;
-    s.stride_height = w.stride_height;
-    s.stride_width = w.stride_width;
-  }
+  s.batch = c.batch;
+  s.height = c.in_height;
+  s.width = c.in_width;
+  s.channels = c.in_channels;
+  s.pad_top = c.pad_top;
+  s.pad_left = c.pad_left;
+  s.out_height = c.out_height;
+  s.out_width = c.out_width;
+  s.out_channels = c.out_channels;
+  s.window_height = c.height;
+  s.window_width = c.width;
+  s.stride_height = c.stride_height;
+  s.stride_width = c.stride_width;
+  s.dilation_height = c.dilation_height;
+  s.dilation_width = c.dilation_width;
+  s.groups = c.groups;
   s.padded_height = (s.out_height - 1) * s.stride_height + reach_height;
   s.padded_width = (s.out_width - 1) * s.stride_width + reach_width;
   // Where padding outweighs the image, the plain loops skip what is not there.
   if (s.padded_height - s.pad_top < 0 || s.padded_width - s.pad_left < 0 || s.padded_height > 4 * s.height + 64 ||
       s.padded_width > 4 * s.width + 64)
     return std::nullopt;
+  Prepared prepared;
   prepared.scratch_bytes = s.padded_bytes();
   if (direction == ConvDirection::kBackwardFilter && s.few_filters_of_one_channel())
     prepared.scratch_bytes =

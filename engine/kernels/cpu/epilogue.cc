@@ -143,6 +143,13 @@ Prepared WithEpilogue(Prepared inner, const FusedOps& fused, int64_t outer, int6
   return inner;
 }
 
+Prepared WithSumFinish(Prepared inner, const FusedOps& fused, int64_t rows, int64_t channels) {
+  if (!fused.any()) return inner;
+  if (!fused.bias) return WithEpilogue<float>(std::move(inner), fused, rows, channels, 1);
+  inner.implementation += ", epilogue inside";
+  return inner;
+}
+
 template void ApplyEpilogue<float>(const FusedOps&, const float*, float*, int64_t, int64_t);
 template void ApplyEpilogue<double>(const FusedOps&, const double*, double*, int64_t, int64_t);
 template Prepared WithEpilogue<float>(Prepared, const FusedOps&, int64_t, int64_t, int64_t);

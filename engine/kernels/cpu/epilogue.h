@@ -12,10 +12,14 @@ namespace rivulet {
 // The same for a kernel that finishes its float32 sums while they are in registers: what is below `least` becomes 0,
 // what is above `most` that, and NaN stays NaN. Without an activation nothing is either.
 struct SumFinish {
-  SumFinish() = default;
-  SumFinish(const FusedOps& fused, const float* of_channels) : bias(of_channels) {
-    if (fused.activation != FusedOps::Activation::kNone) least = 0;
-    if (fused.activation == FusedOps::Activation::kRelu6) most = 6;
+  // Where `fused` has a bias, which is the kernel's input 2; else nothing, and WithSumFinish does what is left.
+  static SumFinish Of(const FusedOps& fused, const KernelContext& context) {
+    SumFinish finish;
+    if (!fused.bias) return finish;
+    finish.bias = reinterpret_cast<const float*>(context.inputs[2]);
+    if (fused.activation != FusedOps::Activation::kNone) finish.least = 0;
+    if (fused.activation == FusedOps::Activation::kRelu6) finish.most = 6;
+    return finish;
   }
   const float* bias = nullptr;  // null: sums stay as they are
   float least = -std::numeric_limits<float>::infinity(), most = std::numeric_limits<float>::infinity();
@@ -29,5 +33,9 @@ void ApplyEpilogue(const FusedOps& fused, const T* bias, T* rows_of_channels, in
 // the bias.
 template <typename T>
 Prepared WithEpilogue(Prepared inner, const FusedOps& fused, int64_t outer, int64_t channels, int64_t inner_size);
+
+// The whole of `fused` from `inner`, a kernel that finishes its sums by SumFinish::Of: an activation without a bias
+// goes over `rows` rows of `channels` finished ones.
+Prepared WithSumFinish(Prepared inner, const FusedOps& fused, int64_t rows, int64_t channels);
 
 }  // namespace rivulet

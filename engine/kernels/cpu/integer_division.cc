@@ -1,22 +1,11 @@
 // Arithmetic and comparisons of the integer types that networks seldom compute in: int8, int16, uint16, uint32, uint64;
 // and, for all integers, what is seldom done to them.
 #include "engine/kernels/cpu/arithmetic_functions.h"
+#include "engine/kernels/cpu/comparison_functions.h"
 #include "engine/kernels/cpu/elementwise_rows.h"
 
 namespace rivulet {
 namespace {
-
-#define RIVULET_COMPARISON(name, op)               \
-  template <typename T>                            \
-  struct name {                                    \
-    static bool Apply(T x, T y) { return x op y; } \
-  };
-RIVULET_COMPARISON(Equal, ==)
-RIVULET_COMPARISON(NotEqual, !=)
-RIVULET_COMPARISON(Less, <)
-RIVULET_COMPARISON(LessEqual, <=)
-RIVULET_COMPARISON(Greater, >)
-RIVULET_COMPARISON(GreaterEqual, >=)
 
 template <typename T>
 struct Neg {

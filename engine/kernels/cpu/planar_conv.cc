@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "engine/kernels/cpu/epilogue.h"
+#include "engine/kernels/cpu/turned_convolution.h"
 #include "engine/kernels/cpu/unroll.h"
 #include "engine/program/memory_plan.h"
 
@@ -238,21 +239,11 @@ class PlanarKernel final : public Kernel {
     float* result = reinterpret_cast<float*>(context.outputs[0]);
     float* planes = reinterpret_cast<float*>(context.scratch);
     if (direction_ == ConvDirection::kForward) {
-      const SumFinish finish =
-          fused_.bias ? SumFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : SumFinish();
-      HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, finish, first, second, result, planes);
+      HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, SumFinish::Of(fused_, context), first, second, result, planes);
       return {};
     }
     float* turned = reinterpret_cast<float*>(context.scratch + s_.planes_bytes());
-    // [y, x, in, out] as [height-1-y, width-1-x, out, in].
-    const int64_t taps = s_.window_height * s_.window_width;
-    for (int64_t tap = 0; tap < taps; ++tap) {
-      const float* from = first + (taps - 1 - tap) * s_.out_channels * s_.channels;
-      for (int64_t o = 0; o < s_.channels; ++o) {
-        for (int64_t i = 0; i < s_.out_channels; ++i)
-          turned[(tap * s_.channels + o) * s_.out_channels + i] = from[i * s_.channels + o];
-      }
-    }
+    TurnFilter(first, s_.window_height * s_.window_width, s_.out_channels, s_.channels, 1, turned);
     HWY_DYNAMIC_DISPATCH(PlanarOf)(s_, SumFinish(), second, turned, result, planes);
     return {};
   }
@@ -260,7 +251,7 @@ class PlanarKernel final : public Kernel {
  private:
   ConvDirection direction_;
   PlanarShape s_;
-  FusedOps fused_;  // with a bias, or none
+  FusedOps fused_;
 };
 
 }  // namespace
@@ -269,34 +260,24 @@ std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window&
   if (w.groups != 1 || w.stride_height != 1 || w.stride_width != 1 || w.in_elements() == 0 || w.out_elements() == 0 ||
       w.filter_elements() == 0 || direction == ConvDirection::kBackwardFilter)
     return std::nullopt;
+  const Window c = ConvolvedWindow(direction, w);
+  if (c.pad_top < 0 || c.pad_left < 0) return std::nullopt;
   const int64_t reach_height = (w.height - 1) * w.dilation_height + 1;
   const int64_t reach_width = (w.width - 1) * w.dilation_width + 1;
   PlanarShape s;
-  s.batch = w.batch;
-  s.window_height = w.height;
-  s.window_width = w.width;
-  s.dilation_height = w.dilation_height;
-  s.dilation_width = w.dilation_width;
-  if (direction == ConvDirection::kForward) {
-    s.height = w.in_height;
-    s.width = w.in_width;
-    s.channels = w.in_channels;
-    s.pad_top = w.pad_top;
-    s.pad_left = w.pad_left;
-    s.out_height = w.out_height;
-    s.out_width = w.out_width;
-    s.out_channels = w.out_channels;
-  } else {
-    if (w.pad_top >= reach_height || w.pad_left >= reach_width) return std::nullopt;
-    s.height = w.out_height;
-    s.width = w.out_width;
-    s.channels = w.out_channels;
-    s.pad_top = reach_height - 1 - w.pad_top;
-    s.pad_left = reach_width - 1 - w.pad_left;
-    s.out_height = w.in_height;
-    s.out_width = w.in_width;
-    s.out_channels = w.in_channels;
-  }
+  s.batch = c.batch;
+  s.height = c.in_height;
+  s.width = c.in_width;
+  s.channels = c.in_channels;
+  s.pad_top = c.pad_top;
+  s.pad_left = c.pad_left;
+  s.out_height = c.out_height;
+  s.out_width = c.out_width;
+  s.out_channels = c.out_channels;
+  s.window_height = c.height;
+  s.window_width = c.width;
+  s.dilation_height = c.dilation_height;
+  s.dilation_width = c.dilation_width;
   // Sixteen pixels in a vector, whatever this machine's length: the choice must not depend on it.
   constexpr int64_t kPixels = 16;
   const int64_t in_vectors = (s.out_width + kPixels - 1) / kPixels * kPixels;
@@ -309,15 +290,10 @@ std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window&
   if (s.padded_height > 4 * s.height + 64 || s.line > 4 * s.width + 128) return std::nullopt;
   Prepared prepared;
   prepared.scratch_bytes = s.planes_bytes() + static_cast<size_t>(w.filter_elements()) * sizeof(float);
-  prepared.kernel = std::make_unique<PlanarKernel>(direction, s, fused.bias ? fused : FusedOps{});
+  prepared.kernel = std::make_unique<PlanarKernel>(direction, s, fused);
   prepared.implementation = "hwy planar";
   prepared.flops = 2 * w.multiply_adds();
-  if (!fused.any()) return prepared;
-  if (fused.bias) {
-    prepared.implementation += ", epilogue inside";
-    return prepared;
-  }
-  return WithEpilogue<float>(std::move(prepared), fused, w.batch * w.out_height * w.out_width, w.out_channels, 1);
+  return WithSumFinish(std::move(prepared), fused, w.batch * w.out_height * w.out_width, w.out_channels);
 }
 
 }  // namespace rivulet

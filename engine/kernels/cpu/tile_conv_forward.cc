@@ -6,6 +6,7 @@
 #include "engine/kernels/cpu/tile_code.h"
 #include "engine/kernels/cpu/tile_conv.h"
 #include "engine/kernels/cpu/tile_dense.h"
+#include "engine/kernels/cpu/turned_convolution.h"
 #include "engine/program/memory_plan.h"
 
 namespace rivulet {
@@ -48,20 +49,15 @@ struct Plan {
 
 Plan PlanOf(ConvDirection direction, const Window& w) {
   Plan p;
-  p.batch = w.batch;
-  p.height = w.height;
-  p.width = w.width;
+  const Window c = ConvolvedWindow(direction, w);
+  p.batch = c.batch;
+  p.height = c.height;
+  p.width = c.width;
   p.turned = direction == ConvDirection::kBackwardInput;
-  if (p.turned) {
-    p.channels = w.out_channels, p.filters = w.in_channels;
-    p.in_height = w.out_height, p.in_width = w.out_width, p.out_height = w.in_height, p.out_width = w.in_width;
-    p.top = w.height - 1 - w.pad_top, p.left = w.width - 1 - w.pad_left;
-  } else {
-    p.channels = w.in_channels, p.filters = w.out_channels;
-    p.in_height = w.in_height, p.in_width = w.in_width, p.out_height = w.out_height, p.out_width = w.out_width;
-    p.top = w.pad_top, p.left = w.pad_left;
-    p.stride_y = w.stride_height, p.stride_x = w.stride_width;
-  }
+  p.channels = c.in_channels, p.filters = c.out_channels;
+  p.in_height = c.in_height, p.in_width = c.in_width, p.out_height = c.out_height, p.out_width = c.out_width;
+  p.top = c.pad_top, p.left = c.pad_left;
+  p.stride_y = c.stride_height, p.stride_x = c.stride_width;
   p.padded_height = (p.out_height - 1) * p.stride_y + p.height;
   p.padded_width = (p.out_width - 1) * p.stride_x + p.width;
   p.steps = (p.width * p.channels + kPair - 1) / kPair;

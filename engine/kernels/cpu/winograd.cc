@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "engine/kernels/cpu/epilogue.h"
-#include "engine/kernels/cpu/small_matmul.h"
+#include "engine/kernels/cpu/turned_convolution.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/winograd.cc"
@@ -489,18 +489,14 @@ class WinogradKernel final : public Kernel {
     switch (direction_) {
       case ConvDirection::kForward:
         HWY_DYNAMIC_DISPATCH(WinogradForward)
-        (s_, fused_.bias ? SumFinish(fused_, reinterpret_cast<const float*>(context.inputs[2])) : SumFinish(), pooled_,
-         first, second, result, scratch);
+        (s_, SumFinish::Of(fused_, context), pooled_, first, second, result, scratch);
         break;
       case ConvDirection::kBackwardFilter:
         HWY_DYNAMIC_DISPATCH(WinogradBackwardFilter)(s_, first, second, result, scratch);
         break;
       case ConvDirection::kBackwardInput: {
-        // The filter [y, x, in, out] as [height-1-y, width-1-x, out, in]: a convolution of the gradient with it.
         float* turned = scratch + elements_;
-        const int64_t taps = s_.window * s_.window, size = s_.channels * s_.out_channels;
-        for (int64_t tap = 0; tap < taps; ++tap)
-          TransposeMatrix(first + (taps - 1 - tap) * size, turned + tap * size, s_.out_channels, s_.channels);
+        TurnFilter(first, s_.window * s_.window, s_.out_channels, s_.channels, 1, turned);
         HWY_DYNAMIC_DISPATCH(WinogradForward)(s_, SumFinish(), false, second, turned, result, scratch);
         break;
       }
@@ -511,7 +507,7 @@ class WinogradKernel final : public Kernel {
  private:
   ConvDirection direction_;
   WinogradShape s_;
-  FusedOps fused_;  // with a bias, or none
+  FusedOps fused_;
   bool pooled_;
   int64_t elements_;
 };
@@ -521,13 +517,9 @@ std::optional<WinogradShape> WinogradShapeOf(ConvDirection direction, const Wind
       w.stride_width != 1 || w.dilation_height != 1 || w.dilation_width != 1)
     return std::nullopt;
   if (w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
-  if (direction == ConvDirection::kBackwardInput) {
-    return WinogradShape{
-        w.batch,     w.out_height, w.out_width,   w.out_channels, w.height - 1 - w.pad_top, w.width - 1 - w.pad_left,
-        w.in_height, w.in_width,   w.in_channels, w.width};
-  }
-  return WinogradShape{w.batch,    w.in_height,  w.in_width,  w.in_channels,  w.pad_top,
-                       w.pad_left, w.out_height, w.out_width, w.out_channels, w.width};
+  const Window c = ConvolvedWindow(direction, w);
+  return WinogradShape{c.batch,    c.in_height,  c.in_width,  c.in_channels,  c.pad_top,
+                       c.pad_left, c.out_height, c.out_width, c.out_channels, c.width};
 }
 
 // How many times faster than direct sums this is, about: both counted in the multiply-adds of a vector that direct sums
@@ -545,19 +537,18 @@ double WinogradGain(const WinogradShape& s, const Window& window) {
 
 Prepared PreparedWinograd(ConvDirection direction, const WinogradShape& shape, const Window& window,
                           const FusedOps& fused, bool pooled) {
-  auto kernel = std::make_unique<WinogradKernel>(direction, shape, fused.bias ? fused : FusedOps{}, pooled);
+  auto kernel = std::make_unique<WinogradKernel>(direction, shape, fused, pooled);
   Prepared prepared;
   prepared.scratch_bytes = kernel->scratch_bytes();
   prepared.kernel = std::move(kernel);
   prepared.implementation = window.width == 3 ? "hwy winograd 4x4" : "hwy winograd 2x2";
   prepared.flops = 2 * window.multiply_adds();  // what is asked for; fewer are carried out
-  if (!fused.any()) return prepared;
-  if (fused.bias) {
-    prepared.implementation += pooled ? ", epilogue and pool inside" : ", epilogue inside";
+  if (pooled) {
+    prepared.implementation += ", epilogue and pool inside";
     return prepared;
   }
-  return WithEpilogue<float>(std::move(prepared), fused, window.batch * window.out_height * window.out_width,
-                             window.out_channels, 1);
+  return WithSumFinish(std::move(prepared), fused, window.batch * window.out_height * window.out_width,
+                       window.out_channels);
 }
 
 }  // namespace

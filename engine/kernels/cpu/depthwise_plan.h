@@ -25,6 +25,16 @@ struct TapAxis {
   int64_t in = 0, out = 0, window = 1, stride = 1, dilation = 1, pad = 0;
 };
 
+inline TapAxis RowAxis(const Window& w) {
+  return {w.in_height, w.out_height, w.height, w.stride_height, w.dilation_height, w.pad_top};
+}
+inline TapAxis ColumnAxis(const Window& w) {
+  return {w.in_width, w.out_width, w.width, w.stride_width, w.dilation_width, w.pad_left};
+}
+
+constexpr int kMostTaps = 64;   // that are summed before a result is written; larger windows add to it
+constexpr int kFilterTaps = 9;  // whose gradients are summed at once, in registers
+
 // For each output pixel the input pixels under its window.
 std::vector<TapRun> ForwardRuns(const TapAxis& axis);
 // For each input pixel the output pixels whose windows hold it: `out` counts input pixels, `in` output pixels.

@@ -7,12 +7,12 @@
 
 #include "engine/kernels/cpu/bias_activation.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
+#include "engine/kernels/cpu/has_tiles.h"
 #include "engine/kernels/cpu/matmul_bfloat16.h"
 #include "engine/kernels/cpu/matmul_split.h"
 #include "engine/kernels/cpu/matrix_product.h"
 #include "engine/kernels/cpu/portable_product.h"
 #include "engine/kernels/cpu/small_matmul.h"
-#include "engine/kernels/cpu/tile_dense.h"
 #include "engine/program/kernel.h"
 #include "engine/program/kernel_alternatives.h"
 #include "engine/program/lane_kernel.h"

@@ -7,6 +7,7 @@
 #include "engine/kernels/cpu/activation_bfloat16.h"
 #include "engine/kernels/cpu/bias_activation.h"
 #include "engine/kernels/cpu/dnnl_shim.h"
+#include "engine/kernels/cpu/has_tiles.h"
 #include "engine/kernels/cpu/matrix_product.h"
 #include "engine/kernels/cpu/tile_dense.h"
 #include "engine/program/lane_kernel.h"

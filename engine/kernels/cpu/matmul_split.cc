@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "engine/kernels/cpu/has_tiles.h"
 #include "engine/kernels/cpu/split_product.h"
-#include "engine/kernels/cpu/tile_dense.h"
 
 namespace rivulet {
 namespace {

@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "engine/kernels/cpu/has_tiles.h"
 #include "engine/kernels/cpu/small_matmul.h"
 #include "engine/kernels/cpu/split_factor.h"
-#include "engine/kernels/cpu/tile_dense.h"
 
 namespace rivulet {
 

@@ -4,8 +4,8 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/kernels/cpu/has_tiles.h"
 #include "engine/kernels/cpu/tile_code.h"
-#include "engine/kernels/cpu/tile_dense.h"
 #include "engine/program/memory_plan.h"
 
 namespace rivulet {

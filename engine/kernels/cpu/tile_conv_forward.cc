@@ -3,9 +3,9 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/kernels/cpu/has_tiles.h"
 #include "engine/kernels/cpu/tile_code.h"
 #include "engine/kernels/cpu/tile_conv.h"
-#include "engine/kernels/cpu/tile_dense.h"
 #include "engine/kernels/cpu/turned_convolution.h"
 #include "engine/program/memory_plan.h"
 

@@ -4,7 +4,7 @@
 //
 // Sums are float32, in an order that the shapes decide (TDPBF16PS: those of even and of odd terms of each 32, joined
 // and added to what was before). Numbers below the smallest normal one count as zeros, as in all native kernels.
-// Scratch is the stack's, at most 300 KiB.
+// Scratch is the stack's, at most 300 KiB. Called only where HasTiles() (has_tiles.h).
 #pragma once
 
 #include <cstdint>
@@ -13,10 +13,6 @@
 #include "engine/tensor/float16.h"
 
 namespace rivulet {
-
-// Whether this processor has AMX for bfloat16, the system lets the process use it, and no restriction of instruction
-// sets forbids it (RestrictCpuTargets). The first call asks the system.
-bool HasTiles();
 
 // Rows of a batch that these products are for.
 constexpr int64_t kMaxTileBatch = 32;

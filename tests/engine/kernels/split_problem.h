@@ -4,8 +4,8 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/kernels/cpu/has_tiles.h"
 #include "engine/kernels/cpu/split_product.h"
-#include "engine/kernels/cpu/tile_dense.h"
 #include "tests/engine/kernels/run_op.h"
 
 namespace rivulet::testing {

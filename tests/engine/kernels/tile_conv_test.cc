@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "engine/kernels/cpu/tile_dense.h"
+#include "engine/kernels/cpu/has_tiles.h"
 #include "tests/engine/kernels/run_op.h"
 #include "tests/testing/status_matchers.h"
 

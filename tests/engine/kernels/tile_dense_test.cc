@@ -4,6 +4,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/kernels/cpu/has_tiles.h"
 #include "tests/engine/kernels/run_op.h"
 
 namespace rivulet::testing {

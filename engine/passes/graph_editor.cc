@@ -1,6 +1,7 @@
 #include "engine/passes/graph_editor.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <numeric>
 #include <queue>
@@ -198,36 +199,67 @@ StatusOr<GraphEditor> GraphEditor::Create(const ConcreteGraph& graph, const Sign
 // The order is made anew whenever it is asked for. Keeping it through every edit would be dearer, and edits are free to
 // add a node anywhere: it carries the position of the node that it stands beside, and the edges do the rest. Ties go by
 // position, which keeps reads and writes of variables in their order.
+//
+// Of all orders that the edges allow this is the one that is least by position and index. Nearly all nodes lie as they
+// have to when they are sorted by these two, which takes a step a node, since positions are ids of the graph before: a
+// walk over them takes each as it comes, and sets aside only those that have to wait for one further on, such as a new
+// node beside the one that it reads for. A queue of all that are ready would compare their positions at every step, and
+// a list of followers at each node would be an allocation for each.
 std::vector<EditNode*> GraphEditor::Nodes() const {
-  struct Later {
-    bool operator()(const EditNode* a, const EditNode* b) const {
-      return std::pair(a->position, a->index) > std::pair(b->position, b->index);
+  const std::vector<EditNode*> sorted = ByPosition();
+  std::vector<size_t> rank(nodes_.size());
+  for (size_t i = 0; i < sorted.size(); ++i) rank[static_cast<size_t>(sorted[i]->index)] = i;
+  const auto each_edge = [&](size_t to, const auto& visit) {
+    for (const Edge& input : sorted[to]->inputs) visit(rank[static_cast<size_t>(input.node->index)]);
+    for (const EditNode* before : sorted[to]->control_inputs) visit(rank[static_cast<size_t>(before->index)]);
+  };
+  // Followers of node i: followers[first[i]] to followers[first[i + 1] - 1].
+  std::vector<size_t> waits(sorted.size(), 0), first(sorted.size() + 1, 0);
+  for (size_t to = 0; to < sorted.size(); ++to) {
+    each_edge(to, [&](size_t from) {
+      ++waits[to];
+      ++first[from + 1];
+    });
+  }
+  std::partial_sum(first.begin(), first.end(), first.begin());
+  std::vector<size_t> followers(first.back()), next = first;
+  for (size_t to = 0; to < sorted.size(); ++to) each_edge(to, [&](size_t from) { followers[next[from]++] = to; });
+
+  std::vector<EditNode*> order;
+  order.reserve(sorted.size());
+  std::priority_queue<size_t, std::vector<size_t>, std::greater<>> late;  // were passed, and wait no longer
+  size_t at = 0;
+  const auto take = [&](size_t i) {
+    order.push_back(sorted[i]);
+    for (size_t k = first[i]; k < first[i + 1]; ++k)
+      if (--waits[followers[k]] == 0 && followers[k] < at) late.push(followers[k]);
+  };
+  const auto take_late = [&] {
+    while (!late.empty()) {
+      const size_t i = late.top();
+      late.pop();
+      take(i);
     }
   };
-  std::vector<int> waits(nodes_.size(), 0);
-  std::vector<std::vector<EditNode*>> after(nodes_.size());
-  std::priority_queue<EditNode*, std::vector<EditNode*>, Later> ready;
-  for (const auto& node : nodes_) {
-    if (node->removed) continue;
-    const auto follow = [&](const EditNode* before) {
-      after[static_cast<size_t>(before->index)].push_back(node.get());
-      ++waits[static_cast<size_t>(node->index)];
-    };
-    for (const Edge& input : node->inputs) follow(input.node);
-    for (const EditNode* before : node->control_inputs) follow(before);
-    if (waits[static_cast<size_t>(node->index)] == 0) ready.push(node.get());
-  }
-  std::vector<EditNode*> order;
-  order.reserve(alive_);
-  while (!ready.empty()) {
-    EditNode* node = ready.top();
-    ready.pop();
-    order.push_back(node);
-    for (EditNode* next : after[static_cast<size_t>(node->index)]) {
-      if (--waits[static_cast<size_t>(next->index)] == 0) ready.push(next);
-    }
+  for (; at < sorted.size(); ++at) {
+    if (waits[at] == 0) take(at);
+    take_late();
   }
   return order;
+}
+
+// Those that are left, by position and then by index.
+std::vector<EditNode*> GraphEditor::ByPosition() const {
+  int64_t last = 0;
+  for (const auto& node : nodes_) last = std::max(last, node->position);
+  std::vector<size_t> next(static_cast<size_t>(last) + 2, 0);  // where the next node of each position goes
+  for (const auto& node : nodes_)
+    if (!node->removed) ++next[static_cast<size_t>(node->position) + 1];
+  std::partial_sum(next.begin(), next.end(), next.begin());
+  std::vector<EditNode*> sorted(next.back());
+  for (const auto& node : nodes_)
+    if (!node->removed) sorted[next[static_cast<size_t>(node->position)]++] = node.get();
+  return sorted;
 }
 
 const Tensor* GraphEditor::Constant(Edge edge) {

@@ -110,6 +110,7 @@ class GraphEditor {
 
   GraphEditor() = default;
   EditNode* New(std::string name, std::string_view op, int64_t position);
+  std::vector<EditNode*> ByPosition() const;
   void Use(EditNode* user, Edge edge);
   void Release(Edge edge);
   void Remove(EditNode& node);

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/program/gpu_elements.h"
+#include "engine/program/place_index.h"
 
 namespace rivulet {
 namespace {
@@ -15,16 +16,26 @@ constexpr std::string_view kChain = "cuda ";  // what listings of joined steps b
 
 class ElementFusion {
  public:
-  ElementFusion(std::vector<Storage>& storages, std::vector<Step>& steps) : storages_(storages), steps_(steps) {}
-
-  // Earlier steps are joined already when a later one asks for them, so that chains grow to their full length.
-  void Run() {
+  // Who makes and who reads a storage, and who writes into a variable, is looked up: a step of training has as many of
+  // all three as it has layers, and each of its steps asks.
+  ElementFusion(std::vector<Storage>& storages, std::vector<Step>& steps)
+      : storages_(storages), steps_(steps), maker_(storages.size()), readers_(storages.size(), 0) {
     for (size_t i = 0; i < steps_.size(); ++i) {
-      while (const auto producer = JoinOne(i)) {
-        steps_.erase(steps_.begin() + static_cast<std::ptrdiff_t>(*producer));
-        --i;
+      for (const int output : steps_[i].outputs) maker_[static_cast<size_t>(output)] = i;
+      CountReader(steps_[i], +1);
+      for (const VariablePlace& place : WrittenBy(steps_[i])) {
+        write_index_.Add(place, writes_.size());
+        writes_.push_back({i, place});
       }
     }
+  }
+
+  // Earlier steps are joined already when a later one asks for them, so that chains grow to their full length. What is
+  // joined with a later step keeps its place until the end, so that places go on meaning what they meant.
+  void Run() {
+    for (size_t i = 0; i < steps_.size(); ++i)
+      while (JoinOne(i)) continue;
+    std::erase_if(steps_, [](const Step& step) { return step.removed; });
   }
 
  private:
@@ -36,28 +47,29 @@ class ElementFusion {
     return elements == nullptr ? nullptr : &elements->elements();
   }
 
-  // Puts one of the steps that make inputs of step `consumer` into it, and tells which.
-  std::optional<size_t> JoinOne(size_t consumer) {
+  // How many steps read each storage, those that do so twice counted once.
+  void CountReader(const Step& step, int more) {
+    for (auto input = step.inputs.begin(); input != step.inputs.end(); ++input)
+      if (std::find(step.inputs.begin(), input, *input) == input) readers_[static_cast<size_t>(*input)] += more;
+  }
+
+  // Puts one of the steps that make inputs of step `consumer` into it, where there is one that may be.
+  bool JoinOne(size_t consumer) {
     const ElementProgram* const program = ProgramOf(steps_[consumer]);
-    if (program == nullptr) return std::nullopt;
+    if (program == nullptr) return false;
     for (size_t input = 0; input < program->inputs.size(); ++input) {
       if (!program->inputs[input].IsWhole()) continue;
       const int link = steps_[consumer].inputs[input];
       const std::optional<size_t> producer = ProducerOf(link, consumer);
-      if (producer && Join(*producer, consumer, input)) return producer;
+      if (producer && Join(*producer, consumer, input)) return true;
     }
-    return std::nullopt;
+    return false;
   }
 
   // The step that makes `link` for nobody but step `consumer`, and may be moved there.
   std::optional<size_t> ProducerOf(int link, size_t consumer) const {
-    if (storage(link).kind != Storage::Kind::kArena) return std::nullopt;
-    std::optional<size_t> producer;
-    for (size_t i = 0; i < steps_.size(); ++i) {
-      const Step& step = steps_[i];
-      if (i != consumer && std::ranges::find(step.inputs, link) != step.inputs.end()) return std::nullopt;
-      if (std::ranges::find(step.outputs, link) != step.outputs.end()) producer = i;
-    }
+    if (storage(link).kind != Storage::Kind::kArena || readers_[static_cast<size_t>(link)] != 1) return std::nullopt;
+    const std::optional<size_t> producer = maker_[static_cast<size_t>(link)];
     if (!producer || *producer > consumer) return std::nullopt;
     const Step& step = steps_[*producer];
     const ElementProgram *made = ProgramOf(step), *used = ProgramOf(steps_[consumer]);
@@ -75,13 +87,12 @@ class ElementFusion {
       const Storage& read = storage(step.inputs[input]);
       if (read.kind != Storage::Kind::kVariable) continue;
       const VariablePlace place = PlaceOf(read);
-      for (size_t i = producer + 1; i <= consumer; ++i) {
-        const auto disturbs = [&](const VariablePlace& written) {
-          return written.Overlaps(place) &&
-                 !(i == consumer && program.inputs[input].IsWhole() && written.SameMemory(place));
-        };
-        if (std::ranges::any_of(WrittenBy(steps_[i]), disturbs)) return false;
-      }
+      const auto disturbs = [&](size_t write) {
+        const auto& [by, written] = writes_[write];
+        return producer < by && by <= consumer && written.Overlaps(place) &&
+               !(by == consumer && program.inputs[input].IsWhole() && written.SameMemory(place));
+      };
+      if (write_index_.AnyOf(place, disturbs)) return false;
     }
     return true;
   }
@@ -117,6 +128,8 @@ class ElementFusion {
     }
     std::optional<ElementProgram> joined = JoinElements(made, used, link, input_of);
     if (!joined) return false;
+    CountReader(producer, -1);
+    CountReader(consumer, -1);
     Prepared prepared;
     prepared.implementation = fmt::format("{}{} + {}", kChain, Listed(producer), Listed(consumer));
     prepared.flops = producer.prepared.flops + consumer.prepared.flops;
@@ -124,6 +137,8 @@ class ElementFusion {
     prepared.kernel = NewElementChain(*std::move(joined));
     consumer.prepared = std::move(prepared);
     consumer.inputs = std::move(inputs);
+    CountReader(consumer, +1);
+    producer.removed = true;
     for (const int input : consumer.inputs) {
       Storage& read = storages_[static_cast<size_t>(input)];
       read.last = std::max(read.last, consumer.position);
@@ -151,8 +166,18 @@ class ElementFusion {
     return pairs;
   }
 
+  struct Write {
+    size_t by;  // a step
+    VariablePlace place;
+  };
+
   std::vector<Storage>& storages_;
   std::vector<Step>& steps_;
+  std::vector<std::optional<size_t>> maker_;  // of each storage: the last step that writes it
+  std::vector<int> readers_;
+  // What is joined with a later step writes no variable, so that these stay as they are.
+  std::vector<Write> writes_;
+  PlaceIndex write_index_;
 };
 
 }  // namespace

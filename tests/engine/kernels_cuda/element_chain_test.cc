@@ -1,6 +1,7 @@
 // Functions of elements that follow each other, as one kernel: how many there are then, and that the bits are those of
 // one after the other.
 #include <gtest/gtest.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cstring>
@@ -187,6 +188,63 @@ TEST_F(ElementChainTest, AVariableThatIsWrittenBetween_IsReadBefore) {
       scope_.WithControl({before.node}).AddNode("AssignAddVariableOp", {w, x}, {{"dtype", DType::kFloat32}});
   Fetch(scope_.WithControl({assign}).Op("Exp", {before}));
   EXPECT_EQ(Joined().size(), 3u);
+}
+
+// Seconds of the processor in which a program of so many layers is made: each has a chain of functions that reads a
+// variable, and an update of it that follows another.
+double SecondsToCompile(int layers) {
+  Graph graph;
+  Scope scope(graph);
+  Signature signature;
+  const TensorSpec spec{DType::kFloat32, Shape{8, 8}};
+  const size_t bytes = 8 * 8 * sizeof(float);
+  const auto feed = [&](const std::string& name) {
+    signature.feeds.push_back({name, spec});
+    return scope.Placeholder(name, spec.dtype, spec.shape);
+  };
+  const Output weights = feed("weights"), gradient = feed("gradient"), rate = scope.Const(0.1f);
+  Output x = feed("x");
+  for (int layer = 0; layer < layers; ++layer) {
+    const std::string name = fmt::format("b{}", layer);
+    signature.variables.push_back({name, 0, static_cast<size_t>(layer) * bytes, spec});
+    const Output bias =
+        scope.Op("VarHandleOp", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}, {"shared_name", name}}, name);
+    const Output read = scope.Op("ReadVariableOp", {bias}, {{"dtype", spec.dtype}});
+    x = scope.Op("Tanh", {scope.Op("AddV2", {scope.Op("MatMul", {x, weights}), read})});
+    const Output delta = scope.Op("Square", {scope.Op("Mul", {gradient, x})});
+    signature.targets.push_back(scope.WithControl({x.node})
+                                    .AddNode("ResourceApplyGradientDescent", {bias, rate, delta}, {{"T", spec.dtype}})
+                                    ->name());
+  }
+  signature.fetches.push_back(x.name());
+  EXPECT_OK(scope.status());
+  const auto now = [] {
+    timespec time = {};
+    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+    return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+  };
+  const double begin = now();
+  const auto program = CompileForGpu(graph, signature, {});
+  const double seconds = now() - begin;
+  EXPECT_OK(program);
+  if (!program.ok()) return seconds;
+  const auto joined = std::ranges::count_if((*program)->instructions(), [](const Instruction& call) {
+    return call.implementation.find(" + ") != std::string::npos;
+  });
+  EXPECT_EQ(joined, 2 * layers);
+  return seconds;
+}
+
+// Nothing that is asked of a step walks over all the others: with that it was seventeen times the time.
+TEST_F(ElementChainTest, ThreeTimesTheLayers_AreCompiledInProportion) {
+  constexpr int kLayers = 1000;
+  double few = SecondsToCompile(kLayers), many = SecondsToCompile(3 * kLayers);
+  // Whatever else runs can only make them longer: the shortest of some tries counts.
+  for (int attempt = 0; attempt < 3 && many > 5.5 * few; ++attempt) {
+    few = std::min(few, SecondsToCompile(kLayers));
+    many = std::min(many, SecondsToCompile(3 * kLayers));
+  }
+  EXPECT_LT(many, 5.5 * few);
 }
 
 class ElementChain16Test : public ElementChainTest, public ::testing::WithParamInterface<DType> {};

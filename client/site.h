@@ -123,9 +123,9 @@ class Site {
                             TaskReport report = {});
   // False: nothing was folded, and each is to be worked on by itself.
   StatusOr<bool> WorkTogether(std::span<const Task> tasks);
-  // Those of `tasks` that were trained, by their positions.
+  // Those of `tasks` that were trained, by their positions. Says in `reports`, one a task, which were refused.
   Status FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>& trained, std::span<const size_t> which,
-                      OpenPartial& open);
+                      OpenPartial& open, std::span<TaskReport> reports);
   TaskTrainer::Sources SourcesOf(const Task& task);
   // Of an update that was folded.
   void Record(const Task& task, LocalResult& trained, double norm, double fold_seconds, OpenPartial& open);

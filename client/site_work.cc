@@ -229,11 +229,19 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   RIVULET_ASSIGN_OR_RETURN(OpenPartial* const open, Open(tasks[0]));
   TraceSpan folding(tracer, "phase", "fold");
   for (const Task& task : tasks) folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task.id);
+  // How each ended, as it was told. A result's own status cannot say: of a task that could not be done and of an update
+  // that was refused it holds an error alike.
+  std::vector<TaskReport> reports(tasks.size());
   const auto traced = [&] {
     folding.End();
     for (size_t i = 0; tracer != nullptr && i < tasks.size(); ++i) {
-      TraceTogether(*tracer, tasks[i], (*trained)[i], (*trained)[i].status.ok(), begin);
+      TraceTogether(*tracer, tasks[i], (*trained)[i], reports[i], begin);
     }
+  };
+  const auto fail = [&](size_t i, const Status& why) -> Status {
+    RIVULET_ASSIGN_OR_RETURN(reports[i],
+                             Tell(TaskReport::Kind::kFailed, FailureOf(tasks[i].id, why), Sentence(Message(why))));
+    return absl::OkStatus();
   };
   std::vector<size_t> whole;
   for (size_t i = 0; i < tasks.size(); ++i) {
@@ -245,12 +253,10 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
       whole.push_back(i);
       continue;
     }
-    RIVULET_RETURN_IF_ERROR(
-        Tell(TaskReport::Kind::kFailed, FailureOf(tasks[i].id, result.status), Sentence(Message(result.status)))
-            .status());
+    RIVULET_RETURN_IF_ERROR(fail(i, result.status));
   }
   if (trainer_.transparent()) {
-    RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, whole, *open));
+    RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, whole, *open, reports));
     traced();
     return true;
   }
@@ -258,22 +264,23 @@ StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
   for (const size_t& i : whole) {
     LocalResult& result = (*trained)[i];
     if (const Status status = trainer_.Finish(tasks[i], tasks[i].client_id, result, i); !status.ok()) {
-      RIVULET_RETURN_IF_ERROR(
-          Tell(TaskReport::Kind::kFailed, FailureOf(tasks[i].id, status), Sentence(Message(status))).status());
+      RIVULET_RETURN_IF_ERROR(fail(i, status));
       continue;
     }
-    RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, {&i, 1}, *open));
+    RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, {&i, 1}, *open, reports));
   }
   traced();
   return true;
 }
 
 Status Site::FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>& trained, std::span<const size_t> which,
-                          OpenPartial& open) {
+                          OpenPartial& open, std::span<TaskReport> reports) {
   const Clock::time_point begin = Clock::now();
-  const auto refuse = [&](const Task& task, const Status& why) {
-    return Tell(TaskReport::Kind::kRefused, {.task = task.id, .code = TaskFailure::Code::kBadUpdate}, Message(why))
-        .status();
+  const auto refuse = [&](size_t i, const Status& why) -> Status {
+    RIVULET_ASSIGN_OR_RETURN(
+        reports[i],
+        Tell(TaskReport::Kind::kRefused, {.task = tasks[i].id, .code = TaskFailure::Code::kBadUpdate}, Message(why)));
+    return absl::OkStatus();
   };
   std::vector<size_t> weighed;
   std::vector<Weights> weights;
@@ -282,7 +289,7 @@ Status Site::FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>&
     const LocalResult& result = trained[i];
     auto weighs = WeightsOf(open.aggregation->spec(), result.declared, {});
     if (!weighs.ok()) {
-      RIVULET_RETURN_IF_ERROR(refuse(tasks[i], weighs.status()));
+      RIVULET_RETURN_IF_ERROR(refuse(i, weighs.status()));
       continue;
     }
     weighed.push_back(i);
@@ -297,8 +304,7 @@ Status Site::FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>&
     if (taken[k].ok()) {
       Record(tasks[i], trained[i], taken[k]->norm, fold_seconds, open);
     } else {
-      trained[i].status = taken[k].status();
-      RIVULET_RETURN_IF_ERROR(refuse(tasks[i], taken[k].status()));
+      RIVULET_RETURN_IF_ERROR(refuse(i, taken[k].status()));
     }
   }
   return absl::OkStatus();

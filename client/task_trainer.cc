@@ -41,14 +41,12 @@ std::string RoundName(const Task& task) {
 
 }  // namespace
 
-void TraceTogether(Tracer& tracer, const Task& task, const LocalResult& result, bool accepted, int64_t begin) {
-  const std::vector<TraceArg> args = {
-      {"task", std::string_view(task.id)},
-      {"outcome", Name(accepted ? TaskReport::Kind::kAccepted : TaskReport::Kind::kRefused)},
-      {"examples", result.examples},
-      {"steps", result.steps},
-      {"train_loss", result.train_loss},
-      {"lanes", result.lanes}};
+void TraceTogether(Tracer& tracer, const Task& task, const LocalResult& result, const TaskReport& report,
+                   int64_t begin) {
+  std::vector<TraceArg> args = {{"task", std::string_view(task.id)}, {"outcome", Name(report.kind)},
+                                {"examples", result.examples},       {"steps", result.steps},
+                                {"train_loss", result.train_loss},   {"lanes", result.lanes}};
+  if (!report.reason.empty()) args.push_back({"reason", std::string_view(report.reason)});
   tracer.Complete(tracer.Row("clients", task.client_id), "client", RoundName(task), begin, ProfileNanos(), args);
 }
 

@@ -59,8 +59,10 @@ std::string_view Name(TaskReport::Kind kind);  // "accepted", "duplicate", "refu
 StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const Task& task,
                                const std::function<StatusOr<TaskReport>()>& work);
 
-// The row of its client of a task that was done together with others, from `begin` (ProfileNanos) to now.
-void TraceTogether(Tracer& tracer, const Task& task, const LocalResult& result, bool accepted, int64_t begin);
+// The row of its client of a task that was done together with others, from `begin` (ProfileNanos) to now. `report` says
+// how it ended.
+void TraceTogether(Tracer& tracer, const Task& task, const LocalResult& result, const TaskReport& report,
+                   int64_t begin);
 
 // Not thread-safe: one per thread. The thread has called EnterWorkerThread().
 class TaskTrainer {

@@ -3,6 +3,7 @@
 #include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
+#include "engine/profile/tracer.h"
 #include "tests/simulations/whole_runs.h"
 
 namespace rivulet {
@@ -61,6 +62,37 @@ class GpuSimulatorTest : public SimulatorTest {
   }
 
   std::shared_ptr<GpuDevice> gpu_;
+};
+
+// How tasks that were trained together ended, by the rows of their clients: "failed: record 100 …".
+class OutcomesOfGroups : public Tracer {
+ public:
+  void NameThread(std::string_view) override {}
+  TraceRow Row(std::string_view, std::string_view) override { return {.process = 1, .thread = 1}; }
+  void Complete(TraceRow, std::string_view category, std::string_view, int64_t, int64_t,
+                std::span<const TraceArg> args) override {
+    std::map<std::string_view, std::string> texts;
+    bool together = false;
+    for (const TraceArg& arg : args) {
+      together = together || arg.name == "lanes";
+      if (const auto* text = std::get_if<std::string_view>(&arg.value)) texts[arg.name] = *text;
+    }
+    if (category != "client" || !together) return;
+    MutexLock lock(mutex_);
+    outcomes_[texts["task"]] = texts["outcome"] + (texts.contains("reason") ? ": " + texts["reason"] : "");
+  }
+  void Instant(TraceRow, std::string_view, std::string_view, std::span<const TraceArg>) override {}
+  void Counter(std::string_view, double) override {}
+  void Arrow(TraceRow, Flow, std::string_view, std::string_view) override {}
+
+  std::map<std::string, std::string> outcomes() {  // by task
+    MutexLock lock(mutex_);
+    return outcomes_;
+  }
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, std::string> outcomes_;
 };
 
 TEST(TrainingDeviceTest, Workers_TakeDevicesInTurn) {
@@ -209,6 +241,39 @@ TEST_F(GpuSimulatorTest, UpdatesBeyondTheBound_AreRefusedAsOnTheHost) {
   const Trace host = Simulate(scenario, 1, "host.sqlite"), device = OnDevice(scenario, 64, 1, "device.sqlite");
   EXPECT_FALSE(host.status.ok());
   EXPECT_EQ(device.status.code(), host.status.code());
+}
+
+// A trace tells them apart as the history does: what could not be done has failed, and what was done and not taken is
+// refused.
+TEST_F(GpuSimulatorTest, TracedGroup_TasksThatFailAreNotSaidToBeRefused) {
+  Scenario scenario = UnlikeScenario();
+  std::vector<std::string> records = DigitRecords(205);
+  records[100] = DigitExample(std::string(784, 'x'), 42);
+  scenario.data.train = WriteRecords("bad.tfrecord", records);
+  scenario.client.optimizer.learning_rate = 2e3;  // takes some updates beyond the bound
+  OutcomesOfGroups tracer;
+  SimulationOptions options;
+  options.scenario = scenario;
+  options.db_path = Path("traced.sqlite");
+  options.workers = 1;
+  options.device = {gpu_, 64};
+  options.instruments.tracer = &tracer;
+  ASSERT_OK_AND_ASSIGN(const auto simulation, Simulation::Create(std::move(options)));
+  ASSERT_OK(simulation->Run());
+  const auto outcomes = tracer.outcomes();
+  const auto history = *History::Open(Path("traced.sqlite"), History::Access::kReadOnly);
+  const auto rows = history->ClientRounds(history->ResolveRun("latest")->run_id);
+  ASSERT_OK(rows);
+  std::map<std::string, int> seen;
+  for (const ClientRoundRow& row : *rows) {
+    const auto traced = outcomes.find(row.task_id);
+    if (traced == outcomes.end()) continue;  // the first one of the run, by itself
+    EXPECT_EQ(traced->second, row.status == "folded" ? "accepted" : row.status + ": " + row.error) << row.task_id;
+    ++seen[row.status];
+  }
+  EXPECT_GT(seen["folded"], 0);
+  EXPECT_GT(seen["failed"], 0);
+  EXPECT_GT(seen["refused"], 0);
 }
 
 TEST_F(GpuSimulatorTest, RunThatIsResumed_KeepsToOneModelOfGpu) {

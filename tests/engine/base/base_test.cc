@@ -90,6 +90,7 @@ TEST(FileSystemTest, Create_OfALongerFile_LeavesNothingOfItAndKeepsItsMode) {
   ASSERT_OK_AND_ASSIGN(const auto device, fs.Create("/dev/null"));
   EXPECT_OK(device->Append(std::as_bytes(std::span("gone", 4))));
 }
+
 TEST(FileSystemTest, MissingFolderPipeAndFolder_AreErrorsThatNameThePath) {
   FileSystem& fs = FileSystem::Default();
   const testing::TempFolder temp;

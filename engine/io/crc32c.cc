@@ -111,6 +111,44 @@ __attribute__((target("sse4.2,pclmul"))) uint32_t UpdateHardware(uint32_t crc, c
   return crc;
 }
 
+#define RIVULET_WIDE __attribute__((target("avx512f,avx512vl,vpclmulqdq,pclmul,sse4.2")))
+
+// Lanes of 128 bits, moved on by as many bytes as the factors are for, and added to the lanes that lie there. Of its
+// two words the first goes 8 bytes further. Moving a word on by n bytes multiplies it by x^(8n): x^32 of that is where
+// a factor lies in its word, x is the bit that a product of reflected words lies off, and the rest, x^(8n - 33), is an
+// entry of kZeros.
+RIVULET_WIDE inline __m512i FactorsFor(size_t bytes) {
+  const int64_t first = kZeros[bytes / 8 + 1], second = kZeros[bytes / 8];
+  return _mm512_set4_epi64(second, first, second, first);
+}
+RIVULET_WIDE inline __m512i MoveOn(__m512i lanes, __m512i factors, __m512i there) {
+  constexpr int kExclusiveOr = 0x96;
+  return _mm512_ternarylogic_epi64(_mm512_clmulepi64_epi128(lanes, factors, 0x00),
+                                   _mm512_clmulepi64_epi128(lanes, factors, 0x11), there, kExclusiveOr);
+}
+RIVULET_WIDE inline __m512i Load(const std::byte* data) { return _mm512_loadu_si512(data); }
+
+// Sixteen lanes walk over the bytes together, in one stream, and are added to one another at the end (Gopal et al.,
+// "Fast CRC Computation for Generic Polynomials Using PCLMULQDQ Instruction", 2009). In the caches that is three times
+// the instruction's pace; from memory a third more, as one stream is fetched ahead where three are not.
+RIVULET_WIDE uint32_t UpdateWide(uint32_t crc, const std::byte* data, size_t size) {
+  constexpr size_t kVector = 64, kStep = 4 * kVector;
+  if (size < 2 * kStep) return UpdateHardware(crc, data, size);
+  __m512i a = _mm512_xor_si512(Load(data), _mm512_zextsi128_si512(_mm_cvtsi32_si128(static_cast<int>(crc))));
+  __m512i b = Load(data + kVector), c = Load(data + 2 * kVector), d = Load(data + 3 * kVector);
+  const __m512i by_step = FactorsFor(kStep), by_vector = FactorsFor(kVector);
+  for (data += kStep, size -= kStep; size >= kStep; data += kStep, size -= kStep) {
+    a = MoveOn(a, by_step, Load(data));
+    b = MoveOn(b, by_step, Load(data + kVector));
+    c = MoveOn(c, by_step, Load(data + 2 * kVector));
+    d = MoveOn(d, by_step, Load(data + 3 * kVector));
+  }
+  const __m512i last = MoveOn(MoveOn(MoveOn(a, by_vector, b), by_vector, c), by_vector, d);
+  alignas(kVector) std::byte left[kVector];
+  _mm512_store_si512(left, last);
+  return UpdateHardware(UpdateHardware(0, left, kVector), data, size);
+}
+
 #endif
 
 }  // namespace
@@ -137,11 +175,30 @@ uint32_t ExtendCrc32cHardware(uint32_t crc, std::span<const std::byte> bytes) {
 #endif
 }
 
+bool HasWideProducts() {
+#if defined(__x86_64__)
+  return HasCrc32cInstruction() && __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512vl") != 0 &&
+         __builtin_cpu_supports("vpclmulqdq") != 0;
+#else
+  return false;
+#endif
+}
+
+uint32_t ExtendCrc32cWide(uint32_t crc, std::span<const std::byte> bytes) {
+#if defined(__x86_64__)
+  return ~UpdateWide(~crc, bytes.data(), bytes.size());
+#else
+  return ExtendCrc32cPortable(crc, bytes);
+#endif
+}
+
 }  // namespace internal
 
 uint32_t ExtendCrc32c(uint32_t crc, std::span<const std::byte> bytes) {
-  static const bool hardware = internal::HasCrc32cInstruction();
-  return hardware ? internal::ExtendCrc32cHardware(crc, bytes) : internal::ExtendCrc32cPortable(crc, bytes);
+  static const auto extend = internal::HasWideProducts()        ? internal::ExtendCrc32cWide
+                             : internal::HasCrc32cInstruction() ? internal::ExtendCrc32cHardware
+                                                                : internal::ExtendCrc32cPortable;
+  return extend(crc, bytes);
 }
 
 }  // namespace rivulet

@@ -22,10 +22,12 @@ inline uint32_t UnmaskCrc(uint32_t masked) {
 }
 
 namespace internal {
-// The two implementations behind ExtendCrc32c, for tests and benchmarks.
+// The implementations behind ExtendCrc32c, for tests and benchmarks.
 uint32_t ExtendCrc32cPortable(uint32_t crc, std::span<const std::byte> bytes);
 bool HasCrc32cInstruction();
 uint32_t ExtendCrc32cHardware(uint32_t crc, std::span<const std::byte> bytes);  // only when HasCrc32cInstruction()
+bool HasWideProducts();
+uint32_t ExtendCrc32cWide(uint32_t crc, std::span<const std::byte> bytes);  // only when HasWideProducts()
 }  // namespace internal
 
 }  // namespace rivulet

@@ -26,9 +26,15 @@ Status WriteSealedFile(FileSystem& fs, const std::string& path, std::span<const 
   }
   RIVULET_ASSIGN_OR_RETURN(const auto file, AtomicFile::CreatePrivate(fs, path));
   uint32_t crc = 0;
-  for (const std::string_view piece : pieces) {
-    RIVULET_RETURN_IF_ERROR(file->Append(piece));
-    crc = ExtendCrc32c(crc, std::as_bytes(std::span(piece.data(), piece.size())));
+  for (std::string_view piece : pieces) {
+    while (!piece.empty()) {
+      // Summed while it still lies in the cache that it was written from.
+      constexpr size_t kAtATime = size_t{512} << 10;
+      const std::string_view part = piece.substr(0, kAtATime);
+      piece.remove_prefix(part.size());
+      RIVULET_RETURN_IF_ERROR(file->Append(part));
+      crc = ExtendCrc32c(crc, std::as_bytes(std::span(part.data(), part.size())));
+    }
   }
   RIVULET_RETURN_IF_ERROR(file->Append(std::string_view(reinterpret_cast<const char*>(&crc), sizeof(crc))));
   return survives == Survives::kProcess ? file->CommitUnsynced() : file->Commit();

@@ -32,8 +32,7 @@ TEST(Crc32c, TwoHalves_GiveTheCrcOfTheWhole) {
 }
 
 // Every length up to two blocks of an MNIST record, and some around the longest block, at every alignment.
-TEST(Crc32c, HardwareAndPortable_Agree) {
-  if (!internal::HasCrc32cInstruction()) GTEST_SKIP() << "this machine has no CRC-32C instruction";
+void ExpectLikePortable(uint32_t (*extend)(uint32_t crc, std::span<const std::byte> bytes)) {
   std::string text;
   uint64_t state = 7;
   for (int i = 0; i < 20000; ++i) {
@@ -45,10 +44,18 @@ TEST(Crc32c, HardwareAndPortable_Agree) {
   for (const size_t length : lengths) {
     for (size_t offset = 0; offset < 9; ++offset) {
       const auto bytes = Bytes(std::string_view(text).substr(offset, length));
-      EXPECT_EQ(internal::ExtendCrc32cHardware(0x12345678u, bytes), internal::ExtendCrc32cPortable(0x12345678u, bytes))
+      EXPECT_EQ(extend(0x12345678u, bytes), internal::ExtendCrc32cPortable(0x12345678u, bytes))
           << length << " at " << offset;
     }
   }
+}
+TEST(Crc32c, HardwareAndPortable_Agree) {
+  if (!internal::HasCrc32cInstruction()) GTEST_SKIP() << "this machine has no CRC-32C instruction";
+  ExpectLikePortable(internal::ExtendCrc32cHardware);
+}
+TEST(Crc32c, WideAndPortable_Agree) {
+  if (!internal::HasWideProducts()) GTEST_SKIP() << "this machine has no carry-less products of 512 bits";
+  ExpectLikePortable(internal::ExtendCrc32cWide);
 }
 
 TEST(Crc32c, Mask_IsUndone) {

@@ -30,6 +30,14 @@ TEST_F(SealedFileTest, WhatIsWritten_IsReadJoined) {
   EXPECT_EQ(*ReadSealedFile(fs_, Path("a")), "");
 }
 
+// Long pieces are written and summed by parts.
+TEST_F(SealedFileTest, LongPieces_AreReadJoined) {
+  std::string body(1'300'001, '\0');
+  for (size_t i = 0; i < body.size(); ++i) body[i] = static_cast<char>((i * 2654435761u) >> 13);
+  ASSERT_OK(WriteSealedFile(fs_, Path("a"), {"head ", body, "tail"}));
+  EXPECT_TRUE(*ReadSealedFile(fs_, Path("a")) == "head " + body + "tail");
+}
+
 TEST_F(SealedFileTest, FileAndItsFolder_AreTheOwnersAlone) {
   ASSERT_OK(WriteSealedFile(fs_, Path("new/deep/a"), {"body"}));
   const auto mode = [this](const char* name) { return std::filesystem::status(Path(name)).permissions(); };

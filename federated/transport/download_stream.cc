@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -28,7 +29,9 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     // Whose it is stands in the request, so it is never one of those that have said nothing.
     const Status status = Know(request);
     if (status.ok()) {
-      WorkInTurn([this] { Begin(); });
+      constexpr int64_t kShort = 0;
+      const bool if_short = request_.id().form() != static_cast<int>(BlobId::Form::kState);
+      WorkInTurn(if_short ? kShort : kLong, [this, if_short] { Begin(if_short); });
     } else {
       End(status);
     }
@@ -42,6 +45,7 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
   }
 
  private:
+  static constexpr int64_t kLong = std::numeric_limits<int64_t>::max();
   struct Made {
     grpc::ByteBuffer chunk = {};
     int64_t bytes = 0;                         // that it is of
@@ -55,9 +59,16 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     RIVULET_RETURN_IF_ERROR(FromBuffer(request, &request_));
     return Name(request_.caller(), "downloads");
   }
-  void Begin() {
+  // How long a blob is shows when it is opened, which costs nothing where it lies in memory; not so what a client
+  // keeps. One that is long is closed again until its turn comes.
+  void Begin(bool if_short) {
     const Status status = Open();
     if (!status.ok()) return End(status);
+    if (if_short && !IsShort(reader_->total_bytes() - request_.offset())) {
+      holder_.reset();
+      reader_.reset();
+      return WorkInTurn(kLong, [this] { Begin(false); });
+    }
     Move();
     Make();
   }

@@ -76,7 +76,9 @@ class Service final : public CoordinatorService, public NewsListener {
                 options.admit_sites,
                 options.admit_tiers,
                 StreamGuard(options.limits),
-                TransferPlaces(options.transfers),
+                options.transfers,
+                TransferPlaces(options.transfers.short_places, options.transfers),
+                TransferPlaces(options.transfers.places, options.transfers),
                 ThreadExecutor("calls", kCallThreads),
                 ThreadExecutor("streams", std::max(2, AvailableCores()))} {}
 

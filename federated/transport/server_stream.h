@@ -31,7 +31,8 @@ struct ServedStreams {
   ServerSecurity& security;
   const bool admit_sites, admit_tiers;
   StreamGuard guard;
-  TransferPlaces places;
+  const TransferLimits limits;
+  TransferPlaces short_places, long_places;
   std::unique_ptr<Executor> calls, streams;
   HeapTrim trim = {};
   // Of TransferTotals.
@@ -62,12 +63,17 @@ class ServerStream : public Reactor {
       const int64_t moved = moved_;
       ServedStreams& shared = shared_;
       delete this;
-      if (id.ok()) shared.places.Leave(*id);  // what it held is free for the next
+      if (id.ok()) {  // what it held is free for the next
+        shared.short_places.Leave(*id);
+        shared.long_places.Leave(*id);
+      }
       shared.trim.Moved(moved);
     });
   }
   void OnCancel() final {
-    if (id_.ok()) shared_.places.Hurry(*id_);
+    if (!id_.ok()) return;
+    shared_.short_places.Hurry(*id_);
+    shared_.long_places.Hurry(*id_);
   }
 
  protected:
@@ -95,18 +101,22 @@ class ServerStream : public Reactor {
     Become(Doing::kWorking);
     shared_.streams->Run(std::move(job));
   }
-  // The same when it is this stream's turn to move many bytes; until then none of them is asked for or sent. Not for a
-  // peer that has gone or was shut out meanwhile.
-  void WorkInTurn(std::function<void()> job) {
+  bool IsShort(int64_t bytes) const { return bytes <= shared_.limits.short_bytes; }
+  // The same when it is this stream's turn to move so many bytes; until then none of them is asked for or sent. Not for
+  // a peer that has gone or was shut out meanwhile. What turns out to be long may wait for its turn once more.
+  void WorkInTurn(int64_t bytes, std::function<void()> job) {
     Become(Doing::kWorking);
-    shared_.places.Enter(*id_, [this, job = std::move(job)] {
+    shared_.short_places.Leave(*id_);
+    TransferPlaces* const places = IsShort(bytes) ? &shared_.short_places : &shared_.long_places;
+    places_ = places;
+    places->Enter(*id_, [this, job = std::move(job)] {
       shared_.streams->Run([this, job] {
         const Status status = context_->IsCancelled() ? Unavailable("the peer has gone") : IdentifyAgain();
         status.ok() ? job() : End(status);
       });
     });
   }
-  bool KeepsUp() { return shared_.places.KeepsUp(*id_); }
+  bool KeepsUp() { return places_.load()->KeepsUp(*id_); }
   template <typename Message>
   void Read(Message* message) {
     Become(Doing::kReading);
@@ -144,11 +154,11 @@ class ServerStream : public Reactor {
   // Brackets of every wait for the peer.
   void Wait() {
     shared_.guard.Waiting(*id_);
-    shared_.places.Waiting(*id_);
+    places_.load()->Waiting(*id_);
   }
   void Moved(size_t bytes) {
     shared_.guard.Moved(*id_);
-    shared_.places.Moved(*id_, static_cast<int64_t>(bytes));
+    places_.load()->Moved(*id_, static_cast<int64_t>(bytes));
     moved_ += static_cast<int64_t>(bytes);
   }
 
@@ -159,6 +169,7 @@ class ServerStream : public Reactor {
   }
 
   ServedStreams& shared_;
+  std::atomic<TransferPlaces*> places_ = &shared_.long_places;  // one of which it holds, from its turn on
   grpc::CallbackServerContext* const context_;
   const StatusOr<uint64_t> id_;
   std::atomic<int64_t> moved_ = 0;

@@ -6,7 +6,8 @@
 
 namespace rivulet {
 
-TransferPlaces::TransferPlaces(const TransferLimits& limits) : limits_(limits), thread_([this] { Watch(); }) {}
+TransferPlaces::TransferPlaces(int places, const TransferLimits& limits)
+    : places_(places), limits_(limits), thread_([this] { Watch(); }) {}
 
 TransferPlaces::~TransferPlaces() {
   {
@@ -75,7 +76,7 @@ void TransferPlaces::Admit() {
     const Moving& moving = one.second;
     return moving.late + (now > moving.since ? now - moving.since : Clock::duration::zero()) <= limits_.pause;
   });
-  for (; held < limits_.places && !queue_.empty(); ++held) {
+  for (; held < places_ && !queue_.empty(); ++held) {
     const auto [transfer, go] = std::move(queue_.front());
     queue_.pop_front();
     moving_.emplace(transfer, Moving());

@@ -26,6 +26,10 @@ namespace rivulet {
 
 struct TransferLimits {
   int places = std::clamp(AvailableCores(), 2, 4);  // more than there are cores gain nothing
+  // Of those that are short, beside the others: of such a transfer most is waiting for its peer to say the next thing,
+  // and all of these together take no more memory than one message of a long one.
+  int short_places = 16;
+  int64_t short_bytes = int64_t{64} << 10;
   int64_t bytes_per_second = 50'000'000;
   std::chrono::milliseconds pause = std::chrono::milliseconds(50);  // of a peer, that costs it no place
 };
@@ -33,7 +37,7 @@ struct TransferLimits {
 // Thread-safe. A transfer goes by a number of the caller's.
 class TransferPlaces {
  public:
-  explicit TransferPlaces(const TransferLimits& limits);
+  TransferPlaces(int places, const TransferLimits& limits);
   ~TransferPlaces();  // no transfer is in it any more
 
   // `go` is called once, in the order of entering, when there is a place: at once, or on another thread. It returns at
@@ -59,6 +63,7 @@ class TransferPlaces {
   void Admit() REQUIRES(mutex_);
   void Watch();
 
+  const int places_;
   const TransferLimits limits_;
   Mutex mutex_;
   CondVar queued_;

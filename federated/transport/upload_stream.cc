@@ -52,7 +52,8 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
     }
     const Status status = Name(header_.message.header().caller(), "uploads");
     if (!status.ok()) return End(status);
-    WorkInTurn([this] { Begin(header_.message.header()); });
+    const rpc::SubmitHeaderProto& header = header_.message.header();
+    WorkInTurn(header.submission().bytes(), [this, &header] { Begin(header); });
   }
   // The reader's part. A stream that has ended hears of its last read, and nobody takes what came.
   void Came(bool ok) {

@@ -49,7 +49,7 @@ using Order = std::vector<uint64_t>;
 
 TEST(TransferPlacesTest, TransfersBeyondThePlaces_HaveTheirTurnInOrderAsOthersLeave) {
   Turns turns;
-  TransferPlaces places({.places = 2, .pause = kLong});
+  TransferPlaces places(2, {.pause = kLong});
   for (uint64_t i = 1; i <= 5; ++i) places.Enter(i, turns.Of(i));
   EXPECT_EQ(turns.had(), (Order{1, 2}));
   places.Leave(2);
@@ -64,7 +64,7 @@ TEST(TransferPlacesTest, TransfersBeyondThePlaces_HaveTheirTurnInOrderAsOthersLe
 
 TEST(TransferPlacesTest, TransferThatNobodyWaitsFor_GoesAtOnceAndTakesNoPlace) {
   Turns turns;
-  TransferPlaces places({.places = 1, .pause = kLong});
+  TransferPlaces places(1, {.pause = kLong});
   for (uint64_t i = 1; i <= 3; ++i) places.Enter(i, turns.Of(i));
   places.Hurry(2);
   EXPECT_EQ(turns.had(), (Order{1, 2}));
@@ -78,7 +78,7 @@ TEST(TransferPlacesTest, TransferThatNobodyWaitsFor_GoesAtOnceAndTakesNoPlace) {
 
 TEST(TransferPlacesTest, PeerThatIsWaitedForTooLong_HoldsNoPlace) {
   Turns turns;
-  TransferPlaces places({.places = 1, .pause = milliseconds(20)});
+  TransferPlaces places(1, {.pause = milliseconds(20)});
   places.Enter(1, turns.Of(1));
   places.Enter(2, turns.Of(2));
   std::this_thread::sleep_for(milliseconds(60));
@@ -92,7 +92,7 @@ TEST(TransferPlacesTest, PeerThatIsWaitedForTooLong_HoldsNoPlace) {
 // One byte a moment would hold a place for ever if each byte were a sign of speed.
 TEST(TransferPlacesTest, PeerThatCrawls_HoldsNoPlace) {
   Turns turns;
-  TransferPlaces places({.places = 1, .pause = milliseconds(50)});
+  TransferPlaces places(1, {.pause = milliseconds(50)});
   places.Enter(1, turns.Of(1));
   places.Enter(2, turns.Of(2));
   EXPECT_TRUE(places.KeepsUp(1));
@@ -112,7 +112,7 @@ TEST(TransferPlacesTest, PeerThatCrawls_HoldsNoPlace) {
 
 TEST(TransferPlacesTest, PeerThatIsFastAgain_HoldsItsPlaceAgain) {
   Turns turns;
-  TransferPlaces places({.places = 1, .bytes_per_second = 1'000'000, .pause = milliseconds(20)});
+  TransferPlaces places(1, {.bytes_per_second = 1'000'000, .pause = milliseconds(20)});
   places.Enter(1, turns.Of(1));
   places.Waiting(1);
   std::this_thread::sleep_for(milliseconds(60));
@@ -125,12 +125,27 @@ TEST(TransferPlacesTest, PeerThatIsFastAgain_HoldsItsPlaceAgain) {
   places.Leave(2);
 }
 
+const int64_t kShortBytes = TransferLimits().short_bytes, kLongBytes = kShortBytes + 1;
+
 // Counts the uploads that are open at once; each holds up the server for a moment.
 class CountingCoordinator : public CoordinatorApi {
  public:
   StatusOr<PollReply> Poll(const PollRequest&) override { return PollReply{}; }
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
-    return NotFound("no blob");
+    class Reader : public ChunkReader {
+     public:
+      explicit Reader(CountingCoordinator& counts) : counts_(counts), left_(counts.blob) { ++counts_.read; }
+      ~Reader() override { --counts_.read; }
+      int64_t total_bytes() const override { return std::ssize(counts_.blob); }
+      StatusOr<std::span<const std::byte>> Next() override {
+        return std::as_bytes(std::span(std::exchange(left_, {})));
+      }
+
+     private:
+      CountingCoordinator& counts_;
+      std::string_view left_;
+    };
+    return std::make_unique<Reader>(*this);
   }
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
     class Writer : public ChunkWriter {
@@ -153,7 +168,9 @@ class CountingCoordinator : public CoordinatorApi {
   }
   Status Fail(const Caller&, const TaskFailure&) override { return absl::OkStatus(); }
 
+  std::string blob;
   std::atomic<int> open = 0, most = 0;
+  std::atomic<int> read = 0;  // readers that are open
 };
 
 class TransfersOfAServerTest : public ::testing::Test {
@@ -202,11 +219,11 @@ TEST_F(TransfersOfAServerTest, FortyUploadsAtOnce_AreOpenFewAtATimeAndAllEnd) {
 TEST_F(TransfersOfAServerTest, ClientsThatSayNothing_KeepNobodyOut) {
   Start({.places = 2, .pause = milliseconds(20)});
   const auto first = NewClient(), second = NewClient(), third = NewClient();
-  const auto one = first->Submit({.name = "a"}, {"task", 0, 10});
-  const auto other = second->Submit({.name = "b"}, {"task", 0, 10});
+  const auto one = first->Submit({.name = "a"}, {"task", 0, kLongBytes});
+  const auto other = second->Submit({.name = "b"}, {"task", 0, kLongBytes});
   ASSERT_OK(one);
   ASSERT_OK(other);
-  const auto upload = third->Submit({.name = "c"}, {"task", 0, 10});
+  const auto upload = third->Submit({.name = "c"}, {"task", 0, kLongBytes});
   ASSERT_OK(upload);
   EXPECT_OK((*upload)->Finish({}));
 }
@@ -214,7 +231,7 @@ TEST_F(TransfersOfAServerTest, ClientsThatSayNothing_KeepNobodyOut) {
 TEST_F(TransfersOfAServerTest, ClientThatLeavesTheQueue_IsForgottenBeforeItsTurn) {
   Start({.places = 1, .pause = kLong});
   const auto first = NewClient();
-  auto held = first->Submit({.name = "a"}, {"task", 0, 10});
+  auto held = first->Submit({.name = "a"}, {"task", 0, kLongBytes});
   ASSERT_OK(held);
   // Two of a name are as many as there may be: the third queues because these have gone.
   for (int i = 0; i < 3; ++i) {
@@ -223,22 +240,66 @@ TEST_F(TransfersOfAServerTest, ClientThatLeavesTheQueue_IsForgottenBeforeItsTurn
       std::this_thread::sleep_for(milliseconds(50));
       client->Cancel();
     });
-    EXPECT_THAT(client->Submit({.name = "b"}, {"task", 0, 10}), StatusIs(absl::StatusCode::kCancelled));
+    EXPECT_THAT(client->Submit({.name = "b"}, {"task", 0, kLongBytes}), StatusIs(absl::StatusCode::kCancelled));
     leaving.join();
   }
   EXPECT_EQ(api_.most, 1);
   held->reset();
   ASSERT_TRUE(AwaitOpen(0));
   const auto last = NewClient();
-  EXPECT_OK(last->Submit({.name = "b"}, {"task", 0, 10}));
+  EXPECT_OK(last->Submit({.name = "b"}, {"task", 0, kLongBytes}));
+}
+
+// What is short has places of its own, whichever way it goes; a download is known to be long when it is looked at, and
+// holds nothing while it waits.
+TEST_F(TransfersOfAServerTest, ShortTransfers_DoNotWaitForLongOnes) {
+  Start({.places = 1, .pause = kLong});
+  const auto first = NewClient(), second = NewClient();
+  auto held = first->Submit({.name = "a"}, {"task", 0, kLongBytes});
+  ASSERT_OK(held);
+  EXPECT_OK(second->Submit({.name = "b"}, {"task", 0, kShortBytes}));
+  const auto download = [&]() -> StatusOr<int64_t> {
+    RIVULET_ASSIGN_OR_RETURN(const auto reader, second->Fetch({.name = "b"}, {}, 0));
+    for (int64_t got = 0;;) {
+      RIVULET_ASSIGN_OR_RETURN(const auto chunk, reader->Next());
+      if (chunk.empty()) return got;
+      got += std::ssize(chunk);
+    }
+  };
+  api_.blob.assign(kShortBytes, 'x');
+  EXPECT_EQ(download().value(), kShortBytes);
+  api_.blob.assign(kLongBytes, 'x');
+  std::atomic<bool> came = false;
+  std::thread waits([&] {
+    EXPECT_EQ(download().value(), kLongBytes);
+    came = true;
+  });
+  std::this_thread::sleep_for(milliseconds(100));
+  EXPECT_FALSE(came);
+  EXPECT_EQ(api_.read, 0);
+  held->reset();
+  waits.join();
+  EXPECT_TRUE(came);
+}
+
+TEST_F(TransfersOfAServerTest, ShortTransfersBeyondTheirPlaces_Wait) {
+  Start({.places = 4, .short_places = 1, .pause = kLong});
+  const auto first = NewClient(), second = NewClient();
+  auto held = first->Submit({.name = "a"}, {"task", 0, kShortBytes});
+  ASSERT_OK(held);
+  std::thread waits([&] { EXPECT_OK(second->Submit({.name = "b"}, {"task", 0, kShortBytes})); });
+  std::this_thread::sleep_for(milliseconds(50));
+  EXPECT_EQ(api_.most, 1);
+  held->reset();
+  waits.join();
 }
 
 TEST_F(TransfersOfAServerTest, ServerThatStops_EndsThoseWhoQueue) {
   Start({.places = 1, .pause = kLong});
   const auto first = NewClient(), second = NewClient();
-  const auto held = first->Submit({.name = "a"}, {"task", 0, 10});
+  const auto held = first->Submit({.name = "a"}, {"task", 0, kLongBytes});
   ASSERT_OK(held);
-  std::thread queued([&] { EXPECT_FALSE(second->Submit({.name = "b"}, {"task", 0, 10}).ok()); });
+  std::thread queued([&] { EXPECT_FALSE(second->Submit({.name = "b"}, {"task", 0, kLongBytes}).ok()); });
   std::this_thread::sleep_for(milliseconds(50));
   server_->Stop(milliseconds(0));
   queued.join();

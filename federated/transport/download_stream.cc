@@ -49,7 +49,7 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
   struct Made {
     grpc::ByteBuffer chunk = {};
     int64_t bytes = 0;                         // that it is of
-    bool last = false;                         // the end follows it at once
+    bool waits_for_end = false;                // which follows it at once
     std::optional<Status> end = std::nullopt;  // instead of a chunk
   };
 
@@ -107,9 +107,13 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
         piece_.first(std::min(piece_.size(), keeps_up ? kFastChunkBytes : kChunkBytes));
     piece_ = piece_.subspan(part.size());
     sent_ += std::ssize(part);
-    const int64_t total = std::exchange(began_, true) ? 0 : reader_->total_bytes();
-    const bool last = request_.offset() + sent_ >= reader_->total_bytes();
-    return {.chunk = DownloadChunk(total, part, holder_, packing_), .bytes = std::ssize(part), .last = last};
+    const bool first = !std::exchange(began_, true);
+    // The stream's head goes with its first message, and of a head that waits gRPC does not say that it is sent: on a
+    // connection without other traffic both sides would wait for each other.
+    const bool waits_for_end = !first && request_.offset() + sent_ >= reader_->total_bytes();
+    return {.chunk = DownloadChunk(first ? reader_->total_bytes() : 0, part, holder_, packing_),
+            .bytes = std::ssize(part),
+            .waits_for_end = waits_for_end};
   }
   // False: the stream has come to its end. So has one that was cut off, also where there was more to send.
   bool Send(const Made& made) {
@@ -122,7 +126,7 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
     shared().counts.down_wire += static_cast<int64_t>(writing_.Length());
     Wait();
     // What is small waits for the end, and its peer hears of both by one packet.
-    StartWrite(&writing_, made.last ? grpc::WriteOptions().set_buffer_hint() : grpc::WriteOptions());
+    StartWrite(&writing_, made.waits_for_end ? grpc::WriteOptions().set_buffer_hint() : grpc::WriteOptions());
     return true;
   }
 

@@ -321,6 +321,16 @@ TEST_F(GrpcTransportTest, FetchAtAnOffset_GivesTheRest) {
   EXPECT_THAT(FetchAll(*client_, -1), StatusIs(absl::StatusCode::kOutOfRange));
 }
 
+// Whatever waits to go with other bytes would wait for ever: a process's first download often has the connection for
+// itself.
+TEST_F(GrpcTransportTest, FetchOfAShortBlob_NeedsNoOtherTraffic) {
+  fake_.blob = Pattern(10'000);
+  for (int i = 0; i < 3; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(200));
+    EXPECT_TRUE(FetchAll(*client_, 0).value() == fake_.blob);
+  }
+}
+
 TEST_F(GrpcTransportTest, FetchOfAnEmptyBlob_EndsAtOnce) { EXPECT_EQ(FetchAll(*client_, 0).value(), ""); }
 
 TEST_F(GrpcTransportTest, FetchOfAnUnknownBlob_IsNotFoundAtTheCall) {

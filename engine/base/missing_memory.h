@@ -1,9 +1,9 @@
 // What happens where operator new finds no memory.
 //
-// The libraries that we stand on are not made for exceptions: protobuf's containers and gRPC, destroyed while one of
-// std::bad_alloc is unwound, read what was never written. Our own locks would be given back over state that is half
-// changed, to threads that go on. So a program ends on the spot, as it would by kill -9, which histories and files are
-// made to bear; only who asks for much, and has something to say where it is refused, is told.
+// Protobuf, and not it alone of the libraries that we stand on, is not made for exceptions: its containers, destroyed
+// while std::bad_alloc is unwound, read what was never written. Our own locks would be given back over state that is
+// half changed, to threads that go on. So a program ends on the spot, as it would by kill -9, which histories and files
+// are made to bear; only who asks for much, and has something to say where it is refused, is told.
 #pragma once
 
 namespace rivulet {

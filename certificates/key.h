@@ -1,4 +1,4 @@
-// Key pairs. Those made here are ECDSA's on the curve P-256 (secp256r1): see docs/certificates.md for why.
+// Key pairs. Those made here are ECDSA's on the curve P-256 (secp256r1): see docs/guide/certificates.md for why.
 #pragma once
 
 #include <string>

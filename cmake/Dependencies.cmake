@@ -1,4 +1,4 @@
-# Every library the build may use, found once. All come from the distribution's packages (see docs/building.md).
+# Every library the build may use, found once. All come from the distribution's packages (see docs/internals/building.md).
 include(${CMAKE_CURRENT_LIST_DIR}/EngineDependencies.cmake)
 # Vector code is not compiled for SSSE3 without SSE4.1, which processors of 2006 and 2007 and a few small ones until 2013 have: they
 # run the baseline's. A fuzzer looks at bytes from outside and the thread sanitizer at threads, neither at kernels: they have

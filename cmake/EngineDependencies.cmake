@@ -1,5 +1,5 @@
 # The libraries of the engine alone, for its own build and for programs that use the installed package
-# (cmake/RivuletConfig.cmake.in). All come from the distribution's packages (docs/building.md).
+# (cmake/RivuletConfig.cmake.in). All come from the distribution's packages (docs/internals/building.md).
 include(CMakeFindDependencyMacro)
 find_dependency(Threads)
 find_dependency(OpenMP COMPONENTS CXX)

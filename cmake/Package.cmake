@@ -34,8 +34,8 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS deploy/systemd/ri
 install(FILES ${PROJECT_BINARY_DIR}/rivulet-client@.service DESTINATION lib/systemd/system COMPONENT client)
 install(FILES deploy/systemd/rivulet.conf DESTINATION lib/sysusers.d COMPONENT program)
 install(FILES deploy/systemd/rivulet.conf DESTINATION lib/sysusers.d COMPONENT client RENAME rivulet-client.conf)
-install(FILES README.md docs/certificates.md DESTINATION share/doc/rivulet COMPONENT program)
-install(FILES docs/client.md docs/certificates.md DESTINATION share/doc/rivulet-client COMPONENT client)
+install(FILES README.md docs/guide/certificates.md DESTINATION share/doc/rivulet COMPONENT program)
+install(FILES docs/guide/site.md docs/guide/certificates.md DESTINATION share/doc/rivulet-client COMPONENT client)
 
 # What each program is linked with, and under which licences: read from the program that is installed. The target `spdx` writes
 # both lists into the build's folder.

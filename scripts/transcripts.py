@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Makes the terminal transcripts of a guide anew: scripts/transcripts.py docs/profiling.md [--rivulet BINARY]
+"""Makes the terminal transcripts of a guide anew: scripts/transcripts.py docs/guide/profiling.md [--rivulet BINARY]
 
 A block ```console holds commands, "$ rivulet …", each followed by what it printed. All are run again, in order and in one
 folder that has a copy of the scenarios, and what they print takes the old output's place. A command that ends in " &"

@@ -64,7 +64,7 @@ Command GraphBuildCommand() {
   build
       .Positional("RULE.txt", &options->rule,
                   fmt::format("lines NAME = EXPRESSION: mu = 0.1, and below it gradient = grad + mu * (params - base); "
-                              "docs/local-rules.md has the language. Functions: {}",
+                              "docs/guide/local-rules.md has the language. Functions: {}",
                               functions))
       .Required("--out", "FILE.pb", &options->out, "where the graph goes")
       .Flag("--json", &options->json, "print one JSON object");

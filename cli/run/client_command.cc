@@ -396,7 +396,7 @@ Command ClientCommand() {
                  "0; check: on GPU 0 and on the processor, and refuses what differs [cpu]");
   command.Flag("--soft", &options->device.soft, "train on the processor the plans that the device cannot train");
   command.Option("--policy", "FILE", &options->policy,
-                 "what this site allows: whose plans, with which ops, of which columns (docs/client.md)");
+                 "what this site allows: whose plans, with which ops, of which columns (docs/guide/site.md)");
   command.Option(
       "--show-plan", "FILE", &options->show_plan,
       "train nothing: say what this plan would do here, or with 'offered' the plan that the coordinator has");

@@ -99,7 +99,7 @@ void LookAtData(const StatusOr<std::vector<BoundData>>& bound, const Plan* plan,
                           fmt::format("bind it: --data {}=GLOB", plan->dataset()));
   }
   if (const Status fits = HoldAgainst(*plan, *data->dataset); !fits.ok()) {
-    return findings.Wrong("data", fits, "make these records as the plan reads them (docs/data.md), or ask its author");
+    return findings.Wrong("data", fits, "make these records as the plan reads them (docs/guide/own-data.md), or ask its author");
   }
   findings.Good("data", text + fmt::format("; the plan can read the first {}", std::min(data->size(), kMostLookedAt)));
 }

@@ -12,7 +12,7 @@ namespace rivulet {
 void AddScenarioSettings(Command& command, ScenarioOptions* options, const std::string& optional) {
   if (optional.empty()) {
     command.Positional("SCENARIO.toml", &options->scenario,
-                       "what to run (docs/scenario.md lists every key), or a name of 'rivulet scenarios'");
+                       "what to run (docs/reference/scenario.md lists every key), or a name of 'rivulet scenarios'");
   } else {
     command.OptionalPositional("SCENARIO.toml", &options->scenario, optional);
   }

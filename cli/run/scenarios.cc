@@ -11,7 +11,7 @@ namespace rivulet {
 namespace {
 
 constexpr char kNewScenario[] =
-    R"(# What a federated run is made from. docs/scenario.md has every key, with its default.
+    R"(# What a federated run is made from. docs/reference/scenario.md has every key, with its default.
 [run]
 rounds = 20                # models that are made, one after the other
 seed = 1                   # decides every draw: the same scenario gives the same model, bit for bit
@@ -32,7 +32,7 @@ batch_size = 10
 optimizer = { kind = "sgd", learning_rate = 0.1 }
 
 [algorithm]
-name = "fedavg"            # docs/algorithms.md has the others
+name = "fedavg"            # docs/reference/algorithms.md has the others
 
 [server]
 clients_per_round = 10     # drawn for each round

@@ -7,7 +7,7 @@ namespace rivulet {
 void AddTraceOptions(Command& command, TraceOptions* options) {
   command
       .Option("--trace", "FILE", &options->file,
-              "write what is done when, for chrome://tracing or ui.perfetto.dev (docs/profiling.md)")
+              "write what is done when, for chrome://tracing or ui.perfetto.dev (docs/guide/profiling.md)")
       .Option("--trace-megabytes", "N", &options->megabytes,
               "no larger trace than this; steps and ops stop at half of it [256]", {1, 1 << 20});
 }

@@ -217,7 +217,7 @@ Status ExportRun(const ExportRunOptions& options) {
 Command RunsExportCommand() {
   auto options = std::make_shared<ExportRunOptions>();
   Command command{.name = "export",
-                  .summary = "Write all rows of a run as files for other tools, under the names of docs/history.md.",
+                  .summary = "Write all rows of a run as files for other tools, under the names of docs/reference/history.md.",
                   .example =
                       "rivulet runs export latest --csv run\n"
                       "  rivulet runs export latest --json run.json\n"

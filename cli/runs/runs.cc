@@ -6,7 +6,7 @@ namespace rivulet {
 
 void AddHistoryOptions(Command& command, HistoryOptions* options, bool json) {
   command.Option("--db", "FILE", &options->db, "the history [./rivulet.sqlite]");
-  if (json) command.Flag("--json", &options->json, "print JSON; keys are the column names of docs/history.md");
+  if (json) command.Flag("--json", &options->json, "print JSON; keys are the column names of docs/reference/history.md");
 }
 
 void PrintRows(const Table& table, bool json, bool wide, std::string_view when_empty) {

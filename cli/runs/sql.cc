@@ -30,7 +30,7 @@ Status AskHistory(const SqlOptions& options) {
 Command RunsSqlCommand() {
   auto options = std::make_shared<SqlOptions>();
   Command command{.name = "sql",
-                  .summary = "Ask the history in SQL: its views are described in docs/history.md. Nothing is written.",
+                  .summary = "Ask the history in SQL: its views are described in docs/reference/history.md. Nothing is written.",
                   .example = "rivulet runs sql \"SELECT run_id, best_accuracy FROM run_leaderboard LIMIT 5\""};
   command.Positional("SELECT", &options->sql, "one statement, in quotes");
   AddHistoryOptions(command, &options->history);

@@ -1,5 +1,5 @@
 // The history of runs: who trained what and when, in one SQLite file that anyone may read while it is written. The
-// views are a public interface (docs/history.md); this class is the only writer.
+// views are a public interface (docs/reference/history.md); this class is the only writer.
 //
 // Thread-safe; calls are serialised. A writer keeps the file in WAL mode with synchronous = FULL: what a call has
 // committed survives a crash and a power cut. Several processes may write different runs, and open the file at any

@@ -1,5 +1,5 @@
 // The rows of a history as people read them: a struct per view, a field per column, under the column's name
-// (docs/history.md). The lists of their columns are row_columns.h, how they are stored is tables.h.
+// (docs/reference/history.md). The lists of their columns are row_columns.h, how they are stored is tables.h.
 #pragma once
 
 #include <cstdint>

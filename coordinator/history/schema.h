@@ -1,4 +1,4 @@
-// The schema of a history (docs/history.md): tables, indices and views of this version, and what leads there from older
+// The schema of a history (docs/reference/history.md): tables, indices and views of this version, and what leads there from older
 // ones.
 #pragma once
 

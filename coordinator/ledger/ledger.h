@@ -21,7 +21,7 @@ namespace rivulet {
 // Of a run whose devices take virtual time (coordinator/rounds/fleet.h): when a version was made, in seconds since the
 // run began. A metric of scope "federated".
 inline constexpr char kVirtualSeconds[] = "virtual/seconds";
-// Of a version for which a device trained: as how many lanes at once, at most (docs/gpu.md). A metric of the same
+// Of a version for which a device trained: as how many lanes at once, at most (docs/internals/gpu.md). A metric of the same
 // scope.
 inline constexpr char kDeviceLanes[] = "device/lanes";
 // Of a version in which updates are whose factors a device rounded to TF32: how many of them. A metric of the same

@@ -15,7 +15,7 @@ namespace rivulet {
 class Dataset {
  public:
   // Opens the files (in the given order) and their indices; builds a missing or stale index. GZIP and ZLIB files are
-  // read into memory. Errors name file, record and byte offset (docs/formats.md). NOT_FOUND: a missing file.
+  // read into memory. Errors name file, record and byte offset (docs/internals/formats.md). NOT_FOUND: a missing file.
   static StatusOr<std::shared_ptr<const Dataset>> Open(const std::vector<std::string>& paths);
   virtual ~Dataset() = default;
   virtual int64_t size() const = 0;

@@ -4,7 +4,7 @@
 // example).
 //
 // The difficulty is chosen so that on writers never seen in training a linear model stays at or below 90 % while a
-// small convolutional network reaches 97 % and more (docs/data.md has the measurement).
+// small convolutional network reaches 97 % and more (docs/guide/own-data.md has the measurement).
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// safetensors files: named tensors of raw little-endian, row-major bytes behind a JSON header. docs/formats.md has the
+// safetensors files: named tensors of raw little-endian, row-major bytes behind a JSON header. docs/internals/formats.md has the
 // layout. This file knows bytes, not models: federated/weights builds model files on it.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Inputs of a model as a list of tables, such as a scenario's [[model.inputs]]: docs/models.md has the table of keys.
+// Inputs of a model as a list of tables, such as a scenario's [[model.inputs]]: docs/reference/models.md has the table of keys.
 #pragma once
 
 #include <span>
@@ -21,7 +21,7 @@ StatusOr<FeatureEncoding> EncodingFromKind(std::string_view kind);  // INVALID_A
 // range, no name, or one that is there twice, each naming the input by number.
 StatusOr<std::vector<InputSpec>> InputsFromTables(std::span<const InputTable> tables);
 
-// The keys as Markdown: what docs/models.md holds between its markers.
+// The keys as Markdown: what docs/reference/models.md holds between its markers.
 std::string InputReference();
 
 }  // namespace rivulet

@@ -23,7 +23,7 @@ struct LayerKind {
 
 const std::vector<LayerKind>& LayerKinds();
 
-// Keys as a Markdown table, as docs/models.md has them.
+// Keys as a Markdown table, as docs/reference/models.md has them.
 std::string SettingRows(std::span<const Setting> keys);
 
 }  // namespace rivulet

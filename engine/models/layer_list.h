@@ -1,4 +1,4 @@
-// Models as a list of layers, such as a scenario's [[model.layers]]: docs/models.md has the table of kinds and keys.
+// Models as a list of layers, such as a scenario's [[model.layers]]: docs/reference/models.md has the table of kinds and keys.
 #pragma once
 
 #include <map>
@@ -22,7 +22,7 @@ using LayerSpec = SettingValues;  // "type" and the keys of that kind
 // or range, sizes that do not fit, each naming the layer by number and name; an input that no layer takes.
 StatusOr<ModelDef> ModelFromLayers(ClassifierOptions options, std::span<const LayerSpec> layers);
 
-// The kinds with their keys as Markdown: what docs/models.md holds between its markers.
+// The kinds with their keys as Markdown: what docs/reference/models.md holds between its markers.
 std::string LayerReference();
 
 }  // namespace rivulet

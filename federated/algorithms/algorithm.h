@@ -67,7 +67,7 @@ StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, cons
 // The bytes of that plan.
 StatusOr<std::string> BuildPlan(const Scenario& scenario, const ModelDef& model);
 
-// Every algorithm with its options, as Markdown: what docs/algorithms.md holds between its markers.
+// Every algorithm with its options, as Markdown: what docs/reference/algorithms.md holds between its markers.
 std::string AlgorithmReference();
 
 }  // namespace rivulet

@@ -1,5 +1,5 @@
 // A scenario: everything a run is made from, read from TOML. Every key has a default and a documented meaning
-// (federated/scenario/keys/ is the one table: name, type, default, doc; docs/scenario.md is checked against it).
+// (federated/scenario/keys/ is the one table: name, type, default, doc; docs/reference/scenario.md is checked against it).
 #pragma once
 
 #include <cstdint>
@@ -323,7 +323,7 @@ struct ScenarioKey {
   std::string doc;
 };
 const std::vector<ScenarioKey>& ScenarioKeys();
-// The reference of every key as Markdown: what docs/scenario.md holds between its markers.
+// The reference of every key as Markdown: what docs/reference/scenario.md holds between its markers.
 std::string ScenarioReference();
 
 }  // namespace rivulet

@@ -100,7 +100,7 @@ struct SelectorRegistration {
 #define RIVULET_SELECTOR(variable, ...) \
   [[maybe_unused]] static const ::rivulet::SelectorRegistration variable(__VA_ARGS__)
 
-// Every selector with its options, as Markdown: what docs/selection.md holds between its markers.
+// Every selector with its options, as Markdown: what docs/reference/selection.md holds between its markers.
 std::string SelectionReference();
 
 }  // namespace rivulet

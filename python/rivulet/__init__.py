@@ -5,7 +5,7 @@
 >>> run.rounds()                                # a DataFrame, or a list of dicts without pandas
 >>> rivulet.open("rivulet.sqlite").run("latest").model()["conv1/kernel"].shape
 
-docs/python.md is the guide.
+docs/guide/python.md is the guide.
 """
 
 from __future__ import annotations

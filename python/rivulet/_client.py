@@ -179,7 +179,7 @@ def run_client(
     name : str, optional
         This client's name, the same at every start. With a kit it is the certificate's.
     kit : path, optional
-        The folder of a start-up kit (``rivulet ca kit client/NAME``, docs/certificates.md): this client shows the
+        The folder of a start-up kit (``rivulet ca kit client/NAME``, docs/guide/certificates.md): this client shows the
         kit's certificate, and speaks TLS with a coordinator of the same authority only. Default: plain text, which is
         for a coordinator on this machine.
     dataset : str

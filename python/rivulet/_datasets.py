@@ -247,7 +247,7 @@ def partition(
         How many clients there are: the program deals the examples, as a simulation with these settings would. Or the
         name of each example's client.
     kind : {"iid", "shards", "dirichlet", "by_key"}
-        How they are dealt; ``data.partition.kind`` of docs/scenario.md. The rest are its options, and for a number of
+        How they are dealt; ``data.partition.kind`` of docs/reference/scenario.md. The rest are its options, and for a number of
         clients alone.
     seed : int
         ``run.seed``.

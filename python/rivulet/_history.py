@@ -1,4 +1,4 @@
-"""The history of runs (docs/history.md), read through its views."""
+"""The history of runs (docs/reference/history.md), read through its views."""
 
 import contextlib
 import os
@@ -101,7 +101,7 @@ class History:
         return dict(zip(names, rows[0])) if rows else None
 
     def sql(self, query: str, parameters: Parameters = ()) -> Table:
-        """Ask the views of docs/history.md.
+        """Ask the views of docs/reference/history.md.
 
         Parameters
         ----------
@@ -290,7 +290,7 @@ class Run:
         """The model after a round, as arrays by name; round 0 is the initial model.
 
         Kernels have TensorFlow's layout, ``[height, width, in, out]`` and ``[in, out]``, also where a layer of
-        PyTorch's would take them without complaint (docs/weights.md).
+        PyTorch's would take them without complaint (docs/reference/weights.md).
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""safetensors files: models and checkpoints (docs/formats.md)."""
+"""safetensors files: models and checkpoints (docs/internals/formats.md)."""
 
 import hashlib
 import json

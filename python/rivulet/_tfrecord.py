@@ -1,4 +1,4 @@
-"""TFRecord files: framing and checksums (docs/formats.md)."""
+"""TFRecord files: framing and checksums (docs/internals/formats.md)."""
 
 import contextlib
 import io

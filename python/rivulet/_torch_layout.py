@@ -143,7 +143,7 @@ Axes = Mapping[str, Tuple[int, ...]]  # by variable: transposed by these it lies
 
 
 def stored_axes(model: object) -> Optional[Axes]:
-    """Of a model that came from PyTorch by ONNX: what its file says of how it lies (docs/formats.md). None: of others,
+    """Of a model that came from PyTorch by ONNX: what its file says of how it lies (docs/internals/formats.md). None: of others,
     and of arrays that are of no file."""
     metadata: Mapping[str, str] = getattr(model, "metadata", {})
     if "rivulet.axes" not in metadata:

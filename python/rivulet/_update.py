@@ -275,5 +275,5 @@ def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base:
 
 
 def identity(step: int, size: int, crcs: List[int]) -> bytes:
-    """What an upload is known by, as docs/formats.md has it."""
+    """What an upload is known by, as docs/internals/formats.md has it."""
     return hashlib.sha256(b"RVUP" + struct.pack(f"<IQI{len(crcs)}I", step, size, len(crcs), *crcs)).digest()

@@ -5,7 +5,7 @@ its client: each tells sums of its own rows, and the coordinator adds them up, a
 >>> ages = {"mean": analytics.Moments("age", 0, 120), "ages": analytics.Histogram("age", range(0, 121, 10))}
 >>> analytics.ask(ages, lambda name: {"age": rows_of(name)}, clients=100)["mean"]["deviation"]
 
-A question's arrays are the "model" of a run without a graph (docs/python.md). A version of it is what the round's
+A question's arrays are the "model" of a run without a graph (docs/guide/python.md). A version of it is what the round's
 clients told, on average, and nothing of the version before; a question of several rounds goes on from it.
 """
 

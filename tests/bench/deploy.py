@@ -18,7 +18,7 @@ from harness import SCENARIO, watch_memory  # noqa: E402
 QUICK = "--quick" in sys.argv
 SMALL, LARGE = 6_653_480, 665_348_000
 UPLOADS, NAMES, CONNECTIONS = (100, 1_000, 100) if QUICK else (1_000, 10_000, 500)
-STAGING_MB = 16  # as docs/operations.md has it where a thousand clients may send at once: two of these updates lie in memory
+STAGING_MB = 16  # as docs/guide/operations.md has it where a thousand clients may send at once: two of these updates lie in memory
 IDLE_SECONDS = 10 if QUICK else 60
 MIB = 1 << 20
 

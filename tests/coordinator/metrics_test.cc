@@ -71,7 +71,7 @@ TEST(MetricsTest, EverySample_StandsBehindItsHelpAndType) {
 
 TEST(MetricsTest, EveryMetric_IsDocumented) {
   const std::string page = [] {
-    std::FILE* const file = std::fopen(RIVULET_SOURCE_DIR "/docs/operations.md", "re");
+    std::FILE* const file = std::fopen(RIVULET_SOURCE_DIR "/docs/guide/operations.md", "re");
     EXPECT_NE(file, nullptr);
     std::string text(1 << 20, '\0');
     text.resize(std::fread(text.data(), 1, text.size(), file));

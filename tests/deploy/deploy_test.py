@@ -64,11 +64,11 @@ class Manual(RivuletTest):
 
 
 class Watching(unittest.TestCase):
-    """What deploy/ has for Prometheus and Grafana speaks of metrics that there are (docs/operations.md, which a test of the
+    """What deploy/ has for Prometheus and Grafana speaks of metrics that there are (docs/guide/operations.md, which a test of the
     coordinator holds against what it tells)."""
 
     def known(self):
-        page = (ROOT / "docs/operations.md").read_text()
+        page = (ROOT / "docs/guide/operations.md").read_text()
         return set(re.findall(r"`((?:rivulet|process)_[a-z_]+)`", page))
 
     def test_rules_and_dashboard_name_no_other_metric(self):

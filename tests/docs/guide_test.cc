@@ -26,9 +26,9 @@ int BlocksOf(const char* guide) {
 }
 
 TEST(Guides, TheirCodeBlocks_AreTheFilesThatThisTestIsBuiltFrom) {
-  EXPECT_EQ(BlocksOf("docs/adding-an-op.md"), 3);
-  EXPECT_EQ(BlocksOf("docs/adding-an-algorithm.md"), 5);
-  EXPECT_EQ(BlocksOf("docs/local-rules.md"), 5);
+  EXPECT_EQ(BlocksOf("docs/guide/own-op.md"), 3);
+  EXPECT_EQ(BlocksOf("docs/guide/own-algorithm.md"), 5);
+  EXPECT_EQ(BlocksOf("docs/guide/local-rules.md"), 5);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-"""docs/certificates.md: its commands do what it says, from nothing to three sites that train. With --update the transcripts are written
+"""docs/guide/certificates.md: its commands do what it says, from nothing to three sites that train. With --update the transcripts are written
 anew."""
 import os
 import pathlib
@@ -10,7 +10,7 @@ import unittest
 
 from harness import RIVULET, RivuletTest, main
 
-GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "certificates.md"
+GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "guide" / "certificates.md"
 STEP = re.compile(r"<!-- file: (?P<file>\S+) -->\n```\w*\n(?P<text>.*?)```|```console\n(?P<console>.*?)```|"
                   r"<!-- run -->\n```sh\n(?P<run>.*?)```", re.S)
 

@@ -1,4 +1,4 @@
-"""docs/data.md: its transcripts are what its commands print; of those that show commands alone, each succeeds. With
+"""docs/guide/own-data.md: its transcripts are what its commands print; of those that show commands alone, each succeeds. With
 --update they are written anew."""
 import os
 import pathlib
@@ -8,7 +8,7 @@ import sys
 
 from harness import RIVULET, RivuletTest, main
 
-GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "data.md"
+GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "guide" / "own-data.md"
 FILE = re.compile(r"<!-- file: (\S+) -->\n```\w*\n(.*?)```", re.S)
 CONSOLE = re.compile(r"```console\n(.*?)```", re.S)
 

@@ -1,4 +1,4 @@
-"""docs/debugging.md: its transcripts are what its commands print. With --update they are written anew."""
+"""docs/guide/debugging.md: its transcripts are what its commands print. With --update they are written anew."""
 import importlib.util
 import os
 import pathlib
@@ -8,7 +8,7 @@ import sys
 
 from harness import RIVULET, RivuletTest, main
 
-GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "debugging.md"
+GUIDE = pathlib.Path(__file__).parents[2] / "docs" / "guide" / "debugging.md"
 FILE = re.compile(r"<!-- file: (\S+) -->\n```\w*\n(.*?)```", re.S)
 CONSOLE = re.compile(r"```console\n(.*?)```", re.S)
 

@@ -3,7 +3,7 @@ must hold: no signal, no hang, exit codes 0, 1 and 2, success only with the resu
 without a half-written file.
 
 As a test each command meets each kind of fault at one n; with RIVULET_FAULTS_A_KIND=N at up to N, and a table is printed
-(scripts/faulty-world.sh, docs/results.md)."""
+(scripts/faulty-world.sh, docs/internals/results.md)."""
 import hashlib
 import os
 import pathlib

@@ -65,7 +65,7 @@ class Graph(RivuletTest):
                          or call["op"] == "ResourceApplyGradientDescent"])
 
     def test_guide_names_every_pass(self):
-        path = pathlib.Path(__file__).resolve().parents[2] / "docs" / "graph.md"
+        path = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guide" / "graphs.md"
         guide = path.read_text(encoding="utf-8")
         text = " ".join(self.run_rivulet("graph", "optimize", "--help", code=0).out.split())
         names = text.split("this pass and no others: ", 1)[1].split(" --", 1)[0].rstrip(" .").split(", ")

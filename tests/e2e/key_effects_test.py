@@ -1,4 +1,4 @@
-"""An option does something or does not exist: for every key of docs/scenario.md, a test that sees its effect. A documented key without
+"""An option does something or does not exist: for every key of docs/reference/scenario.md, a test that sees its effect. A documented key without
 one here fails test_every_key_has_a_test."""
 import os
 import pathlib
@@ -9,7 +9,7 @@ import time
 import harness
 from harness import RivuletTest, field, main, node, varint
 
-DOCUMENTED = re.findall(r"^\| `([a-z0-9_.]+)` \|", (pathlib.Path(__file__).parents[2] / "docs/scenario.md").read_text(), re.M)
+DOCUMENTED = re.findall(r"^\| `([a-z0-9_.]+)` \|", (pathlib.Path(__file__).parents[2] / "docs/reference/scenario.md").read_text(), re.M)
 
 
 class KeyEffects(RivuletTest):

@@ -17,7 +17,7 @@ from harness import RIVULET, SCENARIO
 from network import NetworkTest, main_at_the_switch
 
 ROOT = pathlib.Path(__file__).parents[2]
-GUIDE = ROOT / "docs/operations.md"
+GUIDE = ROOT / "docs/guide/operations.md"
 
 WHOLE = os.environ.get("RIVULET_NETWORK") == "whole"
 CLIENTS, PER_ROUND, ROUNDS = 4, 2, 3
@@ -288,7 +288,7 @@ class Certificates(Federation):
 
 
 class OperationsGuide(Federation):
-    """docs/operations.md, "From nothing": each block on its machine, as somebody new to it would type it."""
+    """docs/guide/operations.md, "From nothing": each block on its machine, as somebody new to it would type it."""
 
     STEP = re.compile(r"<!-- at: (?P<machines>[^,>]*?)(?P<stays>, stays)? -->\n```sh\n(?P<commands>.*?)```", re.S)
 

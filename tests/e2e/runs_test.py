@@ -475,7 +475,7 @@ class Questions(RunsTest):
                          "--set", "server.max_attempts=1", code=1)
         self.simulate()
         self.simulate("--set", "client.optimizer.learning_rate=0.3")
-        page = (pathlib.Path(__file__).parents[2] / "docs/history.md").read_text()
+        page = (pathlib.Path(__file__).parents[2] / "docs/reference/history.md").read_text()
         questions = re.findall(r"```sql\n(.*?)```", page.split("## A dozen questions")[1], re.S)
         self.assertGreaterEqual(len(questions), 12)
         for sql in questions:

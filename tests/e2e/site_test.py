@@ -63,7 +63,7 @@ class Site(RivuletTest):
         self.assertEqual(code, 1)
         self.assertIn("of 7 checks have found something to mend", said)
         for check, fragment in (("plan", "reads 'diagnosis' of each example, which is not in this site's plans.columns"),
-                                ("data", "; make these records as the plan reads them (docs/data.md)"),
+                                ("data", "; make these records as the plan reads them (docs/guide/own-data.md)"),
                                 ("disk", "is no folder; give one"),
                                 ("coordinator", "nothing listens there; ask whether it runs")):
             self.assertEqual(found[check][0], "mend", (check, found))

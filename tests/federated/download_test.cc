@@ -85,7 +85,7 @@ TEST(DownloadTest, WhatIsDecoded_IsAsNearAsTheCodecIs) {
   }
 }
 
-// The codecs that are right in the mean are so of models too; what they cost is what docs/formats.md says of 316
+// The codecs that are right in the mean are so of models too; what they cost is what docs/internals/formats.md says of 316
 // values.
 TEST(DownloadTest, EveryCodecThatIsRightInTheMean_IsSoOfModels) {
   std::vector<VariableSpec> variables = {{"v", {DType::kFloat32, Shape{300}}, Segment::kTrainable},

@@ -390,7 +390,7 @@ std::pair<int64_t, int64_t> CountLaunches(const Scenario& scenario, const Preset
   return {many, few};
 }
 
-// The table of docs/gpu.md, which this test writes (RIVULET_UPDATE_DOCS=1).
+// The table of docs/internals/gpu.md, which this test writes (RIVULET_UPDATE_DOCS=1).
 TEST(GpuSteps, ChainsOfElements_AreFewerLaunchesAndTheSameBits) {
   EnterWorkerThread();
   struct Row {
@@ -422,7 +422,7 @@ TEST(GpuSteps, ChainsOfElements_AreFewerLaunchesAndTheSameBits) {
     EXPECT_LE(joined, apart) << row.what;
     table += fmt::format("| {} | {} | {} |\n", row.what, apart, joined);
   }
-  const std::filesystem::path page = RIVULET_SOURCE_DIR "/docs/gpu.md";
+  const std::filesystem::path page = RIVULET_SOURCE_DIR "/docs/internals/gpu.md";
   std::ostringstream text;
   text << std::ifstream(page).rdbuf();
   std::string written = text.str();

@@ -169,7 +169,7 @@ def parsed(message):
 
 
 def folded(base, updates):
-    """The next model, from the one before and the updates that were sent: docs/algorithms.md's federated averaging in
+    """The next model, from the one before and the updates that were sent: docs/reference/algorithms.md's federated averaging in
     the integers of federated/aggregation/aggregation_spec.h, with a server that adds the mean."""
     import numpy as np
 

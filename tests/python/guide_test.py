@@ -1,4 +1,4 @@
-"""docs/python.md: its code runs from top to bottom; examples/label_skew.py prints what the page shows."""
+"""docs/guide/python.md: its code runs from top to bottom; examples/label_skew.py prints what the page shows."""
 
 import os
 import re
@@ -9,7 +9,7 @@ import unittest.mock
 import packaged
 import harness
 
-GUIDE = packaged.ROOT / "docs/python.md"
+GUIDE = packaged.ROOT / "docs/guide/python.md"
 
 
 @packaged.needs_numpy

@@ -1,4 +1,4 @@
-"""safetensors files: the bytes of docs/formats.md, what is refused, and the digest of a run's model."""
+"""safetensors files: the bytes of docs/internals/formats.md, what is refused, and the digest of a run's model."""
 
 import contextlib
 import json
@@ -8,7 +8,7 @@ import packaged
 import harness
 import rivulet
 
-# docs/formats.md's own sample: the tensor w = [1.0].
+# docs/internals/formats.md's own sample: the tensor w = [1.0].
 SAMPLE = (
     bytes.fromhex("3800000000000000")
     + b'{"w":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}}  '

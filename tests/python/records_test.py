@@ -1,4 +1,4 @@
-"""TFRecord files and examples: the bytes of docs/formats.md, what is refused, and what the program makes of them."""
+"""TFRecord files and examples: the bytes of docs/internals/formats.md, what is refused, and what the program makes of them."""
 
 import contextlib
 import gzip
@@ -12,7 +12,7 @@ import packaged
 import harness
 import rivulet
 
-# docs/formats.md's own sample: the record "abc".
+# docs/internals/formats.md's own sample: the record "abc".
 ABC = bytes.fromhex("0300000000000000 b099490e 616263 6e57f121")
 
 

@@ -317,7 +317,7 @@ TEST_F(AttackedRunsTest, AFifthFlipsItsSign_TheMeanCollapsesAndRobustRulesDoNot)
 
 // The page names every attack, and each of its options with its default.
 TEST(Attack, PageHasThemAll) {
-  std::ifstream file(std::string(RIVULET_SOURCE_DIR) + "/docs/attacks.md");
+  std::ifstream file(std::string(RIVULET_SOURCE_DIR) + "/docs/reference/attacks.md");
   const std::string page{std::istreambuf_iterator<char>(file), {}};
   for (const std::string& name : SettingTableNames("attack")) {
     ASSERT_OK_AND_ASSIGN(const SettingTable* const table, FindSettingTable("attack", name));

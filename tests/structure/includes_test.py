@@ -84,7 +84,7 @@ class Includes(unittest.TestCase):
             self.assertTrue((ROOT / room).is_dir(), room)
 
     def test_the_architecture_page_tells_of_every_room(self):
-        page = (ROOT / "docs/architecture.md").read_text()
+        page = (ROOT / "docs/internals/architecture.md").read_text()
         page = page[page.index("## Rooms and arrows"):]
         told = set(re.findall(r"`([a-z_/]+)`", page))
         for room in self.arrows:

@@ -14,7 +14,7 @@ import unittest
 ROOT = pathlib.Path(__file__).parents[2]
 OPS = "engine/ops"
 KERNELS = "engine/kernels/cpu"
-# docs/adding-an-op.md shows it as the example of a vectorised kernel, by the name of its op.
+# docs/guide/own-op.md shows it as the example of a vectorised kernel, by the name of its op.
 NAMED_AFTER_ITS_OP = {"relu"}
 
 

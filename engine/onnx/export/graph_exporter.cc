@@ -101,7 +101,7 @@ Status Exporter::ExportNode(const Node& node) {
   if (function == nullptr) {
     return Unimplemented(
         "ONNX has no operator for {} that could be written. Export the tensors before it (--output), or build the same "
-        "of other ops; docs/onnx.md lists those that have one",
+        "of other ops; docs/reference/onnx.md lists those that have one",
         node.type());
   }
   current_ = &node;

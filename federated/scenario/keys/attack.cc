@@ -7,7 +7,7 @@ namespace rivulet::scenario {
 std::vector<Key> AttackKeys() {
   return {
       Key("attack.name", RIVULET_FIELD(attack.name), "\"sign_flip\"",
-          "What the attackers among a simulation's clients do. [attacks.md](attacks.md) has each with its paper and "
+          "What the attackers among a simulation's clients do. [attacks](attacks.md) has each with its paper and "
           "its options, which stand beside the name. Whoever runs it for real clients refuses it.")
           .Default("nobody attacks")
           .OrNone(),

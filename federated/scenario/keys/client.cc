@@ -116,12 +116,12 @@ std::vector<Key> ClientKeys() {
           "An input pipeline as a file: a `GraphDef` of dataset ops over `BoundDataset(name = \"train\")`, whose node "
           "`batches` gives the batches of one epoch. It travels in the plan, and clients run it over their own decoded "
           "examples instead of the order and the batches that `client.shuffle` and `client.batch_size` ask for; "
-          "[data.md](data.md) has an example.")
+          "[own data](../guide/own-data.md) has an example.")
           .Path(),
       Key("client.precision", RIVULET_FIELD(client.precision), "\"bfloat16\"",
           "What products and convolutions compute in. Below `float32`, variables and their updates stay float32 "
           "(master weights), and so do losses, means and norms. `bfloat16` is fast where the CPU multiplies it, and "
-          "emulated with the same roundings elsewhere; `float16` is always emulated. docs/precision.md says more.")
+          "emulated with the same roundings elsewhere; `float16` is always emulated. docs/reference/precision.md says more.")
           .OneOf({"float32", "bfloat16", "float16"}),
       Key("client.optimizer.kind", RIVULET_FIELD(client.optimizer.kind), "\"momentum\"",
           "Local update rule; what it remembers starts anew in every task and leaves with it. `sgd`; `momentum` (also "

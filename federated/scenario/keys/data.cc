@@ -76,7 +76,7 @@ std::vector<Key> DataKeys() {
           "et al. 2019); `label_dirichlet` draws how each label is divided over the clients (Yurochkin et al. 2019); "
           "`pathological` gives each client a fixed number of labels (Li et al. 2022); `distribution` takes a matrix "
           "of labels and clients from a file; `continuous` sorts by a number that each example has; `by_key` makes a "
-          "client of every value of a feature. [data.md](data.md) says more.")
+          "client of every value of a feature. [own data](../guide/own-data.md) says more.")
           .OneOf({"iid", "shards", "dirichlet", "label_dirichlet", "pathological", "distribution", "continuous",
                   "by_key"}),
       Key("data.partition.clients", RIVULET_FIELD(data.partition.clients), "100",
@@ -138,7 +138,7 @@ std::vector<Key> DataKeys() {
           "Clients see the same things differently: `rotation` turns images (rotated MNIST); `noise` adds normal draws "
           "whose variance grows from client to client (Li et al. 2022); `brightness` adds to every value, `colour` "
           "scales red, green and blue. It is of the model's first input, in a simulation and in what `rivulet data "
-          "partition` writes; test sets stay as they are. [data.md](data.md#shifted-features) has the laws.")
+          "partition` writes; test sets stay as they are. [own data](../guide/own-data.md#shifted-features) has the laws.")
           .OneOf({"", "rotation", "noise", "brightness", "colour"})
           .OfGraphs(),
       ForShift(Key("data.shift.amount", RIVULET_FIELD(data.shift.amount), "90.0",

@@ -10,7 +10,7 @@ std::vector<Key> DevicesKeys() {
           "`uniform(LEAST, MOST)`; `lognormal(MEDIAN, DEVIATION)`, the deviation of its logarithm; "
           "`half_normal(SCALE)`, the size of a normal draw of deviation SCALE; `exponential(MEAN)`. Each client's is drawn once, by "
           "`run.seed`. A task takes the operations that are planned for its examples. "
-          "[simulations.md](simulations.md) says more.")
+          "[simulating](../guide/simulate.md) says more.")
           .Default("computing takes no time")
           .Law()
           .OrNone(),

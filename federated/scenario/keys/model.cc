@@ -26,25 +26,25 @@ std::vector<Key> ModelKeys() {
   return {
       Key("model.preset", RIVULET_FIELD(model.preset), "\"mlp\"",
           "A model by name, such as `logistic_regression`, `mlp`, `mnist_cnn`, `cifar_cnn`, `resnet20`, `char_lstm`; "
-          "[models.md](models.md) lists them. Exactly one of `model.preset`, `model.graph`, `model.onnx`, "
+          "[models](models.md) lists them. Exactly one of `model.preset`, `model.graph`, `model.onnx`, "
           "`model.arrays` and `[[model.layers]]` is given."),
       Key("model.graph", RIVULET_FIELD(model.graph), "\"model.pb\"",
           "A model as a file: a `GraphDef` with variables and an `init` node. Clients need no new program for it.")
           .Path(),
       Key("model.onnx", RIVULET_FIELD(model.onnx), "\"model.onnx\"",
-          "A model as an ONNX file, trained from the weights that it holds; [onnx.md](onnx.md). Initializers are the "
+          "A model as an ONNX file, trained from the weights that it holds; [ONNX](onnx.md). Initializers are the "
           "variables.")
           .Path(),
       Key("model.arrays", RIVULET_FIELD(model.arrays), "\"init.safetensors\"",
           "A model without a graph: a safetensors file with the values that training begins with. The plan carries "
           "their names and shapes alone, and how clients train is their own affair: those of the Python package can "
-          "([python.md](python.md)), and this program's own clients refuse such a run. What is trained is float32; "
+          "([Python](../guide/python.md)), and this program's own clients refuse such a run. What is trained is float32; "
           "tensors of other types are named in `model.freeze`.")
           .Path(),
       Key("model.weights", RIVULET_FIELD(model.weights), "\"round-000050.safetensors\"",
           "Weights that training begins with, in the place of the model's first values: a safetensors file such as "
           "`rivulet model export` writes and the history keeps, of the same names and shapes; "
-          "[weights.md](weights.md). The plan holds them. What `model.personal` names is not in it.")
+          "[weights](weights.md). The plan holds them. What `model.personal` names is not in it.")
           .Path()
           .OfGraphs(),
       ForGraph(Key("model.loss", RIVULET_FIELD(model.loss), "\"mean_loss\"",
@@ -60,7 +60,7 @@ std::vector<Key> ModelKeys() {
       ForGraph(Key("model.label_input", RIVULET_FIELD(model.label_input), "\"y\"",
                    "Placeholder of the graph that `data.label_feature` is fed to.")),
       Key("model.layers", RIVULET_FIELD(model.layers), "[{ type = \"flatten\" }, { type = \"dense\", units = 10 }]",
-          "A model as a list of layers, each a table `[[model.layers]]`; [models.md](models.md) has the types and "
+          "A model as a list of layers, each a table `[[model.layers]]`; [models](models.md) has the types and "
           "their keys.")
           .Default("none"),
       Key("model.classes", RIVULET_FIELD(model.classes), "62", "Classes of a preset. 0: the preset's own.")
@@ -76,7 +76,7 @@ std::vector<Key> ModelKeys() {
           "What `data.label_feature` holds, which the model learns to tell: `class`, the number of one class, the last "
           "layer giving a score per class; `labels`, a 0 or a 1 for each of several labels, of which an example may "
           "have any, the last layer giving a score per label; `numbers`, one float or several, the last layer giving "
-          "a prediction of each. [data.md](data.md) has an example of each.")
+          "a prediction of each. [own data](../guide/own-data.md) has an example of each.")
           .OneOf({"class", "labels", "numbers"})
           .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"),
       Key("model.objective", RIVULET_FIELD(model.objective), "\"mse\"",
@@ -99,7 +99,7 @@ std::vector<Key> ModelKeys() {
       Key("model.inputs", RIVULET_FIELD(model.inputs),
           "[{ name = \"photo\", shape = [28, 28, 1] }, { name = \"age\", shape = [1], kind = \"values\" }]",
           "Several inputs, or one that is fed otherwise, each a table `[[model.inputs]]` of a name, a shape, a "
-          "kind and the feature that it is fed from; [models.md](models.md#several-inputs) has its keys.")
+          "kind and the feature that it is fed from; [models](models.md#several-inputs) has its keys.")
           .Default("none")
           .When("model.layers", CanHaveInputs, "model.layers, model.onnx or model.graph is given"),
       Key("model.columns", RIVULET_FIELD(model.columns), "\"columns.json\"",

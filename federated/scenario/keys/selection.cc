@@ -7,7 +7,7 @@ namespace rivulet::scenario {
 std::vector<Key> SelectionKeys() {
   return {
       Key("selection.name", RIVULET_FIELD(selection.name), "\"round_robin\"",
-          "How the clients that train are drawn. [selection.md](selection.md) has each with its paper and its options, "
+          "How the clients that train are drawn. [selection](selection.md) has each with its paper and its options, "
           "which stand beside the name. Those that measure a version are drawn uniformly.")
           .OneOf(SettingTableNames("selection")),
       Key("selection.tags", RIVULET_FIELD(selection.tags), "[\"icu\"]",

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Rounds of federated averaging as PyTorch does them on one GPU, for the models, cohorts and client sizes of our own
-figures (docs/gpu.md): what a round costs without any framework around it.
+figures (docs/internals/gpu.md): what a round costs without any framework around it.
 
     peers.py --work cifar|femnist|resnet|shakespeare|mcmahan [--ways eager compiled graphs vmap processes] [--rounds 50] [--tf32] [--json FILE]
 

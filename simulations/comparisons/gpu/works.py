@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What is measured on a GPU (docs/gpu.md): the works of our own figures and of the peers', their data and scenarios, and
+"""What is measured on a GPU (docs/internals/gpu.md): the works of our own figures and of the peers', their data and scenarios, and
 what a run's history and trace say of it. Needs nothing but Python.
 
     works.py prepare WORK --out FOLDER --rivulet PROGRAM [--small]   random data of its shape, and FOLDER/WORK.toml

@@ -5,7 +5,7 @@
 
 A case is a folder with model.onnx and test_data_set_0/{input,output}_K.pb, the outputs being Rivulet's. An output agrees when no
 element differs by more than 1e-5 of the largest (float16: 2^-9, bfloat16: 2^-6), integers not at all. --table prints the models as
-docs/onnx.md shows them. A case whose types onnxruntime has no kernel for is counted apart.
+docs/reference/onnx.md shows them. A case whose types onnxruntime has no kernel for is counted apart.
 """
 import argparse
 import collections

@@ -147,7 +147,7 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
 
 TEST_F(HistoryTest, EveryColumn_IsDocumented) {
   Open()->Close().IgnoreError();
-  std::ifstream file(RIVULET_SOURCE_DIR "/docs/history.md");
+  std::ifstream file(RIVULET_SOURCE_DIR "/docs/reference/history.md");
   const std::string page((std::istreambuf_iterator<char>(file)), {});
   ASSERT_FALSE(page.empty());
   const auto lines = [](const std::string& answer) {

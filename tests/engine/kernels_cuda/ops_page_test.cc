@@ -1,4 +1,4 @@
-// docs/gpu_ops.md: which ops have a kernel for GPUs, and of which types.
+// docs/reference/gpu_ops.md: which ops have a kernel for GPUs, and of which types.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -59,7 +59,7 @@ A test writes this page from the registry (`RIVULET_UPDATE_DOCS=1`).
 }
 
 TEST(GpuOpsPageTest, PageIsAsTheRegistrySays) {
-  const std::filesystem::path page = RIVULET_SOURCE_DIR "/docs/gpu_ops.md";
+  const std::filesystem::path page = RIVULET_SOURCE_DIR "/docs/reference/gpu_ops.md";
   if (std::getenv("RIVULET_UPDATE_DOCS") != nullptr) std::ofstream(page) << Page();
   std::ostringstream text;
   text << std::ifstream(page).rdbuf();

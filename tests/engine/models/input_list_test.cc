@@ -130,7 +130,7 @@ TEST(SeveralInputs, Mistakes_NameTheInput) {
 }
 
 TEST(InputReference, IsWhatTheDocumentHolds) {
-  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/models.md";
+  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/reference/models.md";
   std::ifstream file(path);
   std::stringstream text;
   text << file.rdbuf();
@@ -146,7 +146,7 @@ TEST(InputReference, IsWhatTheDocumentHolds) {
     return;
   }
   EXPECT_EQ(page.substr(start, to - start), InputReference())
-      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/models.md up to date";
+      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/reference/models.md up to date";
 }
 
 }  // namespace

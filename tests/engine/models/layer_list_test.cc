@@ -240,9 +240,9 @@ TEST(ModelFromLayers, Mistakes_NameLayerKeyAndNearest) {
 }
 
 TEST(LayerReference, IsWhatTheDocumentHolds) {
-  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/models.md";
+  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/reference/models.md";
   std::ifstream file(path);
-  ASSERT_TRUE(file) << "docs/models.md is missing";
+  ASSERT_TRUE(file) << "docs/reference/models.md is missing";
   std::stringstream text;
   text << file.rdbuf();
   std::string page = text.str();
@@ -257,7 +257,7 @@ TEST(LayerReference, IsWhatTheDocumentHolds) {
     return;
   }
   EXPECT_EQ(page.substr(start, to - start), LayerReference())
-      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/models.md up to date";
+      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/reference/models.md up to date";
 }
 
 TEST(Freeze, MatchingVariables_AreNotTrained) {

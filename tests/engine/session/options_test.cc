@@ -112,7 +112,7 @@ TEST(SessionOptionsTableTest, EveryHonouredFieldNamesATestThatExists) {
 }
 
 TEST(SessionOptionsTableTest, PageIsAsTheRulesSay) {
-  const std::filesystem::path page = RIVULET_SOURCE_DIR "/docs/session_options.md";
+  const std::filesystem::path page = RIVULET_SOURCE_DIR "/docs/reference/session_options.md";
   if (std::getenv("RIVULET_UPDATE_DOCS") != nullptr) std::ofstream(page) << OptionsTable();
   EXPECT_EQ(ReadFile(page), OptionsTable()) << "run this test with RIVULET_UPDATE_DOCS=1";
 }

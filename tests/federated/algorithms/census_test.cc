@@ -159,9 +159,9 @@ TEST(Compose, DataSetOfAnotherName_IsThatOfEveryPass) {
 }
 
 TEST(AlgorithmReference, IsWhatTheDocumentHolds) {
-  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/algorithms.md";
+  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/reference/algorithms.md";
   std::ifstream file(path);
-  ASSERT_TRUE(file) << "docs/algorithms.md is missing";
+  ASSERT_TRUE(file) << "docs/reference/algorithms.md is missing";
   std::stringstream text;
   text << file.rdbuf();
   std::string page = text.str();
@@ -176,7 +176,7 @@ TEST(AlgorithmReference, IsWhatTheDocumentHolds) {
     return;
   }
   EXPECT_EQ(page.substr(start, to - start), AlgorithmReference())
-      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/algorithms.md up to date";
+      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/reference/algorithms.md up to date";
 }
 
 }  // namespace

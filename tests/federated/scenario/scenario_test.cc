@@ -507,9 +507,9 @@ TEST(StopCondition, IsAMetricAComparisonAndANumber) {
 }
 
 TEST(ScenarioReference, IsWhatTheDocumentHolds) {
-  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/scenario.md";
+  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/reference/scenario.md";
   std::ifstream file(path);
-  ASSERT_TRUE(file) << "docs/scenario.md is missing";
+  ASSERT_TRUE(file) << "docs/reference/scenario.md is missing";
   std::stringstream text;
   text << file.rdbuf();
   std::string page = text.str();
@@ -524,7 +524,7 @@ TEST(ScenarioReference, IsWhatTheDocumentHolds) {
     return;
   }
   EXPECT_EQ(page.substr(start, to - start), ScenarioReference())
-      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/scenario.md up to date";
+      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/reference/scenario.md up to date";
 }
 
 TEST(ScenarioFiles, AllOfSimulationsParse) {

@@ -50,7 +50,7 @@ TEST(SelectionCensus, EveryOption_HasATestThatSeesItsEffect) {
 }
 
 TEST(SelectionReference, IsWhatTheDocumentHolds) {
-  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/selection.md";
+  const std::string path = std::string(RIVULET_SOURCE_DIR) + "/docs/reference/selection.md";
   std::ifstream file(path);
   std::string page{std::istreambuf_iterator<char>(file), {}};
   constexpr std::string_view kBegin = "<!-- selection: begin -->\n", kEnd = "<!-- selection: end -->\n";
@@ -64,7 +64,7 @@ TEST(SelectionReference, IsWhatTheDocumentHolds) {
     return;
   }
   EXPECT_EQ(page.substr(from, end - from), SelectionReference())
-      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/selection.md up to date";
+      << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/reference/selection.md up to date";
 }
 
 }  // namespace

@@ -1,0 +1,106 @@
+"""Every folder of sources opens with a README.md: a heading, and under it a noun phrase that says what the folder is. The folders
+of NOT_YET have none yet, and no folder is added to it."""
+import pathlib
+import subprocess
+import sys
+import unittest
+
+ROOT = pathlib.Path(__file__).parents[2]
+TOPS = ("aggregator", "certificates", "cli", "client", "coordinator", "dataflow", "deploy", "engine", "examples", "federated", "http", "inspect",
+        "pages", "proto", "python", "rpc", "setup", "simulations", "tier")
+# Files of one kind, told by the README above them.
+DATA = {"simulations/scenarios", "simulations/papers"}
+
+NOT_YET = {
+    "cli/bench",
+    "cli/ca",
+    "cli/dashboard",
+    "cli/data",
+    "cli/debug",
+    "cli/doctor",
+    "cli/graph",
+    "cli/http",
+    "cli/manual",
+    "cli/model",
+    "cli/operate",
+    "cli/papers",
+    "cli/picture",
+    "cli/run",
+    "cli/runs",
+    "cli/sweep",
+    "coordinator/commit",
+    "coordinator/control",
+    "coordinator/history",
+    "coordinator/host",
+    "coordinator/intake",
+    "coordinator/ledger",
+    "coordinator/model_store",
+    "coordinator/rounds",
+    "engine/base",
+    "engine/gpu/cuda",
+    "engine/gpu/emulated",
+    "engine/gpu/emulated/library",
+    "engine/kernels",
+    "engine/onnx/export",
+    "engine/optimizers/settings",
+    "engine/tensor",
+    "federated/aggregation",
+    "federated/codecs",
+    "federated/evaluation",
+    "federated/population",
+    "federated/random",
+    "federated/scenario",
+    "federated/scenario/keys",
+    "federated/server_state",
+    "federated/settings",
+    "federated/states",
+    "federated/tasks",
+    "federated/transport",
+    "federated/updates",
+    "federated/weights",
+    "proto/federated",
+    "proto/graph",
+    "proto/onnx",
+    "proto/rpc",
+    "python/rivulet",
+    "setup/partitioners",
+    "simulations/attacks",
+    "simulations/comparisons/frameworks",
+    "simulations/launchers/mpi",
+    "simulations/sweeps",
+}
+
+
+def folders(root):
+    """The folders below TOPS that hold a source themselves, or folders that do."""
+    found = set()
+    for top in TOPS:
+        for path in (root / top).rglob("*"):
+            if path.suffix in (".h", ".cc", ".cu", ".proto", ".py", ".toml") and "egg-info" not in str(path):
+                folder = path.relative_to(root).parent
+                while folder.parts:
+                    found.add(folder.as_posix())
+                    folder = folder.parent
+    return sorted(name for name in found if not any(name == data or name.startswith(data + "/") for data in DATA))
+
+
+class Folders(unittest.TestCase):
+    def test_every_folder_opens_with_a_readme(self):
+        found = folders(ROOT)
+        self.assertGreater(len(found), 60)
+        self.assertEqual([name for name in found if not (ROOT / name / "README.md").exists() and name not in NOT_YET], [])
+
+    def test_the_list_only_shrinks(self):
+        self.assertEqual([name for name in NOT_YET if (ROOT / name / "README.md").exists() or not (ROOT / name).exists()], [])
+
+    def test_a_readme_has_a_heading_and_prose(self):
+        for name in folders(ROOT):
+            readme = ROOT / name / "README.md"
+            if readme.exists():
+                lines = [line for line in readme.read_text().splitlines() if line.strip()]
+                self.assertRegex(lines[0], r"^# \S", name)
+                self.assertGreater(len(lines), 1, name)
+
+
+if __name__ == "__main__":
+    sys.exit(unittest.main())

@@ -9,21 +9,6 @@ sys.path.insert(0, str(ROOT / "scripts"))
 import prose  # noqa: E402: it is found by the line above
 
 NOT_YET = {
-    "README.md",
-    "docs/guide/certificates.md",
-    "docs/guide/debugging.md",
-    "docs/guide/engine-library.md",
-    "docs/guide/graphs.md",
-    "docs/guide/local-rules.md",
-    "docs/guide/operations.md",
-    "docs/guide/own-algorithm.md",
-    "docs/guide/own-data.md",
-    "docs/guide/own-op.md",
-    "docs/guide/profiling.md",
-    "docs/guide/python.md",
-    "docs/guide/security.md",
-    "docs/guide/simulate.md",
-    "docs/guide/site.md",
     "docs/internals/architecture.md",
     "docs/internals/building.md",
     "docs/internals/control-flow.md",
@@ -37,16 +22,10 @@ NOT_YET = {
     "docs/internals/results.md",
     "docs/internals/session.md",
     "docs/reference/algorithms.md",
-    "docs/reference/attacks.md",
     "docs/reference/gpu_ops.md",
-    "docs/reference/history.md",
-    "docs/reference/models.md",
     "docs/reference/onnx.md",
-    "docs/reference/pages.md",
-    "docs/reference/precision.md",
     "docs/reference/scenario.md",
     "docs/reference/selection.md",
-    "docs/reference/weights.md",
 }
 
 

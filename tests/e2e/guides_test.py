@@ -1,0 +1,138 @@
+"""Guides of docs/guide run from top to bottom, in one folder each: files are written, commands are run, and they print what the
+page shows but for times, numbers and names that differ from run to run. A command without output on the page must succeed.
+
+    guides_test.py --update [PAGE…]    writes what the commands print into the pages
+
+    <!-- file: NAME -->     the code block below is that file
+    ```console              commands, "$ …", each followed by what it prints
+    <!-- run -->            the sh block below runs as a script and exits 0"""
+import os
+import pathlib
+import re
+import socket
+import subprocess
+import sys
+import unittest
+
+from harness import RIVULET, RivuletTest, main
+
+GUIDES = pathlib.Path(__file__).parents[2] / "docs/guide"
+PAGES = ("simulate", "deploy", "inspect", "own-model")
+STEP = re.compile(r"<!-- file: (?P<file>\S+) -->\n```\w*\n(?P<text>.*?)```|```console\n(?P<console>.*?)```|"
+                  r"<!-- run -->\n```sh\n(?P<run>.*?)```", re.S)
+
+
+def normal(text):
+    """Without what differs from run to run and from machine to machine."""
+    text = re.sub(r"\b([a-z][\w-]*)-\d{8}T\d{6}-[0-9a-f]{4}\b", r"\1-RUN", text)
+    text = re.sub(r"\b[0-9A-F]{32}\b|\b[0-9a-f]{16,64}\b", "DIGEST", text)
+    text = re.sub(r"\b\d{4}-\d\d-\d\d([T ]\d\d:\d\d:\d\d(\.\d+)?(Z| UTC)?)?", "DATE", text)
+    text = re.sub(r"\b\d\d:\d\d:\d\d\b", "TIME", text)
+    text = re.sub(r"[▁▂▃▄▅▆▇█·⠀-⣿]+", "~", text)
+    text = re.sub(r"-?\d+(,\d{3})*(\.\d+)?(e[+-]?\d+)?( (s|ms|µs|us|min|h|kB|MB|GB|KiB|MiB|GiB|bytes|cores?|processors?))?(?![\w.])", "#", text)
+    text = re.sub(r"\b\d+(\.\d+)?(s|ms|kB|MB|%)", "#", text)
+    text = re.sub(r"-{3,}", "---", text)
+    return [re.sub(r"\s+", " ", line).strip() for line in text.splitlines()]
+
+
+def ends_alike(printed, shown):
+    """Each line of `shown` is printed, in order; "…" in a line of its own stands for any lines."""
+    printed, at = normal(printed), 0
+    for line in normal(shown):
+        if line == "…":
+            at = None
+            continue
+        if at is None:
+            if line not in printed:
+                return line
+            at = printed.index(line) + 1
+            continue
+        if at >= len(printed) or printed[at] != line:
+            return line
+        at += 1
+    return None
+
+
+class Guides(RivuletTest):
+    def bash(self, script):
+        done = subprocess.run(["bash", "-c", script], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                              cwd=self.folder, timeout=300,
+                              env={**os.environ, "COLUMNS": "120", "LC_ALL": "C.UTF-8",
+                                   "PATH": f"{pathlib.Path(RIVULET).parent}:{os.environ['PATH']}"})
+        return done.returncode, done.stdout.decode().replace(str(self.folder), "~")
+
+    def follow_page(self, name, update=False):
+        path = GUIDES / f"{name}.md"
+        page = path.read_text()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        ran = 0
+        for step in STEP.finditer(page):
+            if step["file"]:
+                self.write(step["file"], step["text"])
+            elif step["run"]:
+                code, printed = self.bash("set -e\n" + step["run"].replace("7000", port))
+                self.assertEqual(code, 0, printed)
+                ran += 1
+            else:
+                written = ""
+                for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", step["console"], re.M):
+                    code, printed = self.bash(command.replace("7000", port))
+                    printed = "".join(line.rstrip() + "\n" for line in printed.replace(port, "7000").splitlines())
+                    if update:
+                        written += f"$ {command}\n{printed}"
+                    elif shown:
+                        self.assertIsNone(ends_alike(printed, shown), f"{name}.md: $ {command}\n{printed}")
+                    else:
+                        self.assertEqual(code, 0, f"{name}.md: $ {command}\n{printed}")
+                    ran += 1
+                if update:
+                    page = page.replace(step["console"], written, 1)
+        self.assertGreater(ran, 3)
+        if update:
+            path.write_text(page)
+
+    def test_simulate(self):
+        self.follow_page("simulate")
+
+    def test_deploy(self):
+        self.follow_page("deploy")
+
+    def test_inspect(self):
+        self.follow_page("inspect")
+
+    def test_own_model(self):
+        self.follow_page("own-model")
+
+    def test_pages_that_others_run_are_run(self):
+        """Each guide is run here or by a test that names it."""
+        here = pathlib.Path(__file__).parents[1]
+        tests = "".join(path.read_text() for path in (*here.rglob("*guide*_test.py"), *here.rglob("guide_test.cc"),
+                                                      here / "e2e/network_test.py"))
+        for page in ("python", "own-data", "own-algorithm", "local-rules", "own-op", "certificates", "operations", "debugging"):
+            self.assertRegex(tests, rf"\b{page}\.md\b")
+            self.assertTrue((GUIDES / f"{page}.md").exists(), page)
+
+    def test_lines_are_compared_by_their_words(self):
+        self.assertIsNone(ends_alike("a 1.25 s\nb\n", "a 3.5 s\nb\n"))
+        self.assertIsNone(ends_alike("a\nb\nc\n", "…\nb\n"))
+        self.assertEqual(ends_alike("a\nb\n", "a\nc\n"), "c")
+        self.assertEqual(ends_alike("a\n", "a\nb\n"), "b")
+        self.assertIsNone(ends_alike("run digits-20261120T235651-997b of 2026-11-20 23:56:51\n", "run digits-20250101T000000-aaaa of 2025-01-01 00:00:00\n"))
+
+
+if __name__ == "__main__":
+    if "--update" in sys.argv:
+        names = sys.argv[sys.argv.index("--update") + 1:] or PAGES
+
+        class Update(Guides):
+            def runTest(self):
+                for name in names:
+                    self.tearDown()
+                    self.setUp()
+                    self.follow_page(name, update=True)
+
+        result = unittest.TextTestRunner().run(Update("runTest"))
+        sys.exit(not result.wasSuccessful())
+    main()

@@ -2,7 +2,7 @@
 # The packages in a bare Debian, as root: both are installed with what they ask for, run, and purged, and then nothing of them is left
 # but what a site would not want to lose; and the images of deploy/Containerfile, put together by hand from the same root and run as
 # their user from a file system that cannot be written. Wants a built tree, debootstrap and Debian's mirror; takes minutes.
-# docs/internals/results.md has the last run.
+# docs/internals/results.md has the result.
 #   scripts/bare-debian.sh [FOLDER]     FOLDER (600 MB; made when it is not there) keeps the bare root for the next time
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Every command of --help through faults of files and memory, many of each kind (tests/e2e/faulty_world_test.py); prints a
-# table. docs/internals/results.md has the last one.
+# table. docs/internals/results.md has the result.
 #   scripts/faulty-world.sh [FAULTS A KIND]     of each kind at most so many calls fail, one a run [40]
 set -euo pipefail
 cd "$(dirname "$0")/.."

@@ -2,7 +2,7 @@
 # The tests in worlds in which nobody develops: as a user who is not root (what root's rights hide fails there, and tests
 # that are skipped for root run), in a tree that is read-only, without HOME, under a locale with a decimal comma, and with a
 # wall clock that jumps forth and back by hours. Needs root, to give its rights away; what it makes lies in one
-# folder under /tmp. docs/internals/results.md has the last results.
+# folder under /tmp. docs/internals/results.md has results.
 #   scripts/odd-worlds.sh [WORLD…] [-- CTEST ARGUMENTS]
 #     WORLD: plain-user, read-only, no-home, comma, clock [the first four at once, then clock by itself]
 set -euo pipefail

@@ -10,7 +10,7 @@ namespace {
 // Tasks of an attempt, and of a client in it, are found by the table's own uniqueness, to which a round's are added at
 // the end. A client's tasks are looked for in each attempt of its run, 2 µs an attempt. By an index of clients they
 // would be found at once, but each task of a round then goes to another page of it: after some hundred rounds of many
-// clients these are more than the cache has room for, and rounds take three times as long to write (docs/internals/results.md).
+// clients these are more than the cache has room for, and rounds take three times as long to write.
 // Metrics begin with what a reader asks for, one name of a run, and end with what makes them unique.
 constexpr const char* kIndices = R"sql(
 CREATE UNIQUE INDEX task_by_id ON task (task_id) WHERE task_id IS NOT NULL;

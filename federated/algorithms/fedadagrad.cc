@@ -15,7 +15,7 @@ StatusOr<Composition> FedAdagrad(const AlgorithmContext& context) {
 }
 
 RIVULET_ALGORITHM(fedadagrad_registration, "fedadagrad", "Reddi et al. 2021, arXiv:2003.00295, algorithm 2",
-                  "Federated averaging whose server takes a step of Adagrad with the mean of the changes: each "
+                  "Federated averaging whose server takes a step of Adagrad with the mean of the changes. Each "
                   "parameter's steps become the shorter, the more it has moved; for data of rare features. "
                   "`server.learning_rate` is Adagrad's; 0.1 is a good beginning.",
                   ServerAdagradSettings(), FedAdagrad,

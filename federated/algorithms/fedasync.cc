@@ -63,9 +63,9 @@ StatusOr<Composition> FedAsync(const AlgorithmContext& context) {
 
 RIVULET_ALGORITHM(
     fedasync_registration, "fedasync", "Xie et al. 2019, arXiv:1903.03934, algorithm 1",
-    "Asynchronous federated averaging without a buffer: `server.in_flight` clients train at a time, and the model that "
-    "one comes to is mixed into the server's by `server.learning_rate`, the less the later it is "
-    "(`server.staleness_exponent`). The paper's server waits for no second one: `server.clients_per_round` = 1.",
+    "Asynchronous federated averaging without a buffer: `server.in_flight` clients train at a time. A client's model "
+    "is mixed into the server's by `server.learning_rate`, the less the later it is (`server.staleness_exponent`). "
+    "The paper's server waits for no second one: `server.clients_per_round` = 1.",
     {ProximalRho()}, FedAsync,
     "∇g(x; w^τ) = ∇F_k(x) + rho · (x − w^τ)\n"
     "w ← (1 − α_t) · w + α_t · x,  α_t = server.learning_rate · s(t − τ)\n"

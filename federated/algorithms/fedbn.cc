@@ -25,7 +25,7 @@ StatusOr<Composition> FedBn(const AlgorithmContext& context) {
 RIVULET_ALGORITHM(
     fedbn_registration, "fedbn", "Li et al. 2021, arXiv:2102.07623, algorithm 1",
     "Federated averaging of all but the batch normalisations, which each client keeps with their running statistics: "
-    "`model.personal` names them, such as [\"*norm*/*\"]. For clients who see the same things differently.",
+    "`model.personal` names them, such as [\"*norm*/*\"]. For clients that see the same things differently.",
     {}, FedBn,
     "(w_k, b_k) ← local training of F_k from (w, b_k);  b_k, of batch normalisations, stays with client k\n"
     "w ← w + server.learning_rate · Σ_k (n_k / n) · (w_k − w)");

@@ -51,8 +51,8 @@ StatusOr<Composition> FedProx(const AlgorithmContext& context) {
 
 RIVULET_ALGORITHM(
     fedprox_registration, "fedprox", "Li et al. 2020, arXiv:1812.06127, algorithm 2",
-    "Federated averaging with a proximal term: each client minimises its loss plus `mu` / 2 times the squared distance "
-    "of its weights to those that it was given, which keeps clients with unlike data from drifting apart.",
+    "Federated averaging with a proximal term: each client minimises its loss plus `mu` / 2 times the squared "
+    "distance of its weights to the received ones. It keeps clients with unlike data from drifting apart.",
     {Mu(), Step(), Falls()}, FedProx,
     "∇h_k(w) = ∇F_k(w) + mu · (w − w^t)\n"
     "w ← w + server.learning_rate · Σ_k (n_k / n) · (w_k − w)");

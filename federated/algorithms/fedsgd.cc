@@ -24,8 +24,8 @@ StatusOr<Composition> FedSgd(const AlgorithmContext& context) {
 }
 
 RIVULET_ALGORITHM(fedsgd_registration, "fedsgd", "McMahan et al. 2017, arXiv:1602.05629, section 2",
-                  "One step of gradient descent a round: each client's gradient is that of all its examples, whatever "
-                  "`client.epochs` and `client.batch_size` say. The baseline of federated averaging.",
+                  "One step of gradient descent a round: each client's gradient is that of all its examples, for any "
+                  "`client.epochs` and `client.batch_size`. The baseline of federated averaging.",
                   {}, FedSgd,
                   "w ← w − server.learning_rate · client.optimizer.learning_rate · Σ_k (n_k / n) · ∇F_k(w)");
 

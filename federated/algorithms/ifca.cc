@@ -125,11 +125,11 @@ StatusOr<Composition> HypCluster(const AlgorithmContext& context) {
 
 RIVULET_ALGORITHM(
     ifca_registration, "ifca", "Ghosh et al. 2020, arXiv:2006.04088, algorithm 1 with model averaging",
-    "Several models for groups of clients that nobody knows beforehand: each client finds the one that is best on its "
-    "own examples, trains it and counts towards it alone, all the same (`train/cluster` says which). `test/…` is the "
-    "first model's and `cluster_1/test/…` the second's; clients measure the one that they would choose as "
-    "`personal/…`. Models begin with values of their own; where one of them is best for all clients at first, it stays "
-    "so, and another `run.seed` or more `clusters` may part them.",
+    "Several models for groups of clients that nobody knows beforehand. Each client finds the one that is best on its "
+    "own examples, trains it and counts towards it alone, all the same (`train/cluster` has its number). `test/…` is "
+    "the first model's and `cluster_1/test/…` the second's; clients measure the one that they would choose as "
+    "`personal/…`. Models begin with values of their own. If one of them is best for all clients at first, it stays "
+    "so; another `run.seed` or more `clusters` may part them.",
     {Clusters()}, Ifca,
     "j_k = argmin_j F_k(w_j),  K_j = {k: j_k = j}\n"
     "w_j ← w_j + server.learning_rate · Σ_{k ∈ K_j} (w_k − w_j) / |K_j|");

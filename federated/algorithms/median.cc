@@ -10,9 +10,9 @@ StatusOr<Composition> Median(const AlgorithmContext& context) { return FedAvgBy(
 
 RIVULET_ALGORITHM(
     median_registration, "median", "Yin et al. 2018, arXiv:1803.01498, algorithm 1",
-    "Federated averaging that no minority of wrong clients can lead astray: each coordinate moves by the median of its "
-    "changes, whatever their clients' numbers of examples; by the mean of the two in the middle where they are even in "
-    "number. The coordinator keeps every update of a round on disk until its end.",
+    "Federated averaging that no minority of wrong clients can lead astray. Each coordinate moves by the median of "
+    "its changes, for an even number by the mean of the middle two. Numbers of examples do not count. The coordinator "
+    "keeps every update of a round on disk until its end.",
     {}, Median, "w ← w + server.learning_rate · median_k (w_k − w),  each coordinate for itself");
 
 }  // namespace

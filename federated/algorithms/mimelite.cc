@@ -75,8 +75,8 @@ StatusOr<Composition> Mime(const AlgorithmContext& context) { return MimeOrLite(
 
 RIVULET_ALGORITHM(
     mimelite_registration, "mimelite", "Karimireddy et al. 2021, arXiv:2008.03606, algorithm 1",
-    "Federated averaging whose clients' steps have the server's momentum in them, against drift where data differ: "
-    "each sends the gradient of all its examples too, of which the momentum is made. All count the same. Needs "
+    "Federated averaging whose clients' steps have the server's momentum in them, against drift where data differ. "
+    "Each also sends the gradient of all its examples, from which the momentum is made. All count the same. Needs "
     "`client.optimizer.kind` \"sgd\".",
     {MomentumBeta()}, MimeLite,
     "y ← y − client.optimizer.learning_rate · ((1 − beta) · g_k(y) + beta · m),  from y = w\n"
@@ -85,8 +85,8 @@ RIVULET_ALGORITHM(
 
 RIVULET_ALGORITHM(
     mime_registration, "mime", "Karimireddy et al. 2021, arXiv:2008.03606, algorithm 1",
-    "MimeLite whose clients also take out of each step what their own data are like at the model that they were given, "
-    "and put in what all were like a round before: two gradients a step. All count the same. Needs "
+    "MimeLite whose clients also correct each step: they subtract their own gradient at the received model and add "
+    "the mean gradient of the round before. This takes two gradients a step. All count the same. Needs "
     "`client.optimizer.kind` \"sgd\".",
     {MomentumBeta()}, Mime,
     "y ← y − client.optimizer.learning_rate · ((1 − beta) · (g_k(y) − g_k(w) + c) + beta · m),  from y = w\n"

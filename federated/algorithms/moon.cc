@@ -76,9 +76,8 @@ StatusOr<Composition> Moon(const AlgorithmContext& context) {
 
 RIVULET_ALGORITHM(
     moon_registration, "moon", "Li et al. 2021, arXiv:2103.16257, algorithm 1",
-    "Federated averaging with a contrastive term: each client learns to represent its data more like the model that it "
-    "was given and less like its own last one, which it keeps. For models with a dense layer: presets and "
-    "`model.layers`.",
+    "Federated averaging with a contrastive term: each client learns to represent its data more like the received "
+    "model and less like its own last one, which it keeps. For models with a dense layer: presets and `model.layers`.",
     {Weight(), Temperature()}, Moon,
     "l_con = log(1 + exp((sim(z, z_prev) − sim(z, z_glob)) / temperature))\n"
     "l = l_sup(w; (x, y)) + mu · l_con(w; w_prev; w^t; x)\n"

@@ -126,8 +126,8 @@ RIVULET_ALGORITHM(
     "Fallah et al. 2020, arXiv:2002.07948, algorithm 1, first order and Hessian-free",
     "Meta-learning: a model from which each client comes to its own by one step of gradient descent. A local step "
     "takes two batches: by the first it looks `alpha` ahead, and by the gradient of the second there it goes. All "
-    "clients count the same. Needs `client.optimizer.kind` \"sgd\"; `evaluation.fine_tune_epochs` measures what "
-    "clients come to.",
+    "clients count the same. Needs `client.optimizer.kind` \"sgd\"; `evaluation.fine_tune_epochs` measures the "
+    "clients' own models.",
     {InnerRate(), Probe()}, PerFedAvg,
     "w̃ = w_k − alpha · ∇F_k(w_k; D)\n"
     "w_k ← w_k − client.optimizer.learning_rate · (∇F_k(w̃; D') − alpha · h),  h = 0, or Hessian-free with g = "

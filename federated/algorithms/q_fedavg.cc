@@ -26,8 +26,8 @@ StatusOr<Composition> QFedAvg(const AlgorithmContext& context) {
 
 RIVULET_ALGORITHM(
     q_fedavg_registration, "q_fedavg", "Li et al. 2020, arXiv:1905.10497, algorithm 2",
-    "Federated averaging that is fairer to clients: those for whom the model is worse count more, by a power of their "
-    "loss. Clients measure the model that they were given, too.",
+    "Federated averaging that is fairer to clients: those with a higher loss count more, by a power of it. Clients "
+    "also measure the received model.",
     {Fairness()}, QFedAvg,
     "L = 1 / client.optimizer.learning_rate\n"
     "h_k = F_k(w)^q + q · L · F_k(w)^(q − 1) · ‖w_k − w‖²\n"

@@ -20,8 +20,7 @@ StatusOr<Composition> Reptile(const AlgorithmContext& context) {
 RIVULET_ALGORITHM(
     reptile_registration, "reptile", "Nichol et al. 2018, arXiv:1803.02999, section 3",
     "Meta-learning: a model from which each client's own task is learned in a few steps. Clients are tasks that all "
-    "count the same, and `server.learning_rate` is how far the model moves towards what they learned; 0.1 is a good "
-    "beginning.",
+    "count the same, and `server.learning_rate` is how far the model moves towards theirs; 0.1 is a good beginning.",
     {}, Reptile, "w ← w + server.learning_rate · (1 / K) · Σ_k (w_k − w)");
 
 }  // namespace

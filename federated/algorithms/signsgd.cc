@@ -37,9 +37,9 @@ StatusOr<Composition> SignSgd(const AlgorithmContext& context) {
 
 RIVULET_ALGORITHM(
     signsgd_registration, "signsgd", "Bernstein et al. 2018, arXiv:1802.04434, algorithm 3",
-    "One step a round in which clients vote which way every weight goes: all count the same, however large their "
-    "gradients are, so that few of them can do little harm. `server.learning_rate` is how far every weight goes; 0.001 "
-    "is a good beginning.",
+    "One step a round in which clients vote which way every weight goes. All count the same, however large their "
+    "gradients are, so that few of them can do little harm. `server.learning_rate` is how far every weight goes; "
+    "0.001 is a good beginning.",
     {}, SignSgd, "w ← w − server.learning_rate · sign(Σ_k sign(∇F_k(w)))");
 
 }  // namespace

@@ -32,9 +32,9 @@ StatusOr<Composition> Term(const AlgorithmContext& context) {
 }
 
 RIVULET_ALGORITHM(term_registration, "term", "Li et al. 2021, arXiv:2007.01162, equation 2",
-                  "Federated averaging whose clients count by the exponential of their loss: with `t` above 0 the "
-                  "model becomes good for those for whom it is worst (agnostic federated learning is its limit), with "
-                  "`t` below 0 outliers count less. Clients measure the model that they were given, too.",
+                  "Federated averaging whose clients count by the exponential of their loss. With `t` above 0 the "
+                  "model improves for the clients with the highest loss (agnostic federated learning is its limit), "
+                  "with `t` below 0 outliers count less. Clients also measure the received model.",
                   {TiltOfLosses()}, Term,
                   "p_k = e^(t · F_k(w)) / Σ_j e^(t · F_j(w))\n"
                   "w ← w + server.learning_rate · Σ_k p_k · (w_k − w)");

@@ -14,8 +14,8 @@ StatusOr<Composition> TrimmedMean(const AlgorithmContext& context) {
 
 RIVULET_ALGORITHM(
     trimmed_mean_registration, "trimmed_mean", "Yin et al. 2018, arXiv:1803.01498, algorithm 1",
-    "Federated averaging that a minority of wrong clients cannot lead astray: of each coordinate's changes the largest "
-    "and the smallest `trim` are left out, and the others averaged, whatever their clients' numbers of examples. The "
+    "Federated averaging that a minority of wrong clients cannot lead astray: of each coordinate's changes the "
+    "largest and the smallest `trim` are left out, and the others averaged. Numbers of examples do not count. The "
     "coordinator keeps every update of a round on disk until its end.",
     TrimmedMeanSettings(), TrimmedMean,
     "c ← floor(trim · K);  of x_1 ≤ x_2 ≤ … ≤ x_K, each coordinate of the K changes w_k − w sorted for itself:\n"

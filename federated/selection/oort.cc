@@ -141,9 +141,9 @@ std::vector<Setting> Table() {
 
 RIVULET_SELECTOR(
     oort_registration, "oort",
-    "Most of a cohort are those with the highest product of examples and loss when they last trained, with a bonus for "
-    "who has not been heard of for long; the rest have not taken part yet (Lai et al. 2021, arXiv:2010.06081, "
-    "algorithm 1, with mean losses in the place of root mean squares).",
+    "Most of a cohort are the clients with the highest product of examples and last training loss, with a bonus for "
+    "those that were long absent. The rest have not taken part yet (Lai et al. 2021, arXiv:2010.06081, algorithm 1, "
+    "with mean losses in the place of root mean squares).",
     Table(), [](const Settings& settings) -> std::unique_ptr<const Selector> {
       return std::make_unique<Oort>(OortSettings{settings.number("exploration"), settings.number("decay"),
                                                  settings.number("least_exploration"), settings.number("clip"),

@@ -52,9 +52,9 @@ Setting Candidates() {
 
 RIVULET_SELECTOR(
     power_of_choice_registration, "power_of_choice",
-    "Of `candidates` clients, drawn by their examples as `weighted` draws them, those are asked whose loss "
-    "was highest when they last trained, and first of all those who have not trained yet (Cho et al. 2020, "
-    "arXiv:2010.01243, rpow-d, which costs no communication).",
+    "The candidates are `candidates` clients, drawn by their examples as in `weighted`. Those with the highest last "
+    "training loss are asked, after those that have not trained yet (Cho et al. 2020, arXiv:2010.01243, rpow-d, which "
+    "costs no communication).",
     {Candidates()}, [](const Settings& settings) -> std::unique_ptr<const Selector> {
       return std::make_unique<PowerOfChoice>(settings.integer("candidates"));
     });

@@ -39,16 +39,16 @@ std::string Page() {
   }
   return fmt::format(R"(# Ops with a GPU kernel
 
-A step that is compiled for a GPU needs a kernel for each of its ops; one that is missing is told by name. These {}
-ops have one, in `engine/kernels/cuda`. What needs no kernel on any device (constants, reshapes, reads of variables,
-assignments) is not listed.
+A step that is compiled for a GPU needs a kernel for each of its ops; a missing one is named in the error. These {}
+ops have one, in `engine/kernels/cuda`. Ops without a kernel on any device (constants, reshapes, reads of variables,
+assignments) are not listed.
 
 An op with a float32 kernel has bfloat16 and float16 too: it goes through that one, between conversions on the device.
 
 Einsum of float32 and float64 without diagonals, convolutions of groups and of NCHW images become others of these ops
-when a program is compiled (the passes `lower_for_gpu` and `layout`). What a kernel lacks beside the CPU's is refused
-then, with the mend: other activations of LSTM and GRU than the usual, of SimpleRNN than tanh, relu and sigmoid, their
-clips, and peepholes.
+when a program is compiled (the passes `lower_for_gpu` and `layout`). Forms that only the CPU's kernels have are refused
+then, with the remedy. These are unusual activations of LSTM and GRU, activations of SimpleRNN other than tanh, relu and
+sigmoid, their clips, and peepholes.
 
 A test writes this page from the registry (`RIVULET_UPDATE_DOCS=1`).
 

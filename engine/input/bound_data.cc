@@ -1,5 +1,7 @@
 #include "engine/input/bound_data.h"
 
+#include "engine/input/source_pipeline.h"
+
 namespace rivulet {
 namespace {
 
@@ -38,93 +40,6 @@ class SessionSources : public BoundSources {
   const ResourceManager& resources_;
 };
 
-class RecordSource : public ElementSource {
- public:
-  explicit RecordSource(std::vector<std::shared_ptr<const Dataset>> files) : files_(std::move(files)) {
-    for (const auto& file : files_) ends_.push_back(size() + file->size());
-  }
-  int64_t size() const { return ends_.empty() ? 0 : ends_.back(); }
-  StatusOr<std::vector<Component>> Read(int64_t index) const override {
-    const auto file = static_cast<size_t>(std::upper_bound(ends_.begin(), ends_.end(), index) - ends_.begin());
-    Bytes record{{}, files_[file], index - (file == 0 ? 0 : ends_[file - 1])};
-    RIVULET_RETURN_IF_ERROR(record.source->Read(record.index, record.value));
-    return std::vector<Component>{Component::Strings(Shape{}, {std::move(record)})};
-  }
-
- private:
-  const std::vector<std::shared_ptr<const Dataset>> files_;
-  std::vector<int64_t> ends_;
-};
-
-class SourcePipeline : public Pipeline {
- public:
-  SourcePipeline(std::string where, std::vector<TensorSpec> specs, std::shared_ptr<const ElementSource> source,
-                 int64_t size)
-      : Pipeline(std::move(where), std::move(specs)), source_(std::move(source)), size_(size) {}
-  StatusOr<std::unique_ptr<PipelineIterator>> MakeIterator(const IteratorContext& context) const override {
-    return std::make_unique<Iterator>(*this, context);
-  }
-
- private:
-  class Iterator : public IteratorOf<SourcePipeline> {
-   public:
-    Iterator(const SourcePipeline& pipeline, const IteratorContext& context) : IteratorOf(pipeline, context) {}
-
-   private:
-    StatusOr<bool> DoNext(const CancellationToken&, Element& element) override {
-      if (next_ >= pipeline().size_) return false;
-      element = Element(pipeline().source_, next_++);
-      return true;
-    }
-    int64_t next_ = 0;
-  };
-  const std::shared_ptr<const ElementSource> source_;
-  const int64_t size_;
-};
-
-StatusOr<const BoundSources*> SourcesOf(const PipelineArguments& arguments) {
-  if (arguments.environment->bound == nullptr)
-    return NotFound("{}: no data set is bound to '{}' here", arguments.where(),
-                    arguments.node.attr<std::string>("name"));
-  return arguments.environment->bound.get();
-}
-
-// `file` < 0: all.
-StatusOr<std::shared_ptr<Pipeline>> Open(PipelineArguments& arguments, int64_t file) {
-  RIVULET_ASSIGN_OR_RETURN(const BoundSources* sources, SourcesOf(arguments));
-  RIVULET_ASSIGN_OR_RETURN(auto pipeline,
-                           sources->Open(arguments.node.attr<std::string>("name"), file, arguments.where()));
-  RIVULET_RETURN_IF_ERROR(arguments.Check(pipeline->specs()).status());
-  return pipeline;
-}
-
-StatusOr<std::shared_ptr<Pipeline>> MakeBound(PipelineArguments& arguments) { return Open(arguments, -1); }
-
-StatusOr<std::shared_ptr<Pipeline>> MakeBoundFile(PipelineArguments& arguments) {
-  RIVULET_ASSIGN_OR_RETURN(const int64_t file, arguments.Integer(0, "file"));
-  if (file < 0) return OutOfRange("{}: file {}; files are numbered from 0", arguments.where(), file);
-  return Open(arguments, file);
-}
-
-class NumberSource : public ElementSource {
- public:
-  StatusOr<std::vector<Component>> Read(int64_t index) const override {
-    return std::vector<Component>{Tensor::Scalar<int64_t>(index)};
-  }
-};
-
-StatusOr<std::shared_ptr<Pipeline>> MakeBoundFiles(PipelineArguments& arguments) {
-  RIVULET_ASSIGN_OR_RETURN(const BoundSources* sources, SourcesOf(arguments));
-  StatusOr<int64_t> files = sources->Files(arguments.node.attr<std::string>("name"));
-  if (!files.ok()) return Annotate(files.status(), arguments.where());
-  RIVULET_ASSIGN_OR_RETURN(auto specs, arguments.Check({{DType::kInt64, Shape{}}}));
-  return ElementsOf(arguments.where(), std::move(specs), std::make_shared<NumberSource>(), *files);
-}
-
-RIVULET_DATASET_OP("BoundDataset", MakeBound);
-RIVULET_DATASET_OP("BoundFileDataset", MakeBoundFile);
-RIVULET_DATASET_OP("BoundFilesDataset", MakeBoundFiles);
-
 }  // namespace
 
 Status BindData(ResourceManager& resources, std::string_view name, const std::vector<std::string>& files) {
@@ -146,17 +61,6 @@ Status BindData(ResourceManager& resources, std::string_view name, const std::ve
 
 std::shared_ptr<const BoundSources> BoundIn(const ResourceManager& resources) {
   return std::make_shared<SessionSources>(resources);
-}
-
-std::shared_ptr<Pipeline> RecordsOf(std::string where, std::vector<std::shared_ptr<const Dataset>> files) {
-  auto source = std::make_shared<RecordSource>(std::move(files));
-  const int64_t size = source->size();
-  return ElementsOf(std::move(where), {{DType::kString, Shape{}}}, std::move(source), size);
-}
-
-std::shared_ptr<Pipeline> ElementsOf(std::string where, std::vector<TensorSpec> specs,
-                                     std::shared_ptr<const ElementSource> source, int64_t size) {
-  return std::make_shared<SourcePipeline>(std::move(where), std::move(specs), std::move(source), size);
 }
 
 }  // namespace rivulet

@@ -33,9 +33,14 @@ StatusOr<std::vector<Tensor>> Run(AsyncContext& context) {
   return std::vector{context.scope.Keep(std::make_shared<DatasetResource>(std::move(pipeline)))};
 }
 
-}  // namespace
+const AsyncFn* FindDatasetOp(std::string_view op) {
+  static const AsyncFn run = [](AsyncContext& context, AsyncDone done) { done(Run(context)); };
+  return PipelineRegistry::Global().Find(op) == nullptr ? nullptr : &run;
+}
 
-void RunDatasetOp(AsyncContext& context, AsyncDone done) { done(Run(context)); }
+const internal::AsyncFamilyRegistration dataset_ops(FindDatasetOp);
+
+}  // namespace
 
 StatusOr<std::shared_ptr<const Pipeline>> PipelineOf(const RunScope& scope, const Tensor& variant) {
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Resource> kept, scope.Kept(variant));

@@ -1,5 +1,5 @@
-// Dataset ops in a session: each runs as an asynchronous op, and its handle is a variant that stands for the pipeline
-// within the run.
+// Dataset ops in a session: each op of the PipelineRegistry runs as an asynchronous op, and its handle is a variant that
+// stands for the pipeline within the run.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,6 @@ class DatasetResource : public Resource {
   std::string_view type() const override { return "Dataset"; }
   const std::shared_ptr<const Pipeline> pipeline;
 };
-
-// Runs any op of the PipelineRegistry.
-void RunDatasetOp(AsyncContext& context, AsyncDone done);
 
 // What `variant`, a dataset op's handle, stands for. INVALID_ARGUMENT: something else.
 StatusOr<std::shared_ptr<const Pipeline>> PipelineOf(const RunScope& scope, const Tensor& variant);

@@ -2,7 +2,6 @@
 
 #include "engine/graph/function.h"
 #include "engine/graph/inference.h"
-#include "engine/input/dataset_resource.h"
 
 namespace rivulet {
 
@@ -74,23 +73,16 @@ PipelineRegistry& PipelineRegistry::Global() {
   return *registry;
 }
 
-void PipelineRegistry::Register(std::string op, MakePipelineFn make) {
-  const auto [entry, inserted] = makers_.try_emplace(std::move(op), std::move(make));
-  RIVULET_CHECK(inserted, "the dataset op '{}' is registered twice", entry->first);
+void PipelineRegistry::Register(std::string op, MakePipelineFn make, const char* file, int line) {
+  const auto [entry, inserted] =
+      entries_.try_emplace(std::move(op), Entry{std::move(make), fmt::format("{}:{}", file, line)});
+  RIVULET_CHECK(inserted, "the dataset op '{}' is registered at {} and at {}:{}", entry->first,
+                entry->second.registered_at, file, line);
 }
 
 const MakePipelineFn* PipelineRegistry::Find(std::string_view op) const {
-  const auto found = makers_.find(op);
-  return found == makers_.end() ? nullptr : &found->second;
+  const auto found = entries_.find(op);
+  return found == entries_.end() ? nullptr : &found->second.make;
 }
-
-namespace internal {
-// One registration for both ways to a pipeline (README.md): as an op of a session's graph, and as a stage of a plan's
-// input.
-DatasetOpRegistration::DatasetOpRegistration(const char* op, MakePipelineFn make, const char* file, int line) {
-  PipelineRegistry::Global().Register(op, std::move(make));
-  AsyncOpRegistry::Global().Register(op, RunDatasetOp, file, line);
-}
-}  // namespace internal
 
 }  // namespace rivulet

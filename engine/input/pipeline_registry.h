@@ -3,9 +3,9 @@
 //   StatusOr<std::shared_ptr<Pipeline>> MakeTake(PipelineArguments& arguments);
 //   RIVULET_DATASET_OP("TakeDataset", MakeTake);
 //
-// The same makers serve a session, where each dataset op runs as an asynchronous op and its handle is a variant, and
-// graphs that are built into a pipeline as a whole (engine/input/build_pipeline.h): functions of InterleaveDataset, and
-// a plan's input.
+// The same makers serve graphs that are built into a pipeline as a whole (engine/input/build_pipeline.h): functions of
+// InterleaveDataset, and a plan's input. They also serve a session, which runs each dataset op as an asynchronous op
+// whose handle is a variant (dataflow/input/dataset_resource.h).
 #pragma once
 
 #include <functional>
@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "engine/base/philox.h"
@@ -70,17 +71,23 @@ using MakePipelineFn = std::function<StatusOr<std::shared_ptr<Pipeline>>(Pipelin
 class PipelineRegistry {
  public:
   static PipelineRegistry& Global();
-  // A second registration of an op stops the program.
-  void Register(std::string op, MakePipelineFn make);
+  // A second registration of an op stops the program and names both places.
+  void Register(std::string op, MakePipelineFn make, const char* file, int line);
   const MakePipelineFn* Find(std::string_view op) const;  // nullptr: no dataset op
 
  private:
-  std::map<std::string, MakePipelineFn, std::less<>> makers_;
+  struct Entry {
+    MakePipelineFn make;
+    std::string registered_at;
+  };
+  std::map<std::string, Entry, std::less<>> entries_;
 };
 
 namespace internal {
 struct DatasetOpRegistration {
-  DatasetOpRegistration(const char* op, MakePipelineFn make, const char* file, int line);
+  DatasetOpRegistration(const char* op, MakePipelineFn make, const char* file, int line) {
+    PipelineRegistry::Global().Register(op, std::move(make), file, line);
+  }
 };
 }  // namespace internal
 

@@ -48,8 +48,11 @@ void AsyncOpRegistry::RegisterResource(std::string op, std::string type, Resourc
 }
 
 const AsyncFn* AsyncOpRegistry::Find(std::string_view op) const {
-  const auto found = entries_.find(op);
-  return found == entries_.end() || !found->second.run ? nullptr : &found->second.run;
+  if (const auto found = entries_.find(op); found != entries_.end())
+    return found->second.run ? &found->second.run : nullptr;
+  for (const Family family : families_)
+    if (const AsyncFn* run = family(op); run != nullptr) return run;
+  return nullptr;
 }
 
 const AsyncOpRegistry::ResourceOp* AsyncOpRegistry::FindResource(std::string_view op) const {

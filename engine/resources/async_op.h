@@ -98,6 +98,10 @@ class AsyncOpRegistry {
   // A second registration of an op stops the program and names both places.
   void Register(std::string op, AsyncFn run, const char* file, int line);
   void RegisterResource(std::string op, std::string type, ResourceFn make, const char* file, int line);
+  // Ops that another registry holds: `family` gives what runs one of its ops, and nullptr for any other. It is asked
+  // each time, so that registry may grow.
+  using Family = const AsyncFn* (*)(std::string_view op);
+  void RegisterFamily(Family family) { families_.push_back(family); }
   const AsyncFn* Find(std::string_view op) const;             // nullptr: no asynchronous op
   const ResourceOp* FindResource(std::string_view op) const;  // nullptr: no handle (a variable's is none of these)
   bool Has(std::string_view op) const { return Find(op) != nullptr || FindResource(op) != nullptr; }
@@ -110,6 +114,7 @@ class AsyncOpRegistry {
   };
   Entry& Add(std::string op, const char* file, int line);
   std::map<std::string, Entry, std::less<>> entries_;
+  std::vector<Family> families_;
 };
 
 namespace internal {
@@ -120,6 +125,9 @@ struct AsyncOpRegistration {
   AsyncOpRegistration(const char* op, const char* type, ResourceFn make, const char* file, int line) {
     AsyncOpRegistry::Global().RegisterResource(op, type, std::move(make), file, line);
   }
+};
+struct AsyncFamilyRegistration {
+  explicit AsyncFamilyRegistration(AsyncOpRegistry::Family family) { AsyncOpRegistry::Global().RegisterFamily(family); }
 };
 }  // namespace internal
 

@@ -1,7 +1,7 @@
 #include "federated/plan/plan_input.h"
 
-#include "engine/input/bound_data.h"
 #include "engine/input/build_pipeline.h"
+#include "engine/input/source_pipeline.h"
 
 namespace rivulet {
 namespace {

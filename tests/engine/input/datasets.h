@@ -8,7 +8,6 @@
 
 #include "engine/graph/function.h"
 #include "engine/graph/scope.h"
-#include "engine/input/bound_data.h"
 #include "engine/input/build_pipeline.h"
 #include "tests/testing/status_matchers.h"
 

@@ -12,7 +12,6 @@
 #include "engine/io/safetensors.h"
 #include "engine/onnx/import.h"
 #include "engine/presets/presets.h"
-#include "engine/session/session.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
 #include "federated/weights/model.h"
@@ -21,22 +20,6 @@
 
 namespace rivulet {
 namespace {
-
-// Runs the graph's own first values.
-StatusOr<NamedWeights> FirstValues(const ModelDef& model) {
-  NamedWeights weights;
-  if (model.variables.empty()) return weights;
-  if (model.graph.Find(model.init_target) == nullptr)
-    return FailedPrecondition("the graph has no '{}' that gives its variables values; give a file with --weights",
-                              model.init_target);
-  RIVULET_ASSIGN_OR_RETURN(const auto session, Session::Create(model.graph.Clone()));
-  RIVULET_RETURN_IF_ERROR(session->Run({}, {}, {model.init_target}).status());
-  for (const ModelVariable& variable : model.variables) {
-    StatusOr<Tensor> value = session->GetVariable(variable.name);
-    if (value.ok()) weights.emplace_back(variable.name, *std::move(value));
-  }
-  return weights;
-}
 
 NamedWeights WeightsOf(const Model& model) {
   NamedWeights weights;
@@ -254,7 +237,13 @@ StatusOr<ModelSource> LoadModelSource(const ModelSourceOptions& options) {
     model->graph = source.model.graph.Clone();
     model->init_target = source.model.init_target;
     model->variables = source.model.variables;
-    source.weights = [model] { return FirstValues(*model); };
+    source.weights = [model]() -> StatusOr<NamedWeights> {
+      if (model->variables.empty()) return NamedWeights();
+      if (model->graph.Find(model->init_target) == nullptr)
+        return FailedPrecondition("the graph has no '{}' that gives its variables values; give a file with --weights",
+                                  model->init_target);
+      return InitialModel(*model);
+    };
   }
   return source;
 }

@@ -14,8 +14,8 @@
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
 #include "engine/placement/run_graph.h"
+#include "engine/program/variable_uses.h"
 #include "engine/resources/async_op.h"
-#include "engine/session/variable_uses.h"
 
 namespace rivulet {
 

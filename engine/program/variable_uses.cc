@@ -1,4 +1,4 @@
-#include "engine/session/variable_uses.h"
+#include "engine/program/variable_uses.h"
 
 #include <algorithm>
 

@@ -1,5 +1,5 @@
-# `cmake --install`: the programs, and the engine as a package for find_package(Rivulet). The federated parts are reached
-# through the program; only the engine is a library for others, and it links no gRPC.
+# `cmake --install`: the programs, and the package for find_package(Rivulet). Its libraries are the engine and dataflow,
+# which link no gRPC. The federated parts are reached through the program.
 include(CMakePackageConfigHelpers)
 
 install(TARGETS rivulet RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT program)
@@ -20,10 +20,10 @@ target_include_directories(engine_headers INTERFACE $<BUILD_INTERFACE:${PROJECT_
 target_link_libraries(engine_headers INTERFACE absl::status absl::statusor fmt::fmt)
 target_compile_features(engine_headers INTERFACE cxx_std_20)
 
-get_property(engine_libraries GLOBAL PROPERTY RIVULET_ENGINE_LIBRARIES)
-get_property(RIVULET_REGISTERING GLOBAL PROPERTY RIVULET_ENGINE_REGISTERING)
+get_property(packaged GLOBAL PROPERTY RIVULET_PACKAGED)
+get_property(RIVULET_REGISTERING GLOBAL PROPERTY RIVULET_PACKAGED_WHOLE)
 list(JOIN RIVULET_REGISTERING " " RIVULET_REGISTERING)
-install(TARGETS engine_headers engine ${engine_libraries} proto_graph proto_onnx
+install(TARGETS engine_headers ${packaged} proto_graph proto_onnx
         EXPORT RivuletTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR}/rivulet)
 install(EXPORT RivuletTargets NAMESPACE Rivulet:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/Rivulet)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/RivuletConfig.cmake.in ${PROJECT_BINARY_DIR}/RivuletConfig.cmake
@@ -38,6 +38,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/engine DESTINATION ${CMAKE_INSTALL_INCLU
         FILES_MATCHING PATTERN "*.h" PATTERN "gpu/emulated/*" EXCLUDE PATTERN "kernels/cpu/*" EXCLUDE
         PATTERN "kernels/cuda/*" EXCLUDE PATTERN "kernels/cuda_libraries/*" EXCLUDE
         PATTERN "*-inl.h" EXCLUDE)  # those are the kernels' own: included once a target
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/dataflow DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
+        FILES_MATCHING PATTERN "*.h")
 # What a library of algorithms compiles against beside these (federated/algorithms/algorithm_library.h); no wire.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/federated DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
         FILES_MATCHING PATTERN "*.h" PATTERN "transport/*" EXCLUDE)

@@ -112,3 +112,42 @@ function(rivulet_registering_library target)
   add_library(${target} INTERFACE)
   target_link_libraries(${target} INTERFACE "$<LINK_LIBRARY:WHOLE_ARCHIVE,${target}_objects>")
 endfunction()
+
+# rivulet_room(NAME [REGISTERS] [RUNS_ONCE] [FOLDERS …] [PCH_FROM TARGET] LINKS …)
+# Target TOP_NAME of the folder TOP/NAME (or of FOLDERS), where TOP is the folder that the caller's CMakeLists.txt is for.
+# REGISTERS: it holds static registrations, so its archive is linked whole. RUNS_ONCE: see rivulet_runs_once. Precompiled
+# headers are those of precompiled_graphs, or of PCH_FROM.
+function(rivulet_room name)
+  cmake_parse_arguments(ARG "REGISTERS;RUNS_ONCE" "PCH_FROM" "FOLDERS;LINKS" ${ARGN})
+  if(NOT ARG_PCH_FROM)
+    set(ARG_PCH_FROM precompiled_graphs)
+  endif()
+  if(NOT ARG_FOLDERS)
+    set(ARG_FOLDERS ${name})
+  endif()
+  set(patterns ${ARG_FOLDERS})
+  list(TRANSFORM patterns APPEND "/*.cc")
+  set(runs_once "")
+  if(ARG_RUNS_ONCE)
+    set(runs_once RUNS_ONCE)
+  endif()
+  cmake_path(GET CMAKE_CURRENT_SOURCE_DIR FILENAME top)
+  file(GLOB sources CONFIGURE_DEPENDS ${patterns})
+  if(ARG_REGISTERS)
+    rivulet_registering_library(${top}_${name} ${runs_once} SOURCES ${sources} LINKS ${ARG_LINKS}
+                                PCH_FROM ${ARG_PCH_FROM})
+  else()
+    rivulet_library(${top}_${name} ${runs_once} SOURCES ${sources} LINKS ${ARG_LINKS} PCH_FROM ${ARG_PCH_FROM})
+  endif()
+endfunction()
+
+# rivulet_package(NAME): cmake/Install.cmake installs library NAME, with the caller's targets NAME_… and with those of them
+# that are linked whole.
+function(rivulet_package name)
+  get_property(targets DIRECTORY PROPERTY BUILDSYSTEM_TARGETS)
+  list(FILTER targets INCLUDE REGEX "^${name}_")
+  set_property(GLOBAL APPEND PROPERTY RIVULET_PACKAGED ${name} ${targets})
+  list(FILTER targets INCLUDE REGEX "_objects$")
+  list(TRANSFORM targets REPLACE "_objects$" "")
+  set_property(GLOBAL APPEND PROPERTY RIVULET_PACKAGED_WHOLE ${targets})
+endfunction()

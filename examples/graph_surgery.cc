@@ -1,9 +1,9 @@
 // Changes a graph that is there already: hides one column of an input from a model, and from its gradient.
 #include <cstdio>
 
+#include "dataflow/session/session.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
-#include "engine/session/session.h"
 #include "engine/variables/variables.h"
 
 namespace {

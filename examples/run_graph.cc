@@ -4,9 +4,9 @@
 #include <fstream>
 #include <iterator>
 
+#include "dataflow/session/session.h"
 #include "engine/graph/op.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/session/session.h"
 #include "engine/variables/variables.h"
 
 namespace {

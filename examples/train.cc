@@ -2,10 +2,10 @@
 #include <cmath>
 #include <cstdio>
 
+#include "dataflow/session/session.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
 #include "engine/optimizers/apply_gradients.h"
-#include "engine/session/session.h"
 #include "engine/variables/variables.h"
 
 namespace {

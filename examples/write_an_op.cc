@@ -3,10 +3,10 @@
 #include <cstdio>
 #include <fstream>
 
+#include "dataflow/session/session.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/session/session.h"
 #include "engine/variables/variables.h"
 
 namespace {

@@ -9,13 +9,13 @@
 
 #include "cli/graph/source.h"
 #include "cli/table.h"
+#include "dataflow/placement/device_placer.h"
+#include "dataflow/placement/partition.h"
+#include "dataflow/placement/receive_schedule.h"
 #include "engine/base/file_system.h"
 #include "engine/base/json.h"
 #include "engine/compile/compile.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/placement/device_placer.h"
-#include "engine/placement/partition.h"
-#include "engine/placement/receive_schedule.h"
 #include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {

@@ -1,4 +1,4 @@
-// Queues, with TensorFlow's names and attributes; engine/queues carries them out.
+// Queues, with TensorFlow's names and attributes; dataflow/queues carries them out.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 

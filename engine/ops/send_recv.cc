@@ -1,5 +1,5 @@
-// How tensors change devices: a partition puts one pair where an edge crosses (engine/placement/partition.h). Both are
-// asynchronous ops of a session's run, which meet in its rendezvous (engine/placement/send_recv.cc).
+// How tensors change devices: a partition puts one pair where an edge crosses (dataflow/placement/partition.h). Both
+// are asynchronous ops of a session's run, which meet in its rendezvous (dataflow/placement/send_recv.cc).
 #include "engine/graph/op.h"
 
 namespace rivulet {

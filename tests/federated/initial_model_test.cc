@@ -1,9 +1,9 @@
 // First values of a model that has no plan: those that a session without a seed would give it.
 #include <cstring>
 
+#include "dataflow/session/session.h"
 #include "engine/graph/scope.h"
 #include "engine/presets/presets.h"
-#include "engine/session/session.h"
 #include "federated/plan/plan.h"
 #include "tests/testing/status_matchers.h"
 
@@ -25,7 +25,7 @@ struct BareModel {
   }
   // "init" runs `nodes`.
   StatusOr<NamedTensors> Initialise(const std::vector<Node*>& nodes) {
-    scope.AddNode("NoOp", {}, {}, "init", nodes);
+    scope.WithControl(nodes).AddNode("NoOp", {}, {}, "init");
     RIVULET_RETURN_IF_ERROR(scope.status());
     RIVULET_ASSIGN_OR_RETURN(model.variables, VariablesOf(model.graph));
     return InitialModel(model);

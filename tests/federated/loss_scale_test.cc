@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "engine/session/session.h"
+#include "dataflow/session/session.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

@@ -79,6 +79,11 @@ class Includes(unittest.TestCase):
                 self.assertFalse(covers(name, room), f"{room}: {name} holds it")
             above.append(room)
 
+    def test_sessions_have_one_user_in_the_program(self):
+        users = {path.relative_to(ROOT).as_posix() for path in (ROOT / "cli").rglob("*")
+                 if path.suffix in (".h", ".cc") and '#include "dataflow/' in path.read_text()}
+        self.assertEqual(users, {"cli/graph/place.cc"})
+
     def test_rooms_are_folders(self):
         for room in self.arrows:
             self.assertTrue((ROOT / room).is_dir(), room)
@@ -96,7 +101,7 @@ class Includes(unittest.TestCase):
     def test_a_planted_wrong_include_is_found(self):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
-            for name, include in (("engine/graph/wrong.cc", "engine/session/session.h"),
+            for name, include in (("engine/graph/wrong.cc", "dataflow/session/session.h"),
                                   ("client/wrong.cc", "coordinator/coordinator.h"),
                                   ("tier/wrong.cc", "setup/run_setup.h"),
                                   ("newcomer/new.cc", "engine/base/status.h"),
@@ -106,7 +111,7 @@ class Includes(unittest.TestCase):
                 (root / name).write_text(f'#include "{include}"\n')
             found = wrong_includes(root, self.arrows)
             self.assertEqual(len(found), 5, found)
-            for sentence in ("engine/graph/wrong.cc includes engine/session/session.h: engine/graph may not",
+            for sentence in ("engine/graph/wrong.cc includes dataflow/session/session.h: engine/graph may not",
                              "engine/nowhere/new.cc: its folder is no room",
                              "client/wrong.cc includes coordinator/coordinator.h: client may not include coordinator",
                              "tier/wrong.cc includes setup/run_setup.h: tier may not include setup",

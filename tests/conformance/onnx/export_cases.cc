@@ -3,6 +3,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "dataflow/session/session.h"
 #include "engine/base/file_system.h"
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
@@ -10,7 +11,6 @@
 #include "engine/models/layer_list.h"
 #include "engine/onnx/export/model_writer.h"
 #include "engine/presets/presets.h"
-#include "engine/session/session.h"
 #include "tests/testing/reference_json.h"
 
 namespace rivulet {

@@ -6,11 +6,11 @@
 #include <filesystem>
 #include <numeric>
 
+#include "dataflow/session/session.h"
 #include "engine/datasets/mnist.h"
 #include "engine/onnx/check.h"
 #include "engine/onnx/import.h"
 #include "engine/onnx/operator.h"
-#include "engine/session/session.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 
+#include "dataflow/session/session.h"
 #include "engine/base/file_system.h"
 #include "engine/onnx/import.h"
 #include "engine/presets/presets.h"
-#include "engine/session/session.h"
 #include "tests/conformance/onnx/export_cases.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/training_step.h"

@@ -144,7 +144,7 @@ const std::set<std::string>& WithoutCase() {
       "Placeholder",
       "PlaceholderWithDefault",
       "_Arg",
-      "_Send",  // tests/engine/placement
+      "_Send",  // tests/dataflow/placement
       "_Recv",
       "VarHandleOp",
       "ReadVariableOp",
@@ -181,7 +181,7 @@ const std::set<std::string>& WithoutCase() {
 
 // A case here is one op and the tensors around it. Ops on lists, data sets, iterators and queues pass handles that only
 // each other can make: they are compared with TensorFlow in whole graphs, in tests/engine/graph/lists_test.cc,
-// tests/engine/input and tests/engine/session, whose census is that of tests/engine/ops.
+// tests/dataflow/input and tests/dataflow/session, whose census is that of tests/engine/ops.
 bool PassesHandles(std::string_view op) {
   return op.find("TensorList") != std::string_view::npos || op.find("Dataset") != std::string_view::npos ||
          op.find("Iterator") != std::string_view::npos || op.find("Queue") != std::string_view::npos;

@@ -6,9 +6,9 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "dataflow/session/session.h"
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
-#include "engine/session/session.h"
 #include "tests/testing/reference_json.h"
 #include "tests/testing/status_matchers.h"
 

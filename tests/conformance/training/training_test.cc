@@ -12,8 +12,8 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "dataflow/session/session.h"
 #include "engine/presets/presets.h"
-#include "engine/session/session.h"
 #include "tests/testing/reference_json.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/training_step.h"

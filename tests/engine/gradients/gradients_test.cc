@@ -1,9 +1,9 @@
 #include "engine/gradients/gradients.h"
 
+#include "dataflow/session/session.h"
 #include "engine/graph/op.h"
 #include "engine/models/model_def.h"
 #include "engine/optimizers/apply_gradients.h"
-#include "engine/session/session.h"
 #include "engine/variables/variables.h"
 #include "tests/testing/gradient_check.h"
 #include "tests/testing/status_matchers.h"

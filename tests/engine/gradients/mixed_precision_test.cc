@@ -2,12 +2,12 @@
 
 #include <cmath>
 
+#include "dataflow/session/session.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/layers/dropout.h"
 #include "engine/optimizers/apply_gradients.h"
 #include "engine/presets/presets.h"
-#include "engine/session/session.h"
 #include "engine/tensor/float16.h"
 #include "engine/variables/variables.h"
 #include "tests/testing/run_graph.h"

@@ -1,8 +1,8 @@
 #include "engine/graph/compose.h"
 
+#include "dataflow/session/session.h"
 #include "engine/graph/scope.h"
 #include "engine/models/model_def.h"
-#include "engine/session/session.h"
 #include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensors.h"

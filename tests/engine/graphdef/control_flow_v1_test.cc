@@ -1,9 +1,9 @@
 // Conditions and loops that TensorFlow 1 wrote (tensorflow/make_control_flow.py): raised to functions, they give
 // TensorFlow's outputs and gradients; what cannot be raised is refused by name.
 
+#include "dataflow/session/session.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/session/session.h"
 #include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"
 

@@ -1,10 +1,10 @@
 // Functions in graphs: those that TensorFlow's Python wrote (tensorflow/make_function_graphs.py) load and give its
 // results and gradients; bytes of ours come back as they were; damaged and hostile ones are refused by name.
 
+#include "dataflow/session/session.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/function_builder.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/session/session.h"
 #include "engine/variables/variables.h"
 #include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"

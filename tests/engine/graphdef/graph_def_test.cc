@@ -1,8 +1,8 @@
 #include "engine/graphdef/graph_def.h"
 
+#include "dataflow/session/session.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/proto_conversion.h"
-#include "engine/session/session.h"
 #include "proto/graph/graph.pb.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensors.h"

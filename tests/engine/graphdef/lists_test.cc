@@ -1,9 +1,9 @@
 // TensorFlow's list ops in one graph that TensorFlow ran (tensorflow/make_list_graph.py): every result and the gradient
 // through all of them are TensorFlow's.
 
+#include "dataflow/session/session.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/session/session.h"
 #include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"
 

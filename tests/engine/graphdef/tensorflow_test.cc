@@ -1,11 +1,11 @@
 // Graphs that TensorFlow's Python wrote (tensorflow/make_graphs.py): they load, give TensorFlow's loss and gradients,
 // and train.
 
+#include "dataflow/session/session.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/models/model_def.h"
 #include "engine/optimizers/apply_gradients.h"
-#include "engine/session/session.h"
 #include "engine/variables/variables.h"
 #include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"

@@ -1,6 +1,6 @@
 // Recurrent layers, attention and positions in models that are lists of layers.
+#include "dataflow/session/session.h"
 #include "engine/models/layer_list.h"
-#include "engine/session/session.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/training_step.h"
 

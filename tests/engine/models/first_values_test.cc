@@ -1,9 +1,9 @@
 // Models that begin with given values.
 #include "engine/models/first_values.h"
 
+#include "dataflow/session/session.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/presets/presets.h"
-#include "engine/session/session.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

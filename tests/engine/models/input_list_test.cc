@@ -4,9 +4,9 @@
 #include <fstream>
 #include <sstream>
 
+#include "dataflow/session/session.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/models/layer_list.h"
-#include "engine/session/session.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

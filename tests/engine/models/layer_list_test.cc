@@ -4,11 +4,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "dataflow/session/session.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/models/freeze.h"
 #include "engine/models/layer_kinds.h"
 #include "engine/presets/presets.h"
-#include "engine/session/session.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/training_step.h"
 

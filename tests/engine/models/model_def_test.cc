@@ -3,11 +3,11 @@
 
 #include <cmath>
 
+#include "dataflow/session/session.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/models/objectives.h"
 #include "engine/presets/presets.h"
-#include "engine/session/session.h"
 #include "engine/variables/initializers.h"
 #include "engine/variables/variables.h"
 #include "tests/testing/status_matchers.h"

@@ -1,7 +1,7 @@
 #include "engine/models/standardise.h"
 
+#include "dataflow/session/session.h"
 #include "engine/models/layer_list.h"
-#include "engine/session/session.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

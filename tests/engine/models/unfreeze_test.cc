@@ -2,11 +2,11 @@
 // so too and can be trained.
 #include "engine/models/unfreeze.h"
 
+#include "dataflow/session/session.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/models/model_def.h"
-#include "engine/session/session.h"
 #include "engine/variables/variables.h"
 #include "tests/engine/graphdef/tensorflow_file.h"
 #include "tests/testing/status_matchers.h"

@@ -5,11 +5,11 @@
 #include <fstream>
 #include <sstream>
 
+#include "dataflow/resources/async_op.h"
 #include "engine/graph/op.h"
 #include "engine/program/kernel.h"
 #include "engine/program/structural_ops.h"
 #include "engine/program/via_float32.h"
-#include "engine/resources/async_op.h"
 
 namespace rivulet {
 namespace {

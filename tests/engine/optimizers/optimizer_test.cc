@@ -3,9 +3,9 @@
 
 #include <cmath>
 
+#include "dataflow/session/session.h"
 #include "engine/optimizers/apply_gradients.h"
 #include "engine/optimizers/transform_gradients.h"
-#include "engine/session/session.h"
 #include "engine/variables/variables.h"
 #include "tests/testing/run_graph.h"
 #include "tests/testing/status_matchers.h"

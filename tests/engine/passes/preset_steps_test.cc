@@ -1,8 +1,8 @@
 // Training steps of every preset, with the passes that claim exactness and without them: the same bits.
 #include <cstring>
 
+#include "dataflow/session/session.h"
 #include "engine/presets/presets.h"
-#include "engine/session/session.h"
 #include "tests/engine/passes/optimized.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/training_step.h"

@@ -2,8 +2,8 @@
 
 #include <cmath>
 
+#include "dataflow/session/session.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/session/session.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/training_step.h"
 

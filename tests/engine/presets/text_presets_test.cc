@@ -1,10 +1,10 @@
 // The presets that read text: sizes, what padding counts for, and that they learn.
 #include <cmath>
 
+#include "dataflow/session/session.h"
 #include "engine/datasets/characters.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/presets/presets.h"
-#include "engine/session/session.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/training_step.h"
 

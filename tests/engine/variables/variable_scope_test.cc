@@ -1,8 +1,8 @@
 #include "engine/variables/variable_scope.h"
 
+#include "dataflow/session/session.h"
 #include "engine/gradients/gradients.h"
 #include "engine/models/model_def.h"
-#include "engine/session/session.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

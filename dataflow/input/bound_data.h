@@ -1,0 +1,22 @@
+// Data sets by name. A graph names what it reads; which files that is, is said by whoever runs it: in code for a
+// session (BindData), by its own configuration for a client.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dataflow/resources/resource_manager.h"
+#include "engine/input/pipeline_registry.h"
+
+namespace rivulet {
+
+// Binds `name` to TFRecord files, for all sessions that share `resources` and until these are reset. Errors as
+// Dataset::Open; ALREADY_EXISTS: the name is bound.
+Status BindData(ResourceManager& resources, std::string_view name, const std::vector<std::string>& files);
+
+// What BindData bound. `resources` must outlive it.
+std::shared_ptr<const BoundSources> BoundIn(const ResourceManager& resources);
+
+}  // namespace rivulet

@@ -1,0 +1,41 @@
+// Cuts a placed graph where edges change devices.
+//
+// A tensor that is used on another device gets one _Send where it is made and one _Recv there, however many nodes use
+// it. A control edge is carried by an empty constant. Constants and what follows from shapes alone are not sent but
+// copied to whoever uses them, so that they are still known when programs are compiled: what is sent is then the tensor
+// whose shape is asked for. Everything keeps its name; what is new is called "<node>/_<number>", as in TensorFlow.
+//
+// Reads and writes of one variable, which all happen on its device, keep the order in which the uncut graph's program
+// would do them, by control edges: so the cut graph computes the same bits.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "dataflow/placement/cost_model.h"
+#include "dataflow/placement/device_set.h"
+#include "dataflow/placement/run_graph.h"
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+struct PartitionOptions {
+  // enable_bfloat16_sendrecv: float32 tensors are rounded to bfloat16 before they are sent and widened after.
+  bool bfloat16_transfers = false;
+  // enable_recv_scheduling: dataflow/placement/receive_schedule.h, with these costs (null: every node costs the same).
+  bool late_receives = false;
+  const CostModel* costs = nullptr;
+};
+
+// `device`: index into `devices` by node id of run.graph. In the result every node names its device in full, no edge
+// joins two devices, and sends are targets. INTERNAL: a handle or variant would have to be sent (the placer keeps these
+// together).
+StatusOr<RunGraph> PartitionRun(const RunGraph& run, const DeviceSet& devices, const std::vector<int>& device,
+                                const PartitionOptions& options = {});
+
+// The graph of each device, by name; no edge may join two devices.
+StatusOr<std::vector<std::pair<std::string, Graph>>> SplitByDevice(const Graph& graph);
+
+}  // namespace rivulet

@@ -1,0 +1,53 @@
+// Gives every node of a graph a device, as TensorFlow's placer does:
+//
+//   1. What a node asks for (its device, perhaps partly stated) joins with what the nodes ask for that must share a
+//      device with it (dataflow/placement/colocation.h). Of the devices that fit, those remain that can run all of
+//      them.
+//   2. With soft placement, a constraint that no device fits, or whose device cannot run the node, gives up its type
+//   and
+//      number, never its job, replica or task.
+//   3. A node that only asks for the shape of another's value (Shape, Size, Rank) goes where that value is; one that
+//      makes a value out of nothing (Const, Placeholder, VarHandleOp that nobody shares) goes to its users, where they
+//      all are on one device. Everything else goes to the first device in the set's order, or, with a cost model, to
+//      where it is estimated to finish first.
+#pragma once
+
+#include <map>
+#include <string>
+#include <vector>
+
+#include "dataflow/placement/cost_model.h"
+#include "dataflow/placement/device_set.h"
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+
+namespace rivulet {
+
+struct PlacementOptions {
+  bool soft = false;  // allow_soft_placement
+  // Nodes that have a device already, by name: its canonical name. They stay, and those colocated with them join.
+  const std::map<std::string, std::string>* pinned = nullptr;
+  // Spreads what no constraint decides over the devices (HEFT: Topcuoglu, Hariri & Wu, 2002): nodes in decreasing order
+  // of their longest way to the end, each to the device where it finishes first, transfers counted. The same model
+  // gives the same placement.
+  const CostModel* costs = nullptr;
+};
+
+struct Placement {
+  std::vector<int> device;         // by node id: index into the device set
+  std::vector<std::string> why;    // by node id
+  std::vector<std::string> notes;  // constraints that gave way
+};
+
+// INVALID_ARGUMENT: a device that is no name, colocated nodes whose constraints clash (with the chain that joins them),
+// a constraint that no device fits, an op that no fitting device can run; each names the node, its constraint and the
+// devices there are.
+StatusOr<Placement> PlaceGraph(const Graph& graph, const DeviceSet& devices, const PlacementOptions& options = {});
+
+// log_device_placement: a line per node, in order of creation, "name: (Op): /job:…/device:CPU:0 -- why", and the notes.
+std::vector<std::string> PlacementLog(const Graph& graph, const DeviceSet& devices, const Placement& placement);
+
+// Ops that use only the shape of their input.
+bool ReadsOnlyTheShape(const Node& node);
+
+}  // namespace rivulet

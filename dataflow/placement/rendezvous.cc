@@ -1,0 +1,186 @@
+#include "dataflow/placement/rendezvous.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <utility>
+#include <vector>
+
+#include "engine/base/check.h"
+#include "engine/graph/device_name.h"
+
+namespace rivulet {
+namespace {
+
+bool ReadNumber(std::string_view text, int base, uint64_t& out) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out, base);
+  return !text.empty() && error == std::errc() && end == text.data() + text.size();
+}
+
+}  // namespace
+
+std::string RendezvousKey::ToString() const {
+  return fmt::format("{};{:016x};{};{};{}:{}", send_device, send_incarnation, recv_device, tensor_name, frame,
+                     iteration);
+}
+
+StatusOr<RendezvousKey> RendezvousKey::Parse(std::string_view text) {
+  const auto refuse = [&](std::string_view why) {
+    return InvalidArgument("'{}' is no rendezvous key: {}", text.substr(0, 256), why);
+  };
+  std::array<std::string_view, 5> parts;
+  std::string_view rest = text;
+  for (size_t i = 0; i < parts.size(); ++i) {
+    const size_t semicolon = rest.find(';');
+    if ((semicolon == std::string_view::npos) != (i + 1 == parts.size()))
+      return refuse("it has five parts, \"send_device;incarnation;recv_device;tensor_name;frame:iteration\"");
+    parts[i] = rest.substr(0, semicolon);
+    if (semicolon != std::string_view::npos) rest.remove_prefix(semicolon + 1);
+  }
+  RendezvousKey key;
+  for (std::string_view device : {parts[0], parts[2]}) {
+    const StatusOr<DeviceName> name = ParseDeviceName(device);
+    if (!name.ok()) return refuse(Message(name.status()));
+    if (!name->complete()) return refuse("a device is not named in full");
+  }
+  key.send_device = parts[0];
+  key.recv_device = parts[2];
+  if (parts[1].size() != 16 || !ReadNumber(parts[1], 16, key.send_incarnation))
+    return refuse("the incarnation is 16 hexadecimal digits");
+  if (parts[3].empty()) return refuse("the tensor has no name");
+  key.tensor_name = parts[3];
+  const size_t colon = parts[4].find(':');
+  if (colon == std::string_view::npos || !ReadNumber(parts[4].substr(0, colon), 10, key.frame) ||
+      !ReadNumber(parts[4].substr(colon + 1), 10, key.iteration))
+    return refuse("it ends with frame:iteration, two numbers");
+  return key;
+}
+
+// Shared with the callbacks of cancellations, which may come after the run is over and the rendezvous gone.
+struct Rendezvous::State {
+  struct Waiter {
+    uint64_t number = 0;
+    Done done;
+    CancellationToken cancel;
+    uint64_t callback = 0;  // of `cancel`, 0 until it is registered
+  };
+  struct Slot {
+    std::deque<Tensor> sent;
+    std::deque<Waiter> waiting;  // never both
+  };
+  Mutex mutex;
+  std::map<std::string, Slot> slots GUARDED_BY(mutex);
+  Status aborted GUARDED_BY(mutex);
+  uint64_t next_number GUARDED_BY(mutex) = 1;
+
+  // The waiter of this number, taken out; one without `done` when somebody else has it.
+  Waiter Take(const std::string& key, uint64_t number) {
+    MutexLock lock(mutex);
+    const auto slot = slots.find(key);
+    if (slot == slots.end()) return {};
+    auto& waiting = slot->second.waiting;
+    const auto found = std::ranges::find(waiting, number, &Waiter::number);
+    if (found == waiting.end()) return {};
+    Waiter waiter = std::move(*found);
+    waiting.erase(found);
+    if (waiting.empty()) slots.erase(slot);
+    return waiter;
+  }
+};
+
+Rendezvous::Rendezvous() : state_(std::make_shared<State>()) {}
+
+Rendezvous::~Rendezvous() { Abort(Aborted("the run that was to receive a tensor is over")); }
+
+Status Rendezvous::Send(const std::string& key, Tensor value) {
+  State::Waiter waiter;
+  {
+    MutexLock lock(state_->mutex);
+    if (!state_->aborted.ok()) return state_->aborted;
+    State::Slot& slot = state_->slots[key];
+    if (slot.waiting.empty()) {
+      slot.sent.push_back(std::move(value));
+      return absl::OkStatus();
+    }
+    waiter = std::move(slot.waiting.front());
+    slot.waiting.pop_front();
+    if (slot.waiting.empty()) state_->slots.erase(key);
+  }
+  // The waiter is out of the table: a cancellation that runs now finds nothing to do.
+  waiter.cancel.Forget(waiter.callback);
+  waiter.done(std::move(value));
+  return absl::OkStatus();
+}
+
+// Three may want to end a waiting receive: its send, its cancellation and the end of the run. Who takes it out of the
+// table under the lock is the one that calls it back; the others find nothing. A number and not an address names it, as
+// a later receive may stand where an earlier one did.
+void Rendezvous::RecvAsync(const std::string& key, const CancellationToken& cancel, Done done) {
+  uint64_t number = 0;
+  Tensor value;
+  Status aborted;
+  bool here = false;
+  {
+    MutexLock lock(state_->mutex);
+    aborted = state_->aborted;
+    if (aborted.ok()) {
+      State::Slot& slot = state_->slots[key];
+      if (!slot.sent.empty()) {
+        value = std::move(slot.sent.front());
+        slot.sent.pop_front();
+        if (slot.sent.empty()) state_->slots.erase(key);
+        here = true;
+      } else {
+        number = state_->next_number++;
+        slot.waiting.push_back({number, std::move(done), cancel, 0});
+      }
+    }
+  }
+  if (!aborted.ok()) return done(aborted);
+  if (here) return done(std::move(value));
+  const auto give_up = [state = std::weak_ptr<State>(state_), key, number] {
+    const std::shared_ptr<State> alive = state.lock();
+    if (alive == nullptr) return;
+    const State::Waiter waiter = alive->Take(key, number);
+    if (waiter.done) waiter.done(Cancelled("the receive of '{}' was cancelled", key));
+  };
+  // Registered after the waiter is in the table and without the lock: the token may call back at once, and would wait
+  // for the lock that this thread holds. In between the receive may have ended, so what was registered is forgotten
+  // again.
+  const uint64_t callback = cancel.OnCancel(give_up);
+  if (callback == 0) {
+    if (cancel.cancelled()) give_up();
+    return;
+  }
+  bool waits = false;
+  {
+    MutexLock lock(state_->mutex);
+    if (const auto slot = state_->slots.find(key); slot != state_->slots.end()) {
+      const auto found = std::ranges::find(slot->second.waiting, number, &State::Waiter::number);
+      waits = found != slot->second.waiting.end();
+      if (waits) found->callback = callback;
+    }
+  }
+  if (!waits) cancel.Forget(callback);  // received, aborted or cancelled in the meantime
+}
+
+// The table is emptied before anybody is told, because those who are told may send and receive again, and shall get the
+// error.
+void Rendezvous::Abort(const Status& status) {
+  RIVULET_CHECK(!status.ok(), "a rendezvous is aborted with an error");
+  std::map<std::string, State::Slot> slots;
+  {
+    MutexLock lock(state_->mutex);
+    if (!state_->aborted.ok()) return;
+    state_->aborted = status;
+    slots.swap(state_->slots);
+  }
+  for (auto& [key, slot] : slots) {
+    for (State::Waiter& waiter : slot.waiting) {
+      waiter.cancel.Forget(waiter.callback);
+      waiter.done(status);
+    }
+  }
+}
+
+}  // namespace rivulet

@@ -1,0 +1,118 @@
+// Queues of elements (tuples of tensors) between runs and threads: first in first out, or shuffling. What they do, and
+// what they say, is what TensorFlow's queues do and say.
+//
+// Operations are asynchronous. Each is an attempt: it stands in line behind the earlier attempts of its side (enqueues
+// and closings; dequeues), is carried out as soon as it can be, and then its callback is called once, on the thread
+// that made it possible, without a lock held. A big one may go on bit by bit: an EnqueueMany of more elements than fit
+// puts in what fits, a DequeueMany of more than are there takes what is there, and holds it until it is complete.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <list>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "dataflow/resources/resource_manager.h"
+#include "engine/base/mutex.h"
+#include "engine/base/philox.h"
+#include "engine/base/status.h"
+#include "engine/program/cancellation.h"
+#include "engine/tensor/tensor.h"
+
+namespace rivulet {
+
+struct QueueOptions {
+  std::string name;                    // for messages
+  std::string op = "FIFOQueue";        // likewise, without "V2"
+  std::vector<DType> component_types;  // of every element
+  std::vector<Shape> shapes;           // as many, or none: not known. Fully known, save for `padding`
+  int64_t capacity = -1;               // elements; negative: no limit
+  bool padding = false;                // DequeueMany pads with zeros along the unknown dimensions of `shapes`
+  bool shuffle = false;
+  int64_t min_after_dequeue = 0;  // shuffle: elements that stay to choose from until the queue is closed
+  uint64_t seed = 0, seed2 = 0;   // shuffle
+};
+
+// Thread-safe. With the same order of operations the same elements come out.
+class Queue : public Resource, public std::enable_shared_from_this<Queue> {
+ public:
+  using Tuple = std::vector<Tensor>;
+  using EnqueueDone = std::function<void(Status)>;
+  using DequeueDone = std::function<void(StatusOr<Tuple>)>;
+
+  // INVALID_ARGUMENT: no components, another number of shapes, shapes that must be known, a capacity of 0, a
+  // min_after_dequeue that does not fit below the capacity.
+  static StatusOr<std::shared_ptr<Queue>> Create(QueueOptions options);
+
+  // INVALID_ARGUMENT (at once): components of another number, type or shape. CANCELLED: the queue is closed, `cancel`
+  // was cancelled, or a closing cancelled it.
+  void Enqueue(Tuple element, const CancellationToken& cancel, EnqueueDone done);
+  // One element for each row; none of rows = 0 is done at once.
+  void EnqueueMany(const Tuple& rows, const CancellationToken& cancel, EnqueueDone done);
+  // OUT_OF_RANGE: the queue is closed and has too few elements. CANCELLED; what was taken by then goes back.
+  void Dequeue(const CancellationToken& cancel, DequeueDone done);
+  // `n` elements, each component along a new first dimension; `up_to`: fewer (at least one) of a closed queue.
+  // INVALID_ARGUMENT: n < 0, components of unknown shape.
+  void DequeueMany(int64_t n, bool up_to, const CancellationToken& cancel, DequeueDone done);
+  // Enqueues that wait come first, or end with CANCELLED. CANCELLED: it is closed already.
+  void Close(bool cancel_pending_enqueues, EnqueueDone done);
+  bool closed() const;
+  int64_t size() const;  // elements that are neither waiting outside nor taken
+
+  std::string_view type() const override { return "Queue"; }
+  size_t bytes() const override;
+  Status CheckHandle(const Node& handle) const override;
+  void Abandon() override;  // all that waits ends with ABORTED, and so does what comes
+  const QueueOptions& options() const { return options_; }
+
+ private:
+  explicit Queue(QueueOptions options);
+
+  struct Attempt {
+    enum class Kind { kEnqueue, kClose, kDequeue, kDequeueMany, kDequeueUpTo };
+    Kind kind;
+    std::deque<Tuple> elements;  // still to be put in, or taken so far
+    int64_t wanted = 0;          // elements that a dequeue still lacks
+    EnqueueDone enqueued;
+    DequeueDone dequeued;
+    CancellationToken cancel;
+    uint64_t registration = 0;  // of the cancellation
+  };
+  using Attempts = std::list<std::shared_ptr<Attempt>>;
+  // Attempts that are over, with what they are told once the lock is gone.
+  struct Finished {
+    std::shared_ptr<Attempt> attempt;
+    Status status;
+  };
+
+  void Start(std::shared_ptr<Attempt> attempt);
+  void CancelAttempt(const std::shared_ptr<Attempt>& attempt);
+  // Carries out what can be, as long as anything can.
+  void Advance(std::vector<Finished>& finished) REQUIRES(mutex_);
+  enum class Progress { kNone, kSome, kComplete };
+  Progress TryEnqueue(Attempt& attempt, Status& status) REQUIRES(mutex_);
+  Progress TryDequeue(Attempt& attempt, Status& status) REQUIRES(mutex_);
+  Tuple TakeOne() REQUIRES(mutex_);
+  void PutBack(Attempt& attempt) REQUIRES(mutex_);
+  void Tell(std::vector<Finished> finished);
+  StatusOr<Tuple> Assemble(Attempt& attempt) const;
+  Status CheckComponents(const Tuple& components, bool rows) const;
+  uint32_t NextWord() REQUIRES(mutex_);
+  std::string Described() const { return options_.op + " '" + options_.name + "'"; }
+
+  const QueueOptions options_;
+  mutable Mutex mutex_;
+  std::deque<Tuple> elements_ GUARDED_BY(mutex_);
+  Attempts enqueues_ GUARDED_BY(mutex_), dequeues_ GUARDED_BY(mutex_);
+  bool closed_ GUARDED_BY(mutex_) = false;
+  bool abandoned_ GUARDED_BY(mutex_) = false;
+  PhiloxBlock counter_ GUARDED_BY(mutex_), block_ GUARDED_BY(mutex_);
+  size_t words_used_ GUARDED_BY(mutex_) = 4;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,141 @@
+// Ops that a program cannot run, because they wait: queues, iterators, sends and receives. A session cuts a graph at
+// them. What lies between are programs; an asynchronous op is started when all that it depends on has run, gives up the
+// thread, and says later that it is done. Functions may not contain any.
+//
+//   void Dequeue(AsyncContext& context, AsyncDone done) {
+//     static_cast<Queue&>(*context.resources[0]).Dequeue(context.cancel, [done](StatusOr<Tensor> value) {
+//       if (!value.ok()) return done(value.status());
+//       done(std::vector{*std::move(value)});
+//     });
+//   }
+//   RIVULET_ASYNC_OP("QueueDequeueV2", Dequeue);
+//
+// The handle that names a resource is an op of its own; what it names lives in the session's ResourceManager, by the
+// node's attributes `container` and `shared_name` (its name where that is empty):
+//
+//   StatusOr<std::shared_ptr<Resource>> MakeQueue(const ResourceContext& context);
+//   RIVULET_RESOURCE_OP("FIFOQueueV2", "Queue", MakeQueue);
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <typeindex>
+#include <vector>
+
+#include "dataflow/resources/resource_manager.h"
+#include "engine/base/mutex.h"
+#include "engine/base/philox.h"
+#include "engine/base/status.h"
+#include "engine/graph/graph.h"
+#include "engine/program/program.h"
+#include "engine/tensor/tensor.h"
+
+namespace rivulet {
+
+// What lives as long as one run. Thread-safe.
+class RunScope {
+ public:
+  // The run's one T, made with T() when first asked for: a rendezvous, a table of buffers.
+  template <typename T>
+  std::shared_ptr<T> Get() {
+    MutexLock lock(mutex_);
+    std::shared_ptr<void>& object = objects_[typeid(T)];
+    if (object == nullptr) object = std::make_shared<T>();
+    return std::static_pointer_cast<T>(object);
+  }
+  // A variant tensor (a scalar) that stands for `resource` within this run.
+  Tensor Keep(std::shared_ptr<Resource> resource);
+  // INVALID_ARGUMENT: a tensor that Keep of this run did not give.
+  StatusOr<std::shared_ptr<Resource>> Kept(const Tensor& variant) const;
+
+ private:
+  mutable Mutex mutex_;
+  std::map<std::type_index, std::shared_ptr<void>> objects_ GUARDED_BY(mutex_);
+  std::vector<std::shared_ptr<Resource>> kept_ GUARDED_BY(mutex_);
+};
+
+// What an asynchronous op is given. It and all that it refers to stay until `done` was called.
+struct AsyncContext {
+  const Node& node;
+  const Graph& graph;                                // where the functions that node names are
+  std::vector<Tensor> inputs;                        // values of the inputs that are no resources, in order
+  std::vector<std::shared_ptr<Resource>> resources;  // of those that are, in order
+  ResourceManager& resource_manager;
+  RunScope& scope;
+  const CompileOptions& compile;  // for programs of its own
+  CancellationToken cancel;       // of the run: OnCancel tells when to give up
+  StreamKey rng;
+  uint64_t step = 0;
+  // Runs a closure on the run's inter-op pool: for work that takes time.
+  std::function<void(std::function<void()>)> schedule;
+};
+
+// Called exactly once, on any thread, perhaps before the op returns; as many tensors as the node has outputs, of their
+// types and compatible shapes. An error ends the run with it.
+using AsyncDone = std::function<void(StatusOr<std::vector<Tensor>>)>;
+// Must not block. When `context.cancel` is cancelled it calls `done` soon, with CANCELLED: the run waits for that.
+using AsyncFn = std::function<void(AsyncContext& context, AsyncDone done)>;
+
+struct ResourceContext {
+  const Node& node;    // the handle
+  const Graph& graph;  // where the functions that it names are
+  ResourceManager& resource_manager;
+  const CompileOptions& compile;
+};
+using ResourceFn = std::function<StatusOr<std::shared_ptr<Resource>>(const ResourceContext&)>;
+
+class AsyncOpRegistry {
+ public:
+  struct ResourceOp {
+    std::string type;  // Resource::type of what it names
+    ResourceFn make;
+  };
+  static AsyncOpRegistry& Global();
+  // A second registration of an op stops the program and names both places.
+  void Register(std::string op, AsyncFn run, const char* file, int line);
+  void RegisterResource(std::string op, std::string type, ResourceFn make, const char* file, int line);
+  // Ops that another registry holds: `family` gives what runs one of its ops, and nullptr for any other. It is asked
+  // each time, so that registry may grow.
+  using Family = const AsyncFn* (*)(std::string_view op);
+  void RegisterFamily(Family family) { families_.push_back(family); }
+  const AsyncFn* Find(std::string_view op) const;             // nullptr: no asynchronous op
+  const ResourceOp* FindResource(std::string_view op) const;  // nullptr: no handle (a variable's is none of these)
+  bool Has(std::string_view op) const { return Find(op) != nullptr || FindResource(op) != nullptr; }
+
+ private:
+  struct Entry {
+    AsyncFn run;
+    ResourceOp resource;
+    std::string registered_at;
+  };
+  Entry& Add(std::string op, const char* file, int line);
+  std::map<std::string, Entry, std::less<>> entries_;
+  std::vector<Family> families_;
+};
+
+namespace internal {
+struct AsyncOpRegistration {
+  AsyncOpRegistration(const char* op, AsyncFn run, const char* file, int line) {
+    AsyncOpRegistry::Global().Register(op, std::move(run), file, line);
+  }
+  AsyncOpRegistration(const char* op, const char* type, ResourceFn make, const char* file, int line) {
+    AsyncOpRegistry::Global().RegisterResource(op, type, std::move(make), file, line);
+  }
+};
+struct AsyncFamilyRegistration {
+  explicit AsyncFamilyRegistration(AsyncOpRegistry::Family family) { AsyncOpRegistry::Global().RegisterFamily(family); }
+};
+}  // namespace internal
+
+#define RIVULET_ASYNC_OP(op, run) RIVULET_ASYNC_IMPL_(__COUNTER__, op, run)
+#define RIVULET_RESOURCE_OP(op, type, make) RIVULET_ASYNC_IMPL_(__COUNTER__, op, type, make)
+#define RIVULET_ASYNC_IMPL_(counter, ...) RIVULET_ASYNC_IMPL2_(counter, __VA_ARGS__)
+#define RIVULET_ASYNC_IMPL2_(counter, ...)                                                                    \
+  [[maybe_unused]] static const ::rivulet::internal::AsyncOpRegistration rivulet_async_##counter(__VA_ARGS__, \
+                                                                                                 __FILE__, __LINE__)
+
+}  // namespace rivulet

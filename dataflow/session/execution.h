@@ -1,0 +1,76 @@
+// One run under way: parts and asynchronous ops are started when what they wait for is done.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <queue>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "dataflow/resources/async_op.h"
+#include "dataflow/session/part_runner.h"
+#include "dataflow/session/run_plan.h"
+#include "dataflow/session/thread_pool.h"
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// What an execution is given, and keeps alive.
+struct ExecutionEnvironment {
+  std::shared_ptr<const RunPlan> plan;
+  std::string plan_key;  // unlike those of all other plans of the session
+  std::shared_ptr<PartRunner> parts;
+  std::shared_ptr<ResourceManager> resources;
+  std::shared_ptr<ThreadPool> pool;  // null: the thread that waits does the work, one step after the other
+  int64_t priority = 0;              // in the pool
+  RunInfo info;
+};
+
+// Made by std::make_shared. Start once; then Feed and Wait, by one thread at a time.
+class Execution : public std::enable_shared_from_this<Execution> {
+ public:
+  explicit Execution(ExecutionEnvironment environment);
+
+  // `feeds` in the order of the plan's; where feeds are steps, an empty tensor comes later.
+  void Start(std::vector<Tensor> feeds);
+  // A feed that is a step.
+  void Feed(int feed, Tensor value);
+  // Waits until the `fetches` (indices into the plan's) have values, or with `all` until every step is done, and moves
+  // the values out. The error that came first ends the run: the others are cancelled, and waited for.
+  StatusOr<std::vector<Tensor>> Wait(std::span<const int> fetches, bool all);
+  // Cancels and waits for what is under way.
+  void Abandon();
+
+ private:
+  struct AsyncCall;
+  void Schedule(std::function<void()> closure);
+  void RunStep(int step);
+  Status RunPart(int step);
+  // True when the op was done before it returned, `status` says how; else its done-callback goes on.
+  bool StartAsync(int step, Status* status);
+  Status FinishAsync(int step, const AsyncCall& call, StatusOr<std::vector<Tensor>> outputs);
+  std::vector<Tensor> TakeInputs(const std::vector<int>& values);
+  // Marks the step as done or failed; the steps that can start now.
+  std::vector<int> Complete(int step, const Status& status);
+  StatusOr<std::shared_ptr<Resource>> ResourceOf(const Node& handle) const;
+  bool Settled(std::span<const int> fetches, bool all) const REQUIRES(mutex_);
+
+  const ExecutionEnvironment environment_;
+  const RunPlan& plan_;
+  RunScope scope_;
+
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::vector<Tensor> values_ GUARDED_BY(mutex_);
+  std::vector<bool> has_value_ GUARDED_BY(mutex_);
+  std::vector<int> uses_ GUARDED_BY(mutex_);   // of each value, still to come
+  std::vector<int> waits_ GUARDED_BY(mutex_);  // of each step
+  int under_way_ GUARDED_BY(mutex_) = 0;       // steps that were started and are not done
+  int left_ GUARDED_BY(mutex_) = 0;            // steps that are not done
+  Status error_ GUARDED_BY(mutex_);
+  std::queue<std::function<void()>> own_work_ GUARDED_BY(mutex_);  // without a pool
+};
+
+}  // namespace rivulet

@@ -1,0 +1,328 @@
+#include "dataflow/session/session.h"
+
+#include <google/protobuf/stubs/logging.h>
+
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+#include <optional>
+
+#include "dataflow/session/session_state.h"
+#include "engine/base/vlog.h"
+#include "engine/graph/compose.h"
+#include "engine/graph/function.h"
+#include "engine/graphdef/graph_def.h"
+#include "proto/graph/graph.pb.h"
+#include "proto/graph/run_metadata.pb.h"
+
+namespace rivulet {
+
+Status CheckFeed(const std::string& name, const Tensor& value, const TensorSpec& spec) {
+  if (value.empty()) return InvalidArgument("the feed of '{}' is no tensor", name);
+  if (value.dtype() == spec.dtype && Shape::Compatible(value.shape(), spec.shape)) return absl::OkStatus();
+  return InvalidArgument("'{}' is {}{}, but is fed {}{}", name, Name(spec.dtype), spec.shape.ToString(),
+                         Name(value.dtype()), value.shape().ToString());
+}
+
+// What a run asks for is a set of names, and few sets occur: each is planned once. The names themselves are the key, in
+// the order given, as feeds and results go by their place. A placement that has changed makes other plans.
+StatusOr<std::shared_ptr<const RunPlan>> Session::State::Plan(const RunNames& names, std::string* key) {
+  // No name has a space or a line's end in it.
+  key->assign(names.feeds_come_later ? "later" : "");
+  for (const std::string& name : names.feeds) key->append(name).append("\n");
+  for (const std::string& name : names.fetches) key->append("|").append(name).append("\n");
+  for (const std::string& name : names.targets) key->append("^").append(name).append("\n");
+  if (placer != nullptr) key->append(fmt::format("@{}", placer->generation()));
+  return plans.Get(*key, [&]() -> StatusOr<std::shared_ptr<const RunPlan>> {
+    if (placer == nullptr) return PlanRun(graph(), names);
+    RIVULET_ASSIGN_OR_RETURN(RunGraph run, PruneForRun(*graph(), names.feeds, names.fetches, names.targets));
+    RIVULET_RETURN_IF_ERROR(placer->Partition(run));
+    RunNames placed{std::move(run.feeds), std::move(run.fetches), std::move(run.targets), names.feeds_come_later,
+                    /*placed=*/true};
+    return PlanRun(std::make_shared<const Graph>(std::move(run.graph)), placed);
+  });
+}
+
+StatusOr<Session::State::PoolChoice> Session::State::ChoosePool(const RunOptions& options) {
+  if (options.use_run_handler_pool) {
+    RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<ThreadPool> pool, ThreadPool::Shared("run_handler", 0));
+    return PoolChoice{std::move(pool), true};
+  }
+  const size_t count = std::max<size_t>(1, config.inter_op_pools.size());
+  if (options.inter_op_pool < -1 || options.inter_op_pool >= static_cast<int>(count))
+    return InvalidArgument(
+        "there is no inter-op pool {}; the session has {}, counted from 0, and -1 means the calling thread",
+        options.inter_op_pool, count);
+  if (options.inter_op_pool == -1 || config.single_threaded ||
+      (config.inter_op_pools.empty() && config.inter_op_threads < 0))
+    return PoolChoice{};
+  const size_t index = static_cast<size_t>(options.inter_op_pool);
+  MutexLock lock(pools_mutex);
+  pools.resize(count);
+  std::shared_ptr<ThreadPool>& pool = pools[index];
+  if (pool == nullptr) {
+    const InterOpPool asked =
+        config.inter_op_pools.empty()
+            ? InterOpPool{config.inter_op_threads,
+                          config.per_session_threads ? "" : fmt::format("inter_op/{}", config.inter_op_threads)}
+            : config.inter_op_pools[index];
+    if (asked.global_name.empty()) {
+      pool = std::make_shared<ThreadPool>(fmt::format("inter_op {}", index), asked.threads);
+    } else {
+      RIVULET_ASSIGN_OR_RETURN(pool, ThreadPool::Shared(asked.global_name, asked.threads));
+    }
+  }
+  return PoolChoice{pool, !config.inter_op_pools.empty() || config.inter_op_threads > 0};
+}
+
+RunInfo Session::State::InfoOf(const RunOptions& options, const ActiveRun& active_run, Mutex* observer_mutex) {
+  RunInfo info;
+  info.rng.key.words = {static_cast<uint32_t>(config.seed), static_cast<uint32_t>(config.seed >> 32)};
+  info.step = step.fetch_add(1);
+  info.cancel = active_run.token();
+  info.deadline = active_run.deadline();
+  info.max_loop_steps = options.max_loop_steps;
+  info.observer = options.observer;
+  info.observer_mutex = options.observer_is_thread_safe ? nullptr : observer_mutex;
+  info.report_allocations = options.report_allocations;
+  return info;
+}
+
+TraceWishes Session::State::TraceOf(const RunOptions& options, uint64_t run) const {
+  TraceWishes wishes;
+  const auto every = [](uint64_t count, int64_t period) {
+    return period > 0 && (count + 1) % static_cast<uint64_t>(period) == 0;
+  };
+  wishes.step_stats = options.trace || every(run, config.timeline_step);
+  const uint64_t skipped = static_cast<uint64_t>(config.build_cost_model_after);
+  wishes.cost_graph = run >= skipped && every(run - skipped, config.build_cost_model);
+  wishes.partition_graphs = options.output_partition_graphs;
+  wishes.output_shapes = config.infer_shapes;
+  return wishes;
+}
+
+void Session::State::DescribeSession(proto::RunMetadata& metadata) const {
+  if (config.metadata_name.empty() && config.metadata_version == 0) return;
+  metadata.mutable_session_metadata()->set_name(config.metadata_name);
+  metadata.mutable_session_metadata()->set_version(config.metadata_version);
+}
+
+// Variables first, as they can fail for want of memory: then the session is as it was. Old graphs are kept, because
+// runs of theirs may be under way and plans point into them.
+Status Session::State::Adopt(Graph graph) {
+  RIVULET_RETURN_IF_ERROR(variables->Add(graph));
+  auto adopted = std::make_shared<const Graph>(std::move(graph));
+  if (placer != nullptr) RIVULET_RETURN_IF_ERROR(placer->OnGraph(*adopted));
+  MutexLock lock(graph_mutex);
+  graphs.push_back(std::move(adopted));
+  return absl::OkStatus();
+}
+
+Session::Session() = default;
+
+Session::~Session() { Close(); }
+
+namespace {
+
+// As many as nodes may be placed on, in their order.
+StatusOr<std::vector<std::shared_ptr<GpuDevice>>> OpenGpus(const SessionConfig& config) {
+  std::vector<std::shared_ptr<GpuDevice>> devices;
+  const int count = config.placement.has_value() ? config.placement->gpus : 0;
+  const std::vector<int>& visible = config.gpus.visible;
+  if (count == 0) return devices;
+  if (!visible.empty() && static_cast<size_t>(count) > visible.size())
+    return InvalidArgument("{} GPUs were asked for, and visible_device_list names {}", count, visible.size());
+  const RivuletGpuApi* backend = config.gpus.backend;
+  if (backend == nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(backend, CudaBackend());
+  }
+  for (int i = 0; i < count; ++i) {
+    const int number = visible.empty() ? i : visible[static_cast<size_t>(i)];
+    RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<GpuDevice> device, GpuDevice::Open(*backend, number, config.gpus.options));
+    devices.push_back(std::move(device));
+  }
+  return devices;
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, const SessionConfig& config) {
+  for (const InterOpPool& pool : config.inter_op_pools)
+    if (pool.threads < 0) return InvalidArgument("an inter-op pool cannot have {} threads", pool.threads);
+  if (config.max_programs == 0) return InvalidArgument("a session keeps at least 1 program");
+  std::unique_ptr<Session> session(new Session());
+  session->state_ = std::make_shared<State>(config);
+  State& state = *session->state_;
+  state.placer = config.placer;
+  if (config.placement.has_value()) {
+    if (config.placer != nullptr)
+      return InvalidArgument("the session is given a placer, and options for one of its own; drop one of the two");
+    RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<DevicePlacer> own, DevicePlacer::Create(*config.placement));
+    state.placer = own;
+    if (config.placement->placement_period > 0) state.costs_wanted = own;
+  }
+  std::shared_ptr<MemoryBudget> memory;
+  if (config.shared_state == nullptr) {
+    state.resources = std::make_shared<ResourceManager>(config.memory_limit_bytes, "the session");
+    memory = state.resources->memory();
+  } else {
+    state.resources = config.shared_state;
+    memory = std::make_shared<MemoryBudget>("the session", config.memory_limit_bytes, state.resources->memory());
+  }
+  RIVULET_ASSIGN_OR_RETURN(std::vector<std::shared_ptr<GpuDevice>> gpus, OpenGpus(config));
+  state.variables = std::make_shared<SessionVariables>(state.resources);
+  state.parts = std::make_shared<PartRunner>(CompileOptions{config.kernels, config.passes}, state.variables,
+                                             std::move(memory), config.max_programs, std::move(gpus));
+  RIVULET_RETURN_IF_ERROR(state.Adopt(std::move(graph)));
+  return session;
+}
+
+StatusOr<std::vector<Tensor>> Session::Run(const Feeds& feeds, const std::vector<std::string>& fetches,
+                                           const std::vector<std::string>& targets, const CancellationToken& cancel) {
+  RunOptions options;
+  options.cancel = cancel;
+  return RunWith(options, feeds, fetches, targets);
+}
+
+StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const Feeds& feeds,
+                                               const std::vector<std::string>& fetches,
+                                               const std::vector<std::string>& targets, proto::RunMetadata* metadata) {
+  State& state = *state_;
+  if (metadata != nullptr) metadata->Clear();
+  if (options.output_partition_graphs && !state.config.allow_partition_graphs)
+    return InvalidArgument("the run asks for its partition graphs, which the session's options switch off");
+  RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<ActiveRun> active_run,
+                           ActiveRun::Create(state.active, options.cancel, state.TimeoutOf(options)));
+  RunNames names;
+  names.fetches = fetches;
+  names.targets = targets;
+  std::vector<Tensor> values;
+  for (const auto& [name, value] : feeds) {
+    names.feeds.push_back(name);
+    values.push_back(value);
+  }
+  std::string key;
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const RunPlan> plan, state.Plan(names, &key));
+  for (size_t i = 0; i < feeds.size(); ++i)
+    RIVULET_RETURN_IF_ERROR(CheckFeed(feeds[i].first, feeds[i].second, plan->feed_specs[i]));
+  Mutex observer_mutex;
+  RunInfo info = state.InfoOf(options, *active_run, &observer_mutex);
+  std::optional<RunTrace> trace;
+  if (metadata != nullptr) {
+    trace.emplace(state.TraceOf(options, info.step));
+    info.trace = trace->wanted() ? &*trace : nullptr;
+    state.DescribeSession(*metadata);
+  }
+  std::optional<CostObserver> costs;
+  if (state.costs_wanted != nullptr) info.costs = &costs.emplace();
+  const auto finish = [&](StatusOr<std::vector<Tensor>> results) -> StatusOr<std::vector<Tensor>> {
+    if (results.ok() && costs.has_value()) RIVULET_RETURN_IF_ERROR(state.costs_wanted->AddCosts(costs->model()));
+    if (info.trace != nullptr) trace->Write(*plan->graph, *metadata);
+    if (!results.ok()) return active_run->Explain(results.status());
+    return results;
+  };
+  RIVULET_ASSIGN_OR_RETURN(const State::PoolChoice choice, state.ChoosePool(options));
+  RIVULET_VLOG(2, "a run of {} feeds, {} fetches and {} targets in {} parts", feeds.size(), fetches.size(),
+               targets.size(), plan->parts.size());
+
+  // The usual run, on the caller's thread: no execution, no pool, no value handed from step to step. A pool is used for
+  // it only where its user asked for one.
+  if (plan->whole && (choice.pool == nullptr || !choice.always)) {
+    EnterWorkerThread();
+    return finish(state.parts->Run(plan->parts[0], key, values, info));
+  }
+  if (choice.pool == nullptr) EnterWorkerThread();
+  const auto execution = std::make_shared<Execution>(
+      ExecutionEnvironment{plan, key, state.parts, state.resources, choice.pool, options.priority, info});
+  execution->Start(std::move(values));
+  std::vector<int> all(fetches.size());
+  std::iota(all.begin(), all.end(), 0);
+  return finish(execution->Wait(all, /*all=*/true));
+}
+
+Status Session::Extend(const Graph& more) {
+  State& state = *state_;
+  if (state.config.static_graph)
+    return FailedPrecondition("the session's graph was said to be static, and cannot be extended");
+  if (state.active->closed()) return FailedPrecondition("the session is closed, and cannot be extended");
+  MutexLock lock(state.extend_mutex);
+  Graph extended = state.graph()->Clone();
+  for (const auto& node : more.nodes())
+    if (extended.Find(node->name()) != nullptr)
+      return AlreadyExists("the session's graph has a node '{}' already; nothing was added", node->name());
+  RIVULET_RETURN_IF_ERROR(ImportInto(extended, more, ""));
+  return state.Adopt(std::move(extended));
+}
+
+// The new nodes refer to old ones, and version-1 forms are only understood as a whole. So both are read together,
+// through the same doubts as any file, and what is new is then added to the session's own graph, whose nodes stay what
+// they are.
+Status Session::ExtendDef(std::string_view graph_def) {
+  State& state = *state_;
+  if (state.config.static_graph)
+    return FailedPrecondition("the session's graph was said to be static, and cannot be extended");
+  if (state.active->closed()) return FailedPrecondition("the session is closed, and cannot be extended");
+  MutexLock lock(state.extend_mutex);
+  Graph extended = state.graph()->Clone();
+  // What the new nodes refer to stands in the same bytes when they are checked.
+  proto::GraphDef added;
+  const google::protobuf::LogSilencer silent;  // damage is told by the Status, not on stderr
+  if (graph_def.size() > GraphLimits().bytes ||
+      !added.ParseFromArray(graph_def.data(), static_cast<int>(graph_def.size())))
+    return DataLoss("{} bytes are no GraphDef; they may be damaged or another format", graph_def.size());
+  for (const proto::NodeDef& node : added.node())
+    if (extended.Find(node.name()) != nullptr)
+      return AlreadyExists("the session's graph has a node '{}' already; nothing was added", node.name());
+  proto::GraphDef whole;
+  if (!whole.ParseFromString(SerializeGraph(extended))) return Internal("the session's graph does not parse");
+  whole.MergeFrom(added);
+  RIVULET_ASSIGN_OR_RETURN(const Graph parsed, ParseGraph(whole.SerializeAsString()));
+  for (const auto& [name, function] : parsed.functions())
+    if (extended.FindFunction(name) == nullptr) RIVULET_RETURN_IF_ERROR(extended.AddFunction(function));
+  std::vector<Node*> all;
+  for (const auto& node : parsed.nodes()) all.push_back(node.get());
+  for (const Node* node : parsed.TopologicalOrder(all)) {
+    if (extended.Find(node->name()) != nullptr) continue;
+    NodeSpec spec{node->name(), std::string(node->type()), {}, {}, node->attrs(), node->source_line(), node->device()};
+    for (const Output& input : node->inputs()) spec.inputs.push_back({extended.Find(input.node->name()), input.port});
+    for (const Node* before : node->control_inputs()) spec.control_inputs.push_back(extended.Find(before->name()));
+    RIVULET_RETURN_IF_ERROR(extended.AddNode(std::move(spec)).status());
+  }
+  return state.Adopt(std::move(extended));
+}
+
+void Session::Close() { state_->active->Close(Cancelled("the session was closed while it ran")); }
+
+void Session::Reset(std::span<const std::string> containers) { state_->resources->Reset(containers); }
+
+const Graph& Session::graph() const { return *state_->graph(); }
+
+std::vector<std::string> Session::variables() const { return state_->variables->names(); }
+
+const std::shared_ptr<ResourceManager>& Session::resources() const { return state_->resources; }
+
+size_t Session::programs() const { return state_->parts->programs(); }
+
+// A copy under the shared lock, since the memory is changed in place by the next run.
+StatusOr<Tensor> Session::GetVariable(std::string_view name) const {
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<VariableResource> variable, state_->variables->Find(name));
+  std::shared_lock<std::shared_mutex> lock(variable->mutex());
+  if (!variable->initialized()) return FailedPrecondition("the variable '{}' has no value yet", name);
+  RIVULET_ASSIGN_OR_RETURN(Tensor value, Tensor::Create(variable->spec().dtype, variable->spec().shape));
+  if (value.bytes() > 0) std::memcpy(value.data(), variable->data(), value.bytes());
+  return value;
+}
+
+Status Session::SetVariable(std::string_view name, const Tensor& value) {
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<VariableResource> variable, state_->variables->Find(name));
+  const TensorSpec& spec = variable->spec();
+  if (value.empty() || value.dtype() != spec.dtype || value.shape() != spec.shape)
+    return InvalidArgument("the variable '{}' is {}{}, and cannot be set to {}{}", name, Name(spec.dtype),
+                           spec.shape.ToString(), Name(value.dtype()), value.shape().ToString());
+  std::unique_lock<std::shared_mutex> lock(variable->mutex());
+  if (value.bytes() > 0) std::memcpy(variable->data(), value.data(), value.bytes());
+  variable->set_initialized();
+  return absl::OkStatus();
+}
+
+}  // namespace rivulet

@@ -1,0 +1,48 @@
+// TensorFlow's ConfigProto and RunOptions as this session's: each field is honoured, or refused by name when it is set
+// to something that would not be done. docs/reference/session_options.md is the table.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "dataflow/session/session.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+namespace proto {
+class ConfigProto;
+class RunOptions;
+}  // namespace proto
+
+// What becomes of one field of TensorFlow's options.
+struct OptionRule {
+  enum class Kind {
+    kHonoured,  // `text` says what it does, `test` which test sees it
+    kRefused,   // `text` says why
+    kFields     // a message: its fields have rules of their own
+  };
+  std::string_view field;  // "ConfigProto.Experimental.executor_type"
+  Kind kind = Kind::kRefused;
+  std::string_view text;
+  std::string_view test = "";     // "Suite.Test"
+  std::string_view allowed = "";  // of a refused field: a value that changes nothing, besides the default
+};
+// Every field of ConfigProto, RunOptions and the messages in them.
+std::span<const OptionRule> OptionRules();
+
+// UNIMPLEMENTED: a refused field is set; INVALID_ARGUMENT: a value that makes no sense. Both name the field.
+// `shared_state` becomes the session's, unless the options ask for isolated state; `log` is given lines about placement
+// (log_device_placement), else they go to stderr. The session places its nodes, as TensorFlow's does.
+StatusOr<SessionConfig> SessionConfigFrom(const proto::ConfigProto& options,
+                                          std::shared_ptr<ResourceManager> shared_state = nullptr,
+                                          std::function<void(const std::string& line)> log = nullptr);
+StatusOr<RunOptions> RunOptionsFrom(const proto::RunOptions& options);
+
+// The table, as Markdown.
+std::string OptionsTable();
+
+}  // namespace rivulet

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "dataflow/input/bound_data.h"
 #include "engine/data/example.h"
 #include "tests/engine/data/data_test.h"
 #include "tests/engine/input/datasets.h"

@@ -96,8 +96,9 @@ TEST(SessionOptionsTableTest, EveryFieldHasOneRule_AndEveryRuleAField) {
 
 TEST(SessionOptionsTableTest, EveryHonouredFieldNamesATestThatExists) {
   std::string sources;
-  for (const auto& entry : std::filesystem::recursive_directory_iterator(RIVULET_SOURCE_DIR "/tests/engine"))
-    if (entry.path().extension() == ".cc") sources += ReadFile(entry.path());
+  for (const char* folder : {RIVULET_SOURCE_DIR "/tests/dataflow", RIVULET_SOURCE_DIR "/tests/engine"})
+    for (const auto& entry : std::filesystem::recursive_directory_iterator(folder))
+      if (entry.path().extension() == ".cc") sources += ReadFile(entry.path());
   for (const OptionRule& rule : OptionRules()) {
     if (rule.kind != OptionRule::Kind::kHonoured) {
       EXPECT_TRUE(rule.test.empty()) << rule.field;

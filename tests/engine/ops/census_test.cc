@@ -37,11 +37,13 @@ TEST(OpCensus, EveryOp_RunsOnACpu) {
 // What waits has no kernel, and no case among the kernels' tests: a test names it.
 TEST(OpCensus, EveryOpThatASessionRuns_IsTestedByName) {
   std::string tests;
-  for (const auto& file : std::filesystem::recursive_directory_iterator(RIVULET_SOURCE_DIR "/tests/engine")) {
-    if (file.path().extension() != ".cc" && file.path().extension() != ".h") continue;
-    std::ostringstream text;
-    text << std::ifstream(file.path()).rdbuf();
-    tests += text.str();
+  for (const char* folder : {RIVULET_SOURCE_DIR "/tests/dataflow", RIVULET_SOURCE_DIR "/tests/engine"}) {
+    for (const auto& file : std::filesystem::recursive_directory_iterator(folder)) {
+      if (file.path().extension() != ".cc" && file.path().extension() != ".h") continue;
+      std::ostringstream text;
+      text << std::ifstream(file.path()).rdbuf();
+      tests += text.str();
+    }
   }
   for (const OpDef* op : OpRegistry::Global().All()) {
     if (!AsyncOpRegistry::Global().Has(op->name)) continue;

@@ -35,7 +35,7 @@ install(FILES ${PROJECT_BINARY_DIR}/RivuletConfig.cmake ${PROJECT_BINARY_DIR}/Ri
 
 # Headers keep their paths, "engine/graph/graph.h". Kernels' own stay inside, save those that kernels of others build on.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/engine DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
-        FILES_MATCHING PATTERN "*.h" PATTERN "gpu/emulated/*" EXCLUDE PATTERN "kernels/cpu/*" EXCLUDE
+        FILES_MATCHING PATTERN "*.h" PATTERN "kernels/cpu/*" EXCLUDE
         PATTERN "kernels/cuda/*" EXCLUDE PATTERN "kernels/cuda_libraries/*" EXCLUDE
         PATTERN "*-inl.h" EXCLUDE)  # those are the kernels' own: included once a target
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/dataflow DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet

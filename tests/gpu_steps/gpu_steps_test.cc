@@ -14,12 +14,12 @@
 #include "engine/base/philox.h"
 #include "engine/compile/compile.h"
 #include "engine/compile/compile_gpu.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/presets/presets.h"
 #include "engine/tensor/spec_bytes.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

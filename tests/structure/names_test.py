@@ -50,7 +50,7 @@ def programs_of(name):
     top, *rest = name.split("/")
     if top != "tests":
         return "" if top in LIBRARIES else None
-    if rest[0] == "testing" or name.endswith(".h"):
+    if rest[0] in ("testing", "emulated_gpu") or name.endswith(".h"):
         return ""
     # Each of these has a main of its own.
     return name if rest[0] in ("bench", "e2e", "fuzz") else "/".join(rest[:-1])

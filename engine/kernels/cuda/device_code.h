@@ -1,6 +1,6 @@
 // What the sources of device code (*.cu) are written with. Each is compiled twice: by nvcc for GPUs, into
-// librivulet_cuda.so, and by the host's compiler for the emulated device (engine/gpu/emulated), where blocks run one
-// after the other and __syncthreads is kept. So index arithmetic, lanes and masks are tested where there is no GPU.
+// librivulet_cuda.so, and by the host's compiler for the emulated device of the tests, where blocks run one after the
+// other and __syncthreads is kept. So index arithmetic, lanes and masks are tested where there is no GPU.
 //
 // A kernel is one __global__ function of one plain struct, with fixed sizes of blocks, static __shared__ memory and
 // __syncthreads() as its only means of agreement: no shuffles, no atomics on floats, no dynamic shared memory. Sums go
@@ -24,7 +24,7 @@
 #ifdef __CUDACC__
 #include <cuda_runtime.h>
 #else
-#include "engine/gpu/emulated/cuda_language.h"
+#include RIVULET_CUDA_LANGUAGE  // of the emulated device
 #endif
 
 namespace rivulet::gpu {

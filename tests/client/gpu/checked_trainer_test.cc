@@ -12,9 +12,9 @@
 #include "client/gpu_trainer.h"
 #include "client/pass_programs.h"
 #include "client/value_difference.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "tests/client/gpu/trained_clients.h"
 #include "tests/client/local_plan.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

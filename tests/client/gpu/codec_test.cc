@@ -12,13 +12,13 @@
 #include <random>
 
 #include "client/gpu_codec.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/gpu/gpu_alignment.h"
 #include "engine/kernels/cuda/noise.h"
 #include "engine/program/program.h"
 #include "federated/mechanisms/mechanism.h"
 #include "federated/random/streams.h"
 #include "federated/settings/setting_tables.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

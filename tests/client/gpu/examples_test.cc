@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include "client/gpu_examples.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/program/program.h"
 #include "tests/client/local_plan.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
 

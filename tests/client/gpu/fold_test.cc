@@ -8,9 +8,9 @@
 #include <random>
 
 #include "client/gpu_fold.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/program/program.h"
 #include "engine/tensor/float16.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

@@ -4,8 +4,8 @@
 
 #include "client/gpu_trainer.h"
 #include "client/pass_programs.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "tests/client/gpu/trained_clients.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 
 namespace rivulet {
 namespace {

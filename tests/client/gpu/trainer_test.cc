@@ -8,12 +8,12 @@
 #include "client/gpu_trainer.h"
 #include "client/pass_programs.h"
 #include "client/update_pipeline.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "federated/codecs/codec.h"
 #include "proto/federated/plan.pb.h"
 #include "proto/graph/example.pb.h"
 #include "tests/client/gpu/trained_clients.h"
 #include "tests/client/local_plan.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

@@ -1,7 +1,7 @@
 // What happens to updates on their way, where they were trained and on the host: the same sums, refusals and remains,
 // to the bit, for any lanes.
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "tests/client/gpu/sent_updates.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 
 namespace rivulet {
 namespace {

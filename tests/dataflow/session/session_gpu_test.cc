@@ -3,13 +3,13 @@
 
 #include "dataflow/session/session.h"
 #include "dataflow/session/session_options.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
 #include "engine/optimizers/apply_gradients.h"
 #include "engine/variables/variables.h"
 #include "proto/graph/config.pb.h"
 #include "proto/graph/run_metadata.pb.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensors.h"
 

@@ -6,8 +6,8 @@
 #include <set>
 #include <string>
 
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/gpu/gpu_device.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 

@@ -4,8 +4,8 @@
 #include <thread>
 #include <vector>
 
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/kernels/cuda/device_code.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet::gpu {

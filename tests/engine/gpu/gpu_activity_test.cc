@@ -3,8 +3,8 @@
 
 #include <chrono>
 
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/gpu/gpu_device.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

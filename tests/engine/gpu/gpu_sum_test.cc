@@ -6,7 +6,7 @@
 #include <type_traits>
 #include <vector>
 
-#include "engine/gpu/emulated/emulated_backend.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {

@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "engine/compile/compile_gpu.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/graph/scope.h"
 #include "engine/program/staged_gpu_program.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/engine/kernels_cuda/op_case.h"
 #include "tests/testing/status_matchers.h"
 

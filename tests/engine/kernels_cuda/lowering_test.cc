@@ -3,10 +3,10 @@
 
 #include "engine/compile/compile.h"
 #include "engine/compile/compile_gpu.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/graph/graph.h"
 #include "engine/profile/gpu_trial.h"
 #include "engine/program/program.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/engine/kernels_cuda/op_case.h"
 #include "tests/testing/status_matchers.h"
 

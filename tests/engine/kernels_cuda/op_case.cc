@@ -5,9 +5,9 @@
 #include <cstring>
 
 #include "engine/base/philox.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/program/concrete_graph.h"
 #include "engine/program/gpu_kernel.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet::testing {

@@ -4,12 +4,12 @@
 #include <limits>
 
 #include "engine/compile/compile_gpu.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/graph/scope.h"
 #include "engine/kernels/cuda/library_product.h"
 #include "engine/kernels/cuda/product_launch.h"
 #include "engine/kernels/cuda/product_table.h"
 #include "engine/program/staged_gpu_program.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/engine/kernels_cuda/op_case.h"
 #include "tests/testing/status_matchers.h"
 

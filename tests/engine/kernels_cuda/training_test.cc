@@ -1,7 +1,7 @@
 // Steps of optimisers, rows by index, random numbers.
 #include <gtest/gtest.h>
 
-#include "engine/gpu/emulated/emulated_backend.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/engine/kernels_cuda/op_case.h"
 
 namespace rivulet::testing {

@@ -7,11 +7,11 @@
 
 #include "engine/compile/compile.h"
 #include "engine/compile/compile_gpu.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
 #include "engine/kernels/cuda/device_code.h"
 #include "engine/ops/shape_functions.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensors.h"
 

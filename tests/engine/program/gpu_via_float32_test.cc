@@ -6,10 +6,10 @@
 
 #include "engine/compile/compile.h"
 #include "engine/compile/compile_gpu.h"
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/graph/scope.h"
 #include "engine/program/staged_gpu_program.h"
 #include "engine/tensor/float16.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensors.h"
 

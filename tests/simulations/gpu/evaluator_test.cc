@@ -4,9 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "setup/gpu_evaluator.h"
 #include "tests/client/local_plan.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
 

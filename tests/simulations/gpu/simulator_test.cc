@@ -1,9 +1,9 @@
 // Whole runs on a device: the same bits for any number of lanes and workers, near those of the host, and refused
 // updates, states and encodings as everywhere.
-#include "engine/gpu/emulated/emulated_backend.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/profile/tracer.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/simulations/whole_runs.h"
 
 namespace rivulet {

@@ -1,4 +1,4 @@
-#include "engine/gpu/emulated/emulated_sum.h"
+#include "tests/emulated_gpu/emulated_sum.h"
 
 #include <algorithm>
 #include <memory>
@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/gpu/emulated/emulated_stream.h"
+#include "tests/emulated_gpu/emulated_stream.h"
 
 namespace rivulet::gpu::emulated {
 namespace {

@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <string>
 
-#include "engine/gpu/emulated/emulated_stream.h"
 #include "engine/gpu/gpu_api.h"
+#include "tests/emulated_gpu/emulated_stream.h"
 
 namespace rivulet::gpu::emulated {
 

@@ -1,4 +1,4 @@
-#include "engine/gpu/emulated/emulated_backend.h"
+#include "tests/emulated_gpu/emulated_backend.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -9,12 +9,12 @@
 #include <new>
 #include <vector>
 
-#include "engine/gpu/emulated/block_runner.h"
-#include "engine/gpu/emulated/cuda_language.h"
-#include "engine/gpu/emulated/emulated_activity.h"
-#include "engine/gpu/emulated/emulated_stream.h"
-#include "engine/gpu/emulated/emulated_sum.h"
 #include "engine/gpu/kernel_list.h"
+#include "tests/emulated_gpu/block_runner.h"
+#include "tests/emulated_gpu/cuda_language.h"
+#include "tests/emulated_gpu/emulated_activity.h"
+#include "tests/emulated_gpu/emulated_stream.h"
+#include "tests/emulated_gpu/emulated_sum.h"
 
 namespace rivulet::gpu {
 namespace emulated {

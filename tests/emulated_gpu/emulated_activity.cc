@@ -1,4 +1,4 @@
-#include "engine/gpu/emulated/emulated_activity.h"
+#include "tests/emulated_gpu/emulated_activity.h"
 
 #include <chrono>
 #include <optional>

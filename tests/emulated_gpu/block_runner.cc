@@ -1,4 +1,4 @@
-#include "engine/gpu/emulated/block_runner.h"
+#include "tests/emulated_gpu/block_runner.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,8 @@
 #include <vector>
 
 #include "engine/base/check.h"
-#include "engine/gpu/emulated/cuda_language.h"
-#include "engine/gpu/emulated/fiber.h"
+#include "tests/emulated_gpu/cuda_language.h"
+#include "tests/emulated_gpu/fiber.h"
 
 constinit thread_local uint3 threadIdx;
 constinit thread_local uint3 blockIdx;

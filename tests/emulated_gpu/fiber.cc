@@ -1,4 +1,4 @@
-#include "engine/gpu/emulated/fiber.h"
+#include "tests/emulated_gpu/fiber.h"
 
 #include <sys/mman.h>
 #include <ucontext.h>

@@ -1,4 +1,4 @@
-#include "engine/gpu/emulated/emulated_stream.h"
+#include "tests/emulated_gpu/emulated_stream.h"
 
 #include <atomic>
 #include <chrono>

@@ -6,7 +6,7 @@
 #   scripts/gpu.sh --part build        librivulet_cuda.so, rivulet and the tests labelled gpu
 #   scripts/gpu.sh --part tests        the tests labelled gpu
 #   scripts/gpu.sh --part sanitizer    the same under compute-sanitizer: memcheck, racecheck, initcheck, synccheck
-#   scripts/gpu.sh --part kernels      products and convolutions of the presets, ours beside cuBLASLt, cuDNN and im2col: the table's rows
+#   scripts/gpu.sh --part kernels      products and convolutions of the presets, ours beside cuBLASLt and im2col: the table's rows
 #   scripts/gpu.sh --part bench        ops of the presets' steps and whole steps, against what the device can do
 #   scripts/gpu.sh --part cifar        a figure: WORK of simulations/comparisons/gpu/works.py; so femnist, resnet, shakespeare
 #   scripts/gpu.sh --part cifar-tf32   the same by TF32; so femnist-tf32

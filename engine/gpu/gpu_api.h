@@ -62,7 +62,7 @@ typedef void (*RivuletGpuActivityTaker)(void* taker, const RivuletGpuActivity* a
 
 /* A library of the toolkit's maker that the back end opens when it is asked for. */
 typedef struct RivuletGpuLibrary {
-  const char* name;    /* "cuDNN" */
+  const char* name;    /* "NCCL" */
   const char* missing; /* why it is not used here, and the mend; "" where it is there */
 } RivuletGpuLibrary;
 

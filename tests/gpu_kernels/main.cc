@@ -77,9 +77,9 @@ void Print(const std::string& what, double flops, const StatusOr<Measured>& meas
   const auto rate = [&](double microseconds) {
     return fmt::format("{:.1f} us, {:.2f} TFLOP/s", microseconds, flops / microseconds / 1e6);
   };
-  std::printf("%s: ours %s%s; library: %s%s\n", what.c_str(), rate(measured->ours_microseconds).c_str(),
+  std::printf("%s: ours %s%s%s%s\n", what.c_str(), rate(measured->ours_microseconds).c_str(),
               measured->im2col_microseconds ? ("; im2col " + rate(*measured->im2col_microseconds)).c_str() : "",
-              measured->library.c_str(),
+              measured->library.empty() ? "" : ("; library: " + measured->library).c_str(),
               measured->library_microseconds ? (", " + rate(*measured->library_microseconds)).c_str() : "");
   std::fflush(stdout);
 }

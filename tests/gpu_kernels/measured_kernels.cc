@@ -325,27 +325,6 @@ StatusOr<Measured> MeasureConvolution(GpuDevice& device, const ConvolutionArgume
   }));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<float> expected, bench.Read(result));
   RIVULET_ASSIGN_OR_RETURN(measured.im2col_microseconds, MeasureIm2col(bench, c, direction, result, expected));
-  int32_t count = 0;
-  gpu::LibraryConvolutionArguments library{c, direction, 0, &count};
-  const auto launch = [&] { return bench.stream().Launch("library_convolution_float", library); };
-  const Status asked = launch();
-  if (absl::IsNotFound(asked)) {
-    measured.library = "none here";
-    return measured;
-  }
-  RIVULET_RETURN_IF_ERROR(asked);
-  library.candidates = nullptr;
-  int good = 0;
-  for (library.candidate = 0; library.candidate < count; ++library.candidate) {
-    if (!launch().ok()) continue;
-    RIVULET_ASSIGN_OR_RETURN(const std::vector<float> values, bench.Read(result));
-    if (Difference(values, expected) > kRelativeError) continue;
-    const StatusOr<double> time = bench.Microseconds(launch);
-    if (!time.ok()) continue;
-    ++good;
-    measured.library_microseconds = std::min(measured.library_microseconds.value_or(*time), *time);
-  }
-  measured.library = fmt::format("{} of {} engines", good, count);
   return measured;
 }
 

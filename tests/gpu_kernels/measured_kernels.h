@@ -1,4 +1,5 @@
-// A product or a convolution of several lanes on a device, over memory of its own, by our kernel and by a library.
+// A product or a convolution of several lanes on a device, over memory of its own: by our kernel; a product by cuBLASLt
+// too, a convolution by im2col.
 #pragma once
 
 #include <functional>
@@ -8,8 +9,8 @@
 
 #include "engine/base/status.h"
 #include "engine/gpu/gpu_device.h"
-#include "engine/kernels/cuda/library_convolution.h"
 #include "engine/kernels/cuda/library_product.h"
+#include "tests/gpu_kernels/convolution_sizes.h"
 
 namespace rivulet {
 
@@ -21,12 +22,13 @@ struct MeasureOptions {
 
 struct Measured {
   double ours_microseconds = 0;
-  // The fastest of the library's whose results are ours but for rounding, with the same bits for any lanes.
+  // Of a product: the fastest of the library's whose results are ours but for rounding, with the same bits for any
+  // lanes.
   std::optional<double> library_microseconds;
-  std::optional<gpu::LibraryAlgorithm> algorithm;  // of a product
+  std::optional<gpu::LibraryAlgorithm> algorithm;
+  std::string library;  // what was tried, or why nothing was
   // Of a convolution, or its filter's gradient: the patches made in memory, and one strided product with them.
   std::optional<double> im2col_microseconds;
-  std::string library;  // what was tried, or why nothing was
 };
 
 // UNAVAILABLE: larger than the options allow. INTERNAL: im2col gives another result.

@@ -7,8 +7,8 @@
 
 #include "engine/base/status.h"
 #include "engine/gpu/gpu_device.h"
-#include "engine/kernels/cuda/library_convolution.h"
 #include "engine/program/gpu_program.h"
+#include "tests/gpu_kernels/convolution_sizes.h"
 
 namespace rivulet {
 

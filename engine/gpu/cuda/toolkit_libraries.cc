@@ -16,11 +16,6 @@ constexpr bool kCallsCublasLt = true;
 #else
 constexpr bool kCallsCublasLt = false;
 #endif
-#ifdef RIVULET_CUDNN
-constexpr bool kCallsCudnn = true;
-#else
-constexpr bool kCallsCudnn = false;
-#endif
 
 std::string MissingOf(const std::string& name, const char* file, bool calls) {
   if (!calls) return "the library was built without " + name + "'s headers; install them and build it again";
@@ -32,11 +27,8 @@ std::string MissingOf(const std::string& name, const char* file, bool calls) {
 
 const RivuletGpuLibrary* ToolkitLibraries(size_t* count) {
   static const std::string no_products = MissingOf("cuBLASLt", kCublasLtLibrary, kCallsCublasLt);
-  static const std::string no_convolutions = MissingOf("cuDNN", kCudnnLibrary, kCallsCudnn);
-  static const RivuletGpuLibrary libraries[] = {{"cuBLASLt", no_products.c_str()},
-                                                {"cuDNN", no_convolutions.c_str()},
-                                                {"NCCL", NcclMissing()},
-                                                {"CUPTI", CuptiMissing()}};
+  static const RivuletGpuLibrary libraries[] = {
+      {"cuBLASLt", no_products.c_str()}, {"NCCL", NcclMissing()}, {"CUPTI", CuptiMissing()}};
   *count = sizeof(libraries) / sizeof(libraries[0]);
   return libraries;
 }

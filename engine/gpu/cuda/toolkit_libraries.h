@@ -9,7 +9,6 @@
 namespace rivulet::gpu {
 
 inline constexpr char kCublasLtLibrary[] = "libcublasLt.so.13";
-inline constexpr char kCudnnLibrary[] = "libcudnn.so.9";
 
 const RivuletGpuLibrary* ToolkitLibraries(size_t* count);
 

@@ -3,8 +3,8 @@
 
 #include <cmath>
 
-#include "engine/kernels/cuda/library_convolution.h"
 #include "tests/engine/kernels_cuda/op_case.h"
+#include "tests/gpu_kernels/convolution_sizes.h"
 
 namespace rivulet::testing {
 namespace {
@@ -259,8 +259,8 @@ TEST(GpuPoolTest, Pools_ForwardAndBack_HaveTheCpusBits) {
   }
 }
 
-// Found again from the product that a convolution is, and from what lies before the image.
-TEST(LibraryConvolutionTest, Sizes_OfEveryDirection_AreTheWindows) {
+// As the measurement of kernels finds them again from the product that a convolution is.
+TEST(ConvolutionSizesTest, Sizes_OfEveryDirection_AreTheWindows) {
   gpu::ConvolutionArguments c{};
   c.geometry.in_height = 9;
   c.geometry.in_width = 8;
@@ -280,11 +280,6 @@ TEST(LibraryConvolutionTest, Sizes_OfEveryDirection_AreTheWindows) {
   check(gpu::ConvolutionDirection::kForward, 7 * 5 * 4, 4 * 2 * 3);
   check(gpu::ConvolutionDirection::kInput, 7 * 9 * 8, 4 * 2 * 5);
   check(gpu::ConvolutionDirection::kFilter, 4 * 2 * 3, 7 * 5 * 4);
-  EXPECT_EQ(gpu::PaddingBehind(9, 1, 3, 1, 9, 1), 1);    // SAME
-  EXPECT_EQ(gpu::PaddingBehind(7, 1, 3, 1, 9, 0), 0);    // VALID
-  EXPECT_EQ(gpu::PaddingBehind(4, 2, 2, 1, 9, 0), 0);    // VALID, with a rest that no window reaches
-  EXPECT_EQ(gpu::PaddingBehind(4, 2, 3, 1, 8, 0), 1);    // SAME with a stride: all of it behind
-  EXPECT_EQ(gpu::PaddingBehind(11, 1, 3, 2, 11, 2), 2);  // dilated
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// Convolutions by cuDNN's graph API, for measuring beside our own (engine/kernels/cuda_libraries). No program runs one:
-// it goes over lanes one after the other, and only over lanes 0, 1, ….
+// The sizes of a convolution's tensors, found again from the product that it is on a device.
 #pragma once
 
 #include <cstdint>
@@ -9,16 +8,6 @@
 namespace rivulet::gpu {
 
 enum class ConvolutionDirection : int32_t { kForward, kInput, kFilter };
-
-// "library_convolution_float", "library_convolution_tf32": what "convolution_…" computes, without bias and activation.
-// `candidate` counts the engines that cuDNN proposes, best guess first, without those whose bits differ from run to
-// run.
-struct LibraryConvolutionArguments {
-  ConvolutionArguments convolution;
-  ConvolutionDirection direction;
-  int32_t candidate;
-  int32_t* candidates;  // the host's: how many there are; nothing is computed where it is not null
-};
 
 // The tensors of a convolution, as the product's sizes and the geometry say them.
 struct ConvolutionSizes {
@@ -52,12 +41,6 @@ inline ConvolutionSizes ConvolutionSizesOf(const ConvolutionArguments& c, Convol
       break;
   }
   return s;
-}
-
-// What windows reach over behind the image; ours are only told what lies before it.
-inline int64_t PaddingBehind(int64_t out, int64_t stride, int64_t window, int64_t step, int64_t in, int64_t before) {
-  const int64_t reached = (out - 1) * stride + (window - 1) * step + 1 - in - before;
-  return reached > 0 ? reached : 0;
 }
 
 }  // namespace rivulet::gpu

@@ -88,24 +88,4 @@ Status DevicePlacer::AddCosts(const CostModel& costs) {
   return absl::OkStatus();
 }
 
-CostModel DevicePlacer::costs() const {
-  MutexLock lock(mutex_);
-  return costs_;
-}
-
-std::string DevicePlacer::DeviceOf(const std::string& node) const {
-  MutexLock lock(mutex_);
-  const auto found = placed_.find(node);
-  return found == placed_.end() ? "" : found->second;
-}
-
-StatusOr<std::vector<std::pair<std::string, Graph>>> PartitionGraphs(Placer& placer, const Graph& graph,
-                                                                     std::span<const std::string> feeds,
-                                                                     std::span<const std::string> fetches,
-                                                                     std::span<const std::string> targets) {
-  RIVULET_ASSIGN_OR_RETURN(RunGraph run, PruneForRun(graph, feeds, fetches, targets));
-  RIVULET_RETURN_IF_ERROR(placer.Partition(run));
-  return SplitByDevice(run.graph);
-}
-
 }  // namespace rivulet

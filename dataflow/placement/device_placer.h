@@ -57,9 +57,6 @@ class DevicePlacer : public Placer {
 
   // What one more run, or several, cost (CostObserver::model): receives are scheduled by it, and nodes placed.
   Status AddCosts(const CostModel& costs);
-  CostModel costs() const;
-  // Where the node lives; "" when it was not placed yet.
-  std::string DeviceOf(const std::string& node) const;
   const DeviceSet& devices() const { return devices_; }
 
  private:
@@ -76,11 +73,5 @@ class DevicePlacer : public Placer {
   uint64_t generation_ GUARDED_BY(mutex_) = 0;
   int64_t added_ GUARDED_BY(mutex_) = 0, place_at_ GUARDED_BY(mutex_) = 0;
 };
-
-// RunMetadata.partition_graphs: what a run of these names is on each device, by device name.
-StatusOr<std::vector<std::pair<std::string, Graph>>> PartitionGraphs(Placer& placer, const Graph& graph,
-                                                                     std::span<const std::string> feeds,
-                                                                     std::span<const std::string> fetches,
-                                                                     std::span<const std::string> targets);
 
 }  // namespace rivulet

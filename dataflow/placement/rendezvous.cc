@@ -1,59 +1,15 @@
 #include "dataflow/placement/rendezvous.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
 #include <utility>
 #include <vector>
 
 #include "engine/base/check.h"
-#include "engine/graph/device_name.h"
 
 namespace rivulet {
-namespace {
-
-bool ReadNumber(std::string_view text, int base, uint64_t& out) {
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), out, base);
-  return !text.empty() && error == std::errc() && end == text.data() + text.size();
-}
-
-}  // namespace
-
 std::string RendezvousKey::ToString() const {
   return fmt::format("{};{:016x};{};{};{}:{}", send_device, send_incarnation, recv_device, tensor_name, frame,
                      iteration);
-}
-
-StatusOr<RendezvousKey> RendezvousKey::Parse(std::string_view text) {
-  const auto refuse = [&](std::string_view why) {
-    return InvalidArgument("'{}' is no rendezvous key: {}", text.substr(0, 256), why);
-  };
-  std::array<std::string_view, 5> parts;
-  std::string_view rest = text;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    const size_t semicolon = rest.find(';');
-    if ((semicolon == std::string_view::npos) != (i + 1 == parts.size()))
-      return refuse("it has five parts, \"send_device;incarnation;recv_device;tensor_name;frame:iteration\"");
-    parts[i] = rest.substr(0, semicolon);
-    if (semicolon != std::string_view::npos) rest.remove_prefix(semicolon + 1);
-  }
-  RendezvousKey key;
-  for (std::string_view device : {parts[0], parts[2]}) {
-    const StatusOr<DeviceName> name = ParseDeviceName(device);
-    if (!name.ok()) return refuse(Message(name.status()));
-    if (!name->complete()) return refuse("a device is not named in full");
-  }
-  key.send_device = parts[0];
-  key.recv_device = parts[2];
-  if (parts[1].size() != 16 || !ReadNumber(parts[1], 16, key.send_incarnation))
-    return refuse("the incarnation is 16 hexadecimal digits");
-  if (parts[3].empty()) return refuse("the tensor has no name");
-  key.tensor_name = parts[3];
-  const size_t colon = parts[4].find(':');
-  if (colon == std::string_view::npos || !ReadNumber(parts[4].substr(0, colon), 10, key.frame) ||
-      !ReadNumber(parts[4].substr(colon + 1), 10, key.iteration))
-    return refuse("it ends with frame:iteration, two numbers");
-  return key;
 }
 
 // Shared with the callbacks of cancellations, which may come after the run is over and the rendezvous gone.

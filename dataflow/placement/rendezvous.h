@@ -25,10 +25,7 @@ struct RendezvousKey {
   std::string tensor_name;
   uint64_t frame = 0, iteration = 0;
 
-  bool operator==(const RendezvousKey&) const = default;
   std::string ToString() const;
-  // INVALID_ARGUMENT: not five parts, a device that is no complete device name, a number that is none.
-  static StatusOr<RendezvousKey> Parse(std::string_view text);
 };
 
 // Of one run (a step): keys of other runs are not seen, and what nobody received goes with it. Several tensors under

@@ -43,22 +43,8 @@ StatusOr<std::shared_ptr<Resource>> ResourceManager::FindOrMake(std::string_view
   return resource;
 }
 
-// The generation is counted after the entry is gone and before the lock is: whoever sees the new number and looks again
-// finds what is there now. Runs keep what they found as long as the number stays.
-bool ResourceManager::Remove(std::string_view container, std::string_view type, std::string_view name) {
-  std::shared_ptr<Resource> removed;
-  {
-    MutexLock lock(mutex_);
-    const auto found = resources_.find(Key(ContainerOf(container), type, name));
-    if (found == resources_.end()) return false;
-    removed = std::move(found->second);
-    resources_.erase(found);
-    generation_.fetch_add(1, std::memory_order_acq_rel);
-  }
-  removed->Abandon();
-  return true;
-}
-
+// The generation is counted after the entries are gone and before the lock is: whoever sees the new number and looks
+// again finds what is there now. Runs keep what they found as long as the number stays.
 void ResourceManager::Reset(std::span<const std::string> containers) {
   std::vector<std::shared_ptr<Resource>> removed;  // told outside of the lock: they may call back
   {

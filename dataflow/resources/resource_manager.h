@@ -57,12 +57,10 @@ class ResourceManager {
   using Make = std::function<StatusOr<std::shared_ptr<Resource>>()>;
   StatusOr<std::shared_ptr<Resource>> FindOrMake(std::string_view container, std::string_view type,
                                                  std::string_view name, const Make& make);
-  // False when there was none. It lives on with whoever holds it.
-  bool Remove(std::string_view container, std::string_view type, std::string_view name);
-  // Forgets and abandons everything in these containers; in all when none is named.
+  // Forgets and abandons everything in these containers; in all when none is named. What a run holds lives on with it.
   void Reset(std::span<const std::string> containers);
 
-  // Counts Reset and Remove: while it stays, what was found before is what would be found now.
+  // Counts resets: while it stays, what was found before is what would be found now.
   uint64_t generation() const { return generation_.load(std::memory_order_acquire); }
   struct Listing {
     std::string container, type, name;

@@ -42,7 +42,4 @@ StatusOr<SessionConfig> SessionConfigFrom(const proto::ConfigProto& options,
                                           std::function<void(const std::string& line)> log = nullptr);
 StatusOr<RunOptions> RunOptionsFrom(const proto::RunOptions& options);
 
-// The table, as Markdown.
-std::string OptionsTable();
-
 }  // namespace rivulet

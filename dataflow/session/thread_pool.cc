@@ -79,7 +79,6 @@ void ThreadPool::Schedule(std::function<void()> closure, int64_t priority) {
   }
 }
 
-const std::string& ThreadPool::name() const { return state_->name; }
 int ThreadPool::threads() const { return state_->threads; }
 
 std::string_view ThreadPool::Current() {

@@ -23,7 +23,6 @@ class ThreadPool {
   ThreadPool& operator=(const ThreadPool&) = delete;
 
   void Schedule(std::function<void()> closure, int64_t priority = 0);
-  const std::string& name() const;
   int threads() const;
 
   // The process's pool of this name, made when first asked for. INVALID_ARGUMENT: it has another number of threads.

@@ -131,14 +131,16 @@ TEST_F(PartitionTest, ConstantsAndShapes_AreCopiedToTheirUsers) {
   EXPECT_EQ(run.graph.Find("flat")->input(1).node->device(), kCpu1);
 }
 
-TEST_F(PartitionTest, PartitionGraphs_AreWholeByThemselves) {
+TEST_F(PartitionTest, GraphsOfDevices_AreWholeByThemselves) {
   const Output y = On(0).Op("Neg", {On(0).Placeholder("x", DType::kFloat32, Shape{2})}, {}, "y");
   On(0).Op("Abs", {On(1).Op("Square", {y}, {}, "z")}, {}, "w");
   ASSERT_OK(scope_.status());
   ASSERT_OK_AND_ASSIGN(const auto placer, DevicePlacer::Create({.cpus = 2}));
   ASSERT_OK(placer->OnGraph(graph_));
-  ASSERT_OK_AND_ASSIGN(const auto parts, PartitionGraphs(*placer, graph_, std::vector<std::string>{"x"},
-                                                         std::vector<std::string>{"w"}, {}));
+  ASSERT_OK_AND_ASSIGN(RunGraph run,
+                       PruneForRun(graph_, std::vector<std::string>{"x"}, std::vector<std::string>{"w"}, {}));
+  ASSERT_OK(placer->Partition(run));
+  ASSERT_OK_AND_ASSIGN(const auto parts, SplitByDevice(run.graph));
   ASSERT_EQ(parts.size(), 2u);
   EXPECT_EQ(parts[0].first, kCpu0);
   EXPECT_EQ(parts[1].first, kCpu1);

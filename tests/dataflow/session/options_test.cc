@@ -18,6 +18,7 @@
 #include "proto/graph/config.pb.h"
 #include "proto/graph/run_metadata.pb.h"
 #include "tests/dataflow/session/gates.h"
+#include "tests/dataflow/session/options_page.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -26,6 +27,7 @@ namespace {
 using ::rivulet::testing::AwaitGate;
 using ::rivulet::testing::GateThread;
 using ::rivulet::testing::OpenGate;
+using ::rivulet::testing::OptionsPage;
 using ::rivulet::testing::StatusIs;
 using ::testing::Contains;
 using ::testing::ElementsAre;
@@ -114,8 +116,8 @@ TEST(SessionOptionsTableTest, EveryHonouredFieldNamesATestThatExists) {
 
 TEST(SessionOptionsTableTest, PageIsAsTheRulesSay) {
   const std::filesystem::path page = RIVULET_SOURCE_DIR "/docs/reference/session_options.md";
-  if (std::getenv("RIVULET_UPDATE_DOCS") != nullptr) std::ofstream(page) << OptionsTable();
-  EXPECT_EQ(ReadFile(page), OptionsTable()) << "run this test with RIVULET_UPDATE_DOCS=1";
+  if (std::getenv("RIVULET_UPDATE_DOCS") != nullptr) std::ofstream(page) << OptionsPage();
+  EXPECT_EQ(ReadFile(page), OptionsPage()) << "run this test with RIVULET_UPDATE_DOCS=1";
 }
 
 // Sets a field to something that is not its default.

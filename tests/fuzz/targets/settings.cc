@@ -7,7 +7,6 @@
 #include "client/site_policy.h"
 #include "coordinator/control/metrics.h"
 #include "dataflow/placement/cost_model.h"
-#include "dataflow/placement/rendezvous.h"
 #include "engine/base/wildcard.h"
 #include "engine/debug/statistics.h"
 #include "engine/graph/device_name.h"
@@ -161,20 +160,6 @@ const Registered device{{"device_name",
                          [] {
                            return std::vector<std::string>{"/job:worker/replica:0/task:1/device:GPU:0", "/cpu:*", ""};
                          }}};
-
-const Registered rendezvous_key{
-    {"rendezvous_key",
-     [](std::string_view bytes) {
-       const auto read = RendezvousKey::Parse(bytes);
-       if (!read.ok()) return false;
-       const auto again = RendezvousKey::Parse(read->ToString());
-       if (!again.ok() || *again != *read) std::abort();
-       return true;
-     },
-     [] {
-       const std::string host = "/job:a/replica:0/task:0/device:CPU:";
-       return std::vector{RendezvousKey{host + "0", 77, host + "1", "x:0", 1, 2}.ToString()};
-     }}};
 
 const Registered cost_model{{"cost_model", [](std::string_view bytes) { return CostModel::Parse(bytes).ok(); },
                              [] {

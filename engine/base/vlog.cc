@@ -78,7 +78,6 @@ struct VlogState {
   Mutex mutex;
   std::vector<ModuleLevel> levels GUARDED_BY(mutex);
   internal::VlogSite* sites GUARDED_BY(mutex) = nullptr;  // that have looked their level up
-  VlogSink sink GUARDED_BY(mutex) = nullptr;
 };
 VlogState& Global() {
   static VlogState* settings = new VlogState;  // outlives every thread that logs
@@ -123,13 +122,8 @@ void WriteVlog(const char* file, int line, int level, const std::string& message
   const auto micros = std::chrono::duration_cast<std::chrono::microseconds>(now.time_since_epoch()).count() % 1'000'000;
   const std::string text = fmt::format("V{} {:%H:%M:%S}.{:06} {}:{}] {}", level, fmt::gmtime(seconds), micros,
                                        FileName(file), line, message);
-  VlogState& settings = Global();
-  MutexLock lock(settings.mutex);  // whole lines
-  if (settings.sink != nullptr) {
-    settings.sink(text);
-  } else {
-    std::fprintf(stderr, "%s\n", text.c_str());
-  }
+  MutexLock lock(Global().mutex);  // whole lines
+  std::fprintf(stderr, "%s\n", text.c_str());
 }
 
 }  // namespace internal
@@ -141,12 +135,6 @@ Status SetVlogLevels(std::string_view levels) {
   settings.levels = std::move(parsed);
   internal::RefreshVlogSites();
   return absl::OkStatus();
-}
-
-void SetVlogSink(VlogSink sink) {
-  VlogState& settings = Global();
-  MutexLock lock(settings.mutex);
-  settings.sink = sink;
 }
 
 }  // namespace rivulet

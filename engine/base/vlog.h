@@ -28,10 +28,6 @@ inline constexpr char kVlogVariable[] = "RIVULET_VLOG";
 // form, a level outside 0 … 9, or more than 256 modules; nothing is changed then.
 Status SetVlogLevels(std::string_view levels);
 
-// Where lines go, without the line break; null: to stderr. For tests. The sink must not log.
-using VlogSink = void (*)(std::string_view line);
-void SetVlogSink(VlogSink sink);
-
 namespace internal {
 
 // One place in the code that logs. Lives as long as the process.

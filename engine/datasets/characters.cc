@@ -22,8 +22,4 @@ constexpr std::array<uint8_t, 256> kNumbers = Numbers();
 
 int64_t TokenOf(char character) { return kNumbers[static_cast<uint8_t>(character)]; }
 
-char CharacterOf(int64_t token) {
-  return token >= 1 && token < kUnknownCharacter ? kVocabulary[static_cast<size_t>(token - 1)] : '?';
-}
-
 }  // namespace rivulet

@@ -17,7 +17,5 @@ inline constexpr int64_t kEndPassage = 89;
 inline constexpr int64_t kCharacters = 90;  // numbers in the vocabulary
 
 int64_t TokenOf(char character);
-// The character of 1 to 86; '?' for the others.
-char CharacterOf(int64_t token);
 
 }  // namespace rivulet

@@ -1,5 +1,7 @@
 #include "engine/debug/debugger.h"
 
+#include <utility>
+
 namespace rivulet {
 
 DebugStop Debugger::StopAt(DebugStop::Why why, const Program& program, int index) const {
@@ -58,12 +60,12 @@ Status Debugger::End(const Program& program, int index, const KernelContext& con
 }
 
 void Debugger::Failed(const Program& program, int index, const Status& status) {
-  // Only where it happened: a While or call that it was inside of fails after it.
-  if (after_failure_.ok()) {
+  // Only where it happened: a While or call that it was inside of fails after it. The run ends with `status`, whatever
+  // the prompt answers.
+  if (!std::exchange(failed_, true)) {
     DebugStop stop = StopAt(DebugStop::Why::kFailed, program, index);
     stop.error = status;
-    const Status answer = prompt_(stop);
-    after_failure_ = answer.ok() ? status : answer;
+    prompt_(stop).IgnoreError();
   }
   recorder_.Failed();
 }

@@ -65,8 +65,6 @@ class Debugger final : public RunObserver {
   void Begin(const Program& program, int index, const KernelContext& context) override;
   Status End(const Program& program, int index, const KernelContext& context) override;
   void Failed(const Program& program, int index, const Status& status) override;
-  // What the prompt said about a failure: Failed cannot return it.
-  const Status& after_failure() const { return after_failure_; }
 
  private:
   enum class Mode { kSteps, kInstructions, kCondition, kToEnd };
@@ -86,7 +84,7 @@ class Debugger final : public RunObserver {
   std::string phase_;
   int64_t steps_ = 0;
   std::shared_ptr<const Program> step_program_;
-  Status after_failure_;
+  bool failed_ = false;
 };
 
 }  // namespace rivulet

@@ -293,20 +293,4 @@ StatusOr<Graph> ParseGraphText(std::string_view text, const GraphImport& options
   return Build(std::move(def), options);
 }
 
-std::string SerializeTensor(const Tensor& tensor) {
-  proto::TensorProto proto;
-  ToProto(tensor, &proto);
-  return Deterministic(proto);
-}
-
-StatusOr<Tensor> ParseTensor(std::string_view tensor_proto) {
-  proto::TensorProto proto;
-  const google::protobuf::LogSilencer silent;
-  if (tensor_proto.size() > GraphLimits().bytes ||
-      !proto.ParseFromArray(tensor_proto.data(), static_cast<int>(tensor_proto.size())))
-    return DataLoss("{} bytes are no TensorProto", tensor_proto.size());
-  size_t fill_budget = GraphLimits().filled_bytes;
-  return TensorFromProto(proto, fill_budget);
-}
-
 }  // namespace rivulet

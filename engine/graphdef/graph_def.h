@@ -41,10 +41,4 @@ StatusOr<Graph> ParseGraph(std::string_view graph_def, const GraphImport& option
 // The same from GraphDef's text format (.pbtxt).
 StatusOr<Graph> ParseGraphText(std::string_view text, const GraphImport& options = {});
 
-// A serialized TensorProto. Every encoding that TensorFlow writes is read: tensor_content, or typed fields whose last
-// value fills the rest. INVALID_ARGUMENT: dtype and contents that disagree, too many values, absurd shapes, bytes that
-// are missing.
-std::string SerializeTensor(const Tensor& tensor);
-StatusOr<Tensor> ParseTensor(std::string_view tensor_proto);
-
 }  // namespace rivulet

@@ -19,8 +19,10 @@ void ToProto(const AttrValue& value, proto::AttrValue* out);
 
 // INVALID_ARGUMENT: more than 254 dimensions, a size below -1, a product beyond 2^40.
 StatusOr<Shape> ShapeFromProto(const proto::TensorShapeProto& proto);
-// As ParseTensor (engine/graphdef/graph_def.h). `fill_budget`: bytes that may still be made by repeating a value; what
-// this tensor takes is subtracted. UNIMPLEMENTED: a string tensor.
+// Every encoding that TensorFlow writes is read: tensor_content, or typed fields whose last value fills the rest.
+// `fill_budget`: bytes that may still be made by repeating a value; what this tensor takes is subtracted.
+// INVALID_ARGUMENT: dtype and contents that disagree, too many values, absurd shapes, bytes that are missing.
+// UNIMPLEMENTED: a string tensor.
 StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto, size_t& fill_budget);
 // `def` tells which kind is wanted; without one (attributes "_…") the message does. INVALID_ARGUMENT: another kind, or
 // none.

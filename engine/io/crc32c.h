@@ -16,10 +16,6 @@ inline uint32_t Crc32c(std::string_view bytes) { return Crc32c(std::as_bytes(std
 // TFRecord stores a CRC rotated right by 15 bits plus a constant, because the CRC of bytes that contain their own CRC
 // says nothing.
 inline uint32_t MaskCrc(uint32_t crc) { return ((crc >> 15) | (crc << 17)) + 0xA282EAD8u; }
-inline uint32_t UnmaskCrc(uint32_t masked) {
-  const uint32_t rotated = masked - 0xA282EAD8u;
-  return (rotated >> 17) | (rotated << 15);
-}
 
 namespace internal {
 // The implementations behind ExtendCrc32c, for tests and benchmarks.

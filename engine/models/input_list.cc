@@ -5,7 +5,6 @@
 #include <utility>
 
 #include "engine/base/join.h"
-#include "engine/models/layer_kinds.h"
 
 namespace rivulet {
 namespace {
@@ -18,6 +17,8 @@ std::vector<std::string> KindNames() {
   for (const auto& [name, encoding] : kKinds) names.emplace_back(name);
   return names;
 }
+
+}  // namespace
 
 const std::vector<Setting>& InputKeys() {
   static const auto* const keys = new std::vector<Setting>{
@@ -34,8 +35,6 @@ const std::vector<Setting>& InputKeys() {
           .Between(0, 1e9)};
   return *keys;
 }
-
-}  // namespace
 
 StatusOr<FeatureEncoding> EncodingFromKind(std::string_view kind) {
   for (const auto& [name, encoding] : kKinds)
@@ -62,7 +61,5 @@ StatusOr<std::vector<InputSpec>> InputsFromTables(std::span<const InputTable> ta
   }
   return inputs;
 }
-
-std::string InputReference() { return SettingRows(InputKeys()); }
 
 }  // namespace rivulet

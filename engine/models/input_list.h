@@ -21,7 +21,7 @@ StatusOr<FeatureEncoding> EncodingFromKind(std::string_view kind);  // INVALID_A
 // range, no name, or one that is there twice, each naming the input by number.
 StatusOr<std::vector<InputSpec>> InputsFromTables(std::span<const InputTable> tables);
 
-// The keys as Markdown: what docs/reference/models.md holds between its markers.
-std::string InputReference();
+// The keys of such a table.
+const std::vector<Setting>& InputKeys();
 
 }  // namespace rivulet

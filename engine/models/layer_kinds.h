@@ -3,7 +3,6 @@
 #pragma once
 
 #include <functional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -22,8 +21,5 @@ struct LayerKind {
 };
 
 const std::vector<LayerKind>& LayerKinds();
-
-// Keys as a Markdown table, as docs/reference/models.md has them.
-std::string SettingRows(std::span<const Setting> keys);
 
 }  // namespace rivulet

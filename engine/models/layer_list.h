@@ -22,7 +22,4 @@ using LayerSpec = SettingValues;  // "type" and the keys of that kind
 // or range, sizes that do not fit, each naming the layer by number and name; an input that no layer takes.
 StatusOr<ModelDef> ModelFromLayers(ClassifierOptions options, std::span<const LayerSpec> layers);
 
-// The kinds with their keys as Markdown: what docs/reference/models.md holds between its markers.
-std::string LayerReference();
-
 }  // namespace rivulet

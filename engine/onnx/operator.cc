@@ -162,12 +162,6 @@ StatusOr<Tensor> NodeContext::TensorAttr(std::string_view name) const {
   if (!tensor.ok()) return Annotate(tensor.status(), fmt::format("the attribute '{}'", name));
   return tensor;
 }
-std::vector<std::string> NodeContext::AttrNames() const {
-  std::vector<std::string> names;
-  for (const AttributeProto& attr : node_.attribute()) names.push_back(attr.name());
-  return names;
-}
-
 Status NodeContext::Refuse(std::string_view attr) const {
   if (!has_attr(attr)) return absl::OkStatus();
   return Fail(Unimplemented("the attribute '{}'", attr));

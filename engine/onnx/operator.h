@@ -87,8 +87,6 @@ class NodeContext {
   std::vector<std::string> Strings(std::string_view name) const;
   StatusOr<Tensor> TensorAttr(std::string_view name) const;
   bool Flag(std::string_view name, bool otherwise) const { return Int(name, otherwise) != 0; }
-  // The names of all attributes, in the node's order.
-  std::vector<std::string> AttrNames() const;
   // UNIMPLEMENTED, naming it, where the attribute is given: for what no converter reads.
   Status Refuse(std::string_view attr) const;
 

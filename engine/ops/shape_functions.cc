@@ -123,12 +123,4 @@ StatusOr<int64_t> MultiplyDims(int64_t a, int64_t b) {
   return product;
 }
 
-StatusOr<int64_t> ProductOfDims(const Shape& shape, int first, int last) {
-  int64_t product = 1;
-  for (int axis = first; axis < last; ++axis) {
-    RIVULET_ASSIGN_OR_RETURN(product, MultiplyDims(product, shape.dim(axis)));
-  }
-  return product;
-}
-
 }  // namespace rivulet

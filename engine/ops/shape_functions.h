@@ -46,7 +46,4 @@ StatusOr<int> NormalizeAxis(int64_t axis, int rank, std::string_view what = "axi
 StatusOr<int64_t> AddDims(int64_t a, int64_t b);
 StatusOr<int64_t> MultiplyDims(int64_t a, int64_t b);
 
-// The product of the dimensions from `first` to before `last`, unknown when one of them is.
-StatusOr<int64_t> ProductOfDims(const Shape& shape, int first, int last);
-
 }  // namespace rivulet

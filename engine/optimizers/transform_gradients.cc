@@ -57,17 +57,4 @@ std::vector<Output> ClipGradientsByNorm(const Scope& caller, std::span<const Out
   return clipped;
 }
 
-std::vector<Output> MaskGradients(const Scope& caller, std::span<const Output> gradients,
-                                  std::span<const Output> masks) {
-  if (gradients.size() != masks.size()) {
-    caller.Fail(InvalidArgument("there are {} gradients, but {} masks", gradients.size(), masks.size()));
-    return {};
-  }
-  const Scope scope = caller.SubScope("mask");
-  std::vector<Output> masked(gradients.begin(), gradients.end());
-  for (size_t i = 0; i < masks.size(); ++i)
-    if (masks[i]) masked[i] = scope.Op("Mul", {gradients[i], masks[i]});
-  return masked;
-}
-
 }  // namespace rivulet

@@ -18,8 +18,4 @@ std::vector<Output> ClipGradientsByValue(const Scope& scope, std::span<const Out
 // positive, gradients of several types.
 std::vector<Output> ClipGradientsByNorm(const Scope& scope, std::span<const Output> gradients, double clip_norm);
 
-// gradients[i] · masks[i], where masks[i] is not empty: 0 keeps an element where it is, 1 trains it. A mask broadcasts
-// to its gradient. INVALID_ARGUMENT: sizes differ.
-std::vector<Output> MaskGradients(const Scope& scope, std::span<const Output> gradients, std::span<const Output> masks);
-
 }  // namespace rivulet

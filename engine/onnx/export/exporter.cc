@@ -93,10 +93,6 @@ Value ExportContext::Arranged(int i, const std::vector<int64_t>& perm, const std
                               const std::vector<int64_t>& split) const {
   return exporter_.Arranged(node_.input(i), perm, dims, split);
 }
-Value ExportContext::ArrangedOf(Output x, const std::vector<int64_t>& perm, const std::vector<int64_t>& dims,
-                                const std::vector<int64_t>& split) const {
-  return exporter_.Arranged(x, perm, dims, split);
-}
 Value ExportContext::ValueOf(Output x) const { return exporter_.Plain(x); }
 
 Value ExportContext::Op(std::string_view op, std::vector<Value> inputs, AttrMap attrs) const {

@@ -70,9 +70,6 @@ class ExportContext {
   // and constants are stored in that order; anything else is transposed when the model runs.
   Value Arranged(int i, const std::vector<int64_t>& perm, const std::vector<int64_t>& dims = {},
                  const std::vector<int64_t>& split = {}) const;
-  // The same of any value of the graph.
-  Value ArrangedOf(Output x, const std::vector<int64_t>& perm, const std::vector<int64_t>& dims = {},
-                   const std::vector<int64_t>& split = {}) const;
   // Any value of the graph that was made before this node.
   Value ValueOf(Output x) const;
 

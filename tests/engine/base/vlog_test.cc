@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <thread>
 
 #include "tests/testing/status_matchers.h"
@@ -18,16 +19,18 @@ using testing::StatusIs;
 
 class VlogTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    lines().clear();
-    SetVlogSink([](std::string_view line) { lines().emplace_back(line); });
-  }
+  void SetUp() override { ::testing::internal::CaptureStderr(); }
   void TearDown() override {
-    SetVlogSink(nullptr);
+    ::testing::internal::GetCapturedStderr();
     ASSERT_OK(SetVlogLevels(""));
   }
-  static std::vector<std::string>& lines() {
-    static std::vector<std::string> lines;
+  // All that was logged so far in this test.
+  std::vector<std::string> lines() {
+    logged_ += ::testing::internal::GetCapturedStderr();
+    ::testing::internal::CaptureStderr();
+    std::vector<std::string> lines;
+    std::istringstream text(logged_);
+    for (std::string line; std::getline(text, line);) lines.push_back(line);
     return lines;
   }
   // One site per level, reached again and again.
@@ -35,6 +38,9 @@ class VlogTest : public ::testing::Test {
     RIVULET_VLOG(1, "one {}", value);
     RIVULET_VLOG(2, "two {}", value);
   }
+
+ private:
+  std::string logged_;
 };
 
 TEST_F(VlogTest, NothingSet_IsSilentAndEvaluatesNothing) {

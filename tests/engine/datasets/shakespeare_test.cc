@@ -5,11 +5,13 @@
 #include "engine/data/dataset.h"
 #include "engine/datasets/characters.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/engine/datasets/character_of.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::CharacterOf;
 using ::rivulet::testing::StatusIs;
 using ::testing::HasSubstr;
 

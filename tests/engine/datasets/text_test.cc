@@ -4,11 +4,13 @@
 #include "engine/datasets/characters.h"
 #include "engine/datasets/shakespeare.h"
 #include "tests/engine/data/data_test.h"
+#include "tests/engine/datasets/character_of.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::CharacterOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 

@@ -4,12 +4,15 @@
 #include "engine/graph/scope.h"
 #include "engine/graphdef/proto_conversion.h"
 #include "proto/graph/graph.pb.h"
+#include "tests/engine/graphdef/tensor_message.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
 
+using ::rivulet::testing::ParseTensor;
+using ::rivulet::testing::SerializeTensor;
 using ::rivulet::testing::StatusIs;
 using ::rivulet::testing::Values;
 using ::testing::ElementsAre;
@@ -129,10 +132,6 @@ TEST(TensorProtoTest, StringsAndUnknownTypes_AreRefused) {
               StatusIs(absl::StatusCode::kUnimplemented, "tensors of type string have no values here"));
   EXPECT_THAT(ParseTensor(Proto(proto::DT_COMPLEX64, {1}).SerializeAsString()),
               StatusIs(kInvalid, "8 is not the number of a supported data type"));
-}
-
-TEST(TensorProtoTest, NoMessage_IsDataLoss) {
-  EXPECT_THAT(ParseTensor("\xff\xff\xff"), StatusIs(absl::StatusCode::kDataLoss, "3 bytes are no TensorProto"));
 }
 
 // GraphDef.

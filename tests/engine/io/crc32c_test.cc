@@ -58,12 +58,5 @@ TEST(Crc32c, WideAndPortable_Agree) {
   ExpectLikePortable(internal::ExtendCrc32cWide);
 }
 
-TEST(Crc32c, Mask_IsUndone) {
-  for (const uint32_t crc : {0u, 1u, 0xE3069283u, 0xFFFFFFFFu}) {
-    EXPECT_NE(MaskCrc(crc), crc);
-    EXPECT_EQ(UnmaskCrc(MaskCrc(crc)), crc);
-  }
-}
-
 }  // namespace
 }  // namespace rivulet

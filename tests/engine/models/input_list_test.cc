@@ -7,6 +7,7 @@
 #include "dataflow/session/session.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/models/layer_list.h"
+#include "tests/engine/models/setting_rows.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -141,11 +142,11 @@ TEST(InputReference, IsWhatTheDocumentHolds) {
   ASSERT_NE(to, std::string::npos);
   const size_t start = from + begin.size();
   if (std::getenv("RIVULET_UPDATE_DOCS") != nullptr) {
-    page.replace(start, to - start, InputReference());
+    page.replace(start, to - start, testing::SettingRows(InputKeys()));
     std::ofstream(path) << page;
     return;
   }
-  EXPECT_EQ(page.substr(start, to - start), InputReference())
+  EXPECT_EQ(page.substr(start, to - start), testing::SettingRows(InputKeys()))
       << "run this test with RIVULET_UPDATE_DOCS=1 to bring docs/reference/models.md up to date";
 }
 

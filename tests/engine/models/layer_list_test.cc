@@ -9,6 +9,7 @@
 #include "engine/models/freeze.h"
 #include "engine/models/layer_kinds.h"
 #include "engine/presets/presets.h"
+#include "tests/engine/models/setting_rows.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/training_step.h"
 
@@ -237,6 +238,17 @@ TEST(ModelFromLayers, Mistakes_NameLayerKeyAndNearest) {
   options.loss = "mes";
   EXPECT_THAT(ErrorOf({kFlatten, dense}, options),
               HasSubstr("there is no objective 'mes' for the target \"class\". Did you mean 'mse'?"));
+}
+
+// The kinds with their keys: what docs/reference/models.md holds between its markers.
+std::string LayerReference() {
+  std::string page;
+  for (const LayerKind& kind : LayerKinds()) {
+    page += fmt::format("\n### `{}`\n\n{}\n", kind.name, kind.doc);
+    if (kind.keys.empty()) continue;
+    page += "\n" + testing::SettingRows(kind.keys);
+  }
+  return page;
 }
 
 TEST(LayerReference, IsWhatTheDocumentHolds) {

@@ -55,18 +55,9 @@ TEST_F(TransformTest, ClipByNorm_ShortensAllTogether) {
   EXPECT_THAT(Values(ClipGradientsByNorm(scope_, gradients_, 100)), ElementsAre(3, -1, 4));
 }
 
-TEST_F(TransformTest, Mask_KeepsWhereItIsZero) {
-  const Output mask = scope_.Const(Tensor::Of<float>(Shape{2}, {0.0f, 1.0f}));
-  EXPECT_THAT(Values(MaskGradients(scope_, gradients_, std::vector<Output>{mask, {}})), ElementsAre(0, -1, 4));
-}
-
-TEST_F(TransformTest, BadBoundsAndSizes_AreRefused) {
+TEST_F(TransformTest, BadBounds_AreRefused) {
   ClipGradientsByNorm(scope_, gradients_, 0);
   EXPECT_THAT(scope_.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("must be positive, but is 0")));
-  Graph graph;
-  const Scope scope(graph);
-  MaskGradients(scope, gradients_, {});
-  EXPECT_THAT(scope.status(), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("2 gradients, but 0 masks")));
 }
 
 TEST(OptimizerByName, EveryKind_IsFoundByItsName) {

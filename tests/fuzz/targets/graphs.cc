@@ -8,6 +8,7 @@
 #include "engine/onnx/import.h"
 #include "engine/presets/presets.h"
 #include "proto/onnx/onnx.pb.h"
+#include "tests/engine/graphdef/tensor_message.h"
 #include "tests/fuzz/target.h"
 
 namespace rivulet::fuzz {
@@ -69,13 +70,13 @@ const Registered text{{"graph_text", [](std::string_view bytes) { return ParseGr
 
 const Registered tensor{{"tensor_proto",
                          [](std::string_view bytes) {
-                           const auto read = ParseTensor(bytes);
-                           return read.ok() && ParseTensor(SerializeTensor(*read)).ok();
+                           const auto read = testing::ParseTensor(bytes);
+                           return read.ok() && testing::ParseTensor(testing::SerializeTensor(*read)).ok();
                          },
                          [] {
                            Tensor made(DType::kFloat32, Shape{2, 2});
                            for (float& value : made.flat<float>()) value = 0.5f;
-                           return std::vector{SerializeTensor(made)};
+                           return std::vector{testing::SerializeTensor(made)};
                          },
                          MessageFrom(0)}};
 

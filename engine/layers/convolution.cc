@@ -41,8 +41,7 @@ AttrMap WindowAttrs(const WindowOptions& options) {
 }
 
 // The options of one spatial axis as those of two, the first of size 1.
-// Convolutions and pools over sequences are those over images of one row: no kernels, gradients or layouts of their
-// own.
+// Convolutions over sequences are those over images of one row: no kernels, gradients or layouts of their own.
 WindowOptions InTwoDimensions(WindowOptions options) {
   if (!options.strides.empty()) options.strides.insert(options.strides.begin(), 1);
   if (!options.dilations.empty()) options.dilations.insert(options.dilations.begin(), 1);
@@ -101,64 +100,11 @@ StatusOr<std::vector<int64_t>> TransposedSizes(const Output& x, const Output& fi
   return sizes;
 }
 
-Output Pool2D(const Scope& scope, std::string_view op, Output x, const PoolWindowOptions& options,
-              std::string_view name) {
-  Status status = CheckLengths(options.window, 2);
-  if (status.ok() && options.size.size() != 2)
-    status = InvalidArgument("a pool over 2 spatial axes has a window of {} sizes", options.size.size());
-  if (!status.ok()) {
-    scope.Fail(std::move(status));
-    return {};
-  }
-  AttrMap attrs = WindowAttrs(options.window);
-  attrs["ksize"] = OverImage(options.window, options.size);
-  if (!options.window.dilations.empty()) attrs["_dilations"] = attrs["dilations"];
-  attrs.erase("dilations");
-  if (const auto amounts = attrs.find("explicit_paddings"); op == "AvgPool" && amounts != attrs.end()) {
-    attrs["_explicit_paddings"] = amounts->second;
-    attrs.erase("explicit_paddings");
-  }
-  if (options.ceil_mode) attrs["_ceil_mode"] = true;
-  if (options.count_include_pad && op == "AvgPool") attrs["_count_include_pad"] = true;
-  return scope.Op(op, {x}, std::move(attrs), name);
-}
-
-Output Pool1D(const Scope& scope, std::string_view op, Output x, PoolWindowOptions options, std::string_view name) {
-  if (Status status = CheckLengths(options.window, 1); !status.ok()) scope.Fail(std::move(status));
-  if (!scope.status().ok()) return {};
-  const Scope inner = scope.SubScope(name);
-  const int axis = SpatialAxis(options.window);
-  options.window = InTwoDimensions(options.window);
-  options.size.insert(options.size.begin(), 1);
-  return Squeeze(inner, Pool2D(inner, op, Expand(inner, x, axis), options, op), axis);
-}
-
-Output GlobalPool(const Scope& scope, std::string_view op, Output x, std::string_view data_format, bool keep_dims,
-                  std::string_view name) {
-  if (!scope.status().ok()) return {};
-  if (!x.shape().known_rank() || x.shape().rank() < 3) {
-    scope.Fail(InvalidArgument("a global pool of {} needs a batch, channels and a spatial axis", x.shape().ToString()));
-    return {};
-  }
-  std::vector<int32_t> axes;
-  const int first = data_format == "NCHW" ? 2 : 1;
-  for (int i = 0; i < x.shape().rank() - 2; ++i) axes.push_back(first + i);
-  const Output over = scope.Const(
-      Tensor::Of<int32_t>(Shape{static_cast<int64_t>(axes.size())}, std::span<const int32_t>(axes)), "axes");
-  return scope.Op(op, {x, over}, {{"keep_dims", keep_dims}}, name);
-}
-
 }  // namespace
 
 Output Conv2D(const Scope& scope, Output x, Output filter, const WindowOptions& options, std::string_view name) {
   if (Status status = CheckLengths(options, 2); !status.ok()) scope.Fail(std::move(status));
   return scope.Op("Conv2D", {x, filter}, WindowAttrs(options), name);
-}
-
-Output DepthwiseConv2D(const Scope& scope, Output x, Output filter, const WindowOptions& options,
-                       std::string_view name) {
-  if (Status status = CheckLengths(options, 2); !status.ok()) scope.Fail(std::move(status));
-  return scope.Op("DepthwiseConv2dNative", {x, filter}, WindowAttrs(options), name);
 }
 
 Output Conv1D(const Scope& scope, Output x, Output filter, const WindowOptions& options, std::string_view name) {
@@ -192,40 +138,6 @@ Output Conv2DTranspose(const Scope& scope, Output x, Output filter, const Transp
   AttrMap attrs = WindowAttrs(options.window);
   if (options.groups != 1) attrs["_groups"] = options.groups;
   return inner.Op("Conv2DBackpropInput", {input_sizes, filter, x}, std::move(attrs), "conv_transpose");
-}
-
-Output Conv1DTranspose(const Scope& scope, Output x, Output filter, const TransposeOptions& options,
-                       std::string_view name) {
-  if (Status status = CheckLengths(options.window, 1); !status.ok()) scope.Fail(std::move(status));
-  const Scope inner = scope.SubScope(name);
-  const int axis = SpatialAxis(options.window);
-  TransposeOptions wide = options;
-  wide.window = InTwoDimensions(options.window);
-  if (!wide.output_sizes.empty()) wide.output_sizes.insert(wide.output_sizes.begin(), 1);
-  if (!wide.output_padding.empty()) wide.output_padding.insert(wide.output_padding.begin(), 0);
-  return Squeeze(inner, Conv2DTranspose(inner, Expand(inner, x, axis), Expand(inner, filter, 0), wide), axis);
-}
-
-Output MaxPool2D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name) {
-  return Pool2D(scope, "MaxPool", x, options, name);
-}
-Output AvgPool2D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name) {
-  return Pool2D(scope, "AvgPool", x, options, name);
-}
-Output MaxPool1D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name) {
-  return Pool1D(scope, "MaxPool", x, options, name);
-}
-Output AvgPool1D(const Scope& scope, Output x, const PoolWindowOptions& options, std::string_view name) {
-  return Pool1D(scope, "AvgPool", x, options, name);
-}
-
-Output GlobalAveragePool(const Scope& scope, Output x, std::string_view data_format, bool keep_dims,
-                         std::string_view name) {
-  return GlobalPool(scope, "Mean", x, data_format, keep_dims, name);
-}
-Output GlobalMaxPool(const Scope& scope, Output x, std::string_view data_format, bool keep_dims,
-                     std::string_view name) {
-  return GlobalPool(scope, "Max", x, data_format, keep_dims, name);
 }
 
 }  // namespace rivulet

@@ -1,5 +1,5 @@
 // Activation functions beyond Relu, Tanh and Sigmoid, and their gradients. Those that are built of other ops (Swish,
-// Mish, PRelu, …) are functions in activations.h.
+// HardSwish, Mish) are functions in engine/layers/activations.h.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 

@@ -118,56 +118,6 @@ TEST(ConvolutionLayers, Gradients_EqualFiniteDifferences) {
     return Outputs{
         Conv2DTranspose(s, x[0], x[1], {.window = {.dilations = {1, 2}, .data_format = "NCHW"}, .groups = 2})};
   });
-  check({RandomTensor({2, 3, 2}, 1), RandomTensor({3, 4, 2}, 2)}, [](const Scope& s, const Outputs& x) {
-    return Outputs{Conv1DTranspose(s, x[0], x[1], {.window = {.strides = {2}, .padding = "SAME"}})};
-  });
-}
-
-TEST(Pools, OfOneAxis_AreThoseOfTwo) {
-  Graph graph;
-  const Scope scope(graph);
-  const Output x = Values(scope, {1, 5, 1}, {1, 5, 2, 4, 3});
-  EXPECT_THAT(Computed(graph, scope, MaxPool1D(scope, x, {.size = {2}, .window = {.strides = {2}}})),
-              ElementsAre(5, 4));
-  EXPECT_THAT(Computed(graph, scope, MaxPool1D(scope, x, {.size = {2}, .window = {.strides = {2}}, .ceil_mode = true})),
-              ElementsAre(5, 4, 3));
-  const WindowOptions padded = {.strides = {2}, .padding = "EXPLICIT", .paddings = {{1, 1}}};
-  EXPECT_THAT(Computed(graph, scope, AvgPool1D(scope, x, {.size = {3}, .window = padded})),
-              ElementsAre(3, 11.0 / 3, 3.5));
-  EXPECT_THAT(Computed(graph, scope, AvgPool1D(scope, x, {.size = {3}, .window = padded, .count_include_pad = true})),
-              ElementsAre(2, 11.0 / 3, 7.0 / 3));
-  EXPECT_THAT(Computed(graph, scope, MaxPool1D(scope, x, {.size = {2}, .window = {.dilations = {3}}})),
-              ElementsAre(4, 5));
-}
-
-TEST(Pools, WindowInThePaddingAlone_IsRefused) {
-  Graph graph;
-  const Scope scope(graph);
-  const Output x = Values(scope, {1, 2, 1}, {1, 5});
-  const Output y = MaxPool1D(scope, x, {.size = {2}, .window = {.padding = "EXPLICIT", .paddings = {{2, 0}}}});
-  ASSERT_EQ(scope.status(), absl::OkStatus());
-  const auto outputs = testing::RunGraph(graph, {}, {y.name()});
-  EXPECT_THAT(std::string(Message(outputs.status())), HasSubstr("lies wholly in the padding"));
-}
-
-TEST(Pools, OfTwoAxes_NeedTwoSizes) {
-  Graph graph;
-  const Scope scope(graph);
-  AvgPool2D(scope, scope.Placeholder("x", DType::kFloat32, {1, 4, 4, 1}), {.size = {2}});
-  EXPECT_THAT(std::string(Message(scope.status())), HasSubstr("has a window of 1 sizes"));
-}
-
-TEST(GlobalPools, ReduceAllSpatialAxes) {
-  Graph graph;
-  const Scope scope(graph);
-  const Output x = Values(scope, {1, 2, 2, 2}, {1, 2, 3, 4, 5, 6, 7, 8});
-  EXPECT_THAT(Computed(graph, scope, GlobalAveragePool(scope, x)), ElementsAre(4, 5));
-  EXPECT_THAT(Computed(graph, scope, GlobalAveragePool(scope, x, "NCHW")), ElementsAre(2.5, 6.5));
-  EXPECT_THAT(Computed(graph, scope, GlobalMaxPool(scope, x)), ElementsAre(7, 8));
-  const Output line = scope.Placeholder("line", DType::kFloat32, {kUnknownDim, 3, 9});
-  EXPECT_EQ(GlobalMaxPool(scope, line, "NCHW", true).shape(), Shape({kUnknownDim, 3, 1}));
-  GlobalMaxPool(scope, scope.Placeholder("flat", DType::kFloat32, {2, 3}));
-  EXPECT_THAT(std::string(Message(scope.status())), HasSubstr("needs a batch, channels and a spatial axis"));
 }
 
 }  // namespace

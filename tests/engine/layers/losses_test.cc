@@ -1,10 +1,9 @@
-// Losses, clipping and composed activations: values that a reader checks by hand, and edges.
+// Losses and composed activations: values that a reader checks by hand, and edges.
 #include "engine/layers/losses.h"
 
 #include <gmock/gmock.h>
 
 #include <cmath>
-#include <limits>
 
 #include "engine/gradients/gradients.h"
 #include "engine/layers/activations.h"
@@ -19,8 +18,6 @@ using ::testing::FloatNear;
 using testing::Floats;
 using ::testing::HasSubstr;
 using ::testing::Pointwise;
-
-constexpr float kInf = std::numeric_limits<float>::infinity();
 
 // The values of what `build` makes of placeholders for `inputs`, and the gradient of its sum by input 0 after them.
 template <typename Build>
@@ -66,14 +63,6 @@ TEST(HuberLoss, DeltaNotPositive_IsRefused) {
   EXPECT_THAT(Message(scope.status()), HasSubstr("delta 0; it must be above 0"));
 }
 
-TEST(NegativeLogLikelihood, PicksTheLabel_AndMinusInfinityElsewhereCountsNothing) {
-  const auto values =
-      ValuesOf({Tensor::Of<float>({2, 3}, {-1, -2, -kInf, -3, -kInf, -0.5f}), Tensor::Of<int32_t>({2}, {1, 2})},
-               [](const Scope& s, auto x) { return std::vector{NegativeLogLikelihood(s, x[0], x[1])}; });
-  EXPECT_THAT(values[0], Are({2, 0.5f}));
-  EXPECT_THAT(values[1], Are({0, -1, 0, 0, 0, -1}));
-}
-
 TEST(SigmoidCrossEntropy, ZeroAndLargeLogits_AreExact) {
   const auto values =
       ValuesOf({Floats({0, 0, 100, -100, 20, -20}), Floats({0, 1, 1, 0, 1, 1})},
@@ -81,31 +70,6 @@ TEST(SigmoidCrossEntropy, ZeroAndLargeLogits_AreExact) {
   EXPECT_THAT(values[0], Are({std::log(2.0f), std::log(2.0f), 0, 0, std::exp(-20.0f), 20}));
   EXPECT_NEAR(values[0][4], std::exp(-20.0f), 1e-15f);
   EXPECT_THAT(values[1], Are({0.5f, -0.5f, 0, 0, 0, -1}));
-}
-
-TEST(ClipByNorm, LongShortAndZero_OnlyTheLongIsScaled) {
-  const auto clip = [](const Scope& s, auto x) { return std::vector{ClipByNorm(s, x[0], x[1])}; };
-  EXPECT_THAT(ValuesOf({Floats({3, 4}), Tensor::Scalar(2.5f)}, clip)[0], Are({1.5f, 2}));
-  EXPECT_THAT(ValuesOf({Floats({3, 4}), Tensor::Scalar(50.0f)}, clip)[0], Are({3, 4}));
-  const auto zero = ValuesOf({Floats({0, 0}), Tensor::Scalar(2.5f)}, clip);
-  EXPECT_THAT(zero[0], Are({0, 0}));
-  EXPECT_THAT(zero[1], Are({1, 1}));
-}
-
-TEST(ClipByGlobalNorm, TwoTensors_ShareOneFactor) {
-  const auto clip = [](const Scope& s, auto x) { return ClipByGlobalNorm(s, std::vector{x[0], x[1]}, x[2]); };
-  const auto values = ValuesOf({Floats({3}), Floats({0, 4}), Tensor::Scalar(1.0f)}, clip);
-  EXPECT_THAT(values[0], Are({0.6f}));
-  EXPECT_THAT(values[1], Are({0, 0.8f}));
-  const auto infinite = ValuesOf({Floats({kInf}), Floats({0, 4}), Tensor::Scalar(1.0f)}, clip);
-  EXPECT_TRUE(std::isnan(infinite[0][0]) && std::isnan(infinite[1][0]) && std::isnan(infinite[1][1]));
-}
-
-TEST(GlobalNorm, OfNothing_IsRefused) {
-  Graph graph;
-  const Scope scope(graph);
-  GlobalNorm(scope, {});
-  EXPECT_THAT(Message(scope.status()), HasSubstr("no tensors"));
 }
 
 TEST(Activations, KnownPoints_HaveTheirValues) {
@@ -118,23 +82,6 @@ TEST(Activations, KnownPoints_HaveTheirValues) {
   EXPECT_THAT(of(HardSwish)[0], Are({0, -1.0f / 3, 0, 2.0f / 3, 4}));
   EXPECT_THAT(of(Mish)[0], Are({-4 * std::tanh(std::log1p(std::exp(-4.0f))), -std::tanh(std::log1p(1 / e)), 0,
                                 std::tanh(std::log1p(e)), 4 * std::tanh(std::log1p(std::exp(4.0f)))}));
-  EXPECT_THAT(of([](const Scope& s, Output in) { return HardSigmoid(s, in, 0.2, 0.5); })[0],
-              Are({0, 0.3f, 0.5f, 0.7f, 1}));
-  EXPECT_THAT(of([](const Scope& s, Output in) { return ThresholdedRelu(s, in, 1); })[0], Are({0, 0, 0, 0, 4}));
-  const auto celu = of([](const Scope& s, Output in) { return Celu(s, in, 2); });
-  EXPECT_THAT(celu[0], Are({2 * std::expm1(-2.0f), 2 * std::expm1(-0.5f), 0, 1, 4}));
-  EXPECT_THAT(celu[1], Are({std::exp(-2.0f), std::exp(-0.5f), 1, 1, 1}));
-  EXPECT_THAT(of([](const Scope& s, Output in) { return EluWithAlpha(s, in, 0.5); })[0],
-              Are({0.5f * std::expm1(-4.0f), 0.5f * std::expm1(-1.0f), 0, 1, 4}));
-  EXPECT_THAT(of([](const Scope& s, Output in) { return PRelu(s, in, s.Const(0.25f)); })[0],
-              Are({-1, -0.25f, 0, 1, 4}));
-}
-
-TEST(Celu, AlphaNotPositive_IsRefused) {
-  Graph graph;
-  const Scope scope(graph);
-  Celu(scope, scope.Placeholder("x", DType::kFloat32, {2}), 0);
-  EXPECT_THAT(Message(scope.status()), HasSubstr("alpha 0"));
 }
 
 }  // namespace

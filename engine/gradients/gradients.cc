@@ -262,12 +262,6 @@ GradientContext::GradientContext(Scope scope, Node* node, std::span<const Output
       input_gradients_(node->inputs().size()),
       wanted_(std::move(wanted)) {}
 
-StatusOr<Output> GradientContext::Emit(std::string_view op, std::vector<Output> inputs, AttrMap attrs) {
-  const Output output = scope_.Op(op, std::move(inputs), std::move(attrs));
-  RIVULET_RETURN_IF_ERROR(scope_.status());
-  return output;
-}
-
 void GradientContext::set_input_grad(int i, Output gradient) { input_gradients_[static_cast<size_t>(i)] = gradient; }
 
 StatusOr<std::vector<Output>> ComputeGradients(Graph& graph, Output loss, std::span<const Output> xs) {

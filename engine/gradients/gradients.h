@@ -29,8 +29,6 @@ class GradientContext {
   Output grad(int i = 0) const { return output_gradients_[static_cast<size_t>(i)]; }
   // Whether somebody asked for the gradient of input i: what would be dear to compute for nobody is left out.
   bool wants(int i) const { return wanted_.empty() || wanted_[static_cast<size_t>(i)]; }
-  // Adds a node `op` and returns its first output; type attributes follow from the inputs.
-  StatusOr<Output> Emit(std::string_view op, std::vector<Output> inputs, AttrMap attrs = {});
   void set_input_grad(int i, Output gradient);
   std::span<const Output> input_grads() const { return input_gradients_; }
 

@@ -68,9 +68,4 @@ StatusOr<std::vector<TensorSpec>> InferOutputs(const InferenceNode& node, const 
   return outputs;
 }
 
-StatusOr<std::vector<TensorSpec>> InferOutputs(const Node& node, const ShapeLookup& shape_of, const Graph* graph) {
-  const std::string where = DescribeNode(node);
-  return InferOutputs(InferenceNode{node.op(), node.name(), where, node.attrs(), node.inputs(), graph}, shape_of);
-}
-
 }  // namespace rivulet

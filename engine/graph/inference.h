@@ -38,8 +38,6 @@ struct InferenceNode {
 };
 // Runs the op's shape function. INVALID_ARGUMENT: its error, preceded by `where` and followed by the operands' shapes.
 StatusOr<std::vector<TensorSpec>> InferOutputs(const InferenceNode& node, const ShapeLookup& shape_of);
-StatusOr<std::vector<TensorSpec>> InferOutputs(const Node& node, const ShapeLookup& shape_of,
-                                               const Graph* graph = nullptr);
 
 // The value of `output` where it is a Const, or an int32 or int64 tensor of at most 256 elements that follows from
 // constants and known shapes by Shape, Size, Rank, Pack, ConcatV2, StridedSlice, Reshape, Cast and simple arithmetic.

@@ -135,7 +135,7 @@ TEST(HostileWindows, InThePaddingAlone_IsRefused) {
   const Output y = scope.Op("MaxPool", {Filled(scope, {1, 1, 2, 1})},
                             {{"ksize", std::vector<int64_t>{1, 1, 2, 1}},
                              {"strides", std::vector<int64_t>{1, 1, 1, 1}},
-                             {"padding", "EXPLICIT"},
+                             {"padding", std::string("EXPLICIT")},
                              {"explicit_paddings", std::vector<int64_t>{0, 0, 0, 0, 2, 0, 0, 0}}});
   ASSERT_EQ(scope.status(), absl::OkStatus());
   EXPECT_THAT(std::string(Message(testing::RunGraph(graph, {}, {y.name()}).status())),

@@ -23,7 +23,7 @@
 #include "engine/base/stack_trace.h"
 #include "engine/base/standard_error.h"
 #include "engine/base/vlog.h"
-#include "engine/kernels/cpu/cpu_targets.h"
+#include "engine/kernels/cpu/vector/cpu_targets.h"
 
 namespace rivulet {
 namespace {

@@ -43,7 +43,8 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/dataflow DESTINATION ${CMAKE_INSTALL_INC
 # What a library of algorithms compiles against beside these (federated/algorithms/algorithm_library.h); no wire.
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/federated DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet
         FILES_MATCHING PATTERN "*.h" PATTERN "transport/*" EXCLUDE)
-install(FILES ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/elementwise.h ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/strided.h
-        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/engine/kernels/cpu)
+install(FILES ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/strided/elementwise.h
+              ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/strided/strided.h
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/engine/kernels/cpu/strided)
 install(DIRECTORY ${PROJECT_BINARY_DIR}/proto/graph DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/proto
         FILES_MATCHING PATTERN "*.pb.h")

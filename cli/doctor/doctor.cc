@@ -16,7 +16,7 @@
 #include "engine/gpu/gpu_device.h"
 #include "engine/gpu/gpu_listing.h"
 #include "engine/gpu/gpu_sum.h"
-#include "engine/kernels/cpu/cpu_targets.h"
+#include "engine/kernels/cpu/vector/cpu_targets.h"
 
 namespace rivulet {
 namespace {

@@ -14,7 +14,7 @@
 
 #include "engine/base/json.h"
 #include "engine/compile/compile.h"
-#include "engine/kernels/cpu/cpu_targets.h"
+#include "engine/kernels/cpu/vector/cpu_targets.h"
 #include "engine/profile/instruction_costs.h"
 #include "engine/profile/op_bench_values.h"
 #include "engine/profile/run_recorder.h"

@@ -1,4 +1,4 @@
-"""A file of engine/kernels/cpu that registers kernels is named after the file of engine/ops that declares those ops.
+"""A file below engine/kernels/cpu that registers kernels is named after the file of engine/ops that declares those ops.
 
 `<op file>.cc`, or `<op file>_<what>.cc` where a family needs several; a file that serves several families has the name of
 one of them. What registers nothing (plans, loops, shims) has a name of its own.
@@ -42,13 +42,13 @@ def wrong_names(root):
     """A sentence for each kernel file that is not named after a family whose ops it registers; and how many register."""
     family = {op: path.stem for path in sorted((root / OPS).glob("*.cc")) for op in registered(root, path, "RIVULET_OP")}
     found, count = [], 0
-    for path in sorted((root / KERNELS).glob("*.cc")):
+    for path in sorted((root / KERNELS).rglob("*.cc")):
         ops = registered(root, path, "RIVULET_KERNEL")
         count += bool(ops)
         families = sorted({family.get(op, "?") for op in ops})
         if ops and path.stem not in NAMED_AFTER_ITS_OP and not any(
                 path.stem == name or path.stem.startswith(name + "_") for name in families):
-            found.append(f"{KERNELS}/{path.name} registers {', '.join(ops)}, which {OPS}/{families[0]}.cc declares: "
+            found.append(f"{path.relative_to(root)} registers {', '.join(ops)}, which {OPS}/{families[0]}.cc declares: "
                          f"name it {families[0]}.cc or {families[0]}_<what>.cc")
     return found, count
 
@@ -63,16 +63,16 @@ class KernelNames(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             root = pathlib.Path(folder)
             (root / OPS).mkdir(parents=True)
-            (root / KERNELS).mkdir(parents=True)
+            (root / KERNELS / "elementwise").mkdir(parents=True)
             (root / OPS / "unary.cc").write_text('#define OP(name) RIVULET_OP(#name).Doc("")\nOP(Neg);\nOP(Abs);\n')
             kernels = '#define KERNELS(name) RIVULET_KERNEL(name, Device::kCpu, float, F)\nKERNELS("Neg");\n'
-            for name in ("unary.cc", "unary_fast.cc", "unaryfast.cc", "signs.cc"):
+            for name in ("unary.cc", "elementwise/unary_fast.cc", "unaryfast.cc", "elementwise/signs.cc"):
                 (root / KERNELS / name).write_text(kernels)
             (root / KERNELS / "plan.cc").write_text("int plan;\n")
             found, count = wrong_names(root)
             self.assertEqual(count, 4)
             self.assertEqual([sentence.split()[0] for sentence in found],
-                             [f"{KERNELS}/signs.cc", f"{KERNELS}/unaryfast.cc"])
+                             [f"{KERNELS}/elementwise/signs.cc", f"{KERNELS}/unaryfast.cc"])
             self.assertIn("registers Neg, which engine/ops/unary.cc declares: name it unary.cc or", found[0])
 
 

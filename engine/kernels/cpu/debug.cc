@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "engine/kernels/cpu/elementwise.h"
-#include "engine/kernels/cpu/every_type.h"
+#include "engine/kernels/cpu/strided/elementwise.h"
+#include "engine/kernels/cpu/strided/every_type.h"
 #include "engine/tensor/spec_bytes.h"
 
 namespace rivulet {

@@ -4,7 +4,7 @@
 
 #include "engine/compile/compile.h"
 #include "engine/graph/scope.h"
-#include "engine/kernels/cpu/cpu_targets.h"
+#include "engine/kernels/cpu/vector/cpu_targets.h"
 #include "engine/program/program.h"
 
 namespace rivulet {

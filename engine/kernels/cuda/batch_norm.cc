@@ -1,5 +1,5 @@
 // FusedBatchNormV3 and its gradient: sums over channels, statistics of each, one walk.
-#include "engine/kernels/cpu/channel_layout.h"
+#include "engine/kernels/cpu/reduction/channel_layout.h"
 #include "engine/kernels/cuda/channel_norm.h"
 #include "engine/kernels/cuda/chunked_sums_launch.h"
 #include "engine/kernels/cuda/launch.h"

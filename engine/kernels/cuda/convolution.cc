@@ -1,7 +1,7 @@
 // Adapters of convolution.cu. A convolution of each channel by itself is depthwise.cc's.
 #include "engine/kernels/cuda/convolution.h"
 
-#include "engine/kernels/cpu/window.h"
+#include "engine/kernels/cpu/convolution/window.h"
 #include "engine/kernels/cuda/product_launch.h"
 
 namespace rivulet::gpu {

@@ -1,7 +1,7 @@
 // Adapters of depthwise.cu.
 #include "engine/kernels/cuda/depthwise.h"
 
-#include "engine/kernels/cpu/window.h"
+#include "engine/kernels/cpu/convolution/window.h"
 #include "engine/kernels/cuda/chunked_sums_launch.h"
 #include "engine/kernels/cuda/launch.h"
 

@@ -1,7 +1,7 @@
 // The host's walks as the device's.
 #pragma once
 
-#include "engine/kernels/cpu/strided.h"
+#include "engine/kernels/cpu/strided/strided.h"
 #include "engine/kernels/cuda/walk.h"
 
 namespace rivulet::gpu {

@@ -1,7 +1,7 @@
 // Adapters of gather.cu.
 #include "engine/kernels/cuda/gather.h"
 
-#include "engine/kernels/cpu/constant_input.h"
+#include "engine/kernels/cpu/strided/constant_input.h"
 #include "engine/kernels/cuda/launch.h"
 
 namespace rivulet::gpu {

@@ -1,5 +1,5 @@
 // GroupNorm, InstanceNorm (a group per channel) and their gradients: sums over channels, joined to those of groups.
-#include "engine/kernels/cpu/channel_layout.h"
+#include "engine/kernels/cpu/reduction/channel_layout.h"
 #include "engine/kernels/cuda/channel_norm.h"
 #include "engine/kernels/cuda/chunked_sums_launch.h"
 #include "engine/kernels/cuda/launch.h"

@@ -1,7 +1,7 @@
 // Adapters of pooling.cu.
 #include "engine/kernels/cuda/pooling.h"
 
-#include "engine/kernels/cpu/pooling_plan.h"
+#include "engine/kernels/cpu/convolution/pooling_plan.h"
 #include "engine/kernels/cuda/launch.h"
 #include "engine/ops/window.h"
 

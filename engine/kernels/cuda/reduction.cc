@@ -1,8 +1,8 @@
 // Adapters of reduction.cu; the gradient of a bias is a sum.
 #include "engine/kernels/cuda/reduction.h"
 
-#include "engine/kernels/cpu/constant_input.h"
-#include "engine/kernels/cpu/strided_reduce.h"
+#include "engine/kernels/cpu/reduction/strided_reduce.h"
+#include "engine/kernels/cpu/strided/constant_input.h"
 #include "engine/kernels/cuda/device_walk.h"
 #include "engine/kernels/cuda/launch.h"
 

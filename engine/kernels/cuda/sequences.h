@@ -2,7 +2,7 @@
 #pragma once
 
 #include "engine/gpu/lane_copy.h"
-#include "engine/kernels/cpu/recurrent.h"
+#include "engine/kernels/cpu/recurrent/recurrent.h"
 #include "engine/kernels/cuda/launch.h"
 #include "engine/kernels/cuda/sequence_step.h"
 

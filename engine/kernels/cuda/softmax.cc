@@ -1,7 +1,7 @@
 // Adapters of softmax.cu.
 #include "engine/kernels/cuda/softmax.h"
 
-#include "engine/kernels/cpu/strided.h"
+#include "engine/kernels/cpu/strided/strided.h"
 #include "engine/kernels/cuda/launch.h"
 
 namespace rivulet::gpu {

@@ -1,4 +1,4 @@
-// Walks over several tensors at once (engine/kernels/cpu/strided.h), as device code takes them.
+// Walks over several tensors at once (engine/kernels/cpu/strided/strided.h), as device code takes them.
 #pragma once
 
 #include <cstdint>

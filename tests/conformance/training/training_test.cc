@@ -5,9 +5,9 @@
 // what was there; how far is measured, not guessed: the file tells, step by step, how far PyTorch's own float32 was
 // from its float64. Ours may be kDirectAllowance times as far as that ever was until then, since we sum in another
 // order, and by a few roundings more, since PyTorch's error may be small by luck. Portable kernels are held to that.
-// Where native convolutions are carried out with fewer multiplications (engine/kernels/cpu/winograd.h) the outputs of
-// each are up to five times as far off, and a pool or a Relu decides otherwise that much more often where two values
-// are nearly equal: ten times as far.
+// Where native convolutions are carried out with fewer multiplications (engine/kernels/cpu/convolution/winograd.h) the
+// outputs of each are up to five times as far off, and a pool or a Relu decides otherwise that much more often where
+// two values are nearly equal: ten times as far.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>

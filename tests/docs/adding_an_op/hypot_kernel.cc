@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "engine/kernels/cpu/elementwise.h"
+#include "engine/kernels/cpu/strided/elementwise.h"
 
 namespace rivulet {
 namespace {

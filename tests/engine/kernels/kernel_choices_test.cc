@@ -3,7 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "engine/kernels/cpu/cpu_targets.h"
+#include "engine/kernels/cpu/vector/cpu_targets.h"
 #include "engine/program/program.h"
 #include "tests/testing/status_matchers.h"
 

@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "engine/kernels/cpu/has_tiles.h"
+#include "engine/kernels/cpu/vector/has_tiles.h"
 #include "tests/engine/program/runner.h"
 #include "tests/testing/status_matchers.h"
 

@@ -1,0 +1,26 @@
+// Convolutions of few channels over many images: a vector holds one element of as many images as it has lanes, where
+// vectors of channels, or of a short row's pixels, are mostly empty or end half way. Images are interleaved a
+// vector of them at a time, and results are deinterleaved while they are in the second cache.
+//
+// Sums are direct and in order, over the window's rows, its columns and channels; a filter's gradient is summed for
+// each lane over all images and pixels, lanes at the end. Padding is left out where a whole block of pixels meets it,
+// and multiplied as zeros beside pixels that do not: a weight that is infinite may give NaN there.
+#pragma once
+
+#include <optional>
+
+#include "engine/kernels/cpu/convolution/convolution.h"
+
+namespace rivulet {
+
+// The tensors are NHWC whatever `window.nchw` says. `fused` is for the forward direction and is applied with
+// epilogue.h's arithmetic. nullopt for strides, dilations and groups, for few images, and where other kernels fill
+// their vectors: many channels.
+std::optional<Prepared> BatchInterleavedConvolution(ConvDirection direction, const Window& window,
+                                                    const FusedOps& fused = {});
+
+// The same for however many images and channels: for tests and measurements.
+std::optional<Prepared> AnyBatchInterleavedConvolution(ConvDirection direction, const Window& window,
+                                                       const FusedOps& fused = {});
+
+}  // namespace rivulet

@@ -1,0 +1,16 @@
+// Direct convolutions for float32 whose result has few channels (at most 8): a vector holds pixels of one
+// channel, where a vector of channels would be mostly empty. Planes are made of the image in scratch, one image at a
+// time.
+#pragma once
+
+#include <optional>
+
+#include "engine/kernels/cpu/convolution/convolution.h"
+
+namespace rivulet {
+
+// Forward, or the gradient of the input of few channels; NHWC tensors whatever `window.nchw` says. `fused` is for the
+// forward direction. nullopt for strides, groups, many channels, and where rows fill vectors badly.
+std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {});
+
+}  // namespace rivulet

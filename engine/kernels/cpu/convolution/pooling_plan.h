@@ -1,0 +1,41 @@
+// Which pixels lie under each window of a pool, along one axis, worked out when a kernel is prepared.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/kernels/cpu/convolution/window.h"
+
+namespace rivulet {
+
+struct PoolSpan {
+  int64_t first = 0;    // pixel
+  int64_t count = 0;    // pixels first, first + step, … inside the image
+  int64_t counted = 0;  // of the mean's divisor: those, or those in the padded image too
+};
+
+struct PoolPlan {
+  int64_t batch = 0, channels = 0;
+  int64_t in_height = 0, in_width = 0, out_height = 0, out_width = 0;
+  int64_t step_height = 1, step_width = 1;  // dilation
+  std::vector<PoolSpan> rows, columns;      // per output pixel
+  bool tiles = false;                       // every input pixel lies in exactly one window
+  bool nchw = false;
+  int64_t in_elements() const { return batch * in_height * in_width * channels; }
+  int64_t out_elements() const { return batch * out_height * out_width * channels; }
+};
+
+// From the attributes of MaxPool, AvgPool or a gradient of theirs. INVALID_ARGUMENT: shapes that do not fit, or a
+// window that lies wholly in the padding.
+StatusOr<PoolPlan> MakePoolPlan(const NodeView& node, const Shape& input, const Shape& output);
+
+enum class Pool { kMax, kMaxGrad, kMaxGradRelu, kMaxGradGrad, kAvg, kAvgGrad };
+
+// MaxPool's kernel for NHWC images of float32.
+Prepared MaxPoolOverPixels(PoolPlan plan);
+
+// NCHW: a line of each plane at a time, in the same arithmetic on every machine.
+template <typename T>
+Prepared PoolOverPlanes(Pool pool, PoolPlan plan);
+
+}  // namespace rivulet

@@ -1,0 +1,26 @@
+// Convolutions in bfloat16 by the processor's matrix unit (AMX), and their gradients.
+//
+// Forward and for the image's gradient a window slides over the image, padded in memory where it needs padding, and 16
+// neighbouring pixels are multiplied with 16 filters at a time. The gradient of one filter tap is a product over
+// pixels, of the image's channels with the output's. With the images' rows as long as an output row and what the window
+// reaches beyond it, every tap reads the same packed image from another pixel on, so that it is packed once for all of
+// them; the output's gradient is zero where rows meet. Those zeros, and the image's padding, are multiplied: a NaN or
+// an infinity reaches more taps than it should, never fewer.
+#pragma once
+
+#include <optional>
+
+#include "engine/kernels/cpu/convolution/convolution.h"
+
+namespace rivulet {
+
+// The tensors are NHWC whatever `window.nchw` says; inputs and output are bfloat16, sums float32 and rounded once.
+// nullopt: no matrix unit (HasTiles), groups, dilations, or images so small or channels so few that little of a tile
+// would be theirs.
+std::optional<Prepared> TileFilterGradient(const Window& window);
+
+// Any direction; `fused` is for the forward one and comes before the rounding; its bias is input 2, in bfloat16.
+// nullopt besides: the image's gradient at a stride, windows of one pixel, and those that fill too little of a product.
+std::optional<Prepared> TileConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {});
+
+}  // namespace rivulet

@@ -1,0 +1,31 @@
+// Convolutions of 3×3 and 5×5 windows for float32 by fewer multiplications: Winograd's minimal filtering (Lavin and
+// Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016). A tile of 6×6 pixels of the image gives 4×4
+// outputs of a 3×3 window with 36 products a pair of channels instead of 144, or 2×2 of a 5×5 window with 36 instead of
+// 100. The products are matrix products over channels, one for each of the 36 points.
+//
+// What it costs in exactness: a result differs from the float64 convolution by up to 5 times what direct sums in
+// float32 differ by (tests/engine/kernels/convolution/winograd_test.cc), and integers are not exact. A filter's
+// gradient that rounding alone may have made is 0, as where no product reached a weight. A NaN or an infinity in an
+// image makes NaNs of all that its tile gives; one in a filter, of its whole output channel (input channel for the
+// input's gradient). So what holds such a number yields one in every kernel, but not in the same places.
+#pragma once
+
+#include <optional>
+
+#include "engine/kernels/cpu/convolution/convolution.h"
+
+namespace rivulet {
+
+// The tensors are NHWC whatever `window.nchw` says. `fused` is for the forward direction and is applied with
+// epilogue.h's arithmetic, before outputs go to memory where it has a bias. nullopt for other windows, strides,
+// dilations and groups, and where a count of the work that the shape alone decides says that direct sums are as fast:
+// few channels, few tiles, outputs that fill few of their tiles. With `pooled`, of forward convolutions with a bias,
+// the output are the maxima of each 2×2 of what it would be else, with MaxPool's bits, and the rest is never in memory.
+std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {},
+                                            bool pooled = false);
+
+// The same, however little it gains: for tests and measurements. nullopt for what it cannot do at all.
+std::optional<Prepared> AnyWinogradConvolution(ConvDirection direction, const Window& window,
+                                               const FusedOps& fused = {}, bool pooled = false);
+
+}  // namespace rivulet

@@ -1,0 +1,193 @@
+// Random integers, draws from categories, shuffles. Each takes 64 bits per draw, so that what range and rounding favour
+// stays below 2^-32 of a probability.
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#include "engine/base/math.h"
+#include "engine/kernels/cpu/elementwise/random_blocks.h"
+#include "engine/kernels/cpu/strided/copies.h"
+#include "engine/kernels/cpu/strided/elementwise.h"
+
+namespace rivulet {
+namespace {
+
+// In [0, bound) by the high half of a product.
+uint64_t Below(uint64_t word, uint64_t bound) {
+  return static_cast<uint64_t>(static_cast<unsigned __int128>(word) * bound >> 64);
+}
+
+// Where the random words come from: the run, or the input `seed`.
+struct Source {
+  bool of_run = true, wide_seed = false;
+  uint32_t op = 0;
+  size_t seed = 0;
+  StatusOr<RandomBlocks> Open(const KernelContext& context) const {
+    if (of_run) return RandomBlocks::OfRun(context, op);
+    return RandomBlocks::OfSeed(context.inputs[seed], wide_seed);
+  }
+};
+
+// `seed`: index of the input, or -1 for the run's stream.
+Source SourceOf(const NodeView& node, int seed) {
+  Source source;
+  source.of_run = seed < 0;
+  if (source.of_run) {
+    source.op = static_cast<uint32_t>(node.op_index);
+    return source;
+  }
+  source.seed = static_cast<size_t>(seed);
+  source.wide_seed = node.inputs[source.seed].dtype == DType::kInt64;
+  return source;
+}
+
+template <typename T>
+class UniformIntKernel final : public Kernel {
+ public:
+  UniformIntKernel(Source source, int64_t count, size_t minval) : source_(source), count_(count), minval_(minval) {}
+  Status Run(const KernelContext& context) const override {
+    const T low = *InputOf<T>(context, minval_), high = *InputOf<T>(context, minval_ + 1);
+    if (low >= high) return InvalidArgument("minval {} must be below maxval {}", low, high);
+    RIVULET_ASSIGN_OR_RETURN(const RandomBlocks blocks, source_.Open(context));
+    using U = std::make_unsigned_t<T>;
+    const U span = static_cast<U>(static_cast<U>(high) - static_cast<U>(low));
+    T* out = OutputOf<T>(context, 0);
+    for (int64_t i = 0; i < count_; ++i)
+      out[i] =
+          static_cast<T>(static_cast<U>(low) + static_cast<U>(Below(blocks.Word64(static_cast<uint64_t>(i)), span)));
+    return absl::OkStatus();
+  }
+
+ private:
+  Source source_;
+  int64_t count_;
+  size_t minval_;
+};
+
+StatusOr<Prepared> PrepareUniformInt(const NodeView& node, int seed, size_t minval) {
+  const int64_t count = node.outputs[0].shape.elements();
+  const Source source = SourceOf(node, seed);
+  Prepared prepared;
+  if (node.outputs[0].dtype == DType::kInt64)
+    prepared.kernel = std::make_unique<UniformIntKernel<int64_t>>(source, count, minval);
+  else
+    prepared.kernel = std::make_unique<UniformIntKernel<int32_t>>(source, count, minval);
+  prepared.implementation = "philox";
+  return prepared;
+}
+
+// logits [rows, classes]; each sample is where a uniform number falls among the cumulative probabilities.
+template <typename T>
+class MultinomialKernel final : public Kernel {
+ public:
+  MultinomialKernel(Source source, int64_t rows, int64_t classes, int64_t samples, bool wide)
+      : source_(source), rows_(rows), classes_(classes), samples_(samples), wide_(wide) {}
+  Status Run(const KernelContext& context) const override {
+    RIVULET_ASSIGN_OR_RETURN(const RandomBlocks blocks, source_.Open(context));
+    const T* logits = InputOf<T>(context, 0);
+    double* cumulative = As<double>(context.scratch);
+    for (int64_t row = 0; row < rows_ && samples_ > 0; ++row, logits += classes_) {
+      double largest = -std::numeric_limits<double>::infinity(), total = 0;
+      for (int64_t c = 0; c < classes_; ++c) largest = std::max(largest, static_cast<double>(logits[c]));
+      for (int64_t c = 0; c < classes_; ++c) {
+        const double difference = static_cast<double>(logits[c]) - largest;
+        total += difference < -700 ? 0 : math::Exp(difference);  // NaN stays
+        cumulative[c] = total;
+      }
+      if (!(total > 0) || !std::isfinite(total))
+        return InvalidArgument("row {} of the logits holds no probabilities: NaN, infinite, or all -infinite", row);
+      for (int64_t i = 0; i < samples_; ++i) {
+        const uint64_t word = blocks.Word64(static_cast<uint64_t>(row * samples_ + i));
+        const double at = static_cast<double>(word >> 11) * 0x1p-53 * total;
+        int64_t choice = std::upper_bound(cumulative, cumulative + classes_, at) - cumulative;
+        if (choice == classes_)  // rounded up to the end: the last that has a probability
+          choice = std::lower_bound(cumulative, cumulative + classes_, total) - cumulative;
+        if (wide_)
+          OutputOf<int64_t>(context, 0)[row * samples_ + i] = choice;
+        else
+          OutputOf<int32_t>(context, 0)[row * samples_ + i] = static_cast<int32_t>(choice);
+      }
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  Source source_;
+  int64_t rows_, classes_, samples_;
+  bool wide_;
+};
+
+template <typename T>
+StatusOr<Prepared> PrepareMultinomialFor(const NodeView& node, int seed) {
+  const Shape &logits = node.inputs[0].shape, &output = node.outputs[0].shape;
+  const Source source = SourceOf(node, seed);
+  Prepared prepared;
+  prepared.kernel = std::make_unique<MultinomialKernel<T>>(source, logits.dim(0), logits.dim(1), output.dim(1),
+                                                           node.outputs[0].dtype == DType::kInt64);
+  prepared.scratch_bytes = static_cast<size_t>(logits.dim(1)) * sizeof(double);
+  prepared.implementation = "philox";
+  return prepared;
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareMultinomial(const NodeView& node, const KernelPolicy&) {
+  return PrepareMultinomialFor<T>(node, -1);
+}
+template <typename T>
+StatusOr<Prepared> PrepareStatelessMultinomial(const NodeView& node, const KernelPolicy&) {
+  return PrepareMultinomialFor<T>(node, 2);
+}
+
+// Fisher and Yates' shuffle of rows.
+class ShuffleKernel final : public Kernel {
+ public:
+  ShuffleKernel(Source source, int64_t rows, size_t row_bytes) : source_(source), rows_(rows), row_bytes_(row_bytes) {}
+  Status Run(const KernelContext& context) const override {
+    RIVULET_ASSIGN_OR_RETURN(const RandomBlocks blocks, source_.Open(context));
+    int64_t* order = As<int64_t>(context.scratch);
+    for (int64_t i = 0; i < rows_; ++i) order[i] = i;
+    for (int64_t i = rows_ - 1; i > 0; --i) {
+      const uint64_t j = Below(blocks.Word64(static_cast<uint64_t>(i)), static_cast<uint64_t>(i) + 1);
+      std::swap(order[i], order[j]);
+    }
+    for (int64_t i = 0; i < rows_ && row_bytes_ > 0; ++i)
+      std::memcpy(context.outputs[0] + static_cast<size_t>(i) * row_bytes_,
+                  context.inputs[0] + static_cast<size_t>(order[i]) * row_bytes_, row_bytes_);
+    return absl::OkStatus();
+  }
+
+ private:
+  Source source_;
+  int64_t rows_;
+  size_t row_bytes_;
+};
+
+StatusOr<Prepared> PrepareShuffle(const NodeView& node, const KernelPolicy&) {
+  const Shape& shape = node.inputs[0].shape;
+  const int64_t rows = shape.rank() == 0 ? 1 : shape.dim(0);
+  const Source source = SourceOf(node, -1);
+  const size_t bytes = static_cast<size_t>(shape.elements()) * SizeOf(node.inputs[0].dtype);
+  Prepared prepared;
+  prepared.kernel = std::make_unique<ShuffleKernel>(source, rows, rows == 0 ? 0 : bytes / static_cast<size_t>(rows));
+  prepared.scratch_bytes = static_cast<size_t>(rows) * sizeof(int64_t);
+  prepared.implementation = "philox";
+  return prepared;
+}
+
+StatusOr<Prepared> PrepareRandomUniformInt(const NodeView& node, const KernelPolicy&) {
+  return PrepareUniformInt(node, -1, 1);
+}
+StatusOr<Prepared> PrepareStatelessUniformInt(const NodeView& node, const KernelPolicy&) {
+  return PrepareUniformInt(node, 1, 2);
+}
+
+RIVULET_KERNEL("RandomUniformInt", Device::kCpu, void, PrepareRandomUniformInt);
+RIVULET_KERNEL("StatelessRandomUniformInt", Device::kCpu, void, PrepareStatelessUniformInt);
+RIVULET_KERNEL("Multinomial", Device::kCpu, float, PrepareMultinomial<float>);
+RIVULET_KERNEL("Multinomial", Device::kCpu, double, PrepareMultinomial<double>);
+RIVULET_KERNEL("StatelessMultinomial", Device::kCpu, float, PrepareStatelessMultinomial<float>);
+RIVULET_KERNEL("StatelessMultinomial", Device::kCpu, double, PrepareStatelessMultinomial<double>);
+RIVULET_KERNEL_OF_EVERY_SIZE("RandomShuffle", PrepareShuffle);
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,79 @@
+#include "engine/kernels/cpu/product/matmul_split.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "engine/kernels/cpu/product/split_product.h"
+#include "engine/kernels/cpu/vector/has_tiles.h"
+
+namespace rivulet {
+namespace {
+
+class SplitKernel final : public Kernel, public FinishingProduct {
+ public:
+  SplitKernel(const MatrixProduct& p, std::unique_ptr<const Kernel> otherwise) : otherwise_(std::move(otherwise)) {
+    p_.m = p.m;
+    p_.n = p.n;
+    p_.k = p.k;
+    p_.a_row = p.transpose_a ? 1 : p.k;
+    p_.a_k = p.transpose_a ? p.m : 1;
+    p_.b_k = p.transpose_b ? 1 : p.n;
+    p_.b_column = p.transpose_b ? p.k : 1;
+  }
+  Status Run(const KernelContext& context) const override {
+    return Made(context, {}) ? absl::OkStatus() : otherwise_->Run(context);
+  }
+  Status RunFinished(const KernelContext& context, const float* bias, FusedActivation activation) const override {
+    if (Made(context, {bias, activation})) return absl::OkStatus();
+    RIVULET_RETURN_IF_ERROR(otherwise_->Run(context));
+    AddBiasAndActivate(reinterpret_cast<float*>(context.outputs[0]), bias, activation, p_.m, p_.n);
+    return absl::OkStatus();
+  }
+  std::unique_ptr<KernelState> NewState() const override { return otherwise_->NewState(); }
+  const SplitProduct& shape() const { return p_; }
+
+ private:
+  // Which of the two it is hangs on the factors alone, so that the same factors always have the same bits.
+  bool Made(const KernelContext& context, const SplitFinish& finish) const {
+    return RunSplitProduct(p_, reinterpret_cast<const float*>(context.inputs[0]),
+                           reinterpret_cast<const float*>(context.inputs[1]),
+                           reinterpret_cast<float*>(context.outputs[0]), context.scratch, finish);
+  }
+
+  SplitProduct p_;
+  std::unique_ptr<const Kernel> otherwise_;
+};
+
+// What a product takes, in nanoseconds of the processor that this was fitted to (a Xeon at 3.3 GHz); only the ratio
+// counts. Whole tiles are multiplied; each factor is taken apart, which small products pay most for; results are read
+// and written once for every 64 terms, and where their last tile is not full by way of a copy.
+double SplitTime(const MatrixProduct& p) {
+  const auto blocks = [](int64_t count, int64_t of) { return static_cast<double>((count + of - 1) / of); };
+  const double pairs = blocks(p.k, 32), chunks = blocks(p.k, 64), m = static_cast<double>(p.m),
+               n = static_cast<double>(p.n);
+  const double copied_rows = (p.n % 16 != 0 ? m : 0) + (p.m % 16 != 0 ? n : 0);
+  return 117 * blocks(p.m, 32) * blocks(p.n, 32) * pairs + 7 * (m + n) * pairs + 0.1 * m * n * chunks +
+         20 * copied_rows * chunks;
+}
+
+// oneDNN's vectors: 165 GFLOP/s where factors are near and lie as they are read, 110 where A is turned.
+double LibraryTime(const MatrixProduct& p) { return p.flops() / (p.transpose_a ? 110 : 165); }
+
+}  // namespace
+
+bool PaysToSplit(const MatrixProduct& p) {
+  constexpr double kGain = 0.75;
+  return std::min({p.m, p.n, p.k}) >= 16 && SplitTime(p) < kGain * LibraryTime(p) && HasTiles();
+}
+
+Prepared SplitMatMul(const MatrixProduct& product, Prepared otherwise) {
+  auto kernel = std::make_unique<SplitKernel>(product, std::move(otherwise.kernel));
+  Prepared prepared;
+  prepared.scratch_bytes = std::max(otherwise.scratch_bytes, SplitProductScratch(kernel->shape()));
+  prepared.kernel = std::move(kernel);
+  prepared.implementation = "amx, three parts";
+  prepared.flops = product.flops();
+  return prepared;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,56 @@
+// The three products of a dense layer on a small batch, in bfloat16 by the processor's matrix unit (AMX), with weights
+// that may be float32: they are rounded in registers on their way into a tile, so that no rounded copy of them is
+// written or read. What such a layer waits for is memory, and this reads the weights once forward and once backward.
+//
+// Sums are float32, in an order that the shapes decide (TDPBF16PS: those of even and of odd terms of each 32, joined
+// and added to what was before). Numbers below the smallest normal one count as zeros, as in all native kernels.
+// Scratch is the stack's, at most 300 KiB. Called only where HasTiles() (has_tiles.h).
+#pragma once
+
+#include <cstdint>
+
+#include "engine/kernels/cpu/product/bias_activation.h"
+#include "engine/tensor/float16.h"
+
+namespace rivulet {
+
+// Rows of a batch that these products are for.
+constexpr int64_t kMaxTileBatch = 32;
+// Columns of weights up to which the input has a gradient here.
+constexpr int64_t kMaxTileColumns = 2048;
+
+// y[batch, out] = x[batch, in] · w[in, out]; x and w row after row.
+struct TileDense {
+  int64_t batch = 0, in = 0, out = 0;
+  double flops() const { return 2.0 * static_cast<double>(batch) * static_cast<double>(in) * static_cast<double>(out); }
+};
+
+// Weights or biases: bfloat16, or float32 that count as rounded to bfloat16.
+struct TileOperand {
+  const void* data = nullptr;
+  bool wide = false;
+};
+
+// y = activation(x·w + bias), rounded once, at the end. `bias` may have no data.
+void TileDenseForward(const TileDense& shape, const bfloat16* x, TileOperand w, TileOperand bias,
+                      FusedActivation activation, bfloat16* y);
+
+// dx[batch, in] = dy·wᵀ, rounded at the end. At most kMaxTileColumns columns.
+void TileDenseInputGradient(const TileDense& shape, const bfloat16* dy, TileOperand w, bfloat16* dx);
+
+// Rows first_row … first_row + rows - 1 of dw[in, out] = xᵀ·dy, in float32, to `to`, which is where the first of them
+// goes.
+void TileDenseWeightGradient(const TileDense& shape, const bfloat16* x, const bfloat16* dy, int64_t first_row,
+                             int64_t rows, float* to);
+
+// The same rows of from - rate · dw, product and difference rounded apart; `from` and `to` are where the first of them
+// lies and goes, and are equal or do not overlap.
+void TileDenseDescent(const TileDense& shape, const bfloat16* x, const bfloat16* dy, float rate, const float* from,
+                      int64_t first_row, int64_t rows, float* to);
+
+// TileDenseInputGradient with float32 weights `from` and then TileDenseDescent of all rows, in one walk over them and
+// with the same bits. At most kMaxTileColumns columns.
+void TileDenseBackward(const TileDense& shape, const bfloat16* x, const bfloat16* dy, float rate, const float* from,
+                       float* to, bfloat16* dx);
+
+}  // namespace rivulet

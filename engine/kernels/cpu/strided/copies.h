@@ -1,0 +1,71 @@
+// Kernels that only move elements: transposes, slices, concatenations, padding, tiles. Each is a list of strided
+// copies, planned when the kernel is prepared.
+#pragma once
+
+#include <vector>
+
+#include "engine/kernels/cpu/strided/strided.h"
+#include "engine/program/kernel.h"
+#include "engine/tensor/float16.h"
+
+namespace rivulet {
+
+struct StridedCopy {
+  int input = 0;
+  int output = 0;
+  StridedWalk<2> walk;  // operand 0: the output, 1: the input
+};
+
+// What a kernel of copies does: fills output 0 with zeros where `zero_first`, or with the scalar input `fill_input`
+// where that is not negative, then makes the copies in order.
+struct CopyPlan {
+  std::vector<StridedCopy> copies;
+  bool zero_first = false;
+  int fill_input = -1;
+};
+
+// Of kernels that PrepareCopies made: other devices move the same elements.
+class HasCopyPlan {
+ public:
+  virtual ~HasCopyPlan() = default;
+  virtual const CopyPlan& plan() const = 0;
+};
+
+// The plan of a node's CPU kernel. UNIMPLEMENTED: that does more than copy; errors of its Prepare.
+StatusOr<CopyPlan> PlanCopies(const NodeView& node);
+
+// Adds a copy of `dims` elements. `to` and `from` are strides per axis. Errors as MakeWalk.
+Status AddCopy(std::vector<StridedCopy>& copies, int input, int output, std::span<const int64_t> dims,
+               std::vector<int64_t> to, std::vector<int64_t> from, int64_t to_offset = 0, int64_t from_offset = 0);
+
+// The kernel of a CopyPlan.
+StatusOr<Prepared> PrepareCopies(const NodeView& node, std::vector<StridedCopy> copies, bool zero_first = false,
+                                 int fill_input = -1);
+
+// The bits of 1, or of true, as an integer of the element's size.
+uint64_t BitsOfOne(DType dtype);
+
+// f(Word()) for the unsigned integer of an element's size: one kernel for all types of that size.
+template <typename F>
+auto ForElementSize(DType dtype, F f) -> StatusOr<decltype(f(uint8_t()))> {
+  switch (SizeOf(dtype)) {
+    case 1:
+      return f(uint8_t());
+    case 2:
+      return f(uint16_t());
+    case 4:
+      return f(uint32_t());
+    case 8:
+      return f(uint64_t());
+    default:
+      return Unimplemented("elements of type {} cannot be moved", Name(dtype));
+  }
+}
+
+// For kernels that move elements of any type, the 16-bit ones included.
+#define RIVULET_KERNEL_OF_EVERY_SIZE(op, prepare)                 \
+  RIVULET_KERNEL(op, Device::kCpu, void, prepare);                \
+  RIVULET_KERNEL(op, Device::kCpu, ::rivulet::bfloat16, prepare); \
+  RIVULET_KERNEL(op, Device::kCpu, ::rivulet::float16, prepare)
+
+}  // namespace rivulet

@@ -34,8 +34,11 @@ set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS deploy/systemd/ri
 install(FILES ${PROJECT_BINARY_DIR}/rivulet-client@.service DESTINATION lib/systemd/system COMPONENT client)
 install(FILES deploy/systemd/rivulet.conf DESTINATION lib/sysusers.d COMPONENT program)
 install(FILES deploy/systemd/rivulet.conf DESTINATION lib/sysusers.d COMPONENT client RENAME rivulet-client.conf)
-install(FILES README.md docs/guide/certificates.md DESTINATION share/doc/rivulet COMPONENT program)
-install(FILES docs/guide/site.md docs/guide/certificates.md DESTINATION share/doc/rivulet-client COMPONENT client)
+# The program's help names pages as docs/…; they are installed under that name.
+install(FILES README.md CHANGELOG.md CONTRIBUTING.md SECURITY.md DESTINATION share/doc/rivulet COMPONENT program)
+install(DIRECTORY docs DESTINATION share/doc/rivulet COMPONENT program)
+install(FILES docs/guide/site.md docs/guide/certificates.md docs/guide/security.md DESTINATION share/doc/rivulet-client/docs/guide
+        COMPONENT client)
 
 # What each program is linked with, and under which licences: read from the program that is installed. The target `spdx` writes
 # both lists into the build's folder.

@@ -1,5 +1,5 @@
 """Every link of a Markdown page leads somewhere: to a file of the tree, and to a heading of it. Every page of docs/ that a
-source names is there."""
+source names is there, and so is every source that a page names."""
 import pathlib
 import re
 import sys
@@ -9,6 +9,7 @@ import unittest
 ROOT = pathlib.Path(__file__).parents[2]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
 NAMED = re.compile(r"(?<![\w./-])docs/[\w./-]+\.md\b")
+SOURCE = re.compile(r"`((?:[a-z0-9_.-]+/)*[a-z0-9_]{2,}(?:-inl)?\.(?:h|cc|cu|py|proto|cmake))`")
 SOURCES = {".h", ".cc", ".cu", ".py", ".proto", ".cmake", ".txt", ".sh", ".yml", ".toml"}
 
 
@@ -49,12 +50,31 @@ def dead_names(root):
             for name in NAMED.findall(path.read_text(errors="replace")) if not (root / name).exists()]
 
 
+def dead_sources(root):
+    """A sentence for each source that a page names and that is not there: by its path, or by the end of it. Names with capital
+    letters stand for many, and guides name files of their reader."""
+    there = set()
+    for path in files_of(root, SOURCES):
+        parts = path.relative_to(root).parts
+        there.update("/".join(parts[first:]) for first in range(len(parts)))
+    found = []
+    for page in files_of(root, {".md"}):
+        name = page.relative_to(root).as_posix()
+        if not name.startswith("docs/guide/"):
+            text = re.sub(r"^```.*?^```", "", page.read_text(), flags=re.MULTILINE | re.DOTALL)
+            found += [f"{name} names {source}, which is not there" for source in SOURCE.findall(text) if source not in there]
+    return found
+
+
 class Links(unittest.TestCase):
     def test_every_link_leads_somewhere(self):
         self.assertEqual(dead_links(ROOT), [])
 
     def test_every_page_that_a_source_names_is_there(self):
         self.assertEqual(dead_names(ROOT), [])
+
+    def test_every_source_that_a_page_names_is_there(self):
+        self.assertEqual(dead_sources(ROOT), [])
 
     def test_planted_dead_links_are_found(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -66,6 +86,9 @@ class Links(unittest.TestCase):
             self.assertEqual(dead_links(root), ["docs/a.md links b.md, which is not there",
                                                 "docs/a.md links #two, which has no such heading"])
             self.assertEqual(dead_names(root), ["a.cc names docs/b.md, which is not there"])
+            (root / "one.cc").write_text("")
+            (root / "README.md").write_text("`one.cc` `b/one.cc` `NAME.cc`\n```\n`two.cc`\n```\n")
+            self.assertEqual(dead_sources(root), ["README.md names b/one.cc, which is not there"])
 
 
 if __name__ == "__main__":

@@ -22,13 +22,14 @@ constexpr char kWeight[] = "weight";
 constexpr int kFractionBits = 12;
 
 std::vector<Setting> Options() {
-  Setting rate = Float("weights_learning_rate", 0.01, "Of the ascent of what clients count; 0: all count the same.")
+  Setting rate = Float("weights_learning_rate", 0.01, "Learning rate of the ascent of the clients' weights; 0: all "
+                                                      "count the same.")
                      .Between(0, 1e6);
   rate.example = "0.1";
   Setting least =
-      Float("least_weight", 0.01, "What no client counts less than, where all count 1 in the mean.").Between(0.001, 1);
+      Float("least_weight", 0.01, "Least weight of a client, where the mean weight is 1.").Between(0.001, 1);
   least.example = "0.5";
-  Setting memory = Flag("memory", true, "Whether who was not drawn counts by the loss that it told last.");
+  Setting memory = Flag("memory", true, "Whether a client that was not drawn counts by its last reported loss.");
   memory.example = "false";
   return {rate, least, memory};
 }

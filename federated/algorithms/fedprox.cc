@@ -18,8 +18,8 @@ Setting Mu() {
 
 Setting Step() {
   Setting step = Float("mu_step", 0,
-                       "By how much `mu` rises when the mean loss of a round's clients rises, and falls when it has "
-                       "fallen `mu_falls` times one after the other; `mu` is where it begins. 0: it stays.")
+                       "Rise of `mu` when the mean loss of a round's clients rises, and its fall after `mu_falls` "
+                       "falls of the loss in turn; `mu` is its start. 0: it stays.")
                      .Between(0, 1e6);
   step.example = "0.1";
   return step;

@@ -28,7 +28,7 @@ Setting Weight() {
 
 Setting Temperature() {
   Setting temperature =
-      Float("temperature", 0.5, "What similarities are divided by: the smaller, the harder they are told apart.")
+      Float("temperature", 0.5, "Divisor of similarities: a smaller one separates them more sharply.")
           .Between(1e-3, 1e3);
   temperature.example = "0.2";
   return temperature;

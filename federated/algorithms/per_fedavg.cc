@@ -29,15 +29,15 @@ constexpr char kDirection[] = "slots/1", kAgainst[] = "slots/2";
 
 Setting InnerRate() {
   Setting alpha =
-      Float("alpha", 0.01, "Length of the step by which a client comes to a model of its own.").Between(0, 1e3);
+      Float("alpha", 0.01, "Length of the step from the common model to a client's own.").Between(0, 1e3);
   alpha.example = "0.1";
   return alpha;
 }
 
 Setting Probe() {
   Setting probe = Float("hessian_step", 0,
-                        "How far to either side gradients are compared, for what the Hessian makes of one (the paper's "
-                        "delta, Hessian-free); 0: of first order, as if it were zero.")
+                        "Distance of the gradients on either side for the Hessian's product (the paper's delta, "
+                        "Hessian-free); 0: first order, without the Hessian.")
                       .Between(0, 1e3);
   probe.example = "0.01";
   return probe;

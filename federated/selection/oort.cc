@@ -123,14 +123,14 @@ std::vector<Setting> Table() {
       Integer("most_versions", 0, "Versions after which a client makes room for others; 0: never.").Between(0, 1e9);
   most.example = "10";
   Setting penalty = Float("slow_penalty", 0,
-                          "Whose task took so many times as long as `fast_enough` has its utility divided by that to "
-                          "this power (the paper's alpha, there 2); 0: by nothing. Where a run is deployed, measured "
-                          "time then decides who is drawn.")
+                          "Exponent of the penalty for slow clients: a task that took k times as long as "
+                          "`fast_enough` divides its client's utility by k to this power (the paper's alpha, there "
+                          "2). 0: no penalty. In a deployed run, measured time then affects the draw.")
                         .Between(0, 16);
   penalty.example = "2.0";
   return {
       Share("exploration", 0.9, "0.5", "Share of the first cohort that is for clients that have not taken part yet."),
-      Share("decay", 0.98, "0.9", "What of that share is left after a round."),
+      Share("decay", 0.98, "0.9", "Factor of that share after a round."),
       Share("least_exploration", 0.2, "0.1", "Below which that share does not fall."),
       Share("clip", 0.95, "1.0", "Quantile of the utilities, above which they count as that."),
       Share("cutoff", 0.95, "0.5", "Share of the utility that just fills the places, from which on clients are drawn."),

@@ -43,8 +43,8 @@ class PowerOfChoice final : public Selector {
 
 Setting Candidates() {
   Setting candidates = Integer("candidates", 0,
-                               "Clients drawn, of whom those with the highest loss are asked; 0: twice as many as are "
-                               "wanted.")
+                               "Candidates drawn, of which those with the highest loss are asked; 0: twice the wanted "
+                               "number.")
                            .Between(0, 1e8);
   candidates.example = "30";
   return candidates;

@@ -11,9 +11,9 @@ std::vector<Key> AlgorithmKeys() {
           "with its paper and its options, which stand beside the name.")
           .OneOf(SettingTableNames("algorithm")),
       Key("algorithm.graph", RIVULET_FIELD(algorithm.graph), "\"rule.pb\"",
-          "A local rule of one's own as a file: what clients take for the gradient of a step, and what they do when "
-          "the last one is done, in place of the algorithm's. `rivulet graph build` makes it of a few lines of text "
-          "([local rules](../guide/local-rules.md)); its settings stand beside the name as an algorithm's options do. It "
+          "A local rule as a file, in place of the algorithm's: the gradient of a client's step, and its work after "
+          "the last one. `rivulet graph build` makes it from a few lines of text ([local "
+          "rules](../guide/local-rules.md)); its settings stand beside the name as an algorithm's options do. It "
           "travels in the plan.")
           .Path()
           .OrNone()

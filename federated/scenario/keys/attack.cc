@@ -7,12 +7,12 @@ namespace rivulet::scenario {
 std::vector<Key> AttackKeys() {
   return {
       Key("attack.name", RIVULET_FIELD(attack.name), "\"sign_flip\"",
-          "What the attackers among a simulation's clients do. [attacks](attacks.md) has each with its paper and "
-          "its options, which stand beside the name. Whoever runs it for real clients refuses it.")
+          "Attack by some of a simulation's clients. [attacks](attacks.md) has each with its paper and its options, "
+          "which stand beside the name. Programs for real clients refuse it.")
           .Default("nobody attacks")
           .OrNone(),
       Key("attack.fraction", RIVULET_FIELD(attack.fraction), "0.1",
-          "Share of the clients that attack, rounded to a whole number of them; `run.seed` draws who they are.")
+          "Share of the clients that attack, rounded to a whole number of them; `run.seed` draws them.")
           .Between(0, 1)
           .When(
               "attack.name", [](const Scenario& scenario) { return !scenario.attack.name.empty(); },

@@ -92,8 +92,8 @@ std::vector<Key> ClientKeys() {
           "Passes over its own data that a client makes for one update.")
           .Between(1, 1e6),
       Key("client.partial_work", RIVULET_FIELD(client.partial_work), "0.5",
-          "Share of the tasks that are done in part, as those of slow devices are: over so many of its `client.epochs` "
-          "as the client draws, at least one and each number equally likely (Li et al. 2020, arXiv:1812.06127, section "
+          "Share of the tasks that are done in part, as on slow devices. Such a client draws its number of "
+          "`client.epochs`, at least one and each number equally likely (Li et al. 2020, arXiv:1812.06127, section "
           "5.2).")
           .Between(0, 1)
           .When(
@@ -101,12 +101,12 @@ std::vector<Key> ClientKeys() {
               "client.epochs is above 1")
           .OfGraphs(),
       Key("client.frozen", RIVULET_FIELD(client.frozen), "[\"conv1/*=1..20\"]",
-          "Variables that clients do not train in some rounds, a `PATTERN=FROM..UNTIL` each: in the rounds from FROM "
-          "to UNTIL, both included, the gradient of every variable whose name matches is zero; without UNTIL from then "
+          "Variables that clients do not train in some rounds, a `PATTERN=FROM..UNTIL` each. From round FROM to "
+          "UNTIL, both included, the gradient of every variable whose name matches is zero; without UNTIL from then "
           "on. `*` stands for any characters. Other than `model.freeze`, which keeps first values for good.")
           .OfGraphs(),
       Key("client.batch_size", RIVULET_FIELD(client.batch_size), "32",
-          "Examples per step; an epoch's last batch is as small as what is left.")
+          "Examples per step; an epoch's last batch may be smaller.")
           .Between(1, 1 << 20)
           .When("client.input_graph", HasNoInputGraph, "client.input_graph is not given"),
       Key("client.shuffle", RIVULET_FIELD(client.shuffle), "false",
@@ -114,19 +114,20 @@ std::vector<Key> ClientKeys() {
           .When("client.input_graph", HasNoInputGraph, "client.input_graph is not given"),
       Key("client.input_graph", RIVULET_FIELD(client.input_graph), "\"input.pb\"",
           "An input pipeline as a file: a `GraphDef` of dataset ops over `BoundDataset(name = \"train\")`, whose node "
-          "`batches` gives the batches of one epoch. It travels in the plan, and clients run it over their own decoded "
-          "examples instead of the order and the batches that `client.shuffle` and `client.batch_size` ask for; "
-          "[own data](../guide/own-data.md) has an example.")
+          "`batches` gives the batches of one epoch. It travels in the plan, and clients run it over their own "
+          "decoded examples, in the place of `client.shuffle` and `client.batch_size`; [own "
+          "data](../guide/own-data.md) has an example.")
           .Path(),
       Key("client.precision", RIVULET_FIELD(client.precision), "\"bfloat16\"",
-          "What products and convolutions compute in. Below `float32`, variables and their updates stay float32 "
+          "Number format of products and convolutions. Below `float32`, variables and their updates stay float32 "
           "(master weights), and so do losses, means and norms. `bfloat16` is fast where the CPU multiplies it, and "
-          "emulated with the same roundings elsewhere; `float16` is always emulated. docs/reference/precision.md says more.")
+          "emulated with the same roundings elsewhere; `float16` is always emulated. docs/reference/precision.md says "
+          "more.")
           .OneOf({"float32", "bfloat16", "float16"}),
       Key("client.optimizer.kind", RIVULET_FIELD(client.optimizer.kind), "\"momentum\"",
-          "Local update rule; what it remembers starts anew in every task and leaves with it. `sgd`; `momentum` (also "
-          "Nesterov's); `adagrad`, `adadelta`, `adam` and `adamw` as PyTorch has them; `rmsprop` as TensorFlow's op "
-          "(epsilon under the root); `yogi` as its paper.")
+          "Local update rule; its memory starts anew in every task. `sgd`; `momentum` (also Nesterov's); `adagrad`, "
+          "`adadelta`, `adam` and `adamw` as PyTorch has them; `rmsprop` as TensorFlow's op (epsilon under the root); "
+          "`yogi` as its paper.")
           .OneOf(OptimizerNames()),
       Key("client.optimizer.learning_rate", RIVULET_FIELD(client.optimizer.learning_rate), "0.215",
           "Step length of a client.")
@@ -148,7 +149,7 @@ std::vector<Key> ClientKeys() {
           .Between(0, 1e6),
       Key("client.loss_scale.kind", RIVULET_FIELD(client.loss_scale.kind), "\"dynamic\"",
           "Multiplies the loss before it is differentiated and divides the gradients by the same, so that small ones "
-          "survive in 16 bits; a step whose gradients are not all finite changes nothing. `dynamic` halves the scale "
+          "survive in 16 bits. A step whose gradients are not all finite changes nothing. `dynamic` halves the scale "
           "after such a step and doubles it after `client.loss_scale.growth_steps` good ones. `float16` needs it, "
           "`bfloat16` seldom.")
           .OneOf({"none", "static", "dynamic"}),
@@ -161,14 +162,14 @@ std::vector<Key> ClientKeys() {
           .Between(1, 1e9)
           .When("client.loss_scale.kind", ScalesDynamically, "client.loss_scale.kind is \"dynamic\""),
       Key("client.schedule.kind", RIVULET_FIELD(client.schedule.kind), "\"cosine\"",
-          "What becomes of the learning rate after warm-up: `step` multiplies it by `decay_rate` after every `length`; "
-          "`exponential` does so gradually; `cosine` and `polynomial` go to `end` within `length` and stay there.")
+          "The learning rate after warm-up: `step` multiplies it by `decay_rate` after every `length`; `exponential` "
+          "does so gradually; `cosine` and `polynomial` go to `end` within `length` and stay there.")
           .OneOf({"constant", "step", "exponential", "cosine", "polynomial"}),
       Key("client.schedule.warmup", RIVULET_FIELD(client.schedule.warmup), "5",
           "Units over which the learning rate rises in equal steps; the first has learning_rate / warmup.")
           .Between(0, 1e9),
       Key("client.schedule.unit", RIVULET_FIELD(client.schedule.unit), "\"step\"",
-          "What time is counted in: `round`s of the run, or `step`s of a task, from 0 in each.")
+          "Unit of time: `round`s of the run, or `step`s of a task, from 0 in each.")
           .OneOf({"round", "step"})
           .When("client.schedule.kind", IsScheduled,
                 "client.schedule.kind is not \"constant\" or client.schedule.warmup is given"),
@@ -178,7 +179,7 @@ std::vector<Key> ClientKeys() {
               .Default("`run.rounds`"),
           Decays, "not \"constant\""),
       ForSchedule(Key("client.schedule.decay_rate", RIVULET_FIELD(client.schedule.decay_rate), "0.1",
-                      "What remains of the learning rate after each `length`.")
+                      "Factor of the learning rate after each `length`.")
                       .Above(0)
                       .Below(1e6),
                   DecaysByRate, "\"step\" or \"exponential\""),

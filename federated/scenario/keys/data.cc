@@ -44,14 +44,14 @@ std::vector<Key> DataKeys() {
           .Default("none; with `data.synth.kind` `test.tfrecord` beside `data.train`")
           .OfGraphs(),
       Key("data.tests", RIVULET_FIELD(data.tests), "[\"rotated=mnist/rotated.tfrecord\"]",
-          "Further test sets, a `NAME=FILE` each, of which each is measured when `data.test` is and told under its "
-          "name: `NAME/accuracy`. The file may be a pattern.")
+          "Further test sets, a `NAME=FILE` each. Each is measured when `data.test` is and reported under its name: "
+          "`NAME/accuracy`. The file may be a pattern.")
           .Path()
           .OfGraphs(),
       Key("data.validation", RIVULET_FIELD(data.validation), "\"mnist/validation.tfrecord\"",
-          "TFRecord file, or a pattern, of a set that versions are chosen by: measured when `data.test` is, as "
-          "`validation/accuracy` and so on. With one the best version (`run.keep_models`, `RUN:best`) is the best on "
-          "it, and the test set is left to judge what was chosen.")
+          "TFRecord file, or a pattern, of the set that chooses versions. It is measured when `data.test` is, as "
+          "`validation/accuracy` and so on. The best version (`run.keep_models`, `RUN:best`) is then the best on it, "
+          "and the test set judges the choice.")
           .Path()
           .OfGraphs(),
       Key("data.validation_fraction", RIVULET_FIELD(data.validation_fraction), "0.1",
@@ -60,23 +60,23 @@ std::vector<Key> DataKeys() {
           .Between(0, 0.9)
           .OfGraphs(),
       Key("data.name", RIVULET_FIELD(data.name), "\"ward\"",
-          "What clients call the data set that they train on, `--data NAME=GLOB`: a client may bind several, and so "
-          "work for runs of different kinds."),
+          "Name of the data set that clients train on, `--data NAME=GLOB`. A client may bind several, and so serve "
+          "runs of different kinds."),
       Key("data.image_feature", RIVULET_FIELD(data.image_feature), "\"pixels\"",
           "Feature with the input. Of images one byte a pixel, as many as the model's input has elements; the model "
           "sees pixel / 255. Of text the characters' numbers, one `int64` each.")
           .Default("the model's: `image`, or `tokens` for text")
           .When("model.inputs", HasFeatureOfItsOwn, "neither model.inputs nor model.arrays is given"),
       Key("data.label_feature", RIVULET_FIELD(data.label_feature), "\"digit\"",
-          "Feature with what is to be learnt. A class is one `int64`, from 0 to the model's classes less one; of text "
-          "one a position. As `model.target` says labels are so many `int64` 0 and 1, and numbers so many floats."),
+          "Feature with the target. A class is one `int64`, from 0 to the model's classes less one; for text one a "
+          "position. With `model.target` labels are `int64` 0 and 1, and numbers are floats."),
       Key("data.partition.kind", RIVULET_FIELD(data.partition.kind), "\"shards\"",
-          "How the training data is divided into clients: `iid` shuffles and deals; `shards` sorts by label, cuts, and "
-          "deals each client a few cuts (McMahan et al. 2017); `dirichlet` draws each client's label proportions (Hsu "
-          "et al. 2019); `label_dirichlet` draws how each label is divided over the clients (Yurochkin et al. 2019); "
-          "`pathological` gives each client a fixed number of labels (Li et al. 2022); `distribution` takes a matrix "
-          "of labels and clients from a file; `continuous` sorts by a number that each example has; `by_key` makes a "
-          "client of every value of a feature. [own data](../guide/own-data.md) says more.")
+          "How the training data is divided into clients. `iid` shuffles and deals; `shards` sorts by label, cuts, "
+          "and deals each client a few cuts (McMahan et al. 2017). `dirichlet` draws each client's label proportions "
+          "(Hsu et al. 2019). `label_dirichlet` draws how each label is divided over the clients (Yurochkin et al. "
+          "2019). `pathological` gives each client a fixed number of labels (Li et al. 2022). `distribution` takes a "
+          "matrix of labels and clients from a file; `continuous` sorts by a number that each example has; `by_key` "
+          "makes a client of every value of a feature. [own data](../guide/own-data.md) says more.")
           .OneOf({"iid", "shards", "dirichlet", "label_dirichlet", "pathological", "distribution", "continuous",
                   "by_key"}),
       Key("data.partition.clients", RIVULET_FIELD(data.partition.clients), "100",
@@ -85,8 +85,8 @@ std::vector<Key> DataKeys() {
           .Between(0, 1e8)
           .Default("0, which only `by_key` allows"),
       Key("data.partition.sizes", RIVULET_FIELD(data.partition.sizes), "\"linear\"",
-          "How many examples client i = 0, 1, … gets: one, and of the others in proportion to a weight: `even` 1; "
-          "`linear` i + 1; `square` (i + 1)²; `exponential` exp(skew · i); `power_law` (i + 1)^−skew; `lognormal` "
+          "Number of examples of client i = 0, 1, …: one, and the others in proportion to a weight. Weights: `even` "
+          "1; `linear` i + 1; `square` (i + 1)²; `exponential` exp(skew · i); `power_law` (i + 1)^−skew; `lognormal` "
           "exp(skew · a normal draw); `dirichlet` a draw from Dirichlet(size_alpha).")
           .OneOf({"even", "linear", "square", "exponential", "power_law", "lognormal", "dirichlet"})
           .When("data.partition.kind", HasSizes, "data.partition.kind is \"iid\", \"dirichlet\" or \"continuous\""),
@@ -135,10 +135,11 @@ std::vector<Key> DataKeys() {
           "Tags of a simulation's clients, a `TAG=PATTERN` each: every client whose name matches has the tag; `*` "
           "stands for any characters. `selection.tags` says which are asked for."),
       Key("data.shift.kind", RIVULET_FIELD(data.shift.kind), "\"rotation\"",
-          "Clients see the same things differently: `rotation` turns images (rotated MNIST); `noise` adds normal draws "
-          "whose variance grows from client to client (Li et al. 2022); `brightness` adds to every value, `colour` "
-          "scales red, green and blue. It is of the model's first input, in a simulation and in what `rivulet data "
-          "partition` writes; test sets stay as they are. [own data](../guide/own-data.md#shifted-features) has the laws.")
+          "Clients see the same things differently: `rotation` turns images (rotated MNIST); `noise` adds normal "
+          "draws whose variance grows from client to client (Li et al. 2022); `brightness` adds to every value, "
+          "`colour` scales red, green and blue. It changes the model's first input, in a simulation and in the files "
+          "of `rivulet data partition`; test sets stay. [own data](../guide/own-data.md#shifted-features) has the "
+          "laws.")
           .OneOf({"", "rotation", "noise", "brightness", "colour"})
           .OfGraphs(),
       ForShift(Key("data.shift.amount", RIVULET_FIELD(data.shift.amount), "90.0",
@@ -156,13 +157,13 @@ std::vector<Key> DataKeys() {
       ForSynth(Key("data.synth.writers", RIVULET_FIELD(data.synth.writers), "50", "Writers of the training file.")
                    .Between(1, 1e6)),
       ForSynth(Key("data.synth.test_writers", RIVULET_FIELD(data.synth.test_writers), "10",
-                   "Writers of the test file, none of whom wrote for training.")
+                   "Writers of the test file; none of them is in the training file.")
                    .Between(1, 1e6)),
       ForSynth(Key("data.synth.examples_per_writer", RIVULET_FIELD(data.synth.examples_per_writer), "30",
                    "Digits by each writer.")
                    .Between(1, 1e6)),
       ForSynth(Key("data.synth.seed", RIVULET_FIELD(data.synth.seed), "2",
-                   "Decides the generated data, whatever `run.seed` is.")
+                   "Seed of the generated data, independent of `run.seed`.")
                    .AtLeast(0)),
   };
 }

@@ -6,10 +6,10 @@ namespace rivulet::scenario {
 std::vector<Key> DevicesKeys() {
   return {
       Key("devices.compute", RIVULET_FIELD(devices.compute), "\"lognormal(2e9, 0.5)\"",
-          "Floating-point operations that a device does in a second, by a law of chance: a number, in quotes or not; "
+          "Floating-point operations of a device in a second, by a law of chance. Laws: a number, in quotes or not; "
           "`uniform(LEAST, MOST)`; `lognormal(MEDIAN, DEVIATION)`, the deviation of its logarithm; "
-          "`half_normal(SCALE)`, the size of a normal draw of deviation SCALE; `exponential(MEAN)`. Each client's is drawn once, by "
-          "`run.seed`. A task takes the operations that are planned for its examples. "
+          "`half_normal(SCALE)`, the size of a normal draw of deviation SCALE; `exponential(MEAN)`. Each client's is "
+          "drawn once, by `run.seed`. A task takes the operations that are planned for its examples. "
           "[simulating](../guide/simulate.md) says more.")
           .Default("computing takes no time")
           .Law()
@@ -50,15 +50,15 @@ std::vector<Key> DevicesKeys() {
               [](const Scenario& s) { return !s.devices.availability.empty() || !s.devices.trace.empty(); },
               "devices.availability or devices.trace is given"),
       Key("devices.server", RIVULET_FIELD(devices.server), "\"uniform(2, 5)\"",
-          "Seconds that the server takes over each version, to make it of its updates and to measure it; a law, drawn "
-          "for each version. Meanwhile nobody is given a task: who comes waits until it is there.")
+          "Seconds in which the server makes and measures a version; a law, drawn for each version. Meanwhile no task "
+          "starts.")
           .Default("versions are there at once")
           .Law()
           .OrNone(),
       Key("devices.trace", RIVULET_FIELD(devices.trace), "\"devices.csv\"",
-          "A CSV file of when devices are there: lines of a client's name and the seconds from which and until which, "
-          "and, where they are known, the operations a second and the bytes a second down and up, in the place of the "
-          "laws. A client without a line is there as `devices.availability` says.")
+          "A CSV file of the presence of devices: a client's name, the seconds from and until, and optionally "
+          "operations a second and bytes a second down and up, in the place of the laws. A client without a line "
+          "follows `devices.availability`.")
           .Path()
           .Default("none")
           .OrNone(),

@@ -16,14 +16,14 @@ std::vector<Key> EvaluationKeys() {
           .Operation(),
       Key("evaluation.batch_size", RIVULET_FIELD(evaluation.batch_size), "500",
           "Examples evaluated at once, centrally and by clients; bounds memory. The figures are means over all "
-          "examples. Clients keep to what it was when the run began.")
+          "examples. Clients keep the value of the run's start.")
           .Between(1, 1 << 20)
           .Operation(),
       Key("evaluation.federated_every", RIVULET_FIELD(evaluation.federated_every), "5",
-          "Versions between measurements by clients: a cohort of its own runs a version over the data on which its "
-          "members train, and the history has each one's figures and how they are spread. Clients that have models of "
-          "their own, by the algorithm or `model.personal`, measure these too, as they were when the version was made. "
-          "The last version is always measured; no version waits for it. 0: never. A run that began with 0 stays so.")
+          "Versions between measurements by clients: a cohort of its own measures a version on its members' training "
+          "data, and the history has each one's figures and their spread. Clients that have models of their own, by "
+          "the algorithm or `model.personal`, measure these too, as they were when the version was made. The last "
+          "version is always measured; no version waits for it. 0: never. A run that began with 0 stays so.")
           .Between(0, 1e9)
           .Operation(),
       Key("evaluation.federated_clients", RIVULET_FIELD(evaluation.federated_clients), "50",
@@ -34,9 +34,9 @@ std::vector<Key> EvaluationKeys() {
               "evaluation.federated_every is not 0")
           .Operation(),
       Key("evaluation.fine_tune_epochs", RIVULET_FIELD(evaluation.fine_tune_epochs), "1",
-          "Epochs of training, as `[client]` says, after which a client that measures a version measures it once more: "
-          "what it comes to where each client fits it to its own data. The first figures are `evaluate/…`, the second "
-          "`personal/…`; nothing of it is kept or sent. 0: it is measured as it is.")
+          "Epochs of training by `[client]` after which a client measures a version once more, fitted to its own "
+          "data. The first figures are `evaluate/…`, the second `personal/…`; the fitted model is dropped. 0: no "
+          "second measurement.")
           .Between(0, 1e6)
           .When(
               "evaluation.federated_every", [](const Scenario& s) { return s.evaluation.federated_every > 0; },

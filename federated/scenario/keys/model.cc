@@ -36,23 +36,22 @@ std::vector<Key> ModelKeys() {
           "variables.")
           .Path(),
       Key("model.arrays", RIVULET_FIELD(model.arrays), "\"init.safetensors\"",
-          "A model without a graph: a safetensors file with the values that training begins with. The plan carries "
-          "their names and shapes alone, and how clients train is their own affair: those of the Python package can "
-          "([Python](../guide/python.md)), and this program's own clients refuse such a run. What is trained is float32; "
-          "tensors of other types are named in `model.freeze`.")
+          "A model without a graph: a safetensors file with the initial values. The plan carries names and shapes "
+          "alone. Clients of the Python package train it in their own way ([Python](../guide/python.md)), and this "
+          "program's own clients refuse such a run. Trained tensors are float32; tensors of other types are named in "
+          "`model.freeze`.")
           .Path(),
       Key("model.weights", RIVULET_FIELD(model.weights), "\"round-000050.safetensors\"",
-          "Weights that training begins with, in the place of the model's first values: a safetensors file such as "
-          "`rivulet model export` writes and the history keeps, of the same names and shapes; "
-          "[weights](weights.md). The plan holds them. What `model.personal` names is not in it.")
+          "Initial weights in the place of the model's first values: a safetensors file of the same names and shapes, "
+          "from `rivulet model export` or the history; [weights](weights.md). The plan holds them, except those of "
+          "`model.personal`.")
           .Path()
           .OfGraphs(),
       ForGraph(Key("model.loss", RIVULET_FIELD(model.loss), "\"mean_loss\"",
                    "Tensor of the graph that training minimises: a scalar, the mean over the batch.")),
       Key("model.metrics", RIVULET_FIELD(model.metrics), "[\"accuracy\", \"top5\"]",
           "Tensors of the graph that evaluation reports as `test/NAME`: scalars, means over the batch. Of "
-          "`model.arrays` "
-          "the names under which clients tell what they measured, beside the loss (`evaluation.federated_every`).")
+          "`model.arrays` the names of the clients' measurements beside the loss (`evaluation.federated_every`).")
           .When("model.graph", HasNamedMetrics, "model.graph or model.arrays is given"),
       Key("model.image_input", RIVULET_FIELD(model.image_input), "\"x\"",
           "Placeholder of the graph that `data.image_feature` is fed to.")
@@ -73,15 +72,15 @@ std::vector<Key> ModelKeys() {
           .Default("`\"batch\"`")
           .When("model.preset", IsNormalized, "model.preset is \"resnet8\", \"resnet20\" or \"mobilenet_v2\""),
       Key("model.target", RIVULET_FIELD(model.target), "\"numbers\"",
-          "What `data.label_feature` holds, which the model learns to tell: `class`, the number of one class, the last "
-          "layer giving a score per class; `labels`, a 0 or a 1 for each of several labels, of which an example may "
-          "have any, the last layer giving a score per label; `numbers`, one float or several, the last layer giving "
-          "a prediction of each. [own data](../guide/own-data.md) has an example of each.")
+          "The target in `data.label_feature`. `class` is the number of one class; the last layer gives a score per "
+          "class. `labels` is a 0 or a 1 for each of several labels; the last layer gives a score per label. "
+          "`numbers` is one float or several; the last layer predicts each. [own data](../guide/own-data.md) has an "
+          "example of each.")
           .OneOf({"class", "labels", "numbers"})
           .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"),
       Key("model.objective", RIVULET_FIELD(model.objective), "\"mse\"",
-          "What training minimises. Of a class `sparse_softmax_cross_entropy`, or `sigmoid_cross_entropy` or `mse` of "
-          "all scores against 1 for the label's class and 0 for the others; of labels `sigmoid_cross_entropy`; of "
+          "Training's loss. For a class `sparse_softmax_cross_entropy`, or `sigmoid_cross_entropy` or `mse` of all "
+          "scores against 1 for the label's class and 0 for the others. For labels `sigmoid_cross_entropy`. For "
           "numbers `mse`, `mae` or `huber` (quadratic up to an error of 1, linear beyond).")
           .OneOf({"sparse_softmax_cross_entropy", "sigmoid_cross_entropy", "mse", "mae", "huber"})
           .Default("`\"sparse_softmax_cross_entropy\"`; for labels `\"sigmoid_cross_entropy\"`, for numbers `\"mse\"`")
@@ -103,9 +102,9 @@ std::vector<Key> ModelKeys() {
           .Default("none")
           .When("model.layers", CanHaveInputs, "model.layers, model.onnx or model.graph is given"),
       Key("model.columns", RIVULET_FIELD(model.columns), "\"columns.json\"",
-          "What `rivulet data import csv` wrote, or `rivulet data columns` pooled over sites: by its means and "
-          "deviations the model standardises its inputs of floats, as constants in its graph. Examples are imported "
-          "without `--standardise`, and need not be imported again for other means.")
+          "A `columns.json` of `rivulet data import csv`, or pooled by `rivulet data columns`. The model standardises "
+          "its float inputs by its means and deviations, as constants in its graph. Examples are imported without "
+          "`--standardise`, and stay valid for other means.")
           .Path()
           .OrNone()
           .When("model.layers", CanHaveInputs, "model.layers, model.onnx or model.graph is given"),
@@ -115,8 +114,8 @@ std::vector<Key> ModelKeys() {
           .Default("the preset's or the ONNX model's own; required for `model.layers`")
           .When("model.graph", HasShapeOfItsOwn, "none of model.graph, model.arrays and model.inputs is given"),
       Key("model.input.kind", RIVULET_FIELD(model.input.kind), "\"values\"",
-          "What an example's feature holds: `pixels` are bytes, of which the model sees byte / 255; `values` are "
-          "floats; `tokens` are integers below the vocabulary of the first `embedding`.")
+          "Kind of an example's feature: `pixels` are bytes, of which the model sees byte / 255; `values` are floats; "
+          "`tokens` are integers below the vocabulary of the first `embedding`.")
           .OneOf({"pixels", "values", "tokens"})
           .When("model.layers", HasKindOfInput, "model.layers or model.onnx is given, and model.inputs is not"),
   };

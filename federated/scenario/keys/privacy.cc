@@ -35,21 +35,20 @@ std::vector<Key> PrivacyKeys() {
 std::vector<Key> UpdateKeys() {
   return {
       Key("update.codec", RIVULET_FIELD(update.codec), "\"bf16\"",
-          "How the values of an update travel: `f32` as they are; `bf16` in half the bytes, rounded to eight bits; "
-          "`f16` too, rounded to eleven and at most 65504; `int8` in a quarter and `int4` in an eighth, rounded by "
-          "chance to levels of the largest of each 256 or 64; `eden1` to `eden4` in so many bits, rotated at random "
-          "and rounded as normal numbers are best; `qsgd2`, `qsgd4` and `qsgd8` in so many bits, rounded by chance to "
-          "levels of the norm of each 256; `elias1`, `elias7` and `elias127` are those three in fewer bytes, as most "
-          "levels are zero; `sign` in one bit, times the mean magnitude; `top_k` those alone that are largest in "
-          "magnitude, in eight bytes each; `random_k` as many that are drawn by chance, scaled up so that their mean "
-          "is right.")
+          "Encoding of an update's values. `f32`: as they are. `bf16`: half the bytes, rounded to eight bits. `f16`: "
+          "half, rounded to eleven bits and at most 65504. `int8` in a quarter and `int4` in an eighth: rounded by "
+          "chance to levels of the largest of each 256 or 64. `eden1` to `eden4`: so many bits, rotated at random and "
+          "rounded as is best for normal numbers. `qsgd2`, `qsgd4` and `qsgd8`: so many bits, rounded by chance to "
+          "levels of the norm of each 256. `elias1`, `elias7` and `elias127`: those three in fewer bytes, as most "
+          "levels are zero. `sign`: one bit, times the mean magnitude. `top_k`: only the values of largest magnitude, "
+          "in eight bytes each. `random_k`: as many values drawn by chance, scaled up so that their mean is right.")
           .OneOf(SettingTableNames("codec")),
       Key("update.fraction", RIVULET_FIELD(update.fraction), "0.1", "Of the values of an update, how many are sent.")
           .Between(1e-9, 1)
           .When("update.codec", IsSparse, "update.codec is \"top_k\" or \"random_k\""),
       Key("update.error_feedback", RIVULET_FIELD(update.error_feedback), "false",
-          "A client keeps what was left out of its update and adds it to its next one, so that it is late and not "
-          "lost: a vector as long as the model, from round to round. Not together with `privacy.clip`.")
+          "A client keeps the remainder of its update and adds it to its next one, so that it is late and not lost. "
+          "It is a vector as long as the model. Not together with `privacy.clip`.")
           .When("update.codec", LosesInTheMean, "update.codec is \"top_k\" or \"sign\""),
   };
 }

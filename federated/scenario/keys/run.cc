@@ -6,8 +6,8 @@ namespace rivulet::scenario {
 std::vector<Key> RunKeys() {
   return {
       Key("run.name", RIVULET_FIELD(run.name), "\"mnist-fedavg\"",
-          "What the run is called in the history, where `latest` is taken. Several runs may share a name; the newest "
-          "answers to it.")
+          "Name of the run in the history; `latest` is reserved. Several runs may share a name, which then means the "
+          "newest.")
           .Default("the scenario file's name without `.toml`"),
       Key("run.rounds", RIVULET_FIELD(run.rounds), "50", "Rounds to commit. A resumed run may be given more.")
           .Between(1, 1e9)
@@ -23,9 +23,8 @@ std::vector<Key> RunKeys() {
           .OrNone()
           .Operation(),
       Key("run.patience", RIVULET_FIELD(run.patience), "10",
-          "The run ends before its rounds are over when so many measured versions in turn were no better than the best "
-          "before them, by the accuracy on the validation set, or without one the test set, or else by the loss there. "
-          "0: it does not.")
+          "Ends the run after this many measured versions in turn without an improvement. The measure is the accuracy "
+          "on the validation set, or without one the test set, or else the loss there. 0: never.")
           .Between(0, 1e9)
           .When(
               "evaluation.every", [](const Scenario& s) { return s.evaluation.every > 0; }, "evaluation.every is not 0")
@@ -35,15 +34,15 @@ std::vector<Key> RunKeys() {
           "same seed gives the same model, bit for bit.")
           .AtLeast(0),
       Key("run.keep_models", RIVULET_FIELD(run.keep_models), "\"all\"",
-          "Which committed models stay on disk: the newest and the one that was written before it (`last`), beside "
-          "them the one of the best accuracy on the validation set, or without one the test set, or else of the least "
-          "loss there (`best`), or every round's (`all`). The rows of the others stay in the history.")
+          "Committed models that stay on disk. `last` keeps the newest two. `best` also keeps the one with the best "
+          "accuracy on the validation set, or without one the test set, or else with the least loss there. `all` "
+          "keeps every round's. Rows of the others stay in the history.")
           .OneOf({"best", "last", "all"})
           .Operation(),
       Key("run.durability", RIVULET_FIELD(run.durability), "\"end\"",
-          "When committed rounds are written, while the run goes on: each at once (`round`), those of a second "
-          "together (`second`), or all at the end of the run (`end`; sooner where more than 64 MB wait). A crash loses "
-          "the rounds that are not written, and a resumed run makes them again, to the same bits.")
+          "When committed rounds are written, while training continues: each at once (`round`), those of a second "
+          "together (`second`), or all at the end of the run (`end`; sooner if more than 64 MB wait). A crash loses "
+          "unwritten rounds, and a resumed run makes them again, to the same bits.")
           .OneOf({"", "round", "second", "end"})
           .Default("`\"second\"` in a simulation, `\"round\"` in a deployment")
           .Operation(),

@@ -18,22 +18,22 @@ Key&& ForFineTuning(Key&& key) {
 std::vector<Key> ServerKeys() {
   return {
       Key("server.clients_per_round", RIVULET_FIELD(server.clients_per_round), "20",
-          "Clients whose updates make a round's version, all of whom are drawn for it unless `server.over_selection` "
-          "asks more; where `server.base` is `latest`, the updates that make a version.")
+          "Clients whose updates make a round's version. All of them are drawn for it unless `server.over_selection` "
+          "asks more. With `server.base` = `latest`, the updates that make a version.")
           .Between(1, 1e6),
       Key("server.over_selection", RIVULET_FIELD(server.over_selection), "1.3",
           "Over-selection (Bonawitz et al. 2019): a round asks over_selection × `server.clients_per_round` clients, "
-          "rounded up, and closes with the first `server.clients_per_round` updates; those who come later are "
-          "`dropped` and told to stop. Who is slow then counts less often than who is fast. Where it is simulated, "
-          "who is first is decided by `[devices]`, or else by examples × epochs. Where `server.base` is `latest` "
-          "nobody is waited for, and `server.in_flight` says how many are asked.")
+          "rounded up, and closes with the first `server.clients_per_round` updates. Later ones are `dropped` and "
+          "their clients stopped. Slow clients then count less often than fast ones. In a simulation `[devices]` "
+          "decides the order, or else examples × epochs. With `server.base` = `latest` the round waits for nobody, "
+          "and `server.in_flight` is the number asked.")
           .Between(1, 100),
       Key("server.base", RIVULET_FIELD(server.base), "\"latest\"",
-          "Which model a task starts from. `committed`: a round's clients are drawn together once the round before is "
-          "committed. `latest`: as soon as a task has ended the next client is drawn, and starts from the newest "
-          "model; whatever is still under way goes into a later version. In a simulation tasks take examples × epochs "
-          "of virtual time, so that the order of arrivals is the same on any machine. Algorithms that look at all "
-          "updates side by side, or whose clients keep something, want `committed`.")
+          "The model that a task starts from. `committed`: a round's clients are drawn together once the round before "
+          "is committed. `latest`: when a task ends the next client is drawn, and starts from the newest model; open "
+          "tasks go into a later version. In a simulation tasks take examples × epochs of virtual time, so that the "
+          "order of arrivals is the same on any machine. Algorithms over all updates of a version, or with state of "
+          "clients, need `committed`.")
           .OneOf({"", "committed", "latest"})
           .Default("`\"latest\"` of `fedasync` and `fedbuff`, `\"committed\"` of the others"),
       Key("server.in_flight", RIVULET_FIELD(server.in_flight), "30",
@@ -67,9 +67,9 @@ std::vector<Key> ServerKeys() {
           .Below(1e9)
           .Operation(),
       Key("server.lease", RIVULET_FIELD(server.lease_seconds), "20.0",
-          "Seconds of silence after which a client's task goes to the next client of the draw. A client that trains "
-          "says so three times as often; one that comes back before another has taken its place goes on with its task. "
-          "With `[devices]` after how much virtual time it is noticed that one has gone away.")
+          "Seconds of silence after which a client's task goes to the next client of the draw. A training client "
+          "sends three heartbeats in this time. One that comes back before another has taken its place continues its "
+          "task. With `[devices]`, the virtual time after which an absence is noticed.")
           .Above(0)
           .Below(1e9)
           .Operation(),
@@ -85,24 +85,23 @@ std::vector<Key> ServerKeys() {
           .Between(0, 1e6)
           .Operation(),
       Key("server.learning_rate", RIVULET_FIELD(server.learning_rate), "0.5",
-          "The new model is the old one plus learning_rate × the mean delta, or what the algorithm's own optimiser "
-          "makes of that.")
+          "The new model is the old one plus learning_rate × the mean delta, or the step of the algorithm's own "
+          "optimiser.")
           .Between(0, 1e6),
       Key("server.download", RIVULET_FIELD(server.download), "\"int8\"",
-          "How the values of a model travel to clients: `f32` as they are; the others as `update.codec` says. Clients "
-          "train from what they decode, measure that, and send what they changed of it; the server goes on with the "
-          "model itself, so that what rounding left out does not add up. `eden1` to `eden4` are for models without "
-          "running statistics.")
+          "Encoding of a model's values for clients: `f32` as they are; the others as in `update.codec`. Clients "
+          "train from and measure the decoded values, and send the difference to them. The server continues with the "
+          "model itself, so rounding does not add up. `eden1` to `eden4` are for models without running statistics.")
           .OneOf({"f32", "f16", "bf16", "int8", "int4", "qsgd2", "qsgd4", "qsgd8", "elias1", "elias7", "elias127",
                   "eden1", "eden2", "eden3", "eden4"}),
       Key("server.average", RIVULET_FIELD(server.average), "0.9",
-          "Keeps an exponential average of the versions' weights beside the model, a ← average × a + (1 − average) × w "
-          "from the first version on, which `evaluation.every` measures in the place of the newest version; its "
-          "running statistics are the version's. Clients train and measure the version as ever. 0: none is kept.")
+          "Keeps an exponential average of the versions' weights beside the model, a ← average × a + (1 − average) × "
+          "w from the first version on. `evaluation.every` measures it in the place of the newest version; its "
+          "running statistics are the version's. Clients train and measure the version itself. 0: no average.")
           .Between(0, 0.999999),
       Key("server.weights", RIVULET_FIELD(server.weights), "\"uniform\"",
-          "What an update counts in the mean: its client's examples, or every update the same. Algorithms that weigh "
-          "in a way of their own do so in any case.")
+          "Weight of an update in the mean: its client's examples, or the same for all. Algorithms with weights of "
+          "their own ignore it.")
           .OneOf({"examples", "uniform"}),
       Key("server.max_weight", RIVULET_FIELD(server.max_weight), "100000",
           "Largest weight of one update, in examples; a larger one is refused. Together with `server.value_bits` and "
@@ -117,15 +116,15 @@ std::vector<Key> ServerKeys() {
           .Between(1, 1 << 20)
           .Operation(),
       Key("server.checkpoint_reports", RIVULET_FIELD(server.checkpoint_reports), "true",
-          "Whether a deployed client's update is on the coordinator's disk before it is acknowledged, so that a "
-          "coordinator that dies asks nobody for it again; it costs a synced file an update. Otherwise clients are "
-          "asked for what the open round had gathered, and send it again without training. A tier does the same of its "
-          "clients' updates, and the coordinator of what a tier or another site hands over.")
+          "Writes a deployed client's update to the coordinator's disk before it is acknowledged, so that a restarted "
+          "coordinator asks nobody for it again. It costs a synced file an update. Otherwise clients send the open "
+          "round's updates again, without training. An aggregator does the same with its clients' updates, and the "
+          "coordinator with partial sums.")
           .Operation(),
       Key("server.schedule.kind", RIVULET_FIELD(server.schedule.kind), "\"cosine\"",
-          "What becomes of `server.learning_rate` from version to version, after warm-up: `step` multiplies it by "
-          "`decay_rate` after every `length`; `cosine` goes to `end` within `length` and stays there; `inverse` is "
-          "half after `length` and a third after twice that: 1 / (1 + t / length).")
+          "`server.learning_rate` from version to version, after warm-up: `step` multiplies it by `decay_rate` after "
+          "every `length`; `cosine` goes to `end` within `length` and stays there; `inverse` is half after `length` "
+          "and a third after twice that: 1 / (1 + t / length).")
           .OneOf({"constant", "step", "cosine", "inverse"}),
       Key("server.schedule.warmup", RIVULET_FIELD(server.schedule.warmup), "5",
           "Versions over which the rate rises in equal steps; the first has learning_rate / warmup.")
@@ -135,7 +134,7 @@ std::vector<Key> ServerKeys() {
           .Default("`run.rounds`")
           .When("server.schedule.kind", ServerDecays, "server.schedule.kind is not \"constant\""),
       Key("server.schedule.decay_rate", RIVULET_FIELD(server.schedule.decay_rate), "0.1",
-          "What remains of the rate after each `length`.")
+          "Factor of the rate after each `length`.")
           .Above(0)
           .Below(1e6)
           .When("server.schedule.kind", ServerSteps, "server.schedule.kind is \"step\""),
@@ -145,7 +144,7 @@ std::vector<Key> ServerKeys() {
           .When("server.schedule.kind", ServerAnneals, "server.schedule.kind is \"cosine\""),
       Key("server.fine_tune.data", RIVULET_FIELD(server.fine_tune.data), "\"server.tfrecord\"",
           "TFRecord file, with the features of the clients' data, on which the server trains each version before "
-          "anybody sees it: plain gradient descent from what the clients' updates gave. Nobody else has that file.")
+          "anybody sees it, by plain gradient descent. Nobody else has that file.")
           .Path()
           .Default("none; versions are what clients' updates give")
           .OfGraphs(),

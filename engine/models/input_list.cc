@@ -23,12 +23,12 @@ std::vector<std::string> KindNames() {
 const std::vector<Setting>& InputKeys() {
   static const auto* const keys = new std::vector<Setting>{
       Text("name", std::nullopt,
-           "What layers take it by (`from`, `with`); of a graph its placeholder, of an ONNX model its input"),
+           "Its name for layers (`from`, `with`); of a graph the placeholder, of an ONNX model the input"),
       Integers("shape", std::vector<int64_t>(),
                "Of one example: height, width and channels, length of a text, number of values. Of a graph or an ONNX "
                "model its own; `model.layers` needs it")
           .AtLeast(1),
-      Text("kind", "pixels", "What the feature holds: bytes (the model sees byte / 255), floats, or integers")
+      Text("kind", "pixels", "Kind of the feature: bytes (the model sees byte / 255), floats, or integers")
           .OneOf(KindNames()),
       Text("feature", "", "Feature of the examples; without it that of the input's name"),
       Integer("vocabulary", 0, "Of tokens, which are below it; 0: below that of the embedding that takes them")

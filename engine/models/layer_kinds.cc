@@ -23,7 +23,7 @@ std::vector<int64_t> SizesOf(const Settings& args, std::string_view key, size_t 
   return sizes;
 }
 
-Setting ActivationKey() { return Text("activation", "linear", "What becomes of the result").OneOf(ActivationNames()); }
+Setting ActivationKey() { return Text("activation", "linear", "Activation of the result").OneOf(ActivationNames()); }
 Setting PaddingKey() {
   return Text("padding", "valid", "`same`: zeros around, so that only the stride shrinks").OneOf({"valid", "same"});
 }
@@ -228,7 +228,7 @@ std::vector<LayerKind> Make() {
                                  Flag("sequences", false, "Whether every position gives its state, not only the last"),
                                  Text("direction", "forward", "`bidirectional`: both ways, side by side")
                                      .OneOf({"forward", "reverse", "bidirectional"}),
-                                 Text("activation", "tanh", "Of what enters the state").OneOf(CellActivationNames())};
+                                 Text("activation", "tanh", "Activation of the input to the state").OneOf(CellActivationNames())};
     if (kind.gated)
       keys.push_back(Text("recurrent_activation", "sigmoid", "Of the gates").OneOf(CellActivationNames()));
     if (kind.resets) keys.push_back(Flag("reset_after", true, "Whether the reset gate follows the product"));

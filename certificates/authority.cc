@@ -1,10 +1,12 @@
 #include "certificates/authority.h"
 
 #include <algorithm>
+#include <set>
 
 #include "certificates/key.h"
 #include "engine/base/display_name.h"
 #include "engine/base/nearest.h"
+#include "engine/base/temporary_name.h"
 
 namespace rivulet {
 namespace {
@@ -127,11 +129,9 @@ Revocations Authority::RevokedRows() const {
 // A crash between the index and the list, which follows from it, is made good here, and what it left of a file that was
 // being written (WriteFileAtomically) is taken away: nobody else writes while the lock is held.
 Status Authority::Settle() {
-  StatusOr<std::vector<std::string>> names = fs_.List(folder_);
-  if (!names.ok()) return WithMend(names.status());
-  for (const std::string& name : *names) {
-    if (name.find(".tmp-") != std::string::npos) RIVULET_RETURN_IF_ERROR(WithMend(fs_.Remove(JoinPath(folder_, name))));
-  }
+  RemoveTemporaries(fs_, folder_, [](std::string_view target) {
+    return target == kIndexFile || target == kListFile || target == kCertificateFile;
+  });
   const StatusOr<RevocationList> list =
       ReadRevocationList(revocation_list_, JoinPath(folder_, kListFile), certificate_);
   if (list.ok()) list_number_ = list->number;
@@ -140,7 +140,14 @@ Status Authority::Settle() {
 }
 
 Status Authority::WriteRevocationList(const Certificate& authority) {
-  const int64_t number = std::max(list_number_ + 1, now());
+  // Higher than any before, whatever becomes of the list and of this machine's clock: where the list was lost, what the
+  // index says of earlier signings stands in for its number. A reader refuses a lower one.
+  int64_t newest = now();
+  for (const IndexRow& row : rows_) {
+    newest = std::max(newest, row.validity.from + kBackdated);
+    if (row.revocation) newest = std::max(newest, row.revocation->at);
+  }
+  const int64_t number = std::max(list_number_ + 1, newest + std::ssize(rows_));
   RIVULET_ASSIGN_OR_RETURN(std::string list, SignRevocationList(RevokedRows(), now(), number, authority, key_.get()));
   RIVULET_RETURN_IF_ERROR(WithMend(WriteFileAtomically(private_, JoinPath(folder_, kListFile), list)));
   list_number_ = number;
@@ -196,6 +203,7 @@ StatusOr<const IndexRow*> Authority::LastRowOf(const CertificateName& name) cons
 StatusOr<IndexRow> Authority::Issue(const Order& order, Delivery& delivery) {
   const CertificateName& name = order.subject.name;
   RIVULET_RETURN_IF_ERROR(CheckSubject(order.subject));
+  RIVULET_RETURN_IF_ERROR(CheckNotCompromised(order.public_key));
   RIVULET_RETURN_IF_ERROR(delivery.CheckFree());
   const std::vector<const IndexRow*> active = ActiveRowsOf(name);
   for (const IndexRow* row : active) {
@@ -244,35 +252,65 @@ StatusOr<IndexRow> Authority::Issue(const Order& order, Delivery& delivery) {
 
 StatusOr<std::vector<IndexRow>> Authority::RevokeName(const CertificateName& name, RevocationReason reason) {
   RIVULET_ASSIGN_OR_RETURN(const IndexRow* last, LastRowOf(name));
-  std::vector<IndexRow> rows = rows_, revoked;
-  for (IndexRow& row : rows) {
-    if (row.subject.name != name || !row.Active(now())) continue;
-    row.revocation = Revocation{.at = now(), .reason = reason};
-    revoked.push_back(row);
-  }
-  if (revoked.empty()) {
+  std::vector<size_t> chosen;
+  for (size_t i = 0; i < rows_.size(); ++i)
+    if (rows_[i].subject.name == name && rows_[i].Active(now())) chosen.push_back(i);
+  // A key that is found compromised afterwards must not be certified again either.
+  const bool compromised = reason == RevocationReason::kKeyCompromise;
+  const bool known = last->revocation && last->revocation->reason == reason;
+  if (chosen.empty() && compromised && !known) chosen.push_back(static_cast<size_t>(last - rows_.data()));
+  if (chosen.empty()) {
     return FailedPrecondition("'{}' has no certificate that is still good: the last one {}", name.ToString(),
                               last->revocation ? fmt::format("was revoked on {}", DayText(last->revocation->at))
                                                : ExpiryText(last->validity, now()));
+  }
+  return Revoke(chosen, reason);
+}
+
+StatusOr<std::vector<IndexRow>> Authority::RevokeSerial(std::string_view serial, RevocationReason reason) {
+  for (size_t i = 0; i < rows_.size(); ++i) {
+    if (rows_[i].serial != serial) continue;
+    if (rows_[i].revocation && reason != RevocationReason::kKeyCompromise) return std::vector{rows_[i]};
+    return Revoke({i}, reason);
+  }
+  return NotFound("this authority has signed no certificate {}; 'rivulet ca list --all' tells their numbers",
+                  DisplayText(serial, 80));
+}
+
+StatusOr<std::vector<IndexRow>> Authority::Revoke(const std::vector<size_t>& chosen, RevocationReason reason) {
+  std::vector<IndexRow> rows = rows_, revoked;
+  std::set<size_t> places(chosen.begin(), chosen.end());
+  if (reason == RevocationReason::kKeyCompromise) {
+    for (const size_t i : chosen) {
+      RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, PublicKeyOf(rows[i].public_key));
+      for (size_t other = 0; other < rows.size(); ++other) {
+        if (!rows[other].Active(now())) continue;
+        RIVULET_ASSIGN_OR_RETURN(const KeyHandle of_other, PublicKeyOf(rows[other].public_key));
+        if (SameKeyPair(key.get(), of_other.get())) places.insert(other);
+      }
+    }
+  }
+  for (const size_t i : places) {
+    rows[i].revocation = Revocation{.at = rows[i].revocation ? rows[i].revocation->at : now(), .reason = reason};
+    revoked.push_back(rows[i]);
   }
   RIVULET_RETURN_IF_ERROR(WriteIndex(std::move(rows)));
   RIVULET_RETURN_IF_ERROR(WriteRevocationList(certificate_));
   return revoked;
 }
 
-StatusOr<IndexRow> Authority::RevokeSerial(std::string_view serial, RevocationReason reason) {
-  std::vector<IndexRow> rows = rows_;
-  for (IndexRow& row : rows) {
-    if (row.serial != serial) continue;
-    if (row.revocation) return row;
-    row.revocation = Revocation{.at = now(), .reason = reason};
-    const IndexRow revoked = row;
-    RIVULET_RETURN_IF_ERROR(WriteIndex(std::move(rows)));
-    RIVULET_RETURN_IF_ERROR(WriteRevocationList(certificate_));
-    return revoked;
+// By the key and not by its text, which a request chooses.
+Status Authority::CheckNotCompromised(EVP_PKEY* public_key) const {
+  for (const IndexRow& row : rows_) {
+    if (!row.revocation || row.revocation->reason != RevocationReason::kKeyCompromise) continue;
+    RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, PublicKeyOf(row.public_key));
+    if (!SameKeyPair(key.get(), public_key)) continue;
+    return FailedPrecondition(
+        "this key was revoked on {} as compromised (certificate {} of '{}'), and whoever has it could use a new "
+        "certificate too; have another key made ('rivulet ca request'), or leave out --request",
+        DayText(row.revocation->at), row.serial, row.subject.name.ToString());
   }
-  return NotFound("this authority has signed no certificate {}; 'rivulet ca list --all' tells their numbers",
-                  DisplayText(serial, 80));
+  return absl::OkStatus();
 }
 
 Status Authority::Renew(int days) {

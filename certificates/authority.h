@@ -57,17 +57,20 @@ class Authority {
   // Signs, writes the index and hands over. When an earlier call for the same name and place was interrupted after it
   // had signed, what it made is handed over instead.
   // ALREADY_EXISTS: the name has a valid certificate, or something is in `delivery`'s place. NOT_FOUND: nothing to
-  // renew. INVALID_ARGUMENT: longer than the authority itself lasts; as CheckSubject.
+  // renew. INVALID_ARGUMENT: longer than the authority itself lasts; as CheckSubject. FAILED_PRECONDITION: the key was
+  // revoked as compromised, under whatever name.
   StatusOr<IndexRow> Issue(const Order& order, Delivery& delivery);
 
   // Those of a name that are still good, and perhaps its last one with its key and hosts, for a renewal.
   std::vector<const IndexRow*> ActiveRowsOf(const CertificateName& name) const;
   StatusOr<const IndexRow*> LastRowOf(const CertificateName& name) const;  // NOT_FOUND, with the nearest name
 
-  // Takes back what is still good of `name`; all rows of it that are now revoked. FAILED_PRECONDITION: none was.
+  // Takes back what is still good of `name`; all rows that are now revoked. A key that is compromised is so in every
+  // certificate: with that reason all that have it are taken back, under whatever name, and what was taken back for
+  // another reason before, or has expired, is noted. FAILED_PRECONDITION: none was.
   StatusOr<std::vector<IndexRow>> RevokeName(const CertificateName& name, RevocationReason reason);
-  // One certificate; NOT_FOUND.
-  StatusOr<IndexRow> RevokeSerial(std::string_view serial, RevocationReason reason);
+  // One certificate, and with a compromised key those of that key; NOT_FOUND.
+  StatusOr<std::vector<IndexRow>> RevokeSerial(std::string_view serial, RevocationReason reason);
 
   // A certificate of its own that lasts from now on, of the same key: what it signed before stays good.
   Status Renew(int days);
@@ -81,6 +84,9 @@ class Authority {
   Status WriteIndex(std::vector<IndexRow> rows);
   Status WriteRevocationList(const Certificate& authority);
   Revocations RevokedRows() const;
+  Status CheckNotCompromised(EVP_PKEY* public_key) const;
+  // Those of `rows_` that `chosen` names, and what follows from their keys.
+  StatusOr<std::vector<IndexRow>> Revoke(const std::vector<size_t>& chosen, RevocationReason reason);
   StatusOr<Validity> ValidityOf(std::optional<int64_t> days) const;
   int64_t now() const { return clock_.UnixMs() / 1000; }
 

@@ -10,7 +10,8 @@ constexpr int64_t kWarnDays = 30;
 
 }  // namespace
 
-StatusOr<NodeIdentity> LoadIdentity(FileSystem& fs, const Clock& clock, const std::string& folder) {
+StatusOr<NodeIdentity> LoadIdentity(FileSystem& fs, const Clock& clock, const std::string& folder,
+                                    RevocationRecord* record) {
   const auto path_of = [&](std::string_view name) { return JoinPath(folder, name); };
   const auto read = [&](std::string_view name) -> StatusOr<std::string> {
     StatusOr<std::string> bytes = fs.ReadAll(path_of(name));
@@ -32,10 +33,14 @@ StatusOr<NodeIdentity> LoadIdentity(FileSystem& fs, const Clock& clock, const st
     return FailedPrecondition("'{}' is not an authority's certificate; take {} from the authority's folder",
                               path_of(kAuthorityCertificate), kAuthorityCertificate);
   }
+  std::optional<std::string> list;
   if (fs.Exists(path_of(kRevokedList))) {
-    RIVULET_ASSIGN_OR_RETURN(const std::string pem, read(kRevokedList));
-    RIVULET_ASSIGN_OR_RETURN(identity.revoked, ReadRevocationList(pem, path_of(kRevokedList), identity.authority));
+    RIVULET_ASSIGN_OR_RETURN(list, read(kRevokedList));
   }
+  RevocationRecord nothing_before(fs, "");
+  RIVULET_ASSIGN_OR_RETURN(
+      identity.revoked,
+      (record != nullptr ? record : &nothing_before)->Take(list, path_of(kRevokedList), identity.authority));
   const int64_t now = clock.UnixMs() / 1000;
   const RevocationList* revoked = identity.revoked ? &*identity.revoked : nullptr;
   for (const CertificatePurpose purpose : {CertificatePurpose::kConnect, CertificatePurpose::kServe}) {
@@ -66,6 +71,14 @@ std::string ExpiryWarning(const NodeIdentity& identity, int64_t now) {
   if (DaysLeft(identity.validity.until, now) > kWarnDays) return "";
   return fmt::format("{}: renew the certificate of '{}' soon ('rivulet ca renew')", ExpiryText(identity.validity, now),
                      identity.name.ToString());
+}
+
+std::string ListExpiryWarning(const NodeIdentity& identity, int64_t now) {
+  if (!identity.revoked || identity.revoked->next_update == 0 || now <= identity.revoked->next_update) return "";
+  return fmt::format(
+      "the revocation list {} was to be replaced before {}; it stays in force, but whoever was revoked since is "
+      "admitted: take the newest {} from the authority's folder",
+      identity.revoked->number, DayText(identity.revoked->next_update), kRevokedList);
 }
 
 StatusOr<Certificate> VerifyPeer(std::string_view pem, const NodeIdentity& identity, CertificatePurpose purpose,

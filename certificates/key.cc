@@ -1,5 +1,6 @@
 #include "certificates/key.h"
 
+#include <openssl/core_names.h>
 #include <openssl/ec.h>
 #include <openssl/err.h>
 #include <openssl/objects.h>
@@ -98,6 +99,19 @@ StatusOr<KeyHandle> PublicKeyOf(std::string_view text) {
   ERR_clear_error();
   if (key == nullptr) return InvalidArgument("'{}' is not a public key in base64", text.substr(0, 80));
   return key;
+}
+
+bool SameKeyPair(EVP_PKEY* a, EVP_PKEY* b) {
+  const bool equal = EVP_PKEY_eq(a, b) == 1;
+  ERR_clear_error();
+  if (equal || EVP_PKEY_get_base_id(a) != EVP_PKEY_RSA || EVP_PKEY_get_base_id(b) != EVP_PKEY_RSA) return equal;
+  // Whoever knows one pair of exponents of a modulus has its factors.
+  BIGNUM *of_a = nullptr, *of_b = nullptr;
+  EVP_PKEY_get_bn_param(a, OSSL_PKEY_PARAM_RSA_N, &of_a);
+  EVP_PKEY_get_bn_param(b, OSSL_PKEY_PARAM_RSA_N, &of_b);
+  const BigNumberHandle modulus_a(of_a), modulus_b(of_b);
+  ERR_clear_error();
+  return of_a != nullptr && of_b != nullptr && BN_cmp(of_a, of_b) == 0;
 }
 
 }  // namespace rivulet

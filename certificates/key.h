@@ -22,5 +22,8 @@ std::string KeyText(EVP_PKEY* key);  // "EC P-256", "RSA 2048", "Ed25519"
 // Public keys as the bytes of a SubjectPublicKeyInfo (RFC 5280), in base64.
 StatusOr<std::string> PublicKeyText(EVP_PKEY* key);
 StatusOr<KeyHandle> PublicKeyOf(std::string_view text);
+// Whether whoever has the private key of the one has that of the other, however each is written: a point of a curve may
+// be compressed, and an RSA key of the same modulus have another exponent.
+bool SameKeyPair(EVP_PKEY* a, EVP_PKEY* b);
 
 }  // namespace rivulet

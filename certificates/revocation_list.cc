@@ -104,6 +104,7 @@ StatusOr<RevocationList> ReadRevocationList(std::string_view pem, std::string_vi
       number != nullptr) {
     ASN1_INTEGER_get_int64(&list.number, number.get());
   }
+  if (const ASN1_TIME* next = X509_CRL_get0_nextUpdate(crl.get()); next != nullptr) list.next_update = SecondsOf(next);
   STACK_OF(X509_REVOKED)* all = X509_CRL_get_REVOKED(crl.get());
   for (int i = 0; i < sk_X509_REVOKED_num(all); ++i) {
     const X509_REVOKED* revoked = sk_X509_REVOKED_value(all, i);

@@ -30,10 +30,12 @@ StatusOr<std::string> SignRevocationList(const Revocations& revocations, int64_t
 
 struct RevocationList {
   Revocations revocations;
-  int64_t number = 0;  // grows with each list of an authority
+  int64_t number = 0;       // grows with each list of an authority
+  int64_t next_update = 0;  // by when another was to follow, in seconds since 1970 UTC; 0: it does not say
   bool Contains(std::string_view serial) const { return revocations.contains(serial); }
 };
-// INVALID_ARGUMENT, naming `where`: no list. FAILED_PRECONDITION: not signed by `authority`.
+// INVALID_ARGUMENT, naming `where`: no list. FAILED_PRECONDITION: not signed by `authority`. Its dates are not looked
+// at.
 StatusOr<RevocationList> ReadRevocationList(std::string_view pem, std::string_view where, const Certificate& authority);
 
 }  // namespace rivulet

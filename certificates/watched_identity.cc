@@ -5,6 +5,8 @@
 namespace rivulet {
 namespace {
 
+constexpr std::string_view kSettling = " ";  // a fault that may be half a copy: nothing to say yet
+
 // All that an identity is made of. Comparing bytes and not times: a file may be replaced twice in one tick of a file
 // system's clock, and the four of them are a few kilobytes.
 std::string BytesOfFolder(FileSystem& fs, const std::string& folder) {
@@ -26,7 +28,8 @@ StatusOr<std::unique_ptr<WatchedIdentity>> WatchedIdentity::Open(FileSystem& fs,
   watched->bytes_ = BytesOfFolder(fs, folder);
   RIVULET_RETURN_IF_ERROR(watched->Read());
   watched->looked_ = clock.Now();
-  watched->Tell(watched->told_expiry_, ExpiryWarning(*watched->identity_, watched->now()));
+  watched->Tell(watched->told_list_, watched->record_.fault());
+  watched->TellState();
   return watched;
 }
 
@@ -43,16 +46,10 @@ std::shared_ptr<const NodeIdentity> WatchedIdentity::Look() {
 }
 
 Status WatchedIdentity::Read() {
-  RIVULET_ASSIGN_OR_RETURN(NodeIdentity fresh, LoadIdentity(fs_, clock_, folder_));
-  if (identity_ != nullptr) {
-    // A list that is gone would admit whoever it kept out.
-    if (identity_->revoked && !fresh.revoked) {
-      return FailedPrecondition("'{}' is gone; put it back", JoinPath(folder_, kRevokedList));
-    }
-    if (!(identity_->name == fresh.name)) {
-      return FailedPrecondition("'{}' is now of '{}', and this is '{}'; start again to be another",
-                                JoinPath(folder_, kNodeCertificate), fresh.name.ToString(), identity_->name.ToString());
-    }
+  RIVULET_ASSIGN_OR_RETURN(NodeIdentity fresh, LoadIdentity(fs_, clock_, folder_, &record_));
+  if (identity_ != nullptr && !(identity_->name == fresh.name)) {
+    return FailedPrecondition("'{}' is now of '{}', and this is '{}'; start again to be another",
+                              JoinPath(folder_, kNodeCertificate), fresh.name.ToString(), identity_->name.ToString());
   }
   identity_ = std::make_shared<const NodeIdentity>(std::move(fresh));
   return absl::OkStatus();
@@ -69,7 +66,6 @@ void WatchedIdentity::LookLocked() {
     const std::string serial = identity_->serial;
     const Status status = Read();
     if (!status.ok()) {
-      constexpr const char* kSettling = " ";  // nothing to say yet
       if (changed) {
         told_fault_ = kSettling;
       } else {
@@ -79,14 +75,34 @@ void WatchedIdentity::LookLocked() {
       return;
     }
     told_fault_.clear();
-    if (changed && options_.tell) {
-      options_.tell(identity_->serial == serial
-                        ? fmt::format("the certificates in '{}' were read anew", folder_)
-                        : fmt::format("the certificate of '{}' was replaced: {}, {}", identity_->name.ToString(),
-                                      identity_->serial, ExpiryText(identity_->validity, now())));
+    if (changed && options_.tell && identity_->serial != serial) {
+      options_.tell(fmt::format("the certificate of '{}' was replaced: {}, {}", identity_->name.ToString(),
+                                identity_->serial, ExpiryText(identity_->validity, now())));
+    } else if (changed && options_.tell && record_.fault().empty()) {
+      options_.tell(fmt::format("the certificates in '{}' were read anew", folder_));
     }
   }
+  if (changed && !record_.fault().empty()) {
+    told_list_ = kSettling;
+  } else {
+    Tell(told_list_, record_.fault());
+  }
+  TellState();
+}
+
+void WatchedIdentity::TellState() {
+  Tell(told_not_kept_, record_.not_kept());
+  Tell(told_list_expiry_, ListExpiryWarning(*identity_, now()));
   Tell(told_expiry_, ExpiryWarning(*identity_, now()));
+}
+
+std::vector<std::string> WatchedIdentity::Warnings() {
+  MutexLock lock(mutex_);
+  if (clock_.Now() - looked_ >= options_.look_every_ms) LookLocked();
+  std::vector<std::string> warnings;
+  for (const std::string* told : {&told_list_, &told_list_expiry_, &told_not_kept_, &told_fault_, &told_expiry_})
+    if (!told->empty() && *told != kSettling) warnings.push_back(*told);
+  return warnings;
 }
 
 void WatchedIdentity::Tell(std::string& last, std::string sentence) {

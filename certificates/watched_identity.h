@@ -1,11 +1,13 @@
 // A node's identity that follows its folder: a renewed certificate or a new revocation list counts from when it lies
 // there, without a restart. What is read is checked whole (LoadIdentity), and what is no good changes nothing: the last
-// good identity stays, and the reason is told.
+// good identity stays, and the reason is told. A revocation list counts apart from the rest: one that is no good, or
+// older than the last one, leaves that one in force (revocation_record.h).
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "certificates/identity.h"
 #include "engine/base/mutex.h"
@@ -18,6 +20,9 @@ struct WatchOptions {
   // back.
   std::function<void(const std::string& sentence)> tell;
   int64_t look_every_ms = 1000;
+  // Where the last good revocation list is kept, so that an earlier one is refused after a restart too: a path that its
+  // name is added to (revocation_record.h). "": in memory alone.
+  std::string lists_beside = {};
 };
 
 // Thread-safe.
@@ -32,14 +37,22 @@ class WatchedIdentity {
   // Looks at once.
   std::shared_ptr<const NodeIdentity> Look();
 
+  // What is wrong now, a sentence each, as was told: for whoever asks how this node is.
+  std::vector<std::string> Warnings();
+
   const Clock& clock() const { return clock_; }
   int64_t now() const { return clock_.UnixMs() / 1000; }
 
  private:
   WatchedIdentity(FileSystem& fs, const Clock& clock, std::string folder, WatchOptions options)
-      : fs_(fs), clock_(clock), folder_(std::move(folder)), options_(std::move(options)) {}
+      : fs_(fs),
+        clock_(clock),
+        folder_(std::move(folder)),
+        options_(std::move(options)),
+        record_(fs, options_.lists_beside) {}
   Status Read() REQUIRES(mutex_);
   void LookLocked() REQUIRES(mutex_);
+  void TellState() REQUIRES(mutex_);
   void Tell(std::string& last, std::string sentence) REQUIRES(mutex_);
 
   FileSystem& fs_;
@@ -50,7 +63,9 @@ class WatchedIdentity {
   std::shared_ptr<const NodeIdentity> identity_ GUARDED_BY(mutex_);
   std::string bytes_ GUARDED_BY(mutex_);  // of all its files, good or not, as last seen
   TimeMs looked_ GUARDED_BY(mutex_) = 0;
-  std::string told_expiry_ GUARDED_BY(mutex_), told_fault_ GUARDED_BY(mutex_);
+  RevocationRecord record_ GUARDED_BY(mutex_);
+  std::string told_expiry_ GUARDED_BY(mutex_), told_fault_ GUARDED_BY(mutex_), told_list_ GUARDED_BY(mutex_),
+      told_list_expiry_ GUARDED_BY(mutex_), told_not_kept_ GUARDED_BY(mutex_);
 };
 
 }  // namespace rivulet

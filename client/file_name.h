@@ -8,7 +8,8 @@
 
 namespace rivulet {
 
-// 24 hexadecimal digits of the digest: a client may be named as no file can, and two names differ in them.
-inline std::string FileNameOf(std::string_view id) { return Sha256Of(id).Hex().substr(0, 24); }
+// So many hexadecimal digits of the digest: a client may be named as no file can, and two names differ in them.
+inline constexpr size_t kFileNameDigits = 24;
+inline std::string FileNameOf(std::string_view id) { return Sha256Of(id).Hex().substr(0, kFileNameDigits); }
 
 }  // namespace rivulet

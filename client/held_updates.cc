@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "client/file_name.h"
+#include "engine/base/temporary_name.h"
 
 namespace rivulet {
 namespace {
@@ -25,7 +26,7 @@ struct Head {
 };
 static_assert(sizeof(Head) == 72, "no padding that would be written");
 
-constexpr std::string_view kTemporary = ".tmp-", kClientInName = "update";
+constexpr std::string_view kClientInName = "update";
 
 int64_t SizeOf(const std::string& path) {
   std::error_code error;
@@ -33,20 +34,22 @@ int64_t SizeOf(const std::string& path) {
   return error ? 0 : static_cast<int64_t>(size);
 }
 
-void RemoveHalfWrittenOf(FileSystem& fs, const std::string& folder) {
-  const auto files = fs.List(folder);
-  if (!files.ok()) return;
-  for (const std::string& file : *files) {
-    if (file.find(kTemporary) != file.npos) fs.Remove(JoinPath(folder, file)).IgnoreError();
-  }
+// A file that this class has made, of the run with these digits; any other file in a client's folder is somebody's.
+std::optional<TaskName> UpdateOf(std::string_view file, std::string_view run_digits) {
+  std::optional<TaskName> name = TaskNameOf(file, run_digits);
+  if (name && name->client_id != kClientInName) name.reset();
+  return name;
 }
+bool IsUpdate(std::string_view file) { return UpdateOf(file, file.substr(0, kFileNameDigits)).has_value(); }
+
+void RemoveHalfWrittenOf(FileSystem& fs, const std::string& folder) { RemoveTemporaries(fs, folder, IsUpdate); }
 
 // In one client's folder: the files of a run whose round is at most `last`.
 void RemoveOf(FileSystem& fs, const std::string& folder, std::string_view run_digits, int64_t last) {
   const auto files = fs.List(folder);
   if (!files.ok()) return;
   for (const std::string& file : *files) {
-    const std::optional<TaskName> name = TaskNameOf(file, run_digits);
+    const std::optional<TaskName> name = UpdateOf(file, run_digits);
     // What cannot be removed now is removed with the next.
     if (name && name->round <= last) fs.Remove(JoinPath(folder, file)).IgnoreError();
   }
@@ -219,6 +222,7 @@ bool HeldUpdates::MakeRoom(int64_t bytes) {
   int64_t sum = bytes;
   const auto files = fs_.List(folder_);
   for (size_t i = 0; files.ok() && i < files->size(); ++i) {
+    if (!IsUpdate(WithoutTemporary((*files)[i]))) continue;
     const std::string path = JoinPath(folder_, (*files)[i]);
     std::error_code error;
     all.push_back({std::filesystem::last_write_time(path, error), path, SizeOf(path)});

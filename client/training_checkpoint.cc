@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/file_name.h"
+#include "engine/base/temporary_name.h"
 #include "engine/io/sealed_file.h"
 
 namespace rivulet {
@@ -107,11 +108,7 @@ TrainingCheckpoint::TrainingCheckpoint(FileSystem& fs, const std::string& folder
                                        Options options)
     : fs_(fs), path_(JoinPath(folder, FileNameOf(client_id))), options_(std::move(options)) {
   // What a process has left half written.
-  const auto files = fs_.List(folder);
-  for (size_t i = 0; files.ok() && i < files->size(); ++i) {
-    const std::string path = JoinPath(folder, (*files)[i]);
-    if (path.starts_with(path_ + ".tmp-")) fs_.Remove(path).IgnoreError();
-  }
+  RemoveTemporaries(fs_, folder, [&](std::string_view target) { return target == FileNameOf(client_id); });
 }
 
 void TrainingCheckpoint::Begin(const Digest& work, int64_t examples) {

@@ -98,8 +98,7 @@ Status RevokeCertificates(const CaRevokeOptions& options) {
     std::string serial = options.serial;
     std::transform(serial.begin(), serial.end(), serial.begin(),
                    [](char c) { return static_cast<char>(std::toupper(static_cast<unsigned char>(c))); });
-    RIVULET_ASSIGN_OR_RETURN(IndexRow row, authority->RevokeSerial(serial, *reason));
-    revoked.push_back(std::move(row));
+    RIVULET_ASSIGN_OR_RETURN(revoked, authority->RevokeSerial(serial, *reason));
   }
   for (const IndexRow& row : revoked) {
     fmt::print("{}: certificate {} revoked ({})\n", row.subject.name.ToString(), row.serial,

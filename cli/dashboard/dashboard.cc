@@ -26,9 +26,11 @@ Status ServeDashboard(const DashboardOptions& options) {
   if (files.empty()) files.push_back("./rivulet.sqlite");
   for (const std::string& file : files)
     RIVULET_RETURN_IF_ERROR(History::Open(file, History::Access::kReadOnly).status());
+  HttpOptions http = options.http;
+  http.lists_beside = files.front();
   RIVULET_ASSIGN_OR_RETURN(
       const std::unique_ptr<HttpServer> server,
-      HttpServer::Create(options.http, [](const std::string& sentence) { PrintNote(sentence, Note::kImportant); }));
+      HttpServer::Create(http, [](const std::string& sentence) { PrintNote(sentence, Note::kImportant); }));
   ServePages(*server, files, nullptr);
   Interrupt interrupt;
   server->Start();

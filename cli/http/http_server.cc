@@ -11,6 +11,7 @@
 
 #include "certificates/openssl.h"
 #include "certificates/watched_identity.h"
+#include "cli/http/same_origin.h"
 #include "engine/base/file_system.h"
 #include "engine/base/sha256.h"
 #include "federated/transport/credentials.h"
@@ -228,6 +229,9 @@ class CppHttpServer final : public HttpServer {
     return fmt::format("{}://{}/", identity_ == nullptr ? "http" : "https", address_.ToString());
   }
   bool running() const override { return running_; }
+  std::vector<std::string> warnings() const override {
+    return identity_ == nullptr ? std::vector<std::string>() : identity_->Warnings();
+  }
 
  private:
   static HttpRequest RequestOf(const httplib::Request& request) {
@@ -283,10 +287,9 @@ class CppHttpServer final : public HttpServer {
     if (SameSecret(request.get_param_value("token"), token_)) {
       // The token leaves the address at once, and with it the browser's history; a session takes its place.
       response.status = 303;
-      httplib::Params rest = request.params;
+      std::multimap<std::string, std::string> rest(request.params.begin(), request.params.end());
       rest.erase("token");
-      const std::string path = request.path.starts_with("//") ? "/" : request.path;
-      response.set_header("Location", rest.empty() ? path : httplib::append_query_params(path, rest));
+      response.set_header("Location", SameOriginLocation(request.path, rest));
       response.set_header("Set-Cookie", fmt::format("{}={}; HttpOnly; SameSite=Strict; Path=/{}", kCookie, session_,
                                                     identity_ == nullptr ? "" : "; Secure"));
       return false;
@@ -325,8 +328,9 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpOptions& opti
   RIVULET_ASSIGN_OR_RETURN(std::string session, NewSession());
   std::unique_ptr<WatchedIdentity> identity;
   if (!options.tls.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(identity, WatchedIdentity::Open(FileSystem::Default(), Clock::System(), options.tls,
-                                                             {.tell = std::move(tell)}));
+    RIVULET_ASSIGN_OR_RETURN(identity,
+                             WatchedIdentity::Open(FileSystem::Default(), Clock::System(), options.tls,
+                                                   {.tell = std::move(tell), .lists_beside = options.lists_beside}));
     if (!ServesOthers(identity->Current()->name.role)) {
       return FailedPrecondition(
           "'{}' is the folder of '{}', which serves nobody; --http-tls takes that of 'rivulet ca kit coordinator/HOST'",

@@ -19,6 +19,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "cli/command.h"
 #include "engine/base/status.h"
@@ -26,9 +27,10 @@
 namespace rivulet {
 
 struct HttpOptions {
-  std::string address;     // HOST:PORT; "": nothing is served
-  std::string token_file;  // whose first line is the token; "": none is asked for
-  std::string tls;         // the folder of a node's certificate (certificates/kit.h); "": plaintext
+  std::string address;            // HOST:PORT; "": nothing is served
+  std::string token_file;         // whose first line is the token; "": none is asked for
+  std::string tls;                // the folder of a node's certificate (certificates/kit.h); "": plaintext
+  std::string lists_beside = {};  // as WatchOptions has it (certificates/watched_identity.h); no option of a command
 };
 // Declares --http, --http-token and --http-tls. `what` is said of --http: "serve pages of this run". Nothing is
 // declared where this program was built without a library for HTTP.
@@ -86,6 +88,8 @@ class HttpServer {
   virtual void Stop() = 0;
   // "http://127.0.0.1:8080/", with the port that was taken.
   virtual std::string url() const = 0;
+  // What is wrong with the folder of --http-tls now, a sentence each.
+  virtual std::vector<std::string> warnings() const = 0;
   // False: it has ended by itself, as the system gave it no more connections.
   virtual bool running() const = 0;
 };

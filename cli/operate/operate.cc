@@ -22,7 +22,7 @@ StatusOr<std::unique_ptr<ControlApi>> ConnectAsOperator(const OperatorOptions& o
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
   RIVULET_ASSIGN_OR_RETURN(Security security,
-                           SecurityOf(options.security, Role::kOperator, *address, [](const std::string& sentence) {
+                           SecurityOf(options.security, Role::kOperator, *address, "", [](const std::string& sentence) {
                              fmt::print(stderr, "{}\n", OneLine(sentence));
                            }));
   StatusOr<std::string> proxy = ProxyFor(*address);

@@ -15,7 +15,12 @@ struct SteerOptions {
 
 Status PrintStatus(const SteerOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto control, ConnectAsOperator(options.to));
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<RunState> runs, control->Runs({}));
+  RIVULET_ASSIGN_OR_RETURN(const ServedRuns served, control->Runs({}));
+  std::string warnings;
+  for (const std::string& warning : served.warnings) {
+    fmt::print(stderr, "warning: {}\n", OneLine(warning));
+    warnings += (warnings.empty() ? "" : "; ") + warning;
+  }
   Table table({{.name = "run_id"},
                {.name = "name", .only_json = true},
                {.name = "state"},
@@ -27,14 +32,15 @@ Status PrintStatus(const SteerOptions& options) {
                {.name = "selected", .rank = 2},
                {.name = "folded", .rank = 2},
                {.name = "clients", .rank = 1},
-               {.name = "awaits"}});
-  for (const RunState& run : runs) {
+               {.name = "awaits"},
+               {.name = "warnings", .only_json = true}});
+  for (const RunState& run : served.runs) {
     if (!options.run.empty() && run.run_id != options.run && run.name != options.run) continue;
     std::string state = run.state;
     if (!options.to.json && run.paused) state += ", paused";
     if (!options.to.json && run.stopping) state += ", ends";
     table.Add({run.run_id, run.name, std::move(state), run.paused, run.stopping, run.round, run.rounds, run.attempt,
-               run.selected, run.folded, run.clients, TextCell(run.awaits)});
+               run.selected, run.folded, run.clients, TextCell(run.awaits), TextCell(warnings)});
   }
   if (table.size() == 0 && !options.run.empty())
     return NotFound("no run '{}' is served at {}", Shortened(options.run), options.to.coordinator);

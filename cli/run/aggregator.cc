@@ -54,7 +54,8 @@ Status Aggregate(const AggregatorOptions& options) {
          : PrintNote(OneLine(sentence), level == "info" ? Note::kProgress : Note::kImportant, *name);
   };
   const auto warn = [tell](const std::string& sentence) { tell("warning", sentence); };
-  RIVULET_ASSIGN_OR_RETURN(Security security, SecurityOf(options.security, Role::kTier, listen, warn));
+  RIVULET_ASSIGN_OR_RETURN(Security security,
+                           SecurityOf(options.security, Role::kTier, listen, JoinPath(options.state, "tier"), warn));
   if (!security.name.empty() && !options.name.empty()) {
     return UsageError("a tier with a certificate is called what it says, '{}'; leave out --name", security.name);
   }

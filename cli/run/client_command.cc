@@ -277,14 +277,14 @@ Status ServeAsClient(const ClientOptions& options) {
   TakeLongTurns();
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
-  RIVULET_ASSIGN_OR_RETURN(
-      Security security, SecurityOf(options.security, Role::kClient, *address, [&options](const std::string& sentence) {
-        options.json
-            ? PrintEvent(
-                  "event",
-                  {{"level", std::string("warning")}, {"source", std::string("security")}, {"message", sentence}})
-            : PrintNote(OneLine(sentence), Note::kImportant);
-      }));
+  RIVULET_ASSIGN_OR_RETURN(Security security,
+                           SecurityOf(options.security, Role::kClient, *address, JoinPath(options.state, "client"),
+                                      [&options](const std::string& sentence) {
+                                        options.json ? PrintEvent("event", {{"level", std::string("warning")},
+                                                                            {"source", std::string("security")},
+                                                                            {"message", sentence}})
+                                                     : PrintNote(OneLine(sentence), Note::kImportant);
+                                      }));
   RIVULET_ASSIGN_OR_RETURN(const std::string name, NameOfClient(options, security));
   if (!options.kernels.empty() && options.kernels != "native" && options.kernels != "portable")
     return UsageError("--kernels takes native or portable, not '{}'", options.kernels);

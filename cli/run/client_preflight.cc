@@ -179,7 +179,7 @@ Status PreflightClient(const ClientOptions& options) {
   }
   std::string soon;
   StatusOr<Security> security =
-      SecurityOf(options.security, Role::kClient, *address, [&soon](const std::string& sentence) { soon = sentence; });
+      SecurityOf(options.security, Role::kClient, *address, "", [&soon](const std::string& sentence) { soon = sentence; });
   const std::string today = TimeText(Clock::System().UnixMs() / 1000);
   if (!security.ok()) {
     // What is out of its days may be right, and the clock wrong.

@@ -73,7 +73,8 @@ struct Front {
                                                        .roster = roster.get(),
                                                        .db_path = options.run.db,
                                                        .now_unix_ms = [] { return Clock::System().UnixMs(); },
-                                                       .start = std::move(start)}));
+                                                       .start = std::move(start),
+                                                       .warnings = std::move(security.warnings)}));
     roster->OnDoubled(tell);
     CoordinatorApi* api = roster.get();
     if (!options.clients.empty()) {
@@ -354,8 +355,15 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
     json ? PrintEventRow(event) : progress.Event(event);
   };
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<LivePages> pages,
-                           LivePages::Create(options.http, scenario.run.rounds, tell));
-  RIVULET_ASSIGN_OR_RETURN(Security security, SecurityOf(options.security, Role::kCoordinator, *listen, tell));
+                           LivePages::Create(options.http, options.run.db, scenario.run.rounds, tell));
+  RIVULET_ASSIGN_OR_RETURN(Security security,
+                           SecurityOf(options.security, Role::kCoordinator, *listen, options.run.db, tell));
+  security.warnings = [of_port = std::move(security.warnings), &pages] {
+    std::vector<std::string> warnings = of_port ? of_port() : std::vector<std::string>();
+    if (pages->server() == nullptr) return warnings;
+    for (std::string& warning : pages->server()->warnings()) warnings.push_back(std::move(warning));
+    return warnings;
+  };
   RIVULET_ASSIGN_OR_RETURN(
       const std::unique_ptr<Watching> watching,
       Watching::Start(options.trace, submitted ? std::string("coordinator") : "coordinator " + scenario.run.name));

@@ -6,7 +6,7 @@
 
 namespace rivulet {
 
-StatusOr<std::unique_ptr<LivePages>> LivePages::Create(const HttpOptions& options, int64_t rounds,
+StatusOr<std::unique_ptr<LivePages>> LivePages::Create(HttpOptions options, const std::string& db, int64_t rounds,
                                                        std::function<void(const std::string& sentence)> tell) {
   std::unique_ptr<LivePages> pages(new LivePages(rounds));
   if (options.address.empty()) {
@@ -14,6 +14,7 @@ StatusOr<std::unique_ptr<LivePages>> LivePages::Create(const HttpOptions& option
       return UsageError("--http-token and --http-tls say who may read what --http HOST:PORT serves; give that too");
     return pages;
   }
+  options.lists_beside = db;
   RIVULET_ASSIGN_OR_RETURN(pages->server_, HttpServer::Create(options, std::move(tell)));
   return pages;
 }

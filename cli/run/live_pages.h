@@ -12,8 +12,9 @@ namespace rivulet {
 // Calls: Create Observe Begin End. Of a command that got no --http it is there and does nothing.
 class LivePages {
  public:
-  // Takes the port. Errors as HttpServer::Create. `tell` hears sentences for the log, on any thread.
-  static StatusOr<std::unique_ptr<LivePages>> Create(const HttpOptions& options, int64_t rounds,
+  // Takes the port. Errors as HttpServer::Create. `tell` hears sentences for the log, on any thread. The revocation list
+  // is kept beside the history `db`.
+  static StatusOr<std::unique_ptr<LivePages>> Create(HttpOptions options, const std::string& db, int64_t rounds,
                                                      std::function<void(const std::string& sentence)> tell);
 
   // Adds to what `observer` does already. This must outlive the coordinator.

@@ -126,7 +126,7 @@ Status Preflight(const PreflightOptions& options) {
   const Status free = TryToListen(*listen);
   free.ok() ? findings.Good("port", fmt::format("{} is free", listen->ToString())) : findings.Wrong("port", free);
   std::string soon;
-  const StatusOr<Security> security = SecurityOf(options.security, Role::kCoordinator, *listen,
+  const StatusOr<Security> security = SecurityOf(options.security, Role::kCoordinator, *listen, "",
                                                  [&soon](const std::string& sentence) { soon = sentence; });
   const std::string today = TimeText(Clock::System().UnixMs() / 1000);
   if (!security.ok()) {

@@ -25,7 +25,7 @@ std::string ShellArguments(const SecurityOptions& options) {
 }
 
 StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const NetworkAddress& address,
-                              std::function<void(const std::string& sentence)> tell) {
+                              const std::string& lists_beside, std::function<void(const std::string& sentence)> tell) {
   if (!options.tls.empty() && options.insecure > 0) {
     return UsageError("--tls is for certificates and --insecure for none; give one of them");
   }
@@ -41,13 +41,14 @@ StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const N
     return security;
   }
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<WatchedIdentity> identity,
-                           WatchedIdentity::Open(FileSystem::Default(), Clock::System(), options.tls, {.tell = tell}));
+                           WatchedIdentity::Open(FileSystem::Default(), Clock::System(), options.tls,
+                                                 {.tell = tell, .lists_beside = lists_beside}));
   const CertificateName name = identity->Current()->name;
   if (name.role != role) {
     return FailedPrecondition("'{}' is the folder of '{}', and this is a {}; give that of 'rivulet ca {} {}/…'",
                               options.tls, name.ToString(), RoleText(role), MadeBy(role), RoleText(role));
   }
-  return Security{TlsCredentials(std::move(identity), std::move(tell)), name.id};
+  return Security{TlsCredentials(identity, std::move(tell)), name.id, [identity] { return identity->Warnings(); }};
 }
 
 }  // namespace rivulet

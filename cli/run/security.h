@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "certificates/name.h"
 #include "cli/command.h"
@@ -24,11 +25,15 @@ std::string ShellArguments(const SecurityOptions& options);
 struct Security {
   std::shared_ptr<const TransportCredentials> credentials;
   std::string name;  // the id in the certificate; "" without
+  // What is wrong with the folder now, a sentence each, for `rivulet status`; null without certificates.
+  std::function<std::vector<std::string>()> warnings = nullptr;
 };
 // For a node of `role` that listens on `address`, or calls it. `tell` hears sentences for the log: of a certificate
 // that ends soon, of one that was replaced, of who was refused; on any thread. Usage errors: neither of the two or
-// both, or an address beyond loopback with only one --insecure. Otherwise what is wrong with the folder.
+// both, or an address beyond loopback with only one --insecure. Otherwise what is wrong with the folder. The last good
+// revocation list is kept as `lists_beside`.revoked-DIGITS.crl (certificates/revocation_record.h); "": in memory alone,
+// of a command that ends at once.
 StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const NetworkAddress& address,
-                              std::function<void(const std::string& sentence)> tell);
+                              const std::string& lists_beside, std::function<void(const std::string& sentence)> tell);
 
 }  // namespace rivulet

@@ -57,7 +57,7 @@ std::string MoreArguments(const SimulateOptions& options) {
 
 StatusOr<std::unique_ptr<LivePages>> PagesOf(const SimulateOptions& options, const Scenario& scenario,
                                              RoundProgress& progress) {
-  return LivePages::Create(options.http, scenario.run.rounds,
+  return LivePages::Create(options.http, options.run.db, scenario.run.rounds,
                            [&progress](const std::string& sentence) { progress.Note(sentence); });
 }
 
@@ -145,7 +145,8 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   const auto workers = static_cast<int>(options.workers.value_or(0));
   Security security;
   if (others) {
-    RIVULET_ASSIGN_OR_RETURN(security, SecurityOfWorkers(options.workers_at, [](const std::string& sentence) {
+    RIVULET_ASSIGN_OR_RETURN(security,
+                             SecurityOfWorkers(options.workers_at, options.run.db, [](const std::string& sentence) {
                                PrintNote(OneLine(sentence), Note::kImportant);
                              }));
   }

@@ -97,7 +97,7 @@ StatusOr<Security> SecurityOfWorker(const WorkerOptions& options, const NetworkA
   if (address.IsLoopback() && options.security.tls.empty() && options.security.insecure == 0) {
     return Security{InsecureCredentials(false), ""};
   }
-  return SecurityOf(options.security, Role::kClient, address,
+  return SecurityOf(options.security, Role::kClient, address, "",
                     [](const std::string& sentence) { PrintNote(OneLine(sentence), Note::kImportant); });
 }
 

@@ -16,12 +16,13 @@ StatusOr<NetworkAddress> AddressOf(const WorkersAt& workers) {
 }  // namespace
 
 // A port of this machine alone needs no proof of who calls; what is said anyway counts.
-StatusOr<Security> SecurityOfWorkers(const WorkersAt& workers, std::function<void(const std::string&)> tell) {
+StatusOr<Security> SecurityOfWorkers(const WorkersAt& workers, const std::string& db,
+                                     std::function<void(const std::string&)> tell) {
   RIVULET_ASSIGN_OR_RETURN(const NetworkAddress address, AddressOf(workers));
   if (workers.security.tls.empty() && workers.security.insecure == 0 && address.IsLoopback()) {
     return Security{InsecureCredentials(false), ""};
   }
-  return SecurityOf(workers.security, Role::kCoordinator, address, std::move(tell));
+  return SecurityOf(workers.security, Role::kCoordinator, address, db, std::move(tell));
 }
 
 StatusOr<std::unique_ptr<WorkerServer>> WorkerServer::Start(Simulation& simulation, const Scenario& scenario,

@@ -18,8 +18,10 @@ struct WorkersAt {
   SecurityOptions security;  // on this machine alone it may be left out
 };
 
-// How those who call are known. Usage errors: no address, or as SecurityOf says. `tell` as there.
-StatusOr<Security> SecurityOfWorkers(const WorkersAt& workers, std::function<void(const std::string& sentence)> tell);
+// How those who call are known. Usage errors: no address, or as SecurityOf says. `tell` as there; the revocation list is
+// kept beside the history `db`.
+StatusOr<Security> SecurityOfWorkers(const WorkersAt& workers, const std::string& db,
+                                     std::function<void(const std::string& sentence)> tell);
 
 class WorkerServer {
  public:

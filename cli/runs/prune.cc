@@ -6,7 +6,9 @@
 #include "cli/runs/commands.h"
 #include "cli/runs/listed_runs.h"
 #include "coordinator/intake/report_store.h"
+#include "coordinator/model_store/model_store.h"
 #include "engine/base/file_system.h"
+#include "engine/base/temporary_name.h"
 #include "federated/states/state_store.h"
 
 namespace rivulet {
@@ -21,7 +23,7 @@ struct PruneOptions {
 
 // Only what a run's folder is known to hold; anything else in it is somebody's, and stays with the folder.
 bool IsRunFile(const std::string& name) {
-  return name == "plan" || name == "lock" || (name.starts_with("round-") && name.find(".safetensors") != name.npos);
+  return name == "lock" || WithoutTemporary(name) == "plan" || ModelStore::IsModelFile(name);
 }
 
 // Its lock is held until its files are gone, so that nobody goes on with it meanwhile. The rows go first: files without

@@ -49,10 +49,11 @@ Status Control::Recall() {
   return absl::OkStatus();
 }
 
-StatusOr<std::vector<RunState>> Control::Runs(const OperatorCaller&) {
-  std::vector<RunState> states;
-  for (const auto& run : options_.host->runs()) states.push_back(run->Standing().state);
-  return states;
+StatusOr<ServedRuns> Control::Runs(const OperatorCaller&) {
+  ServedRuns served;
+  for (const auto& run : options_.host->runs()) served.runs.push_back(run->Standing().state);
+  if (options_.warnings) served.warnings = options_.warnings();
+  return served;
 }
 
 // Who has called this process is in the roster; whom it knows from before, in the history.

@@ -24,6 +24,8 @@ struct ControlOptions {
   std::function<int64_t()> now_unix_ms;
   // Begins a run and gives its id; null: this coordinator serves what it was started with.
   std::function<StatusOr<std::string>(const RunSubmission& submission)> start;
+  // What is wrong with the process now, a sentence each; null: nothing can be. On any thread.
+  std::function<std::vector<std::string>()> warnings = nullptr;
 };
 
 // Thread-safe; commands are carried out one at a time, and so are submissions, beside them.
@@ -32,7 +34,7 @@ class Control final : public ControlApi {
   // Puts into force what operators have said of clients before. Errors as History::Open.
   static StatusOr<std::unique_ptr<Control>> Create(ControlOptions options);
 
-  StatusOr<std::vector<RunState>> Runs(const OperatorCaller& caller) override;
+  StatusOr<ServedRuns> Runs(const OperatorCaller& caller) override;
   StatusOr<ClientPage> Clients(const OperatorCaller& caller, const std::string& after) override;
   StatusOr<std::vector<AuditEntry>> Audit(const OperatorCaller& caller) override;
   StatusOr<std::string> Command(const OperatorCaller& caller, const OperatorCommand& command) override;

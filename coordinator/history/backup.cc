@@ -4,9 +4,28 @@
 
 #include "coordinator/history/database.h"
 #include "coordinator/history/history.h"
+#include "engine/base/temporary_name.h"
 
 namespace rivulet {
 namespace {
+
+// What SQLite keeps beside a database, and the database itself.
+constexpr std::string_view kBeside[] = {"-journal", "-wal", "-shm", ""};
+
+// The unfinished copies of backups to `to` that were killed.
+void RemoveLeftOf(FileSystem& fs, const std::string& to) {
+  const auto names = fs.List(FolderOf(to));
+  if (!names.ok()) return;
+  for (const std::string& name : *names) {
+    for (const std::string_view beside : kBeside) {
+      if (!name.ends_with(beside)) continue;
+      const auto target = TargetOfTemporary(std::string_view(name).substr(0, name.size() - beside.size()));
+      if (target && *target == std::string_view(to).substr(to.rfind('/') + 1))
+        fs.Remove(JoinPath(FolderOf(to), name)).IgnoreError();
+      break;
+    }
+  }
+}
 
 struct KeptModel {
   std::string run_id, file;
@@ -38,6 +57,7 @@ Status CopyFile(FileSystem& fs, const std::string& from, const std::string& to, 
 
 StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std::string& to, const std::string& part) {
   if (fs.Exists(to)) return AlreadyExists("'{}' is there already, and a backup replaces nothing; name another", to);
+  RemoveLeftOf(fs, to);
   std::string real_from;
   {
     // Whether it is a history of ours, and brought up to date.
@@ -101,11 +121,11 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
 
 // Models that were copied stay: they are whole, and the next attempt needs them. A history that is not stays nowhere.
 StatusOr<Backup> BackUpHistory(FileSystem& fs, const std::string& from, const std::string& to) {
-  const std::string part = to + ".part";
+  const std::string part = TemporaryNameOf(to);
   StatusOr<Backup> backup = CopyHistory(fs, from, to, part);
-  if (!backup.ok() && !absl::IsAlreadyExists(backup.status())) {
-    for (const char* beside : {"", "-journal", "-wal", "-shm"})
-      if (fs.Exists(part + beside)) (void)fs.Remove(part + beside);
+  if (!backup.ok()) {
+    for (const std::string_view beside : kBeside)
+      if (const std::string path = part + std::string(beside); fs.Exists(path)) fs.Remove(path).IgnoreError();
   }
   return backup;
 }

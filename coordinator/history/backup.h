@@ -15,7 +15,8 @@ struct Backup {
 // Copies the history `from` to `to` with what its runs keep to "<to>.models/", by SQLite's backup interface: readers
 // and writers of `from` are not in its way, nor it in theirs. A run in it can be resumed: the version that it has last
 // written is there. An older version that was pruned meanwhile is one that was pruned. `to` appears last and whole;
-// what an error leaves behind is "<to>.part" and files without rows. ALREADY_EXISTS: something is at `to`. Otherwise
+// what an error leaves behind are files without rows; what a
+// killed call leaves of its copy (engine/base/temporary_name.h) goes with the next backup to `to`. ALREADY_EXISTS: something is at `to`. Otherwise
 // History::Open's errors, and those of `fs`.
 StatusOr<Backup> BackUpHistory(FileSystem& fs, const std::string& from, const std::string& to);
 

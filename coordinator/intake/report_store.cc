@@ -8,6 +8,7 @@
 #include <limits>
 #include <utility>
 
+#include "engine/base/temporary_name.h"
 #include "engine/io/sealed_file.h"
 #include "federated/updates/task_records.h"
 
@@ -67,6 +68,13 @@ bool Holds(FileSystem& fs, const std::string& path, std::initializer_list<std::s
   return rest.empty();
 }
 
+// A name that PathOf gives, or that of a partial. Anything else is somebody else's.
+bool IsReport(std::string_view name) {
+  const std::string_view ending = name.substr(std::min(name.size(), kDigits));
+  return (ending == kEnding || ending == kPartialEnding) &&
+         name.substr(0, kDigits).find_first_not_of("0123456789abcdef") == name.npos;
+}
+
 struct PartialFile {
   KeptReport report;
   std::string site;
@@ -92,8 +100,7 @@ void ReportStore::RemoveAll(FileSystem& fs, const std::string& run_folder) {
   const auto files = fs.List(folder);
   if (!files.ok()) return;
   for (const std::string& file : *files) {
-    const bool ours = file.find(kEnding) != file.npos || file.find(kPartialEnding) != file.npos;
-    if (ours) fs.Remove(JoinPath(folder, file)).IgnoreError();
+    if (IsReport(WithoutTemporary(file))) fs.Remove(JoinPath(folder, file)).IgnoreError();
   }
   std::error_code not_empty;
   std::filesystem::remove(folder, not_empty);

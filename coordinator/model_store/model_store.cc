@@ -5,6 +5,7 @@
 
 #include "coordinator/history/history.h"
 #include "engine/base/check.h"
+#include "engine/base/temporary_name.h"
 #include "engine/io/atomic_file.h"
 
 namespace rivulet {
@@ -20,18 +21,15 @@ Status CheckRunId(const std::string& db_path, const std::string& run_id) {
   return DataLoss("the history '{}' is damaged: '{}' is no id of a run", db_path, run_id);
 }
 
-// A name that NameOf gives, or of a part of such a file that is being written. Anything else is somebody else's.
-bool IsOurs(std::string_view name) {
-  int64_t round = 0;
-  const char* const end = name.data() + name.size();
-  if (!name.starts_with("round-")) return false;
-  const auto [after, error] = std::from_chars(name.data() + 6, end, round);
-  if (error != std::errc() || round < 0) return false;
-  const std::string whole = NameOf(round);
-  return name == whole || name.starts_with(whole + ".tmp-");
-}
-
 }  // namespace
+
+bool ModelStore::IsModelFile(std::string_view name) {
+  int64_t round = 0;
+  name = WithoutTemporary(name);
+  if (!name.starts_with("round-")) return false;
+  const auto [after, error] = std::from_chars(name.data() + 6, name.data() + name.size(), round);
+  return error == std::errc() && round >= 0 && name == NameOf(round);
+}
 
 ModelStore::ModelStore(FileSystem& fs, const std::string& db_path, std::string run_id,
                        std::vector<std::string> broadcasts, std::map<std::string, std::string> metadata)
@@ -193,7 +191,7 @@ Status ModelStore::CheckFiles(std::span<const ModelRow> rows) const {
 Status ModelStore::RemoveUnnamed(std::span<const ModelRow> rows) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> names, fs_.List(folder_));
   for (const std::string& name : names) {
-    if (!IsOurs(name)) continue;
+    if (!IsModelFile(name)) continue;
     const bool named = std::any_of(rows.begin(), rows.end(),
                                    [&](const ModelRow& row) { return !row.path.empty() && NameOf(row.round) == name; });
     if (!named) RIVULET_RETURN_IF_ERROR(fs_.Remove(JoinPath(folder_, name)));

@@ -78,6 +78,8 @@ class ModelStore {
   Status CheckFiles(std::span<const ModelRow> rows) const;
   // Removes what a crash has left: model files, and parts of them, of which no row has a path.
   Status RemoveUnnamed(std::span<const ModelRow> rows);
+  // Whether `name` is that of a version's file, or of one that is being written; anything else is somebody else's.
+  static bool IsModelFile(std::string_view name);
   Status Remove(int64_t round);
   bool Has(int64_t round) const { return fs_.Exists(PathOf(round)); }
   const std::string& folder() const { return folder_; }

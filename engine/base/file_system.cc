@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "engine/base/available_memory.h"
+#include "engine/base/temporary_name.h"
 #include "engine/base/write_target.h"
 
 namespace rivulet {
@@ -205,8 +206,8 @@ Status FileSystem::CreateFolders(const std::string& folder) {
 // told.
 Status WriteFileAtomically(FileSystem& fs, const std::string& path, std::string_view bytes) {
   RIVULET_ASSIGN_OR_RETURN(const WriteTarget target, WriteTargetOf(path));
-  // The process id keeps two writers of one path apart; the last rename wins whole.
-  const std::string temporary = target.in_place ? target.path : fmt::format("{}.tmp-{}", target.path, getpid());
+  // Two writers of one path have two names; the last rename wins whole.
+  const std::string temporary = target.in_place ? target.path : TemporaryNameOf(target.path);
   const auto write = [&]() -> Status {
     RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<WritableFile> file, fs.Create(temporary));
     RIVULET_RETURN_IF_ERROR(file->Append(bytes));

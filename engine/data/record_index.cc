@@ -1,14 +1,12 @@
 #include "engine/data/record_index.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 
 #include "engine/base/sha256.h"
+#include "engine/base/temporary_name.h"
 #include "engine/data/tfrecord.h"
 #include "engine/io/crc32c.h"
 
@@ -53,8 +51,7 @@ Kept Load(const std::string& path, const IndexKey& key, std::vector<uint64_t>& o
 
 // Whole or not at all, but without a sync: an index that a crash loses or tears fails its checksum and is made again.
 Status Store(FileSystem& fs, const std::string& path, const std::string& bytes) {
-  static std::atomic<uint64_t> counter{0};
-  const std::string temporary = fmt::format("{}.{}-{}.tmp", path, getpid(), counter++);
+  const std::string temporary = TemporaryNameOf(path);
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(temporary));
   Status status = file->Append(bytes);
   if (status.ok()) status = file->Close();

@@ -1,11 +1,9 @@
 #include "engine/data/tfrecord.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
+#include "engine/base/temporary_name.h"
 #include "engine/base/write_target.h"
 #include "engine/io/crc32c.h"
 
@@ -178,9 +176,8 @@ RecordWriter::RecordWriter(FileSystem& fs, std::string path, std::string tempora
     : fs_(fs), path_(std::move(path)), temporary_(std::move(temporary)), file_(std::move(file)) {}
 
 StatusOr<std::unique_ptr<RecordWriter>> RecordWriter::Create(FileSystem& fs, const std::string& path) {
-  static std::atomic<uint64_t> counter{0};
   RIVULET_ASSIGN_OR_RETURN(WriteTarget target, WriteTargetOf(path));
-  std::string temporary = target.in_place ? "" : fmt::format("{}.{}-{}.tmp", target.path, getpid(), counter++);
+  std::string temporary = target.in_place ? "" : TemporaryNameOf(target.path);
   RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<WritableFile> file, fs.Create(target.in_place ? target.path : temporary));
   return std::unique_ptr<RecordWriter>(
       new RecordWriter(fs, std::move(target.path), std::move(temporary), std::move(file)));

@@ -3,9 +3,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <atomic>
-
 #include "engine/base/check.h"
+#include "engine/base/temporary_name.h"
 #include "engine/base/write_target.h"
 #include "engine/io/new_folder.h"
 
@@ -34,11 +33,9 @@ StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::CreatePrivate(FileSystem& fs, 
 }
 
 StatusOr<std::unique_ptr<AtomicFile>> AtomicFile::CreateFor(Readers readers, FileSystem& fs, const std::string& path) {
-  // Two writers of one path are kept apart; the last rename wins whole.
-  static std::atomic<uint64_t> serial{0};
   RIVULET_ASSIGN_OR_RETURN(WriteTarget target, WriteTargetOf(path));
-  std::string temporary =
-      target.in_place ? "" : fmt::format("{}.tmp-{}-{}", target.path, getpid(), serial.fetch_add(1));
+  // Two writers of one path have two names; the last rename wins whole.
+  std::string temporary = target.in_place ? "" : TemporaryNameOf(target.path);
   // A mode that is set on a file that is there already comes too late for who has opened it meanwhile. A file that is
   // there keeps its mode when it is written anew.
   const bool made = readers == Readers::kItsOwner && !target.in_place && MakeEmptyPrivate(temporary);

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "engine/base/join.h"
+#include "engine/base/temporary_name.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/crc32c.h"
 #include "engine/io/safetensors.h"
@@ -63,14 +64,9 @@ Status CheckpointFolder::Save(int64_t step, std::span<const NamedTensorView> ten
   const StatusOr<std::vector<std::string>> names = fs_.List(folder_);
   if (!names.ok()) return absl::OkStatus();
   std::vector<int64_t> steps;
-  for (const std::string& name : *names) {
-    if (const int64_t each = StepOf(name); each >= 0) {
-      steps.push_back(each);
-    } else if (name.starts_with(kCheckpointPrefix) &&
-               name.find(fmt::format("{}.tmp-", kCheckpointEnding)) != std::string::npos) {
-      fs_.Remove(JoinPath(folder_, name)).IgnoreError();
-    }
-  }
+  for (const std::string& name : *names)
+    if (const int64_t each = StepOf(name); each >= 0) steps.push_back(each);
+  RemoveTemporaries(fs_, folder_, [](std::string_view target) { return StepOf(target) >= 0; });
   std::ranges::sort(steps);
   for (size_t i = 0; i + static_cast<size_t>(keep_) < steps.size(); ++i)
     if (steps[i] != step) fs_.Remove(PathOf(steps[i])).IgnoreError();

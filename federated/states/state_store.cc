@@ -7,13 +7,14 @@
 #include <utility>
 
 #include "engine/base/sha256.h"
+#include "engine/base/temporary_name.h"
 #include "federated/states/state_blob.h"
 
 namespace rivulet {
 namespace {
 
 constexpr size_t kFolderDigits = 4, kNameDigits = 20;
-constexpr std::string_view kTemporary = ".tmp";
+constexpr std::string_view kClientInName = "state";
 constexpr char kStates[] = "state";  // the folder of a run's states in that of the run
 
 // Later tasks of a client are larger.
@@ -21,7 +22,7 @@ auto OrderOf(const TaskName& task) { return std::tuple(task.round, task.attempt,
 
 // As the task's own, the client's digits before it instead of the run.
 std::string FileNameOf(std::string_view client, TaskName task) {
-  task.client_id = "state";
+  task.client_id = kClientInName;
   return TaskIdOf(client, task);
 }
 
@@ -71,10 +72,9 @@ class FileStateStore : public ClientStateStore {
     const StatusOr<std::vector<std::string>> files = place.ok() ? fs_.List(place->folder) : place.status();
     if (!files.ok()) return;
     for (const std::string& file : *files) {
-      std::string_view name = file;
-      name = name.substr(0, name.find(kTemporary));
-      const std::optional<TaskName> other = TaskNameOf(name, place->client);
-      if (other && OrderOf(*other) < OrderOf(place->task)) fs_.Remove(JoinPath(place->folder, file)).IgnoreError();
+      const std::optional<TaskName> other = TaskNameOf(WithoutTemporary(file), place->client);
+      if (other && other->client_id == kClientInName && OrderOf(*other) < OrderOf(place->task))
+        fs_.Remove(JoinPath(place->folder, file)).IgnoreError();
     }
   }
 
@@ -103,7 +103,7 @@ class FileStateStore : public ClientStateStore {
 
   Status Write(const std::string& path, std::string_view bytes) const {
     if (sync_) return WriteFileAtomically(fs_, path, bytes);
-    const std::string temporary = path + std::string(kTemporary);
+    const std::string temporary = TemporaryNameOf(path);
     const auto write = [&]() -> Status {
       RIVULET_ASSIGN_OR_RETURN(const auto file, fs_.Create(temporary));
       RIVULET_RETURN_IF_ERROR(file->Append(bytes));
@@ -136,8 +136,9 @@ void RemoveStates(FileSystem& fs, const std::string& run_folder) {
     const StatusOr<std::vector<std::string>> files = fs.List(folder);
     if (digits.size() != kFolderDigits || !files.ok()) continue;
     for (const std::string& file : *files) {
-      const std::string_view name = std::string_view(file).substr(0, file.find(kTemporary));
-      if (TaskNameOf(name, name.substr(0, kNameDigits))) fs.Remove(JoinPath(folder, file)).IgnoreError();
+      const std::string_view name = WithoutTemporary(file);
+      const std::optional<TaskName> task = TaskNameOf(name, name.substr(0, kNameDigits));
+      if (task && task->client_id == kClientInName) fs.Remove(JoinPath(folder, file)).IgnoreError();
     }
     std::filesystem::remove(folder, not_empty);
   }

@@ -29,6 +29,11 @@ struct RunState {
   int64_t clients = 0;               // members
 };
 
+struct ServedRuns {
+  std::vector<RunState> runs;
+  std::vector<std::string> warnings;  // what is wrong with the coordinator itself, such as its revocation list
+};
+
 struct ClientState {
   std::string client_id;
   std::string state;   // connected, away, banned, waiting (for an operator's word)
@@ -76,7 +81,7 @@ struct RunSubmission {
 class ControlApi {
  public:
   virtual ~ControlApi() = default;
-  virtual StatusOr<std::vector<RunState>> Runs(const OperatorCaller& caller) = 0;
+  virtual StatusOr<ServedRuns> Runs(const OperatorCaller& caller) = 0;
   // At most kClientsOfAPage whose names are behind `after`.
   virtual StatusOr<ClientPage> Clients(const OperatorCaller& caller, const std::string& after) = 0;
   virtual StatusOr<std::vector<AuditEntry>> Audit(const OperatorCaller& caller) = 0;

@@ -80,8 +80,9 @@ grpc::ServerUnaryReactor* ControlService::Answer(grpc::CallbackServerContext* co
 grpc::ServerUnaryReactor* ControlService::Runs(grpc::CallbackServerContext* context, const rpc::RunsRequestProto*,
                                                rpc::RunsReplyProto* reply) {
   return Answer(context, [this, reply](const OperatorCaller& caller) -> Status {
-    RIVULET_ASSIGN_OR_RETURN(const std::vector<RunState> runs, api_.Runs(caller));
-    for (const RunState& run : runs) ToMessage(run, reply->add_runs());
+    RIVULET_ASSIGN_OR_RETURN(const ServedRuns served, api_.Runs(caller));
+    for (const RunState& run : served.runs) ToMessage(run, reply->add_runs());
+    for (const std::string& warning : served.warnings) reply->add_warnings(warning);
     return absl::OkStatus();
   });
 }

@@ -15,13 +15,14 @@ class ControlClient final : public ControlApi {
       : options_(options),
         connection_(std::make_shared<ClientConnection>(options.coordinator, options.credentials, options.proxy)) {}
 
-  StatusOr<std::vector<RunState>> Runs(const OperatorCaller&) override {
+  StatusOr<ServedRuns> Runs(const OperatorCaller&) override {
     rpc::RunsReplyProto reply;
     ClientCall call(connection_, options_.call_timeout);
     RIVULET_RETURN_IF_ERROR(call.End(call.control().Runs(call.context(), {}, &reply)));
-    std::vector<RunState> runs;
-    for (const rpc::RunStateProto& run : reply.runs()) runs.push_back(FromMessage(run));
-    return runs;
+    ServedRuns served;
+    for (const rpc::RunStateProto& run : reply.runs()) served.runs.push_back(FromMessage(run));
+    served.warnings.assign(reply.warnings().begin(), reply.warnings().end());
+    return served;
   }
 
   StatusOr<ClientPage> Clients(const OperatorCaller&, const std::string& after) override {

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import secrets
 import struct
 import zlib
@@ -10,7 +11,7 @@ from typing import BinaryIO, Iterable, Iterator, Union
 from rivulet._errors import RivuletError
 
 PathLike = Union[str, "os.PathLike[str]"]
-TEMPORARY = ".tmp-"  # in the name of what is not whole yet
+TEMPORARY = re.compile(r"\.tmp-[0-9a-f]{16}")  # the end of the name of what is not whole yet
 
 _CRC = struct.Struct("<I")
 
@@ -20,7 +21,7 @@ def replaced(path: PathLike, *, private: bool = False, durable: bool = False) ->
     """A file to write, which takes the place of `path` when the block ends; where it raises, `path` stays as it was.
     private: for its owner's eyes alone (mode 0600). durable: a crash of the machine changes nothing of this either."""
     name = os.fspath(path)
-    temporary = f"{name}{TEMPORARY}{secrets.token_hex(4)}"
+    temporary = f"{name}.tmp-{secrets.token_hex(8)}"
     mode = 0o600 if private else 0o666
     try:
         file = open(temporary, "xb", opener=lambda path, flags: os.open(path, flags, mode))

@@ -30,6 +30,7 @@ _log = logging.getLogger("rivulet")
 _HEAD = struct.Struct("<8s32sd?7x")
 _MAGIC = b"RVHELDPY"
 _FILE = re.compile(r"([0-9a-f]{24})-r(\d+)-a\d+-update-\d+")
+_HALF = re.compile(_FILE.pattern + TEMPORARY.pattern)
 
 
 class Finished(NamedTuple):
@@ -96,7 +97,7 @@ class HeldUpdates:
         self._settled: Tuple[Any, ...] = ()  # the last one: it is told at every poll
         self._said_lost = False
         for file in self._files():
-            if TEMPORARY in file:
+            if _HALF.fullmatch(file):
                 self._remove(os.path.join(folder, file))
 
     def keep(self, task: Any, work: Finished) -> None:

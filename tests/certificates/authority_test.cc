@@ -1,7 +1,10 @@
 #include "certificates/authority.h"
 
+#include <openssl/core_names.h>
 #include <openssl/pem.h>
 #include <sys/stat.h>
+
+#include <filesystem>
 
 #include "certificates/request.h"
 #include "tests/certificates/test_authority.h"
@@ -176,6 +179,95 @@ TEST_F(Authorities, Revoke_IsInTheListAndCannotBeDoneTwice) {
   EXPECT_THAT(authority->RevokeSerial("00FF", RevocationReason::kUnspecified), StatusIs(absl::StatusCode::kNotFound));
   // The name is free again.
   EXPECT_THAT(authority->ActiveRowsOf(Name("client/a")), IsEmpty());
+}
+
+TEST_F(Authorities, CompromisedKey_IsNotCertifiedAgainUnderAnyNameOrForm) {
+  ASSERT_OK(Issue("client/a", "a"));
+  ASSERT_OK_AND_ASSIGN(const auto authority, Open());
+  ASSERT_OK_AND_ASSIGN(const KeyHandle key, ReadKey(ContentOf(Path("a/node.key")), "k"));
+  const auto certify = [&](EVP_PKEY* public_key, std::string_view name, bool renewal) {
+    Delivery delivery(fs_, Path("again.crt"), Delivery::Form::kFile);
+    return authority->Issue(
+        {.subject = SubjectOf(name),
+         .days = std::nullopt,
+         .public_key = public_key,
+         .renewal = renewal,
+         .files = [](const Certificate& c) { return std::vector<DeliveredFile>{{.bytes = c.Pem()}}; }},
+        delivery);
+  };
+  ASSERT_OK(authority->RevokeName(Name("client/a"), RevocationReason::kKeyCompromise));
+  const auto refused =
+      StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("revoked on 2025-01-31 as compromised"));
+  EXPECT_THAT(certify(key.get(), "client/a", false), refused);
+  EXPECT_THAT(certify(key.get(), "client/a", true), refused);
+  EXPECT_THAT(certify(key.get(), "operator/b", false), refused);
+  // The same point, written in another form.
+  const KeyHandle compressed(EVP_PKEY_dup(key.get()));
+  ASSERT_EQ(EVP_PKEY_set_utf8_string_param(compressed.get(), OSSL_PKEY_PARAM_EC_POINT_CONVERSION_FORMAT, "compressed"),
+            1);
+  EXPECT_NE(PublicKeyText(compressed.get()).value(), PublicKeyText(key.get()).value());
+  EXPECT_THAT(certify(compressed.get(), "client/a", false), refused);
+  EXPECT_FALSE(fs_.Exists(Path("again.crt")));
+  // Another key of the name is as good as any.
+  ASSERT_OK_AND_ASSIGN(const KeyHandle fresh, MakeKey());
+  EXPECT_OK(certify(fresh.get(), "client/a", false));
+}
+
+TEST_F(Authorities, CompromisedKey_IsRevokedInEveryCertificateThatHasIt) {
+  ASSERT_OK_AND_ASSIGN(const IndexRow a, Issue("client/a", "a"));
+  ASSERT_OK_AND_ASSIGN(const auto authority, Open());
+  ASSERT_OK_AND_ASSIGN(const KeyHandle key, ReadKey(ContentOf(Path("a/node.key")), "k"));
+  const auto certify = [&](std::string_view name, const std::string& out, bool renewal) {
+    Delivery delivery(fs_, Path(out), Delivery::Form::kFile);
+    return authority->Issue(
+        {.subject = SubjectOf(name),
+         .days = std::nullopt,
+         .public_key = key.get(),
+         .renewal = renewal,
+         .files = [](const Certificate& c) { return std::vector<DeliveredFile>{{.bytes = c.Pem()}}; }},
+        delivery);
+  };
+  ASSERT_OK(certify("client/a", "renewed.crt", true));
+  ASSERT_OK(certify("operator/a", "operator.crt", false));
+  ASSERT_OK(Issue("client/b", "b"));
+  ASSERT_OK_AND_ASSIGN(const auto revoked, authority->RevokeSerial(a.serial, RevocationReason::kKeyCompromise));
+  EXPECT_EQ(revoked.size(), 3u);
+  EXPECT_THAT(authority->ActiveRowsOf(Name("operator/a")), IsEmpty());
+  EXPECT_EQ(authority->ActiveRowsOf(Name("client/b")).size(), 1u);
+}
+
+// That a key is compromised is often found after its certificate has gone for another reason.
+TEST_F(Authorities, CompromiseFoundLater_IsNoted) {
+  ASSERT_OK_AND_ASSIGN(const IndexRow a, Issue("client/a", "a"));
+  ASSERT_OK_AND_ASSIGN(const IndexRow b, Issue("client/b", "b"));
+  ASSERT_OK_AND_ASSIGN(const auto authority, Open());
+  ASSERT_OK(authority->RevokeSerial(a.serial, RevocationReason::kCessation));
+  ASSERT_OK(authority->RevokeName(Name("client/b"), RevocationReason::kSuperseded));
+  PassDays(3);
+  ASSERT_OK(authority->RevokeSerial(a.serial, RevocationReason::kKeyCompromise));
+  ASSERT_OK(authority->RevokeName(Name("client/b"), RevocationReason::kKeyCompromise));
+  ASSERT_OK_AND_ASSIGN(const RevocationList list,
+                       ReadRevocationList(authority->revocation_list(), "l", authority->certificate()));
+  for (const std::string& serial : {a.serial, b.serial}) {
+    EXPECT_EQ(list.revocations.at(serial),
+              (Revocation{.at = now() - 3 * kSecondsPerDay, .reason = RevocationReason::kKeyCompromise}));
+  }
+  EXPECT_THAT(authority->RevokeName(Name("client/b"), RevocationReason::kKeyCompromise),
+              StatusIs(absl::StatusCode::kFailedPrecondition));
+}
+
+TEST_F(Authorities, FilesOfSomebodyInItsFolder_StayAndBlockNothing) {
+  const std::string half = "index.txt.tmp-0123456789abcdef";
+  Write("ca/" + half, "half");
+  const std::vector<std::string> somebodys = {"notes.tmp-old", "index.txt.tmp-mine", "x.tmp-0123456789abcdef"};
+  for (const std::string& name : somebodys) Write("ca/" + name, "somebody's");
+  for (const char* folder : {"ca/backup.tmp-1", "ca/index.txt.tmp-fedcba9876543210"})
+    std::filesystem::create_directory(Path(folder));
+  ASSERT_OK(Issue("client/a", "a"));
+  EXPECT_FALSE(fs_.Exists(Path("ca/" + half)));
+  for (const std::string& name : somebodys) EXPECT_EQ(ContentOf(Path("ca/" + name)), "somebody's");
+  EXPECT_TRUE(fs_.Exists(Path("ca/backup.tmp-1")));
+  EXPECT_TRUE(fs_.Exists(Path("ca/index.txt.tmp-fedcba9876543210")));
 }
 
 TEST_F(Authorities, MissingOrDamagedList_IsMadeAnewFromTheIndex) {

@@ -176,10 +176,17 @@ TEST_F(HeldUpdatesTest, FullDisk_IsSaidOnceAndHarmsNothing) {
 
 TEST_F(HeldUpdatesTest, HalfWrittenFileOfADeadProcess_GoesWithTheNext) {
   Open().Keep(TaskOf(1), WorkFor(1));
-  const std::string half = Files()[0] + ".tmp-123-0";
+  const std::string half = Files()[0] + ".tmp-0123456789abcdef";
   Write(half.substr(folder_.path().size() + 1), "half");
+  const std::vector<std::string> somebodys = {"notes.tmp-old", "notes.tmp-0123456789abcdef"};
+  for (const std::string& name : somebodys) Write(folder_.Relative(FolderOf(half)) + "/" + name, "somebody's");
   Open();
-  EXPECT_EQ(Files().size(), 1u);
+  EXPECT_EQ(Files().size(), 1u + somebodys.size());
+  EXPECT_FALSE(std::filesystem::exists(half));
+  // Where there is no room for two, the older update goes, and not what is older still and nobody's here.
+  Open(std::ssize(WorkFor(2).update) + 10).Keep(TaskOf(2), WorkFor(2));
+  EXPECT_EQ(Files().size(), 1u + somebodys.size());
+  EXPECT_TRUE(Open().Has(TaskOf(2).id));
 }
 
 // As a tier does for its clients, several threads at once.
@@ -194,7 +201,7 @@ TEST_F(HeldUpdatesTest, SentUpdatesOfManyClients_AreKeptApartAndGoWithTheirRun) 
     ASSERT_OK(of(client).KeepSent(TaskOf(1, client), "update of " + client, 1.5));
   }
   ASSERT_OK(of("site-1").KeepSent(TaskOf(1, "site-1", "another"), "of another run", 0));
-  const std::string half = Files()[0] + ".tmp-123-0";
+  const std::string half = Files()[0] + ".tmp-0123456789abcdef";
   Write(half.substr(folder_.path().size() + 1), "half");
   EXPECT_TRUE(of("site-2").Has(TaskOf(1, "site-2").id));
   EXPECT_FALSE(of("site-2").Has(TaskOf(2, "site-2").id));

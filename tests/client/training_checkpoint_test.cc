@@ -174,7 +174,7 @@ TEST_F(TrainingCheckpointTest, FileIsTheOwnersAlone_AndGoesWhenTheTaskIsOver) {
   const auto file = std::filesystem::directory_iterator(Path("training"))->path();
   EXPECT_EQ(std::filesystem::status(file).permissions(),
             std::filesystem::perms::owner_read | std::filesystem::perms::owner_write);
-  Write("training/" + file.filename().string() + ".tmp-1-1", "half");
+  Write("training/" + file.filename().string() + ".tmp-0123456789abcdef", "half");
   Open().Remove();
   EXPECT_TRUE(std::filesystem::is_empty(Path("training")));
 }

@@ -313,10 +313,11 @@ TEST_F(ResumeTest, OwnedByAnother_IsRefused) {
 TEST_F(ResumeTest, UnnamedFiles_AreRemoved) {
   Interrupt();
   const std::string folder = folder_.db() + ".models/" + run_id_;
-  for (const char* name : {"/round-000003.safetensors", "/round-000003.safetensors.tmp-77"}) {
+  for (const char* name : {"/round-000003.safetensors", "/round-000003.safetensors.tmp-0123456789abcdef"}) {
     ASSERT_OK(WriteFileAtomically(FileSystem::Default(), folder + name, "left by a crash"));
   }
-  const std::vector<std::string> not_ours = {"/round-3.safetensors", "/round-000003.txt", "/round-best"};
+  const std::vector<std::string> not_ours = {"/round-3.safetensors", "/round-000003.txt", "/round-best",
+                                             "/round-000003.safetensors.tmp-backup", "/notes.tmp-0123456789abcdef"};
   for (const std::string& name : not_ours) {
     ASSERT_OK(WriteFileAtomically(FileSystem::Default(), folder + name, "somebody's"));
   }

@@ -215,7 +215,7 @@ class HostileWorld(RivuletTest):
 
     def test_interrupt_while_data_are_generated(self):
         process = self.start(*self.arguments("--set", "data.synth.writers=900000"))
-        self.wait_for(lambda: list((self.folder / "data").glob("*.tmp")), "the beginning of the data")
+        self.wait_for(lambda: list((self.folder / "data").glob("*.tmp-*")), "the beginning of the data")
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(timeout=20), 1)
         self.assertEqual(list((self.folder / "data").iterdir()), [])

@@ -299,9 +299,13 @@ class Held(harness.RivuletTest):
 
     def test_what_a_process_left_half_written_goes(self):
         self.keep(self.made(), self.task())
-        (self.updates / f"{self.files()[0]}.tmp-12345678").write_text("half")
+        (self.updates / f"{self.files()[0]}.tmp-0123456789abcdef").write_text("half")
+        somebodys = {"notes.tmp-mine", "a.tmp-0123456789abcdef", f"{self.files()[0]}.tmp-old"}
+        for name in somebodys:
+            (self.updates / name).write_text("somebody's")
         self.made()
-        self.assertEqual(len(self.files()), 1)
+        self.assertEqual(len(self.files()), 1 + len(somebodys))
+        self.assertLessEqual(somebodys, set(self.files()))
 
 
 @packaged.needs_grpc

@@ -29,9 +29,10 @@ class NeverAsked final : public CoordinatorApi {
 // Remembers who asked for what, and answers with every field set.
 class FakeControl final : public ControlApi {
  public:
-  StatusOr<std::vector<RunState>> Runs(const OperatorCaller& from) override {
+  StatusOr<ServedRuns> Runs(const OperatorCaller& from) override {
     caller = from;
-    return std::vector<RunState>{{"r-1", "study", "training", true, true, "2 of 3", 4, 50, 2, 5, 3, 9}};
+    return ServedRuns{.runs = {{"r-1", "study", "training", true, true, "2 of 3", 4, 50, 2, 5, 3, 9}},
+                      .warnings = {"its list is old"}};
   }
   StatusOr<ClientPage> Clients(const OperatorCaller& from, const std::string& after) override {
     caller = from;
@@ -96,8 +97,9 @@ TEST_F(OperatorTls, Operator_IsToldEveryFieldAndKnownByItsCertificate) {
   ASSERT_OK_AND_ASSIGN(const auto runs, control->Runs({"mallory", ""}));
   EXPECT_EQ(control_.caller.name, "alice") << "whatever it calls itself";
   EXPECT_FALSE(control_.caller.serial.empty());
-  ASSERT_EQ(runs.size(), 1u);
-  const RunState& run = runs[0];
+  EXPECT_THAT(runs.warnings, ::testing::ElementsAre("its list is old"));
+  ASSERT_EQ(runs.runs.size(), 1u);
+  const RunState& run = runs.runs[0];
   EXPECT_EQ(
       fmt::format("{} {} {} {} {} {} {} {} {} {} {} {}", run.run_id, run.name, run.state, run.paused, run.stopping,
                   run.awaits, run.round, run.rounds, run.attempt, run.selected, run.folded, run.clients),

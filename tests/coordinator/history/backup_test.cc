@@ -13,7 +13,9 @@ namespace rivulet {
 namespace {
 
 using ::rivulet::testing::StatusIs;
+using ::testing::Contains;
 using ::testing::HasSubstr;
+using ::testing::Not;
 
 class BackupTest : public testing::FolderTest {
  protected:
@@ -71,7 +73,7 @@ TEST_F(BackupTest, HistoryThatIsWritten_IsCopiedWithItsModelsAndPlan) {
   EXPECT_EQ(FileSystem::Default().ReadAll(JoinPath(folder, "round-000001.safetensors")).value(), "version 1");
   EXPECT_EQ(FileSystem::Default().ReadAll(JoinPath(folder, "plan")).value(), "plan");
   EXPECT_FALSE(FileSystem::Default().Exists(JoinPath(folder, "lock")));
-  EXPECT_FALSE(FileSystem::Default().Exists(to_ + ".part"));
+  EXPECT_THAT(FileSystem::Default().List(FolderOf(to_)).value(), Not(Contains(HasSubstr(".tmp-"))));
 }
 
 // Calls a function before the first reading of a path.
@@ -100,6 +102,20 @@ TEST_F(BackupTest, NewestVersionPrunedMeanwhile_IsCopiedAsOfANewerOne) {
   EXPECT_EQ(point.committed_round, 2);
   const std::string folder = JoinPath(FolderOf(to_), History::ModelsFolder(to_, "r"));
   EXPECT_TRUE(FileSystem::Default().Exists(JoinPath(folder, "round-000002.safetensors")));
+}
+
+TEST_F(BackupTest, FilesOfSomebodyBesideIt_StayAndLeftoversGo) {
+  const std::string name = "copies/monday.sqlite";
+  std::filesystem::create_directory(Path("copies"));
+  for (const char* left : {".tmp-0123456789abcdef", ".tmp-0123456789abcdef-wal"}) Write(name + left, "half");
+  for (const char* mine : {".part", ".tmp-old", ".tmp-0123456789abcdef.txt"}) Write(name + mine, "somebody's");
+  Write("copies/other.sqlite.tmp-0123456789abcdef", "somebody's");
+  ASSERT_OK(BackUpHistory(FileSystem::Default(), from_, to_).status());
+  for (const char* left : {".tmp-0123456789abcdef", ".tmp-0123456789abcdef-wal"})
+    EXPECT_FALSE(FileSystem::Default().Exists(to_ + left)) << left;
+  for (const char* mine : {".part", ".tmp-old", ".tmp-0123456789abcdef.txt"})
+    EXPECT_EQ(ContentOf(to_ + mine), "somebody's") << mine;
+  EXPECT_EQ(ContentOf(Path("copies/other.sqlite.tmp-0123456789abcdef")), "somebody's");
 }
 
 TEST_F(BackupTest, SomethingInItsPlace_IsNotReplaced) {

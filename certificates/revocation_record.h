@@ -1,0 +1,48 @@
+// The newest good revocation list of an authority that a process has seen: a list of the folder may follow it and never
+// go back behind it. Kept in memory and, where a place is given, in a file, so that a restart forgets nothing.
+//
+// An earlier list is signed too, and would admit again whoever was revoked since. So a list is refused when it is gone,
+// damaged, signed by another key, or has a lower number than the last one (RFC 5280, section 5.2.3); the last good one
+// stays in force. A list that should have been replaced by now (nextUpdate) stays in force too.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "certificates/certificate.h"
+#include "certificates/revocation_list.h"
+#include "engine/base/file_system.h"
+
+namespace rivulet {
+
+// Not thread-safe.
+class RevocationRecord {
+ public:
+  // Lists are kept as `beside`.revoked-DIGITS.crl, where the digits are of the authority's key; "": in memory alone.
+  // `fs` must outlive it.
+  RevocationRecord(FileSystem& fs, std::string beside) : fs_(fs), beside_(std::move(beside)) {}
+
+  // The list in force where `pem` is what the file `where` holds; nullopt: there is no such file. None: there is none
+  // and never was. As ReadRevocationList, where it is no good and there is no earlier one.
+  StatusOr<std::optional<RevocationList>> Take(const std::optional<std::string>& pem, std::string_view where,
+                                               const Certificate& authority);
+
+  // Why the last call did not take what it was given; "": it did.
+  const std::string& fault() const { return fault_; }
+  // Why the list that is in force could not be kept in its file; "": it was.
+  const std::string& not_kept() const { return not_kept_; }
+
+ private:
+  void Recall(const Certificate& authority, const std::string& key);
+  void Keep(const std::string& pem, const Certificate& authority);
+  std::string Path() const;
+
+  FileSystem& fs_;
+  const std::string beside_;
+  std::string key_;  // of the authority whose list `last_` is
+  std::optional<RevocationList> last_;
+  std::string fault_, not_kept_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,15 @@
+// Where a server may send a browser on to: places of its own, however the request's target was written.
+#pragma once
+
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace rivulet {
+
+// A Location of `path` with the parameters `query`, both decoded. It begins with one '/', and all but letters, digits
+// and "-._~/" is escaped: browsers read "//host", "/\host" and "/<TAB>/host" as another host, and nothing of the kind
+// is left (WHATWG URL, "relative slash state"). "/" where `path` begins otherwise.
+std::string SameOriginLocation(std::string_view path, const std::multimap<std::string, std::string>& query);
+
+}  // namespace rivulet

@@ -1,5 +1,7 @@
 #include "cli/runs/event_runs.h"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
@@ -48,7 +50,19 @@ std::string StatusOf(const std::optional<SummaryEnd>& end) {
   return end == SummaryEnd::kFailure ? "failed" : end == SummaryEnd::kRunning ? "interrupted" : "finished";
 }
 
-// Several files in one folder are one run that was begun again: their numbers are joined by time.
+// Seconds since 1970 that can be written as a date. Negative ones, NaN, and milliseconds in their place are none.
+bool IsTime(double seconds) {
+  constexpr double kYear10000 = 253'402'300'800;
+  return seconds > 0 && seconds < kYear10000;
+}
+
+double TimeOfFile(const fs::path& file) {
+  struct stat info;
+  return stat(file.c_str(), &info) == 0 ? static_cast<double>(info.st_mtime) : 1;
+}
+
+// Several files in one folder are one run that was begun again: their numbers are joined by time. One without a time
+// counts as earlier than any with one, and two of them by their order.
 StatusOr<EventRun> ReadRun(const std::string& run_id, std::vector<fs::path> files) {
   EventRun made;
   std::optional<SummaryEnd> end;
@@ -58,8 +72,16 @@ StatusOr<EventRun> ReadRun(const std::string& run_id, std::vector<fs::path> file
   std::ranges::sort(files);
   for (const fs::path& file : files) {
     RIVULET_ASSIGN_OR_RETURN(const EventFileNumbers read, ReadEventFile(file.string()));
-    if (read.first_time > 0) first = first == 0 ? read.first_time : std::min(first, read.first_time);
-    last = std::max(last, read.last_time);
+    const auto take_time = [&](double seconds) {
+      if (!IsTime(seconds)) return false;
+      first = first == 0 ? seconds : std::min(first, seconds);
+      last = std::max(last, seconds);
+      return true;
+    };
+    take_time(read.first_time);
+    take_time(read.last_time);
+    int64_t without_time = 0;
+    double example = 0;
     if (read.end) end = read.end;
     for (const auto& [key, value] : read.hyperparameters) keys[key] = TextOf(value);
     for (const ScalarEvent& scalar : read.scalars) {
@@ -67,10 +89,19 @@ StatusOr<EventRun> ReadRun(const std::string& run_id, std::vector<fs::path> file
         ++made.not_finite;
         continue;
       }
-      auto& known = numbers[{scalar.tag, scalar.step}];
-      if (scalar.wall_time >= known.first) known = {scalar.wall_time, scalar.value};
+      const bool timed = take_time(scalar.wall_time);
+      if (!timed && without_time++ == 0) example = scalar.wall_time;
+      const double at = timed ? scalar.wall_time : 0;
+      const auto [known, is_new] = numbers.try_emplace({scalar.tag, scalar.step}, at, scalar.value);
+      if (!is_new && at >= known->second.first) known->second = {at, scalar.value};
+    }
+    if (without_time > 0) {
+      made.without_time.push_back(fmt::format(
+          "{} numbers of '{}' have times that are no seconds since 1970 (such as {}); they are kept without",
+          without_time, file.string(), example));
     }
   }
+  if (first == 0) first = last = TimeOfFile(files.front());
   const auto time = [](double seconds) { return Iso8601(std::llround(seconds * 1000)); };
   made.run = {.run_id = run_id,
               .name = run_id,

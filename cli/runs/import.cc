@@ -6,6 +6,7 @@
 #include "cli/runs/commands.h"
 #include "cli/runs/event_runs.h"
 #include "coordinator/model_store/model_store.h"
+#include "engine/base/clock.h"
 #include "engine/base/file_system.h"
 #include "federated/plan/plan.h"
 #include "federated/weights/model.h"
@@ -87,7 +88,19 @@ Status ImportEventRuns(const ImportRunsOptions& options) {
   Table table({{"run_id"}, {"imported"}, {"metrics"}});
   for (const EventRun& run : theirs) {
     const bool is_new = known(run) == ours.end();
-    if (is_new) RIVULET_RETURN_IF_ERROR(history->AddForeignRun(run.run, run.keys, run.metrics));
+    if (is_new) {
+      RIVULET_RETURN_IF_ERROR(Annotate(history->AddForeignRun(run.run, run.keys, run.metrics), options.other));
+      std::vector<EventRow> marks;
+      for (const std::string& sentence : run.without_time) {
+        marks.push_back({.run_id = run.run.run_id,
+                         .at = Iso8601(Clock::System().UnixMs()),
+                         .level = "warning",
+                         .source = "import",
+                         .message = sentence});
+        PrintNote(sentence, Note::kImportant);
+      }
+      RIVULET_RETURN_IF_ERROR(history->AddEvents(marks));
+    }
     table.Add({run.run.run_id, is_new, std::ssize(run.metrics)});
     if (run.not_finite > 0) {
       PrintNote(fmt::format("{} numbers of '{}' are NaN or infinite and were left out", run.not_finite, run.run.run_id),

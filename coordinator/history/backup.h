@@ -16,8 +16,8 @@ struct Backup {
 // and writers of `from` are not in its way, nor it in theirs. A run in it can be resumed: the version that it has last
 // written is there. An older version that was pruned meanwhile is one that was pruned. `to` appears last and whole;
 // what an error leaves behind are files without rows; what a
-// killed call leaves of its copy (engine/base/temporary_name.h) goes with the next backup to `to`. ALREADY_EXISTS: something is at `to`. Otherwise
-// History::Open's errors, and those of `fs`.
+// killed call leaves of its copy (engine/base/temporary_name.h) goes with the next backup to `to`. ALREADY_EXISTS:
+// something is at `to`. Otherwise History::Open's errors, and those of `fs`.
 StatusOr<Backup> BackUpHistory(FileSystem& fs, const std::string& from, const std::string& to);
 
 }  // namespace rivulet

@@ -2,8 +2,10 @@
 
 #include <sqlite3.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <thread>
@@ -85,6 +87,45 @@ std::string SqlRow::Text(int column) const {
   return std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
 }
 
+namespace {
+
+// Whether SQLite can keep the shared memory of a write-ahead log beside the file: not in a folder where nothing may be
+// made. Then a file that has no log to be read is read as one that nobody changes.
+bool NeedsNoLog(sqlite3* db, const std::string& path) {
+  const int code = sqlite3_exec(db, "PRAGMA schema_version", nullptr, nullptr, nullptr) & 0xFF;
+  struct stat log;
+  return (code == SQLITE_READONLY || code == SQLITE_CANTOPEN) &&
+         (stat((path + "-wal").c_str(), &log) != 0 || log.st_size == 0);
+}
+
+std::string ImmutableUri(const std::string& path) {
+  std::string uri = "file:";
+  for (const char c : path) {
+    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '/' || c == '.' || c == '-' || c == '_';
+    uri += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
+  }
+  return uri + "?immutable=1";
+}
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Database>> Database::OpenInMemory() {
+  sqlite3* handle = nullptr;
+  const int code = sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
+  if (handle == nullptr) return ResourceExhausted("no memory to open a database");
+  std::unique_ptr<Database> db(new Database(":memory:", handle));
+  if (code != SQLITE_OK) return db->Error(code, "open");
+  return db;
+}
+
+// A file's schema is data: none of it is run, whoever made it.
+void Database::Defend() {
+  sqlite3_db_config(db_, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
+  sqlite3_db_config(db_, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
+  sqlite3_db_config(db_, SQLITE_DBCONFIG_ENABLE_TRIGGER, 0, nullptr);
+  sqlite3_db_config(db_, SQLITE_DBCONFIG_ENABLE_VIEW, 0, nullptr);
+}
+
 StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Access access) {
   if (path.empty()) return InvalidArgument("the history's file name is empty");
   RIVULET_RETURN_IF_ERROR(CheckPath(path, access));
@@ -100,6 +141,15 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Acce
   if (handle == nullptr) return ResourceExhausted("no memory to open the history '{}'", path);
   std::unique_ptr<Database> db(new Database(path, handle));
   if (code != SQLITE_OK) return db->Error(code, "open");
+  if (access == Access::kReadOnly && NeedsNoLog(handle, path)) {
+    sqlite3_close(std::exchange(db->db_, nullptr));
+    const int again = sqlite3_open_v2(ImmutableUri(path).c_str(), &handle,
+                                      SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
+    if (handle == nullptr) return ResourceExhausted("no memory to open the history '{}'", path);
+    db->db_ = handle;
+    if (again != SQLITE_OK) return db->Error(again, "open");
+  }
+  db->Defend();
   sqlite3_extended_result_codes(handle, 1);
   sqlite3_busy_timeout(handle, 20'000);
   if (access == Access::kReadWrite && sqlite3_db_readonly(handle, "main") == 1) {
@@ -132,14 +182,35 @@ Database::~Database() {
   sqlite3_close(db_);
 }
 
+namespace {
+
+// SQLite says so of a page that it cannot write; of the log's shared memory, a sync or a cut it says "I/O error". A
+// limit on a file's size is a full disk to whoever meets it.
+bool IsFullDisk(sqlite3* db, int code, const std::string& path) {
+  if ((code & 0xFF) == SQLITE_FULL) return true;
+  if ((code & 0xFF) != SQLITE_IOERR && (code & 0xFF) != SQLITE_CANTOPEN) return false;
+  const int error = sqlite3_system_errno(db);
+  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return true;
+  // By now another call may have succeeded, and the errno be gone: what remains is whether there is room.
+  constexpr uint64_t kNone = 64 << 10;
+  struct statvfs disk;
+  const bool writes = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC || code == SQLITE_IOERR_TRUNCATE ||
+                      code == SQLITE_IOERR_SHMSIZE || code == SQLITE_IOERR_SHMMAP || code == SQLITE_IOERR_SHMOPEN;
+  return writes && statvfs(FolderOf(path).c_str(), &disk) == 0 && uint64_t{disk.f_bavail} * disk.f_frsize < kNone;
+}
+
+}  // namespace
+
 Status Database::Error(int code, std::string_view doing) const {
   const char* said = sqlite3_errmsg(db_);
+  if (IsFullDisk(db_, code, path_)) {
+    return ResourceExhausted("cannot {} the history '{}': the disk is full; free some space, or name a --db elsewhere",
+                             doing, path_);
+  }
   switch (code & 0xFF) {
     case SQLITE_INTERRUPT:
       if (!stopped_.ok()) return std::exchange(stopped_, absl::OkStatus());
       return Cancelled("what was asked of the history '{}' was stopped", path_);
-    case SQLITE_FULL:
-      return ResourceExhausted("cannot {} the history '{}': the disk is full", doing, path_);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:  // too many others were opening it
@@ -263,19 +334,46 @@ int64_t PagesRead(sqlite3* db) {
 
 }  // namespace
 
+namespace {
+
+constexpr int kInstructions = 50'000;  // of SQLite's machine between two looks: about a millisecond
+
+}  // namespace
+
+// A row of a history has some dozens of bytes, and is read and written by some hundred steps; what a file may take
+// whatever its size is a second or two.
+void Database::LimitSteps(std::optional<int64_t> bytes) {
+  constexpr int64_t kAlways = 50'000'000, kPerByte = 200;
+  steps_left_ = bytes ? std::optional(kAlways + *bytes * kPerByte) : std::nullopt;
+  WatchSteps();
+}
+
+void Database::WatchSteps() {
+  if (!steps_left_ && !tell_reading_) return sqlite3_progress_handler(db_, 0, nullptr, nullptr);
+  const auto now_and_then = [](void* self) {
+    Database& db = *static_cast<Database*>(self);
+    db.stopped_ = db.Step();
+    return db.stopped_.ok() ? 0 : 1;
+  };
+  sqlite3_progress_handler(db_, kInstructions, now_and_then, this);
+}
+
+Status Database::Step() {
+  if (steps_left_ && (*steps_left_ -= kInstructions) < 0) {
+    return DataLoss("the history '{}' takes more work than any of its size can; it may be made for that, and is left",
+                    path_);
+  }
+  if (!tell_reading_) return absl::OkStatus();
+  const int64_t read = (PagesRead(db_) - pages_before_) * page_bytes_;
+  return tell_reading_(read, read <= file_bytes_ ? file_bytes_ : 0);
+}
+
 void Database::TellReading(std::function<Status(int64_t, int64_t)> tell) {
-  constexpr int kInstructions = 50'000;  // of SQLite's machine between two calls: about a millisecond
   tell_reading_ = std::move(tell);
   Query("PRAGMA page_size", {}, [this](const SqlRow& row) { page_bytes_ = row.Int(0); }).IgnoreError();
   Query("PRAGMA page_count", {}, [this](const SqlRow& row) { file_bytes_ = row.Int(0) * page_bytes_; }).IgnoreError();
   pages_before_ = PagesRead(db_);
-  const auto now_and_then = [](void* self) {
-    Database& db = *static_cast<Database*>(self);
-    const int64_t read = (PagesRead(db.db_) - db.pages_before_) * db.page_bytes_;
-    db.stopped_ = db.tell_reading_(read, read <= db.file_bytes_ ? db.file_bytes_ : 0);
-    return db.stopped_.ok() ? 0 : 1;
-  };
-  sqlite3_progress_handler(db_, kInstructions, now_and_then, this);
+  WatchSteps();
 }
 
 void Database::SetBusyTimeout(int milliseconds) { sqlite3_busy_timeout(db_, milliseconds); }

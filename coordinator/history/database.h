@@ -1,5 +1,6 @@
 // SQLite in RAII: a connection with its prepared statements, and transactions that roll back unless committed. Nothing
-// here knows what a run is.
+// here knows what a run is. Views and triggers that a file brings are never run, whatever is asked: a statement that
+// names such a view is an error, and temporary views of the connection take their place.
 //
 // Not thread-safe: the owner serialises calls. Errors are one sentence with the file's name: RESOURCE_EXHAUSTED (disk
 // full), UNAVAILABLE (held by another process for longer than the busy timeout), DATA_LOSS (damaged, or no SQLite
@@ -81,6 +82,7 @@ class Database {
   enum class Access { kReadOnly, kReadWrite };  // kReadWrite creates the file
 
   static StatusOr<std::unique_ptr<Database>> Open(const std::string& path, Access access);
+  static StatusOr<std::unique_ptr<Database>> OpenInMemory();
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
@@ -103,6 +105,10 @@ class Database {
   // large that is; 0 where more than all of it has been read, some of it again. An error stops the statement and is
   // returned.
   void TellReading(std::function<Status(int64_t read, int64_t bytes)> tell);
+  // From here on statements of this connection may take so many steps of SQLite's machine together as a file of `bytes`
+  // can need at most, then DATA_LOSS: whatever takes more was made to keep the program busy. nullopt: as many as they
+  // like.
+  void LimitSteps(std::optional<int64_t> bytes);
   // How long a call waits for another process's transaction: at first 20 s, then UNAVAILABLE.
   void SetBusyTimeout(int milliseconds);
   // From here on a call waits without end, and calls `on_busy` after two seconds and every minute.
@@ -118,14 +124,18 @@ class Database {
   friend class Statement;
   Database(std::string path, sqlite3* db) : path_(std::move(path)), db_(db) {}
   Status Error(int code, std::string_view doing) const;
+  void Defend();
+  void WatchSteps();
+  Status Step();
 
   std::string path_;
   sqlite3* db_;
   std::function<void()> on_busy_;
   std::chrono::steady_clock::time_point next_word_;  // of on_busy_
   std::function<Status(int64_t, int64_t)> tell_reading_;
+  std::optional<int64_t> steps_left_;
   int64_t pages_before_ = 0, page_bytes_ = 0, file_bytes_ = 0;  // when that was set
-  mutable Status stopped_;                                      // what tell_reading_ stopped the statement with
+  mutable Status stopped_;                                      // what the last statement was stopped with
   std::unordered_map<std::string, std::unique_ptr<Statement>> statements_;
 };
 

@@ -1,8 +1,11 @@
 // Runs of another history become runs of this one.
+#include <filesystem>
 #include <map>
 #include <optional>
 
+#include "coordinator/history/check_schema.h"
 #include "coordinator/history/history.h"
+#include "coordinator/history/schema.h"
 #include "coordinator/history/tables.h"
 
 namespace rivulet {
@@ -99,12 +102,7 @@ Status CopyRows(Database& db) {
 }
 
 Status RefuseHostileRows(Database& db, const std::string& other) {
-  int64_t tables = 0;
-  RIVULET_RETURN_IF_ERROR(db.Query(
-      "SELECT count(*) FROM other.sqlite_master WHERE type = 'table' AND name IN ('run', 'run_key', 'tag', 'note', "
-      "'client', 'membership', 'attempt', 'task', 'metric', 'model', 'blob', 'event')",
-      {}, [&](const SqlRow& row) { tables = row.Int(0); }));
-  if (tables != 12) return DataLoss("'{}' is not a Rivulet history: its tables are not those of one", other);
+  RIVULET_RETURN_IF_ERROR(CheckSchema(db, "other", other, kHistoryVersion));
   for (const HostileRow& hostile : kHostileRows) {
     std::optional<std::string> found;
     RIVULET_RETURN_IF_ERROR(
@@ -118,9 +116,10 @@ Status RefuseHostileRows(Database& db, const std::string& other) {
 
 Status History::Import(const std::string& other, std::span<const std::string> run_ids) {
   MutexLock lock(mutex_);
-  // What the other file defines is data here, and none of its views or functions is trusted to be ours.
-  RIVULET_RETURN_IF_ERROR(db_->Script("PRAGMA trusted_schema = OFF"));
   RIVULET_RETURN_IF_ERROR(db_->Run("ATTACH ? AS other", {other}));
+  std::error_code unknown;
+  const auto bytes = std::filesystem::file_size(other, unknown);
+  db_->LimitSteps(unknown ? 0 : static_cast<int64_t>(bytes));
   const auto take = [&]() REQUIRES(mutex_) -> Status {
     RIVULET_RETURN_IF_ERROR(RefuseHostileRows(*db_, other));
     RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(*db_));
@@ -148,6 +147,7 @@ Status History::Import(const std::string& other, std::span<const std::string> ru
     return transaction->Commit();
   };
   const Status taken = take();
+  db_->LimitSteps(std::nullopt);
   // Its statements are finished; what stays attached would only keep the other file open.
   db_->Run("DETACH other").IgnoreError();
   return taken;

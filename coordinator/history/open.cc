@@ -2,8 +2,10 @@
 #include <array>
 #include <chrono>
 #include <cstdio>
+#include <filesystem>
 #include <thread>
 
+#include "coordinator/history/check_schema.h"
 #include "coordinator/history/history.h"
 #include "coordinator/history/schema.h"
 #include "engine/base/file_system.h"
@@ -34,7 +36,10 @@ StatusOr<int64_t> CheckOurs(Database& db) {
     RIVULET_ASSIGN_OR_RETURN(const int64_t version, ReadInteger(db, "PRAGMA user_version"));
     return std::array<int64_t, 3>{tables, application, version};
   };
-  const auto found = read();
+  auto found = read();
+  if (found.ok() && (*found)[1] == kHistoryApplicationId && (*found)[2] >= 1 && (*found)[2] <= kHistoryVersion) {
+    if (const Status status = CheckSchema(db, "main", db.path(), (*found)[2]); !status.ok()) found = status;
+  }
   if (alone) db.Run("ROLLBACK").IgnoreError();
   RIVULET_RETURN_IF_ERROR(found.status());
   const auto [tables, application, version] = *found;
@@ -65,10 +70,27 @@ Status MakeCurrent(Database& db) {
   return transaction->Commit();
 }
 
-// Changing the journal's mode needs the file for itself for a moment and does not wait for that: SQLite calls no busy
-// handler there.
-Status UseWriteAheadLog(Database& db, const std::function<void()>& on_busy) {
-  auto word = std::chrono::steady_clock::now() + std::chrono::seconds(2);
+std::string BusySentence(const std::string& path) {
+  return fmt::format("waiting for another process that is writing to the history '{}'", path);
+}
+
+// Who keeps the file from being this process's alone. A writer would keep the writer's lock from it too.
+std::string WhoIsThere(Database& db) {
+  db.SetBusyTimeout(0);
+  const bool no_writer = db.Run("BEGIN IMMEDIATE").ok();
+  if (no_writer) db.Run("ROLLBACK").IgnoreError();
+  if (!no_writer) return BusySentence(db.path());
+  return fmt::format(
+      "waiting for another process that reads the history '{}' in a transaction that it does not end; let it end that, "
+      "or end it (docs/history.md, \"Reading while runs write\")",
+      db.path());
+}
+
+// A history has its log from its first opening, also at rest; one that an earlier program has left is without. Changing
+// the journal's mode needs the file for itself for a moment and does not wait for that: SQLite calls no busy handler
+// there.
+Status UseWriteAheadLog(Database& db, const std::function<void(const std::string&)>& on_busy) {
+  auto word = std::chrono::steady_clock::now() + std::chrono::seconds(1);
   while (true) {
     std::string mode;
     const Status status = db.Query("PRAGMA journal_mode = WAL", {}, [&](const SqlRow& row) { mode = row.Text(0); });
@@ -81,14 +103,10 @@ Status UseWriteAheadLog(Database& db, const std::function<void()>& on_busy) {
     if (status.code() != absl::StatusCode::kUnavailable) return status;
     if (std::chrono::steady_clock::now() >= word) {
       word += std::chrono::minutes(1);
-      on_busy();
+      on_busy(WhoIsThere(db));
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
-}
-
-std::string BusySentence(const std::string& path) {
-  return fmt::format("waiting for another process that is writing to the history '{}'", path);
 }
 
 }  // namespace
@@ -113,12 +131,17 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
   // SQLite keeps the log beside the file that a link leads to, and so do we with everything else: two names of one
   // history are one history.
   RIVULET_ASSIGN_OR_RETURN(const WriteTarget real, WriteTargetOf(path));
-  const auto say = [sentence = BusySentence(path)] { fmt::print(stderr, "{}\n", sentence); };
-  if (writes) db->WaitWithoutEnd(say);
+  const auto say = [](const std::string& sentence) { fmt::print(stderr, "{}\n", sentence); };
+  const auto wait = [&] { db->WaitWithoutEnd([say, sentence = BusySentence(path)] { say(sentence); }); };
+  if (writes) wait();
+  std::error_code unknown;
+  const auto bytes = std::filesystem::file_size(real.path, unknown);
+  db->LimitSteps(unknown ? 0 : static_cast<int64_t>(bytes));
   // Before anything is written: a file of someone else is left as it is.
   RIVULET_ASSIGN_OR_RETURN(int64_t version, CheckOurs(*db));
   if (writes) {
     RIVULET_RETURN_IF_ERROR(UseWriteAheadLog(*db, say));
+    wait();
     // What a file without its log says is decided in one place, BringOver.
     // Sixty rounds of a thousand tasks are one transaction of some megabytes; with less room its pages would go to the
     // log several times.
@@ -127,12 +150,18 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
     RIVULET_RETURN_IF_ERROR(MakeCurrent(*db));
     RIVULET_RETURN_IF_ERROR(
         db->Script("PRAGMA foreign_keys = ON"));  // afterwards: a migration drops what others refer to
+    RIVULET_RETURN_IF_ERROR(UseOwnViews(*db));
+    db->LimitSteps(std::nullopt);
     return std::unique_ptr<History>(new History(path, real.path, access, std::move(db)));
   }
   // A file has its name before it has its tables: who looks in between is not told that it is none of ours.
   for (const auto until = std::chrono::steady_clock::now() + kBeingMade; version == 0;) {
     if (std::chrono::steady_clock::now() > until) {
-      return DataLoss("'{}' is not a Rivulet history: it is empty", path);
+      return NotFound(
+          "'{}' holds no history yet: it is empty, as its first run could not be written or has not begun; the next "
+          "run "
+          "that is started with this --db takes the file over",
+          path);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(10));
     RIVULET_ASSIGN_OR_RETURN(version, CheckOurs(*db));
@@ -146,9 +175,15 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
     }
     return Open(path, access);
   }
+  RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA query_only = OFF"));
+  RIVULET_RETURN_IF_ERROR(UseOwnViews(*db));
+  RIVULET_RETURN_IF_ERROR(db->Script("PRAGMA query_only = ON"));
+  db->LimitSteps(std::nullopt);
   return std::unique_ptr<History>(new History(path, real.path, access, std::move(db)));
 }
 
+// The log's mode stays: to leave it, and to enter it again, needs the file for itself, which any reader in a
+// transaction prevents. The last one to close the file removes the log.
 Status History::Close() {
   MutexLock lock(mutex_);
   if (db_ == nullptr) return absl::OkStatus();
@@ -157,7 +192,6 @@ Status History::Close() {
     // Another process may be reading or writing: then the log is its to end, and no reason to wait.
     db_->SetBusyTimeout(0);
     status = db_->Query("PRAGMA wal_checkpoint(TRUNCATE)", {}, nullptr);
-    if (status.ok()) status = db_->Query("PRAGMA journal_mode = DELETE", {}, nullptr);
     if (status.code() == absl::StatusCode::kUnavailable) status = absl::OkStatus();
   }
   db_.reset();

@@ -22,6 +22,12 @@ std::optional<double> NumberOf(const SqlShown& value) {
   return number != nullptr ? std::optional(*number) : std::nullopt;
 }
 
+// As the view of tasks has it: of a number that no program of ours writes, nothing.
+std::string StateOf(const SqlShown& value) {
+  const auto state = static_cast<uint64_t>(IntegerOf(value));
+  return state < kTaskStates.size() ? std::string(kTaskStates[state]) : "";
+}
+
 }  // namespace
 
 // By the tables, since the views write an id and a digest of every task that is looked at. CROSS JOIN is SQLite's word
@@ -44,8 +50,8 @@ StatusOr<std::vector<ClientFailuresRow>> ClientFailures(History& history, const 
             {client.client_id, run_id}));
     if (answer.rows.empty()) continue;  // its rows are gone, their sums are not
     const auto& row = answer.rows.front();
-    rows.push_back({client.client_id, client.tasks - client.folded, IntegerOf(row[0]),
-                    std::string(kTaskStates.at(static_cast<size_t>(IntegerOf(row[1])))), TextOf(row[2])});
+    rows.push_back(
+        {client.client_id, client.tasks - client.folded, IntegerOf(row[0]), StateOf(row[1]), TextOf(row[2])});
   }
   return rows;
 }
@@ -127,7 +133,7 @@ StatusOr<std::vector<TaskInTime>> NewestTasks(History& history, const std::strin
                      .started_unix_ms = IntegerOf(row[2]),
                      .finished_unix_ms = IntegerOf(row[3]),
                      .client_id = TextOf(row[4]),
-                     .status = std::string(kTaskStates.at(static_cast<size_t>(IntegerOf(row[5])))),
+                     .status = StateOf(row[5]),
                      .error = TextOf(row[6]),
                      .wait_seconds = NumberOf(row[7]),
                      .train_seconds = NumberOf(row[8]),

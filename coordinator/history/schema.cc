@@ -43,6 +43,13 @@ std::string MetricsOf(int64_t scope) {
       of_clients ? " JOIN client c ON c.client = m.client" : "", scope);
 }
 
+// A name that a file brings, which may hold anything.
+std::string Quoted(std::string_view name) {
+  std::string quoted = "\"";
+  for (const char c : name) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + '"';
+}
+
 }  // namespace
 
 Status MigrateFrom2(Database& db) {
@@ -52,8 +59,9 @@ Status MigrateFrom2(Database& db) {
 
 Status MigrateFrom3(Database& db) {
   std::string sql;
-  RIVULET_RETURN_IF_ERROR(db.Query("SELECT name FROM sqlite_master WHERE type = 'view'", {},
-                                   [&](const SqlRow& row) { sql += fmt::format("DROP VIEW {};\n", row.Text(0)); }));
+  RIVULET_RETURN_IF_ERROR(db.Query("SELECT name FROM sqlite_master WHERE type = 'view'", {}, [&](const SqlRow& row) {
+    sql += fmt::format("DROP VIEW {};\n", Quoted(row.Text(0)));
+  }));
   return db.Script(sql + "DROP INDEX task_by_client;\n" + ViewsSql());
 }
 

@@ -18,8 +18,8 @@ inline constexpr int64_t kHistoryVersion = 4;
 std::string TablesSql();
 std::string ViewsSql();
 
-// Within the caller's transaction, and with foreign keys off, to this version. Version 2 knew of no operators; version 3
-// had an index of tasks by their clients, and its leaderboard went by the test set, also of a run that has a set for
+// Within the caller's transaction, and with foreign keys off, to this version. Version 2 knew of no operators; version
+// 3 had an index of tasks by their clients, and its leaderboard went by the test set, also of a run that has a set for
 // choosing between versions.
 Status MigrateFrom1(Database& db);
 Status MigrateFrom2(Database& db);

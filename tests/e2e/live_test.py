@@ -126,6 +126,17 @@ class Live(RivuletTest):
         self.assertEqual(self.get("/", Authorization="Bearer " + token)[0].status, 200)
         response = self.get("/?token=" + token)[0]
         self.assertEqual((response.status, response.getheader("Location")), (303, "/"))
+        # What browsers read as another host is a path of this one, or none.
+        for target, location in {"//evil.example": "/", "///evil.example": "/", "/%5Cevil.example": "/%5Cevil.example",
+                                 "/%09/evil.example": "/%09/evil.example", "/%0D%0ASet-Cookie:a=b": "/%0D%0ASet-Cookie%3Aa%3Db",
+                                 "/%2F/evil.example": "/", "/run": "/run", "http://evil.example/": "/",
+                                 "/a:b@evil.example": "/a%3Ab%40evil.example"}.items():
+            with socket.create_connection(("127.0.0.1", self.port)) as connection:
+                connection.sendall(f"GET {target}?token={token}&id=a%26b HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+                                   "Connection: close\r\n\r\n".encode())
+                told = b"".join(iter(lambda: connection.recv(4096), b"")).decode()
+            self.assertEqual(re.findall(r"(?m)^Location: (.*)\r$", told), [location + "?id=a%26b"], told)
+            self.assertEqual(len(re.findall(r"(?m)^Set-Cookie:", told)), 1)
         cookie = response.getheader("Set-Cookie")
         self.assertIn("HttpOnly; SameSite=Strict", cookie)
         self.assertNotIn(token, cookie)

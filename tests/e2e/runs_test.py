@@ -612,6 +612,29 @@ class Import(RunsTest):
         (self.folder / "empty").mkdir()
         self.assert_refused(self.runs("import", self.path("empty"), code=1), "no event files")
 
+    def test_event_files_keep_values_whose_time_is_none(self):
+        double = lambda number, value: harness.varint(number << 3 | 1) + struct.pack("<d", value)
+        scalar = lambda tag, value: harness.field(5, harness.field(1, harness.field(1, tag) + harness.varint(2 << 3 | 5) +
+                                                                   struct.pack("<f", value)))
+        logs = self.folder / "logs"
+        for name, times in {"negative": [-5.0], "nan": [math.nan], "milliseconds": [1764288000000.0],
+                            "mixed": [1764288000.0, -1.0, 1764288000000.0]}.items():
+            (logs / name).mkdir(parents=True)
+            records = [double(1, times[0]) + harness.field(3, "brain.Event:2")]
+            records += [double(1, time) + harness.field(2, step) + scalar("loss", 0.5) for step, time in enumerate(times)]
+            (logs / name / "events.out.tfevents.1.x").write_bytes(harness.tfrecord(records))
+        said = self.runs("import", self.path("logs"))
+        self.assertEqual(sorted(self.ids()), ["milliseconds", "mixed", "nan", "negative"])
+        self.assertEqual(self.query("SELECT DISTINCT value FROM metrics"), [(0.5,)])
+        self.assertEqual(self.query("SELECT count(*) FROM metrics"), [(6,)])
+        for name, count in (("negative", 1), ("nan", 1), ("milliseconds", 1), ("mixed", 2)):
+            sentence = rf"{count} numbers of '.*{name}/events.out.tfevents.1.x' have times that are no seconds since 1970"
+            self.assertRegex(said.err, sentence)
+            [(marked,)] = self.query("SELECT message FROM events WHERE run_id = ? AND level = 'warning'", name)
+            self.assertRegex(marked, sentence)
+        self.assertEqual(self.query("SELECT started_at FROM runs WHERE run_id = 'mixed'"), [("2025-11-28T00:00:00.000Z",)])
+        self.assertRegex(self.query("SELECT started_at FROM runs WHERE run_id = 'nan'")[0][0], r"^20\d\d-")
+
     def test_hostile_histories_are_refused_whole(self):
         self.simulate()
         for number, (sql, fragment) in enumerate([
@@ -620,7 +643,7 @@ class Import(RunsTest):
             ("UPDATE model SET digest = zeroblob(32)", "another model"),
             ("UPDATE model SET digest = x'00' WHERE file IS NULL", "digest that is none"),
             ("UPDATE run SET plan_digest = zeroblob(32)", "plan"),
-            ("DROP VIEW runs; DROP VIEW tags; CREATE VIEW runs AS SELECT 1", ""),
+            ("CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM run; END", "has a trigger"),
             ("PRAGMA ignore_check_constraints = ON; UPDATE attempt SET round = -round", "hostile6.sqlite' has rows that no program"),
         ]):
             with self.subTest(sql=sql):
@@ -633,6 +656,16 @@ class Import(RunsTest):
                 self.assert_refused(self.runs("import", self.path(db), code=1), fragment, code=1)
                 self.assertEqual(len(self.ids()), 1)
                 self.assertFalse((self.folder / "evil").exists())
+        # What a file defines is not run: with these views of its own the import once had no end.
+        self.simulate("--set", "run.seed=9", db="views.sqlite")
+        connection = sqlite3.connect(self.path("views.sqlite"))
+        for view in ("runs", "models", "metrics", "run_leaderboard"):
+            connection.executescript(f"DROP VIEW {view}; CREATE VIEW {view} AS WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL "
+                                     "SELECT i + 1 FROM n) SELECT max(i) AS run_id FROM n")
+        connection.close()
+        self.runs("import", self.path("views.sqlite"))
+        self.assertEqual(len(self.ids()), 2)
+        self.runs("list")
         self.simulate(db="clash.sqlite")
         self.change("UPDATE run SET run_id = ?", self.ids()[0], db="clash.sqlite")
         self.assert_refused(self.runs("import", self.path("clash.sqlite"), code=1), "not the same one", code=1)

@@ -1,6 +1,7 @@
 """`rivulet runs`: what happened last night, as people and programs ask for it."""
 import csv
 import json
+import math
 import os
 import pathlib
 import re
@@ -14,6 +15,7 @@ import unittest
 import xml.etree.ElementTree
 import zlib
 
+import harness
 from harness import RivuletTest, main
 
 

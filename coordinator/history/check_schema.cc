@@ -94,10 +94,9 @@ Status CheckSchema(Database& db, const std::string& schema, const std::string& p
   static const StatusOr<Objects>* const own = new StatusOr<Objects>(MakeOwnObjects());
   RIVULET_RETURN_IF_ERROR(own->status());
   RIVULET_ASSIGN_OR_RETURN(Objects objects, ObjectsOf(db, schema));
-  std::set<std::string> tables;
+  std::set<std::string> tables;  // that rows are added to, and so to their indices: none of version 1's
   if (version == 1) {
     RIVULET_RETURN_IF_ERROR(CheckTablesOf1(db, schema, path, objects));
-    tables.insert(std::begin(kTablesOf1), std::end(kTablesOf1));
   } else {
     for (const auto& [name, object] : **own) {
       if (object.type == "table") tables.insert(name);

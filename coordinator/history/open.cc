@@ -76,7 +76,6 @@ std::string BusySentence(const std::string& path) {
 
 // Who keeps the file from being this process's alone. A writer would keep the writer's lock from it too.
 std::string WhoIsThere(Database& db) {
-  db.SetBusyTimeout(0);
   const bool no_writer = db.Run("BEGIN IMMEDIATE").ok();
   if (no_writer) db.Run("ROLLBACK").IgnoreError();
   if (!no_writer) return BusySentence(db.path());
@@ -87,10 +86,10 @@ std::string WhoIsThere(Database& db) {
 }
 
 // A history has its log from its first opening, also at rest; one that an earlier program has left is without. Changing
-// the journal's mode needs the file for itself for a moment and does not wait for that: SQLite calls no busy handler
-// there.
+// the journal's mode needs the file for itself for a moment. Leaves the connection without a busy handler.
 Status UseWriteAheadLog(Database& db, const std::function<void(const std::string&)>& on_busy) {
   auto word = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  db.SetBusyTimeout(0);  // of some of its locks it would wait, and say of whom by what it knows
   while (true) {
     std::string mode;
     const Status status = db.Query("PRAGMA journal_mode = WAL", {}, [&](const SqlRow& row) { mode = row.Text(0); });

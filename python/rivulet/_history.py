@@ -77,8 +77,15 @@ class History:
     @contextlib.contextmanager
     def _connection(self) -> Iterator[sqlite3.Connection]:
         path = urllib.parse.quote(self._path)
+        # Opened for writing, and then only read: the last one to close the file removes its log. Where nothing may be made
+        # beside it SQLite can use no log, and a file without one is read as one that nobody changes.
+        log = self._path + "-wal"
+        no_log = not os.path.exists(log) or os.path.getsize(log) == 0
+        still = no_log and not os.access(os.path.dirname(self._path) or ".", os.W_OK)
+        mode = "immutable=1" if still else "mode=rw"
         try:
-            with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=20)) as connection:
+            with contextlib.closing(sqlite3.connect(f"file:{path}?{mode}", uri=True, timeout=20)) as connection:
+                connection.execute("PRAGMA query_only = ON")
                 yield connection
         except (sqlite3.Error, sqlite3.Warning) as error:
             raise RivuletError(f"history '{self.db}': {error}") from error

@@ -215,6 +215,7 @@ TEST_F(Authorities, CompromisedKey_IsNotCertifiedAgainUnderAnyNameOrForm) {
 
 TEST_F(Authorities, CompromisedKey_IsRevokedInEveryCertificateThatHasIt) {
   ASSERT_OK_AND_ASSIGN(const IndexRow a, Issue("client/a", "a"));
+  ASSERT_OK(Issue("client/b", "b"));
   ASSERT_OK_AND_ASSIGN(const auto authority, Open());
   ASSERT_OK_AND_ASSIGN(const KeyHandle key, ReadKey(ContentOf(Path("a/node.key")), "k"));
   const auto certify = [&](std::string_view name, const std::string& out, bool renewal) {
@@ -229,7 +230,6 @@ TEST_F(Authorities, CompromisedKey_IsRevokedInEveryCertificateThatHasIt) {
   };
   ASSERT_OK(certify("client/a", "renewed.crt", true));
   ASSERT_OK(certify("operator/a", "operator.crt", false));
-  ASSERT_OK(Issue("client/b", "b"));
   ASSERT_OK_AND_ASSIGN(const auto revoked, authority->RevokeSerial(a.serial, RevocationReason::kKeyCompromise));
   EXPECT_EQ(revoked.size(), 3u);
   EXPECT_THAT(authority->ActiveRowsOf(Name("operator/a")), IsEmpty());

@@ -179,7 +179,9 @@ TEST_F(RevocationRecordTest, ClockOfTheAuthorityThatJumps_MakesNoListOlder) {
   clock_.Advance(int64_t{-400} * kSecondsPerDay * 1000);
   for (const bool lost : {false, true}) {
     const std::string name = lost ? "client/c" : "client/b";
-    if (lost) ASSERT_OK(fs_.Remove(Path("ca/revoked.crl")));
+    if (lost) {
+      ASSERT_OK(fs_.Remove(Path("ca/revoked.crl")));
+    }
     ASSERT_OK_AND_ASSIGN(const IndexRow row, Issue(name, lost ? "c" : "b"));
     ASSERT_OK_AND_ASSIGN(const auto authority, Open());
     ASSERT_OK(authority->RevokeName(Name(name), RevocationReason::kCessation));

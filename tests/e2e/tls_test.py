@@ -84,6 +84,8 @@ class Tls(RivuletTest):
         clients = {name: self.start_client(name, port) for name in names}
         self.wait_for(lambda: self.committed(DB) >= 1, "a commit")
         gone = names[2]
+        self.ca("issue", "operator/ann", "--out", "ann")
+        self.replace("ca/revoked.crl", "earlier.crl")
         self.ca("revoke", f"client/{gone}", "--reason", "key-compromise")
         self.replace("ca/revoked.crl", "coordinator/revoked.crl")
         revoked = rf"the certificate [0-9A-F]{{32}} of 'client/{gone}' was revoked on [-\d]+ \(key-compromise\); ask the authority"
@@ -99,6 +101,14 @@ class Tls(RivuletTest):
         again = self.start_client(gone, port)
         self.said(gone, rf"it closed the connection when it saw the certificate [0-9A-F]{{32}} of 'client/{gone}'")
         self.said("coordinator", "refused a connection: " + revoked)
+        # Nor does the list from before let it in.
+        self.replace("earlier.crl", "coordinator/revoked.crl")
+        old = "is older than the last one, .* stays in force"
+        self.said("coordinator", old)
+        told = self.run_rivulet("status", "--coordinator", f"127.0.0.1:{port}", "--tls", "ann", "--json", code=0)
+        self.assertRegex(json.loads(told.out)[0]["warnings"], old)
+        self.assertRegex(told.err, f"^warning: .*{old}")
+        self.assertEqual(len(list(self.folder.glob(f"{DB}.revoked-*.crl"))), 1)
         self.stop(again, gone)
         self.wait_for(lambda: self.committed(DB) >= rounds + 5, "the run to go on")
         self.stop(coordinator, "coordinator")

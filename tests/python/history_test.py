@@ -45,6 +45,14 @@ class History(harness.RivuletTest):
         self.history = rivulet.open(self.path("runs.sqlite"))
         self.first = self.history.run("tiny")
 
+    def test_reading_leaves_nothing_beside_the_file_and_needs_no_log_where_there_can_be_none(self):
+        before = sorted(os.listdir(self.folder))
+        self.assertEqual(len(self.history.runs()), 2)
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+        with unittest.mock.patch("os.access", lambda *_: False):
+            self.assertEqual(len(self.history.runs()), 2)
+        self.assertEqual(sorted(os.listdir(self.folder)), before)
+
     def test_tables_without_pandas_are_dicts_that_the_views_hold(self):
         with without("pandas"):
             runs = self.history.runs()

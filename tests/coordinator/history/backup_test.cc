@@ -114,8 +114,8 @@ TEST_F(BackupTest, FilesOfSomebodyBesideIt_StayAndLeftoversGo) {
   for (const char* left : {".tmp-0123456789abcdef", ".tmp-0123456789abcdef-wal"})
     EXPECT_FALSE(FileSystem::Default().Exists(to_ + left)) << left;
   for (const char* mine : {".part", ".tmp-old", ".tmp-0123456789abcdef.txt"})
-    EXPECT_EQ(ContentOf(to_ + mine), "somebody's") << mine;
-  EXPECT_EQ(ContentOf(Path("copies/other.sqlite.tmp-0123456789abcdef")), "somebody's");
+    EXPECT_EQ(testing::ContentOf(to_ + mine), "somebody's") << mine;
+  EXPECT_EQ(testing::ContentOf(Path("copies/other.sqlite.tmp-0123456789abcdef")), "somebody's");
 }
 
 TEST_F(BackupTest, SomethingInItsPlace_IsNotReplaced) {

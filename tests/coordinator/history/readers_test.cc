@@ -134,6 +134,7 @@ TEST_F(ReadersTest, DiskThatIsFullAtAnyByte_IsCalledFullAndTheFileIsTakenOver) {
       if (status.ok()) return 0;
       const bool told =
           absl::IsResourceExhausted(status) && Message(status).find("the disk is full") != std::string::npos;
+      if (!told) fmt::print(stderr, "limit {}: {}\n", limit, Message(status));
       return told ? 1 : 2;
     });
     EXPECT_LT(code, 2);

@@ -51,7 +51,7 @@ TEST_F(Temporaries, WriterOfAFile_TouchesNothingBesideIt) {
   Write("a.tmp-2", "somebody's");
   ASSERT_OK(WriteFileAtomically(FileSystem::Default(), Path("a"), "bytes"));
   EXPECT_THAT(FileSystem::Default().List(folder_.path()).value(), ElementsAre("a", "a.tmp-1", "a.tmp-2"));
-  EXPECT_EQ(ContentOf(Path("a.tmp-2")), "somebody's");
+  EXPECT_EQ(testing::ContentOf(Path("a.tmp-2")), "somebody's");
 }
 
 }  // namespace

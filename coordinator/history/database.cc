@@ -2,15 +2,15 @@
 
 #include <sqlite3.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
 
 #include <algorithm>
-#include <cctype>
 #include <cerrno>
 #include <cstring>
 #include <thread>
 #include <utility>
 
+#include "coordinator/history/full_disk.h"
+#include "coordinator/history/immutable_file.h"
 #include "engine/base/check.h"
 #include "engine/base/file_system.h"
 #include "engine/base/sha256.h"
@@ -87,28 +87,6 @@ std::string SqlRow::Text(int column) const {
   return std::string(text, static_cast<size_t>(sqlite3_column_bytes(statement_, column)));
 }
 
-namespace {
-
-// Whether SQLite can keep the shared memory of a write-ahead log beside the file: not in a folder where nothing may be
-// made. Then a file that has no log to be read is read as one that nobody changes.
-bool NeedsNoLog(sqlite3* db, const std::string& path) {
-  const int code = sqlite3_exec(db, "PRAGMA schema_version", nullptr, nullptr, nullptr) & 0xFF;
-  struct stat log;
-  return (code == SQLITE_READONLY || code == SQLITE_CANTOPEN) &&
-         (stat((path + "-wal").c_str(), &log) != 0 || log.st_size == 0);
-}
-
-std::string ImmutableUri(const std::string& path) {
-  std::string uri = "file:";
-  for (const char c : path) {
-    const bool plain = std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '/' || c == '.' || c == '-' || c == '_';
-    uri += plain ? std::string(1, c) : fmt::format("%{:02X}", static_cast<unsigned char>(c));
-  }
-  return uri + "?immutable=1";
-}
-
-}  // namespace
-
 StatusOr<std::unique_ptr<Database>> Database::OpenInMemory() {
   sqlite3* handle = nullptr;
   const int code = sqlite3_open_v2(":memory:", &handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, nullptr);
@@ -141,7 +119,7 @@ StatusOr<std::unique_ptr<Database>> Database::Open(const std::string& path, Acce
   if (handle == nullptr) return ResourceExhausted("no memory to open the history '{}'", path);
   std::unique_ptr<Database> db(new Database(path, handle));
   if (code != SQLITE_OK) return db->Error(code, "open");
-  if (access == Access::kReadOnly && NeedsNoLog(handle, path)) {
+  if (access == Access::kReadOnly && MustBeImmutable(handle, path)) {
     sqlite3_close(std::exchange(db->db_, nullptr));
     const int again = sqlite3_open_v2(ImmutableUri(path).c_str(), &handle,
                                       SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX, nullptr);
@@ -181,25 +159,6 @@ Database::~Database() {
   for (auto& [sql, statement] : statements_) sqlite3_finalize(statement->statement_);
   sqlite3_close(db_);
 }
-
-namespace {
-
-// SQLite says so of a page that it cannot write; of the log's shared memory, a sync or a cut it says "I/O error". A
-// limit on a file's size is a full disk to whoever meets it.
-bool IsFullDisk(sqlite3* db, int code, const std::string& path) {
-  if ((code & 0xFF) == SQLITE_FULL) return true;
-  if ((code & 0xFF) != SQLITE_IOERR && (code & 0xFF) != SQLITE_CANTOPEN) return false;
-  const int error = sqlite3_system_errno(db);
-  if (error == ENOSPC || error == EDQUOT || error == EFBIG) return true;
-  // By now another call may have succeeded, and the errno be gone: what remains is whether there is room.
-  constexpr uint64_t kNone = 64 << 10;
-  struct statvfs disk;
-  const bool writes = code == SQLITE_IOERR_WRITE || code == SQLITE_IOERR_FSYNC || code == SQLITE_IOERR_TRUNCATE ||
-                      code == SQLITE_IOERR_SHMSIZE || code == SQLITE_IOERR_SHMMAP || code == SQLITE_IOERR_SHMOPEN;
-  return writes && statvfs(FolderOf(path).c_str(), &disk) == 0 && uint64_t{disk.f_bavail} * disk.f_frsize < kNone;
-}
-
-}  // namespace
 
 Status Database::Error(int code, std::string_view doing) const {
   const char* said = sqlite3_errmsg(db_);

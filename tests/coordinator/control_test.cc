@@ -258,9 +258,9 @@ TEST_F(ControlTest, Pause_MakesTheOpenRoundAndResumeGoesOn) {
   for (const std::string& name : Names(3)) Work(name);
   while (run->Standing().state.state != "waiting") std::this_thread::sleep_for(std::chrono::milliseconds(1));
   ASSERT_OK_AND_ASSIGN(const auto states, process_->control->Runs(kAlice));
-  ASSERT_EQ(states.size(), 1u);
-  EXPECT_TRUE(states[0].paused);
-  EXPECT_EQ(states[0].awaits, "the run is paused by its operator; round 2 starts when it is resumed");
+  ASSERT_EQ(states.runs.size(), 1u);
+  EXPECT_TRUE(states.runs[0].paused);
+  EXPECT_EQ(states.runs[0].awaits, "the run is paused by its operator; round 2 starts when it is resumed");
   ASSERT_OK_AND_ASSIGN(const PollReply idle, process_->roster.Poll(AskedBy("client-00000")));
   EXPECT_THAT(idle.tasks, IsEmpty());
   ASSERT_OK(Do("resume", "study"));

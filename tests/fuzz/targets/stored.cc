@@ -84,29 +84,27 @@ bool ReadsHistory(std::string_view bytes) {
 const Registered history{{"history", ReadsHistory, [] { return std::vector{SomeHistory()}; }}};
 
 // The checksum at the end is made right, so that what reads the pieces is tried.
-const Registered sealed{{"sealed_file",
-                         [](std::string_view input) {
-                           std::string bytes(input);
-                           const uint32_t crc = Crc32c(bytes);
-                           bytes.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
-                           if (ReadSealedFile(FileSystem::Default(), FileOf(bytes)).value() != input) std::abort();
-                           return !ReadSealedFile(FileSystem::Default(), FileOf(input)).ok();
-                         },
-                         [] {
-                           return std::vector<std::string>{"pieces", std::string(100, '\0')};
-                         }}};
+const Registered sealed_file{{"sealed_file",
+                              [](std::string_view input) {
+                                std::string bytes(input);
+                                const uint32_t crc = Crc32c(bytes);
+                                bytes.append(reinterpret_cast<const char*>(&crc), sizeof(crc));
+                                if (ReadSealedFile(FileSystem::Default(), FileOf(bytes)).value() != input) std::abort();
+                                return !ReadSealedFile(FileSystem::Default(), FileOf(input)).ok();
+                              },
+                              [] {
+                                return std::vector<std::string>{"pieces", std::string(100, '\0')};
+                              }}};
 
-const Registered invitation{{"invitation",
-                             [](std::string_view bytes) {
-                               const auto read = Invitation::FromBytes(bytes);
-                               if (!read.ok()) return false;
-                               if (read->ToBytes() != bytes) std::abort();
-                               return true;
-                             },
-                             [] {
-                               return std::vector{
-                                   Invitation{.run_id = "r-1", .fingerprint = "0f", .scenario = "[run]\n"}.ToBytes()};
-                             }}};
+const Registered invitation{
+    {"invitation",
+     [](std::string_view bytes) {
+       const auto read = Invitation::FromBytes(bytes);
+       if (!read.ok()) return false;
+       if (read->ToBytes() != bytes) std::abort();
+       return true;
+     },
+     [] { return std::vector{Invitation{.run_id = "r-1", .fingerprint = "0f", .scenario = "[run]\n"}.ToBytes()}; }}};
 
 }  // namespace
 }  // namespace rivulet::fuzz

@@ -1,0 +1,13 @@
+// Whether an error of SQLite is a disk that is full: its own word for that is one of several.
+#pragma once
+
+#include <string>
+
+struct sqlite3;
+
+namespace rivulet {
+
+// Of the database `db` in the file `path`, whose last call gave the extended code `code`.
+bool IsFullDisk(sqlite3* db, int code, const std::string& path);
+
+}  // namespace rivulet

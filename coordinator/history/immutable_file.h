@@ -1,0 +1,17 @@
+// A database in a folder where nothing may be made: SQLite has no place for the shared memory of a write-ahead log
+// there, and reads the file as one that nobody changes.
+#pragma once
+
+#include <string>
+
+struct sqlite3;
+
+namespace rivulet {
+
+// Whether `db`, which has just been opened from `path`, can only be read so, and there is no log that would be passed
+// over.
+bool MustBeImmutable(sqlite3* db, const std::string& path);
+// For sqlite3_open_v2 with SQLITE_OPEN_URI.
+std::string ImmutableUri(const std::string& path);
+
+}  // namespace rivulet

@@ -16,7 +16,7 @@ namespace rivulet {
 // of other names, and indices of plain columns.
 Status CheckSchema(Database& db, const std::string& schema, const std::string& path, int64_t version);
 
-// The views of docs/history.md over the tables of "main", for this connection alone.
+// The views of docs/reference/history.md over the tables of "main", for this connection alone.
 Status UseOwnViews(Database& db);
 
 }  // namespace rivulet

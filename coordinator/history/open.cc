@@ -81,7 +81,7 @@ std::string WhoIsThere(Database& db) {
   if (!no_writer) return BusySentence(db.path());
   return fmt::format(
       "waiting for another process that reads the history '{}' in a transaction that it does not end; let it end that, "
-      "or end it (docs/history.md, \"Reading while runs write\")",
+      "or end it (docs/reference/history.md, \"Readers\")",
       db.path());
 }
 

@@ -71,7 +71,7 @@ class Parsers(unittest.TestCase):
     def test_every_row_names_what_there_is(self):
         code = "".join(path.read_text() for room in ROOMS for path in sorted((ROOT / room).rglob("*.h")))
         for parser, (bound, by, _) in rows().items():
-            self.assertRegex(code, rf"\b{parser.rpartition('::')[2]}\b", f"{parser} is nowhere declared")
+            self.assertTrue(re.search(rf"\b{parser.rpartition('::')[2]}\b", code), f"{parser} is nowhere declared")
             self.assertTrue(bound, parser)
             for name in re.findall(r"`(\w+)`", by):
                 self.assertIn(name, targets(), f"the row of {parser} names a fuzz target that there is not")
@@ -82,7 +82,7 @@ class Parsers(unittest.TestCase):
     def test_every_target_is_some_rows(self):
         # Those that attack what programs write for themselves, and parts of what has a row.
         others = {"chunk_messages", "cifar", "codec", "leaf", "metrics_labels", "packed_file", "rule_graph", "slice", "table",
-                  "table_import"}
+                  "table_import", "tensor_proto"}
         named = {name for _, by, _ in rows().values() for name in re.findall(r"`(\w+)`", by)}
         self.assertEqual(targets() - named - others, set())
 

@@ -50,13 +50,21 @@ class Federation(packaged.ProgramTest):
     """A coordinator, a relay before it, and clients."""
 
     def begin(self, clients, *more, scenario=harness.SCENARIO):
-        import relay
-
         self.scenario = self.write("federation.toml", scenario)
         settings = [f"data.partition.clients={clients}", f"server.clients_per_round={clients}", "run.keep_models=all"]
         arguments = [part for setting in [*settings, *more] for part in ("--set", setting)]
         self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *arguments, code=0)
         self.names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
+        return self.serve(arguments)
+
+    def coordinate(self, scenario):
+        """A coordinator of a scenario whose clients have their own data."""
+        self.scenario = self.write("federation.toml", scenario)
+        return self.serve(["--set", "run.keep_models=all"])
+
+    def serve(self, arguments):
+        import relay
+
         self.arguments = arguments
         self.target = "127.0.0.1:0"
         self.start_coordinator()

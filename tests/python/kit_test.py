@@ -12,6 +12,13 @@ import harness
 import rivulet
 
 
+class Nobody(rivulet.Client):
+    """Of tests in which nothing is trained."""
+
+    def fit(self, params, context):
+        raise NotImplementedError
+
+
 @packaged.needs_numpy
 class Kits(packaged.ProgramTest):
     def setUp(self):
@@ -34,7 +41,7 @@ class Kits(packaged.ProgramTest):
             self.assertIn(b"PRIVATE KEY", kit.key)
 
     def test_what_is_no_clients_kit_is_refused(self):
-        client = rivulet.flower.wrap(object(), layout="rivulet")
+        client = Nobody()
 
         def refused(sentence, **arguments):
             with self.assertRaisesRegex(rivulet.RivuletError, sentence):
@@ -75,7 +82,7 @@ class Kits(packaged.ProgramTest):
             return _protocol.PollReply(over={"sentence": f"it is over for {', '.join(names)}"})
 
         with coordinator(poll, certificate, key, authority) as port:
-            client = rivulet.flower.wrap(object(), layout="rivulet")
+            client = Nobody()
             self.assertIn("it is over", rivulet.run_client(client, f"127.0.0.1:{port}", kit=kit))
             self.assertEqual(callers, [("ann", [b"ssl"])])
             self.ca = self.path("other")

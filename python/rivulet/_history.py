@@ -202,7 +202,10 @@ class Run:
         self.name: str = row["name"]
         self.seed: int = row["seed"]
         self.config: str = row["config"]
-        self.created_at: "datetime.datetime" = time(row["created_at"])
+        try:
+            self.created_at: "datetime.datetime" = time(row["created_at"])
+        except (TypeError, ValueError) as error:
+            raise RivuletError(f"history '{history.db}' is damaged: run {self.id} began at no time") from error
 
     def __repr__(self) -> str:
         return f"rivulet.open({self.history.db!r}).run({self.id!r})"
@@ -267,7 +270,7 @@ class Run:
         real = os.path.realpath(self.history._path)
         there: List[int] = []
         for number, digest, path in rows:
-            if path is None:
+            if not isinstance(path, str):
                 continue
             beside = os.path.join(f"{real}.models", self.id, os.path.basename(path))
             for candidate in (beside, os.path.join(os.path.dirname(real), path)):
@@ -315,7 +318,10 @@ class Run:
 
         path, digest = self._model(round)
         tensors, stored = read_safetensors(path, widen_bfloat16)
-        segments = json.loads(tensors.metadata.get("rivulet.segments", "{}"))
+        try:
+            segments: Dict[str, str] = dict(json.loads(tensors.metadata.get("rivulet.segments", "{}")))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise RivuletError(f"'{path}' does not say which segments its tensors are of; restore the file") from error
         if "server" in segments.values():  # what its optimiser keeps from round to round is no part of the model
             segments = {name: segment for name, segment in segments.items() if segment != "server"}
             metadata = {**tensors.metadata, "rivulet.segments": json.dumps(segments, separators=(",", ":"))}

@@ -673,22 +673,6 @@ class Results(unittest.TestCase):
         Connection("10.0.0.1:7000", insecure=True).close()
 
 
-class Replies:
-    """A call that is answered with these messages, whatever is sent."""
-
-    def __init__(self, messages):
-        self.messages, self.sent = [message.SerializeToString() for message in messages], []
-
-    def send(self, messages, end):
-        self.sent += [b"".join(pieces) for pieces in messages]
-
-    def receive(self):
-        return memoryview(self.messages.pop(0)) if self.messages else None
-
-    def finish(self):
-        assert not self.messages
-
-
 class Asks:
     """A connection whose coordinator asks to evaluate until that came to something; at first, `lost` times, it has not
     the model that is to be evaluated."""
@@ -732,17 +716,19 @@ class Asks:
         from rivulet._crc32c import crc32c
 
         chunk = self.wire.Chunk(total_bytes=len(content), data=content, crc=int(crc32c([content])[0]))
-        yield Replies([chunk])
+        yield iter([chunk.SerializeToString()])
 
     @contextlib.contextmanager
-    def submit(self):
+    def submit(self, messages):
         staged, result = self.wire.SubmitReply(), self.wire.SubmitReply()
         staged.staged.SetInParent()
         result.result.SetInParent()
-        call = Replies([staged, result])
-        yield call
-        messages = [self.wire.SubmitMessage.FromString(content) for content in call.sent]
+        messages = [self.wire.SubmitMessage.FromString(content) for content in messages]
         self.uploads.append(b"".join(message.chunk for message in messages))
+        yield iter([staged.SerializeToString(), result.SerializeToString()])
+
+    def parsed(self, kind, content):
+        return kind.FromString(content)
 
     def fail(self, request):
         self.failures.append((request.failure.code, request.failure.subject))

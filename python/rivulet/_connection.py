@@ -23,11 +23,12 @@ if TYPE_CHECKING:
 
 _CALL_SECONDS = 30
 _STREAM_SECONDS = 30 * 60  # of one Fetch or Submit as a whole; what was moved by then is not lost
+_GRACE_SECONDS = 5  # gRPC is waited for longer than it was told to take
 
 _SERVICE = "/rivulet.rpc.Coordinator/"
 
 # gRPC in Python has no setting for a least version of TLS. This names the ciphers of 1.2 alone, and one that needs a
-# shared secret which nobody has: 1.2 finds no cipher, and 1.3 has its own. It is read when gRPC is loaded.
+# shared secret which nobody has: 1.2 finds no cipher, and 1.3 has its own. gRPC reads it when it is loaded.
 _CIPHERS = ("GRPC_SSL_CIPHER_SUITES", "ECDHE-PSK-CHACHA20-POLY1305")
 
 # As federated/transport/grpc_options.h and grpc_connection.cc have them: pings keep a connection open while a client
@@ -69,14 +70,21 @@ class CallError(Exception):
         return self.code in ("PERMISSION_DENIED", "UNAUTHENTICATED")
 
 
+_for_tls_1_3 = False  # how gRPC was loaded
+
+
 def _loaded(tls: bool) -> Any:
     """gRPC, set up before it is loaded. RivuletError: it is not installed, or was loaded for TLS 1.2 too."""
+    global _for_tls_1_3
     name, ciphers = _CIPHERS
+    if "grpc" not in sys.modules or os.environ.get(name) == ciphers:
+        _for_tls_1_3 = True
+    if _for_tls_1_3:
+        os.environ[name] = ciphers  # older versions read it when the first connection over TLS is made
     if "grpc" not in sys.modules:
-        os.environ[name] = ciphers
         os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it writes lines to stderr; ours say what matters
         os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # nobody's fork makes calls; gRPC's care can abort one
-    elif tls and os.environ.get(name) != ciphers:
+    elif tls and not _for_tls_1_3:
         raise RivuletError(
             "gRPC was loaded before this client, and would take TLS 1.2; connect before the package that loads it is "
             f"imported, or start Python with {name}={ciphers} in the environment"
@@ -89,7 +97,7 @@ def _loaded(tls: bool) -> Any:
 
 def _host_and_port(address: str, insecure: bool, kit: "Optional[Kit]") -> Tuple[str, int]:
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not (port.isascii() and port.isdigit()) or not 0 < int(port[:6]) < 65536:
+    if not colon or not host or not (port.isascii() and port.isdigit() and len(port) < 6) or not 0 < int(port) < 65536:
         raise RivuletError(f"'{address}' is no coordinator's address HOST:PORT, such as 127.0.0.1:7000")
     host = host.strip("[]")
     loopback = host == "localhost"
@@ -103,6 +111,28 @@ def _host_and_port(address: str, insecure: bool, kit: "Optional[Kit]") -> Tuple[
     return host, int(port)
 
 
+class _Channel:
+    """gRPC's, with the calls of a coordinator."""
+
+    def __init__(self, grpc: Any, target: str, kit: "Optional[Kit]") -> None:
+        if kit is None:
+            channel = grpc.insecure_channel(target, options=_OPTIONS)
+        else:
+            credentials = grpc.ssl_channel_credentials(kit.authority, kit.key, kit.certificate)
+            channel = grpc.secure_channel(target, credentials, options=_OPTIONS)
+        self._channel = channel
+        self.poll = channel.unary_unary(_SERVICE + "Poll")
+        self.fail = channel.unary_unary(_SERVICE + "Fail")
+        self.fetch = channel.unary_stream(_SERVICE + "Fetch")
+        self.submit = channel.stream_stream(_SERVICE + "Submit")
+
+    def close(self) -> None:
+        """Does not wait for a peer that floods it, during which gRPC neither closes nor cancels."""
+        closing = threading.Thread(target=self._channel.close, name="rivulet closes", daemon=True)
+        closing.start()
+        closing.join(_GRACE_SECONDS)
+
+
 class Connection:
     """One coordinator's, made at the first call and made again when it is lost. Thread-safe: calls travel side by side.
 
@@ -113,22 +143,15 @@ class Connection:
         host, port = _host_and_port(address, insecure, kit)
         if kit is not None:
             kit.check()
-        self._grpc = grpc = _loaded(tls=kit is not None)
+        grpc = _loaded(tls=kit is not None)
+        self._grpc = grpc
         self.address = address
         self._lock = threading.Lock()
         self._streams: Set[Any] = set()
         # Named as what it is: gRPC takes "unix:7000" for another kind of address.
-        target = f"dns:///[{host}]:{port}" if ":" in host else f"dns:///{host}:{port}"
-        if kit is None:
-            channel = grpc.insecure_channel(target, options=_OPTIONS)
-        else:
-            credentials = grpc.ssl_channel_credentials(kit.authority, kit.key, kit.certificate)
-            channel = grpc.secure_channel(target, credentials, options=_OPTIONS)
-        self._channel = channel
-        self._poll = channel.unary_unary(_SERVICE + "Poll")
-        self._fail = channel.unary_unary(_SERVICE + "Fail")
-        self._fetch = channel.unary_stream(_SERVICE + "Fetch")
-        self._submit = channel.stream_stream(_SERVICE + "Submit")
+        self._target = f"dns:///[{host}]:{port}" if ":" in host else f"dns:///{host}:{port}"
+        self._kit = kit
+        self._channel = _Channel(grpc, self._target, kit)
 
     def _meant(self, error: Any) -> CallError:
         """A client acts by the code alone. Whatever only says that the connection is gone becomes UNAVAILABLE."""
@@ -164,15 +187,30 @@ class Connection:
             sentence = f"the coordinator at {self.address} sent {len(content)} bytes that are no answer: {error}"
             raise CallError("INTERNAL", sentence) from None
 
-    def poll(self, request: Any) -> Any:
+    def _unary(self, name: str, request: Any, seconds: float) -> bytes:
+        channel = self._channel
         with self._meaning():
-            seconds = _CALL_SECONDS + request.hold_ms / 1000
-            content = self._begun(self._poll, request.SerializeToString(), timeout=seconds)
+            call = self._begun(getattr(channel, name).future, request.SerializeToString(), timeout=seconds)
+            try:
+                content: bytes = call.result(timeout=seconds + _GRACE_SECONDS)
+                return content
+            except self._grpc.FutureTimeoutError:
+                self._leave(channel)
+                raise self._gone("it keeps the connection busy and does not answer") from None
+
+    def _leave(self, channel: _Channel) -> None:
+        """For another one: a peer can keep gRPC so busy that no call of a connection ends."""
+        with self._lock:
+            if self._channel is channel:
+                self._channel = _Channel(self._grpc, self._target, self._kit)
+        channel.close()
+
+    def poll(self, request: Any) -> Any:
+        content = self._unary("poll", request, _CALL_SECONDS + request.hold_ms / 1000)
         return self.parsed(_protocol.PollReply, content)
 
     def fail(self, request: Any) -> None:
-        with self._meaning():
-            self._begun(self._fail, request.SerializeToString(), timeout=_CALL_SECONDS)
+        self._unary("fail", request, _CALL_SECONDS)
 
     @contextlib.contextmanager
     def _stream(self, method: Any, argument: Any) -> Iterator[Iterator[bytes]]:
@@ -189,12 +227,12 @@ class Connection:
 
     def fetch(self, request: Any) -> "contextlib.AbstractContextManager[Iterator[bytes]]":
         """A context: an iterator of chunks."""
-        return self._stream(self._fetch, request.SerializeToString())
+        return self._stream(self._channel.fetch, request.SerializeToString())
 
     def submit(self, messages: Iterable[bytes]) -> "contextlib.AbstractContextManager[Iterator[bytes]]":
         """A context: an iterator of replies to an upload's messages. A thread of gRPC's asks for these, one at a time and
         as the network takes them."""
-        return self._stream(self._submit, iter(messages))
+        return self._stream(self._channel.submit, iter(messages))
 
     def cancel_streams(self) -> None:
         """Ends every stream that is open: whoever reads from one gets a CallError."""

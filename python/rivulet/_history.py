@@ -179,6 +179,12 @@ class History:
         return _page.history_page(self.db, names, rows, count - len(rows))
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
 class Run:
     """One run of a history.
 
@@ -198,14 +204,16 @@ class Run:
 
     def __init__(self, history: History, row: Mapping[str, Any]) -> None:
         self.history = history
-        self.id: str = row["run_id"]
-        self.name: str = row["name"]
-        self.seed: int = row["seed"]
-        self.config: str = row["config"]
         try:
-            self.created_at: "datetime.datetime" = time(row["created_at"])
-        except (TypeError, ValueError) as error:
-            raise RivuletError(f"history '{history.db}' is damaged: run {self.id} began at no time") from error
+            self.id: str = _text(row["run_id"])
+            self.name: str = _text(row["name"])
+            self.seed: int = int(row["seed"])
+            self.config: str = _text(row["config"])
+            self.created_at: "datetime.datetime" = time(_text(row["created_at"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise RivuletError(
+                f"history '{history.db}' is damaged: its view 'runs' does not say what a run is ({error!r}); restore a backup"
+            ) from error
 
     def __repr__(self) -> str:
         return f"rivulet.open({self.history.db!r}).run({self.id!r})"
@@ -270,7 +278,7 @@ class Run:
         real = os.path.realpath(self.history._path)
         there: List[int] = []
         for number, digest, path in rows:
-            if not isinstance(path, str):
+            if not (isinstance(path, str) and isinstance(number, int)):
                 continue
             beside = os.path.join(f"{real}.models", self.id, os.path.basename(path))
             for candidate in (beside, os.path.join(os.path.dirname(real), path)):

@@ -1,6 +1,7 @@
 """The logger ``rivulet``, whose lines hold what a coordinator says only after it was cleaned."""
 
 import logging
+import numbers
 
 from rivulet._errors import clean
 
@@ -10,7 +11,7 @@ class _Cleans(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple):
-            record.args = tuple(each if isinstance(each, (int, float)) else clean(str(each)) for each in record.args)
+            record.args = tuple(each if isinstance(each, numbers.Real) else clean(str(each)) for each in record.args)
         return True
 
 

@@ -218,7 +218,16 @@ def simulate(
         raise RivuletError(f"a process that trains clients is gone: {lost}; {why}") from _raised(told)
     if code != 0:
         raise RivuletError(why) from _raised(told)
-    return History(db).run(json.loads(printed)["run_id"])
+    return History(db).run(_run_id(printed))
+
+
+def _run_id(printed: str) -> str:
+    try:
+        return str(json.loads(printed)["run_id"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RivuletError(
+            f"the program {program()} ended well and named no run; is it another version than this package?"
+        ) from error
 
 
 class ClientError(Exception):
@@ -234,7 +243,7 @@ def _interrupted(
 ) -> Interrupted:
     """The program's sentence, with the call that goes on instead of the command."""
     if code == 0:
-        run = History(db).run(json.loads(printed)["run_id"])
+        run = History(db).run(_run_id(printed))
         return Interrupted(f"interrupted; run {run.id} had finished", run)
     resumable = _RESUMABLE.search(why)
     found = History(db).run(resumable.group(1)) if resumable else _of_this_call(db, resume, began)

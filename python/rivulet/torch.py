@@ -250,7 +250,7 @@ def _written(module: Any, example: Any) -> bytes:
     """The module as ONNX, with every layer that training needs."""
     training = torch.onnx.TrainingMode.TRAINING
     options: Dict[str, Any] = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
-    content = io.BytesIO()
+    content: Any = io.BytesIO()
     try:
         import onnx
         import onnx.numpy_helper

@@ -34,6 +34,7 @@ def all_rows(column):
 
 
 @packaged.needs_grpc
+@packaged.needs_cloudpickle
 class Analytics(packaged.ProgramTest):
     def setUp(self):
         super().setUp()

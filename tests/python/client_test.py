@@ -220,6 +220,65 @@ class Together(Federation):
         self.assertLess(max(losses), min(loss for round_, _, _, _, _, loss in tasks if round_ == 1))
 
 
+MEASURED = """
+import logging, sys, threading
+import numpy as np
+import rivulet
+
+def anonymous():
+    with open("/proc/self/status") as status:
+        return 1024 * sum(int(line.split()[1]) for line in status if line.startswith(("RssAnon:", "RssShmem:")))
+
+class Adds(rivulet.Client):
+    def fit(self, params, context):
+        trained = {name: array + np.float32(1e-6) for name, array in params.items()}
+        self.bytes = sum(array.nbytes for array in trained.values())
+        return rivulet.Params(trained, examples=1)
+
+import rivulet._agent, rivulet._connection
+rivulet._connection.Connection(sys.argv[1]).close()
+client, before, peak, ended = Adds(), anonymous(), [0], threading.Event()
+
+def watch():
+    while not ended.wait(0.002):
+        peak[0] = max(peak[0], anonymous())
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+rivulet.run_client(client, sys.argv[1], name=sys.argv[2])
+ended.set()
+watcher.join()
+print((peak[0] - before) / client.bytes)
+"""
+
+
+@packaged.needs_grpc
+@unittest.skipUnless(os.path.exists("/proc/self/status"), "needs Linux's /proc")
+class Memory(Federation):
+    def test_a_client_takes_at_most_three_times_the_parameters(self):
+        import numpy as np
+
+        # The model that it is given and the one that it trained are two of them.
+        rivulet.save_safetensors(self.path("init.safetensors"), {"w": np.zeros((10, 1 << 20), np.float32)})
+        self.coordinate(
+            """
+run = { name = "large", rounds = 3 }
+model = { arrays = "init.safetensors" }
+data = { partition = { clients = 1 } }
+server = { clients_per_round = 1 }
+"""
+        )
+        program = self.write("measured.py", MEASURED)
+        self.relay.stop()
+        process = subprocess.run(
+            [sys.executable, program, self.target, "ann"],
+            env={**os.environ, "PYTHONPATH": str(packaged.ROOT / "python")},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertLessEqual(float(process.stdout), 3.0)
+
+
 class Adds(rivulet.Client):
     """Adds a number to every variable."""
 
@@ -663,6 +722,9 @@ class Results(unittest.TestCase):
         for address, sentence in [
             ("127.0.0.1", "'127.0.0.1' is no coordinator's address HOST:PORT"),
             ("127.0.0.1:0", "no coordinator's address"),
+            ("127.0.0.1:65536", "no coordinator's address"),
+            ("127.0.0.1:" + "9" * 5000, "no coordinator's address"),
+            ("127.0.0.1:٣", "no coordinator's address"),
             ("example.org:7000", "example.org:7000 is not a loopback address, and without TLS"),
             ("10.0.0.1:7000", "say insecure=True to accept that"),
         ]:

@@ -57,7 +57,7 @@ class Readers:
             "held_update": (self.held_update, [self.a_held_update()], ours),
             "site_conf": (self.site_conf, [b"RIVULET_COORDINATOR='127.0.0.1:7000'\nA=\"b c\"\n"], ours),
             "certificate": (self.certificate, [self.a_certificate()], ours),
-            "history": (self.history, [self.a_history()], ours),
+            "history": (self.history, [self.a_history(), self.a_runs_history()], ours),
         }
 
     def file(self, name, content):
@@ -295,12 +295,22 @@ class Readers:
             )
         return path.read_bytes()
 
+    def a_runs_history(self):
+        import sqlite3
+
+        path = self.folder / "real.sqlite"
+        with contextlib.closing(sqlite3.connect(path)) as db:
+            db.executescript((packaged.ROOT / "tests/e2e/stored_run/history.sql").read_text())
+        return path.read_bytes()
+
     def history(self, content):
         path = self.file("some.sqlite", content)
-        run = self.rivulet.open(path).run()
+        history = self.rivulet.open(path)
+        run = history.run()
+        for ask in (history.runs, run.rounds, run.clients, run.tasks, run.metrics, run.model, run._repr_html_, history._repr_html_):
+            with contextlib.suppress(self.rivulet.RivuletError):
+                ask()
         run.scores, run.status
-        self.rivulet.open(path).rows("SELECT * FROM runs")
-        run.model()
 
     def read(self, name, content):
         read, _, errors = self.all[name]

@@ -97,6 +97,7 @@ class Kits(packaged.ProgramTest):
                 with listening(server, version, met_here) as port, contextlib.closing(Connection(f"127.0.0.1:{port}", kit=kit)) as calls:
                     with self.assertRaises(CallError):
                         calls.poll(_protocol.PollRequest())
+                    self.wait_for(lambda: met_here, "the handshake to end")
                     self.assertIn(met, met_here[0])
 
     @packaged.needs_grpc

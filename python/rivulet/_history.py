@@ -80,7 +80,7 @@ class History:
         try:
             with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=20)) as connection:
                 yield connection
-        except (sqlite3.Error, sqlite3.Warning) as error:
+        except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:  # the last: of a name that is no text
             raise RivuletError(f"history '{self.db}': {error}") from error
 
     @contextlib.contextmanager

@@ -107,9 +107,13 @@ class _Child:
     def wait(self) -> "tuple[int, str]":
         """Its exit code and what it printed, once it has ended."""
         self._listen()
-        for reader in self._readers:
-            reader.join()
-        return self._process.wait(), b"".join(self._printed).decode(errors="replace")
+        while True:
+            try:
+                for reader in self._readers:
+                    reader.join()
+                return self._process.wait(), b"".join(self._printed).decode(errors="replace")
+            except KeyboardInterrupt:
+                self.interrupt()
 
     def close(self) -> None:
         """Where something went wrong here, the program ends too, cleanly."""
@@ -212,7 +216,7 @@ def simulate(
         why = file.named(sentence(said, code)) if code != 0 else ""
         lost = processes.lost() if processes is not None and child.ended_here else None
         told = processes.told() if processes is not None else None
-    if child.interrupted:
+    if child.interrupted or (processes is not None and processes.interrupted):
         raise _interrupted(code, why, printed, db, resume, began)
     if lost is not None:
         raise RivuletError(f"a process that trains clients is gone: {lost}; {why}") from _raised(told)

@@ -52,6 +52,7 @@ class Workers:
         self._processes: List[Any] = []
         self._pipes: List[Pipe] = []
         self._told: Optional[str] = None
+        self.interrupted = False  # while they were waited for
 
     def start(self) -> None:
         """Once. A process that is not forked may turn out to be impossible: before there is anything else."""
@@ -103,13 +104,17 @@ class Workers:
         return self._told
 
     def close(self) -> None:
-        """What a worker is about to keep of the run's last task it keeps; longer it is not waited for."""
+        """What a worker is about to keep of the run's last task it keeps; longer it is not waited for, and no longer than
+        up to an interrupt."""
         for pipe in self._pipes:
             with contextlib.suppress(OSError):
                 pipe.send(None)
         until = time.monotonic() + _TOOK_LONG_SECONDS
         for process in self._processes:
-            process.join(max(0.0, until - time.monotonic()))
+            try:
+                process.join(max(0.0, until - time.monotonic()))
+            except KeyboardInterrupt:
+                self.interrupted, until = True, 0.0
             if process.exitcode is None:
                 process.kill()
                 process.join()

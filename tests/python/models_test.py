@@ -157,7 +157,7 @@ class Safetensors(harness.RivuletTest):
                 found = rivulet.load_safetensors(path)
                 read += 1
                 self.assertEqual(set(safetensors.numpy.load_file(path)), set(found))
-        self.assertGreater(read, 10)
+        self.assertGreater(read, 5)
 
     def test_model_digest_is_the_histories(self):
         self.simulate("--set", "run.keep_models=all")

@@ -249,7 +249,7 @@ class Virtual(packaged.ProgramTest):
             def fit(self, params, context):
                 if context.round == 3 and first("sent"):
                     os.kill(starter, signal.SIGINT)
-                    time.sleep(0.3)  # the program waits for this task
+                    time.sleep(0.3)  # the program waits for calls that are open, if there are any, and then this process for the worker
                     os.kill(starter, signal.SIGINT)
                 return super().fit(params, context)
 

@@ -536,7 +536,7 @@ class Loops(client_test.Federation):
 @packaged.needs_grpc
 @packaged.needs_torch
 class OwnNetwork(client_test.Federation):
-    """A network that the program has no graph of: docs/python.md's recipe, as clients of a coordinator."""
+    """A network that the program has no graph of: docs/guide/python.md's recipe, as clients of a coordinator."""
 
     def test_it_is_trained_and_measured(self):
         import torch

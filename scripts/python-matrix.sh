@@ -57,7 +57,7 @@ with() {
 }
 
 with oldest grpcio==1.51.1 protobuf==3.20.3 numpy==1.24.2
-with debian grpcio==1.51.1 protobuf==4.21.12 numpy==1.24.2 cloudpickle==2.2.0 crc32c==2.3
+with debian grpcio==1.51.1 protobuf==4.21.12 numpy==1.24.2 cloudpickle==2.2.0 crc32c
 with six grpcio==1.76.0 protobuf==6.33.1 numpy==2.2.6
 with newest grpcio protobuf numpy cloudpickle crc32c safetensors atheris pandas matplotlib nbclient nbformat ipykernel
 for python in "$@"; do tests "$python"; done

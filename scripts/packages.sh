@@ -39,7 +39,8 @@ test_packages=(
   "python3|end-to-end tests"
   "python3-numpy|checks model files without our code"
   "python3-protobuf|clients written in Python"
-  "python3-grpcio|what stands between them and a coordinator in their tests"
+  "python3-grpcio|their calls, and what stands between them and a coordinator in tests"
+  "python3-cloudpickle|functions of notebooks for the processes that train (optional)"
 )
 fuzz_packages=(
   "clang-16|the fuzzer's compiler (older ones capture no structured bindings)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs the tests of clients written in Python with old and new protobuf and NumPy (and grpcio, which the tests' relay speaks), each in an environment of its
-# own (build/python-matrix, from PyPI), and checks types, packaging and what an import costs. Prints one line for each.
+# Runs the tests of clients written in Python with old and new grpcio, protobuf and NumPy, each in an environment of its own (build/python-matrix, from
+# PyPI), and checks types, packaging and what an import costs. Prints one line for each.
 #   scripts/python-matrix.sh [PYTHON…]   interpreters that have more, such as PyTorch and Flower, to run the tests with
 set -uo pipefail
 cd "$(dirname "$0")/.."
@@ -40,12 +40,12 @@ def has(name):
         return [f"{name} {m.version(name)}"]
     except m.PackageNotFoundError:
         return []
-print("Python %d.%d" % sys.version_info[:2], *sum(map(has, ("grpcio", "protobuf", "numpy", "crc32c", "torch", "flwr")), []), sep=", ")'
+print("Python %d.%d" % sys.version_info[:2], *sum(map(has, ("grpcio", "protobuf", "numpy", "cloudpickle", "crc32c", "safetensors", "torch", "flwr")), []), sep=", ")'
 }
 
 tests() {
   local test
-  for test in records_test http2_test client_test held_test arrays_test virtual_test frameworks_test notebooks_test; do
+  for test in records_test models_test connection_test kit_test client_test held_test arrays_test virtual_test fuzz_test frameworks_test notebooks_test; do
     report "$test: $(versions "$1")" "$1" "tests/python/$test.py"
   done
 }
@@ -57,9 +57,9 @@ with() {
 }
 
 with oldest grpcio==1.51.1 protobuf==3.20.3 numpy==1.24.2
-with debian grpcio==1.51.1 protobuf==4.21.12 numpy==1.24.2
+with debian grpcio==1.51.1 protobuf==4.21.12 numpy==1.24.2 cloudpickle==2.2.0 crc32c
 with six grpcio==1.76.0 protobuf==6.33.1 numpy==2.2.6
-with newest grpcio protobuf numpy pandas crc32c matplotlib nbclient nbformat ipykernel
+with newest grpcio protobuf numpy cloudpickle crc32c safetensors atheris pandas matplotlib nbclient nbformat ipykernel
 for python in "$@"; do tests "$python"; done
 
 checker=$(environment checkers mypy basedpyright numpy grpcio protobuf) || exit 1

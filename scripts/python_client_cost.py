@@ -3,7 +3,8 @@
     PYTHONPATH=python python3 scripts/python_client_cost.py
 
 Prints the median of the milliseconds from a task to the answer to its update, without `fit`, those of the processor, and
-how far the process's anonymous memory grew, in multiples of the parameters. The coordinator's own work on the update is in
+how far the process's anonymous memory grew, in multiples of the parameters; what gRPC takes when it is loaded is told
+apart from that, as it is the same for any model. The coordinator's own work on the update is in
 the first time. Then the same of what no client can do without: the parameters received from a bare socket and held
 against their digest, and a difference sent, with the checksums of both. Machines differ, and so does what else they do.
 """
@@ -20,7 +21,7 @@ import time
 import numpy as np
 
 import rivulet
-from rivulet import _agent, _program
+from rivulet import _agent, _connection, _program
 from rivulet._crc32c import crc32c
 
 SCENARIO = """
@@ -122,6 +123,8 @@ def main():
         address = coordinator.stdout.readline().split()[-1]
         _agent._Agent = Timed
         client = Adds()
+        without = anonymous()
+        _connection.Connection(address).close()
         before, peak, ended = anonymous(), [0], threading.Event()
 
         def watch():
@@ -137,6 +140,7 @@ def main():
     milliseconds, processor = (1000 * statistics.median(times[5:]) for times in (Timed.times, Timed.processors))
     grown = (peak[0] - before) / client.parameters
     print(f"a task beside fit: {milliseconds:.1f} ms, {processor:.1f} of the processor; {grown:.1f} x the parameters")
+    print(f"gRPC, once it is loaded: {(before - without) / 1e6:.1f} MB")
     milliseconds, processor = bare(client.parameters)
     print(f"a bare socket: {milliseconds:.1f} ms, {processor:.1f} of the processor")
 

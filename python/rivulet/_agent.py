@@ -6,7 +6,6 @@ It does what client/agent.h and client/task_runner.h of the repository do, in th
 """
 
 import hashlib
-import logging
 import os
 import secrets
 import struct
@@ -22,11 +21,12 @@ from rivulet._client import Client, Context, Evaluation, Params
 from rivulet._client_state import ClientState
 from rivulet._connection import CallError, Connection
 from rivulet._download import Download
-from rivulet._errors import RivuletError
+from rivulet._errors import RivuletError, clean
 from rivulet._files import PathLike
 from rivulet._heartbeat import Heartbeat
 from rivulet._held import Finished, HeldUpdates, digits
-from rivulet._plan import EVALUATE, TRAIN, CannotDo, Plan
+from rivulet._logging import log as _log
+from rivulet._plan import EVALUATE, MOST_PLAN_BYTES, TRAIN, CannotDo, Plan
 from rivulet._safetensors import Tensors
 from rivulet._update import BadResult, Message, scalars_of, write_evaluation, write_update
 from rivulet._upload import Upload
@@ -40,15 +40,12 @@ _LOST_PAUSE_SECONDS = 0.1
 _BYTES, _MODEL = 0, 1  # BlobId::Form
 _ACCEPTED, _DUPLICATE = 0, 1  # SubmitResult::Kind
 
-_log = logging.getLogger("rivulet")
-
-
 class _Cancelled(Exception):
     """The coordinator needs the task no longer."""
 
 
 def _seed(task: Any) -> int:
-    drawn = struct.pack("<QqIi", task.stream_key, task.base_version, task.ordinal, task.kind)
+    drawn = struct.pack("<QqIi", task.stream_key, task.base_version, task.ordinal, task.kind)  # as wide as on the wire
     return int.from_bytes(hashlib.sha256(b"RVPY" + drawn).digest()[:8], "little")
 
 
@@ -125,9 +122,9 @@ class _Agent:
                 else:
                     self._pause(error, backoff)
 
-    def _fetch(self, form: int, digest: bytes, context: Context) -> memoryview:
+    def _fetch(self, form: int, digest: bytes, most: int, context: Context) -> memoryview:
         backoff = Backoff(self._name)
-        download = Download(self._pages)
+        download = Download(self._pages, most)
         damaged = 0
         while True:
             before = download.size
@@ -188,7 +185,7 @@ class _Agent:
     def _plan_of(self, task: Any, context: Context) -> Plan:
         digest, plan = self._plan
         if plan is None or digest != task.plan:
-            plan = Plan(bytes(self._fetch(_BYTES, task.plan, context)))
+            plan = Plan(bytes(self._fetch(_BYTES, task.plan, MOST_PLAN_BYTES, context)))
             self._plan = (task.plan, plan)
         return plan
 
@@ -206,7 +203,9 @@ class _Agent:
         if model is None or digest != blob.id.digest:
             self._model = (b"", None)  # a version that nobody needs goes before the next one comes
             del model
-            model = plan.model(self._fetch(_MODEL, blob.id.digest, context), blob.id.digest)
+            content = self._fetch(_MODEL, blob.id.digest, plan.most_model_bytes, context)
+            model = plan.model(content, blob.id.digest)
+            del content
             self._model = (blob.id.digest, model)
         return model
 
@@ -399,7 +398,7 @@ class _Agent:
                     time.sleep(idle.next_ms() / 1000)
 
     def _end(self, over: Any) -> str:
-        sentence: str = over.sentence or "the run is over"
+        sentence = clean(over.sentence) or "the run is over"
         if over.failed:  # it may be resumed, and then asks for what it had not written
             raise RivuletError(sentence)
         if self._held is not None and self._run_id:

@@ -14,6 +14,7 @@ from typing import Any, Dict, List, Mapping, Optional
 import numpy as np
 
 from rivulet._arrays import Array
+from rivulet._errors import RivuletError
 from rivulet._files import PathLike
 from rivulet._safetensors import Tensors, keep_safetensors, load_safetensors
 from rivulet._update import BadResult
@@ -44,6 +45,14 @@ def guarded(state: Tensors) -> Dict[str, Array]:
     return dict(state)
 
 
+def _loaded(file: str) -> Tensors:
+    state = load_safetensors(file)
+    said = state.metadata.get(_ROUND, "")
+    if not (said.isascii() and said.isdigit() and len(said) < 20) or not {_RUN, _TASK} <= set(state.metadata):
+        raise RivuletError(f"{file} is not what a client keeps: it does not say of which run, round and task; remove it")
+    return state
+
+
 def _round(state: Tensors) -> int:
     return int(state.metadata[_ROUND])
 
@@ -58,9 +67,9 @@ class ClientState:
         self._proposed: Optional[Tensors] = None
         if self._path is not None:
             files = glob.glob(f"{glob.escape(self._path)}{_EARLIER}*") + [self._path]
-            self._kept = sorted((load_safetensors(file) for file in files if os.path.exists(file)), key=_round)
+            self._kept = sorted((_loaded(file) for file in files if os.path.exists(file)), key=_round)
             if os.path.exists(self._path + _PROPOSED):
-                self._proposed = load_safetensors(self._path + _PROPOSED)
+                self._proposed = _loaded(self._path + _PROPOSED)
 
     def of(self, run: str, round: int) -> Dict[str, Array]:
         """What is kept of a run from the rounds before a round."""

@@ -1,28 +1,62 @@
-"""Calls of a coordinator: what they are, and what their ends mean."""
+"""Calls of a coordinator over gRPC: what they are, and what their ends mean.
+
+gRPC is loaded by the first connection and by nothing before it. A process that has loaded it may not be forked any more,
+which `rivulet.simulate` prefers for its workers.
+
+Requests and replies travel as bytes. What is read of them is read here and in the modules of the transfers, so that a
+reply that is none is a `CallError` and no exception of another package.
+"""
 
 import contextlib
+import importlib
 import ipaddress
+import os
+import sys
 import threading
-import time
-from typing import TYPE_CHECKING, Any, Iterator, List, Optional, Set, Tuple
+from typing import TYPE_CHECKING, Any, Iterable, Iterator, Optional, Set, Tuple
 
 from rivulet import _protocol
-from rivulet._errors import RivuletError
-from rivulet._http2 import Call, Channel, Ended, Lost
+from rivulet._errors import RivuletError, clean, lacks
+
 if TYPE_CHECKING:
     from rivulet._kit import Kit
 
 _CALL_SECONDS = 30
 _STREAM_SECONDS = 30 * 60  # of one Fetch or Submit as a whole; what was moved by then is not lost
+_GRACE_SECONDS = 5  # gRPC is waited for longer than it was told to take
 
 _SERVICE = "/rivulet.rpc.Coordinator/"
 
+# gRPC in Python has no setting for a least version of TLS. This names the ciphers of 1.2 alone, and one that needs a
+# shared secret which nobody has: 1.2 finds no cipher, and 1.3 has its own. gRPC reads it when it is loaded.
+_CIPHERS = ("GRPC_SSL_CIPHER_SUITES", "ECDHE-PSK-CHACHA20-POLY1305")
+
+# As federated/transport/grpc_options.h and grpc_connection.cc have them: pings keep a connection open while a client
+# trains and makes no call, and a coordinator that was restarted is found again within seconds.
+_OPTIONS = [
+    ("grpc.keepalive_time_ms", 30_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    ("grpc.http2.max_pings_without_data", 0),
+    ("grpc.http2.bdp_probe", 0),
+    ("grpc.http2.lookahead_bytes", 512 << 10),
+    ("grpc.http2.max_frame_size", 128 << 10),
+    ("grpc.max_receive_message_length", 1 << 20),
+    ("grpc.initial_reconnect_backoff_ms", 200),
+    ("grpc.max_reconnect_backoff_ms", 1000),
+    ("grpc.min_reconnect_backoff_ms", 20_000),  # how long one attempt may take, for all its name
+    ("grpc.use_local_subchannel_pool", 1),
+    ("grpc.enable_http_proxy", 0),  # a variable of the environment sends no update elsewhere
+    ("grpc.service_config_disable_resolution", 1),  # nor does a record of the name's DNS
+    ("grpc.enable_retries", 0),  # gRPC's keep a copy of what was sent; ours know where to go on
+]
+
 
 class CallError(Exception):
-    """A call that failed, with the coordinator's sentence or gRPC's."""
+    """A call that failed, with the coordinator's sentence, cleaned, or gRPC's."""
 
     def __init__(self, code: str, sentence: str) -> None:
-        super().__init__(sentence)
+        super().__init__(clean(sentence))
         self.code = code  # gRPC's name of it: "NOT_FOUND"
 
     @property
@@ -36,9 +70,34 @@ class CallError(Exception):
         return self.code in ("PERMISSION_DENIED", "UNAUTHENTICATED")
 
 
+_for_tls_1_3 = False  # how gRPC was loaded
+
+
+def _loaded(tls: bool) -> Any:
+    """gRPC, set up before it is loaded. RivuletError: it is not installed, or was loaded for TLS 1.2 too."""
+    global _for_tls_1_3
+    name, ciphers = _CIPHERS
+    if "grpc" not in sys.modules or os.environ.get(name) == ciphers:
+        _for_tls_1_3 = True
+    if _for_tls_1_3:
+        os.environ[name] = ciphers  # older versions read it when the first connection over TLS is made
+    if "grpc" not in sys.modules:
+        os.environ.setdefault("GRPC_VERBOSITY", "NONE")  # it writes lines to stderr; ours say what matters
+        os.environ.setdefault("GRPC_ENABLE_FORK_SUPPORT", "0")  # nobody's fork makes calls; gRPC's care can abort one
+    elif tls and not _for_tls_1_3:
+        raise RivuletError(
+            "gRPC was loaded before this client, and would take TLS 1.2; connect before the package that loads it is "
+            f"imported, or start Python with {name}={ciphers} in the environment"
+        )
+    try:
+        return importlib.import_module("grpc")
+    except ImportError as error:
+        raise lacks("grpcio", "python3-grpcio", error) from error
+
+
 def _host_and_port(address: str, insecure: bool, kit: "Optional[Kit]") -> Tuple[str, int]:
     host, colon, port = address.rpartition(":")
-    if not colon or not host or not port.isdigit() or not 0 < int(port) < 65536:
+    if not colon or not host or not (port.isascii() and port.isdigit() and len(port) < 6) or not 0 < int(port) < 65536:
         raise RivuletError(f"'{address}' is no coordinator's address HOST:PORT, such as 127.0.0.1:7000")
     host = host.strip("[]")
     loopback = host == "localhost"
@@ -52,113 +111,135 @@ def _host_and_port(address: str, insecure: bool, kit: "Optional[Kit]") -> Tuple[
     return host, int(port)
 
 
+class _Channel:
+    """gRPC's, with the calls of a coordinator."""
+
+    def __init__(self, grpc: Any, target: str, kit: "Optional[Kit]") -> None:
+        if kit is None:
+            channel = grpc.insecure_channel(target, options=_OPTIONS)
+        else:
+            credentials = grpc.ssl_channel_credentials(kit.authority, kit.key, kit.certificate)
+            channel = grpc.secure_channel(target, credentials, options=_OPTIONS)
+        self._channel = channel
+        self.poll = channel.unary_unary(_SERVICE + "Poll")
+        self.fail = channel.unary_unary(_SERVICE + "Fail")
+        self.fetch = channel.unary_stream(_SERVICE + "Fetch")
+        self.submit = channel.stream_stream(_SERVICE + "Submit")
+
+    def close(self) -> None:
+        """Does not wait for a peer that floods it, during which gRPC neither closes nor cancels."""
+        closing = threading.Thread(target=self._channel.close, name="rivulet closes", daemon=True)
+        closing.start()
+        closing.join(_GRACE_SECONDS)
+
+
 class Connection:
-    """One coordinator's, made at the first call and made again when it is lost. Thread-safe: calls that are under way at
-    the same time have a channel each, and one that has ended leaves its to the next.
+    """One coordinator's, made at the first call and made again when it is lost. Thread-safe: calls travel side by side.
 
     Calls raise `CallError`. Streams are closed by who opens them: what they are is a context.
     """
 
     def __init__(self, address: str, *, insecure: bool = False, kit: "Optional[Kit]" = None) -> None:
-        self._host, self._port = _host_and_port(address, insecure, kit)
+        host, port = _host_and_port(address, insecure, kit)
+        if kit is not None:
+            kit.check()
+        grpc = _loaded(tls=kit is not None)
+        self._grpc = grpc
         self.address = address
-        self._tls = None if kit is None else kit.tls()
         self._lock = threading.Lock()
-        self._idle: List[Channel] = []
-        self._busy: Set[Channel] = set()
-        self._streams: Set[Channel] = set()
-        self._closed = False
+        self._streams: Set[Any] = set()
+        # Named as what it is: gRPC takes "unix:7000" for another kind of address.
+        self._target = f"dns:///[{host}]:{port}" if ":" in host else f"dns:///{host}:{port}"
+        self._kit = kit
+        self._channel = _Channel(grpc, self._target, kit)
 
-    def _channel(self) -> Channel:
-        """One that nobody else uses."""
-        while True:
-            with self._lock:
-                if self._closed:
-                    raise Lost("this client has closed it")
-                channel = self._idle.pop() if self._idle else None
-            if channel is None:
-                channel = Channel(self._host, self._port, self._tls)
-            elif not channel.usable():
-                channel.close()
-                continue
-            with self._lock:
-                if not self._closed:
-                    self._busy.add(channel)
-                    return channel
-            channel.close()
-            raise Lost("this client has closed it")
-
-    @contextlib.contextmanager
-    def _call(self, method: str, seconds: float, stream: bool) -> Iterator[Call]:
-        channel: Optional[Channel] = None
-        call: Optional[Call] = None
-        try:
-            channel = used = self._channel()
-            if stream:
-                with self._lock:
-                    self._streams.add(used)
-            call = used.begin(_SERVICE + method, seconds)
-            yield call
-        except Lost as error:
-            raise self._gone(str(error)) from None
-        except Ended as error:
-            # A client acts by the code alone. Whatever only says that the connection is gone becomes UNAVAILABLE.
-            gone = error.code in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
-            raise self._gone(str(error)) if gone else CallError(error.code, str(error)) from None
-        finally:
-            if channel is not None:
-                with self._lock:
-                    self._busy.discard(channel)
-                    self._streams.discard(channel)
-                    again = call is not None and call.clean and not self._closed
-                    if again:
-                        channel.used = time.monotonic()
-                        self._idle.append(channel)
-                if not again:
-                    channel.close()
+    def _meant(self, error: Any) -> CallError:
+        """A client acts by the code alone. Whatever only says that the connection is gone becomes UNAVAILABLE."""
+        code, details = error.code().name, error.details() or ""
+        gone = (
+            code in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
+            or (code == "UNKNOWN" and details == "Stream removed")
+            or (code == "INTERNAL" and details.startswith("Received RST_STREAM"))
+        )
+        return self._gone(details or code) if gone else CallError(code, details)
 
     def _gone(self, why: str) -> CallError:
         return CallError("UNAVAILABLE", f"the coordinator at {self.address} cannot be reached: {why}")
 
-    def _unary(self, method: str, request: Any, seconds: float) -> bytes:
-        with self._call(method, seconds, stream=False) as call:
-            call.send([[request.SerializeToString()]], end=True)
-            reply = call.receive()
-            if reply is None:
-                raise Lost("a call ended without an answer")
-            content = bytes(reply)
-            call.finish()
-            return content
+    @contextlib.contextmanager
+    def _meaning(self) -> Iterator[None]:
+        try:
+            yield
+        except self._grpc.RpcError as error:
+            raise self._meant(error) from None
+
+    def _begun(self, method: Any, *arguments: Any, **keywords: Any) -> Any:
+        try:
+            return method(*arguments, **keywords)
+        except ValueError as error:  # gRPC's, of a channel that was closed
+            raise self._gone(str(error)) from None
+
+    def parsed(self, kind: Any, content: bytes) -> Any:
+        """A message that came. CallError: it is none."""
+        try:
+            return _protocol.parsed(kind, content)
+        except ValueError as error:
+            sentence = f"the coordinator at {self.address} sent {len(content)} bytes that are no answer: {error}"
+            raise CallError("INTERNAL", sentence) from None
+
+    def _unary(self, name: str, request: Any, seconds: float) -> bytes:
+        channel = self._channel
+        with self._meaning():
+            call = self._begun(getattr(channel, name).future, request.SerializeToString(), timeout=seconds)
+            try:
+                content: bytes = call.result(timeout=seconds + _GRACE_SECONDS)
+                return content
+            except self._grpc.FutureTimeoutError:
+                self._leave(channel)
+                raise self._gone("it keeps the connection busy and does not answer") from None
+
+    def _leave(self, channel: _Channel) -> None:
+        """For another one: a peer can keep gRPC so busy that no call of a connection ends."""
+        with self._lock:
+            if self._channel is channel:
+                self._channel = _Channel(self._grpc, self._target, self._kit)
+        channel.close()
 
     def poll(self, request: Any) -> Any:
-        return _protocol.PollReply.FromString(self._unary("Poll", request, _CALL_SECONDS + request.hold_ms / 1000))
+        content = self._unary("poll", request, _CALL_SECONDS + request.hold_ms / 1000)
+        return self.parsed(_protocol.PollReply, content)
 
     def fail(self, request: Any) -> None:
-        self._unary("Fail", request, _CALL_SECONDS)
+        self._unary("fail", request, _CALL_SECONDS)
 
     @contextlib.contextmanager
-    def fetch(self, request: Any) -> Iterator[Call]:
-        """A context: a call from which chunks are received."""
-        with self._call("Fetch", _STREAM_SECONDS, stream=True) as call:
-            call.send([[request.SerializeToString()]], end=True)
-            yield call
+    def _stream(self, method: Any, argument: Any) -> Iterator[Iterator[bytes]]:
+        with self._meaning():
+            call = self._begun(method, argument, timeout=_STREAM_SECONDS)
+            with self._lock:
+                self._streams.add(call)
+            try:
+                yield call
+            finally:
+                with self._lock:
+                    self._streams.discard(call)
+                call.cancel()  # one that has ended hears nothing of it
 
-    def submit(self) -> Any:
-        """A context: a call to which an upload's messages are sent, and its replies received."""
-        return self._call("Submit", _STREAM_SECONDS, stream=True)
+    def fetch(self, request: Any) -> "contextlib.AbstractContextManager[Iterator[bytes]]":
+        """A context: an iterator of chunks."""
+        return self._stream(self._channel.fetch, request.SerializeToString())
+
+    def submit(self, messages: Iterable[bytes]) -> "contextlib.AbstractContextManager[Iterator[bytes]]":
+        """A context: an iterator of replies to an upload's messages. A thread of gRPC's asks for these, one at a time and
+        as the network takes them."""
+        return self._stream(self._channel.submit, iter(messages))
 
     def cancel_streams(self) -> None:
         """Ends every stream that is open: whoever reads from one gets a CallError."""
         with self._lock:
             streams = list(self._streams)
-        for channel in streams:
-            channel.abort()
+        for call in streams:
+            call.cancel()
 
     def close(self) -> None:
-        with self._lock:
-            self._closed = True
-            idle, busy, self._idle = self._idle, list(self._busy), []
-        for channel in busy:  # which whoever uses it closes
-            channel.abort()
-        for channel in idle:
-            channel.close()
+        self._channel.close()

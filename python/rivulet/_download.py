@@ -25,7 +25,7 @@ def _chunk(message: memoryview) -> Tuple[int, memoryview, int]:
 
 
 class Download:
-    """Of one blob, for as many tries as it takes, into memory of `pages`.
+    """Of one blob of at most `most` bytes, for as many tries as it takes, into memory of `pages`.
 
     Attributes
     ----------
@@ -33,8 +33,9 @@ class Download:
         How much of it is here.
     """
 
-    def __init__(self, pages: Pages) -> None:
+    def __init__(self, pages: Pages, most: int) -> None:
         self._pages = pages
+        self._most = most
         self._room: Optional[memoryview] = None
         self.size = 0
 
@@ -49,6 +50,8 @@ class Download:
         if self._room is not None:
             self.forget()
             raise CallError("DATA_LOSS", "a blob has another size than when its download began")
+        if not 0 < total <= self._most:
+            raise CallError("OUT_OF_RANGE", f"a blob of {total} bytes was announced, and at most {self._most} are taken")
         try:
             self._room = room = self._pages.of(total)
         except (OSError, OverflowError, ValueError) as error:
@@ -58,9 +61,9 @@ class Download:
     def receive(self, connection: Connection, request: Any) -> memoryview:
         """One try, from `size` on: the whole blob. CallError: UNAVAILABLE and DATA_LOSS say that it may be tried again."""
         room: Optional[memoryview] = None
-        with connection.fetch(request) as call:
-            while (message := call.receive()) is not None:
-                total, data, crc = _chunk(message)
+        with connection.fetch(request) as chunks:
+            for chunk in chunks:
+                total, data, crc = _chunk(memoryview(chunk))
                 if room is None:
                     room = self._announced(total)
                 end = self.size + len(data)

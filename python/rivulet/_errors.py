@@ -1,9 +1,23 @@
-"""What the package raises."""
+"""What the package raises, and how foreign text becomes part of it."""
 
+import re
 from typing import TYPE_CHECKING, Optional
 
 if TYPE_CHECKING:
     from rivulet._history import Run
+
+# Control characters (escape sequences and line ends among them), what turns the direction of text, what takes no place,
+# and halves of characters.
+_UNPRINTABLE = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u061c\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\ud800-\udfff]+"
+)
+_MOST_CHARACTERS = 1000
+
+
+def clean(text: str, most: int = _MOST_CHARACTERS) -> str:
+    """Text of a peer as one line that a terminal and a log may show: no control character, and not long."""
+    shown = _UNPRINTABLE.sub(" ", text[: 2 * most])
+    return shown if len(shown) <= most and len(text) <= 2 * most else shown[: most - 1] + "…"
 
 
 class RivuletError(Exception):
@@ -30,8 +44,6 @@ class Interrupted(KeyboardInterrupt):
         self.run = run
 
 
-def lacks_protobuf(error: ImportError) -> RivuletError:
-    """What a client says where protobuf cannot be loaded."""
-    return RivuletError(
-        f"a client needs protobuf ({error}): pip install 'rivulet[client]', or Debian's python3-protobuf"
-    )
+def lacks(package: str, debian: str, error: object = "it is not installed") -> RivuletError:
+    """What a client says where a package cannot be loaded."""
+    return RivuletError(f"a client needs {package} ({error}): pip install 'rivulet[client]', or Debian's {debian}")

@@ -42,7 +42,7 @@ class Heartbeat:
         while not self._ended.wait(self._wait):
             try:
                 reply = self._connection.poll(self._request)
-            except (CallError, ValueError):  # ValueError: of a connection that was closed meanwhile
+            except CallError:
                 continue  # whoever trains and uploads repeats what must be repeated
             with self._lock:
                 if self._ended.is_set():

@@ -12,7 +12,6 @@ a folder.
 """
 
 import hashlib
-import logging
 import os
 import re
 import struct
@@ -21,15 +20,14 @@ from typing import Any, Iterator, List, NamedTuple, Optional, Tuple
 from rivulet._client_state import FOLDED
 from rivulet._errors import RivuletError
 from rivulet._files import TEMPORARY, read_sealed, write_sealed
+from rivulet._logging import log as _log
 from rivulet._update import Message
-
-_log = logging.getLogger("rivulet")
 
 # What stands before the update in its file. The program's own clients begin theirs otherwise: nobody sends what the
 # other one has trained.
 _HEAD = struct.Struct("<8s32sd?7x")
 _MAGIC = b"RVHELDPY"
-_FILE = re.compile(r"([0-9a-f]{24})-r(\d+)-a\d+-update-\d+")
+_FILE = re.compile(r"([0-9a-f]{24})-r(\d{1,19})-a\d+-update-\d+")
 _HALF = re.compile(_FILE.pattern + TEMPORARY.pattern)
 
 
@@ -69,7 +67,7 @@ def work_of(task: Any) -> bytes:
     hashed.update(struct.pack("<BqqIQ", task.kind, task.step, task.base_version, task.ordinal, task.stream_key))
     for blob in task.inputs:
         text(blob.name.encode())
-        hashed.update(struct.pack("<B", blob.id.form))
+        hashed.update(struct.pack("<B", blob.id.form & 0xFF))
         text(blob.id.digest)
     return hashed.digest()
 
@@ -93,7 +91,7 @@ class HeldUpdates:
         self._max_bytes = max_bytes
         # The run's id is what stands before the rest of a task's name; a client that is called like the rest of one
         # does no harm but to itself.
-        self._id = re.compile(rf"(.+?)-r(\d+)-a(\d+)-{re.escape(name)}-(\d+)", re.S)
+        self._id = re.compile(rf"(.+?)-r(\d{{1,19}})-a(\d{{1,19}})-{re.escape(name)}-(\d{{1,19}})", re.S)
         self._settled: Tuple[Any, ...] = ()  # the last one: it is told at every poll
         self._said_lost = False
         for file in self._files():

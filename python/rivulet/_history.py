@@ -87,7 +87,7 @@ class History:
             with contextlib.closing(sqlite3.connect(f"file:{path}?{mode}", uri=True, timeout=20)) as connection:
                 connection.execute("PRAGMA query_only = ON")
                 yield connection
-        except (sqlite3.Error, sqlite3.Warning) as error:
+        except (sqlite3.Error, sqlite3.Warning, UnicodeDecodeError) as error:  # the last: of a name that is no text
             raise RivuletError(f"history '{self.db}': {error}") from error
 
     @contextlib.contextmanager
@@ -186,6 +186,12 @@ class History:
         return _page.history_page(self.db, names, rows, count - len(rows))
 
 
+def _text(value: object) -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"{value!r} is no text")
+    return value
+
+
 class Run:
     """One run of a history.
 
@@ -205,11 +211,16 @@ class Run:
 
     def __init__(self, history: History, row: Mapping[str, Any]) -> None:
         self.history = history
-        self.id: str = row["run_id"]
-        self.name: str = row["name"]
-        self.seed: int = row["seed"]
-        self.config: str = row["config"]
-        self.created_at: "datetime.datetime" = time(row["created_at"])
+        try:
+            self.id: str = _text(row["run_id"])
+            self.name: str = _text(row["name"])
+            self.seed: int = int(row["seed"])
+            self.config: str = _text(row["config"])
+            self.created_at: "datetime.datetime" = time(_text(row["created_at"]))
+        except (KeyError, TypeError, ValueError) as error:
+            raise RivuletError(
+                f"history '{history.db}' is damaged: its view 'runs' does not say what a run is ({error!r}); restore a backup"
+            ) from error
 
     def __repr__(self) -> str:
         return f"rivulet.open({self.history.db!r}).run({self.id!r})"
@@ -274,7 +285,7 @@ class Run:
         real = os.path.realpath(self.history._path)
         there: List[int] = []
         for number, digest, path in rows:
-            if path is None:
+            if not (isinstance(path, str) and isinstance(number, int)):
                 continue
             beside = os.path.join(f"{real}.models", self.id, os.path.basename(path))
             for candidate in (beside, os.path.join(os.path.dirname(real), path)):
@@ -322,7 +333,10 @@ class Run:
 
         path, digest = self._model(round)
         tensors, stored = read_safetensors(path, widen_bfloat16)
-        segments = json.loads(tensors.metadata.get("rivulet.segments", "{}"))
+        try:
+            segments: Dict[str, str] = dict(json.loads(tensors.metadata.get("rivulet.segments", "{}")))
+        except (ValueError, TypeError, RecursionError) as error:
+            raise RivuletError(f"'{path}' does not say which segments its tensors are of; restore the file") from error
         if "server" in segments.values():  # what its optimiser keeps from round to round is no part of the model
             segments = {name: segment for name, segment in segments.items() if segment != "server"}
             metadata = {**tensors.metadata, "rivulet.segments": json.dumps(segments, separators=(",", ":"))}

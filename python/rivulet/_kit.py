@@ -37,13 +37,18 @@ class Kit:
         self.name = self._name()
         self.coordinator: Optional[str] = self._site().get("RIVULET_COORDINATOR")
 
-    def tls(self) -> ssl.SSLContext:
-        """What a connection by this kit speaks."""
-        from rivulet._http2 import tls_context
+    def check(self) -> None:
+        """That a connection can be made by this kit: gRPC says nothing of a key that it cannot use, and connects to
+        nobody. RivuletError: why not."""
+
+        def no_password() -> str:
+            raise ValueError("the key is encrypted; a client that starts by itself needs one that is not")
 
         try:
-            paths = [os.path.join(self.folder, name) for name in ("node.crt", "node.key")]
-            return tls_context(self.authority, *paths)
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+            context.load_verify_locations(cadata=self.authority.decode("ascii"))
+            certificate, key = (os.path.join(self.folder, name) for name in ("node.crt", "node.key"))
+            context.load_cert_chain(certificate, key, no_password)
         except (OSError, ValueError) as error:  # also of ssl
             raise RivuletError(f"kit '{self.folder}': its certificates are of no use: {error}") from error
 
@@ -75,5 +80,8 @@ class Kit:
             for line in self._read("site.conf").decode(errors="replace").splitlines():
                 key, equals, value = line.partition("=")
                 if equals and re.fullmatch(r"[A-Z_]+", key):
-                    settings[key] = "".join(shlex.split(value))
+                    try:
+                        settings[key] = "".join(shlex.split(value))
+                    except ValueError as error:  # a quotation that does not end
+                        raise RivuletError(f"kit '{self.folder}': 'site.conf' sets {key} to no word: {error}") from error
         return settings

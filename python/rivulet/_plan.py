@@ -3,14 +3,20 @@
 The plan's graphs, passes and optimisers are for clients that run them.
 """
 
+import math
 from typing import Any, Dict, List, NamedTuple, Set, Tuple
 
 from rivulet import _protocol
+from rivulet._errors import clean
 from rivulet._safetensors import Tensors, digest_of_stored, view_safetensors
 
 TRAIN, EVALUATE = 0, 1  # kinds of tasks
 
+MOST_PLAN_BYTES = 64_000_000
+
 _FORMAT = 2
+# Of a model's file: for each number, with what may be kept beside it, and for each variable's name and shape.
+_VALUE_BYTES, _VARIABLE_BYTES, _FILE_BYTES = 16, 4096, 1 << 20
 _OWN_SCALARS = {"steps"}  # which the coordinator's rows have room for, whatever the plan
 
 
@@ -21,9 +27,9 @@ class CannotDo(Exception):
     NO_EXAMPLES, BAD_PLAN, BAD_MODEL, UNIMPLEMENTED, RAISED = 1, 3, 4, 7, 9
 
     def __init__(self, code: int, subject: str, sentence: str) -> None:
-        super().__init__(sentence)
+        super().__init__(clean(sentence))
         self.code = code
-        self.subject = subject
+        self.subject = clean(subject)
 
 
 class Variable(NamedTuple):
@@ -39,8 +45,19 @@ class Part(NamedTuple):
 
 
 class Plan:
+    """What is in the plan of these bytes.
+
+    Raises
+    ------
+    CannotDo
+        They are no plan, or one of another format.
+    """
+
     def __init__(self, content: bytes) -> None:
-        message = _protocol.Plan.FromString(content)
+        try:
+            message = _protocol.parsed(_protocol.Plan, content)
+        except ValueError as error:
+            raise CannotDo(CannotDo.BAD_PLAN, "", f"what was sent as the plan is none: {error}") from error
         if message.format != _FORMAT:
             raise CannotDo(
                 CannotDo.UNIMPLEMENTED,
@@ -53,6 +70,12 @@ class Plan:
         self._declared: Dict[int, Set[str]] = {}
         self._parts: List[Part] = []
         self.variables = [Variable(entry.name, tuple(entry.shape), entry.segment) for entry in message.model.variables]
+
+    @property
+    def most_model_bytes(self) -> int:
+        """What the file of a model may have: the plan knows what is in it."""
+        each = (_VALUE_BYTES * math.prod(variable.shape) + _VARIABLE_BYTES for variable in self.variables)
+        return _FILE_BYTES + sum(each)
 
     def _program(self, kind: int) -> Any:
         for program in self._message.programs:
@@ -141,7 +164,7 @@ class Plan:
 
         try:
             found, stored = view_safetensors(content)
-        except ValueError as error:  # also json's
+        except ValueError as error:
             raise bad(f"the model that was sent is no safetensors file, or damaged: {error}") from error
         model = {}
         for variable in self.variables:

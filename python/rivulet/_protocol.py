@@ -9,12 +9,12 @@ names are.
 import pkgutil
 from typing import Any, Dict
 
-from rivulet._errors import lacks_protobuf
+from rivulet._errors import lacks
 
 try:
-    from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+    from google.protobuf import descriptor_pb2, descriptor_pool, message, message_factory
 except ImportError as error:
-    raise lacks_protobuf(error) from error
+    raise lacks("protobuf", "python3-protobuf", error) from error
 
 
 def _classes() -> Dict[str, Any]:
@@ -28,10 +28,18 @@ def _classes() -> Dict[str, Any]:
         factory: Any = message_factory.MessageFactory(pool)
         make = factory.GetPrototype
     return {
-        message.name: make(pool.FindMessageTypeByName(f"{file.package}.{message.name}"))
+        each.name: make(pool.FindMessageTypeByName(f"{file.package}.{each.name}"))
         for file in files.file
-        for message in file.message_type
+        for each in file.message_type
     }
+
+
+def parsed(kind: Any, content: bytes) -> Any:
+    """The message of a class. ValueError: these bytes are none, in the words of whichever protobuf it is."""
+    try:
+        return kind.FromString(content)
+    except (message.DecodeError, RecursionError) as error:
+        raise ValueError(str(error)) from error
 
 
 _CLASSES = _classes()

@@ -21,6 +21,8 @@ _DTYPES = {
 }  # fmt: skip
 _NAMES = {np.dtype(dtype): name for name, dtype in _DTYPES.items()}
 _HEADER_BYTES = 100_000_000
+_MOST_DIMENSIONS = 32  # NumPy's bound before 2.0
+_MOST_BYTES = (1 << 63) - 1  # of an array, its dimensions of 0 taken as 1: NumPy's bound
 _ALIGNMENT = 64
 
 
@@ -81,7 +83,7 @@ def read_safetensors(path: PathLike, widen_bfloat16: bool) -> Tuple[Tensors, Dic
     with file:
         try:
             entries, metadata = _read_header(file)
-        except ValueError as error:  # also json's
+        except ValueError as error:
             raise RivuletError(f"{name} is no safetensors file, or damaged: {error}") from error
         arrays: Dict[str, Array] = {}
         stored: Dict[str, Tuple[Array, str]] = {}
@@ -156,7 +158,10 @@ def _header_length(begin: bytes, size: int) -> int:
 
 
 def _parse_header(text: bytes, data_bytes: int) -> Tuple[List[_Entry], Dict[str, str]]:
-    header = json.loads(text.decode(), object_pairs_hook=_no_duplicates)
+    try:
+        header = json.loads(text.decode(), object_pairs_hook=_no_duplicates)
+    except RecursionError:
+        raise ValueError("its header is nested too deeply") from None
     if not isinstance(header, dict):
         raise ValueError("its header is no JSON object")
     metadata = header.pop("__metadata__", {})
@@ -186,6 +191,10 @@ def _entry(name: str, value: Any) -> _Entry:
             raise TypeError
     except (TypeError, KeyError, ValueError):
         raise ValueError(f"tensor '{name}' has no dtype, shape and data_offsets") from None
+    if len(shape) > _MOST_DIMENSIONS:
+        raise ValueError(f"tensor '{name}' has {len(shape)} dimensions, and at most {_MOST_DIMENSIONS} are read")
+    if math.prod((size for size in shape if size), start=8) > _MOST_BYTES:
+        raise ValueError(f"tensor '{name}' has the dimensions {shape}, which no memory holds")
     needed = end - begin  # of a type that is not known here, and is refused by name when the tensor is read
     if dtype in _DTYPES or dtype == "BF16":
         needed = math.prod(shape, start=np.dtype(_DTYPES.get(dtype, "<u2")).itemsize)

@@ -107,9 +107,13 @@ class _Child:
     def wait(self) -> "tuple[int, str]":
         """Its exit code and what it printed, once it has ended."""
         self._listen()
-        for reader in self._readers:
-            reader.join()
-        return self._process.wait(), b"".join(self._printed).decode(errors="replace")
+        while True:
+            try:
+                for reader in self._readers:
+                    reader.join()
+                return self._process.wait(), b"".join(self._printed).decode(errors="replace")
+            except KeyboardInterrupt:
+                self.interrupt()
 
     def close(self) -> None:
         """Where something went wrong here, the program ends too, cleanly."""
@@ -212,13 +216,22 @@ def simulate(
         why = file.named(sentence(said, code)) if code != 0 else ""
         lost = processes.lost() if processes is not None and child.ended_here else None
         told = processes.told() if processes is not None else None
-    if child.interrupted:
+    if child.interrupted or (processes is not None and processes.interrupted):
         raise _interrupted(code, why, printed, db, resume, began)
     if lost is not None:
         raise RivuletError(f"a process that trains clients is gone: {lost}; {why}") from _raised(told)
     if code != 0:
         raise RivuletError(why) from _raised(told)
-    return History(db).run(json.loads(printed)["run_id"])
+    return History(db).run(_run_id(printed))
+
+
+def _run_id(printed: str) -> str:
+    try:
+        return str(json.loads(printed)["run_id"])
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
+        raise RivuletError(
+            f"the program {program()} ended well and named no run; is it another version than this package?"
+        ) from error
 
 
 class ClientError(Exception):
@@ -234,7 +247,7 @@ def _interrupted(
 ) -> Interrupted:
     """The program's sentence, with the call that goes on instead of the command."""
     if code == 0:
-        run = History(db).run(json.loads(printed)["run_id"])
+        run = History(db).run(_run_id(printed))
         return Interrupted(f"interrupted; run {run.id} had finished", run)
     resumable = _RESUMABLE.search(why)
     found = History(db).run(resumable.group(1)) if resumable else _of_this_call(db, resume, began)

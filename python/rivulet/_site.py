@@ -23,7 +23,7 @@ from rivulet._virtual import ClientFn
 
 _ANY = 1  # Serves::Kind
 _AT_ONCE_SECONDS, _MOST_TASKS = 0.05, 16  # what is asked for at once is about so much work
-# Each has a connection of its own, so that none waits for another's; and in memory only what is small.
+# They travel side by side over one connection; and only what is small is kept in memory.
 _MOST_UNDER_WAY, _UNDER_WAY_BYTES = 16, 256 * 1024
 
 
@@ -112,6 +112,10 @@ class _Site(_Agent):
         context = Context(
             run=task.run_id, client=task.client_id, task=task.id, round=task.base_version + 1, seed=_seed(task)
         )
+        if os.path.basename(task.run_id) != task.run_id or task.run_id in ("", ".", ".."):
+            failure = CannotDo(CannotDo.UNIMPLEMENTED, "this run's name", f"'{task.run_id}' is the name of no run")
+            self._fail(task, failure, context)
+            return
         self._kept = SiteState(os.path.join(self._folder, task.run_id, "python"), task.client_id, task.state_of)
         try:
             context.state.update(self._kept.kept())

@@ -82,7 +82,8 @@ def dicts(names: Sequence[str], rows: Sequence[Row]) -> List[Dict[str, Any]]:
     columns: List[Sequence[Any]] = list(zip(*rows))
     for index, (name, column) in enumerate(zip(names, columns)):
         if _is_time(name) and _all_times(column):
-            columns[index] = [None if value is None else time(value) for value in column]
+            with contextlib.suppress(ValueError):  # no day that there is
+                columns[index] = [None if value is None else time(value) for value in column]
     return [dict(zip(names, row)) for row in zip(*columns)]
 
 

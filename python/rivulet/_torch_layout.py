@@ -7,6 +7,7 @@ kernel has the same shape either way, so a shape decides nothing about axes: wha
 """
 
 import json
+import operator
 from typing import Callable, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 import numpy as np
@@ -63,6 +64,25 @@ def _of_flattened_images(shape: Shape, image: Shape) -> Way:
 def _split(name: str) -> Tuple[str, str]:
     layer, _, role = name.rpartition("/")
     return layer, role
+
+
+def lies_as_named(model: Mapping[str, Array]) -> bool:
+    """Whether the names of a model are a framework's own (`0.weight`) and no word of its file says that it lies otherwise
+    than there. Rivulet's have a layer and a role (`dense1/kernel`)."""
+    return stored_axes(model) is None and not any("/" in name for name in model)
+
+
+def ways_of(model: Mapping[str, Array], flattened: Optional[Flattened] = None) -> Dict[str, List[Way]]:
+    """As `ways`, of a model whatever its names are: Rivulet's, or PyTorch's own.
+
+    A model under PyTorch's names lies as its file says; without such a word it lies as PyTorch has it, as
+    `rivulet.torch.params` gives it.
+    """
+    shapes = {name: tuple(array.shape) for name, array in model.items()}
+    axes = stored_axes(model)
+    if axes is None and not lies_as_named(model):
+        return ways(shapes, flattened)
+    return {name: [_stored_way(name, shape, axes or {})] for name, shape in shapes.items()}
 
 
 def ways(ours: Mapping[str, Shape], flattened: Optional[Flattened] = None) -> Dict[str, List[Way]]:
@@ -143,12 +163,28 @@ Axes = Mapping[str, Tuple[int, ...]]  # by variable: transposed by these it lies
 
 
 def stored_axes(model: object) -> Optional[Axes]:
-    """Of a model that came from PyTorch by ONNX: what its file says of how it lies (docs/internals/formats.md). None: of others,
-    and of arrays that are of no file."""
+    """Of a model that came from PyTorch by ONNX: what its file says of how it lies (docs/internals/formats.md).
+    None: of others, and of arrays that are of no file. RivuletError: the file says something else there."""
     metadata: Mapping[str, str] = getattr(model, "metadata", {})
     if "rivulet.axes" not in metadata:
         return None
-    return {name: tuple(order) for name, order in json.loads(metadata["rivulet.axes"]).items()}
+    try:
+        return {name: tuple(map(operator.index, order)) for name, order in json.loads(metadata["rivulet.axes"]).items()}
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise RivuletError(
+            "the model's metadata 'rivulet.axes' does not list axes by variable; the file is damaged, fetch it again"
+        ) from error
+
+
+def _stored_way(name: str, shape: Shape, axes: Axes) -> Way:
+    if name not in axes:
+        return _as_it_is(shape)
+    if sorted(axes[name]) != list(range(len(shape))):
+        raise RivuletError(
+            f"the model's metadata 'rivulet.axes' gives '{name}' of shape {shape} the axes {axes[name]}; the file is "
+            "damaged, fetch it again"
+        )
+    return _transposed(shape, axes[name])
 
 
 def _check_spoken_for(ours: Mapping[str, Shape], theirs: Mapping[str, Shape], found: Mapping[str, Place]) -> None:
@@ -167,7 +203,7 @@ def _places_by_names(
     for name, shape in ours.items():
         layer, dot, role = name.rpartition(".")
         there = f"{by_ours.get(layer, layer)}{dot}{role}"
-        way = _transposed(shape, axes[name]) if name in axes else _as_it_is(shape)
+        way = _stored_way(name, shape, axes)
         if theirs.get(there) != way.shape:
             has = f"of shape {theirs[there]}" if there in theirs else "which it has not"
             raise RivuletError(
@@ -189,9 +225,12 @@ def places(
     """Where each of our variables lies in a state_dict of `theirs`, whose variables are all spoken for.
 
     Layers are matched as `names` says; else by equal names; else by shapes, where only one layer of each side has them.
-    With `axes` the names are PyTorch's, and nothing is flattened in another order. RivuletError names the layers that
-    cannot be told.
+    With `axes` the names are PyTorch's, and nothing is flattened in another order. Equal names of all variables are a
+    model that was made of such a module's own arrays: each lies there as it does here. RivuletError names the layers
+    that cannot be told.
     """
+    if axes is None and set(ours) == set(theirs):
+        axes = {}
     if axes is not None:
         return _places_by_names(ours, theirs, names, axes)
     known = ways(ours, flattened)

@@ -15,7 +15,7 @@ import numpy as np
 
 from rivulet._arrays import Array, as_array
 from rivulet._client import Delta, Params
-from rivulet._errors import RivuletError
+from rivulet._errors import RivuletError, clean
 from rivulet._plan import TRAIN, Plan, Variable
 
 BLOCK_BYTES = 1 << 20
@@ -30,8 +30,8 @@ class BadResult(RivuletError):
     """What a client gave cannot be sent: a sentence that stays here, and a fact of it that holds no value."""
 
     def __init__(self, fact: str, sentence: str) -> None:
-        super().__init__(sentence)
-        self.fact = fact
+        super().__init__(clean(sentence))
+        self.fact = clean(fact)
 
 
 def _varint(value: int) -> bytes:

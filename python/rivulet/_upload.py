@@ -1,16 +1,41 @@
 """Sending an update: from where what the coordinator has staged of it differs, until it says what became of it."""
 
 import contextlib
-from typing import Any, Iterator, List
+import threading
+from typing import Any, Iterator, List, Optional
 
 from rivulet import _protocol
 from rivulet._connection import CallError, Connection
 from rivulet._crc32c import crc32c
-from rivulet._http2 import Buffer, Call
 from rivulet._update import BLOCK_BYTES, Message, head, identity
 
 _CHUNK_BYTES = 256 * 1024
 _CHUNK_FIELD = _protocol.SubmitMessage.DESCRIPTOR.fields_by_name["chunk"].number
+
+
+class _Try:
+    """What a try's messages wait for, on gRPC's thread: where to go on. After its end no more of them are made, so that a
+    block's memory is the next try's alone."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()  # held while a block is looked at
+        self.ended = False
+        self._first = 0
+        self._known = threading.Event()
+
+    def go_on(self, first: int) -> None:
+        self._first = first
+        self._known.set()
+
+    def first_block(self) -> Optional[int]:
+        """Once it is known; None: there is none."""
+        self._known.wait()
+        return None if self.ended else self._first
+
+    def end(self) -> None:
+        with self.lock:
+            self.ended = True
+        self._known.set()
 
 
 class Upload:
@@ -25,7 +50,7 @@ class Upload:
     """
 
     def __init__(self, header: Any, message: Message, step: int) -> None:
-        self._header = [header.SerializeToString()]
+        self._header: bytes = header.SerializeToString()
         self._message = message
         self._step = step
         self._crcs: List[int] = []  # of its first blocks
@@ -37,17 +62,34 @@ class Upload:
             self._crcs.append(int(crc32c([block])[0]))
         return block
 
-    def _chunks(self, first: int) -> Iterator[List[Buffer]]:
-        """The messages that follow the header, with the blocks from the first one on. A block is made when it is asked
-        for, and holds until the next one is."""
-        yield [_protocol.SubmitMessage(resume=first * BLOCK_BYTES).SerializeToString()]
-        for index in range(first, self._message.blocks):
-            block = self._block(index)
-            for begin in range(0, len(block), _CHUNK_BYTES):
-                chunk = block[begin : begin + _CHUNK_BYTES]
-                yield [head(_CHUNK_FIELD, len(chunk)), chunk]
+    def _chunks(self, index: int) -> List[bytes]:
+        """The messages of a block: a copy each, which gRPC needs as bytes."""
+        block = self._block(index)
+        chunks = (block[begin : begin + _CHUNK_BYTES] for begin in range(0, len(block), _CHUNK_BYTES))
+        return [b"".join((head(_CHUNK_FIELD, len(chunk)), chunk)) for chunk in chunks]
+
+    def _resume(self, first: int) -> bytes:
+        resume: bytes = _protocol.SubmitMessage(resume=first * BLOCK_BYTES).SerializeToString()
+        return resume
+
+    def _finish(self) -> bytes:
         named = identity(self._step, len(self._message), self._crcs)
-        yield [_protocol.SubmitMessage(finish=named).SerializeToString()]
+        finish: bytes = _protocol.SubmitMessage(finish=named).SerializeToString()
+        return finish
+
+    def _messages(self, attempt: _Try) -> Iterator[bytes]:
+        yield self._header
+        first = attempt.first_block()
+        if first is None:
+            return
+        yield self._resume(first)
+        for index in range(first, self._message.blocks):
+            with attempt.lock:
+                if attempt.ended:
+                    return
+                chunks = self._chunks(index)
+            yield from chunks
+        yield self._finish()
 
     def _resume_at(self, staged: Any) -> int:
         """The first block that differs from what is staged."""
@@ -60,65 +102,70 @@ class Upload:
 
     def send(self, connection: Connection) -> Any:
         """One try: the coordinator's result. CallError: UNAVAILABLE and DATA_LOSS say that it may be sent again."""
-        with connection.submit() as call:
-            if self.small:
-                self._say_all(call)
-                return self._result(call, connection)
-            call.send([self._header], end=False)
-            reply = self._reply(call, connection)
-            if reply.HasField("staged"):
-                first = self._resume_at(reply.staged)
-                self.offset = first * BLOCK_BYTES
-                self.furthest = max(self.furthest, self.offset)
-                for message in self._chunks(first):
-                    call.send([message], end=False)
-                call.send([], end=True)
-                reply = self._reply(call, connection)
-            return self._ended(call, reply)
+        if self.small:
+            with connection.submit(self._all()) as replies:
+                return self._result(replies, connection)
+        attempt = _Try()
+        try:
+            with connection.submit(self._messages(attempt)) as replies:
+                reply = self._reply(replies, connection)
+                if reply.HasField("staged"):
+                    first = self._resume_at(reply.staged)
+                    self.offset = first * BLOCK_BYTES
+                    self.furthest = max(self.furthest, self.offset)
+                    attempt.go_on(first)
+                    reply = self._reply(replies, connection)
+                else:
+                    attempt.end()
+                return self._ended(replies, reply)
+        finally:
+            attempt.end()
 
     @property
     def small(self) -> bool:
         """Of what is smaller than a block nothing is staged that could be gone on with: all of it is said at once."""
         return len(self._message) < BLOCK_BYTES
 
+    def _all(self) -> List[bytes]:
+        chunks = [chunk for index in range(self._message.blocks) for chunk in self._chunks(index)]
+        return [self._header, self._resume(0), *chunks, self._finish()]
+
     def begin(self, connection: Connection) -> "Begun":
         """A try of a small one, whose result is read later. CallError as `send`."""
         with contextlib.ExitStack() as stack:
-            call = stack.enter_context(connection.submit())
-            self._say_all(call)
-            return Begun(self, call, connection, stack.pop_all())
+            replies = stack.enter_context(connection.submit(self._all()))
+            return Begun(self, replies, connection, stack.pop_all())
 
-    def _say_all(self, call: Call) -> None:
-        call.send([self._header, *self._chunks(0)], end=True)
-
-    def _result(self, call: Call, connection: Connection) -> Any:
+    def _result(self, replies: Iterator[bytes], connection: Connection) -> Any:
         """Of one of which all is said."""
-        reply = self._reply(call, connection)
-        return self._ended(call, self._reply(call, connection) if reply.HasField("staged") else reply)
+        reply = self._reply(replies, connection)
+        return self._ended(replies, self._reply(replies, connection) if reply.HasField("staged") else reply)
 
-    def _ended(self, call: Call, reply: Any) -> Any:
-        if not reply.HasField("result"):
-            raise CallError("INTERNAL", "the coordinator answered an upload without a result")
-        call.finish()
+    def _ended(self, replies: Iterator[bytes], reply: Any) -> Any:
+        """The result, and that the call ended well after it."""
+        if not reply.HasField("result") or next(replies, None) is not None:
+            raise CallError("INTERNAL", "the coordinator did not end an upload with its result")
         return reply.result
 
-    def _reply(self, call: Call, connection: Connection) -> Any:
-        reply = call.receive()
+    def _reply(self, replies: Iterator[bytes], connection: Connection) -> Any:
+        reply = next(replies, None)
         if reply is None:
             raise CallError("UNAVAILABLE", f"the coordinator at {connection.address} ended an upload early")
-        return _protocol.SubmitReply.FromString(bytes(reply))
+        return connection.parsed(_protocol.SubmitReply, reply)
 
 
 class Begun:
     """An upload whose bytes are under way."""
 
-    def __init__(self, upload: Upload, call: Call, connection: Connection, ends: contextlib.ExitStack) -> None:
-        self._upload, self._call, self._connection, self._ends = upload, call, connection, ends
+    def __init__(
+        self, upload: Upload, replies: Iterator[bytes], connection: Connection, ends: contextlib.ExitStack
+    ) -> None:
+        self._upload, self._replies, self._connection, self._ends = upload, replies, connection, ends
 
     def result(self) -> Any:
         """Once. CallError as `Upload.send`."""
         with self._ends:
-            return self._upload._result(self._call, self._connection)
+            return self._upload._result(self._replies, self._connection)
 
     def close(self) -> None:
         """Of who wants no result: the call is cut off."""

@@ -7,16 +7,19 @@ that nobody asks for.
 
 import contextlib
 import importlib
+import importlib.util
 import multiprocessing
 import os
+import pickle
 import signal
+import subprocess
 import sys
 import time
 import traceback
 from multiprocessing.connection import Connection as Pipe
 from typing import TYPE_CHECKING, Any, Callable, List, Optional
 
-from rivulet._errors import RivuletError, lacks_protobuf
+from rivulet._errors import RivuletError, lacks
 
 if TYPE_CHECKING:
     from rivulet._client import Client
@@ -37,9 +40,11 @@ class Workers:
         try:
             importlib.import_module("google.protobuf")  # its first module alone, which costs little
         except ImportError as error:
-            raise lacks_protobuf(error) from error
-        # A fork has what a closure of a notebook needs. But not beside gRPC's threads, which a fork does not have: other
-        # packages use it.
+            raise lacks("protobuf", "python3-protobuf", error) from error
+        if "grpc" not in sys.modules and importlib.util.find_spec("grpc") is None:  # the workers load it, not this process
+            raise lacks("grpcio", "python3-grpcio")
+        # A fork costs less and takes any function. But not beside gRPC's threads, which a fork does not have: a client
+        # that ran here has loaded it, or another package.
         self.forks = "grpc" not in sys.modules and os.name == "posix"
         self._client_fn = client_fn
         self._count = count
@@ -47,30 +52,31 @@ class Workers:
         self._processes: List[Any] = []
         self._pipes: List[Pipe] = []
         self._told: Optional[str] = None
+        self.interrupted = False  # while they were waited for
 
     def start(self) -> None:
         """Once. A process that is not forked may turn out to be impossible: before there is anything else."""
-        context: Any = multiprocessing.get_context("fork" if self.forks else "spawn")
-        if self.forks:
-            importlib.import_module("rivulet._site")  # and Protobuf with it: once for all of them
+        if not self.forks:
+            packed = _packed(self._client_fn)
+            for number in range(self._count):
+                ours, theirs = multiprocessing.Pipe()
+                with theirs:
+                    self._processes.append(_Interpreter(theirs, f"rivulet worker {number}"))
+                self._pipes.append(ours)
+                with contextlib.suppress(OSError):  # one that ended at once is found by `lost`
+                    ours.send((sys.path, packed, f"python {number}", self._folder))
+            return
+        context: Any = multiprocessing.get_context("fork")
+        importlib.import_module("rivulet._site")  # and Protobuf with it: once for all of them
         for number in range(self._count):
             ours, theirs = context.Pipe()
             process = context.Process(
                 target=_work,
-                args=(theirs, self._client_fn, f"python {number}", self._folder, os.getpid()),
+                args=(theirs, lambda: self._client_fn, f"python {number}", self._folder, os.getpid()),
                 name=f"rivulet worker {number}",
                 daemon=True,
             )
-            try:
-                process.start()
-            except Exception as error:
-                ours.close()
-                theirs.close()
-                self.close()
-                raise RivuletError(
-                    f"client_fn cannot be sent to a new process ({error}), which it must where this one has loaded gRPC; "
-                    "make it a function of a module, or simulate in a process that has run no client"
-                ) from error
+            process.start()
             theirs.close()
             self._processes.append(process)
             self._pipes.append(ours)
@@ -98,13 +104,17 @@ class Workers:
         return self._told
 
     def close(self) -> None:
-        """What a worker is about to keep of the run's last task it keeps; longer it is not waited for."""
+        """What a worker is about to keep of the run's last task it keeps; longer it is not waited for, and no longer than
+        up to an interrupt."""
         for pipe in self._pipes:
             with contextlib.suppress(OSError):
                 pipe.send(None)
         until = time.monotonic() + _TOOK_LONG_SECONDS
         for process in self._processes:
-            process.join(max(0.0, until - time.monotonic()))
+            try:
+                process.join(max(0.0, until - time.monotonic()))
+            except KeyboardInterrupt:
+                self.interrupted, until = True, 0.0
             if process.exitcode is None:
                 process.kill()
                 process.join()
@@ -113,13 +123,86 @@ class Workers:
             pipe.close()
 
 
-def _work(pipe: Pipe, client_fn: ClientFn, name: str, folder: str, parent: int) -> None:
-    """A worker's life."""
+def _packed(client_fn: ClientFn) -> bytes:
+    """The function, for another interpreter. cloudpickle sends what stands in the main program or a notebook with it:
+    lambdas, closures, classes; of modules that can be imported their names."""
+    try:
+        pickler: Any = importlib.import_module("cloudpickle")
+    except ImportError:
+        pickler = pickle
+    try:
+        packed: bytes = pickler.dumps(client_fn)
+        if pickler is not pickle or b"__main__" not in packed:
+            return packed
+        why = "it stands in the main program"
+    except Exception as error:  # of whatever it holds, and of whatever kind
+        why = str(error)
+    mend = (
+        "pip install cloudpickle, or Debian's python3-cloudpickle"
+        if pickler is pickle
+        else "let it open what cannot be sent, such as a file or a lock, when it is called"
+    )
+    raise RivuletError(
+        f"client_fn cannot be sent to a new process ({why}), which it must where this one has loaded gRPC, as a client "
+        f"does; {mend}"
+    )
+
+
+class _Interpreter:
+    """A worker that is no fork: Python of its own, which runs nothing of the main program. As
+    `multiprocessing.Process` to whoever waits for it."""
+
+    def __init__(self, pipe: Pipe, name: str) -> None:
+        self.name = name
+        package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+        begin = "import sys; sys.path.insert(0, sys.argv[1]); from rivulet import _virtual; _virtual.begun()"
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", begin, package, str(pipe.fileno()), str(os.getpid())],
+            stdin=subprocess.DEVNULL,
+            pass_fds=[pipe.fileno()],
+            start_new_session=True,  # a terminal's Ctrl-C is for whoever started the run
+        )
+
+    @property
+    def exitcode(self) -> Optional[int]:
+        return self._process.poll()
+
+    def join(self, timeout: Optional[float] = None) -> None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._process.wait(timeout)
+
+    def kill(self) -> None:
+        self._process.kill()
+
+
+def begun() -> None:
+    """The life of an `_Interpreter`."""
+    pipe, parent = Pipe(int(sys.argv[2])), int(sys.argv[3])
+    try:
+        paths, packed, name, folder = pipe.recv()
+    except EOFError:
+        return
+    sys.path[:] = paths
+    sys.argv[1:] = []
+    _work(pipe, lambda: pickle.loads(packed), name, folder, parent)
+
+
+def _work(pipe: Pipe, client_fn: Callable[[], ClientFn], name: str, folder: str, parent: int) -> None:
+    """A worker's life. `client_fn` gives the function, or raises where it cannot be unpacked."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # a terminal's Ctrl-C is for whoever started the run
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _one_thread()
     from rivulet import _site
 
+    def tell(error: BaseException) -> None:
+        with contextlib.suppress(OSError):
+            pipe.send("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+
+    try:
+        serves = client_fn()
+    except Exception as error:
+        tell(error)
+        sys.exit(1)
     address = None
     while address is None and os.getppid() == parent:
         if pipe.poll(1.0):
@@ -127,15 +210,12 @@ def _work(pipe: Pipe, client_fn: ClientFn, name: str, folder: str, parent: int) 
                 address = pipe.recv()
             except EOFError:
                 return
+            if address is None:
+                return
     if address is None:
         return
-
-    def tell(error: BaseException) -> None:
-        with contextlib.suppress(OSError):
-            pipe.send("".join(traceback.format_exception(type(error), error, error.__traceback__)))
-
     try:
-        _site.serve(client_fn, address, name, folder, tell, lambda: os.getppid() == parent and not pipe.poll())
+        _site.serve(serves, address, name, folder, tell, lambda: os.getppid() == parent and not pipe.poll())
     except RivuletError as error:
         tell(error)
         sys.exit(1)

@@ -8,13 +8,34 @@ import numpy as np
 from rivulet._arrays import Array
 from rivulet._client import Client, Context, Evaluation, Params
 from rivulet._errors import RivuletError
-from rivulet._torch_layout import Flattened, Shape, Way, ways
+from rivulet._torch_layout import Flattened, Shape, Way, lies_as_named, ways_of
 
 __all__ = ["wrap"]
 
 
 def _as_they_are(model: Mapping[str, Array]) -> List[Way]:
     return [Way(array.shape, lambda given: given, lambda given: given) for array in model.values()]
+
+
+def _numpy_client(given: Any) -> Any:
+    """What has `fit`: an object, which may stand in Flower's own wrapping (``to_client()``)."""
+    client = getattr(given, "numpy_client", given)
+    if not isinstance(client, type) and callable(getattr(client, "fit", None)):
+        return client
+    if isinstance(client, type):
+        what = f"the class {client.__name__}, and takes an object of it: flower.wrap({client.__name__}(…))"
+    elif callable(client):
+        called = getattr(client, "__name__", type(client).__name__)
+        what = f"the function '{called}', and takes what it makes: flower.wrap({called}(…))"
+    else:
+        what = f"a {type(client).__name__} without a method 'fit', and takes a flwr.client.NumPyClient"
+    raise RivuletError(f"flower.wrap was given {what}; client_fn=lambda name: flower.wrap(make(name)) simulates many")
+
+
+def _says_how_to_evaluate(client: Any) -> bool:
+    """Flower's base class has an `evaluate` that measures nothing."""
+    method = getattr(client, "evaluate", None)
+    return method is not None and not (getattr(method, "__module__", None) or "").startswith("flwr.")
 
 
 class _Wrapped(Client):
@@ -43,15 +64,14 @@ class _Wrapped(Client):
 
         if self._layout == "rivulet":
             return _as_they_are(model)
-        shapes = {name: tuple(array.shape) for name, array in model.items()}
         if self._layout == "torch":
-            known = list(ways(shapes, self._flattened).values())
+            known = list(ways_of(model, self._flattened).values())
             return [to_torch(each, shape) for each, shape in zip_longest(known, own[: len(known)])]
         ours = _as_they_are(model)
-        if all(len(shape) < 2 for shape in shapes.values()):
+        if lies_as_named(model) or all(array.ndim < 2 for array in model.values()):
             return ours
         try:
-            theirs = [to_torch(each, None) for each in ways(shapes, self._flattened).values()]
+            theirs = [to_torch(each, None) for each in ways_of(model, self._flattened).values()]
         except RivuletError:
             theirs = []
         fitting = [each for each in (ours, theirs) if own and [way.shape for way in each] == own]
@@ -90,6 +110,8 @@ class _Wrapped(Client):
         return Params(back, examples=examples, metrics=metrics)
 
     def evaluate(self, params: Dict[str, Array], context: Context) -> Evaluation:
+        if not _says_how_to_evaluate(self._client):
+            raise NotImplementedError
         parameters, _ = self._given(params)
         loss, examples, metrics = self._client.evaluate(parameters, self._asked(context))
         return Evaluation(examples=examples, metrics={"loss": loss, **(metrics or {})})
@@ -110,7 +132,8 @@ def wrap(
     Parameters
     ----------
     numpy_client : flwr.client.NumPyClient
-        Or any object with its methods ``fit`` and ``evaluate``, and ``get_parameters`` where it has one.
+        Or any object with its methods ``fit``, and ``evaluate`` and ``get_parameters`` where it has them; or the client
+        that ``to_client()`` makes of it.
     layout : {"rivulet", "torch"}, optional
         Whose axes its arrays have: kernels are [in, out] and [height, width, in, out], or [out, in] and [out, in,
         height, width]. Default: what the shapes of ``get_parameters`` tell; where they do not, it has to be said.
@@ -123,7 +146,12 @@ def wrap(
     Returns
     -------
     rivulet.Client
+
+    Raises
+    ------
+    RivuletError
+        It is a function or a class, or has no ``fit``.
     """
     if layout not in (None, "rivulet", "torch"):
         raise RivuletError(f"layout is 'rivulet' or 'torch', not {layout!r}")
-    return _Wrapped(numpy_client, layout, flattened, config)
+    return _Wrapped(_numpy_client(numpy_client), layout, flattened, config)

@@ -56,8 +56,9 @@ def params(
     module : torch.nn.Module
         Of float32, on any device.
     like : mapping of str to array, optional
-        A model of Rivulet's, such as `Client.fit` is given: the arrays have its names and its layout. Default: they
-        have the names of ``state_dict`` and PyTorch's layout.
+        A model such as `Client.fit` is given: the arrays have its names and its layout, which are Rivulet's, or the
+        module's own where the model was made of `params`. Default: they have the names of ``state_dict`` and PyTorch's
+        layout.
     names, flattened
         As of `load`.
 
@@ -102,11 +103,8 @@ def load(
         By name, what does not fit or could be two layers. The module is then as it was.
     """
     state = _state(module)
-    if set(params) == set(state) and stored_axes(params) is None:
-        arrays = {name: params[name] for name in state}
-    else:
-        found = _places(params, state, names, flattened)
-        arrays = {found[name].theirs: found[name].way.there(array) for name, array in params.items()}
+    found = _places(params, state, names, flattened)
+    arrays = {found[name].theirs: found[name].way.there(array) for name, array in params.items()}
     for name, array in arrays.items():
         if array.dtype != "float32" or array.shape != tuple(state[name].shape):
             wanted = tuple(state[name].shape)
@@ -252,7 +250,7 @@ def _written(module: Any, example: Any) -> bytes:
     """The module as ONNX, with every layer that training needs."""
     training = torch.onnx.TrainingMode.TRAINING
     options: Dict[str, Any] = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
-    content = io.BytesIO()
+    content: Any = io.BytesIO()
     try:
         import onnx
         import onnx.numpy_helper

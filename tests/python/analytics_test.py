@@ -33,7 +33,8 @@ def all_rows(column):
     return np.concatenate([rows_of(f"client-{number:05}")[column] for number in range(CLIENTS)])
 
 
-@packaged.needs_protobuf
+@packaged.needs_grpc
+@packaged.needs_cloudpickle
 class Analytics(packaged.ProgramTest):
     def setUp(self):
         super().setUp()

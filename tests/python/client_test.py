@@ -50,13 +50,21 @@ class Federation(packaged.ProgramTest):
     """A coordinator, a relay before it, and clients."""
 
     def begin(self, clients, *more, scenario=harness.SCENARIO):
-        import relay
-
         self.scenario = self.write("federation.toml", scenario)
         settings = [f"data.partition.clients={clients}", f"server.clients_per_round={clients}", "run.keep_models=all"]
         arguments = [part for setting in [*settings, *more] for part in ("--set", setting)]
         self.run_rivulet("data", "partition", self.scenario, "--out", self.path("clients"), *arguments, code=0)
         self.names = sorted(path.stem for path in (self.folder / "clients").glob("*.tfrecord"))
+        return self.serve(arguments)
+
+    def coordinate(self, scenario):
+        """A coordinator of a scenario whose clients have their own data."""
+        self.scenario = self.write("federation.toml", scenario)
+        return self.serve(["--set", "run.keep_models=all"])
+
+    def serve(self, arguments):
+        import relay
+
         self.arguments = arguments
         self.target = "127.0.0.1:0"
         self.start_coordinator()
@@ -210,6 +218,65 @@ class Together(Federation):
         self.check_models(tasks)
         losses = [loss for round_, _, _, _, _, loss in tasks if round_ == 2]
         self.assertLess(max(losses), min(loss for round_, _, _, _, _, loss in tasks if round_ == 1))
+
+
+MEASURED = """
+import logging, sys, threading
+import numpy as np
+import rivulet
+
+def anonymous():
+    with open("/proc/self/status") as status:
+        return 1024 * sum(int(line.split()[1]) for line in status if line.startswith(("RssAnon:", "RssShmem:")))
+
+class Adds(rivulet.Client):
+    def fit(self, params, context):
+        trained = {name: array + np.float32(1e-6) for name, array in params.items()}
+        self.bytes = sum(array.nbytes for array in trained.values())
+        return rivulet.Params(trained, examples=1)
+
+import rivulet._agent, rivulet._connection
+rivulet._connection.Connection(sys.argv[1]).close()
+client, before, peak, ended = Adds(), anonymous(), [0], threading.Event()
+
+def watch():
+    while not ended.wait(0.002):
+        peak[0] = max(peak[0], anonymous())
+
+watcher = threading.Thread(target=watch)
+watcher.start()
+rivulet.run_client(client, sys.argv[1], name=sys.argv[2])
+ended.set()
+watcher.join()
+print((peak[0] - before) / client.bytes)
+"""
+
+
+@packaged.needs_grpc
+@unittest.skipUnless(os.path.exists("/proc/self/status"), "needs Linux's /proc")
+class Memory(Federation):
+    def test_a_client_takes_at_most_three_times_the_parameters(self):
+        import numpy as np
+
+        # The model that it is given and the one that it trained are two of them.
+        rivulet.save_safetensors(self.path("init.safetensors"), {"w": np.zeros((10, 1 << 20), np.float32)})
+        self.coordinate(
+            """
+run = { name = "large", rounds = 3 }
+model = { arrays = "init.safetensors" }
+data = { partition = { clients = 1 } }
+server = { clients_per_round = 1 }
+"""
+        )
+        program = self.write("measured.py", MEASURED)
+        self.relay.stop()
+        process = subprocess.run(
+            [sys.executable, program, self.target, "ann"],
+            env={**os.environ, "PYTHONPATH": str(packaged.ROOT / "python")},
+            capture_output=True, text=True, check=False,
+        )  # fmt: skip
+        self.assertEqual(process.returncode, 0, process.stderr)
+        self.assertLessEqual(float(process.stdout), 3.0)
 
 
 class Adds(rivulet.Client):
@@ -655,6 +722,9 @@ class Results(unittest.TestCase):
         for address, sentence in [
             ("127.0.0.1", "'127.0.0.1' is no coordinator's address HOST:PORT"),
             ("127.0.0.1:0", "no coordinator's address"),
+            ("127.0.0.1:65536", "no coordinator's address"),
+            ("127.0.0.1:" + "9" * 5000, "no coordinator's address"),
+            ("127.0.0.1:٣", "no coordinator's address"),
             ("example.org:7000", "example.org:7000 is not a loopback address, and without TLS"),
             ("10.0.0.1:7000", "say insecure=True to accept that"),
         ]:
@@ -663,22 +733,6 @@ class Results(unittest.TestCase):
         for address in ("localhost:1", "127.3.0.1:1", "[::1]:1"):
             Connection(address).close()
         Connection("10.0.0.1:7000", insecure=True).close()
-
-
-class Replies:
-    """A call that is answered with these messages, whatever is sent."""
-
-    def __init__(self, messages):
-        self.messages, self.sent = [message.SerializeToString() for message in messages], []
-
-    def send(self, messages, end):
-        self.sent += [b"".join(pieces) for pieces in messages]
-
-    def receive(self):
-        return memoryview(self.messages.pop(0)) if self.messages else None
-
-    def finish(self):
-        assert not self.messages
 
 
 class Asks:
@@ -724,17 +778,19 @@ class Asks:
         from rivulet._crc32c import crc32c
 
         chunk = self.wire.Chunk(total_bytes=len(content), data=content, crc=int(crc32c([content])[0]))
-        yield Replies([chunk])
+        yield iter([chunk.SerializeToString()])
 
     @contextlib.contextmanager
-    def submit(self):
+    def submit(self, messages):
         staged, result = self.wire.SubmitReply(), self.wire.SubmitReply()
         staged.staged.SetInParent()
         result.result.SetInParent()
-        call = Replies([staged, result])
-        yield call
-        messages = [self.wire.SubmitMessage.FromString(content) for content in call.sent]
+        messages = [self.wire.SubmitMessage.FromString(content) for content in messages]
         self.uploads.append(b"".join(message.chunk for message in messages))
+        yield iter([staged.SerializeToString(), result.SerializeToString()])
+
+    def parsed(self, kind, content):
+        return kind.FromString(content)
 
     def fail(self, request):
         self.failures.append((request.failure.code, request.failure.subject))

@@ -93,6 +93,28 @@ class Layout(unittest.TestCase):
         with self.assertRaisesRegex(rivulet.RivuletError, "the module's 'more.bias' has no counterpart"):
             self.places(ours, {**theirs, "more.bias": (1,)}, axes=axes)
 
+    def test_a_model_of_a_modules_own_arrays_lies_as_there(self):
+        import numpy as np
+
+        shapes = {"0.weight": (3, 3), "0.bias": (3,), "1.running_mean": (3,)}
+        found = self.places(shapes, dict(reversed(list(shapes.items()))))
+        square = np.arange(9).reshape(3, 3)
+        self.assertEqual({name: place.theirs for name, place in found.items()}, {name: name for name in shapes})
+        np.testing.assert_array_equal(found["0.weight"].way.back(square), square)
+        other = {**shapes, "0.weight": (3, 2)}
+        with self.assertRaisesRegex(rivulet.RivuletError, r"'0.weight' would be .* of shape \(3, 3\), of shape \(3, 2\)"):
+            self.places(shapes, other)
+
+    def test_axes_that_are_none_are_told(self):
+        from rivulet._torch_layout import stored_axes
+
+        for said in ("[", "[]", "7", '{"w": 1}', '{"w": ["a"]}', '{"w": [1.5]}', "[" * 100_000):
+            with self.subTest(said[:20]), self.assertRaisesRegex(rivulet.RivuletError, "'rivulet.axes' does not list"):
+                stored_axes(rivulet.Tensors({}, {"rivulet.axes": said}))
+        for axes in ((0,), (0, 2), (1, 1)):
+            with self.subTest(axes), self.assertRaisesRegex(rivulet.RivuletError, r"gives 'w' of shape \(2, 3\) the axes"):
+                self.places({"w": (2, 3)}, {"w": (2, 3)}, axes={"w": axes})
+
     def test_what_has_no_place_is_refused_by_name(self):
         dense = {"dense1/kernel": (4, 3), "dense1/bias": (3,)}
         flat = {"conv1/kernel": (3, 3, 1, 2), "dense1/kernel": (8, 3)}
@@ -386,6 +408,48 @@ class Flower(client_test.Federation):
             with self.subTest(sentence), self.assertRaisesRegex(rivulet.RivuletError, sentence):
                 self.given(own, **keywords)
 
+    def test_a_model_under_the_frameworks_own_names_lies_as_it_is_there(self):
+        import numpy as np
+
+        model = {"0.weight": np.float32([[1, 2], [3, 4]]), "0.bias": np.zeros(2, np.float32)}
+        for own, layout in [(None, None), (None, "torch"), (list(model.values()), None), (list(model.values()), "torch")]:
+            tasks = []
+            result = rivulet.flower.wrap(Quickstart(tasks, 1, own), layout=layout).fit(model, rivulet.Context())
+            np.testing.assert_array_equal(tasks[0][0][0], model["0.weight"] + 0.25)
+            np.testing.assert_array_equal(result.arrays["0.weight"], model["0.weight"] + 0.25)
+        # One that came by ONNX lies as its file says.
+        by_onnx = rivulet.Tensors(model, {"rivulet.axes": '{"0.weight":[1,0]}'})
+        tasks = []
+        rivulet.flower.wrap(Quickstart(tasks, 1), layout="torch").fit(by_onnx, rivulet.Context())
+        np.testing.assert_array_equal(tasks[0][0][0], model["0.weight"].T + 0.25)
+
+    def test_what_is_no_client_is_refused_at_once(self):
+        def make(name):
+            return Quickstart([], 1)
+
+        for given, sentence in [
+            (make, "the function 'make', and takes what it makes: flower.wrap.make.….."),
+            (Quickstart, "the class Quickstart, and takes an object of it"),
+            (object(), "a object without a method 'fit'"),
+            (None, "a NoneType without a method 'fit'"),
+        ]:
+            with self.subTest(sentence), self.assertRaisesRegex(rivulet.RivuletError, f"{sentence}.*client_fn=lambda"):
+                rivulet.flower.wrap(given)
+
+    def test_what_flower_makes_of_a_client_is_taken_too(self):
+        class Made:
+            numpy_client = Quickstart([], 4)
+
+        wrapped = rivulet.flower.wrap(Made(), layout="rivulet")
+        self.assertIs(wrapped._client, Made.numpy_client)
+
+        class TrainsAlone:
+            def fit(self, parameters, config):
+                return parameters, 1, {}
+
+        with self.assertRaises(NotImplementedError):
+            rivulet.flower.wrap(TrainsAlone(), layout="rivulet").evaluate({}, rivulet.Context())
+
     def test_evaluations_bring_the_loss_beside_the_metrics(self):
         import numpy as np
 
@@ -467,6 +531,74 @@ class Loops(client_test.Federation):
         self.check_models(tasks)
         losses = [loss for _, name, _, _, _, loss in sorted(tasks) if name == pytorch]
         self.assertLess(losses[-1], losses[0])
+
+
+@packaged.needs_grpc
+@packaged.needs_torch
+class OwnNetwork(client_test.Federation):
+    """A network that the program has no graph of: docs/guide/python.md's recipe, as clients of a coordinator."""
+
+    def test_it_is_trained_and_measured(self):
+        import torch
+
+        torch.manual_seed(3)
+
+        def network():
+            return torch.nn.Sequential(
+                torch.nn.Conv2d(1, 4, 3), torch.nn.BatchNorm2d(4), torch.nn.ReLU(), torch.nn.Flatten(), torch.nn.Linear(144, 3)
+            )
+
+        def train(module, loader, context):
+            module.train()
+            optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
+            for _ in range(context.numbers["epochs"]):
+                for pixels, labels in loader:
+                    optimizer.zero_grad()
+                    loss = torch.nn.functional.cross_entropy(module(pixels), labels)
+                    loss.backward()
+                    optimizer.step()
+            return loss.item()
+
+        def evaluate(module, loader, context):
+            module.eval()
+            with torch.no_grad():
+                scores, labels = map(torch.cat, zip(*((module(pixels), labels) for pixels, labels in loader)))
+            right = (scores.argmax(1) == labels).float().mean().item()
+            return {"loss": torch.nn.functional.cross_entropy(scores, labels).item(), "accuracy": right}
+
+        first = network()
+        rivulet.save_safetensors(self.path("init.safetensors"), rivulet.torch.params(first))
+        scenario = """
+run = { name = "own", rounds = 3 }
+model = { arrays = "init.safetensors", metrics = ["accuracy"] }
+data = { partition = { clients = 2 } }
+client = { epochs = 4, batch_size = 8 }
+server = { clients_per_round = 2 }
+evaluation = { federated_every = 3 }
+"""
+        self.coordinate(scenario)
+        threads, loaders = [], []
+        for number, name in enumerate(["north", "south"]):
+            labels = torch.arange(24) % 3
+            pixels = labels[:, None, None, None] + 0.3 * torch.randn(24, 1, 8, 8, generator=torch.Generator().manual_seed(number))
+            loader = torch.utils.data.DataLoader(torch.utils.data.TensorDataset(pixels, labels), batch_size=8, shuffle=True)
+            loaders.append(loader)
+            client = rivulet.torch.client(network(), loader, train, evaluate=evaluate)
+            threads.append(self.in_thread(client, name))
+        for thread in threads:
+            self.ends(*thread, "the run has finished after round 3")
+        run = rivulet.open(self.path("runs.sqlite")).run("latest")
+        self.assertEqual(rivulet.model_digest(run.model(0)), rivulet.model_digest(rivulet.torch.params(first)))
+        self.assertEqual(self.query("SELECT count(*) FROM client_rounds WHERE kind = 'train' AND status = 'folded'"), [(6,)])
+        measured = dict(self.query("SELECT name, value FROM metrics WHERE scope = 'federated'"))
+        last = network()
+        rivulet.torch.load(last, run.model())
+        by_torch = [evaluate(last, loader, None) for loader in loaders]
+        for name in ("loss", "accuracy"):
+            self.assertAlmostEqual(measured[f"evaluate/{name}"], sum(each[name] for each in by_torch) / 2, delta=1e-4)
+        losses = [loss for (loss,) in self.query("SELECT train_loss FROM rounds ORDER BY round")]
+        self.assertLess(losses[-1], losses[0])
+        self.assertEqual(rivulet.model_digest(rivulet.torch.params(last, like=run.model())), rivulet.model_digest(run.model()))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,11 @@
 
 import contextlib
 import os
+import shutil
+import socket
+import ssl
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -10,6 +15,13 @@ import unittest.mock
 import packaged
 import harness
 import rivulet
+
+
+class Nobody(rivulet.Client):
+    """Of tests in which nothing is trained."""
+
+    def fit(self, params, context):
+        raise NotImplementedError
 
 
 @packaged.needs_numpy
@@ -34,7 +46,7 @@ class Kits(packaged.ProgramTest):
             self.assertIn(b"PRIVATE KEY", kit.key)
 
     def test_what_is_no_clients_kit_is_refused(self):
-        client = rivulet.flower.wrap(object(), layout="rivulet")
+        client = Nobody()
 
         def refused(sentence, **arguments):
             with self.assertRaisesRegex(rivulet.RivuletError, sentence):
@@ -56,6 +68,63 @@ class Kits(packaged.ProgramTest):
         damaged = self.kit("client/bob", "--coordinator", "127.0.0.1:1")
         self.write("client-bob/node.key", "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n")
         refused("its certificates are of no use", kit=damaged)
+        quoted = self.kit("client/eve", "--coordinator", "127.0.0.1:1")
+        self.write("client-eve/site.conf", "RIVULET_COORDINATOR='127.0.0.1:1\n")
+        refused("'site.conf' sets RIVULET_COORDINATOR to no word", kit=quoted)
+
+    @packaged.needs_grpc
+    @unittest.skipUnless(shutil.which("openssl"), "needs openssl")
+    def test_an_encrypted_key_is_told_as_that(self):
+        kit = self.kit("client/ann", "--coordinator", "127.0.0.1:1")
+        key = os.path.join(kit, "node.key")
+        encrypt = ["openssl", "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", "pass:secret", "-in", key, "-out", f"{key}.new"]
+        subprocess.run(encrypt, check=True, capture_output=True)
+        os.replace(f"{key}.new", key)
+        with self.assertRaisesRegex(rivulet.RivuletError, "the key is encrypted; a client that starts by itself needs one that"):
+            rivulet.run_client(Nobody(), kit=kit)
+
+    @packaged.needs_grpc
+    def test_tls_1_2_is_refused(self):
+        from rivulet import _protocol
+        from rivulet._connection import CallError, Connection
+        from rivulet._kit import Kit
+
+        server = self.kit("coordinator/localhost", "--host", "127.0.0.1", "--listen", "127.0.0.1:1", "--scenario", "s.toml")
+        kit = Kit(self.kit("client/ann", "--coordinator", "127.0.0.1:1"))
+        with unittest.mock.patch("rivulet._connection._CALL_SECONDS", 5):
+            for version, met in ((ssl.TLSVersion.TLSv1_2, "no shared cipher"), (ssl.TLSVersion.TLSv1_3, "TLSv1.3")):
+                met_here = []
+                with listening(server, version, met_here) as port, contextlib.closing(Connection(f"127.0.0.1:{port}", kit=kit)) as calls:
+                    with self.assertRaises(CallError):
+                        calls.poll(_protocol.PollRequest())
+                    self.wait_for(lambda: met_here, "the handshake to end")
+                    self.assertIn(met, met_here[0])
+
+    @packaged.needs_grpc
+    def test_where_grpc_was_loaded_for_tls_1_2_no_kit_is_used(self):
+        kit = self.kit("client/ann", "--coordinator", "127.0.0.1:1")
+        code = """
+import sys
+import grpc
+import rivulet
+from rivulet._connection import Connection
+from rivulet._kit import Kit
+Connection("127.0.0.1:1").close()
+try:
+    Connection("127.0.0.1:1", kit=Kit(sys.argv[1]))
+except rivulet.RivuletError as error:
+    print(error)
+"""
+        paths = {"PYTHONPATH": str(packaged.ROOT / "python")}
+        environment = {name: value for name, value in os.environ.items() if name != "GRPC_SSL_CIPHER_SUITES"}
+        told = []
+        for more in ({}, {"GRPC_SSL_CIPHER_SUITES": "ECDHE-PSK-CHACHA20-POLY1305"}):
+            done = subprocess.run(
+                [sys.executable, "-c", code, kit], env={**environment, **paths, **more}, capture_output=True, text=True, check=True
+            )
+            told.append(done.stdout)
+        self.assertIn("gRPC was loaded before this client, and would take TLS 1.2; connect before", told[0])
+        self.assertEqual(told[1], "")
 
     @packaged.needs_grpc
     def test_what_is_spoken_is_tls_with_both_certificates(self):
@@ -75,7 +144,7 @@ class Kits(packaged.ProgramTest):
             return _protocol.PollReply(over={"sentence": f"it is over for {', '.join(names)}"})
 
         with coordinator(poll, certificate, key, authority) as port:
-            client = rivulet.flower.wrap(object(), layout="rivulet")
+            client = Nobody()
             self.assertIn("it is over", rivulet.run_client(client, f"127.0.0.1:{port}", kit=kit))
             self.assertEqual(callers, [("ann", [b"ssl"])])
             self.ca = self.path("other")
@@ -91,7 +160,7 @@ class Kits(packaged.ProgramTest):
         self.assertEqual(len(callers), 1)
 
 
-    @packaged.needs_protobuf
+    @packaged.needs_grpc
     def test_a_run_of_our_own_coordinator_over_tls_with_a_native_client_beside(self):
         from rivulet._connection import CallError
 
@@ -139,13 +208,36 @@ class Kits(packaged.ProgramTest):
 
 
 @contextlib.contextmanager
+def listening(kit, version, met):
+    """A port whose every connection is spoken to in one version of TLS: how each handshake ended is added to `met`."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(os.path.join(kit, "node.crt"), os.path.join(kit, "node.key"))
+    context.minimum_version = context.maximum_version = version
+    context.set_alpn_protocols(["h2"])
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve():
+            with contextlib.suppress(OSError):
+                while True:
+                    connection, _ = server.accept()
+                    try:
+                        with context.wrap_socket(connection, server_side=True) as speaks:
+                            met.append(speaks.version())
+                    except OSError as error:
+                        met.append(str(error))
+
+        threading.Thread(target=serve, daemon=True).start()
+        yield server.getsockname()[1]
+
+
+@contextlib.contextmanager
 def coordinator(poll, certificate, key, authority):
     """Serves polls over mutual TLS: its port."""
     import concurrent.futures
 
-    import grpc
-    from rivulet import _protocol
+    from rivulet import _connection, _protocol
 
+    grpc = _connection._loaded(tls=True)
     server = grpc.server(concurrent.futures.ThreadPoolExecutor(2))
     method = grpc.unary_unary_rpc_method_handler(
         poll, request_deserializer=_protocol.PollRequest.FromString, response_serializer=lambda reply: reply.SerializeToString()

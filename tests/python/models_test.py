@@ -104,6 +104,9 @@ class Safetensors(harness.RivuletTest):
                 file_of({"w": tensor("F32", [1], 4, 8)}, bytes(8)),
                 "tensor 'w' begins at byte 4 of the data and not at 0",
             ),
+            (file_of({"w": tensor("F32", [1 << 62, 0], 0, 0)}), "tensor 'w' has the dimensions .*, which no memory holds"),
+            (file_of({"w": tensor("F32", [0] * 33, 0, 0)}), "tensor 'w' has 33 dimensions, and at most 32 are read"),
+            (file_of('{"w":' + "[" * 100_000), "its header is nested too deeply"),
             (file_of({"w": four}, bytes(3)), "its tensors take 4 bytes, and 3 are there"),
             (file_of({"w": four}, bytes(5)), "its tensors take 4 bytes, and 5 are there"),
             (file_of({"__metadata__": {"a": 1}}), "its __metadata__ are not texts by name"),
@@ -123,6 +126,38 @@ class Safetensors(harness.RivuletTest):
         for damaged in packaged.mutations((self.folder / "whole.safetensors").read_bytes(), 400):
             with contextlib.suppress(rivulet.RivuletError):
                 rivulet.load_safetensors(self.write("damaged.safetensors", damaged))
+
+    @packaged.needs_safetensors
+    def test_the_package_safetensors_reads_what_is_read_here_and_the_same(self):
+        import safetensors
+        import safetensors.numpy
+
+        np = self.np
+        draws = np.random.default_rng(3)
+        tensors = {
+            f"{kind}/{number}": np.array(100 * draws.normal(size=shape)).astype(kind)
+            for kind in ("f8", "f4", "f2", "i8", "i4", "i2", "i1", "u8", "u4", "u2", "u1", "?")
+            for number, shape in enumerate(((), (3,), (2, 0, 4), (2, 3, 4)))
+        }
+        ours, theirs = self.path("ours.safetensors"), self.path("theirs.safetensors")
+        rivulet.save_safetensors(ours, tensors, {"key": "value"})
+        safetensors.numpy.save_file(tensors, theirs, {"key": "value"})
+        for read in (rivulet.load_safetensors(theirs), safetensors.numpy.load_file(ours)):
+            self.assertEqual(set(read), set(tensors))
+            for name, array in read.items():
+                np.testing.assert_array_equal(array, tensors[name], name)
+                self.assertEqual((array.dtype, array.shape), (tensors[name].dtype, tensors[name].shape))
+        self.assertEqual(rivulet.load_safetensors(theirs).metadata, {"key": "value"})
+        small = self.path("small.safetensors")
+        rivulet.save_safetensors(small, {"a": np.ones((2, 3)), "b": np.zeros(3, bool)}, {"key": "value"})
+        read = 0
+        for damaged in packaged.mutations((self.folder / "small.safetensors").read_bytes(), 400):
+            path = self.write("damaged.safetensors", damaged)
+            with contextlib.suppress(rivulet.RivuletError):
+                found = rivulet.load_safetensors(path)
+                read += 1
+                self.assertEqual(set(safetensors.numpy.load_file(path)), set(found))
+        self.assertGreater(read, 5)
 
     def test_model_digest_is_the_histories(self):
         self.simulate("--set", "run.keep_models=all")

@@ -89,12 +89,12 @@ except rivulet.Interrupted as stopped:
         last = self.ran("compare_algorithms")[-1]
         self.assertTrue(any("image/png" in output.get("data", {}) for output in last.outputs))
 
-    @packaged.needs_protobuf
+    @packaged.needs_grpc
     def test_clients_in_numpy(self):
         scores = self.ran("clients_in_numpy")[-2].outputs[0]["data"]["text/plain"]
         self.assertGreater(eval(scores)["test/accuracy"], 0.5)
 
-    @packaged.needs_protobuf
+    @packaged.needs_grpc
     @packaged.needs_torch
     def test_own_training_loop(self):
         by_torch, by_the_program = eval(self.ran("own_training_loop")[-1].outputs[0]["data"]["text/plain"])

@@ -55,14 +55,12 @@ def mutations(content, count):
 
 
 needs_numpy = unittest.skipUnless(installed("numpy"), "needs NumPy (Debian's python3-numpy)")
-needs_protobuf = unittest.skipUnless(
-    installed("google.protobuf") and installed("numpy"),
-    "needs Protobuf and NumPy (Debian's python3-protobuf and python3-numpy)",
-)
 needs_grpc = unittest.skipUnless(
     installed("grpc") and installed("google.protobuf") and installed("numpy"),
     "needs gRPC, Protobuf and NumPy (Debian's python3-grpcio, python3-protobuf and python3-numpy)",
 )
+needs_cloudpickle = unittest.skipUnless(installed("cloudpickle"), "needs cloudpickle (Debian's python3-cloudpickle)")
+needs_safetensors = unittest.skipUnless(installed("safetensors"), "needs safetensors")
 needs_pandas = unittest.skipUnless(installed("pandas"), "needs pandas")
 needs_matplotlib = unittest.skipUnless(installed("matplotlib"), "needs matplotlib")
 needs_torch = unittest.skipUnless(installed("torch"), "needs PyTorch")

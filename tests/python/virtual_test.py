@@ -63,7 +63,7 @@ def first(file):
         return False
 
 
-@packaged.needs_protobuf
+@packaged.needs_grpc
 class Virtual(packaged.ProgramTest):
     def setUp(self):
         # Whoever is started in the background by a shell's script ignores interrupts, which these tests send.
@@ -249,7 +249,7 @@ class Virtual(packaged.ProgramTest):
             def fit(self, params, context):
                 if context.round == 3 and first("sent"):
                     os.kill(starter, signal.SIGINT)
-                    time.sleep(0.3)  # the program waits for this task
+                    time.sleep(0.3)  # the program waits for calls that are open, if there are any, and then this process for the worker
                     os.kill(starter, signal.SIGINT)
                 return super().fit(params, context)
 
@@ -273,35 +273,113 @@ class Virtual(packaged.ProgramTest):
         run = rivulet.simulate(scenario(), client_fn=Dies, workers=2, resume="latest")
         self.assertEqual(run.status, "finished")
 
-    @packaged.needs_grpc
-    def test_where_grpc_is_in_use_workers_are_new_processes(self):
-        (self.folder / "mine.py").write_text(
-            textwrap.dedent(
-                """
-                import sys
-                sys.path[:0] = sys.argv[1:]
-                from virtual_test import Means, scenario
-                import grpc, rivulet
-
-                if __name__ == "__main__":
-                    print(rivulet.simulate(scenario(), client_fn=Means, workers=2).status)
-                    try:
-                        rivulet.simulate(scenario(), client_fn=lambda name: Means(name), workers=1)
-                    except rivulet.RivuletError as error:
-                        print(error)
-                """
-            )
-        )
+    def script(self, text, from_standard_input=False):
+        """What a program of its own prints."""
         paths = [str(packaged.ROOT / folder) for folder in ("python", "tests/python", "tests/e2e")]
+        (self.folder / "mine.py").write_text(textwrap.dedent(text))
+        given = ["-"] if from_standard_input else ["mine.py"]
         done = subprocess.run(
-            [sys.executable, "mine.py", *paths],
+            [sys.executable, *given],
             env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            input=(self.folder / "mine.py").read_text() if from_standard_input else "",
             capture_output=True,
             text=True,
             check=False,
         )
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertRegex(done.stdout, "^finished\nclient_fn cannot be sent to a new process")
+        return done.stdout
+
+    @packaged.needs_grpc
+    @packaged.needs_cloudpickle
+    def test_where_a_client_ran_closures_are_simulated_too(self):
+        # A notebook's cells are such a program: nothing can import what they define, and nothing guards them.
+        program = """
+            import threading, time
+            import numpy as np
+            import rivulet
+            from rivulet._connection import Connection
+            from virtual_test import scenario
+
+            Connection("127.0.0.1:1").close()                # what a client leaves behind
+            moved = np.float32(0.25)
+
+            class Moves(rivulet.Client):
+                def fit(self, params, context):
+                    return rivulet.Delta({name: np.full_like(array, moved) for name, array in params.items()}, examples=3)
+
+            def nested():
+                step = 2
+                def make(name):
+                    client = Moves()
+                    client.step = step
+                    return client
+                return make
+
+            for number, client_fn in enumerate((lambda name: Moves(), nested(), lambda name, make=nested(): make(name))):
+                run = rivulet.simulate(scenario(), client_fn=client_fn, workers=2, db=f"{number}.sqlite")
+                print(run.status, run.model()["means"].max())
+
+            def broken(name):
+                raise ZeroDivisionError(f"{name} has no examples")
+
+            try:
+                rivulet.simulate(scenario(), client_fn=broken, workers=2, db="broken.sqlite")
+            except rivulet.RivuletError as error:
+                print("ZeroDivisionError: client-" in str(error.__cause__))
+
+            lock = threading.Lock()
+            try:
+                rivulet.simulate(scenario(), client_fn=lambda name: lock, workers=1, db="lock.sqlite")
+            except rivulet.RivuletError as error:
+                print(error)
+            """
+        for from_standard_input in (False, True):
+            told = self.script(program, from_standard_input)
+            self.assertRegex(told, r"^(finished 1.0\n){3}True\nclient_fn cannot be sent to a new process .*lock.*; let it open")
+            for each in self.folder.glob("*.sqlite"):
+                each.unlink()
+
+    @packaged.needs_grpc
+    def test_without_cloudpickle_a_function_of_a_module_is_sent_by_its_name(self):
+        told = self.script(
+            """
+            import sys
+            sys.modules["cloudpickle"] = None
+            import grpc, rivulet
+            from virtual_test import Means, scenario
+
+            print(rivulet.simulate(scenario(), client_fn=Means, workers=2).status)
+
+            class Here(Means):
+                pass
+
+            for client_fn in (Here, lambda name: Means(name)):
+                try:
+                    rivulet.simulate(scenario(), client_fn=client_fn, workers=1)
+                except rivulet.RivuletError as error:
+                    print(error)
+            """
+        )
+        self.assertRegex(told, "^finished\n(client_fn cannot be sent to a new process .*; pip install cloudpickle, or Debian.*\n){2}$")
+
+    @packaged.needs_grpc
+    def test_a_worker_that_cannot_load_the_function_says_why(self):
+        told = self.script(
+            """
+            import sys, types
+            import grpc, rivulet
+            from virtual_test import scenario
+
+            gone = types.ModuleType("gone_module")
+            exec("def make(name): pass", gone.__dict__)
+            sys.modules["gone_module"] = gone
+            try:
+                rivulet.simulate(scenario(), client_fn=gone.make, workers=1)
+            except rivulet.RivuletError as error:
+                print(error, "|", str(error.__cause__).strip().splitlines()[-1])
+            """
+        )
+        self.assertRegex(told, "a process that trains clients is gone: rivulet worker 0 exited with 1; .*\| ModuleNotFoundError: .*gone")
 
     def test_what_cannot_be_is_refused(self):
         with self.assertRaisesRegex(rivulet.RivuletError, "workers=0 leaves nobody to train"):

@@ -43,7 +43,7 @@ Status Agent::Run() {
        .available_memory = options_.available_memory,
        .held = options_.held.get(),
        .checkpoint = options_.checkpoint.get(),
-       .device = options_.device});
+       .trainers = options_.trainers});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;

@@ -51,7 +51,7 @@ struct AgentOptions {
   std::shared_ptr<ClientStateStore> states;  // null: it keeps nothing from task to task
   std::shared_ptr<HeldUpdates> held;         // null: finished work is in memory alone until it is acknowledged
   std::shared_ptr<TrainingCheckpoint> checkpoint;  // null: a training that is interrupted begins anew
-  TrainingDevice device = {};                      // where it trains; a checkpoint is of the host alone
+  TrainerFactory trainers = nullptr;               // null: on the host; a checkpoint is of the host alone
 };
 
 class Agent {

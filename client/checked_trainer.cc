@@ -9,6 +9,7 @@
 
 #include "client/gpu_trainer.h"
 #include "client/lane_schedule.h"
+#include "client/pass_length.h"
 #include "client/pass_programs.h"
 #include "client/step_check.h"
 #include "client/value_difference.h"

@@ -4,7 +4,7 @@
 #include <functional>
 #include <numeric>
 
-#include "client/lane_schedule.h"
+#include "client/pass_length.h"
 #include "client/task_inputs.h"
 #include "client/task_streams.h"
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "client/device_trainers.h"
 #include "client/gpu_held_part.h"
 #include "client/gpu_trainer.h"
 #include "client/pass_programs.h"
@@ -236,6 +237,10 @@ class GpuTeam final : public Trainer {
 StatusOr<std::unique_ptr<Trainer>> NewGpuTeam(std::shared_ptr<PassPrograms> programs, const TrainingDevice& on) {
   RIVULET_CHECK(on.count() > 1);
   return GpuTeam::Create(programs, on);
+}
+
+TrainerFactory TrainersOnAll(TrainingDevice on) {
+  return on.team && !on.check ? TrainersBy(NewGpuTeam, std::move(on)) : TrainersOn(std::move(on));
 }
 
 StatusOr<bool> TrainsAsTeam(const std::shared_ptr<const Plan>& plan, const TrainingDevice& on) {

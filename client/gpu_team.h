@@ -8,13 +8,16 @@
 
 #include <memory>
 
-#include "client/trainer.h"
+#include "client/trainer_factory.h"
 #include "client/training_device.h"
 
 namespace rivulet {
 
 // On all devices of `on`, at least two. Errors as NewGpuTrainer's and GpuSum::Create's.
 StatusOr<std::unique_ptr<Trainer>> NewGpuTeam(std::shared_ptr<PassPrograms> programs, const TrainingDevice& on);
+
+// Of what `on` names: all of its devices as a team where it says so, else TrainersOn (client/device_trainers.h).
+TrainerFactory TrainersOnAll(TrainingDevice on);
 
 // Whether it is of use: there are several devices, they add among themselves, and all updates of `plan` are folded on
 // them. Errors as CheckTraining's.

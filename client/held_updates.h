@@ -29,9 +29,6 @@ struct FinishedWork {
   double train_loss = 0, train_seconds = 0;
 };
 
-// All that decides what a task's training gives, but the client's data: the same digest is the same work.
-Digest WorkOf(const Task& task);
-
 class HeldUpdates {
  public:
   struct Options {

@@ -11,12 +11,10 @@ int64_t WholeBatch(int64_t size, int64_t batch_size) { return std::min(size, bat
 
 }  // namespace
 
-int64_t StepsOf(const LocalPass& pass, int64_t size) { return StepsOf(pass, size, pass.epochs); }
-
-int64_t StepsOf(const LocalPass& pass, int64_t size, int64_t epochs) {
-  const int64_t batch = WholeBatch(size, pass.batch_size);
+int64_t StepsOf(int64_t size, int64_t batch_size, int64_t epochs, int64_t max_steps) {
+  const int64_t batch = WholeBatch(size, batch_size);
   const int64_t all = epochs * ((size + batch - 1) / batch);
-  return pass.max_steps == 0 ? all : std::min(all, pass.max_steps);
+  return max_steps == 0 ? all : std::min(all, max_steps);
 }
 
 std::vector<LaneGroup> NextEpoch(std::span<LaneWork> lanes, int64_t batch_size) {

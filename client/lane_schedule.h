@@ -11,8 +11,6 @@
 #include <span>
 #include <vector>
 
-#include "federated/plan/pass.h"
-
 namespace rivulet {
 
 // One step of `batch_size` examples for each of `lanes`, `times` times.
@@ -29,9 +27,8 @@ struct LaneWork {
   int64_t steps_left = 0;  // in this pass; 0: the pass is over for it
 };
 
-// How many steps a pass has for a client of `size` examples, of all of its epochs or of `epochs`.
-int64_t StepsOf(const LocalPass& pass, int64_t size);
-int64_t StepsOf(const LocalPass& pass, int64_t size, int64_t epochs);
+// How many steps so many epochs over `size` examples have, `max_steps` at most where that is not 0.
+int64_t StepsOf(int64_t size, int64_t batch_size, int64_t epochs, int64_t max_steps);
 
 // The next epoch of a pass for those that have steps left; takes these off. Clients that stand in descending order of
 // size make groups of whole batches that are the first so and so many.

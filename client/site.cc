@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "client/failure.h"
+#include "client/gpu_team.h"
 #include "engine/profile/tracer.h"
 #include "federated/updates/site_partial_bytes.h"
 
@@ -30,7 +31,7 @@ Site::Site(CoordinatorApi& api, const ClientData& data, ArtifactCache& artifacts
       calls_(api, stop, options_.calls),
       travelling_(api, stop, caller_, options_.calls),
       trainer_(artifacts, stop, options_.instruments, options_.states != nullptr ? options_.states : &travelling_, 0,
-               options_.device),
+               TrainersOnAll(options_.device)),
       want_(options_.least_tasks) {}
 
 Status Site::Run() {

@@ -33,6 +33,7 @@
 #include "client/heartbeat.h"
 #include "client/stop_signal.h"
 #include "client/task_trainer.h"
+#include "client/training_device.h"
 #include "client/travelling_states.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/aggregation/aggregation.h"

@@ -25,7 +25,7 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       held_(options.held),
       checkpoint_(options.checkpoint),
       calls_(api, stop, std::move(options.calls)),
-      trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, std::move(options.device),
+      trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, std::move(options.trainers),
                options.checkpoint, std::move(options.available_memory)) {}
 
 StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std::span<const BoundData> data) {

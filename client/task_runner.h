@@ -26,7 +26,7 @@ struct TaskRunnerOptions {
   std::function<int64_t()> available_memory = nullptr;  // what there is, as TaskTrainer asks; null: nobody asks
   HeldUpdates* held = nullptr;               // null: finished work is in memory alone until it is acknowledged
   TrainingCheckpoint* checkpoint = nullptr;  // null: a training that is interrupted begins anew
-  TrainingDevice device = {};                // where it trains; a checkpoint is of the host alone
+  TrainerFactory trainers = nullptr;         // null: on the host; a checkpoint is of the host alone
 };
 
 // Not thread-safe: one per thread. The thread has called EnterWorkerThread().

@@ -3,14 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "client/checked_trainer.h"
 #include "client/failure.h"
-#include "client/gpu_team.h"
-#include "client/gpu_trainer.h"
-#include "client/held_updates.h"
 #include "client/planned_memory.h"
+#include "client/task_work.h"
 #include "client/training_checkpoint.h"
-#include "engine/base/vlog.h"
 #include "engine/profile/tracer.h"
 
 namespace rivulet {
@@ -114,7 +110,7 @@ std::vector<DatasetOffer> OffersOf(std::span<const BoundData> bound) {
 // A plan may ask for more than any machine has; who then takes one buffer after the other is ended by the system, and
 // says nothing. What is available is asked for a plan's first task alone: later it is less by what this holds itself.
 Status TaskTrainer::CheckMemory(TaskKind kind, int64_t examples) const {
-  const bool ask = available_memory_ != nullptr && trainer_ == nullptr && on_.device == nullptr;
+  const bool ask = available_memory_ != nullptr && trainer_ == nullptr && trainers_ == nullptr;
   if (memory_budget_ == 0 && !ask) return absl::OkStatus();
   const StatusOr<PlannedMemory> planned = PlanMemory(*plan_->programs, kind, examples);
   if (!planned.ok()) return WithReason(planned.status(), TaskFailure::Code::kBadPlan);
@@ -221,16 +217,7 @@ StatusOr<StateBlob> TaskTrainer::ReadStateOf(const Task& task, std::string_view 
 }
 
 StatusOr<std::unique_ptr<Trainer>> TaskTrainer::NewTrainer() const {
-  if (on_.device != nullptr) {
-    auto trainer = on_.check  ? NewCheckedTrainer(plan_->programs, on_)
-                   : on_.team ? NewGpuTeam(plan_->programs, on_)
-                              : NewGpuTrainer(plan_->programs, on_);
-    if (trainer.ok()) return trainer;
-    if (!absl::IsUnimplemented(trainer.status()) || !on_.soft) {
-      return WithReason(trainer.status(), TaskFailure::Code::kUnimplemented, "the plan on its device");
-    }
-    RIVULET_VLOG(1, "trained on the host: {}", Message(trainer.status()));
-  }
+  if (trainers_ != nullptr) return trainers_(plan_->programs, instruments_.steps);
   return Trainer::Create(plan_->programs, instruments_.steps);
 }
 

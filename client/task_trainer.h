@@ -15,7 +15,7 @@
 #include "client/artifact_cache.h"
 #include "client/stop_signal.h"
 #include "client/trainer.h"
-#include "client/training_device.h"
+#include "client/trainer_factory.h"
 #include "client/update_pipeline.h"
 #include "engine/data/dataset.h"
 #include "engine/profile/step_monitor.h"
@@ -79,14 +79,14 @@ class TaskTrainer {
   // `checkpoint` null: a training that is interrupted begins anew. `available_memory`, where no budget is given: what a
   // plan's first task on the host may take, asked before any of it is taken; null: nobody asks.
   TaskTrainer(ArtifactCache& artifacts, StopSignal& stop, Instruments instruments, ClientStateStore* states,
-              int64_t memory_budget = 0, TrainingDevice on = {}, TrainingCheckpoint* checkpoint = nullptr,
+              int64_t memory_budget = 0, TrainerFactory trainers = nullptr, TrainingCheckpoint* checkpoint = nullptr,
               std::function<int64_t()> available_memory = nullptr)
       : artifacts_(artifacts),
         stop_(stop),
         instruments_(instruments),
         states_(states),
         memory_budget_(memory_budget),
-        on_(std::move(on)),
+        trainers_(std::move(trainers)),
         checkpoint_(checkpoint),
         available_memory_(std::move(available_memory)) {}
 
@@ -140,7 +140,7 @@ class TaskTrainer {
   const Instruments instruments_;
   ClientStateStore* const states_;
   const int64_t memory_budget_;
-  const TrainingDevice on_;
+  const TrainerFactory trainers_;  // null: on the host
   TrainingCheckpoint* const checkpoint_;
   const std::function<int64_t()> available_memory_;
   std::shared_ptr<const PlanArtifacts> plan_;

@@ -45,7 +45,7 @@ class TrainingCheckpoint {
   // `fs` must outlive this.
   TrainingCheckpoint(FileSystem& fs, const std::string& folder, std::string_view client_id, Options options);
 
-  // What follows is about this work (client/held_updates.h), on so many examples.
+  // What follows is about this work (client/task_work.h), on so many examples.
   void Begin(const Digest& work, int64_t examples);
   // Where an earlier process was with the same work, its buffers filled; nullopt, and nothing filled: nowhere, or what
   // it left is damaged.

@@ -18,6 +18,7 @@
 #include "cli/run/watching.h"
 #include "cli/terminal.h"
 #include "client/agent.h"
+#include "client/device_trainers.h"
 #include "client/eligibility.h"
 #include "client/site_policy.h"
 #include "engine/base/clock.h"
@@ -336,7 +337,7 @@ Status ServeAsClient(const ClientOptions& options) {
        .states = NewStateStore(FileSystem::Default(), options.state, true),
        .held = HeldIn(options, name, NoteOf(options, name, log)),
        .checkpoint = device.device == nullptr ? CheckpointIn(options, name, NoteOf(options, name, log)) : nullptr,
-       .device = device});
+       .trainers = TrainersOn(device)});
   interrupt.Call([&] {
     agent.Stop();
     (*connection)->Cancel();

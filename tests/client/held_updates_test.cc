@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "client/task_work.h"
 #include "tests/testing/forwarding_file_system.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"

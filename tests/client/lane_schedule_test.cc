@@ -11,22 +11,22 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-LocalPass PassOf(int64_t batch_size, int64_t epochs, int64_t max_steps = 0) {
-  LocalPass pass;
-  pass.batch_size = batch_size;
-  pass.epochs = epochs;
-  pass.max_steps = max_steps;
-  return pass;
+struct Loop {
+  int64_t batch_size = 0, epochs = 0, max_steps = 0;
+};
+
+int64_t StepsOf(const Loop& pass, int64_t size) {
+  return rivulet::StepsOf(size, pass.batch_size, pass.epochs, pass.max_steps);
 }
 
-std::vector<LaneWork> WorkOf(const LocalPass& pass, std::initializer_list<int64_t> sizes) {
+std::vector<LaneWork> WorkOf(const Loop& pass, std::initializer_list<int64_t> sizes) {
   std::vector<LaneWork> lanes;
   for (const int64_t size : sizes) lanes.push_back({size, StepsOf(pass, size)});
   return lanes;
 }
 
 TEST(LaneScheduleTest, EqualSizes_AreOneGroupAndOneRest) {
-  const LocalPass pass = PassOf(10, 2);
+  const Loop pass{10, 2};
   auto lanes = WorkOf(pass, {25, 25});
   for (int epoch = 0; epoch < 2; ++epoch) {
     EXPECT_THAT(NextEpoch(lanes, 10), ElementsAre(LaneGroup{10, {0, 1}, 2}, LaneGroup{5, {0, 1}, 1}));
@@ -35,7 +35,7 @@ TEST(LaneScheduleTest, EqualSizes_AreOneGroupAndOneRest) {
 }
 
 TEST(LaneScheduleTest, DescendingSizes_MakeGroupsOfTheFirstLanes) {
-  const LocalPass pass = PassOf(10, 1);
+  const Loop pass{10, 1};
   auto lanes = WorkOf(pass, {40, 31, 12, 10, 7});
   EXPECT_THAT(NextEpoch(lanes, 10),
               ElementsAre(LaneGroup{10, {0, 1, 2, 3}, 1}, LaneGroup{10, {0, 1}, 2}, LaneGroup{10, {0}, 1},
@@ -43,13 +43,13 @@ TEST(LaneScheduleTest, DescendingSizes_MakeGroupsOfTheFirstLanes) {
 }
 
 TEST(LaneScheduleTest, FewerExamplesThanABatch_AreOneWholeBatch) {
-  const LocalPass pass = PassOf(10, 1);
+  const Loop pass{10, 1};
   auto lanes = WorkOf(pass, {3, 3});
   EXPECT_THAT(NextEpoch(lanes, 10), ElementsAre(LaneGroup{3, {0, 1}, 1}));
 }
 
 TEST(LaneScheduleTest, MostSteps_EndTheEpochWhereTheyAreTaken) {
-  const LocalPass pass = PassOf(10, 5, 3);
+  const Loop pass{10, 5, 3};
   auto lanes = WorkOf(pass, {25, 60, 10});
   EXPECT_THAT(NextEpoch(lanes, 10), ElementsAre(LaneGroup{10, {0, 1, 2}, 1}, LaneGroup{10, {0, 1}, 1},
                                                 LaneGroup{10, {1}, 1}, LaneGroup{5, {0}, 1}));
@@ -61,7 +61,7 @@ TEST(LaneScheduleTest, MostSteps_EndTheEpochWhereTheyAreTaken) {
 // Property: whatever the sizes, each client's steps are those of its own loop, in its order.
 TEST(LaneScheduleTest, AnySizes_GiveEachClientItsOwnSteps) {
   for (const int64_t max_steps : {int64_t{0}, int64_t{1}, int64_t{4}, int64_t{9}}) {
-    const LocalPass pass = PassOf(4, 3, max_steps);
+    const Loop pass{4, 3, max_steps};
     auto lanes = WorkOf(pass, {1, 17, 4, 3, 8, 30, 5});
     const std::vector<LaneWork> all = lanes;
     std::map<int32_t, std::vector<int64_t>> steps;

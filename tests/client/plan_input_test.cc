@@ -4,9 +4,9 @@
 #include <filesystem>
 #include <fstream>
 
-#include "client/held_updates.h"
 #include "client/pass_programs.h"
 #include "client/trainer.h"
+#include "client/task_work.h"
 #include "client/training_checkpoint.h"
 #include "engine/graph/function.h"
 #include "engine/graph/scope.h"

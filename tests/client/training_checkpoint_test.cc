@@ -1,5 +1,6 @@
 // A training that is interrupted goes on where its process died, to the bits of one that was not: after any step, of
 // any pass, with whatever is kept beside the parameters.
+#include "client/task_work.h"
 #include "client/training_checkpoint.h"
 
 #include <gmock/gmock.h>
@@ -7,7 +8,6 @@
 
 #include <filesystem>
 
-#include "client/held_updates.h"
 #include "client/pass_programs.h"
 #include "client/trainer.h"
 #include "federated/plan/example_source.h"

@@ -1,5 +1,5 @@
-// Worker threads of a simulation in this process: sites of many names (client/site.h) that train virtual clients for
-// one coordinator, here or elsewhere.
+// Worker threads of a simulation in this process: sites of many names (client/site/site.h) that train virtual clients
+// for one coordinator, here or elsewhere.
 #pragma once
 
 #include <deque>
@@ -8,8 +8,8 @@
 #include <thread>
 #include <vector>
 
-#include "client/site.h"
-#include "client/stop_signal.h"
+#include "client/calls/stop_signal.h"
+#include "client/site/site.h"
 #include "simulations/virtual_clients.h"
 
 namespace rivulet {

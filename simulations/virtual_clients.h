@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "client/artifact_cache.h"
-#include "client/site.h"
+#include "client/site/site.h"
+#include "client/training/artifact_cache.h"
 #include "setup/run_setup.h"
 
 namespace rivulet {

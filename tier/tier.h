@@ -13,10 +13,10 @@
 // again: they hold what they have sent, and send it without training.
 //
 // Where nothing that was acknowledged may be lost (Task::keep), an update lies on this tier's disk before it is folded,
-// as it lay on its client's (client/held_updates.h), until the parent says what became of it for good. When its task is
-// given again, to this process or to the next, it is folded from there and nobody is asked. So a partial need not be
-// kept on its way up: whoever loses one has the tasks given again, down to the tier that has the updates. The other
-// way, to acknowledge only what the parent has taken, would hold every client until its round is closed.
+// as it lay on its client's (client/agent/held_updates.h), until the parent says what became of it for good. When its
+// task is given again, to this process or to the next, it is folded from there and nobody is asked. So a partial need
+// not be kept on its way up: whoever loses one has the tasks given again, down to the tier that has the updates. The
+// other way, to acknowledge only what the parent has taken, would hold every client until its round is closed.
 //
 // Memory: a partial a gathering, what its tasks name (the plan, a model or two), the staging budget.
 #pragma once
@@ -35,9 +35,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/coordinator_calls.h"
-#include "client/held_updates.h"
-#include "client/stop_signal.h"
+#include "client/agent/held_updates.h"
+#include "client/calls/coordinator_calls.h"
+#include "client/calls/stop_signal.h"
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/pot.h"
 #include "coordinator/intake/tier_sessions.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/site.h"
+#include "client/site/site.h"
 #include "engine/base/mutex.h"
 #include "federated/scenario/scenario.h"
 #include "setup/shares.h"

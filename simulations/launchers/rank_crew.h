@@ -4,7 +4,7 @@
 //   rank 0: Poll … until the coordinator has no more to give                            (the cohort, or what is left of
 //   it) Broadcast   which gatherings there are, and models and other inputs that are new Scatter     to each rank its
 //   tasks, dealt by their planned cost, with what their clients keep all:        train and fold, each with its own
-//   threads (task_slice.h, client/site.h) Gather      what failed, and what clients are to keep join        the
+//   threads (task_slice.h, client/site/site.h) Gather      what failed, and what clients are to keep join        the
 //   partials of each gathering to one at rank 0 (joined_partials.h) rank 0: keeps it open, as every site does, and
 //   hands it over when it is asked
 //
@@ -17,8 +17,8 @@
 #include <string>
 #include <vector>
 
-#include "client/stop_signal.h"
-#include "client/training_device.h"
+#include "client/calls/stop_signal.h"
+#include "client/training/device/training_device.h"
 #include "coordinator/coordinator.h"
 #include "engine/base/mutex.h"
 #include "federated/states/state_store.h"

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "client/gpu_trainer.h"
+#include "client/training/device/gpu_trainer.h"
 #include "engine/base/available_cores.h"
 #include "engine/base/available_memory.h"
 #include "simulations/launchers/joined_partials.h"

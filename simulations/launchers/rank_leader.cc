@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "client/coordinator_calls.h"
+#include "client/calls/coordinator_calls.h"
 #include "simulations/launchers/joined_partials.h"
 #include "simulations/launchers/rank_crew.h"
 #include "simulations/launchers/rank_messages.h"
@@ -124,7 +124,8 @@ StatusOr<std::vector<Task>> RankLeader::AskForAll(PollReply* last) {
   }
 }
 
-// As a site does (client/site.h): what is held is said once, and one task of it again, to hear whether it is wanted.
+// As a site does (client/site/site.h): what is held is said once, and one task of it again, to hear whether it is
+// wanted.
 StatusOr<PollReply> RankLeader::Ask(const std::vector<Task>& tasks) {
   PollRequest request;
   request.caller = caller_;

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "client/travelling_states.h"
+#include "client/site/travelling_states.h"
 #include "coordinator/coordinator.h"
 #include "tiny_sites.h"
 

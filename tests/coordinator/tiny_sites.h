@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/travelling_states.h"
+#include "client/site/travelling_states.h"
 #include "coordinator/coordinator.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/updates/task_records.h"

@@ -29,9 +29,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/agent.h"
-#include "client/held_updates.h"
-#include "client/training_checkpoint.h"
+#include "client/agent/agent.h"
+#include "client/agent/held_updates.h"
+#include "client/training/training_checkpoint.h"
 #include "coordinator/commit/commit.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/history/history.h"

@@ -1,0 +1,65 @@
+// One client's side of one task, over any CoordinatorApi: fetch plan and model, train, submit. A deployed client's loop
+// (client/agent/agent.h) does nothing else.
+// A coordinator that cannot be reached is waited for (client/calls/coordinator_calls.h).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "client/agent/held_updates.h"
+#include "client/calls/coordinator_calls.h"
+#include "client/calls/stop_signal.h"
+#include "client/training/artifact_cache.h"
+#include "client/training/task_trainer.h"
+#include "client/training/training_checkpoint.h"
+#include "engine/profile/step_monitor.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+struct TaskRunnerOptions {
+  CallOptions calls;
+  Instruments instruments;                              // spans of each task and its phases, and what its steps cost
+  ClientStateStore* states = nullptr;                   // null: it keeps nothing from task to task
+  int64_t memory_budget = 0;                            // bytes that a task may take; 0: what there is
+  std::function<int64_t()> available_memory = nullptr;  // what there is, as TaskTrainer asks; null: nobody asks
+  HeldUpdates* held = nullptr;               // null: finished work is in memory alone until it is acknowledged
+  TrainingCheckpoint* checkpoint = nullptr;  // null: a training that is interrupted begins anew
+  TrainerFactory trainers = nullptr;         // null: on the host; a checkpoint is of the host alone
+};
+
+// Not thread-safe: one per thread. The thread has called EnterWorkerThread().
+class TaskRunner {
+ public:
+  // All must outlive the runner.
+  TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal& stop, TaskRunnerOptions options = {});
+
+  // Poll, repeated while the coordinator cannot be reached. CANCELLED after Stop; else the coordinator's error.
+  StatusOr<PollReply> Poll(const PollRequest& request) { return calls_.Poll(request); }
+
+  // Does `task`. Whatever makes it impossible here (data that cannot be decoded, a plan that cannot be used) is
+  // reported to the coordinator and is a TaskReport; a Status is CANCELLED after Stop, or PERMISSION_DENIED or
+  // UNAUTHENTICATED when the coordinator turned the client away.
+  StatusOr<TaskReport> Run(const Caller& caller, const Task& task, std::span<const BoundData> data);
+
+ private:
+  StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, std::span<const BoundData> data);
+  // What was finished of it before; nullopt: nothing that may be sent.
+  std::optional<FinishedWork> FindHeld(const Caller& caller, const Task& task, const TaskTrainer::Sources& sources);
+  StatusOr<FinishedWork> TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
+                                      const TaskTrainer::Sources& sources);
+
+  ArtifactCache& artifacts_;
+  StopSignal& stop_;
+  Tracer* const tracer_;
+  ClientStateStore* const states_;
+  HeldUpdates* const held_;
+  TrainingCheckpoint* const checkpoint_;
+  CoordinatorCalls calls_;
+  TaskTrainer trainer_;
+  TaskId lost_;  // the last task whose plan or model was not there, and how often in a row
+  int times_lost_ = 0;
+};
+
+}  // namespace rivulet

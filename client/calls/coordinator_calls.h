@@ -1,0 +1,55 @@
+// A coordinator's calls as a client makes them, who waits for a coordinator that cannot be reached: calls that fail so
+// (UNAVAILABLE, DEADLINE_EXCEEDED) are repeated with backoff until the stop signal, which also ends with the task that
+// is worked on. A fetch goes on at the offset reached, a submission where the bytes that the coordinator has staged
+// begin to differ.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "client/calls/backoff.h"
+#include "client/calls/send_submission.h"
+#include "client/calls/stop_signal.h"
+#include "client/calls/upload_pace.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+struct CallOptions {
+  BackoffOptions backoff;
+  int64_t chunk_bytes = kSubmissionChunkBytes;
+  int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
+  // Before the wait for the next try after `status`.
+  std::function<void(const Status& status, int64_t wait_ms)> on_retry;
+};
+
+// Errors are CANCELLED after Stop, else the coordinator's. Not thread-safe.
+class CoordinatorCalls {
+ public:
+  // Both must outlive this.
+  CoordinatorCalls(CoordinatorApi& api, StopSignal& stop, CallOptions options = {})
+      : api_(api), stop_(stop), options_(std::move(options)), pace_(options_.max_upload_rate) {}
+
+  StatusOr<PollReply> Poll(const PollRequest& request);
+  // The whole blob. DATA_LOSS: it came wrong several times.
+  StatusOr<std::string> Fetch(const Caller& caller, const BlobId& id);
+  // `bytes` are what `submission` announces, and may be had for a while longer than the call takes.
+  StatusOr<SubmitResult> Submit(const Caller& caller, const Submission& submission,
+                                const std::shared_ptr<const std::string>& bytes);
+  // NOT_FOUND: the coordinator knows no such task, or no longer.
+  Status Fail(const Caller& caller, const TaskFailure& failure);
+
+ private:
+  // After `status` of a call: true when it was transient and the wait is over; false when it is the caller's to handle.
+  bool Pause(const Status& status, Backoff& backoff);
+
+  CoordinatorApi& api_;
+  StopSignal& stop_;
+  const CallOptions options_;
+  UploadPace pace_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,64 @@
+// The passes of a plan as one trainer runs them: each program with an instance of its own, over memory that all share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "client/training/pass_programs.h"
+#include "engine/base/status.h"
+#include "federated/plan/plan_input.h"
+#include "federated/tasks/task.h"
+
+namespace rivulet {
+
+struct BoundProgram {
+  std::shared_ptr<const Program> program;
+  std::unique_ptr<Instance> instance;
+  std::vector<TensorView> feeds;
+};
+
+struct BoundPass {
+  TaskKind kind;
+  size_t index;                                                             // among the passes of its program
+  const LocalPass* pass;                                                    // of the plan
+  std::unique_ptr<BoundProgram> begin, end;                                 // null: nothing to do
+  std::map<std::pair<int64_t, bool>, std::unique_ptr<BoundProgram>> steps;  // by batch size, and whether from the base
+  std::vector<float> values;                                                // of the pass's scalars, in the last step
+  std::vector<TensorView> fetches;                                          // where they are
+};
+
+// One arena for all programs, since one runs at a time, and feeds of the largest batch so far. Not thread-safe; of the
+// thread that has called EnterWorkerThread(). Errors are those of PassPrograms, and of memory.
+class BoundPasses {
+ public:
+  explicit BoundPasses(PassPrograms& programs) : programs_(programs), plan_(programs.plan()) {}
+  BoundPasses(const BoundPasses&) = delete;
+
+  // Once, first: what every pass begins and ends with.
+  Status Initialise();
+  // Null: the plan does not say how to do such a task.
+  std::vector<BoundPass>* Find(TaskKind kind);
+  // The pass's step for so many examples; stays.
+  StatusOr<BoundProgram*> Step(BoundPass& pass, int64_t batch_size, bool from_base = false);
+  // The step for a batch of the pass's own input, fed with it, and how many examples that has. INVALID_ARGUMENT: the
+  // model cannot be fed with it. RESOURCE_EXHAUSTED: a plan whose input gives ever new sizes.
+  StatusOr<std::pair<BoundProgram*, int64_t>> Feed(BoundPass& pass, Element& batch);
+  // Of what runs next: binding another program may have made it larger.
+  std::byte* arena() { return arena_.data(); }
+
+ private:
+  StatusOr<std::unique_ptr<BoundProgram>> Bind(StatusOr<std::shared_ptr<const Program>> program);
+  Status GrowFeed(size_t feed, size_t bytes);
+
+  PassPrograms& programs_;
+  const Plan& plan_;
+  std::map<TaskKind, std::vector<BoundPass>> passes_;
+  std::vector<AlignedBuffer> feeds_;  // of the largest batch so far; smaller ones use their front
+  AlignedBuffer arena_;               // of the largest program
+};
+
+}  // namespace rivulet

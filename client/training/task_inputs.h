@@ -1,0 +1,35 @@
+// Whether what a task brings beside its data fits the plan that it is of.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string_view>
+
+#include "client/training/pass_programs.h"
+#include "engine/base/status.h"
+#include "federated/weights/model.h"
+
+namespace rivulet {
+
+// The layout of base models: compared once, as that takes hashing; in one process the base comes with the coordinator's
+// own.
+class KnownLayout {
+ public:
+  explicit KnownLayout(const Plan& plan) : plan_(plan), known_(plan.layout()) {}
+  // INVALID_ARGUMENT: another than the plan's.
+  Status Check(const Model& base);
+
+ private:
+  const Plan& plan_;
+  std::shared_ptr<const ModelLayout> known_;  // equal to the plan's
+};
+
+// FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: more than can be counted.
+Status CheckExamples(std::string_view client_id, int64_t examples, TaskKind kind);
+
+// INVALID_ARGUMENT: other vectors than such a task of the plan reads (Plan::reads_broadcasts), or of another size.
+Status CheckBroadcasts(const Plan& plan, const BufferTable& table, TaskKind kind,
+                       std::span<const AlignedBuffer* const> broadcasts);
+
+}  // namespace rivulet

@@ -16,7 +16,7 @@ namespace rivulet {
 
 struct SiteThreadsOptions {
   int threads = 1;
-  // What they have in common; `change`, and which of them hold, is not asked; several devices they take in turn. Each
+  // What they have in common; `attack`, and which of them hold, is not asked; several devices they take in turn. Each
   // is called by this name and a number, or, where a certificate says it, by the name alone.
   SiteOptions site;
   bool one_name = false;

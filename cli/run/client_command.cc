@@ -197,13 +197,13 @@ std::function<void(const std::string&)> NoteOf(const ClientOptions& options, con
   };
 }
 
-// Null where nothing is to be held.
-std::shared_ptr<HeldUpdates> HeldIn(const ClientOptions& options, const std::string& name,
-                                    std::function<void(const std::string&)> note) {
+// Null where no update is to be persisted.
+std::shared_ptr<PersistedUpdates> PersistedIn(const ClientOptions& options, const std::string& name,
+                                              std::function<void(const std::string&)> note) {
   const int64_t megabytes = options.hold_megabytes.value_or(kHoldMegabytes);
   if (megabytes == 0) return nullptr;
-  return std::make_shared<HeldUpdates>(FileSystem::Default(), JoinPath(options.state, "updates"), name,
-                                       HeldUpdates::Options{megabytes * 1'000'000, std::move(note)});
+  return std::make_shared<PersistedUpdates>(FileSystem::Default(), JoinPath(options.state, "updates"), name,
+                                            PersistedUpdates::Options{megabytes * 1'000'000, std::move(note)});
 }
 
 // Null where a training that is interrupted is to begin anew.
@@ -335,7 +335,7 @@ Status ServeAsClient(const ClientOptions& options) {
        .artifacts = std::make_shared<ArtifactCache>(options.kernels, RowsWithin(policy.budget),
                                                     [&policy](const Plan& plan) { return CheckPlan(policy, plan); }),
        .states = NewStateStore(FileSystem::Default(), options.state, true),
-       .held = HeldIn(options, name, NoteOf(options, name, log)),
+       .persisted = PersistedIn(options, name, NoteOf(options, name, log)),
        .checkpoint = device.device == nullptr ? CheckpointIn(options, name, NoteOf(options, name, log)) : nullptr,
        .trainers = TrainersOn(device)});
   interrupt.Call([&] {

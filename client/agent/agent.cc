@@ -41,7 +41,7 @@ Status Agent::Run() {
        .states = options_.states.get(),
        .memory_budget = options_.memory_budget,
        .available_memory = options_.available_memory,
-       .held = options_.held.get(),
+       .persisted = options_.persisted.get(),
        .checkpoint = options_.checkpoint.get(),
        .trainers = options_.trainers});
   PollRequest request;
@@ -106,13 +106,13 @@ Status Agent::Run() {
 
 // A run that has failed may be resumed, and then asks for what it had not written.
 void Agent::TellOver(const PollReply::Over& over, const std::string& run_id) {
-  if (options_.held != nullptr && !over.failed && !run_id.empty()) options_.held->RunIsOver(run_id);
+  if (options_.persisted != nullptr && !over.failed && !run_id.empty()) options_.persisted->RunIsOver(run_id);
   if (options_.observer.on_over) options_.observer.on_over(over);
 }
 
 // Told until it is asked no more; the same again changes nothing.
 void Agent::Settle(const TaskOutcome& outcome, const std::string& run_id) {
-  if (options_.held != nullptr) options_.held->Settle(outcome);
+  if (options_.persisted != nullptr) options_.persisted->Settle(outcome);
   if (options_.states == nullptr || run_id.empty()) return;
   if (outcome.end != TaskEnd::kFolded) {
     options_.states->Forget(run_id, options_.client_id, outcome.task);

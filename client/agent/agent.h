@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "client/agent/held_updates.h"
+#include "client/agent/persisted_updates.h"
 #include "client/agent/task_runner.h"
 #include "client/calls/backoff.h"
 #include "client/calls/send_submission.h"
@@ -45,11 +45,11 @@ struct AgentOptions {
   // Asked before each poll: why no task is wanted now, a sentence for on_wait; "", or null: one is. Without a poll the
   // coordinator passes this client over.
   std::function<std::string()> unwilling;
-  int64_t hold_ms = 20'000;                  // how long a poll may wait for its answer when there is nothing to do
-  std::function<void(int64_t ms)> sleep;     // null: the wall clock
-  std::shared_ptr<ArtifactCache> artifacts;  // null: its own; agents in one process may share
-  std::shared_ptr<ClientStateStore> states;  // null: it keeps nothing from task to task
-  std::shared_ptr<HeldUpdates> held;         // null: finished work is in memory alone until it is acknowledged
+  int64_t hold_ms = 20'000;                     // how long a poll may wait for its answer when there is nothing to do
+  std::function<void(int64_t ms)> sleep;        // null: the wall clock
+  std::shared_ptr<ArtifactCache> artifacts;     // null: its own; agents in one process may share
+  std::shared_ptr<ClientStateStore> states;     // null: it keeps nothing from task to task
+  std::shared_ptr<PersistedUpdates> persisted;  // null: finished work is in memory alone until it is acknowledged
   std::shared_ptr<TrainingCheckpoint> checkpoint;  // null: a training that is interrupted begins anew
   TrainerFactory trainers = nullptr;               // null: on the host; a checkpoint is of the host alone
 };

@@ -22,7 +22,7 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       stop_(stop),
       tracer_(options.instruments.tracer),
       states_(options.states),
-      held_(options.held),
+      persisted_(options.persisted),
       checkpoint_(options.checkpoint),
       calls_(api, stop, std::move(options.calls)),
       trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, std::move(options.trainers),
@@ -37,10 +37,10 @@ StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std
 
 // What this site allows may have changed since it was trained, so that the plan is asked about as for a training; and
 // a client whose plan has it keep something must still have what this task proposed.
-std::optional<FinishedWork> TaskRunner::FindHeld(const Caller& caller, const Task& task,
-                                                 const TaskTrainer::Sources& sources) {
-  if (held_ == nullptr || task.kind != TaskKind::kTrain) return std::nullopt;
-  std::optional<FinishedWork> found = held_->Find(task);
+std::optional<FinishedWork> TaskRunner::FindPersisted(const Caller& caller, const Task& task,
+                                                      const TaskTrainer::Sources& sources) {
+  if (persisted_ == nullptr || task.kind != TaskKind::kTrain) return std::nullopt;
+  std::optional<FinishedWork> found = persisted_->Find(task);
   if (!found) return std::nullopt;
   const auto plan = artifacts_.Plan(task.plan, sources.plan);
   if (!plan.ok()) return std::nullopt;
@@ -55,7 +55,7 @@ StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task
                                                 const TaskTrainer::Sources& sources) {
   RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, caller.name, data, sources));
   FinishedWork work{WriteUpdate(trained), trained.examples, trained.steps, trained.train_loss, trained.train_seconds};
-  if (held_ != nullptr && task.kind == TaskKind::kTrain) held_->Keep(task, work, trainer_.repeatable());
+  if (persisted_ != nullptr && task.kind == TaskKind::kTrain) persisted_->Keep(task, work, trainer_.repeatable());
   return work;
 }
 
@@ -77,7 +77,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   };
   sources.blob = fetch;
   StatusOr<FinishedWork> work = Cancelled("not begun");
-  if (std::optional<FinishedWork> found = FindHeld(caller, task, sources); found) {
+  if (std::optional<FinishedWork> found = FindPersisted(caller, task, sources); found) {
     report.resent = true;
     work = *std::move(found);
   } else {
@@ -102,7 +102,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
                     : submitted->kind == SubmitResult::Kind::kDuplicate ? TaskReport::Kind::kDuplicate
                                                                         : TaskReport::Kind::kRefused;
       report.reason = submitted->reason;
-      if (held_ != nullptr && report.kind == TaskReport::Kind::kRefused) held_->Drop(task.id, report.reason);
+      if (persisted_ != nullptr && report.kind == TaskReport::Kind::kRefused) persisted_->Drop(task.id, report.reason);
       return report;
     }
   }

@@ -7,7 +7,7 @@
 #include <optional>
 #include <span>
 
-#include "client/agent/held_updates.h"
+#include "client/agent/persisted_updates.h"
 #include "client/calls/coordinator_calls.h"
 #include "client/calls/stop_signal.h"
 #include "client/training/artifact_cache.h"
@@ -24,7 +24,7 @@ struct TaskRunnerOptions {
   ClientStateStore* states = nullptr;                   // null: it keeps nothing from task to task
   int64_t memory_budget = 0;                            // bytes that a task may take; 0: what there is
   std::function<int64_t()> available_memory = nullptr;  // what there is, as TaskTrainer asks; null: nobody asks
-  HeldUpdates* held = nullptr;               // null: finished work is in memory alone until it is acknowledged
+  PersistedUpdates* persisted = nullptr;     // null: finished work is in memory alone until it is acknowledged
   TrainingCheckpoint* checkpoint = nullptr;  // null: a training that is interrupted begins anew
   TrainerFactory trainers = nullptr;         // null: on the host; a checkpoint is of the host alone
 };
@@ -46,7 +46,8 @@ class TaskRunner {
  private:
   StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, std::span<const BoundData> data);
   // What was finished of it before; nullopt: nothing that may be sent.
-  std::optional<FinishedWork> FindHeld(const Caller& caller, const Task& task, const TaskTrainer::Sources& sources);
+  std::optional<FinishedWork> FindPersisted(const Caller& caller, const Task& task,
+                                            const TaskTrainer::Sources& sources);
   StatusOr<FinishedWork> TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
                                       const TaskTrainer::Sources& sources);
 
@@ -54,7 +55,7 @@ class TaskRunner {
   StopSignal& stop_;
   Tracer* const tracer_;
   ClientStateStore* const states_;
-  HeldUpdates* const held_;
+  PersistedUpdates* const persisted_;
   TrainingCheckpoint* const checkpoint_;
   CoordinatorCalls calls_;
   TaskTrainer trainer_;

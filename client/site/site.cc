@@ -29,8 +29,8 @@ Site::Site(CoordinatorApi& api, const ClientData& data, ArtifactCache& artifacts
               .run_id = options_.run_id,
               .session = uint64_t{std::random_device()()} << 32 | std::random_device()()},
       calls_(api, stop, options_.calls),
-      travelling_(api, stop, caller_, options_.calls),
-      trainer_(artifacts, stop, options_.instruments, options_.states != nullptr ? options_.states : &travelling_, 0,
+      remote_states_(api, stop, caller_, options_.calls),
+      trainer_(artifacts, stop, options_.instruments, options_.states != nullptr ? options_.states : &remote_states_, 0,
                TrainersOnAll(options_.device)),
       want_(options_.least_tasks) {}
 

@@ -31,7 +31,7 @@
 #include "client/calls/coordinator_calls.h"
 #include "client/calls/heartbeat.h"
 #include "client/calls/stop_signal.h"
-#include "client/site/travelling_states.h"
+#include "client/site/remote_client_state.h"
 #include "client/training/artifact_cache.h"
 #include "client/training/device/training_device.h"
 #include "client/training/task_trainer.h"
@@ -50,11 +50,11 @@ class ClientData {
 };
 
 // What becomes of an update between its training and its folding: those who mean ill, in a simulation. Thread-safe.
-class UpdateChange {
+class UpdateAttack {
  public:
   // What the training of a task changes the model by, in wire order; nothing of it is kept or told.
   using TrainFn = std::function<StatusOr<std::vector<float>>(const Task& task)>;
-  virtual ~UpdateChange() = default;
+  virtual ~UpdateAttack() = default;
   // Whose updates are changed; those of others are never seen.
   virtual bool Changes(std::string_view client_id) const = 0;
   // `values` is the part "delta", in wire order.
@@ -77,9 +77,9 @@ struct SiteOptions {
   int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
   Instruments instruments;
   // What its names keep from task to task, of all sites of this process; must outlive the site. Null: it lies with the
-  // coordinator (client/site/travelling_states.h).
+  // coordinator (client/site/remote_client_state.h).
   ClientStateStore* states = nullptr;
-  const UpdateChange* change = nullptr;  // null: none; must outlive the site
+  const UpdateAttack* attack = nullptr;  // null: none; must outlive the site
   TrainingDevice device;                 // where it trains
 };
 
@@ -145,11 +145,11 @@ class Site {
   const Caller caller_;
   CoordinatorCalls calls_;
   std::unique_ptr<Heartbeat> heartbeat_;  // of a coordinator elsewhere, as the first model told; null: in this process
-  TravellingStates travelling_;
+  RemoteClientState remote_states_;
   TaskTrainer trainer_;
   Digest base_digest_;
   std::shared_ptr<const Model> base_;  // of base_digest_
-  std::vector<float> changed_;         // the last update that options_.change had
+  std::vector<float> changed_;         // the last update that options_.attack had
   FloatRun changed_run_;               // all of it
   std::deque<Task> queue_;
   std::map<uint64_t, OpenPartial> open_;  // by Task::gather

@@ -87,7 +87,7 @@ StatusOr<LocalResult> Site::Train(const Task& task, bool leave) {
 }
 
 bool Site::Changes(const Task& task) const {
-  return options_.change != nullptr && task.kind == TaskKind::kTrain && options_.change->Changes(task.client_id);
+  return options_.attack != nullptr && task.kind == TaskKind::kTrain && options_.attack->Changes(task.client_id);
 }
 
 StatusOr<std::vector<float>> Site::DeltaOf(const Task& task, const LocalResult& result) const {
@@ -125,7 +125,7 @@ StatusOr<LocalResult> Site::TrainAndChange(const Task& task) {
     RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, Train(other, false));
     return DeltaOf(other, trained);
   };
-  RIVULET_RETURN_IF_ERROR(options_.change->Change(task, train, changed_));
+  RIVULET_RETURN_IF_ERROR(options_.attack->Change(task, train, changed_));
   changed_run_ = {.values = changed_.data(), .count = std::ssize(changed_)};
   result.parts.assign(1, {.name = "delta", .runs = {&changed_run_, 1}});
   return result;

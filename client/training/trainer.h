@@ -84,9 +84,9 @@ class Trainer {
   // Whether tasks that are taken at once may be of any sizes, steps and states, up to as many as MostLanes says for the
   // largest.
   virtual bool TakesUnlikeTasks() const { return false; }
-  // From the next Train on parts of a training may stay where they were trained (PartView::held), for a fold that is
-  // asked of whoever holds them; no other is able to read them. True: they will, and all that the plan has happen to an
-  // update on its way (client/training/update_pipeline.h) happens there.
+  // From the next Train on parts of a training may stay where they were trained (PartView::device_part), for a fold
+  // that is asked of whoever holds them; no other is able to read them. True: they will, and all that the plan has
+  // happen to an update on its way (client/training/update_pipeline.h) happens there.
   virtual bool LeaveParts(bool) { return false; }
   // A result per lane, in their order. Of several lanes, parts are made while they are read (MadePart), and time is
   // shared out evenly. The same (task's stream key, base version, ordinal; base model; data) gives the

@@ -27,17 +27,17 @@ int64_t ValuesOf(std::span<const GpuRun> runs) {
 
 }  // namespace
 
-StatusOr<std::vector<HeldPart::Folded>> GpuFold::Fold(GpuStream& stream, std::span<const GpuRun> runs,
-                                                      const GpuFoldForm& form, std::span<const int32_t> lanes,
-                                                      std::span<const double> scales, int value_bits, int sign,
-                                                      std::span<int64_t> sums, std::span<FoldState> states) {
+StatusOr<std::vector<DevicePart::Folded>> GpuFold::Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                                        const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                        std::span<const double> scales, int value_bits, int sign,
+                                                        std::span<int64_t> sums, std::span<FoldState> states) {
   return FoldInto(stream, runs, form, lanes, scales, value_bits, sign, sums, states);
 }
 
-StatusOr<std::vector<HeldPart::Folded>> GpuFold::Fold(GpuStream& stream, std::span<const GpuRun> runs,
-                                                      const GpuFoldForm& form, std::span<const int32_t> lanes,
-                                                      std::span<const double> scales, int value_bits, int sign,
-                                                      std::span<int32_t> sums, std::span<FoldState> states) {
+StatusOr<std::vector<DevicePart::Folded>> GpuFold::Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                                        const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                        std::span<const double> scales, int value_bits, int sign,
+                                                        std::span<int32_t> sums, std::span<FoldState> states) {
   return FoldInto(stream, runs, form, lanes, scales, value_bits, sign, sums, states);
 }
 
@@ -128,24 +128,24 @@ StatusOr<float> GpuFold::ValueAt(GpuStream& stream, std::span<const GpuRun> runs
 }
 
 template <typename Sum>
-StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
-                                                          const GpuFoldForm& form, std::span<const int32_t> lanes,
-                                                          std::span<const double> scales, int value_bits, int sign,
-                                                          std::span<Sum> sums, std::span<FoldState> states) {
+StatusOr<std::vector<DevicePart::Folded>> GpuFold::FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
+                                                            const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                            std::span<const double> scales, int value_bits, int sign,
+                                                            std::span<Sum> sums, std::span<FoldState> states) {
   RIVULET_CHECK(std::ssize(sums) == ValuesOf(runs));
-  if (lanes.empty()) return std::vector<HeldPart::Folded>();
+  if (lanes.empty()) return std::vector<DevicePart::Folded>();
   RIVULET_ASSIGN_OR_RETURN(
-      std::vector<HeldPart::Folded> folded,
+      std::vector<DevicePart::Folded> folded,
       FoldOnDevice<Sum>(stream, runs, form, lanes, scales, value_bits, sign, /*bring=*/true, states));
   AddBrought(sums);
   return folded;
 }
 
 template <typename Sum>
-StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldOnDevice(GpuStream& stream, std::span<const GpuRun> runs,
-                                                              const GpuFoldForm& form, std::span<const int32_t> lanes,
-                                                              std::span<const double> scales, int value_bits, int sign,
-                                                              bool bring, std::span<FoldState> states) {
+StatusOr<std::vector<DevicePart::Folded>> GpuFold::FoldOnDevice(GpuStream& stream, std::span<const GpuRun> runs,
+                                                                const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                                std::span<const double> scales, int value_bits,
+                                                                int sign, bool bring, std::span<FoldState> states) {
   RIVULET_CHECK(scales.size() == lanes.size() && states.size() == lanes.size());
   const int64_t blocks = BlocksOf(runs), values = ValuesOf(runs);
   const size_t sum_bytes = static_cast<size_t>(values) * sizeof(Sum);
@@ -172,7 +172,7 @@ StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldOnDevice(GpuStream& stream,
   };
   RIVULET_RETURN_IF_ERROR(wait(work()));
 
-  std::vector<HeldPart::Folded> folded(lanes.size());
+  std::vector<DevicePart::Folded> folded(lanes.size());
   std::vector<int32_t> bad;
   std::vector<double> bad_scales;
   for (size_t i = 0; i < lanes.size(); ++i) {
@@ -219,10 +219,10 @@ void GpuFold::AddBrought(std::span<Sum> sums) const {
   }
 }
 
-StatusOr<std::vector<HeldPart::Folded>> GpuFold::FoldThere(GpuStream& stream, std::span<const GpuRun> runs,
-                                                           const GpuFoldForm& form, std::span<const int32_t> lanes,
-                                                           std::span<const double> scales, int value_bits, int sign,
-                                                           bool narrow, std::span<FoldState> states) {
+StatusOr<std::vector<DevicePart::Folded>> GpuFold::FoldThere(GpuStream& stream, std::span<const GpuRun> runs,
+                                                             const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                             std::span<const double> scales, int value_bits, int sign,
+                                                             bool narrow, std::span<FoldState> states) {
   return narrow ? FoldOnDevice<int32_t>(stream, runs, form, lanes, scales, value_bits, sign, /*bring=*/false, states)
                 : FoldOnDevice<int64_t>(stream, runs, form, lanes, scales, value_bits, sign, /*bring=*/false, states);
 }

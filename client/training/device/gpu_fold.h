@@ -12,8 +12,8 @@
 #include "engine/kernels/cuda/fold.h"
 #include "engine/program/gpu_kernel.h"
 #include "engine/program/lane_regions.h"
+#include "federated/aggregation/device_part.h"
 #include "federated/aggregation/fixed_point.h"
-#include "federated/aggregation/held_part.h"
 
 namespace rivulet {
 
@@ -37,22 +37,22 @@ class GpuFold {
 
   size_t bytes() const { return device_memory_.size(); }  // that it has by now
 
-  // As HeldPart's, of `lanes`, whose values in wire order are `runs`. Waits for the stream.
-  StatusOr<std::vector<HeldPart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form,
-                                               std::span<const int32_t> lanes, std::span<const double> scales,
-                                               int value_bits, int sign, std::span<int64_t> sums,
-                                               std::span<FoldState> states);
-  StatusOr<std::vector<HeldPart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form,
-                                               std::span<const int32_t> lanes, std::span<const double> scales,
-                                               int value_bits, int sign, std::span<int32_t> sums,
-                                               std::span<FoldState> states);
+  // As DevicePart's, of `lanes`, whose values in wire order are `runs`. Waits for the stream.
+  StatusOr<std::vector<DevicePart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                                 const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                 std::span<const double> scales, int value_bits, int sign,
+                                                 std::span<int64_t> sums, std::span<FoldState> states);
+  StatusOr<std::vector<DevicePart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                                 const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                 std::span<const double> scales, int value_bits, int sign,
+                                                 std::span<int32_t> sums, std::span<FoldState> states);
 
   // The same, but into sums that begin at 0 and stay on the device, of 64 bits or of 32, at sums_there() until the next
   // fold; of no lanes they are 0. Waits for the stream.
-  StatusOr<std::vector<HeldPart::Folded>> FoldThere(GpuStream& stream, std::span<const GpuRun> runs,
-                                                    const GpuFoldForm& form, std::span<const int32_t> lanes,
-                                                    std::span<const double> scales, int value_bits, int sign,
-                                                    bool narrow, std::span<FoldState> states);
+  StatusOr<std::vector<DevicePart::Folded>> FoldThere(GpuStream& stream, std::span<const GpuRun> runs,
+                                                      const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                      std::span<const double> scales, int value_bits, int sign,
+                                                      bool narrow, std::span<FoldState> states);
   std::byte* sums_there() const { return OnDevice<std::byte>(kSums); }
   // Adds what is there, whoever has put it there, to `sums`, as many as the runs had values. Waits for the stream.
   Status AddSums(GpuStream& stream, std::span<int64_t> sums);
@@ -61,16 +61,16 @@ class GpuFold {
  private:
   enum Region : size_t { kSums, kScales, kIds, kTallies, kTotals, kRegions };
   template <typename Sum>
-  StatusOr<std::vector<HeldPart::Folded>> FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
-                                                   const GpuFoldForm& form, std::span<const int32_t> lanes,
-                                                   std::span<const double> scales, int value_bits, int sign,
-                                                   std::span<Sum> sums, std::span<FoldState> states);
+  StatusOr<std::vector<DevicePart::Folded>> FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
+                                                     const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                     std::span<const double> scales, int value_bits, int sign,
+                                                     std::span<Sum> sums, std::span<FoldState> states);
   // Leaves the sums on the device, and where they are to be brought in the host's memory too.
   template <typename Sum>
-  StatusOr<std::vector<HeldPart::Folded>> FoldOnDevice(GpuStream& stream, std::span<const GpuRun> runs,
-                                                       const GpuFoldForm& form, std::span<const int32_t> lanes,
-                                                       std::span<const double> scales, int value_bits, int sign,
-                                                       bool bring, std::span<FoldState> states);
+  StatusOr<std::vector<DevicePart::Folded>> FoldOnDevice(GpuStream& stream, std::span<const GpuRun> runs,
+                                                         const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                         std::span<const double> scales, int value_bits, int sign,
+                                                         bool bring, std::span<FoldState> states);
   template <typename Sum>
   Status BringAndAdd(GpuStream& stream, std::span<Sum> sums);
   template <typename Sum>

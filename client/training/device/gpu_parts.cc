@@ -5,7 +5,7 @@
 #include <utility>
 #include <variant>
 
-#include "client/training/device/gpu_held_part.h"
+#include "client/training/device/gpu_device_part.h"
 #include "client/training/update_pipeline.h"
 #include "engine/base/check.h"
 #include "engine/gpu/gpu_alignment.h"
@@ -27,7 +27,7 @@ std::span<float> LeftOutBeside(const LaneTask& task, std::string_view part) {
 }  // namespace
 
 // A part of the last results, folded where it lies.
-class GpuParts::LanePart final : public GpuHeldPart {
+class GpuParts::LanePart final : public GpuDevicePart {
  public:
   LanePart(GpuParts& parts, size_t part) : parts_(parts), part_(part), codec_(parts.sendings_[part].spec->codec) {}
   std::string_view codec() const override { return codec_; }
@@ -347,7 +347,7 @@ GpuParts::~GpuParts() = default;
 std::vector<PartView> GpuParts::Left(int number) const {
   std::vector<PartView> views;
   for (size_t part = 0; part < parts_.size(); ++part) {
-    views.push_back({.name = parts_[part].name, .held = left_[part].get(), .number = number});
+    views.push_back({.name = parts_[part].name, .device_part = left_[part].get(), .number = number});
   }
   return views;
 }

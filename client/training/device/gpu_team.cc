@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "client/training/device/device_trainers.h"
-#include "client/training/device/gpu_held_part.h"
+#include "client/training/device/gpu_device_part.h"
 #include "client/training/device/gpu_trainer.h"
 #include "client/training/pass_programs.h"
 #include "engine/base/check.h"
@@ -35,9 +35,9 @@ void Each(size_t count, const Work& work) {
 }
 
 // One part of updates that lie on several devices. An update's number is its task's.
-class TeamPart final : public HeldPart {
+class TeamPart final : public DevicePart {
  public:
-  TeamPart(std::vector<const GpuHeldPart*> parts, const std::vector<Place>& places, GpuSum& sum)
+  TeamPart(std::vector<const GpuDevicePart*> parts, const std::vector<Place>& places, GpuSum& sum)
       : parts_(std::move(parts)), places_(places), sum_(sum) {}
 
   int64_t elements() const override { return AnyPart().elements(); }
@@ -85,8 +85,8 @@ class TeamPart final : public HeldPart {
     return folded;
   }
 
-  const HeldPart& AnyPart() const {
-    return **std::ranges::find_if(parts_, [](const GpuHeldPart* part) { return part != nullptr; });
+  const DevicePart& AnyPart() const {
+    return **std::ranges::find_if(parts_, [](const GpuDevicePart* part) { return part != nullptr; });
   }
 
   // All devices add, or none: where one has no such part, each brings what it has.
@@ -121,7 +121,7 @@ class TeamPart final : public HeldPart {
     return parts_[0]->AddSums(sums);
   }
 
-  const std::vector<const GpuHeldPart*> parts_;  // by device; null: it has trained none with such a part
+  const std::vector<const GpuDevicePart*> parts_;  // by device; null: it has trained none with such a part
   const std::vector<Place>& places_;
   GpuSum& sum_;
 };
@@ -203,14 +203,14 @@ class GpuTeam final : public Trainer {
   // Parts that lie on one device each become parts of all: the same ones of every update that was trained.
   void JoinParts(std::vector<LocalResult>& results) {
     joined_.clear();
-    std::vector<std::vector<const GpuHeldPart*>> parts;
+    std::vector<std::vector<const GpuDevicePart*>> parts;
     for (size_t lane = 0; lane < results.size(); ++lane) {
       std::vector<PartView>& views = results[lane].parts;
       parts.resize(std::max(parts.size(), views.size()));
       for (size_t part = 0; part < views.size(); ++part) {
         parts[part].resize(members_.size());
         // A member that leaves its parts leaves such.
-        parts[part][places_[lane].device] = static_cast<const GpuHeldPart*>(views[part].held);
+        parts[part][places_[lane].device] = static_cast<const GpuDevicePart*>(views[part].device_part);
         places_[lane].number = views[part].number;
       }
     }
@@ -219,7 +219,7 @@ class GpuTeam final : public Trainer {
     }
     for (size_t lane = 0; lane < results.size(); ++lane) {
       for (size_t part = 0; part < results[lane].parts.size(); ++part) {
-        results[lane].parts[part].held = joined_[part].get();
+        results[lane].parts[part].device_part = joined_[part].get();
         results[lane].parts[part].number = static_cast<int32_t>(lane);
       }
     }

@@ -192,7 +192,7 @@ class GpuTrainer final : public Trainer {
       RIVULET_RETURN_IF_ERROR(NumbersOf(number).Begin(*lane.asked->task, declared));
     }
     if (kept_.empty() && lane.asked->beside.empty()) return absl::OkStatus();
-    return BeginState(plan_, *lane.asked->task, *lane.asked->base, lane.asked->state, KeptOf(number),
+    return BeginState(plan_, *lane.asked->task, *lane.asked->base, lane.asked->state, PersistedOf(number),
                       lane.asked->beside);
   }
 
@@ -231,7 +231,7 @@ class GpuTrainer final : public Trainer {
     return absl::OkStatus();
   }
 
-  std::vector<NamedState> KeptOf(int number) {
+  std::vector<NamedState> PersistedOf(int number) {
     std::vector<NamedState> kept;
     for (const KeptPlace& place : kept_) {
       std::byte* const at = memory_.HostBuffer(place.buffer, number) + place.offset;
@@ -364,7 +364,7 @@ class GpuTrainer final : public Trainer {
     if (has_numbers()) NumbersOf(number).Declare(*lane.asked->task, result.declared);
     CloseResult(lane.size, lane.all_steps(), result);
     if (kind != TaskKind::kTrain) return;
-    if (!kept_.empty()) result.state = WriteState(KeptOf(number));
+    if (!kept_.empty()) result.state = WriteState(PersistedOf(number));
     if (leaves_) parts_.TellLeftOut(*lane.asked, number);
     result.parts = leaves_ ? parts_.Left(number) : parts_.Brought(*lane.asked, number, result.declared);
   }

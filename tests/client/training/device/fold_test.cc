@@ -62,7 +62,7 @@ class GpuFoldTest : public ::testing::Test {
     std::vector<Sum> sums(static_cast<size_t>(Elements()), 7), expected = sums;
     std::vector<FoldState> states(chosen.size());
     GpuFold fold(device_);
-    ASSERT_OK_AND_ASSIGN(const std::vector<HeldPart::Folded> folded,
+    ASSERT_OK_AND_ASSIGN(const std::vector<DevicePart::Folded> folded,
                          fold.Fold(*stream_, runs, {}, chosen, scales, value_bits, 1, std::span(sums), states));
     for (size_t i = 0; i < chosen.size(); ++i) {
       SCOPED_TRACE(chosen[i]);
@@ -74,7 +74,7 @@ class GpuFoldTest : public ::testing::Test {
       for (const auto& [offset, count] : places_) {
         const FloatRun run{of.data() + offset, with_base ? base.data() + offset : nullptr, count};
         const auto part = std::span(all).subspan(static_cast<size_t>(first), static_cast<size_t>(count));
-        const int64_t good = TakeRun(run, scales[i], value_bits, part, state);
+        const int64_t good = AddToSums(run, scales[i], value_bits, part, state);
         taken += good;
         if (good < count) {
           bad = ValueOf(run, good);
@@ -158,7 +158,7 @@ TEST_F(GpuFoldTest, ClippedAndEncodedValues_GiveTheIntegersOfTheHost) {
     const GpuFoldForm form{reinterpret_cast<const double*>(on_device.data()), codec};
     GpuFold fold(device_);
     ASSERT_OK_AND_ASSIGN(
-        const std::vector<HeldPart::Folded> folded,
+        const std::vector<DevicePart::Folded> folded,
         fold.Fold(*stream_, {&run, 1}, form, std::vector<int32_t>{0, 1, 2}, scales, 2, 1, std::span(sums), states));
     for (size_t lane = 0; lane < 2; ++lane) {
       std::vector<float> sent(5000);
@@ -167,7 +167,7 @@ TEST_F(GpuFoldTest, ClippedAndEncodedValues_GiveTheIntegersOfTheHost) {
         sent[i] = coded(value, codec);
       }
       FoldState state;
-      EXPECT_EQ(TakeRun({sent.data(), nullptr, 5000}, scales[lane], 2, std::span(expected), state), 5000);
+      EXPECT_EQ(AddToSums({sent.data(), nullptr, 5000}, scales[lane], 2, std::span(expected), state), 5000);
       EXPECT_EQ(folded[lane].taken, 5000);
       EXPECT_EQ(states[lane].nonzeros, state.nonzeros);
       EXPECT_EQ(states[lane].lost, state.lost);

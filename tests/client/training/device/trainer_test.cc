@@ -390,10 +390,10 @@ class GpuUpdatesTest : public GpuTrainerTest {
     EXPECT_OK(left);
     EXPECT_LT(gpu::CountEmulated().bytes_to_host - before, part.elements);  // numbers, and no update
     EXPECT_EQ((*left)[0].lanes, 2);
-    EXPECT_EQ((*left)[1].parts[0].held->codec(), scenario.update.codec);
+    EXPECT_EQ((*left)[1].parts[0].device_part->codec(), scenario.update.codec);
     std::vector<FoldState> states(2);
-    EXPECT_OK((*left)[0].parts[0].held->Fold(std::vector<int32_t>{0, 1}, scales, part.value_bits, 1, std::span(device),
-                                             states));
+    EXPECT_OK((*left)[0].parts[0].device_part->Fold(std::vector<int32_t>{0, 1}, scales, part.value_bits, 1,
+                                                    std::span(device), states));
     EXPECT_FALSE(trainer->LeaveParts(false));
     auto brought = trainer->Train(lanes);
     EXPECT_OK(brought);
@@ -413,7 +413,7 @@ class GpuUpdatesTest : public GpuTrainerTest {
         (*codec)->Decode((*parts)[0].data, 0, values);
       }
       FoldState state;
-      TakeRun({values.data(), nullptr, part.elements}, scales[i], part.value_bits, std::span(host), state);
+      AddToSums({values.data(), nullptr, part.elements}, scales[i], part.value_bits, std::span(host), state);
       EXPECT_NEAR(states[i].Norm(), state.Norm(), 1e-6 * state.Norm());
       if (scenario.privacy.clip > 0) {
         EXPECT_NEAR(state.Norm(), scenario.privacy.clip, 1e-3 * scenario.privacy.clip);

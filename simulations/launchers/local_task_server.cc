@@ -1,4 +1,4 @@
-#include "simulations/launchers/task_slice.h"
+#include "simulations/launchers/local_task_server.h"
 
 #include <algorithm>
 #include <utility>
@@ -12,7 +12,7 @@ constexpr int64_t kUntilWoken = 60'000;  // ms
 
 }  // namespace
 
-StatusOr<TaskSlice::Done> TaskSlice::Do(std::vector<Task> tasks) {
+StatusOr<LocalTaskServer::Done> LocalTaskServer::Do(std::vector<Task> tasks) {
   MutexLock lock(mutex_);
   left_ = tasks.size();
   for (Task& task : tasks) {
@@ -38,19 +38,19 @@ StatusOr<TaskSlice::Done> TaskSlice::Do(std::vector<Task> tasks) {
   return done;
 }
 
-void TaskSlice::End(const Status& status) {
+void LocalTaskServer::End(const Status& status) {
   MutexLock lock(mutex_);
   if (!over_) error_ = status;
   over_ = true;
   News();
 }
 
-void TaskSlice::News() {
+void LocalTaskServer::News() {
   ++epoch_;
   news_.NotifyAll();
 }
 
-StatusOr<PollReply> TaskSlice::Poll(const PollRequest& request) {
+StatusOr<PollReply> LocalTaskServer::Poll(const PollRequest& request) {
   MutexLock lock(mutex_);
   PollReply reply;
   for (const TaskProgress& progress : request.working_on) {
@@ -76,7 +76,7 @@ StatusOr<PollReply> TaskSlice::Poll(const PollRequest& request) {
   return reply;
 }
 
-void TaskSlice::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms) {
+void LocalTaskServer::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   MutexLock lock(mutex_);
   while (epoch_ == epoch && std::chrono::steady_clock::now() < until) {
@@ -84,7 +84,7 @@ void TaskSlice::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms) {
   }
 }
 
-StatusOr<std::unique_ptr<ChunkReader>> TaskSlice::Fetch(const Caller&, const BlobId& id, int64_t offset) {
+StatusOr<std::unique_ptr<ChunkReader>> LocalTaskServer::Fetch(const Caller&, const BlobId& id, int64_t offset) {
   RIVULET_ASSIGN_OR_RETURN(std::string bytes, inputs_.BytesOf(id));
   if (offset < 0 || offset > std::ssize(bytes)) {
     return OutOfRange("offset {} is not within the {} bytes of blob {}", offset, bytes.size(), id.digest.Hex());
@@ -96,16 +96,16 @@ StatusOr<std::unique_ptr<ChunkReader>> TaskSlice::Fetch(const Caller&, const Blo
   return std::make_unique<BlobReader>(Blob{size, at}, offset, nullptr);
 }
 
-StatusOr<std::shared_ptr<const Model>> TaskSlice::FetchInPlace(const Caller&, const BlobId& blob) {
+StatusOr<std::shared_ptr<const Model>> LocalTaskServer::FetchInPlace(const Caller&, const BlobId& blob) {
   return inputs_.ModelOf(blob);
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> TaskSlice::Submit(const Caller&, const Submission&) {
+StatusOr<std::unique_ptr<ChunkWriter>> LocalTaskServer::Submit(const Caller&, const Submission&) {
   return Unimplemented("a slice takes what its sites have folded, in place");
 }
 
-StatusOr<SubmitResult> TaskSlice::SubmitInPlace(const Caller& caller, Partial&& partial,
-                                                std::span<const TaskRecord> records) {
+StatusOr<SubmitResult> LocalTaskServer::SubmitInPlace(const Caller& caller, Partial&& partial,
+                                                      std::span<const TaskRecord> records) {
   MutexLock lock(mutex_);
   if (over_ || records.empty()) return SubmitResult{SubmitResult::Kind::kDuplicate, ""};
   const auto gather = gather_.find(records[0].task);
@@ -122,7 +122,7 @@ StatusOr<SubmitResult> TaskSlice::SubmitInPlace(const Caller& caller, Partial&& 
   return SubmitResult{};
 }
 
-Status TaskSlice::Fail(const Caller& caller, const TaskFailure& failure) {
+Status LocalTaskServer::Fail(const Caller& caller, const TaskFailure& failure) {
   MutexLock lock(mutex_);
   if (!gather_.contains(failure.task)) return NotFound("this step has no task '{}'", failure.task);
   training_.erase(failure.task);

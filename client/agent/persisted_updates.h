@@ -29,7 +29,7 @@ struct FinishedWork {
   double train_loss = 0, train_seconds = 0;
 };
 
-class HeldUpdates {
+class PersistedUpdates {
  public:
   struct Options {
     int64_t max_bytes = 2'000'000'000;  // of all files together; what would be more costs the oldest
@@ -41,7 +41,7 @@ class HeldUpdates {
     bool shared = false;
   };
   // Makes nothing; files that a process left half written go. `fs` must outlive this.
-  HeldUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options);
+  PersistedUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options);
 
   // Before it is sent. What cannot be kept is said, once until something can, and is no error: it is sent all the same.
   // `repeatable`: trained again the task gives the same bits. Then work of less than Options::unsynced_seconds is

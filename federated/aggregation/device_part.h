@@ -14,9 +14,9 @@ namespace rivulet {
 struct FoldState;  // federated/aggregation/fixed_point.h
 
 // Updates are numbered; a PartView says which it is of. Not thread-safe.
-class HeldPart {
+class DevicePart {
  public:
-  virtual ~HeldPart() = default;
+  virtual ~DevicePart() = default;
   virtual int64_t elements() const = 0;
   // Whose values these are: what it decodes to, where it is not transparent (federated/codecs/codec.h).
   virtual std::string_view codec() const { return "f32"; }
@@ -27,7 +27,7 @@ class HeldPart {
     float bad = 0;      // that value
   };
   // For each of `updates`: adds sign × round(value × its scale) to `sums`, of the whole part in wire order, unless one
-  // of its values is bad, as TakeRun says; then nothing of that update is added. The integers are TakeRun's, to the
+  // of its values is bad, as AddToSums says; then nothing of that update is added. The integers are AddToSums's, to the
   // bit; `states` become what they would, but for the last bits of a norm. RESOURCE_EXHAUSTED, INTERNAL: nothing was
   // added.
   virtual StatusOr<std::vector<Folded>> Fold(std::span<const int32_t> updates, std::span<const double> scales,

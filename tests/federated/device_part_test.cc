@@ -1,6 +1,6 @@
 // Parts that lie where only whoever holds them folds them: the mean comes to the same bits, and other rules refuse
 // them.
-#include "federated/aggregation/held_part.h"
+#include "federated/aggregation/device_part.h"
 
 #include <algorithm>
 #include <limits>
@@ -21,7 +21,7 @@ using testing::StatusIs;
 using testing::TestUpdate;
 
 // As a device would, but by the host's own pass, and it counts how often it is asked.
-class HostHeld : public HeldPart {
+class HostHeld : public DevicePart {
  public:
   explicit HostHeld(const std::vector<TestUpdate>& updates) : updates_(updates) {}
   int64_t elements() const override { return std::ssize(updates_[0].delta); }
@@ -50,12 +50,12 @@ class HostHeld : public HeldPart {
       const std::vector<float>& values = updates_[static_cast<size_t>(updates[i])].delta;
       const FloatRun run{values.data(), nullptr, std::ssize(values)};
       if (sign < 0) {
-        UntakeRun(run, run.count, scales[i], sums);
+        SubtractFromSums(run, run.count, scales[i], sums);
         folded.push_back({run.count, 0});
         continue;
       }
-      const int64_t taken = TakeRun(run, scales[i], value_bits, sums, states[i]);
-      if (taken < run.count) UntakeRun(run, taken, scales[i], sums);
+      const int64_t taken = AddToSums(run, scales[i], value_bits, sums, states[i]);
+      if (taken < run.count) SubtractFromSums(run, taken, scales[i], sums);
       folded.push_back({taken, taken < run.count ? values[static_cast<size_t>(taken)] : 0});
     }
     return folded;
@@ -66,7 +66,7 @@ class HostHeld : public HeldPart {
 struct Held {
   explicit Held(std::vector<TestUpdate> all) : updates(std::move(all)), held(updates) {
     for (size_t i = 0; i < updates.size(); ++i) {
-      updates[i].parts = {{.name = "delta", .held = &held, .number = static_cast<int32_t>(i)}};
+      updates[i].parts = {{.name = "delta", .device_part = &held, .number = static_cast<int32_t>(i)}};
       views.push_back({updates[i].task, 0, updates[i].parts, updates[i].scalars});
       weights.push_back(updates[i].weights());
     }
@@ -77,7 +77,7 @@ struct Held {
   std::vector<Weights> weights;
 };
 
-TEST(HeldPartTest, Together_TheyComeToTheBitsOfEachByItself) {
+TEST(DevicePartTest, Together_TheyComeToTheBitsOfEachByItself) {
   for (const int sum_bits : {64, 32}) {
     AggregationSpec spec = Spec(1000);
     spec.parts[0].sum_bits = sum_bits;
@@ -95,7 +95,7 @@ TEST(HeldPartTest, Together_TheyComeToTheBitsOfEachByItself) {
   }
 }
 
-TEST(HeldPartTest, BadValue_RefusesItsUpdateAlone) {
+TEST(DevicePartTest, BadValue_RefusesItsUpdateAlone) {
   std::vector<TestUpdate> updates = RandomUpdates(3, 100);
   updates[1].delta[42] = std::numeric_limits<float>::quiet_NaN();
   const Held held(updates);
@@ -110,7 +110,7 @@ TEST(HeldPartTest, BadValue_RefusesItsUpdateAlone) {
 }
 
 // A norm beyond the bound is known when the part has been added, and it is taken away again.
-TEST(HeldPartTest, NormBeyondTheBound_LeavesNothingBehind) {
+TEST(DevicePartTest, NormBeyondTheBound_LeavesNothingBehind) {
   AggregationSpec spec = Spec(100);
   spec.most_norm = 1e-3;
   const Held held(RandomUpdates(2, 100));
@@ -124,7 +124,7 @@ TEST(HeldPartTest, NormBeyondTheBound_LeavesNothingBehind) {
 }
 
 // Where norms are bounded too all are folded at once, and those that are beyond it taken out of the sum.
-TEST(HeldPartTest, NormOfOneBeyondTheBound_RefusesItsUpdateAlone) {
+TEST(DevicePartTest, NormOfOneBeyondTheBound_RefusesItsUpdateAlone) {
   AggregationSpec spec = Spec(100);
   std::vector<TestUpdate> updates = RandomUpdates(3, 100);
   for (const size_t i : {0, 2}) {
@@ -143,7 +143,7 @@ TEST(HeldPartTest, NormOfOneBeyondTheBound_RefusesItsUpdateAlone) {
 }
 
 // Values that have not gone through the part's codec would give other bits than what every other client sends.
-TEST(HeldPartTest, AnotherCodecThanThePlans_IsRefused) {
+TEST(DevicePartTest, AnotherCodecThanThePlans_IsRefused) {
   AggregationSpec spec = Spec(100);
   spec.parts[0].codec = "bf16";
   Held held(RandomUpdates(1, 100));
@@ -154,7 +154,7 @@ TEST(HeldPartTest, AnotherCodecThanThePlans_IsRefused) {
   EXPECT_OK(Make(spec)->Take(held.views[0], held.weights[0]));
 }
 
-TEST(HeldPartTest, WhoeverHoldsThemFails_AllAreRefusedAndNothingIsAdded) {
+TEST(DevicePartTest, WhoeverHoldsThemFails_AllAreRefusedAndNothingIsAdded) {
   Held held(RandomUpdates(2, 100));
   held.held.fails = Internal("the device is gone");
   AggregationSpec spec = Spec(100);
@@ -165,7 +165,7 @@ TEST(HeldPartTest, WhoeverHoldsThemFails_AllAreRefusedAndNothingIsAdded) {
   EXPECT_EQ(Bytes(*aggregation), "");
 }
 
-TEST(HeldPartTest, WhoReadsEveryValue_RefusesThem) {
+TEST(DevicePartTest, WhoReadsEveryValue_RefusesThem) {
   const Held held(RandomUpdates(1, 100));
   AggregationSpec spec = Spec(100);
   EXPECT_THAT(Make(spec)->Check(held.views[0], held.weights[0]),
@@ -175,7 +175,7 @@ TEST(HeldPartTest, WhoReadsEveryValue_RefusesThem) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the rule 'trimmed_mean' reads every value")));
 }
 
-TEST(HeldPartTest, PartOfAnotherSize_IsRefused) {
+TEST(DevicePartTest, PartOfAnotherSize_IsRefused) {
   const Held held(RandomUpdates(1, 99));
   AggregationSpec spec = Spec(100);
   EXPECT_THAT(Make(spec)->Take(held.views[0], held.weights[0]),

@@ -1,21 +1,21 @@
-#include "client/site/travelling_states.h"
+#include "client/site/remote_client_state.h"
 
 #include <utility>
 
 namespace rivulet {
 
-Caller TravellingStates::In(std::string_view run_id) const {
+Caller RemoteClientState::In(std::string_view run_id) const {
   Caller caller = caller_;
   caller.run_id = run_id;
   return caller;
 }
 
-StatusOr<StateBlob> TravellingStates::Read(std::string_view run_id, std::string_view, const TaskId& state_of) {
+StatusOr<StateBlob> RemoteClientState::Read(std::string_view run_id, std::string_view, const TaskId& state_of) {
   if (state_of.empty()) return StateBlob();
   return calls_.Fetch(In(run_id), StateBlobOf(state_of));
 }
 
-Status TravellingStates::Propose(std::string_view run_id, std::string_view, const TaskId& task, StateBlob state) {
+Status RemoteClientState::Propose(std::string_view run_id, std::string_view, const TaskId& task, StateBlob state) {
   Submission submission{.task = task, .bytes = std::ssize(state), .kind = Submission::Kind::kState};
   RIVULET_ASSIGN_OR_RETURN(
       const SubmitResult result,

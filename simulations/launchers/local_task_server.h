@@ -34,7 +34,7 @@ struct TaskGathering {
 };
 
 // Thread-safe.
-class TaskSlice final : public CoordinatorApi {
+class LocalTaskServer final : public CoordinatorApi {
  public:
   struct Folded {
     Partial partial;
@@ -46,7 +46,7 @@ class TaskSlice final : public CoordinatorApi {
   };
 
   // Both must outlive it. `sites`: how many there are, to whom tasks are dealt a few at a time.
-  TaskSlice(const Plan& plan, TaskInputs& inputs, int sites) : plan_(plan), inputs_(inputs), sites_(sites) {}
+  LocalTaskServer(const Plan& plan, TaskInputs& inputs, int sites) : plan_(plan), inputs_(inputs), sites_(sites) {}
 
   // Waits until all of them have ended. The error is that of End.
   StatusOr<Done> Do(std::vector<Task> tasks);

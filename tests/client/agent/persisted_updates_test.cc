@@ -1,4 +1,4 @@
-#include "client/agent/held_updates.h"
+#include "client/agent/persisted_updates.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -33,12 +33,12 @@ Task TaskOf(int64_t round, const std::string& client = "site-1", const std::stri
 
 FinishedWork WorkFor(int64_t round) { return {std::string(100, static_cast<char>('a' + round)), 25, 6, 0.5, 1.25}; }
 
-class HeldUpdatesTest : public testing::FolderTest {
+class PersistedUpdatesTest : public testing::FolderTest {
  protected:
   // As the next process would have it.
-  HeldUpdates Open(int64_t max_bytes = 1'000'000, FileSystem& fs = FileSystem::Default()) {
-    return HeldUpdates(fs, Path("updates"), "site-1",
-                       {max_bytes, [this](const std::string& sentence) { said_.push_back(sentence); }});
+  PersistedUpdates Open(int64_t max_bytes = 1'000'000, FileSystem& fs = FileSystem::Default()) {
+    return PersistedUpdates(fs, Path("updates"), "site-1",
+                            {max_bytes, [this](const std::string& sentence) { said_.push_back(sentence); }});
   }
   std::vector<std::string> Files() const {
     std::vector<std::string> files;
@@ -52,7 +52,7 @@ class HeldUpdatesTest : public testing::FolderTest {
   std::vector<std::string> said_;
 };
 
-TEST_F(HeldUpdatesTest, NextProcess_FindsWhatWasKept) {
+TEST_F(PersistedUpdatesTest, NextProcess_FindsWhatWasKept) {
   Open().Keep(TaskOf(1), WorkFor(1));
   const auto found = Open().Find(TaskOf(1));
   ASSERT_TRUE(found);
@@ -67,7 +67,7 @@ TEST_F(HeldUpdatesTest, NextProcess_FindsWhatWasKept) {
   EXPECT_THAT(said_, IsEmpty());
 }
 
-TEST_F(HeldUpdatesTest, FilesAreTheOwnersAlone) {
+TEST_F(PersistedUpdatesTest, FilesAreTheOwnersAlone) {
   Open().Keep(TaskOf(1), WorkFor(1));
   ASSERT_EQ(Files().size(), 1u);
   using std::filesystem::perms;
@@ -76,7 +76,7 @@ TEST_F(HeldUpdatesTest, FilesAreTheOwnersAlone) {
 }
 
 // The coordinator that died may have made its version again, of others: under the same name stands other work.
-TEST_F(HeldUpdatesTest, SameNameFromAnotherModel_IsDroppedWithASentence) {
+TEST_F(PersistedUpdatesTest, SameNameFromAnotherModel_IsDroppedWithASentence) {
   Open().Keep(TaskOf(1), WorkFor(1));
   Task other = TaskOf(1);
   other.inputs[0].id.digest = Sha256Of("made again");
@@ -86,7 +86,7 @@ TEST_F(HeldUpdatesTest, SameNameFromAnotherModel_IsDroppedWithASentence) {
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(HeldUpdatesTest, WorkOf_IsAnotherWithWhateverTrainingDependsOn) {
+TEST_F(PersistedUpdatesTest, WorkOf_IsAnotherWithWhateverTrainingDependsOn) {
   const Task task = TaskOf(3);
   std::vector<Task> others(9, task);
   others[0].stream_key = 7;
@@ -102,7 +102,7 @@ TEST_F(HeldUpdatesTest, WorkOf_IsAnotherWithWhateverTrainingDependsOn) {
   EXPECT_EQ(WorkOf(task), WorkOf(TaskOf(3)));
 }
 
-TEST_F(HeldUpdatesTest, DamagedOrCut_IsDroppedWithASentence) {
+TEST_F(PersistedUpdatesTest, DamagedOrCut_IsDroppedWithASentence) {
   Open().Keep(TaskOf(1), WorkFor(1));
   const std::string path = Files()[0], whole = testing::ContentOf(path);
   for (const size_t at : {size_t{0}, size_t{20}, whole.size() / 2, whole.size() - 1}) {
@@ -118,8 +118,8 @@ TEST_F(HeldUpdatesTest, DamagedOrCut_IsDroppedWithASentence) {
   }
 }
 
-TEST_F(HeldUpdatesTest, DurableOutcome_RemovesItsRoundAndEarlierOnesOfItsRunAlone) {
-  HeldUpdates held = Open();
+TEST_F(PersistedUpdatesTest, DurableOutcome_RemovesItsRoundAndEarlierOnesOfItsRunAlone) {
+  PersistedUpdates held = Open();
   for (const int64_t round : {1, 2, 3}) held.Keep(TaskOf(round), WorkFor(round));
   held.Keep(TaskOf(1, "site-1", "another"), WorkFor(1));
   held.Settle({TaskOf(2).id, TaskEnd::kFolded, "", false});
@@ -134,16 +134,16 @@ TEST_F(HeldUpdatesTest, DurableOutcome_RemovesItsRoundAndEarlierOnesOfItsRunAlon
   EXPECT_THAT(said_, IsEmpty());
 }
 
-TEST_F(HeldUpdatesTest, TaskThatIsDead_IsDroppedWithOneLine) {
-  HeldUpdates held = Open();
+TEST_F(PersistedUpdatesTest, TaskThatIsDead_IsDroppedWithOneLine) {
+  PersistedUpdates held = Open();
   held.Keep(TaskOf(1), WorkFor(1));
   for (int poll = 0; poll < 3; ++poll) held.Settle({TaskOf(1).id, TaskEnd::kDropped, "its round was closed", false});
   EXPECT_THAT(said_, ElementsAre("the finished update of round 1 is dropped: its round was closed"));
   EXPECT_THAT(Files(), IsEmpty());
 }
 
-TEST_F(HeldUpdatesTest, MoreThanAllowed_CostsTheOldestAndIsSaid) {
-  HeldUpdates held = Open(450);
+TEST_F(PersistedUpdatesTest, MoreThanAllowed_CostsTheOldestAndIsSaid) {
+  PersistedUpdates held = Open(450);
   for (const int64_t round : {1, 2, 3}) held.Keep(TaskOf(round), WorkFor(round));
   EXPECT_FALSE(held.Find(TaskOf(1)));
   EXPECT_TRUE(held.Find(TaskOf(2)));
@@ -165,9 +165,9 @@ class FullFileSystem : public testing::ForwardingFileSystem {
   }
 };
 
-TEST_F(HeldUpdatesTest, FullDisk_IsSaidOnceAndHarmsNothing) {
+TEST_F(PersistedUpdatesTest, FullDisk_IsSaidOnceAndHarmsNothing) {
   FullFileSystem full;
-  HeldUpdates held = Open(1'000'000, full);
+  PersistedUpdates held = Open(1'000'000, full);
   held.Keep(TaskOf(1), WorkFor(1));
   held.Keep(TaskOf(2), WorkFor(2));
   EXPECT_THAT(said_, ElementsAre(HasSubstr("round 1 is not kept on disk: no space left on the device; it is sent from "
@@ -175,7 +175,7 @@ TEST_F(HeldUpdatesTest, FullDisk_IsSaidOnceAndHarmsNothing) {
   EXPECT_FALSE(held.Find(TaskOf(1)));
 }
 
-TEST_F(HeldUpdatesTest, HalfWrittenFileOfADeadProcess_GoesWithTheNext) {
+TEST_F(PersistedUpdatesTest, HalfWrittenFileOfADeadProcess_GoesWithTheNext) {
   Open().Keep(TaskOf(1), WorkFor(1));
   const std::string half = Files()[0] + ".tmp-123-0";
   Write(half.substr(folder_.path().size() + 1), "half");
@@ -184,12 +184,12 @@ TEST_F(HeldUpdatesTest, HalfWrittenFileOfADeadProcess_GoesWithTheNext) {
 }
 
 // As a tier does for its clients, several threads at once.
-TEST_F(HeldUpdatesTest, SentUpdatesOfManyClients_AreKeptApartAndGoWithTheirRun) {
+TEST_F(PersistedUpdatesTest, SentUpdatesOfManyClients_AreKeptApartAndGoWithTheirRun) {
   const std::string folder = Path("updates");
   const auto of = [&](const std::string& client) {
-    HeldUpdates::Options options;
+    PersistedUpdates::Options options;
     options.shared = true;
-    return HeldUpdates(FileSystem::Default(), folder, client, options);
+    return PersistedUpdates(FileSystem::Default(), folder, client, options);
   };
   for (const std::string client : {"site-1", "site-2"}) {
     ASSERT_OK(of(client).KeepSent(TaskOf(1, client), "update of " + client, 1.5));
@@ -202,14 +202,14 @@ TEST_F(HeldUpdatesTest, SentUpdatesOfManyClients_AreKeptApartAndGoWithTheirRun) 
   EXPECT_EQ(of("site-2").Find(TaskOf(1, "site-2"))->update, "update of site-2");
   EXPECT_EQ(of("site-2").Find(TaskOf(1, "site-2"))->train_seconds, 1.5);
   EXPECT_EQ(Files().size(), 4u) << "what another thread writes stays";
-  HeldUpdates::RemoveHalfWritten(FileSystem::Default(), folder);
+  PersistedUpdates::RemoveHalfWritten(FileSystem::Default(), folder);
   EXPECT_EQ(Files().size(), 3u);
-  HeldUpdates::RunIsOver(FileSystem::Default(), folder, kRun);
+  PersistedUpdates::RunIsOver(FileSystem::Default(), folder, kRun);
   EXPECT_EQ(Files().size(), 1u);
   EXPECT_TRUE(of("site-1").Has(TaskOf(1, "site-1", "another").id));
 }
 
-TEST_F(HeldUpdatesTest, SentUpdateThatCannotBeKept_IsAnError) {
+TEST_F(PersistedUpdatesTest, SentUpdateThatCannotBeKept_IsAnError) {
   FullFileSystem full;
   EXPECT_EQ(Open(1'000'000, full).KeepSent(TaskOf(1), "update", 0).code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(Open().KeepSent(TaskOf(1, "site-2"), "update", 0).code(), absl::StatusCode::kInvalidArgument);
@@ -225,9 +225,9 @@ class SyncCountingFileSystem : public testing::ForwardingFileSystem {
   int syncs = 0;
 };
 
-TEST_F(HeldUpdatesTest, WorkThatIsSoonDoneAgain_IsNotWaitedForOnTheDisk) {
+TEST_F(PersistedUpdatesTest, WorkThatIsSoonDoneAgain_IsNotWaitedForOnTheDisk) {
   SyncCountingFileSystem counting;
-  HeldUpdates held = Open(1'000'000, counting);
+  PersistedUpdates held = Open(1'000'000, counting);
   FinishedWork work = WorkFor(1);
   held.Keep(TaskOf(1), work);  // with its folder
   counting.syncs = 0;
@@ -243,8 +243,8 @@ TEST_F(HeldUpdatesTest, WorkThatIsSoonDoneAgain_IsNotWaitedForOnTheDisk) {
 }
 
 // A name that is no task of this client's is no path either.
-TEST_F(HeldUpdatesTest, ForeignNames_TouchNothing) {
-  HeldUpdates held = Open();
+TEST_F(PersistedUpdatesTest, ForeignNames_TouchNothing) {
+  PersistedUpdates held = Open();
   Task task = TaskOf(1);
   for (const char* id : {"", "../../x", "-r", "run-r1-a1-site-2-0", "run-e1-a1-site-1-0"}) {
     task.id = id;

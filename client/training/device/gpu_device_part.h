@@ -7,11 +7,11 @@
 #include <vector>
 
 #include "engine/gpu/gpu_device.h"
-#include "federated/aggregation/held_part.h"
+#include "federated/aggregation/device_part.h"
 
 namespace rivulet {
 
-class GpuHeldPart : public HeldPart {
+class GpuDevicePart : public DevicePart {
  public:
   // In which folds are done.
   virtual GpuStream& stream() const = 0;

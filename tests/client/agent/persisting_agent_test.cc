@@ -7,7 +7,7 @@
 
 #include <filesystem>
 
-#include "client/agent/held_updates.h"
+#include "client/agent/persisted_updates.h"
 #include "client/training/training_checkpoint.h"
 #include "tests/client/agent/flaky_coordinator.h"
 #include "tests/coordinator/faulty_file_system.h"
@@ -21,23 +21,23 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-// What happens to an agent whose finished work is held on disk: tasks with names that a coordinator gives.
+// What happens to an agent whose updates are persisted: tasks with names that a coordinator gives.
 class HeldAgentTest : public testing::AgentTest {
  protected:
   HeldAgentTest() { coordinator_.named_ = true; }
   // As the next process would be.
-  AgentOptions WithHeld() {
+  AgentOptions WithPersisted() {
     AgentOptions options = Options();
     const auto note = [this](const std::string& sentence) { said_.push_back(sentence); };
-    options.held = std::make_shared<HeldUpdates>(FileSystem::Default(), folder_.path(), "site-1",
-                                                 HeldUpdates::Options{.on_note = note});
+    options.persisted = std::make_shared<PersistedUpdates>(FileSystem::Default(), folder_.path(), "site-1",
+                                                           PersistedUpdates::Options{.on_note = note});
     return options;
   }
-  Status RunAgent() { return Agent(coordinator_, WithHeld()).Run(); }
+  Status RunAgent() { return Agent(coordinator_, WithPersisted()).Run(); }
   bool HoldsTask() {
     Task task = coordinator_.task_;
     task.id = "run-r1-a1-site-1-0";
-    return WithHeld().held->Find(task).has_value();
+    return WithPersisted().persisted->Find(task).has_value();
   }
 
   const testing::TempFolder folder_;
@@ -107,7 +107,7 @@ TEST_F(HeldAgentTest, RefusedUpdate_IsNotHeld) {
 TEST_F(HeldAgentTest, SiteThatForbidsThePlanByNow_SendsNothing) {
   coordinator_.submit_errors_ = {absl::PermissionDeniedError("turned away")};
   EXPECT_THAT(RunAgent(), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("turned away")));
-  AgentOptions options = WithHeld();
+  AgentOptions options = WithPersisted();
   options.artifacts = std::make_shared<ArtifactCache>(
       "", nullptr, [](const Plan&) -> Status { return FailedPrecondition("this site allows no plan"); });
   ASSERT_OK(Agent(coordinator_, std::move(options)).Run());
@@ -132,8 +132,8 @@ TEST_P(PowerlessAgentTest, IsFollowedByOneThatSendsTheSameBytes) {
     const testing::TempFolder folder(testing::TempFolder::Place::kMemory);
     const auto options = [&](FileSystem& fs) {
       AgentOptions options = Options();
-      options.held = std::make_shared<HeldUpdates>(fs, folder.File("updates"), "site-1",
-                                                   HeldUpdates::Options{.unsynced_seconds = unsynced_seconds});
+      options.persisted = std::make_shared<PersistedUpdates>(
+          fs, folder.File("updates"), "site-1", PersistedUpdates::Options{.unsynced_seconds = unsynced_seconds});
       const TrainingCheckpoint::Options each_step{
           std::chrono::milliseconds(0), "1",
           [&gone_on](const std::string& said) { gone_on += said.starts_with("goes on after step"); }};

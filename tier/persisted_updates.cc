@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-HeldUpdates Tier::KeptOf(const std::string& client_id) const {
-  HeldUpdates::Options options;
+PersistedUpdates Tier::PersistedOf(const std::string& client_id) const {
+  PersistedUpdates::Options options;
   options.max_bytes = std::numeric_limits<int64_t>::max();  // what was acknowledged is not dropped for room
   options.shared = true;
   options.on_note = [this, client_id](const std::string& sentence) {
@@ -32,7 +32,7 @@ Status Tier::MakeFolder() {
 Status Tier::Keep(const Task& task, const Upload::Whole& whole) {
   const std::string_view update(reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size());
   Status kept = MakeFolder();
-  if (kept.ok()) kept = KeptOf(task.client_id).KeepSent(task, update, whole.submission.measured.train_seconds);
+  if (kept.ok()) kept = PersistedOf(task.client_id).KeepSent(task, update, whole.submission.measured.train_seconds);
   bool said = true;
   {
     MutexLock lock(mutex_);
@@ -55,7 +55,7 @@ Status Tier::CountKept(const TaskId& task) {
     if (job == jobs_.end() || job->second.stage != Job::Stage::kFolding) return absl::OkStatus();
     of = job->second.task;
   }
-  const std::optional<FinishedWork> work = KeptOf(of.client_id).Find(of);
+  const std::optional<FinishedWork> work = PersistedOf(of.client_id).Find(of);
   Upload::Whole whole;
   whole.submission.task = task;
   StatusOr<ArrivedUpdate> update = NotFound("its update is not kept");
@@ -87,7 +87,7 @@ void Tier::Settle(const TaskOutcome& outcome) {
   const std::optional<TaskName> name = TaskNameOf(outcome.task, run_id_);
   if (!name || name->kind != TaskKind::kTrain) return;
   errands_.push_back([this, outcome, client_id = name->client_id](CoordinatorCalls&) -> Status {
-    KeptOf(client_id).Settle(outcome);
+    PersistedOf(client_id).Settle(outcome);
     return absl::OkStatus();
   });
   changed_.NotifyAll();

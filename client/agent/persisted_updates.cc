@@ -1,4 +1,4 @@
-#include "client/agent/held_updates.h"
+#include "client/agent/persisted_updates.h"
 
 #include <algorithm>
 #include <array>
@@ -55,7 +55,7 @@ void RemoveOf(FileSystem& fs, const std::string& folder, std::string_view run_di
 
 }  // namespace
 
-HeldUpdates::HeldUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options)
+PersistedUpdates::PersistedUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options)
     : fs_(fs),
       folder_(JoinPath(folder, FileNameOf(client_id))),
       client_id_(std::move(client_id)),
@@ -65,7 +65,7 @@ HeldUpdates::HeldUpdates(FileSystem& fs, const std::string& folder, std::string 
 
 // The run's id is what stands before the rest of a task's name; a client that is called like the rest of one does no
 // harm but to itself.
-std::optional<HeldUpdates::Place> HeldUpdates::PlaceOf(const TaskId& task) const {
+std::optional<PersistedUpdates::Place> PersistedUpdates::PlaceOf(const TaskId& task) const {
   for (size_t end = task.find("-r"); end != task.npos; end = task.find("-r", end + 1)) {
     const std::string_view run = std::string_view(task).substr(0, end);
     std::optional<TaskName> name = TaskNameOf(task, run);
@@ -81,7 +81,7 @@ std::optional<HeldUpdates::Place> HeldUpdates::PlaceOf(const TaskId& task) const
 // A sync waits for the disk, a millisecond or ten, and a round of small models is made of little else. What it would
 // save is the training alone, as the task is offered again: so it is done where that costs more. Another draw of noise
 // would be a second look at the same data, so that work which does not repeat itself is always synced.
-void HeldUpdates::Keep(const Task& task, const FinishedWork& work, bool repeatable) {
+void PersistedUpdates::Keep(const Task& task, const FinishedWork& work, bool repeatable) {
   const std::optional<Place> place = PlaceOf(task.id);
   if (!place) return;
   const auto lost = [&](std::string_view why) {
@@ -102,7 +102,7 @@ void HeldUpdates::Keep(const Task& task, const FinishedWork& work, bool repeatab
   said_lost_ = false;
 }
 
-Status HeldUpdates::KeepSent(const Task& task, std::string_view update, double train_seconds) {
+Status PersistedUpdates::KeepSent(const Task& task, std::string_view update, double train_seconds) {
   const std::optional<Place> place = PlaceOf(task.id);
   if (!place) return InvalidArgument("task '{}' is not one of client '{}'", task.id, client_id_);
   FinishedWork numbers;
@@ -110,13 +110,13 @@ Status HeldUpdates::KeepSent(const Task& task, std::string_view update, double t
   return Write(*place, task, numbers, update, Survives::kPowerFailure);
 }
 
-bool HeldUpdates::Has(const TaskId& task) const {
+bool PersistedUpdates::Has(const TaskId& task) const {
   const std::optional<Place> place = PlaceOf(task);
   return place && fs_.Exists(place->path);
 }
 
-Status HeldUpdates::Write(const Place& place, const Task& task, const FinishedWork& numbers, std::string_view update,
-                          Survives survives) {
+Status PersistedUpdates::Write(const Place& place, const Task& task, const FinishedWork& numbers,
+                               std::string_view update, Survives survives) {
   Head head;
   head.work = WorkOf(task).bytes;
   head.examples = numbers.examples;
@@ -126,7 +126,7 @@ Status HeldUpdates::Write(const Place& place, const Task& task, const FinishedWo
   return WriteSealedFile(fs_, place.path, {{reinterpret_cast<const char*>(&head), sizeof(head)}, update}, survives);
 }
 
-std::optional<FinishedWork> HeldUpdates::Find(const Task& task) {
+std::optional<FinishedWork> PersistedUpdates::Find(const Task& task) {
   const std::optional<Place> place = PlaceOf(task.id);
   if (!place || !fs_.Exists(place->path)) return std::nullopt;
   StatusOr<std::string> file = ReadSealedFile(fs_, place->path);
@@ -146,14 +146,14 @@ std::optional<FinishedWork> HeldUpdates::Find(const Task& task) {
   return FinishedWork{*std::move(file), head.examples, head.steps, head.train_loss, head.train_seconds};
 }
 
-void HeldUpdates::Drop(const TaskId& task, std::string_view reason) {
+void PersistedUpdates::Drop(const TaskId& task, std::string_view reason) {
   const std::optional<Place> place = PlaceOf(task);
   if (!place || !fs_.Exists(place->path)) return;
   Say(fmt::format("the finished update of round {} is dropped: {}", place->name.round, reason));
   if (const Status removed = fs_.Remove(place->path); !removed.ok()) Say(std::string(Message(removed)));
 }
 
-void HeldUpdates::Settle(const TaskOutcome& outcome) {
+void PersistedUpdates::Settle(const TaskOutcome& outcome) {
   if (settled_ && settled_->task == outcome.task && settled_->end == outcome.end &&
       settled_->durable == outcome.durable) {
     return;
@@ -166,11 +166,11 @@ void HeldUpdates::Settle(const TaskOutcome& outcome) {
   }
 }
 
-void HeldUpdates::RunIsOver(std::string_view run_id) {
+void PersistedUpdates::RunIsOver(std::string_view run_id) {
   Remove(FileNameOf(run_id), std::numeric_limits<int64_t>::max());
 }
 
-void HeldUpdates::RunIsOver(FileSystem& fs, const std::string& folder, std::string_view run_id) {
+void PersistedUpdates::RunIsOver(FileSystem& fs, const std::string& folder, std::string_view run_id) {
   const auto clients = fs.List(folder);
   if (!clients.ok()) return;
   for (const std::string& client : *clients) {
@@ -178,16 +178,16 @@ void HeldUpdates::RunIsOver(FileSystem& fs, const std::string& folder, std::stri
   }
 }
 
-void HeldUpdates::RemoveHalfWritten(FileSystem& fs, const std::string& folder) {
+void PersistedUpdates::RemoveHalfWritten(FileSystem& fs, const std::string& folder) {
   const auto clients = fs.List(folder);
   if (!clients.ok()) return;
   for (const std::string& client : *clients) RemoveHalfWrittenOf(fs, JoinPath(folder, client));
 }
 
-void HeldUpdates::Remove(std::string_view run_digits, int64_t last) { RemoveOf(fs_, folder_, run_digits, last); }
+void PersistedUpdates::Remove(std::string_view run_digits, int64_t last) { RemoveOf(fs_, folder_, run_digits, last); }
 
 // By age and not by round: the files may be of several runs, and of those that have ended some may be left.
-bool HeldUpdates::MakeRoom(int64_t bytes) {
+bool PersistedUpdates::MakeRoom(int64_t bytes) {
   struct Held {
     std::filesystem::file_time_type written;
     std::string path;
@@ -216,7 +216,7 @@ bool HeldUpdates::MakeRoom(int64_t bytes) {
   return true;
 }
 
-void HeldUpdates::Say(const std::string& sentence) const {
+void PersistedUpdates::Say(const std::string& sentence) const {
   if (options_.on_note) options_.on_note(sentence);
 }
 

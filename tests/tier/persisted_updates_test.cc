@@ -79,7 +79,7 @@ class MortalTier {
   std::unique_ptr<RunningTier> tier_;
 };
 
-class KeptUpdatesTest : public ::testing::Test {
+class TierPersistedUpdatesTest : public ::testing::Test {
  protected:
   static RunParts Parts(bool latest) {
     RunParts parts = TinyParts(kKeptElements, kKeepersPerRound);
@@ -163,7 +163,7 @@ struct TierKillCase {
   int levels, mortal;
   bool latest;
 };
-class TierKillTest : public KeptUpdatesTest, public ::testing::WithParamInterface<TierKillCase> {};
+class TierKillTest : public TierPersistedUpdatesTest, public ::testing::WithParamInterface<TierKillCase> {};
 INSTANTIATE_TEST_SUITE_P(Matrix, TierKillTest,
                          ::testing::Values(TierKillCase{"OneTier", 1, 0, false}, TierKillCase{"Lower", 2, 1, false},
                                            TierKillCase{"Latest", 1, 0, true}),

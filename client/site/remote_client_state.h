@@ -12,10 +12,10 @@
 namespace rivulet {
 
 // Thread-safe where the api is.
-class TravellingStates final : public ClientStateStore {
+class RemoteClientState final : public ClientStateStore {
  public:
   // `caller`: the site's, whatever its run. All must outlive this.
-  TravellingStates(CoordinatorApi& api, StopSignal& stop, Caller caller, CallOptions options)
+  RemoteClientState(CoordinatorApi& api, StopSignal& stop, Caller caller, CallOptions options)
       : calls_(api, stop, std::move(options)), caller_(std::move(caller)) {}
 
   StatusOr<StateBlob> Read(std::string_view run_id, std::string_view client_id, const TaskId& state_of) override;

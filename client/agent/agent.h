@@ -1,6 +1,5 @@
-// A deployed client: one name, the data sets that it has bound, and the loop poll, fetch, train, submit until the run
-// ends. It may die and come back at any moment: what it was doing is leased to its name, and doing it again gives the
-// same update.
+// Deployed client: one name, its bound data sets, and the loop poll, fetch, train, submit until the run ends. It may
+// die and restart at any moment. Its task is leased to its name, and training it again gives the same update.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Whether a site takes a task now, and within what of the machine it does it: its policy (client/agent/site_policy.h)
-// against the machine as it is.
+// Check of a site's policy (client/agent/site_policy.h) against the machine's present state: whether a task may start
+// now, and the processors and priority it may use.
 #pragma once
 
 #include <cstdint>

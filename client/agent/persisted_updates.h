@@ -1,12 +1,13 @@
-// Finished work of one client, on disk from before it is sent until its outcome is durable. A client that dies after
-// its training, or a coordinator that dies with updates that it has acknowledged, costs no training: the task is
-// offered again under its name, and what is held of it is sent as it lies here.
+// One client's trained updates on disk, from before they are sent until their outcome is durable. A crash of the client
+// after its training, or of a coordinator after its acknowledgement, costs no training. The task is offered again under
+// its name, and its update is sent from disk.
 //
 //   trained ──→ Keep ──→ sent ──→ acknowledged ──→ Settle: durable ──→ removed
 //                 ↑________ offered again: Find ________│
 //
-// A file for each, <folder>/<24 digits of the client's name>/<24 digits of the run's id>-r<round>-a<attempt>-update-
-// <ordinal>: digits of SHA-256, mode 0600. Not thread-safe; two processes of one name may share a folder.
+// One file each, <folder>/<24 digits of the client's name>/<24 digits of the run's
+// id>-r<round>-a<attempt>-update-<ordinal>: digits of SHA-256, mode 0600. Not thread-safe; two processes of one name
+// may share a folder.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@
 
 namespace rivulet {
 
-// What training came to: the update as it is sent, and what is told of it here.
+// Result of one task's training: the update as it is sent, and the numbers for this client's report.
 struct FinishedWork {
   std::string update;
   int64_t examples = 0, steps = 0;
@@ -32,35 +33,36 @@ struct FinishedWork {
 class PersistedUpdates {
  public:
   struct Options {
-    int64_t max_bytes = 2'000'000'000;  // of all files together; what would be more costs the oldest
-    // A sentence for whoever watches: what was dropped, or cannot be kept, and why.
+    int64_t max_bytes = 2'000'000'000;  // of all files together; beyond it the oldest are dropped
+    // Receives a sentence when an update is dropped or cannot be written, with the reason.
     std::function<void(const std::string& sentence)> on_note;
-    // Training that took less is not worth two syncs of the disk: after a power failure it is done again.
+    // A shorter training is not worth two syncs of the disk: it is repeated after a power failure.
     double unsynced_seconds = 0.1;
-    // Of a process in which several of these write for one client, each another task: half written files stay.
+    // Several objects of this process write for one client, each another task: half written files stay.
     bool shared = false;
   };
-  // Makes nothing; files that a process left half written go. `fs` must outlive this.
+  // Removes half written files of earlier processes; creates nothing. `fs` must outlive this.
   PersistedUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options);
 
-  // Before it is sent. What cannot be kept is said, once until something can, and is no error: it is sent all the same.
-  // `repeatable`: trained again the task gives the same bits. Then work of less than Options::unsynced_seconds is
-  // written without waiting for the disk.
+  // Writes an update before it is sent. A failure is no error, since the update is sent all the same; it is noted once
+  // until a write succeeds. `repeatable`: training again gives the same bits. A training shorter than
+  // Options::unsynced_seconds is then written without waiting for the disk.
   void Keep(const Task& task, const FinishedWork& work, bool repeatable = false);
-  // The same of one that its client has sent, for a tier, which acknowledges nothing before: what cannot be kept is the
-  // caller's to say. Find tells its update and its seconds, and of the rest nothing.
+  // Writes an update that its client has sent, for an aggregator, which acknowledges it only then. The caller handles
+  // the error. Find returns its update and train_seconds; the other numbers are 0.
   Status KeepSent(const Task& task, std::string_view update, double train_seconds);
   bool Has(const TaskId& task) const;
-  // Of this very task; nullopt: nothing. What is damaged, or of another task of this name, goes and is said.
+  // The update of this very task; nullopt: none. A file that is damaged, or of another task of this name, is dropped
+  // with a note.
   std::optional<FinishedWork> Find(const Task& task);
-  // It will not be sent again, for `reason`.
+  // Removes an update that will not be sent again, with `reason` in the note.
   void Drop(const TaskId& task, std::string_view reason);
-  // What the coordinator says of an earlier task: refused, dropped or failed, it goes; in a durable version, it goes
-  // and all that this client holds of the run's earlier rounds.
+  // Applies the outcome of an earlier task. Refused, dropped or failed: its update is removed. In a durable version:
+  // its update and those of the run's earlier rounds are removed.
   void Settle(const TaskOutcome& outcome);
-  // The run has finished, so that all of it is durable.
+  // Removes all updates of a finished run.
   void RunIsOver(std::string_view run_id);
-  // The same of every client's that lie below `folder`; and what was left half written there goes, before any is.
+  // The same for every client below `folder`; and the removal of all half written files there, before any other use.
   static void RunIsOver(FileSystem& fs, const std::string& folder, std::string_view run_id);
   static void RemoveHalfWritten(FileSystem& fs, const std::string& folder);
 
@@ -75,13 +77,13 @@ class PersistedUpdates {
                Survives survives);
   // The files of a run whose round is at most `last`.
   void Remove(std::string_view run_digits, int64_t last);
-  bool MakeRoom(int64_t bytes);  // false: there is none for so many
+  bool MakeRoom(int64_t bytes);  // drops the oldest; false: there is no room for so many
   void Say(const std::string& sentence) const;
 
   FileSystem& fs_;
   const std::string folder_, client_id_;
   const Options options_;
-  std::optional<TaskOutcome> settled_;  // the last one: it is told at every poll
+  std::optional<TaskOutcome> settled_;  // the last one: every poll reports it
   bool said_lost_ = false;
 };
 

@@ -1,5 +1,5 @@
-// What a plan would have a client do, as whoever answers for the data wants to know it: what is read, what is computed,
-// how often, and what leaves.
+// Summary of a plan for the data's owner: which columns it reads, what it computes, how often, and what leaves the
+// client.
 #pragma once
 
 #include <cstdint>

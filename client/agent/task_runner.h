@@ -1,6 +1,6 @@
-// One client's side of one task, over any CoordinatorApi: fetch plan and model, train, submit. A deployed client's loop
-// (client/agent/agent.h) does nothing else.
-// A coordinator that cannot be reached is waited for (client/calls/coordinator_calls.h).
+// One client's side of one task, over any CoordinatorApi: fetch plan and model, train, submit. Calls are repeated while
+// the coordinator cannot be reached (client/calls/coordinator_calls.h). Owned by the agent's loop
+// (client/agent/agent.h).
 #pragma once
 
 #include <functional>

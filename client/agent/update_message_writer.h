@@ -1,5 +1,5 @@
-// Writes the Update message (proto/federated/update.proto) around parts that lie where they were trained: one
-// allocation of the message's size, where the generated class would hold the parts a second time.
+// Writer of the Update message (proto/federated/update.proto) from parts in the trainer's memory. It makes one
+// allocation of the message's size; the generated class would hold the parts a second time.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// How long to wait before the next try: exponential, capped, with jitter, so that a thousand clients that lost one
-// coordinator do not come back in the same millisecond. The jitter is a pure function of (client_id, try), so that
-// tests can state it.
+// Waiting times between tries: exponential, capped, with jitter. Jitter keeps a thousand clients that lost one
+// coordinator from coming back in the same millisecond. It is a pure function of (client_id, try), so that tests can
+// state it.
 #pragma once
 
 #include <cstdint>

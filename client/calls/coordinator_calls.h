@@ -1,7 +1,6 @@
-// A coordinator's calls as a client makes them, who waits for a coordinator that cannot be reached: calls that fail so
-// (UNAVAILABLE, DEADLINE_EXCEEDED) are repeated with backoff until the stop signal, which also ends with the task that
-// is worked on. A fetch goes on at the offset reached, a submission where the bytes that the coordinator has staged
-// begin to differ.
+// Calls to a coordinator, repeated while it cannot be reached. A call that fails with UNAVAILABLE or DEADLINE_EXCEEDED
+// is retried with backoff until the stop signal, or until its task is cancelled. A fetch resumes at the offset reached.
+// A submission resumes where its bytes begin to differ from the staged ones.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Says what a client works on while it trains and uploads, from a thread of its own: that keeps the lease of its task
-// alive, and brings the word that the task is dead, which then ends within a step.
+// Thread that renews the lease of a client's task while it trains and uploads. A reply may say that the task is
+// cancelled; the training then ends within a step.
 //
 //   Begin(task) ──→ Poll (working_on, want 0) … every so often ──→ End
 //                     └→ cancelled, or the run is over: StopSignal::CancelTask

@@ -1,5 +1,5 @@
-// The sender's side of a submission over any CoordinatorApi: once, from where the bytes that are staged begin to
-// differ.
+// Sender of one submission over any CoordinatorApi. It sends once, from where the bytes begin to differ from the staged
+// ones.
 #pragma once
 
 #include <cstddef>

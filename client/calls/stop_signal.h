@@ -1,5 +1,5 @@
-// "Stop now", for a client that may be training, waiting, or between the two; and "this task is dead", for what it
-// works on alone.
+// Signal that stops a client, whether it trains, waits or is between the two. It can also cancel the current task
+// alone.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Keeps what a client sends within a rate, over all its uploads together: a site's line is also for others.
+// Rate limit of a client's uploads, over all of them together: a site's line serves others too.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// What the clients of a site keep from task to task, where that site shares no disk with the one that has the next
-// task: it lies with the coordinator, which gives it with a task, and takes what the task proposes before its update.
-// When a proposal has served is known there, so nothing is to be told of it here.
+// Clients' state stored at the coordinator, for a site that shares no disk with the site of a client's next task. The
+// coordinator sends the state with a task and takes the proposed state before the update. It also tracks which
+// proposals are durable, so that Durable and Forget do nothing here.
 #pragma once
 
 #include <string>

@@ -1,21 +1,20 @@
-// A site that speaks for whichever of the run's names has a task: a worker of a simulation, in its coordinator's
-// process, or a machine of a federation that admits such (GrpcServerOptions::admit_sites). It takes several tasks at a
-// time, trains them, and folds each into a partial that it keeps open, with a record a task; what it holds it hands
-// over when the coordinator asks. No update is copied or sent. Which bits come out cannot depend on who folded what:
-// the sums are integers.
+// Site that trains for any client of the run: a worker of a simulation inside the coordinator's process, or a machine
+// that the coordinator admits as a site (GrpcServerOptions::admit_sites). It takes several tasks per poll, trains them,
+// and folds each update into an open partial sum with one record a task. It submits that sum when the coordinator asks
+// for it. No single update is copied or sent. The sums are integers, so the bits do not depend on which site folded an
+// update.
 //
-//   Poll ─→ queue ─→ train ─→ Take into the open partial of the task's gathering ─→ Poll (held) … SubmitInPlace |
-//   Submit
+//   Poll ─→ queue ─→ train ─→ Take into the gathering's partial sum ─→ Poll (folded) … SubmitInPlace | Submit
 //
-// Tasks of clients who take one step from one base model are trained several at a time, where the plan allows it
-// (client/training/lane_step.h), and their updates are folded while they are made. On a device beside the host clients
-// of any sizes are (client/training/device/gpu_trainer.h), and their updates are folded there.
+// Clients that take one step from one base model are trained several at a time where the plan allows it
+// (client/training/lane_step.h); their updates are folded while they are made. A device trains clients of any sizes
+// together and folds their updates there (client/training/device/gpu_trainer.h).
 //
-// Where the coordinator can, models and partials go to and fro in place. Otherwise they are fetched and sent, a
-// coordinator that cannot be reached is waited for, and a heartbeat keeps the leases of what is in hand alive.
+// In the coordinator's process, models and partial sums pass in place. Elsewhere they are fetched and sent, calls are
+// repeated while the coordinator cannot be reached, and a heartbeat renews the leases of the tasks in hand.
 //
-// Memory beside the trainer: one partial per gathering (the tasks of one attempt) that is open. An update that is
-// refused leaves no trace in it. All of a partial is folded by the coordinator, or none.
+// Memory beside the trainer: one partial sum per open gathering (the tasks of one attempt). A refused update leaves no
+// trace in it. The coordinator folds all of a partial sum, or none.
 #pragma once
 
 #include <chrono>
@@ -41,7 +40,7 @@
 
 namespace rivulet {
 
-// The data of the names a site serves. Thread-safe.
+// Data sets of the clients that a site trains for. Thread-safe.
 class ClientData {
  public:
   virtual ~ClientData() = default;
@@ -49,13 +48,13 @@ class ClientData {
   virtual StatusOr<BoundData> Of(std::string_view client_id) const = 0;
 };
 
-// What becomes of an update between its training and its folding: those who mean ill, in a simulation. Thread-safe.
+// Hook that modifies an update before it is folded; simulated attackers use it. Thread-safe.
 class UpdateAttack {
  public:
-  // What the training of a task changes the model by, in wire order; nothing of it is kept or told.
+  // Trains a task and returns its delta in wire order; the training leaves no trace.
   using TrainFn = std::function<StatusOr<std::vector<float>>(const Task& task)>;
   virtual ~UpdateAttack() = default;
-  // Whose updates are changed; those of others are never seen.
+  // Whether the client attacks; other clients' updates are not passed to Change.
   virtual bool Changes(std::string_view client_id) const = 0;
   // `values` is the part "delta", in wire order.
   virtual Status Change(const Task& task, const TrainFn& train, std::vector<float>& values) const = 0;
@@ -65,33 +64,33 @@ struct SiteOptions {
   std::string name;  // "worker 0"
   std::string run_id;
   std::string version;
-  // Tasks in hand at a time at most. How many it asks for follows from how long its last ones took: those of some
-  // milliseconds come by the dozen, and of those of seconds one site never takes two while another has none.
+  // Most tasks in hand. The number that it asks for follows from the duration of the last ones: short tasks come by the
+  // dozen, and a site never takes two long ones while another has none.
   int64_t most_tasks = 16;
-  // So many it asks for at least: what a device trains at once.
+  // Fewest tasks that it asks for: as many as a device trains at once.
   int64_t least_tasks = 1;
-  // Keeps its partial open until it is asked for it. Otherwise it hands each update over by itself: more sites than
-  // processors would only keep more memory, each a partial of 8 bytes a parameter.
+  // Keeps its partial sum open until the coordinator asks for it. Otherwise it submits each update alone: with more
+  // sites than processors, each open sum would only cost memory, 8 bytes a parameter.
   bool holds = true;
   CallOptions calls;
   int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
   Instruments instruments;
-  // What its names keep from task to task, of all sites of this process; must outlive the site. Null: it lies with the
+  // State of the clients, shared by all sites of this process; must outlive the site. Null: state is stored at the
   // coordinator (client/site/remote_client_state.h).
   ClientStateStore* states = nullptr;
   const UpdateAttack* attack = nullptr;  // null: none; must outlive the site
   TrainingDevice device;                 // where it trains
 };
 
-// One thread's. Not thread-safe, but for Stop of the signal that it was given.
+// One per thread. Not thread-safe, except for Stop of its StopSignal.
 class Site {
  public:
-  // All must outlive the site. Over a network `stop` is this site's alone: it also ends a single task.
+  // All must outlive the site. Over a network each site needs its own `stop`, which also cancels a single task.
   Site(CoordinatorApi& api, const ClientData& data, ArtifactCache& artifacts, StopSignal& stop, SiteOptions options);
 
-  // Works until the run is over: OK, also when it failed. CANCELLED after Stop; what is held then is lost, and its
-  // tasks with it. Otherwise the coordinator's error; PERMISSION_DENIED: it admits no such site, or no longer this one,
-  // whose partial it refused. Tasks that cannot be done are told to the coordinator. Calls EnterWorkerThread() on the
+  // Works until the run is over: OK, also when the run failed. CANCELLED after Stop; open partial sums are then lost,
+  // with their tasks. Otherwise the coordinator's error; PERMISSION_DENIED: it admits no such site, or has refused this
+  // one's partial sum. Tasks that cannot be done are reported to the coordinator. Calls EnterWorkerThread() on the
   // calling thread.
   Status Run();
 
@@ -101,7 +100,7 @@ class Site {
     std::unique_ptr<Aggregation> aggregation;
     int64_t base_version = 0;  // of all its tasks
     std::vector<TaskRecord> records;
-    size_t told = 0;  // of the records: said to be held
+    size_t told = 0;  // of the records: reported as folded
   };
 
   PollRequest Request() const;  // with what is in hand

@@ -1,5 +1,5 @@
-// Plans, models and what comes with them as this process last fetched them, by digest, and the examples that it has:
-// compiled once, parsed once and decoded once for all its clients, so that a virtual client costs none of it.
+// Cache of plans, models and broadcast vectors by digest, and of decoded examples, shared by all clients of a process.
+// A plan is compiled once, a model parsed once and an example decoded once.
 #pragma once
 
 #include <algorithm>

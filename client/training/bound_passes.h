@@ -1,4 +1,5 @@
-// The passes of a plan as one trainer runs them: each program with an instance of its own, over memory that all share.
+// Passes of a plan as one trainer runs them: each program has its own instance, and all share one arena and one set of
+// feeds.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// What of an error may leave this client: a reason, the op, key or feature at fault, and counts (federated/tasks/
-// task_failure.h). Whoever makes the error knows; the code that carries it up need not.
+// The part of an error that may leave this client: a reason, the op, key or feature at fault, and counts
+// (federated/tasks/task_failure.h). The code that makes the error attaches the reason; the code that passes it up need
+// not know it.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Names of files that stand for a client or a run.
+// Names of the files that belong to a client or a run.
 #pragma once
 
 #include <string>

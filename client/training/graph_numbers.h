@@ -1,4 +1,4 @@
-// The numbers of a task that a plan's graphs read and write: one buffer, as BufferTable lays it out.
+// Numbers of a task that a plan's graphs read and write: one buffer, as BufferTable lays it out.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a client keeps from task to task: the plan's state vectors, and the model's local variables where they are
-// trained.
+// State of a client between tasks, in a trainer's buffers: the plan's state vectors, and the model's local variables
+// where they are trained.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What a trainer tells of a lane beside the parts of its update.
+// Scalars of a lane's result, beside the parts of its update.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One task while a trainer trains it: what it is given, and how far it is.
+// State of one task while a trainer trains it: its inputs and its position.
 #pragma once
 
 #include <cstddef>

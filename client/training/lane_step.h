@@ -1,7 +1,7 @@
-// One step of several clients who start from one base model, at once (engine/program/lanes.h): forward and backward for
-// the rows of all of them, and of each update one block after the other while it is folded. So the weights are read
-// once for all clients, no gradient is ever in memory, and whoever folds finds each stretch of his sums near. The bits
-// are those of each client by itself.
+// One step of several clients from one base model at once (engine/program/lanes.h). The forward and backward passes run
+// over the rows of all clients, and each update is made block by block while it is folded. The weights are read once
+// for all clients, no gradient is ever in memory, and each stretch of the sums stays in the cache. The bits are those
+// of each client trained alone.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Where the parts of an update lie in a trainer's buffers.
+// Places of an update's parts in a trainer's buffers.
 #pragma once
 
 #include <cstddef>

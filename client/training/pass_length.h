@@ -1,4 +1,4 @@
-// How many steps a pass has for a client of `size` examples: of all its epochs, or of the `epochs` that a task does.
+// Number of steps that a pass takes over `size` examples: in all its epochs, or in the `epochs` that a task does.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The programs of a plan's passes: begin, step (by batch size) and end of each. Composed once, compiled on demand and
-// shared by every trainer of the process.
+// Programs of a plan's passes: begin, step (by batch size) and end of each. They are composed once, compiled on demand
+// and shared by every trainer of the process.
 #pragma once
 
 #include <cstddef>

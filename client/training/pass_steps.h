@@ -1,4 +1,4 @@
-// The steps of a pass over a client's data: over shuffled batches, or those of the pass's own input.
+// Steps of a pass over a client's data: over shuffled batches, or over those of the pass's own input.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// The memory that a task takes at its height, known before anything of it is allocated: a program's arena is planned
-// when it is compiled.
+// Peak memory of a task, planned before anything of it is allocated: compiling a program plans its arena.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Whether what a task brings beside its data fits the plan that it is of.
+// Checks of a task's inputs, beside its data, against its plan.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What a task draws from: its client's own streams, which follow from the task alone (the client's key, base version,
-// ordinal). Which trainer runs it, in which process and after how many other tasks, cannot change a draw.
+// Random streams of a task. They follow from the task alone: the client's key, base version and ordinal. The trainer,
+// the process and the tasks before it cannot change a draw.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The digest of all that decides what a task's training gives, but the client's data: tasks of one digest are one work,
-// whose result or checkpoint on disk serves any of them.
+// Digest of everything that determines a task's training, except the client's data. Tasks with equal digests are the
+// same work: a result or checkpoint on disk serves any of them.
 #pragma once
 
 #include "engine/base/sha256.h"

@@ -1,6 +1,6 @@
-// Trains clients' copies of the model: the plan's graphs over their data, from a base model to parts that lie in the
-// trainer's memory. No bytes, no message, no hash. One per worker thread; shares compiled programs with the others
-// through PassPrograms.
+// Trainer of clients' copies of the model. It runs the plan's graphs over their data, from a base model to the parts of
+// an update in the trainer's memory. It reads and writes no messages. Each worker thread has its own trainer; compiled
+// programs are shared through PassPrograms.
 #pragma once
 
 #include <chrono>
@@ -26,82 +26,79 @@ class PassPrograms;        // client/training/pass_programs.h
 class StepMonitor;         // engine/profile/step_monitor.h
 class TrainingCheckpoint;  // client/training/training_checkpoint.h
 
-// What one lane works on. Everything must outlive the call, and the base the result's parts.
+// Inputs of one lane. Everything must outlive the call, and the base model the result's parts.
 struct LaneTask {
   const Task* task = nullptr;
   std::string_view client_id;
   const Model* base = nullptr;
   const ExampleSource* examples = nullptr;
-  std::string_view state = {};  // as a result gave it (federated/states/state_blob.h); "": its first values
-  // What the plan has it read beside the base, in the order of FlatNames::broadcast (federated/weights/flat_vector.h).
+  std::string_view state = {};  // LocalResult::state of an earlier task (federated/states/state_blob.h); "": none yet
+  // Vectors that the plan reads beside the base, in the order of FlatNames::broadcast
+  // (federated/weights/flat_vector.h).
   std::span<const AlignedBuffer* const> broadcasts = {};
-  // What the caller keeps in the same state, behind the trainer's own: filled from it where it is not "". Where parts
-  // are left (LeaveParts), it is what is to be kept when Train returns.
+  // The caller's own vectors in the same state, after the trainer's. Train fills them from `state` unless that is "".
+  // If parts are left (LeaveParts), Train also leaves their next values here.
   std::span<const NamedState> beside = {};
-  // Where a training of several steps goes on, and says how far it is; null: it begins anew. Of one lane by itself.
+  // Resumes the training, and records its progress; null: it starts anew. For a single lane only.
   TrainingCheckpoint* checkpoint = nullptr;
 };
 
 struct LocalResult {
-  Status status;  // this lane's own end; the others' are not touched by it
-  // The parts of the client's update, those that one has that declares this (PartSpec::only_where): runs in wire order,
-  // in the trainer's memory until the next Train. A run may be a difference to the base model, where that lies.
+  Status status;  // of this lane; the other lanes' results do not depend on it
+  // Parts of the client's update, without those that its declared scalars exclude (PartSpec::only_where). Runs in wire
+  // order, in the trainer's memory until the next Train. A run may be a difference to the base model's memory.
   std::vector<PartView> parts;  // "delta"
-  // What is told beside the parts: "examples", "steps", what passes report ("train_loss": the mean over the examples of
-  // the last epoch), the numbers of the task, and what graphs declare.
+  // Scalars beside the parts: "examples", "steps", the passes' scalars ("train_loss": the mean over the examples of the
+  // last epoch), the task's numbers, and the scalars that graphs declare.
   Scalars declared;
-  std::string state;  // what the client keeps, after a training of a plan that has it keep something; else ""
+  std::string state;  // the client's next state, after a training of a plan with state; else ""
   int64_t examples = 0, steps = 0;
   double train_loss = 0;
-  double train_seconds = 0;  // a clock's, hence no part of what is declared
-  int64_t lanes = 0;         // tasks that a device trained at once, this one among them; 0: on the host
-  bool tf32 = false;         // with factors rounded to TF32
+  double train_seconds = 0;  // measured, hence no declared scalar
+  int64_t lanes = 0;         // tasks that a device trained at once, with this one; 0: on the host
+  bool tf32 = false;         // factors were rounded to TF32
 };
 
-// What the loops of a plan may cost, whatever the plan says: iterations of all loops of one run of a program together,
-// and how long that run's loops may go on. A plan comes from outside and may hold a loop whose condition is never
-// false; a client must come back from any of its programs. How many of them it runs, and so how long it trains, is
-// for whoever waits for it to bound.
+// Bound on the loops in one run of a program: iterations of all loops together, and their time. A plan is untrusted and
+// may hold a loop that never ends; a client must return from any of its programs. The number of runs, and so the length
+// of a training, is bounded by the caller.
 struct LoopBudget {
   int64_t max_steps = 1'000'000;
   std::chrono::nanoseconds max_time = std::chrono::hours(1);
 };
 
-// Holds one model's worth of params and gradients, the plan's own vectors (slots), and the arena of its largest
-// program. Not thread-safe.
+// Memory: one model's params and gradients, the plan's own vectors (slots), and the arena of its largest program. Not
+// thread-safe.
 class Trainer {
  public:
   // `monitor` may watch the steps; it must outlive the trainer.
   static StatusOr<std::unique_ptr<Trainer>> Create(std::shared_ptr<PassPrograms> programs,
                                                    StepMonitor* monitor = nullptr, LoopBudget loops = {});
   virtual ~Trainer() = default;
-  // How many tasks of a kind, each of so many examples, Train takes at once; 1: one. Several share one base model and
-  // version, their clients keep nothing and each takes one step, which nobody records at the moment.
+  // Most tasks of `kind`, each of `examples` examples, that one Train takes; at least 1. On the host, several must
+  // share one base model and version, keep no state and take one step each, and no monitor may record.
   virtual int MostLanes(TaskKind kind, int64_t examples) = 0;
-  // Whether one task of so many examples has room where it is to be trained, known before any of it is taken.
-  // FAILED_PRECONDITION: how much it takes, and how much there is.
+  // Checks the memory for one task of so many examples before any of it is allocated. FAILED_PRECONDITION: too little,
+  // with both amounts.
   virtual Status CheckRoom(TaskKind, int64_t /*examples*/) { return absl::OkStatus(); }
-  // Whether tasks that are taken at once may be of any sizes, steps and states, up to as many as MostLanes says for the
-  // largest.
+  // Whether the tasks of one Train may differ in size, steps and state. MostLanes of the largest then bounds them.
   virtual bool TakesUnlikeTasks() const { return false; }
-  // From the next Train on parts of a training may stay where they were trained (PartView::device_part), for a fold
-  // that is asked of whoever holds them; no other is able to read them. True: they will, and all that the plan has
-  // happen to an update on its way (client/training/update_pipeline.h) happens there.
+  // Allows the next Trains to leave parts on the device (PartView::device_part), where only a fold on that device reads
+  // them. Returns true if they will: the update pipeline (client/training/update_pipeline.h) then runs there too.
   virtual bool LeaveParts(bool) { return false; }
-  // A result per lane, in their order. Of several lanes, parts are made while they are read (MadePart), and time is
-  // shared out evenly. The same (task's stream key, base version, ordinal; base model; data) gives the
-  // same values, whichever trainer runs it. Calls EnterWorkerThread() on the calling thread.
-  // INVALID_ARGUMENT: more lanes than there are for these tasks, or tasks that are not alike. Where something is wrong
-  // with one of several lanes it is an error of all: run by itself, each says what. A result's status:
-  // FAILED_PRECONDITION: no examples.
-  // INVALID_ARGUMENT: a base model of another layout, other broadcasts than the plan's, or a record that cannot be
-  // decoded (names file, record and byte). DATA_LOSS: a state that is damaged, or of another plan. INTERNAL /
-  // INVALID_ARGUMENT: a kernel failed, naming its node. RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED: a loop of the plan.
-  // CANCELLED. A value that is not a number is no error here: whoever folds refuses it.
+  // Trains one task per lane; results in their order. With several lanes on the host, parts are made while they are
+  // read (MadePart), and the time is divided evenly. The same (task's stream key, base version, ordinal; base model;
+  // data) gives the same values in every trainer. Calls EnterWorkerThread() on the calling thread. INVALID_ARGUMENT:
+  // more lanes than MostLanes, or tasks that differ where they must not. An error of one lane may be an error of all;
+  // trained alone, each lane returns its own. A result's status: FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: a
+  // base model of another layout, other broadcasts than the plan's, or a record that cannot be decoded (names file,
+  // record and byte). DATA_LOSS: a state that is damaged, or of another plan. INTERNAL / INVALID_ARGUMENT: a kernel
+  // failed, naming its node. RESOURCE_EXHAUSTED, DEADLINE_EXCEEDED: a loop of the plan. CANCELLED. A value that is not
+  // a number is no error here: the fold refuses it.
   virtual StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes,
                                                    const CancellationToken& cancel = {}) = 0;
-  // From now on `observer` (null: nobody) watches every program that Train runs: begin, the steps, end. The bits are
-  // the same. It must outlive the next Train.
+  // Sets the observer (null: none) of every program that Train runs: begin, the steps, end. The bits are the same. It
+  // must outlive the next Train.
   virtual void Observe(RunObserver* observer) = 0;
 };
 

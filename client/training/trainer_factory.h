@@ -1,4 +1,4 @@
-// How trainers of plans are made, by whoever decides where a site trains.
+// Factory of trainers, chosen by the program: on the host, on a device, or on several.
 #pragma once
 
 #include <functional>

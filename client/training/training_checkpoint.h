@@ -1,10 +1,11 @@
-// How far a long training is, on disk every so often, so that a client that dies in the middle of it goes on from there
-// while its task still lives, to the same bits.
+// Checkpoint of a long training, written to disk every so often. A client that dies during a training resumes there
+// while its task is alive, with the same bits.
 //
 //   Begin(task) ──→ GoOn ──→ step, Due? Keep, step, Due? … ──→ Remove, when the task is over
 //
-// A file a client, <folder>/<24 digits of its name's SHA-256>, mode 0600: what is trained (parameters, gradients, an
-// optimiser's slots, what the client keeps) and the position. It goes with the next task's. Not thread-safe.
+// One file a client, <folder>/<24 digits of its name's SHA-256>, mode 0600. It holds what is trained (parameters,
+// gradients, an optimiser's slots, the client's state) and the position. The next task's checkpoint replaces it. Not
+// thread-safe.
 #pragma once
 
 #include <chrono>

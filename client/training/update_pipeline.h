@@ -1,9 +1,8 @@
-// What happens to an update between the trainer and whoever folds or sends it, natively and in this order: the plan's
-// mechanisms (clipping, noise), then each part's codec. A plan says which and with what numbers, and can put nothing
-// between.
+// Native stages between the trainer and the fold or upload: the plan's mechanisms (clipping, noise), then each part's
+// codec. A plan chooses them and their numbers and cannot insert others.
 //
-// Where a part has error feedback (Karimireddy et al. 2019, arXiv:1901.09847, algorithm 2; Stich et al. 2018,
-// arXiv:1809.07599), its client keeps what the codec C left out, e, beside what else it keeps:
+// A part may have error feedback (Karimireddy et al. 2019, arXiv:1901.09847, algorithm 2; Stich et al. 2018,
+// arXiv:1809.07599). Its client then keeps e, the difference that the codec C left out, with the rest of its state:
 //
 //   p = Δ + e,  C(p) is sent,  e ← p − C(p)
 #pragma once

@@ -1,5 +1,5 @@
-// Where what lanes have lies in one stretch of memory: regions, each with a place for every lane, one behind the other,
-// or one place for all of them. Regions only grow, so that what was put there for one task has a place for the next.
+// Layout of the lanes' memory in one allocation: regions with a place for every lane, one behind the other, and regions
+// with one place for all. Regions only grow, so that the next task reuses the places of the last.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,9 @@
-// In which order clients of unlike sizes take their steps together. Each client's own steps come in the order in which
-// it would take them by itself: whole batches, then the smaller rest of its epoch. Between clients no order is owed, so
-// steps of one batch size are taken by all who have one left, and the few groups that come of it are said once with how
-// often they follow one another.
+// Schedule of the steps of lanes with unlike sizes. Each lane's own steps keep their order: whole batches, then the
+// smaller rest of its epoch. Steps of different lanes have no order among them, so all lanes with a step of one batch
+// size left take it together. An epoch is a few groups of lanes, each with a repeat count.
 //
-// A client that is in no group sits out: nothing of it is read or written meanwhile, no number of its stream is drawn,
-// and its own count of steps stands still.
+// A lane outside a group is idle: none of its memory is read or written, its stream draws no number, and its step count
+// stands still.
 #pragma once
 
 #include <cstdint>

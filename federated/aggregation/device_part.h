@@ -1,5 +1,5 @@
-// A part of several updates that were trained together and lie where the host does not read them: on a device. Whoever
-// holds them folds them there, and only sums come to the host.
+// Part of several updates that were trained together on a device and that the host does not read. The device folds
+// them, and only sums come to the host.
 #pragma once
 
 #include <cstdint>

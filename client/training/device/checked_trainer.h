@@ -1,10 +1,9 @@
-// Trains every task on a device and on the host, and compares what came of it: for who does not trust a kernel, a
-// driver or a new GPU. What is folded is the device's. Slow, since the host trains everything as well, one task after
-// the other.
+// Trainer that trains each task on device and host and compares the results, to validate a kernel, a driver or a new
+// GPU. The device's update is folded. It is slow: the host trains one task after the other.
 //
-// First each step program is compared tensor by tensor (client/training/device/step_check.h): once for each size of a
-// batch, and an op that gives something else is told by its name. Then, of each training, the parts of the update, what
-// is declared and the steps. Sums in another order move values, and steps carry that on, so an update may be off by
+// Each step program is first compared tensor by tensor, once for each batch size (client/training/device/step_check.h).
+// An op that differs is reported by name. Each training is then compared by the parts of the update, the declared
+// numbers and the steps. Sums in another order move values, and later steps amplify that, so an update may differ by
 // kUpdateTolerance of its norm.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The codec of one part of updates that lie on a device (engine/kernels/cuda/codec.h): in the place of each value the
-// one that whoever folds would decode, to the bit, for all lanes at once. No bytes are made: they are for a network.
+// Codec of one part of updates on a device (engine/kernels/cuda/codec.h). It replaces each value by the one that the
+// fold would decode, to the bit, for all lanes at once. It makes no bytes: those are for a network.
 #pragma once
 
 #include <cstddef>

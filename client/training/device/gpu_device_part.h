@@ -1,4 +1,4 @@
-// A part that lies on a device, for whoever adds what several devices have folded.
+// Part of updates on a GPU, with sums that stay there so that a team of devices can add them.
 #pragma once
 
 #include <cstddef>

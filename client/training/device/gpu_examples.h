@@ -1,9 +1,9 @@
-// Examples that lie on a device: one table a feature, of as many rows as there is room for, shared by all lanes of a
-// trainer. What a client was trained on stays there, and when it is trained again nothing of it is decoded or brought.
-// Where the room ends, the rows that were used longest ago make way.
+// Examples stored on a device: one table a feature, with as many rows as there is room for, shared by all lanes of a
+// trainer. A client's examples stay there and are not decoded or copied again for its next task. When room runs out,
+// the least recently used rows are replaced.
 //
-// A row is a record of a data set (ExampleSource::set), so clients who share records share rows. A lane takes its
-// examples by the numbers of their rows.
+// A row is a record of a data set (ExampleSource::set), so clients that share records share rows. A lane reads its
+// examples by row number.
 //
 //   (Reserve Bring* stream.Wait())*
 #pragma once

@@ -1,6 +1,6 @@
-// Folds what lanes hold on a device where it lies (engine/kernels/cuda/fold.h): of all their values only sums of
-// integers come to the host, to the bits of federated/aggregation/fixed_point.h. What is measured beside them is the
-// same in every run, and may differ from the host's in the last bits of a norm.
+// Fold of the lanes' updates on a device (engine/kernels/cuda/fold.h). Only sums of integers come to the host, with the
+// bits of federated/aggregation/fixed_point.h. Norms are the same in every run and may differ from the host's in the
+// last bits.
 #pragma once
 
 #include <cstdint>

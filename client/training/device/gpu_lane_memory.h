@@ -1,6 +1,6 @@
-// What the lanes of a GpuTrainer have: of the device, each buffer of the plan, the arena, a batch and the counts of
-// every lane; of the host, in memory that copies go through without a pause, what is brought there and back. Examples
-// lie apart, for all lanes (client/training/device/gpu_examples.h).
+// Memory of a GpuTrainer's lanes. On the device: each buffer of the plan, the arena, a batch and the counts of every
+// lane. On the host: pinned staging memory for copies in both directions. Examples are stored apart, for all lanes
+// (client/training/device/gpu_examples.h).
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,5 @@
-// Which tasks are lanes of a device, and which examples each takes in which order: known before any of them is trained.
+// Assignment of tasks to lanes of a device, and the order of each lane's examples. Both are known before any task is
+// trained.
 #pragma once
 
 #include <cstddef>

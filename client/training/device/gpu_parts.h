@@ -1,9 +1,9 @@
-// The parts of what lanes of a device have trained: left there and folded where they lie, or brought to the host.
+// Parts of the updates that a device's lanes have trained: left on the device and folded there, or copied to the host.
 //
-// Left there, what the plan has happen to an update on its way (client/training/update_pipeline.h) happens there too:
-// it is clipped, seeded noise is added, what its client's codec left out before is added, and it goes through its
-// codec. All that the fold cannot do as it reads the values is done in a vector of each lane by itself, where the
-// values that arrive are left. Other mechanisms are the host's, noise that protects among them: it is the system's.
+// The stages of the update pipeline (client/training/update_pipeline.h) run on the device for parts that are left:
+// clipping, seeded noise, error feedback, codec. Stages that the fold cannot do while it reads use a scratch vector of
+// each lane, which then holds the decoded values. Other mechanisms run on the host, among them noise for privacy, which
+// comes from the system.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,7 @@
-// The passes of a plan as a GpuTrainer runs them: which lanes step together in which order, and the work of it put into
-// a stream. A step has the gathering of its batch before it and the counting behind it, so it says the same thing every
-// time, and one that is met a second time is kept as a graph: from then on it is one call. So is a whole epoch, when
-// one of the same groups of lanes comes again with other clients: those of one size have only such.
+// Passes of a plan on a GpuTrainer: which lanes step together, in which order, as work of a stream. A step gathers its
+// batch before and counts after, so equal steps enqueue equal work. A step that occurs a second time is kept as a
+// graph of the device and costs one call from then on. So is a whole epoch whose groups of lanes recur with other
+// clients.
 #pragma once
 
 #include <compare>

@@ -1,9 +1,9 @@
-// Several devices of one process that train as one: tasks are dealt out by their examples, each device trains its share
-// as many lanes (client/training/device/gpu_trainer.h) in a thread of its own, and what each has folded is added on the
-// devices (engine/gpu/gpu_sum.h), so that one vector of integers comes to the host, whatever their number. A task's
-// bits are those that any of them gives, as long as they are of one model.
+// Team of a process's devices that train as one. Tasks are dealt out by their examples; each device trains its share in
+// its own thread (client/training/device/gpu_trainer.h). The devices add their sums among themselves
+// (engine/gpu/gpu_sum.h), so one vector of integers comes to the host whatever their number. A task's bits are the same
+// on any of them, as long as they are of one model.
 //
-// Where devices cannot add among themselves, each is a worker's, and the workers' partials are merged.
+// Devices that cannot add among themselves each serve a worker of their own, and the workers' partial sums are merged.
 #pragma once
 
 #include <memory>

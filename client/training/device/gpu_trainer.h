@@ -1,11 +1,11 @@
-// Trains many clients at once on a device beside the host. They go in step: each is a lane with parameters, gradients
-// and vectors of its own, a fixed stride behind the lane before, and every kernel of a step works for all lanes that
-// take part (engine/program/gpu_program.h). Base model and what is sent beside it lie there once.
+// Trainer of many clients at once on a device beside the host. Each client is a lane with its own parameters, gradients
+// and vectors, a fixed stride behind the lane before. Every kernel of a step works for all lanes that take part
+// (engine/program/gpu_program.h). The base model and broadcast vectors are stored once.
 //
-// Clients may be of unlike sizes, and may keep something from task to task; engine/program/lane_schedule.h says who
-// steps with whom. Their examples are decoded on the host, brought to the device once, and taken there in the order
-// that each client's own stream says; nothing goes to and fro until the last step has been taken. Each client draws,
-// steps and sums as it would in client/training/trainer.h, and its bits are the same whoever else is trained beside it.
+// Clients may differ in size and may keep state; engine/program/lane_schedule.h decides which of them step together.
+// Their examples are decoded on the host, copied to the device once and read there in the order of each client's own
+// stream. Nothing is copied between the first step and the last. Each client draws, steps and sums as in
+// client/training/trainer.h, and its bits do not depend on the others.
 #pragma once
 
 #include <memory>

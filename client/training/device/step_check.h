@@ -1,4 +1,4 @@
-// A training step on a device beside the same on the host, tensor by tensor: which op computes something else.
+// Comparison of a training step on device and host, tensor by tensor, to find the op that differs.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Where a site trains.
+// Choice of the devices that a site trains on.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// How far values are off from those that they should be.
+// Distance of a vector of values from the expected ones.
 #pragma once
 
 #include <cstddef>

@@ -19,7 +19,7 @@
 
 namespace rivulet {
 
-// What a client tells whoever watches. Called from the agent's thread.
+// Callbacks for logs and progress, called from the agent's thread.
 struct AgentObserver {
   std::function<void(const Awaited& awaited, int64_t wait_ms)> on_wait;
   std::function<void(const Task& task)> on_task;
@@ -39,18 +39,18 @@ struct AgentOptions {
   int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
   AgentObserver observer;
   Instruments instruments;
-  int64_t memory_budget = 0;  // bytes that a task may take at its height; 0: as many as there are
-  std::function<int64_t()> available_memory = nullptr;  // how many these are; null: a task may take any
-  // Asked before each poll: why no task is wanted now, a sentence for on_wait; "", or null: one is. Without a poll the
-  // coordinator passes this client over.
+  int64_t memory_budget = 0;                            // peak bytes of a task; 0: those of available_memory
+  std::function<int64_t()> available_memory = nullptr;  // bytes available now; null: no bound
+  // Called before each poll. Returns a sentence for on_wait that says why no task is wanted now; "", or null: one is
+  // wanted. The coordinator passes over a client that does not poll.
   std::function<std::string()> unwilling;
-  int64_t hold_ms = 20'000;                     // how long a poll may wait for its answer when there is nothing to do
+  int64_t hold_ms = 20'000;                     // how long the coordinator may delay its reply while there is no task
   std::function<void(int64_t ms)> sleep;        // null: the wall clock
   std::shared_ptr<ArtifactCache> artifacts;     // null: its own; agents in one process may share
-  std::shared_ptr<ClientStateStore> states;     // null: it keeps nothing from task to task
-  std::shared_ptr<PersistedUpdates> persisted;  // null: finished work is in memory alone until it is acknowledged
-  std::shared_ptr<TrainingCheckpoint> checkpoint;  // null: a training that is interrupted begins anew
-  TrainerFactory trainers = nullptr;               // null: on the host; a checkpoint is of the host alone
+  std::shared_ptr<ClientStateStore> states;     // null: plans with client state are refused
+  std::shared_ptr<PersistedUpdates> persisted;  // null: updates are not written to disk
+  std::shared_ptr<TrainingCheckpoint> checkpoint;  // null: an interrupted training starts anew
+  TrainerFactory trainers = nullptr;               // null: on the host; checkpoints need the host
 };
 
 class Agent {
@@ -58,8 +58,8 @@ class Agent {
   // `api` must outlive the agent.
   Agent(CoordinatorApi& api, AgentOptions options);
 
-  // Works until the coordinator says that the run is over: OK. CANCELLED after Stop. Otherwise the error that no
-  // waiting mends: the coordinator turned this client away. Calls EnterWorkerThread() on the calling thread.
+  // Works until the coordinator says that the run is over: OK. CANCELLED after Stop. Any other error is permanent: the
+  // coordinator has rejected this client. Calls EnterWorkerThread() on the calling thread.
   Status Run();
 
   // From another thread: ends a wait at once, a training before its next kernel.
@@ -74,7 +74,7 @@ class Agent {
   std::shared_ptr<ArtifactCache> artifacts_;
   StopSignal stop_;
   const uint64_t session_;
-  TaskId settled_;  // the last that is durable
+  TaskId settled_;  // the last durable task
 };
 
 }  // namespace rivulet

@@ -11,24 +11,23 @@ namespace rivulet {
 
 struct MachineNow {
   int minute_of_day = 0;        // local time, 0 to 1439
-  double load = 0;              // what runs or waits to, of the last minute, for each processor: 1 is busy
-  int64_t available_bytes = 0;  // of memory, without pushing anybody out
+  double load = 0;              // runnable threads per processor over the last minute: 1 is busy
+  int64_t available_bytes = 0;  // of memory, without swapping
 };
-// What cannot be found out is 0; available memory then INT64_MAX.
+// Values that the system does not report are 0; available memory then INT64_MAX.
 MachineNow LookAtMachine();
 
-// "": now. Else why not, in words that stay the same while it is so: "this site takes tasks from 20:00 to 06:00
-// (when.hours)". A client that asks for nothing is passed over by the coordinator, and the round goes on.
+// Returns "" if a task may start now, else the reason, in constant words: "this site takes tasks from 20:00 to 06:00
+// (when.hours)". The coordinator passes over a client that does not poll, and the round continues.
 std::string WhyNotNow(const SitePolicy::When& when, const MachineNow& now);
 
-// Holds this process, the threads that it makes from now on among them, to the processors and the priority of `budget`.
-// FAILED_PRECONDITION: the system does not let it.
+// Limits this process and its future threads to the processors and priority of `budget`. FAILED_PRECONDITION: the
+// system refuses.
 Status KeepWithin(const SitePolicy::Budget& budget);
 
-// Asks the system for long turns on a processor, for the calling thread and those that it makes from now on: the share
-// stays what it was, but whoever waits for something is served before, and training goes on for up to 100 ms where it
-// has others beside it (SCHED_BATCH; sched_setattr(2), of Linux 6.12 and newer the turn's length). What was chosen by
-// whoever started this process (`chrt`), or a system that knows no such thing, is left as it is.
+// Asks the system for long time slices for the calling thread and its future threads (SCHED_BATCH; sched_setattr(2),
+// whose slice of up to 100 ms needs Linux 6.12). The share of the processor is unchanged, and threads that wake up
+// still run first. A policy set before (`chrt`), or a system without such slices, is left unchanged.
 void TakeLongTurns();
 
 }  // namespace rivulet

@@ -13,21 +13,21 @@
 
 namespace rivulet {
 
-// Ops by type: what a graph from somebody else can do is what its ops can. Those of the functions that it holds too.
+// Types of all ops in a graph and its functions: they bound what an untrusted graph can do.
 std::set<std::string, std::less<>> OpsOf(const Graph& graph);
-// Of everything that a plan has clients run. Of an external plan: none.
+// Types of all ops that a plan has clients run; an external plan has none.
 std::set<std::string, std::less<>> OpsOf(const Plan& plan);
-// Over all passes of a training task together: how often each example may be looked at.
+// Number of times that a training task may read each example, over all passes.
 int64_t EpochsOf(const Plan& plan);
 
-// "" where nobody signed. `good`: the signature is right.
+// Author of a plan; "": unsigned. `good`: the signature is valid.
 struct PlanAuthor {
   std::string text;  // certificates/author.h
   bool good = false;
 };
 PlanAuthor AuthorOf(const Plan& plan);
 
-// What happens, by what it is called, in the order of a task: "reads", "computes", "keeps", "sends".
+// Name and description of each stage in the order of a task: "reads", "computes", "keeps", "sends".
 std::vector<std::pair<std::string, std::string>> TellPlan(const Plan& plan);
 
 }  // namespace rivulet

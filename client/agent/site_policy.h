@@ -1,6 +1,6 @@
-// What a site lets be done with its data and its machine. It is the site's own configuration, a TOML file, and no
-// coordinator has a word in it; what it forbids is refused with a sentence here and a reason there, and the round goes
-// on without this site.
+// Policy of a site for its data and machine: a TOML file of the site, which no coordinator can change. A task that it
+// forbids is refused with a sentence in the site's log and a reason at the coordinator, and the round continues without
+// this site.
 //
 //   [plans]
 //   authors = ["ed25519:…"]      # who may have written plans (certificates/author.h); an unsigned one has no author
@@ -63,8 +63,8 @@ struct SitePolicy {
 // range, an author that is none.
 StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string& path);
 
-// Whether a plan may be run here. FAILED_PRECONDITION, with a reason that may leave the site
-// (client/training/failure.h): who wrote it or did not, the op, the column, the epochs.
+// Checks whether a plan may run here. FAILED_PRECONDITION, with a reason that may leave the site
+// (client/training/failure.h): the author, op, column or number of epochs.
 Status CheckPlan(const SitePolicy& policy, const Plan& plan);
 
 }  // namespace rivulet

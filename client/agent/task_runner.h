@@ -20,13 +20,13 @@ namespace rivulet {
 
 struct TaskRunnerOptions {
   CallOptions calls;
-  Instruments instruments;                              // spans of each task and its phases, and what its steps cost
-  ClientStateStore* states = nullptr;                   // null: it keeps nothing from task to task
-  int64_t memory_budget = 0;                            // bytes that a task may take; 0: what there is
-  std::function<int64_t()> available_memory = nullptr;  // what there is, as TaskTrainer asks; null: nobody asks
-  PersistedUpdates* persisted = nullptr;     // null: finished work is in memory alone until it is acknowledged
-  TrainingCheckpoint* checkpoint = nullptr;  // null: a training that is interrupted begins anew
-  TrainerFactory trainers = nullptr;         // null: on the host; a checkpoint is of the host alone
+  Instruments instruments;                              // spans of each task and its phases, and the cost of its steps
+  ClientStateStore* states = nullptr;                   // null: plans with client state are refused
+  int64_t memory_budget = 0;                            // peak bytes of a task; 0: those of available_memory
+  std::function<int64_t()> available_memory = nullptr;  // bytes available now; null: no bound
+  PersistedUpdates* persisted = nullptr;                // null: updates are not written to disk
+  TrainingCheckpoint* checkpoint = nullptr;             // null: an interrupted training starts anew
+  TrainerFactory trainers = nullptr;                    // null: on the host; checkpoints need the host
 };
 
 // Not thread-safe: one per thread. The thread has called EnterWorkerThread().
@@ -38,9 +38,9 @@ class TaskRunner {
   // Poll, repeated while the coordinator cannot be reached. CANCELLED after Stop; else the coordinator's error.
   StatusOr<PollReply> Poll(const PollRequest& request) { return calls_.Poll(request); }
 
-  // Does `task`. Whatever makes it impossible here (data that cannot be decoded, a plan that cannot be used) is
-  // reported to the coordinator and is a TaskReport; a Status is CANCELLED after Stop, or PERMISSION_DENIED or
-  // UNAUTHENTICATED when the coordinator turned the client away.
+  // Does `task`. A failure of the task (data that cannot be decoded, a plan that cannot be used) is reported to the
+  // coordinator and returned as a TaskReport. Errors: CANCELLED after Stop; PERMISSION_DENIED or UNAUTHENTICATED when
+  // the coordinator rejects the client.
   StatusOr<TaskReport> Run(const Caller& caller, const Task& task, std::span<const BoundData> data);
 
  private:

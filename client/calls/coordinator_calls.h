@@ -21,7 +21,7 @@ struct CallOptions {
   BackoffOptions backoff;
   int64_t chunk_bytes = kSubmissionChunkBytes;
   int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
-  // Before the wait for the next try after `status`.
+  // Called before each wait, with the error that is retried.
   std::function<void(const Status& status, int64_t wait_ms)> on_retry;
 };
 
@@ -33,16 +33,16 @@ class CoordinatorCalls {
       : api_(api), stop_(stop), options_(std::move(options)), pace_(options_.max_upload_rate) {}
 
   StatusOr<PollReply> Poll(const PollRequest& request);
-  // The whole blob. DATA_LOSS: it came wrong several times.
+  // Returns the whole blob. DATA_LOSS: its digest was wrong several times.
   StatusOr<std::string> Fetch(const Caller& caller, const BlobId& id);
-  // `bytes` are what `submission` announces, and may be had for a while longer than the call takes.
+  // `bytes` are the update that `submission` announces; the network may hold them a little longer than the call.
   StatusOr<SubmitResult> Submit(const Caller& caller, const Submission& submission,
                                 const std::shared_ptr<const std::string>& bytes);
-  // NOT_FOUND: the coordinator knows no such task, or no longer.
+  // Reports a failed task. NOT_FOUND: the coordinator does not know the task, or not any more.
   Status Fail(const Caller& caller, const TaskFailure& failure);
 
  private:
-  // After `status` of a call: true when it was transient and the wait is over; false when it is the caller's to handle.
+  // Waits after a transient error and returns true; false: the error is the caller's.
   bool Pause(const Status& status, Backoff& backoff);
 
   CoordinatorApi& api_;

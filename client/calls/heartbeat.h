@@ -20,16 +20,16 @@ class Heartbeat {
  public:
   // Both must outlive this.
   Heartbeat(CoordinatorApi& api, StopSignal& stop) : api_(api), stop_(stop), thread_([this] { Run(); }) {}
-  // Waits for a poll under way.
+  // Waits for a poll in flight.
   ~Heartbeat();
 
-  // From now on, `wait_ms` after now and then as often as the coordinator says. `request` is that of its own polls,
-  // with what else is in its hands.
+  // Starts polling for `task`: first after `wait_ms`, then as often as the coordinator says. `request` is the caller's
+  // own poll, with its other tasks in hand.
   void Begin(const PollRequest& request, const TaskId& task, int64_t wait_ms);
-  // Nothing is said, and CancelTask not called, once this has returned. Waits for the answer to a poll under way: far
-  // from the coordinator it may be the word that the run is over, which is said once to a caller.
+  // Stops polling: CancelTask is not called after it has returned. Waits for the reply to a poll in flight, which may
+  // be the end of the run; a coordinator sends that to each caller once.
   void End();
-  // What a beat was told of the run: that it is over. Its coordinator counts on it, and may be gone.
+  // The end of the run, if a poll of this thread received it. The coordinator may be gone by then and not repeat it.
   std::optional<PollReply::Over> over() const;
 
  private:
@@ -41,8 +41,8 @@ class Heartbeat {
   mutable Mutex mutex_;
   CondVar changed_;
   bool leaving_ GUARDED_BY(mutex_) = false;
-  PollRequest request_ GUARDED_BY(mutex_);  // names the task first; none: nothing is to be said
-  bool asking_ GUARDED_BY(mutex_) = false;  // a poll is under way
+  PollRequest request_ GUARDED_BY(mutex_);  // its first task is the current one; no task: idle
+  bool asking_ GUARDED_BY(mutex_) = false;  // a poll is in flight
   std::chrono::milliseconds wait_ GUARDED_BY(mutex_){0};
   Clock::time_point next_ GUARDED_BY(mutex_);
   std::optional<PollReply::Over> over_ GUARDED_BY(mutex_);

@@ -14,21 +14,20 @@
 
 namespace rivulet {
 
-// What is written at once: as much as one message of the network's carries at most. The network makes it less where it
-// must.
+// Bytes per write: the most that one message of the network carries. A network may split it.
 inline constexpr int64_t kSubmissionChunkBytes = int64_t{960} << 10;
 
 struct SendOptions {
   int64_t chunk_bytes = kSubmissionChunkBytes;
-  // Told where it goes on, before each chunk and once more before the end; an error ends the call with it.
+  // Receives the offset before each chunk and once before the end; its error ends the call.
   std::function<Status(int64_t offset)> at;
-  // What the bytes lie in, which keeps them as they are; a network may have it for a while longer than the call takes.
-  // Null: they are copied on their way.
+  // Owner of the bytes, which keeps them unchanged; a network may hold it a little longer than the call. Null: the
+  // bytes are copied.
   std::shared_ptr<const void> holder = nullptr;
 };
 
-// `crcs` are those of `bytes`. Errors are those of Submit, Resume, Write and Finish: UNAVAILABLE and DATA_LOSS say that
-// it may be sent again.
+// Sends `bytes`, whose CRCs are `crcs`. Errors are those of Submit, Resume, Write and Finish; after UNAVAILABLE and
+// DATA_LOSS it may be sent again.
 StatusOr<SubmitResult> SendSubmission(CoordinatorApi& api, const Caller& caller, const Submission& submission,
                                       std::span<const std::byte> bytes, const BlockCrcs& crcs,
                                       const SendOptions& options = {});

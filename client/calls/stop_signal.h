@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// Thread-safe. Stopped once, it stays so.
+// Thread-safe. Stop is final.
 class StopSignal {
  public:
   // `sleep` replaces real waiting (tests); null: waits on the wall clock.
@@ -26,7 +26,7 @@ class StopSignal {
     condition_.NotifyAll();
   }
   bool stopped() const { return stop_.cancelled(); }
-  // Of what is worked on now.
+  // The token of the current task.
   CancellationToken token() const {
     MutexLock lock(mutex_);
     return task_;
@@ -44,7 +44,7 @@ class StopSignal {
     if (stopped()) fresh.Cancel();  // Stop may have cancelled the one before
   }
 
-  // False when stopped before `ms` had passed.
+  // Waits `ms`. False: stopped before.
   bool Sleep(int64_t ms) {
     if (sleep_) {
       if (!stopped()) sleep_(ms);

@@ -15,12 +15,11 @@ class UploadPace {
   explicit UploadPace(int64_t bytes_per_second, const Clock& clock = Clock::System())
       : bytes_per_second_(bytes_per_second), clock_(clock) {}
 
-  // Of what is sent at once: at most a second's worth, so that no pause is long.
+  // Bytes per write: at most a second's worth, so that no pause is long.
   int64_t ChunkBytes(int64_t wanted) const {
     return bytes_per_second_ == 0 ? wanted : std::clamp<int64_t>(bytes_per_second_, 1, wanted);
   }
-  // How long to wait before the next `bytes` may be sent, which counts them as sent then. What was not sent while there
-  // was nothing to send is not made up for.
+  // Milliseconds until the next `bytes` may be sent; counts them as sent then. Idle time earns no credit.
   int64_t WaitMs(int64_t bytes) {
     if (bytes_per_second_ == 0) return 0;
     const TimeMs now = clock_.Now();
@@ -32,7 +31,7 @@ class UploadPace {
  private:
   const int64_t bytes_per_second_;
   const Clock& clock_;
-  TimeMs free_ = 0;  // when what was sent has had its time
+  TimeMs free_ = 0;  // when the next bytes may be sent
 };
 
 }  // namespace rivulet

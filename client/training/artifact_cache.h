@@ -17,13 +17,13 @@
 
 namespace rivulet {
 
-// Values by digest; the few last used are kept. Get is single-flight: of several threads that want a value, one makes
-// it and the others wait, and when it fails the next one tries. Thread-safe.
+// Least-recently-used cache of values by digest. Get is single-flight: one thread makes a value and the others wait for
+// it; if it fails, the next one tries. Thread-safe.
 template <typename T>
 class DigestCache {
  public:
   explicit DigestCache(size_t capacity) : capacity_(capacity) {}
-  // Before it is shared.
+  // Raises the capacity; before the cache is shared.
   void Widen(size_t capacity) { capacity_ = std::max(capacity_, capacity); }
 
   StatusOr<std::shared_ptr<const T>> Get(const Digest& digest,
@@ -37,7 +37,7 @@ class DigestCache {
         entries_.splice(entries_.begin(), entries_, entry);
         return entry->value;
       }
-      made_.Wait(mutex_);  // another thread is at it
+      made_.Wait(mutex_);  // another thread makes it
     }
     entries_.push_front({digest, nullptr});
     mutex_.Unlock();
@@ -72,21 +72,21 @@ class DigestCache {
   std::list<Entry> entries_;  // last used first
 };
 
-// A plan and what is made from it once.
+// A plan and the objects made from it once.
 struct PlanArtifacts {
   using FetchFn = std::function<StatusOr<std::string>()>;
 
   std::shared_ptr<const Plan> plan;
   std::shared_ptr<PassPrograms> programs;
-  std::shared_ptr<const DecodedSets> examples;  // of the data sets that this process has, as the plan is fed with them
+  std::shared_ptr<const DecodedSets> examples;  // of this process's data sets, decoded for the plan's features
 
-  // A vector that the server sends with a version, whose bytes have `digest`, as the plan's model lies; `fetch` brings
-  // bytes that have it. INVALID_ARGUMENT: it is not as long as the model.
+  // The broadcast vector with this digest, laid out as the plan's model; `fetch` returns its bytes. INVALID_ARGUMENT:
+  // its length is not the model's.
   StatusOr<std::shared_ptr<const AlignedBuffer>> Broadcast(const Digest& digest, const FetchFn& fetch) const;
 
  private:
   friend class ArtifactCache;
-  // Of two versions all that a task reads, and of four at least one.
+  // Enough for all vectors of two versions, and for one of each of four.
   mutable DigestCache<AlignedBuffer> broadcasts_{4};
 };
 
@@ -94,9 +94,9 @@ class ArtifactCache {
  public:
   using FetchFn = PlanArtifacts::FetchFn;
 
-  // With `only_kernels` ("native", "portable") plans that ask for others are refused. Decoded examples are kept within
-  // `rows`; null: within kDefaultRowBytes. `check` is asked about every plan that was opened, before anything is made
-  // of it, and its error is why the plan cannot be used; null: nobody is asked.
+  // `only_kernels` ("native", "portable"): plans that ask for others are refused. `rows`: budget of decoded examples;
+  // null: kDefaultRowBytes. `check`: called for every opened plan before anything is made of it; its error refuses the
+  // plan.
   explicit ArtifactCache(std::string only_kernels = "", std::shared_ptr<RowBudget> rows = nullptr,
                          std::function<Status(const rivulet::Plan&)> check = nullptr)
       : only_kernels_(std::move(only_kernels)),
@@ -104,24 +104,23 @@ class ArtifactCache {
         rows_(rows != nullptr ? std::move(rows) : std::make_shared<RowBudget>(kDefaultRowBytes)) {}
   static constexpr int64_t kDefaultRowBytes = 1'024'000'000;
 
-  // The plan whose bytes have `digest`. `fetch` brings bytes that have it. Errors are fetch's, or say why the plan
-  // cannot be used.
+  // The plan with this digest; `fetch` returns its bytes. Errors are fetch's, or say why the plan cannot be used.
   StatusOr<std::shared_ptr<const PlanArtifacts>> Plan(const Digest& digest, const FetchFn& fetch);
 
-  // The model of `model_digest`, in `plan`'s layout; `fetch` brings a safetensors file. DATA_LOSS: the model in it is
-  // another.
+  // The model of `model_digest`, in `plan`'s layout; `fetch` returns a safetensors file. DATA_LOSS: it holds another
+  // model.
   StatusOr<std::shared_ptr<const Model>> ModelVersion(const Digest& model_digest, const rivulet::Plan& plan,
                                                       const FetchFn& fetch);
 
  private:
-  // Those of the last plan where it is fed with the same, as plans that differ in a learning rate are.
+  // The last plan's examples if both plans have the same features, as plans that differ in a learning rate do.
   StatusOr<std::shared_ptr<const DecodedSets>> ExamplesOf(const rivulet::Plan& plan);
 
   const std::string only_kernels_;
   const std::function<Status(const rivulet::Plan&)> check_;
   const std::shared_ptr<RowBudget> rows_;
   Mutex mutex_;
-  std::vector<FeatureSpec> fed_ GUARDED_BY(mutex_);  // what examples_ are decoded for
+  std::vector<FeatureSpec> fed_ GUARDED_BY(mutex_);  // the features of examples_
   std::shared_ptr<const DecodedSets> examples_ GUARDED_BY(mutex_);
   DigestCache<PlanArtifacts> plans_{4};
   DigestCache<Model> models_{2};

@@ -32,23 +32,23 @@ struct BoundPass {
   std::vector<TensorView> fetches;                                          // where they are
 };
 
-// One arena for all programs, since one runs at a time, and feeds of the largest batch so far. Not thread-safe; of the
-// thread that has called EnterWorkerThread(). Errors are those of PassPrograms, and of memory.
+// Memory: one arena for all programs, since one runs at a time, and feeds of the largest batch so far. Not thread-safe;
+// its thread has called EnterWorkerThread(). Errors are those of PassPrograms, and of memory.
 class BoundPasses {
  public:
   explicit BoundPasses(PassPrograms& programs) : programs_(programs), plan_(programs.plan()) {}
   BoundPasses(const BoundPasses&) = delete;
 
-  // Once, first: what every pass begins and ends with.
+  // Binds the begin and end programs of every pass. Called first, once.
   Status Initialise();
-  // Null: the plan does not say how to do such a task.
+  // The passes of such tasks; null: the plan has none.
   std::vector<BoundPass>* Find(TaskKind kind);
-  // The pass's step for so many examples; stays.
+  // The pass's step for a batch of that size; valid as long as this.
   StatusOr<BoundProgram*> Step(BoundPass& pass, int64_t batch_size, bool from_base = false);
-  // The step for a batch of the pass's own input, fed with it, and how many examples that has. INVALID_ARGUMENT: the
-  // model cannot be fed with it. RESOURCE_EXHAUSTED: a plan whose input gives ever new sizes.
+  // The step for a batch of the pass's own input, with the batch fed, and its number of examples. INVALID_ARGUMENT: the
+  // model cannot take the batch. RESOURCE_EXHAUSTED: the plan's input gives too many batch sizes.
   StatusOr<std::pair<BoundProgram*, int64_t>> Feed(BoundPass& pass, Element& batch);
-  // Of what runs next: binding another program may have made it larger.
+  // The arena of the next run; binding a program may move it.
   std::byte* arena() { return arena_.data(); }
 
  private:

@@ -17,17 +17,17 @@
 
 namespace rivulet {
 
-// One of them, in a trainer's buffers.
+// One state vector in a trainer's buffers.
 struct KeptPlace {
-  std::string name;  // as the state's bytes have it
+  std::string name;  // in the state's bytes
   int buffer = 0;
   size_t offset = 0, bytes = 0;
 };
-// In the order in which they are written: the plan's, then the local variables.
+// Places of the state vectors in the order of the state's bytes: the plan's, then the local variables.
 std::vector<KeptPlace> KeptPlacesOf(const Plan& plan, const BufferTable& table);
 
-// Fills `kept`, the plan's places, with what a task begins with: what its client kept (`state`, and then `beside` too),
-// or what nobody has kept yet. DATA_LOSS: a state that is damaged, or of another plan.
+// Fills `kept`, the plan's places, with the client's `state` (and `beside` too), or with first values if `state` is "".
+// DATA_LOSS: the state is damaged, or of another plan.
 Status BeginState(const Plan& plan, const Task& task, const Model& base, std::string_view state,
                   std::span<const NamedState> kept, std::span<const NamedState> beside);
 

@@ -9,11 +9,11 @@
 
 namespace rivulet {
 
-// What a pass reports of its last epoch, of `seen` examples whose batches have given these sums: a loss is that of the
-// model as it is sent, as nearly as training tells.
+// Declares a pass's scalars from the sums over its last epoch of `seen` examples. A loss is so the closest to that of
+// the sent model that training measures.
 void DeclarePass(const LocalPass& pass, std::span<const double> sums, int64_t seen, Scalars& declared);
 
-// After the last pass.
+// Completes a result after the last pass.
 void CloseResult(int64_t examples, uint64_t steps, LocalResult& result);
 
 }  // namespace rivulet

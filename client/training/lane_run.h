@@ -16,7 +16,7 @@
 
 namespace rivulet {
 
-// The bindings point into it: it stays where it is from the first run of a program to the last.
+// Its address must not change between the first run of a program and the last: bindings point into it.
 struct LaneRun {
   const Task& task;
   std::string_view client_id;
@@ -24,25 +24,25 @@ struct LaneRun {
   std::string_view state;
   std::span<const NamedState> beside;
   const CancellationToken& cancel;
-  bool from_base = false;  // its one step reads the base model where it lies
+  bool from_base = false;  // its one step reads the base model in place
   const int64_t size = examples.size();
   StreamKey rng{};
   TrainingCheckpoint* checkpoint = nullptr;
-  std::vector<std::span<std::byte>> own{};  // with a checkpoint: all that a step may change beside its position
+  std::vector<std::span<std::byte>> own{};  // with a checkpoint: all buffers that a step may change
   TrainingPosition at{};
-  bool goes_on = false;  // `at` is where an earlier process was: the epoch there has begun
+  bool goes_on = false;  // `at` comes from a checkpoint: its epoch has begun
   Bindings bindings{};
 
-  // Where an earlier process was with this task, if it has left that.
+  // Loads the position and buffers from the checkpoint, if there is one of this task.
   void GoOn();
   void BeginPass();
-  // Not again where an earlier process had begun it.
+  // Starts an epoch, unless it was resumed.
   void BeginEpoch(const LocalPass& pass);
-  // What a step over `count` examples has given: a value for each scalar of the pass.
+  // Adds the scalars of a step over `count` examples, a value for each scalar of the pass.
   void Count(const LocalPass& pass, std::span<const float> values, int64_t count);
-  // The step at which the pass is over, whatever is left of its epochs.
+  // The step at which the pass ends even if epochs are left.
   uint64_t LastStep(const LocalPass& pass) const;
-  // Another epoch of the pass. One that an earlier process had begun ends here, also where no step of it is left.
+  // Whether another epoch of the pass starts. A resumed epoch counts as one even if no step of it is left.
   bool MayBegin(const LocalPass& pass, uint64_t last) const;
 };
 

@@ -23,7 +23,7 @@
 
 namespace rivulet {
 
-// The buffers of a plan by the names of flat variables, in the order in which a trainer binds them. "params" and
+// Table of a plan's buffers by the names of flat variables, in the order in which a trainer binds them. "params" and
 // "base_params" are whole arenas, each with its shared variables in it; the others are as long as what is
 // trained. "scalars" has the numbers of a task: "round", "steps", then "scalars/0", "scalars/1", …, then
 // "numbers/NAME", "measured/NAME" and "declared/NAME" in the order of FlatNames.
@@ -33,20 +33,20 @@ class BufferTable {
   explicit BufferTable(const Plan& plan);
 
   int size() const { return static_cast<int>(names_.size()); }
-  // Of a flat variable, or "scalars"; it has one.
+  // The buffer of a flat variable, or of "scalars", that the plan has.
   int index(std::string_view name) const;
   int broadcast(size_t i) const { return first_broadcast_ + static_cast<int>(i); }  // of FlatNames::broadcast
   size_t bytes(int buffer) const { return bytes_[static_cast<size_t>(buffer)]; }
-  // Bound to memory of others, which is only read: "base_params", "broadcast/…".
+  // Whether it is bound to borrowed, read-only memory: "base_params", "broadcast/…".
   bool borrowed(int buffer) const { return buffer == kBaseParams || buffer >= first_broadcast_; }
 
-  // Of the buffer of "scalars", as numbers.
+  // Offsets in "scalars", in numbers.
   static constexpr size_t kRound = 0, kSteps = 8;
   size_t number(size_t i) const;                                              // of FlatNames::numbers
   size_t measured(size_t i) const { return number(numbers_.size() + i); }     // of FlatNames::measured
   size_t declared(size_t i) const { return measured(measured_.size() + i); }  // of FlatNames::declared
 
-  // Where a flat variable lies: its buffer, and the offset in it. FlatSpec has accepted its name.
+  // Buffer and offset of a flat variable whose name FlatSpec has accepted.
   std::pair<int, size_t> PlaceOf(std::string_view flat) const;
 
  private:
@@ -74,18 +74,18 @@ class BufferTable {
 class PassPrograms {
  public:
   explicit PassPrograms(std::shared_ptr<const Plan> plan);
-  // Compiled otherwise than the plan says: for a debugger that wants to see every node.
+  // Overrides the plan's compile options: for a debugger that shows every node.
   PassPrograms(std::shared_ptr<const Plan> plan, CompileOptions options);
   const Plan& plan() const { return *plan_; }
   const BufferTable& buffers() const { return buffers_; }
 
-  // Of pass `pass` of the plan's program for `kind`. Null: the pass has nothing to do there. A step fetches the
+  // Programs of pass `pass` for tasks of `kind`. Null: the pass has no such graph. A step fetches the
   // pass's scalars, each a float32. The calling thread has called EnterWorkerThread(). INVALID_ARGUMENT: the plan's
   // graphs use a variable that is none of the above, or of another size. Else CompileProgram's errors, each saying
   // which program it was.
   StatusOr<std::shared_ptr<const Program>> Begin(TaskKind kind, size_t pass);
-  // A step from the base model begins by making the params buffer what base_params is: where it is a task's only one,
-  // the weights are read there and never copied.
+  // With `from_base`, the params buffer starts as base_params. The only step of a task then reads the weights there,
+  // and they are never copied.
   StatusOr<std::shared_ptr<const Program>> Step(TaskKind kind, size_t pass, int64_t batch_size, bool from_base = false);
   StatusOr<std::shared_ptr<const Program>> End(TaskKind kind, size_t pass);
   // The same for a device beside the host (engine/program/gpu_program.h); a step always from the params buffer.
@@ -96,7 +96,7 @@ class PassPrograms {
   // Step says why.
   std::shared_ptr<const LaneProgram> Lanes(TaskKind kind, size_t pass, int64_t batch_size);
 
-  // What Step compiles, for tools that show it.
+  // The graph and signature that Step compiles, for tools that show them.
   struct StepGraph {
     Graph graph;
     Signature signature;

@@ -12,17 +12,17 @@
 
 namespace rivulet {
 
-// The layout of base models: compared once, as that takes hashing; in one process the base comes with the coordinator's
-// own.
+// Check of base models' layouts. Equal layouts are compared once, as that takes hashing; in one process the base model
+// shares the coordinator's layout.
 class KnownLayout {
  public:
   explicit KnownLayout(const Plan& plan) : plan_(plan), known_(plan.layout()) {}
-  // INVALID_ARGUMENT: another than the plan's.
+  // INVALID_ARGUMENT: the layout is not the plan's.
   Status Check(const Model& base);
 
  private:
   const Plan& plan_;
-  std::shared_ptr<const ModelLayout> known_;  // equal to the plan's
+  std::shared_ptr<const ModelLayout> known_;  // the last one found equal to the plan's
 };
 
 // FAILED_PRECONDITION: no examples. INVALID_ARGUMENT: more than can be counted.

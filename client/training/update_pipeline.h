@@ -23,30 +23,30 @@
 
 namespace rivulet {
 
-// As what a client keeps what is left out of a part: a name that no vector of a plan has.
+// Name of a part's error-feedback vector in the client's state; no vector of a plan has it.
 std::string LeftOutName(std::string_view part);
 
-// One a worker: keeps its memory. Not thread-safe.
+// One per worker; keeps its memory. Not thread-safe.
 class UpdatePipeline {
  public:
-  // NOT_FOUND: a mechanism or a codec that this client does not know. INVALID_ARGUMENT: a setting out of its range.
+  // NOT_FOUND: this client does not know a mechanism or codec. INVALID_ARGUMENT: a setting is out of range.
   static StatusOr<std::unique_ptr<UpdatePipeline>> Create(const Plan& plan);
 
-  // Before a task is trained as number `lane` of those that are trained together: what its client has kept is to be
-  // read into these. Until then they are zeros, those of a first task. After Apply they are what it keeps, until the
-  // lane's next Begin. None where no part has error feedback.
+  // Error-feedback vectors of lane `lane`, zeroed for a first task. The caller reads the client's state into them
+  // before the training; after Apply they hold the next state, until the lane's next Begin. Empty if no part has error
+  // feedback.
   std::span<const NamedState> Begin(size_t lane = 0);
   std::span<const NamedState> kept(size_t lane = 0) const;
 
-  // Whether parts go through unchanged: then whoever folds reads the trainer's own memory, and nothing is copied.
+  // Whether parts pass unchanged: the fold then reads the trainer's own memory, and nothing is copied.
   bool transparent() const { return transparent_; }
-  // Whether the same task gives the same update once more: no mechanism draws from the system.
+  // Whether training a task again gives the same update: no mechanism draws from the system.
   bool repeatable() const;
 
-  // The parts of the plan's aggregation, without those that this update leaves out, in its order, as they are to be
-  // folded or sent: in memory of this pipeline, or of the trainer, until the next call. `parts`: as the trainer left
-  // them. The same task gives the same, but for noise of the system. INVALID_ARGUMENT: not the plan's parts. INTERNAL:
-  // no randomness.
+  // Applies all stages to `parts`, the trainer's. Returns the parts to fold or send, in the order of the plan's
+  // aggregation, without those that this update leaves out. They are in memory of this pipeline or of the trainer until
+  // the next call. The same task gives the same parts, except for noise of the system. INVALID_ARGUMENT: not the plan's
+  // parts. INTERNAL: no randomness.
   StatusOr<std::vector<PartView>> Apply(const Task& task, std::span<const PartView> parts, Scalars& declared,
                                         size_t lane = 0);
 
@@ -62,7 +62,7 @@ class UpdatePipeline {
     bool error_feedback = false;
     std::string encoded;
   };
-  // What the codecs left out of a lane's update, of each part with error feedback.
+  // Error feedback of a lane's update, a vector for each such part.
   struct LeftOut {
     std::vector<std::vector<float>> values;
     std::vector<NamedState> kept;  // over them, by LeftOutName

@@ -6,13 +6,12 @@
 
 namespace rivulet {
 
-// Trainers on the first device of `on` (client/training/device/gpu_trainer.h), compared with the host's where `on` says
-// so (client/training/device/checked_trainer.h). Where `on` is soft, plans that the device cannot train are trained on
-// the host. Null where `on` has no device.
+// Makes trainers on the first device of `on` (client/training/device/gpu_trainer.h), or checked ones if `on.check`
+// (client/training/device/checked_trainer.h). If `on.soft`, plans that the device cannot train are trained on the host.
+// Returns null if `on` has no device.
 TrainerFactory TrainersOn(TrainingDevice on);
 
-// As `make` gives them, on devices of `on`: with its errors as reasons, and with the host's trainers for plans that the
-// devices cannot train, where `on` is soft.
+// Makes trainers by `make`, with the same fallback to the host; attaches reasons to its errors.
 using NewDeviceTrainer = StatusOr<std::unique_ptr<Trainer>> (*)(std::shared_ptr<PassPrograms> programs,
                                                                 const TrainingDevice& on);
 TrainerFactory TrainersBy(NewDeviceTrainer make, TrainingDevice on);

@@ -13,15 +13,14 @@
 
 namespace rivulet {
 
-// On all devices of `on`, at least two. Errors as NewGpuTrainer's and GpuSum::Create's.
+// Makes a trainer on all devices of `on`, at least two. Errors are those of NewGpuTrainer and GpuSum::Create.
 StatusOr<std::unique_ptr<Trainer>> NewGpuTeam(std::shared_ptr<PassPrograms> programs, const TrainingDevice& on);
 
-// Of what `on` names: all of its devices as a team where it says so, else TrainersOn
-// (client/training/device/device_trainers.h).
+// Makes team trainers if `on.team`, else as TrainersOn (client/training/device/device_trainers.h).
 TrainerFactory TrainersOnAll(TrainingDevice on);
 
-// Whether it is of use: there are several devices, they add among themselves, and all updates of `plan` are folded on
-// them. Errors as CheckTraining's.
+// Whether a team is of use: there are several devices, they can add among themselves, and all updates of `plan` are
+// folded on them. Errors are those of CheckTraining.
 StatusOr<bool> TrainsAsTeam(const std::shared_ptr<const Plan>& plan, const TrainingDevice& on);
 
 }  // namespace rivulet

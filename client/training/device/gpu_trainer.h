@@ -15,19 +15,19 @@
 
 namespace rivulet {
 
-// Not thread-safe; several may share a device, each with a stream of its own. UNIMPLEMENTED: the plan has an op without
-// a kernel for devices (names it), or something that only the host does: batches of an input graph, more than 64
-// numbers of a pass. Other errors are those of compiling, or of the device. The trainer takes from the device what the
-// lanes that it is given need, and keeps it.
+// Makes a trainer, which is not thread-safe; several may share a device, each with its own stream. UNIMPLEMENTED: the
+// plan has an op without a kernel for devices (names it), or something that only the host supports: batches of an input
+// graph, more than 64 numbers of a pass. Other errors are those of compiling, or of the device. The trainer allocates
+// device memory as its lanes need it, and keeps it.
 //
-// MostLanes is planned: how often what one client takes goes into the memory that is left, up to `most_lanes`.
-// Train, beside what Trainer says: clients of one task kind and base may be of any sizes and may keep state. A lane's
-// own errors are its result's (no examples, a record that cannot be decoded, a damaged state), and the others are
-// trained. RESOURCE_EXHAUSTED: so many lanes do not fit. FAILED_PRECONDITION: somebody wants to watch the steps, which
-// only the host shows.
+// MostLanes is the free memory divided by the planned memory of one client, up to `most_lanes`.
+// Train, beyond Trainer's contract: clients of one task kind and base may be of any sizes and may keep state. A lane's
+// own errors are in its result (no examples, a record that cannot be decoded, a damaged state), and the others are
+// trained. RESOURCE_EXHAUSTED: so many lanes do not fit. FAILED_PRECONDITION: an observer is set; only the host shows
+// steps.
 StatusOr<std::unique_ptr<Trainer>> NewGpuTrainer(std::shared_ptr<PassPrograms> programs, const TrainingDevice& on);
 
-// Whether tasks of `plan` can be trained there: the errors of NewGpuTrainer, before there is a task.
+// Checks whether the device can train `plan`, before there is a task. Errors are those of NewGpuTrainer.
 Status CheckTraining(const std::shared_ptr<const Plan>& plan, const TrainingDevice& on);
 
 }  // namespace rivulet

@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "client/training/pass_programs.h"
+#include "client/training/buffer_table.h"
 #include "engine/base/status.h"
 #include "federated/transport/coordinator_api.h"
 

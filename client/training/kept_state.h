@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/training/pass_programs.h"
+#include "client/training/buffer_table.h"
 #include "engine/base/status.h"
 #include "federated/states/state_blob.h"
 #include "federated/tasks/task.h"

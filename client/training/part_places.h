@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "client/training/pass_programs.h"
+#include "client/training/buffer_table.h"
 
 namespace rivulet {
 

@@ -6,7 +6,7 @@
 #include <span>
 #include <string_view>
 
-#include "client/training/pass_programs.h"
+#include "client/training/buffer_table.h"
 #include "engine/base/status.h"
 #include "federated/weights/model.h"
 

@@ -3,16 +3,15 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
-#include <map>
 #include <utility>
 #include <vector>
 
 #include "client/training/bound_passes.h"
 #include "client/training/graph_numbers.h"
+#include "client/training/host_lanes.h"
 #include "client/training/kept_state.h"
 #include "client/training/lane_result.h"
 #include "client/training/lane_run.h"
-#include "client/training/lane_step.h"
 #include "client/training/part_places.h"
 #include "client/training/pass_programs.h"
 #include "client/training/pass_steps.h"
@@ -42,7 +41,8 @@ class LocalTrainer : public Trainer {
         monitor_(monitor),
         passes_(*programs_),
         steps_(plan_, passes_, monitor, loops),
-        layout_(plan_) {}
+        layout_(plan_),
+        host_lanes_(*programs_) {}
 
   Status Initialise() {
     for (int i = 0; i < table_.size(); ++i) {
@@ -69,7 +69,8 @@ class LocalTrainer : public Trainer {
     if (monitor_ != nullptr && monitor_->MayRecord()) return 1;
     const FlatNames& flats = plan_.flat_names();
     if (!flats.numbers.empty() || !flats.declared.empty()) return 1;  // lanes share the numbers of a task
-    const LaneStep* const step = LanesFor(kind, examples);
+    const BoundPass* const pass = SharedPass(kind, examples);
+    const LaneStep* const step = pass == nullptr ? nullptr : host_lanes_.For(*pass, examples);
     return step == nullptr ? 1 : step->most();
   }
 
@@ -78,8 +79,10 @@ class LocalTrainer : public Trainer {
     for (const LaneTask& lane : lanes)
       RIVULET_CHECK(lane.task != nullptr && lane.base != nullptr && lane.examples != nullptr);
     EnterWorkerThread();
-    if (lanes.size() > 1) return TrainTogether(lanes, cancel);
     const LaneTask& lane = lanes[0];
+    if (lanes.size() > 1) {
+      return host_lanes_.Train(SharedPass(lane.task->kind, lane.examples->size()), lanes, buffers_, layout_, cancel);
+    }
     std::vector<LocalResult> results(1);
     LaneRun run{.task = *lane.task,
                 .client_id = lane.client_id,
@@ -104,81 +107,10 @@ class LocalTrainer : public Trainer {
     return absl::OkStatus();
   }
 
-  // Null: such tasks are trained one by one.
-  LaneStep* LanesFor(TaskKind kind, int64_t size) {
-    if (kind != TaskKind::kTrain || size <= 0 || !kept_.empty()) return nullptr;
+  // The only pass of tasks that may be trained with others; null: they are trained one by one.
+  const BoundPass* SharedPass(TaskKind kind, int64_t size) {
     const std::vector<BoundPass>* const passes = passes_.Find(kind);
-    if (passes == nullptr || !TakesOneStep(*passes, size) || passes->front().end != nullptr ||
-        !plan_.flat_names().broadcast.empty() ||
-        std::ranges::any_of(plan_.aggregation().parts,
-                            [](const PartSpec& part) { return part.only_where.has_value(); })) {
-      return nullptr;
-    }
-    const int64_t batch_size = std::min(passes->front().pass->batch_size, size);
-    const auto [step, added] = lane_steps_.try_emplace(batch_size);
-    if (added) {
-      const std::vector<PartPlaces> places(parts_.begin(), parts_.end());
-      auto program = programs_->Lanes(kind, 0, batch_size);
-      if (program != nullptr) step->second = LaneStep::Create(std::move(program), places);
-    }
-    return step->second.get();
-  }
-
-  // One step of each, all of them at once: what TrainLane does for one lane, in the same order of draws and sums.
-  StatusOr<std::vector<LocalResult>> TrainTogether(std::span<const LaneTask> lanes, const CancellationToken& cancel) {
-    const auto started = std::chrono::steady_clock::now();
-    const LaneTask& first = lanes[0];
-    const int64_t size = first.examples->size();
-    LaneStep* const step = LanesFor(first.task->kind, size);
-    const int most = step == nullptr ? 1 : step->most();
-    if (std::ssize(lanes) > most) {
-      return InvalidArgument("the trainer has {} lanes for such tasks, and not {}", most, lanes.size());
-    }
-    const auto alike = [&](const LaneTask& lane) {
-      return lane.task->kind == first.task->kind && lane.task->base_version == first.task->base_version &&
-             lane.base == first.base && lane.examples->size() == size && lane.state.empty() && lane.beside.empty();
-    };
-    if (!std::ranges::all_of(lanes, alike))
-      return InvalidArgument("tasks that are not alike cannot be trained at once");
-    RIVULET_RETURN_IF_ERROR(layout_.Check(*first.base));
-    if (lane_memory_.size() < step->bytes()) {
-      RIVULET_ASSIGN_OR_RETURN(lane_memory_, AlignedBuffer::Create(step->bytes()));
-    }
-    step->Use(lane_memory_.data());
-    buffers_[BufferTable::kBaseParams].data = const_cast<std::byte*>(first.base->arena().data());
-    Numbers().SetRound(first.task->base_version);
-
-    const LocalPass& pass = *passes_.Find(first.task->kind)->front().pass;
-    const auto number = static_cast<int>(lanes.size());
-    const auto count = static_cast<size_t>(std::min(pass.batch_size, size));
-    std::vector<LaneRun> runs;
-    for (int i = 0; i < number; ++i) {
-      const LaneTask& lane = lanes[static_cast<size_t>(i)];
-      LaneRun& run = runs.emplace_back(LaneRun{.task = *lane.task,
-                                               .client_id = lane.client_id,
-                                               .examples = *lane.examples,
-                                               .state = {},
-                                               .beside = {},
-                                               .cancel = cancel});
-      run.BeginEpoch(pass);
-      OrderInto(order_, run.task, run.at.epoch, run.size, pass.shuffle);
-      RIVULET_RETURN_IF_ERROR(lane.examples->Decode(std::span(order_).first(count), step->Feeds(i, number)));
-    }
-    RIVULET_RETURN_IF_ERROR(step->Run(number, buffers_, cancel));
-    std::vector<LocalResult> results(lanes.size());
-    for (int i = 0; i < number; ++i) {
-      LaneRun& run = runs[static_cast<size_t>(i)];
-      LocalResult& result = results[static_cast<size_t>(i)];
-      run.Count(pass, step->Scalars(i), static_cast<int64_t>(count));
-      DeclarePass(pass, run.at.sums, run.at.seen, result.declared);
-      result.parts = step->Parts(i);
-      CloseResult(run.size, run.at.step, result);
-    }
-    const std::chrono::duration<double> all = std::chrono::steady_clock::now() - started;
-    for (LocalResult& result : results) result.train_seconds = all.count() / static_cast<double>(lanes.size());
-    RIVULET_VLOG(1, "{} clients at once: a step of {} examples each from round {}, {:.6f} s each", lanes.size(), count,
-                 first.task->base_version, results[0].train_seconds);
-    return results;
+    return kept_.empty() && passes != nullptr && TakesOneStep(*passes, size) ? &passes->front() : nullptr;
   }
 
   GraphNumbers Numbers() { return {plan_, table_, memory_[BufferTable::kScalars].data()}; }
@@ -296,10 +228,8 @@ class LocalTrainer : public Trainer {
   PassSteps steps_;
   KnownLayout layout_;           // of base models
   std::vector<PartRuns> parts_;  // of a training
-  std::vector<uint32_t> order_;  // of a lane's only epoch
+  HostLanes host_lanes_;
   RunObserver* observer_ = nullptr;
-  std::map<int64_t, std::unique_ptr<LaneStep>> lane_steps_;  // by batch size; null: none
-  AlignedBuffer lane_memory_;                                // of the largest of them
 };
 
 }  // namespace

@@ -35,7 +35,7 @@ struct LaneNeeds {
   int64_t order = 0;      // examples that are taken, one after the other
   int64_t feed_rows = 0;  // of a batch
   size_t arena_bytes = 0;
-  size_t update_bytes = 0;  // of what happens to its update (client/training/device/gpu_parts.h)
+  size_t update_bytes = 0;  // of what happens to its update (client/training/device/gpu_update_pipeline.h)
   size_t fold_bytes = 0;    // what a fold is going to take apart: of all lanes, and of each
   size_t fold_lane_bytes = 0;
   size_t ids = 0;                // in lists of lanes

@@ -164,7 +164,7 @@ Status GpuPasses::ClearSums(GpuStream& stream, size_t pass, const LanePlan::Epoc
 }
 
 template <typename Key>
-StatusOr<GpuPasses::Kept*> GpuPasses::PersistedOf(GpuStream& stream, std::map<Key, Kept>& graphs, const Key& key) {
+StatusOr<GpuPasses::Kept*> GpuPasses::KeptOf(GpuStream& stream, std::map<Key, Kept>& graphs, const Key& key) {
   if (!graphs.contains(key) && graphs.size() >= kMostGraphs) {
     RIVULET_RETURN_IF_ERROR(stream.Wait());
     graphs.clear();
@@ -189,7 +189,7 @@ Status GpuPasses::RunAsGraph(GpuStream& stream, Kept& kept, const Work& work) {
 Status GpuPasses::RunEpoch(GpuStream& stream, TaskKind kind, size_t pass, const LanePlan::Epoch& epoch,
                            const CancellationToken& cancel) {
   if (epoch.steps() > kMostStepsOfAGraph) return StepByStep(stream, kind, pass, epoch, cancel);
-  RIVULET_ASSIGN_OR_RETURN(Kept* const kept, PersistedOf(stream, epochs_, EpochKey(kind, pass, epoch)));
+  RIVULET_ASSIGN_OR_RETURN(Kept* const kept, KeptOf(stream, epochs_, EpochKey(kind, pass, epoch)));
   if (kept->first_plan == 0) kept->first_plan = plans_;
   if (kept->first_plan == plans_) return StepByStep(stream, kind, pass, epoch, cancel);
   for (const LanePlan::Group& group : epoch.groups) {
@@ -230,7 +230,7 @@ Status GpuPasses::RunGroup(GpuStream& stream, TaskKind kind, size_t pass, const 
   }
   RIVULET_RETURN_IF_ERROR(InstanceOf(stream, program).status());  // a capture may not allocate
   RIVULET_ASSIGN_OR_RETURN(Kept* const kept,
-                           PersistedOf(stream, steps_, StepKey(program.get(), lanes.count, lanes.ids != nullptr)));
+                           KeptOf(stream, steps_, StepKey(program.get(), lanes.count, lanes.ids != nullptr)));
   const auto step = [&] { return Step(stream, kind, pass, group.batch_size, lanes); };
   for (int64_t i = 0; i < group.times; ++i) {
     if (cancel.cancelled()) return Cancelled("training was cancelled");

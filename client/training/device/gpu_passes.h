@@ -97,7 +97,7 @@ class GpuPasses {
   Status ClearSums(GpuStream& stream, size_t pass, const LanePlan::Epoch& epoch);
   // Of `graphs`; a new one where there is none.
   template <typename Key>
-  StatusOr<Kept*> PersistedOf(GpuStream& stream, std::map<Key, Kept>& graphs, const Key& key);
+  StatusOr<Kept*> KeptOf(GpuStream& stream, std::map<Key, Kept>& graphs, const Key& key);
   // What `work` puts into the stream, as a graph.
   template <typename Work>
   Status RunAsGraph(GpuStream& stream, Kept& kept, const Work& work);

@@ -143,7 +143,7 @@ class GpuTrainer final : public Trainer {
     needs.order = taken;
     needs.brought = Brought(kind);
     if (kind == TaskKind::kTrain && has_left_) {
-      needs.update_bytes = parts_.LaneBytes();
+      needs.update_bytes = parts_.pipeline().LaneBytes();
       needs.fold_bytes = parts_.FoldBytes();
       needs.fold_lane_bytes = parts_.FoldLaneBytes();
     }
@@ -192,7 +192,7 @@ class GpuTrainer final : public Trainer {
       RIVULET_RETURN_IF_ERROR(NumbersOf(number).Begin(*lane.asked->task, declared));
     }
     if (kept_.empty() && lane.asked->beside.empty()) return absl::OkStatus();
-    return BeginState(plan_, *lane.asked->task, *lane.asked->base, lane.asked->state, PersistedOf(number),
+    return BeginState(plan_, *lane.asked->task, *lane.asked->base, lane.asked->state, KeptOf(number),
                       lane.asked->beside);
   }
 
@@ -231,7 +231,7 @@ class GpuTrainer final : public Trainer {
     return absl::OkStatus();
   }
 
-  std::vector<NamedState> PersistedOf(int number) {
+  std::vector<NamedState> KeptOf(int number) {
     std::vector<NamedState> kept;
     for (const KeptPlace& place : kept_) {
       std::byte* const at = memory_.HostBuffer(place.buffer, number) + place.offset;
@@ -317,7 +317,7 @@ class GpuTrainer final : public Trainer {
     RIVULET_RETURN_IF_ERROR(memory_.ReserveHostIds(needs.ids));
     RIVULET_ASSIGN_OR_RETURN(const bool moved, memory_.ReserveDevice(count, needs));
     if (moved) passes_->Forget();
-    return leaves_ && kind == TaskKind::kTrain ? parts_.ReserveHost(count) : absl::OkStatus();
+    return leaves_ && kind == TaskKind::kTrain ? parts_.pipeline().ReserveHost(count) : absl::OkStatus();
   }
 
   Status Enqueue(std::span<const GpuLane> lanes, const LanePlan& plan, const CancellationToken& cancel) {
@@ -350,7 +350,7 @@ class GpuTrainer final : public Trainer {
       RIVULET_RETURN_IF_ERROR(TellMeasured(lanes, plan_.program(kind)->passes[pass], pass));
       RIVULET_RETURN_IF_ERROR(passes_->EnqueueEnd(*stream_, kind, pass, count));
     }
-    if (leaves_ && kind == TaskKind::kTrain) RIVULET_RETURN_IF_ERROR(parts_.Send(lanes));
+    if (leaves_ && kind == TaskKind::kTrain) RIVULET_RETURN_IF_ERROR(parts_.pipeline().Send(lanes));
     return memory_.Fetch(*stream_, count, kind == TaskKind::kTrain ? Brought(kind) : std::span<const int>());
   }
 
@@ -364,8 +364,8 @@ class GpuTrainer final : public Trainer {
     if (has_numbers()) NumbersOf(number).Declare(*lane.asked->task, result.declared);
     CloseResult(lane.size, lane.all_steps(), result);
     if (kind != TaskKind::kTrain) return;
-    if (!kept_.empty()) result.state = WriteState(PersistedOf(number));
-    if (leaves_) parts_.TellLeftOut(*lane.asked, number);
+    if (!kept_.empty()) result.state = WriteState(KeptOf(number));
+    if (leaves_) parts_.pipeline().TellLeftOut(*lane.asked, number);
     result.parts = leaves_ ? parts_.Left(number) : parts_.Brought(*lane.asked, number, result.declared);
   }
 

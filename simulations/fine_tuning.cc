@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/pass_programs.h"
-#include "client/trainer.h"
+#include "client/training/pass_programs.h"
+#include "client/training/trainer.h"
 #include "engine/data/dataset.h"
 #include "engine/data/record_files.h"
 #include "federated/algorithms/algorithm.h"

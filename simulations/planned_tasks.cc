@@ -4,8 +4,8 @@
 #include <limits>
 #include <thread>
 
-#include "client/planned_memory.h"
-#include "client/task_streams.h"
+#include "client/training/planned_memory.h"
+#include "client/training/task_streams.h"
 #include "engine/base/available_memory.h"
 #include "federated/codecs/codec.h"
 

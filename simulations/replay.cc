@@ -19,7 +19,7 @@
 #include "federated/states/state_store.h"
 #include "setup/run_setup.h"
 #include "simulations/fine_tuning.h"
-#include "simulations/launchers/task_slice.h"
+#include "simulations/launchers/local_task_server.h"
 #include "simulations/site_threads.h"
 #include "simulations/virtual_clients.h"
 
@@ -100,7 +100,7 @@ Status CheckRepeatable(const Composition& composition, const std::string& run_id
 }
 
 // A run's versions, one after the other, from its recorded tasks; what those start from is here. The coordinator's
-// place is a slice's (simulations/launchers/task_slice.h), whose sites do not know the difference.
+// place is a slice's (simulations/launchers/local_task_server.h), whose sites do not know the difference.
 class RecordedVersions final : public TaskInputs {
  public:
   // `training` as ServerTraining in CoordinatorOptions; it must outlive this.
@@ -144,7 +144,7 @@ class RecordedVersions final : public TaskInputs {
   const std::string& run_id() const { return run_id_; }
   ClientStateStore* states() { return &kept_; }
 
-  StatusOr<ReplayResult> Run(TaskSlice& slice) {
+  StatusOr<ReplayResult> Run(LocalTaskServer& slice) {
     for (int64_t version = options_.first; version <= versions_; ++version)
       RIVULET_RETURN_IF_ERROR(Make(version, slice));
     MutexLock lock(mutex_);
@@ -244,9 +244,9 @@ class RecordedVersions final : public TaskInputs {
     return absl::OkStatus();
   }
 
-  Status Make(int64_t version, TaskSlice& slice) {
+  Status Make(int64_t version, LocalTaskServer& slice) {
     RIVULET_ASSIGN_OR_RETURN(std::vector<Task> tasks, TasksOf(version));
-    RIVULET_ASSIGN_OR_RETURN(TaskSlice::Done done, slice.Do(std::move(tasks)));
+    RIVULET_ASSIGN_OR_RETURN(LocalTaskServer::Done done, slice.Do(std::move(tasks)));
     if (!done.failures.empty()) {  // it was folded once
       const TaskFailure& failure = done.failures[0];
       return FailedPrecondition("task '{}' of round {} cannot be replayed: {}", failure.task, version,
@@ -364,7 +364,7 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
   RecordedVersions run(options, training.get());
   RIVULET_RETURN_IF_ERROR(run.Open(options.scenario, plan));
   RIVULET_ASSIGN_OR_RETURN(const auto clients, VirtualClients::Create(setup, plan->keeps_state()));
-  TaskSlice slice(*plan, run, options.workers);
+  LocalTaskServer slice(*plan, run, options.workers);
   SiteThreads sites(slice, *clients,
                     {.threads = options.workers,
                      .site = {.name = "worker",

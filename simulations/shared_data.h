@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "client/site.h"
+#include "client/site/site.h"
 #include "setup/shares.h"
 
 namespace rivulet {

@@ -5,8 +5,8 @@
 #include <thread>
 #include <utility>
 
-#include "client/gpu_team.h"
-#include "client/gpu_trainer.h"
+#include "client/training/device/gpu_team.h"
+#include "client/training/device/gpu_trainer.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/available_cores.h"
 #include "engine/base/file_system.h"

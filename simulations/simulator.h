@@ -1,4 +1,4 @@
-// A federated run in one process: a coordinator, and sites in threads (client/site.h) that speak for its virtual
+// A federated run in one process: a coordinator, and sites in threads (client/site/site.h) that speak for its virtual
 // clients through the same CoordinatorApi and the same trainer as deployed clients, and fold where they train. No
 // training loop, fold or selection of its own.
 #pragma once
@@ -7,8 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "client/artifact_cache.h"
-#include "client/training_device.h"
+#include "client/training/artifact_cache.h"
+#include "client/training/device/training_device.h"
 #include "coordinator/coordinator.h"
 #include "engine/profile/step_monitor.h"
 #include "setup/shared_parts.h"

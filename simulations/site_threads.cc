@@ -32,7 +32,7 @@ void SiteThreads::Work(int number, StopSignal& stop) {
   SiteOptions options = options_.site;
   if (!options_.one_name) options.name += fmt::format(" {}", number);
   options.holds = number < AvailableCores();
-  options.change = clients_.change();
+  options.attack = clients_.attack();
   if (!options.device.team) options.device = options.device.Of(number);
   if (options.instruments.tracer != nullptr) options.instruments.tracer->NameThread(options.name);
   const Status status = Site(api_, clients_.data(), clients_.artifacts(), stop, std::move(options)).Run();

@@ -1,5 +1,5 @@
-// Worker threads of a simulation in this process: sites of many names (client/site.h) that train virtual clients for
-// one coordinator, here or elsewhere.
+// Worker threads of a simulation in this process: sites of many names (client/site/site.h) that train virtual clients
+// for one coordinator, here or elsewhere.
 #pragma once
 
 #include <deque>
@@ -8,15 +8,15 @@
 #include <thread>
 #include <vector>
 
-#include "client/site.h"
-#include "client/stop_signal.h"
+#include "client/calls/stop_signal.h"
+#include "client/site/site.h"
 #include "simulations/virtual_clients.h"
 
 namespace rivulet {
 
 struct SiteThreadsOptions {
   int threads = 1;
-  // What they have in common; `change`, and which of them hold, is not asked; several devices they take in turn. Each
+  // What they have in common; `attack`, and which of them hold, is not asked; several devices they take in turn. Each
   // is called by this name and a number, or, where a certificate says it, by the name alone.
   SiteOptions site;
   bool one_name = false;

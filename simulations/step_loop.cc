@@ -4,8 +4,8 @@
 #include <cstring>
 #include <utility>
 
-#include "client/pass_programs.h"
-#include "client/trainer.h"
+#include "client/training/pass_programs.h"
+#include "client/training/trainer.h"
 #include "engine/base/available_memory.h"
 #include "engine/compile/compile.h"
 #include "engine/profile/instruction_costs.h"

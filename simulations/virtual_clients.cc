@@ -36,7 +36,7 @@ StatusOr<std::unique_ptr<VirtualClients>> VirtualClients::Create(RunSetup& setup
     return clients;
   }
   RIVULET_ASSIGN_OR_RETURN(auto adversaries, Adversaries::Create(setup.scenario(), keeps_state, dataset, shares));
-  clients->change_ = adversaries.get();
+  clients->attack_ = adversaries.get();
   clients->data_ = std::move(adversaries);
   return clients;
 }

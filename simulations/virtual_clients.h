@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "client/artifact_cache.h"
-#include "client/site.h"
+#include "client/site/site.h"
+#include "client/training/artifact_cache.h"
 #include "setup/run_setup.h"
 
 namespace rivulet {
@@ -23,7 +23,7 @@ class VirtualClients {
   const std::shared_ptr<const Shares>& shared_shares() const { return shares_; }
   const ClientData& data() const { return *data_; }
   // Of those that attack by their updates; null: none does.
-  const UpdateChange* change() const { return change_; }
+  const UpdateAttack* attack() const { return attack_; }
   ArtifactCache& artifacts() { return *artifacts_; }
 
   // The first record as `plan` is fed with it: one of the wrong kind is told here, and not as a client that fails.
@@ -42,7 +42,7 @@ class VirtualClients {
   const std::shared_ptr<const Dataset> dataset_;
   const std::shared_ptr<const Shares> shares_;
   std::unique_ptr<const ClientData> data_;
-  const UpdateChange* change_ = nullptr;  // of data_
+  const UpdateAttack* attack_ = nullptr;  // of data_
   const std::shared_ptr<ArtifactCache> artifacts_;
 };
 

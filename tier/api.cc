@@ -413,7 +413,7 @@ SubmitResult Tier::FoldInto(const std::shared_ptr<Gathering>& gathering, const T
     dirty_ = true;
     changed_.NotifyAll();
   }
-  if (!taken.ok() && of.keep) KeptOf(of.client_id).Drop(of.id, result.reason);
+  if (!taken.ok() && of.keep) PersistedOf(of.client_id).Drop(of.id, result.reason);
   return result;
 }
 

@@ -84,7 +84,7 @@ Status Tier::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
     if (is_plan) plans_.insert_or_assign(plan, *std::move(read));
     blobs_.insert_or_assign(KeyOf(blob), std::make_shared<const std::string>(*std::move(fetched)));
   }
-  const bool kept = keep && KeptOf(client_id).Has(task);  // the disk is not looked at under the lock
+  const bool kept = keep && PersistedOf(client_id).Has(task);  // the disk is not looked at under the lock
   {
     MutexLock lock(mutex_);
     const auto job = jobs_.find(task);

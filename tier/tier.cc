@@ -36,7 +36,7 @@ Tier::Tier(CoordinatorApi& parent, TierOptions options)
       options_(Completed(std::move(options), [this](const Status& status, int64_t) { NoteLost(status); })),
       session_(uint64_t{std::random_device()()} << 32 | std::random_device()()),
       intake_(options_.folder, options_.staging_bytes) {
-  HeldUpdates::RemoveHalfWritten(*options_.file_system, options_.state);
+  PersistedUpdates::RemoveHalfWritten(*options_.file_system, options_.state);
 }
 
 Tier::~Tier() { intake_.CancelAll("the tier has ended"); }
@@ -49,7 +49,7 @@ Status Tier::Run() {
   beat.join();
   MutexLock lock(mutex_);
   // One that has failed may be resumed, and then asks for what it had not written.
-  if (over_ && !over_->failed) HeldUpdates::RunIsOver(*options_.file_system, options_.state, run_id_);
+  if (over_ && !over_->failed) PersistedUpdates::RunIsOver(*options_.file_system, options_.state, run_id_);
   return result_;
 }
 

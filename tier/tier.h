@@ -13,10 +13,10 @@
 // again: they hold what they have sent, and send it without training.
 //
 // Where nothing that was acknowledged may be lost (Task::keep), an update lies on this tier's disk before it is folded,
-// as it lay on its client's (client/held_updates.h), until the parent says what became of it for good. When its task is
-// given again, to this process or to the next, it is folded from there and nobody is asked. So a partial need not be
-// kept on its way up: whoever loses one has the tasks given again, down to the tier that has the updates. The other
-// way, to acknowledge only what the parent has taken, would hold every client until its round is closed.
+// as it lay on its client's (client/agent/persisted_updates.h), until the parent says what became of it for good. When
+// its task is given again, to this process or to the next, it is folded from there and nobody is asked. So a partial
+// need not be kept on its way up: whoever loses one has the tasks given again, down to the tier that has the updates.
+// The other way, to acknowledge only what the parent has taken, would hold every client until its round is closed.
 //
 // Memory: a partial a gathering, what its tasks name (the plan, a model or two), the staging budget.
 #pragma once
@@ -35,9 +35,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/coordinator_calls.h"
-#include "client/held_updates.h"
-#include "client/stop_signal.h"
+#include "client/agent/persisted_updates.h"
+#include "client/calls/coordinator_calls.h"
+#include "client/calls/stop_signal.h"
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/pot.h"
 #include "coordinator/intake/tier_sessions.h"
@@ -180,8 +180,8 @@ class Tier final : public CoordinatorApi {
   SubmitResult FoldInto(const std::shared_ptr<Gathering>& gathering, const Task& of, ArrivedUpdate update)
       EXCLUDES(mutex_);
 
-  // kept_updates.cc: what lies on disk.
-  HeldUpdates KeptOf(const std::string& client_id) const;
+  // persisted_updates.cc: what lies on disk.
+  PersistedUpdates PersistedOf(const std::string& client_id) const;
   Status MakeFolder() EXCLUDES(folder_mutex_);
   Status Keep(const Task& task, const Upload::Whole& whole) EXCLUDES(mutex_);
   Status CountKept(const TaskId& task) EXCLUDES(mutex_);  // folds what lies there

@@ -17,9 +17,10 @@
 #include "cli/run/show_plan.h"
 #include "cli/run/watching.h"
 #include "cli/terminal.h"
-#include "client/agent.h"
-#include "client/eligibility.h"
-#include "client/site_policy.h"
+#include "client/agent/agent.h"
+#include "client/agent/eligibility.h"
+#include "client/agent/site_policy.h"
+#include "client/training/device/device_trainers.h"
 #include "engine/base/clock.h"
 #include "engine/base/display_name.h"
 #include "engine/data/dataset.h"
@@ -196,13 +197,13 @@ std::function<void(const std::string&)> NoteOf(const ClientOptions& options, con
   };
 }
 
-// Null where nothing is to be held.
-std::shared_ptr<HeldUpdates> HeldIn(const ClientOptions& options, const std::string& name,
-                                    std::function<void(const std::string&)> note) {
+// Null where no update is to be persisted.
+std::shared_ptr<PersistedUpdates> PersistedIn(const ClientOptions& options, const std::string& name,
+                                              std::function<void(const std::string&)> note) {
   const int64_t megabytes = options.hold_megabytes.value_or(kHoldMegabytes);
   if (megabytes == 0) return nullptr;
-  return std::make_shared<HeldUpdates>(FileSystem::Default(), JoinPath(options.state, "updates"), name,
-                                       HeldUpdates::Options{megabytes * 1'000'000, std::move(note)});
+  return std::make_shared<PersistedUpdates>(FileSystem::Default(), JoinPath(options.state, "updates"), name,
+                                            PersistedUpdates::Options{megabytes * 1'000'000, std::move(note)});
 }
 
 // Null where a training that is interrupted is to begin anew.
@@ -334,9 +335,9 @@ Status ServeAsClient(const ClientOptions& options) {
        .artifacts = std::make_shared<ArtifactCache>(options.kernels, RowsWithin(policy.budget),
                                                     [&policy](const Plan& plan) { return CheckPlan(policy, plan); }),
        .states = NewStateStore(FileSystem::Default(), options.state, true),
-       .held = HeldIn(options, name, NoteOf(options, name, log)),
+       .persisted = PersistedIn(options, name, NoteOf(options, name, log)),
        .checkpoint = device.device == nullptr ? CheckpointIn(options, name, NoteOf(options, name, log)) : nullptr,
-       .device = device});
+       .trainers = TrainersOn(device)});
   interrupt.Call([&] {
     agent.Stop();
     (*connection)->Cancel();

@@ -10,8 +10,8 @@
 #include "cli/run/log_file.h"
 #include "cli/run/security.h"
 #include "cli/run/watching.h"
-#include "client/site_policy.h"
-#include "client/task_trainer.h"
+#include "client/agent/site_policy.h"
+#include "client/training/task_trainer.h"
 
 namespace rivulet {
 

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "client/training_device.h"
+#include "client/training/device/training_device.h"
 #include "engine/base/status.h"
 
 namespace rivulet {

@@ -5,7 +5,7 @@
 #include <memory>
 #include <string>
 
-#include "client/training_device.h"
+#include "client/training/device/training_device.h"
 #include "engine/gpu/gpu_activity.h"
 #include "engine/profile/tracer.h"
 

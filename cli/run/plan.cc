@@ -14,7 +14,7 @@
 #include "cli/run/blame_model.h"
 #include "cli/run/options.h"
 #include "cli/table.h"
-#include "client/plan_facts.h"
+#include "client/agent/plan_facts.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
 #include "setup/plan_file.h"

@@ -16,7 +16,7 @@
 #include "cli/run/findings.h"
 #include "cli/run/options.h"
 #include "cli/run/security.h"
-#include "client/eligibility.h"
+#include "client/agent/eligibility.h"
 #include "coordinator/history/history.h"
 #include "engine/base/clock.h"
 #include "engine/base/file_system.h"

@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "cli/table.h"
-#include "client/coordinator_calls.h"
-#include "client/plan_facts.h"
+#include "client/agent/plan_facts.h"
+#include "client/calls/coordinator_calls.h"
 
 namespace rivulet {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "client/site_policy.h"
-#include "client/stop_signal.h"
+#include "client/agent/site_policy.h"
+#include "client/calls/stop_signal.h"
 #include "federated/plan/plan.h"
 #include "federated/transport/coordinator_api.h"
 

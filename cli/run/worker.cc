@@ -10,7 +10,7 @@
 #include "cli/run/proxy.h"
 #include "cli/run/security.h"
 #include "cli/terminal.h"
-#include "client/coordinator_calls.h"
+#include "client/calls/coordinator_calls.h"
 #include "engine/base/available_cores.h"
 #include "engine/base/mutex.h"
 #include "federated/transport/grpc_client.h"

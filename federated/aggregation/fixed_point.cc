@@ -59,8 +59,8 @@ using HalfFloats = hn::Rebind<float, Doubles>;
 constexpr size_t kWide = hn::MaxLanes(Doubles()), kHalves = hn::MaxLanes(Floats()) / kWide;
 constexpr size_t kUnit = 16;  // values of a step
 constexpr size_t kVectors = kUnit / (kWide * kHalves), kChains = 8 / kWide;
-// How many values ahead memory is asked for. What is asked of a value fills the processor's window with fewer loads than
-// adding alone does, and the loads that it has not begun yet are what this pass would wait for.
+// How many values ahead memory is asked for. What is asked of a value fills the processor's window with fewer loads
+// than adding alone does, and the loads that it has not begun yet are what this pass would wait for.
 constexpr size_t kAhead = 256;
 
 // Adding 1.5 × 2^52 leaves the nearest integer (to even) in the low bits of a double, as long as it is below 2^51.
@@ -335,46 +335,46 @@ double FoldState::Norm() const {
   return std::sqrt(((s[0] + s[1]) + (s[2] + s[3])) + ((s[4] + s[5]) + (s[6] + s[7])));
 }
 
-int64_t TakeRun(const FloatRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state) {
+int64_t AddToSums(const FloatRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state) {
   const auto taken = static_cast<int64_t>(HWY_DYNAMIC_DISPATCH(Take64)(
       run, CountOf(run, sums), LimitsOf(scale, BoundBits(value_bits)), sums.data(), state));
   state.wire_index += taken;
   return taken;
 }
 
-int64_t TakeRun(const FloatRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state) {
+int64_t AddToSums(const FloatRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state) {
   const auto taken = static_cast<int64_t>(HWY_DYNAMIC_DISPATCH(Take32)(
       run, CountOf(run, sums), LimitsOf(scale, BoundBits(value_bits)), sums.data(), state));
   state.wire_index += taken;
   return taken;
 }
 
-void UntakeRun(const FloatRun& run, int64_t count, double scale, std::span<int64_t> sums) {
+void SubtractFromSums(const FloatRun& run, int64_t count, double scale, std::span<int64_t> sums) {
   FoldState state;
   HWY_DYNAMIC_DISPATCH(Untake64)
   (run, static_cast<size_t>(count), LimitsOf(scale, static_cast<int32_t>(kMagnitude)), sums.data(), state);
 }
 
-void UntakeRun(const FloatRun& run, int64_t count, double scale, std::span<int32_t> sums) {
+void SubtractFromSums(const FloatRun& run, int64_t count, double scale, std::span<int32_t> sums) {
   FoldState state;
   HWY_DYNAMIC_DISPATCH(Untake32)
   (run, static_cast<size_t>(count), LimitsOf(scale, static_cast<int32_t>(kMagnitude)), sums.data(), state);
 }
 
-int64_t TakeSparse(const SparseRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state) {
+int64_t AddSparseToSums(const SparseRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state) {
   return SparsePass<false>(run, run.count, LimitsOf(scale, BoundBits(value_bits)), sums, state);
 }
 
-int64_t TakeSparse(const SparseRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state) {
+int64_t AddSparseToSums(const SparseRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state) {
   return SparsePass<false>(run, run.count, LimitsOf(scale, BoundBits(value_bits)), sums, state);
 }
 
-void UntakeSparse(const SparseRun& run, int64_t count, double scale, std::span<int64_t> sums) {
+void SubtractSparseFromSums(const SparseRun& run, int64_t count, double scale, std::span<int64_t> sums) {
   FoldState state;
   SparsePass<true>(run, count, LimitsOf(scale, static_cast<int32_t>(kMagnitude)), sums, state);
 }
 
-void UntakeSparse(const SparseRun& run, int64_t count, double scale, std::span<int32_t> sums) {
+void SubtractSparseFromSums(const SparseRun& run, int64_t count, double scale, std::span<int32_t> sums) {
   FoldState state;
   SparsePass<true>(run, count, LimitsOf(scale, static_cast<int32_t>(kMagnitude)), sums, state);
 }

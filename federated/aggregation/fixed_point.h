@@ -27,22 +27,22 @@ struct FoldState {
 // sums[i] += round(value × scale) for the values of `run`, up to the first that is NaN, infinite or beyond
 // ±2^value_bits. Returns how many were taken, run.count when all were good; `state` is of those. scale = weight × 2^s,
 // and scale × 2^value_bits ≤ 2^62. `sums`, of 64 or 32 bits with wrap-around, are those of the run.
-int64_t TakeRun(const FloatRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state);
-int64_t TakeRun(const FloatRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state);
-// Takes away again what the first `count` values of a run, which TakeRun has taken, added to `sums`: to the bit, since
-// the same values give the same integers.
-void UntakeRun(const FloatRun& run, int64_t count, double scale, std::span<int64_t> sums);
-void UntakeRun(const FloatRun& run, int64_t count, double scale, std::span<int32_t> sums);
+int64_t AddToSums(const FloatRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state);
+int64_t AddToSums(const FloatRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state);
+// Takes away again what the first `count` values of a run, which AddToSums has taken, added to `sums`: to the bit,
+// since the same values give the same integers.
+void SubtractFromSums(const FloatRun& run, int64_t count, double scale, std::span<int64_t> sums);
+void SubtractFromSums(const FloatRun& run, int64_t count, double scale, std::span<int32_t> sums);
 
-// As TakeRun, of values that have places of their own: sums[index] += round(value × scale), up to the first value that
-// is bad; all others are zeros, which add nothing and are no good or bad. `sums` are those of the whole part, and
+// As AddToSums, of values that have places of their own: sums[index] += round(value × scale), up to the first value
+// that is bad; all others are zeros, which add nothing and are no good or bad. `sums` are those of the whole part, and
 // `state` comes to what a run of all its values would make of it, to the bit: a lane goes by a value's place, and a
 // zero's square moves none. Returns how many of run.count were taken. Costs what is sent, whatever the part's size.
-int64_t TakeSparse(const SparseRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state);
-int64_t TakeSparse(const SparseRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state);
+int64_t AddSparseToSums(const SparseRun& run, double scale, int value_bits, std::span<int64_t> sums, FoldState& state);
+int64_t AddSparseToSums(const SparseRun& run, double scale, int value_bits, std::span<int32_t> sums, FoldState& state);
 // Takes away again what the first `count` of them added.
-void UntakeSparse(const SparseRun& run, int64_t count, double scale, std::span<int64_t> sums);
-void UntakeSparse(const SparseRun& run, int64_t count, double scale, std::span<int32_t> sums);
+void SubtractSparseFromSums(const SparseRun& run, int64_t count, double scale, std::span<int64_t> sums);
+void SubtractSparseFromSums(const SparseRun& run, int64_t count, double scale, std::span<int32_t> sums);
 
 // The index in `run` of the first value that is NaN, infinite or beyond ±2^value_bits; run.count when there is none.
 int64_t FirstBad(const FloatRun& run, int value_bits);

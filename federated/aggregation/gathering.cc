@@ -32,7 +32,7 @@ Status Gathering::Check(const UpdateView& update, const Weights& weights) const 
   RIVULET_ASSIGN_OR_RETURN(const std::vector<const PartView*> parts, CheckForm(update, weights));
   for (size_t p = 0; p < parts.size(); ++p) {
     if (parts[p] == nullptr) continue;
-    if (parts[p]->held != nullptr) {
+    if (parts[p]->device_part != nullptr) {
       return InvalidArgument("the {} of task '{}' lies on a device; whether it is good is told when it is taken",
                              parts[p]->name, update.task);
     }
@@ -385,23 +385,25 @@ Status Gathering::CheckOnlyWhere(const UpdateView& update, const PartSpec& part,
 
 Status Gathering::CheckSize(const UpdateView& update, const PartView& part, size_t p) const {
   const PartSpec& owner = spec().parts[p];
-  if (part.held != nullptr && !TakesHeldParts()) {
+  if (part.device_part != nullptr && !TakesDeviceParts()) {
     return InvalidArgument("the {} of task '{}' lies on a device, and the rule '{}' reads every value on the host",
                            part.name, update.task, spec().rule);
   }
-  if (part.runs.empty() && part.made == nullptr && part.held == nullptr) {
+  if (part.runs.empty() && part.made == nullptr && part.device_part == nullptr) {
     const Status status = codecs_[p]->Check(part.data);
     if (status.ok()) return status;
     return Annotate(status, fmt::format("the {} of task '{}'", part.name, update.task));
   }
-  int64_t elements = part.made != nullptr ? part.made->elements() : part.held != nullptr ? part.held->elements() : 0;
+  int64_t elements = part.made != nullptr          ? part.made->elements()
+                     : part.device_part != nullptr ? part.device_part->elements()
+                                                   : 0;
   for (const FloatRun& run : part.runs) elements += run.count;
   if (elements != owner.elements || !part.data.empty()) {
     return InvalidArgument("the {} of task '{}' has {} values in runs and {} bytes where {} values belong", part.name,
                            update.task, elements, part.data.size(), owner.elements);
   }
   // Folded as they are they would give other bits than what every other client sends.
-  if (!codecs_[p]->transparent() && (part.held == nullptr || part.held->codec() != owner.codec)) {
+  if (!codecs_[p]->transparent() && (part.device_part == nullptr || part.device_part->codec() != owner.codec)) {
     return InvalidArgument("the {} of task '{}' is not encoded; the plan's codec of it is '{}'", part.name, update.task,
                            owner.codec);
   }

@@ -66,8 +66,8 @@ class Gathering : public Aggregation {
   };
   // As AddPart of each: the rule of those that gain nothing by seeing all at once.
   virtual void AddParts(std::span<const Adding> updates, size_t p, PartSums& into);
-  // Whether AddPart, AddParts and RemovePart take parts that are held elsewhere. EachRun does not.
-  virtual bool TakesHeldParts() const { return false; }
+  // Whether AddPart, AddParts and RemovePart take parts that lie on a device. EachRun does not.
+  virtual bool TakesDeviceParts() const { return false; }
   // Takes away the part that was added last, exactly.
   virtual void RemovePart(const PartView& part, size_t p, int64_t weight, PartSums& from) = 0;
   // Whether the sums of a part can be those of its counts, which are possible.
@@ -113,8 +113,8 @@ class Gathering : public Aggregation {
 
   // What its codec sent of a part, where that is some values with their places. Otherwise nothing: EachRun tells all.
   std::optional<SparseRun> SparseOf(const PartView& part, size_t p) const {
-    return part.runs.empty() && part.made == nullptr && part.held == nullptr ? codecs_[p]->Sparse(part.data)
-                                                                             : std::nullopt;
+    return part.runs.empty() && part.made == nullptr && part.device_part == nullptr ? codecs_[p]->Sparse(part.data)
+                                                                                    : std::nullopt;
   }
 
   // The sentence about a value that is NaN, infinite or beyond the bound.

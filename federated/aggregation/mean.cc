@@ -77,7 +77,7 @@ class Mean : public Gathering {
   // away again, to the bit, so nothing has to be read before anything is added.
   Status AddPart(const UpdateView& update, const PartView& part, size_t p, int64_t weight, PartSums& into,
                  FoldState& fold) override {
-    if (part.held != nullptr) {
+    if (part.device_part != nullptr) {
       Status status;
       const Adding adding = {&update, &part, weight, &fold, &status};
       AddHeld({&adding, 1}, p, into);
@@ -86,16 +86,16 @@ class Mean : public Gathering {
     const double scale = ScaleOf(p, weight);
     const int value_bits = spec().parts[p].value_bits;
     if (const auto sparse = SparseOf(part, p)) {
-      const int64_t taken =
-          WithSums(into, [&](auto& sums) { return TakeSparse(*sparse, scale, value_bits, std::span(sums), fold); });
+      const int64_t taken = WithSums(
+          into, [&](auto& sums) { return AddSparseToSums(*sparse, scale, value_bits, std::span(sums), fold); });
       if (taken == sparse->count) return absl::OkStatus();
-      WithSums(into, [&](auto& sums) { UntakeSparse(*sparse, taken, scale, std::span(sums)); });
+      WithSums(into, [&](auto& sums) { SubtractSparseFromSums(*sparse, taken, scale, std::span(sums)); });
       return BadValue(update, p, sparse->index(taken), sparse->value(taken));
     }
     Status status;
     EachRun(part, p, [&](const FloatRun& run, int64_t first) {
       const int64_t taken = WithSums(
-          into, [&](auto& sums) { return TakeRun(run, scale, value_bits, SumsOf(sums, first, run.count), fold); });
+          into, [&](auto& sums) { return AddToSums(run, scale, value_bits, SumsOf(sums, first, run.count), fold); });
       if (taken < run.count) status = BadValue(update, p, first + taken, ValueOf(run, taken));
       return status.ok();
     });
@@ -108,7 +108,7 @@ class Mean : public Gathering {
   // of its own.
   void AddParts(std::span<const Adding> updates, size_t p, PartSums& into) override {
     const auto held_together = [&](const Adding& adding) {
-      return adding.part->held != nullptr && adding.part->held == updates[0].part->held;
+      return adding.part->device_part != nullptr && adding.part->device_part == updates[0].part->device_part;
     };
     if (!updates.empty() && std::ranges::all_of(updates, held_together)) return AddHeld(updates, p, into);
     const auto alike = [&](const Adding& adding) {
@@ -126,7 +126,7 @@ class Mean : public Gathering {
         const int64_t first = adding.state->wire_index;
         const FloatRun run = adding.part->made->Make(block);
         const int64_t taken = WithSums(into, [&](auto& sums) {
-          return TakeRun(run, scales[i], spec().parts[p].value_bits, SumsOf(sums, first, run.count), *adding.state);
+          return AddToSums(run, scales[i], spec().parts[p].value_bits, SumsOf(sums, first, run.count), *adding.state);
         });
         if (taken < run.count) *adding.status = BadValue(*adding.update, p, first + taken, ValueOf(run, taken));
       }
@@ -137,25 +137,27 @@ class Mean : public Gathering {
   }
 
   void RemovePart(const PartView& part, size_t p, int64_t weight, PartSums& from) override {
-    if (part.held != nullptr) {
+    if (part.device_part != nullptr) {
       FoldState state;
       const double scale = ScaleOf(p, weight);
       const auto removed = WithSums(from, [&](auto& sums) {
-        return part.held->Fold({&part.number, 1}, {&scale, 1}, spec().parts[p].value_bits, -1, std::span(sums),
-                               {&state, 1});
+        return part.device_part->Fold({&part.number, 1}, {&scale, 1}, spec().parts[p].value_bits, -1, std::span(sums),
+                                      {&state, 1});
       });
       // What was added can be taken away, or the device is gone and no sum of this aggregation can be trusted.
       RIVULET_CHECK(removed.ok(), "an update cannot be taken out of a sum again: {}", Message(removed.status()));
       return;
     }
     if (const auto sparse = SparseOf(part, p)) {
-      WithSums(from, [&](auto& sums) { UntakeSparse(*sparse, sparse->count, ScaleOf(p, weight), std::span(sums)); });
+      WithSums(from, [&](auto& sums) {
+        SubtractSparseFromSums(*sparse, sparse->count, ScaleOf(p, weight), std::span(sums));
+      });
       return;
     }
     UntakePart(part, p, spec().parts[p].elements, weight, from);
   }
 
-  bool TakesHeldParts() const override { return true; }
+  bool TakesDeviceParts() const override { return true; }
 
   Status CheckSums(const PartSpec& part, const PartSums& sums) const override {
     const auto elements = static_cast<size_t>(part.elements);
@@ -255,9 +257,9 @@ class Mean : public Gathering {
       scales.push_back(ScaleOf(p, adding.weight));
       states.push_back(*adding.state);
     }
-    const HeldPart& held = *updates[0].part->held;
+    const DevicePart& there = *updates[0].part->device_part;
     const auto folded = WithSums(into, [&](auto& sums) {
-      return held.Fold(numbers, scales, spec().parts[p].value_bits, 1, std::span(sums), states);
+      return there.Fold(numbers, scales, spec().parts[p].value_bits, 1, std::span(sums), states);
     });
     for (size_t i = 0; i < updates.size(); ++i) {
       const Adding& adding = updates[i];
@@ -267,7 +269,7 @@ class Mean : public Gathering {
       }
       const auto& [taken, bad] = (*folded)[i];
       *adding.state = states[i];
-      if (taken < held.elements()) *adding.status = BadValue(*adding.update, p, taken, bad);
+      if (taken < there.elements()) *adding.status = BadValue(*adding.update, p, taken, bad);
     }
   }
 
@@ -280,7 +282,7 @@ class Mean : public Gathering {
     const double scale = ScaleOf(p, weight);
     EachRun(part, p, [&](const FloatRun& run, int64_t first) {
       const int64_t count = std::min(run.count, taken - first);
-      WithSums(from, [&](auto& sums) { UntakeRun(run, count, scale, SumsOf(sums, first, run.count)); });
+      WithSums(from, [&](auto& sums) { SubtractFromSums(run, count, scale, SumsOf(sums, first, run.count)); });
       return first + run.count < taken;
     });
   }

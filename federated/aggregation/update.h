@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "federated/aggregation/held_part.h"
+#include "federated/aggregation/device_part.h"
 #include "federated/codecs/float_run.h"
 #include "federated/tasks/task.h"
 
@@ -30,9 +30,9 @@ struct PartView {
   // Instead of `data`, where the codec is transparent: what a trainer leaves in its memory, a run a slice, padding left
   // out.
   std::span<const FloatRun> runs = {};
-  const MadePart* made = nullptr;  // or, in the same case
-  const HeldPart* held = nullptr;  // or
-  int32_t number = 0;              // of this update among those that are held
+  const MadePart* made = nullptr;           // or, in the same case
+  const DevicePart* device_part = nullptr;  // or
+  int32_t number = 0;                       // of this update among those that lie there
 };
 
 struct UpdateView {

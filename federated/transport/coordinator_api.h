@@ -237,8 +237,8 @@ struct SubmitResult {
   std::string reason;
 };
 
-// Calls: LiesIn? Resume (Write | WritePieces)* Finish, unless it is decided. SendSubmission (client/send_submission.h)
-// makes them.
+// Calls: LiesIn? Resume (Write | WritePieces)* Finish, unless it is decided. SendSubmission
+// (client/calls/send_submission.h) makes them.
 class ChunkWriter {
  public:
   virtual ~ChunkWriter() = default;

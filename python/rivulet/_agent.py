@@ -2,7 +2,7 @@
 
     poll ──→ task ──→ fetch plan and model ──→ fit (a heartbeat keeps the lease) ──→ submit ──→ poll …
 
-It does what client/agent.h and client/task_runner.h of the repository do, in the same order.
+It does what client/agent/agent.h and client/agent/task_runner.h of the repository do, in the same order.
 """
 
 import hashlib

@@ -6,7 +6,7 @@ training: the task is offered again under its name, and what is held of it is se
     trained ──→ keep ──→ sent ──→ acknowledged ──→ settle: durable ──→ removed
                  ↑________ offered again: find ________│
 
-The promises are those of client/held_updates.h, and the files are called as there:
+The promises are those of client/agent/persisted_updates.h, and the files are called as there:
 FOLDER/<24 digits of the run's id>-r<round>-a<attempt>-update-<ordinal>, mode 0600. Two processes of one name may share
 a folder.
 """

@@ -85,42 +85,42 @@ StatusOr<BoundData> Adversaries::Of(std::string_view client_id) const {
 Status Adversaries::Change(const Task& task, const TrainFn& train, std::vector<float>& values) const {
   const StreamKey stream =
       StreamFor(task.stream_key, Purpose::kAttack, static_cast<uint32_t>(task.base_version), task.ordinal);
-  return attack_->Change(values, Draws(stream, 0), [&] { return HonestUpdatesFor(task, train); });
+  return attack_->Change(values, Draws(stream, 0), [&] { return BenignUpdatesFor(task, train); });
 }
 
 // The colluders train as if each were drawn for this model for the first time: who of them was drawn, and who came
 // first, cannot change what all of them know.
-StatusOr<Adversaries::Honest> Adversaries::HonestUpdatesFor(const Task& task, const TrainFn& train) const {
+StatusOr<Adversaries::Benign> Adversaries::BenignUpdatesFor(const Task& task, const TrainFn& train) const {
   const NamedBlob* const model = task.input("model");
   if (model == nullptr) return InvalidArgument("task {} names no model to start from", task.id);
   MutexLock lock(mutex_);
-  for (const auto& [digest, honest] : honest_) {
-    if (digest == model->id.digest) return honest;
+  for (const auto& [digest, benign] : benign_) {
+    if (digest == model->id.digest) return benign;
   }
-  auto honest = std::make_shared<HonestUpdates>();
-  std::vector<double>& squares = honest->deviation;
+  auto benign = std::make_shared<BenignUpdates>();
+  std::vector<double>& squares = benign->deviation;
   for (const std::string& colluder : colluders_) {
     Task own = task;
     own.client_id = colluder;
     own.stream_key = ClientKey(seed_, colluder);
     own.ordinal = 0;
     RIVULET_ASSIGN_OR_RETURN(const std::vector<float> delta, train(own));
-    honest->mean.resize(delta.size());
+    benign->mean.resize(delta.size());
     squares.resize(delta.size());
     for (size_t i = 0; i < delta.size(); ++i) {
-      honest->mean[i] += delta[i];
+      benign->mean[i] += delta[i];
       squares[i] += double{delta[i]} * delta[i];
     }
   }
   const auto n = static_cast<double>(colluders_.size());
   for (size_t i = 0; i < squares.size(); ++i) {
-    double& mean = honest->mean[i];
+    double& mean = benign->mean[i];
     mean /= n;
     squares[i] = std::sqrt(std::max(0.0, squares[i] / n - mean * mean));
   }
-  if (honest_.size() == kModels) honest_.erase(honest_.begin());
-  honest_.emplace_back(model->id.digest, honest);
-  return Honest(honest);
+  if (benign_.size() == kModels) benign_.erase(benign_.begin());
+  benign_.emplace_back(model->id.digest, benign);
+  return Benign(benign);
 }
 
 }  // namespace rivulet

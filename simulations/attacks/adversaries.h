@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/site.h"
+#include "client/site/site.h"
 #include "engine/base/mutex.h"
 #include "federated/scenario/scenario.h"
 #include "setup/shares.h"
@@ -21,7 +21,7 @@ namespace rivulet {
 // Of a scenario with an attack, on what its model is fed with. Errors as Attack::Create.
 StatusOr<std::unique_ptr<const Attack>> AttackOf(const Scenario& scenario);
 
-class Adversaries final : public ClientData, public UpdateChange {
+class Adversaries final : public ClientData, public UpdateAttack {
  public:
   // Of a scenario with an attack. Errors as Attack::Create; FAILED_PRECONDITION: attackers who work together train for
   // others too, which cannot be where `keeps_state`, as clients keep something from task to task.
@@ -35,12 +35,12 @@ class Adversaries final : public ClientData, public UpdateChange {
   bool Attacks(std::string_view client_id) const;
 
  private:
-  using Honest = std::shared_ptr<const HonestUpdates>;
+  using Benign = std::shared_ptr<const BenignUpdates>;
   Adversaries(std::shared_ptr<const Dataset> dataset, const std::shared_ptr<const Shares>& shares,
               const std::string& data_name)
       : data_(std::move(dataset), shares, data_name), shares_(shares) {}
   // What attackers would have sent from the model that `task` starts from.
-  StatusOr<Honest> HonestUpdatesFor(const Task& task, const TrainFn& train) const;
+  StatusOr<Benign> BenignUpdatesFor(const Task& task, const TrainFn& train) const;
 
   const SharedData data_;
   const std::shared_ptr<const Shares> shares_;
@@ -51,7 +51,7 @@ class Adversaries final : public ClientData, public UpdateChange {
   std::vector<std::string> colluders_;  // in the order in which they were drawn
   // Held while an estimate is made: other attackers wait for it. Of the last models alone.
   mutable Mutex mutex_;
-  mutable std::vector<std::pair<Digest, Honest>> honest_ GUARDED_BY(mutex_);
+  mutable std::vector<std::pair<Digest, Benign>> benign_ GUARDED_BY(mutex_);
 };
 
 }  // namespace rivulet

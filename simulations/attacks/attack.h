@@ -19,9 +19,9 @@
 
 namespace rivulet {
 
-// The mean and deviation, by value, of the updates that attackers would have sent had they been honest: what those who
+// The mean and deviation, by value, of the updates that attackers would have sent had they been benign: what those who
 // work together know of everybody's.
-struct HonestUpdates {
+struct BenignUpdates {
   std::vector<double> mean, deviation;
 };
 
@@ -32,7 +32,7 @@ class Attack {
   struct Features {
     std::string image = "image", label = "label";
   };
-  using HonestFn = std::function<StatusOr<std::shared_ptr<const HonestUpdates>>()>;
+  using BenignFn = std::function<StatusOr<std::shared_ptr<const BenignUpdates>>()>;
 
   virtual ~Attack() = default;
 
@@ -50,10 +50,10 @@ class Attack {
 
   // Whether Change is to be called.
   virtual bool changes_updates() const { return false; }
-  // How many attackers train for HonestUpdates, and so once more for each model that is attacked; 0: none.
+  // How many attackers train for BenignUpdates, and so once more for each model that is attacked; 0: none.
   virtual int64_t colluders() const { return 0; }
   // `delta` is what the client's own training changed the model by; `draws` are of this client and task.
-  virtual Status Change(std::span<float> delta, Draws draws, const HonestFn& honest) const;
+  virtual Status Change(std::span<float> delta, Draws draws, const BenignFn& benign) const;
 
   // NOT_FOUND: no such attack, with the nearest name. INVALID_ARGUMENT: settings that it has not, or out of range.
   static StatusOr<std::unique_ptr<const Attack>> Create(std::string_view name, const SettingValues& settings,

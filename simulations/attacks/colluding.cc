@@ -1,5 +1,5 @@
 // Attackers who work together: from what they would have sent they estimate everybody's updates, and all send one. "A
-// little is enough" (Baruch et al. 2019, arXiv:1902.06156, algorithm 3) stays within what honest updates vary by:
+// little is enough" (Baruch et al. 2019, arXiv:1902.06156, algorithm 3) stays within what benign updates vary by:
 // mean − z × deviation. Inner product manipulation (Xie et al. 2020, "Fall of empires", arXiv:1903.03936, section 3)
 // turns the mean's direction round: −epsilon × mean.
 #include "simulations/attacks/attack.h"
@@ -14,8 +14,8 @@ class Colluding final : public Attack {
       : by_mean_(by_mean), by_deviation_(by_deviation), colluders_(colluders) {}
   bool changes_updates() const override { return true; }
   int64_t colluders() const override { return colluders_; }
-  Status Change(std::span<float> delta, Draws, const HonestFn& honest) const override {
-    RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const HonestUpdates> others, honest());
+  Status Change(std::span<float> delta, Draws, const BenignFn& benign) const override {
+    RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const BenignUpdates> others, benign());
     for (size_t i = 0; i < delta.size(); ++i) {
       delta[i] = static_cast<float>(by_mean_ * others->mean[i] + by_deviation_ * others->deviation[i]);
     }

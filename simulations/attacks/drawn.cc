@@ -11,7 +11,7 @@ class Drawn final : public Attack {
  public:
   explicit Drawn(double deviation) : deviation_(deviation) {}
   bool changes_updates() const override { return true; }
-  Status Change(std::span<float> delta, Draws draws, const HonestFn&) const override {
+  Status Change(std::span<float> delta, Draws draws, const BenignFn&) const override {
     for (float& value : delta) value = deviation_ == 0 ? 0 : static_cast<float>(deviation_ * draws.Normal());
     return absl::OkStatus();
   }

@@ -83,7 +83,7 @@ class Backdoor final : public Attack {
   }
 
   bool changes_updates() const override { return options_.boost != 1; }
-  Status Change(std::span<float> delta, Draws, const HonestFn&) const override {
+  Status Change(std::span<float> delta, Draws, const BenignFn&) const override {
     for (float& value : delta) value *= static_cast<float>(options_.boost);
     return absl::OkStatus();
   }

@@ -25,7 +25,7 @@ AttackRegistration::AttackRegistration(const char* name, std::vector<Setting> se
 
 Status Attack::Poison(std::string&, Draws) const { return absl::OkStatus(); }
 StatusOr<bool> Attack::Show(std::string&) const { return false; }
-Status Attack::Change(std::span<float>, Draws, const HonestFn&) const { return absl::OkStatus(); }
+Status Attack::Change(std::span<float>, Draws, const BenignFn&) const { return absl::OkStatus(); }
 
 StatusOr<std::unique_ptr<const Attack>> Attack::Create(std::string_view name, const SettingValues& settings,
                                                        Features features) {

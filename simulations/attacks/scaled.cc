@@ -11,7 +11,7 @@ class Scaled final : public Attack {
  public:
   explicit Scaled(double factor) : factor_(static_cast<float>(factor)) {}
   bool changes_updates() const override { return true; }
-  Status Change(std::span<float> delta, Draws, const HonestFn&) const override {
+  Status Change(std::span<float> delta, Draws, const BenignFn&) const override {
     for (float& value : delta) value *= factor_;
     return absl::OkStatus();
   }

@@ -17,7 +17,7 @@ namespace {
 constexpr int64_t kMostTasksOfStep = int64_t{1} << 31;
 
 // All but the sums themselves.
-std::string Counts(const TaskSlice::Folded& own) {
+std::string Counts(const LocalTaskServer::Folded& own) {
   Packer counts;
   counts.Text(own.records.empty() ? "" : WriteTaskRecords(own.records));
   for (const PartSums& part : own.partial.parts) {
@@ -27,7 +27,7 @@ std::string Counts(const TaskSlice::Folded& own) {
   return std::move(counts).Take();
 }
 
-Status AddCounts(std::string_view bytes, TaskSlice::Folded& all) {
+Status AddCounts(std::string_view bytes, LocalTaskServer::Folded& all) {
   Unpacker counts(bytes);
   if (const std::string_view records = counts.Text(); !records.empty()) {
     RIVULET_ASSIGN_OR_RETURN(const TaskRecords read,
@@ -50,13 +50,13 @@ Status AddCounts(std::string_view bytes, TaskSlice::Folded& all) {
   return absl::OkStatus();
 }
 
-StatusOr<TaskSlice::Folded> JoinSums(Ranks& ranks, TaskSlice::Folded own) {
+StatusOr<LocalTaskServer::Folded> JoinSums(Ranks& ranks, LocalTaskServer::Folded own) {
   const std::vector<std::string> counts = ranks.Gather(Counts(own));
   for (PartSums& part : own.partial.parts) {
     if (!part.sums.empty()) ranks.Sum(std::span(part.sums));
     if (!part.sums32.empty()) ranks.Sum(std::span(part.sums32));
   }
-  TaskSlice::Folded all;
+  LocalTaskServer::Folded all;
   if (ranks.rank() > 0) return all;
   all.partial = std::move(own.partial);  // its sums are everybody's now, and its counts are among those gathered
   all.partial.tasks.clear();
@@ -66,8 +66,8 @@ StatusOr<TaskSlice::Folded> JoinSums(Ranks& ranks, TaskSlice::Folded own) {
   return all;
 }
 
-StatusOr<TaskSlice::Folded> BringUpdates(Ranks& ranks, const AggregationSpec& spec, int64_t base_version,
-                                         TaskSlice::Folded own) {
+StatusOr<LocalTaskServer::Folded> BringUpdates(Ranks& ranks, const AggregationSpec& spec, int64_t base_version,
+                                               LocalTaskServer::Folded own) {
   RIVULET_ASSIGN_OR_RETURN(const auto aggregation, Aggregation::Create(spec));
   // Whatever is wrong here, the others wait for this rank's part.
   Status status = own.records.empty() ? absl::OkStatus() : aggregation->Merge(std::move(own.partial));
@@ -79,7 +79,7 @@ StatusOr<TaskSlice::Folded> BringUpdates(Ranks& ranks, const AggregationSpec& sp
   }
   const std::vector<std::string> brought = ranks.Gather(bytes);
   RIVULET_RETURN_IF_ERROR(status);
-  TaskSlice::Folded all;
+  LocalTaskServer::Folded all;
   if (ranks.rank() > 0) return all;
   all.records = std::move(own.records);
   for (const std::string& of_rank : brought) {
@@ -94,8 +94,8 @@ StatusOr<TaskSlice::Folded> BringUpdates(Ranks& ranks, const AggregationSpec& sp
 
 }  // namespace
 
-StatusOr<TaskSlice::Folded> JoinPartials(Ranks& ranks, const AggregationSpec& spec, int64_t base_version,
-                                         TaskSlice::Folded own) {
+StatusOr<LocalTaskServer::Folded> JoinPartials(Ranks& ranks, const AggregationSpec& spec, int64_t base_version,
+                                               LocalTaskServer::Folded own) {
   const bool summed = !IsUpdatesRule(spec.rule);
   if (own.records.empty() && summed) own.partial = EmptyPartial(spec, base_version);
   return summed ? JoinSums(ranks, std::move(own)) : BringUpdates(ranks, spec, base_version, std::move(own));

@@ -4,7 +4,7 @@
 //   rank 0: Poll … until the coordinator has no more to give                            (the cohort, or what is left of
 //   it) Broadcast   which gatherings there are, and models and other inputs that are new Scatter     to each rank its
 //   tasks, dealt by their planned cost, with what their clients keep all:        train and fold, each with its own
-//   threads (task_slice.h, client/site.h) Gather      what failed, and what clients are to keep join        the
+//   threads (local_task_server.h, client/site/site.h) Gather      what failed, and what clients are to keep join the
 //   partials of each gathering to one at rank 0 (joined_partials.h) rank 0: keeps it open, as every site does, and
 //   hands it over when it is asked
 //
@@ -17,14 +17,14 @@
 #include <string>
 #include <vector>
 
-#include "client/stop_signal.h"
-#include "client/training_device.h"
+#include "client/calls/stop_signal.h"
+#include "client/training/device/training_device.h"
 #include "coordinator/coordinator.h"
 #include "engine/base/mutex.h"
 #include "federated/states/state_store.h"
 #include "simulations/launchers/invitation.h"
+#include "simulations/launchers/local_task_server.h"
 #include "simulations/launchers/ranks.h"
-#include "simulations/launchers/task_slice.h"
 #include "simulations/site_threads.h"
 #include "simulations/virtual_clients.h"
 
@@ -89,8 +89,8 @@ class RankLeader {
   StatusOr<std::string> OrderOf(const std::vector<Task>& tasks, const std::vector<TaskGathering>& gatherings);
   // To each rank what it is sent; rank 0's own go to `own`.
   std::vector<std::string> Deal(const std::vector<Task>& tasks, std::vector<Task>* own);
-  Status TakeReport(const std::string& bytes, TaskSlice::Done& done);
-  Status Keep(const TaskGathering& gathering, TaskSlice::Folded all);
+  Status TakeReport(const std::string& bytes, LocalTaskServer::Done& done);
+  Status Keep(const TaskGathering& gathering, LocalTaskServer::Folded all);
 
   Ranks& ranks_;
   Coordinator& coordinator_;
@@ -98,7 +98,7 @@ class RankLeader {
   const Caller caller_;
   StopSignal stop_;
   const std::unique_ptr<TaskInputs> inputs_;
-  TaskSlice slice_;
+  LocalTaskServer slice_;
   SiteThreads sites_;
   std::vector<int64_t> capacities_;                 // by rank
   std::set<std::pair<BlobId::Form, Digest>> sent_;  // of the last step

@@ -6,7 +6,7 @@
 #include <map>
 #include <utility>
 
-#include "client/gpu_trainer.h"
+#include "client/training/device/gpu_trainer.h"
 #include "engine/base/available_cores.h"
 #include "engine/base/available_memory.h"
 #include "simulations/launchers/joined_partials.h"
@@ -152,7 +152,7 @@ class RankFollower {
       states_.Bring(tasks.back().state_of, StateBlob(part.Text()));
     }
     if (wrong_.ok() && (!order.ok() || !part.ok())) wrong_ = Internal("rank 0 says otherwise than this version reads");
-    StatusOr<TaskSlice::Done> done = wrong_.ok() ? slice_.Do(std::move(tasks)) : wrong_;
+    StatusOr<LocalTaskServer::Done> done = wrong_.ok() ? slice_.Do(std::move(tasks)) : wrong_;
     wrong_ = done.status();
     if (!done.ok()) done.emplace();
     (void)ranks.Gather(ReportOf(*done));
@@ -173,7 +173,7 @@ class RankFollower {
     device = {};
     return absl::OkStatus();
   }
-  std::string ReportOf(const TaskSlice::Done& done) {
+  std::string ReportOf(const LocalTaskServer::Done& done) {
     Packer report;
     report.Text(wrong_.ok() ? "" : Message(wrong_));
     PutAll(report, done.failures);
@@ -187,7 +187,7 @@ class RankFollower {
   const std::unique_ptr<VirtualClients> clients_;
   SentInputs inputs_;
   SentStates states_;
-  TaskSlice slice_;
+  LocalTaskServer slice_;
   const int workers_;
   const std::string trains_on_;
   SiteThreads sites_;

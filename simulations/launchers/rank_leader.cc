@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "client/coordinator_calls.h"
+#include "client/calls/coordinator_calls.h"
 #include "simulations/launchers/joined_partials.h"
 #include "simulations/launchers/rank_crew.h"
 #include "simulations/launchers/rank_messages.h"
@@ -124,7 +124,8 @@ StatusOr<std::vector<Task>> RankLeader::AskForAll(PollReply* last) {
   }
 }
 
-// As a site does (client/site.h): what is held is said once, and one task of it again, to hear whether it is wanted.
+// As a site does (client/site/site.h): what is held is said once, and one task of it again, to hear whether it is
+// wanted.
 StatusOr<PollReply> RankLeader::Ask(const std::vector<Task>& tasks) {
   PollRequest request;
   request.caller = caller_;
@@ -193,15 +194,16 @@ Status RankLeader::Step(const std::vector<Task>& tasks) {
   std::vector<Task> own;
   const std::vector<std::string> parts = Deal(tasks, &own);
   (void)ranks_.Scatter(parts);
-  StatusOr<TaskSlice::Done> done = slice_.Do(std::move(own));
+  StatusOr<LocalTaskServer::Done> done = slice_.Do(std::move(own));
   Status status = done.status();
   if (!done.ok()) done.emplace();
   for (const std::string& bytes : ranks_.Gather("")) {
     if (const Status taken = TakeReport(bytes, *done); status.ok()) status = taken;
   }
   for (const TaskGathering& gathering : gatherings) {
-    StatusOr<TaskSlice::Folded> all = JoinPartials(ranks_, options_.plan->aggregation(gathering.kind),
-                                                   gathering.base_version, std::move(done->folded[gathering.gather]));
+    StatusOr<LocalTaskServer::Folded> all =
+        JoinPartials(ranks_, options_.plan->aggregation(gathering.kind), gathering.base_version,
+                     std::move(done->folded[gathering.gather]));
     if (status.ok()) status = all.ok() ? Keep(gathering, *std::move(all)) : all.status();
   }
   RIVULET_RETURN_IF_ERROR(status);
@@ -261,7 +263,7 @@ std::vector<std::string> RankLeader::Deal(const std::vector<Task>& tasks, std::v
   return parts;
 }
 
-Status RankLeader::TakeReport(const std::string& bytes, TaskSlice::Done& done) {
+Status RankLeader::TakeReport(const std::string& bytes, LocalTaskServer::Done& done) {
   if (bytes.empty()) return absl::OkStatus();  // this rank's own
   Unpacker report(bytes);
   const std::string_view error = report.Text();
@@ -276,7 +278,7 @@ Status RankLeader::TakeReport(const std::string& bytes, TaskSlice::Done& done) {
   return report.ok() ? absl::OkStatus() : Internal("a rank reports otherwise than this version does");
 }
 
-Status RankLeader::Keep(const TaskGathering& gathering, TaskSlice::Folded all) {
+Status RankLeader::Keep(const TaskGathering& gathering, LocalTaskServer::Folded all) {
   if (all.records.empty()) return absl::OkStatus();
   Held& held = held_[gathering.gather];
   held.gathering = gathering;

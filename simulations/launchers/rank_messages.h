@@ -9,9 +9,9 @@
 
 #include <cstdint>
 
+#include "simulations/launchers/local_task_server.h"
 #include "simulations/launchers/packed.h"
 #include "simulations/launchers/task_packing.h"
-#include "simulations/launchers/task_slice.h"
 
 namespace rivulet {
 

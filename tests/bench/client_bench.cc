@@ -5,8 +5,8 @@
 #include <memory>
 #include <string>
 
-#include "client/pass_programs.h"
-#include "client/trainer.h"
+#include "client/training/pass_programs.h"
+#include "client/training/trainer.h"
 #include "federated/plan/example_source.h"
 #include "federated/weights/model.h"
 #include "tests/bench/bench_plan.h"

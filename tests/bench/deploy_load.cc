@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "certificates/watched_identity.h"
-#include "client/send_submission.h"
+#include "client/calls/send_submission.h"
 #include "federated/transport/grpc_client.h"
 #include "federated/transport/grpc_server.h"
 #include "tests/bench/bare_grpc.h"

@@ -2,8 +2,8 @@
 // adds (compile/…).
 #include <benchmark/benchmark.h>
 
-#include "client/pass_programs.h"
-#include "client/trainer.h"
+#include "client/training/pass_programs.h"
+#include "client/training/trainer.h"
 #include "engine/compile/optimize.h"
 #include "tests/bench/bench_plan.h"
 

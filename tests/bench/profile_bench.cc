@@ -6,8 +6,8 @@
 #include <limits>
 #include <vector>
 
-#include "client/pass_programs.h"
-#include "client/trainer.h"
+#include "client/training/pass_programs.h"
+#include "client/training/trainer.h"
 #include "engine/profile/step_monitor.h"
 #include "federated/weights/model.h"
 #include "tests/bench/bench_plan.h"

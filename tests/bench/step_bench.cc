@@ -9,8 +9,8 @@
 #include <limits>
 #include <thread>
 
-#include "client/pass_programs.h"
-#include "client/trainer.h"
+#include "client/training/pass_programs.h"
+#include "client/training/trainer.h"
 #include "federated/weights/model.h"
 #include "tests/bench/bench_plan.h"
 #include "tests/bench/peak.h"

@@ -6,7 +6,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "client/travelling_states.h"
+#include "client/site/remote_client_state.h"
 #include "coordinator/coordinator.h"
 #include "tiny_sites.h"
 
@@ -44,7 +44,7 @@ class SiteStatesTest : public ::testing::Test {
     }
     return taken;
   }
-  TravellingStates StatesOf(const std::string& site) { return {*coordinator_, stop_, As(site), CallOptions()}; }
+  RemoteClientState StatesOf(const std::string& site) { return {*coordinator_, stop_, As(site), CallOptions()}; }
   static StateBlob BlobOf(float value) {
     std::vector<float> values = {value};
     return WriteState(std::vector<NamedState>{{"n", values}});
@@ -67,7 +67,7 @@ class SiteStatesTest : public ::testing::Test {
 
 TEST_F(SiteStatesTest, Proposal_IsWhatTheClientsNextTaskBeginsWith) {
   Start();
-  TravellingStates states = StatesOf("site 1");
+  RemoteClientState states = StatesOf("site 1");
   ASSERT_OK(TinySite(*coordinator_, parts_.aggregation, SitePlace::kAnother, &states).Run());
   ASSERT_OK(coordinator_->Wait());
   EXPECT_EQ(Kept(), 2u) << "one of each client: the second is durable";
@@ -88,7 +88,7 @@ TEST_F(SiteStatesTest, NobodyElse_MayReadItOrLeaveOne) {
 TEST_F(SiteStatesTest, WhatIsNoState_IsRefused) {
   Start();
   const Task task = TasksOf("site 1", 1)[0];
-  TravellingStates states = StatesOf("site 1");
+  RemoteClientState states = StatesOf("site 1");
   EXPECT_THAT(states.Propose(task.run_id, task.client_id, task.id, "nonsense"),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no state, or a damaged one")));
   EXPECT_THAT(states.Propose(task.run_id, task.client_id, task.id, std::string(101, 'x')),
@@ -126,7 +126,7 @@ TEST_F(SiteStatesTest, TaskThatEndsWithoutItsUpdate_ItsProposalGoes) {
   Start();
   const std::vector<Task> tasks = TasksOf("site 1", 2);
   ASSERT_EQ(tasks.size(), 2u);
-  TravellingStates states = StatesOf("site 1");
+  RemoteClientState states = StatesOf("site 1");
   for (const Task& task : tasks) EXPECT_OK(states.Propose(task.run_id, task.client_id, task.id, BlobOf(1)));
   EXPECT_EQ(Kept(), 2u);
   for (const Task& task : tasks) EXPECT_OK(coordinator_->Fail(As("site 1"), {.task = task.id}));

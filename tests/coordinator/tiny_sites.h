@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "client/travelling_states.h"
+#include "client/site/remote_client_state.h"
 #include "coordinator/coordinator.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/updates/task_records.h"
@@ -118,7 +118,7 @@ inline StatusOr<std::map<int64_t, std::string>> RunTinySite(CoordinatorOptions o
     if (parts.keeps_state && place == SitePlace::kThisProcess) {
       states = NewStateStore(FileSystem::Default(), FolderOf(coordinator->folder()), false);
     } else if (parts.keeps_state) {
-      states = std::make_unique<TravellingStates>(*coordinator, stop, As("site 1"), CallOptions());
+      states = std::make_unique<RemoteClientState>(*coordinator, stop, As("site 1"), CallOptions());
     }
     RIVULET_RETURN_IF_ERROR(TinySite(*coordinator, parts.aggregation, place, states.get(), std::move(watch)).Run());
     RIVULET_RETURN_IF_ERROR(coordinator->Wait());

@@ -19,6 +19,8 @@ ELSEWHERE = {
     "ONNX": " rivulet::onnx::",
     "algorithms": " rivulet::ComposePlan(",
     "simulations": " rivulet::Simulation::",
+    "sites of many clients": " rivulet::Site::",
+    "teams of devices": " rivulet::NewGpuTeam(",
     "libraries of ops and algorithms": " rivulet::LoadLibraries(",
 }
 MOST_BYTES = 13_000_000

@@ -182,7 +182,7 @@ class HostileWorld(RivuletTest):
         self.assertRegex(result.err, r"needs \d+ bytes .* are available.*'x'")
 
     def test_a_model_that_needs_more_than_there_is(self):
-        """By the planned peak of one client, before any of it is taken; a client asks the same (tests/client/agent_test.cc)."""
+        """By the planned peak of one client, before any of it is taken; a client asks the same (tests/client/agent/agent_test.cc)."""
         layers = '[[model.layers]]\ntype = "flatten"\n' + "".join(
             f'[[model.layers]]\ntype = "dense"\nunits = {units}\n' for units in (2_000_000, 400_000, 10))
         huge = self.write("huge.toml", SCENARIO.replace('preset = "logistic_regression"', 'input = { shape = [28, 28, 1] }') + layers)

@@ -5,8 +5,8 @@
 #include <thread>
 #include <vector>
 
-#include "client/send_submission.h"
-#include "client/update_message_writer.h"
+#include "client/agent/update_message_writer.h"
+#include "client/calls/send_submission.h"
 #include "engine/base/mutex.h"
 #include "federated/plan/plan.h"
 #include "federated/transport/grpc_client.h"

@@ -4,7 +4,7 @@
 //   site_worker work HOST:PORT NAME SCENARIO KEY=VALUE …               ends when it is told that the run is over
 #include <cstdio>
 
-#include "client/site.h"
+#include "client/site/site.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/stored_run.h"
 #include "federated/transport/attendance.h"

@@ -441,19 +441,19 @@ TEST(WeightedMean, SumsOf32Bits_AreTheReferencesAndTravel) {
 }
 
 // Under masks a sum is any number of 32 bits.
-TEST(TakeRun, Sums_WrapAround) {
+TEST(AddToSums, Sums_WrapAround) {
   const std::vector<float> values(35, 3.0f);
   OnEveryTarget([&] {
     const FloatRun run{values.data(), nullptr, 35};
     std::vector<int32_t> narrow(35, std::numeric_limits<int32_t>::max());
     std::vector<int64_t> wide(35, std::numeric_limits<int64_t>::max());
     FoldState state;
-    EXPECT_EQ(TakeRun(run, 1.0, 2, std::span(narrow), state), 35);
-    EXPECT_EQ(TakeRun(run, 1.0, 2, std::span(wide), state), 35);
+    EXPECT_EQ(AddToSums(run, 1.0, 2, std::span(narrow), state), 35);
+    EXPECT_EQ(AddToSums(run, 1.0, 2, std::span(wide), state), 35);
     EXPECT_EQ(narrow, std::vector<int32_t>(35, std::numeric_limits<int32_t>::min() + 2));
     EXPECT_EQ(wide, std::vector<int64_t>(35, std::numeric_limits<int64_t>::min() + 2));
-    UntakeRun(run, 35, 1.0, std::span(narrow));
-    UntakeRun(run, 35, 1.0, std::span(wide));
+    SubtractFromSums(run, 35, 1.0, std::span(narrow));
+    SubtractFromSums(run, 35, 1.0, std::span(wide));
     EXPECT_EQ(narrow, std::vector<int32_t>(35, std::numeric_limits<int32_t>::max()));
     EXPECT_EQ(wide, std::vector<int64_t>(35, std::numeric_limits<int64_t>::max()));
   });

@@ -4,7 +4,7 @@
 #include <cstdio>
 #include <set>
 
-#include "client/pass_programs.h"
+#include "client/training/pass_programs.h"
 #include "engine/presets/presets.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/plan/plan.h"

@@ -10,7 +10,7 @@
 #include <functional>
 #include <sstream>
 
-#include "client/pass_programs.h"
+#include "client/training/pass_programs.h"
 #include "engine/base/philox.h"
 #include "engine/compile/compile.h"
 #include "engine/compile/compile_gpu.h"

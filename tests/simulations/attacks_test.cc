@@ -25,7 +25,7 @@ std::unique_ptr<const Attack> NewAttack(std::string_view name, const SettingValu
 
 Draws DrawsOfClient(int client) { return {StreamFor(7, fmt::format("client-{}", client), Purpose::kAttack), 0}; }
 
-StatusOr<std::shared_ptr<const HonestUpdates>> NobodyKnows() { return Internal("this attack asks nobody"); }
+StatusOr<std::shared_ptr<const BenignUpdates>> NobodyKnows() { return Internal("this attack asks nobody"); }
 
 std::vector<float> Changed(const Attack& attack, std::vector<float> delta, int client = 0) {
   EXPECT_OK(attack.Change(delta, DrawsOfClient(client), NobodyKnows));

@@ -28,9 +28,9 @@
 #include <random>
 #include <set>
 
-#include "client/send_submission.h"
-#include "client/task_trainer.h"
-#include "client/update_message_writer.h"
+#include "client/agent/update_message_writer.h"
+#include "client/calls/send_submission.h"
+#include "client/training/task_trainer.h"
 #include "coordinator/commit/commit.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/history/history.h"

@@ -5,7 +5,7 @@
 #include <random>
 #include <thread>
 
-#include "client/agent.h"
+#include "client/agent/agent.h"
 #include "engine/data/tfrecord.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/settings/setting_tables.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "client/site.h"
+#include "client/site/site.h"
 #include "engine/models/classifier.h"
 #include "federated/scenario/scenario.h"
 #include "federated/tasks/task.h"

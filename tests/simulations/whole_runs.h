@@ -21,8 +21,8 @@
 #include <utility>
 #include <vector>
 
-#include "client/agent.h"
-#include "client/site.h"
+#include "client/agent/agent.h"
+#include "client/site/site.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/history/history.h"
 #include "engine/data/tfrecord.h"

@@ -1,7 +1,7 @@
 // What stands between the server of a simulation and its coordinator: who is let in, who is missed, and who is who.
 #include "simulations/launchers/worker_gate.h"
 
-#include "client/coordinator_calls.h"
+#include "client/calls/coordinator_calls.h"
 #include "simulations/launchers/invitation.h"
 #include "tests/simulations/whole_runs.h"
 

@@ -29,9 +29,9 @@
 #include <utility>
 #include <vector>
 
-#include "client/agent.h"
-#include "client/held_updates.h"
-#include "client/training_checkpoint.h"
+#include "client/agent/agent.h"
+#include "client/agent/persisted_updates.h"
+#include "client/training/training_checkpoint.h"
 #include "coordinator/commit/commit.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/history/history.h"
@@ -238,8 +238,9 @@ class Federation final : private Witness {
                                                TrainingCheckpoint::Options{std::chrono::milliseconds(0), "test", {}});
     }
     if (may_die || options_.seed % 2 == 0) {
-      options.held = std::make_shared<HeldUpdates>(client.disk->files(), JoinPath(client.disk->folder(), "updates"),
-                                                   options.client_id, HeldUpdates::Options{});
+      options.persisted =
+          std::make_shared<PersistedUpdates>(client.disk->files(), JoinPath(client.disk->folder(), "updates"),
+                                             options.client_id, PersistedUpdates::Options{});
     }
     options.observer.on_task = [this, number](const Task& task) { Given(number, task); };
     client.agent = std::make_unique<Agent>(*client.link, std::move(options));

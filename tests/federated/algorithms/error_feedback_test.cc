@@ -1,6 +1,6 @@
 // Top-k with error feedback: what a client sends over several rounds against NumPy in double, that nothing is lost but
 // only late, and what it cannot be put together with.
-#include "client/update_pipeline.h"
+#include "client/training/update_pipeline.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/random/streams.h"
 #include "proto/federated/plan.pb.h"

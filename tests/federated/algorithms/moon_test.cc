@@ -5,12 +5,12 @@
 #include <cmath>
 #include <fstream>
 
-#include "client/pass_programs.h"
+#include "client/training/pass_programs.h"
 #include "engine/models/classifier.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/random/streams.h"
 #include "federated/states/state_blob.h"
-#include "tests/client/local_plan.h"
+#include "tests/client/training/local_plan.h"
 #include "tests/testing/four_pixels.h"
 
 namespace rivulet {

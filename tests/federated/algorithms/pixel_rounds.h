@@ -10,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "client/pass_programs.h"
-#include "client/update_pipeline.h"
+#include "client/training/pass_programs.h"
+#include "client/training/update_pipeline.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/download/download.h"
@@ -21,7 +21,7 @@
 #include "federated/server_optimizers/server_rate.h"
 #include "federated/states/state_blob.h"
 #include "federated/weights/flat_vector.h"
-#include "tests/client/local_plan.h"
+#include "tests/client/training/local_plan.h"
 #include "tests/testing/four_pixels.h"
 
 namespace rivulet::testing {

@@ -3,8 +3,8 @@
 #include <cmath>
 #include <cstdlib>
 
-#include "client/eligibility.h"
-#include "client/site_policy.h"
+#include "client/agent/eligibility.h"
+#include "client/agent/site_policy.h"
 #include "coordinator/control/metrics.h"
 #include "dataflow/placement/cost_model.h"
 #include "engine/base/wildcard.h"

@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "setup/gpu_evaluator.h"
-#include "tests/client/local_plan.h"
+#include "tests/client/training/local_plan.h"
 #include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"

@@ -1,6 +1,6 @@
 // Several devices: one worker's, which adds what they have folded on them, a worker each where they cannot, or a rank
 // each; the bits are those of one device.
-#include "client/gpu_team.h"
+#include "client/training/device/gpu_team.h"
 #include "simulations/launchers/rank_crew.h"
 #include "tests/emulated_gpu/emulated_backend.h"
 #include "tests/simulations/thread_ranks.h"

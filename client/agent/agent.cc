@@ -1,0 +1,125 @@
+#include "client/agent/agent.h"
+
+#include <algorithm>
+#include <optional>
+#include <random>
+#include <utility>
+
+#include "client/calls/heartbeat.h"
+
+namespace rivulet {
+namespace {
+
+// A coordinator that is back is to be noticed within five seconds: two such waits, the first of which may have met the
+// connection's own pause between two tries.
+constexpr int64_t kLongestBetweenTriesMs = 2500;
+
+// How soon a machine that was busy is looked at again.
+constexpr int64_t kAskAgainMs = 10'000;
+
+BackoffOptions OfCalls(BackoffOptions options) {
+  options.max_ms = std::min(options.max_ms, kLongestBetweenTriesMs);
+  return options;
+}
+
+}  // namespace
+
+Agent::Agent(CoordinatorApi& api, AgentOptions options)
+    : api_(api),
+      options_(std::move(options)),
+      artifacts_(options_.artifacts ? options_.artifacts : std::make_shared<ArtifactCache>()),
+      stop_(options_.sleep),
+      session_(uint64_t{std::random_device()()} << 32 | std::random_device()()) {}
+
+Status Agent::Run() {
+  EnterWorkerThread();
+  const AgentObserver& observer = options_.observer;
+  TaskRunner runner(
+      api_, *artifacts_, stop_,
+      {.calls = {OfCalls(options_.backoff), options_.chunk_bytes, options_.max_upload_rate, observer.on_retry},
+       .instruments = options_.instruments,
+       .states = options_.states.get(),
+       .memory_budget = options_.memory_budget,
+       .available_memory = options_.available_memory,
+       .persisted = options_.persisted.get(),
+       .checkpoint = options_.checkpoint.get(),
+       .trainers = options_.trainers});
+  PollRequest request;
+  request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
+  request.capabilities.version = options_.version;
+  request.capabilities.datasets = OffersOf(options_.data);
+  request.hold_ms = options_.hold_ms;
+  Caller& caller = request.caller;
+  // After tasks that came to nothing: the coordinator may offer the same again at once, and nobody wants to see it
+  // spin.
+  Backoff idle(options_.backoff, caller.name);
+  Heartbeat heartbeat(api_, stop_);
+  for (;;) {
+    if (const std::string why = options_.unwilling ? options_.unwilling() : ""; !why.empty()) {
+      if (observer.on_wait) observer.on_wait({why}, kAskAgainMs);
+      if (!stop_.Sleep(kAskAgainMs)) return Cancelled("stopped");
+      continue;
+    }
+    const StatusOr<PollReply> polled = runner.Poll(request);
+    if (absl::IsNotFound(polled.status()) && !caller.run_id.empty()) {
+      caller.run_id.clear();  // the coordinator serves another run by now: this client works for that one
+      continue;
+    }
+    RIVULET_RETURN_IF_ERROR(polled.status());
+    const PollReply& reply = *polled;
+    for (const TaskOutcome& outcome : reply.outcomes) Settle(outcome, caller.run_id);
+    if (observer.on_outcome) {
+      for (const TaskOutcome& outcome : reply.outcomes) observer.on_outcome(outcome);
+    }
+    if (reply.over) {
+      TellOver(*reply.over, caller.run_id);
+      return absl::OkStatus();
+    }
+    request.told = reply.tasks.empty();
+    if (reply.tasks.empty()) {
+      const int64_t wait_ms = std::clamp<int64_t>(reply.wait_ms, 1, std::max<int64_t>(options_.backoff.max_ms, 1));
+      if (observer.on_wait) observer.on_wait(reply.awaited, wait_ms);
+      if (!stop_.Sleep(wait_ms)) return Cancelled("stopped");
+    }
+    for (const Task& task : reply.tasks) {
+      caller.run_id = task.run_id;
+      if (observer.on_task) observer.on_task(task);
+      stop_.BeginTask();
+      heartbeat.Begin(request, task.id, reply.wait_ms);
+      const StatusOr<TaskReport> done = runner.Run(caller, task, options_.data);
+      heartbeat.End();
+      stop_.BeginTask();  // what ended this task is not to end the next poll
+      RIVULET_ASSIGN_OR_RETURN(const TaskReport report, done);
+      if (observer.on_report) observer.on_report(task, report);
+      if (const std::optional<PollReply::Over> over = heartbeat.over()) {
+        TellOver(*over, caller.run_id);
+        return absl::OkStatus();
+      }
+      if (report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate) {
+        idle.Reset();
+      } else if (!stop_.Sleep(idle.NextMs())) {
+        return Cancelled("stopped");
+      }
+    }
+  }
+}
+
+// A run that has failed may be resumed, and then asks for what it had not written.
+void Agent::TellOver(const PollReply::Over& over, const std::string& run_id) {
+  if (options_.persisted != nullptr && !over.failed && !run_id.empty()) options_.persisted->RunIsOver(run_id);
+  if (options_.observer.on_over) options_.observer.on_over(over);
+}
+
+// Told until it is asked no more; the same again changes nothing.
+void Agent::Settle(const TaskOutcome& outcome, const std::string& run_id) {
+  if (options_.persisted != nullptr) options_.persisted->Settle(outcome);
+  if (options_.states == nullptr || run_id.empty()) return;
+  if (outcome.end != TaskEnd::kFolded) {
+    options_.states->Forget(run_id, options_.client_id, outcome.task);
+  } else if (outcome.durable && settled_ != outcome.task) {
+    options_.states->Durable(run_id, options_.client_id, outcome.task);
+    settled_ = outcome.task;
+  }
+}
+
+}  // namespace rivulet

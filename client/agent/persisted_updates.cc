@@ -1,0 +1,227 @@
+#include "client/agent/persisted_updates.h"
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cstring>
+#include <filesystem>
+#include <limits>
+#include <utility>
+#include <vector>
+
+#include "client/training/file_name.h"
+#include "client/training/task_work.h"
+#include "engine/base/temporary_name.h"
+
+namespace rivulet {
+namespace {
+
+static_assert(std::endian::native == std::endian::little, "finished work is kept as it lies in memory");
+
+// What stands before the update in its file.
+struct Head {
+  char magic[8] = {'R', 'V', 'H', 'E', 'L', 'D', '0', '1'};
+  std::array<uint8_t, 32> work{};
+  int64_t examples = 0, steps = 0;
+  double train_loss = 0, train_seconds = 0;
+};
+static_assert(sizeof(Head) == 72, "no padding that would be written");
+
+constexpr std::string_view kClientInName = "update";
+
+int64_t SizeOf(const std::string& path) {
+  std::error_code error;
+  const auto size = std::filesystem::file_size(path, error);
+  return error ? 0 : static_cast<int64_t>(size);
+}
+
+// A file that this class has made, of the run with these digits; any other file in a client's folder is somebody's.
+std::optional<TaskName> UpdateOf(std::string_view file, std::string_view run_digits) {
+  std::optional<TaskName> name = TaskNameOf(file, run_digits);
+  if (name && name->client_id != kClientInName) name.reset();
+  return name;
+}
+bool IsUpdate(std::string_view file) { return UpdateOf(file, file.substr(0, kFileNameDigits)).has_value(); }
+
+void RemoveHalfWrittenOf(FileSystem& fs, const std::string& folder) { RemoveTemporaries(fs, folder, IsUpdate); }
+
+// In one client's folder: the files of a run whose round is at most `last`.
+void RemoveOf(FileSystem& fs, const std::string& folder, std::string_view run_digits, int64_t last) {
+  const auto files = fs.List(folder);
+  if (!files.ok()) return;
+  for (const std::string& file : *files) {
+    const std::optional<TaskName> name = UpdateOf(file, run_digits);
+    // What cannot be removed now is removed with the next.
+    if (name && name->round <= last) fs.Remove(JoinPath(folder, file)).IgnoreError();
+  }
+}
+
+}  // namespace
+
+PersistedUpdates::PersistedUpdates(FileSystem& fs, const std::string& folder, std::string client_id, Options options)
+    : fs_(fs),
+      folder_(JoinPath(folder, FileNameOf(client_id))),
+      client_id_(std::move(client_id)),
+      options_(std::move(options)) {
+  if (!options_.shared) RemoveHalfWrittenOf(fs_, folder_);
+}
+
+// The run's id is what stands before the rest of a task's name; a client that is called like the rest of one does no
+// harm but to itself.
+std::optional<PersistedUpdates::Place> PersistedUpdates::PlaceOf(const TaskId& task) const {
+  for (size_t end = task.find("-r"); end != task.npos; end = task.find("-r", end + 1)) {
+    const std::string_view run = std::string_view(task).substr(0, end);
+    std::optional<TaskName> name = TaskNameOf(task, run);
+    if (!name || name->client_id != client_id_) continue;
+    Place place{FileNameOf(run), *name, ""};
+    name->client_id = kClientInName;
+    place.path = JoinPath(folder_, TaskIdOf(place.run, *name));
+    return place;
+  }
+  return std::nullopt;
+}
+
+// A sync waits for the disk, a millisecond or ten, and a round of small models is made of little else. What it would
+// save is the training alone, as the task is offered again: so it is done where that costs more. Another draw of noise
+// would be a second look at the same data, so that work which does not repeat itself is always synced.
+void PersistedUpdates::Keep(const Task& task, const FinishedWork& work, bool repeatable) {
+  const std::optional<Place> place = PlaceOf(task.id);
+  if (!place) return;
+  const auto lost = [&](std::string_view why) {
+    if (std::exchange(said_lost_, true)) return;
+    Say(fmt::format(
+        "the finished update of round {} is not kept on disk: {}; it is sent from memory, and trained again "
+        "if this process ends before",
+        place->name.round, why));
+  };
+  if (!MakeRoom(std::ssize(work.update))) {
+    return lost(fmt::format("it has {:.1f} MB, and --hold-megabytes allows {:.1f}",
+                            static_cast<double>(work.update.size()) / 1e6,
+                            static_cast<double>(options_.max_bytes) / 1e6));
+  }
+  const bool cheap = repeatable && work.train_seconds < options_.unsynced_seconds;
+  const Status kept = Write(*place, task, work, work.update, cheap ? Survives::kProcess : Survives::kPowerFailure);
+  if (!kept.ok()) return lost(Message(kept));
+  said_lost_ = false;
+}
+
+Status PersistedUpdates::KeepSent(const Task& task, std::string_view update, double train_seconds) {
+  const std::optional<Place> place = PlaceOf(task.id);
+  if (!place) return InvalidArgument("task '{}' is not one of client '{}'", task.id, client_id_);
+  FinishedWork numbers;
+  numbers.train_seconds = train_seconds;
+  return Write(*place, task, numbers, update, Survives::kPowerFailure);
+}
+
+bool PersistedUpdates::Has(const TaskId& task) const {
+  const std::optional<Place> place = PlaceOf(task);
+  return place && fs_.Exists(place->path);
+}
+
+Status PersistedUpdates::Write(const Place& place, const Task& task, const FinishedWork& numbers,
+                               std::string_view update, Survives survives) {
+  Head head;
+  head.work = WorkOf(task).bytes;
+  head.examples = numbers.examples;
+  head.steps = numbers.steps;
+  head.train_loss = numbers.train_loss;
+  head.train_seconds = numbers.train_seconds;
+  return WriteSealedFile(fs_, place.path, {{reinterpret_cast<const char*>(&head), sizeof(head)}, update}, survives);
+}
+
+std::optional<FinishedWork> PersistedUpdates::Find(const Task& task) {
+  const std::optional<Place> place = PlaceOf(task.id);
+  if (!place || !fs_.Exists(place->path)) return std::nullopt;
+  StatusOr<std::string> file = ReadSealedFile(fs_, place->path);
+  Head head;
+  const Head known;
+  const bool ours = file.ok() && file->size() >= sizeof(head);
+  if (ours) std::memcpy(&head, file->data(), sizeof(head));
+  if (!ours || std::memcmp(head.magic, known.magic, sizeof(head.magic)) != 0) {
+    Drop(task.id, file.ok() ? "it is of another program" : Message(file.status()));
+    return std::nullopt;
+  }
+  if (head.work != WorkOf(task).bytes) {
+    Drop(task.id, "the task is another by now, from another model");
+    return std::nullopt;
+  }
+  file->erase(0, sizeof(head));
+  return FinishedWork{*std::move(file), head.examples, head.steps, head.train_loss, head.train_seconds};
+}
+
+void PersistedUpdates::Drop(const TaskId& task, std::string_view reason) {
+  const std::optional<Place> place = PlaceOf(task);
+  if (!place || !fs_.Exists(place->path)) return;
+  Say(fmt::format("the finished update of round {} is dropped: {}", place->name.round, reason));
+  if (const Status removed = fs_.Remove(place->path); !removed.ok()) Say(std::string(Message(removed)));
+}
+
+void PersistedUpdates::Settle(const TaskOutcome& outcome) {
+  if (settled_ && settled_->task == outcome.task && settled_->end == outcome.end &&
+      settled_->durable == outcome.durable) {
+    return;
+  }
+  settled_ = outcome;
+  if (outcome.end != TaskEnd::kFolded) {
+    Drop(outcome.task, outcome.reason);
+  } else if (const auto place = PlaceOf(outcome.task); place && outcome.durable) {
+    Remove(place->run, place->name.round);
+  }
+}
+
+void PersistedUpdates::RunIsOver(std::string_view run_id) {
+  Remove(FileNameOf(run_id), std::numeric_limits<int64_t>::max());
+}
+
+void PersistedUpdates::RunIsOver(FileSystem& fs, const std::string& folder, std::string_view run_id) {
+  const auto clients = fs.List(folder);
+  if (!clients.ok()) return;
+  for (const std::string& client : *clients) {
+    RemoveOf(fs, JoinPath(folder, client), FileNameOf(run_id), std::numeric_limits<int64_t>::max());
+  }
+}
+
+void PersistedUpdates::RemoveHalfWritten(FileSystem& fs, const std::string& folder) {
+  const auto clients = fs.List(folder);
+  if (!clients.ok()) return;
+  for (const std::string& client : *clients) RemoveHalfWrittenOf(fs, JoinPath(folder, client));
+}
+
+void PersistedUpdates::Remove(std::string_view run_digits, int64_t last) { RemoveOf(fs_, folder_, run_digits, last); }
+
+// By age and not by round: the files may be of several runs, and of those that have ended some may be left.
+bool PersistedUpdates::MakeRoom(int64_t bytes) {
+  struct Held {
+    std::filesystem::file_time_type written;
+    std::string path;
+    int64_t bytes;
+  };
+  if (bytes > options_.max_bytes) return false;
+  std::vector<Held> all;
+  int64_t sum = bytes;
+  const auto files = fs_.List(folder_);
+  for (size_t i = 0; files.ok() && i < files->size(); ++i) {
+    if (!IsUpdate(WithoutTemporary((*files)[i]))) continue;
+    const std::string path = JoinPath(folder_, (*files)[i]);
+    std::error_code error;
+    all.push_back({std::filesystem::last_write_time(path, error), path, SizeOf(path)});
+    sum += all.back().bytes;
+  }
+  std::ranges::sort(all, {}, &Held::written);
+  for (const Held& oldest : all) {
+    if (sum <= options_.max_bytes) break;
+    Say(fmt::format(
+        "finished updates take {:.1f} MB, and --hold-megabytes allows {:.1f}; the oldest is dropped, which is "
+        "in no durable version yet",
+        static_cast<double>(sum) / 1e6, static_cast<double>(options_.max_bytes) / 1e6));
+    if (!fs_.Remove(oldest.path).ok()) return false;
+    sum -= oldest.bytes;
+  }
+  return true;
+}
+
+void PersistedUpdates::Say(const std::string& sentence) const {
+  if (options_.on_note) options_.on_note(sentence);
+}
+
+}  // namespace rivulet

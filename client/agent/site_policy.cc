@@ -1,0 +1,194 @@
+#include "client/agent/site_policy.h"
+
+#include <sched.h>
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include "certificates/author.h"
+#include "client/agent/plan_facts.h"
+#include "client/training/failure.h"
+#include "engine/base/nearest.h"
+#include "engine/base/setting.h"
+#include "federated/scenario/keys.h"
+
+namespace rivulet {
+namespace {
+
+Setting Names(std::string name, std::string doc) {
+  return {.name = std::move(name), .type = SettingType::kStrings, .default_value = {}, .doc = std::move(doc)};
+}
+
+using Table = std::map<std::string, std::vector<Setting>, std::less<>>;
+
+// By section.
+const Table& SiteKeys() {
+  static const Table* const table = new Table{
+      {"plans",
+       {Names("authors", "Who may have written a plan"), Names("ops", "What it may compute with"),
+        Names("columns", "What it may read of an example"),
+        Integer("max_epochs", std::nullopt, "How often a task may go over the data").AtLeast(1)}},
+      {"budget",
+       {Integer("memory_megabytes", std::nullopt, "Memory that a task may take").Between(1, 1e9),
+        Integer("processors", std::nullopt, "Processors that the process may run on").Between(1, CPU_SETSIZE),
+        Integer("niceness", std::nullopt, "How far everything else goes first").Between(1, 19)}},
+      {"when",
+       {Names("hours", "When tasks may begin"), Float("max_load", std::nullopt, "How busy the machine may be").Above(0),
+        Integer("min_free_megabytes", std::nullopt, "Memory that must be free").Between(1, 1e9)}},
+  };
+  return *table;
+}
+
+// Values that the file gives, by "section.key".
+class Given {
+ public:
+  static StatusOr<Given> Read(const std::string& toml, const std::string& path) {
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<scenario::Entry> entries, scenario::ReadToml(toml, path));
+    Given given;
+    for (const scenario::Entry& entry : entries) {
+      const size_t dot = entry.key.find('.');
+      const auto section = SiteKeys().find(entry.key.substr(0, dot));
+      if (section == SiteKeys().end() || (dot == std::string::npos && !entry.is_table)) {
+        std::vector<std::string> known;
+        for (const auto& [name, keys] : SiteKeys()) known.push_back("[" + name + "]");
+        return InvalidArgument("{}: there is no section for '{}'.{}", entry.where, entry.key,
+                               DidYouMean("[" + entry.key.substr(0, dot) + "]", known));
+      }
+      if (dot == std::string::npos) continue;
+      const Setting* const setting = FindSetting(section->second, entry.key.substr(dot + 1));
+      if (setting == nullptr) {
+        std::vector<std::string> known;
+        for (const Setting& key : section->second) known.push_back(section->first + "." + key.name);
+        return InvalidArgument("{}: there is no key '{}'.{}", entry.where, entry.key, DidYouMean(entry.key, known));
+      }
+      const std::string subject = fmt::format("{} in {}", entry.key, entry.where);
+      const SettingValue* const value = std::get_if<SettingValue>(&entry.value);
+      if (value == nullptr) return setting->WrongType(subject, scenario::Describe(entry.value));
+      RIVULET_ASSIGN_OR_RETURN(given.values_[entry.key], setting->Take(*value, subject));
+      given.where_[entry.key] = entry.where;
+    }
+    return given;
+  }
+
+  std::optional<std::vector<std::string>> names(const std::string& key) const {
+    const auto found = values_.find(key);
+    if (found == values_.end()) return std::nullopt;
+    return std::get<std::vector<std::string>>(found->second);
+  }
+  int64_t integer(const std::string& key, int64_t otherwise) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? otherwise : std::get<int64_t>(found->second);
+  }
+  double number(const std::string& key, double otherwise) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? otherwise : std::get<double>(found->second);
+  }
+  const std::string& where(const std::string& key) const { return where_.at(key); }
+
+ private:
+  std::map<std::string, SettingValue> values_;
+  std::map<std::string, std::string> where_;
+};
+
+// "20:00-06:00".
+std::optional<SitePolicy::Hours> ParseHours(std::string_view text) {
+  const auto minute = [](std::string_view clock) -> int {
+    const auto digit = [&](size_t at) { return clock[at] >= '0' && clock[at] <= '9' ? clock[at] - '0' : 100; };
+    if (clock.size() != 5 || clock[2] != ':') return -1;
+    const int hour = digit(0) * 10 + digit(1), rest = digit(3) * 10 + digit(4);
+    return hour < 24 && rest < 60 ? hour * 60 + rest : -1;
+  };
+  if (text.size() != 11 || text[5] != '-') return std::nullopt;
+  const SitePolicy::Hours hours = {minute(text.substr(0, 5)), minute(text.substr(6))};
+  if (hours.from < 0 || hours.until < 0 || hours.from == hours.until) return std::nullopt;
+  return hours;
+}
+
+Status NotWilling(Status status, std::string_view subject) {
+  return WithReason(std::move(status), TaskFailure::Code::kNotWilling, subject);
+}
+
+bool Has(const std::vector<std::string>& names, std::string_view name) {
+  return std::ranges::find(names, name) != names.end();
+}
+
+}  // namespace
+
+StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string& path) {
+  RIVULET_ASSIGN_OR_RETURN(const Given given, Given::Read(toml, path));
+  SitePolicy policy;
+  policy.plans = {.authors = given.names("plans.authors"),
+                  .ops = given.names("plans.ops"),
+                  .columns = given.names("plans.columns"),
+                  .max_epochs = given.integer("plans.max_epochs", 0)};
+  for (const std::string& author : policy.plans.authors.value_or(std::vector<std::string>())) {
+    const Status known = ParseAuthor(author).status();
+    if (!known.ok()) return Annotate(known, "plans.authors in " + given.where("plans.authors"));
+  }
+  constexpr int64_t kMegabyte = 1'000'000;
+  policy.budget = {.memory_bytes = given.integer("budget.memory_megabytes", 0) * kMegabyte,
+                   .processors = given.integer("budget.processors", 0),
+                   .niceness = given.integer("budget.niceness", 0)};
+  policy.when.max_load = given.number("when.max_load", 0);
+  policy.when.min_available_bytes = given.integer("when.min_free_megabytes", 0) * kMegabyte;
+  for (const std::string& text : given.names("when.hours").value_or(std::vector<std::string>())) {
+    const std::optional<SitePolicy::Hours> hours = ParseHours(text);
+    if (!hours) {
+      return InvalidArgument("when.hours in {} takes hours of a day such as \"20:00-06:00\", not '{}'",
+                             given.where("when.hours"), text);
+    }
+    policy.when.hours.push_back(*hours);
+  }
+  return policy;
+}
+
+Status CheckPlan(const SitePolicy& policy, const Plan& plan) {
+  const SitePolicy::Plans& pinned = policy.plans;
+  if (pinned.authors) {
+    const PlanAuthor author = AuthorOf(plan);
+    if (author.text.empty()) {
+      return NotWilling(FailedPrecondition("nobody has signed plan '{}', and this site runs only plans of authors "
+                                           "that it knows (plans.authors); have one of them sign it",
+                                           plan.name()),
+                        "unsigned plan");
+    }
+    if (!author.good) {
+      return NotWilling(FailedPrecondition("plan '{}' says that {} signed it, and the signature is not that author's "
+                                           "over these bytes: it was changed, or somebody else's name was put on it",
+                                           plan.name(), author.text),
+                        "wrong signature");
+    }
+    if (!Has(*pinned.authors, author.text)) {
+      return NotWilling(FailedPrecondition("plan '{}' was signed by {}, who is not in this site's plans.authors",
+                                           plan.name(), author.text),
+                        "author");
+    }
+  }
+  if (pinned.columns) {
+    for (const FeatureSpec& feature : plan.features()) {
+      if (Has(*pinned.columns, feature.feature)) continue;
+      return NotWilling(FailedPrecondition("plan '{}' reads '{}' of each example, which is not in this site's "
+                                           "plans.columns",
+                                           plan.name(), feature.feature),
+                        fmt::format("column {}", feature.feature));
+    }
+  }
+  if (pinned.ops) {
+    for (const std::string& op : OpsOf(plan)) {
+      if (Has(*pinned.ops, op)) continue;
+      return NotWilling(
+          FailedPrecondition("plan '{}' computes with {}, which is not in this site's plans.ops", plan.name(), op),
+          fmt::format("op {}", op));
+    }
+  }
+  if (const int64_t epochs = EpochsOf(plan); pinned.max_epochs > 0 && epochs > pinned.max_epochs) {
+    return NotWilling(FailedPrecondition("plan '{}' goes over the data {} times a task, and this site allows {} "
+                                         "(plans.max_epochs)",
+                                         plan.name(), epochs, pinned.max_epochs),
+                      fmt::format("{} epochs", epochs));
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rivulet

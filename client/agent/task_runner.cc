@@ -1,0 +1,142 @@
+#include "client/agent/task_runner.h"
+
+#include <utility>
+
+#include "client/agent/update_message_writer.h"
+#include "client/training/failure.h"
+#include "engine/profile/tracer.h"
+
+namespace rivulet {
+namespace {
+
+// A task whose blob is not there is given back so often before it is told to have failed, each time after a pause.
+constexpr int kMostTimesLost = 3;
+constexpr int64_t kLostPauseMs = 100;
+
+bool TurnedAway(const Status& status) { return absl::IsPermissionDenied(status) || absl::IsUnauthenticated(status); }
+
+}  // namespace
+
+TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal& stop, TaskRunnerOptions options)
+    : artifacts_(artifacts),
+      stop_(stop),
+      tracer_(options.instruments.tracer),
+      states_(options.states),
+      persisted_(options.persisted),
+      checkpoint_(options.checkpoint),
+      calls_(api, stop, std::move(options.calls)),
+      trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, std::move(options.trainers),
+               options.checkpoint, std::move(options.available_memory)) {}
+
+StatusOr<TaskReport> TaskRunner::Run(const Caller& caller, const Task& task, std::span<const BoundData> data) {
+  StatusOr<TaskReport> report = TraceTask(tracer_, caller.name, task, [&] { return Perform(caller, task, data); });
+  // Without a report this client is being stopped, and may come back to it.
+  if (report.ok() && checkpoint_ != nullptr && task.kind == TaskKind::kTrain) checkpoint_->Remove();
+  return report;
+}
+
+// What this site allows may have changed since it was trained, so that the plan is asked about as for a training; and
+// a client whose plan has it keep something must still have what this task proposed.
+std::optional<FinishedWork> TaskRunner::FindPersisted(const Caller& caller, const Task& task,
+                                                      const TaskTrainer::Sources& sources) {
+  if (persisted_ == nullptr || task.kind != TaskKind::kTrain) return std::nullopt;
+  std::optional<FinishedWork> found = persisted_->Find(task);
+  if (!found) return std::nullopt;
+  const auto plan = artifacts_.Plan(task.plan, sources.plan);
+  if (!plan.ok()) return std::nullopt;
+  if ((*plan)->plan->keeps_state() && (states_ == nullptr || !states_->Read(task.run_id, caller.name, task.id).ok())) {
+    return std::nullopt;
+  }
+  return found;
+}
+
+// On disk before the first byte of it is sent: from then on no death of either side costs its training.
+StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
+                                                const TaskTrainer::Sources& sources) {
+  RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, caller.name, data, sources));
+  FinishedWork work{WriteUpdate(trained), trained.examples, trained.steps, trained.train_loss, trained.train_seconds};
+  if (persisted_ != nullptr && task.kind == TaskKind::kTrain) persisted_->Keep(task, work, trainer_.repeatable());
+  return work;
+}
+
+// A task always ends in one of two ways: with an update, or with a reason to the coordinator, which would otherwise
+// wait for this client until its deadline. The sentence is for whoever called, on this side. Only a client that is
+// being stopped says nothing, since it may come back to the same task.
+StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task, std::span<const BoundData> data) {
+  TaskReport report;
+  TaskTrainer::Sources sources;
+  bool lost = false;
+  const auto fetch = [&](const BlobId& id) {
+    StatusOr<std::string> blob = calls_.Fetch(caller, id);
+    lost |= absl::IsNotFound(blob.status());
+    return blob;
+  };
+  sources.plan = [&] { return fetch({BlobId::Form::kBytes, task.plan}); };
+  sources.model = [&](const BlobId& id, const Plan& plan) {
+    return artifacts_.ModelVersion(id.digest, plan, [&] { return fetch(id); });
+  };
+  sources.blob = fetch;
+  StatusOr<FinishedWork> work = Cancelled("not begun");
+  if (std::optional<FinishedWork> found = FindPersisted(caller, task, sources); found) {
+    report.resent = true;
+    work = *std::move(found);
+  } else {
+    work = TrainAndKeep(caller, task, data, sources);
+  }
+  Status status = work.status();
+  if (work.ok()) {
+    report.examples = work->examples;
+    report.steps = work->steps;
+    report.train_loss = work->train_loss;
+    report.train_seconds = work->train_seconds;
+    report.bytes_up = static_cast<int64_t>(work->update.size());
+    TraceSpan uploading(tracer_, "phase", "upload");
+    uploading.Arg("bytes", report.bytes_up);
+    const Submission submission{task.id, task.step, report.bytes_up, {.train_seconds = work->train_seconds}};
+    const StatusOr<SubmitResult> submitted =
+        calls_.Submit(caller, submission, std::make_shared<const std::string>(std::move(work->update)));
+    uploading.End();
+    status = submitted.status();
+    if (submitted.ok()) {
+      report.kind = submitted->kind == SubmitResult::Kind::kAccepted    ? TaskReport::Kind::kAccepted
+                    : submitted->kind == SubmitResult::Kind::kDuplicate ? TaskReport::Kind::kDuplicate
+                                                                        : TaskReport::Kind::kRefused;
+      report.reason = submitted->reason;
+      if (persisted_ != nullptr && report.kind == TaskReport::Kind::kRefused) persisted_->Drop(task.id, report.reason);
+      return report;
+    }
+  }
+  if (stop_.stopped()) return Cancelled("stopped");
+  if (stop_.task_cancelled()) {
+    report.kind = TaskReport::Kind::kGone;
+    report.reason = "the coordinator needs it no longer";
+    return report;
+  }
+  if (TurnedAway(status)) return status;
+  report.reason = std::string(Sentence(Message(status)));  // a row and a log line have no room for drawings
+  // The task went while this client trained or sent. Told to have failed it would fail under the same name, in which it
+  // may have been offered anew by a coordinator, or a tier, that was started again.
+  if (work.ok() && (absl::IsNotFound(status) || absl::IsAborted(status))) {
+    report.kind = TaskReport::Kind::kGone;
+    return report;
+  }
+  // A coordinator that was killed may have lost the version that this task begins with, and makes it again; the task is
+  // then offered under the same name. Told to have failed, it would go to another client, and other clients would make
+  // the version than without the crash. So the coordinator is asked whether it still knows of it.
+  times_lost_ = !lost ? 0 : task.id == lost_ ? times_lost_ + 1 : 1;
+  lost_ = task.id;
+  if (lost && times_lost_ < kMostTimesLost) {
+    if (!stop_.Sleep(kLostPauseMs) && stop_.stopped()) return Cancelled("stopped");
+    report.kind = TaskReport::Kind::kGone;
+    return report;
+  }
+  report.kind = TaskReport::Kind::kFailed;
+  const Status told = calls_.Fail(caller, FailureOf(task.id, status));
+  if (told.ok()) return report;
+  if (stop_.stopped()) return Cancelled("stopped");
+  if (!absl::IsNotFound(told) && !stop_.task_cancelled()) return told;
+  report.kind = TaskReport::Kind::kGone;
+  return report;
+}
+
+}  // namespace rivulet

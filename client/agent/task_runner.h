@@ -1,0 +1,66 @@
+// One client's side of one task, over any CoordinatorApi: fetch plan and model, train, submit. Calls are repeated while
+// the coordinator cannot be reached (client/calls/coordinator_calls.h). Owned by the agent's loop
+// (client/agent/agent.h).
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+
+#include "client/agent/persisted_updates.h"
+#include "client/calls/coordinator_calls.h"
+#include "client/calls/stop_signal.h"
+#include "client/training/artifact_cache.h"
+#include "client/training/task_trainer.h"
+#include "client/training/training_checkpoint.h"
+#include "engine/profile/step_monitor.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+struct TaskRunnerOptions {
+  CallOptions calls;
+  Instruments instruments;                              // spans of each task and its phases, and the cost of its steps
+  ClientStateStore* states = nullptr;                   // null: plans with client state are refused
+  int64_t memory_budget = 0;                            // peak bytes of a task; 0: those of available_memory
+  std::function<int64_t()> available_memory = nullptr;  // bytes available now; null: no bound
+  PersistedUpdates* persisted = nullptr;                // null: updates are not written to disk
+  TrainingCheckpoint* checkpoint = nullptr;             // null: an interrupted training starts anew
+  TrainerFactory trainers = nullptr;                    // null: on the host; checkpoints need the host
+};
+
+// Not thread-safe: one per thread. The thread has called EnterWorkerThread().
+class TaskRunner {
+ public:
+  // All must outlive the runner.
+  TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal& stop, TaskRunnerOptions options = {});
+
+  // Poll, repeated while the coordinator cannot be reached. CANCELLED after Stop; else the coordinator's error.
+  StatusOr<PollReply> Poll(const PollRequest& request) { return calls_.Poll(request); }
+
+  // Does `task`. A failure of the task (data that cannot be decoded, a plan that cannot be used) is reported to the
+  // coordinator and returned as a TaskReport. Errors: CANCELLED after Stop; PERMISSION_DENIED or UNAUTHENTICATED when
+  // the coordinator rejects the client.
+  StatusOr<TaskReport> Run(const Caller& caller, const Task& task, std::span<const BoundData> data);
+
+ private:
+  StatusOr<TaskReport> Perform(const Caller& caller, const Task& task, std::span<const BoundData> data);
+  // What was finished of it before; nullopt: nothing that may be sent.
+  std::optional<FinishedWork> FindPersisted(const Caller& caller, const Task& task,
+                                            const TaskTrainer::Sources& sources);
+  StatusOr<FinishedWork> TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
+                                      const TaskTrainer::Sources& sources);
+
+  ArtifactCache& artifacts_;
+  StopSignal& stop_;
+  Tracer* const tracer_;
+  ClientStateStore* const states_;
+  PersistedUpdates* const persisted_;
+  TrainingCheckpoint* const checkpoint_;
+  CoordinatorCalls calls_;
+  TaskTrainer trainer_;
+  TaskId lost_;  // the last task whose plan or model was not there, and how often in a row
+  int times_lost_ = 0;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,54 @@
+// Calls to a coordinator, repeated while it cannot be reached. A call that fails with UNAVAILABLE or DEADLINE_EXCEEDED
+// is retried with backoff until the stop signal, or until its task is cancelled. A fetch resumes at the offset reached.
+// A submission resumes where its bytes begin to differ from the staged ones.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "client/calls/backoff.h"
+#include "client/calls/send_submission.h"
+#include "client/calls/stop_signal.h"
+#include "client/calls/upload_pace.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+struct CallOptions {
+  BackoffOptions backoff;
+  int64_t chunk_bytes = kSubmissionChunkBytes;
+  int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
+  // Called before each wait, with the error that is retried.
+  std::function<void(const Status& status, int64_t wait_ms)> on_retry;
+};
+
+// Errors are CANCELLED after Stop, else the coordinator's. Not thread-safe.
+class CoordinatorCalls {
+ public:
+  // Both must outlive this.
+  CoordinatorCalls(CoordinatorApi& api, StopSignal& stop, CallOptions options = {})
+      : api_(api), stop_(stop), options_(std::move(options)), pace_(options_.max_upload_rate) {}
+
+  StatusOr<PollReply> Poll(const PollRequest& request);
+  // Returns the whole blob. DATA_LOSS: its digest was wrong several times.
+  StatusOr<std::string> Fetch(const Caller& caller, const BlobId& id);
+  // `bytes` are the update that `submission` announces; the network may hold them a little longer than the call.
+  StatusOr<SubmitResult> Submit(const Caller& caller, const Submission& submission,
+                                const std::shared_ptr<const std::string>& bytes);
+  // Reports a failed task. NOT_FOUND: the coordinator does not know the task, or not any more.
+  Status Fail(const Caller& caller, const TaskFailure& failure);
+
+ private:
+  // Waits after a transient error and returns true; false: the error is the caller's.
+  bool Pause(const Status& status, Backoff& backoff);
+
+  CoordinatorApi& api_;
+  StopSignal& stop_;
+  const CallOptions options_;
+  UploadPace pace_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,313 @@
+// What a site does with the tasks that it has: trains them, several at once where it may, and folds their updates.
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
+#include "client/site/site.h"
+#include "client/training/failure.h"
+#include "engine/profile/tracer.h"
+
+namespace rivulet {
+
+// Which tasks go together is nobody's business but this site's: the sums are integers. Over a network each keeps its
+// lease alive by itself.
+std::vector<Task> Site::NextTasks() {
+  std::vector<Task> tasks;
+  tasks.push_back(std::move(queue_.front()));
+  queue_.pop_front();
+  if (queue_.empty() || heartbeat_ != nullptr || !options_.holds || Changes(tasks[0])) return tasks;
+  const Task first = tasks[0];
+  const NamedBlob* const model = first.input("model");
+  const auto data = data_.Of(first.client_id);
+  if (!data.ok() || model == nullptr) return tasks;
+  int most = 0;  // asked for when there is another: the answer may cost a program of this size
+  int64_t largest = data->size();
+  for (auto task = queue_.begin(); (most == 0 || std::ssize(tasks) < most) && task != queue_.end();) {
+    const NamedBlob* const base = task->input("model");
+    const bool alike = !Changes(*task) && task->plan == first.plan && task->kind == first.kind &&
+                       task->gather == first.gather && task->base_version == first.base_version && base != nullptr &&
+                       base->id.digest == model->id.digest;
+    const auto other = alike ? data_.Of(task->client_id) : data;
+    if (!alike || !other.ok() || (other->size() != data->size() && !trainer_.TakesUnlikeTasks())) {
+      ++task;
+      continue;
+    }
+    if (most == 0 || other->size() > largest) {
+      largest = std::max(largest, other->size());
+      most = trainer_.MostLanes(first, largest);
+    }
+    if (most <= std::ssize(tasks)) break;
+    tasks.push_back(std::move(*task));
+    task = queue_.erase(task);
+  }
+  return tasks;
+}
+
+Status Site::Work(std::span<const Task> tasks) {
+  if (tasks.size() > 1) {
+    RIVULET_ASSIGN_OR_RETURN(const bool done, WorkTogether(tasks));
+    if (done) return absl::OkStatus();
+  }
+  for (const Task& task : tasks) {
+    RIVULET_RETURN_IF_ERROR(
+        TraceTask(options_.instruments.tracer, task.client_id, task, [&] { return Work(task); }).status());
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<std::shared_ptr<const Model>> Site::ModelOf(const BlobId& id, const Plan& plan) {
+  if (heartbeat_ == nullptr) {
+    if (base_ != nullptr && base_digest_ == id.digest) return base_;
+    base_.reset();  // a version that nobody needs goes before the next one stays
+    StatusOr<std::shared_ptr<const Model>> shared = api_.FetchInPlace(caller_, id);
+    if (!absl::IsUnimplemented(shared.status())) {
+      RIVULET_ASSIGN_OR_RETURN(base_, std::move(shared));
+      base_digest_ = id.digest;
+      return base_;
+    }
+    heartbeat_ = std::make_unique<Heartbeat>(api_, stop_);
+  }
+  return artifacts_.ModelVersion(id.digest, plan, [&] { return calls_.Fetch(caller_, id); });
+}
+
+TaskTrainer::Sources Site::SourcesOf(const Task& task) {
+  TaskTrainer::Sources sources;
+  // Once a process: whoever comes later finds it among the artifacts.
+  sources.plan = [this, plan = task.plan] { return calls_.Fetch(caller_, {BlobId::Form::kBytes, plan}); };
+  sources.model = [this](const BlobId& id, const Plan& plan) { return ModelOf(id, plan); };
+  sources.blob = [this](const BlobId& id) { return calls_.Fetch(caller_, id); };
+  return sources;
+}
+
+// Left where it was trained, an update that is trained by itself is folded as those that are trained together are: its
+// bits do not depend on who else has a task.
+StatusOr<LocalResult> Site::Train(const Task& task, bool leave) {
+  RIVULET_ASSIGN_OR_RETURN(const BoundData data, data_.Of(task.client_id));
+  return trainer_.Train(task, task.client_id, {&data, 1}, SourcesOf(task), leave);
+}
+
+bool Site::Changes(const Task& task) const {
+  return options_.attack != nullptr && task.kind == TaskKind::kTrain && options_.attack->Changes(task.client_id);
+}
+
+StatusOr<std::vector<float>> Site::DeltaOf(const Task& task, const LocalResult& result) const {
+  const AggregationSpec& spec = trainer_.plan().aggregation(task.kind);
+  if (result.parts.size() != 1 || result.parts[0].name != "delta" || spec.parts[0].codec != "f32") {
+    return FailedPrecondition(
+        "'{}' attacks by its update, which must be one difference in float32; choose an algorithm and a codec without "
+        "more, or an attack on data",
+        task.client_id);
+  }
+  const PartView& delta = result.parts[0];
+  std::vector<float> values;
+  const auto take = [&](float value) { values.push_back(value); };
+  if (delta.made != nullptr) {
+    for (size_t block = 0; block < delta.made->blocks(); ++block) {
+      const FloatRun run = delta.made->Make(block);
+      EachValue({&run, 1}, take);
+    }
+  } else if (!delta.runs.empty()) {
+    EachValue(delta.runs, take);
+  } else {
+    values.resize(delta.data.size() / sizeof(float));
+    std::memcpy(values.data(), delta.data.data(), values.size() * sizeof(float));
+  }
+  return values;
+}
+
+// What is told beside the update stays as the client's own training had it. Whoever changes an update may have other
+// tasks trained, in the same memory, so the values are taken out of it before.
+StatusOr<LocalResult> Site::TrainAndChange(const Task& task) {
+  if (!Changes(task)) return Train(task, true);
+  RIVULET_ASSIGN_OR_RETURN(LocalResult result, Train(task, false));
+  RIVULET_ASSIGN_OR_RETURN(changed_, DeltaOf(task, result));
+  const auto train = [&](const Task& other) -> StatusOr<std::vector<float>> {
+    RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, Train(other, false));
+    return DeltaOf(other, trained);
+  };
+  RIVULET_RETURN_IF_ERROR(options_.attack->Change(task, train, changed_));
+  changed_run_ = {.values = changed_.data(), .count = std::ssize(changed_)};
+  result.parts.assign(1, {.name = "delta", .runs = {&changed_run_, 1}});
+  return result;
+}
+
+StatusOr<Site::OpenPartial*> Site::Open(const Task& task) {
+  const auto found = open_.find(task.gather);
+  if (found != open_.end()) return &found->second;
+  // What other gatherings hold is asked for or cancelled; those that hold nothing would stay.
+  std::erase_if(open_, [](const auto& open) { return open.second.records.empty(); });
+  OpenPartial open;
+  RIVULET_ASSIGN_OR_RETURN(open.aggregation, Aggregation::Create(trainer_.plan().aggregation(task.kind)));
+  open.base_version = task.base_version;
+  return &open_.emplace(task.gather, std::move(open)).first->second;
+}
+
+StatusOr<TaskReport> Site::Tell(TaskReport::Kind kind, TaskFailure failure, std::string_view reason,
+                                TaskReport report) {
+  if (stop_.stopped()) return Cancelled("stopped");
+  report.kind = kind;
+  report.reason = reason;
+  failure.sentence = report.reason;
+  const Status told = calls_.Fail(caller_, failure);
+  if (absl::IsNotFound(told)) {
+    report.kind = TaskReport::Kind::kGone;
+  } else {
+    RIVULET_RETURN_IF_ERROR(told);
+  }
+  return report;
+}
+
+// A task ends in one of three ways: in the partial; with a sentence of whoever folds, as an upload would; or with a
+// sentence that says why it cannot be done. Only a site that is being stopped says nothing.
+StatusOr<TaskReport> Site::Work(const Task& task) {
+  TaskReport report;
+  BeginBeat(task.id);
+  StatusOr<LocalResult> trained = TrainAndChange(task);
+  if (!EndBeat()) {
+    report.kind = TaskReport::Kind::kGone;
+    report.reason = "the coordinator needs it no longer";
+    return stop_.stopped() ? StatusOr<TaskReport>(Cancelled("stopped")) : report;
+  }
+  if (!trained.ok()) {
+    return Tell(TaskReport::Kind::kFailed, FailureOf(task.id, trained.status()), Sentence(Message(trained.status())));
+  }
+  report.examples = trained->examples;
+  report.steps = trained->steps;
+  report.train_loss = trained->train_loss;
+  report.train_seconds = trained->train_seconds;
+
+  RIVULET_ASSIGN_OR_RETURN(OpenPartial* const open, Open(task));
+  TraceSpan folding(options_.instruments.tracer, "phase", "fold");
+  folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task.id);
+  const Clock::time_point begin = Clock::now();
+  const StatusOr<Weights> weights = WeightsOf(open->aggregation->spec(), trained->declared, {});
+  const StatusOr<Aggregation::Taken> taken =
+      weights.ok() ? open->aggregation->Take({task.id, task.base_version, trained->parts, trained->declared}, *weights)
+                   : weights.status();
+  const double fold_seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+  folding.End();
+  if (!taken.ok()) {
+    return Tell(TaskReport::Kind::kRefused, {.task = task.id, .code = TaskFailure::Code::kBadUpdate},
+                Message(taken.status()), std::move(report));
+  }
+  Record(task, *trained, taken->norm, fold_seconds, *open);
+  if (!options_.holds) RIVULET_RETURN_IF_ERROR(HandOverPartial(task.gather));
+  return report;
+}
+
+void Site::Record(const Task& task, LocalResult& trained, double norm, double fold_seconds, OpenPartial& open) {
+  TaskRecord& record = open.records.emplace_back();
+  record.task = task.id;
+  record.examples = trained.examples;
+  record.steps = trained.steps;
+  record.declared = std::move(trained.declared);
+  record.norm = norm;
+  record.measured = {trained.train_seconds, fold_seconds, trained.lanes, trained.tf32};
+}
+
+// An update that is refused is told as any other's is; an error before that is of who knows which of them, so each is
+// tried by itself, which gives the same bits and the right sentence. The time of a fold holds the making of what is
+// folded: the two cannot be told apart.
+StatusOr<bool> Site::WorkTogether(std::span<const Task> tasks) {
+  std::vector<BoundData> data;
+  for (const Task& task : tasks) {
+    StatusOr<BoundData> of = data_.Of(task.client_id);
+    if (!of.ok()) return false;
+    data.push_back(*std::move(of));
+  }
+  Tracer* const tracer = options_.instruments.tracer;
+  const int64_t begin = tracer == nullptr ? 0 : ProfileNanos();
+  const std::string clients = tracer == nullptr ? std::string() : fmt::format("{} clients", tasks.size());
+  TraceSpan together(tracer, "task", clients);
+  TraceSpan training(tracer, "phase", "train");
+  for (const Task& task : tasks) training.Arrow(Tracer::Flow::kStep, Tracer::kTask, task.id);
+  StatusOr<std::vector<LocalResult>> trained = trainer_.TrainTogether(tasks, data, SourcesOf(tasks[0]));
+  training.End();
+  if (stop_.stopped()) return Cancelled("stopped");
+  if (!trained.ok()) return false;
+
+  RIVULET_ASSIGN_OR_RETURN(OpenPartial* const open, Open(tasks[0]));
+  TraceSpan folding(tracer, "phase", "fold");
+  for (const Task& task : tasks) folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task.id);
+  // How each ended, as it was told. A result's own status cannot say: of a task that could not be done and of an update
+  // that was refused it holds an error alike.
+  std::vector<TaskReport> reports(tasks.size());
+  const auto traced = [&] {
+    folding.End();
+    for (size_t i = 0; tracer != nullptr && i < tasks.size(); ++i) {
+      TraceTogether(*tracer, tasks[i], (*trained)[i], reports[i], begin);
+    }
+  };
+  const auto fail = [&](size_t i, const Status& why) -> Status {
+    RIVULET_ASSIGN_OR_RETURN(reports[i],
+                             Tell(TaskReport::Kind::kFailed, FailureOf(tasks[i].id, why), Sentence(Message(why))));
+    return absl::OkStatus();
+  };
+  std::vector<size_t> whole;
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    LocalResult& result = (*trained)[i];
+    if (result.status.ok() && trainer_.transparent()) {
+      result.status = trainer_.Finish(tasks[i], tasks[i].client_id, result, i);
+    }
+    if (result.status.ok()) {
+      whole.push_back(i);
+      continue;
+    }
+    RIVULET_RETURN_IF_ERROR(fail(i, result.status));
+  }
+  if (trainer_.transparent()) {
+    RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, whole, *open, reports));
+    traced();
+    return true;
+  }
+  // What happens to an update on its way is done in one place, so each is folded before the next is made.
+  for (const size_t& i : whole) {
+    LocalResult& result = (*trained)[i];
+    if (const Status status = trainer_.Finish(tasks[i], tasks[i].client_id, result, i); !status.ok()) {
+      RIVULET_RETURN_IF_ERROR(fail(i, status));
+      continue;
+    }
+    RIVULET_RETURN_IF_ERROR(FoldTogether(tasks, *trained, {&i, 1}, *open, reports));
+  }
+  traced();
+  return true;
+}
+
+Status Site::FoldTogether(std::span<const Task> tasks, std::vector<LocalResult>& trained, std::span<const size_t> which,
+                          OpenPartial& open, std::span<TaskReport> reports) {
+  const Clock::time_point begin = Clock::now();
+  const auto refuse = [&](size_t i, const Status& why) -> Status {
+    RIVULET_ASSIGN_OR_RETURN(
+        reports[i],
+        Tell(TaskReport::Kind::kRefused, {.task = tasks[i].id, .code = TaskFailure::Code::kBadUpdate}, Message(why)));
+    return absl::OkStatus();
+  };
+  std::vector<size_t> weighed;
+  std::vector<Weights> weights;
+  std::vector<UpdateView> updates;
+  for (const size_t i : which) {
+    const LocalResult& result = trained[i];
+    auto weighs = WeightsOf(open.aggregation->spec(), result.declared, {});
+    if (!weighs.ok()) {
+      RIVULET_RETURN_IF_ERROR(refuse(i, weighs.status()));
+      continue;
+    }
+    weighed.push_back(i);
+    weights.push_back(*std::move(weighs));
+    updates.push_back({tasks[i].id, tasks[i].base_version, result.parts, result.declared});
+  }
+  const std::vector<StatusOr<Aggregation::Taken>> taken = open.aggregation->TakeTogether(updates, weights);
+  const std::chrono::duration<double> all = Clock::now() - begin;
+  const double fold_seconds = all.count() / static_cast<double>(std::max<size_t>(taken.size(), 1));
+  for (size_t k = 0; k < taken.size(); ++k) {
+    const size_t i = weighed[k];
+    if (taken[k].ok()) {
+      Record(tasks[i], trained[i], taken[k]->norm, fold_seconds, open);
+    } else {
+      RIVULET_RETURN_IF_ERROR(refuse(i, taken[k].status()));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rivulet

@@ -1,0 +1,24 @@
+// Trainer that trains each task on device and host and compares the results, to validate a kernel, a driver or a new
+// GPU. The device's update is folded. It is slow: the host trains one task after the other.
+//
+// Each step program is first compared tensor by tensor, once for each batch size (client/training/device/step_check.h).
+// An op that differs is reported by name. Each training is then compared by the parts of the update, the declared
+// numbers and the steps. Sums in another order move values, and later steps amplify that, so an update may differ by
+// kUpdateTolerance of its norm.
+#pragma once
+
+#include <memory>
+
+#include "client/training/device/training_device.h"
+#include "client/training/trainer.h"
+
+namespace rivulet {
+
+// ‖device − host‖ / ‖host‖ of a part; of declared numbers relative to 1 + their magnitude.
+inline constexpr double kUpdateTolerance = 1e-2;
+
+// As NewGpuTrainer, whose errors it has. A result's status, beside what Trainer says, INTERNAL: the device differs, in
+// which op or part, at which value, and by how much.
+StatusOr<std::unique_ptr<Trainer>> NewCheckedTrainer(std::shared_ptr<PassPrograms> programs, const TrainingDevice& on);
+
+}  // namespace rivulet

@@ -1,0 +1,102 @@
+// Fold of the lanes' updates on a device (engine/kernels/cuda/fold.h). Only sums of integers come to the host, with the
+// bits of federated/aggregation/fixed_point.h. Norms are the same in every run and may differ from the host's in the
+// last bits.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "engine/gpu/gpu_device.h"
+#include "engine/kernels/cuda/fold.h"
+#include "engine/program/gpu_kernel.h"
+#include "engine/program/lane_regions.h"
+#include "federated/aggregation/device_part.h"
+#include "federated/aggregation/fixed_point.h"
+
+namespace rivulet {
+
+// A run of a part, of all lanes, as FloatRun is of one update.
+struct GpuRun {
+  GpuOperand values;
+  const std::byte* minus = nullptr;  // the same for all lanes; null: none
+  int64_t count = 0;
+};
+
+// What happens to values before they are judged and folded.
+struct GpuFoldForm {
+  const double* factors = nullptr;  // on the device, by lane (engine/kernels/cuda/clip.h); null: none
+  gpu::FoldCodec codec = gpu::FoldCodec::kFloat32;
+};
+
+// Keeps its memory. Not thread-safe.
+class GpuFold {
+ public:
+  explicit GpuFold(std::shared_ptr<GpuDevice> device) : device_(std::move(device)) {}
+
+  size_t bytes() const { return device_memory_.size(); }  // that it has by now
+
+  // As DevicePart's, of `lanes`, whose values in wire order are `runs`. Waits for the stream.
+  StatusOr<std::vector<DevicePart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                                 const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                 std::span<const double> scales, int value_bits, int sign,
+                                                 std::span<int64_t> sums, std::span<FoldState> states);
+  StatusOr<std::vector<DevicePart::Folded>> Fold(GpuStream& stream, std::span<const GpuRun> runs,
+                                                 const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                 std::span<const double> scales, int value_bits, int sign,
+                                                 std::span<int32_t> sums, std::span<FoldState> states);
+
+  // The same, but into sums that begin at 0 and stay on the device, of 64 bits or of 32, at sums_there() until the next
+  // fold; of no lanes they are 0. Waits for the stream.
+  StatusOr<std::vector<DevicePart::Folded>> FoldThere(GpuStream& stream, std::span<const GpuRun> runs,
+                                                      const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                      std::span<const double> scales, int value_bits, int sign,
+                                                      bool narrow, std::span<FoldState> states);
+  std::byte* sums_there() const { return OnDevice<std::byte>(kSums); }
+  // Adds what is there, whoever has put it there, to `sums`, as many as the runs had values. Waits for the stream.
+  Status AddSums(GpuStream& stream, std::span<int64_t> sums);
+  Status AddSums(GpuStream& stream, std::span<int32_t> sums);
+
+ private:
+  enum Region : size_t { kSums, kScales, kIds, kTallies, kTotals, kRegions };
+  template <typename Sum>
+  StatusOr<std::vector<DevicePart::Folded>> FoldInto(GpuStream& stream, std::span<const GpuRun> runs,
+                                                     const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                     std::span<const double> scales, int value_bits, int sign,
+                                                     std::span<Sum> sums, std::span<FoldState> states);
+  // Leaves the sums on the device, and where they are to be brought in the host's memory too.
+  template <typename Sum>
+  StatusOr<std::vector<DevicePart::Folded>> FoldOnDevice(GpuStream& stream, std::span<const GpuRun> runs,
+                                                         const GpuFoldForm& form, std::span<const int32_t> lanes,
+                                                         std::span<const double> scales, int value_bits, int sign,
+                                                         bool bring, std::span<FoldState> states);
+  template <typename Sum>
+  Status BringAndAdd(GpuStream& stream, std::span<Sum> sums);
+  template <typename Sum>
+  void AddBrought(std::span<Sum> sums) const;
+  // Those of `lanes` at `which`; without tallies where `blocks` is 0.
+  template <typename Sum>
+  Status Launch(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form, size_t lanes, int value_bits,
+                int sign, int64_t blocks);
+  Status Reserve(size_t lanes, size_t sum_bytes, int64_t blocks);
+  Status BringLanes(GpuStream& stream, std::span<const int32_t> lanes, std::span<const double> scales);
+  // As it was judged.
+  StatusOr<float> ValueAt(GpuStream& stream, std::span<const GpuRun> runs, const GpuFoldForm& form, int32_t lane,
+                          int64_t index);
+  template <typename T>
+  T* OnDevice(Region region) const {
+    return reinterpret_cast<T*>(device_memory_.data() + on_device_.shared_offset(region));
+  }
+  template <typename T>
+  T* OnHost(Region region) const {
+    return reinterpret_cast<T*>(host_memory_.data() + on_host_.shared_offset(region));
+  }
+
+  const std::shared_ptr<GpuDevice> device_;
+  LaneRegions on_device_, on_host_;
+  GpuMemory device_memory_;
+  PinnedMemory host_memory_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,15 @@
+// Names of the files that belong to a client or a run.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "engine/base/sha256.h"
+
+namespace rivulet {
+
+// So many hexadecimal digits of the digest: a client may be named as no file can, and two names differ in them.
+inline constexpr size_t kFileNameDigits = 24;
+inline std::string FileNameOf(std::string_view id) { return Sha256Of(id).Hex().substr(0, kFileNameDigits); }
+
+}  // namespace rivulet

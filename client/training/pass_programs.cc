@@ -1,0 +1,323 @@
+#include "client/training/pass_programs.h"
+
+#include <set>
+#include <utility>
+
+#include "engine/base/vlog.h"
+#include "engine/compile/compile.h"
+#include "engine/compile/compile_gpu.h"
+#include "engine/compile/compile_lanes.h"
+#include "engine/gradients/gradients.h"
+#include "engine/gradients/mixed_precision.h"
+#include "engine/graph/compose.h"
+#include "engine/graph/scope.h"
+#include "engine/graph/variable_name.h"
+#include "federated/plan/compose_pass.h"
+#include "federated/plan/example_source.h"
+#include "federated/plan/flat_names.h"
+#include "federated/plan/flat_scope.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kLocalScope[] = "local";  // where the step graph's nodes go
+
+std::string_view StepName(TaskKind kind) {
+  return kind == TaskKind::kTrain ? "the plan's training step" : "the plan's evaluation step";
+}
+
+}  // namespace
+
+PassPrograms::PassPrograms(std::shared_ptr<const Plan> plan)
+    : plan_(std::move(plan)), options_(plan_->compile_options()), buffers_(*plan_) {}
+
+PassPrograms::PassPrograms(std::shared_ptr<const Plan> plan, CompileOptions options)
+    : plan_(std::move(plan)), options_(std::move(options)), buffers_(*plan_) {}
+
+StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& graph) const {
+  const ModelLayout& layout = *plan_->layout();
+  constexpr std::string_view kGradients = "grads/", kOther = "other_grads/", kBase = "base_params/";
+  std::vector<VariableBinding> bindings;
+  std::set<std::string> bound;
+  for (const auto& node : graph.nodes()) {
+    if (node->type() != "VarHandleOp") continue;
+    const std::string name(VariableName(*node));
+    if (!bound.insert(name).second) continue;
+    const bool gradient = name.starts_with(kGradients);
+    const bool other = name.starts_with(kOther);
+    const bool base = name.starts_with(kBase);
+    std::string variable = gradient ? name.substr(kGradients.size())
+                           : other  ? name.substr(kOther.size())
+                           : base   ? name.substr(kBase.size())
+                                    : name;
+    int kept = -1;  // the buffer of a vector that the client keeps, that a rule remembers or that the server sends
+    const auto look = [&](const std::string& buffer) {
+      if (!name.starts_with(buffer + "/")) return;
+      variable = name.substr(buffer.size() + 1);
+      kept = buffers_.index(buffer);
+    };
+    const FlatNames& flats = plan_->flat_names();
+    for (const StateVector& state : flats.state) look(fmt::format("{}{}", kStatePrefix, state.name));
+    for (int i = 0; i < flats.slots; ++i) look(fmt::format("{}{}", kSlotPrefix, i));
+    for (const std::string& vector : flats.broadcast) look(fmt::format("{}{}", kBroadcastPrefix, vector));
+    const Slice* slice = nullptr;
+    for (const Slice& candidate : layout.slices()) {
+      const bool whole = !gradient && !other && kept < 0;  // the others are of what is trained alone
+      if (candidate.name == variable && (whole || IsTrained(candidate.segment))) slice = &candidate;
+    }
+    if (slice != nullptr) {
+      // A step's gradients are nobody's business after it.
+      // Being transient, they need not exist: the compiler may use a gradient where it is made and never write it.
+      const int buffer = gradient    ? BufferTable::kGrads
+                         : other     ? buffers_.index("other_grads")
+                         : base      ? BufferTable::kBaseParams
+                         : kept >= 0 ? kept
+                                     : BufferTable::kParams;
+      bindings.push_back({name, buffer, slice->offset, slice->spec, gradient || other});
+      continue;
+    }
+    const StatusOr<TensorSpec> flat = FlatSpec(name, layout, plan_->flat_names());
+    if (!flat.ok()) {
+      return InvalidArgument("the plan uses a variable '{}', which is neither the model's nor a flat one: {}", name,
+                             Message(flat.status()));
+    }
+    const Shape& shape = node->attr<Shape>("shape");
+    if (VariableDType(*node) != flat->dtype || !Shape::Compatible(shape, flat->shape)) {
+      return InvalidArgument("the plan's variable '{}' is {}{}, but it stands for {}{}", name,
+                             Name(VariableDType(*node)), shape.ToString(), Name(flat->dtype), flat->shape.ToString());
+    }
+    const auto [buffer, offset] = buffers_.PlaceOf(name);
+    bindings.push_back({name, buffer, offset, *flat, buffer == BufferTable::kGrads || name == "other_grads"});
+  }
+  return bindings;
+}
+
+// One graph and one program for forward pass, gradients and local rule. Three programs would have to hand every
+// gradient over in memory, and the compiler could neither fuse an update with its gradient nor share the arena between
+// them.
+StatusOr<PassPrograms::ComposedStep> PassPrograms::ComposeStep(const LocalPass& pass) const {
+  const ModelDef& model = plan_->model();
+  RIVULET_ASSIGN_OR_RETURN(ForwardGraph forward, ComposeForward(model, pass));
+  ComposedStep step{std::move(forward.graph), {}};
+  // The step waits for all assignments, since it reads the flat vector of which each is a slice; no edge of data says
+  // so.
+  std::vector<Node*> before;
+  for (size_t i = 0; i < pass.models.size(); ++i) {
+    if (pass.models[i].buffer != pass.gradient_by) continue;
+    RIVULET_ASSIGN_OR_RETURN(before,
+                             AddGradients(step.graph, forward.loss, forward.handles[i], pass.loss_scale, "grads/"));
+    break;
+  }
+  for (size_t i = 0; i < pass.models.size() && !pass.other_gradient_by.empty(); ++i) {
+    const ModelInstance& instance = pass.models[i];
+    if (instance.buffer != pass.other_gradient_by) continue;
+    const std::string own = instance.prefix.empty() ? model.train_loss : instance.prefix + "/" + model.train_loss;
+    RIVULET_ASSIGN_OR_RETURN(const Output loss, step.graph.FindOutput(own));
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<Node*> others,
+                             AddGradients(step.graph, loss, forward.handles[i], pass.loss_scale, "other_grads/"));
+    before.insert(before.end(), others.begin(), others.end());
+    break;
+  }
+  if (pass.training && pass.models[0].buffer == "params") {
+    for (const std::string& update : model.train_updates) before.push_back(step.graph.Find(update));
+  }
+  if (pass.step != nullptr) {
+    RIVULET_RETURN_IF_ERROR(ImportInto(step.graph, *pass.step, kLocalScope, before));
+    step.targets = {fmt::format("{}/{}", kLocalScope, kRunTarget)};
+  } else {
+    for (const Node* node : before) step.targets.push_back(node->name());
+  }
+  return step;
+}
+
+// Differentiates the loss by one instance's trainable variables, and gives the nodes that assign it to "<to>…".
+StatusOr<std::vector<Node*>> PassPrograms::AddGradients(Graph& graph, Output loss,
+                                                        const std::map<std::string, Output, std::less<>>& handle_of,
+                                                        const std::string& loss_scale, const std::string& to) const {
+  std::vector<const Slice*> trainable;
+  std::vector<Output> handles;
+  for (const Slice& slice : plan_->layout()->slices()) {
+    const auto handle = handle_of.find(slice.name);
+    if (!IsTrained(slice.segment) || handle == handle_of.end()) continue;
+    trainable.push_back(&slice);
+    handles.push_back(handle->second);
+  }
+  Scope scope(graph);
+  // The loss is scaled before gradients are taken, which scales each of them exactly where the scale is a power of two;
+  // the step graph takes it out again.
+  if (!loss_scale.empty()) {
+    const Output handle = scope.Op(
+        "VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", loss_scale}}, loss_scale);
+    const Output scale = scope.Op("ReadVariableOp", {handle}, {{"dtype", DType::kFloat64}});
+    loss = scope.Op("Mul", {loss, scope.Op("Cast", {scale}, {{"DstT", DType::kFloat32}})}, {}, "scaled_loss");
+    RIVULET_RETURN_IF_ERROR(scope.status());
+  }
+  RIVULET_ASSIGN_OR_RETURN(std::vector<Output> gradients, ComputeGradients(graph, loss, handles));
+  RIVULET_RETURN_IF_ERROR(WidenWeightGradients(graph, gradients));
+  std::vector<Node*> assigned;
+  for (size_t i = 0; i < trainable.size(); ++i) {
+    const std::string name = to + trainable[i]->name;
+    const TensorSpec& spec = trainable[i]->spec;
+    const Output handle =
+        scope.Op("VarHandleOp", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}, {"shared_name", name}}, name);
+    assigned.push_back(scope.AddNode("AssignVariableOp", {handle, gradients[i]}, {}, name + "/assign"));
+  }
+  RIVULET_RETURN_IF_ERROR(scope.status());
+  return assigned;
+}
+
+StatusOr<Signature> PassPrograms::FlatSignature(const Graph& graph) const {
+  Signature signature;
+  signature.targets = {kRunTarget};
+  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(graph));
+  return signature;
+}
+
+StatusOr<std::shared_ptr<const Program>> PassPrograms::CompileFlat(const Graph& graph, std::string_view what) const {
+  RIVULET_ASSIGN_OR_RETURN(const Signature signature, FlatSignature(graph));
+  StatusOr<std::shared_ptr<const Program>> program = CompileProgram(graph, signature, options_);
+  if (!program.ok()) return Annotate(program.status(), fmt::format("the plan's {} graph", what));
+  return program;
+}
+
+StatusOr<std::shared_ptr<const GpuProgram>> PassPrograms::CompileFlatForGpu(const Graph& graph,
+                                                                            std::string_view what) const {
+  RIVULET_ASSIGN_OR_RETURN(const Signature signature, FlatSignature(graph));
+  StatusOr<std::shared_ptr<const GpuProgram>> program = CompileForGpu(graph, signature, options_);
+  if (!program.ok()) return Annotate(program.status(), fmt::format("the plan's {} graph", what));
+  return program;
+}
+
+StatusOr<std::shared_ptr<const Program>> PassPrograms::Begin(TaskKind kind, size_t pass) {
+  MutexLock lock(mutex_);
+  std::shared_ptr<const Program>& begin = compiled_[{kind, pass}].begin;
+  if (begin == nullptr && PassOf(kind, pass).begin != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(begin, CompileFlat(*PassOf(kind, pass).begin, "begin"));
+  }
+  return begin;
+}
+
+StatusOr<std::shared_ptr<const Program>> PassPrograms::End(TaskKind kind, size_t pass) {
+  MutexLock lock(mutex_);
+  std::shared_ptr<const Program>& end = compiled_[{kind, pass}].end;
+  if (end == nullptr && PassOf(kind, pass).end != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(end, CompileFlat(*PassOf(kind, pass).end, "end"));
+  }
+  return end;
+}
+
+StatusOr<std::shared_ptr<const GpuProgram>> PassPrograms::GpuBegin(TaskKind kind, size_t pass) {
+  MutexLock lock(mutex_);
+  std::shared_ptr<const GpuProgram>& begin = compiled_[{kind, pass}].gpu_begin;
+  if (begin == nullptr && PassOf(kind, pass).begin != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(begin, CompileFlatForGpu(*PassOf(kind, pass).begin, "begin"));
+  }
+  return begin;
+}
+
+StatusOr<std::shared_ptr<const GpuProgram>> PassPrograms::GpuEnd(TaskKind kind, size_t pass) {
+  MutexLock lock(mutex_);
+  std::shared_ptr<const GpuProgram>& end = compiled_[{kind, pass}].gpu_end;
+  if (end == nullptr && PassOf(kind, pass).end != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(end, CompileFlatForGpu(*PassOf(kind, pass).end, "end"));
+  }
+  return end;
+}
+
+Status PassPrograms::Compose(TaskKind kind, size_t pass, Compiled& compiled) const {
+  if (compiled.step.has_value()) return absl::OkStatus();
+  StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
+  if (!composed.ok()) return Annotate(composed.status(), StepName(kind));
+  compiled.step = *std::move(composed);
+  return absl::OkStatus();
+}
+
+Status PassPrograms::CheckScalars(TaskKind kind, size_t pass, const Signature& signature,
+                                  std::span<const TensorSpec> fetched) const {
+  for (size_t i = 0; i < fetched.size(); ++i) {
+    const TensorSpec& spec = fetched[i];
+    if (spec == TensorSpec{DType::kFloat32, Shape{}}) continue;
+    return InvalidArgument("{}'s {} '{}' is {}{}; it must be a float32 scalar", StepName(kind),
+                           PassOf(kind, pass).scalars[i].name, signature.fetches[i], Name(spec.dtype),
+                           spec.shape.ToString());
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<Signature> PassPrograms::StepSignature(const LocalPass& pass, const ComposedStep& step, int64_t batch_size,
+                                                bool from_base) const {
+  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan_->features()));
+  Signature signature;
+  signature.feeds = decoder->FeedSpecs(batch_size);
+  for (const PassScalar& scalar : pass.scalars) signature.fetches.push_back(scalar.tensor);
+  signature.targets = step.targets;
+  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindVariables(step.graph));
+  if (from_base) {
+    signature.copies = {{BufferTable::kParams, BufferTable::kBaseParams, buffers_.bytes(BufferTable::kParams)}};
+  }
+  return signature;
+}
+
+StatusOr<PassPrograms::StepGraph> PassPrograms::DescribeStep(TaskKind kind, size_t pass, int64_t batch_size) {
+  StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
+  if (!composed.ok()) return Annotate(composed.status(), StepName(kind));
+  RIVULET_ASSIGN_OR_RETURN(Signature signature, StepSignature(PassOf(kind, pass), *composed, batch_size, false));
+  return StepGraph{std::move(composed->graph), std::move(signature)};
+}
+
+// Compiled under the lock: of the trainers that ask for one size at the same time one compiles and the others wait for
+// it, which is sooner than doing it themselves.
+StatusOr<std::shared_ptr<const Program>> PassPrograms::Step(TaskKind kind, size_t pass, int64_t batch_size,
+                                                            bool from_base) {
+  MutexLock lock(mutex_);
+  Compiled& compiled = compiled_[{kind, pass}];
+  std::shared_ptr<const Program>& step = compiled.steps[{batch_size, from_base}];
+  if (step != nullptr) return step;
+  RIVULET_RETURN_IF_ERROR(Compose(kind, pass, compiled));
+  RIVULET_ASSIGN_OR_RETURN(Signature signature,
+                           StepSignature(PassOf(kind, pass), *compiled.step, batch_size, from_base));
+  StatusOr<std::shared_ptr<const Program>> program = CompileProgram(compiled.step->graph, signature, options_);
+  if (!program.ok()) {
+    return Annotate(program.status(), fmt::format("{} at batch size {}", StepName(kind), batch_size));
+  }
+  RIVULET_RETURN_IF_ERROR(CheckScalars(kind, pass, signature, (*program)->fetch_specs()));
+  step = *std::move(program);
+  return step;
+}
+
+StatusOr<std::shared_ptr<const GpuProgram>> PassPrograms::GpuStep(TaskKind kind, size_t pass, int64_t batch_size) {
+  MutexLock lock(mutex_);
+  Compiled& compiled = compiled_[{kind, pass}];
+  std::shared_ptr<const GpuProgram>& step = compiled.gpu_steps[batch_size];
+  if (step != nullptr) return step;
+  RIVULET_RETURN_IF_ERROR(Compose(kind, pass, compiled));
+  RIVULET_ASSIGN_OR_RETURN(const Signature signature,
+                           StepSignature(PassOf(kind, pass), *compiled.step, batch_size, false));
+  StatusOr<std::shared_ptr<const GpuProgram>> program = CompileForGpu(compiled.step->graph, signature, options_);
+  if (!program.ok()) {
+    return Annotate(program.status(), fmt::format("{} at batch size {}", StepName(kind), batch_size));
+  }
+  RIVULET_RETURN_IF_ERROR(CheckScalars(kind, pass, signature, (*program)->fetch_specs()));
+  step = *std::move(program);
+  return step;
+}
+
+// Tried once for each batch size. Whoever gets none runs the step by itself, and hears there of what is wrong with it.
+std::shared_ptr<const LaneProgram> PassPrograms::Lanes(TaskKind kind, size_t pass, int64_t batch_size) {
+  MutexLock lock(mutex_);
+  Compiled& compiled = compiled_[{kind, pass}];
+  const auto [found, added] = compiled.lanes.try_emplace(batch_size);
+  if (!added) return found->second;
+  if (!Compose(kind, pass, compiled).ok()) return nullptr;
+  const auto signature = StepSignature(PassOf(kind, pass), *compiled.step, batch_size, true);
+  if (!signature.ok()) return nullptr;
+  auto lanes = CompileLanes(compiled.step->graph, *signature, options_);
+  if (lanes.ok()) {
+    found->second = *std::move(lanes);
+  } else {
+    RIVULET_VLOG(1, "{} is run one client at a time: {}", StepName(kind), Message(lanes.status()));
+  }
+  return found->second;
+}
+
+}  // namespace rivulet

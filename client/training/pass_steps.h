@@ -1,0 +1,38 @@
+// Steps of a pass over a client's data: over shuffled batches, or over those of the pass's own input.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "client/training/bound_passes.h"
+#include "client/training/lane_run.h"
+#include "client/training/trainer.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// One trainer's; what it is given must outlive it. A step allocates nothing of ours.
+class PassSteps {
+ public:
+  // `monitor`, which may be null, watches the steps.
+  PassSteps(const Plan& plan, BoundPasses& passes, StepMonitor* monitor, LoopBudget loops)
+      : plan_(plan), passes_(passes), monitor_(monitor), loops_(loops) {}
+
+  // All steps of the pass, from where the lane is. Errors: Trainer::Train's, of one lane.
+  Status Run(LaneRun& lane, BoundPass& pass);
+  // One program, once: what a pass begins or ends with, or a step with its feeds and fetches.
+  Status Run(LaneRun& lane, BoundProgram& program);
+
+ private:
+  Status Step(LaneRun& lane, const BoundPass& pass, BoundProgram& program, int64_t count);
+  Status OverEpochs(LaneRun& lane, BoundPass& bound);
+  Status OverInput(LaneRun& lane, BoundPass& bound);
+
+  const Plan& plan_;
+  BoundPasses& passes_;
+  StepMonitor* const monitor_;
+  const LoopBudget loops_;
+  std::vector<uint32_t> order_;  // of an epoch
+};
+
+}  // namespace rivulet

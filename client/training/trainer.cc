@@ -1,0 +1,245 @@
+#include "client/training/trainer.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "client/training/bound_passes.h"
+#include "client/training/graph_numbers.h"
+#include "client/training/host_lanes.h"
+#include "client/training/kept_state.h"
+#include "client/training/lane_result.h"
+#include "client/training/lane_run.h"
+#include "client/training/part_places.h"
+#include "client/training/pass_programs.h"
+#include "client/training/pass_steps.h"
+#include "client/training/task_inputs.h"
+#include "client/training/task_streams.h"
+#include "engine/base/check.h"
+#include "engine/base/vlog.h"
+#include "engine/profile/step_monitor.h"
+
+namespace rivulet {
+namespace {
+
+// A part, and where the last task has it.
+struct PartRuns : PartPlaces {
+  std::vector<FloatRun> runs;
+};
+
+// Everything that a task needs is allocated by size and kept: what programs share (BoundPasses), and one buffer per
+// flat variable. Programs hold offsets only, so binding them to other memory, the next base model for instance, costs a
+// pointer.
+class LocalTrainer : public Trainer {
+ public:
+  LocalTrainer(std::shared_ptr<PassPrograms> programs, StepMonitor* monitor, LoopBudget loops)
+      : programs_(std::move(programs)),
+        plan_(programs_->plan()),
+        table_(programs_->buffers()),
+        monitor_(monitor),
+        passes_(*programs_),
+        steps_(plan_, passes_, monitor, loops),
+        layout_(plan_),
+        host_lanes_(*programs_) {}
+
+  Status Initialise() {
+    for (int i = 0; i < table_.size(); ++i) {
+      // The base model is bound to the memory of the model that all trainers share.
+      RIVULET_ASSIGN_OR_RETURN(AlignedBuffer memory, AlignedBuffer::Create(table_.borrowed(i) ? 0 : table_.bytes(i)));
+      memory_.push_back(std::move(memory));
+      buffers_.push_back({memory_.back().data(), DType::kFloat32, 0});
+    }
+    for (const KeptPlace& place : KeptPlacesOf(plan_, table_)) {
+      std::byte* const at = memory_[Index(place.buffer)].data() + place.offset;
+      kept_.push_back({place.name, {reinterpret_cast<float*>(at), place.bytes / sizeof(float)}});
+    }
+    for (PartPlaces& part : PartPlacesOf(plan_, table_)) {
+      const size_t runs = part.places.size();
+      parts_.push_back({std::move(part), std::vector<FloatRun>(runs)});
+    }
+    return passes_.Initialise();
+  }
+
+  void Observe(RunObserver* observer) override { observer_ = observer; }
+
+  // Somebody who looks at steps is shown each client's.
+  int MostLanes(TaskKind kind, int64_t examples) override {
+    if (monitor_ != nullptr && monitor_->MayRecord()) return 1;
+    const FlatNames& flats = plan_.flat_names();
+    if (!flats.numbers.empty() || !flats.declared.empty()) return 1;  // lanes share the numbers of a task
+    const BoundPass* const pass = SharedPass(kind, examples);
+    const LaneStep* const step = pass == nullptr ? nullptr : host_lanes_.For(*pass, examples);
+    return step == nullptr ? 1 : step->most();
+  }
+
+  StatusOr<std::vector<LocalResult>> Train(std::span<const LaneTask> lanes, const CancellationToken& cancel) override {
+    if (lanes.empty()) return InvalidArgument("a trainer was given no task");
+    for (const LaneTask& lane : lanes)
+      RIVULET_CHECK(lane.task != nullptr && lane.base != nullptr && lane.examples != nullptr);
+    EnterWorkerThread();
+    const LaneTask& lane = lanes[0];
+    if (lanes.size() > 1) {
+      return host_lanes_.Train(SharedPass(lane.task->kind, lane.examples->size()), lanes, buffers_, layout_, cancel);
+    }
+    std::vector<LocalResult> results(1);
+    LaneRun run{.task = *lane.task,
+                .client_id = lane.client_id,
+                .examples = *lane.examples,
+                .state = lane.state,
+                .beside = lane.beside,
+                .cancel = cancel,
+                .checkpoint = lane.checkpoint};
+    results[0].status = BindBroadcasts(lane.broadcasts, lane.task->kind);
+    if (results[0].status.ok()) results[0].status = TrainLane(run, *lane.base, results[0]);
+    return results;
+  }
+
+ private:
+  Status BindBroadcasts(std::span<const AlignedBuffer* const> broadcasts, TaskKind kind) {
+    RIVULET_RETURN_IF_ERROR(CheckBroadcasts(plan_, table_, kind, broadcasts));
+    if (!plan_.reads_broadcasts(kind)) return absl::OkStatus();
+    for (size_t i = 0; i < plan_.flat_names().broadcast.size(); ++i) {
+      // The programs only read it.
+      buffers_[Index(table_.broadcast(i))].data = const_cast<std::byte*>(broadcasts[i]->data());
+    }
+    return absl::OkStatus();
+  }
+
+  // The only pass of tasks that may be trained with others; null: they are trained one by one.
+  const BoundPass* SharedPass(TaskKind kind, int64_t size) {
+    const std::vector<BoundPass>* const passes = passes_.Find(kind);
+    return kept_.empty() && passes != nullptr && TakesOneStep(*passes, size) ? &passes->front() : nullptr;
+  }
+
+  GraphNumbers Numbers() { return {plan_, table_, memory_[BufferTable::kScalars].data()}; }
+
+  Status TrainLane(LaneRun& lane, const Model& base, LocalResult& result) {
+    const auto started = std::chrono::steady_clock::now();
+    RIVULET_RETURN_IF_ERROR(CheckExamples(lane.client_id, lane.size, lane.task.kind));
+    RIVULET_RETURN_IF_ERROR(layout_.Check(base));
+    std::vector<BoundPass>* const passes = passes_.Find(lane.task.kind);
+    if (passes == nullptr) {
+      return InvalidArgument("plan '{}' does not say how to {}", plan_.name(), Name(lane.task.kind));
+    }
+    lane.from_base = TakesOneStep(*passes, lane.size);
+    RIVULET_RETURN_IF_ERROR(PrepareSteps(lane, *passes));
+    RIVULET_RETURN_IF_ERROR(Begin(lane, base, result));
+    GraphNumbers numbers = Numbers();
+    for (; lane.at.pass < passes->size(); ++lane.at.pass) {
+      BoundPass& pass = (*passes)[lane.at.pass];
+      if (!lane.goes_on) {
+        lane.BeginPass();
+        lane.at.declared = result.declared;
+        if (pass.begin != nullptr) RIVULET_RETURN_IF_ERROR(steps_.Run(lane, *pass.begin));
+      }
+      RIVULET_RETURN_IF_ERROR(steps_.Run(lane, pass));
+      numbers.SetSteps(lane.at.step - lane.at.pass_step);
+      DeclarePass(*pass.pass, lane.at.sums, lane.at.seen, result.declared);
+      numbers.Tell(result.declared);
+      if (pass.end != nullptr) RIVULET_RETURN_IF_ERROR(steps_.Run(lane, *pass.end));
+    }
+    numbers.Declare(lane.task, result.declared);
+    CloseResult(lane.size, lane.at.step, result);
+    if (lane.task.kind == TaskKind::kTrain) LeaveUpdate(result);
+    result.train_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", lane.client_id,
+                 lane.at.step, lane.size, lane.task.base_version, result.train_loss, result.train_seconds);
+    return absl::OkStatus();
+  }
+
+  // Every program before the first step, so that a plan that cannot be compiled for the last, smaller batch fails
+  // before anything has been trained.
+  Status PrepareSteps(const LaneRun& lane, std::vector<BoundPass>& passes) {
+    for (BoundPass& pass : passes) {
+      if (pass.pass->input != nullptr) continue;
+      const int64_t batch_size = std::min(pass.pass->batch_size, lane.size);
+      RIVULET_RETURN_IF_ERROR(passes_.Step(pass, batch_size, lane.from_base).status());
+      if (lane.size % batch_size != 0 && !lane.from_base)
+        RIVULET_RETURN_IF_ERROR(passes_.Step(pass, lane.size % batch_size).status());
+    }
+    return absl::OkStatus();
+  }
+
+  // What programs find when the first of them runs.
+  Status Begin(LaneRun& lane, const Model& base, LocalResult& result) {
+    if (!lane.from_base) std::memcpy(memory_[BufferTable::kParams].data(), base.arena().data(), base.arena().size());
+    // The programs only read it.
+    buffers_[BufferTable::kBaseParams].data = const_cast<std::byte*>(base.arena().data());
+    RIVULET_RETURN_IF_ERROR(BeginState(plan_, lane.task, base, lane.state, kept_, lane.beside));
+    lane.rng = StreamOf(lane.task, Purpose::kGraph);
+    RIVULET_RETURN_IF_ERROR(Numbers().Begin(lane.task, result.declared));
+    lane.bindings.buffers = buffers_;
+    lane.bindings.rng = {&lane.rng, 1};
+    lane.bindings.step = {&lane.at.step, 1};
+    lane.bindings.observer = observer_;
+    if (lane.checkpoint != nullptr) lane.own = OwnBuffers();
+    lane.GoOn();
+    if (lane.goes_on) result.declared = lane.at.declared;
+    return absl::OkStatus();
+  }
+
+  // All that a step may change beside its position: what is borrowed is only read.
+  std::vector<std::span<std::byte>> OwnBuffers() {
+    std::vector<std::span<std::byte>> own;
+    for (AlignedBuffer& memory : memory_) {
+      if (memory.size() > 0) own.emplace_back(memory.data(), memory.size());
+    }
+    return own;
+  }
+
+  // The parts of the client's update, where they lie, and what it keeps.
+  void LeaveUpdate(LocalResult& result) {
+    for (PartRuns& part : parts_) {
+      if (!IsIn(*plan_.aggregation().Find(part.name), result.declared)) continue;
+      for (size_t i = 0; i < part.runs.size(); ++i) {
+        const RunPlace& place = part.places[i];
+        part.runs[i] = {FloatsAt(place.from, place.offset),
+                        place.less < 0 ? nullptr : FloatsAt(place.less, place.offset), place.count};
+      }
+      result.parts.push_back({.name = part.name, .runs = part.runs});
+    }
+    if (!kept_.empty()) result.state = WriteState(kept_);
+  }
+
+  // A client of few examples takes one step, and copying the model for it would be a sixth of its time. An observer is
+  // shown the program that a task of many steps runs, with every tensor by its name.
+  bool TakesOneStep(std::span<const BoundPass> passes, int64_t size) const {
+    if (passes.size() != 1 || passes[0].begin != nullptr || observer_ != nullptr) return false;
+    const LocalPass& pass = *passes[0].pass;
+    if (pass.input != nullptr || pass.gradient_by.empty()) return false;
+    return pass.max_steps == 1 || (pass.epochs == 1 && size <= pass.batch_size);
+  }
+
+  static size_t Index(int buffer) { return static_cast<size_t>(buffer); }
+  const float* FloatsAt(int buffer, size_t offset) const {
+    return reinterpret_cast<const float*>(buffers_[Index(buffer)].data + offset);
+  }
+
+  const std::shared_ptr<PassPrograms> programs_;
+  const Plan& plan_;
+  const BufferTable& table_;
+  StepMonitor* const monitor_;
+  std::vector<AlignedBuffer> memory_;  // by the table's index
+  std::vector<Buffer> buffers_;
+  std::vector<NamedState> kept_;  // among them
+  BoundPasses passes_;
+  PassSteps steps_;
+  KnownLayout layout_;           // of base models
+  std::vector<PartRuns> parts_;  // of a training
+  HostLanes host_lanes_;
+  RunObserver* observer_ = nullptr;
+};
+
+}  // namespace
+
+StatusOr<std::unique_ptr<Trainer>> Trainer::Create(std::shared_ptr<PassPrograms> programs, StepMonitor* monitor,
+                                                   LoopBudget loops) {
+  EnterWorkerThread();
+  auto trainer = std::make_unique<LocalTrainer>(std::move(programs), monitor, loops);
+  RIVULET_RETURN_IF_ERROR(trainer->Initialise());
+  return std::unique_ptr<Trainer>(std::move(trainer));
+}
+
+}  // namespace rivulet

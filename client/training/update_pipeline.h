@@ -1,0 +1,79 @@
+// Native stages between the trainer and the fold or upload: the plan's mechanisms (clipping, noise), then each part's
+// codec. A plan chooses them and their numbers and cannot insert others.
+//
+// A part may have error feedback (Karimireddy et al. 2019, arXiv:1901.09847, algorithm 2; Stich et al. 2018,
+// arXiv:1809.07599). Its client then keeps e, the difference that the codec C left out, with the rest of its state:
+//
+//   p = Δ + e,  C(p) is sent,  e ← p − C(p)
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "federated/aggregation/update.h"
+#include "federated/codecs/codec.h"
+#include "federated/mechanisms/mechanism.h"
+#include "federated/plan/plan.h"
+#include "federated/states/state_blob.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// Name of a part's error-feedback vector in the client's state; no vector of a plan has it.
+std::string LeftOutName(std::string_view part);
+
+// One per worker; keeps its memory. Not thread-safe.
+class UpdatePipeline {
+ public:
+  // NOT_FOUND: this client does not know a mechanism or codec. INVALID_ARGUMENT: a setting is out of range.
+  static StatusOr<std::unique_ptr<UpdatePipeline>> Create(const Plan& plan);
+
+  // Error-feedback vectors of lane `lane`, zeroed for a first task. The caller reads the client's state into them
+  // before the training; after Apply they hold the next state, until the lane's next Begin. Empty if no part has error
+  // feedback.
+  std::span<const NamedState> Begin(size_t lane = 0);
+  std::span<const NamedState> kept(size_t lane = 0) const;
+
+  // Whether parts pass unchanged: the fold then reads the trainer's own memory, and nothing is copied.
+  bool transparent() const { return transparent_; }
+  // Whether training a task again gives the same update: no mechanism draws from the system.
+  bool repeatable() const;
+
+  // Applies all stages to `parts`, the trainer's. Returns the parts to fold or send, in the order of the plan's
+  // aggregation, without those that this update leaves out. They are in memory of this pipeline or of the trainer until
+  // the next call. The same task gives the same parts, except for noise of the system. INVALID_ARGUMENT: not the plan's
+  // parts. INTERNAL: no randomness.
+  StatusOr<std::vector<PartView>> Apply(const Task& task, std::span<const PartView> parts, Scalars& declared,
+                                        size_t lane = 0);
+
+ private:
+  struct Part {
+    std::string name;
+    int64_t elements = 0;
+    bool optional = false;
+    bool there = true;  // in the update at hand
+    std::unique_ptr<const Codec> codec;
+    std::vector<float> values;  // where they are changed before they are encoded
+    FloatRun run;               // over them
+    bool error_feedback = false;
+    std::string encoded;
+  };
+  // Error feedback of a lane's update, a vector for each such part.
+  struct LeftOut {
+    std::vector<std::vector<float>> values;
+    std::vector<NamedState> kept;  // over them, by LeftOutName
+  };
+  UpdatePipeline() = default;
+  LeftOut& LeftOutOf(size_t lane);
+
+  bool transparent_ = true;
+  std::vector<LeftOut> left_out_;  // by lane
+  std::vector<std::unique_ptr<const Mechanism>> mechanisms_;
+  std::vector<Part> parts_;
+};
+
+}  // namespace rivulet

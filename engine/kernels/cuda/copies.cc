@@ -1,5 +1,5 @@
-// What only moves elements, by the plans of the CPU's kernels (engine/kernels/cpu/strided/copies.h), and fills.
-#include "engine/kernels/cpu/strided/copies.h"
+// What only moves elements, by the plans of the CPU's kernels (engine/kernels/cpu/movement/copies.h), and fills.
+#include "engine/kernels/cpu/movement/copies.h"
 
 #include "engine/kernels/cuda/copies.h"
 #include "engine/kernels/cuda/device_walk.h"

@@ -4,7 +4,7 @@
 #include <array>
 #include <optional>
 
-#include "engine/kernels/cpu/strided/copies.h"
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cuda/device_walk.h"
 #include "engine/kernels/cuda/element_adapter.h"
 #include "engine/kernels/cuda/elementwise_list.h"

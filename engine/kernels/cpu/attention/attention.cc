@@ -8,6 +8,7 @@
 
 #include "engine/kernels/cpu/attention/attention_rows.h"
 #include "engine/kernels/cpu/attention/attention_tiles.h"
+#include "engine/kernels/cpu/attention/choose.h"
 #include "engine/kernels/cpu/product/step_product.h"
 #include "engine/kernels/cpu/recurrent/recurrent.h"
 
@@ -51,6 +52,7 @@ struct AttentionSizes {
     const int64_t offset = std::clamp(causal_offset, -time, keys);
     return std::clamp<int64_t>(t + offset + 1, 0, keys);
   }
+  // Without mask and softcap.
   bool plain() const { return !has_mask && softcap == 0 && scale > 0; }
   // Of a plain one.
   AttentionHead Head() const {
@@ -178,7 +180,7 @@ class AttentionKernel final : public Kernel {
   AttentionKernel(const NodeView& node, bool portable, ScratchPlan<T>& scratch)
       : s_(node),
         portable_(portable),
-        tiles_(std::is_same_v<T, float> && !portable && s_.plain()),
+        tiles_(ChooseAttention<T>(s_.plain(), portable) == AttentionAlgorithm::kTiles),
         transposed_(scratch.Add(tiles_ ? s_.Head().transposed_floats(s_.depth) : s_.depth * s_.keys)),
         scores_(scratch.Add(tiles_ ? s_.Head().score_floats() : std::min(kBlockRows, s_.time) * s_.keys)) {}
 
@@ -240,7 +242,7 @@ class AttentionGradKernel final : public Kernel {
   AttentionGradKernel(const NodeView& node, bool portable, ScratchPlan<T>& scratch)
       : s_(node),
         portable_(portable),
-        tiles_(std::is_same_v<T, float> && !portable && s_.plain()),
+        tiles_(ChooseAttention<T>(s_.plain(), portable) == AttentionAlgorithm::kTiles),
         keys_(scratch.Add(tiles_ ? s_.Head().transposed_floats(s_.depth) : s_.depth * s_.keys)),
         values_(scratch.Add(tiles_ ? s_.Head().transposed_floats(s_.width) : s_.width * s_.keys)),
         mask_elements_(node.outputs[3].shape.elements()) {

@@ -4,16 +4,10 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "engine/kernels/cpu/convolution/batch_interleaved_conv.h"
 #include "engine/kernels/cpu/vector/tail-inl.h"
 #include "engine/kernels/cpu/vector/unroll.h"
 #include "hwy/highway.h"
-
-#ifndef RIVULET_BATCH_INTERLEAVED_ONCE
-#define RIVULET_BATCH_INTERLEAVED_ONCE
-namespace rivulet {
-constexpr int64_t kMostInterleaved = 16;  // images, of the widest target
-}  // namespace rivulet
-#endif
 
 #if defined(RIVULET_BATCH_INTERLEAVED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef RIVULET_BATCH_INTERLEAVED_INL_H_

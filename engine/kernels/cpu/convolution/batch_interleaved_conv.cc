@@ -305,7 +305,7 @@ class InterleavedKernel final : public Kernel {
 
 }  // namespace
 
-std::optional<Prepared> AnyBatchInterleavedConvolution(ConvDirection direction, const Window& w,
+std::optional<Prepared> BatchInterleavedConvolution(ConvDirection direction, const Window& w,
                                                        const FusedOps& fused) {
   if (w.groups != 1 || w.stride_height != 1 || w.stride_width != 1 || w.dilation_height != 1 || w.dilation_width != 1 ||
       w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0)
@@ -321,21 +321,6 @@ std::optional<Prepared> AnyBatchInterleavedConvolution(ConvDirection direction, 
   prepared.implementation = "hwy batch-interleaved";
   prepared.flops = 2 * w.multiply_adds();
   return WithSumFinish(std::move(prepared), fused, w.batch * w.out_height * w.out_width, w.out_channels);
-}
-
-std::optional<Prepared> BatchInterleavedConvolution(ConvDirection direction, const Window& w, const FusedOps& fused) {
-  constexpr int64_t kFewestImages = 32, kFewIn = 6, kFewOut = 16, kFewestTaps = 9;
-  // Whatever this machine's vectors hold: the choice must not depend on it.
-  const int64_t places = (w.batch + kMostInterleaved - 1) / kMostInterleaved * kMostInterleaved;
-  if (w.batch < kFewestImages || w.batch * 4 < places * 3 || w.in_channels > kFewIn || w.out_channels > kFewOut ||
-      w.height * w.width < kFewestTaps)
-    return std::nullopt;
-  // Of more channels a window's row is long enough for those who sum by vectors of filters.
-  if (direction == ConvDirection::kBackwardFilter && w.in_channels > 1) return std::nullopt;
-  // Interleaved images and outputs must stay near.
-  constexpr int64_t kNearElements = int64_t{1} << 18;
-  if ((w.in_elements() + w.out_elements()) / w.batch * kMostInterleaved > kNearElements) return std::nullopt;
-  return AnyBatchInterleavedConvolution(direction, w, fused);
 }
 
 }  // namespace rivulet

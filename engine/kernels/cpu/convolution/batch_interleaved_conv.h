@@ -13,14 +13,11 @@
 
 namespace rivulet {
 
+constexpr int64_t kMostInterleaved = 16;  // images, of the widest vectors
+
 // The tensors are NHWC whatever `window.nchw` says. `fused` is for the forward direction and is applied with
-// epilogue.h's arithmetic. nullopt for strides, dilations and groups, for few images, and where other kernels fill
-// their vectors: many channels.
+// epilogue.h's arithmetic. nullopt for strides, dilations and groups. Where it pays: PaysToInterleave (choose.h).
 std::optional<Prepared> BatchInterleavedConvolution(ConvDirection direction, const Window& window,
                                                     const FusedOps& fused = {});
-
-// The same for however many images and channels: for tests and measurements.
-std::optional<Prepared> AnyBatchInterleavedConvolution(ConvDirection direction, const Window& window,
-                                                       const FusedOps& fused = {});
 
 }  // namespace rivulet

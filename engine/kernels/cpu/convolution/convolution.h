@@ -1,5 +1,4 @@
-// Two-dimensional convolutions (full, grouped, depthwise) as convolution.cc puts them together from oneDNN
-// (dnnl_convolution.h), our own direct kernels (direct_conv.h, depthwise.h) and plain loops (conv_loops.h).
+// Directions of two-dimensional convolutions (full, grouped, depthwise), and the order of their tensors.
 #pragma once
 
 #include <optional>

@@ -281,10 +281,7 @@ std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window&
   // Sixteen pixels in a vector, whatever this machine's length: the choice must not depend on it.
   constexpr int64_t kPixels = 16;
   const int64_t in_vectors = (s.out_width + kPixels - 1) / kPixels * kPixels;
-  // Few terms would not pay for the planes and for putting channels side by side again.
-  constexpr int64_t kTerms = 24;
-  if (s.out_channels > kMostFew || s.channels * w.height * w.width < kTerms || s.out_width * 4 < in_vectors * 3)
-    return std::nullopt;
+  if (s.out_channels > kMostFew) return std::nullopt;
   s.padded_height = s.out_height - 1 + reach_height;
   s.line = in_vectors + reach_width - 1 + HWY_MAX_BYTES / static_cast<int64_t>(sizeof(float));
   if (s.padded_height > 4 * s.height + 64 || s.line > 4 * s.width + 128) return std::nullopt;

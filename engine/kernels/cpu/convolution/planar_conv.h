@@ -10,7 +10,7 @@
 namespace rivulet {
 
 // Forward, or the gradient of the input of few channels; NHWC tensors whatever `window.nchw` says. `fused` is for the
-// forward direction. nullopt for strides, groups, many channels, and where rows fill vectors badly.
+// forward direction. nullopt for strides, groups and many channels. Where it pays: PaysPlanar (choose.h).
 std::optional<Prepared> PlanarConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {});
 
 }  // namespace rivulet

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/kernels/cpu/convolution/choose.h"
 #include "engine/kernels/cpu/vector/has_tiles.h"
 #include "engine/kernels/cpu/vector/tile_code.h"
 #include "engine/program/memory_plan.h"
@@ -19,7 +20,6 @@ using namespace tiles;
 constexpr int64_t kTile = kTileRows * kTileBytes;
 constexpr int64_t kSteps =
     16;  // products one after the other into the same sums, about: what is packed for them is near
-constexpr double kWorthwhile = 0.1;  // of the products' terms that are the convolution's
 
 int64_t RoundUp(int64_t x, int64_t unit) { return (x + unit - 1) / unit * unit; }
 
@@ -287,7 +287,7 @@ std::optional<Prepared> TileFilterGradient(const Window& w) {
   if (!HasTiles() || w.groups != 1 || w.dilation_height != 1 || w.dilation_width != 1) return std::nullopt;
   if (w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
   const Plan plan = PlanOf(w);
-  if (w.multiply_adds() < kWorthwhile * plan.products() * 16 * 16 * static_cast<double>(kPair)) return std::nullopt;
+  if (!PaysToTile(ConvDirection::kBackwardFilter, w, plan.products(), 16)) return std::nullopt;
   Prepared prepared;
   prepared.kernel = std::make_unique<FilterGradient>(plan);
   prepared.scratch_bytes = plan.scratch_bytes();

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <vector>
 
+#include "engine/kernels/cpu/convolution/choose.h"
 #include "engine/kernels/cpu/convolution/rotated_filter.h"
 #include "engine/kernels/cpu/convolution/tile_conv.h"
 #include "engine/kernels/cpu/vector/has_tiles.h"
@@ -19,7 +20,6 @@ using namespace tiles;
 
 constexpr int64_t kTile = kTileRows * kTileBytes;
 constexpr int64_t kTilesAtOnce = 4;   // of pixels, by the same 16 channels of the filter
-constexpr double kFilledTerms = 0.4;  // of the products' terms that have to be the convolution's
 constexpr int64_t kElement = sizeof(bfloat16);
 
 // A row of the window over neighbouring pixels is one run of memory, `width · channels` elements, of which a product
@@ -283,8 +283,7 @@ std::optional<Prepared> TileConvolution(ConvDirection direction, const Window& w
   const Plan plan = PlanOf(direction, w);
   // A product takes as long as its tile of pixels is high, but hardly less than with eight.
   const double pixels = static_cast<double>(std::max<int64_t>(8, plan.tile_pixels));
-  if (w.multiply_adds() < kFilledTerms * plan.products() * pixels * 16 * static_cast<double>(kPair))
-    return std::nullopt;
+  if (!PaysToTile(direction, w, plan.products(), pixels)) return std::nullopt;
   Prepared prepared;
   prepared.kernel = std::make_unique<SlidingProduct>(plan, fused);
   prepared.scratch_bytes = plan.filter_bytes() + plan.image_bytes();

@@ -263,29 +263,6 @@ class WinogradKernel final : public Kernel {
   int64_t elements_;
 };
 
-std::optional<WinogradShape> WinogradShapeOf(ConvDirection direction, const Window& w) {
-  if (w.height != w.width || (w.width != 3 && w.width != 5) || w.groups != 1 || w.stride_height != 1 ||
-      w.stride_width != 1 || w.dilation_height != 1 || w.dilation_width != 1)
-    return std::nullopt;
-  if (w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
-  const Window c = ConvolvedWindow(direction, w);
-  return WinogradShape{c.batch,    c.in_height,  c.in_width,  c.in_channels,  c.pad_top,
-                       c.pad_left, c.out_height, c.out_width, c.out_channels, c.width};
-}
-
-// How many times faster than direct sums this is, about: both counted in the multiply-adds of a vector that direct sums
-// do in the same time. What products and transforms cost is a fit to the presets' shapes, with AVX-512.
-double WinogradGain(const WinogradShape& s, const Window& window) {
-  constexpr double kProduct = 1.3, kPixelsOfTile = 600, kOutputsOfTile = 300, kFilter = 300;
-  const auto vectors = [](int64_t row) { return static_cast<double>(row) / WinogradShape::kLanes; };
-  const double tiles = static_cast<double>(s.tiles()), channels = static_cast<double>(s.channels);
-  const double in = vectors(s.in_row()), out = vectors(s.out_row());
-  const double direct = window.multiply_adds() / static_cast<double>(s.out_channels) * out;
-  const double products = kProduct * kWinogradPoints * tiles * channels * out;
-  const double transforms = tiles * (kPixelsOfTile * in + kOutputsOfTile * out) + kFilter * channels * out;
-  return direct / (products + transforms);
-}
-
 Prepared PreparedWinograd(ConvDirection direction, const WinogradShape& shape, const Window& window,
                           const FusedOps& fused, bool pooled) {
   auto kernel = std::make_unique<WinogradKernel>(direction, shape, fused, pooled);
@@ -304,22 +281,21 @@ Prepared PreparedWinograd(ConvDirection direction, const WinogradShape& shape, c
 
 }  // namespace
 
-std::optional<Prepared> AnyWinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused,
+std::optional<WinogradShape> WinogradShapeOf(ConvDirection direction, const Window& w) {
+  if (w.height != w.width || (w.width != 3 && w.width != 5) || w.groups != 1 || w.stride_height != 1 ||
+      w.stride_width != 1 || w.dilation_height != 1 || w.dilation_width != 1)
+    return std::nullopt;
+  if (w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0) return std::nullopt;
+  const Window c = ConvolvedWindow(direction, w);
+  return WinogradShape{c.batch,    c.in_height,  c.in_width,  c.in_channels,  c.pad_top,
+                       c.pad_left, c.out_height, c.out_width, c.out_channels, c.width};
+}
+
+std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused,
                                                bool pooled) {
   const std::optional<WinogradShape> shape = WinogradShapeOf(direction, window);
   if (!shape || (pooled && (direction != ConvDirection::kForward || !fused.bias))) return std::nullopt;
   return PreparedWinograd(direction, *shape, window, fused, pooled);
-}
-
-std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused,
-                                            bool pooled) {
-  const std::optional<WinogradShape> shape = WinogradShapeOf(direction, window);
-  // More pairs of channels have a transformed filter of more than 9 MB, which is read once for 48 tiles.
-  constexpr int64_t kMostPairs = 256 * 256;
-  constexpr double kWorthwhile = 1.2;
-  if (!shape || shape->channels * shape->out_channels > kMostPairs || WinogradGain(*shape, window) < kWorthwhile)
-    return std::nullopt;
-  return AnyWinogradConvolution(direction, window, fused, pooled);
 }
 
 }  // namespace rivulet

@@ -13,19 +13,18 @@
 #include <optional>
 
 #include "engine/kernels/cpu/convolution/convolution.h"
+#include "engine/kernels/cpu/convolution/winograd_shape.h"
 
 namespace rivulet {
 
+// The shape of a convolution that Winograd's filtering can do; nullopt for other windows, strides, dilations and groups.
+std::optional<WinogradShape> WinogradShapeOf(ConvDirection direction, const Window& window);
+
 // The tensors are NHWC whatever `window.nchw` says. `fused` is for the forward direction and is applied with
-// epilogue.h's arithmetic, before outputs go to memory where it has a bias. nullopt for other windows, strides,
-// dilations and groups, and where a count of the work that the shape alone decides says that direct sums are as fast:
-// few channels, few tiles, outputs that fill few of their tiles. With `pooled`, of forward convolutions with a bias,
-// the output are the maxima of each 2×2 of what it would be else, with MaxPool's bits, and the rest is never in memory.
+// epilogue.h's arithmetic, before outputs go to memory where it has a bias. nullopt as WinogradShapeOf. With `pooled`,
+// of forward convolutions with a bias, the output are the maxima of each 2×2 of what it would be else, with MaxPool's
+// bits, and the rest is never in memory. Where it pays: PaysWinograd (choose.h).
 std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused = {},
                                             bool pooled = false);
-
-// The same, however little it gains: for tests and measurements. nullopt for what it cannot do at all.
-std::optional<Prepared> AnyWinogradConvolution(ConvDirection direction, const Window& window,
-                                               const FusedOps& fused = {}, bool pooled = false);
 
 }  // namespace rivulet

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "engine/kernels/cpu/elementwise/arithmetic_functions.h"
+#include "engine/kernels/cpu/elementwise/choose.h"
 #include "engine/kernels/cpu/elementwise/power.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 
@@ -17,7 +18,7 @@ struct PortablePow {
 
 template <typename T>
 StatusOr<Prepared> PreparePow(const NodeView& node, const KernelPolicy& policy) {
-  if (policy.portable) return PrepareBinary<T, T, PortablePow<T>>(node, policy);
+  if (ChoosePower(policy) == PowerAlgorithm::kPortable) return PrepareBinary<T, T, PortablePow<T>>(node, policy);
   return PrepareBinary<T, T, Pow<T>>(node, policy);
 }
 

@@ -2,6 +2,7 @@
 // sums per block of rows, blocks one after the other.
 #include <algorithm>
 
+#include "engine/kernels/cpu/elementwise/choose.h"
 #include "engine/program/kernel.h"
 #include "engine/program/lane_kernel.h"
 
@@ -73,9 +74,6 @@ HWY_INLINE void AddSumsOfRows(D d, const T* in, int64_t begin, int64_t end, int6
     total[v] = hn::Add(total[v], hn::Add(hn::Add(sum[0][v], sum[1][v]), hn::Add(sum[2][v], sum[3][v])));
 }
 
-// From this many bytes on, rows of at least so many are walked one after the other: a walk down columns asks for memory
-// that no hardware fetches ahead of it.
-constexpr int64_t kFarBytes = int64_t{2} << 20, kWideRowBytes = 2048;
 // Whose sums are in the nearest cache: a page of each row.
 template <typename T>
 constexpr int64_t kColumnsAtOnce = 4096 / static_cast<int64_t>(sizeof(T));
@@ -128,7 +126,7 @@ HWY_INLINE void ForEachSum(const T* in, int64_t rows, int64_t channels, const F&
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   const int64_t row_bytes = channels * static_cast<int64_t>(sizeof(T));
   int64_t column = 0;
-  if (row_bytes >= kWideRowBytes && rows * row_bytes >= kFarBytes) {
+  if (ChooseSumsOfRows(rows, row_bytes) == SumsOfRows::kAlongRows) {
     HWY_ALIGN T sums[kColumnsAtOnce<T>];
     while (column + lanes <= channels) {
       const int64_t columns = std::min(kColumnsAtOnce<T>, (channels - column) / lanes * lanes);

@@ -2,7 +2,7 @@
 #include <cmath>
 
 #include "engine/kernels/cpu/elementwise/comparison_functions.h"
-#include "engine/kernels/cpu/strided/copies.h"
+#include "engine/kernels/cpu/strided/element_size.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 #include "engine/tensor/float16.h"
 

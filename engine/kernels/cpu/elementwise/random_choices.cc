@@ -6,7 +6,7 @@
 
 #include "engine/base/math.h"
 #include "engine/kernels/cpu/elementwise/random_blocks.h"
-#include "engine/kernels/cpu/strided/copies.h"
+#include "engine/kernels/cpu/strided/element_size.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 
 namespace rivulet {

@@ -4,6 +4,7 @@
 
 #include "engine/base/math.h"
 #include "engine/base/trigonometry.h"
+#include "engine/kernels/cpu/elementwise/choose.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -324,7 +325,7 @@ StatusOr<Prepared> PrepareByPieces(const NodeView& node, const KernelPolicy&) {
 // The formulas where bits are to be the same on every CPU.
 template <PrepareFn::result_type (*kFormulas)(const NodeView&, const KernelPolicy&), bool kGradient>
 StatusOr<Prepared> PrepareFloatGelu(const NodeView& node, const KernelPolicy& policy) {
-  return (policy.portable ? kFormulas : PrepareByPieces<kGradient>)(node, policy);
+  return (ChooseGelu(policy) == GeluAlgorithm::kPieces ? PrepareByPieces<kGradient> : kFormulas)(node, policy);
 }
 
 // By attribute `approximate`: the formula with tanh, or that with erf.

@@ -1,7 +1,7 @@
 // TakeAlongAxis and ScatterAlongAxis: elements named one by one along an axis.
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/movement/scatter.h"
 #include "engine/kernels/cpu/strided/constant_input.h"
-#include "engine/kernels/cpu/strided/copies.h"
 
 namespace rivulet {
 namespace {

@@ -1,8 +1,8 @@
 // Joins tensors along an axis and takes them apart again: strided copies.
 #include <algorithm>
 
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/constant_input.h"
-#include "engine/kernels/cpu/strided/copies.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 
 namespace rivulet {

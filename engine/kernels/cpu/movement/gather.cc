@@ -2,9 +2,9 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/movement/scatter.h"
 #include "engine/kernels/cpu/strided/constant_input.h"
-#include "engine/kernels/cpu/strided/copies.h"
 
 namespace rivulet {
 namespace {

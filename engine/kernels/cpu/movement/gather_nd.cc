@@ -1,6 +1,6 @@
 // GatherNd, ScatterNd and the TensorScatter ops: slices named by index vectors.
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/movement/scatter.h"
-#include "engine/kernels/cpu/strided/copies.h"
 
 namespace rivulet {
 namespace {

@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/constant_input.h"
-#include "engine/kernels/cpu/strided/copies.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 #include "engine/ops/diagonals.h"
 

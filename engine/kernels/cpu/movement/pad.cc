@@ -1,7 +1,7 @@
 // Pad and PadV2 as a fill and a copy; MirrorPad as a copy of each region (before, middle and after along every padded
 // axis), and its gradient as the sum over them.
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/constant_input.h"
-#include "engine/kernels/cpu/strided/copies.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 
 namespace rivulet {

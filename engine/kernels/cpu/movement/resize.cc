@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstring>
 
-#include "engine/kernels/cpu/strided/copies.h"
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 
 namespace rivulet {

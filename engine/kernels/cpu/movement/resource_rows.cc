@@ -1,8 +1,8 @@
 // Rows of a variable: read, changed, and moved against a sparse gradient.
 #include <cmath>
 
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/movement/sparse_rows.h"
-#include "engine/kernels/cpu/strided/copies.h"
 
 namespace rivulet {
 namespace {

@@ -1,8 +1,8 @@
 // ReverseV2 and Roll as copies; ReverseSequence, whose lengths are known only at run time.
 #include <cstring>
 
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/constant_input.h"
-#include "engine/kernels/cpu/strided/copies.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 
 namespace rivulet {

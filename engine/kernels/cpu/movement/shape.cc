@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "engine/kernels/cpu/strided/copies.h"
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 
 namespace rivulet {

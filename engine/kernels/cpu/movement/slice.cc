@@ -1,8 +1,8 @@
 // Parts of tensors, their gradient, and tiles: strided copies.
 #include <numeric>
 
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/constant_input.h"
-#include "engine/kernels/cpu/strided/copies.h"
 #include "engine/ops/strided_slice.h"
 
 namespace rivulet {

@@ -1,8 +1,8 @@
 // SpaceToDepth, DepthToSpace; SpaceToBatchND, BatchToSpaceND.
 #include <algorithm>
 
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/constant_input.h"
-#include "engine/kernels/cpu/strided/copies.h"
 
 namespace rivulet {
 namespace {

@@ -3,7 +3,7 @@
 
 #include <cstring>
 
-#include "engine/kernels/cpu/strided/copies.h"
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 #include "engine/program/kernel.h"
 #include "engine/tensor/spec_bytes.h"

@@ -1,8 +1,8 @@
 // Transposes are strided copies; the inverse of a permutation is a loop.
 #include <algorithm>
 
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/constant_input.h"
-#include "engine/kernels/cpu/strided/copies.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 
 namespace rivulet {

@@ -1,5 +1,5 @@
 // The index vectors of non-zero elements. How many there are was known when the program was compiled.
-#include "engine/kernels/cpu/strided/copies.h"
+#include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
 #include "engine/tensor/float16.h"
 

@@ -10,11 +10,6 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kDotRows = 16;   // up to so many rows read a transposed B as it lies, where sums are long
-constexpr int64_t kDotDepth = 32;  // beyond this depth
-constexpr double kLibraryFlops = 2.0 * 160 * 160 * 160;
-constexpr int64_t kLibrarySide = 64;  // and no side shorter
-
 template <typename T>
 using Wrapping = typename std::conditional_t<std::is_integral_v<T>, std::make_unsigned<T>, std::type_identity<T>>::type;
 
@@ -72,55 +67,45 @@ template <typename T>
 BatchProduct<T> BatchProduct<T>::Plan(const ProductShape& s, const KernelPolicy& policy) {
   BatchProduct product;
   product.s_ = s;
-  if (s.m == 1 && s.n == 1) {
-    product.form_ = Form::kSingle;
-    return product;
-  }
+  product.form_ = ChooseBatchProduct<T>(s, policy);
   if constexpr (std::is_same_v<T, float>) {
-    if (policy.portable) return product;
-    const bool rows = s.a_k == 1 && s.a_row == s.k, columns = s.a_row == 1 && s.a_k == s.m;
-    if (s.flops() >= kLibraryFlops && std::min({s.m, s.n, s.k}) >= kLibrarySide && (rows || columns)) {
-      if (auto prepared = DnnlMatMul(s.m, s.n, s.k, !rows, s.b_transposed)) {
-        product.form_ = Form::kLibrary;
+    if (product.form_ == BatchAlgorithm::kLibrary) {
+      if (auto prepared = DnnlMatMul(s.m, s.n, s.k, !s.has_rows(), s.b_transposed)) {
         product.implementation_ = "dnnl";
         product.scratch_bytes_ = prepared->scratch_bytes;
         product.library_ = std::move(prepared->kernel);
         return product;
       }
+      product.form_ = ChooseOwnBatchProduct(s);
     }
-    product.implementation_ = "hwy";
-    if (!s.b_transposed) {
-      product.form_ = Form::kPanel;
-    } else if (rows && s.m <= kDotRows && s.k > kDotDepth) {
-      product.form_ = Form::kDot;
-    } else {
-      product.form_ = Form::kTransposeThenPanel;
+    if (product.form_ != BatchAlgorithm::kLoop && product.form_ != BatchAlgorithm::kSingle)
+      product.implementation_ = "hwy";
+    if (product.form_ == BatchAlgorithm::kTransposeThenPanel)
       product.scratch_bytes_ = static_cast<size_t>(s.n * s.k) * sizeof(float);
-    }
   }
   return product;
 }
 
 template <typename T>
 Status BatchProduct<T>::Run(const T* a, const T* b, T* c, std::byte* scratch, KernelState* state) const {
-  if (form_ == Form::kLoop) {
+  if (form_ == BatchAlgorithm::kLoop) {
     Loop(s_, a, b, c);
     return absl::OkStatus();
   }
-  if (form_ == Form::kSingle) {
+  if (form_ == BatchAlgorithm::kSingle) {
     *c = SingleDot(a, s_.a_k, b, s_.k);
     return absl::OkStatus();
   }
   if constexpr (std::is_same_v<T, float>) {
     switch (form_) {
-      case Form::kDot:
+      case BatchAlgorithm::kDot:
         DotMatMul(a, b, c, s_.m, s_.n, s_.k);
         break;
-      case Form::kTransposeThenPanel:
+      case BatchAlgorithm::kTransposeThenPanel:
         TransposeMatrix(b, As<float>(scratch), s_.n, s_.k);
         PanelMatMul(a, s_.a_row, s_.a_k, As<float>(scratch), c, s_.m, s_.n, s_.k);
         break;
-      case Form::kLibrary: {
+      case BatchAlgorithm::kLibrary: {
         const auto bytes = [](const float* p) { return reinterpret_cast<std::byte*>(const_cast<float*>(p)); };
         const std::array<std::byte*, 2> inputs = {bytes(a), bytes(b)};
         const std::array<std::byte*, 1> outputs = {bytes(c)};

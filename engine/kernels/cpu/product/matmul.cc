@@ -1,11 +1,11 @@
-// MatMul. The choice by shape is a static table: small sides go to our own kernels, the rest of float32 to the matrix
-// unit (matmul_split.cc) or oneDNN, float64 to Eigen, integers to plain loops; bfloat16: matmul_bfloat16.cc. Under
-// KernelPolicy::portable all floats go to the portable product.
+// MatMul and _FusedMatMul of floats and integers: the kernels, bound by the choice of choose.h. bfloat16:
+// matmul_bfloat16.cc.
 #include <Eigen/Core>
 #include <algorithm>
 #include <mutex>
 
 #include "engine/kernels/cpu/product/bias_activation.h"
+#include "engine/kernels/cpu/product/choose.h"
 #include "engine/kernels/cpu/product/dnnl_product.h"
 #include "engine/kernels/cpu/product/matmul_bfloat16.h"
 #include "engine/kernels/cpu/product/matmul_split.h"
@@ -21,11 +21,6 @@
 
 namespace rivulet {
 namespace {
-
-constexpr int64_t kSmallRows = 16;   // of C, for A·B and A·Bᵀ: a batch
-constexpr int64_t kSmallDepth = 32;  // of the sum: a batch as well, for Aᵀ·B, or an embedding's few columns
-
-constexpr int64_t kFewColumns = 12;  // of C, for A·Bᵀ: an embedding's gradient
 
 constexpr int64_t kPartRows = 12;  // of what is made and used part by part: a register block's
 
@@ -133,21 +128,21 @@ class EigenMatMul final : public Kernel {
 
 class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, public ReadsBeforeCast {
  public:
-  enum class Form { kPanel, kDot, kDotOfFewColumns, kTransposeThenPanel };
-  SmallMatMul(const MatrixProduct& product, Form form) : p_(product), form_(form) {}
+  // `form`: kPanel, kDot, kDotOfFewColumns or kTransposeThenPanel.
+  SmallMatMul(const MatrixProduct& product, ProductAlgorithm form) : p_(product), form_(form) {}
   Status Run(const KernelContext& context) const override {
     const float* a = reinterpret_cast<const float*>(context.inputs[0]);
     const float* b = reinterpret_cast<const float*>(context.inputs[1]);
     float* c = reinterpret_cast<float*>(context.outputs[0]);
-    if (form_ == Form::kDot) {
+    if (form_ == ProductAlgorithm::kDot) {
       DotMatMul(a, b, c, p_.m, p_.n, p_.k);
       return {};
     }
-    if (form_ == Form::kDotOfFewColumns) {
+    if (form_ == ProductAlgorithm::kDotOfFewColumns) {
       DotMatMulOfFewColumns(a, b, c, p_.m, p_.n, p_.k);
       return {};
     }
-    if (form_ == Form::kTransposeThenPanel) {
+    if (form_ == ProductAlgorithm::kTransposeThenPanel) {
       float* transposed = reinterpret_cast<float*>(context.scratch);
       TransposeMatrix(b, transposed, p_.n, p_.k);
       b = transposed;
@@ -165,7 +160,9 @@ class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, p
     return std::make_unique<SmallMatMul>(wide, form_);
   }
   // Rows, whose products read all of B: where that is short.
-  int64_t part_unit() const override { return form_ == Form::kPanel && p_.k <= kSmallDepth ? kPartRows * p_.n : 0; }
+  int64_t part_unit() const override {
+    return form_ == ProductAlgorithm::kPanel && p_.k <= kSmallDepth ? kPartRows * p_.n : 0;
+  }
   void MakePart(const KernelContext& context, int64_t first, int64_t count, float* to) const override {
     const int64_t a_row = p_.transpose_a ? 1 : p_.k, a_k = p_.transpose_a ? p_.m : 1;
     PanelMatMul(reinterpret_cast<const float*>(context.inputs[0]) + first / p_.n * a_row, a_row, a_k,
@@ -173,15 +170,15 @@ class SmallMatMul final : public Kernel, public LaneKernel, public PartOutput, p
   }
   // The weights' gradient of a layer that computes in bfloat16: its factors were widened for this product alone.
   std::optional<Prepared> ReadingBeforeCast(std::span<const DType> from) const override {
-    if (form_ != Form::kPanel || !p_.transpose_a) return std::nullopt;
+    if (form_ != ProductAlgorithm::kPanel || !p_.transpose_a) return std::nullopt;
     return WideProductOfBFloat16(p_.m, p_.n, p_.k, from);
   }
-  Form form() const { return form_; }
+  ProductAlgorithm form() const { return form_; }
   const MatrixProduct& product() const { return p_; }
 
  private:
   MatrixProduct p_;
-  Form form_;
+  ProductAlgorithm form_;
 };
 
 constexpr int64_t kFarWeights = int64_t{1} << 16;  // elements: 256 KiB, a good part of a second-level cache
@@ -235,7 +232,7 @@ class DescendingMatMul final : public Kernel, public PartKernel {
   }
   std::unique_ptr<const Kernel> WithInputGradient(const Kernel& input_gradient) const override {
     const auto* dots = dynamic_cast<const SmallMatMul*>(&input_gradient);
-    if (dots == nullptr || dots->form() != SmallMatMul::Form::kDot || !p_.transpose_a) return nullptr;
+    if (dots == nullptr || dots->form() != ProductAlgorithm::kDot || !p_.transpose_a) return nullptr;
     const MatrixProduct& dx = dots->product();
     if (dx.m != p_.k || dx.n != p_.m || dx.k != p_.n) return nullptr;
     // Weights that stay near between the two walks gain nothing.
@@ -250,55 +247,63 @@ class DescendingMatMul final : public Kernel, public PartKernel {
 
 std::unique_ptr<const Kernel> SmallMatMul::FusedGradientDescent() const {
   // One panel of depth: the product is whole when the block ends.
-  if (form_ != Form::kPanel || p_.k > kSmallDepth) return nullptr;
+  if (form_ != ProductAlgorithm::kPanel || p_.k > kSmallDepth) return nullptr;
   return std::make_unique<DescendingMatMul>(p_);
 }
 
-std::optional<SmallMatMul::Form> SmallForm(const MatrixProduct& p) {
-  using Form = SmallMatMul::Form;
-  if (p.transpose_b) {
-    if (p.transpose_a) return std::nullopt;
-    if (p.m > kSmallRows)
-      return p.n <= kFewColumns && p.k > kSmallDepth ? std::optional(Form::kDotOfFewColumns) : std::nullopt;
-    return p.k <= kSmallDepth ? Form::kTransposeThenPanel : Form::kDot;
-  }
-  if (p.k <= kSmallDepth || p.m <= kSmallRows) return Form::kPanel;
-  return std::nullopt;
+Prepared SmallProduct(const MatrixProduct& p, ProductAlgorithm form) {
+  Prepared prepared;
+  prepared.flops = p.flops();
+  prepared.kernel = std::make_unique<SmallMatMul>(p, form);
+  prepared.implementation = "hwy";
+  if (form == ProductAlgorithm::kTransposeThenPanel)
+    prepared.scratch_bytes = static_cast<size_t>(p.n * p.k) * sizeof(float);
+  return prepared;
+}
+
+template <typename T>
+Prepared EigenProduct(const MatrixProduct& p) {
+  Prepared prepared;
+  prepared.flops = p.flops();
+  prepared.kernel = std::make_unique<EigenMatMul<T>>(p);
+  prepared.implementation = "eigen";
+  return prepared;
+}
+
+template <typename T>
+Prepared LoopProduct(const MatrixProduct& p) {
+  Prepared prepared;
+  prepared.flops = p.flops();
+  prepared.kernel = std::make_unique<LoopMatMul<T>>(p);
+  prepared.implementation = "loops";
+  return prepared;
+}
+
+template <typename T>
+Prepared PortableProductOf(const MatrixProduct& p) {
+  Prepared prepared;
+  prepared.flops = p.flops();
+  prepared.kernel = std::make_unique<PortableMatMul<T>>(p);
+  prepared.implementation = "portable";
+  if (p.transpose_b) prepared.scratch_bytes = static_cast<size_t>(p.n * p.k) * sizeof(T);
+  return prepared;
 }
 
 template <typename T>
 StatusOr<Prepared> PrepareMatMul(const NodeView& node, const KernelPolicy& policy) {
   RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
-  Prepared prepared;
-  prepared.flops = p.flops();
-  if constexpr (std::is_floating_point_v<T>) {
-    if (policy.portable) {
-      prepared.kernel = std::make_unique<PortableMatMul<T>>(p);
-      prepared.implementation = "portable";
-      if (p.transpose_b) prepared.scratch_bytes = static_cast<size_t>(p.n * p.k) * sizeof(T);
-      return prepared;
+  if constexpr (std::is_integral_v<T>) {
+    return LoopProduct<T>(p);
+  } else {
+    const ProductAlgorithm algorithm = ChooseProduct<T>(p, policy);
+    if (algorithm == ProductAlgorithm::kPortable) return PortableProductOf<T>(p);
+    if constexpr (std::is_same_v<T, float>) {
+      if (IsSmall(algorithm)) return SmallProduct(p, algorithm);
+      if (auto fast = DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b))
+        return algorithm == ProductAlgorithm::kSplit ? SplitMatMul(p, *std::move(fast)) : *std::move(fast);
     }
+    return EigenProduct<T>(p);
   }
-  if constexpr (std::is_same_v<T, float>) {
-    if (const auto form = SmallForm(p)) {
-      prepared.kernel = std::make_unique<SmallMatMul>(p, *form);
-      prepared.implementation = "hwy";
-      if (*form == SmallMatMul::Form::kTransposeThenPanel) {
-        prepared.scratch_bytes = static_cast<size_t>(p.n * p.k) * sizeof(float);
-      }
-      return prepared;
-    }
-    if (auto fast = DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b))
-      return PaysToSplit(p) ? SplitMatMul(p, *std::move(fast)) : *std::move(fast);
-  }
-  if constexpr (std::is_floating_point_v<T>) {
-    prepared.kernel = std::make_unique<EigenMatMul<T>>(p);
-    prepared.implementation = "eigen";
-    return prepared;
-  }
-  prepared.kernel = std::make_unique<LoopMatMul<T>>(p);
-  prepared.implementation = "loops";
-  return prepared;
 }
 
 // A product whose result is finished while it is near.
@@ -378,21 +383,13 @@ StatusOr<Prepared> PrepareFusedMatMul(const NodeView& node, const KernelPolicy& 
 template <typename T>
 StatusOr<Prepared> PrepareEigen(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
-  Prepared prepared;
-  prepared.flops = p.flops();
-  prepared.kernel = std::make_unique<EigenMatMul<T>>(p);
-  prepared.implementation = "eigen";
-  return prepared;
+  return EigenProduct<T>(p);
 }
 
 template <typename T>
 StatusOr<Prepared> PrepareLoops(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
-  Prepared prepared;
-  prepared.flops = p.flops();
-  prepared.kernel = std::make_unique<LoopMatMul<T>>(p);
-  prepared.implementation = "loops";
-  return prepared;
+  return LoopProduct<T>(p);
 }
 
 StatusOr<Prepared> PrepareDnnl(const NodeView& node, const KernelPolicy&) {
@@ -401,24 +398,16 @@ StatusOr<Prepared> PrepareDnnl(const NodeView& node, const KernelPolicy&) {
   return Unimplemented("oneDNN has no fast product of this shape on this CPU");
 }
 
-StatusOr<Prepared> PrepareSplit(const NodeView& node, const KernelPolicy& policy) {
+StatusOr<Prepared> PrepareSplit(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
   if (!HasTiles()) return Unimplemented("this CPU has no matrix unit for bfloat16");
-  RIVULET_ASSIGN_OR_RETURN(Prepared otherwise, PrepareEigen<float>(node, policy));
-  return SplitMatMul(p, std::move(otherwise));
+  return SplitMatMul(p, EigenProduct<float>(p));
 }
 
 StatusOr<Prepared> PrepareOwn(const NodeView& node, const KernelPolicy&) {
   RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
-  using Form = SmallMatMul::Form;
   if (p.transpose_a && p.transpose_b) return Unimplemented("our products turn one factor at most");
-  const Form form = p.transpose_b ? p.k <= kSmallDepth ? Form::kTransposeThenPanel : Form::kDot : Form::kPanel;
-  Prepared prepared;
-  prepared.flops = p.flops();
-  prepared.kernel = std::make_unique<SmallMatMul>(p, form);
-  prepared.implementation = "hwy";
-  if (form == Form::kTransposeThenPanel) prepared.scratch_bytes = static_cast<size_t>(p.n * p.k) * sizeof(float);
-  return prepared;
+  return SmallProduct(p, SmallAlgorithm(p));
 }
 
 RIVULET_KERNEL_ALTERNATIVE("MatMul", float, "dnnl", PrepareDnnl);

@@ -6,6 +6,7 @@
 
 #include "engine/kernels/cpu/elementwise/activation_bfloat16.h"
 #include "engine/kernels/cpu/product/bias_activation.h"
+#include "engine/kernels/cpu/product/choose.h"
 #include "engine/kernels/cpu/product/dnnl_product.h"
 #include "engine/kernels/cpu/product/matrix_product.h"
 #include "engine/kernels/cpu/product/tile_dense.h"
@@ -17,8 +18,6 @@
 namespace rivulet {
 namespace {
 
-// Below, a call of the library costs more than what it saves.
-constexpr double kLibraryFlops16 = 2.0 * 64 * 64 * 64;
 // Rows of a weight's gradient that are made at a time for an optimiser: each time its other factor is packed anew.
 constexpr int64_t kPartRows16 = 64;
 
@@ -178,12 +177,7 @@ class DenseWeightGradient16 final : public Kernel, public PartOutput {
   TileDense shape_;
 };
 
-bool IsSmallBatch16(const MatrixProduct& p) {
-  return !p.transpose_a && p.m > 0 && p.m <= kMaxTileBatch && p.n > 0 && p.k > 0 && HasTiles();
-}
-
 std::optional<Prepared> ByLibrary16(const MatrixProduct& p) {
-  if (p.flops() < kLibraryFlops16) return std::nullopt;
   return DnnlMatMul(p.m, p.n, p.k, p.transpose_a, p.transpose_b, DType::kBFloat16);
 }
 
@@ -192,12 +186,17 @@ Status NotFast16() { return Unimplemented("bfloat16 products of this shape are n
 
 StatusOr<Prepared> PrepareMatMul16(const NodeView& node, const KernelPolicy& policy) {
   RIVULET_ASSIGN_OR_RETURN(const MatrixProduct p, MatrixProductOf(node));
-  if (policy.portable) return NotFast16();
-  if (IsSmallBatch16(p)) {
-    if (!p.transpose_b) return DenseForward16::Prepare({p.m, p.k, p.n}, std::nullopt, false, false);
-    if (p.k <= kMaxTileColumns) return DenseInputGradient16::Prepare({p.m, p.n, p.k}, false);
+  switch (ChooseBFloat16Product(p, /*fused=*/false, policy)) {
+    case BFloat16Algorithm::kTilesForward:
+      return DenseForward16::Prepare({p.m, p.k, p.n}, std::nullopt, false, false);
+    case BFloat16Algorithm::kTilesInputGradient:
+      return DenseInputGradient16::Prepare({p.m, p.n, p.k}, false);
+    case BFloat16Algorithm::kLibrary:
+      if (auto fast = ByLibrary16(p)) return *std::move(fast);
+      break;
+    case BFloat16Algorithm::kFloat32:
+      break;
   }
-  if (auto fast = ByLibrary16(p)) return *std::move(fast);
   return NotFast16();
 }
 
@@ -208,8 +207,10 @@ StatusOr<Prepared> PrepareFusedMatMul16(const NodeView& node, const KernelPolicy
   if (node.inputs[2].shape != Shape({p.n}))
     return InvalidArgument("a bias of {} does not fit a product of {}", node.inputs[2].shape.ToString(),
                            node.outputs[0].shape.ToString());
-  if (policy.portable) return NotFast16();
-  if (IsSmallBatch16(p) && !p.transpose_b) return DenseForward16::Prepare({p.m, p.k, p.n}, activation, false, false);
+  const BFloat16Algorithm algorithm = ChooseBFloat16Product(p, /*fused=*/true, policy);
+  if (algorithm == BFloat16Algorithm::kTilesForward)
+    return DenseForward16::Prepare({p.m, p.k, p.n}, activation, false, false);
+  if (algorithm != BFloat16Algorithm::kLibrary) return NotFast16();
   auto fast = ByLibrary16(p);
   if (!fast) return NotFast16();
   using Activation = FusedOps::Activation;

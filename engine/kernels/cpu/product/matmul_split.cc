@@ -4,7 +4,6 @@
 #include <utility>
 
 #include "engine/kernels/cpu/product/split_product.h"
-#include "engine/kernels/cpu/vector/has_tiles.h"
 
 namespace rivulet {
 namespace {
@@ -44,27 +43,7 @@ class SplitKernel final : public Kernel, public FinishingProduct {
   std::unique_ptr<const Kernel> otherwise_;
 };
 
-// What a product takes, in nanoseconds of the processor that this was fitted to (a Xeon at 3.3 GHz); only the ratio
-// counts. Whole tiles are multiplied; each factor is taken apart, which small products pay most for; results are read
-// and written once for every 64 terms, and where their last tile is not full by way of a copy.
-double SplitTime(const MatrixProduct& p) {
-  const auto blocks = [](int64_t count, int64_t of) { return static_cast<double>((count + of - 1) / of); };
-  const double pairs = blocks(p.k, 32), chunks = blocks(p.k, 64), m = static_cast<double>(p.m),
-               n = static_cast<double>(p.n);
-  const double copied_rows = (p.n % 16 != 0 ? m : 0) + (p.m % 16 != 0 ? n : 0);
-  return 117 * blocks(p.m, 32) * blocks(p.n, 32) * pairs + 7 * (m + n) * pairs + 0.1 * m * n * chunks +
-         20 * copied_rows * chunks;
-}
-
-// oneDNN's vectors: 165 GFLOP/s where factors are near and lie as they are read, 110 where A is turned.
-double LibraryTime(const MatrixProduct& p) { return p.flops() / (p.transpose_a ? 110 : 165); }
-
 }  // namespace
-
-bool PaysToSplit(const MatrixProduct& p) {
-  constexpr double kGain = 0.75;
-  return std::min({p.m, p.n, p.k}) >= 16 && SplitTime(p) < kGain * LibraryTime(p) && HasTiles();
-}
 
 Prepared SplitMatMul(const MatrixProduct& product, Prepared otherwise) {
   auto kernel = std::make_unique<SplitKernel>(product, std::move(otherwise.kernel));

@@ -1,4 +1,5 @@
-// Where matmul.cc has float32 products made by the matrix unit.
+// Float32 products of MatMul by the matrix unit, from factors taken apart into bfloat16 (split_product.h). Where it
+// pays: ChooseProduct (choose.h).
 #pragma once
 
 #include "engine/kernels/cpu/product/bias_activation.h"
@@ -14,9 +15,6 @@ class FinishingProduct {
   // Run, and AddBiasAndActivate of all rows, with the bits of both.
   virtual Status RunFinished(const KernelContext& context, const float* bias, FusedActivation activation) const = 0;
 };
-
-// Whether RunSplitProduct (split_product.h) is there and faster than a library's product of vectors.
-bool PaysToSplit(const MatrixProduct& product);
 
 // The product by RunSplitProduct, and by `otherwise` where a factor has elements that it does not take.
 Prepared SplitMatMul(const MatrixProduct& product, Prepared otherwise);

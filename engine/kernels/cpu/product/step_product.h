@@ -7,9 +7,9 @@
 #include <cstdint>
 #include <type_traits>
 
+#include "engine/kernels/cpu/product/choose.h"
 #include "engine/kernels/cpu/product/small_matmul.h"
 #include "engine/kernels/cpu/product/split_factor.h"
-#include "engine/kernels/cpu/vector/has_tiles.h"
 
 namespace rivulet {
 
@@ -59,9 +59,8 @@ class StepFactor {
   StepFactor(bool portable, bool turned, int64_t stride, int64_t n, int64_t k, int64_t rows, int64_t products)
       : portable_(portable),
         turned_(turned),
-        packed_(std::is_same_v<T, float> && !portable && (turned || products >= kWorthPacking)),
-        split_(packed_ && products >= kWorthPacking && rows >= kRowsWorthSplitting &&
-               n * k >= kElementsWorthSplitting && std::min(n, k) >= kSideWorthSplitting && HasTiles()),
+        packed_(std::is_same_v<T, float> && !portable && (turned || PaysToPackFactor(products))),
+        split_(packed_ && PaysToSplitFactor(n, k, rows, products)),
         stride_(stride),
         n_(n),
         k_(k) {}
@@ -110,12 +109,6 @@ class StepFactor {
   }
 
  private:
-  static constexpr int64_t kWorthPacking = 8;  // products: their gain is about an eighth of the copy each
-  // The matrix unit takes as long for one row as for eight, and reads half as much again; what it takes to begin is
-  // made up for by some 2^14 elements.
-  static constexpr int64_t kRowsWorthSplitting = 8, kSideWorthSplitting = 32,
-                           kElementsWorthSplitting = int64_t{1} << 16;
-
   bool portable_, turned_, packed_, split_;
   int64_t stride_, n_, k_;
 };

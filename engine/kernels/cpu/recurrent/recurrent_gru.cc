@@ -1,17 +1,12 @@
 // GRU over sequences and its backward pass. With reset_after each step is one product; otherwise two, since the
 // candidate sees the state after its reset.
 #include "engine/kernels/cpu/product/step_product.h"
+#include "engine/kernels/cpu/recurrent/choose.h"
 #include "engine/kernels/cpu/recurrent/gru_rows.h"
 #include "engine/kernels/cpu/recurrent/recurrent.h"
 
 namespace rivulet {
 namespace {
-
-// What gru_rows.h does in one pass, with reset_after.
-template <typename T>
-bool IsUsualGru(const Gate<T>& gate, const Gate<T>& candidate) {
-  return gate.IsPlain(CellActivation::kSigmoid) && candidate.IsPlain(CellActivation::kTanh);
-}
 
 // A row of `gates`: z, r, candidate, and what the candidate's derivative by r needs: h · R_h + b_h (reset_after) or
 // r · h.
@@ -24,6 +19,7 @@ class GruKernel final : public Kernel {
         gate_(node.attr<std::string>("recurrent_activation"), node.attr<float>("clip")),
         candidate_(node.attr<std::string>("activation"), node.attr<float>("clip")),
         reset_after_(node.attr<bool>("reset_after")),
+        one_pass_(ChooseGruStep(gate_, candidate_, reset_after_) == StepAlgorithm::kOnePass),
         has_bias_(IsGiven(node, 2)),
         has_h_(IsGiven(node, 3)),
         width_((reset_after_ ? 3 : 2) * walk_.units),
@@ -50,7 +46,7 @@ class GruKernel final : public Kernel {
       const int64_t t = walk_.Step(s);
       gate_factor_.Times(h, units, gate_kernel, product, batch);
       if constexpr (std::is_same_v<T, float>) {
-        if (reset_after_ && IsUsualGru(gate_, candidate_)) {
+        if (one_pass_) {
           Rows(context, t, product, h);
           continue;
         }
@@ -128,7 +124,7 @@ class GruKernel final : public Kernel {
   SequenceWalk walk_;
   SequenceLengths lengths_;
   Gate<T> gate_, candidate_;
-  bool reset_after_, has_bias_, has_h_;
+  bool reset_after_, one_pass_, has_bias_, has_h_;
   int64_t width_;  // of a row of the first product
   StepFactor<T> gate_factor_, candidate_factor_;
   size_t gate_kernel_, candidate_kernel_, product_, reset_;
@@ -143,6 +139,7 @@ class GruGradKernel final : public Kernel {
         gate_(node.attr<std::string>("recurrent_activation"), node.attr<float>("clip")),
         candidate_(node.attr<std::string>("activation"), node.attr<float>("clip")),
         reset_after_(node.attr<bool>("reset_after")),
+        one_pass_(ChooseGruStep(gate_, candidate_, reset_after_) == StepAlgorithm::kOnePass),
         has_h_(IsGiven(node, 1)),
         gate_factor_(portable, /*turned=*/true, 3 * walk_.units, walk_.units, (reset_after_ ? 3 : 2) * walk_.units,
                      walk_.batch, walk_.steps),
@@ -201,7 +198,7 @@ class GruGradKernel final : public Kernel {
     T* grad = OutputOf<T>(context, 0) + row * 3 * units;
     T *z_grad = grad, *r_grad = grad + units, *n_grad = grad + 2 * units;
     if constexpr (std::is_same_v<T, float>) {
-      if (reset_after_ && IsUsualGru(gate_, candidate_)) {
+      if (one_pass_) {
         GruBackwardRow({gates, h, output_grad, grad, OutputOf<T>(context, 1) + row * 3 * units, h_grad},
                        static_cast<size_t>(units));
         return;
@@ -240,7 +237,7 @@ class GruGradKernel final : public Kernel {
   SequenceWalk walk_;
   SequenceLengths lengths_;
   Gate<T> gate_, candidate_;
-  bool reset_after_, has_h_;
+  bool reset_after_, one_pass_, has_h_;
   StepFactor<T> gate_factor_, candidate_factor_;
   size_t gate_kernel_, candidate_kernel_, product_;
 };

@@ -1,6 +1,7 @@
 // LSTM over sequences and its backward pass. Each step is one product of the batch's states with the recurrent kernel;
 // gates are activated row by row, in place in the output that the backward pass reads.
 #include "engine/kernels/cpu/product/step_product.h"
+#include "engine/kernels/cpu/recurrent/choose.h"
 #include "engine/kernels/cpu/recurrent/lstm_rows.h"
 #include "engine/kernels/cpu/recurrent/recurrent.h"
 
@@ -13,11 +14,6 @@ struct LstmGates {
       : gate(node.attr<std::string>("recurrent_activation"), node.attr<float>("clip")),
         candidate(node.attr<std::string>("activation"), node.attr<float>("clip")),
         output(node.attr<std::string>("output_activation"), 0) {}
-  // What lstm_rows.h does in one pass.
-  bool usual() const {
-    return std::is_same_v<T, float> && gate.IsPlain(CellActivation::kSigmoid) &&
-           candidate.IsPlain(CellActivation::kTanh) && output.IsPlain(CellActivation::kTanh);
-  }
   Gate<T> gate, candidate, output;
 };
 
@@ -31,6 +27,8 @@ class LstmKernel final : public Kernel {
         has_h_(IsGiven(node, 2)),
         has_c_(IsGiven(node, 3)),
         has_peephole_(IsGiven(node, 4)),
+        one_pass_(ChooseLstmStep(gates_.gate, gates_.candidate, gates_.output, has_peephole_, T{0}) ==
+                  StepAlgorithm::kOnePass),
         factor_(portable, /*turned=*/false, 4 * walk_.units, 4 * walk_.units, walk_.units, walk_.batch, walk_.steps),
         kernel_(scratch.Add(factor_.elements())),
         product_(scratch.Add(walk_.batch * 4 * walk_.units)),
@@ -65,7 +63,7 @@ class LstmKernel final : public Kernel {
           continue;
         }
         if constexpr (std::is_same_v<T, float>) {
-          if (peephole == nullptr && gates_.usual()) {
+          if (one_pass_) {
             LstmForwardRow(projection + row * 4 * units, product + b * 4 * units, g, c_now, h_now, cell, out,
                            static_cast<size_t>(units), walk_.RowsTo(t, walk_.After(t)));
             continue;
@@ -104,7 +102,7 @@ class LstmKernel final : public Kernel {
   SequenceWalk walk_;
   SequenceLengths lengths_;
   LstmGates<T> gates_;
-  bool has_h_, has_c_, has_peephole_;
+  bool has_h_, has_c_, has_peephole_, one_pass_;
   StepFactor<T> factor_;
   size_t kernel_, product_, row_;
 };
@@ -121,6 +119,8 @@ class LstmGradKernel final : public Kernel {
         has_peephole_(IsGiven(node, 3)),
         has_cells_grad_(IsGiven(node, 11)),
         cell_clip_(static_cast<T>(node.attr<float>("cell_clip"))),
+        one_pass_(ChooseLstmStep(gates_.gate, gates_.candidate, gates_.output, has_peephole_, cell_clip_) ==
+                  StepAlgorithm::kOnePass),
         factor_(portable, /*turned=*/true, 4 * walk_.units, walk_.units, 4 * walk_.units, walk_.batch, walk_.steps),
         transposed_(scratch.Add(factor_.elements())),
         product_(scratch.Add(walk_.batch * walk_.units)),
@@ -196,7 +196,7 @@ class LstmGradKernel final : public Kernel {
     T *activated = rows, *through = rows + units, *c_old = rows + 2 * units;
     const T* peephole = OptionalInput<T>(context, 3, has_peephole_);
     if constexpr (std::is_same_v<T, float>) {
-      if (peephole == nullptr && cell_clip_ == 0 && gates_.usual()) {
+      if (one_pass_) {
         const int64_t next = walk_.RowsTo(t, before), then = next == 0 ? 0 : walk_.RowsTo(before, walk_.Before(before));
         LstmBackwardRow({gates, cell, c_before, h_grad, output_grad,
                          has_cells_grad_ ? InputOf<T>(context, 11) + row * units : nullptr, grad, c_grad, next,
@@ -252,6 +252,7 @@ class LstmGradKernel final : public Kernel {
   LstmGates<T> gates_;
   bool has_h_, has_c_, has_peephole_, has_cells_grad_;
   T cell_clip_;
+  bool one_pass_;
   StepFactor<T> factor_;
   size_t transposed_, product_, rows_;
 };

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <tuple>
 
+#include "engine/kernels/cpu/reduction/choose.h"
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "engine/kernels/cpu/reduction/channels.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -245,13 +247,11 @@ HWY_INLINE void FetchAhead(const T* row, int64_t channels) {
   for (int64_t c = 0; c < channels; c += kLine) hwy::Prefetch(row + c + kAhead);
 }
 
-// Whether y is best written past the caches: where none holds it until it is read, and its lines, all of which are
-// written whole, need not be read first. That is a third of what a normalisation moves.
+// Whether y is written past the caches; it must have whole vectors only, and not be the input.
 template <class D, typename T>
 HWY_INLINE bool WritesPastCaches(D d, const T* x, const T* y, const ChannelLayout& layout) {
-  constexpr int64_t kFar = (int64_t{32} << 20) / sizeof(T);
   const size_t lanes = hn::Lanes(d);
-  return layout.elements() >= kFar && x != y && static_cast<size_t>(layout.channels) % lanes == 0 &&
+  return PaysToWritePastCaches(layout.elements() * static_cast<int64_t>(sizeof(T))) && x != y && static_cast<size_t>(layout.channels) % lanes == 0 &&
          reinterpret_cast<uintptr_t>(y) % (lanes * sizeof(T)) == 0;
 }
 

@@ -1,5 +1,7 @@
 #include "engine/kernels/cpu/reduction/strided_reduce.h"
 
+#include "engine/kernels/cpu/reduction/choose.h"
+
 namespace rivulet {
 namespace {
 
@@ -34,11 +36,11 @@ StatusOr<ReductionPlan> PlanReduction(std::span<const int64_t> dims, std::span<c
                                       const std::vector<bool>& is_reduced) {
   std::vector<int64_t> kept_dims, kept_in, reduced_dims, reduced_in;
   ReductionPlan plan;
+  plan.rows = ChooseReduction(dims, strides, is_reduced) == ReductionAlgorithm::kRows;
   for (size_t axis = 0; axis < dims.size(); ++axis) {
     if (dims[axis] == 1) continue;
     (is_reduced[axis] ? reduced_dims : kept_dims).push_back(dims[axis]);
     (is_reduced[axis] ? reduced_in : kept_in).push_back(strides[axis]);
-    plan.rows = is_reduced[axis] || strides[axis] != 1;
     if (is_reduced[axis]) plan.count *= dims[axis];
   }
   RIVULET_ASSIGN_OR_RETURN(plan.kept, MakeWalk<2>(kept_dims, {RowMajorStrides(Shape(kept_dims)), kept_in}));

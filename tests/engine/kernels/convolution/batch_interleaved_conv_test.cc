@@ -6,6 +6,7 @@
 
 #include <limits>
 
+#include "engine/kernels/cpu/convolution/choose.h"
 #include "engine/kernels/cpu/convolution/direct_conv.h"
 #include "engine/kernels/cpu/convolution/epilogue.h"
 #include "tests/engine/kernels/convolution/convolution_reference.h"
@@ -17,7 +18,7 @@ namespace {
 void ExpectBatchInterleaved(const Window& w) {
   const Tensors tensors(w);
   for (const ConvDirection direction : kDirections) {
-    const std::optional<Prepared> prepared = AnyBatchInterleavedConvolution(direction, w);
+    const std::optional<Prepared> prepared = BatchInterleavedConvolution(direction, w);
     ASSERT_TRUE(prepared.has_value()) << NameOf(w);
     const Error error = ErrorOf(Convolve(*prepared, tensors, direction), Expected(w, tensors, direction));
     EXPECT_LE(error.most, 2e-6) << NameOf(w) << ", direction " << static_cast<int>(direction);
@@ -48,7 +49,7 @@ TEST(BatchInterleavedConvolution, ForwardAndOfTheInput_HaveTheBitsOfDirectSums) 
     const Tensors tensors(w);
     for (const ConvDirection direction : {ConvDirection::kForward, ConvDirection::kBackwardInput}) {
       const Tensor direct = Convolve(*DirectConvolution(direction, w), tensors, direction);
-      const Tensor interleaved = Convolve(*AnyBatchInterleavedConvolution(direction, w), tensors, direction);
+      const Tensor interleaved = Convolve(*BatchInterleavedConvolution(direction, w), tensors, direction);
       EXPECT_EQ(std::memcmp(direct.data(), interleaved.data(), direct.bytes()), 0) << NameOf(w);
     }
   }
@@ -61,7 +62,7 @@ TEST(BatchInterleavedConvolution, FusedOps_AreTheEpiloguesArithmetic) {
   tensors.image.flat<float>()[5] = std::numeric_limits<float>::quiet_NaN();
   Tensor bias = RandomTensor<float>({w.out_channels}, 4);
   const Tensor plain =
-      Convolve(*AnyBatchInterleavedConvolution(ConvDirection::kForward, w), tensors, ConvDirection::kForward);
+      Convolve(*BatchInterleavedConvolution(ConvDirection::kForward, w), tensors, ConvDirection::kForward);
   for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
     for (const bool with_bias : {true, false}) {
       const FusedOps fused = {with_bias, activation};
@@ -69,7 +70,7 @@ TEST(BatchInterleavedConvolution, FusedOps_AreTheEpiloguesArithmetic) {
       std::ranges::copy(plain.flat<float>(), expected.flat<float>().begin());
       ApplyEpilogue<float>(fused, bias.flat<float>().data(), expected.flat<float>().data(),
                            w.batch * w.out_height * w.out_width, w.out_channels);
-      const Tensor actual = Convolve(*AnyBatchInterleavedConvolution(ConvDirection::kForward, w, fused), tensors,
+      const Tensor actual = Convolve(*BatchInterleavedConvolution(ConvDirection::kForward, w, fused), tensors,
                                      ConvDirection::kForward, &bias);
       EXPECT_EQ(std::memcmp(actual.data(), expected.data(), expected.bytes()), 0) << with_bias;
     }
@@ -82,7 +83,7 @@ TEST(BatchInterleavedConvolution, NanInAnImage_IsInNoOther) {
   Tensors tensors(w);
   tensors.image.flat<float>()[4 * 36 + 7] = std::numeric_limits<float>::quiet_NaN();
   const Tensor result =
-      Convolve(*AnyBatchInterleavedConvolution(ConvDirection::kForward, w), tensors, ConvDirection::kForward);
+      Convolve(*BatchInterleavedConvolution(ConvDirection::kForward, w), tensors, ConvDirection::kForward);
   for (size_t i = 0; i < result.flat<float>().size(); ++i) {
     const size_t image = i / (36 * 3), y = i / 18 % 6, x = i / 3 % 6;
     const bool seen = image == 4 && y <= 2 && x <= 2;  // the pixel (1, 1)
@@ -90,14 +91,18 @@ TEST(BatchInterleavedConvolution, NanInAnImage_IsInNoOther) {
   }
 }
 
+bool Taken(ConvDirection direction, const Window& w) {
+  return PaysToInterleave(direction, w) && BatchInterleavedConvolution(direction, w).has_value();
+}
+
 TEST(BatchInterleavedConvolution, LeNetOfManyImages_TakesItWhereItPays) {
   const Window first = Same(64, 28, 1, 6, 5), second = WindowOf(64, 14, 14, 6, 16, 5, 0, 0);
   for (const ConvDirection direction : {ConvDirection::kForward, ConvDirection::kBackwardInput}) {
-    EXPECT_TRUE(BatchInterleavedConvolution(direction, first).has_value());
-    EXPECT_TRUE(BatchInterleavedConvolution(direction, second).has_value());
+    EXPECT_TRUE(Taken(direction, first));
+    EXPECT_TRUE(Taken(direction, second));
   }
-  EXPECT_TRUE(BatchInterleavedConvolution(ConvDirection::kBackwardFilter, first).has_value());
-  EXPECT_FALSE(BatchInterleavedConvolution(ConvDirection::kBackwardFilter, second).has_value());
+  EXPECT_TRUE(Taken(ConvDirection::kBackwardFilter, first));
+  EXPECT_FALSE(Taken(ConvDirection::kBackwardFilter, second));
 }
 
 TEST(BatchInterleavedConvolution, FewImagesManyChannelsAndOtherWindows_AreLeftToOthers) {
@@ -113,8 +118,7 @@ TEST(BatchInterleavedConvolution, FewImagesManyChannelsAndOtherWindows_AreLeftTo
   windows[8].groups = 2;
   windows.push_back(Same(64, 14, 6, 16, 1));
   windows.push_back(Same(64, 60, 6, 16, 5));  // interleaved images are beyond the second cache
-  for (const Window& w : windows)
-    EXPECT_FALSE(BatchInterleavedConvolution(ConvDirection::kForward, w).has_value()) << NameOf(w);
+  for (const Window& w : windows) EXPECT_FALSE(Taken(ConvDirection::kForward, w)) << NameOf(w);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 #include <cmath>
 #include <limits>
 
+#include "engine/kernels/cpu/convolution/choose.h"
 #include "engine/kernels/cpu/convolution/conv_loops.h"
 #include "engine/kernels/cpu/convolution/dnnl_convolution.h"
 #include "engine/kernels/cpu/convolution/epilogue.h"
@@ -25,7 +26,7 @@ using ::testing::Not;
 void ExpectConvolution(const Window& w) {
   const Tensors tensors(w);
   for (const ConvDirection direction : kDirections) {
-    const std::optional<Prepared> prepared = AnyWinogradConvolution(direction, w);
+    const std::optional<Prepared> prepared = WinogradConvolution(direction, w);
     ASSERT_TRUE(prepared.has_value()) << NameOf(w);
     const Error error = ErrorOf(Convolve(*prepared, tensors, direction), Expected(w, tensors, direction));
     // The transforms alone lose some units of the last place of the largest terms, however few are summed; and of a
@@ -67,7 +68,7 @@ TEST(Winograd, Errors_AreWithinFiveTimesThoseOfDirectSums) {
       std::optional<Prepared> direct = DnnlConvolution(direction, w);
       if (!direct) direct = ConvolutionByLoops<float>(direction, w);
       const Error of_direct = ErrorOf(Convolve(*direct, tensors, direction), expected);
-      const Error error = ErrorOf(Convolve(*AnyWinogradConvolution(direction, w), tensors, direction), expected);
+      const Error error = ErrorOf(Convolve(*WinogradConvolution(direction, w), tensors, direction), expected);
       EXPECT_LE(error.mean, 5 * of_direct.mean) << NameOf(w) << ", direction " << static_cast<int>(direction);
       EXPECT_LE(error.most, 5 * of_direct.most) << NameOf(w) << ", direction " << static_cast<int>(direction);
     }
@@ -78,7 +79,7 @@ TEST(Winograd, Bits_DependOnNothingButTheInputs) {
   const Window w = WindowOf(3, 13, 9, 20, 24, 3, 1, 1);
   const Tensors tensors(w);
   for (const ConvDirection direction : kDirections) {
-    const std::optional<Prepared> prepared = AnyWinogradConvolution(direction, w);
+    const std::optional<Prepared> prepared = WinogradConvolution(direction, w);
     const Tensor first = Convolve(*prepared, tensors, direction), again = Convolve(*prepared, tensors, direction);
     EXPECT_EQ(std::memcmp(first.data(), again.data(), first.bytes()), 0);
   }
@@ -89,7 +90,7 @@ TEST(Winograd, Bits_DependOnNothingButTheInputs) {
 TEST(Winograd, NanInAnImage_SpreadsOverTheTilesThatSeeItAndNoFurther) {
   const Window w = Same(2, 12, 16, 16, 3);
   Tensors tensors(w);
-  const std::optional<Prepared> prepared = AnyWinogradConvolution(ConvDirection::kForward, w);
+  const std::optional<Prepared> prepared = WinogradConvolution(ConvDirection::kForward, w);
   const Tensor clean = Convolve(*prepared, tensors, ConvDirection::kForward);
   for (const float bad : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
     tensors.image.flat<float>()[(2 * 12 + 2) * 16 + 3] = bad;  // of the first image; the first tile alone sees it
@@ -113,7 +114,7 @@ TEST(Winograd, NanInAnImage_SpreadsOverTheTilesThatSeeItAndNoFurther) {
 TEST(Winograd, InfinityInAFilter_IsAllOfItsChannel) {
   const Window w = Same(1, 8, 16, 16, 5);
   Tensors tensors(w);
-  const std::optional<Prepared> prepared = AnyWinogradConvolution(ConvDirection::kForward, w);
+  const std::optional<Prepared> prepared = WinogradConvolution(ConvDirection::kForward, w);
   const Tensor clean = Convolve(*prepared, tensors, ConvDirection::kForward);
   tensors.filter.flat<float>()[(7 * 16 + 5) * 16 + 9] = std::numeric_limits<float>::infinity();  // to channel 9
   const Tensor dirty = Convolve(*prepared, tensors, ConvDirection::kForward);
@@ -133,11 +134,11 @@ TEST(Winograd, NanInAGradient_ReachesTheFilterAndTheImage) {
   Tensors tensors(w);
   tensors.gradient.flat<float>()[(4 * 8 + 4) * 16 + 7] = std::numeric_limits<float>::quiet_NaN();
   const Tensor filter =
-      Convolve(*AnyWinogradConvolution(ConvDirection::kBackwardFilter, w), tensors, ConvDirection::kBackwardFilter);
+      Convolve(*WinogradConvolution(ConvDirection::kBackwardFilter, w), tensors, ConvDirection::kBackwardFilter);
   for (size_t i = 0; i < 9 * 16 * 16; ++i)
     EXPECT_EQ(std::isnan(std::as_const(filter).flat<float>()[i]), i % 16 == 7) << i;
   const Tensor image =
-      Convolve(*AnyWinogradConvolution(ConvDirection::kBackwardInput, w), tensors, ConvDirection::kBackwardInput);
+      Convolve(*WinogradConvolution(ConvDirection::kBackwardInput, w), tensors, ConvDirection::kBackwardInput);
   for (int64_t y = 3; y <= 5; ++y)
     for (int64_t x = 3; x <= 5; ++x)
       EXPECT_TRUE(std::isnan(std::as_const(image).flat<float>()[static_cast<size_t>((y * 8 + x) * 16)])) << y << x;
@@ -146,15 +147,13 @@ TEST(Winograd, NanInAGradient_ReachesTheFilterAndTheImage) {
 TEST(Winograd, ShapesOfThePresets_TakeIt) {
   for (const Window& w : {Same(10, 14, 32, 64, 5), Same(10, 32, 16, 16, 3), Same(10, 16, 32, 32, 3),
                           Same(10, 8, 64, 64, 3), WindowOf(10, 30, 30, 32, 64, 3, 0, 0)})
-    for (const ConvDirection direction : kDirections)
-      EXPECT_TRUE(WinogradConvolution(direction, w).has_value()) << NameOf(w);
+    for (const ConvDirection direction : kDirections) EXPECT_TRUE(PaysWinograd(direction, w)) << NameOf(w);
 }
 
 TEST(Winograd, WhatDirectSumsAreAsFastAt_IsLeftToThem) {
   for (const Window& w : {Same(10, 28, 1, 32, 5), Same(10, 32, 8, 8, 3), Same(1, 4, 64, 64, 3),
                           WindowOf(10, 14, 14, 6, 16, 5, 0, 0), Same(1, 4, 512, 512, 3)})
-    for (const ConvDirection direction : kDirections)
-      EXPECT_FALSE(WinogradConvolution(direction, w).has_value()) << NameOf(w);
+    for (const ConvDirection direction : kDirections) EXPECT_FALSE(PaysWinograd(direction, w)) << NameOf(w);
 }
 
 // Outputs that are pooled before they reach memory have the bits of MaxPool of those that do; a last row or column that
@@ -168,15 +167,15 @@ TEST(Winograd, Pooled_HasMaxPoolsBitsOnEveryTarget) {
       Tensor bias = RandomTensor<float>({w.out_channels}, 4);
       for (const auto activation : {FusedOps::Activation::kNone, FusedOps::Activation::kRelu}) {
         const FusedOps fused = {.bias = true, .activation = activation};
-        const Tensor whole = Convolve(*AnyWinogradConvolution(ConvDirection::kForward, w, fused), tensors,
-                                      ConvDirection::kForward, &bias);
+        const Tensor whole =
+            Convolve(*WinogradConvolution(ConvDirection::kForward, w, fused), tensors, ConvDirection::kForward, &bias);
         const auto expected = RunOp("MaxPool", {whole},
                                     {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},
                                      {"strides", std::vector<int64_t>{1, 2, 2, 1}},
                                      {"padding", std::string("VALID")}});
         ASSERT_OK(expected);
         // What is written beyond the pooled outputs would be seen here.
-        const Tensor pooled = Convolve(*AnyWinogradConvolution(ConvDirection::kForward, w, fused, /*pooled=*/true),
+        const Tensor pooled = Convolve(*WinogradConvolution(ConvDirection::kForward, w, fused, /*pooled=*/true),
                                        tensors, ConvDirection::kForward, &bias);
         EXPECT_EQ(std::memcmp(pooled.data(), expected->outputs[0].data(), expected->outputs[0].bytes()), 0)
             << target << " " << NameOf(w);
@@ -189,8 +188,8 @@ TEST(Winograd, Pooled_HasMaxPoolsBitsOnEveryTarget) {
 
 TEST(Winograd, PooledGradientsAndPoolsWithoutABias_AreRefused) {
   const Window w = Same(2, 14, 32, 32, 3);
-  EXPECT_FALSE(AnyWinogradConvolution(ConvDirection::kForward, w, {}, /*pooled=*/true).has_value());
-  EXPECT_FALSE(AnyWinogradConvolution(ConvDirection::kBackwardInput, w, {.bias = true}, /*pooled=*/true).has_value());
+  EXPECT_FALSE(WinogradConvolution(ConvDirection::kForward, w, {}, /*pooled=*/true).has_value());
+  EXPECT_FALSE(WinogradConvolution(ConvDirection::kBackwardInput, w, {.bias = true}, /*pooled=*/true).has_value());
 }
 
 TEST(Winograd, OtherWindows_AreRefused) {
@@ -204,7 +203,7 @@ TEST(Winograd, OtherWindows_AreRefused) {
   windows[6].height = windows[6].width = 7;
   for (const Window& w : windows)
     for (const ConvDirection direction : kDirections)
-      EXPECT_FALSE(AnyWinogradConvolution(direction, w).has_value()) << NameOf(w);
+      EXPECT_FALSE(WinogradConvolution(direction, w).has_value()) << NameOf(w);
 }
 
 // Adam divides a gradient by its size: rounding in the place of an exact 0 would be a whole step. Images are 0 in every
@@ -221,7 +220,7 @@ TEST(Winograd, FilterGradientsThatNoProductReaches_AreZero) {
       }
     }
     const Tensor result =
-        Convolve(*AnyWinogradConvolution(ConvDirection::kBackwardFilter, w), tensors, ConvDirection::kBackwardFilter);
+        Convolve(*WinogradConvolution(ConvDirection::kBackwardFilter, w), tensors, ConvDirection::kBackwardFilter);
     const std::vector<double> expected = Expected(w, tensors, ConvDirection::kBackwardFilter);
     size_t zeros = 0;
     for (size_t i = 0; i < expected.size(); ++i) {
@@ -242,8 +241,7 @@ TEST(Winograd, FusedOps_AreTheEpiloguesArithmetic) {
     for (float& x : tensors.image.flat<float>()) x *= 3;  // outputs above 6
     tensors.image.flat<float>()[0] = std::numeric_limits<float>::quiet_NaN();
     Tensor bias = RandomTensor<float>({w.out_channels}, 4);
-    const Tensor plain =
-        Convolve(*AnyWinogradConvolution(ConvDirection::kForward, w), tensors, ConvDirection::kForward);
+    const Tensor plain = Convolve(*WinogradConvolution(ConvDirection::kForward, w), tensors, ConvDirection::kForward);
     for (const Activation activation : {Activation::kNone, Activation::kRelu, Activation::kRelu6}) {
       for (const bool with_bias : {true, false}) {
         const FusedOps fused = {with_bias, activation};
@@ -251,7 +249,7 @@ TEST(Winograd, FusedOps_AreTheEpiloguesArithmetic) {
         std::ranges::copy(plain.flat<float>(), expected.flat<float>().begin());
         ApplyEpilogue<float>(fused, bias.flat<float>().data(), expected.flat<float>().data(),
                              w.batch * w.out_height * w.out_width, w.out_channels);
-        const std::optional<Prepared> prepared = AnyWinogradConvolution(ConvDirection::kForward, w, fused);
+        const std::optional<Prepared> prepared = WinogradConvolution(ConvDirection::kForward, w, fused);
         const Tensor actual = Convolve(*prepared, tensors, ConvDirection::kForward, &bias);
         EXPECT_EQ(std::memcmp(actual.data(), expected.data(), expected.bytes()), 0)
             << NameOf(w) << " " << static_cast<int>(activation) << with_bias;

@@ -4,6 +4,7 @@
 
 #include <vector>
 
+#include "engine/kernels/cpu/strided/element_size.h"
 #include "engine/kernels/cpu/strided/strided.h"
 #include "engine/program/kernel.h"
 #include "engine/tensor/float16.h"
@@ -44,28 +45,5 @@ StatusOr<Prepared> PrepareCopies(const NodeView& node, std::vector<StridedCopy> 
 
 // The bits of 1, or of true, as an integer of the element's size.
 uint64_t BitsOfOne(DType dtype);
-
-// f(Word()) for the unsigned integer of an element's size: one kernel for all types of that size.
-template <typename F>
-auto ForElementSize(DType dtype, F f) -> StatusOr<decltype(f(uint8_t()))> {
-  switch (SizeOf(dtype)) {
-    case 1:
-      return f(uint8_t());
-    case 2:
-      return f(uint16_t());
-    case 4:
-      return f(uint32_t());
-    case 8:
-      return f(uint64_t());
-    default:
-      return Unimplemented("elements of type {} cannot be moved", Name(dtype));
-  }
-}
-
-// For kernels that move elements of any type, the 16-bit ones included.
-#define RIVULET_KERNEL_OF_EVERY_SIZE(op, prepare)                 \
-  RIVULET_KERNEL(op, Device::kCpu, void, prepare);                \
-  RIVULET_KERNEL(op, Device::kCpu, ::rivulet::bfloat16, prepare); \
-  RIVULET_KERNEL(op, Device::kCpu, ::rivulet::float16, prepare)
 
 }  // namespace rivulet

@@ -1,8 +1,11 @@
-#include "engine/kernels/cpu/strided/copies.h"
+#include "engine/kernels/cpu/movement/copies.h"
 
 #include <algorithm>
 #include <bit>
 #include <cstring>
+#include <vector>
+
+#include "engine/kernels/cpu/movement/choose.h"
 
 #pragma GCC optimize("O3")
 
@@ -13,7 +16,9 @@ namespace {
 template <typename Word>
 class CopiesKernel final : public Kernel, public HasCopyPlan {
  public:
-  CopiesKernel(CopyPlan plan, int64_t elements) : plan_(std::move(plan)), elements_(elements) {}
+  CopiesKernel(CopyPlan plan, int64_t elements) : plan_(std::move(plan)), elements_(elements) {
+    for (const StridedCopy& copy : plan_.copies) algorithms_.push_back(ChooseCopy(copy.walk, sizeof(Word)));
+  }
   const CopyPlan& plan() const override { return plan_; }
   Status Run(const KernelContext& context) const override {
     Word* const out = reinterpret_cast<Word*>(context.outputs[0]);
@@ -24,13 +29,15 @@ class CopiesKernel final : public Kernel, public HasCopyPlan {
     for (const StridedCopy& copy : plan_.copies) {
       Word* to = reinterpret_cast<Word*>(context.outputs[static_cast<size_t>(copy.output)]);
       const Word* from = reinterpret_cast<const Word*>(context.inputs[static_cast<size_t>(copy.input)]);
-      if (IsTransposing(copy.walk)) {
-        Transposing(copy.walk, to, from);
-        continue;
-      }
-      if (const BlocksFn blocks = BlocksOf(copy.walk); blocks != nullptr) {
-        blocks(copy.walk, to, from);
-        continue;
+      switch (algorithms_[static_cast<size_t>(&copy - plan_.copies.data())]) {
+        case CopyAlgorithm::kTransposeTiles:
+          Transposing(copy.walk, to, from);
+          continue;
+        case CopyAlgorithm::kBlocks:
+          BlocksOf(copy.walk)(copy.walk, to, from);
+          continue;
+        case CopyAlgorithm::kRows:
+          break;
       }
       copy.walk.ForEachRow([&](const std::array<int64_t, 2>& at, const std::array<int64_t, 2>& stride, int64_t count) {
         Row(to + at[0], stride[0], from + at[1], stride[1], count);
@@ -40,16 +47,7 @@ class CopiesKernel final : public Kernel, public HasCopyPlan {
   }
 
  private:
-  // Whether the last two axes are a matrix that is written by rows and read by columns.
-  static bool IsTransposing(const StridedWalk<2>& walk) {
-    if (walk.axes < 2) return false;
-    const auto last = static_cast<size_t>(walk.axes - 1);
-    return walk.strides[0][last] == 1 && walk.strides[1][last - 1] == 1 && walk.dims[last] >= kTile / 4 &&
-           walk.dims[last - 1] >= kTile / 4;
-  }
-
   // In tiles of a cache line each way.
-  static constexpr int64_t kTile = 16;
   static void Transposing(const StridedWalk<2>& walk, Word* to, const Word* from) {
     const auto last = static_cast<size_t>(walk.axes - 1);
     const int64_t rows = walk.dims[last - 1], columns = walk.dims[last];
@@ -64,10 +62,10 @@ class CopiesKernel final : public Kernel, public HasCopyPlan {
       for (int64_t i = 0; i < count; ++i) {
         Word* matrix = to + at[0] + i * stride[0];
         const Word* source = from + at[1] + i * stride[1];
-        for (int64_t row0 = 0; row0 < rows; row0 += kTile) {
-          const int64_t row1 = std::min(rows, row0 + kTile);
-          for (int64_t column0 = 0; column0 < columns; column0 += kTile) {
-            const int64_t column1 = std::min(columns, column0 + kTile);
+        for (int64_t row0 = 0; row0 < rows; row0 += kTransposeTile) {
+          const int64_t row1 = std::min(rows, row0 + kTransposeTile);
+          for (int64_t column0 = 0; column0 < columns; column0 += kTransposeTile) {
+            const int64_t column1 = std::min(columns, column0 + kTransposeTile);
             for (int64_t row = row0; row < row1; ++row)
               for (int64_t column = column0; column < column1; ++column)
                 matrix[row * to_row + column] = source[column * from_column + row];
@@ -77,12 +75,9 @@ class CopiesKernel final : public Kernel, public HasCopyPlan {
     });
   }
 
-  // Rows that lie together in both and are short, as those of heads are: a copy of a fixed size takes an instruction or
-  // two each way, a call several times as long.
   using BlocksFn = void (*)(const StridedWalk<2>& walk, Word* to, const Word* from);
   static BlocksFn BlocksOf(const StridedWalk<2>& walk) {
     const auto last = static_cast<size_t>(walk.axes - 1);
-    if (walk.axes < 2 || walk.strides[0][last] != 1 || walk.strides[1][last] != 1) return nullptr;
     switch (static_cast<size_t>(walk.dims[last]) * sizeof(Word)) {
       case 16:
         return Blocks<16>;
@@ -92,10 +87,8 @@ class CopiesKernel final : public Kernel, public HasCopyPlan {
         return Blocks<64>;
       case 128:
         return Blocks<128>;
-      case 256:
-        return Blocks<256>;
       default:
-        return nullptr;
+        return Blocks<256>;
     }
   }
   template <size_t kBytes>
@@ -123,6 +116,7 @@ class CopiesKernel final : public Kernel, public HasCopyPlan {
   }
 
   CopyPlan plan_;
+  std::vector<CopyAlgorithm> algorithms_;  // of its copies
   int64_t elements_;
 };
 

@@ -1,0 +1,16 @@
+// Float32 convolutions by one algorithm, however little it gains: for measurements beside the choice (choose.h).
+// UNIMPLEMENTED where the algorithm cannot compute the shape.
+#pragma once
+
+#include "engine/kernels/cpu/convolution/problem.h"
+
+namespace rivulet {
+
+using ConvolutionChoice = StatusOr<Prepared> (*)(const ConvolutionProblem&, const KernelPolicy&);
+StatusOr<Prepared> ConvolutionByLibrary(const ConvolutionProblem& problem, const KernelPolicy& policy);
+StatusOr<Prepared> ConvolutionByOwn(const ConvolutionProblem& problem, const KernelPolicy& policy);
+StatusOr<Prepared> ConvolutionByWinograd(const ConvolutionProblem& problem, const KernelPolicy& policy);
+StatusOr<Prepared> ConvolutionByInterleaving(const ConvolutionProblem& problem, const KernelPolicy& policy);
+StatusOr<Prepared> ConvolutionByReference(const ConvolutionProblem& problem, const KernelPolicy& policy);
+
+}  // namespace rivulet

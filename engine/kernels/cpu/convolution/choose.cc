@@ -1,0 +1,224 @@
+#include "engine/kernels/cpu/convolution/choose.h"
+
+#include <optional>
+#include <utility>
+
+#include "engine/kernels/cpu/convolution/batch_interleaved_conv.h"
+#include "engine/kernels/cpu/convolution/conv_loops.h"
+#include "engine/kernels/cpu/convolution/depthwise.h"
+#include "engine/kernels/cpu/convolution/direct_conv.h"
+#include "engine/kernels/cpu/convolution/dnnl_convolution.h"
+#include "engine/kernels/cpu/convolution/epilogue.h"
+#include "engine/kernels/cpu/convolution/planar_conv.h"
+#include "engine/kernels/cpu/convolution/pooled_convolution.h"
+#include "engine/kernels/cpu/convolution/portable_conv.h"
+#include "engine/kernels/cpu/convolution/rotated_filter.h"
+#include "engine/kernels/cpu/convolution/tile_conv.h"
+#include "engine/kernels/cpu/convolution/winograd.h"
+#include "engine/kernels/cpu/elementwise/activation_bfloat16.h"
+
+namespace rivulet {
+namespace {
+
+template <typename T>
+Prepared WithFusedOps(Prepared inner, const ConvolutionProblem& p) {
+  if (!p.fused.any()) return inner;
+  const Window& w = p.window;
+  const int64_t pixels = w.out_height * w.out_width;
+  return WithEpilogue<T>(std::move(inner), p.fused, w.nchw ? w.batch : w.batch * pixels, w.out_channels,
+                         w.nchw ? pixels : 1);
+}
+
+// Images that no cache holds: there our depthwise kernels, which read memory in order and write past the caches, beat
+// the library's.
+bool VastImages(const Window& w) {
+  constexpr int64_t kManyElements = 4 << 20;
+  return w.in_elements() > kManyElements;
+}
+
+// And on NCHW, whose images it would reorder.
+bool OwnDepthwise(const ConvolutionProblem& p) {
+  const Window& w = p.window;
+  return w.depthwise() && w.out_channels == w.in_channels && (w.nchw || VastImages(w));
+}
+
+// The library's forward depthwise kernels are faster than its gradients of images.
+std::optional<Prepared> DepthwiseInputGradient(const ConvolutionProblem& p) {
+  const Window& w = p.window;
+  if (p.direction != ConvDirection::kBackwardInput || !w.depthwise() || w.nchw || w.out_channels != w.in_channels ||
+      VastImages(w))
+    return std::nullopt;
+  const std::optional<Window> rotated = RotatedDepthwiseWindow(w);
+  if (!rotated) return std::nullopt;
+  std::optional<Prepared> forward = DnnlConvolution(ConvDirection::kForward, *rotated);
+  if (!forward) return std::nullopt;
+  return WithRotatedFilter(*std::move(forward), w);
+}
+
+// The first layers of images and of LeNet: with so few channels a window's row is a short sum for whoever makes it, and
+// ours have bias and activation done to each image while it is in the cache, where the library's would take another
+// walk over all of them. Images that need padding are the library's: it copies none. Without bias and activation the
+// choice is the same, so that a fused convolution has the bits of its parts.
+bool FewChannelsForward(const ConvolutionProblem& p) {
+  constexpr int64_t kFewIn = 6, kFewOut = 32;
+  const Window& w = p.window;
+  return p.direction == ConvDirection::kForward && !w.nchw && w.groups == 1 && w.in_channels <= kFewIn &&
+         w.out_channels <= kFewOut && w.stride_height == 1 && w.stride_width == 1 && w.pad_top == 0 &&
+         w.pad_left == 0 && w.pad_bottom == 0 && w.pad_right == 0;
+}
+
+// Of NHWC images with so few channels that vectors of them are mostly empty.
+std::optional<Prepared> OfFewChannels(const ConvolutionProblem& p) {
+  if (PaysToInterleave(p.direction, p.window)) {
+    if (std::optional<Prepared> interleaved = BatchInterleavedConvolution(p.direction, p.window, p.fused))
+      return interleaved;
+  }
+  if (!PaysPlanar(p.direction, p.window)) return std::nullopt;
+  return PlanarConvolution(p.direction, p.window, p.fused);
+}
+
+std::optional<Prepared> ChooseFloat(const ConvolutionProblem& p) {
+  if (std::optional<Prepared> rotated = DepthwiseInputGradient(p)) return rotated;
+  if (OwnDepthwise(p)) {
+    if (std::optional<Prepared> own = DepthwiseConvolution(p.direction, p.window))
+      return WithFusedOps<float>(*std::move(own), p);
+  }
+  if (!p.window.nchw) {
+    if (std::optional<Prepared> few = OfFewChannels(p)) return few;
+  } else if (PaysPlanar(p.direction, p.window)) {
+    if (std::optional<Prepared> planar = PlanarConvolution(p.direction, p.window))
+      return WithFusedOps<float>(InLayout(*std::move(planar), p), p);
+  }
+  if (PaysWinograd(p.direction, p.window)) {
+    if (!p.window.nchw) return WinogradConvolution(p.direction, p.window, p.fused);
+    if (std::optional<Prepared> winograd = WinogradConvolution(p.direction, p.window))
+      return WithFusedOps<float>(InLayout(*std::move(winograd), p), p);
+  }
+  if (FewChannelsForward(p)) {
+    if (std::optional<Prepared> direct = DirectConvolution(p.direction, p.window, p.fused)) return direct;
+  }
+  // The library's own bias and activation would save little beside ours, but add the bias before the last sums, and
+  // make 0 of a NaN.
+  if (std::optional<Prepared> library = DnnlConvolution(p.direction, p.window))
+    return WithFusedOps<float>(*std::move(library), p);
+  if (p.window.depthwise()) {
+    if (std::optional<Prepared> own = DepthwiseConvolution(p.direction, p.window))
+      return WithFusedOps<float>(*std::move(own), p);
+  }
+  if (p.window.nchw) {
+    if (std::optional<Prepared> direct = DirectConvolution(p.direction, p.window))
+      return WithFusedOps<float>(InLayout(*std::move(direct), p), p);
+  }
+  return DirectConvolution(p.direction, p.window, p.fused);
+}
+
+// How many times faster than direct sums Winograd's are, about: both counted in the multiply-adds of a vector that
+// direct sums do in the same time. What products and transforms cost is a fit to the presets' shapes, with AVX-512.
+double WinogradGain(const WinogradShape& s, const Window& window) {
+  constexpr double kProduct = 1.3, kPixelsOfTile = 600, kOutputsOfTile = 300, kFilter = 300;
+  const auto vectors = [](int64_t row) { return static_cast<double>(row) / WinogradShape::kLanes; };
+  const double tiles = static_cast<double>(s.tiles()), channels = static_cast<double>(s.channels);
+  const double in = vectors(s.in_row()), out = vectors(s.out_row());
+  const double direct = window.multiply_adds() / static_cast<double>(s.out_channels) * out;
+  const double products = kProduct * kWinogradPoints * tiles * channels * out;
+  const double transforms = tiles * (kPixelsOfTile * in + kOutputsOfTile * out) + kFilter * channels * out;
+  return direct / (products + transforms);
+}
+
+}  // namespace
+
+bool PaysToInterleave(ConvDirection direction, const Window& w) {
+  constexpr int64_t kFewestImages = 32, kFewIn = 6, kFewOut = 16, kFewestTaps = 9;
+  // Whatever this machine's vectors hold: the choice must not depend on it.
+  const int64_t places = (w.batch + kMostInterleaved - 1) / kMostInterleaved * kMostInterleaved;
+  if (w.batch < kFewestImages || w.batch * 4 < places * 3 || w.in_channels > kFewIn || w.out_channels > kFewOut ||
+      w.height * w.width < kFewestTaps)
+    return false;
+  // Of more channels a window's row is long enough for kernels that sum by vectors of filters.
+  if (direction == ConvDirection::kBackwardFilter && w.in_channels > 1) return false;
+  // Interleaved images and outputs must stay near.
+  constexpr int64_t kNearElements = int64_t{1} << 18;
+  return (w.in_elements() + w.out_elements()) / w.batch * kMostInterleaved <= kNearElements;
+}
+
+bool PaysPlanar(ConvDirection direction, const Window& w) {
+  // Sixteen pixels in a vector, whatever this machine's length: the choice must not depend on it.
+  constexpr int64_t kPixels = 16;
+  // Fewer terms would not pay for the planes and for putting channels side by side again.
+  constexpr int64_t kFewestTerms = 24;
+  const Window c = ConvolvedWindow(direction, w);
+  const int64_t in_vectors = (c.out_width + kPixels - 1) / kPixels * kPixels;
+  return c.in_channels * w.height * w.width >= kFewestTerms && c.out_width * 4 >= in_vectors * 3;
+}
+
+bool PaysWinograd(ConvDirection direction, const Window& w) {
+  // More pairs of channels have a transformed filter of more than 9 MB, which is read once for 48 tiles.
+  constexpr int64_t kMostPairs = 256 * 256;
+  constexpr double kWorthwhile = 1.2;
+  const std::optional<WinogradShape> shape = WinogradShapeOf(direction, w);
+  return shape && shape->channels * shape->out_channels <= kMostPairs && WinogradGain(*shape, w) >= kWorthwhile;
+}
+
+bool PaysToTile(ConvDirection direction, const Window& w, double products, double pixels) {
+  // Of the products' terms those that have to be the convolution's.
+  constexpr double kFilled = 0.4, kFilledOfFilter = 0.1;
+  constexpr double kFilters = 16, kTerms = 32;
+  const double filled = direction == ConvDirection::kBackwardFilter ? kFilledOfFilter : kFilled;
+  return w.multiply_adds() >= filled * products * pixels * kFilters * kTerms;
+}
+
+template <typename T>
+StatusOr<Prepared> ChooseConvolution(const ConvolutionProblem& p, const KernelPolicy& policy) {
+  if constexpr (std::is_same_v<T, float>) {
+    const Window& w = p.window;
+    if (!policy.portable && w.depthwise() && w.group_out() > 1) {
+      ConvolutionProblem one = p;  // its images have each channel as often as there are filters for it
+      one.window.in_channels = one.window.groups = w.out_channels;
+      one.fused = {};
+      if (std::optional<Prepared> fast = ChooseFloat(one))
+        return WithFusedOps<T>(WithChannelMultiplier<T>(*std::move(fast), p.direction, w), p);
+    } else if (!policy.portable) {
+      if (std::optional<Prepared> fast = ChooseFloat(p)) return *std::move(fast);
+    }
+  }
+  if (policy.portable) {
+    if (std::optional<Prepared> product = PortableConvolution<T>(p.direction, p.window))
+      return WithFusedOps<T>(InLayout(*std::move(product), p), p);
+  }
+  return WithFusedOps<T>(InLayout(ConvolutionByLoops<T>(p.direction, p.window), p), p);
+}
+
+template StatusOr<Prepared> ChooseConvolution<float>(const ConvolutionProblem&, const KernelPolicy&);
+template StatusOr<Prepared> ChooseConvolution<double>(const ConvolutionProblem&, const KernelPolicy&);
+
+// bfloat16 where the library is fast at it; else UNIMPLEMENTED, and the node runs through float32.
+template <>
+StatusOr<Prepared> ChooseConvolution<bfloat16>(const ConvolutionProblem& p, const KernelPolicy& policy) {
+  const Window& w = p.window;
+  const bool depthwise_multiplier = w.depthwise() && w.group_out() > 1;
+  if (!policy.portable && !depthwise_multiplier && !(p.fused.any() && w.nchw)) {
+    // oneDNN's forward convolutions are as fast as ours, but have no bias and activation that we would want.
+    if (p.direction != ConvDirection::kForward || p.fused.any()) {
+      if (std::optional<Prepared> tiles = TileConvolution(p.direction, w, p.fused))
+        return InLayout(*std::move(tiles), p);
+    }
+    if (auto fast = DnnlConvolution(p.direction, w, DType::kBFloat16)) {
+      if (!p.fused.any()) return *std::move(fast);
+      return WithBFloat16Epilogue(*std::move(fast), p.fused, w.batch * w.out_height * w.out_width, w.out_channels);
+    }
+  }
+  return Unimplemented("bfloat16 convolutions of this shape are not fast on this CPU");
+}
+
+// Only where it is by fewer multiplications are its outputs pooled in registers.
+StatusOr<Prepared> ChoosePooledConvolution(const ConvolutionProblem& p, const KernelPolicy& policy) {
+  if (!policy.portable && !OfFewChannels(p) && !p.window.depthwise() && p.fused.bias &&
+      PaysWinograd(p.direction, p.window)) {
+    if (std::optional<Prepared> inside = WinogradConvolution(p.direction, p.window, p.fused, /*pooled=*/true))
+      return *std::move(inside);
+  }
+  RIVULET_ASSIGN_OR_RETURN(Prepared convolution, ChooseConvolution<float>(p, policy));
+  return WithMaxPool(std::move(convolution), p.window);
+}
+
+}  // namespace rivulet

@@ -1,0 +1,30 @@
+// Choice of the algorithm of kernels of single elements, where there is one. Vector loops choose by their instruction
+// set alone. The table in README.md lists the algorithms.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/program/kernel.h"
+
+namespace rivulet {
+
+enum class PowerAlgorithm {
+  kLibrary,   // the C library's, which differs between machines
+  kPortable,  // power.h
+};
+PowerAlgorithm ChoosePower(const KernelPolicy& policy);
+
+enum class GeluAlgorithm {
+  kFormula,  // by erf or tanh, the same bits on every CPU
+  kPieces,   // polynomials by pieces, fused
+};
+GeluAlgorithm ChooseGelu(const KernelPolicy& policy);
+
+// Sums of all rows of a matrix, for a bias's gradient; both have the same bits.
+enum class SumsOfRows {
+  kDownColumns,  // the sums of some columns in registers
+  kAlongRows,    // eight rows at a time, the sums in the nearest cache
+};
+SumsOfRows ChooseSumsOfRows(int64_t rows, int64_t row_bytes);
+
+}  // namespace rivulet

@@ -1,0 +1,22 @@
+// Choice of how a step of a recurrent layer goes through its gates. The products of the steps are chosen by
+// product/choose.h. The table in README.md lists the algorithms.
+#pragma once
+
+#include "engine/kernels/cpu/recurrent/recurrent.h"
+
+namespace rivulet {
+
+enum class StepAlgorithm {
+  kByGate,   // an activation after another, of any kind
+  kOnePass,  // lstm_rows.h or gru_rows.h: all gates of a row in registers
+};
+
+// `cell_clip`: 0 where cells are not clipped. T: float or double.
+template <typename T>
+StepAlgorithm ChooseLstmStep(const Gate<T>& gate, const Gate<T>& candidate, const Gate<T>& output, bool peephole,
+                             T cell_clip);
+
+template <typename T>
+StepAlgorithm ChooseGruStep(const Gate<T>& gate, const Gate<T>& candidate, bool reset_after);
+
+}  // namespace rivulet

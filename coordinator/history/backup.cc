@@ -33,12 +33,13 @@ struct KeptModel {
   bool newest = false;  // of its run: what it goes on from
 };
 
-// What the copy says of models; a path that is not in its run's folder is somebody else's, and stays where it is.
+// What the copy says of models; a file of another name than the program gives is somebody else's, and stays where it
+// is.
 StatusOr<std::vector<KeptModel>> ModelsOf(Database& copy) {
   std::vector<KeptModel> models;
   RIVULET_RETURN_IF_ERROR(
       copy.Query("SELECT r.run_id, m.file, m.round, m.round = (SELECT max(n.round) FROM model n WHERE n.run = m.run) "
-                 "FROM model m JOIN run r ON r.run = m.run WHERE m.file IS NOT NULL AND instr(m.file, '/') = 0",
+                 "FROM model m JOIN run r ON r.run = m.run WHERE m.file = printf('round-%06d.safetensors', m.round)",
                  {}, [&](const SqlRow& row) {
                    models.push_back({row.Text(0), row.Text(1), row.Int(2), row.Int(3) != 0});
                  }));
@@ -85,7 +86,7 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
       return JoinPath(FolderOf(db), History::ModelsFolder(db, run_id));
     };
     for (const std::string& run_id : runs) {
-      if (run_id.find('/') != std::string::npos || run_id.starts_with('.'))
+      if (run_id.empty() || run_id.find('/') != std::string::npos || run_id.starts_with('.'))
         return DataLoss("the run id '{}' of the history '{}' is no name of a folder", run_id, from);
       if (!fs.Exists(folder(real_from, run_id))) continue;
       RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder(to, run_id)));

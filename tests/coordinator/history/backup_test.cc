@@ -3,6 +3,7 @@
 #include <filesystem>
 #include <functional>
 
+#include "coordinator/history/database.h"
 #include "coordinator/history/history.h"
 #include "engine/base/sha256.h"
 #include "tests/testing/forwarding_file_system.h"
@@ -116,6 +117,39 @@ TEST_F(BackupTest, FilesOfSomebodyBesideIt_StayAndLeftoversGo) {
   for (const char* mine : {".part", ".tmp-old", ".tmp-0123456789abcdef.txt"})
     EXPECT_EQ(testing::ContentOf(to_ + mine), "somebody's") << mine;
   EXPECT_EQ(testing::ContentOf(Path("copies/other.sqlite.tmp-0123456789abcdef")), "somebody's");
+}
+
+// Of a history that somebody else has made, nothing is brought along or written but what the program would have
+// written.
+TEST_F(BackupTest, HostileHistory_CopiesNothingFromElsewhereAndWritesNowhereElse) {
+  Commit(1);
+  ASSERT_OK(history_->Close());
+  Write("secret", "somebody's");
+  const auto change = [&](const std::string& sql) {
+    const auto db = Database::Open(from_, Database::Access::kReadWrite);
+    ASSERT_OK(db);
+    ASSERT_OK((*db)->Script(sql));
+  };
+  for (const char* file : {"../../secret", "..", ".", "lock", "round-000009.safetensors", ""}) {
+    SCOPED_TRACE(file);
+    change(fmt::format("UPDATE model SET file = '{}' WHERE round = 1", file));
+    ASSERT_OK(BackUpHistory(FileSystem::Default(), from_, to_).status());
+    const std::string folder = JoinPath(FolderOf(to_), History::ModelsFolder(to_, "r"));
+    for (const std::string& name : FileSystem::Default().List(folder).value())
+      EXPECT_NE(testing::ContentOf(JoinPath(folder, name)), "somebody's") << name;
+    std::filesystem::remove_all(Path("copies"));
+  }
+  for (const char* id : {"", "..", "../../elsewhere", ".hidden", "a/b"}) {
+    SCOPED_TRACE(id);
+    change(fmt::format("UPDATE run SET run_id = '{}'", id));
+    EXPECT_THAT(BackUpHistory(FileSystem::Default(), from_, to_), StatusIs(absl::StatusCode::kDataLoss));
+    EXPECT_FALSE(FileSystem::Default().Exists(to_));
+    EXPECT_FALSE(FileSystem::Default().Exists(Path("elsewhere")));
+    std::filesystem::remove_all(Path("copies"));
+  }
+  change("UPDATE run SET run_id = 'r'; CREATE TRIGGER t AFTER UPDATE ON run BEGIN DELETE FROM run; END");
+  EXPECT_THAT(BackUpHistory(FileSystem::Default(), from_, to_),
+              StatusIs(absl::StatusCode::kDataLoss, HasSubstr("has a trigger")));
 }
 
 TEST_F(BackupTest, SomethingInItsPlace_IsNotReplaced) {

@@ -135,8 +135,8 @@ TEST_F(BackupTest, HostileHistory_CopiesNothingFromElsewhereAndWritesNowhereElse
     change(fmt::format("UPDATE model SET file = '{}' WHERE round = 1", file));
     ASSERT_OK(BackUpHistory(FileSystem::Default(), from_, to_).status());
     const std::string folder = JoinPath(FolderOf(to_), History::ModelsFolder(to_, "r"));
-    for (const std::string& name : FileSystem::Default().List(folder).value())
-      EXPECT_NE(testing::ContentOf(JoinPath(folder, name)), "somebody's") << name;
+    ASSERT_OK_AND_ASSIGN(const std::vector<std::string> names, FileSystem::Default().List(folder));
+    for (const std::string& name : names) EXPECT_NE(testing::ContentOf(JoinPath(folder, name)), "somebody's") << name;
     std::filesystem::remove_all(Path("copies"));
   }
   for (const char* id : {"", "..", "../../elsewhere", ".hidden", "a/b"}) {

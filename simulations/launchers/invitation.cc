@@ -35,6 +35,7 @@ StatusOr<Invitation> Invitation::FromBytes(std::string_view bytes) {
     bytes.remove_prefix(std::min(taken.size() + 1, bytes.size()));
     return std::string(taken);
   };
+  const std::string_view whole = bytes;
   if (line() != kMagic) {
     return InvalidArgument(
         "what this simulation tells its workers begins otherwise than with '{}'; it is of another "
@@ -45,6 +46,8 @@ StatusOr<Invitation> Invitation::FromBytes(std::string_view bytes) {
   invitation.run_id = line();
   invitation.fingerprint = line();
   invitation.scenario = bytes;
+  if (std::ranges::count(whole, '\n') < 3)
+    return InvalidArgument("what this simulation tells its workers is cut off; start this worker again");
   return invitation;
 }
 

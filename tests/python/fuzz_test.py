@@ -358,7 +358,7 @@ class Fuzz(unittest.TestCase):
         for name in names:
             with self.subTest(name):
                 searched = subprocess.run(
-                    [sys.executable, __file__, "--search", name, f"-atheris_runs={SEARCHED}", "-max_total_time=20", "-verbosity=0"],
+                    [sys.executable, __file__, "--search", name, f"-atheris_runs={SEARCHED}", "-max_total_time=8", "-verbosity=0"],
                     capture_output=True,
                     text=True,
                     check=False,

@@ -39,7 +39,7 @@ inline constexpr char kHelpCommand[] = "help";
 // `rivulet-client`, which is `rivulet client` (cli/run/client_command.h) under a name of its own. It has no subcommand.
 Command ClientRoot(RootArguments* arguments);
 inline constexpr char kClientProgram[] = "rivulet-client";
-// "rivulet 0.1.0" on stdout.
+// "rivulet 0.2.0" on stdout.
 void PrintVersion(std::string_view program);
 
 inline bool IsPositional(const Argument& argument) { return argument.name[0] != '-'; }

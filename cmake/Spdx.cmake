@@ -1,4 +1,4 @@
-# cmake -DPROGRAM=FILE -DNAME=rivulet -DVERSION=0.1.0 -DHEADERS=PACKAGE,… -DOUT=FILE [-DOS_RELEASE=/etc/os-release] -P cmake/Spdx.cmake
+# cmake -DPROGRAM=FILE -DNAME=rivulet -DVERSION=0.2.0 -DHEADERS=PACKAGE,… -DOUT=FILE [-DOS_RELEASE=/etc/os-release] -P cmake/Spdx.cmake
 #
 # Writes what PROGRAM is linked with as an SPDX 2.3 document in JSON: a package of the distribution for each shared library that
 # the loader opens for it, and for each library that is headers alone and so was compiled in; with version, origin and licence

@@ -23,18 +23,38 @@ RegisterModelFormat::RegisterModelFormat(ModelFormat format) {
 const std::vector<ModelFormat>& ModelFormats() { return Formats(); }
 
 StatusOr<const ModelFormat*> FindModelFormat(const std::string& name, const std::string& path) {
+  for (const std::string_view pickle : {".pt", ".pth", ".ckpt"}) {
+    if (path.ends_with(pickle))
+      return UsageError(
+          "'{}': {} files are PyTorch pickles, which run code when they are opened; name a file that ends in "
+          ".safetensors, "
+          "with --format pytorch for PyTorch's names and layout, and use safetensors.torch.load_file and save_file "
+          "there",
+          path, pickle);
+  }
   std::vector<std::string> names, endings;
+  const ModelFormat *named = nullptr, *by_ending = nullptr;
   for (const ModelFormat& format : Formats()) {
-    if (!name.empty() && format.name == name) return &format;
+    if (format.name == name) named = &format;
     names.push_back(format.name);
     for (const std::string& ending : format.endings) {
-      if (name.empty() && path.ends_with(ending)) return &format;
+      if (path.ends_with(ending)) by_ending = &format;
       endings.push_back(ending);
     }
   }
-  if (!name.empty()) return UsageError("there is no format '{}'; formats are {}", name, Join(names, ", "));
-  return UsageError("'{}' ends in none of {}; name the format with --format: {}", path, Join(endings, ", "),
-                    Join(names, ", "));
+  if (name.empty()) {
+    if (by_ending != nullptr) return by_ending;
+    return UsageError("'{}' ends in none of {}; name the format with --format: {}", path, Join(endings, ", "),
+                      Join(names, ", "));
+  }
+  if (named == nullptr) return UsageError("there is no format '{}'; formats are {}", name, Join(names, ", "));
+  if (by_ending != nullptr && by_ending != named && by_ending->name != named->container) {
+    return UsageError(
+        "'{}' ends like a file of the format {}, and --format says {}; name the file otherwise, or leave out "
+        "--format",
+        path, by_ending->name, name);
+  }
+  return named;
 }
 
 }  // namespace rivulet

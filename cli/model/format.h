@@ -28,6 +28,7 @@ struct ModelFormat {
   std::string name;                  // "onnx": what --format takes
   std::vector<std::string> endings;  // of file names that mean it: ".onnx"
   std::string doc;                   // what a file of it holds, as part of a sentence
+  std::string container = {};        // the format whose endings its files may have too: "safetensors"
   // Write or read one file and print one record about it. nullptr: this format is not written, or not read.
   Status (*write)(const ExportRequest& request) = nullptr;
   Status (*read)(const ImportRequest& request) = nullptr;
@@ -38,7 +39,9 @@ struct RegisterModelFormat {
 };
 
 const std::vector<ModelFormat>& ModelFormats();  // by name
-// The format called `name`, or where that is empty the one that `path` ends like. A usage error names those there are.
+// The format called `name`, or the one that `path` ends like if `name` is empty. Usage errors name the known formats:
+// an unknown name or ending, an ending of another format than `name`, and the endings of PyTorch's pickles, which are
+// neither written nor read because a pickle runs code when it is opened.
 StatusOr<const ModelFormat*> FindModelFormat(const std::string& name, const std::string& path);
 
 }  // namespace rivulet

@@ -187,6 +187,7 @@ Status WritePyTorch(const ExportRequest& request) {
 const RegisterModelFormat kPyTorch({.name = "pytorch",
                                     .endings = {},
                                     .doc = "the weights as safetensors under PyTorch's names and in its layout",
+                                    .container = "safetensors",
                                     .write = WritePyTorch});
 
 }  // namespace

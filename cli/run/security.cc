@@ -45,8 +45,10 @@ StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const N
                                                  {.tell = tell, .lists_beside = lists_beside}));
   const CertificateName name = identity->Current()->name;
   if (name.role != role) {
-    return FailedPrecondition("'{}' is the folder of '{}', and this is a {}; give that of 'rivulet ca {} {}/…'",
-                              options.tls, name.ToString(), RoleText(role), MadeBy(role), RoleText(role));
+    const std::string text(RoleText(role));
+    const char* const article = std::string_view("aeio").find(text[0]) == std::string_view::npos ? "a" : "an";
+    return FailedPrecondition("'{}' is the folder of '{}', and this is {} {}; give that of 'rivulet ca {} {}/…'",
+                              options.tls, name.ToString(), article, text, MadeBy(role), text);
   }
   return Security{TlsCredentials(identity, std::move(tell)), name.id, [identity] { return identity->Warnings(); }};
 }

@@ -10,13 +10,6 @@ namespace {
 // What one pass leaves may be work for an earlier one: merged nodes are neighbours then, folded ones have no users.
 constexpr int kRounds = 2;
 
-PassReport& ReportOf(std::vector<PassReport>& report, std::string_view pass) {
-  for (PassReport& entry : report)
-    if (entry.pass == pass) return entry;
-  report.push_back({std::string(pass), 0, 0, {}});
-  return report.back();
-}
-
 }  // namespace
 
 StatusOr<OptimizedGraph> OptimizeGraph(const ConcreteGraph& concrete, const Signature& signature,
@@ -57,14 +50,13 @@ StatusOr<OptimizedGraph> OptimizeGraph(const ConcreteGraph& concrete, const Sign
       RIVULET_RETURN_IF_ERROR(Annotate(pass.run(*editor, context), fmt::format("the pass {}", pass.name)));
       // At once and not at the end: patterns ask for a single user, and a dead node would count as one.
       if (!log.empty()) editor->Prune();
-      PassReport& report = ReportOf(optimized.report, pass.name);
-      if (round == 0 || pass.last) report.nodes_before = before;
-      report.nodes_after = editor->size();
       RIVULET_VLOG(1, "pass {}, round {}: {} rewrites, {} nodes, before {}", pass.name, round, log.size(),
                    editor->size(), before);
       for (const std::string& rewrite : log) RIVULET_VLOG(2, "pass {}: {}", pass.name, rewrite);
       changed = changed || !log.empty();
-      std::move(log.begin(), log.end(), std::back_inserter(report.rewrites));
+      // A later round runs every pass again; only those that found work are reported.
+      if (round == 0 || pass.last || !log.empty())
+        optimized.report.push_back({std::string(pass.name), before, editor->size(), std::move(log)});
     }
   }
   RIVULET_ASSIGN_OR_RETURN(optimized.graph, editor->Finish());

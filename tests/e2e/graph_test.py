@@ -24,6 +24,11 @@ class Graph(RivuletTest):
         shown = self.optimize("mnist_cnn", "--training")
         self.assertLess(shown["after"]["calls"], shown["before"]["calls"])
         self.assertLess(shown["after"]["nodes"], shown["before"]["nodes"])
+        # Each row tells its own pass: it begins with the nodes that the row before left.
+        rows = shown["passes"]
+        self.assertEqual([row["nodes_before"] for row in rows[1:]], [row["nodes_after"] for row in rows[:-1]])
+        self.assertEqual(rows[-1]["nodes_after"], shown["after"]["nodes"])
+        self.assertTrue(all(row["rewrites"] for row in rows if row["nodes_after"] < row["nodes_before"] and row["pass"] != "prune"), rows)
         self.assertLessEqual(shown["after"]["arena_bytes"], shown["before"]["arena_bytes"])
         ops = [call["op"] for call in shown["calls"]]
         self.assertIn("_FusedMatMul", ops)

@@ -135,8 +135,13 @@ class Onnx(RivuletTest):
         for arguments, fragments in ((["mlp", "--out", "m.xyz"], ["m.xyz", ".onnx"]),
                                      (["mlp", "--out", "m.onnx", "--format", "onyx"], ["onyx", "onnx"]),
                                      (["mlp", "--out", "m.onnx", "--output", "logit"], ["logit", "logits"]),
+                                     (["mlp", "--out", "m.pt", "--format", "pytorch"], ["m.pt", "pickle", ".safetensors"]),
+                                     (["mlp", "--out", "m.pth"], ["m.pth", "pickle", "--format pytorch"]),
+                                     (["mlp", "--out", "m.onnx", "--format", "pytorch"], ["m.onnx", "onnx", "pytorch"]),
+                                     (["mlp", "--out", "m.npz", "--format", "safetensors"], ["m.npz", "npz", "safetensors"]),
                                      (["mpl", "--out", "m.onnx"], ["mpl", "mlp"])):
             run = self.run_rivulet("model", "export", *arguments)
+            self.assertFalse(os.path.exists(arguments[2]), arguments)
             self.assert_refused(run, *fragments, code=2)
 
     def test_what_evaluation_computes_has_a_form(self):

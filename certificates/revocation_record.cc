@@ -33,9 +33,7 @@ void RevocationRecord::Keep(const std::string& pem, const Certificate& authority
     const StatusOr<RevocationList> list = ReadRevocationList(*kept, Path(), authority);
     if (list.ok() && list->number >= last_->number) return;
   }
-  Status written = fs_.CreateFolders(FolderOf(Path()));
-  if (absl::IsAlreadyExists(written)) written = absl::OkStatus();
-  if (written.ok()) written = WriteFileAtomically(fs_, Path(), pem);
+  const Status written = WriteFileAtomically(fs_, Path(), pem);
   if (written.ok()) return;
   not_kept_ = fmt::format("the revocation list {} is not kept, so that a restart would take an earlier one: {}",
                           last_->number, Message(written));

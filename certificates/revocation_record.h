@@ -20,7 +20,7 @@ namespace rivulet {
 class RevocationRecord {
  public:
   // Lists are kept as `beside`.revoked-DIGITS.crl, where the digits are of the authority's key; "": in memory alone.
-  // `fs` must outlive it.
+  // The folder is not created: a mistyped --db must not make one. `fs` must outlive it.
   RevocationRecord(FileSystem& fs, std::string beside) : fs_(fs), beside_(std::move(beside)) {}
 
   // The list in force where `pem` is what the file `where` holds; nullopt: there is no such file. None: there is none

@@ -12,6 +12,7 @@
 #include "cli/run/security.h"
 #include "cli/terminal.h"
 #include "engine/base/display_name.h"
+#include "engine/base/file_system.h"
 #include "federated/transport/admission.h"
 #include "federated/transport/attendance.h"
 #include "federated/transport/grpc_client.h"
@@ -54,6 +55,9 @@ Status Aggregate(const AggregatorOptions& options) {
          : PrintNote(OneLine(sentence), level == "info" ? Note::kProgress : Note::kImportant, *name);
   };
   const auto warn = [tell](const std::string& sentence) { tell("warning", sentence); };
+  // The revocation list is the first thing kept there. Without the folder it is not kept, which is a warning and no
+  // error.
+  if (!options.security.tls.empty()) FileSystem::Default().CreateFolders(options.state).IgnoreError();
   RIVULET_ASSIGN_OR_RETURN(Security security,
                            SecurityOf(options.security, Role::kTier, listen, JoinPath(options.state, "tier"), warn));
   if (!security.name.empty() && !options.name.empty()) {

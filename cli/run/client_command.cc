@@ -23,6 +23,7 @@
 #include "client/training/device/device_trainers.h"
 #include "engine/base/clock.h"
 #include "engine/base/display_name.h"
+#include "engine/base/file_system.h"
 #include "engine/data/dataset.h"
 #include "federated/states/state_store.h"
 #include "federated/transport/grpc_client.h"
@@ -278,6 +279,9 @@ Status ServeAsClient(const ClientOptions& options) {
   TakeLongTurns();
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
+  // The revocation list is the first thing kept there. Without the folder it is not kept, which is a warning and no
+  // error.
+  if (!options.security.tls.empty()) FileSystem::Default().CreateFolders(options.state).IgnoreError();
   RIVULET_ASSIGN_OR_RETURN(Security security,
                            SecurityOf(options.security, Role::kClient, *address, JoinPath(options.state, "client"),
                                       [&options](const std::string& sentence) {

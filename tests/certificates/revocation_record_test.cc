@@ -152,6 +152,14 @@ TEST_F(RevocationRecordTest, PlaceThatCannotBeWritten_IsSaidAndTheListCounts) {
   EXPECT_THAT(watched_->Warnings(), ElementsAre(HasSubstr("is not kept, so that a restart would take an earlier one")));
 }
 
+// A record never makes the folder of a mistyped --db, which the command refuses afterwards.
+TEST_F(RevocationRecordTest, FolderThatIsMissing_StaysMissing) {
+  PutList(newer_);
+  ASSERT_OK_AND_ASSIGN(watched_, WatchedIdentity::Open(fs_, clock_, Path("a"), {.lists_beside = Path("mistyped/x")}));
+  EXPECT_TRUE(watched_->Current()->revoked->Contains(serial_));
+  EXPECT_FALSE(std::filesystem::exists(Path("mistyped")));
+}
+
 // Two processes of one history: the one that started with the earlier list does not put it over the newer one.
 TEST_F(RevocationRecordTest, NewerListOfAnotherProcess_Stays) {
   ASSERT_OK_AND_ASSIGN(const Certificate authority, ReadCertificate(ContentOf(Path("ca/authority.crt")), "a"));

@@ -1,0 +1,32 @@
+// What canaries show of a run's privacy. Pure functions of what was observed.
+#pragma once
+
+#include <cstdint>
+#include <span>
+
+#include "engine/base/status.h"
+
+namespace rivulet::privacy {
+
+// Andrew et al. 2024 ("One-shot empirical privacy estimation"): canaries are clients whose updates are random
+// directions. A direction that took no part has a cosine with the released difference of models that is close to normal
+// with mean 0 and variance 1 / dimension. The estimate is the epsilon at `dp_delta` between that and the normal law of
+// the observed cosines. An estimate, no bound. INVALID_ARGUMENT: fewer than 2 cosines, or numbers out of range.
+struct CanaryEstimate {
+  double epsilon = 0;
+  double mean = 0, deviation = 0;  // of the observed cosines
+};
+StatusOr<CanaryEstimate> EstimateByCanaries(std::span<const double> cosines, int64_t dimension, double dp_delta);
+
+// The least epsilon >= 0 with delta(epsilon) <= dp_delta between two normal laws, the worse of both directions.
+double EpsilonBetweenNormals(double mean_a, double deviation_a, double mean_b, double deviation_b, double dp_delta);
+
+// Steinke, Nasr, Jagielski 2023 ("Privacy auditing with one training run"), theorem 5.2: each of `canaries` was put in
+// or left out by a coin, an auditor guessed `guesses` of the coins (and passed on the rest), and `right` guesses are
+// right. The probability of so many under an (epsilon, dp_delta) mechanism is at most this.
+double AuditPValue(int64_t canaries, int64_t guesses, int64_t right, double epsilon, double dp_delta);
+// The largest epsilon that this refutes with the given confidence: with that probability the truth is above it. 0 where
+// nothing is refuted. INVALID_ARGUMENT: not right <= guesses <= canaries, or numbers out of range.
+StatusOr<double> AuditLowerBound(int64_t canaries, int64_t guesses, int64_t right, double dp_delta, double confidence);
+
+}  // namespace rivulet::privacy

@@ -51,6 +51,10 @@ COMMANDS = {  # by the words of the command: what follows them
     "model import": ["m.onnx", "--out", "out"],
     "graph inspect": ["m.pb", "--tensorboard", "events"], "graph optimize": ["m.pb", "--out", "out.pb"],
     "graph build": ["rule.txt", "--out", "out.pb"], "graph place": ["m.pb", "--out", "out"], "graph profile": ["logistic_regression", "--steps", "2"],
+    "privacy epsilon": ["--sigma", "1", "--rate", "0.01", "--rounds", "10", "--delta", "1e-5"],
+    "privacy delta": ["--sigma", "1", "--rate", "0.01", "--rounds", "10", "--epsilon", "1"],
+    "privacy sigma": ["--epsilon", "1", "--rate", "0.01", "--rounds", "10", "--delta", "1e-5", "--accountant", "rdp"],
+    "privacy rounds": ["--sigma", "9", "--epsilon", "1", "--delta", "1e-5", "--accountant", "zcdp"],
     "bench op": ["Relu", "--shape", "10x10", "--algorithm", "none"], "manual": ["--out", "out"], "completion": [],
     "help": ["runs", "show"], "version": [], "doctor": [], "new": ["mine.toml"], "scenarios": [],
 }

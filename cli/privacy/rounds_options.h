@@ -1,0 +1,45 @@
+// The options by which the commands of `rivulet privacy` are told of rounds, and what they have in common.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "cli/command.h"
+#include "cli/table.h"
+#include "federated/privacy/accountant.h"
+
+namespace rivulet {
+
+// As they were given: numbers are read by CompositionOf.
+struct PrivacyOptions {
+  std::string sigma, rate, epsilon, delta, sensitivity;
+  std::optional<int64_t> rounds, dimension, contributors;
+  std::string noise = "gaussian", relation = "add-remove", accountant = "pld";
+  std::vector<std::string> with;
+  bool json = false;
+};
+
+// Which numbers a command is given; it prints the other one.
+struct PrivacyQuestion {
+  bool sigma = true, rounds = true, epsilon = false, delta = true;
+};
+void AddPrivacyOptions(Command& command, PrivacyOptions* options, const PrivacyQuestion& question);
+
+// A question, read. Usage errors.
+struct PrivacyTask {
+  privacy::Composition composition;  // the rounds that are asked for come last
+  privacy::Accountant accountant = privacy::Accountant::kPld;
+  double epsilon = 0, dp_delta = 0;
+};
+StatusOr<PrivacyTask> PrivacyTaskOf(const PrivacyOptions& options, const PrivacyQuestion& question);
+
+// What every answer says besides its numbers: the relation, the sampling and the accountant in words, for people; and
+// their names, for programs.
+void AppendPrivacyContext(const PrivacyTask& task, bool json, Fields& fields);
+// "0.6401"; "infinite".
+std::string PrivacyNumberText(double value);
+// null where it is infinite.
+Cell PrivacyNumberCell(double value, bool json);
+
+}  // namespace rivulet

@@ -104,11 +104,11 @@ void RunCoordinator::ForgetReports(std::span<const PendingAttempt> attempts) {
     if (keeps_reports_ || resumed_) {
       for (const auto& [lease, facts] : pending.attempt.tasks) reports_.Remove(lease.task);
     }
-    if (parts_.dial.base == Dial::Base::kCommitted) reports_.RemoveLeft();
+    if (parts_.policy.base == TaskPolicy::Base::kCommitted) reports_.RemoveLeft();
   }
 }
 
-StatusOr<int64_t> RunCoordinator::BaseOfLeft(const TaskId& task, const Digest& base) {
+StatusOr<int64_t> RunCoordinator::BaseOfRecoveredReport(const TaskId& task, const Digest& base) {
   MutexLock lock(mutex_);
   const Lease* const lease = machine_.FindLease(task);
   if (lease != nullptr && (lease->state == Lease::State::kFolding || lease->state == Lease::State::kFolded)) {
@@ -122,7 +122,7 @@ StatusOr<int64_t> RunCoordinator::BaseOfLeft(const TaskId& task, const Digest& b
 
 Status RunCoordinator::CountUpdate(const LeftReport& left) {
   RIVULET_ASSIGN_OR_RETURN(const KeptReport report, reports_.Read(left.task));
-  RIVULET_RETURN_IF_ERROR(BaseOfLeft(left.task, report.base).status());
+  RIVULET_RETURN_IF_ERROR(BaseOfRecoveredReport(left.task, report.base).status());
   const Submission submission{left.task, 0, std::ssize(report.update), {.train_seconds = report.train_seconds}};
   RIVULET_ASSIGN_OR_RETURN(const auto writer, Submit({.name = left.client_id, .run_id = run_id_}, submission));
   if (const SubmitResult* const decided = writer->decided()) {
@@ -143,7 +143,7 @@ Status RunCoordinator::CountPartial(const KeptPartial& left) {
   RIVULET_ASSIGN_OR_RETURN(const KeptReport report, reports_.Read(left));
   int64_t base_version = 0;
   for (const TaskId& task : left.tasks) {
-    RIVULET_ASSIGN_OR_RETURN(base_version, BaseOfLeft(task, report.base));
+    RIVULET_ASSIGN_OR_RETURN(base_version, BaseOfRecoveredReport(task, report.base));
   }
   RIVULET_ASSIGN_OR_RETURN(SitePartial site,
                            ReadSitePartial(std::as_bytes(std::span(report.update)), parts_.aggregation, base_version));
@@ -152,7 +152,7 @@ Status RunCoordinator::CountPartial(const KeptPartial& left) {
   return result.kind == SubmitResult::Kind::kRefused ? FailedPrecondition("{}", result.reason) : absl::OkStatus();
 }
 
-bool RunCoordinator::IsLacking(const TaskId& task) {
+bool RunCoordinator::IsMissing(const TaskId& task) {
   MutexLock lock(mutex_);
   const Lease* const lease = machine_.over() ? nullptr : machine_.FindLease(task);
   return lease != nullptr && !lease->resolved() && lease->state != Lease::State::kFolding;
@@ -165,7 +165,7 @@ bool RunCoordinator::IsLacking(const TaskId& task) {
 void RunCoordinator::CountLeft(const LeftReport& left) {
   const Status counted = left.partial ? CountPartial(*left.partial) : CountUpdate(left);
   const bool stays = absl::IsUnavailable(counted);
-  if (absl::IsAlreadyExists(counted) || (stays && !IsLacking(left.task))) return;
+  if (absl::IsAlreadyExists(counted) || (stays && !IsMissing(left.task))) return;
   if (!counted.ok() && !stays && left.partial) {
     reports_.Remove(*left.partial);
     MutexLock lock(mutex_);

@@ -404,7 +404,7 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const TaskId& task, Upload& u
   if (attempt != nullptr) {
     TraceSpan folding(options_.tracer, "phase", "fold");
     folding.Arrow(Tracer::Flow::kEnd, Tracer::kTask, task);
-    const StatusOr<Aggregation::Taken> taken = attempt->pot->Take(update->view(base_version));
+    const StatusOr<Aggregation::Taken> taken = attempt->accumulator->Take(update->view(base_version));
     folding.End();
     if (!taken.ok()) result = refused(std::string(Message(taken.status())));
     MutexLock lock(mutex_);

@@ -41,8 +41,8 @@ ClosedAttempt RunCoordinator::Closed(Job& job, std::vector<ClosedAttempt::Closed
 }
 
 // What the clients told whose updates are in the version.
-std::vector<ToldLoss> RunCoordinator::ToldIn(const Job& job) const {
-  std::vector<ToldLoss> told;
+std::vector<ReportedLoss> RunCoordinator::ReportedLosses(const Job& job) const {
+  std::vector<ReportedLoss> told;
   for (const Lease& lease : job.leases) {
     const auto record = job.attempt->tasks.find(lease.task);
     if (lease.state != Lease::State::kFolded || record == job.attempt->tasks.end()) continue;
@@ -109,8 +109,8 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   }
   Outcome outcome;
   AttemptEnd& end = outcome.pending.end;
-  std::unique_ptr<Aggregation> aggregation = attempt.pot->Close();
-  end.aggregate_seconds = attempt.pot->fold_seconds();
+  std::unique_ptr<Aggregation> aggregation = attempt.accumulator->Close();
+  end.aggregate_seconds = attempt.accumulator->fold_seconds();
   const Scenario& scenario = options_.scenario;
   const bool last = round == last_round_;
   const int64_t every = scenario.evaluation.every;
@@ -121,9 +121,9 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
                                round,
                                options_.training,
                                number_rule_.get(),
-                               number_rule_ == nullptr ? std::vector<ToldLoss>() : ToldIn(job)};
+                               number_rule_ == nullptr ? std::vector<ReportedLoss>() : ReportedLosses(job)};
   StatusOr<MadeVersion> made =
-      MakeVersion(base, std::move(aggregation), StalenessOf(round, parts_.dial.staleness_exponent), update,
+      MakeVersion(base, std::move(aggregation), StalenessOf(round, parts_.policy.staleness_exponent), update,
                   measure ? options_.evaluator : nullptr, options_.tracer);
   StatusOr<ServedVersion> version =
       made.ok() ? models_->Describe(round, std::move(static_cast<ServerState&>(*made))) : made.status();
@@ -165,8 +165,8 @@ RunCoordinator::Outcome RunCoordinator::AbandonRound(Job& job) {
   end.reason = std::get<Abandon>(job.action).reason;
   end.finished_unix_ms = NowUnixMs();
   attempt.traced_until = ProfileNanos();
-  (void)attempt.pot->Close();
-  end.aggregate_seconds = attempt.pot->fold_seconds();
+  (void)attempt.accumulator->Close();
+  end.aggregate_seconds = attempt.accumulator->fold_seconds();
   return outcome;
 }
 
@@ -192,7 +192,7 @@ RunCoordinator::Outcome RunCoordinator::FinishEvaluation(Job& job) {
   Outcome outcome;
   AttemptEnd& end = outcome.pending.end;
   end.reason = std::get<Evaluated>(job.action).reason;
-  std::unique_ptr<Aggregation> aggregation = attempt.pot->Close();
+  std::unique_ptr<Aggregation> aggregation = attempt.accumulator->Close();
   if (end.reason.empty()) {
     const StatusOr<ServerInput> input = std::move(*aggregation).Finish();
     StatusOr<Measures> measures = input.ok() ? MeasuresOfSums(parts_.evaluation, input->scalars) : input.status();
@@ -200,7 +200,7 @@ RunCoordinator::Outcome RunCoordinator::FinishEvaluation(Job& job) {
     if (measures.ok()) end.federated = *std::move(measures);
   }
   end.status = end.reason.empty() ? "measured" : "abandoned";
-  end.aggregate_seconds = attempt.pot->fold_seconds();
+  end.aggregate_seconds = attempt.accumulator->fold_seconds();
   end.finished_unix_ms = NowUnixMs();
   end.finishes_run = attempt.round == last_round_;
   return outcome;
@@ -246,7 +246,8 @@ std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> RunCoo
 // until these have ended; what the machine needs no longer goes when it has heard of the new one.
 void RunCoordinator::SetCurrent(ServedVersion version) {
   const int64_t round = current_.row.round;
-  if (parts_.dial.base == Dial::Base::kLatest || machine_.Needs(round)) earlier_.emplace(round, std::move(current_));
+  if (parts_.policy.base == TaskPolicy::Base::kLatest || machine_.Needs(round))
+    earlier_.emplace(round, std::move(current_));
   current_ = std::move(version);
 }
 
@@ -267,7 +268,7 @@ std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt, const
 
 // Whether what is drawn next, what tasks begin with, or what a caller is told at its next poll goes by how the tasks of
 // this attempt ended.
-bool RunCoordinator::NextGoesBy(const Job& job) {
+bool RunCoordinator::NextRoundDependsOn(const Job& job) {
   if (parts_.keeps_state || parts_.measures_state || options_.names_states) return true;
   MutexLock lock(mutex_);
   if (machine_.remembers() || !tiers_.empty()) return true;
@@ -277,10 +278,10 @@ bool RunCoordinator::NextGoesBy(const Job& job) {
 // Whether a run that is resumed by its rows alone draws what one does that has a snapshot beside them, when the next
 // attempt has just begun: in a simulation whose members are all there, and whose cohorts are drawn whole and have no
 // past. Of a thousand leases a snapshot is 170 kB, and takes as long as it takes to draw them.
-bool RunCoordinator::RowsTellHowItGoesOn() const {
+bool RunCoordinator::RowsSufficeToResume() const {
   const Scenario& scenario = options_.scenario;
   return !options_.enforce_deadline && options_.fleet == nullptr && scenario.selection.trace.empty() &&
-         parts_.dial.base == Dial::Base::kCommitted &&
+         parts_.policy.base == TaskPolicy::Base::kCommitted &&
          scenario.server.clients_asked() <= parts_.aggregation.updates_per_version && !machine_.remembers() &&
          !machine_.oldest_to_measure() && !sent_away_;
 }
@@ -298,7 +299,7 @@ RunCoordinator::ClosedNews RunCoordinator::NewsOf(const Attempt& attempt, const 
   return news;
 }
 
-void RunCoordinator::TellOf(const PendingAttempt& pending, ClosedNews news) {
+void RunCoordinator::Notify(const PendingAttempt& pending, ClosedNews news) {
   const bool trains = pending.attempt.kind == TaskKind::kTrain;
   if ((parts_.keeps_state || options_.names_states) && trains && pending.end.status == "committed") {
     for (const auto& [lease, facts] : pending.attempt.tasks) {
@@ -342,7 +343,7 @@ void RunCoordinator::CloseJob(Job job) {
                            : std::holds_alternative<Commit>(job.action) ? MakeRound(job)
                                                                         : AbandonRound(job);
   const bool ends = pending.end.finishes_run || !status.ok(), ends_early = !pending.end.ends_early.empty();
-  const bool goes_on_first = !ends && pending.end.status == "committed" && !NextGoesBy(job);
+  const bool goes_on_first = !ends && pending.end.status == "committed" && !NextRoundDependsOn(job);
   ClosedNews news;
   const auto gather = [&] {
     pending.attempt = Closed(job, std::exchange(closed_, {}));
@@ -366,7 +367,7 @@ void RunCoordinator::CloseJob(Job job) {
     std::erase_if(earlier_, [&](const auto& version) REQUIRES(mutex_) { return !machine_.Needs(version.first); });
   };
   const auto tell = [&]() REQUIRES(mutex_) {
-    TellOf(pending, std::move(news));
+    Notify(pending, std::move(news));
     pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);
   };
   size_t callbacks_before = 0;
@@ -380,7 +381,7 @@ void RunCoordinator::CloseJob(Job job) {
     if (!ends) {
       go_on();
       const bool snapshot = trains && (!machine_.over() || machine_.phase() == RunMachine::Phase::kStopped);
-      if (snapshot && !(goes_on_first && RowsTellHowItGoesOn())) {
+      if (snapshot && !(goes_on_first && RowsSufficeToResume())) {
         pending.snapshot = machine_.Save(Now());
         pending.needed = machine_.NeededVersions();
       }

@@ -47,7 +47,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.mean_mechanisms = composition.mean_mechanisms;
   parts.server_optimizer = composition.server_optimizer;
   parts.number_rule = composition.number_rule;
-  parts.dial = composition.dial;
+  parts.policy = composition.policy;
   // A plan can ask a client to clip, and cannot make it: what comes as it was clipped is held against it. Noise and
   // codecs that round make an update longer.
   const PrivacyConfig& privacy = options.scenario.privacy;

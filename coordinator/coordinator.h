@@ -108,7 +108,7 @@ struct CoordinatorOptions {
 };
 
 // What a run is at, and who works on what for it.
-struct RunStanding {
+struct RunStatus {
   RunState state;
   struct Work {
     std::string client_id, via;
@@ -160,7 +160,7 @@ class Coordinator : public CoordinatorApi {
   // A site of many names is gone, as whoever watches it has seen (leases do not lapse where enforce_deadline is off):
   // what it has is offered to the others. Should it live, it is told which of it is not its own any more.
   virtual void LoseSite(const std::string& site) = 0;
-  virtual RunStanding Standing() = 0;
+  virtual RunStatus Standing() = 0;
   virtual bool over() const = 0;
   virtual bool stopped() const = 0;  // over, by Stop or an operator: the next process may go on with it
   virtual std::shared_ptr<const Model> model() const = 0;  // as last committed

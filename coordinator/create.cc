@@ -73,16 +73,16 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
   rules.run_id = run_id;
   rules.seed = options.scenario.run.seed;
   rules.rounds = options.scenario.run.rounds;
-  rules.dial.in_flight = server.clients_asked();
-  rules.dial.updates_per_version = parts.aggregation.updates_per_version;
-  const bool latest = parts.dial.base == Dial::Base::kLatest;
+  rules.policy.in_flight = server.clients_asked();
+  rules.policy.updates_per_version = parts.aggregation.updates_per_version;
+  const bool latest = parts.policy.base == TaskPolicy::Base::kLatest;
   if (latest) {
-    rules.dial.in_flight = parts.dial.in_flight;
-    rules.dial.base_policy = RunDial::BasePolicy::kLatest;
-    rules.dial.max_staleness = parts.dial.max_staleness;
+    rules.policy.in_flight = parts.policy.in_flight;
+    rules.policy.base_policy = RoundPolicy::BasePolicy::kLatest;
+    rules.policy.max_staleness = parts.policy.max_staleness;
   }
   // Where all who are asked are waited for, no order can be seen.
-  if (latest || rules.dial.in_flight > rules.dial.updates_per_version) rules.task_time = options.task_time;
+  if (latest || rules.policy.in_flight > rules.policy.updates_per_version) rules.task_time = options.task_time;
   if (options.fleet != nullptr) {
     rules.fleet = options.fleet;
     rules.fleet_deadline = static_cast<VirtualTime>(server.deadline_seconds * 1e6);
@@ -91,12 +91,13 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
   rules.min_clients = server.min_clients > 0 ? server.min_clients
                       : options.scenario.data.partition.clients > 0 && !ChoosesMembers(options.scenario.selection)
                           ? options.scenario.data.partition.clients
-                          : std::max(server.clients_per_round, rules.dial.in_flight);
-  rules.dial.replace = true;
-  rules.min_reports = server.min_reports > 0
-                          ? server.min_reports
-                          : DefaultMinReports(latest ? rules.dial.updates_per_version
-                                                     : std::min(rules.dial.in_flight, rules.dial.updates_per_version));
+                          : std::max(server.clients_per_round, rules.policy.in_flight);
+  rules.policy.replace = true;
+  rules.min_reports =
+      server.min_reports > 0
+          ? server.min_reports
+          : DefaultMinReports(latest ? rules.policy.updates_per_version
+                                     : std::min(rules.policy.in_flight, rules.policy.updates_per_version));
   const EvaluationConfig& evaluation = options.scenario.evaluation;
   rules.evaluation.every = evaluation.federated_every;
   rules.evaluation.clients = evaluation.federated_clients > 0 ? evaluation.federated_clients : server.clients_per_round;
@@ -369,7 +370,7 @@ Status CheckSameDevice(const RunRow& run, const std::string& stored, const std::
 // A simulation promises the bits of one that ran through. Where its clients are out over versions, some always are when
 // one is made: those of the last are told in its rows to be in none, and would have made the next ones of a longer run.
 Status CheckExtends(const RunRow& run, const RunRules& rules, int64_t committed_round) {
-  const bool over_versions = rules.dial.base_policy == RunDial::BasePolicy::kLatest;
+  const bool over_versions = rules.policy.base_policy == RoundPolicy::BasePolicy::kLatest;
   if (rules.rounds <= committed_round || !over_versions || !rules.arrivals_are_ordered()) return absl::OkStatus();
   return FailedPrecondition(
       "run '{}' has finished with {} rounds, and the updates that were under way then are in none of its versions: "
@@ -438,7 +439,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   start.committed_round = point.committed_round;
   start.attempt = point.next_attempt;
   start.leases = std::move(point.leases);
-  if (parts.dial.base == Dial::Base::kLatest && options.task_time == nullptr) {
+  if (parts.policy.base == TaskPolicy::Base::kLatest && options.task_time == nullptr) {
     start.first_ordinal = static_cast<uint16_t>((point.resumes + 1) * kOrdinalsOfAProcess);
   }
   for (RunClient& client : point.clients) {
@@ -511,7 +512,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
     RIVULET_RETURN_IF_ERROR(setup.history->ReopenRun(run, events));
   }
   // While a reader keeps the file in an older state, that state's model is there too.
-  RIVULET_ASSIGN_OR_RETURN(const BroughtOver brought, setup.history->BringOver());
+  RIVULET_ASSIGN_OR_RETURN(const CheckpointProgress brought, setup.history->BringOver());
   if (brought.whole()) RIVULET_RETURN_IF_ERROR(setup.models->RemoveUnnamed(rows));
   setup.options = std::move(options);
   setup.parts = std::move(parts);

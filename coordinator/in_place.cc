@@ -26,7 +26,7 @@ void RunCoordinator::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms
   }
 }
 
-void RunCoordinator::TellNews(NewsListener* listener) {
+void RunCoordinator::SetListener(NewsListener* listener) {
   MutexLock lock(mutex_);
   listener_ = listener;
 }
@@ -142,7 +142,7 @@ StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Par
     merging.Arg("updates", static_cast<int64_t>(tasks.size()));
     double fold_seconds = 0;
     for (const TaskRecord& record : records) fold_seconds += record.measured.fold_seconds;
-    const Status merged = attempt->pot->Merge(std::move(partial), fold_seconds);
+    const Status merged = attempt->accumulator->Merge(std::move(partial), fold_seconds);
     merging.End();
     if (!merged.ok()) result = SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(merged))};
     MutexLock lock(mutex_);

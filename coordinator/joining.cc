@@ -107,7 +107,7 @@ Status RunCoordinator::Admit(const PollRequest& request, std::vector<RefusedName
       if (admitted.ok()) admitted = AddClient(name);
       if (admitted.ok()) {
         called_[name] = Now();
-        if (!machine_.via(name).empty()) Feed(Joined{{name}, ""});
+        if (!machine_.via(name).empty()) Feed(ClientsJoined{{name}, ""});
       }
     }
     const Status& first = admitted.ok() && !refused_names->empty() ? refused_names->front().reason : admitted;
@@ -151,7 +151,7 @@ Status RunCoordinator::AddClientsOf(const std::string& tier, const std::vector<S
       moved.push_back(served.name);
     }
   }
-  if (!moved.empty()) Feed(Joined{std::move(moved), tier});
+  if (!moved.empty()) Feed(ClientsJoined{std::move(moved), tier});
   return fresh.empty() ? absl::OkStatus() : WaitForRows(std::move(fresh));
 }
 
@@ -195,7 +195,7 @@ void RunCoordinator::WriteJoining() {
     mutex_.Lock();
     writing_names_ = false;
     if (joining->status.ok() && !machine_.over()) {
-      for (auto& [tier, client_ids] : by_tier) Feed(Joined{std::move(client_ids), tier});
+      for (auto& [tier, client_ids] : by_tier) Feed(ClientsJoined{std::move(client_ids), tier});
       std::string who = fmt::format("client '{}' has joined", fresh[0].client_id);
       if (fresh.size() > 1)
         who = fmt::format("client '{}' and {} more have joined", fresh[0].client_id, fresh.size() - 1);

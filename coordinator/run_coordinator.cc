@@ -248,7 +248,7 @@ void RunCoordinator::BeginAttempt(TaskKind kind, int64_t round, int64_t number) 
   attempt->tasks.reserve(static_cast<size_t>(std::clamp<int64_t>(options_.scenario.server.clients_asked(), 0, 65'536)));
   auto aggregation = Aggregation::Create(kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation);
   RIVULET_CHECK(aggregation.ok(), "{}", Message(aggregation.status()));  // was created once before
-  attempt->pot = std::make_unique<Pot>(*std::move(aggregation));
+  attempt->accumulator = std::make_unique<RoundAccumulator>(*std::move(aggregation));
 }
 
 std::shared_ptr<RunCoordinator::Attempt> RunCoordinator::AttemptOf(const TaskId& task) {
@@ -309,7 +309,7 @@ std::shared_ptr<RunCoordinator::Attempt> RunCoordinator::CloseAttempt(const Clos
   }
   std::vector<TaskId> going_on;
   for (const auto& [task, entry] : attempt->tasks) {
-    if (parts_.dial.base == Dial::Base::kCommitted || close.kind != TaskKind::kTrain) break;
+    if (parts_.policy.base == TaskPolicy::Base::kCommitted || close.kind != TaskKind::kTrain) break;
     const Lease* const lease = machine_.FindLease(task);
     if (lease != nullptr && !lease->resolved()) going_on.push_back(task);
   }
@@ -438,7 +438,7 @@ void RunCoordinator::RunThread() {
       Drain();
       mutex_.Lock();
     } else if (say_at_ != 0 && Now() >= say_at_) {
-      SayWhatIsAwaited();
+      LogWaiting();
     } else if (const TimeMs next = NextWake(); next != 0) {
       changed_.WaitFor(mutex_, std::chrono::milliseconds(next - Now()));
     } else {
@@ -478,7 +478,7 @@ void RunCoordinator::Say(EventRow event) {
   Later([this, event = std::move(event)] { options_.observer.on_event(event); });
 }
 
-void RunCoordinator::SayWhatIsAwaited() {
+void RunCoordinator::LogWaiting() {
   say_at_ = Now() + kQuiet;
   if (machine_.phase() == RunMachine::Phase::kWaiting || machine_.phase() == RunMachine::Phase::kEvaluating) {
     Say(Note("info", "waiting: " + machine_.Awaited(Now()), machine_.round()));

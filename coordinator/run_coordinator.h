@@ -18,7 +18,8 @@
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
 // read.
 //
-// Locks, in the order they may nest: mutex_ → Intake's → Upload's → Staging's, and History's. A pot's is taken alone.
+// Locks, in the order they may nest: mutex_ → Intake's → Upload's → Staging's, and History's. A accumulator's is taken
+// alone.
 #pragma once
 
 #include <atomic>
@@ -35,8 +36,8 @@
 #include "coordinator/commit/version_writer.h"
 #include "coordinator/history/history.h"
 #include "coordinator/intake/intake.h"
-#include "coordinator/intake/pot.h"
 #include "coordinator/intake/report_store.h"
+#include "coordinator/intake/round_accumulator.h"
 #include "coordinator/intake/tier_sessions.h"
 #include "coordinator/ledger/client_book.h"
 #include "coordinator/ledger/ledger.h"
@@ -90,7 +91,7 @@ class RunCoordinator final : public Coordinator {
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
   void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override;
-  void TellNews(NewsListener* listener) override;
+  void SetListener(NewsListener* listener) override;
   StatusOr<SubmitResult> SubmitInPlace(const Caller& caller, Partial&& partial,
                                        std::span<const TaskRecord> records) override;
   StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller& caller, const BlobId& blob) override;
@@ -103,7 +104,7 @@ class RunCoordinator final : public Coordinator {
   void Steer(Steering steering) override;
   bool Remove(const std::string& client_id, const std::string& reason) override;
   void LoseSite(const std::string& site) override;
-  RunStanding Standing() override;
+  RunStatus Standing() override;
   bool over() const override;
   bool stopped() const override;
   std::shared_ptr<const Model> model() const override;
@@ -133,7 +134,7 @@ class RunCoordinator final : public Coordinator {
       TaskId task, state_of;
     };
     std::map<std::string, KeptState> states;
-    std::unique_ptr<Pot> pot;
+    std::unique_ptr<RoundAccumulator> accumulator;
     bool open = true;  // else its records are its job's
   };
   struct Job {  // for the run's thread
@@ -194,7 +195,7 @@ class RunCoordinator final : public Coordinator {
   void EndRun() EXCLUDES(mutex_);
   void Tell(EventRow event) EXCLUDES(mutex_);  // writes it, and says it
   void Say(EventRow event) REQUIRES(mutex_);   // to whoever watches
-  void SayWhatIsAwaited() REQUIRES(mutex_);
+  void LogWaiting() REQUIRES(mutex_);
   TimeMs NextWake() const REQUIRES(mutex_);  // of the run's thread, if nothing happens before; 0: never
   EventRow Note(std::string level, std::string message, int64_t round) const;  // of the run
   EventRow NoteOf(std::string client_id, std::string level, std::string message, int64_t round, TaskId task = {}) const;
@@ -249,11 +250,11 @@ class RunCoordinator final : public Coordinator {
   Status AskAgain(const Status& why) EXCLUDES(mutex_);
   void ForgetReports(std::span<const PendingAttempt> attempts) EXCLUDES(mutex_);
   void CountLeft(const LeftReport& left) EXCLUDES(mutex_);
-  bool IsLacking(const TaskId& task) EXCLUDES(mutex_);  // open, and nobody's update of it is being folded
+  bool IsMissing(const TaskId& task) EXCLUDES(mutex_);  // open, and nobody's update of it is being folded
   Status CountUpdate(const LeftReport& left) EXCLUDES(mutex_);
   Status CountPartial(const KeptPartial& left) EXCLUDES(mutex_);
   // The version that a task starts from, if that is still open and `base` its model.
-  StatusOr<int64_t> BaseOfLeft(const TaskId& task, const Digest& base) EXCLUDES(mutex_);
+  StatusOr<int64_t> BaseOfRecoveredReport(const TaskId& task, const Digest& base) EXCLUDES(mutex_);
 
   // api.cc
   Status CheckCaller(const Caller& caller) const;
@@ -280,10 +281,10 @@ class RunCoordinator final : public Coordinator {
 
   // close_attempt.cc
   void CloseJob(Job job) EXCLUDES(mutex_);
-  bool NextGoesBy(const Job& job) EXCLUDES(mutex_);
-  bool RowsTellHowItGoesOn() const REQUIRES(mutex_);
+  bool NextRoundDependsOn(const Job& job) EXCLUDES(mutex_);
+  bool RowsSufficeToResume() const REQUIRES(mutex_);
   ClosedNews NewsOf(const Attempt& attempt, const PendingAttempt& pending) const;
-  void TellOf(const PendingAttempt& pending, ClosedNews news) REQUIRES(mutex_);
+  void Notify(const PendingAttempt& pending, ClosedNews news) REQUIRES(mutex_);
   void TellSites(const PendingAttempt& attempt, bool durable) REQUIRES(mutex_);
   Outcome MakeRound(Job& job) EXCLUDES(mutex_);
   Outcome AbandonRound(Job& job) EXCLUDES(mutex_);
@@ -301,7 +302,7 @@ class RunCoordinator final : public Coordinator {
   }
   // Takes its leases. `room` is memory for the tasks; none are in it.
   ClosedAttempt Closed(Job& job, std::vector<ClosedAttempt::ClosedTask> room) const;
-  std::vector<ToldLoss> ToldIn(const Job& job) const;
+  std::vector<ReportedLoss> ReportedLosses(const Job& job) const;
   RoundReport ReportOf(const Attempt& attempt, const PendingAttempt& pending) const;
   void TraceRound(const Attempt& attempt, const RoundReport& report) const;
 
@@ -367,7 +368,7 @@ class RunCoordinator final : public Coordinator {
   std::unordered_map<std::string, TimeMs> called_ GUARDED_BY(mutex_);  // when a member was last heard of, on its way
   std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);                // gathers names; null: none
   Refusals refusals_ GUARDED_BY(mutex_);
-  RunStanding::Totals totals_ GUARDED_BY(mutex_);
+  RunStatus::Totals totals_ GUARDED_BY(mutex_);
   std::unordered_set<std::string> joining_names_ GUARDED_BY(mutex_);  // each has a place in the population
   bool writing_names_ GUARDED_BY(mutex_) = false;
   // Sites whose partial was refused, by name and session, and why. They get no more tasks: they would bring the next

@@ -29,7 +29,7 @@ struct RunParts {
   std::string download = {};              // the codec by which its versions travel; "": as they are
   std::vector<std::string> numbers = {};  // that its tasks bring, by name; none: no rule moves any
   PieceSpec number_rule = {};
-  Dial dial = {};                            // its in_flight counts where tasks start from the latest version
+  TaskPolicy policy = {};                    // its in_flight counts where tasks start from the latest version
   std::vector<std::string> broadcasts = {};  // what its clients read of a version beside the model, by name: "c"
   bool measures_broadcasts = false;          // and whether those read it who measure a version
   std::vector<std::string> declared = {};    // what graphs of its trainings declare, by name: "cluster"

@@ -82,7 +82,7 @@ bool RunCoordinator::Remove(const std::string& client_id, const std::string& rea
       Say(NoteOf(client_id, "warning", fmt::format("client '{}' is sent away: {}", client_id, reason),
                  machine_.round()));
       sent_away_ = true;
-      Feed(Left{client_id, reason});
+      Feed(ClientLeft{client_id, reason});
       for (const TaskId& task : tasks) {
         const Lease* const lease = machine_.FindLease(task);
         if (lease == nullptr || lease->state == Lease::State::kDropped) intake_.Cancel(task, reason);
@@ -138,9 +138,9 @@ void RunCoordinator::CountTotals(const RoundRow& row) {
   totals_.bytes_down += row.bytes_down;
 }
 
-RunStanding RunCoordinator::Standing() {
+RunStatus RunCoordinator::Standing() {
   MutexLock lock(mutex_);
-  RunStanding standing;
+  RunStatus standing;
   RunState& state = standing.state;
   state.run_id = run_id_;
   state.name = options_.scenario.run.name;

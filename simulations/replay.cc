@@ -119,7 +119,7 @@ class RecordedVersions final : public TaskInputs {
     RIVULET_ASSIGN_OR_RETURN(mean_mechanisms_, MeanMechanisms::Create(composition.mean_mechanisms, scenario.run.seed));
     RIVULET_ASSIGN_OR_RETURN(number_rule_, NumberRule::For(composition.numbers, composition.number_rule));
     RIVULET_ASSIGN_OR_RETURN(download_, Download::Create(plan_->download(), plan_->layout()));
-    dial_ = composition.dial;
+    dial_ = composition.policy;
     RIVULET_ASSIGN_OR_RETURN(const std::vector<ModelRow> models, history_->Models(run_id_));
     for (const ModelRow& model : models) digests_[model.round] = model.digest;
     RIVULET_ASSIGN_OR_RETURN(const std::vector<RoundRow> rounds, history_->Rounds(run_id_));
@@ -301,7 +301,7 @@ class RecordedVersions final : public TaskInputs {
 
   Status Finish(int64_t version, std::unique_ptr<Aggregation> aggregation) REQUIRES(mutex_) {
     const int64_t tasks = std::ssize(rows_);
-    std::vector<ToldLoss> told;
+    std::vector<ReportedLoss> told;
     for (const auto& [task, row] : rows_) {
       if (row.train_loss) told.push_back({task, row.client_id, row.examples.value_or(0), *row.train_loss});
     }
@@ -333,7 +333,7 @@ class RecordedVersions final : public TaskInputs {
   MeanMechanisms mean_mechanisms_;
   std::unique_ptr<const NumberRule> number_rule_;
   std::unique_ptr<const Download> download_;
-  Dial dial_;
+  TaskPolicy dial_;
   std::map<int64_t, std::string> digests_;  // recorded, by version
   int64_t versions_ = 0;
   StatesInMemory kept_;

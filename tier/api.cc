@@ -257,7 +257,7 @@ void Tier::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms) {
   }
 }
 
-void Tier::TellNews(NewsListener* listener) {
+void Tier::SetListener(NewsListener* listener) {
   MutexLock lock(mutex_);
   listener_ = listener;
 }
@@ -329,7 +329,7 @@ StatusOr<std::shared_ptr<Tier::Gathering>> Tier::Open(const Task& task) {
       return aggregation.status();
     }
     gathering = std::make_shared<Gathering>();
-    gathering->pot = std::make_unique<Pot>(*std::move(aggregation));
+    gathering->pot = std::make_unique<RoundAccumulator>(*std::move(aggregation));
     gathering->base_version = task.base_version;
   }
   return gathering;

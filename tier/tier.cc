@@ -44,7 +44,7 @@ Tier::~Tier() { intake_.CancelAll("the tier has ended"); }
 Status Tier::Run() {
   std::thread listener([this] { Listen(); });
   std::thread beat([this] { Beat(); });
-  RunErrands();
+  TransferLoop();
   listener.join();
   beat.join();
   MutexLock lock(mutex_);

@@ -39,7 +39,7 @@
 #include "client/calls/coordinator_calls.h"
 #include "client/calls/stop_signal.h"
 #include "coordinator/intake/intake.h"
-#include "coordinator/intake/pot.h"
+#include "coordinator/intake/round_accumulator.h"
 #include "coordinator/intake/tier_sessions.h"
 #include "engine/base/mutex.h"
 #include "federated/aggregation/aggregation.h"
@@ -71,7 +71,7 @@ struct TierOptions {
 // Thread-safe. Readers and writers that it gave out must be gone before it is destroyed.
 class Tier final : public CoordinatorApi {
  public:
-  // `parent` must outlive the tier, as must its listener until TellNews.
+  // `parent` must outlive the tier, as must its listener until SetListener.
   Tier(CoordinatorApi& parent, TierOptions options);
   ~Tier() override;
 
@@ -88,7 +88,7 @@ class Tier final : public CoordinatorApi {
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
   void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override;
-  void TellNews(NewsListener* listener) override;
+  void SetListener(NewsListener* listener) override;
 
  private:
   using Clock = std::chrono::steady_clock;
@@ -118,7 +118,7 @@ class Tier final : public CoordinatorApi {
   };
   // What is folded into one partial.
   struct Gathering {
-    std::unique_ptr<Pot> pot;
+    std::unique_ptr<RoundAccumulator> pot;
     int64_t base_version = 0;
     std::vector<TaskRecord> records;
     int folding = 0;    // that are being added
@@ -149,8 +149,8 @@ class Tier final : public CoordinatorApi {
   void Erase(const TaskId& task) REQUIRES(mutex_);
   void ForgetRun() REQUIRES(mutex_);
 
-  // errands.cc: what takes long with the parent.
-  void RunErrands();
+  // parent_transfers.cc: what takes long with the parent.
+  void TransferLoop();
   void FailUp(TaskFailure failure) REQUIRES(mutex_);  // and forgets the task
   Status FetchFor(CoordinatorCalls& calls, const TaskId& task) EXCLUDES(mutex_);
   Status Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) EXCLUDES(mutex_);

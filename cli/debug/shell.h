@@ -53,7 +53,7 @@ class DebugShell {
   Status Break(const Arguments& arguments);
   Status Quit(const Arguments& arguments);
   Status Help(const Arguments& arguments);
-  // Commands that look (cli/debug/look.cc).
+  // Commands that look (cli/debug/inspect_commands.cc).
   Status ListTensors(const Arguments& arguments);
   Status PrintTensor(const Arguments& arguments);
   Status NodeInfo(const Arguments& arguments);

@@ -13,10 +13,10 @@
 #include "cli/terminal.h"
 #include "engine/base/display_name.h"
 #include "engine/base/file_system.h"
-#include "federated/transport/admission.h"
-#include "federated/transport/attendance.h"
+#include "federated/transport/allow_list.h"
 #include "federated/transport/grpc_client.h"
 #include "federated/transport/grpc_server.h"
+#include "federated/transport/shutdown_barrier.h"
 #include "federated/transport/transfer_heap.h"
 #include "tier/tier.h"
 
@@ -86,11 +86,11 @@ Status Aggregate(const AggregatorOptions& options) {
                            .folder = spool,
                            .state = JoinPath(options.state, "tier"),  // a client's own may lie beside it
                            .on_event = tell});
-  Attendance attendance(tier);
+  ShutdownBarrier attendance(tier);
   CoordinatorApi* api = &attendance;
-  std::unique_ptr<Admission> admission;
+  std::unique_ptr<AllowList> admission;
   if (!options.clients.empty()) {
-    RIVULET_ASSIGN_OR_RETURN(admission, Admission::Open(attendance, FileSystem::Default(), options.clients, warn));
+    RIVULET_ASSIGN_OR_RETURN(admission, AllowList::Open(attendance, FileSystem::Default(), options.clients, warn));
     api = admission.get();
   }
   RIVULET_ASSIGN_OR_RETURN(

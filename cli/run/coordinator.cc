@@ -23,9 +23,9 @@
 #include "coordinator/host/coordinator_host.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/clock.h"
-#include "federated/transport/admission.h"
-#include "federated/transport/attendance.h"
+#include "federated/transport/allow_list.h"
 #include "federated/transport/grpc_server.h"
+#include "federated/transport/shutdown_barrier.h"
 #include "federated/transport/transfer_heap.h"
 #include "setup/plan_file.h"
 
@@ -50,8 +50,8 @@ struct CoordinatorCommandOptions {
 
 // The clients of a run that goes on are trying to reach its coordinator, and may do so only after its last round.
 // Nobody waits for those whom an operator has sent away.
-Status ExpectKnownClients(const std::string& db, const std::string& run_id, const Roster& roster,
-                          Attendance& attendance) {
+Status ExpectKnownClients(const std::string& db, const std::string& run_id, const ClientRegistry& roster,
+                          ShutdownBarrier& attendance) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, History::Open(db, History::Access::kReadOnly));
   RIVULET_ASSIGN_OR_RETURN(ResumePoint point, history->FindResumePoint(run_id));
   for (RunClient& client : point.clients)
@@ -64,7 +64,7 @@ struct Front {
   explicit Front(bool outlives_runs)
       : host(outlives_runs),
         attendance(host),
-        roster(std::make_shared<Roster>(attendance, [] { return Clock::System().UnixMs(); })) {}
+        roster(std::make_shared<ClientRegistry>(attendance, [] { return Clock::System().UnixMs(); })) {}
 
   Status Open(const CoordinatorCommandOptions& options, const NetworkAddress& listen, Security security,
               std::function<StatusOr<std::string>(const RunSubmission&)> start,
@@ -79,7 +79,7 @@ struct Front {
     CoordinatorApi* api = roster.get();
     if (!options.clients.empty()) {
       RIVULET_ASSIGN_OR_RETURN(
-          admission, Admission::Open(*roster, FileSystem::Default(), options.clients, tell,
+          admission, AllowList::Open(*roster, FileSystem::Default(), options.clients, tell,
                                      {.approved = [this](const std::string& name) { return roster->approved(name); },
                                       .on_stranger =
                                           [this](const std::string& name) {
@@ -102,15 +102,15 @@ struct Front {
   }
 
   CoordinatorHost host;
-  Attendance attendance;
-  std::shared_ptr<Roster> roster;
+  ShutdownBarrier attendance;
+  std::shared_ptr<ClientRegistry> roster;
   std::unique_ptr<Control> control;
-  std::unique_ptr<Admission> admission;
+  std::unique_ptr<AllowList> admission;
   std::unique_ptr<GrpcServer> server;
 };
 
 // Whose updates were refused, and who failed, an operator sees at the client.
-CoordinatorObserver TellRoster(CoordinatorObserver observer, std::shared_ptr<Roster> roster) {
+CoordinatorObserver TellRoster(CoordinatorObserver observer, std::shared_ptr<ClientRegistry> roster) {
   observer.on_round = [roster = std::move(roster), tell = std::move(observer.on_round)](const RoundReport& report) {
     for (const RoundReport::Lost& lost : report.lost) roster->Failed(lost.client_id, lost.sentence);
     if (tell) tell(report);

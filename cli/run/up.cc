@@ -12,7 +12,7 @@
 #include <filesystem>
 #include <memory>
 
-#include "certificates/throw_away_authority.h"
+#include "certificates/ephemeral_authority.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/run/child_process.h"
@@ -182,7 +182,7 @@ class Deployment {
   // Of the clients whose shares lie in `files`, bound to `data_name`, those that are members.
   Status Run(const Shares& shares, const std::vector<std::string>& files, const std::string& data_name,
              const Population& members, const PartitionConfig& partition) {
-    RIVULET_ASSIGN_OR_RETURN(const auto authority, ThrowAwayAuthority::Create(Clock::System()));
+    RIVULET_ASSIGN_OR_RETURN(const auto authority, EphemeralAuthority::Create(Clock::System()));
     RIVULET_ASSIGN_OR_RETURN(const std::string tls,
                              Certify(authority, {Role::kCoordinator, "localhost"}, {"localhost", "127.0.0.1"}));
     RIVULET_RETURN_IF_ERROR(StartCoordinator(tls));
@@ -210,7 +210,7 @@ class Deployment {
 
  private:
   // What a node of this name shows the others, in a folder of its own.
-  StatusOr<std::string> Certify(const ThrowAwayAuthority& authority, CertificateName name,
+  StatusOr<std::string> Certify(const EphemeralAuthority& authority, CertificateName name,
                                 std::vector<std::string> hosts) {
     std::string folder = JoinPath(folder_, fmt::format("tls-{}", certified_++));
     RIVULET_RETURN_IF_ERROR(

@@ -6,8 +6,8 @@
 #include <string>
 
 #include "cli/run/security.h"
-#include "federated/transport/attendance.h"
 #include "federated/transport/grpc_server.h"
+#include "federated/transport/shutdown_barrier.h"
 #include "simulations/launchers/worker_gate.h"
 #include "simulations/simulator.h"
 
@@ -18,8 +18,8 @@ struct WorkersAt {
   SecurityOptions security;  // on this machine alone it may be left out
 };
 
-// How those who call are known. Usage errors: no address, or as SecurityOf says. `tell` as there; the revocation list is
-// kept beside the history `db`.
+// How those who call are known. Usage errors: no address, or as SecurityOf says. `tell` as there; the revocation list
+// is kept beside the history `db`.
 StatusOr<Security> SecurityOfWorkers(const WorkersAt& workers, const std::string& db,
                                      std::function<void(const std::string& sentence)> tell);
 
@@ -38,7 +38,7 @@ class WorkerServer {
  private:
   explicit WorkerServer(Coordinator& coordinator) : attendance_(coordinator) {}
 
-  Attendance attendance_;
+  ShutdownBarrier attendance_;
   std::unique_ptr<WorkerGate> gate_;
   std::unique_ptr<GrpcServer> server_;
 };

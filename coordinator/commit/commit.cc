@@ -72,8 +72,8 @@ StatusOr<MadeVersion> MakeVersion(const ServerState& base, std::unique_ptr<Aggre
     made.digest = made.model->ComputeDigest();
   }
   if (update.numbers != nullptr) {
-    std::vector<ToldLoss> told = update.told;
-    std::ranges::sort(told, {}, &ToldLoss::task);
+    std::vector<ReportedLoss> told = update.told;
+    std::ranges::sort(told, {}, &ReportedLoss::task);
     made.numbers = std::make_shared<const ServerNumbers>(update.numbers->Next(*base.numbers, told));
   }
   made.aggregate_seconds = SecondsSince(begin);

@@ -36,7 +36,7 @@ struct ServerUpdate {
   int64_t version = 0;                         // that is made
   ServerTraining* training = nullptr;          // of what that step gave; null: none
   const NumberRule* numbers = nullptr;         // that go with its tasks; null: none
-  std::vector<ToldLoss> told = {};             // by which these move, in any order
+  std::vector<ReportedLoss> told = {};         // by which these move, in any order
 };
 
 // The version after `base`, of updates that count by their `staleness` (Aggregation::Finish). `evaluator` and `tracer`

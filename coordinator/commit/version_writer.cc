@@ -267,7 +267,7 @@ Status VersionWriter::Commit(std::span<PendingAttempt> attempts) {
 // No part of a commit: what cannot be brought over now is brought over next time.
 void VersionWriter::BringOver() {
   brought_over_ = clock_.Now();
-  const StatusOr<BroughtOver> now = history_.BringOver();
+  const StatusOr<CheckpointProgress> now = history_.BringOver();
   if (!now.ok()) return;
   PlaceFile(*now);
   TellOfReader(*now);
@@ -277,7 +277,7 @@ void VersionWriter::BringOver() {
 // Whoever reads one state for hours, in a notebook say, holds the file at it: what is newer stays in the log. Which
 // version that is follows from how long the log was when each was the newest, so that not every version's model has to
 // be kept until the reader is done, but only those of the second in which it began.
-void VersionWriter::PlaceFile(const BroughtOver& now) {
+void VersionWriter::PlaceFile(const CheckpointProgress& now) {
   // Used again from its beginning: all that it held is in the file.
   if (!log_.empty() && now.log_pages < log_.back().first) {
     without_log_from_ = log_.back().second;
@@ -299,7 +299,7 @@ void VersionWriter::PlaceFile(const BroughtOver& now) {
   while (log_.size() > 1 && log_[1].first <= now.pages) log_.pop_front();
 }
 
-void VersionWriter::TellOfReader(const BroughtOver& now) {
+void VersionWriter::TellOfReader(const CheckpointProgress& now) {
   if (now.whole()) {
     held_since_ = told_of_reader_ = 0;
     return;

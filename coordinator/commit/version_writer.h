@@ -113,8 +113,8 @@ class VersionWriter {
   Status Write(std::span<PendingAttempt> attempts);
   Status Commit(std::span<PendingAttempt> attempts);
   void BringOver();
-  void PlaceFile(const BroughtOver& now);
-  void TellOfReader(const BroughtOver& now);
+  void PlaceFile(const CheckpointProgress& now);
+  void TellOfReader(const CheckpointProgress& now);
   void RemoveFiles();
 
   History& history_;

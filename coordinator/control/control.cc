@@ -75,8 +75,8 @@ StatusOr<ClientPage> Control::Clients(const OperatorCaller&, const std::string& 
   }
   for (const auto& run : options_.host->runs()) {
     if (run->over()) continue;
-    const RunStanding standing = run->Standing();
-    for (const RunStanding::Work& work : standing.work) {
+    const RunStatus standing = run->Standing();
+    for (const RunStatus::Work& work : standing.work) {
       const auto client = found.find(work.client_id);
       if (client == found.end() || !client->second.task.empty()) continue;
       client->second.run_id = standing.state.run_id;
@@ -148,7 +148,7 @@ StatusOr<std::string> Control::Command(const OperatorCaller& caller, const Opera
 StatusOr<std::string> Control::Decide(const AuditRow& row) {
   const std::string& name = row.client_id;
   RIVULET_RETURN_IF_ERROR(CheckDisplayName("a client's name", name));
-  Roster& roster = *options_.roster;
+  ClientRegistry& roster = *options_.roster;
   if (row.action == "remove" && roster.banned(name)) {
     return FailedPrecondition("client '{}' is banned, and stays so; approve it before it is removed", name);
   }

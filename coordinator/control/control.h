@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "coordinator/control/roster.h"
+#include "coordinator/control/client_registry.h"
 #include "coordinator/history/history.h"
 #include "coordinator/host/coordinator_host.h"
 #include "engine/base/mutex.h"
@@ -19,7 +19,7 @@ namespace rivulet {
 
 struct ControlOptions {
   CoordinatorHost* host = nullptr;  // these two must outlive the control
-  Roster* roster = nullptr;
+  ClientRegistry* roster = nullptr;
   std::string db_path;
   std::function<int64_t()> now_unix_ms;
   // Begins a run and gives its id; null: this coordinator serves what it was started with.

@@ -55,7 +55,7 @@ std::string MetricsText(const MetricsSnapshot& snapshot) {
   Exposition out;
   const auto of_runs = [&](std::string_view name, std::string_view type, std::string_view help, const auto& value) {
     out.Metric(name, type, help);
-    for (const RunStanding& run : snapshot.runs) {
+    for (const RunStatus& run : snapshot.runs) {
       out.Value({{"run_id", run.state.run_id}, {"name", run.state.name}}, static_cast<double>(value(run)));
     }
   };
@@ -71,30 +71,30 @@ std::string MetricsText(const MetricsSnapshot& snapshot) {
   if (snapshot.first_certificate_end_unix_ms > 0)
     out.Value({}, static_cast<double>(snapshot.first_certificate_end_unix_ms / 1000));
   out.Metric("rivulet_run_state", "gauge", "1 for the state that a run is in.");
-  for (const RunStanding& run : snapshot.runs) {
+  for (const RunStatus& run : snapshot.runs) {
     out.Value({{"run_id", run.state.run_id}, {"name", run.state.name}, {"state", run.state.state}}, 1);
   }
   of_runs("rivulet_run_paused", "gauge", "1 for a run that an operator has paused.",
-          [](const RunStanding& run) { return run.state.paused ? 1 : 0; });
+          [](const RunStatus& run) { return run.state.paused ? 1 : 0; });
   of_runs("rivulet_run_round", "gauge", "The round that is worked on; of a run that is over, the last.",
-          [](const RunStanding& run) { return run.state.round; });
+          [](const RunStatus& run) { return run.state.round; });
   of_runs("rivulet_run_rounds", "gauge", "The rounds that are to be made.",
-          [](const RunStanding& run) { return run.state.rounds; });
+          [](const RunStatus& run) { return run.state.rounds; });
   of_runs("rivulet_run_attempt", "gauge", "The attempt at this round; more than 1 where some got too few updates.",
-          [](const RunStanding& run) { return run.state.attempt; });
+          [](const RunStatus& run) { return run.state.attempt; });
   of_runs("rivulet_run_selected", "gauge", "Clients that were asked for this round's update.",
-          [](const RunStanding& run) { return run.state.selected; });
+          [](const RunStatus& run) { return run.state.selected; });
   of_runs("rivulet_run_folded", "gauge", "Updates of this round that are in.",
-          [](const RunStanding& run) { return run.state.folded; });
+          [](const RunStatus& run) { return run.state.folded; });
   of_runs("rivulet_run_clients", "gauge", "Members of the run.",
-          [](const RunStanding& run) { return run.state.clients; });
+          [](const RunStatus& run) { return run.state.clients; });
   of_runs("rivulet_run_rounds_committed_total", "counter", "Rounds that this process has made and written.",
-          [](const RunStanding& run) { return run.totals.committed; });
+          [](const RunStatus& run) { return run.totals.committed; });
   of_runs("rivulet_run_attempts_abandoned_total", "counter", "Attempts that this process has given up.",
-          [](const RunStanding& run) { return run.totals.abandoned; });
+          [](const RunStatus& run) { return run.totals.abandoned; });
   out.Metric("rivulet_run_tasks_total", "counter", "Tasks that ended in this process, by what became of them.");
-  for (const RunStanding& run : snapshot.runs) {
-    const RunStanding::Totals& totals = run.totals;
+  for (const RunStatus& run : snapshot.runs) {
+    const RunStatus::Totals& totals = run.totals;
     const std::pair<const char*, int64_t> ends[] = {
         {"folded", totals.folded}, {"refused", totals.refused}, {"dropped", totals.dropped}, {"failed", totals.failed}};
     for (const auto& [end, count] : ends) {
@@ -102,9 +102,9 @@ std::string MetricsText(const MetricsSnapshot& snapshot) {
     }
   }
   of_runs("rivulet_run_upload_bytes_total", "counter", "Bytes of updates of these tasks.",
-          [](const RunStanding& run) { return run.totals.bytes_up; });
+          [](const RunStatus& run) { return run.totals.bytes_up; });
   of_runs("rivulet_run_download_bytes_total", "counter", "Bytes that these tasks have fetched.",
-          [](const RunStanding& run) { return run.totals.bytes_down; });
+          [](const RunStatus& run) { return run.totals.bytes_down; });
   const TransferTotals& moved = snapshot.transferred;
   out.Metric("rivulet_transfer_bytes_total", "counter",
              "Bytes that uploads and downloads have moved, as they are before they are packed and after.");
@@ -120,8 +120,8 @@ std::string MetricsText(const MetricsSnapshot& snapshot) {
   return std::move(out).Finish();
 }
 
-MetricsSnapshot TakeMetrics(const CoordinatorHost& host, const Roster& roster, const TransferTotals& transferred,
-                            std::string version, double started) {
+MetricsSnapshot TakeMetrics(const CoordinatorHost& host, const ClientRegistry& roster,
+                            const TransferTotals& transferred, std::string version, double started) {
   MetricsSnapshot snapshot{.version = std::move(version), .started = started, .resident_bytes = ResidentBytes()};
   for (const auto& run : host.runs()) snapshot.runs.push_back(run->Standing());
   snapshot.transferred = transferred;

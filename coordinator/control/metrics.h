@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "coordinator/control/roster.h"
+#include "coordinator/control/client_registry.h"
 #include "coordinator/coordinator.h"
 #include "federated/transport/transfer_totals.h"
 
@@ -17,8 +17,8 @@ struct MetricsSnapshot {
   std::string version;  // of the program
   double started = 0;   // of the process; seconds since 1970
   int64_t resident_bytes = 0;
-  std::vector<RunStanding> runs;
-  Roster::Counts clients;
+  std::vector<RunStatus> runs;
+  ClientRegistry::Counts clients;
   TransferTotals transferred;
   int64_t first_certificate_end_unix_ms = 0;  // of those who are connected; 0: no certificate
 };
@@ -30,7 +30,7 @@ inline constexpr char kMetricsContentType[] = "text/plain; version=0.0.4; charse
 std::string MetricsText(const MetricsSnapshot& snapshot);
 
 // As it is now. `started`: of the process, seconds since 1970.
-MetricsSnapshot TakeMetrics(const CoordinatorHost& host, const Roster& roster, const TransferTotals& transferred,
-                            std::string version, double started);
+MetricsSnapshot TakeMetrics(const CoordinatorHost& host, const ClientRegistry& roster,
+                            const TransferTotals& transferred, std::string version, double started);
 
 }  // namespace rivulet

@@ -43,7 +43,7 @@ struct AttemptRecord {
 };
 
 // What of the log lies in the file. The log is used again from its beginning once all of it does and nobody reads.
-struct BroughtOver {
+struct CheckpointProgress {
   int64_t log_pages = 0;
   int64_t pages = 0;  // of these, the first so many; -1: another process is bringing them over
   int64_t log_bytes = 0;
@@ -117,7 +117,7 @@ class History {
   // Brings what the log holds into the file, so that the file alone tells it. Not whole: a reader was in the way, and
   // it holds some older state still. Nothing else does before Close: whoever writes knows what a file without its log
   // says.
-  StatusOr<BroughtOver> BringOver();
+  StatusOr<CheckpointProgress> BringOver();
   // Everything of the rounds after `round` is as if it had not been written, but for what events say.
   Status GoBack(const std::string& run_id, int64_t round, std::span<const EventRow> events);
   Status AddEvents(std::span<const EventRow> events);

@@ -510,9 +510,9 @@ Status History::AddAttempts(const std::function<const AttemptRecord*()>& next) {
 }
 
 // Where it says -1 there is no log, or another process is at it.
-StatusOr<BroughtOver> History::BringOver() {
+StatusOr<CheckpointProgress> History::BringOver() {
   MutexLock lock(mutex_);
-  BroughtOver now;
+  CheckpointProgress now;
   RIVULET_RETURN_IF_ERROR(db_->Query("PRAGMA wal_checkpoint(PASSIVE)", {}, [&](const SqlRow& row) {
     now.log_pages = row.Int(1);
     now.pages = row.Int(0) == 0 && row.Int(1) >= 0 ? row.Int(2) : -1;

@@ -104,7 +104,7 @@ Status CoordinatorHost::Add(std::shared_ptr<Coordinator> run) {
   for (const auto& other : runs_) {
     if (other->run_id() == run->run_id()) return AlreadyExists("run '{}' is served here already", run->run_id());
   }
-  run->TellNews(listener_);
+  run->SetListener(listener_);
   runs_.push_back(std::move(run));
   if (listener_ != nullptr) listener_->OnNews("");  // who waits for the next run
   return absl::OkStatus();
@@ -236,10 +236,10 @@ void CoordinatorHost::AwaitWork(const Caller& caller, uint64_t epoch, int64_t ti
   CoordinatorApi::AwaitWork(caller, epoch, timeout_ms);
 }
 
-void CoordinatorHost::TellNews(NewsListener* listener) {
+void CoordinatorHost::SetListener(NewsListener* listener) {
   MutexLock lock(mutex_);
   listener_ = listener;
-  for (const auto& run : runs_) run->TellNews(listener);
+  for (const auto& run : runs_) run->SetListener(listener);
 }
 
 StatusOr<SubmitResult> CoordinatorHost::SubmitInPlace(const Caller& caller, Partial&& partial,

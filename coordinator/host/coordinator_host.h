@@ -46,7 +46,7 @@ class CoordinatorHost final : public CoordinatorApi {
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
   void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override;
-  void TellNews(NewsListener* listener) override;
+  void SetListener(NewsListener* listener) override;
   StatusOr<SubmitResult> SubmitInPlace(const Caller& caller, Partial&& partial,
                                        std::span<const TaskRecord> records) override;
   StatusOr<std::shared_ptr<const Model>> FetchInPlace(const Caller& caller, const BlobId& blob) override;

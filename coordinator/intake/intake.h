@@ -1,11 +1,12 @@
 // What comes in over a network: uploads, staged whole, read, and only then folded. Heavy work runs on the thread that
 // brought it; nothing here knows the coordinator's lock, its machine or a database.
 //
-//   Begin → (Resume Write*)* → Complete → ReadUpdate → [the machine says fold] → Pot::Take → Release, Forget
+//   Begin → (Resume Write*)* → Complete → ReadUpdate → [the machine says fold] → RoundAccumulator::Take → Release,
+//   Forget
 //                                  └── from here on no writer and no Cancel reaches it
 //
 // A site's partial takes the same way: Complete → ReadSitePartial (site_partial.h) → [the machine takes all its tasks]
-// → Pot::Merge.
+// → RoundAccumulator::Merge.
 //
 // Memory: the staging budget, whatever the cohort; beyond it uploads lie in unlinked files.
 #pragma once

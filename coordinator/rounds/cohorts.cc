@@ -53,7 +53,7 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
   const bool bounded = rules_.deadline_ms > 0 && !continuous();
   Gathering training{TaskKind::kTrain, round(), attempt_,
                      UpdateBuffer(RulesAt(TaskKind::kTrain, bounded ? now + rules_.deadline_ms : 0))};
-  const int64_t enough = continuous() ? std::min(least(), rules_.dial.in_flight) : least();
+  const int64_t enough = continuous() ? std::min(least(), rules_.policy.in_flight) : least();
   std::vector<std::string> cohort = Draw(TaskKind::kTrain, training.buffer.Missing(), now);
   for (int waits = 0; std::ssize(cohort) < enough && WaitForDevices(waits); ++waits) {
     members_.BeginDraw({round(), attempt_});
@@ -146,7 +146,7 @@ void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
     if (phase_ == Phase::kTraining && buffer.state() != UpdateBuffer::State::kClosed) LetArrive(now, actions);
     return;
   }
-  if (!rules_.dial.replace || buffer.state() != UpdateBuffer::State::kOpen || buffer.step() > 0) return;
+  if (!rules_.policy.replace || buffer.state() != UpdateBuffer::State::kOpen || buffer.step() > 0) return;
   if (in.kind == TaskKind::kTrain && phase_ != Phase::kTraining)
     return;  // who comes next starts from what is being made
   if (buffer.next_deadline() == 0 || now < buffer.next_deadline()) {
@@ -159,8 +159,9 @@ BufferRules RunMachine::RulesAt(TaskKind kind, TimeMs deadline) const {
   if (kind == TaskKind::kEvaluate) {
     return {evaluation.clients, evaluation.clients, evaluation.min_reports, deadline, {}, false};
   }
-  return {rules_.dial.in_flight, rules_.dial.updates_per_version, rules_.min_reports, deadline, rules_.barriers,
-          continuous()};
+  return {rules_.policy.in_flight, rules_.policy.updates_per_version,
+          rules_.min_reports,      deadline,
+          rules_.barriers,         continuous()};
 }
 
 }  // namespace rivulet

@@ -68,25 +68,25 @@ int64_t Retry::PauseAfter(int64_t attempts) const {
   return std::min(pause, longest_pause_ms);
 }
 
-void SittingOut::Add(const std::string& client_id) {
+void ExcludedClients::Add(const std::string& client_id) {
   if (names_.insert(client_id).second) in_order_.push_back(client_id);
 }
 
-void SittingOut::ForgiveUntil(int64_t members, int64_t wanted) {
+void ExcludedClients::ForgiveUntil(int64_t members, int64_t wanted) {
   const int64_t too_many = std::clamp<int64_t>(wanted - (members - static_cast<int64_t>(in_order_.size())), 0,
                                                static_cast<int64_t>(in_order_.size()));
   for (int64_t i = 0; i < too_many; ++i) names_.erase(in_order_[static_cast<size_t>(i)]);
   in_order_.erase(in_order_.begin(), in_order_.begin() + too_many);
 }
 
-int64_t Pace::WaitFor(int64_t waiting) { return std::clamp<int64_t>(waiting, 20, 10'000); }
+int64_t PollIntervals::WaitFor(int64_t waiting) { return std::clamp<int64_t>(waiting, 20, 10'000); }
 
-int64_t Pace::Heartbeat(int64_t sites, int64_t lease_ms) {
+int64_t PollIntervals::Heartbeat(int64_t sites, int64_t lease_ms) {
   const int64_t pace = std::clamp<int64_t>(sites, 1000, 10'000);
   return lease_ms > 0 ? std::clamp<int64_t>(lease_ms / 3, 1, pace) : pace;
 }
 
-int64_t Pace::FairShare(int64_t want, int64_t offered, int64_t sites) {
+int64_t PollIntervals::FairShare(int64_t want, int64_t offered, int64_t sites) {
   return std::min(want, std::max<int64_t>(offered / (2 * sites), 1));
 }
 

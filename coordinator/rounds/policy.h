@@ -55,13 +55,13 @@ class Presence {
   std::set<std::string> lost_;
 };
 
-// Those who are not asked again for this version, as what they brought was refused or they could not do it.
-class SittingOut {
+// Clients excluded from the current version, because their update was refused or their task failed.
+class ExcludedClients {
  public:
-  void Add(const std::string& client_id);  // once; not a name that sits out already
+  void Add(const std::string& client_id);  // once per name
   void Clear() { *this = {}; }             // a new version
-  // Those who have sat out longest may be asked again, until `wanted` of `members` are left or nobody sits out: no
-  // client can end a run by being refused.
+  // Readmits the longest excluded clients until `wanted` of `members` are available or none is excluded. So refusals
+  // cannot end a run.
   void ForgiveUntil(int64_t members, int64_t wanted);
   const std::set<std::string>& names() const { return names_; }
   const std::vector<std::string>& in_order() const { return in_order_; }  // longest first
@@ -71,7 +71,7 @@ class SittingOut {
   std::vector<std::string> in_order_;
 };
 
-// When an attempt may follow one that came to nothing: a federation that cannot train now is asked less and less often.
+// The pause before the next attempt after an abandoned one. It doubles each time.
 struct Retry {
   int64_t first_pause_ms = 0;  // 0: never a pause
   int64_t longest_pause_ms = 300'000;
@@ -79,11 +79,12 @@ struct Retry {
   int64_t PauseAfter(int64_t attempts) const;
 };
 
-struct Pace {
+// How often clients and sites call, and how many tasks a site gets.
+struct PollIntervals {
   // Milliseconds until one of `waiting` may call again: together they ask at most a thousand times a second.
   static int64_t WaitFor(int64_t waiting);
-  // Milliseconds between two words of one of `sites` that works: a thousand a second of all together, at least one a
-  // second, and three while a lease lasts.
+  // Milliseconds between heartbeats of one of `sites`: a thousand a second of all together, at least one a second, and
+  // three during a lease.
   static int64_t Heartbeat(int64_t sites, int64_t lease_ms);
   // How many tasks one of `sites` gets of the `want` it asks for while `offered` are left: half of an even share, so
   // that the last of a cohort are spread over all sites, and nobody waits long for one that took many. At least one,

@@ -1,7 +1,7 @@
 // What happens to a run (events) and what is to be done about it (actions). Values without payload: updates and models
 // are named, never carried.
 //
-//   Joined, Tick ──→ Offer* WakeAt        a cohort is drawn
+//   ClientsJoined, Tick ──→ Offer* WakeAt        a cohort is drawn
 //   Polled ──→ Offer (again) | AskToWait | Refuse
 //   SitePolled ──→ Cancel* HandOverPartial* Offer (again)* | AskToWait | Refuse     one poll, many answers
 //   StepReported ──→ Stage | Refuse       an upload begins, or a client gives up
@@ -36,11 +36,11 @@ namespace rivulet {
 // --- Events
 // -----------------------------------------------------------------------------------------------------------
 
-struct Joined {
+struct ClientsJoined {
   std::vector<std::string> client_ids;
   std::string via;
 };  // known from now on; a name twice is once, and is reached as it was told last
-struct Left {
+struct ClientLeft {
   std::string client_id;
   std::string reason = "it left the run";  // of its lease's end
 };                                         // no candidate any more; its lease is dropped
@@ -131,8 +131,9 @@ struct Operator {
     kResume,
   } command = Command::kStop;
 };
-using Event = std::variant<Joined, Left, Polled, SitePolled, StepReported, StageDone, FoldDone, PartialReported, Merged,
-                           SiteLost, CommitDone, EvaluationDone, VersionFailed, Tick, Operator>;
+using Event =
+    std::variant<ClientsJoined, ClientLeft, Polled, SitePolled, StepReported, StageDone, FoldDone, PartialReported,
+                 Merged, SiteLost, CommitDone, EvaluationDone, VersionFailed, Tick, Operator>;
 
 // --- Actions
 // ----------------------------------------------------------------------------------------------------------

@@ -10,22 +10,22 @@ using State = Lease::State;
 constexpr int64_t kMaxRounds = (int64_t{1} << 32) - 1;  // a round is a word of the random counter
 
 // Every limit that the machine relies on is checked here and by the name of the key that sets it, so that Handle never
-// meets a dial that cannot work.
+// meets a policy that cannot work.
 Status CheckRules(const RunRules& rules, const RunStart& start) {
-  const RunDial& dial = rules.dial;
+  const RoundPolicy& policy = rules.policy;
   if (rules.run_id.empty()) return InvalidArgument("a run needs an id");
   if (rules.rounds < 1 || rules.rounds > kMaxRounds) {
     return InvalidArgument("run.rounds is {}; it must be 1 to {}", rules.rounds, kMaxRounds);
   }
-  if (dial.in_flight < 1)
-    return InvalidArgument("server.clients_per_round is {}; it must be at least 1", dial.in_flight);
-  if (dial.updates_per_version < 1) {
-    return InvalidArgument("a model version of {} updates is none; it must be at least 1", dial.updates_per_version);
+  if (policy.in_flight < 1)
+    return InvalidArgument("server.clients_per_round is {}; it must be at least 1", policy.in_flight);
+  if (policy.updates_per_version < 1) {
+    return InvalidArgument("a model version of {} updates is none; it must be at least 1", policy.updates_per_version);
   }
-  const bool latest = dial.base_policy == RunDial::BasePolicy::kLatest;
-  if (dial.max_staleness < 0 || (dial.max_staleness != 0 && !latest)) {
+  const bool latest = policy.base_policy == RoundPolicy::BasePolicy::kLatest;
+  if (policy.max_staleness < 0 || (policy.max_staleness != 0 && !latest)) {
     return InvalidArgument(
-        "max_staleness is {}; {}", dial.max_staleness,
+        "max_staleness is {}; {}", policy.max_staleness,
         latest ? "it must be 0 or more" : "leases that start from the last committed version are never stale");
   }
   if (latest && rules.selector != nullptr && rules.selector->remembers()) {
@@ -41,7 +41,7 @@ Status CheckRules(const RunRules& rules, const RunStart& start) {
     return InvalidArgument("tasks of {} steps take no virtual time: only when all of a task arrives is known",
                            rules.barriers.size() + 1);
   }
-  const int64_t most = latest ? dial.updates_per_version : std::min(dial.in_flight, dial.updates_per_version);
+  const int64_t most = latest ? policy.updates_per_version : std::min(policy.in_flight, policy.updates_per_version);
   if (rules.min_reports < 0 || rules.min_reports > most) {
     return InvalidArgument("server.min_reports is {}; it must be 0 (all) to {}, what a round can get",
                            rules.min_reports, most);
@@ -114,7 +114,7 @@ std::vector<Action> RunMachine::On(const Event& event, TimeMs now, std::vector<A
   return actions;
 }
 
-void RunMachine::Handle(const Joined& event, TimeMs now, Actions& actions) {
+void RunMachine::Handle(const ClientsJoined& event, TimeMs now, Actions& actions) {
   const auto [round, attempt] = next_draw();
   for (const std::string& client_id : event.client_ids) {
     Route(client_id, event.via, now);
@@ -149,7 +149,7 @@ void RunMachine::OfferAgain(LeaseSlot slot, TimeMs now) {
   if (buffer.state() == UpdateBuffer::State::kClosing) buffer.Reopen();
 }
 
-void RunMachine::Handle(const Left& event, TimeMs now, Actions& actions) {
+void RunMachine::Handle(const ClientLeft& event, TimeMs now, Actions& actions) {
   if (knows(event.client_id)) left_.insert(event.client_id);
   members_.Remove(event.client_id);
   presence_.Forget(event.client_id);
@@ -165,7 +165,7 @@ void RunMachine::Handle(const Left& event, TimeMs now, Actions& actions) {
   }
 }
 
-int64_t RunMachine::heartbeat_ms() const { return Pace::Heartbeat(known_clients(), rules_.lease_ms); }
+int64_t RunMachine::heartbeat_ms() const { return PollIntervals::Heartbeat(known_clients(), rules_.lease_ms); }
 
 // A round that is being committed is finished first: its updates are all in, and throwing them away would cost a round
 // of every client. So is a run of which nothing is missing but the rows of its last measuring: said to be interrupted,
@@ -206,7 +206,7 @@ bool RunMachine::Rests(const Gathering& gathering) const {
   const UpdateBuffer& buffer = gathering.buffer;
   const int64_t out = buffer.CountInState(State::kOffered) + buffer.CountInState(State::kTaken) +
                       buffer.CountInState(State::kStaging) + buffer.CountInState(State::kFolding);
-  return out == 0 && buffer.folded() + buffer.held() < rules_.dial.updates_per_version;
+  return out == 0 && buffer.folded() + buffer.held() < rules_.policy.updates_per_version;
 }
 
 int64_t RunMachine::names_wanted() const {
@@ -281,7 +281,7 @@ std::string RunMachine::Awaited(TimeMs now) {
     case Phase::kTraining: {
       return fmt::format(
           "{} of {} updates of round {} are in; this client waits for the next selection", training_->buffer.folded(),
-          continuous() ? rules_.dial.updates_per_version : std::ssize(training_->buffer.leases()), round());
+          continuous() ? rules_.policy.updates_per_version : std::ssize(training_->buffer.leases()), round());
     }
     case Phase::kEvaluating:
       return fmt::format("round {} was the last; it is being measured by clients", committed_round_);

@@ -11,12 +11,12 @@
 //                  └────→ Abandoning → Training (next attempt) … → Failed
 //
 // Where a simulation gives each task a length, arrivals are ordered by (virtual time, name) and known before anybody
-// trains (arrivals.cc): at the beginning of a version those whose updates come first become due, until there are as
-// many as the version takes; where leases outlive versions each is followed by the next of the draw as if it had come.
-// Sites are given due leases alone, in any order and on as many threads as there are; one that fails lets the next
-// arrival become due. So who is in a version is a function of the draws, the lengths and the failures, and of no clock;
-// and what would come too late is not trained at all. Where the lengths are those of devices (fleet.h), these are
-// absent and vanish too, and deadline and leases are of their clock.
+// trains (virtual_arrivals.cc): at the beginning of a version those whose updates come first become due, until there
+// are as many as the version takes; where leases outlive versions each is followed by the next of the draw as if it had
+// come. Sites are given due leases alone, in any order and on as many threads as there are; one that fails lets the
+// next arrival become due. So who is in a version is a function of the draws, the lengths and the failures, and of no
+// clock; and what would come too late is not trained at all. Where the lengths are those of devices (fleet.h), these
+// are absent and vanish too, and deadline and leases are of their clock.
 //
 // Beside it versions are measured, one after the other, each by a cohort of its own: draw, leases, ordinals and
 // replacement are its own, a client may hold a lease of each kind, and whether anything is measured moves no draw of
@@ -55,7 +55,8 @@
 
 namespace rivulet {
 
-struct RunDial {
+// When tasks are drawn, from which version, and how many updates make the next one.
+struct RoundPolicy {
   // When a lease is drawn, and so what it starts from. kCommitted: a version's leases together, once the one before is
   // committed. kLatest: each as soon as another has ended, from the newest version that there is; what is out when a
   // version is made goes on towards the next one (buffered asynchronous aggregation, Nguyen et al. 2022).
@@ -83,7 +84,7 @@ struct RunRules {
   std::string run_id;
   uint64_t seed = 1;
   int64_t rounds = 1;
-  RunDial dial;
+  RoundPolicy policy;
   int64_t min_clients = 1;   // names known before the first selection
   int64_t min_reports = 0;   // folded updates that make a version; 0: as many as are wanted of the cohort
   int64_t deadline_ms = 0;   // of an attempt; 0: none. Not of training under kLatest: max_staleness bounds that
@@ -104,7 +105,7 @@ struct RunRules {
   // function.
   std::function<bool(const std::string& client_id, int64_t round)> available;
   std::string wanted_as;       // what is said of the members that are waited for: " tagged 'icu'"
-  EvaluationRules evaluation;  // deadline_ms, lease_ms, presence_ms and dial.replace are as for training
+  EvaluationRules evaluation;  // deadline_ms, lease_ms, presence_ms and policy.replace are as for training
   std::vector<BufferRules::Barrier> barriers;  // of training's tasks; empty: they have one step
 };
 
@@ -188,7 +189,8 @@ class RunMachine {
   const std::string& via(const std::string& client_id) const { return members_.via(client_id); }
   int64_t known_clients() const { return members_.size(); }
   bool remembers() const { return members_.remembers(); }  // whether it wants CommitDone::reported
-  // Whether a name would become a member by a Joined that `others` new names come before: see Population::MayInsert.
+  // Whether a name would become a member by a ClientsJoined that `others` new names come before: see
+  // Population::MayInsert.
   Status MayJoin(const std::string& client_id, int64_t others) const { return members_.MayJoin(client_id, others); }
   // Where a name that joins now may first be drawn: what RunStart::Candidate wants after a restart.
   std::pair<int64_t, int64_t> next_draw() const;
@@ -212,11 +214,11 @@ class RunMachine {
 
   RunMachine(RunRules rules, std::shared_ptr<Population> population)
       : rules_(std::move(rules)),
-        members_(rules_.seed, std::move(population), rules_.selector, rules_.dial.in_flight),
+        members_(rules_.seed, std::move(population), rules_.selector, rules_.policy.in_flight),
         presence_(rules_.presence_ms) {}
 
-  void Handle(const Joined& event, TimeMs now, Actions& actions);
-  void Handle(const Left& event, TimeMs now, Actions& actions);
+  void Handle(const ClientsJoined& event, TimeMs now, Actions& actions);
+  void Handle(const ClientLeft& event, TimeMs now, Actions& actions);
   void Handle(const Polled& event, TimeMs now, Actions& actions);
   void Handle(const SitePolled& event, TimeMs now, Actions& actions);
   void Handle(const StepReported& event, TimeMs now, Actions& actions);
@@ -241,7 +243,7 @@ class RunMachine {
   bool LastAttempt() const;
   // Whether nothing is out while none may be drawn: what has come waits for what comes after the pause.
   bool Rests(const Gathering& gathering) const;
-  bool continuous() const { return rules_.dial.base_policy == RunDial::BasePolicy::kLatest; }
+  bool continuous() const { return rules_.policy.base_policy == RoundPolicy::BasePolicy::kLatest; }
   bool ordered() const { return rules_.arrivals_are_ordered(); }
   uint64_t GatherOf(const Lease& lease, const Gathering& in) const;
   Offer OfferOf(LeaseSlot slot, bool again);
@@ -259,7 +261,7 @@ class RunMachine {
   std::vector<std::string> Draw(TaskKind kind, int64_t count, TimeMs now);
   void AddLeases(Gathering& to, std::vector<std::string> client_ids, TimeMs now, Actions& actions);
   void Replace(Gathering& in, TimeMs now, Actions& actions);  // after a lease ended without an update
-  // arrivals.cc, where arrivals are ordered.
+  // virtual_arrivals.cc, where arrivals are ordered.
   void LetArrive(TimeMs now, Actions& actions);  // as many as the version lacks
   void SetArrival(Lease& lease) const;           // of one that is drawn now
   void LetFleetDeadlinePass();
@@ -317,7 +319,7 @@ class RunMachine {
   std::optional<Gathering> evaluation_;  // the open one, until its rows are
   std::deque<int64_t> due_;              // versions to be measured after it
   Presence presence_;
-  SittingOut sitting_out_;
+  ExcludedClients sitting_out_;
   bool resumed_ = false;  // and nothing has happened since
 };
 

@@ -10,7 +10,7 @@
 #include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/models/take_instead.h"
+#include "engine/models/replace_input.h"
 #include "engine/variables/variables.h"
 
 namespace rivulet {
@@ -64,7 +64,7 @@ Status WidenToInt64(Graph& graph, ModelInput& input) {
   const Output wide = scope.Placeholder(input.placeholder + "/int64", DType::kInt64, input.spec.shape);
   const Output cast = scope.Op("Cast", {wide}, {{"DstT", DType::kInt32}}, input.placeholder + "/int32");
   RIVULET_RETURN_IF_ERROR(scope.status());
-  RIVULET_RETURN_IF_ERROR(TakeInstead(graph, old, cast, nullptr));
+  RIVULET_RETURN_IF_ERROR(ReplaceInputOfConsumers(graph, old, cast, nullptr));
   input.placeholder = wide.node->name();
   input.spec = wide.node->outputs()[0];
   return absl::OkStatus();

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/graph/scope.h"
-#include "engine/models/take_instead.h"
+#include "engine/models/replace_input.h"
 
 namespace rivulet {
 namespace {
@@ -56,7 +56,7 @@ Status Standardise(ModelDef& model, std::string_view placeholder, std::span<cons
   RIVULET_RETURN_IF_ERROR(scope.status());
   for (auto& [name, tensor] : model.outputs)
     if (tensor == fed.name()) tensor = seen.name();
-  return TakeInstead(model.graph, fed, seen, centred.node);
+  return ReplaceInputOfConsumers(model.graph, fed, seen, centred.node);
 }
 
 }  // namespace rivulet

@@ -12,10 +12,11 @@ namespace {
 // How tasks and versions follow each other, once parts and state are known. What an update may be late is refused where
 // it would have no meaning, and not ignored.
 Status SetDial(const ServerConfig& server, const ModelLayout& layout, Composition& composition) {
-  Dial& dial = composition.dial;
-  if (!server.base.empty()) dial.base = server.base == "latest" ? Dial::Base::kLatest : Dial::Base::kCommitted;
-  dial.in_flight = server.in_flight > 0 ? server.in_flight : server.clients_per_round;
-  if (dial.base == Dial::Base::kCommitted) {
+  TaskPolicy& policy = composition.policy;
+  if (!server.base.empty())
+    policy.base = server.base == "latest" ? TaskPolicy::Base::kLatest : TaskPolicy::Base::kCommitted;
+  policy.in_flight = server.in_flight > 0 ? server.in_flight : server.clients_per_round;
+  if (policy.base == TaskPolicy::Base::kCommitted) {
     if (server.in_flight > 0 && server.in_flight != server.clients_per_round) {
       return InvalidArgument(
           "server.in_flight is {}, and server.base \"committed\": the {} clients of a round train together; leave it "
@@ -52,8 +53,8 @@ Status SetDial(const ServerConfig& server, const ModelLayout& layout, Compositio
         "server.base is \"latest\", and clients add what was left out of an update to their next one, which may begin "
         "before the last one is in a version; set it to \"committed\", or update.error_feedback to false");
   }
-  dial.max_staleness = server.max_staleness;
-  dial.staleness_exponent = server.staleness_exponent;
+  policy.max_staleness = server.max_staleness;
+  policy.staleness_exponent = server.staleness_exponent;
   composition.aggregation.staleness_bits = kStalenessBits;
   return absl::OkStatus();
 }

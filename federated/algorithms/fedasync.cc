@@ -57,7 +57,7 @@ StatusOr<Composition> FedAsync(const AlgorithmContext& context) {
   composition.parts["delta"].less = "";
   composition.aggregation.parts = {{.value_bits = static_cast<int>(scenario.server.value_bits), .weigh = "one"}};
   composition.server_optimizer = {"mixing"};
-  composition.dial.base = Dial::Base::kLatest;
+  composition.policy.base = TaskPolicy::Base::kLatest;
   return composition;
 }
 

@@ -19,7 +19,7 @@ StatusOr<Composition> FedBuff(const AlgorithmContext& context) {
   delta.weigh = "one";
   delta.denominator.kind = Denominator::Kind::kTasks;
   composition.aggregation.parts = {delta};
-  composition.dial.base = Dial::Base::kLatest;
+  composition.policy.base = TaskPolicy::Base::kLatest;
   return composition;
 }
 

@@ -88,7 +88,7 @@ Status TakeOpened(const std::shared_ptr<const OwnRule>& rule, const Scenario& sc
   RIVULET_ASSIGN_OR_RETURN(const Numbers numbers, NumbersOf(*rule, *algorithm, scenario));
   RIVULET_ASSIGN_OR_RETURN(PassBuilder* const pass, PassOf(*algorithm, composition));
   RIVULET_RETURN_IF_ERROR(CheckTravels(*rule, *algorithm, composition));
-  if (!rule->state().empty() && composition.dial.base == Dial::Base::kLatest) {
+  if (!rule->state().empty() && composition.policy.base == TaskPolicy::Base::kLatest) {
     return InvalidArgument(
         "server.base is \"latest\", and its clients keep '{}' from task to task: a client may begin its next task "
         "before its last one is in a version; set it to \"committed\"",

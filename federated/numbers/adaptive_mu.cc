@@ -19,9 +19,9 @@ class AdaptiveMu final : public NumberRule {
   std::vector<std::string> Names() const override { return {kMu}; }
   ServerNumbers First() const override { return {{{kMu, first_}}, {}}; }
 
-  ServerNumbers Next(const ServerNumbers& before, std::span<const ToldLoss> told) const override {
+  ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told) const override {
     double sum = 0, examples = 0;
-    for (const ToldLoss& of : told) {
+    for (const ReportedLoss& of : told) {
       if (!std::isfinite(of.loss)) continue;
       sum += static_cast<double>(of.examples) * of.loss;
       examples += static_cast<double>(of.examples);

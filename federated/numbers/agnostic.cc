@@ -26,12 +26,12 @@ class Agnostic final : public NumberRule {
   std::vector<std::string> Names() const override { return {kWeight}; }
   ServerNumbers First() const override { return {}; }
 
-  ServerNumbers Next(const ServerNumbers& before, std::span<const ToldLoss> told) const override {
+  ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told) const override {
     ServerNumbers next = before;
     if (!memory_) {
       for (auto& [client_id, of] : next.clients) of[kLoss] = 0;
     }
-    for (const ToldLoss& of : told) {
+    for (const ReportedLoss& of : told) {
       if (!std::isfinite(of.loss)) continue;
       Scalars& client = next.clients[of.client_id];
       client.try_emplace(kWeight, 1);

@@ -25,7 +25,7 @@
 namespace rivulet {
 
 // What a client told with an update that is in the version.
-struct ToldLoss {
+struct ReportedLoss {
   TaskId task;
   std::string client_id;
   int64_t examples = 0;
@@ -48,7 +48,7 @@ class NumberRule {
   virtual ServerNumbers First() const = 0;
   // Of the version that was made from `before` by the updates of those who told, in the order of their tasks' names.
   // Losses that are no number say nothing.
-  virtual ServerNumbers Next(const ServerNumbers& before, std::span<const ToldLoss> told) const = 0;
+  virtual ServerNumbers Next(const ServerNumbers& before, std::span<const ReportedLoss> told) const = 0;
   // What a task of this client brings that starts from a version of `numbers`: all that Names() says.
   virtual Scalars Of(const ServerNumbers& numbers, const std::string& client_id) const = 0;
   // Of how many clients it keeps numbers, which lie in each version's file: a run by it has no more.

@@ -48,7 +48,7 @@ struct PassBuilder {
 };
 
 // When tasks are drawn, and how late their updates may come. How many make a version is the aggregation's.
-struct Dial {
+struct TaskPolicy {
   // kCommitted: a version's tasks together, once the one before is there, so that nothing is late. kLatest: each as
   // soon as another has ended, from the newest version that there is.
   enum class Base : uint8_t { kCommitted, kLatest } base = Base::kCommitted;
@@ -83,7 +83,7 @@ struct Composition {
   std::vector<PieceSpec> mean_mechanisms;
   PieceSpec server_optimizer = {"sgd"};
   // An algorithm says where tasks start from, the scenario's [server] all else. Nor does a plan say it.
-  Dial dial;
+  TaskPolicy policy;
 };
 
 }  // namespace rivulet

@@ -294,7 +294,7 @@ class CoordinatorApi {
   }
   // For a transport that holds polls. From now on this one hears of news, and no other; null: nobody. The one before is
   // not called once this has returned.
-  virtual void TellNews(NewsListener*) {}
+  virtual void SetListener(NewsListener*) {}
   // In one process: no message, no hash, no staging. `partial` holds the updates of `records` and no others; all of it
   // is folded, or nothing. UNIMPLEMENTED over a network. INVALID_ARGUMENT: its tasks are not the records'. NOT_FOUND:
   // one of them is no open task of this caller. UNAVAILABLE: the run was stopped, and may be resumed.

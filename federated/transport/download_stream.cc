@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "federated/transport/chunk_messages.h"
+#include "federated/transport/double_buffer.h"
 #include "federated/transport/messages.h"
-#include "federated/transport/one_ahead.h"
 
 namespace rivulet {
 namespace {
@@ -139,7 +139,7 @@ class DownloadStream final : public ServerStream<grpc::ServerWriteReactor<grpc::
   bool began_ = false;
   std::atomic<bool> ahead_ = false;    // one is made while another is on its way
   std::atomic<bool> cut_off_ = false;  // no message reaches its peer any more
-  OneAhead<Made> line_;
+  DoubleBuffer<Made> line_;
   grpc::ByteBuffer writing_;
 };
 

@@ -15,7 +15,7 @@
 #include "federated/transport/control_service.h"
 #include "federated/transport/download_stream.h"
 #include "federated/transport/grpc_options.h"
-#include "federated/transport/held_polls.h"
+#include "federated/transport/long_polls.h"
 #include "federated/transport/messages.h"
 #include "federated/transport/security.h"
 #include "federated/transport/server_stream.h"
@@ -145,10 +145,10 @@ class Service final : public CoordinatorService, public NewsListener {
   }
 
   // From now on it hears what may be told to those who wait.
-  void Open() { shared_.api.TellNews(this); }
+  void Open() { shared_.api.SetListener(this); }
   // Answers the polls that are held, and holds none any more.
   void Close() {
-    shared_.api.TellNews(nullptr);
+    shared_.api.SetListener(nullptr);
     held_.Close();
   }
   TransferTotals transferred() const {
@@ -169,7 +169,7 @@ class Service final : public CoordinatorService, public NewsListener {
   }
 
   ServedStreams shared_;
-  HeldPolls held_{*shared_.calls};
+  LongPolls held_{*shared_.calls};
 };
 
 class Server final : public GrpcServer {

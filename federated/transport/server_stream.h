@@ -49,8 +49,8 @@ struct ServedStreams {
 // next.
 //
 // The one exception is a transfer whose bytes come or go (kMoving): an upload may have a read and one job under way, a
-// download a write and one job, who pass each other messages by a OneAhead. Whoever of the two comes to the end of the
-// stream gives the other nothing more.
+// download a write and one job, who pass each other messages by a DoubleBuffer. Whoever of the two comes to the end of
+// the stream gives the other nothing more.
 template <typename Reactor>
 class ServerStream : public Reactor {
  public:

@@ -20,8 +20,8 @@
 #include "engine/base/display_name.h"
 #include "engine/base/mutex.h"
 #include "federated/transport/credentials.h"
+#include "federated/transport/rate_limited_log.h"
 #include "federated/transport/security.h"
-#include "federated/transport/teller.h"
 
 namespace rivulet {
 namespace {
@@ -81,7 +81,7 @@ class Peers {
 
 class VerifiesClients final : public ExternalCertificateVerifier {
  public:
-  VerifiesClients(std::shared_ptr<Peers> peers, std::shared_ptr<Teller> teller)
+  VerifiesClients(std::shared_ptr<Peers> peers, std::shared_ptr<RateLimitedLog> teller)
       : peers_(std::move(peers)), teller_(std::move(teller)) {}
   bool Verify(TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
               grpc::Status* sync_status) override {
@@ -95,7 +95,7 @@ class VerifiesClients final : public ExternalCertificateVerifier {
 
  private:
   const std::shared_ptr<Peers> peers_;
-  const std::shared_ptr<Teller> teller_;
+  const std::shared_ptr<RateLimitedLog> teller_;
 };
 
 // What a server shows, at a path that gRPC's watcher reads: the watcher is its one way to replace a certificate, and
@@ -135,7 +135,7 @@ class ShownFile {
 
 class TlsServer final : public ServerSecurity {
  public:
-  TlsServer(std::shared_ptr<WatchedIdentity> identity, std::shared_ptr<Teller> teller, bool admit_tiers)
+  TlsServer(std::shared_ptr<WatchedIdentity> identity, std::shared_ptr<RateLimitedLog> teller, bool admit_tiers)
       : identity_(std::move(identity)),
         teller_(std::move(teller)),
         peers_(std::make_shared<Peers>(identity_)),
@@ -253,7 +253,7 @@ class TlsServer final : public ServerSecurity {
   }
 
   const std::shared_ptr<WatchedIdentity> identity_;
-  const std::shared_ptr<Teller> teller_;
+  const std::shared_ptr<RateLimitedLog> teller_;
   const std::shared_ptr<Peers> peers_;
   const bool admit_tiers_;
   ShownFile shown_;  // written by Start and then by thread_
@@ -347,7 +347,7 @@ class TlsChannel final : public ChannelSecurity {
 class Tls final : public TransportCredentials {
  public:
   Tls(std::shared_ptr<WatchedIdentity> identity, std::function<void(const std::string&)> tell)
-      : identity_(std::move(identity)), teller_(std::make_shared<Teller>(std::move(tell))) {}
+      : identity_(std::move(identity)), teller_(std::make_shared<RateLimitedLog>(std::move(tell))) {}
   Status Check(const NetworkAddress&) const override { return absl::OkStatus(); }
   StatusOr<std::unique_ptr<ServerSecurity>> ForServer(bool admit_tiers) const override {
     AllowTls13Only();
@@ -362,7 +362,7 @@ class Tls final : public TransportCredentials {
 
  private:
   const std::shared_ptr<WatchedIdentity> identity_;
-  const std::shared_ptr<Teller> teller_;
+  const std::shared_ptr<RateLimitedLog> teller_;
 };
 
 }  // namespace

@@ -5,8 +5,8 @@
 #include <utility>
 
 #include "federated/transport/chunk_messages.h"
+#include "federated/transport/double_buffer.h"
 #include "federated/transport/messages.h"
-#include "federated/transport/one_ahead.h"
 
 namespace rivulet {
 namespace {
@@ -144,7 +144,7 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
   std::string what_;
   ArrivedSubmit header_;
   grpc::ByteBuffer in_, out_;
-  OneAhead<Arrived> line_;
+  DoubleBuffer<Arrived> line_;
   Arrived taken_;  // which the job stages
 };
 

@@ -77,10 +77,10 @@ StatusOr<std::unique_ptr<ChunkWriter>> WorkerGate::Submit(const Caller& caller, 
 
 Status WorkerGate::Fail(const Caller& caller, const TaskFailure& failure) { return api_.Fail(Named(caller), failure); }
 
-void WorkerGate::TellNews(NewsListener* listener) {
-  api_.TellNews(nullptr);
+void WorkerGate::SetListener(NewsListener* listener) {
+  api_.SetListener(nullptr);
   listener_ = listener;
-  if (listener != nullptr) api_.TellNews(this);
+  if (listener != nullptr) api_.SetListener(this);
 }
 
 void WorkerGate::OnNews(const std::string& site) {

@@ -39,7 +39,7 @@ class WorkerGate final : public CoordinatorApi, private NewsListener {
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
-  void TellNews(NewsListener* listener) override;
+  void SetListener(NewsListener* listener) override;
 
  private:
   using Clock = std::chrono::steady_clock;

@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "certificates/throw_away_authority.h"
+#include "certificates/ephemeral_authority.h"
 #include "certificates/watched_identity.h"
 #include "engine/base/check.h"
 #include "federated/transport/grpc_client.h"
@@ -79,7 +79,7 @@ class Pair {
     if (mkdtemp(folder.data()) == nullptr) return Internal("no temporary folder");
     if (tls) {
       FileSystem& fs = FileSystem::Default();
-      RIVULET_ASSIGN_OR_RETURN(const auto authority, ThrowAwayAuthority::Create(Clock::System()));
+      RIVULET_ASSIGN_OR_RETURN(const auto authority, EphemeralAuthority::Create(Clock::System()));
       RIVULET_RETURN_IF_ERROR(authority.Issue({.name = {Role::kCoordinator, "localhost"}, .hosts = {"127.0.0.1"}}, fs,
                                               JoinPath(folder, "server")));
       RIVULET_RETURN_IF_ERROR(

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "certificates/throw_away_authority.h"
+#include "certificates/ephemeral_authority.h"
 #include "tests/certificates/test_authority.h"
 
 namespace rivulet::testing {
@@ -84,7 +84,7 @@ TEST_F(WatchedIdentityTest, AnothersFolderOrNoListAnyMore_ChangesNothing) {
 }
 
 TEST_F(WatchedIdentityTest, ThrownAwayAuthority_SignsWhatOthersOfItBelieve) {
-  ASSERT_OK_AND_ASSIGN(const ThrowAwayAuthority authority, ThrowAwayAuthority::Create(clock_));
+  ASSERT_OK_AND_ASSIGN(const EphemeralAuthority authority, EphemeralAuthority::Create(clock_));
   ASSERT_OK(authority.Issue(SubjectOf("coordinator/localhost", {"127.0.0.1"}), fs_, Path("up-server")));
   ASSERT_OK(authority.Issue(SubjectOf("client/ward 7"), fs_, Path("up-client")));
   ASSERT_OK_AND_ASSIGN(const NodeIdentity server, Load("up-server"));

@@ -36,7 +36,7 @@ CoordinatorOptions KeepsReports(const std::string& db, const std::string& durabi
 RunParts BasedOn(bool latest) {
   RunParts parts = TinyParts(3, kReportCohort);
   if (!latest) return parts;
-  parts.dial = {Dial::Base::kLatest, kReporters - 1, 4, 0.5};
+  parts.policy = {TaskPolicy::Base::kLatest, kReporters - 1, 4, 0.5};
   parts.aggregation.staleness_bits = kStalenessBits;
   return parts;
 }
@@ -207,9 +207,9 @@ TEST_F(AcceptedReportsTest, StoppedWithOneReport_CountsItWhenItGoesOnAndSaysSo) 
   const auto coordinator = Open(KeepsReports(folder_.db()), "latest");
   const PollReply reply = Value(coordinator->Poll(AskedBy(client)));
   EXPECT_THAT(reply.tasks, IsEmpty());
-  const RunStanding standing = coordinator->Standing();
+  const RunStatus standing = coordinator->Standing();
   bool folded = true;
-  for (const RunStanding::Work& work : standing.work) folded = folded && work.task != task;
+  for (const RunStatus::Work& work : standing.work) folded = folded && work.task != task;
   EXPECT_TRUE(folded);
   coordinator->Stop();
   EXPECT_THAT(events_, Contains(fmt::format("the update of client '{}' that was acknowledged before the restart is "

@@ -28,7 +28,7 @@ class ControlTest : public ::testing::Test {
     explicit Process(bool outlives_runs) : host(outlives_runs), roster(host, [this] { return now; }) {}
     int64_t now = 1'700'000'000'000;
     CoordinatorHost host;
-    Roster roster;
+    ClientRegistry roster;
     std::unique_ptr<Control> control;
   };
   void Begin(bool outlives_runs = false, std::function<StatusOr<std::string>(const RunSubmission&)> start = nullptr) {
@@ -344,7 +344,7 @@ TEST_F(ControlTest, RunsThatAreSubmitted_FollowEachOtherForTheSameClients) {
 
 TEST(RosterTest, WhoKnocks_WaitsForAnOperatorsWord) {
   CoordinatorHost host;
-  Roster roster(host, [] { return int64_t{7}; });
+  ClientRegistry roster(host, [] { return int64_t{7}; });
   roster.Knocked("new", "nobody expects it");
   ASSERT_EQ(roster.Clients("", 10).size(), 1u);
   EXPECT_EQ(roster.Clients("", 10)[0].state, "waiting");

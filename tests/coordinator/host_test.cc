@@ -141,7 +141,7 @@ TEST_F(HostTest, LongTaskOfOneRun_KeepsItsLeaseAndIsNobodysLoss) {
   busy.working_on = {{task.id}};
   busy.want = 0;
   TaskId awaits;  // of the busy client in the other run
-  for (const RunStanding::Work& work : other->Standing().work) {
+  for (const RunStatus::Work& work : other->Standing().work) {
     if (work.client_id == names[0]) awaits = work.task;
   }
   EXPECT_FALSE(awaits.empty()) << "who is busy elsewhere is drawn all the same";

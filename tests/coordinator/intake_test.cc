@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <csignal>
 
-#include "coordinator/intake/pot.h"
+#include "coordinator/intake/round_accumulator.h"
 #include "engine/io/crc32c.h"
 #include "test_run.h"
 #include "tests/testing/replaced_descriptor.h"
@@ -353,7 +353,7 @@ TEST(PotTest, FoldsAndPartials_GatherAndTheirSecondsAddUp) {
   AggregationSpec spec;
   spec.parts = {{.elements = 1}};
   spec.updates_per_version = 2;
-  Pot pot(*Aggregation::Create(spec));
+  RoundAccumulator pot(*Aggregation::Create(spec));
   const float one = 1, three = 3;
   const Scalars none, declared = {{"examples", 1}};
   const auto part = [](const float& value) {

@@ -33,7 +33,7 @@ RunParts PartsWith(const std::string& algorithm) {
   parts.keeps_state = algorithm == "counting";
   parts.most_state_bytes = 1000;
   if (algorithm == "latest") {
-    parts.dial = {Dial::Base::kLatest, kClients - 1, 2, 0.5};
+    parts.policy = {TaskPolicy::Base::kLatest, kClients - 1, 2, 0.5};
     parts.aggregation.staleness_bits = kStalenessBits;
   } else if (!parts.keeps_state) {
     parts.server_optimizer = {algorithm};

@@ -14,7 +14,7 @@ using ::testing::Not;
 
 MetricsSnapshot OneRun() {
   MetricsSnapshot snapshot{.version = "0.1.0", .started = 1'700'000'000.5, .resident_bytes = 1 << 20};
-  RunStanding run;
+  RunStatus run;
   run.state = {"study-1", "a \"quoted\\ name\"\nof two lines", "training", true, false, "", 4, 50, 2, 5, 3, 9};
   run.totals = {3, 1, 28, 2, 1, 0, 1'000'000'000'000, 7};
   snapshot.runs.push_back(run);

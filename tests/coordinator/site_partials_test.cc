@@ -176,14 +176,14 @@ class SitePartialsTest : public ::testing::Test, public NewsListener {
     options_.observer.on_event = [this](const EventRow& event) { events_.push_back(event.message); };
   }
   ~SitePartialsTest() override {
-    if (coordinator_ != nullptr) coordinator_->TellNews(nullptr);
+    if (coordinator_ != nullptr) coordinator_->SetListener(nullptr);
   }
   void Start(int64_t elements = kSiteElements) {
     parts_ = TinyParts(elements, 4);
     auto created = CreateCoordinator(options_, parts_);
     ASSERT_OK(created);
     coordinator_ = *std::move(created);
-    coordinator_->TellNews(this);
+    coordinator_->SetListener(this);
   }
   void OnNews(const std::string& name) override { news_.insert(name); }
 

@@ -34,7 +34,7 @@ CoordinatorOptions OptionsOf(const TransferCase& c, const std::string& db) {
 RunParts PartsOf(const TransferCase& c) {
   RunParts parts = TinyParts(kSentElements, kSendersPerRound);
   if (!c.latest) return parts;
-  parts.dial = {Dial::Base::kLatest, kSenders - 1, 2, 0.5};
+  parts.policy = {TaskPolicy::Base::kLatest, kSenders - 1, 2, 0.5};
   parts.aggregation.staleness_bits = kStalenessBits;
   return parts;
 }

@@ -18,7 +18,7 @@ import time
 import unittest
 
 RIVULET = os.environ.get("RIVULET_BINARY", str(pathlib.Path(__file__).parents[2] / "build/release/rivulet"))
-# What the program is started by, and the tests themselves are not: a clock that jumps (scripts/odd-worlds.sh), a tracer.
+# What the program is started by, and the tests themselves are not: a clock that jumps (scripts/hostile_environments.sh), a tracer.
 WRAPPER = shlex.split(os.environ.get("RIVULET_WRAPPER", ""))
 
 # Twelve writers of eight digits each, and two more to be judged on: generated in milliseconds, learned by a linear model.

@@ -7,9 +7,9 @@
 #include "client/site/site.h"
 #include "coordinator/coordinator.h"
 #include "coordinator/stored_run.h"
-#include "federated/transport/attendance.h"
 #include "federated/transport/grpc_client.h"
 #include "federated/transport/grpc_server.h"
+#include "federated/transport/shutdown_barrier.h"
 #include "setup/run_setup.h"
 #include "simulations/shared_data.h"
 
@@ -43,7 +43,7 @@ Status ServeSites(Scenario scenario, const std::string& db, const std::string& l
   options.population = shares->population();
   RIVULET_ASSIGN_OR_RETURN(const NetworkAddress address, ParseAddress(listen));
   RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
-  Attendance attendance(*coordinator);
+  ShutdownBarrier attendance(*coordinator);
   RIVULET_ASSIGN_OR_RETURN(const auto server, GrpcServer::Start(attendance, {.listen = address,
                                                                              .credentials = InsecureCredentials(false),
                                                                              .admit_sites = true}));

@@ -62,7 +62,7 @@ TEST_F(SimulatorTest, Asynchronous_AnyNumberOfWorkers_SameBits) {
   measured.evaluation.federated_every = 1;
   measured.evaluation.federated_clients = 2;
   EXPECT_EQ(Simulate(measured, 2, "measured.sqlite").digests, one.digests);
-  // Each key of the dial has its effect.
+  // Each key of the policy has its effect.
   scenario.server.staleness_exponent = 0;
   const Trace flat = Simulate(scenario, 2, "flat.sqlite");
   EXPECT_EQ(flat.folds, one.folds);

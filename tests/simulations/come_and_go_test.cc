@@ -579,7 +579,7 @@ class FleetRun {
         ASSERT_OK(aggregation->Take({row.task_id, row.base_round, update.parts, update.scalars}, weights));
       }
       ASSERT_OK_AND_ASSIGN(
-          state, MakeVersion(state, std::move(aggregation), StalenessOf(version, composition.dial.staleness_exponent),
+          state, MakeVersion(state, std::move(aggregation), StalenessOf(version, composition.policy.staleness_exponent),
                              {*optimizer, scenario_.server.learning_rate, &mechanisms, version}, nullptr, nullptr));
       EXPECT_EQ(models[static_cast<size_t>(version)].digest, state.digest.Hex()) << "version " << version;
     }

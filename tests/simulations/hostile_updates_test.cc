@@ -8,7 +8,7 @@
 #include <random>
 
 #include "coordinator/intake/intake.h"
-#include "coordinator/intake/pot.h"
+#include "coordinator/intake/round_accumulator.h"
 #include "engine/models/freeze.h"
 #include "engine/presets/presets.h"
 #include "federated/algorithms/algorithm.h"
@@ -196,7 +196,7 @@ Counts Lie(const Scenario& scenario, std::mt19937& random) {
   sent.front() = honest.SerializeAsString();
   sent.push_back(MadeFor(spec, random).SerializeAsString());
 
-  const auto take = [&](Pot& pot, size_t i) -> Status {
+  const auto take = [&](RoundAccumulator& pot, size_t i) -> Status {
     Upload::Whole whole;
     whole.bytes = std::as_bytes(std::span(sent[i]));
     whole.submission.task = fmt::format("task-{:05}", i);
@@ -205,7 +205,7 @@ Counts Lie(const Scenario& scenario, std::mt19937& random) {
     EXPECT_TRUE(std::isfinite(taken.norm)) << i;
     return absl::OkStatus();
   };
-  Pot all(*Aggregation::Create(spec)), those(*Aggregation::Create(spec));
+  RoundAccumulator all(*Aggregation::Create(spec)), those(*Aggregation::Create(spec));
   std::vector<size_t> folded;
   for (size_t i = 0; i < sent.size(); ++i) {
     const Status status = take(all, i);

@@ -384,8 +384,8 @@ class Federation final : private Witness {
       SleepMs(1000);
     }
     if (!Over()) {
-      const RunStanding standing = coordinator_->Standing();
-      for (const RunStanding::Work& work : standing.work) {
+      const RunStatus standing = coordinator_->Standing();
+      for (const RunStatus::Work& work : standing.work) {
         Tell("{} is {} of {} {}", Short(work.task), work.state, work.client_id, work.via);
       }
       FAIL() << "no progress for an hour: " << standing.state.awaits;
@@ -565,7 +565,7 @@ class Federation final : private Witness {
         ASSERT_OK(aggregation->Take({row.task_id, row.base_round, update.parts, update.scalars}, weights));
       }
       ASSERT_OK_AND_ASSIGN(
-          state, MakeVersion(state, std::move(aggregation), StalenessOf(version, composition.dial.staleness_exponent),
+          state, MakeVersion(state, std::move(aggregation), StalenessOf(version, composition.policy.staleness_exponent),
                              {*optimizer, scenario_.server.learning_rate, &mechanisms, version}, nullptr, nullptr));
       EXPECT_EQ(models[static_cast<size_t>(version)].digest, state.digest.Hex())
           << "version " << version << " is not what its rows say\n"

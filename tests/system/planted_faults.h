@@ -138,7 +138,7 @@ class Unfenced final : public ForwardingCoordinator {
   explicit Unfenced(Coordinator& coordinator) : ForwardingCoordinator(coordinator), coordinator_(coordinator) {}
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override {
     Submission counted = submission;
-    for (const RunStanding::Work& work : coordinator_.Standing().work) {
+    for (const RunStatus::Work& work : coordinator_.Standing().work) {
       if (work.client_id == caller.name) counted.task = work.task;
     }
     return api_.Submit(caller, counted);

@@ -85,7 +85,7 @@ class TierPersistedUpdatesTest : public ::testing::Test {
     RunParts parts = TinyParts(kKeptElements, kKeepersPerRound);
     parts.aggregation.scalars = {{.name = "train_loss"}};
     if (!latest) return parts;
-    parts.dial = {Dial::Base::kLatest, kKeepers - 1, 4, 0.5};
+    parts.policy = {TaskPolicy::Base::kLatest, kKeepers - 1, 4, 0.5};
     parts.aggregation.staleness_bits = kStalenessBits;
     return parts;
   }

@@ -409,7 +409,7 @@ TEST_F(HistoryTest, BringOver_WhileAReaderReads_SaysThatItIsNotWhole) {
   ASSERT_EQ(sqlite3_open(path_.c_str(), &reader), SQLITE_OK);
   ASSERT_EQ(sqlite3_exec(reader, "BEGIN; SELECT count(*) FROM runs", nullptr, nullptr, nullptr), SQLITE_OK);
   ASSERT_OK(history->AddAttempt(Attempt("r1", 1, 1, "committed")));
-  ASSERT_OK_AND_ASSIGN(const BroughtOver blocked, history->BringOver());
+  ASSERT_OK_AND_ASSIGN(const CheckpointProgress blocked, history->BringOver());
   EXPECT_FALSE(blocked.whole());
   EXPECT_GT(blocked.log_bytes, 0);
   sqlite3_close(reader);

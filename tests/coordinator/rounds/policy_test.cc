@@ -89,7 +89,7 @@ TEST(RetryTest, Pauses_DoubleUpToTheLongest) {
 }
 
 TEST(SittingOutTest, Forgiven_WhenTooFewWouldBeLeft_LongestFirst) {
-  SittingOut out;
+  ExcludedClients out;
   for (const char* name : {"b", "a", "b", "c"}) out.Add(name);
   EXPECT_THAT(out.in_order(), ::testing::ElementsAre("b", "a", "c"));
   out.ForgiveUntil(10, 7);
@@ -102,24 +102,24 @@ TEST(SittingOutTest, Forgiven_WhenTooFewWouldBeLeft_LongestFirst) {
 }
 
 TEST(PaceTest, WaitingOnes_CallAtMostAThousandTimesASecondTogether) {
-  EXPECT_EQ(Pace::WaitFor(1), 20);
-  EXPECT_EQ(Pace::WaitFor(3000), 3000);
-  EXPECT_EQ(Pace::WaitFor(1'000'000), 10'000);
+  EXPECT_EQ(PollIntervals::WaitFor(1), 20);
+  EXPECT_EQ(PollIntervals::WaitFor(3000), 3000);
+  EXPECT_EQ(PollIntervals::WaitFor(1'000'000), 10'000);
 }
 
 TEST(PaceTest, Heartbeats_AreThreeALeaseAndAThousandASecondOfAll) {
-  EXPECT_EQ(Pace::Heartbeat(5, 60'000), 1000);
-  EXPECT_EQ(Pace::Heartbeat(3000, 60'000), 3000);
-  EXPECT_EQ(Pace::Heartbeat(1'000'000, 60'000), 10'000);
-  EXPECT_EQ(Pace::Heartbeat(1'000'000, 900), 300);
-  EXPECT_EQ(Pace::Heartbeat(5, 0), 1000) << "no lease lapses";
+  EXPECT_EQ(PollIntervals::Heartbeat(5, 60'000), 1000);
+  EXPECT_EQ(PollIntervals::Heartbeat(3000, 60'000), 3000);
+  EXPECT_EQ(PollIntervals::Heartbeat(1'000'000, 60'000), 10'000);
+  EXPECT_EQ(PollIntervals::Heartbeat(1'000'000, 900), 300);
+  EXPECT_EQ(PollIntervals::Heartbeat(5, 0), 1000) << "no lease lapses";
 }
 
 TEST(PaceTest, FairShare_IsHalfAnEvenOneAndAtLeastOne) {
-  EXPECT_EQ(Pace::FairShare(8, 10, 2), 2);
-  EXPECT_EQ(Pace::FairShare(8, 1000, 2), 8) << "no more than it wants";
-  EXPECT_EQ(Pace::FairShare(8, 3, 2), 1);
-  EXPECT_EQ(Pace::FairShare(0, 10, 2), 0);
+  EXPECT_EQ(PollIntervals::FairShare(8, 10, 2), 2);
+  EXPECT_EQ(PollIntervals::FairShare(8, 1000, 2), 8) << "no more than it wants";
+  EXPECT_EQ(PollIntervals::FairShare(8, 3, 2), 1);
+  EXPECT_EQ(PollIntervals::FairShare(0, 10, 2), 0);
 }
 
 // Whoever asks in turn, a cohort is spread evenly.
@@ -129,7 +129,7 @@ TEST(PaceTest, FairShare_SitesThatAskInTurn_TakeAboutTheSame) {
       std::vector<int64_t> taken(static_cast<size_t>(sites));
       int64_t left = cohort;
       for (size_t turn = 0; left > 0; ++turn) {
-        const int64_t share = std::min(left, Pace::FairShare(16, left, sites));
+        const int64_t share = std::min(left, PollIntervals::FairShare(16, left, sites));
         taken[turn % taken.size()] += share;
         left -= share;
       }

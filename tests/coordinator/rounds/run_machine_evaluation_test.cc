@@ -20,14 +20,14 @@ struct MeasuredRun {
     rules.run_id = "run";
     rules.seed = 7;
     rules.rounds = rounds;
-    rules.dial = {2, 2};
-    rules.dial.replace = true;
+    rules.policy = {2, 2};
+    rules.policy.replace = true;
     rules.min_clients = 6;
     rules.deadline_ms = deadline_ms;
     rules.lease_ms = lease_ms;
     rules.evaluation = {every, 2, 2};
     Start({});
-    Joined joined;
+    ClientsJoined joined;
     for (int i = 0; i < 6; ++i) joined.client_ids.push_back(fmt::format("c{}", i));
     machine->On(joined, 0);
   }

@@ -45,7 +45,7 @@ class RunMachineFleetTest : public ::testing::Test {
   RunMachineFleetTest() {
     rules_.run_id = "run";
     rules_.rounds = 2;
-    rules_.dial = {4, 2, RunDial::BasePolicy::kCommitted, 0, true};
+    rules_.policy = {4, 2, RoundPolicy::BasePolicy::kCommitted, 0, true};
     rules_.min_reports = 1;
     rules_.fleet = devices_;
     rules_.fleet_lease = 10 * kSecond;
@@ -135,7 +135,7 @@ TEST_F(RunMachineFleetTest, WhatAVersionTakesTheServer_IsBeforeTheNextRound) {
 }
 
 TEST_F(RunMachineFleetTest, LostDevice_IsMissedAfterALeaseAndReplaced) {
-  rules_.dial = {2, 2, RunDial::BasePolicy::kCommitted, 0, true};
+  rules_.policy = {2, 2, RoundPolicy::BasePolicy::kCommitted, 0, true};
   devices_->lost = {"client-00000", "client-00001"};
   Start(4);
   Work();
@@ -151,7 +151,7 @@ TEST_F(RunMachineFleetTest, LostDevice_IsMissedAfterALeaseAndReplaced) {
 }
 
 TEST_F(RunMachineFleetTest, Deadline_ClosesARoundWithWhatHasComeByThen) {
-  rules_.dial = {4, 4, RunDial::BasePolicy::kCommitted, 0, true};
+  rules_.policy = {4, 4, RoundPolicy::BasePolicy::kCommitted, 0, true};
   rules_.fleet_deadline = 5 * kSecond / 2;
   Start(4);
   Work();
@@ -163,7 +163,7 @@ TEST_F(RunMachineFleetTest, Deadline_ClosesARoundWithWhatHasComeByThen) {
 }
 
 TEST_F(RunMachineFleetTest, DeadlineWithTooFew_GivesTheAttemptUpAndTheNextBeginsThen) {
-  rules_.dial = {4, 4, RunDial::BasePolicy::kCommitted, 0, true};
+  rules_.policy = {4, 4, RoundPolicy::BasePolicy::kCommitted, 0, true};
   rules_.min_reports = 3;
   rules_.fleet_deadline = 5 * kSecond / 2;
   rules_.max_attempts = 2;
@@ -209,7 +209,7 @@ TEST_F(RunMachineFleetTest, NobodyEverBack_EndsTheRunWithASentence) {
 }
 
 TEST_F(RunMachineFleetTest, Latest_AVersionComesWheneverEnoughHaveCome) {
-  rules_.dial = {4, 2, RunDial::BasePolicy::kLatest, 9, true};
+  rules_.policy = {4, 2, RoundPolicy::BasePolicy::kLatest, 9, true};
   Start(4);
   Work();
   ASSERT_TRUE(commit_);

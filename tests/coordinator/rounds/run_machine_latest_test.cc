@@ -21,7 +21,7 @@ RunRules LatestRules(int64_t in_flight, int64_t updates, int64_t max_staleness) 
   rules.run_id = "run";
   rules.seed = 7;
   rules.rounds = 4;
-  rules.dial = {in_flight, updates, RunDial::BasePolicy::kLatest, max_staleness, true};
+  rules.policy = {in_flight, updates, RoundPolicy::BasePolicy::kLatest, max_staleness, true};
   rules.min_clients = 1;
   rules.deadline_ms = 1000;
   return rules;
@@ -34,7 +34,7 @@ struct LatestRun {
     auto created = RunMachine::Create(rules, RunStart{});
     EXPECT_OK(created);
     machine = *std::move(created);
-    Joined joined;
+    ClientsJoined joined;
     for (int i = 0; i < names; ++i) joined.client_ids.push_back(fmt::format("c{}", i));
     On(joined);
   }
@@ -193,7 +193,7 @@ TEST(RunMachineLatestTest, TimesOfASnapshot_AreThoseOfWhoeverReadsIt) {
   ASSERT_OK(created);
   run.machine = *std::move(created);
   run.out.clear();
-  run.On(Joined{{"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"}}, 5000);
+  run.On(ClientsJoined{{"c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7"}}, 5000);
   auto restored = RunMachine::Restore(run.rules, run.machine->Save(5040), nullptr, 10);
   ASSERT_OK(restored);
   EXPECT_EQ(restored->leases()[0].expires, 70);
@@ -202,11 +202,11 @@ TEST(RunMachineLatestTest, TimesOfASnapshot_AreThoseOfWhoeverReadsIt) {
 
 TEST(RunMachineLatestTest, ResumedRunOfCommittedBases_GoesOnWithItsAttempt) {
   RunRules rules = LatestRules(3, 3, 0);
-  rules.dial.base_policy = RunDial::BasePolicy::kCommitted;
+  rules.policy.base_policy = RoundPolicy::BasePolicy::kCommitted;
   rules.min_clients = 5;
   auto created = RunMachine::Create(rules, RunStart{});
   ASSERT_OK(created);
-  created->On(Joined{{"a", "b", "c", "d", "e"}}, 100);
+  created->On(ClientsJoined{{"a", "b", "c", "d", "e"}}, 100);
   const auto leases = created->leases();
   created->On(StepReported{leases[0].client_id, leases[0].task, 0, true, "no"}, 100);
   const Lease next = created->leases().back();
@@ -296,10 +296,10 @@ TEST(RunMachineLatestTest, AnyEvents_KeepTheBookBalanced) {
       switch (below(10)) {
         case 0:
           joined.push_back(client);
-          event = Joined{{client}};
+          event = ClientsJoined{{client}};
           break;
         case 1:
-          if (below(8) == 0) event = Left{client};
+          if (below(8) == 0) event = ClientLeft{client};
           break;
         case 2:
           event = Polled{client};
@@ -349,12 +349,12 @@ TEST(RunMachineLatestTest, AnyEvents_KeepTheBookBalanced) {
           ASSERT_TRUE(folding.insert(fold->task).second);
         } else if (const auto* commit = std::get_if<Commit>(&action)) {
           ++versions;
-          ASSERT_LE(std::ssize(commit->tasks), rules.dial.updates_per_version);
+          ASSERT_LE(std::ssize(commit->tasks), rules.policy.updates_per_version);
           for (const TaskId& folded : commit->tasks) {
             ASSERT_TRUE(in_versions.insert(folded).second) << folded << " is in two versions";
             const int64_t staleness = commit->round - 1 - known.at(folded).base_round;
             ASSERT_GE(staleness, 0);
-            ASSERT_LE(staleness, rules.dial.max_staleness);
+            ASSERT_LE(staleness, rules.policy.max_staleness);
             stale += staleness > 0;
           }
           for (const Lease& closed : machine.leases()) {
@@ -371,7 +371,7 @@ TEST(RunMachineLatestTest, AnyEvents_KeepTheBookBalanced) {
         if (machine.phase() == RunMachine::Phase::kTraining) out += machine.CountInState(state);
       }
       if (rules.lease_ms == 0) {
-        ASSERT_LE(out, rules.dial.in_flight);
+        ASSERT_LE(out, rules.policy.in_flight);
       }
       if (machine.committed_round() > before) {
         durable = machine.Save(now);

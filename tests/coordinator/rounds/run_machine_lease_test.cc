@@ -19,15 +19,15 @@ struct LeaseRun {
     rules.run_id = "run";
     rules.seed = 7;
     rules.rounds = 2;
-    rules.dial = {cohort, cohort};
-    rules.dial.replace = true;
+    rules.policy = {cohort, cohort};
+    rules.policy.replace = true;
     rules.min_clients = names;
     rules.min_reports = min_reports;
     rules.deadline_ms = kDeadline;
     rules.lease_ms = kLease;
     rules.max_attempts = 2;
     machine = *RunMachine::Create(rules, RunStart{});
-    Joined joined;
+    ClientsJoined joined;
     for (int i = 0; i < names; ++i) joined.client_ids.push_back(fmt::format("c{:02}", i));
     if (join) begun = On(joined, 0);
   }

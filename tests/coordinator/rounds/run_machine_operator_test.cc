@@ -18,15 +18,15 @@ struct SteeredRun {
     RunRules rules;
     rules.run_id = "run";
     rules.rounds = 3;
-    rules.dial = {2, 2};
-    if (latest) rules.dial = {2, 2, RunDial::BasePolicy::kLatest, 5, true};
+    rules.policy = {2, 2};
+    if (latest) rules.policy = {2, 2, RoundPolicy::BasePolicy::kLatest, 5, true};
     rules.min_clients = names;
     rules.deadline_ms = latest ? 0 : 1000;
     rules.max_attempts = 1;
     auto created = RunMachine::Create(rules, RunStart{});
     EXPECT_OK(created);
     machine = *std::move(created);
-    Joined joined;
+    ClientsJoined joined;
     for (int64_t i = 0; i < names; ++i) joined.client_ids.push_back(fmt::format("c{}", i));
     On(joined);
   }
@@ -139,7 +139,7 @@ TEST(RunMachineOperatorTest, Stop_EndsAtOnce) {
 
 TEST(RunMachineOperatorTest, Left_SaysWhyItsLeaseEnded) {
   SteeredRun run;
-  run.On(Left{"c0", "it was banned: it sends noise"});
+  run.On(ClientLeft{"c0", "it was banned: it sends noise"});
   ASSERT_NE(run.machine->LeaseOf("c0"), nullptr);
   EXPECT_EQ(run.machine->LeaseOf("c0")->state, Lease::State::kDropped);
   EXPECT_EQ(run.machine->LeaseOf("c0")->reason, "it was banned: it sends noise");
@@ -152,7 +152,7 @@ TEST(RunMachineOperatorTest, Left_IsNotWaitedForByLaterRounds) {
   SteeredRun run;
   run.Deliver("c0");
   run.Deliver("c1");
-  run.On(Left{"c0", "it was banned"});
+  run.On(ClientLeft{"c0", "it was banned"});
   EXPECT_THAT(run.On(CommitDone{}), Contains("offer r2 a1 c1#0"));
 }
 

@@ -22,7 +22,7 @@ RunRules OrderedRules(uint64_t seed, int64_t in_flight, int64_t updates, int64_t
   rules.run_id = "run";
   rules.seed = seed;
   rules.rounds = 6;
-  rules.dial = {in_flight, updates, RunDial::BasePolicy::kLatest, max_staleness, true};
+  rules.policy = {in_flight, updates, RoundPolicy::BasePolicy::kLatest, max_staleness, true};
   rules.min_reports = 1;
   rules.task_time = [seed](const std::string& client_id) -> int64_t {
     return 1 + (client_id.back() - '0') * 7 % 5 + static_cast<int64_t>(seed) % 3;
@@ -33,7 +33,7 @@ RunRules OrderedRules(uint64_t seed, int64_t in_flight, int64_t updates, int64_t
 // Rounds that ask more than they wait for.
 RunRules OverSelecting(uint64_t seed, int64_t asked, int64_t updates) {
   RunRules rules = OrderedRules(seed, asked, updates, 0);
-  rules.dial.base_policy = RunDial::BasePolicy::kCommitted;
+  rules.policy.base_policy = RoundPolicy::BasePolicy::kCommitted;
   return rules;
 }
 
@@ -156,7 +156,7 @@ class Sites {
       const int64_t base = machine_->FindLease(task)->base_round;
       const int64_t late = commit.round - 1 - base;
       EXPECT_GE(late, 0);
-      EXPECT_LE(late, rules_.dial.max_staleness);
+      EXPECT_LE(late, rules_.policy.max_staleness);
       stale += late > 0;
       version.push_back(fmt::format("{} from {}", task, base));
     }

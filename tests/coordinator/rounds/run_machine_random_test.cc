@@ -46,8 +46,8 @@ class Book {
         ASSERT_FALSE(closed_);
         ASSERT_TRUE(all_tasks_.insert(offer->lease.task).second) << "task " << offer->lease.task << " twice";
         open_.insert(offer->lease.task);
-        if (!rules_.dial.replace) {
-          ASSERT_LE(static_cast<int64_t>(open_.size()), rules_.dial.in_flight);
+        if (!rules_.policy.replace) {
+          ASSERT_LE(static_cast<int64_t>(open_.size()), rules_.policy.in_flight);
         }
         ASSERT_EQ(offer->lease.base_round, committed_);
       } else if (const auto* fold = std::get_if<Fold>(&action)) {
@@ -72,7 +72,7 @@ class Book {
         closed_ = true;
       } else if (const auto* commit = std::get_if<Commit>(&action)) {
         ASSERT_TRUE(closed_);
-        ASSERT_LE(static_cast<int64_t>(commit->tasks.size()), rules_.dial.updates_per_version);
+        ASSERT_LE(static_cast<int64_t>(commit->tasks.size()), rules_.policy.updates_per_version);
         ASSERT_GE(static_cast<int64_t>(commit->tasks.size()), std::max<int64_t>(rules_.min_reports, 1));
         for (const TaskId& task : commit->tasks) ASSERT_TRUE(folded_.contains(task)) << task << " was not folded";
         for (const TaskId& task : open_) {
@@ -89,7 +89,7 @@ class Book {
                          machine.CountInState(Lease::State::kFailed);
     // Whose lease had lapsed may come back beside whoever took its place.
     if (rules_.lease_ms == 0) {
-      ASSERT_LE(states - lost, rules_.dial.in_flight);
+      ASSERT_LE(states - lost, rules_.policy.in_flight);
     }
   }
   void Folded(const TaskId& task) { folded_.insert(task); }
@@ -117,13 +117,13 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
     rules.run_id = "run";
     rules.seed = seed;
     rules.rounds = 1 + below(4);
-    rules.dial.in_flight = 1 + below(4);
-    rules.dial.updates_per_version = 1 + below(4);
+    rules.policy.in_flight = 1 + below(4);
+    rules.policy.updates_per_version = 1 + below(4);
     rules.min_clients = below(6);
-    rules.min_reports = below(2) * static_cast<int>(std::min(rules.dial.in_flight, rules.dial.updates_per_version));
+    rules.min_reports = below(2) * static_cast<int>(std::min(rules.policy.in_flight, rules.policy.updates_per_version));
     rules.deadline_ms = 50 * below(3);
     rules.max_attempts = 1 + below(4);
-    rules.dial.replace = below(2) == 0;
+    rules.policy.replace = below(2) == 0;
     rules.presence_ms = 40 * below(3);
     rules.lease_ms = 30 * below(3);
     rules.retry.first_pause_ms = 10 * below(3);
@@ -147,10 +147,10 @@ TEST(RunMachineRandomTest, AnyEvents_KeepTheBookBalanced) {
       Event event;
       switch (below(10)) {
         case 0:
-          event = Joined{{client}};
+          event = ClientsJoined{{client}};
           break;
         case 1:
-          event = below(8) == 0 ? Event(Left{client}) : Event(Joined{{client}});
+          event = below(8) == 0 ? Event(ClientLeft{client}) : Event(ClientsJoined{{client}});
           break;
         case 2:
           event = Polled{client};
@@ -231,15 +231,15 @@ TEST(RunMachineRandomTest, SitesThatHoldAndHandOver_KeepTheBookBalanced) {
     rules.run_id = "run";
     rules.seed = seed;
     rules.rounds = 1 + static_cast<int64_t>(below(4));
-    rules.dial.in_flight = 1 + static_cast<int64_t>(below(6));
-    rules.dial.updates_per_version = 1 + static_cast<int64_t>(below(6));
+    rules.policy.in_flight = 1 + static_cast<int64_t>(below(6));
+    rules.policy.updates_per_version = 1 + static_cast<int64_t>(below(6));
     rules.min_clients = 1 + static_cast<int64_t>(below(6));
-    const int64_t most = std::min(rules.dial.in_flight, rules.dial.updates_per_version);
+    const int64_t most = std::min(rules.policy.in_flight, rules.policy.updates_per_version);
     rules.min_reports = below(2) == 0 ? 0 : 1 + static_cast<int64_t>(below(static_cast<size_t>(most)));
     rules.min_reports = std::min(rules.min_reports, rules.min_clients);
     rules.deadline_ms = below(2) == 0 ? 0 : 300;
     rules.max_attempts = 1 + static_cast<int64_t>(below(4));
-    rules.dial.replace = below(2) == 0;
+    rules.policy.replace = below(2) == 0;
     rules.lease_ms = below(2) == 0 ? 0 : 100;
     auto created = RunMachine::Create(rules, RunStart{});
     ASSERT_OK(created);
@@ -317,7 +317,7 @@ TEST(RunMachineRandomTest, SitesThatHoldAndHandOver_KeepTheBookBalanced) {
       const std::string client = fmt::format("c{}", below(8));
       switch (below(10)) {
         case 0:
-          feed(below(30) == 0 ? Event(Left{client}) : Event(Joined{{client}}));
+          feed(below(30) == 0 ? Event(ClientLeft{client}) : Event(ClientsJoined{{client}}));
           break;
         case 1:
         case 2:

@@ -18,8 +18,8 @@ struct ReplaceRun {
     rules.run_id = "run";
     rules.seed = 7;
     rules.rounds = 2;
-    rules.dial = {cohort, cohort};
-    rules.dial.replace = true;
+    rules.policy = {cohort, cohort};
+    rules.policy.replace = true;
     rules.min_clients = names;
     rules.min_reports = min_reports;
     rules.deadline_ms = deadline_ms;
@@ -28,7 +28,7 @@ struct ReplaceRun {
     auto created = RunMachine::Create(rules, RunStart{});
     EXPECT_OK(created);
     machine = *std::move(created);
-    Joined joined;
+    ClientsJoined joined;
     for (int i = 0; i < names; ++i) joined.client_ids.push_back(fmt::format("c{:02}", i));
     machine->On(joined, 0);
   }
@@ -68,7 +68,7 @@ TEST(RunMachineReplaceTest, WhoeverEndsWithoutAnUpdate_IsReplacedByTheNextOfTheD
   ReplaceRun run(2, 6);
   EXPECT_THAT(run.Refuse(order[0]), ElementsAre(fmt::format("offer r1 a1 {}#0", order[2])));
   EXPECT_THAT(run.Fail(order[1]), ElementsAre(fmt::format("offer r1 a1 {}#0", order[3])));
-  EXPECT_THAT(run.On(Left{order[2]}), ElementsAre(fmt::format("offer r1 a1 {}#0", order[4])));
+  EXPECT_THAT(run.On(ClientLeft{order[2]}), ElementsAre(fmt::format("offer r1 a1 {}#0", order[4])));
   // One that is refused while it is folded.
   const TaskId task = run.machine->LeaseOf(order[3])->task;
   run.On(StepReported{order[3], task});
@@ -91,7 +91,7 @@ TEST(RunMachineReplaceTest, NobodyLeftToAsk_ClosesWithWhatItHas) {
 TEST(RunMachineReplaceTest, NameThatJoinsMeanwhile_IsNotAskedInThisAttempt) {
   ReplaceRun run(1, 2);
   const std::vector<std::string> order = WholeDraw(2);
-  run.On(Joined{{"c00a", "zz"}});
+  run.On(ClientsJoined{{"c00a", "zz"}});
   EXPECT_THAT(run.Fail(order[0]), ElementsAre(fmt::format("offer r1 a1 {}#0", order[1])));
   EXPECT_THAT(run.Fail(order[1]), ElementsAre("close r1 a1", HasSubstr("abandon r1 a1")));
 }
@@ -179,11 +179,11 @@ TEST(RunMachinePresenceTest, UploadsCountAsBeingThere) {
 TEST(RunMachinePauseTest, NextAttempt_BeginsAfterAPauseThatGrows) {
   RunRules rules;
   rules.run_id = "run";
-  rules.dial = {1, 1};
+  rules.policy = {1, 1};
   rules.max_attempts = 0;
   rules.retry = {100, 300};
   RunMachine machine = *RunMachine::Create(rules, RunStart{});
-  machine.On(Joined{{"a"}}, 0);
+  machine.On(ClientsJoined{{"a"}}, 0);
   TimeMs now = 0;
   for (const TimeMs pause : {100, 200, 300, 300}) {
     machine.On(StepReported{"a", machine.LeaseOf("a")->task, 0, true, "no data"}, now);

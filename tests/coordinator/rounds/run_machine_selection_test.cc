@@ -13,8 +13,8 @@ struct SelectedRun {
     rules.run_id = "run";
     rules.seed = 7;
     rules.rounds = 30;
-    rules.dial = {2, 2};
-    rules.dial.replace = true;
+    rules.policy = {2, 2};
+    rules.policy.replace = true;
     auto created = Selector::Create({selector});
     EXPECT_OK(created);
     rules.selector = *std::move(created);
@@ -121,7 +121,7 @@ TEST(RunMachineSelectionTest, WhoFails_IsFollowedByTheNextOfTheSameOrder) {
 
 TEST(RunMachineSelectionTest, WhereTasksOutliveVersions_OnlyUniformGoes) {
   SelectedRun run("oort");
-  run.rules.dial.base_policy = RunDial::BasePolicy::kLatest;
+  run.rules.policy.base_policy = RoundPolicy::BasePolicy::kLatest;
   EXPECT_THAT(RunMachine::Create(run.rules, {}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server.base = \"committed\"")));
 }
@@ -157,14 +157,14 @@ TEST(RunMachineSelectionTest, WhereNobodyElseMayBeDrawn_ARunOfFixedMembersFails)
 TEST(RunMachineSelectionTest, WhoIsWaitedFor_IsSaidByTheirTags) {
   RunRules rules;
   rules.run_id = "run";
-  rules.dial = {2, 2};
+  rules.policy = {2, 2};
   rules.min_clients = 3;
   rules.wanted_as = " tagged 'icu'";
   auto machine = RunMachine::Create(rules, {});
   ASSERT_OK(machine);
-  machine->On(Joined{{"a"}}, 0);
+  machine->On(ClientsJoined{{"a"}}, 0);
   EXPECT_EQ(machine->Awaited(0), "1 of 3 clients; round 1 waits for 2 more tagged 'icu'");
-  machine->On(Joined{{"b"}}, 0);
+  machine->On(ClientsJoined{{"b"}}, 0);
   EXPECT_EQ(machine->Awaited(0), "2 of 3 clients; round 1 waits for one more tagged 'icu'");
 }
 

@@ -20,7 +20,7 @@ struct SiteRun {
     auto created = RunMachine::Create(rules, RunStart{});
     EXPECT_OK(created);
     machine = *std::move(created);
-    Joined joined;
+    ClientsJoined joined;
     for (int i = 0; i < names; ++i) joined.client_ids.push_back(fmt::format("c{}", i));
     machine->On(joined, 0);
   }
@@ -57,7 +57,7 @@ struct SiteRun {
 RunRules Cohort(int64_t cohort) {
   RunRules rules;
   rules.rounds = 2;
-  rules.dial = {cohort, cohort};
+  rules.policy = {cohort, cohort};
   rules.min_clients = cohort;
   rules.max_attempts = 2;
   return rules;
@@ -139,7 +139,7 @@ TEST(RunMachineSiteTest, ClientWhoseTaskASiteHas_Waits) {
   const TaskId task = run.Take("s0", 1)[0];
   EXPECT_THAT(run.On(Polled{"c0"}), ElementsAre("wait c0"));
   EXPECT_THAT(run.On(StepReported{"c0", task}), ElementsAre(HasSubstr("client 'c0' has no task")));
-  run.On(Left{"c0"});
+  run.On(ClientLeft{"c0"});
   EXPECT_EQ(run.StateOf(task), Lease::State::kTaken) << "it may be in the site's partial by now";
   EXPECT_THAT(run.On(StepReported{"s0", task}), ElementsAre(HasSubstr("stage"))) << "a site may also send an update";
   EXPECT_THAT(run.On(StageDone{task}), ElementsAre(HasSubstr("fold")));
@@ -266,7 +266,7 @@ TEST(RunMachineSiteTest, SiteIsLost_WhatItHadIsOfferedToOthersAndNothingElseMove
 // Whoever is reached through sites alone does not answer before one comes; then the first of the draw are asked first.
 TEST(RunMachineSiteTest, SiteThatComesWhenEverybodyHasLapsed_IsGivenTheCohort) {
   RunRules rules = Cohort(2);
-  rules.dial.replace = true;
+  rules.policy.replace = true;
   rules.lease_ms = 100;
   rules.presence_ms = 1000;
   SiteRun run(rules, 4);
@@ -296,7 +296,7 @@ TEST(RunMachineSiteTest, SiteIsLostAsItIsAsked_TheOthersGoOnHolding) {
 
 TEST(RunMachineSiteTest, OverSelection_ASiteIsGivenNoMoreThanTheVersionHasRoomFor) {
   RunRules rules = Cohort(6);
-  rules.dial = {6, 2};
+  rules.policy = {6, 2};
   SiteRun run(rules, 6);
   const std::vector<TaskId> a = run.Take("s0", 8);
   ASSERT_EQ(a.size(), 2u) << "more could not be left out of its partial";
@@ -321,7 +321,7 @@ TEST(RunMachineSiteTest, OverSelection_ASiteIsGivenNoMoreThanTheVersionHasRoomFo
 
 TEST(RunMachineSiteTest, ClientsOwnPartialBeyondWhatIsWanted_IsDropped) {
   RunRules rules = Cohort(2);
-  rules.dial = {2, 1};
+  rules.policy = {2, 1};
   SiteRun run(rules, 2);
   const TaskId first = run.machine->leases()[0].task, second = run.machine->leases()[1].task;
   const std::string a = run.machine->leases()[0].client_id, b = run.machine->leases()[1].client_id;

@@ -20,8 +20,8 @@ struct SteppedRun {
     rules.run_id = "run";
     rules.seed = 7;
     rules.rounds = 1;
-    rules.dial = {3, 3};
-    rules.dial.replace = true;
+    rules.policy = {3, 3};
+    rules.policy.replace = true;
     rules.min_clients = 6;
     rules.min_reports = min_reports;
     rules.deadline_ms = 1000;
@@ -31,7 +31,7 @@ struct SteppedRun {
     auto created = RunMachine::Create(rules, RunStart{});
     EXPECT_OK(created);
     machine = *std::move(created);
-    machine->On(Joined{{"c0", "c1", "c2", "c3", "c4", "c5"}}, 0);
+    machine->On(ClientsJoined{{"c0", "c1", "c2", "c3", "c4", "c5"}}, 0);
     for (const Lease& lease : machine->leases()) names.push_back(lease.client_id);
   }
   std::vector<std::string> On(const Event& event, TimeMs now = 0) {

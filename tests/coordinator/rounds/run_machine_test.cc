@@ -18,7 +18,7 @@ RunRules Rules(int64_t cohort) {
   rules.run_id = "run";
   rules.seed = 7;
   rules.rounds = 2;
-  rules.dial = {cohort, cohort};
+  rules.policy = {cohort, cohort};
   rules.min_clients = cohort;
   rules.deadline_ms = 1000;
   rules.max_attempts = 2;
@@ -57,7 +57,7 @@ std::vector<std::string> Deliver(RunMachine& machine, const std::string& client_
 
 TEST(RunMachineTest, Joined_FewerThanMinClients_DrawsNothing) {
   RunMachine machine = Machine(Rules(2));
-  EXPECT_THAT(On(machine, Joined{{"a"}}), IsEmpty());
+  EXPECT_THAT(On(machine, ClientsJoined{{"a"}}), IsEmpty());
   EXPECT_EQ(machine.phase(), RunMachine::Phase::kWaiting);
   const auto actions = machine.On(Polled{"a"}, 0);
   ASSERT_EQ(actions.size(), 1u);
@@ -66,7 +66,7 @@ TEST(RunMachineTest, Joined_FewerThanMinClients_DrawsNothing) {
 
 TEST(RunMachineTest, TwoClients_TwoRounds_Finishes) {
   RunMachine machine = Machine(Rules(2));
-  EXPECT_THAT(On(machine, Joined{{"b", "a"}}),
+  EXPECT_THAT(On(machine, ClientsJoined{{"b", "a"}}),
               ::testing::UnorderedElementsAre("offer r1 a1 a#0", "offer r1 a1 b#0", "wake"));
   EXPECT_THAT(On(machine, Polled{"a"}), ElementsAre("offer-again r1 a1 a#0"));
   const TaskId a = TaskOf(machine, "a");
@@ -93,7 +93,7 @@ TEST(RunMachineTest, Polled_UnknownName_IsRefused) {
 
 TEST(RunMachineTest, Polled_AgainAfterACrash_GetsTheSameTask) {
   RunMachine machine = Machine(Rules(1));
-  On(machine, Joined{{"a"}});
+  On(machine, ClientsJoined{{"a"}});
   const auto first = On(machine, Polled{"a"});
   EXPECT_EQ(On(machine, Polled{"a"}, 500), first);
   On(machine, StepReported{"a", TaskOf(machine, "a")});
@@ -120,13 +120,13 @@ TEST(RunMachineTest, StepReported_WhenItCannotBeStaged_SaysWhy) {
   for (const RefusedReport& c : cases) {
     RunRules rules = Rules(2);
     RunMachine machine = Machine(rules);
-    On(machine, Joined{{"a", "b"}});
+    On(machine, ClientsJoined{{"a", "b"}});
     const TaskId task = TaskOf(machine, "a");
     On(machine, Polled{"a"});
     if (c.state == State::kFailed) {
       On(machine, StepReported{"a", task, 0, true, "no data"});
     } else if (c.state == State::kDropped) {
-      On(machine, Left{"a"});
+      On(machine, ClientLeft{"a"});
     } else if (c.state != State::kTaken) {
       On(machine, StepReported{"a", task});
       On(machine, StageDone{task, c.state != State::kRefused, "NaN"});
@@ -141,13 +141,13 @@ TEST(RunMachineTest, StepReported_WhenItCannotBeStaged_SaysWhy) {
 
 TEST(RunMachineTest, StepReported_UnknownTask_IsRefused) {
   RunMachine machine = Machine(Rules(1));
-  On(machine, Joined{{"a"}});
+  On(machine, ClientsJoined{{"a"}});
   EXPECT_THAT(On(machine, StepReported{"a", "run-r9-a1-a-0"}), ElementsAre(HasSubstr("has no task 'run-r9-a1-a-0'")));
 }
 
 TEST(RunMachineTest, Tick_AtTheDeadlineWithTooFewReports_AbandonsAndTriesAgain) {
   RunMachine machine = Machine(Rules(2));
-  On(machine, Joined{{"a", "b"}}, 100);
+  On(machine, ClientsJoined{{"a", "b"}}, 100);
   Deliver(machine, "a", 200);
   EXPECT_THAT(On(machine, Tick{}, 1099), ElementsAre("wake"));
   const auto actions = On(machine, Tick{}, 1100);
@@ -163,14 +163,14 @@ TEST(RunMachineTest, Tick_AtTheDeadlineWithEnoughReports_Commits) {
   RunRules rules = Rules(2);
   rules.min_reports = 1;
   RunMachine machine = Machine(rules);
-  On(machine, Joined{{"a", "b"}});
+  On(machine, ClientsJoined{{"a", "b"}});
   Deliver(machine, "b");
   EXPECT_THAT(On(machine, Tick{}, 1000), ElementsAre("close r1 a1", "commit r1 a1 b#0"));
 }
 
 TEST(RunMachineTest, Tick_WhileAnUpdateIsFolded_WaitsForIt) {
   RunMachine machine = Machine(Rules(1));
-  On(machine, Joined{{"a"}});
+  On(machine, ClientsJoined{{"a"}});
   const TaskId task = TaskOf(machine, "a");
   On(machine, StepReported{"a", task});
   On(machine, StageDone{task});
@@ -182,7 +182,7 @@ TEST(RunMachineTest, StageDone_AfterTheDeadline_IsRefusedAsLate) {
   RunRules rules = Rules(2);
   rules.min_reports = 1;
   RunMachine machine = Machine(rules);
-  On(machine, Joined{{"a", "b"}});
+  On(machine, ClientsJoined{{"a", "b"}});
   Deliver(machine, "b");
   const TaskId task = TaskOf(machine, "a");
   On(machine, StepReported{"a", task});
@@ -193,7 +193,7 @@ TEST(RunMachineTest, StageDone_AfterTheDeadline_IsRefusedAsLate) {
 
 TEST(RunMachineTest, Attempts_AllAbandoned_RunFailsInTheClientsWords) {
   RunMachine machine = Machine(Rules(1));
-  On(machine, Joined{{"a"}});
+  On(machine, ClientsJoined{{"a"}});
   On(machine, StepReported{"a", TaskOf(machine, "a"), 0, true, "label 12 at record 3"});
   On(machine, CommitDone{});
   const auto actions = machine.On(StepReported{"a", TaskOf(machine, "a"), 0, true, "label 12 at record 4"}, 0);
@@ -208,7 +208,7 @@ TEST(RunMachineTest, Attempts_AllAbandoned_RunFailsInTheClientsWords) {
 
 TEST(RunMachineTest, CommitDone_NotOk_FailsTheRun) {
   RunMachine machine = Machine(Rules(1));
-  On(machine, Joined{{"a"}});
+  On(machine, ClientsJoined{{"a"}});
   Deliver(machine, "a");
   On(machine, CommitDone{false, "the disk is full"});
   EXPECT_EQ(machine.phase(), RunMachine::Phase::kFailed);
@@ -220,7 +220,7 @@ TEST(RunMachineTest, CommitDone_NotOk_FailsTheRun) {
 TEST(RunMachineTest, VersionFailed_EndsTheRunAtOnce) {
   for (const bool committing : {false, true}) {
     RunMachine machine = Machine(Rules(1));
-    On(machine, Joined{{"a"}});
+    On(machine, ClientsJoined{{"a"}});
     if (committing) Deliver(machine, "a");
     EXPECT_THAT(On(machine, VersionFailed{"the disk is full"}), IsEmpty());
     EXPECT_EQ(machine.phase(), RunMachine::Phase::kFailed);
@@ -232,14 +232,14 @@ TEST(RunMachineTest, VersionFailed_EndsTheRunAtOnce) {
 
 TEST(RunMachineTest, Operator_StopInTraining_StopsAtOnce) {
   RunMachine machine = Machine(Rules(1));
-  On(machine, Joined{{"a"}});
+  On(machine, ClientsJoined{{"a"}});
   On(machine, Operator{});
   EXPECT_EQ(machine.phase(), RunMachine::Phase::kStopped);
 }
 
 TEST(RunMachineTest, Operator_StopWhileCommitting_StopsAfterTheCommit) {
   RunMachine machine = Machine(Rules(1));
-  On(machine, Joined{{"a"}});
+  On(machine, ClientsJoined{{"a"}});
   Deliver(machine, "a");
   On(machine, Operator{});
   EXPECT_EQ(machine.phase(), RunMachine::Phase::kCommitting);
@@ -253,18 +253,18 @@ TEST(RunMachineTest, Left_WithAnOpenLease_DropsItAndIsNoCandidate) {
   rules.min_reports = 1;
   rules.min_clients = 1;
   RunMachine machine = Machine(rules);
-  On(machine, Joined{{"a", "b"}});
-  On(machine, Left{"a"});
+  On(machine, ClientsJoined{{"a", "b"}});
+  On(machine, ClientLeft{"a"});
   EXPECT_THAT(Deliver(machine, "b"), ElementsAre("close r1 a1", "commit r1 a1 b#0"));
   EXPECT_THAT(On(machine, CommitDone{}), ElementsAre("offer r2 a1 b#0", "wake"));
 }
 
 TEST(RunMachineTest, OverSelection_FirstUpdatesMakeTheVersion) {
   RunRules rules = Rules(1);
-  rules.dial = {3, 1};
+  rules.policy = {3, 1};
   rules.min_clients = 3;
   RunMachine machine = Machine(rules);
-  On(machine, Joined{{"a", "b", "c"}});
+  On(machine, ClientsJoined{{"a", "b", "c"}});
   EXPECT_THAT(Deliver(machine, "b"), ElementsAre("close r1 a1", "commit r1 a1 b#0"));
   EXPECT_EQ(machine.LeaseOf("a")->state, Lease::State::kDropped);
   EXPECT_EQ(machine.LeaseOf("a")->reason, "the round had enough updates without it");
@@ -276,15 +276,15 @@ TEST(RunMachineTest, Selection_DependsOnNamesAndSeedAlone) {
   std::vector<std::string> names;
   for (int i = 0; i < 10; ++i) names.push_back(fmt::format("c{}", i));
   RunMachine once = Machine(rules);
-  const auto offers = On(once, Joined{names});
+  const auto offers = On(once, ClientsJoined{names});
   std::reverse(names.begin(), names.end());
   RunMachine one_by_one = Machine(rules);
   std::vector<std::string> last;
-  for (const std::string& name : names) last = On(one_by_one, Joined{{name}});
+  for (const std::string& name : names) last = On(one_by_one, ClientsJoined{{name}});
   EXPECT_EQ(last, offers);
   rules.seed = 8;
   RunMachine other_seed = Machine(rules);
-  EXPECT_NE(On(other_seed, Joined{names}), offers);
+  EXPECT_NE(On(other_seed, ClientsJoined{names}), offers);
 }
 
 TEST(RunMachineTest, Selection_NewAttemptDrawsAnew) {
@@ -293,7 +293,7 @@ TEST(RunMachineTest, Selection_NewAttemptDrawsAnew) {
   std::vector<std::string> names;
   for (int i = 0; i < 50; ++i) names.push_back(fmt::format("c{:02}", i));
   RunMachine machine = Machine(rules);
-  On(machine, Joined{names});
+  On(machine, ClientsJoined{names});
   std::vector<std::string> first, second;
   for (const Lease& lease : machine.leases()) first.push_back(lease.client_id);
   On(machine, Tick{}, 1000);
@@ -315,7 +315,7 @@ TEST(RunMachineTest, Selection_EachNameEquallyOften) {
     RunStart start;
     start.committed_round = round;
     RunMachine machine = Machine(rules, start);
-    On(machine, Joined{names});
+    On(machine, ClientsJoined{names});
     for (const Lease& lease : machine.leases()) ++drawn[lease.client_id];
   }
   for (const auto& [name, count] : drawn) EXPECT_NEAR(count, 600, 103) << name;
@@ -331,7 +331,7 @@ TEST(RunMachineTest, JoinedAndPolled_WhileManyWait_WalkOverNobody) {
     const clock_t begin = clock();
     for (int i = 0; i < names; ++i) {
       const std::string name = fmt::format("client-{}", i);
-      (void)machine.On(Joined{{name}}, i);
+      (void)machine.On(ClientsJoined{{name}}, i);
       (void)machine.On(Polled{name}, i);
     }
     EXPECT_EQ(machine.phase(), RunMachine::Phase::kWaiting);
@@ -351,10 +351,10 @@ TEST(RunMachineTest, Restart_WithNameThatJoinedMeanwhile_DrawsTheSameCohort) {
   rules.min_clients = 4;
   rules.rounds = 5;
   RunMachine before = Machine(rules);
-  const auto offers = On(before, Joined{{"a", "b", "c", "d"}});
+  const auto offers = On(before, ClientsJoined{{"a", "b", "c", "d"}});
   const auto [round, attempt] = before.next_draw();
   EXPECT_EQ(std::pair(round, attempt), (std::pair<int64_t, int64_t>(1, 2)));
-  On(before, Joined{{"e", "f", "g", "h"}});
+  On(before, ClientsJoined{{"e", "f", "g", "h"}});
 
   RunStart start;
   for (const char* name : {"a", "b", "c", "d"}) start.candidates.push_back({name, 1, 1});
@@ -378,9 +378,9 @@ TEST(RunMachineTest, Create_OutOfRange_NamesTheKey) {
     return machine.ok() ? "accepted" : std::string(Message(machine.status()));
   };
   EXPECT_THAT(message([](RunRules& r) { r.rounds = 0; }), HasSubstr("run.rounds is 0"));
-  EXPECT_THAT(message([](RunRules& r) { r.dial.in_flight = 0; }), HasSubstr("server.clients_per_round is 0"));
-  EXPECT_THAT(message([](RunRules& r) { r.dial.updates_per_version = 0; }), HasSubstr("0 updates"));
-  EXPECT_THAT(message([](RunRules& r) { r.dial.max_staleness = 1; }), HasSubstr("max_staleness is 1"));
+  EXPECT_THAT(message([](RunRules& r) { r.policy.in_flight = 0; }), HasSubstr("server.clients_per_round is 0"));
+  EXPECT_THAT(message([](RunRules& r) { r.policy.updates_per_version = 0; }), HasSubstr("0 updates"));
+  EXPECT_THAT(message([](RunRules& r) { r.policy.max_staleness = 1; }), HasSubstr("max_staleness is 1"));
   EXPECT_THAT(message([](RunRules& r) { r.min_reports = 3; }), HasSubstr("server.min_reports is 3"));
   EXPECT_THAT(message([](RunRules& r) { r.min_clients = -1; }), HasSubstr("server.min_clients is -1"));
   EXPECT_THAT(message([](RunRules& r) { r.deadline_ms = -1; }), HasSubstr("server.deadline"));
@@ -397,7 +397,7 @@ TEST(RunMachineTest, Create_AtTheEdgesOfItsRanges_IsAccepted) {
   };
   EXPECT_OK(status([](RunRules& r) { r.rounds = (int64_t{1} << 32) - 1; }));
   EXPECT_THAT(status([](RunRules& r) { r.rounds = int64_t{1} << 32; }), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_OK(status([](RunRules& r) { r.dial = {1, 1}; }));
+  EXPECT_OK(status([](RunRules& r) { r.policy = {1, 1}; }));
   EXPECT_OK(status([](RunRules& r) { r.min_reports = 2; }));
   EXPECT_OK(status([](RunRules& r) { r.evaluation = {1, 2, 2}; }));
   EXPECT_OK(status([](RunRules& r) {
@@ -420,7 +420,7 @@ TEST(DescribeTest, TaskIsNamedWithoutItsRun_OrAsItStands) {
 
 TEST(RunMachineTest, Restore_DamagedAnywhere_IsRefused) {
   RunMachine machine = Machine(Rules(2));
-  On(machine, Joined{{"a", "b"}});
+  On(machine, ClientsJoined{{"a", "b"}});
   const std::string snapshot = machine.Save();
   ASSERT_OK(RunMachine::Restore(Rules(2), snapshot));
   for (size_t i = 0; i < snapshot.size(); ++i) {
@@ -437,7 +437,7 @@ TEST(RunMachineTest, Restore_ByAnotherClock_KnowsHowLongAgo) {
   RunRules rules = Rules(2);
   rules.presence_ms = rules.lease_ms = 500;
   RunMachine machine = Machine(rules);
-  On(machine, Joined{{"a", "b"}}, 800);
+  On(machine, ClientsJoined{{"a", "b"}}, 800);
   On(machine, SitePolled{"site", SitePolled::Serves::kAny, {}, 1}, 900);
   const std::string snapshot = machine.Save(1000);
   ASSERT_THAT(snapshot, HasSubstr("site"));

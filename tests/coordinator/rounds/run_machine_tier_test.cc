@@ -22,12 +22,12 @@ class MachineOfATierTest : public ::testing::Test {
     RunRules rules;
     rules.run_id = "run";
     rules.rounds = 2;
-    rules.dial = {4, 4};
+    rules.policy = {4, 4};
     rules.min_clients = 4;
     rules.lease_ms = 1000;
     machine_ = *RunMachine::Create(rules, RunStart{});
-    machine_->On(Joined{{"c0", "c1"}, "t"}, 0);
-    machine_->On(Joined{{"c2", "c3"}, ""}, 0);
+    machine_->On(ClientsJoined{{"c0", "c1"}, "t"}, 0);
+    machine_->On(ClientsJoined{{"c2", "c3"}, ""}, 0);
   }
   std::vector<Action> Poll(std::vector<std::string> names, std::vector<SitePolled::Holding> working_on = {},
                            TimeMs now = 0, const std::string& tier = "t") {
@@ -69,7 +69,7 @@ TEST_F(MachineOfATierTest, WhatItDoesNotNameItHasAgainWhenItsClientCalls) {
 // A tier says again and again who has called it.
 TEST_F(MachineOfATierTest, NameThatJoinsAgainTheSameWay_KeepsItsTask) {
   Poll({"c0", "c1"});
-  machine_->On(Joined{{"c0", "c2"}, "t"}, 0);
+  machine_->On(ClientsJoined{{"c0", "c2"}, "t"}, 0);
   EXPECT_EQ(Of("c0").state, Lease::State::kTaken);
   EXPECT_EQ(Of("c0").site, "t");
   EXPECT_EQ(machine_->via("c2"), "t");
@@ -103,7 +103,7 @@ TEST_F(MachineOfATierTest, HeldAndNoLongerHeld_IsAwaitedAgain) {
 TEST_F(MachineOfATierTest, ClientThatCallsItself_TakesItsTaskFromTheTier) {
   Poll({"c0", "c1"});
   Poll({}, {{TaskOf("c0"), true}});
-  machine_->On(Joined{{"c0"}, ""}, 0);
+  machine_->On(ClientsJoined{{"c0"}, ""}, 0);
   EXPECT_EQ(Of("c0").state, Lease::State::kOffered);
   EXPECT_THAT(Given(machine_->On(Polled{"c0"}, 0)), ElementsAre("c0"));
   EXPECT_THAT(Said(Poll({}, {{TaskOf("c0"), true}, {TaskOf("c1")}})), Contains(HasSubstr("cancel")));
@@ -125,7 +125,7 @@ TEST_F(MachineOfATierTest, Snapshot_KeepsWhoIsReachedThroughIt) {
         RunRules rules;
         rules.run_id = "run";
         rules.rounds = 2;
-        rules.dial = {4, 4};
+        rules.policy = {4, 4};
         rules.min_clients = 4;
         rules.lease_ms = 1000;
         return rules;
@@ -142,19 +142,19 @@ TEST(MachineOfATier, Resumed_ALeaseIsReachedOnTheWayThatIsToldNow) {
   RunRules rules;
   rules.run_id = "run";
   rules.rounds = 2;
-  rules.dial = {2, 2};
+  rules.policy = {2, 2};
   RunStart start;
   start.population = NumberedPopulation(2);
   auto before = RunMachine::Create(rules, std::move(start));
   ASSERT_OK(before);
   const std::string c0 = "client-00000", c1 = "client-00001";
-  before->On(Joined{{c0, c1}, "t"}, 0);
+  before->On(ClientsJoined{{c0, c1}, "t"}, 0);
   ASSERT_EQ(before->LeaseOf(c0)->via, "t");
   RunStart again;
   again.population = NumberedPopulation(2);
   auto machine = RunMachine::Resume(rules, before->Save(0), std::move(again), 0);
   ASSERT_OK(machine);
-  machine->On(Joined{{c1}, "t"}, 0);
+  machine->On(ClientsJoined{{c1}, "t"}, 0);
   machine->On(Polled{c0}, 0);
   EXPECT_EQ(machine->LeaseOf(c0)->via, "") << "it calls itself now";
   EXPECT_EQ(machine->LeaseOf(c0)->site, c0);
@@ -167,12 +167,12 @@ TEST(MachineOfATier, Resumed_WhoeverSaysThatItHasATaskHasIt) {
   RunRules rules;
   rules.run_id = "run";
   rules.rounds = 2;
-  rules.dial = {3, 3};
+  rules.policy = {3, 3};
   rules.min_clients = 3;
   rules.lease_ms = 1000;
   auto before = *RunMachine::Create(rules, RunStart{});
-  before.On(Joined{{"c0", "c1"}, "t"}, 0);
-  before.On(Joined{{"c2"}, ""}, 0);
+  before.On(ClientsJoined{{"c0", "c1"}, "t"}, 0);
+  before.On(ClientsJoined{{"c2"}, ""}, 0);
   const TaskId held = before.LeaseOf("c0")->task, other = before.LeaseOf("c1")->task;
   const TaskId own = before.LeaseOf("c2")->task;
   auto machine = RunMachine::Resume(rules, before.Save(0), RunStart{}, 0);
@@ -194,10 +194,10 @@ TEST(MachineOfATier, KeptPartial_IsTakenOfTasksThatAreOffered) {
   RunRules rules;
   rules.run_id = "run";
   rules.rounds = 2;
-  rules.dial = {2, 2};
+  rules.policy = {2, 2};
   rules.min_clients = 2;
   auto before = *RunMachine::Create(rules, RunStart{});
-  before.On(Joined{{"c0", "c1"}, "t"}, 0);
+  before.On(ClientsJoined{{"c0", "c1"}, "t"}, 0);
   const std::vector<TaskId> tasks = {before.LeaseOf("c0")->task, before.LeaseOf("c1")->task};
   auto machine = RunMachine::Resume(rules, before.Save(0), RunStart{}, 0);
   ASSERT_OK(machine);

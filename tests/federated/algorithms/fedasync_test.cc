@@ -50,14 +50,14 @@ std::vector<float> Mixed(std::vector<testing::TestUpdate> models, const std::vec
   scenario.server.staleness_exponent = 1;
   const StatusOr<Composition> composition = Compose(scenario, *layout);
   EXPECT_OK(composition);
-  EXPECT_EQ(composition->dial.base, Dial::Base::kLatest);
+  EXPECT_EQ(composition->policy.base, TaskPolicy::Base::kLatest);
   auto aggregation = testing::Make(composition->aggregation);
   for (size_t u = 0; u < models.size(); ++u) {
     UpdateView view = models[u].view();
     view.base_version = 8 - late[u];
     EXPECT_OK(aggregation->Take(view, models[u].weights()));
   }
-  const auto input = std::move(*aggregation).Finish(StalenessOf(9, composition->dial.staleness_exponent));
+  const auto input = std::move(*aggregation).Finish(StalenessOf(9, composition->policy.staleness_exponent));
   EXPECT_OK(input);
   const auto optimizer = ServerOptimizer::Create(composition->server_optimizer);
   EXPECT_OK(optimizer);

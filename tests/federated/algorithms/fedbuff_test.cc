@@ -1,5 +1,5 @@
-// FedBuff against NumPy in double, its limit that is a uniform mean, what each key of its dial does, and what cannot be
-// asynchronous.
+// FedBuff against NumPy in double, its limit that is a uniform mean, what each key of its policy does, and what cannot
+// be asynchronous.
 #include "tests/federated/algorithms/reference/fedbuff.inc"
 
 #include <cmath>
@@ -39,7 +39,7 @@ std::vector<float> BufferedMean(const Composition& composition, std::vector<Test
     view.base_version = version - 1 - late[u];
     EXPECT_OK(aggregation->Take(view, updates[u].weights()));
   }
-  auto input = std::move(*aggregation).Finish(StalenessOf(version, composition.dial.staleness_exponent));
+  auto input = std::move(*aggregation).Finish(StalenessOf(version, composition.policy.staleness_exponent));
   EXPECT_OK(input);
   return std::move(input->parts[0].mean);
 }
@@ -50,7 +50,7 @@ TEST(FedBuff, VersionsOfLateUpdates_AreWhatNumPyComputesInDouble) {
   Scenario scenario = Buffered(numpy::kUpdates);
   scenario.server.staleness_exponent = numpy::kExponent;
   ASSERT_OK_AND_ASSIGN(const Composition composition, Compose(scenario, *layout));
-  EXPECT_EQ(composition.dial.base, Dial::Base::kLatest);
+  EXPECT_EQ(composition.policy.base, TaskPolicy::Base::kLatest);
   ASSERT_OK_AND_ASSIGN(const auto server, ServerOptimizer::Create(composition.server_optimizer));
   auto model = std::make_shared<Model>(layout);
   const std::span<float> weights = model->tensor(layout->slices()[0]).flat<float>();
@@ -119,13 +119,13 @@ TEST(FedBuff, StalenessFactors_ArePowersToA256th) {
 TEST(FedBuff, Dial_IsWhatTheScenarioSays) {
   Scenario scenario = Buffered(4);
   ASSERT_OK_AND_ASSIGN(const Composition usual, Compose(scenario, *BufferedLayout(1)));
-  EXPECT_EQ(usual.dial.in_flight, 4);
-  EXPECT_EQ(usual.dial.max_staleness, 10);
+  EXPECT_EQ(usual.policy.in_flight, 4);
+  EXPECT_EQ(usual.policy.max_staleness, 10);
   scenario.server.in_flight = 9;
   scenario.server.max_staleness = 3;
   ASSERT_OK_AND_ASSIGN(const Composition wide, Compose(scenario, *BufferedLayout(1)));
-  EXPECT_EQ(wide.dial.in_flight, 9);
-  EXPECT_EQ(wide.dial.max_staleness, 3);
+  EXPECT_EQ(wide.policy.in_flight, 9);
+  EXPECT_EQ(wide.policy.max_staleness, 3);
   EXPECT_EQ(wide.aggregation.updates_per_version, 4);
 }
 

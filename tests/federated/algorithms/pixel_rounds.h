@@ -87,7 +87,7 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
       base = as_sent.model;
     }
     RIVULET_ASSIGN_OR_RETURN(const auto aggregation, Aggregation::Create(run.plan->aggregation()));
-    std::vector<ToldLoss> told;
+    std::vector<ReportedLoss> told;
     for (const int client : kPixelCohorts[round]) {
       const DatasetExamples examples(
           std::make_shared<MemoryDataset>(FourPixelRecords(client, kPixelExamples[static_cast<size_t>(client)])),

@@ -13,7 +13,7 @@
 #include "engine/ops/einsum.h"
 #include "federated/plan/frozen_rounds.h"
 #include "federated/selection/availability.h"
-#include "federated/transport/admission.h"
+#include "federated/transport/allow_list.h"
 #include "federated/transport/credentials.h"
 #include "federated/weights/layout.h"
 #include "proto/graph/cost_graph.pb.h"

@@ -1,5 +1,5 @@
-// Where the updates of one attempt come together: one aggregation behind one lock, so that folds of an attempt follow
-// one another while all else goes on.
+// The sum of one attempt's updates: one aggregation behind a lock of its own. Folds of an attempt follow one another;
+// the rest of the coordinator does not wait for them.
 #pragma once
 
 #include <memory>
@@ -11,18 +11,18 @@
 namespace rivulet {
 
 // Thread-safe.
-class Pot {
+class RoundAccumulator {
  public:
-  explicit Pot(std::unique_ptr<Aggregation> aggregation) : aggregation_(std::move(aggregation)) {}
+  explicit RoundAccumulator(std::unique_ptr<Aggregation> aggregation) : aggregation_(std::move(aggregation)) {}
 
-  // As Aggregation::Take, with the weights of what the update declares: checks, measures and adds in one pass; what
-  // fails leaves no trace.
+  // As Aggregation::Take, with the weights that the update declares: checks, measures and adds in one pass. A refused
+  // update leaves no trace.
   StatusOr<Aggregation::Taken> Take(const UpdateView& update);
   // As Aggregation::Merge; `fold_seconds` were spent by the site that made the partial.
   Status Merge(Partial&& partial, double fold_seconds);
-  // What has been gathered. Nothing goes in any more; call it once, when nobody folds.
+  // The finished sum. Call it once, after the last fold.
   std::unique_ptr<Aggregation> Close();
-  double fold_seconds() const;  // so far, by all who folded
+  double fold_seconds() const;  // so far, of all folds
 
  private:
   mutable Mutex mutex_;

@@ -8,9 +8,9 @@
 #include <thread>
 
 #include "engine/base/mutex.h"
-#include "federated/transport/attendance.h"
 #include "federated/transport/grpc_client.h"
 #include "federated/transport/grpc_server.h"
+#include "federated/transport/shutdown_barrier.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
 #include "tests/testing/sanitized.h"
 #include "tests/testing/status_matchers.h"
@@ -39,7 +39,7 @@ class OfferingCoordinator : public CoordinatorApi {
     return NotFound("no task");
   }
   Status Fail(const Caller&, const TaskFailure&) override { return absl::OkStatus(); }
-  void TellNews(NewsListener* listener) override {
+  void SetListener(NewsListener* listener) override {
     MutexLock lock(mutex_);
     listener_ = listener;
   }
@@ -81,7 +81,7 @@ class GrpcHeldPollsTest : public ::testing::Test {
     return {.caller = {.name = name}, .hold_ms = hold_ms, .told = true};
   }
   OfferingCoordinator api_;
-  Attendance attendance_{api_};
+  ShutdownBarrier attendance_{api_};
   std::unique_ptr<GrpcServer> server_;
   std::unique_ptr<GrpcClient> client_;
 };

@@ -1,6 +1,5 @@
-// A CoordinatorApi that passes calls on and knows who calls: when they were last heard of, by which certificate, with
-// which software, through which tier, and what went wrong. It refuses whom an operator has banned, from the next call
-// on.
+// The clients of a process, over all its runs: a CoordinatorApi that passes calls on and records each caller's time,
+// certificate, software, tier and last error. It refuses banned clients from their next call on.
 #pragma once
 
 #include <cstdint>
@@ -17,17 +16,17 @@
 namespace rivulet {
 
 // Thread-safe. Costs a lookup a call, and some 300 bytes a name that took part or was refused lately.
-class Roster final : public CoordinatorApi {
+class ClientRegistry final : public CoordinatorApi {
  public:
   // `api` must outlive it. `now_unix_ms`: milliseconds since 1970 UTC.
-  Roster(CoordinatorApi& api, std::function<int64_t()> now_unix_ms) : api_(api), now_(std::move(now_unix_ms)) {}
+  ClientRegistry(CoordinatorApi& api, std::function<int64_t()> now_unix_ms) : api_(api), now_(std::move(now_unix_ms)) {}
 
   // PERMISSION_DENIED beside what the api says: the caller is banned. Of a tier that is done to the names it serves.
   StatusOr<PollReply> Poll(const PollRequest& request) override;
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
-  void TellNews(NewsListener* listener) override;
+  void SetListener(NewsListener* listener) override;
 
   // Who hears, in a sentence, that two processes take turns under one name; at most once a minute for each. Before the
   // first call.

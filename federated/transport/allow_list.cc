@@ -1,4 +1,4 @@
-#include "federated/transport/admission.h"
+#include "federated/transport/allow_list.h"
 
 #include "engine/base/display_name.h"
 
@@ -23,16 +23,16 @@ StatusOr<std::set<std::string, std::less<>>> ParseClientNames(std::string_view t
   return names;
 }
 
-StatusOr<std::unique_ptr<Admission>> Admission::Open(CoordinatorApi& api, FileSystem& fs, const std::string& path,
+StatusOr<std::unique_ptr<AllowList>> AllowList::Open(CoordinatorApi& api, FileSystem& fs, const std::string& path,
                                                      std::function<void(const std::string&)> tell,
                                                      AdmissionHooks hooks) {
-  auto admission = std::unique_ptr<Admission>(new Admission(api, fs, path, std::move(tell), std::move(hooks)));
+  auto admission = std::unique_ptr<AllowList>(new AllowList(api, fs, path, std::move(tell), std::move(hooks)));
   MutexLock lock(admission->mutex_);
   RIVULET_RETURN_IF_ERROR(admission->Read());
   return admission;
 }
 
-Status Admission::Read() {
+Status AllowList::Read() {
   RIVULET_ASSIGN_OR_RETURN(std::string text, fs_.ReadAll(path_));
   if (text == text_) return absl::OkStatus();
   text_ = std::move(text);
@@ -40,7 +40,7 @@ Status Admission::Read() {
   return absl::OkStatus();
 }
 
-Status Admission::Admit(const Caller& caller) {
+Status AllowList::Admit(const Caller& caller) {
   {
     MutexLock lock(mutex_);
     if (names_.contains(caller.name) || tiers_.contains(caller.name)) return absl::OkStatus();
@@ -58,7 +58,7 @@ Status Admission::Admit(const Caller& caller) {
 }
 
 // A tier has proved who it is; whom it serves is nobody the less to be expected.
-StatusOr<PollReply> Admission::Poll(const PollRequest& request) {
+StatusOr<PollReply> AllowList::Poll(const PollRequest& request) {
   if (request.serves.kind != Serves::Kind::kNames) {
     RIVULET_RETURN_IF_ERROR(Admit(request.caller));
     return api_.Poll(request);
@@ -78,17 +78,17 @@ StatusOr<PollReply> Admission::Poll(const PollRequest& request) {
   return reply;
 }
 
-StatusOr<std::unique_ptr<ChunkReader>> Admission::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
+StatusOr<std::unique_ptr<ChunkReader>> AllowList::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
   RIVULET_RETURN_IF_ERROR(Admit(caller));
   return api_.Fetch(caller, blob, offset);
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Admission::Submit(const Caller& caller, const Submission& submission) {
+StatusOr<std::unique_ptr<ChunkWriter>> AllowList::Submit(const Caller& caller, const Submission& submission) {
   RIVULET_RETURN_IF_ERROR(Admit(caller));
   return api_.Submit(caller, submission);
 }
 
-Status Admission::Fail(const Caller& caller, const TaskFailure& failure) {
+Status AllowList::Fail(const Caller& caller, const TaskFailure& failure) {
   RIVULET_RETURN_IF_ERROR(Admit(caller));
   return api_.Fail(caller, failure);
 }

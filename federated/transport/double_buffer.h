@@ -1,6 +1,5 @@
-// Between whoever makes things and whoever uses them, on threads of their own: while one is used the next is made, and
-// no third is begun. Neither waits for the other: who has nothing to do rests, and is begun again by whoever gives it
-// something. Internal to this folder.
+// A double buffer between a maker and a user on different threads: while one item is used, the next is made, and no
+// third is begun. Neither blocks: an idle side is restarted by the other when there is work. Internal to this folder.
 //
 //   maker: make ──→ Offer ──→ [make the next, or rest]
 //   user:  use  ──→ Next  ──→ [use the next, or rest]
@@ -16,7 +15,7 @@ namespace rivulet {
 
 // Thread-safe. At first the maker works and the user rests.
 template <typename T>
-class OneAhead {
+class DoubleBuffer {
  public:
   // What the caller begins now: the user with `use`, where there is one; the maker, where `make` says so.
   struct Step {
@@ -24,7 +23,7 @@ class OneAhead {
     bool make = false;
   };
 
-  // The maker has made one. It rests while that lies here, and, unless `ahead`, while it is used.
+  // The maker offers an item. It rests while the item waits here and, unless `ahead`, while it is used.
   Step Offer(T made, bool ahead) {
     MutexLock lock(mutex_);
     RIVULET_CHECK(!next_, "a second thing is made ahead");

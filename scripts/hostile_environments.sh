@@ -3,7 +3,7 @@
 # that are skipped for root run), in a tree that is read-only, without HOME, under a locale with a decimal comma, and with a
 # wall clock that jumps forth and back by hours. Needs root, to give its rights away; what it makes lies in one
 # folder under /tmp. docs/internals/results.md has results.
-#   scripts/odd-worlds.sh [WORLD…] [-- CTEST ARGUMENTS]
+#   scripts/hostile_environments.sh [WORLD…] [-- CTEST ARGUMENTS]
 #     WORLD: plain-user, read-only, no-home, comma, clock [the first four at once, then clock by itself]
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -19,7 +19,7 @@ done
 [ "$(id -u)" = 0 ] || { echo "run it as root: the worlds are made with mounts and other users" >&2; exit 2; }
 [ -x build/release/rivulet ] || { echo "build the tests first: ./test.sh" >&2; exit 2; }
 
-room=$(mktemp -d /tmp/odd-worlds.XXXXXX)
+room=$(mktemp -d /tmp/hostile-environments.XXXXXX)
 jumper=
 trap '[ -z "$jumper" ] || kill "$jumper"; rm -rf "$room"' EXIT
 chmod 755 "$room"

@@ -81,7 +81,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
     const auto* asked = std::get_if<HandOverPartial>(&actions[answers]);
     if (std::holds_alternative<Offer>(actions[answers]) || (asked != nullptr && asked->site == event.site)) return;
   }
-  const int64_t pace = Pace::WaitFor(itself || tier ? known_clients() : presence_.sites());
+  const int64_t pace = PollIntervals::WaitFor(itself || tier ? known_clients() : presence_.sites());
   actions.push_back(AskToWait{event.site, Awaited(now), named.empty() ? pace : heartbeat_ms()});
 }
 
@@ -117,7 +117,7 @@ void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& n
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
     if (Open(kind) != nullptr) offered += book_.CountOffered(kind);
   }
-  int64_t share = Pace::FairShare(want, offered, presence_.sites());
+  int64_t share = PollIntervals::FairShare(want, offered, presence_.sites());
   for (const TaskKind kind : {TaskKind::kEvaluate, TaskKind::kTrain}) {
     const Gathering* const open = Open(kind);
     if (open == nullptr) continue;

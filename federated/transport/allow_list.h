@@ -1,6 +1,6 @@
-// A CoordinatorApi that passes on the calls of those whom somebody expects, and refuses everybody else. Without
-// certificates it is what keeps strangers' names out of a run; with them it admits fewer than the authority has signed.
-// Of a tier it admits the clients that are expected; whether there may be tiers is the server's to say.
+// A CoordinatorApi that passes on the calls of expected clients and refuses all others. Without certificates it keeps
+// unknown names out of a run; with certificates it admits a subset of the signed names. A tier's clients are checked
+// one by one. Whether tiers may connect is the server's setting.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@
 #include "engine/base/file_system.h"
 #include "engine/base/mutex.h"
 #include "federated/transport/coordinator_api.h"
-#include "federated/transport/teller.h"
+#include "federated/transport/rate_limited_log.h"
 
 namespace rivulet {
 
@@ -28,12 +28,12 @@ struct AdmissionHooks {
 };
 
 // Thread-safe.
-class Admission final : public CoordinatorApi {
+class AllowList final : public CoordinatorApi {
  public:
   // Those whose names stand in the file `path`. It is read again when somebody calls who is not in it, so that a name
   // can be added without a restart; what is no list any more changes nothing. `tell` hears of whom nobody expects.
   // `api` and `fs` must outlive it. Errors as ParseClientNames and of the file.
-  static StatusOr<std::unique_ptr<Admission>> Open(CoordinatorApi& api, FileSystem& fs, const std::string& path,
+  static StatusOr<std::unique_ptr<AllowList>> Open(CoordinatorApi& api, FileSystem& fs, const std::string& path,
                                                    std::function<void(const std::string& sentence)> tell,
                                                    AdmissionHooks hooks = {});
 
@@ -42,10 +42,10 @@ class Admission final : public CoordinatorApi {
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
-  void TellNews(NewsListener* listener) override { api_.TellNews(listener); }
+  void SetListener(NewsListener* listener) override { api_.SetListener(listener); }
 
  private:
-  Admission(CoordinatorApi& api, FileSystem& fs, std::string path, std::function<void(const std::string&)> tell,
+  AllowList(CoordinatorApi& api, FileSystem& fs, std::string path, std::function<void(const std::string&)> tell,
             AdmissionHooks hooks)
       : api_(api), fs_(fs), path_(std::move(path)), hooks_(std::move(hooks)), teller_(std::move(tell)) {}
   Status Read() REQUIRES(mutex_);
@@ -55,7 +55,7 @@ class Admission final : public CoordinatorApi {
   FileSystem& fs_;
   const std::string path_;
   const AdmissionHooks hooks_;
-  Teller teller_;
+  RateLimitedLog teller_;
   Mutex mutex_;
   std::string text_ GUARDED_BY(mutex_);  // of the file, as last seen
   std::set<std::string, std::less<>> names_ GUARDED_BY(mutex_);

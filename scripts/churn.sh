@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Whole federations under virtual time, through many seeds of each kind of tests/system/system_test.cc; says how many
 # there were, how long one takes, and what befell them. docs/internals/results.md has results. Wants a built tree.
-#   scripts/storms.sh [SEEDS] [FOLDER]                seeds "17" or "1-1000" [1-1000] of the tree in FOLDER [build/release]
-#   scripts/storms.sh --thousands [SEEDS] [FOLDER]    of 1,000 to 2,000 clients each [1-100]
+#   scripts/churn.sh [SEEDS] [FOLDER]                seeds "17" or "1-1000" [1-1000] of the tree in FOLDER [build/release]
+#   scripts/churn.sh --thousands [SEEDS] [FOLDER]    of 1,000 to 2,000 clients each [1-100]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ "${1:-}" = --thousands ]; then

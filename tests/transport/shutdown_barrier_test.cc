@@ -1,4 +1,4 @@
-#include "federated/transport/attendance.h"
+#include "federated/transport/shutdown_barrier.h"
 
 #include <atomic>
 #include <thread>
@@ -31,7 +31,7 @@ class AttendanceTest : public ::testing::Test {
   }
   bool AllKnow() { return attendance_.WaitUntilAllKnow(std::chrono::milliseconds(0)); }
   CountingCoordinator fake_;
-  Attendance attendance_{fake_};
+  ShutdownBarrier attendance_{fake_};
 };
 
 TEST_F(AttendanceTest, NobodyPolled_AllKnow) { EXPECT_TRUE(AllKnow()); }

@@ -1,4 +1,4 @@
-#include "federated/transport/admission.h"
+#include "federated/transport/allow_list.h"
 
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -26,7 +26,7 @@ class AdmissionTest : public testing::FolderTest {
  protected:
   void Write(const std::string& text) { ASSERT_OK(WriteFileAtomically(fs_, Path("clients.txt"), text)); }
   Status Open() {
-    RIVULET_ASSIGN_OR_RETURN(admission_, Admission::Open(api_, fs_, Path("clients.txt"),
+    RIVULET_ASSIGN_OR_RETURN(admission_, AllowList::Open(api_, fs_, Path("clients.txt"),
                                                          [this](const std::string& told) { told_.push_back(told); }));
     return absl::OkStatus();
   }
@@ -35,7 +35,7 @@ class AdmissionTest : public testing::FolderTest {
   FileSystem& fs_ = FileSystem::Default();
   AdmitsAll api_;
   std::vector<std::string> told_;
-  std::unique_ptr<Admission> admission_;
+  std::unique_ptr<AllowList> admission_;
 };
 
 TEST_F(AdmissionTest, ExpectedName_IsPassedOnAndAnotherIsRefusedOnEveryCallAndShownOnce) {
@@ -70,7 +70,7 @@ TEST_F(AdmissionTest, WhomAnOperatorApproves_IsAdmittedBesideTheFile) {
   std::vector<std::string> strangers;
   bool approved = false;
   ASSERT_OK_AND_ASSIGN(const auto admission,
-                       Admission::Open(api_, fs_, Path("clients.txt"), [](const std::string&) {},
+                       AllowList::Open(api_, fs_, Path("clients.txt"), [](const std::string&) {},
                                        {.approved = [&](const std::string& name) { return approved && name == "b"; },
                                         .on_stranger = [&](const std::string& name) { strangers.push_back(name); }}));
   EXPECT_THAT(admission->Poll({.caller = {.name = "b"}}), StatusIs(absl::StatusCode::kPermissionDenied));

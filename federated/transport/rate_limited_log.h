@@ -1,4 +1,4 @@
-// Sentences for a log, each once a minute and few in a minute: whoever knocks at the port writes no log full.
+// A log whose lines are caused by strangers: each sentence at most once a minute, at most 20 sentences a minute.
 #pragma once
 
 #include <chrono>
@@ -11,9 +11,9 @@
 namespace rivulet {
 
 // Thread-safe, as `tell` is not asked to be.
-class Teller {
+class RateLimitedLog {
  public:
-  explicit Teller(std::function<void(const std::string& sentence)> tell) : tell_(std::move(tell)) {}
+  explicit RateLimitedLog(std::function<void(const std::string& sentence)> tell) : tell_(std::move(tell)) {}
   void Tell(const std::string& sentence) {
     constexpr size_t kMostInAMinute = 20;
     if (!tell_) return;

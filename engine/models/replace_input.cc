@@ -1,8 +1,8 @@
-#include "engine/models/take_instead.h"
+#include "engine/models/replace_input.h"
 
 namespace rivulet {
 
-Status TakeInstead(Graph& graph, Output before, Output after, const Node* made) {
+Status ReplaceInputOfConsumers(Graph& graph, Output before, Output after, const Node* made) {
   for (Node* consumer : graph.Consumers(before)) {
     if (consumer == made) continue;
     for (size_t i = 0; i < consumer->inputs().size(); ++i)

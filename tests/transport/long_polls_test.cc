@@ -1,4 +1,4 @@
-#include "federated/transport/held_polls.h"
+#include "federated/transport/long_polls.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -34,7 +34,7 @@ class HandExecutor : public Executor {
 class HeldPollsTest : public ::testing::Test {
  protected:
   // A poll that is answered once `ready_` is set, or at the last.
-  HeldPolls::Ask Poll(const std::string& what) {
+  LongPolls::Ask Poll(const std::string& what) {
     return [this, what](bool last) {
       asked_.push_back(what);
       if (while_asked_) while_asked_();
@@ -43,7 +43,7 @@ class HeldPollsTest : public ::testing::Test {
     };
   }
   HandExecutor executor_;
-  HeldPolls polls_{executor_};
+  LongPolls polls_{executor_};
   bool ready_ = false;
   std::function<void()> while_asked_;
   std::vector<std::string> asked_, answered_;
@@ -114,7 +114,7 @@ TEST(HeldPollsStressTest, NewsFromManyThreads_IsNeverLost) {
   std::vector<std::atomic<int>> word(8), heard(8);
   std::atomic<int> answered = 0;
   const auto executor = ThreadExecutor("polls", 3);
-  HeldPolls polls(*executor);
+  LongPolls polls(*executor);
   std::vector<std::thread> threads;
   for (int t = 0; t < 8; ++t) {
     threads.emplace_back([&, t] {

@@ -1,10 +1,10 @@
-#include "federated/transport/held_polls.h"
+#include "federated/transport/long_polls.h"
 
 #include <utility>
 
 namespace rivulet {
 
-void HeldPolls::Hold(const std::string& name, std::chrono::milliseconds time, Ask ask) {
+void LongPolls::Hold(const std::string& name, std::chrono::milliseconds time, Ask ask) {
   auto held = std::make_shared<Held>();
   held->name = name;
   held->ask = std::move(ask);
@@ -23,7 +23,7 @@ void HeldPolls::Hold(const std::string& name, std::chrono::milliseconds time, As
   AskOn(held);
 }
 
-void HeldPolls::Wake(const std::shared_ptr<Held>& held) {
+void LongPolls::Wake(const std::shared_ptr<Held>& held) {
   if (held->asking) {
     held->news = true;
   } else {
@@ -32,7 +32,7 @@ void HeldPolls::Wake(const std::shared_ptr<Held>& held) {
   }
 }
 
-void HeldPolls::AskOn(const std::shared_ptr<Held>& held) {
+void LongPolls::AskOn(const std::shared_ptr<Held>& held) {
   for (;;) {
     bool last = false;
     {
@@ -55,13 +55,13 @@ void HeldPolls::AskOn(const std::shared_ptr<Held>& held) {
   }
 }
 
-void HeldPolls::News(const std::string& name) {
+void LongPolls::News(const std::string& name) {
   MutexLock lock(mutex_);
   const auto [begin, end] = name.empty() ? std::pair(polls_.begin(), polls_.end()) : polls_.equal_range(name);
   for (auto at = begin; at != end; ++at) Wake(at->second);
 }
 
-void HeldPolls::Close() {
+void LongPolls::Close() {
   MutexLock lock(mutex_);
   closed_ = true;
   for (const auto& [name, held] : polls_) {

@@ -1,5 +1,5 @@
 // One is used while the next is made, and no third is begun, whatever the two threads do.
-#include "federated/transport/one_ahead.h"
+#include "federated/transport/double_buffer.h"
 
 #include <gtest/gtest.h>
 
@@ -15,14 +15,14 @@ namespace {
 const auto kNobodyListens = [] {};
 
 TEST(OneAheadTest, FirstThing_IsUsedAtOnceAndTheNextIsMadeBesideIt) {
-  OneAhead<int> line;
+  DoubleBuffer<int> line;
   const auto step = line.Offer(1, true);
   EXPECT_EQ(step.use, 1);
   EXPECT_TRUE(step.make);
 }
 
 TEST(OneAheadTest, ThingThatIsMadeMeanwhile_LiesThereAndItsMakerRestsUntilItIsTaken) {
-  OneAhead<int> line;
+  DoubleBuffer<int> line;
   line.Offer(1, true);
   const auto made = line.Offer(2, true);
   EXPECT_FALSE(made.use);
@@ -33,7 +33,7 @@ TEST(OneAheadTest, ThingThatIsMadeMeanwhile_LiesThereAndItsMakerRestsUntilItIsTa
 }
 
 TEST(OneAheadTest, NothingLiesThere_TheUserRestsUntilTheNextOffer) {
-  OneAhead<int> line;
+  DoubleBuffer<int> line;
   line.Offer(1, true);
   int rested = 0;
   const auto next = line.Next(true, [&] { ++rested; });
@@ -44,7 +44,7 @@ TEST(OneAheadTest, NothingLiesThere_TheUserRestsUntilTheNextOffer) {
 }
 
 TEST(OneAheadTest, MakerThatIsNotToWorkAhead_IsBegunWhenTheUserHasNothingLeft) {
-  OneAhead<int> line;
+  DoubleBuffer<int> line;
   const auto first = line.Offer(1, false);
   EXPECT_EQ(first.use, 1);
   EXPECT_FALSE(first.make);
@@ -60,7 +60,7 @@ TEST(OneAheadTest, MakerThatIsNotToWorkAhead_IsBegunWhenTheUserHasNothingLeft) {
 }
 
 TEST(OneAheadDeathTest, MakerThatGoesOnUnasked_EndsTheProcess) {
-  OneAhead<int> line;
+  DoubleBuffer<int> line;
   line.Offer(1, true);
   line.Offer(2, true);
   EXPECT_DEATH(line.Offer(3, true), "a second thing is made ahead");
@@ -70,7 +70,7 @@ TEST(OneAheadDeathTest, MakerThatGoesOnUnasked_EndsTheProcess) {
 // are there at any time.
 TEST(OneAheadStressTest, TwoThreads_PassEachOtherAllOfThemInOrder) {
   constexpr int kThings = 20'000;
-  OneAhead<int> line;
+  DoubleBuffer<int> line;
   std::counting_semaphore<> make{1}, use{0};
   std::vector<int> used;
   std::atomic<int> begun = 0, ended = 0, in_hand = -1;  // the last is the user's, whoever has begun it

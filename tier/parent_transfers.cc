@@ -1,4 +1,4 @@
-// What takes long with the parent: models and plans that come, partials that go, and what else waits behind them.
+// Transfers with the parent, on a thread of their own: models and plans down, partial sums up.
 #include <algorithm>
 #include <thread>
 
@@ -8,7 +8,7 @@
 
 namespace rivulet {
 
-void Tier::RunErrands() {
+void Tier::TransferLoop() {
   CoordinatorCalls calls(parent_, stop_, options_.calls);
   for (;;) {
     Errand errand;

@@ -9,7 +9,8 @@ namespace {
 
 using State = Lease::State;
 
-constexpr VirtualTime kPoll = 10'000'000;  // how often an idle client calls (Pace::WaitFor): when it is noticed
+constexpr VirtualTime kPoll =
+    10'000'000;  // how often an idle client calls (PollIntervals::WaitFor): when it is noticed
 // A version for which devices have come and gone so often will not be made.
 constexpr int kMostWaits = 10'000;
 
@@ -39,11 +40,11 @@ void RunMachine::LetArrive(TimeMs now, Actions& actions) {
            buffer.CountInState(State::kDropped) - buffer.CountInState(State::kFailed);
   };
   int waits = 0;
-  while (arrived() < rules_.dial.updates_per_version) {
+  while (arrived() < rules_.policy.updates_per_version) {
     if (fleet_deadline_ != 0 && virtual_now_ >= fleet_deadline_) return;
-    const int64_t missing = continuous()          ? rules_.dial.in_flight - in_the_air()
-                            : rules_.dial.replace ? buffer.Missing()
-                                                  : 0;
+    const int64_t missing = continuous()            ? rules_.policy.in_flight - in_the_air()
+                            : rules_.policy.replace ? buffer.Missing()
+                                                    : 0;
     if (missing > 0) AddLeases(*training_, Draw(TaskKind::kTrain, missing, now), now, actions);
     if (under_way_.empty()) {
       // Whoever is in a round that is drawn at once was there when it began.

@@ -81,10 +81,10 @@ void RunMachine::CarryOver() {
   for (const LeaseSlot slot : training_->buffer.leases()) {
     const Lease& lease = book_.at(slot);
     const int64_t staleness = round() - lease.base_round;
-    if (lease.resolved() || staleness <= rules_.dial.max_staleness) continue;
-    SetState(
-        slot, State::kDropped,
-        fmt::format("its update would be {} versions late, and {} are allowed", staleness, rules_.dial.max_staleness));
+    if (lease.resolved() || staleness <= rules_.policy.max_staleness) continue;
+    SetState(slot, State::kDropped,
+             fmt::format("its update would be {} versions late, and {} are allowed", staleness,
+                         rules_.policy.max_staleness));
   }
   Gathering next{TaskKind::kTrain, round() + 1, 1, UpdateBuffer(RulesAt(TaskKind::kTrain, 0))};
   Gathering made{TaskKind::kTrain, round(), attempt_,
@@ -183,7 +183,7 @@ void RunMachine::Handle(const CommitDone& event, TimeMs now, Actions& actions) {
   if (!event.ok) return End(Phase::kFailed, event.reason);
   if (committed) {
     sitting_out_.Clear();
-  } else if (rules_.dial.replace) {
+  } else if (rules_.policy.replace) {
     // In the order drawn, and not in that in which they ended.
     for (const LeaseSlot slot : training_->buffer.leases()) {
       const Lease& lease = book_.at(slot);

@@ -1,4 +1,4 @@
-#include "federated/transport/attendance.h"
+#include "federated/transport/shutdown_barrier.h"
 
 #include <algorithm>
 
@@ -12,7 +12,7 @@ constexpr std::chrono::seconds kSecondProcess{1};
 
 // Stands between transport and coordinator, so that neither has to know who must still be told of the end before a
 // process may stop serving.
-StatusOr<PollReply> Attendance::Poll(const PollRequest& request) {
+StatusOr<PollReply> ShutdownBarrier::Poll(const PollRequest& request) {
   StatusOr<PollReply> reply = api_.Poll(request);
   if (reply.ok()) {
     const std::string& name = request.caller.name;
@@ -32,24 +32,25 @@ StatusOr<PollReply> Attendance::Poll(const PollRequest& request) {
   return reply;
 }
 
-StatusOr<std::unique_ptr<ChunkReader>> Attendance::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
+StatusOr<std::unique_ptr<ChunkReader>> ShutdownBarrier::Fetch(const Caller& caller, const BlobId& blob,
+                                                              int64_t offset) {
   return api_.Fetch(caller, blob, offset);
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Attendance::Submit(const Caller& caller, const Submission& submission) {
+StatusOr<std::unique_ptr<ChunkWriter>> ShutdownBarrier::Submit(const Caller& caller, const Submission& submission) {
   return api_.Submit(caller, submission);
 }
 
-Status Attendance::Fail(const Caller& caller, const TaskFailure& failure) { return api_.Fail(caller, failure); }
+Status ShutdownBarrier::Fail(const Caller& caller, const TaskFailure& failure) { return api_.Fail(caller, failure); }
 
-void Attendance::Expect(std::string client_id) {
+void ShutdownBarrier::Expect(std::string client_id) {
   MutexLock lock(mutex_);
   unaware_[std::move(client_id)] = Clock::time_point::max();
 }
 
 // A process that is not told would look for its coordinator for ever. One whose name has been told may be the second of
 // that name, which comes with its next poll, or a first one that was killed and never comes: it is worth a second.
-bool Attendance::WaitUntilAllKnow(std::chrono::milliseconds timeout) {
+bool ShutdownBarrier::WaitUntilAllKnow(std::chrono::milliseconds timeout) {
   const auto begin = Clock::now(), give_up = begin + timeout;
   MutexLock lock(mutex_);
   while (!unaware_.empty()) {

@@ -1,8 +1,7 @@
-// Polls whose answers wait for news, so that a client that waits for work calls seldom and hears of it at once.
+// Long polls: polls whose answer waits for news, so that idle clients call rarely and get work at once.
 //
-// A poll that would be told nothing is asked again whenever there is news for its name, until it is told something or
-// its time is up. News that comes while it is being asked makes it be asked once more, so none is lost between an
-// answer and the wait for the next. A held poll costs its request's memory and no thread.
+// A poll without an answer is asked again at each news for its name, until it has an answer or its time is up. News
+// during an ask causes one more ask, so none is lost. A waiting poll costs its request's memory and no thread.
 #pragma once
 
 #include <chrono>
@@ -17,10 +16,10 @@
 namespace rivulet {
 
 // Thread-safe.
-class HeldPolls {
+class LongPolls {
  public:
   // Polls are asked again on `executor`, which must outlive this and run all that it was given before this goes.
-  explicit HeldPolls(Executor& executor) : executor_(executor) {}
+  explicit LongPolls(Executor& executor) : executor_(executor) {}
 
   // Asks one poll and answers it; false: there was nothing to tell, and it is not answered. When it is the `last` time
   // it is answered whatever there is to tell.

@@ -1,4 +1,4 @@
-#include "certificates/throw_away_authority.h"
+#include "certificates/ephemeral_authority.h"
 
 #include "certificates/key.h"
 #include "certificates/kit.h"
@@ -8,23 +8,23 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kDaysOfThrowAway = 365;  // longer than any command runs
+constexpr int64_t kDaysOfEphemeral = 365;  // longer than any command runs
 
 }  // namespace
 
-StatusOr<ThrowAwayAuthority> ThrowAwayAuthority::Create(const Clock& clock) {
-  ThrowAwayAuthority authority;
+StatusOr<EphemeralAuthority> EphemeralAuthority::Create(const Clock& clock) {
+  EphemeralAuthority authority;
   RIVULET_ASSIGN_OR_RETURN(authority.key_, MakeKey());
   const int64_t now = clock.UnixMs() / 1000;
   // A clock that is set back while the command runs is no reason to stop.
-  const Validity validity{.from = now - kSecondsPerDay, .until = now + kDaysOfThrowAway * kSecondsPerDay};
+  const Validity validity{.from = now - kSecondsPerDay, .until = now + kDaysOfEphemeral * kSecondsPerDay};
   RIVULET_ASSIGN_OR_RETURN(authority.certificate_, SignAuthority("rivulet up", authority.key_.get(), validity));
   RIVULET_ASSIGN_OR_RETURN(authority.revocation_list_,
                            SignRevocationList({}, now, 1, authority.certificate_, authority.key_.get()));
   return authority;
 }
 
-Status ThrowAwayAuthority::Issue(const Subject& subject, FileSystem& fs, const std::string& folder) const {
+Status EphemeralAuthority::Issue(const Subject& subject, FileSystem& fs, const std::string& folder) const {
   RIVULET_RETURN_IF_ERROR(CheckSubject(subject));
   RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, MakeKey());
   RIVULET_ASSIGN_OR_RETURN(const Certificate certificate,

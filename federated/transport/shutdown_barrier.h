@@ -1,5 +1,5 @@
-// A CoordinatorApi that passes every call on and remembers who has called and who has been told that the run is over,
-// so that a coordinator does not leave before its clients know.
+// A CoordinatorApi that delays a coordinator's exit until its clients know that the run is over. It passes every call
+// on, and records which clients have called and which have received the end.
 #pragma once
 
 #include <chrono>
@@ -14,22 +14,22 @@
 namespace rivulet {
 
 // Thread-safe.
-class Attendance final : public CoordinatorApi {
+class ShutdownBarrier final : public CoordinatorApi {
  public:
-  explicit Attendance(CoordinatorApi& api) : api_(api) {}  // must outlive this
+  explicit ShutdownBarrier(CoordinatorApi& api) : api_(api) {}  // must outlive this
 
   StatusOr<PollReply> Poll(const PollRequest& request) override;
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
   Status Fail(const Caller& caller, const TaskFailure& failure) override;
-  void TellNews(NewsListener* listener) override { api_.TellNews(listener); }
+  void SetListener(NewsListener* listener) override { api_.SetListener(listener); }
 
-  // Somebody who will want to know, although this process has not heard of it: a client of a run that is resumed.
+  // A client to wait for although it has not called this process yet, such as one of a resumed run.
   void Expect(std::string client_id);
 
-  // Waits until everybody who has polled or is expected has been told that it is over: true. False when whoever is left
-  // has not polled when it was to, and five seconds more (a client that died), or after `timeout`. Of a name with two
-  // processes the second gets a second more.
+  // Waits until every client that polled or is expected has received the end, and returns true. Returns false after
+  // `timeout`, or when each remaining client is five seconds late for its poll, as a dead one is. A second process of a
+  // name gets one second more.
   bool WaitUntilAllKnow(std::chrono::milliseconds timeout);
 
  private:

@@ -1,4 +1,4 @@
-#include "coordinator/intake/pot.h"
+#include "coordinator/intake/round_accumulator.h"
 
 #include <chrono>
 
@@ -11,7 +11,7 @@ double FoldedFor(std::chrono::steady_clock::time_point begin) {
 
 }  // namespace
 
-StatusOr<Aggregation::Taken> Pot::Take(const UpdateView& update) {
+StatusOr<Aggregation::Taken> RoundAccumulator::Take(const UpdateView& update) {
   MutexLock lock(mutex_);
   const auto begin = std::chrono::steady_clock::now();
   const StatusOr<Weights> weights = WeightsOf(aggregation_->spec(), update.scalars, {});
@@ -20,7 +20,7 @@ StatusOr<Aggregation::Taken> Pot::Take(const UpdateView& update) {
   return taken;
 }
 
-Status Pot::Merge(Partial&& partial, double fold_seconds) {
+Status RoundAccumulator::Merge(Partial&& partial, double fold_seconds) {
   MutexLock lock(mutex_);
   const auto begin = std::chrono::steady_clock::now();
   const Status merged = aggregation_->Merge(std::move(partial));
@@ -28,12 +28,12 @@ Status Pot::Merge(Partial&& partial, double fold_seconds) {
   return merged;
 }
 
-std::unique_ptr<Aggregation> Pot::Close() {
+std::unique_ptr<Aggregation> RoundAccumulator::Close() {
   MutexLock lock(mutex_);
   return std::move(aggregation_);
 }
 
-double Pot::fold_seconds() const {
+double RoundAccumulator::fold_seconds() const {
   MutexLock lock(mutex_);
   return fold_seconds_;
 }

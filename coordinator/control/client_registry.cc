@@ -1,4 +1,4 @@
-#include "coordinator/control/roster.h"
+#include "coordinator/control/client_registry.h"
 
 #include <algorithm>
 #include <optional>
@@ -30,20 +30,20 @@ const Status& StatusOf(const StatusOr<T>& result) {
 
 }  // namespace
 
-Status Roster::CheckBan(const std::string& client_id) const {
+Status ClientRegistry::CheckBan(const std::string& client_id) const {
   const auto found = banned_.find(client_id);
   if (found == banned_.end()) return absl::OkStatus();
   return PermissionDenied("client '{}' is banned here{}{}; ask who runs the coordinator to approve it",
                           DisplayText(client_id, 80), found->second.empty() ? "" : ": ", found->second);
 }
 
-Roster::Entry* Roster::EntryOf(const std::string& client_id) {
+ClientRegistry::Entry* ClientRegistry::EntryOf(const std::string& client_id) {
   const auto found = entries_.find(client_id);
   if (found != entries_.end()) return &found->second;
   return entries_.size() < kMostRefused ? &entries_[client_id] : nullptr;
 }
 
-void Roster::Heard(const Caller& caller, int64_t expected_in_ms) {
+void ClientRegistry::Heard(const Caller& caller, int64_t expected_in_ms) {
   Entry& entry = entries_[caller.name];
   entry.seen = now_();
   entry.expected_by = entry.seen + expected_in_ms + kPatienceMs;
@@ -52,7 +52,7 @@ void Roster::Heard(const Caller& caller, int64_t expected_in_ms) {
   knocks_.erase(caller.name);  // whoever let it in, it waits no more
 }
 
-void Roster::NoteError(const std::string& client_id, std::string_view sentence) {
+void ClientRegistry::NoteError(const std::string& client_id, std::string_view sentence) {
   Entry* const entry = EntryOf(client_id);
   if (entry == nullptr) return;
   entry->error = Shortened(sentence);
@@ -61,7 +61,7 @@ void Roster::NoteError(const std::string& client_id, std::string_view sentence) 
 
 // The process before one that was started again may be heard of once more, by a poll that was held, and then the newer
 // one; two that live go on taking turns.
-bool Roster::IsDoubled(const Caller& caller) {
+bool ClientRegistry::IsDoubled(const Caller& caller) {
   constexpr int kTurnsOfTwo = 3;
   constexpr int64_t kSaidAgainMs = 60'000;
   Entry& entry = entries_[caller.name];
@@ -75,7 +75,7 @@ bool Roster::IsDoubled(const Caller& caller) {
   return true;
 }
 
-StatusOr<PollReply> Roster::Poll(const PollRequest& request) {
+StatusOr<PollReply> ClientRegistry::Poll(const PollRequest& request) {
   bool doubled = false;
   StatusOr<PollReply> reply = PassPoll(request, &doubled);
   if (doubled && on_doubled_) {
@@ -89,7 +89,7 @@ StatusOr<PollReply> Roster::Poll(const PollRequest& request) {
 
 // Of who has a task to do the next poll is its heartbeat; of who has none, when the answer said, or when the transport
 // lets go of the poll.
-StatusOr<PollReply> Roster::PassPoll(const PollRequest& request, bool* doubled) {
+StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* doubled) {
   const Caller& caller = request.caller;
   const bool tier = request.serves.kind == Serves::Kind::kNames;
   std::vector<RefusedName> refused;
@@ -136,7 +136,7 @@ StatusOr<PollReply> Roster::PassPoll(const PollRequest& request, bool* doubled) 
 }
 
 template <typename Ask>
-auto Roster::PassOn(const Caller& caller, const Ask& ask) -> decltype(ask()) {
+auto ClientRegistry::PassOn(const Caller& caller, const Ask& ask) -> decltype(ask()) {
   {
     MutexLock lock(mutex_);
     RIVULET_RETURN_IF_ERROR(CheckBan(caller.name));
@@ -149,30 +149,30 @@ auto Roster::PassOn(const Caller& caller, const Ask& ask) -> decltype(ask()) {
   return answer;
 }
 
-StatusOr<std::unique_ptr<ChunkReader>> Roster::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
+StatusOr<std::unique_ptr<ChunkReader>> ClientRegistry::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
   return PassOn(caller, [&] { return api_.Fetch(caller, blob, offset); });
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Roster::Submit(const Caller& caller, const Submission& submission) {
+StatusOr<std::unique_ptr<ChunkWriter>> ClientRegistry::Submit(const Caller& caller, const Submission& submission) {
   return PassOn(caller, [&] { return api_.Submit(caller, submission); });
 }
 
-Status Roster::Fail(const Caller& caller, const TaskFailure& failure) {
+Status ClientRegistry::Fail(const Caller& caller, const TaskFailure& failure) {
   const Status answer = PassOn(caller, [&] { return api_.Fail(caller, failure); });
   MutexLock lock(mutex_);
   if (entries_.contains(caller.name)) NoteError(caller.name, SentenceOf(failure));
   return answer;
 }
 
-void Roster::TellNews(NewsListener* listener) {
+void ClientRegistry::SetListener(NewsListener* listener) {
   {
     MutexLock lock(news_mutex_);
     listener_ = listener;
   }
-  api_.TellNews(listener);
+  api_.SetListener(listener);
 }
 
-void Roster::Ban(const std::string& client_id, const std::string& reason) {
+void ClientRegistry::Ban(const std::string& client_id, const std::string& reason) {
   {
     MutexLock lock(mutex_);
     banned_[client_id] = Shortened(reason);
@@ -183,42 +183,42 @@ void Roster::Ban(const std::string& client_id, const std::string& reason) {
   if (listener_ != nullptr) listener_->OnNews(client_id);
 }
 
-void Roster::Approve(const std::string& client_id) {
+void ClientRegistry::Approve(const std::string& client_id) {
   MutexLock lock(mutex_);
   banned_.erase(client_id);
   knocks_.erase(client_id);
   approved_.insert(client_id);
 }
 
-void Roster::Forget(const std::string& client_id) {
+void ClientRegistry::Forget(const std::string& client_id) {
   MutexLock lock(mutex_);
   entries_.erase(client_id);
   knocks_.erase(client_id);
   approved_.erase(client_id);
 }
 
-bool Roster::approved(const std::string& client_id) const {
+bool ClientRegistry::approved(const std::string& client_id) const {
   MutexLock lock(mutex_);
   return approved_.contains(client_id);
 }
 
-bool Roster::banned(const std::string& client_id) const {
+bool ClientRegistry::banned(const std::string& client_id) const {
   MutexLock lock(mutex_);
   return banned_.contains(client_id);
 }
 
-void Roster::Knocked(const std::string& client_id, const std::string& detail) {
+void ClientRegistry::Knocked(const std::string& client_id, const std::string& detail) {
   MutexLock lock(mutex_);
   if (banned_.contains(client_id) || (knocks_.size() >= kMostKnocks && !knocks_.contains(client_id))) return;
   knocks_[client_id] = {Shortened(detail), now_()};
 }
 
-void Roster::Failed(const std::string& client_id, const std::string& sentence) {
+void ClientRegistry::Failed(const std::string& client_id, const std::string& sentence) {
   MutexLock lock(mutex_);
   if (entries_.contains(client_id)) NoteError(client_id, sentence);
 }
 
-ClientState Roster::StateOf(const std::string& client_id) const {
+ClientState ClientRegistry::StateOf(const std::string& client_id) const {
   ClientState state{.client_id = client_id, .state = "away"};
   if (const auto found = entries_.find(client_id); found != entries_.end()) {
     const Entry& entry = found->second;
@@ -244,7 +244,7 @@ ClientState Roster::StateOf(const std::string& client_id) const {
   return state;
 }
 
-std::vector<ClientState> Roster::Clients(const std::string& after, size_t most) const {
+std::vector<ClientState> ClientRegistry::Clients(const std::string& after, size_t most) const {
   MutexLock lock(mutex_);
   std::set<std::string> names;
   const auto add = [&](const auto& from) {
@@ -262,7 +262,7 @@ std::vector<ClientState> Roster::Clients(const std::string& after, size_t most) 
   return clients;
 }
 
-Roster::Counts Roster::counts() const {
+ClientRegistry::Counts ClientRegistry::counts() const {
   MutexLock lock(mutex_);
   Counts counts;
   counts.banned = std::ssize(banned_);
@@ -275,7 +275,7 @@ Roster::Counts Roster::counts() const {
   return counts;
 }
 
-int64_t Roster::first_certificate_end() const {
+int64_t ClientRegistry::first_certificate_end() const {
   MutexLock lock(mutex_);
   int64_t first = 0;
   const int64_t now = now_();

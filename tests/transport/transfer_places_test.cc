@@ -128,13 +128,13 @@ TEST(TransferPlacesTest, PeerThatIsFastAgain_HoldsItsPlaceAgain) {
 const int64_t kShortBytes = TransferLimits().short_bytes, kLongBytes = kShortBytes + 1;
 
 // Counts the uploads that are open at once; each holds up the server for a moment.
-class CountingCoordinator : public CoordinatorApi {
+class TransferCountingCoordinator : public CoordinatorApi {
  public:
   StatusOr<PollReply> Poll(const PollRequest&) override { return PollReply{}; }
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller&, const BlobId&, int64_t) override {
     class Reader : public ChunkReader {
      public:
-      explicit Reader(CountingCoordinator& counts) : counts_(counts), left_(counts.blob) { ++counts_.read; }
+      explicit Reader(TransferCountingCoordinator& counts) : counts_(counts), left_(counts.blob) { ++counts_.read; }
       ~Reader() override { --counts_.read; }
       int64_t total_bytes() const override { return std::ssize(counts_.blob); }
       StatusOr<std::span<const std::byte>> Next() override {
@@ -142,7 +142,7 @@ class CountingCoordinator : public CoordinatorApi {
       }
 
      private:
-      CountingCoordinator& counts_;
+      TransferCountingCoordinator& counts_;
       std::string_view left_;
     };
     return std::make_unique<Reader>(*this);
@@ -150,7 +150,7 @@ class CountingCoordinator : public CoordinatorApi {
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller&, const Submission&) override {
     class Writer : public ChunkWriter {
      public:
-      explicit Writer(CountingCoordinator& counts) : counts_(counts) {
+      explicit Writer(TransferCountingCoordinator& counts) : counts_(counts) {
         const int open = ++counts_.open;
         for (int most = counts_.most; most < open && !counts_.most.compare_exchange_weak(most, open);) {
         }
@@ -162,7 +162,7 @@ class CountingCoordinator : public CoordinatorApi {
       StatusOr<SubmitResult> Finish(const Digest&) override { return SubmitResult{}; }
 
      private:
-      CountingCoordinator& counts_;
+      TransferCountingCoordinator& counts_;
     };
     return std::make_unique<Writer>(*this);
   }
@@ -190,7 +190,7 @@ class TransfersOfAServerTest : public ::testing::Test {
     return api_.open == open;
   }
 
-  CountingCoordinator api_;
+  TransferCountingCoordinator api_;
   std::unique_ptr<GrpcServer> server_;
 };
 

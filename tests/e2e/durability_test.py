@@ -135,8 +135,9 @@ class Durability(RivuletTest):
         self.assertEqual([*models.glob("*")], [])
 
     def test_client_killed_in_the_middle_of_a_training_goes_on_from_there(self):
+        # Several checkpoints of a second each, also on a fast machine.
         long = ["--rounds", 1, "--set", "data.partition.clients=1", "--set", "server.clients_per_round=1", "--set",
-                "client.epochs=12000"]
+                "client.epochs=40000"]
         self.simulate(*long, db="long.sqlite")
         self.run_rivulet("data", "partition", self.scenario, "--out", self.path("alone"), *long[2:], code=0)
         coordinator = self.coordinator(run=long)

@@ -118,6 +118,7 @@ class Importer {
   Status IndexFunctions();
   void FindUses(const proto::NodeProto& node);
   Status AddInitializers(Frame& frame);
+  void NameSizes(const proto::ValueInfoProto& info, Output value);
   Status AddInputs(Frame& frame);
   Status AddNode(const proto::NodeProto& node, Frame& frame, const Scope& scope);
   Status Convert(const proto::NodeProto& node, Frame& frame, const Scope& scope);
@@ -146,6 +147,7 @@ class Importer {
   std::map<std::string, StoredWeight> stored_;  // weights in another order than the model's
   std::unordered_set<std::string> made_;        // by AddInitializers, of nodes that copy
   std::map<std::string, std::string> input_of_node_;
+  std::set<std::string> batches_;  // names that the model gives to the batch's size
   int nodes_ = 0;
   const OnnxBody* body_ = nullptr;
   ModelForm form_;
@@ -310,6 +312,21 @@ StatusOr<TensorSpec> SpecOf(const proto::ValueInfoProto& info) {
   return spec;
 }
 
+// Sizes that the model calls by one name are equal. Examples come in batches: the first sizes of a body's inputs are one.
+void Importer::NameSizes(const proto::ValueInfoProto& info, Output value) {
+  if (!value || !value.shape().known_rank()) return;
+  const auto& dims = info.type().tensor_type().shape().dim();
+  for (int axis = 0; axis < value.shape().rank() && axis < dims.size(); ++axis) {
+    if (value.shape().dim(axis) != kUnknownDim) continue;
+    std::string name = dims[axis].dim_param();
+    if (body_ != nullptr && (axis == 0 || batches_.contains(name))) {
+      if (!name.empty()) batches_.insert(name);
+      name = "batch";
+    }
+    if (!name.empty()) known_.symbols().Name(value, axis, name);
+  }
+}
+
 Status Importer::AddInputs(Frame& frame) {
   size_t given = 0;  // of a body's inputs
   for (const proto::ValueInfoProto& info : model_.graph().input()) {
@@ -327,6 +344,7 @@ Status Importer::AddInputs(Frame& frame) {
       const Output input = body_->inputs[given++];
       if (input.dtype() != spec.dtype)
         return InvalidArgument("the input '{}' is {}, not {}", name, Name(spec.dtype), Name(input.dtype()));
+      NameSizes(info, input);
       out_.inputs.push_back({name, input.name(), spec});
       RIVULET_RETURN_IF_ERROR(Bind(frame, name, input));
       continue;
@@ -339,6 +357,7 @@ Status Importer::AddInputs(Frame& frame) {
     }
     const Output placeholder = root_.Placeholder(GraphName(name, "input"), spec.dtype, spec.shape);
     if (!placeholder) return root_.status();
+    NameSizes(info, placeholder);
     input_of_node_[placeholder.node->name()] = name;
     out_.inputs.push_back({name, placeholder.name(), spec});
     RIVULET_RETURN_IF_ERROR(Bind(frame, name, placeholder));

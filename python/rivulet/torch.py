@@ -11,7 +11,9 @@ import inspect
 import io
 import numbers
 import os
+import tempfile
 import warnings
+from types import MappingProxyType
 from typing import Any, Callable, Dict, Mapping, Optional, Union
 
 import torch
@@ -25,9 +27,23 @@ from rivulet._torch_layout import Flattened, Names, Place, places, stored_axes
 __all__ = ["client", "load", "params", "scenario"]
 
 
-def _state(module: Any) -> Dict[str, Any]:
-    """What of a module is shared: integer buffers, such as batch normalisation's count, stay where they are."""
-    state = {name: tensor for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
+def _state(module: Any, model: Mapping[str, Array] = MappingProxyType({})) -> Dict[str, Any]:
+    """What of a module is shared: integer buffers, such as batch normalisation's count, stay where they are. A tensor
+    with several names has the one that `model` knows, else its first."""
+    state: Dict[str, Any] = {}
+    seen: Dict[Any, str] = {}
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        if not tensor.is_floating_point():
+            continue
+        # A parameter under two names is one: tied weights stay tied.
+        place = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+        first = seen.setdefault(place, name) if tensor.numel() > 0 else name
+        if first != name:
+            if name not in model or first in model:
+                continue
+            del state[first]
+            seen[place] = name
+        state[name] = tensor.detach()
     for name, tensor in state.items():
         if tensor.dtype != torch.float32:
             raise RivuletError(f"the module's '{name}' is {tensor.dtype}; models are float32: say module.float()")
@@ -66,7 +82,7 @@ def params(
     -------
     dict of str to array
     """
-    state = _state(module)
+    state = _state(module, like or {})
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in state.items()}
     if like is None:
         return {name: array.copy() for name, array in arrays.items()}
@@ -102,7 +118,7 @@ def load(
     RivuletError
         By name, what does not fit or could be two layers. The module is then as it was.
     """
-    state = _state(module)
+    state = _state(module, params)
     found = _places(params, state, names, flattened)
     arrays = {found[name].theirs: found[name].way.there(array) for name, array in params.items()}
     for name, array in arrays.items():
@@ -205,6 +221,7 @@ _TARGETS = {
     "numbers": ("mse", "mae", "huber"),
 }
 _OPSET = 17
+_DYNAMO_OPSET = 18
 _CHANGED = {
     "weight": None,
     "pos_weight": None,
@@ -246,35 +263,81 @@ def _target(objective: str, said: Optional[str]) -> str:
     return target
 
 
-def _written(module: Any, example: Any) -> bytes:
-    """The module as ONNX, with every layer that training needs."""
-    training = torch.onnx.TrainingMode.TRAINING
+def _by_torchscript(module: Any, example: Any, content: Any) -> None:
     options: Dict[str, Any] = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
-    content: Any = io.BytesIO()
-    try:
-        import onnx
-        import onnx.numpy_helper
+    torch.onnx.export(
+        module,
+        (example,),
+        content,
+        opset_version=_OPSET,
+        input_names=["input"],
+        output_names=["scores"],
+        dynamic_axes={"input": {0: "batch"}, "scores": {0: "batch"}},
+        training=torch.onnx.TrainingMode.TRAINING,
+        do_constant_folding=False,
+        **options,
+    )
 
-        # To be written the module is run once, on a copy, and no draw of the caller's is used up.
-        with torch.random.fork_rng(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            torch.onnx.export(
-                copy.deepcopy(module).cpu(),
-                (example,),
-                content,
-                opset_version=_OPSET,
-                input_names=["input"],
-                output_names=["scores"],
-                dynamic_axes={"input": {0: "batch"}, "scores": {0: "batch"}},
-                training=training,
-                do_constant_folding=False,
-                **options,
-            )
-    except Exception as error:  # PyTorch's are of many kinds
-        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        mend = "pip install onnx" if isinstance(error, ImportError) else "or train it in Python (rivulet.torch.client)"
-        raise RivuletError(f"PyTorch cannot write the module as ONNX: {why}; {mend}") from error
-    model = onnx.load_from_string(content.getvalue())
+
+def _by_dynamo(module: Any, example: Any, content: Any) -> None:
+    # A normalisation by the batch would be taken apart, and the program trains either form by the batch. What the
+    # exporter optimises, it merges too: parameters of equal values would be one.
+    for layer in module.modules():
+        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
+            layer.eval()
+    program = torch.onnx.export(
+        module,
+        (example,),
+        dynamo=True,
+        opset_version=_DYNAMO_OPSET,
+        input_names=["input"],
+        output_names=["scores"],
+        dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=1 << 20)},),
+        optimize=False,
+        verbose=False,
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        written = os.path.join(folder, "model.onnx")
+        program.save(written, external_data=False)
+        with open(written, "rb") as file:
+            content.write(file.read())
+
+
+_EXPORTERS = {"torchscript": _by_torchscript, "dynamo": _by_dynamo}
+
+
+def _exported(module: Any, example: Any, exporter: str) -> bytes:
+    content: Any = io.BytesIO()
+    silent = io.StringIO()
+    # To be written the module is run once, on a copy, and no draw of the caller's is used up.
+    with torch.random.fork_rng(), warnings.catch_warnings(), contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
+        warnings.simplefilter("ignore")
+        _EXPORTERS[exporter](copy.deepcopy(module).cpu(), example, content)
+    exported: bytes = content.getvalue()
+    return exported
+
+
+def _written(module: Any, example: Any, exporter: Optional[str]) -> bytes:
+    """The module as ONNX, with every layer that training needs."""
+    failed: Dict[str, Exception] = {}
+    content = b""
+    for each in [exporter] if exporter else list(_EXPORTERS):
+        try:
+            import onnx
+            import onnx.numpy_helper
+
+            content = _exported(module, example, each)
+            break
+        except Exception as error:  # PyTorch's are of many kinds
+            failed[each] = error
+    if not content:
+        error = next(iter(failed.values()))
+        reasons = (str(each).strip().splitlines()[0] if str(each).strip() else type(each).__name__ for each in failed.values())
+        why = "; ".join(f"{each}: {reason}" for each, reason in zip(failed, reasons))
+        missing = next((each for each in failed.values() if isinstance(each, ImportError)), None)
+        mend = "pip install onnx onnxscript" if missing else "or train it in Python (rivulet.torch.client)"
+        raise RivuletError(f"PyTorch cannot write the module as ONNX ({why}); {mend}") from error
+    model = onnx.load_from_string(content)
     # That run has moved the running statistics of batch normalisation, in the copy and in the file.
     buffers = dict(module.named_buffers())
     for value in model.graph.initializer:
@@ -292,6 +355,7 @@ def scenario(
     path: PathLike = "model.onnx",
     kind: Optional[str] = None,
     target: Optional[str] = None,
+    exporter: Optional[str] = None,
 ) -> Dict[str, Any]:
     """A module as the model of a scenario that the program's own clients train, without Python.
 
@@ -318,6 +382,9 @@ def scenario(
         What the module learns to tell of an example: ``"class"``, the number of one class; ``"labels"``, a 0 or a 1 for
         each of several labels; ``"numbers"``, one float or several, which it predicts. Default: numbers for a loss that
         only they have (``L1Loss``, ``HuberLoss``), else a class. ``MSELoss`` is of either: say which.
+    exporter : str, optional
+        PyTorch's way to ONNX: ``"torchscript"`` or ``"dynamo"`` (needs onnxscript). Default: the first, and the second
+        for a module that the first cannot write.
 
     Returns
     -------
@@ -339,7 +406,9 @@ def scenario(
     kind = kind or ("tokens" if not floats else "pixels" if example.dim() == 4 else "values")
     if kind not in ("pixels", "values", "tokens"):
         raise RivuletError(f"kind={kind!r} is none of 'pixels', 'values' and 'tokens'")
-    content = _written(module, example)
+    if exporter is not None and exporter not in _EXPORTERS:
+        raise RivuletError(f"exporter={exporter!r} is neither 'torchscript' nor 'dynamo'")
+    content = _written(module, example, exporter)
     with replaced(path) as file:
         file.write(content)
     return {"model": {"onnx": os.fspath(path), "target": target, "objective": objective, "input": {"kind": kind}}}

@@ -130,14 +130,16 @@ void Dimension::AddSymbols(std::vector<int>& symbols) const {
 std::optional<int64_t> Dimension::Least() const {
   int64_t sum = number_;
   for (const auto& term : terms_)
-    if (!IsOfSizes(term.first) || term.second < 0 || __builtin_add_overflow(sum, term.second, &sum)) return std::nullopt;
+    if (!IsOfSizes(term.first) || term.second < 0 || __builtin_add_overflow(sum, term.second, &sum))
+      return std::nullopt;
   return sum;
 }
 
 std::optional<int64_t> Dimension::Most() const {
   int64_t sum = number_;
   for (const auto& term : terms_)
-    if (!IsOfSizes(term.first) || term.second > 0 || __builtin_add_overflow(sum, term.second, &sum)) return std::nullopt;
+    if (!IsOfSizes(term.first) || term.second > 0 || __builtin_add_overflow(sum, term.second, &sum))
+      return std::nullopt;
   return sum;
 }
 

@@ -1,7 +1,7 @@
 // Elements that ops compute from those of their inputs: constants, sizes, arithmetic, comparisons, reductions.
 #include <algorithm>
-#include <limits>
 
+#include "engine/graph/dimension_ops.h"
 #include "engine/graph/symbolic_values.h"
 
 namespace rivulet {
@@ -10,63 +10,7 @@ namespace {
 using Value = std::optional<Dimension>;
 using Values = std::vector<Value>;
 
-Value Truth(bool value) { return Dimension(value ? 1 : 0); }
-
-// What can be said of a - b: its bounds, which are equal where it is a number.
-struct Difference {
-  std::optional<int64_t> least, most;
-  bool AtLeast(int64_t bound) const { return least && *least >= bound; }
-  bool AtMost(int64_t bound) const { return most && *most <= bound; }
-};
-Difference Between(const Dimension& a, const Dimension& b) {
-  const Value difference = a.Minus(b);
-  return difference ? Difference{difference->Least(), difference->Most()} : Difference{};
-}
-
-// Whether it is so, where that is the same for every size.
-Value Decided(bool yes, bool no) { return yes ? Truth(true) : no ? Truth(false) : std::nullopt; }
-
-Value Quotient(const Dimension& a, const Dimension& b, bool down) {
-  if (down || !a.IsNumber() || !b.IsNumber()) {
-    // Rounding towards zero is rounding down where nothing is below zero.
-    const bool positive = a.Least().value_or(-1) >= 0 && b.Least().value_or(-1) > 0;
-    const Value whole = a.Over(b);
-    if (down || positive) return whole;
-    return whole && whole->Times(b) == Value(a) ? whole : std::nullopt;
-  }
-  if (b.number() == 0 || (b.number() == -1 && a.number() == std::numeric_limits<int64_t>::min())) return std::nullopt;
-  return Dimension(a.number() / b.number());
-}
-
-Value Combined(std::string_view op, const Dimension& a, const Dimension& b) {
-  if (op == "Add" || op == "AddV2") return a.Plus(b);
-  if (op == "Sub") return a.Minus(b);
-  if (op == "Mul") return a.Times(b);
-  if (op == "FloorDiv") return Quotient(a, b, true);
-  if (op == "Div" || op == "TruncateDiv") return Quotient(a, b, false);
-  if (op == "FloorMod" || op == "Mod" || op == "TruncateMod") {
-    const Value whole = Quotient(a, b, op != "TruncateMod" && op != "Mod");
-    const Value taken = whole ? whole->Times(b) : std::nullopt;
-    return taken ? a.Minus(*taken) : std::nullopt;
-  }
-  if (op == "LogicalAnd" || op == "LogicalOr") {
-    const bool absorbing = op == "LogicalOr";
-    for (const Dimension* each : {&a, &b})
-      if (each->IsNumber() && (each->number() != 0) == absorbing) return Truth(absorbing);
-    return a.IsNumber() && b.IsNumber() ? Truth(!absorbing) : std::nullopt;
-  }
-  const Difference d = Between(a, b);
-  const bool equal = d.AtLeast(0) && d.AtMost(0), differ = d.AtLeast(1) || d.AtMost(-1);
-  if (op == "Maximum") return d.AtLeast(0) ? Value(a) : d.AtMost(0) ? Value(b) : std::nullopt;
-  if (op == "Minimum") return d.AtMost(0) ? Value(a) : d.AtLeast(0) ? Value(b) : std::nullopt;
-  if (op == "Equal") return Decided(equal, differ);
-  if (op == "NotEqual") return Decided(differ, equal);
-  if (op == "Less") return Decided(d.AtMost(-1), d.AtLeast(0));
-  if (op == "LessEqual") return Decided(d.AtMost(0), d.AtLeast(1));
-  if (op == "Greater") return Decided(d.AtLeast(1), d.AtMost(0));
-  if (op == "GreaterEqual") return Decided(d.AtLeast(0), d.AtMost(-1));
-  return std::nullopt;
-}
+Value TruthOf(bool value) { return Decided(value, !value); }
 
 bool IsOneOf(std::string_view op, std::initializer_list<std::string_view> ops) {
   return std::ranges::find(ops, op) != ops.end();
@@ -86,9 +30,9 @@ class Computer {
     if (IsOneOf(op_, {"Sum", "Prod", "Max", "Min", "All", "Any"})) return Reduced();
     if (op_ == "Cumsum" || op_ == "Cumprod") return Cumulated();
     if (IsOneOf(op_, {"Neg", "Abs", "LogicalNot", "Square", "Cast", "Sign"})) return Unary();
-    if (IsOneOf(op_, {"Add", "AddV2", "Sub", "Mul", "FloorDiv", "Div", "TruncateDiv", "FloorMod", "Mod", "TruncateMod",
-                      "Maximum", "Minimum", "Equal", "NotEqual", "Less", "LessEqual", "Greater", "GreaterEqual",
-                      "LogicalAnd", "LogicalOr"}))
+    if (IsOneOf(op_, {"Add",      "AddV2",     "Sub",         "Mul",          "FloorDiv",   "Div",      "TruncateDiv",
+                      "FloorMod", "Mod",       "TruncateMod", "Maximum",      "Minimum",    "Equal",    "NotEqual",
+                      "Less",     "LessEqual", "Greater",     "GreaterEqual", "LogicalAnd", "LogicalOr"}))
       return Binary();
     return std::nullopt;
   }
@@ -156,7 +100,7 @@ class Computer {
     Values values;
     for (int64_t flat = 0; flat < count_; ++flat) {
       const Dimension *const condition = Broadcast(0, flat), *const then = Broadcast(1, flat),
-                      *const otherwise = Broadcast(2, flat);
+                             *const otherwise = Broadcast(2, flat);
       Value chosen;
       if (condition != nullptr && condition->IsNumber()) {
         const Dimension* const taken = condition->number() != 0 ? then : otherwise;
@@ -190,7 +134,7 @@ class Computer {
       for (const auto element : elements) {
         const auto wide = static_cast<double>(element);
         const bool fits = wide > -0x1p62 && wide < 0x1p62;
-        values.push_back(!fits ? std::nullopt : truth ? Truth(wide != 0) : Value(static_cast<int64_t>(wide)));
+        values.push_back(!fits ? std::nullopt : truth ? TruthOf(wide != 0) : Value(static_cast<int64_t>(wide)));
       }
     };
     if (value->dtype() == DType::kFloat32)
@@ -212,14 +156,14 @@ class Computer {
       } else if (op_ == "Square") {
         values.push_back(x.Times(x));
       } else if (op_ == "LogicalNot") {
-        values.push_back(x.IsNumber() ? Truth(x.number() == 0) : std::nullopt);
+        values.push_back(x.IsNumber() ? TruthOf(x.number() == 0) : std::nullopt);
       } else if (op_ == "Cast") {  // to bool; others are moves
         values.push_back(Decided(d.AtLeast(1) || d.AtMost(-1), d.AtLeast(0) && d.AtMost(0)));
       } else if (op_ == "Sign") {
-        values.push_back(d.AtLeast(1)                     ? Value(1)
-                         : d.AtMost(-1)                   ? Value(-1)
+        values.push_back(d.AtLeast(1)                  ? Value(1)
+                         : d.AtMost(-1)                ? Value(-1)
                          : d.AtLeast(0) && d.AtMost(0) ? Value(0)
-                                                          : std::nullopt);
+                                                       : std::nullopt);
       } else {
         values.push_back(d.AtLeast(0) ? Value(x) : d.AtMost(0) ? x.Times(-1) : std::nullopt);
       }
@@ -239,8 +183,8 @@ class Computer {
   MaybeElements Reduced() const {
     if (In(0) == nullptr || In(1) == nullptr || count_ != 1) return std::nullopt;
     const Elements& x = *In(0);
-    const bool all = x.shape.rank() <= 1 ? !In(1)->values.empty()
-                                         : static_cast<int>(In(1)->values.size()) == x.shape.rank();
+    const bool all =
+        x.shape.rank() <= 1 ? !In(1)->values.empty() : static_cast<int>(In(1)->values.size()) == x.shape.rank();
     if (!all) return x.values.size() == 1 ? MaybeElements(Values{x.values[0]}) : std::nullopt;
     Value result = Dimension(op_ == "Prod" || op_ == "All" ? 1 : 0);
     if (op_ == "Max" || op_ == "Min") {

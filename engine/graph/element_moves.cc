@@ -91,8 +91,7 @@ class Mover {
   MaybeElements AsItIs() const {
     const Elements* const source = In(0);
     if (source == nullptr || static_cast<int64_t>(source->values.size()) != CountOf(dims_)) return std::nullopt;
-    if (node_.type() == "Cast" && node_.outputs()[0].dtype == DType::kBool &&
-        node_.input(0).dtype() != DType::kBool)
+    if (node_.type() == "Cast" && node_.outputs()[0].dtype == DType::kBool && node_.input(0).dtype() != DType::kBool)
       return std::nullopt;  // a comparison: element_arithmetic.cc
     return std::vector<std::optional<Dimension>>(source->values.begin(), source->values.end());
   }
@@ -122,9 +121,9 @@ class Mover {
       }
       if (part >= parts) return std::nullopt;
       const Elements* const source = In(part);
-      joined.push_back(source == nullptr ? std::nullopt
-                                         : std::optional(source->values[static_cast<size_t>(
-                                               FlatOf(place, source->shape.dims()))]));
+      joined.push_back(source == nullptr
+                           ? std::nullopt
+                           : std::optional(source->values[static_cast<size_t>(FlatOf(place, source->shape.dims()))]));
     }
     return joined;
   }
@@ -236,8 +235,8 @@ class Mover {
 
   // Each axis of the source as often as it fits, from the last one on.
   MaybeElements Repeated(size_t source) const {
-    if (In(source) == nullptr) return std::nullopt;
-    const std::span<const int64_t> whole = In(source)->shape.dims();
+    const std::span<const int64_t> whole =
+        In(source) == nullptr ? std::span<const int64_t>() : In(source)->shape.dims();
     if (whole.size() > dims_.size()) return std::nullopt;
     return Taken(source, [&](const Indices& place) {
       Indices from(place.end() - static_cast<int64_t>(whole.size()), place.end());

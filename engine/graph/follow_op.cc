@@ -78,9 +78,8 @@ std::optional<std::vector<Shape>> ShapesAt(const Node& node, const SymbolicInput
       }
       shapes.back() = Shape(std::move(dims));
     }
-    values.push_back(inputs.values[i] == nullptr
-                         ? std::nullopt
-                         : TensorAt(*inputs.values[i], node.inputs()[i].dtype(), point));
+    values.push_back(inputs.values[i] == nullptr ? std::nullopt
+                                                 : TensorAt(*inputs.values[i], node.inputs()[i].dtype(), point));
   }
   PointInference context(node, std::move(shapes), std::move(values));
   if (!node.op().shape(context).ok()) return std::nullopt;
@@ -139,7 +138,8 @@ void SymbolicValues::FollowOp(const Node& node, Facts& facts) {
     std::vector<int> more = symbols;
     for (const Dimension& element : value->values) element.AddSymbols(more);
     // An element that may be anything has no point that stands for it.
-    if (more.size() > kMaxSymbolsPerNode || std::ranges::any_of(more, [](int symbol) { return symbol % 2 != 0; })) continue;
+    if (more.size() > kMaxSymbolsPerNode || std::ranges::any_of(more, [](int symbol) { return symbol % 2 != 0; }))
+      continue;
     symbols = std::move(more);
     inputs.values[i] = &*value;
   }

@@ -1,6 +1,7 @@
-// What is known of shapes and of the values of small integer tensors, element by element, while a graph is built. A size
-// that is not known yet is a Dimension, an expression in symbols; `Shape` itself stays as it is, and the symbols stand
-// here, in a side table by output. Shape functions, the ONNX importer and the GraphDef importer ask this one evaluator.
+// What is known of shapes and of the values of small integer tensors, element by element, while a graph is built. A
+// size that is not known yet is a Dimension, an expression in symbols; `Shape` itself stays as it is, and the symbols
+// stand here, in a side table by output. Shape functions, the ONNX importer and the GraphDef importer ask this one
+// evaluator.
 //
 //   x: [?,16,4,4]    Shape(x) = (batch, 16, 4, 4)    Concat(Shape(x)[0:1], -1) = (batch, -1)
 //

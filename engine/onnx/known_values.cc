@@ -45,7 +45,8 @@ Status KnownValues::WhyUnknown(const Cut& cut) {
                               node.name());
   }
   if (node.op().stateful)
-    return FailedPrecondition("it depends on {} '{}', which is known only when the graph runs", node.type(), node.name());
+    return FailedPrecondition("it depends on {} '{}', which is known only when the graph runs", node.type(),
+                              node.name());
   return FailedPrecondition("it depends on {}, in which a size is open; give the input's with --shape", cut.open);
 }
 
@@ -75,7 +76,8 @@ StatusOr<Tensor> KnownValues::Value(Output output) {
   if (cut.unknown != nullptr) return WhyUnknown(cut);
   NamedTensors feeds;
   for (const Output& known : cut.known)
-    if (std::optional<Tensor> numbers = symbols_.NumbersOf(known)) feeds.emplace_back(known.name(), *std::move(numbers));
+    if (std::optional<Tensor> numbers = symbols_.NumbersOf(known))
+      feeds.emplace_back(known.name(), *std::move(numbers));
   RIVULET_ASSIGN_OR_RETURN(std::vector<Tensor> values,
                            RunOnce(graph_, feeds, {output.name()}, {}, {}, {size_t{1} << 28}));
   values_.emplace(key, values[0]);

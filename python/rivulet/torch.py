@@ -9,12 +9,13 @@ import contextlib
 import copy
 import inspect
 import io
+import json
 import numbers
 import os
 import tempfile
 import warnings
 from types import MappingProxyType
-from typing import Any, Callable, Dict, Mapping, Optional, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Union
 
 import torch
 
@@ -32,8 +33,12 @@ def _state(module: Any, model: Mapping[str, Array] = MappingProxyType({})) -> Di
     with several names has the one that `model` knows, else its first."""
     state: Dict[str, Any] = {}
     seen: Dict[Any, str] = {}
+    by_names = any(name in model for name, _ in module.named_parameters())
     for name, tensor in module.state_dict(keep_vars=True).items():
         if not tensor.is_floating_point():
+            continue
+        # A buffer that is no running statistic, such as a mask, is a constant of the graph and no variable.
+        if by_names and name not in model and not tensor.requires_grad:
             continue
         # A parameter under two names is one: tied weights stay tied.
         place = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
@@ -317,6 +322,25 @@ def _exported(module: Any, example: Any, exporter: str) -> bytes:
     return exported
 
 
+def _describe(model: Any, module: Any) -> None:
+    """What an ONNX file cannot say, as its metadata: which of its tensors are parameters, one name of each, and the rows
+    of embeddings that are never trained."""
+    initializers = {value.name for value in model.graph.initializer}
+    by_parameter: Dict[int, List[str]] = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        if parameter.requires_grad and parameter.is_floating_point():
+            by_parameter.setdefault(id(parameter), []).append(name)
+    chosen = [next((name for name in names if name in initializers), names[0]) for names in by_parameter.values()]
+    padding: Dict[str, int] = {}
+    for layer in module.modules():
+        row = getattr(layer, "padding_idx", None)
+        if isinstance(layer, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and row is not None:
+            padding.update({name: int(row) for name in by_parameter.get(id(layer.weight), [])})
+    for key, value in (("rivulet.parameters", chosen), ("rivulet.padding_rows", padding)):
+        entry = model.metadata_props.add()
+        entry.key, entry.value = key, json.dumps(value)
+
+
 def _written(module: Any, example: Any, exporter: Optional[str]) -> bytes:
     """The module as ONNX, with every layer that training needs."""
     failed: Dict[str, Exception] = {}
@@ -338,6 +362,7 @@ def _written(module: Any, example: Any, exporter: Optional[str]) -> bytes:
         mend = "pip install onnx onnxscript" if missing else "or train it in Python (rivulet.torch.client)"
         raise RivuletError(f"PyTorch cannot write the module as ONNX ({why}); {mend}") from error
     model = onnx.load_from_string(content)
+    _describe(model, module)
     # That run has moved the running statistics of batch normalisation, in the copy and in the file.
     buffers = dict(module.named_buffers())
     for value in model.graph.initializer:

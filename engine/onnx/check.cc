@@ -166,6 +166,7 @@ Status CheckAll(const std::string& folder, const CheckOptions& options, CheckRep
   RIVULET_ASSIGN_OR_RETURN(test.model, files.ReadAll(JoinPath(folder, "model.onnx")));
   RIVULET_ASSIGN_OR_RETURN(const ModelSummary summary, SummarizeOnnx(test.model));
   report.ops = summary.ops;
+  if (!summary.no_tensor.empty()) return Unimplemented("{}, which a case cannot hold here", summary.no_tensor);
   RIVULET_ASSIGN_OR_RETURN(const std::vector<std::string> entries, files.List(folder));
   for (const std::string& entry : entries) {
     if (!entry.starts_with("test_data_set_")) continue;

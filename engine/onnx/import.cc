@@ -1,8 +1,8 @@
 #include <limits>
 
 #include "engine/base/nearest.h"
-#include "engine/onnx/tensor.h"
 #include "engine/onnx/importer.h"
+#include "engine/onnx/tensor.h"
 
 namespace rivulet::onnx {
 
@@ -240,6 +240,15 @@ StatusOr<ModelSummary> SummarizeOnnx(std::string_view bytes) {
     if (!initialized.contains(input.name())) summary.inputs.push_back(input.name());
   }
   summary.ops.assign(ops.begin(), ops.end());
+  const auto look = [&](const auto& values, std::string_view what) {
+    for (const proto::ValueInfoProto& value : values) {
+      if (!value.has_type() || value.type().has_tensor_type() || !summary.no_tensor.empty()) continue;
+      summary.no_tensor =
+          fmt::format("the {} '{}' is {}", what, value.name(), "a sequence, an optional value or a map");
+    }
+  };
+  look(model.graph().input(), "input");
+  look(model.graph().output(), "output");
   return summary;
 }
 

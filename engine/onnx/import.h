@@ -77,6 +77,7 @@ struct ModelSummary {
   std::vector<std::string> ops;         // operators, each once, sorted
   std::vector<std::string> inputs;      // in order, without those that initializers give
   std::vector<std::string> all_inputs;  // in order
+  std::string no_tensor;                // the first input or output that is no tensor, as an error tells it; ""
 };
 // DATA_LOSS: no ModelProto.
 StatusOr<ModelSummary> SummarizeOnnx(std::string_view bytes);

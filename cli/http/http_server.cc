@@ -14,7 +14,7 @@
 #include "cli/http/same_origin.h"
 #include "engine/base/file_system.h"
 #include "engine/base/sha256.h"
-#include "federated/transport/credentials.h"
+#include "rpc/credentials.h"
 
 namespace rivulet {
 namespace {

@@ -26,7 +26,7 @@
 #include "federated/transport/allow_list.h"
 #include "federated/transport/grpc_server.h"
 #include "federated/transport/shutdown_barrier.h"
-#include "federated/transport/transfer_heap.h"
+#include "rpc/transfer_heap.h"
 #include "setup/plan_file.h"
 
 namespace rivulet {

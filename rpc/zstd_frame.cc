@@ -1,4 +1,4 @@
-#include "federated/transport/zstd_frame.h"
+#include "rpc/zstd_frame.h"
 
 #include <zstd.h>
 

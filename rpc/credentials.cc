@@ -1,9 +1,9 @@
-#include "federated/transport/credentials.h"
+#include "rpc/credentials.h"
 
 #include <atomic>
 #include <charconv>
 
-#include "federated/transport/security.h"
+#include "rpc/security.h"
 
 namespace rivulet {
 namespace {
@@ -11,18 +11,8 @@ namespace {
 class PlainServer final : public ServerSecurity {
  public:
   std::shared_ptr<grpc::ServerCredentials> credentials() override { return grpc::InsecureServerCredentials(); }
-  // Whoever it says.
-  Status Identify(const grpc::ServerContextBase&, Caller*) override { return absl::OkStatus(); }
-  // Nothing proves who it is but that it is on this machine.
-  Status IdentifyOperator(const grpc::ServerContextBase& context, OperatorCaller* caller) override {
-    if (!IsLoopbackPeer(context.peer())) {
-      return PermissionDenied(
-          "without TLS only this coordinator's own machine may steer it, and the call came from elsewhere; call it at "
-          "127.0.0.1 there, or start it with --tls and come with the certificate of an operator");
-    }
-    caller->name = "local";
-    return absl::OkStatus();
-  }
+  StatusOr<PeerIdentity> Identify(const grpc::ServerContextBase&) override { return PeerIdentity{}; }
+  void LogRefusal(const std::string&) override {}
 };
 
 class PlainChannel final : public ChannelSecurity {
@@ -52,7 +42,7 @@ class Insecure final : public TransportCredentials {
         address.ToString());
   }
 
-  StatusOr<std::unique_ptr<ServerSecurity>> ForServer(bool) const override { return std::make_unique<PlainServer>(); }
+  StatusOr<std::unique_ptr<ServerSecurity>> ForServer() const override { return std::make_unique<PlainServer>(); }
   std::unique_ptr<ChannelSecurity> ForChannel(const NetworkAddress&) const override {
     return std::make_unique<PlainChannel>();
   }

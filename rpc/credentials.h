@@ -26,7 +26,7 @@ StatusOr<NetworkAddress> ParseAddress(std::string_view text);
 // Of the other end of a connection as gRPC writes it: "ipv4:127.0.0.1:4711", "ipv6:%5B::1%5D:4711".
 bool IsLoopbackPeer(std::string_view peer);
 
-class ServerSecurity;   // federated/transport/security.h
+class ServerSecurity;   // rpc/security.h
 class ChannelSecurity;  // the same
 
 class TransportCredentials {
@@ -34,20 +34,19 @@ class TransportCredentials {
   virtual ~TransportCredentials() = default;
   // Whether they may be used with `address`: FAILED_PRECONDITION says why not.
   virtual Status Check(const NetworkAddress& address) const = 0;
-  // For one server; for one channel to `coordinator`.
-  virtual StatusOr<std::unique_ptr<ServerSecurity>> ForServer(bool admit_tiers) const = 0;
-  virtual std::unique_ptr<ChannelSecurity> ForChannel(const NetworkAddress& coordinator) const = 0;
+  // For one server; for one channel to `server`.
+  virtual StatusOr<std::unique_ptr<ServerSecurity>> ForServer() const = 0;
+  virtual std::unique_ptr<ChannelSecurity> ForChannel(const NetworkAddress& server) const = 0;
 };
 
 // Plaintext: whoever can reach the port can read and claim to be anybody. Beyond loopback only when `beyond_loopback`.
 std::shared_ptr<const TransportCredentials> InsecureCredentials(bool beyond_loopback);
 
 // Mutual TLS 1.3 with the certificate, key, authority and revocation list of `identity`, which is followed: what
-// replaces them counts for the next connection, and what is revoked or has expired for the next call too. A client is
-// its certificate's name and no other, a server must bear the host that the client dials; what a peer shows is verified
-// by certificates/verify.h alone. A client's calls are for clients, and for tiers where they are admitted; an
-// operator's (control_api.h) for operators alone, who may call nothing else. `tell` hears why somebody was refused, one
-// sentence for each reason once a minute; of a server, on any thread.
+// replaces them counts for the next connection, and what is revoked or has expired for the next call too. A caller is
+// its certificate's name and no other, a server must bear the host that its callers dial; a peer's certificate is
+// verified by certificates/verify.h alone. Which roles may call is the service's to say (PeerIdentity). `tell` hears
+// why a peer was refused, one sentence for each reason once a minute; of a server, on any thread.
 std::shared_ptr<const TransportCredentials> TlsCredentials(std::shared_ptr<WatchedIdentity> identity,
                                                            std::function<void(const std::string& sentence)> tell);
 

@@ -1,4 +1,4 @@
-#include "federated/transport/raw_stream.h"
+#include "rpc/raw_stream.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "federated/transport/long_polls.h"
+#include "rpc/long_polls.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

@@ -1,4 +1,4 @@
-#include "federated/transport/grpc_options.h"
+#include "rpc/grpc_options.h"
 
 #include <absl/synchronization/mutex.h>
 #include <fcntl.h>

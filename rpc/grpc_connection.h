@@ -1,4 +1,4 @@
-// One connection to a coordinator, and calls on it: what clients and operators share. Internal to this folder.
+// One connection to a server, and calls on it. For classes that implement a service's interface over gRPC.
 //
 //   ClientConnection ──→ ClientChannel, made anew when what is shown on it has been replaced
 //       └──→ ClientCalls ←── ClientCall, one each
@@ -19,11 +19,9 @@
 #include <thread>
 
 #include "engine/base/mutex.h"
-#include "federated/transport/credentials.h"
-#include "federated/transport/grpc_options.h"
-#include "federated/transport/security.h"
-#include "proto/rpc/control.grpc.pb.h"
-#include "proto/rpc/coordinator.grpc.pb.h"
+#include "rpc/credentials.h"
+#include "rpc/grpc_options.h"
+#include "rpc/security.h"
 
 namespace rivulet {
 
@@ -74,8 +72,7 @@ class ClientChannel {
   ClientChannel& operator=(const ClientChannel&) = delete;
 
   ChannelSecurity& security() { return *security_; }
-  rpc::Coordinator::Stub& stub() { return *stub_; }
-  rpc::Control::Stub& control() { return *control_; }
+  const std::shared_ptr<grpc::Channel>& channel() { return channel_; }
   grpc::GenericStub& raw() { return *raw_; }
   // Whether the last attempt to connect has failed; another begins when it is due.
   bool failing() { return channel_->GetState(true) == GRPC_CHANNEL_TRANSIENT_FAILURE; }
@@ -87,8 +84,6 @@ class ClientChannel {
  private:
   std::unique_ptr<ChannelSecurity> security_;
   std::shared_ptr<grpc::Channel> channel_;
-  std::unique_ptr<rpc::Coordinator::Stub> stub_;
-  std::unique_ptr<rpc::Control::Stub> control_;
   std::unique_ptr<grpc::GenericStub> raw_;
   grpc::CompletionQueue news_;  // that it is failing no more
   Mutex mutex_;
@@ -97,11 +92,15 @@ class ClientChannel {
 
 class ClientConnection {
  public:
-  ClientConnection(NetworkAddress coordinator, std::shared_ptr<const TransportCredentials> credentials,
+  // `what` names the server in messages: "coordinator".
+  ClientConnection(std::string what, NetworkAddress server, std::shared_ptr<const TransportCredentials> credentials,
                    std::string proxy)
-      : coordinator_(std::move(coordinator)), credentials_(std::move(credentials)), proxy_(std::move(proxy)) {}
+      : what_(std::move(what)),
+        server_(std::move(server)),
+        credentials_(std::move(credentials)),
+        proxy_(std::move(proxy)) {}
 
-  const NetworkAddress& coordinator() const { return coordinator_; }
+  const NetworkAddress& server() const { return server_; }
   // "the coordinator at HOST:PORT cannot be reached", and by which way; never a proxy's password.
   std::string Unreached() const;
   ClientCalls& calls() { return calls_; }
@@ -112,7 +111,8 @@ class ClientConnection {
   std::shared_ptr<ClientChannel> Current();
   void Open() REQUIRES(mutex_);
 
-  const NetworkAddress coordinator_;
+  const std::string what_;
+  const NetworkAddress server_;
   const std::shared_ptr<const TransportCredentials> credentials_;
   const std::string proxy_;
   ClientCalls calls_;
@@ -125,7 +125,7 @@ class ClientCall {
  public:
   // Which ends by then.
   ClientCall(std::shared_ptr<ClientConnection> connection, std::chrono::milliseconds timeout);
-  // A stream: it waits for its first answer as long as the connection lives, since the coordinator may have others to
+  // A stream: it waits for its first answer as long as the connection lives, since the server may have others to
   // serve first; from then on until nothing has moved for `patience`.
   struct Stream {
     std::chrono::milliseconds patience;
@@ -136,13 +136,16 @@ class ClientCall {
   ClientCall& operator=(const ClientCall&) = delete;
 
   grpc::ClientContext* context() { return &context_; }
-  rpc::Coordinator::Stub& stub() { return channel_->stub(); }
-  rpc::Control::Stub& control() { return channel_->control(); }
+  // Of a generated service: call.StubOf<rpc::Coordinator>()->Poll(call.context(), …).
+  template <typename Service>
+  std::unique_ptr<typename Service::Stub> StubOf() {
+    return Service::NewStub(channel_->channel());
+  }
   grpc::GenericStub& raw() { return channel_->raw(); }
   void Moved() { connection_->calls().Moved(&context_, patience_); }
 
   // A client acts by the code alone: UNAVAILABLE means try again. So everything that only says that the connection is
-  // gone, in whichever of its ways gRPC says it, becomes that one code, and what the coordinator itself has answered
+  // gone, in whichever of its ways gRPC says it, becomes that one code, and what the server itself has answered
   // keeps its own.
   Status End(const grpc::Status& status);
 
@@ -158,7 +161,8 @@ class ClientCall {
   grpc::ClientContext context_;
 };
 
-// Errors of GrpcClient::Create.
-Status CheckReachable(const NetworkAddress& coordinator, const TransportCredentials& credentials);
+// Before a connection is made to `server`, a `what`. INVALID_ARGUMENT: it has no port. FAILED_PRECONDITION: the
+// credentials refuse this address. RESOURCE_EXHAUSTED: as CheckRoomForGrpc.
+Status CheckReachable(std::string_view what, const NetworkAddress& server, const TransportCredentials& credentials);
 
 }  // namespace rivulet

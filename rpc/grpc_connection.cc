@@ -1,4 +1,4 @@
-#include "federated/transport/grpc_connection.h"
+#include "rpc/grpc_connection.h"
 
 #include <algorithm>
 #include <utility>
@@ -90,15 +90,11 @@ ClientChannel::ClientChannel(std::unique_ptr<ChannelSecurity> security, const st
                              const grpc::ChannelArguments& arguments)
     : security_(std::move(security)),
       channel_(grpc::CreateCustomChannel(address, security_->credentials(), arguments)),
-      stub_(rpc::Coordinator::NewStub(channel_)),
-      control_(rpc::Control::NewStub(channel_)),
       raw_(std::make_unique<grpc::GenericStub>(channel_)) {}
 
 // A channel that goes is failing no more: that is the news, where any were asked for, and the queue is empty after it.
 ClientChannel::~ClientChannel() {
   raw_.reset();
-  control_.reset();
-  stub_.reset();
   channel_.reset();
   news_.Shutdown();
   void* tag;
@@ -124,7 +120,7 @@ void ClientChannel::AwaitAttempt(milliseconds slice) {
 }
 
 std::string ClientConnection::Unreached() const {
-  const std::string what = fmt::format("the coordinator at {} cannot be reached", coordinator_.ToString());
+  const std::string what = fmt::format("the {} at {} cannot be reached", what_, server_.ToString());
   if (proxy_.empty()) return what;
   const size_t user = proxy_.rfind('@');
   return fmt::format("{} through the proxy {}", what,
@@ -154,7 +150,7 @@ void ClientConnection::Open() {
   grpc::ChannelArguments arguments;
   SetCommonArguments([&](const char* name, int value) { arguments.SetInt(name, value); });
   arguments.SetInt(GRPC_ARG_TCP_MAX_READ_CHUNK_SIZE, kClientReadBytes);
-  // A coordinator that was restarted is found again within seconds.
+  // A server that was restarted is found again within seconds.
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 200);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 1000);
   arguments.SetInt(GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 20'000);  // how long one attempt may take, for all its name
@@ -162,8 +158,7 @@ void ClientConnection::Open() {
   arguments.SetInt(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1);
   arguments.SetInt(GRPC_ARG_ENABLE_HTTP_PROXY, proxy_.empty() ? 0 : 1);
   if (!proxy_.empty()) arguments.SetString(GRPC_ARG_HTTP_PROXY, proxy_);
-  channel_ =
-      std::make_shared<ClientChannel>(credentials_->ForChannel(coordinator_), coordinator_.ToString(), arguments);
+  channel_ = std::make_shared<ClientChannel>(credentials_->ForChannel(server_), server_.ToString(), arguments);
 }
 
 namespace {
@@ -209,7 +204,7 @@ void ClientCall::Register() {
 }
 
 Status ClientCall::End(const grpc::Status& status) {
-  const bool said = status.ok() || !status.error_details().empty();  // by the coordinator
+  const bool said = status.ok() || !status.error_details().empty();  // by the server
   if (said) channel_->security().Answered();
   if (status.ok()) return absl::OkStatus();
   if (connection_->calls().cancelled()) return Cancelled("the connection is being closed");
@@ -243,7 +238,7 @@ Status ClientCall::End(const grpc::Status& status) {
       if (!said)
         return absl::UnimplementedError(
             fmt::format("whoever listens at {} does not know this call; install the same version at both ends",
-                        connection_->coordinator().ToString()));
+                        connection_->server().ToString()));
       break;
     default:
       break;
@@ -257,12 +252,12 @@ std::string ClientCall::Why(std::string_view message) const {
   return refusal.empty() ? "the connection was lost" : refusal;
 }
 
-Status CheckReachable(const NetworkAddress& coordinator, const TransportCredentials& credentials) {
+Status CheckReachable(std::string_view what, const NetworkAddress& server, const TransportCredentials& credentials) {
   PrepareGrpc();
-  if (coordinator.port == 0) {
-    return InvalidArgument("port 0 in {} is not a coordinator's; give the port it listens on", coordinator.ToString());
+  if (server.port == 0) {
+    return InvalidArgument("port 0 in {} is not a {}'s; give the port it listens on", server.ToString(), what);
   }
-  RIVULET_RETURN_IF_ERROR(credentials.Check(coordinator));
+  RIVULET_RETURN_IF_ERROR(credentials.Check(server));
   return CheckRoomForGrpc();
 }
 

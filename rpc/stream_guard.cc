@@ -1,4 +1,4 @@
-#include "federated/transport/stream_guard.h"
+#include "rpc/stream_guard.h"
 
 #include <algorithm>
 

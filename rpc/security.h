@@ -1,27 +1,33 @@
-// What credentials are to gRPC. Internal to this folder: credentials.h shows nothing of it.
+// Credentials as gRPC sees them. For code that serves or calls over gRPC; credentials.h shows nothing of it.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "certificates/name.h"
 #include "engine/base/status.h"
-#include "federated/transport/control_api.h"
-#include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
+
+// The caller of a call, as its connection proves it.
+struct PeerIdentity {
+  std::optional<CertificateName> name;  // of its certificate; none without TLS
+  std::string serial;                   // of the certificate; "" without TLS
+  int64_t certificate_until = 0;        // its last second, since 1970 UTC; 0 without TLS
+};
 
 // A server's side. Outlives the server's calls.
 class ServerSecurity {
  public:
   virtual ~ServerSecurity() = default;
   virtual std::shared_ptr<grpc::ServerCredentials> credentials() = 0;
-  // Makes `caller`, as the call's message has it, who the call's connection proves it to be. UNAUTHENTICATED: what the
-  // connection showed counts no longer. PERMISSION_DENIED: it shows another, or nobody who takes part.
-  virtual Status Identify(const grpc::ServerContextBase& context, Caller* caller) = 0;
-  // Which operator has called. Codes as Identify's.
-  virtual Status IdentifyOperator(const grpc::ServerContextBase& context, OperatorCaller* caller) = 0;
+  // UNAUTHENTICATED: the certificate that the connection showed is no longer valid.
+  virtual StatusOr<PeerIdentity> Identify(const grpc::ServerContextBase& context) = 0;
+  // Logs why a caller was refused, where the credentials have a log.
+  virtual void LogRefusal(const std::string& sentence) = 0;
 };
 
 // A client's side of one channel, with all the connections that gRPC makes for it one after the other. Thread-safe.

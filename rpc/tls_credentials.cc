@@ -19,9 +19,9 @@
 #include "certificates/watched_identity.h"
 #include "engine/base/display_name.h"
 #include "engine/base/mutex.h"
-#include "federated/transport/credentials.h"
-#include "federated/transport/rate_limited_log.h"
-#include "federated/transport/security.h"
+#include "rpc/credentials.h"
+#include "rpc/rate_limited_log.h"
+#include "rpc/security.h"
 
 namespace rivulet {
 namespace {
@@ -135,11 +135,8 @@ class ShownFile {
 
 class TlsServer final : public ServerSecurity {
  public:
-  TlsServer(std::shared_ptr<WatchedIdentity> identity, std::shared_ptr<RateLimitedLog> teller, bool admit_tiers)
-      : identity_(std::move(identity)),
-        teller_(std::move(teller)),
-        peers_(std::make_shared<Peers>(identity_)),
-        admit_tiers_(admit_tiers) {}
+  TlsServer(std::shared_ptr<WatchedIdentity> identity, std::shared_ptr<RateLimitedLog> teller)
+      : identity_(std::move(identity)), teller_(std::move(teller)), peers_(std::make_shared<Peers>(identity_)) {}
   ~TlsServer() override {
     {
       MutexLock lock(mutex_);
@@ -177,17 +174,15 @@ class TlsServer final : public ServerSecurity {
     return grpc::experimental::TlsServerCredentials(options);
   }
 
-  Status Identify(const grpc::ServerContextBase& context, Caller* caller) override {
-    const Status status = IdentifyBy(context, caller);
-    if (!status.ok()) teller_->Tell(fmt::format("refused a call: {}", Message(status)));
-    return status;
+  StatusOr<PeerIdentity> Identify(const grpc::ServerContextBase& context) override {
+    StatusOr<Peer> peer = PeerOf(context);
+    if (!peer.ok()) {
+      LogRefusal(fmt::format("refused a call: {}", Message(peer.status())));
+      return peer.status();
+    }
+    return PeerIdentity{std::move(peer->name), std::move(peer->serial), peer->validity.until};
   }
-
-  Status IdentifyOperator(const grpc::ServerContextBase& context, OperatorCaller* caller) override {
-    const Status status = IdentifyOperatorBy(context, caller);
-    if (!status.ok()) teller_->Tell(fmt::format("refused an operator's call: {}", Message(status)));
-    return status;
-  }
+  void LogRefusal(const std::string& sentence) override { teller_->Tell(sentence); }
 
  private:
   static std::string Bundle(const NodeIdentity& identity) { return identity.certificate_pem + identity.key_pem; }
@@ -199,40 +194,6 @@ class TlsServer final : public ServerSecurity {
     StatusOr<Peer> peer = peers_->Verify(std::string(shown[0].data(), shown[0].size()));
     if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
     return peer;
-  }
-
-  Status IdentifyOperatorBy(const grpc::ServerContextBase& context, OperatorCaller* caller) {
-    RIVULET_ASSIGN_OR_RETURN(const Peer peer, PeerOf(context));
-    if (peer.name.role != Role::kOperator) {
-      return PermissionDenied(
-          "the certificate of '{}' is not an operator's, and only operators steer a coordinator; use one that 'rivulet "
-          "ca issue operator/ID' makes",
-          peer.name.ToString());
-    }
-    caller->name = peer.name.id;
-    caller->serial = peer.serial;
-    return absl::OkStatus();
-  }
-
-  Status IdentifyBy(const grpc::ServerContextBase& context, Caller* caller) {
-    RIVULET_ASSIGN_OR_RETURN(const Peer peer, PeerOf(context));
-    const CertificateName& name = peer.name;
-    if (name.role != Role::kClient && !(name.role == Role::kTier && admit_tiers_)) {
-      return PermissionDenied(
-          "the certificate of '{}' is not a client's, and only clients train here; use the kit of a client ('rivulet "
-          "ca kit client/ID')",
-          name.ToString());
-    }
-    if (!caller->name.empty() && caller->name != name.id) {
-      return PermissionDenied(
-          "a call in the name of '{}' came with the certificate of '{}'; a client is called what its certificate says",
-          DisplayText(caller->name, 80), name.ToString());
-    }
-    caller->name = name.id;
-    caller->proven = name.role == Role::kTier ? Caller::Proven::kTier : Caller::Proven::kClient;
-    caller->certificate_serial = peer.serial;
-    caller->certificate_until = peer.validity.until;
-    return absl::OkStatus();
   }
 
   // A thread, because what a server shows must be new before anybody asks for it.
@@ -255,7 +216,6 @@ class TlsServer final : public ServerSecurity {
   const std::shared_ptr<WatchedIdentity> identity_;
   const std::shared_ptr<RateLimitedLog> teller_;
   const std::shared_ptr<Peers> peers_;
-  const bool admit_tiers_;
   ShownFile shown_;  // written by Start and then by thread_
   Mutex mutex_;
   CondVar closed_;
@@ -304,8 +264,8 @@ class VerifiesServer final : public ExternalCertificateVerifier {
 
 class TlsChannel final : public ChannelSecurity {
  public:
-  TlsChannel(std::shared_ptr<WatchedIdentity> watched, const NetworkAddress& coordinator)
-      : watched_(std::move(watched)), identity_(watched_->Current()), host_(coordinator.host) {}
+  TlsChannel(std::shared_ptr<WatchedIdentity> watched, const NetworkAddress& server)
+      : watched_(std::move(watched)), identity_(watched_->Current()), host_(server.host) {}
 
   std::shared_ptr<grpc::ChannelCredentials> credentials() override {
     grpc::experimental::TlsChannelCredentialsOptions options;
@@ -349,15 +309,15 @@ class Tls final : public TransportCredentials {
   Tls(std::shared_ptr<WatchedIdentity> identity, std::function<void(const std::string&)> tell)
       : identity_(std::move(identity)), teller_(std::make_shared<RateLimitedLog>(std::move(tell))) {}
   Status Check(const NetworkAddress&) const override { return absl::OkStatus(); }
-  StatusOr<std::unique_ptr<ServerSecurity>> ForServer(bool admit_tiers) const override {
+  StatusOr<std::unique_ptr<ServerSecurity>> ForServer() const override {
     AllowTls13Only();
-    auto server = std::make_unique<TlsServer>(identity_, teller_, admit_tiers);
+    auto server = std::make_unique<TlsServer>(identity_, teller_);
     RIVULET_RETURN_IF_ERROR(server->Start());
     return server;
   }
-  std::unique_ptr<ChannelSecurity> ForChannel(const NetworkAddress& coordinator) const override {
+  std::unique_ptr<ChannelSecurity> ForChannel(const NetworkAddress& server) const override {
     AllowTls13Only();
-    return std::make_unique<TlsChannel>(identity_, coordinator);
+    return std::make_unique<TlsChannel>(identity_, server);
   }
 
  private:

@@ -1,5 +1,5 @@
 // One is used while the next is made, and no third is begun, whatever the two threads do.
-#include "federated/transport/double_buffer.h"
+#include "rpc/double_buffer.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "federated/transport/transfer_heap.h"
+#include "rpc/transfer_heap.h"
 
 #include <malloc.h>
 

@@ -1,4 +1,4 @@
-#include "federated/transport/credentials.h"
+#include "rpc/credentials.h"
 
 #include "tests/testing/status_matchers.h"
 

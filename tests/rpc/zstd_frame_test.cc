@@ -1,5 +1,5 @@
 // Frames of zstd as anybody may send them: each is unpacked to what it says, within what it may be, or refused.
-#include "federated/transport/zstd_frame.h"
+#include "rpc/zstd_frame.h"
 
 #include <gtest/gtest.h>
 #include <zstd.h>

@@ -1,4 +1,4 @@
-#include "federated/transport/transfer_places.h"
+#include "rpc/transfer_places.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-// What both ends of a connection must agree on, in one place. Internal to this folder.
+// Options of gRPC that both ends of a connection must agree on, and limits of every server.
 //
 // A client trains for minutes without a call. Its pings keep the connection open through firewalls and tell a dead peer
 // from a silent one; a server that found them too frequent would close the connection, so the two periods stand side by
@@ -17,9 +17,7 @@ inline constexpr int kPingEveryMs = 30'000;          // each end pings the other
 inline constexpr int kPingTimeoutMs = 20'000;        // no answer: the connection is lost
 inline constexpr int kPingsAllowedEveryMs = 10'000;  // what a server tolerates: well below kPingEveryMs
 inline constexpr int kMaxMessageBytes = 1 << 20;     // what one message of a stream carries, and its head
-inline constexpr int kPieceBytes = 256 << 10;        // of a submission of an operator
-inline constexpr int64_t kMaxSubmissionBytes = (int64_t{1} << 31) - 1;  // a plan is one message of protobuf's
-// How far ahead of the reader a stream may be sent: bounds what an upload can park in a coordinator's memory.
+// How far ahead of the reader a stream may be sent: bounds what an upload can park in a server's memory.
 inline constexpr int kStreamWindowBytes = 512 << 10;
 // What one frame of a message carries: each has a head of its own, and what comes is cut at it. 16 KiB, HTTP/2's own
 // measure, costs both ends more.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/http_options.h"
 #include "cli/interrupt.h"
 #include "cli/run/event_line.h"
 #include "cli/run/live_pages.h"

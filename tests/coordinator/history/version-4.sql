@@ -1,5 +1,5 @@
 PRAGMA application_id = 1381387348;
-PRAGMA user_version = 2;
+PRAGMA user_version = 4;
 BEGIN TRANSACTION;
 CREATE TABLE attempt (
   attempt_key INTEGER PRIMARY KEY,
@@ -24,8 +24,19 @@ CREATE TABLE attempt (
   evaluate_seconds REAL NOT NULL,
   UNIQUE (run, round, attempt, kind)
 ) STRICT;
-INSERT INTO "attempt" VALUES(1,1,1,1,0,0,NULL,1795393565381,1795393565390,3,0,0,0,18,2.18261730670928955078e+00,0,0,0.008,0.000304436,0.000174316);
-INSERT INTO "attempt" VALUES(2,1,2,1,0,0,NULL,1795393565390,1795393565393,3,0,0,0,18,1.86717714203728579747e+00,0,0,0.0,0.000179968,4.7308e-05);
+INSERT INTO "attempt" VALUES(1,1,1,1,0,0,NULL,1795871646365,1795871646366,3,0,0,0,18,2.18261730670928955078e+00,0,0,0.001,0.000148961,6.1912e-05);
+INSERT INTO "attempt" VALUES(2,1,2,1,0,0,NULL,1795871646366,1795871646366,3,0,0,0,18,1.86717714203728579747e+00,0,0,0.0,8.20240000000000129155e-05,1.3861e-05);
+CREATE TABLE audit_entry (
+  audit INTEGER PRIMARY KEY,
+  at INTEGER NOT NULL,
+  action INTEGER NOT NULL,
+  operator_id TEXT NOT NULL,
+  serial TEXT,
+  run_id TEXT,
+  client_id TEXT,
+  detail TEXT
+) STRICT;
+INSERT INTO "audit_entry" VALUES(1,1,4,'office',NULL,NULL,NULL,'a short break');
 CREATE TABLE blob (
   run INTEGER NOT NULL REFERENCES run (run),
   round INTEGER NOT NULL CHECK (round >= 0),
@@ -33,7 +44,6 @@ CREATE TABLE blob (
   bytes BLOB NOT NULL,
   UNIQUE (run, name, round)
 ) STRICT;
-INSERT INTO "blob" VALUES(1,1,'rounds',X'5256524D07000000000000001B000000000000006469676974732D3230323631313233543030323630352D66303336010000000000000000000000000000000000000000000000010000000000000001000000000000000100000000000000000000000000008000000000000000800000000000000000030000000000000000000000000000000000000000000000000000000000000003000000000000000C00000000000000636C69656E742D303030303001000000000000000C00000000000000636C69656E742D303030303101000000000000000C00000000000000636C69656E742D303030303301000000000000000000000000000000000000000000000001000000000000000200000000000000010000000000000000000000000000800000000000000000000000000000000000000000000000000000000000000080030000000000000030000000000000006469676974732D3230323631313233543030323630352D663033362D72322D61312D636C69656E742D30303030302D300C00000000000000636C69656E742D30303030300000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000080000000000000000030000000000000006469676974732D3230323631313233543030323630352D663033362D72322D61312D636C69656E742D30303030332D300C00000000000000636C69656E742D30303030330000000000000000000000000000000001000000000000000000000000000000000000000000000000000000000000000000000000000080000000000000000030000000000000006469676974732D3230323631313233543030323630352D663033362D72322D61312D636C69656E742D30303030312D300C00000000000000636C69656E742D3030303031000000000000000000000000000000000100000000000000000000000000000000000000000000000000000000000000000000000000008000000000000000000000000000000000FFFFFFFFFFFFFFFF02000000000000000800000000000000776F726B6572203000000000000000000800000000000000776F726B6572203100000000000000000100000000000000F8FFFFFFFFFFFFFF00000000000000000000000000000000A31BAA70E99ECF16DC720818BE07A6FAAFE9D79D831573DBD2787DDF3B90787B');
 CREATE TABLE client (
   client INTEGER PRIMARY KEY,
   client_id TEXT NOT NULL UNIQUE,
@@ -42,10 +52,10 @@ CREATE TABLE client (
   first_seen INTEGER,
   last_seen INTEGER
 ) STRICT;
-INSERT INTO "client" VALUES(1,'client-00001','ab:cd',0,1795393565390,1795393565393);
-INSERT INTO "client" VALUES(2,'client-00002',NULL,0,1795393565390,1795393565390);
-INSERT INTO "client" VALUES(3,'client-00003',NULL,0,1795393565390,1795393565393);
-INSERT INTO "client" VALUES(4,'client-00000',NULL,0,1795393565393,1795393565393);
+INSERT INTO "client" VALUES(1,'client-00001','ab:cd',0,1795871646366,1795871646366);
+INSERT INTO "client" VALUES(2,'client-00002',NULL,0,1795871646366,1795871646366);
+INSERT INTO "client" VALUES(3,'client-00003',NULL,0,1795871646366,1795871646366);
+INSERT INTO "client" VALUES(4,'client-00000',NULL,0,1795871646366,1795871646366);
 INSERT INTO "client" VALUES(5,'tier/east',NULL,0,NULL,NULL);
 CREATE TABLE event (
   event INTEGER PRIMARY KEY,
@@ -56,9 +66,9 @@ CREATE TABLE event (
   source TEXT NOT NULL,
   message TEXT NOT NULL
 ) STRICT;
-INSERT INTO "event" VALUES(1,1,NULL,1795393565293,0,'run','started for 2 rounds');
-INSERT INTO "event" VALUES(2,1,NULL,1795393565293,0,'aggregation','mean: sums of delta in multiples of 2^-34 with values up to 2^10, weights up to 65536, at most 3 updates a version');
-INSERT INTO "event" VALUES(3,1,2,1795393565393,0,'run','finished after round 2');
+INSERT INTO "event" VALUES(1,1,NULL,1795871646308,0,'run','started for 2 rounds');
+INSERT INTO "event" VALUES(2,1,NULL,1795871646308,0,'aggregation','mean: sums of delta in multiples of 2^-34 with values up to 2^10, weights up to 65536, at most 3 updates a version');
+INSERT INTO "event" VALUES(3,1,2,1795871646366,0,'run','finished after round 2');
 CREATE TABLE membership (
   run INTEGER NOT NULL REFERENCES run (run),
   client INTEGER NOT NULL REFERENCES client (client),
@@ -74,10 +84,10 @@ CREATE TABLE membership (
   timed INTEGER NOT NULL,
   PRIMARY KEY (run, client)
 ) STRICT, WITHOUT ROWID;
-INSERT INTO "membership" VALUES(1,1,1,1,2,2,0,0,0,12,0.001287472,2);
-INSERT INTO "membership" VALUES(1,2,1,1,1,1,0,0,0,6,0.000108407,1);
-INSERT INTO "membership" VALUES(1,3,1,1,2,2,0,0,0,12,4.8586e-05,2);
-INSERT INTO "membership" VALUES(1,4,2,1,1,1,0,0,0,6,3.275e-05,1);
+INSERT INTO "membership" VALUES(1,1,1,1,2,2,0,0,0,12,0.000580875,2);
+INSERT INTO "membership" VALUES(1,2,1,1,1,1,0,0,0,6,9.034e-06,1);
+INSERT INTO "membership" VALUES(1,3,1,1,2,2,0,0,0,12,1.8377e-05,2);
+INSERT INTO "membership" VALUES(1,4,2,1,1,1,0,0,0,6,3.394e-05,1);
 CREATE TABLE metric (
   run INTEGER NOT NULL REFERENCES run (run),
   round INTEGER NOT NULL,
@@ -110,7 +120,7 @@ CREATE TABLE note (
   at INTEGER NOT NULL,
   text TEXT NOT NULL
 ) STRICT;
-INSERT INTO "note" VALUES(1,1795393565613,'the first of many');
+INSERT INTO "note" VALUES(1,1795871646419,'the first of many');
 CREATE TABLE run (
   run INTEGER PRIMARY KEY,
   run_id TEXT NOT NULL UNIQUE,
@@ -126,9 +136,10 @@ CREATE TABLE run (
   started INTEGER,
   finished INTEGER
 ) STRICT;
-INSERT INTO "run" VALUES(1,'digits-20261123T002605-f036','digits',1,NULL,'[run]
+INSERT INTO "run" VALUES(1,'digits-20261128T131406-6718','digits',1,NULL,'[run]
 name = "digits"
 rounds = 2
+patience = 0
 seed = 7
 keep_models = "last"
 kernels = "native"
@@ -139,6 +150,7 @@ preset = "logistic_regression"
 graph = ""
 onnx = ""
 arrays = ""
+weights = ""
 layers = []
 classes = 0
 freeze = []
@@ -148,8 +160,12 @@ personal = []
 shape = []
 
 [data]
-train = "/tmp/tmpx44in7hr/data/train.tfrecord"
-test = "/tmp/tmpx44in7hr/data/test.tfrecord"
+train = "/tmp/tmpx0lldt4i/data/train.tfrecord"
+test = "/tmp/tmpx0lldt4i/data/test.tfrecord"
+tests = []
+validation = ""
+validation_fraction = 0.0
+name = "train"
 image_feature = ""
 label_feature = "label"
 
@@ -157,6 +173,7 @@ label_feature = "label"
 kind = "iid"
 clients = 4
 sizes = "even"
+tags = []
 
 [data.synth]
 kind = "digits"
@@ -167,6 +184,7 @@ seed = 3
 
 [client]
 epochs = 1
+frozen = []
 batch_size = 4
 shuffle = true
 input_graph = ""
@@ -191,6 +209,7 @@ name = "fedavg"
 
 [server]
 clients_per_round = 3
+over_selection = 1.0
 in_flight = 0
 max_staleness = 10
 staleness_exponent = 0.5
@@ -201,10 +220,26 @@ lease = 60.0
 presence = 60.0
 max_attempts = 0
 learning_rate = 1.0
+download = "f32"
+average = 0.0
 weights = "examples"
 max_weight = 65536
 value_bits = 10
 staging_megabytes = 64
+checkpoint_reports = false
+
+[server.schedule]
+kind = "constant"
+warmup = 0
+
+[server.fine_tune]
+data = ""
+
+[selection]
+name = "uniform"
+tags = []
+min_examples = 0
+trace = ""
 
 [privacy]
 clip = 0.0
@@ -216,7 +251,7 @@ codec = "f32"
 every = 1
 batch_size = 100
 federated_every = 0
-',X'4534F3026E0AB67651263276183F6DBDEEBA9866D677A8337F1F5B52269BB0FC',7,'0.1.0','runs.sqlite.models/digits-20261123T002605-f036',1795393565293,1795393565293,1795393565393);
+',X'4534F3026E0AB67651263276183F6DBDEEBA9866D677A8337F1F5B52269BB0FC',7,'0.2.0','runs.sqlite.models/digits-20261128T131406-6718',1795871646308,1795871646308,1795871646366);
 CREATE TABLE run_key (
   run INTEGER NOT NULL REFERENCES run (run),
   key TEXT NOT NULL,
@@ -226,6 +261,7 @@ CREATE TABLE run_key (
 INSERT INTO "run_key" VALUES(1,'algorithm.name','"fedavg"');
 INSERT INTO "run_key" VALUES(1,'client.batch_size','4');
 INSERT INTO "run_key" VALUES(1,'client.epochs','1');
+INSERT INTO "run_key" VALUES(1,'client.frozen','[]');
 INSERT INTO "run_key" VALUES(1,'client.input_graph','""');
 INSERT INTO "run_key" VALUES(1,'client.loss_scale.kind','"none"');
 INSERT INTO "run_key" VALUES(1,'client.optimizer.clip_norm','0.0');
@@ -239,16 +275,21 @@ INSERT INTO "run_key" VALUES(1,'client.schedule.warmup','0');
 INSERT INTO "run_key" VALUES(1,'client.shuffle','true');
 INSERT INTO "run_key" VALUES(1,'data.image_feature','""');
 INSERT INTO "run_key" VALUES(1,'data.label_feature','"label"');
+INSERT INTO "run_key" VALUES(1,'data.name','"train"');
 INSERT INTO "run_key" VALUES(1,'data.partition.clients','4');
 INSERT INTO "run_key" VALUES(1,'data.partition.kind','"iid"');
 INSERT INTO "run_key" VALUES(1,'data.partition.sizes','"even"');
+INSERT INTO "run_key" VALUES(1,'data.partition.tags','[]');
 INSERT INTO "run_key" VALUES(1,'data.synth.examples_per_writer','4');
 INSERT INTO "run_key" VALUES(1,'data.synth.kind','"digits"');
 INSERT INTO "run_key" VALUES(1,'data.synth.seed','3');
 INSERT INTO "run_key" VALUES(1,'data.synth.test_writers','2');
 INSERT INTO "run_key" VALUES(1,'data.synth.writers','6');
-INSERT INTO "run_key" VALUES(1,'data.test','"/tmp/tmpx44in7hr/data/test.tfrecord"');
-INSERT INTO "run_key" VALUES(1,'data.train','"/tmp/tmpx44in7hr/data/train.tfrecord"');
+INSERT INTO "run_key" VALUES(1,'data.test','"/tmp/tmpx0lldt4i/data/test.tfrecord"');
+INSERT INTO "run_key" VALUES(1,'data.tests','[]');
+INSERT INTO "run_key" VALUES(1,'data.train','"/tmp/tmpx0lldt4i/data/train.tfrecord"');
+INSERT INTO "run_key" VALUES(1,'data.validation','""');
+INSERT INTO "run_key" VALUES(1,'data.validation_fraction','0.0');
 INSERT INTO "run_key" VALUES(1,'evaluation.batch_size','100');
 INSERT INTO "run_key" VALUES(1,'evaluation.every','1');
 INSERT INTO "run_key" VALUES(1,'evaluation.federated_every','0');
@@ -261,15 +302,25 @@ INSERT INTO "run_key" VALUES(1,'model.layers','[]');
 INSERT INTO "run_key" VALUES(1,'model.onnx','""');
 INSERT INTO "run_key" VALUES(1,'model.personal','[]');
 INSERT INTO "run_key" VALUES(1,'model.preset','"logistic_regression"');
+INSERT INTO "run_key" VALUES(1,'model.weights','""');
 INSERT INTO "run_key" VALUES(1,'privacy.clip','0.0');
 INSERT INTO "run_key" VALUES(1,'run.cache_megabytes','1024');
 INSERT INTO "run_key" VALUES(1,'run.keep_models','"last"');
 INSERT INTO "run_key" VALUES(1,'run.kernels','"native"');
 INSERT INTO "run_key" VALUES(1,'run.name','"digits"');
+INSERT INTO "run_key" VALUES(1,'run.patience','0');
 INSERT INTO "run_key" VALUES(1,'run.rounds','2');
 INSERT INTO "run_key" VALUES(1,'run.seed','7');
+INSERT INTO "run_key" VALUES(1,'selection.min_examples','0');
+INSERT INTO "run_key" VALUES(1,'selection.name','"uniform"');
+INSERT INTO "run_key" VALUES(1,'selection.tags','[]');
+INSERT INTO "run_key" VALUES(1,'selection.trace','""');
+INSERT INTO "run_key" VALUES(1,'server.average','0.0');
+INSERT INTO "run_key" VALUES(1,'server.checkpoint_reports','false');
 INSERT INTO "run_key" VALUES(1,'server.clients_per_round','3');
 INSERT INTO "run_key" VALUES(1,'server.deadline','600.0');
+INSERT INTO "run_key" VALUES(1,'server.download','"f32"');
+INSERT INTO "run_key" VALUES(1,'server.fine_tune.data','""');
 INSERT INTO "run_key" VALUES(1,'server.in_flight','0');
 INSERT INTO "run_key" VALUES(1,'server.learning_rate','1.0');
 INSERT INTO "run_key" VALUES(1,'server.lease','60.0');
@@ -278,7 +329,10 @@ INSERT INTO "run_key" VALUES(1,'server.max_staleness','10');
 INSERT INTO "run_key" VALUES(1,'server.max_weight','65536');
 INSERT INTO "run_key" VALUES(1,'server.min_clients','0');
 INSERT INTO "run_key" VALUES(1,'server.min_reports','0');
+INSERT INTO "run_key" VALUES(1,'server.over_selection','1.0');
 INSERT INTO "run_key" VALUES(1,'server.presence','60.0');
+INSERT INTO "run_key" VALUES(1,'server.schedule.kind','"constant"');
+INSERT INTO "run_key" VALUES(1,'server.schedule.warmup','0');
 INSERT INTO "run_key" VALUES(1,'server.staging_megabytes','64');
 INSERT INTO "run_key" VALUES(1,'server.staleness_exponent','0.5');
 INSERT INTO "run_key" VALUES(1,'server.value_bits','10');
@@ -313,13 +367,12 @@ CREATE TABLE task (
   task_id TEXT,
   UNIQUE (attempt_key, client, ordinal)
 ) STRICT;
-INSERT INTO "task" VALUES(1,1,1,0,0,0,NULL,5,6,2,2.24300225575765,8.1856394669673981923e-01,NULL,NULL,0,0,0.0,0.001270883,NULL,NULL,NULL);
-INSERT INTO "task" VALUES(2,1,2,0,0,0,NULL,NULL,6,2,2.23859731356302882332e+00,5.87831043416825238523e-01,NULL,NULL,0,0,0.007,0.000108407,NULL,NULL,NULL);
-INSERT INTO "task" VALUES(3,1,3,0,0,0,NULL,NULL,6,2,2.06625235080719,5.57901018135618431692e-01,NULL,NULL,0,0,0.002,3.2564e-05,NULL,NULL,NULL);
-INSERT INTO "task" VALUES(4,2,4,0,0,1,NULL,NULL,6,2,2.44787279764811183113e+00,7.70632802131608118934e-01,NULL,NULL,0,0,0.0,3.275e-05,NULL,NULL,NULL);
-INSERT INTO "task" VALUES(5,2,1,0,0,1,NULL,NULL,6,2,1.2805405457814533765e+00,7.00366999570414150433e-01,NULL,NULL,0,0,0.0,1.6589e-05,NULL,NULL,NULL);
-INSERT INTO "task" VALUES(6,2,3,0,0,1,NULL,NULL,6,2,1.87311808268229174068e+00,4.71216759068937729448e-01,NULL,NULL,0,0,0.0,1.6022e-05,NULL,NULL,NULL);
-CREATE INDEX task_by_client ON task (client, attempt_key);
+INSERT INTO "task" VALUES(1,1,1,0,0,0,NULL,5,6,2,2.24300225575765,8.1856394669673981923e-01,NULL,NULL,0,0,0.0,0.000574215,NULL,NULL,NULL);
+INSERT INTO "task" VALUES(2,1,2,0,0,0,NULL,NULL,6,2,2.23859731356302882332e+00,5.87831043416825238523e-01,NULL,NULL,0,0,0.001,9.034e-06,NULL,NULL,NULL);
+INSERT INTO "task" VALUES(3,1,3,0,0,0,NULL,NULL,6,2,2.06625235080719,5.57901018135618431692e-01,NULL,NULL,0,0,0.001,1.1477e-05,NULL,NULL,NULL);
+INSERT INTO "task" VALUES(4,2,1,0,0,1,NULL,NULL,6,2,1.2805405457814533765e+00,7.00366999570414150433e-01,NULL,NULL,0,0,0.0,6.66e-06,NULL,NULL,NULL);
+INSERT INTO "task" VALUES(5,2,3,0,0,1,NULL,NULL,6,2,1.87311808268229174068e+00,4.71216759068937729448e-01,NULL,NULL,0,0,0.0,6.9e-06,NULL,NULL,NULL);
+INSERT INTO "task" VALUES(6,2,4,0,0,1,NULL,NULL,6,2,2.44787279764811183113e+00,7.70632802131608118934e-01,NULL,NULL,0,0,0.0,3.394e-05,NULL,NULL,NULL);
 CREATE UNIQUE INDEX task_by_id ON task (task_id) WHERE task_id IS NOT NULL;
 CREATE UNIQUE INDEX metric_key ON metric (run, scope, name, round, coalesce(client, 0));
 CREATE INDEX note_by_run ON note (run, at);
@@ -338,8 +391,8 @@ CREATE VIEW notes AS
 SELECT r.run_id, strftime('%Y-%m-%dT%H:%M:%fZ', n.at / 1000.0, 'unixepoch') AS at, n.text, n.rowid AS rowid
 FROM note n JOIN run r ON r.run = n.run;
 CREATE VIEW clients AS
-SELECT client_id, fingerprint, CASE status WHEN 0 THEN 'active' END AS status, strftime('%Y-%m-%dT%H:%M:%fZ', first_seen / 1000.0, 'unixepoch') AS first_seen_at, strftime('%Y-%m-%dT%H:%M:%fZ', last_seen / 1000.0, 'unixepoch') AS last_seen_at
-FROM client WHERE first_seen IS NOT NULL;
+SELECT client_id, fingerprint, CASE status WHEN 0 THEN 'active' WHEN 1 THEN 'banned' WHEN 2 THEN 'approved' WHEN 3 THEN 'removed' END AS status, strftime('%Y-%m-%dT%H:%M:%fZ', first_seen / 1000.0, 'unixepoch') AS first_seen_at, strftime('%Y-%m-%dT%H:%M:%fZ', last_seen / 1000.0, 'unixepoch') AS last_seen_at
+FROM client WHERE first_seen IS NOT NULL OR status <> 0;
 CREATE VIEW run_clients AS
 SELECT r.run_id, c.client_id, m.from_round, m.from_attempt
 FROM membership m JOIN run r ON r.run = m.run JOIN client c ON c.client = m.client;
@@ -390,6 +443,10 @@ FROM model m JOIN run r ON r.run = m.run;
 CREATE VIEW events AS
 SELECT r.run_id, e.round, strftime('%Y-%m-%dT%H:%M:%fZ', e.at / 1000.0, 'unixepoch') AS at, CASE e.level WHEN 0 THEN 'info' WHEN 1 THEN 'warning' WHEN 2 THEN 'error' END AS level, e.source, e.message, e.event AS rowid
 FROM event e LEFT JOIN run r ON r.run = e.run;
+CREATE VIEW audit AS
+SELECT strftime('%Y-%m-%dT%H:%M:%fZ', at / 1000.0, 'unixepoch') AS at, operator_id, serial, CASE action WHEN 0 THEN 'approve' WHEN 1 THEN 'ban' WHEN 2 THEN 'remove' WHEN 3 THEN 'submit' WHEN 4 THEN 'pause' WHEN 5 THEN 'resume' WHEN 6 THEN 'stop' WHEN 7 THEN 'abort' END AS action, run_id, client_id, detail,
+       audit AS rowid
+FROM audit_entry;
 CREATE VIEW round_summary AS
 SELECT r.run_id, r.name, a.round, a.attempt AS attempts,
        a.folded + a.refused + a.dropped + a.failed AS selected, a.folded, a.refused, a.dropped, a.failed,
@@ -413,7 +470,9 @@ WITH accuracy AS (
   SELECT m.run, m.round, coalesce(m.value, CAST(m.right AS REAL) / m.total) AS value,
          row_number() OVER (PARTITION BY m.run ORDER BY coalesce(m.value, CAST(m.right AS REAL) / m.total) DESC, m.round) AS best,
          row_number() OVER (PARTITION BY m.run ORDER BY m.round DESC) AS latest
-  FROM metric m WHERE m.scope = 0 AND m.name = 'test/accuracy')
+  FROM run j JOIN metric m ON m.run = j.run AND m.scope = 0 AND m.name = CASE WHEN EXISTS (
+    SELECT 1 FROM metric v WHERE v.run = j.run AND v.scope = 0 AND v.name = 'validation/accuracy')
+    THEN 'validation/accuracy' ELSE 'test/accuracy' END)
 SELECT r.run_id, r.name, CASE r.status WHEN 0 THEN 'running' WHEN 1 THEN 'finished' WHEN 2 THEN 'interrupted' WHEN 3 THEN 'failed' END AS status, r.seed,
        (SELECT count(*) FROM attempt a WHERE a.run = r.run AND a.kind = 0 AND a.status = 0) AS rounds,
        b.value AS best_accuracy, b.round AS best_round, l.value AS last_accuracy, l.round AS last_round,

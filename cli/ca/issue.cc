@@ -3,7 +3,7 @@
 #include "certificates/kit.h"
 #include "certificates/request.h"
 #include "cli/ca/commands.h"
-#include "federated/transport/credentials.h"
+#include "rpc/credentials.h"
 
 namespace rivulet {
 namespace {

@@ -2,8 +2,8 @@
 // become variables again.
 #include "cli/command.h"
 #include "cli/model/format.h"
-#include "cli/table.h"
 #include "engine/base/file_system.h"
+#include "engine/base/table.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/safetensors.h"

@@ -4,9 +4,9 @@
 
 #include "cli/command.h"
 #include "cli/model/format.h"
-#include "cli/table.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
+#include "engine/base/table.h"
 #include "engine/onnx/export/export.h"
 #include "engine/onnx/import.h"
 #include "engine/onnx/model_files.h"

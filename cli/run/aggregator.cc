@@ -17,7 +17,7 @@
 #include "federated/transport/grpc_client.h"
 #include "federated/transport/grpc_server.h"
 #include "federated/transport/shutdown_barrier.h"
-#include "federated/transport/transfer_heap.h"
+#include "rpc/transfer_heap.h"
 #include "tier/tier.h"
 
 namespace rivulet {

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "cli/command.h"
+#include "cli/http_options.h"
 #include "cli/interrupt.h"
 #include "cli/run/event_line.h"
 #include "cli/run/live_pages.h"
@@ -26,7 +27,7 @@
 #include "federated/transport/allow_list.h"
 #include "federated/transport/grpc_server.h"
 #include "federated/transport/shutdown_barrier.h"
-#include "federated/transport/transfer_heap.h"
+#include "rpc/transfer_heap.h"
 #include "setup/plan_file.h"
 
 namespace rivulet {

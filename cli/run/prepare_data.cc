@@ -4,11 +4,11 @@
 
 #include "cli/command.h"
 #include "cli/long_work.h"
-#include "cli/run/shipped_scenarios.h"
 #include "cli/terminal.h"
 #include "engine/base/file_system.h"
 #include "engine/data/record_files.h"
 #include "setup/data.h"
+#include "simulations/shipped/shipped_scenarios.h"
 
 namespace rivulet {
 

@@ -7,20 +7,13 @@
 #include "engine/compile/compile.h"
 #include "engine/compile/compile_gpu.h"
 #include "engine/compile/compile_lanes.h"
-#include "engine/gradients/gradients.h"
-#include "engine/gradients/mixed_precision.h"
-#include "engine/graph/compose.h"
-#include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
-#include "federated/plan/compose_pass.h"
 #include "federated/plan/example_source.h"
 #include "federated/plan/flat_names.h"
 #include "federated/plan/flat_scope.h"
 
 namespace rivulet {
 namespace {
-
-constexpr char kLocalScope[] = "local";  // where the step graph's nodes go
 
 std::string_view StepName(TaskKind kind) {
   return kind == TaskKind::kTrain ? "the plan's training step" : "the plan's evaluation step";
@@ -92,80 +85,6 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
   return bindings;
 }
 
-// One graph and one program for forward pass, gradients and local rule. Three programs would have to hand every
-// gradient over in memory, and the compiler could neither fuse an update with its gradient nor share the arena between
-// them.
-StatusOr<PassPrograms::ComposedStep> PassPrograms::ComposeStep(const LocalPass& pass) const {
-  const ModelDef& model = plan_->model();
-  RIVULET_ASSIGN_OR_RETURN(ForwardGraph forward, ComposeForward(model, pass));
-  ComposedStep step{std::move(forward.graph), {}};
-  // The step waits for all assignments, since it reads the flat vector of which each is a slice; no edge of data says
-  // so.
-  std::vector<Node*> before;
-  for (size_t i = 0; i < pass.models.size(); ++i) {
-    if (pass.models[i].buffer != pass.gradient_by) continue;
-    RIVULET_ASSIGN_OR_RETURN(before,
-                             AddGradients(step.graph, forward.loss, forward.handles[i], pass.loss_scale, "grads/"));
-    break;
-  }
-  for (size_t i = 0; i < pass.models.size() && !pass.other_gradient_by.empty(); ++i) {
-    const ModelInstance& instance = pass.models[i];
-    if (instance.buffer != pass.other_gradient_by) continue;
-    const std::string own = instance.prefix.empty() ? model.train_loss : instance.prefix + "/" + model.train_loss;
-    RIVULET_ASSIGN_OR_RETURN(const Output loss, step.graph.FindOutput(own));
-    RIVULET_ASSIGN_OR_RETURN(const std::vector<Node*> others,
-                             AddGradients(step.graph, loss, forward.handles[i], pass.loss_scale, "other_grads/"));
-    before.insert(before.end(), others.begin(), others.end());
-    break;
-  }
-  if (pass.training && pass.models[0].buffer == "params") {
-    for (const std::string& update : model.train_updates) before.push_back(step.graph.Find(update));
-  }
-  if (pass.step != nullptr) {
-    RIVULET_RETURN_IF_ERROR(ImportInto(step.graph, *pass.step, kLocalScope, before));
-    step.targets = {fmt::format("{}/{}", kLocalScope, kRunTarget)};
-  } else {
-    for (const Node* node : before) step.targets.push_back(node->name());
-  }
-  return step;
-}
-
-// Differentiates the loss by one instance's trainable variables, and gives the nodes that assign it to "<to>…".
-StatusOr<std::vector<Node*>> PassPrograms::AddGradients(Graph& graph, Output loss,
-                                                        const std::map<std::string, Output, std::less<>>& handle_of,
-                                                        const std::string& loss_scale, const std::string& to) const {
-  std::vector<const Slice*> trainable;
-  std::vector<Output> handles;
-  for (const Slice& slice : plan_->layout()->slices()) {
-    const auto handle = handle_of.find(slice.name);
-    if (!IsTrained(slice.segment) || handle == handle_of.end()) continue;
-    trainable.push_back(&slice);
-    handles.push_back(handle->second);
-  }
-  Scope scope(graph);
-  // The loss is scaled before gradients are taken, which scales each of them exactly where the scale is a power of two;
-  // the step graph takes it out again.
-  if (!loss_scale.empty()) {
-    const Output handle = scope.Op(
-        "VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", loss_scale}}, loss_scale);
-    const Output scale = scope.Op("ReadVariableOp", {handle}, {{"dtype", DType::kFloat64}});
-    loss = scope.Op("Mul", {loss, scope.Op("Cast", {scale}, {{"DstT", DType::kFloat32}})}, {}, "scaled_loss");
-    RIVULET_RETURN_IF_ERROR(scope.status());
-  }
-  RIVULET_ASSIGN_OR_RETURN(std::vector<Output> gradients, ComputeGradients(graph, loss, handles));
-  RIVULET_RETURN_IF_ERROR(WidenWeightGradients(graph, gradients));
-  std::vector<Node*> assigned;
-  for (size_t i = 0; i < trainable.size(); ++i) {
-    const std::string name = to + trainable[i]->name;
-    const TensorSpec& spec = trainable[i]->spec;
-    const Output handle =
-        scope.Op("VarHandleOp", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}, {"shared_name", name}}, name);
-    assigned.push_back(scope.AddNode("AssignVariableOp", {handle, gradients[i]}, {}, name + "/assign"));
-  }
-  RIVULET_RETURN_IF_ERROR(scope.status());
-  return assigned;
-}
-
 StatusOr<Signature> PassPrograms::FlatSignature(const Graph& graph) const {
   Signature signature;
   signature.targets = {kRunTarget};
@@ -226,7 +145,7 @@ StatusOr<std::shared_ptr<const GpuProgram>> PassPrograms::GpuEnd(TaskKind kind, 
 
 Status PassPrograms::Compose(TaskKind kind, size_t pass, Compiled& compiled) const {
   if (compiled.step.has_value()) return absl::OkStatus();
-  StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
+  StatusOr<ComposedStep> composed = ComposeStep(*plan_, PassOf(kind, pass));
   if (!composed.ok()) return Annotate(composed.status(), StepName(kind));
   compiled.step = *std::move(composed);
   return absl::OkStatus();
@@ -259,7 +178,7 @@ StatusOr<Signature> PassPrograms::StepSignature(const LocalPass& pass, const Com
 }
 
 StatusOr<PassPrograms::StepGraph> PassPrograms::DescribeStep(TaskKind kind, size_t pass, int64_t batch_size) {
-  StatusOr<ComposedStep> composed = ComposeStep(PassOf(kind, pass));
+  StatusOr<ComposedStep> composed = ComposeStep(*plan_, PassOf(kind, pass));
   if (!composed.ok()) return Annotate(composed.status(), StepName(kind));
   RIVULET_ASSIGN_OR_RETURN(Signature signature, StepSignature(PassOf(kind, pass), *composed, batch_size, false));
   return StepGraph{std::move(composed->graph), std::move(signature)};

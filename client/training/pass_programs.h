@@ -19,6 +19,7 @@
 #include "engine/program/gpu_program.h"
 #include "engine/program/lanes.h"
 #include "engine/program/program.h"
+#include "federated/plan/compose_step.h"
 #include "federated/plan/plan.h"
 #include "federated/tasks/task.h"
 
@@ -70,10 +71,6 @@ class PassPrograms {
   StatusOr<StepGraph> DescribeStep(TaskKind kind, size_t pass, int64_t batch_size);
 
  private:
-  struct ComposedStep {
-    Graph graph;
-    std::vector<std::string> targets;
-  };
   struct Compiled {
     std::shared_ptr<const Program> begin, end;
     std::shared_ptr<const GpuProgram> gpu_begin, gpu_end;
@@ -88,14 +85,10 @@ class PassPrograms {
   StatusOr<std::shared_ptr<const Program>> CompileFlat(const Graph& graph, std::string_view what) const;
   StatusOr<std::shared_ptr<const GpuProgram>> CompileFlatForGpu(const Graph& graph, std::string_view what) const;
   StatusOr<Signature> FlatSignature(const Graph& graph) const;
-  StatusOr<ComposedStep> ComposeStep(const LocalPass& pass) const;
   // Once a pass.
   Status Compose(TaskKind kind, size_t pass, Compiled& compiled) const;
   Status CheckScalars(TaskKind kind, size_t pass, const Signature& signature,
                       std::span<const TensorSpec> fetched) const;
-  StatusOr<std::vector<Node*>> AddGradients(Graph& graph, Output loss,
-                                            const std::map<std::string, Output, std::less<>>& handle_of,
-                                            const std::string& loss_scale, const std::string& to) const;
   // With from_base: the params buffer begins as base_params.
   StatusOr<Signature> StepSignature(const LocalPass& pass, const ComposedStep& step, int64_t batch_size,
                                     bool from_base) const;

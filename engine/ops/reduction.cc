@@ -16,8 +16,16 @@ Status ReductionShape(InferenceContext& c) {
     return absl::OkStatus();
   }
   if (!axes) {
-    c.set_output(
-        0, keep_dims ? Shape(std::vector<int64_t>(static_cast<size_t>(x.rank()), kUnknownDim)) : Shape::UnknownRank());
+    // How many axes are reduced is often known without knowing which. A loss reduced over Range(0, Rank) is a scalar.
+    const Shape& indices = c.input(1);
+    const bool counted = x.rank() == 0 || indices.IsFullyKnown();
+    const size_t rank = static_cast<size_t>(x.rank());
+    const size_t count = x.rank() == 0 ? 0 : counted ? std::min(static_cast<size_t>(indices.elements()), rank) : 0;
+    if (keep_dims) {
+      c.set_output(0, Shape(std::vector<int64_t>(rank, counted && count == rank ? 1 : kUnknownDim)));
+    } else {
+      c.set_output(0, counted ? Shape(std::vector<int64_t>(rank - count, kUnknownDim)) : Shape::UnknownRank());
+    }
     return absl::OkStatus();
   }
   std::vector<bool> reduced(static_cast<size_t>(x.rank()), false);

@@ -44,7 +44,8 @@ bool IsElementwise(std::string_view op) {
       "Relu",     "Relu6",    "LeakyRelu", "Elu",       "Selu",    "Tanh",        "Sigmoid",      "Softplus",
       "Softsign", "Neg",      "Exp",       "Log",       "Abs",     "Square",      "Sqrt",         "Rsqrt",
       "Cast",     "Identity", "AddV2",     "Add",       "Sub",     "Mul",         "RealDiv",      "Maximum",
-      "Minimum",  "ReluGrad", "TanhGrad",  "Relu6Grad", "EluGrad", "SigmoidGrad", "SoftplusGrad", "AddN"};
+      "Minimum",  "ReluGrad", "TanhGrad",  "Relu6Grad", "EluGrad", "SigmoidGrad", "SoftplusGrad", "SqrtGrad",
+      "RsqrtGrad",  "ReciprocalGrad", "AddN"};
   return std::ranges::find(kOps, op) != std::end(kOps);
 }
 

@@ -8,6 +8,7 @@
 #include "engine/base/file_system.h"
 #include "engine/gradients/mixed_precision.h"
 #include "engine/graphdef/graph_def.h"
+#include "federated/plan/compose_step.h"
 #include "federated/plan/composition.h"
 #include "federated/plan/loss_scale.h"
 #include "federated/plan/plan.h"
@@ -359,7 +360,9 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
 
   // What every client will ask of these bytes is asked here first.
   if (NeedsNewestFormat(plan)) plan.set_format(kNewestPlanFormat);
-  return Open(plan.SerializeAsString());
+  RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> opened, Open(plan.SerializeAsString()));
+  RIVULET_RETURN_IF_ERROR(CheckSteps(*opened));
+  return opened;
 }
 
 }  // namespace rivulet

@@ -13,7 +13,7 @@
 #include "engine/base/file_system.h"
 #include "engine/base/mutex.h"
 #include "federated/transport/coordinator_api.h"
-#include "federated/transport/rate_limited_log.h"
+#include "rpc/rate_limited_log.h"
 
 namespace rivulet {
 

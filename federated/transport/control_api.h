@@ -71,6 +71,8 @@ struct OperatorCommand {
   std::string detail;   // a reason, for the audit and, of a ban, for the client
 };
 
+inline constexpr int64_t kMaxSubmissionBytes =
+    (int64_t{1} << 31) - 1;  // plan and arrays: a plan is one message of protobuf's
 struct RunSubmission {
   std::string scenario;     // TOML, as a history stores it; paths are those of the coordinator's machine
   std::string plan = "";    // its bytes, of one that was built elsewhere; "": built from the scenario

@@ -14,13 +14,13 @@
 #include "engine/base/executor.h"
 #include "federated/transport/control_service.h"
 #include "federated/transport/download_stream.h"
-#include "federated/transport/grpc_options.h"
-#include "federated/transport/long_polls.h"
 #include "federated/transport/messages.h"
-#include "federated/transport/security.h"
 #include "federated/transport/server_stream.h"
 #include "federated/transport/upload_stream.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
+#include "rpc/grpc_options.h"
+#include "rpc/long_polls.h"
+#include "rpc/security.h"
 
 namespace rivulet {
 namespace {
@@ -72,7 +72,7 @@ class Service final : public CoordinatorService, public NewsListener {
  public:
   Service(CoordinatorApi& api, ServerSecurity& security, const GrpcServerOptions& options)
       : shared_{api,
-                security,
+                Callers(security, options.admit_sites || options.admit_tiers),
                 options.admit_sites,
                 options.admit_tiers,
                 StreamGuard(options.limits),
@@ -89,7 +89,7 @@ class Service final : public CoordinatorService, public NewsListener {
     shared_.calls->Run([this, context, reactor, message, reply] {
       StatusOr<PollRequest> asked = FromMessage(*message);
       if (asked.ok()) {
-        if (const Status status = shared_.security.Identify(*context, &asked->caller); !status.ok()) asked = status;
+        if (const Status status = shared_.callers.Identify(*context, &asked->caller); !status.ok()) asked = status;
       }
       if (asked.ok()) {
         if (const Status status = CheckServes(shared_, asked->caller, asked->serves.kind); !status.ok()) asked = status;
@@ -107,7 +107,7 @@ class Service final : public CoordinatorService, public NewsListener {
         }
         // A poll is held for long, and who asked may have been shut out meanwhile.
         Caller caller = request.caller;
-        const Status admitted = shared_.security.Identify(*context, &caller);
+        const Status admitted = shared_.callers.Identify(*context, &caller);
         StatusOr<PollReply> answer = admitted.ok() ? shared_.api.Poll(request) : admitted;
         if (answer.ok() && !last && TellsNothing(request, *answer)) return false;
         if (answer.ok()) {
@@ -132,7 +132,7 @@ class Service final : public CoordinatorService, public NewsListener {
                                  rpc::FailReplyProto*) override {
     return Answer(context, [this, context, request]() -> Status {
       Caller caller = FromMessage(request->caller());
-      RIVULET_RETURN_IF_ERROR(shared_.security.Identify(*context, &caller));
+      RIVULET_RETURN_IF_ERROR(shared_.callers.Identify(*context, &caller));
       return shared_.api.Fail(caller, FromMessage(request->failure()));
     });
   }
@@ -176,7 +176,8 @@ class Server final : public GrpcServer {
  public:
   Server(CoordinatorApi& api, std::unique_ptr<ServerSecurity> security, const GrpcServerOptions& options)
       : security_(std::move(security)), service_(api, *security_, options), address_(options.listen) {
-    if (options.control != nullptr) control_ = std::make_unique<ControlService>(*options.control, *security_);
+    if (options.control != nullptr)
+      control_ = std::make_unique<ControlService>(*options.control, Callers(*security_, false));
   }
   ~Server() override { Stop(std::chrono::milliseconds(0)); }
 
@@ -236,7 +237,7 @@ StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(CoordinatorApi& api, Grp
   PrepareGrpc();
   RIVULET_RETURN_IF_ERROR(CheckRoomForGrpc());
   RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.listen));
-  RIVULET_ASSIGN_OR_RETURN(auto security, options.credentials->ForServer(options.admit_sites || options.admit_tiers));
+  RIVULET_ASSIGN_OR_RETURN(auto security, options.credentials->ForServer());
   auto server = std::make_unique<Server>(api, std::move(security), options);
   RIVULET_RETURN_IF_ERROR(server->Listen());
   return server;

@@ -16,10 +16,10 @@
 #include "engine/base/status.h"
 #include "federated/transport/control_api.h"
 #include "federated/transport/coordinator_api.h"
-#include "federated/transport/credentials.h"
-#include "federated/transport/stream_guard.h"
-#include "federated/transport/transfer_places.h"
-#include "federated/transport/transfer_totals.h"
+#include "rpc/credentials.h"
+#include "rpc/stream_guard.h"
+#include "rpc/transfer_places.h"
+#include "rpc/transfer_totals.h"
 
 namespace rivulet {
 

@@ -499,6 +499,49 @@ TEST(BuildPlan, UnfitModels_AreRefused) {
   EXPECT_THAT(error([](auto& m) { m.train_loss = "perte"; }), HasSubstr("the plan's training loss: "));
 }
 
+// Before a client gets the plan: each would try it and fail.
+TEST(BuildPlan, StepThatNoClientCouldCompile_IsRefused) {
+  const auto error = [](auto loss_of) {
+    ModelDef model = TinyModel();
+    Scope scope(model.graph);
+    const Output logits = model.graph.Find("logits")->output();
+    loss_of(scope, logits);
+    EXPECT_OK(scope.status());
+    model.train_loss = "own_loss";
+    return testing::ErrorOf(BuildPlan(SomeScenario(), model));
+  };
+  const auto axes = [](const Scope& s) { return s.Const(Tensor::Of<int32_t>({2}, {0, 1})); };
+  EXPECT_EQ(error([](const Scope& s, Output logits) {
+              const Output indices = s.Placeholder("axes", DType::kInt32, Shape::UnknownRank());
+              s.Op("Mean", {logits, indices}, {}, "own_loss");
+            }),
+            "the plan's training step at batch size 5: the loss 'own_loss' must be a floating scalar, but is "
+            "float32<unknown>; reduce it with Mean or Sum");
+  EXPECT_THAT(error([&](const Scope& s, Output logits) {
+                s.Op("Mean", {s.Op("Digamma", {logits}, {}, "psi"), axes(s)}, {}, "own_loss");
+              }),
+              HasSubstr("the plan's training step at batch size 5: Digamma 'psi'"));
+  EXPECT_THAT(error([&](const Scope& s, Output logits) {
+                const Output six = s.Op("Reshape", {logits, s.Const(Tensor::Of<int32_t>({2}, {-1, 6}))}, {}, "six");
+                s.Op("Mean", {six, axes(s)}, {}, "own_loss");
+              }),
+              HasSubstr("Reshape 'six'"));
+}
+
+// The axes of the second are a range whose values are found at run time alone; that there are none is known.
+TEST(BuildPlan, LossReducedTwice_IsAScalar) {
+  ModelDef model = TinyModel();
+  Scope scope(model.graph);
+  const Output once =
+      scope.Op("Mean", {model.graph.Find("logits")->output(), scope.Const(Tensor::Of<int32_t>({2}, {0, 1}))});
+  const Output none = scope.Op("Range", {scope.Const(Tensor::Scalar<int32_t>(0)), scope.Op("Rank", {once}),
+                                         scope.Const(Tensor::Scalar<int32_t>(1))});
+  scope.Op("Mean", {once, none}, {}, "own_loss");
+  ASSERT_OK(scope.status());
+  model.train_loss = "own_loss";
+  EXPECT_OK(BuildPlan(SomeScenario(), model));
+}
+
 TEST(BuildPlan, VariableWithTheNameOfAFlatOne_IsRefused) {
   ModelDef model = TinyModel();
   Scope scope(model.graph);

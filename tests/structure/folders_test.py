@@ -9,7 +9,7 @@ ROOT = pathlib.Path(__file__).parents[2]
 TOPS = ("aggregator", "certificates", "cli", "client", "coordinator", "dataflow", "deploy", "engine", "examples", "federated", "http", "inspect",
         "pages", "proto", "python", "rpc", "setup", "simulations", "tier")
 # Files of one kind, told by the README above them.
-DATA = {"simulations/scenarios", "simulations/papers"}
+DATA = {"simulations/scenarios"}
 
 NOT_YET = {}
 

@@ -5,9 +5,10 @@
 
 #include "certificates/watched_identity.h"
 #include "federated/transport/grpc_client.h"
-#include "federated/transport/grpc_connection.h"
 #include "federated/transport/grpc_control.h"
 #include "federated/transport/grpc_server.h"
+#include "proto/rpc/control.grpc.pb.h"
+#include "rpc/grpc_connection.h"
 #include "tests/certificates/test_authority.h"
 
 namespace rivulet::testing {
@@ -141,11 +142,12 @@ TEST_F(OperatorTls, SubmissionOfManyMessages_ComesWhole) {
 // As an operator's program sends whose connection breaks, whose count is wrong, or that knows nothing of pieces.
 TEST_F(OperatorTls, SubmissionCutOrLongerThanSaid_IsNotBegun) {
   ASSERT_OK_AND_ASSIGN(auto credentials, CredentialsOf("alice"));
-  const auto connection = std::make_shared<ClientConnection>(At(), std::move(credentials), "");
+  const auto connection = std::make_shared<ClientConnection>("coordinator", At(), std::move(credentials), "");
   const auto send = [&](uint64_t bytes, std::vector<std::string> plan) -> Status {
     ClientCall call(connection, std::chrono::seconds(60));
     rpc::StartRunReplyProto reply;
-    const auto stream = call.control().StartRun(call.context(), &reply);
+    const auto control = call.StubOf<rpc::Control>();
+    const auto stream = control->StartRun(call.context(), &reply);
     for (const std::string& part : plan) {
       rpc::StartRunRequestProto piece;
       piece.set_bytes(std::exchange(bytes, 0));

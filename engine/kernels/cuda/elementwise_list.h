@@ -52,6 +52,9 @@
   RIVULET_GPU_FLOATS(M, TanhGrad)          \
   RIVULET_GPU_FLOATS(M, SigmoidGrad)       \
   RIVULET_GPU_FLOATS(M, SoftplusGrad)      \
+  RIVULET_GPU_FLOATS(M, SqrtGrad)          \
+  RIVULET_GPU_FLOATS(M, RsqrtGrad)         \
+  RIVULET_GPU_FLOATS(M, ReciprocalGrad)    \
   RIVULET_GPU_FLOATS(M, SoftsignGrad)      \
   RIVULET_GPU_FLOATS(M, ReluGrad)          \
   RIVULET_GPU_FLOATS(M, Relu6Grad)         \

@@ -94,6 +94,8 @@ std::vector<Case> UnaryCases() {
     cases.push_back({op, {X({2, 3}, 8), X({2, 3}, 9)}, Op(op), Both()});
   for (const std::string op : {"SoftplusGrad", "ReluGrad"})
     cases.push_back({op, {X({2, 3}, 8), DistinctTensor({2, 3}, 9)}, Op(op), Both()});
+  for (const std::string op : {"SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"})
+    cases.push_back({op, {Positive({2, 3}, 8), X({2, 3}, 9)}, Op(op), Both()});
   cases.push_back({"AddN", {X({2, 3}, 1), X({2, 3}, 2), X({2, 3}, 3)}, Op("AddN"), Both()});
   cases.push_back({"CastThroughFloat64", {X({2, 3})}, Op("Cast", {{"DstT", DType::kFloat64}}), Both()});
   cases.push_back({"SelectV2",

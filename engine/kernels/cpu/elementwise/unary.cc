@@ -78,6 +78,21 @@ template <typename T>
 struct SoftplusGrad {
   static T Apply(T dy, T x) { return static_cast<T>(static_cast<double>(dy) * math::Sigmoid(static_cast<double>(x))); }
 };
+// Nothing arrives, nothing passes: the slope may be infinite there.
+template <typename T>
+struct SqrtGrad {
+  static T Apply(T y, T dy) { return dy == T{0} ? T{0} : T{0.5} * dy / y; }
+};
+template <typename T>
+struct RsqrtGrad {
+  static T Apply(T y, T dy) { return dy == T{0} ? T{0} : T{-0.5} * (dy * y) * (y * y); }
+};
+template <typename T>
+struct ReciprocalGrad {
+  static T Apply(T y, T dy) { return dy == T{0} ? T{0} : -y * dy * y; }
+};
+template <typename T>
+using InvGrad = ReciprocalGrad<T>;
 
 #define RIVULET_UNARY_KERNEL(name, type) \
   RIVULET_KERNEL(#name, Device::kCpu, type, (PrepareUnary<type, type, name<type>>));
@@ -102,6 +117,10 @@ RIVULET_UNARY_KERNEL(Softplus, double)
 RIVULET_FLOATS(RIVULET_GRAD_KERNEL, TanhGrad)
 RIVULET_FLOATS(RIVULET_GRAD_KERNEL, SigmoidGrad)
 RIVULET_FLOATS(RIVULET_GRAD_KERNEL, SoftplusGrad)
+RIVULET_FLOATS(RIVULET_GRAD_KERNEL, SqrtGrad)
+RIVULET_FLOATS(RIVULET_GRAD_KERNEL, RsqrtGrad)
+RIVULET_FLOATS(RIVULET_GRAD_KERNEL, ReciprocalGrad)
+RIVULET_FLOATS(RIVULET_GRAD_KERNEL, InvGrad)
 
 }  // namespace
 }  // namespace rivulet

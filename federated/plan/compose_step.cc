@@ -1,0 +1,150 @@
+#include "federated/plan/compose_step.h"
+
+#include <map>
+#include <set>
+#include <utility>
+
+#include "engine/compile/compile.h"
+#include "engine/gradients/gradients.h"
+#include "engine/gradients/mixed_precision.h"
+#include "engine/graph/compose.h"
+#include "engine/graph/scope.h"
+#include "engine/graph/variable_name.h"
+#include "federated/plan/compose_pass.h"
+#include "federated/plan/example_source.h"
+#include "federated/plan/flat_names.h"
+
+namespace rivulet {
+namespace {
+
+constexpr char kLocalScope[] = "local";  // where the step graph's nodes go
+
+using Handles = std::map<std::string, Output, std::less<>>;
+
+// Differentiates the loss by one instance's trainable variables, and gives the nodes that assign it to "<to>…".
+StatusOr<std::vector<Node*>> AddGradients(const ModelLayout& layout, Graph& graph, Output loss,
+                                          const Handles& handle_of, const std::string& loss_scale,
+                                          const std::string& to) {
+  std::vector<const Slice*> trainable;
+  std::vector<Output> handles;
+  for (const Slice& slice : layout.slices()) {
+    const auto handle = handle_of.find(slice.name);
+    if (!IsTrained(slice.segment) || handle == handle_of.end()) continue;
+    trainable.push_back(&slice);
+    handles.push_back(handle->second);
+  }
+  Scope scope(graph);
+  // The loss is scaled before gradients are taken, which scales each of them exactly where the scale is a power of two;
+  // the step graph takes it out again.
+  if (!loss_scale.empty()) {
+    const Output handle = scope.Op(
+        "VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", loss_scale}}, loss_scale);
+    const Output scale = scope.Op("ReadVariableOp", {handle}, {{"dtype", DType::kFloat64}});
+    loss = scope.Op("Mul", {loss, scope.Op("Cast", {scale}, {{"DstT", DType::kFloat32}})}, {}, "scaled_loss");
+    RIVULET_RETURN_IF_ERROR(scope.status());
+  }
+  RIVULET_ASSIGN_OR_RETURN(std::vector<Output> gradients, ComputeGradients(graph, loss, handles));
+  RIVULET_RETURN_IF_ERROR(WidenWeightGradients(graph, gradients));
+  std::vector<Node*> assigned;
+  for (size_t i = 0; i < trainable.size(); ++i) {
+    const std::string name = to + trainable[i]->name;
+    const TensorSpec& spec = trainable[i]->spec;
+    const Output handle =
+        scope.Op("VarHandleOp", {}, {{"dtype", spec.dtype}, {"shape", spec.shape}, {"shared_name", name}}, name);
+    assigned.push_back(scope.AddNode("AssignVariableOp", {handle, gradients[i]}, {}, name + "/assign"));
+  }
+  RIVULET_RETURN_IF_ERROR(scope.status());
+  return assigned;
+}
+
+// Each variable in a buffer of its own: where a client keeps it decides no error.
+StatusOr<std::vector<VariableBinding>> BindApart(const Plan& plan, const Graph& graph) {
+  std::vector<VariableBinding> bindings;
+  std::set<std::string> bound;
+  for (const auto& node : graph.nodes()) {
+    if (node->type() != "VarHandleOp") continue;
+    const std::string name(VariableName(*node));
+    if (!bound.insert(name).second) continue;
+    TensorSpec spec{VariableDType(*node), node->attr<Shape>("shape")};
+    if (!spec.shape.IsFullyKnown()) {
+      RIVULET_ASSIGN_OR_RETURN(spec, FlatSpec(name, *plan.layout(), plan.flat_names()));
+    }
+    bindings.push_back({name, static_cast<int>(bindings.size()), 0, std::move(spec)});
+  }
+  return bindings;
+}
+
+Status CheckStep(const Plan& plan, const LocalPass& pass) {
+  RIVULET_ASSIGN_OR_RETURN(const ComposedStep step, ComposeStep(plan, pass));
+  RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan.features()));
+  Signature signature;
+  signature.feeds = decoder->FeedSpecs(pass.batch_size);
+  for (const PassScalar& scalar : pass.scalars) signature.fetches.push_back(scalar.tensor);
+  signature.targets = step.targets;
+  RIVULET_ASSIGN_OR_RETURN(signature.variables, BindApart(plan, step.graph));
+  RIVULET_ASSIGN_OR_RETURN(const auto program, CompileProgram(step.graph, signature, plan.compile_options()));
+  for (size_t i = 0; i < pass.scalars.size(); ++i) {
+    const TensorSpec& spec = program->fetch_specs()[i];
+    if (spec == TensorSpec{DType::kFloat32, Shape{}}) continue;
+    return InvalidArgument("its {} '{}' is {}{}; it must be a float32 scalar", pass.scalars[i].name,
+                           signature.fetches[i], Name(spec.dtype), spec.shape.ToString());
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+// One graph and one program for forward pass, gradients and local rule. Three programs would have to hand every
+// gradient over in memory, and the compiler could neither fuse an update with its gradient nor share the arena between
+// them.
+StatusOr<ComposedStep> ComposeStep(const Plan& plan, const LocalPass& pass) {
+  const ModelDef& model = plan.model();
+  RIVULET_ASSIGN_OR_RETURN(ForwardGraph forward, ComposeForward(model, pass));
+  ComposedStep step{std::move(forward.graph), {}};
+  // The step waits for all assignments, since it reads the flat vector of which each is a slice; no edge of data says
+  // so.
+  std::vector<Node*> before;
+  for (size_t i = 0; i < pass.models.size(); ++i) {
+    if (pass.models[i].buffer != pass.gradient_by) continue;
+    RIVULET_ASSIGN_OR_RETURN(
+        before, AddGradients(*plan.layout(), step.graph, forward.loss, forward.handles[i], pass.loss_scale, "grads/"));
+    break;
+  }
+  for (size_t i = 0; i < pass.models.size() && !pass.other_gradient_by.empty(); ++i) {
+    const ModelInstance& instance = pass.models[i];
+    if (instance.buffer != pass.other_gradient_by) continue;
+    const std::string own = instance.prefix.empty() ? model.train_loss : instance.prefix + "/" + model.train_loss;
+    RIVULET_ASSIGN_OR_RETURN(const Output loss, step.graph.FindOutput(own));
+    RIVULET_ASSIGN_OR_RETURN(
+        const std::vector<Node*> others,
+        AddGradients(*plan.layout(), step.graph, loss, forward.handles[i], pass.loss_scale, "other_grads/"));
+    before.insert(before.end(), others.begin(), others.end());
+    break;
+  }
+  if (pass.training && pass.models[0].buffer == "params") {
+    for (const std::string& update : model.train_updates) before.push_back(step.graph.Find(update));
+  }
+  if (pass.step != nullptr) {
+    RIVULET_RETURN_IF_ERROR(ImportInto(step.graph, *pass.step, kLocalScope, before));
+    step.targets = {fmt::format("{}/{}", kLocalScope, kRunTarget)};
+  } else {
+    for (const Node* node : before) step.targets.push_back(node->name());
+  }
+  return step;
+}
+
+Status CheckSteps(const Plan& plan) {
+  if (plan.external()) return absl::OkStatus();
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    const LocalProgram* program = plan.program(kind);
+    for (size_t i = 0; program != nullptr && i < program->passes.size(); ++i) {
+      const LocalPass& pass = program->passes[i];
+      RIVULET_RETURN_IF_ERROR(Annotate(
+          CheckStep(plan, pass), fmt::format("the plan's {} step at batch size {}",
+                                             kind == TaskKind::kTrain ? "training" : "evaluation", pass.batch_size)));
+    }
+  }
+  return absl::OkStatus();
+}
+
+}  // namespace rivulet

@@ -1,0 +1,92 @@
+// Runs graphs that TensorFlow wrote and compares their outputs with what TensorFlow computed.
+//
+//   conformance_tensorflow_graphs FOLDER CASE…
+//
+// CASE.pb is a GraphDef, CASE.values.pb constants "feed/NAME" and "fetch/N", CASE.json its fetches and tolerance
+// (random_graphs.py writes all three). One line of JSON a case: agree, refused or wrong, with a sentence.
+#include <cmath>
+#include <cstdio>
+#include <nlohmann/json.hpp>
+
+#include "dataflow/session/session.h"
+#include "engine/graphdef/graph_def.h"
+#include "tests/testing/temp_folder.h"
+
+namespace rivulet {
+namespace {
+
+using Json = nlohmann::json;
+
+struct Outcome {
+  std::string kind, message;
+};
+
+template <typename T>
+std::string FirstDifference(const Tensor& actual, const Tensor& expected, double tolerance) {
+  const auto wanted = expected.flat<T>(), got = actual.flat<T>();
+  double largest = 1;
+  for (const T value : wanted)
+    if (std::isfinite(static_cast<double>(value))) largest = std::max(largest, std::abs(static_cast<double>(value)));
+  for (size_t i = 0; i < wanted.size(); ++i) {
+    const double e = static_cast<double>(wanted[i]), a = static_cast<double>(got[i]);
+    if (std::isnan(e) ? std::isnan(a) : a == e || std::abs(a - e) <= tolerance * largest) continue;
+    return fmt::format("element {} is {}, TensorFlow's {}", i, a, e);
+  }
+  return "";
+}
+
+std::string Difference(const Tensor& actual, const Tensor& expected, double tolerance) {
+  if (actual.dtype() != expected.dtype() || actual.shape() != expected.shape())
+    return fmt::format("{}{}, TensorFlow's {}{}", Name(actual.dtype()), actual.shape().ToString(),
+                       Name(expected.dtype()), expected.shape().ToString());
+  switch (actual.dtype()) {
+    case DType::kFloat32:
+      return FirstDifference<float>(actual, expected, tolerance);
+    case DType::kFloat64:
+      return FirstDifference<double>(actual, expected, tolerance);
+    case DType::kFloat16:
+      return FirstDifference<float16>(actual, expected, 0x1p-10);
+    case DType::kBFloat16:
+      return FirstDifference<bfloat16>(actual, expected, 0x1p-7);
+    default:
+      break;
+  }
+  const size_t bytes = expected.bytes();
+  return bytes == 0 || std::memcmp(actual.data(), expected.data(), bytes) == 0 ? "" : "integers differ";
+}
+
+Outcome Compare(const std::string& path) {
+  const Json facts = Json::parse(testing::ContentOf(path + ".json"));
+  const StatusOr<Graph> values = ParseGraph(testing::ContentOf(path + ".values.pb"));
+  if (!values.ok()) return {"refused", fmt::format("values: {}", Message(values.status()))};
+  StatusOr<Graph> graph = ParseGraph(testing::ContentOf(path + ".pb"));
+  if (!graph.ok()) return {"refused", std::string(Message(graph.status()))};
+  Session::Feeds feeds;
+  for (const auto& node : values->nodes())
+    if (node->name().starts_with("feed/")) feeds.emplace_back(node->name().substr(5), node->attr<Tensor>("value"));
+  const auto fetches = facts["fetches"].get<std::vector<std::string>>();
+  auto session = Session::Create(*std::move(graph));
+  if (!session.ok()) return {"refused", std::string(Message(session.status()))};
+  const auto outputs = (*session)->Run(feeds, fetches);
+  if (!outputs.ok()) return {"refused", std::string(Message(outputs.status()))};
+  for (size_t i = 0; i < outputs->size(); ++i) {
+    const Node* expected = values->Find(fmt::format("fetch/{}", i));
+    if (expected == nullptr) return {"wrong", fmt::format("there is no value of '{}'", fetches[i])};
+    const std::string difference =
+        Difference((*outputs)[i], expected->attr<Tensor>("value"), facts["tolerance"].get<double>());
+    if (!difference.empty()) return {"wrong", fmt::format("'{}': {}", fetches[i], difference)};
+  }
+  return {"agree", ""};
+}
+
+}  // namespace
+}  // namespace rivulet
+
+int main(int argc, char** argv) {
+  for (int i = 2; i < argc; ++i) {
+    const rivulet::Outcome outcome = rivulet::Compare(fmt::format("{}/{}", argv[1], argv[i]));
+    const rivulet::Json line = {{"case", argv[i]}, {"outcome", outcome.kind}, {"message", outcome.message}};
+    std::puts(line.dump(-1, ' ', false, rivulet::Json::error_handler_t::replace).c_str());
+    std::fflush(stdout);
+  }
+}

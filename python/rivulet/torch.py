@@ -5,17 +5,10 @@ Names and axes are PyTorch's on one side (``fc1.weight``, [out, in]) and Rivulet
 two is refused until ``names=`` says which it is.
 """
 
-import contextlib
-import copy
-import inspect
-import io
-import json
 import numbers
 import os
-import tempfile
-import warnings
 from types import MappingProxyType
-from typing import Any, Callable, Dict, List, Mapping, Optional, Union
+from typing import Any, Callable, Dict, Mapping, Optional, Union
 
 import torch
 
@@ -23,6 +16,7 @@ from rivulet._arrays import Array
 from rivulet._client import Client, Context, Evaluation, Params
 from rivulet._errors import RivuletError
 from rivulet._files import PathLike, replaced
+from rivulet._torch_export import EXPORTERS, Inputs, inputs_of, written
 from rivulet._torch_layout import Flattened, Names, Place, places, stored_axes
 
 __all__ = ["client", "load", "params", "scenario"]
@@ -225,8 +219,6 @@ _TARGETS = {
     "labels": ("sigmoid_cross_entropy",),
     "numbers": ("mse", "mae", "huber"),
 }
-_OPSET = 17
-_DYNAMO_OPSET = 18
 _CHANGED = {
     "weight": None,
     "pos_weight": None,
@@ -268,108 +260,15 @@ def _target(objective: str, said: Optional[str]) -> str:
     return target
 
 
-def _by_torchscript(module: Any, example: Any, content: Any) -> None:
-    options: Dict[str, Any] = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
-    torch.onnx.export(
-        module,
-        (example,),
-        content,
-        opset_version=_OPSET,
-        input_names=["input"],
-        output_names=["scores"],
-        dynamic_axes={"input": {0: "batch"}, "scores": {0: "batch"}},
-        training=torch.onnx.TrainingMode.TRAINING,
-        do_constant_folding=False,
-        **options,
-    )
+def _kind(example: Any) -> str:
+    return "tokens" if not example.is_floating_point() else "pixels" if example.dim() == 4 else "values"
 
 
-def _by_dynamo(module: Any, example: Any, content: Any) -> None:
-    # A normalisation by the batch would be taken apart, and the program trains either form by the batch. What the
-    # exporter optimises, it merges too: parameters of equal values would be one.
-    for layer in module.modules():
-        if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
-            layer.eval()
-    program = torch.onnx.export(
-        module,
-        (example,),
-        dynamo=True,
-        opset_version=_DYNAMO_OPSET,
-        input_names=["input"],
-        output_names=["scores"],
-        dynamic_shapes=({0: torch.export.Dim("batch", min=2, max=1 << 20)},),
-        optimize=False,
-        verbose=False,
-    )
-    with tempfile.TemporaryDirectory() as folder:
-        written = os.path.join(folder, "model.onnx")
-        program.save(written, external_data=False)
-        with open(written, "rb") as file:
-            content.write(file.read())
-
-
-_EXPORTERS = {"torchscript": _by_torchscript, "dynamo": _by_dynamo}
-
-
-def _exported(module: Any, example: Any, exporter: str) -> bytes:
-    content: Any = io.BytesIO()
-    silent = io.StringIO()
-    # To be written the module is run once, on a copy, and no draw of the caller's is used up.
-    with torch.random.fork_rng(), warnings.catch_warnings(), contextlib.redirect_stdout(silent), contextlib.redirect_stderr(silent):
-        warnings.simplefilter("ignore")
-        _EXPORTERS[exporter](copy.deepcopy(module).cpu(), example, content)
-    exported: bytes = content.getvalue()
-    return exported
-
-
-def _describe(model: Any, module: Any) -> None:
-    """What an ONNX file cannot say, as its metadata: which of its tensors are parameters, one name of each, and the rows
-    of embeddings that are never trained."""
-    initializers = {value.name for value in model.graph.initializer}
-    by_parameter: Dict[int, List[str]] = {}
-    for name, parameter in module.named_parameters(remove_duplicate=False):
-        if parameter.requires_grad and parameter.is_floating_point():
-            by_parameter.setdefault(id(parameter), []).append(name)
-    chosen = [next((name for name in names if name in initializers), names[0]) for names in by_parameter.values()]
-    padding: Dict[str, int] = {}
-    for layer in module.modules():
-        row = getattr(layer, "padding_idx", None)
-        if isinstance(layer, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and row is not None:
-            padding.update({name: int(row) for name in by_parameter.get(id(layer.weight), [])})
-    for key, value in (("rivulet.parameters", chosen), ("rivulet.padding_rows", padding)):
-        entry = model.metadata_props.add()
-        entry.key, entry.value = key, json.dumps(value)
-
-
-def _written(module: Any, example: Any, exporter: Optional[str]) -> bytes:
-    """The module as ONNX, with every layer that training needs."""
-    failed: Dict[str, Exception] = {}
-    content = b""
-    for each in [exporter] if exporter else list(_EXPORTERS):
-        try:
-            import onnx
-            import onnx.numpy_helper
-
-            content = _exported(module, example, each)
-            break
-        except Exception as error:  # PyTorch's are of many kinds
-            failed[each] = error
-    if not content:
-        error = next(iter(failed.values()))
-        reasons = (str(each).strip().splitlines()[0] if str(each).strip() else type(each).__name__ for each in failed.values())
-        why = "; ".join(f"{each}: {reason}" for each, reason in zip(failed, reasons))
-        missing = next((each for each in failed.values() if isinstance(each, ImportError)), None)
-        mend = "pip install onnx onnxscript" if missing else "or train it in Python (rivulet.torch.client)"
-        raise RivuletError(f"PyTorch cannot write the module as ONNX ({why}); {mend}") from error
-    model = onnx.load_from_string(content)
-    _describe(model, module)
-    # That run has moved the running statistics of batch normalisation, in the copy and in the file.
-    buffers = dict(module.named_buffers())
-    for value in model.graph.initializer:
-        if value.name in buffers and list(value.dims) == list(buffers[value.name].shape):
-            value.CopyFrom(onnx.numpy_helper.from_array(buffers[value.name].detach().cpu().numpy(), value.name))
-    written: bytes = model.SerializeToString()
-    return written
+def _table(name: str, example: Any) -> Dict[str, Any]:
+    """One of several inputs; an image's channels are last in the data."""
+    sizes = list(example.shape[1:])
+    shape = [*sizes[1:], sizes[0]] if len(sizes) == 3 else sizes
+    return {"name": name, "shape": shape, "kind": _kind(example)}
 
 
 def scenario(
@@ -392,8 +291,9 @@ def scenario(
     module : torch.nn.Module
         Of float32: takes a batch and gives scores, [batch, classes], or predictions, [batch, numbers]. Layers are
         trained as they are, dropout and batch normalisation too. It stays as it is.
-    example : torch.Tensor
-        A batch such as the module takes, of at least two, on the CPU. Its values do not matter.
+    example : torch.Tensor, or tuple of them, or dict of them by name
+        A batch such as the module takes, of at least two, on the CPU. Its values do not matter. Of a module of several
+        inputs a tuple or a dict: each is fed from the feature of its parameter's name.
     loss : torch.nn.Module, function or str
         ``torch.nn.CrossEntropyLoss()``, ``BCEWithLogitsLoss()``, ``MSELoss()``, ``L1Loss()``, ``HuberLoss()``, their
         functions, or what ``model.objective`` takes. Of a class, the second and the third are of all scores against 1
@@ -424,16 +324,20 @@ def scenario(
     _state(module)
     objective = _objective(loss)
     target = _target(objective, target)
-    if not isinstance(example, torch.Tensor) or example.dim() < 2 or len(example) < 2:
-        given = f"of shape {tuple(example.shape)}" if isinstance(example, torch.Tensor) else f"a {type(example).__name__}"
-        raise RivuletError(f"example is {given}; give a tensor of at least two examples, the batch first")
-    floats = example.is_floating_point()
-    kind = kind or ("tokens" if not floats else "pixels" if example.dim() == 4 else "values")
-    if kind not in ("pixels", "values", "tokens"):
+    inputs: Inputs = inputs_of(module, example)
+    several = not isinstance(example, torch.Tensor)
+    if several and kind is not None:
+        raise RivuletError("kind= is of a module of one input; of several the kinds follow from their examples")
+    if kind is not None and kind not in ("pixels", "values", "tokens"):
         raise RivuletError(f"kind={kind!r} is none of 'pixels', 'values' and 'tokens'")
-    if exporter is not None and exporter not in _EXPORTERS:
+    if exporter is not None and exporter not in EXPORTERS:
         raise RivuletError(f"exporter={exporter!r} is neither 'torchscript' nor 'dynamo'")
-    content = _written(module, example, exporter)
+    content = written(module, inputs, exporter)
     with replaced(path) as file:
         file.write(content)
-    return {"model": {"onnx": os.fspath(path), "target": target, "objective": objective, "input": {"kind": kind}}}
+    model: Dict[str, Any] = {"onnx": os.fspath(path), "target": target, "objective": objective}
+    if several:
+        model["inputs"] = [_table(name, each) for name, each in inputs.items()]
+    else:
+        model["input"] = {"kind": kind or _kind(example)}
+    return {"model": model}

@@ -6,7 +6,7 @@ dropout, so that one step can be compared; networks come from configurations, ne
 
 import dataclasses
 import importlib.util
-from typing import Any, Callable, Dict, List
+from typing import Any, Callable, Dict, List, Tuple
 
 import torch
 from torch import nn
@@ -34,6 +34,14 @@ def entry(kind: str, *sizes: int, needs: str = "", high: int = 11) -> Callable[[
 
     def add(make: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
         CATALOGUE.append(Entry(make.__name__, make, batch, kind, needs))
+        return make
+
+    return add
+
+
+def two_inputs(*sizes: Tuple[int, ...]) -> Callable[[Callable[[], nn.Module]], Any]:
+    def add(make: Callable[[], nn.Module]) -> Callable[[], nn.Module]:
+        CATALOGUE.append(Entry(make.__name__, make, lambda: tuple(torch.rand(BATCH, *each) for each in sizes), "values"))
         return make
 
     return add
@@ -243,6 +251,19 @@ def networks() -> None:
             def forward(self, nodes: torch.Tensor) -> torch.Tensor:
                 y = torch.relu(self.adjacency @ self.first(nodes))
                 return self.scores(torch.relu(self.adjacency @ self.second(y)).mean(1))
+
+        return Graphs()
+
+    @two_inputs((6, 4), (6, 6))
+    def gnn_adjacency_as_input() -> nn.Module:
+        class Graphs(nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.first, self.second, self.scores = nn.Linear(4, 8), nn.Linear(8, 8), nn.Linear(8, CLASSES)
+
+            def forward(self, nodes: torch.Tensor, adjacency: torch.Tensor) -> torch.Tensor:
+                y = torch.relu(adjacency @ self.first(nodes))
+                return self.scores(torch.relu(adjacency @ self.second(y)).mean(1))
 
         return Graphs()
 

@@ -1,6 +1,7 @@
 """One step of SGD, by the program and by PyTorch in float64: what a module's entry in the table says."""
 
 import copy
+import inspect
 import pathlib
 import tempfile
 from typing import Any, Dict, Tuple
@@ -14,29 +15,50 @@ RATE = 0.25
 TIMES = 4.0  # of PyTorch's own float32 distance, at most
 
 
-def stepped(module: torch.nn.Module, batch: torch.Tensor, labels: torch.Tensor, dtype: torch.dtype) -> Dict[str, np.ndarray]:
+def stepped(module: torch.nn.Module, batch: Any, labels: torch.Tensor, dtype: torch.dtype) -> Dict[str, np.ndarray]:
     module = copy.deepcopy(module).to(dtype).train()
     optimizer = torch.optim.SGD(module.parameters(), lr=RATE)
-    inputs = batch.to(dtype) if batch.is_floating_point() else batch
-    loss = torch.nn.functional.cross_entropy(module(inputs), labels)
+    tensors = batch if isinstance(batch, tuple) else (batch,)
+    scores = module(*(tensor.to(dtype) if tensor.is_floating_point() else tensor for tensor in tensors))
+    loss = torch.nn.functional.cross_entropy(scores, labels)
     loss.backward()
     optimizer.step()
     return {name: parameter.detach().double().numpy() for name, parameter in module.named_parameters()}
 
 
-def programs_step(module: torch.nn.Module, batch: torch.Tensor, labels: torch.Tensor, kind: str, folder: pathlib.Path, exporter: str) -> Tuple[Dict[str, np.ndarray], Dict[str, np.ndarray]]:
+def feature(tensor: torch.Tensor) -> np.ndarray:
+    """A row per example; images of the engine's have their channels last."""
+    array = tensor.numpy()
+    if tensor.is_floating_point() and tensor.dim() == 4:
+        array = array.transpose(0, 2, 3, 1)
+    return array.reshape(len(array), -1)
+
+
+def programs_step(
+    module: torch.nn.Module, batch: Any, labels: torch.Tensor, kind: str, folder: pathlib.Path, exporter: str
+) -> Tuple[Dict[str, np.ndarray], Dict[str, np.ndarray]]:
     """The parameters before and after, by the module's names."""
-    features = batch.numpy() if kind == "tokens" else batch.numpy().astype(np.float32)
-    if kind != "tokens" and batch.dim() == 4:
-        features = features.transpose(0, 2, 3, 1)  # the engine's images have their channels last
-    rivulet.write_examples(folder / "train.tfrecord", {"x": features.reshape(len(batch), -1), "label": labels.numpy()})
-    scenario = rivulet.torch.scenario(module, batch, loss="sparse_softmax_cross_entropy", path=folder / "model.onnx", kind=kind, exporter=exporter)
+    names = list(inspect.signature(module.forward).parameters) if isinstance(batch, tuple) else ["x"]
+    tensors = batch if isinstance(batch, tuple) else (batch,)
+    features = {name: feature(tensor) for name, tensor in zip(names, tensors)}
+    rivulet.write_examples(folder / "train.tfrecord", {**features, "label": labels.numpy()})
+    scenario = rivulet.torch.scenario(
+        module,
+        batch,
+        loss="sparse_softmax_cross_entropy",
+        path=folder / "model.onnx",
+        kind=None if isinstance(batch, tuple) else kind,
+        exporter=exporter,
+    )
+    data = {"train": str(folder / "train.tfrecord"), "partition": {"kind": "iid", "clients": 1}}
+    if not isinstance(batch, tuple):
+        data["image_feature"] = "x"
     run = rivulet.simulate(
         {
             **scenario,
             "run": {"name": "step", "rounds": 1, "keep_models": "all"},
-            "data": {"train": str(folder / "train.tfrecord"), "image_feature": "x", "partition": {"kind": "iid", "clients": 1}},
-            "client": {"epochs": 1, "batch_size": len(batch), "optimizer": {"kind": "sgd", "learning_rate": RATE}},
+            "data": data,
+            "client": {"epochs": 1, "batch_size": len(labels), "optimizer": {"kind": "sgd", "learning_rate": RATE}},
             "server": {"clients_per_round": 1},
         },
         db=folder / "runs.sqlite",
@@ -53,7 +75,7 @@ def step(entry: Any, exporter: str, seed: int) -> Tuple[str, str, float]:
     torch.manual_seed(seed)
     module = entry.make().float().train()
     batch = entry.batch()
-    labels = torch.randint(0, 5, (len(batch),))
+    labels = torch.randint(0, 5, (len(batch[0] if isinstance(batch, tuple) else batch),))
     with tempfile.TemporaryDirectory() as name:
         try:
             before, after = programs_step(module, batch, labels, entry.kind, pathlib.Path(name), exporter)

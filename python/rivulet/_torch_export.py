@@ -41,8 +41,7 @@ def inputs_of(module: Any, example: Any) -> Inputs:
 
 def _bags_as_lookups(module: Any) -> None:
     """EmbeddingBag over equal bags, which PyTorch writes as a loop over the batch, as the lookup and reduction it is."""
-    layers: List[Any] = list(module.modules())
-    for layer in layers:
+    for layer in module.modules():
         if not isinstance(layer, torch.nn.EmbeddingBag) or layer.padding_idx is not None or layer.mode == "max":
             continue
 
@@ -50,7 +49,8 @@ def _bags_as_lookups(module: Any) -> None:
             rows = torch.nn.functional.embedding(indices, layer.weight)
             return rows.mean(1) if layer.mode == "mean" else rows.sum(1)
 
-        layer.forward = forward
+        bag: Any = layer
+        bag.forward = forward
 
 
 def _by_torchscript(module: Any, inputs: Inputs, content: Any) -> None:

@@ -1,6 +1,6 @@
-// Tiers in one process: clients that make their deltas up call tiers, and these the coordinator. What is tested is that
-// nobody can tell from the models which way an update went, nor what became of a tier meanwhile.
-#include "tier/tier.h"
+// Aggregators in one process: clients that make their deltas up call aggregators, and these the coordinator. What is
+// tested is that nobody can tell from the models which way an update went, nor what became of an aggregator meanwhile.
+#include "aggregator/aggregator.h"
 
 #include <gmock/gmock.h>
 
@@ -23,10 +23,12 @@ using ::testing::SizeIs;
 
 constexpr int64_t kTreeElements = 5, kClients = 6, kPerRound = 4, kRounds = 4;
 
-class TierTest : public ::testing::Test {
+class AggregatorTest : public ::testing::Test {
  protected:
-  TierTest() : parts_(TinyParts(kTreeElements, kPerRound)) { parts_.aggregation.scalars = {{.name = "train_loss"}}; }
-  ~TierTest() override {
+  AggregatorTest() : parts_(TinyParts(kTreeElements, kPerRound)) {
+    parts_.aggregation.scalars = {{.name = "train_loss"}};
+  }
+  ~AggregatorTest() override {
     for (std::thread& client : clients_) client.join();
   }
   CoordinatorOptions Options(const std::string& db) {
@@ -36,7 +38,7 @@ class TierTest : public ::testing::Test {
     options.db_path = folder_.File(db);
     return options;
   }
-  // Without a tier.
+  // Without an aggregator.
   std::map<int64_t, std::string> Flat() {
     CoordinatorOptions options = Options("flat.sqlite");
     FakeFleet fleet(options);
@@ -63,9 +65,9 @@ class TierTest : public ::testing::Test {
     coordinator_ = Value(CreateCoordinator(options, parts_));
     root_.Set(coordinator_.get());
   }
-  std::unique_ptr<RunningTier> TierOf(const std::string& name, Address& parent) {
+  std::unique_ptr<RunningAggregator> AggregatorOf(const std::string& name, Address& parent) {
     ways_.push_back(std::make_unique<ThroughAddress>(parent));
-    return std::make_unique<RunningTier>(*ways_.back(), name, parts_, folder_.File(""));
+    return std::make_unique<RunningAggregator>(*ways_.back(), name, parts_, folder_.File(""));
   }
   void StartClient(const std::string& name, Address& address) {
     clients_.emplace_back([this, name, &address] { EXPECT_OK(LiveAsClient(address, name, parts_)) << name; });
@@ -84,7 +86,7 @@ class TierTest : public ::testing::Test {
     };
     while (!has()) changed_.Wait(mutex_);
   }
-  std::vector<std::string> Ways() {  // of the tasks, by tier
+  std::vector<std::string> Ways() {  // of the tasks, by aggregator
     std::vector<std::string> ways;
     auto history = Value(History::Open(folder_.File("tree.sqlite"), History::Access::kReadOnly));
     for (const ClientRoundRow& row : Value(history->ClientRounds(coordinator_->run_id()))) {
@@ -96,12 +98,12 @@ class TierTest : public ::testing::Test {
   void TreeOfDepthOne() {
     Start();
     Address north, south;
-    auto tiers = std::array{TierOf("north", root_), TierOf("south", root_)};
-    north.Set(&tiers[0]->tier());
-    south.Set(&tiers[1]->tier());
+    auto aggregators = std::array{AggregatorOf("north", root_), AggregatorOf("south", root_)};
+    north.Set(&aggregators[0]->aggregator());
+    south.Set(&aggregators[1]->aggregator());
     for (int64_t i = 0; i < kClients; ++i) StartClient(Names(kClients)[static_cast<size_t>(i)], i % 2 ? north : south);
     EXPECT_OK(coordinator_->Wait());
-    for (const auto& tier : tiers) EXPECT_OK(tier->End());
+    for (const auto& aggregator : aggregators) EXPECT_OK(aggregator->End());
     JoinClients();
   }
   void JoinClients() {
@@ -121,7 +123,7 @@ class TierTest : public ::testing::Test {
   std::vector<std::thread> clients_;
 };
 
-TEST_F(TierTest, TwoTiers_GiveTheBitsOfNone) {
+TEST_F(AggregatorTest, TwoAggregators_GiveTheBitsOfNone) {
   const auto flat = Flat();
   TreeOfDepthOne();
   EXPECT_EQ(Tree(), flat);
@@ -131,7 +133,7 @@ TEST_F(TierTest, TwoTiers_GiveTheBitsOfNone) {
   EXPECT_THAT(Ways(), Not(Contains("")));
 }
 
-TEST_F(TierTest, RuleThatNeedsAllUpdates_GivesTheBitsOfNone) {
+TEST_F(AggregatorTest, RuleThatNeedsAllUpdates_GivesTheBitsOfNone) {
   parts_.aggregation.rule = "trimmed_mean";
   parts_.aggregation.rule_settings = {{"trim", 0.25}};
   const auto flat = Flat();
@@ -139,8 +141,8 @@ TEST_F(TierTest, RuleThatNeedsAllUpdates_GivesTheBitsOfNone) {
   EXPECT_EQ(Tree(), flat);
 }
 
-// A tier passes on what clients decode as it is: all start from one model, which is not the server's own.
-TEST_F(TierTest, VersionsThatTravelByACodec_GiveTheBitsOfNone) {
+// An aggregator passes on what clients decode as it is: all start from one model, which is not the server's own.
+TEST_F(AggregatorTest, VersionsThatTravelByACodec_GiveTheBitsOfNone) {
   const auto exact = Flat();
   for (const char* codec : {"f16", "int8"}) {
     SCOPED_TRACE(codec);
@@ -155,7 +157,7 @@ TEST_F(TierTest, VersionsThatTravelByACodec_GiveTheBitsOfNone) {
 }
 
 // A partial has sums of every part, and a client's update is in those of one.
-TEST_F(TierTest, PartsOfSomeUpdates_GiveTheBitsOfNone) {
+TEST_F(AggregatorTest, PartsOfSomeUpdates_GiveTheBitsOfNone) {
   PartSpec& first = parts_.aggregation.parts[0];
   first.optional = true;
   first.only_where = {"cluster", 0};
@@ -177,20 +179,20 @@ TEST_F(TierTest, PartsOfSomeUpdates_GiveTheBitsOfNone) {
   EXPECT_EQ(Tree(), flat);
 }
 
-TEST_F(TierTest, TiersBelowATier_GiveTheBitsOfNone) {
+TEST_F(AggregatorTest, AggregatorsBelowAnAggregator_GiveTheBitsOfNone) {
   const auto flat = Flat();
   Start();
   Address middle, leaf_a, leaf_b;
-  auto tier = TierOf("middle", root_);
-  middle.Set(&tier->tier());
-  auto leaves = std::array{TierOf("leaf a", middle), TierOf("leaf b", middle)};
-  leaf_a.Set(&leaves[0]->tier());
-  leaf_b.Set(&leaves[1]->tier());
+  auto aggregator = AggregatorOf("middle", root_);
+  middle.Set(&aggregator->aggregator());
+  auto leaves = std::array{AggregatorOf("leaf a", middle), AggregatorOf("leaf b", middle)};
+  leaf_a.Set(&leaves[0]->aggregator());
+  leaf_b.Set(&leaves[1]->aggregator());
   const std::vector<std::string> names = Names(kClients);
   Address* const where[] = {&leaf_a, &leaf_b, &leaf_a, &middle, &root_, &leaf_b};
   for (size_t i = 0; i < names.size(); ++i) StartClient(names[i], *where[i]);
   EXPECT_OK(coordinator_->Wait());
-  EXPECT_OK(tier->End());
+  EXPECT_OK(aggregator->End());
   for (const auto& leaf : leaves) EXPECT_OK(leaf->End());
   JoinClients();
   EXPECT_EQ(Tree(), flat);
@@ -198,47 +200,47 @@ TEST_F(TierTest, TiersBelowATier_GiveTheBitsOfNone) {
   EXPECT_THAT(Ways(), Contains("")) << "one calls the coordinator itself";
 }
 
-TEST_F(TierTest, KilledInMidRoundAndStartedAgain_ItsClientsDoTheSameAgain) {
+TEST_F(AggregatorTest, KilledInMidRoundAndStartedAgain_ItsClientsDoTheSameAgain) {
   const auto flat = Flat();
   Start();
   Address north, none;
-  auto tier = TierOf("north", root_);
-  north.Set(&tier->tier());
+  auto aggregator = AggregatorOf("north", root_);
+  north.Set(&aggregator->aggregator());
   const std::vector<std::string> names = Names(kClients);
-  // The last one comes to nobody until the tier has been killed, holding what the others have brought.
+  // The last one comes to nobody until the aggregator has been killed, holding what the others have brought.
   for (size_t i = 0; i + 1 < names.size(); ++i) StartClient(names[i], north);
   const auto last = north.Do([&](CoordinatorApi& api) { return api.Poll(AskedBy(names.back())); });
   EXPECT_OK(last);
   WaitForProgress(1, 1);
   north.Set(nullptr);
-  tier.reset();
-  tier = TierOf("north", root_);
-  north.Set(&tier->tier());
+  aggregator.reset();
+  aggregator = AggregatorOf("north", root_);
+  north.Set(&aggregator->aggregator());
   StartClient(names.back(), north);
   EXPECT_OK(coordinator_->Wait());
-  EXPECT_OK(tier->End());
+  EXPECT_OK(aggregator->End());
   JoinClients();
   EXPECT_EQ(Tree(), flat);
   EXPECT_THAT(Ways(), Not(Contains("")));
 }
 
-TEST_F(TierTest, MiddleTierIsKilled_ThoseBelowGoOn) {
+TEST_F(AggregatorTest, MiddleAggregatorIsKilled_ThoseBelowGoOn) {
   const auto flat = Flat();
   Start();
   Address middle, leaf;
-  auto tier = TierOf("middle", root_);
-  middle.Set(&tier->tier());
-  auto below = TierOf("leaf", middle);
-  leaf.Set(&below->tier());
+  auto aggregator = AggregatorOf("middle", root_);
+  middle.Set(&aggregator->aggregator());
+  auto below = AggregatorOf("leaf", middle);
+  leaf.Set(&below->aggregator());
   for (const std::string& name : Names(kClients)) StartClient(name, leaf);
   WaitForProgress(2, 1);
   middle.Set(nullptr);
   while (below->said().empty()) std::this_thread::yield();  // it has noticed
-  tier.reset();
-  tier = TierOf("middle", root_);
-  middle.Set(&tier->tier());
+  aggregator.reset();
+  aggregator = AggregatorOf("middle", root_);
+  middle.Set(&aggregator->aggregator());
   EXPECT_OK(coordinator_->Wait());
-  EXPECT_OK(tier->End());
+  EXPECT_OK(aggregator->End());
   EXPECT_OK(below->End());
   JoinClients();
   EXPECT_EQ(Tree(), flat);
@@ -246,7 +248,7 @@ TEST_F(TierTest, MiddleTierIsKilled_ThoseBelowGoOn) {
   EXPECT_THAT(below->said(), Contains("the parent answers again"));
 }
 
-// A tier by hand: says that it serves all, holds whatever it is given, and brings what `lie` makes of it.
+// An aggregator by hand: says that it serves all, holds whatever it is given, and brings what `lie` makes of it.
 Status BringALie(CoordinatorApi& api, const std::string& name, const RunParts& parts,
                  const std::function<std::string(std::vector<TaskRecord> records, const Aggregation& sum)>& lie) {
   PollRequest request;
@@ -288,7 +290,7 @@ std::string PartialOf(const std::vector<TaskRecord>& records, const Aggregation&
   return WriteTaskRecords(records) + testing::BytesOf(sum.spec(), sum.Save().at(0));
 }
 
-TEST_F(TierTest, CorruptPartial_IsRefusedAndRecordedAndTheSameClientsDoItAgain) {
+TEST_F(AggregatorTest, CorruptPartial_IsRefusedAndRecordedAndTheSameClientsDoItAgain) {
   const auto flat = Flat();
   Start();
   EXPECT_THAT(BringALie(*coordinator_, "north", parts_,
@@ -300,16 +302,16 @@ TEST_F(TierTest, CorruptPartial_IsRefusedAndRecordedAndTheSameClientsDoItAgain) 
               StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("mend it and start it again")));
   WaitForEvent("the partial of site 'north' is refused");
   Address north;
-  auto tier = TierOf("north", root_);
-  north.Set(&tier->tier());
+  auto aggregator = AggregatorOf("north", root_);
+  north.Set(&aggregator->aggregator());
   for (const std::string& name : Names(kClients)) StartClient(name, north);
   EXPECT_OK(coordinator_->Wait());
-  EXPECT_OK(tier->End());
+  EXPECT_OK(aggregator->End());
   JoinClients();
   EXPECT_EQ(Tree(), flat);
 }
 
-TEST_F(TierTest, TierThatClaimsATaskItWasNotGiven_IsRefusedAndRecorded) {
+TEST_F(AggregatorTest, AggregatorThatClaimsATaskItWasNotGiven_IsRefusedAndRecorded) {
   const auto flat = Flat();
   Start();
   EXPECT_OK(BringALie(*coordinator_, "north", parts_, [this](std::vector<TaskRecord> records, const Aggregation& sum) {
@@ -325,51 +327,51 @@ TEST_F(TierTest, TierThatClaimsATaskItWasNotGiven_IsRefusedAndRecorded) {
   }));
   WaitForEvent("has no task");
   Address north;
-  auto tier = TierOf("north", root_);
-  north.Set(&tier->tier());
+  auto aggregator = AggregatorOf("north", root_);
+  north.Set(&aggregator->aggregator());
   for (const std::string& name : Names(kClients)) StartClient(name, north);
   EXPECT_OK(coordinator_->Wait());
   JoinClients();
   EXPECT_EQ(Tree(), flat);
 }
 
-TEST_F(TierTest, CorruptPartialOfATierBelow_HarmsNobodyElse) {
+TEST_F(AggregatorTest, CorruptPartialOfAnAggregatorBelow_HarmsNobodyElse) {
   const auto flat = Flat();
   Start();
   Address middle, leaf;
-  auto tier = TierOf("middle", root_);
-  middle.Set(&tier->tier());
-  EXPECT_THAT(BringALie(tier->tier(), "leaf", parts_,
+  auto aggregator = AggregatorOf("middle", root_);
+  middle.Set(&aggregator->aggregator());
+  EXPECT_THAT(BringALie(aggregator->aggregator(), "leaf", parts_,
                         [](const std::vector<TaskRecord>& records, const Aggregation& sum) {
                           std::string bytes = PartialOf(records, sum);
                           bytes.back() = static_cast<char>(bytes.back() ^ 1);
                           return bytes;
                         }),
               StatusIs(absl::StatusCode::kPermissionDenied));
-  EXPECT_THAT(tier->said(), Contains(HasSubstr("the partial of tier 'leaf' is refused")));
-  auto below = TierOf("leaf", middle);
-  leaf.Set(&below->tier());
+  EXPECT_THAT(aggregator->said(), Contains(HasSubstr("the partial of aggregator 'leaf' is refused")));
+  auto below = AggregatorOf("leaf", middle);
+  leaf.Set(&below->aggregator());
   for (const std::string& name : Names(kClients)) StartClient(name, leaf);
   EXPECT_OK(coordinator_->Wait());
   JoinClients();
   EXPECT_EQ(Tree(), flat);
 }
 
-TEST_F(TierTest, ClientWithoutTheDataSet_IsToldTheCoordinatorsReason) {
+TEST_F(AggregatorTest, ClientWithoutTheDataSet_IsToldTheCoordinatorsReason) {
   Start();
-  auto tier = TierOf("north", root_);
+  auto aggregator = AggregatorOf("north", root_);
   const PollRequest request{As("client-00000"), {.version = "test", .datasets = {{"other", 5}}}};
-  StatusOr<PollReply> reply = tier->tier().Poll(request);
+  StatusOr<PollReply> reply = aggregator->aggregator().Poll(request);
   while (reply.ok()) {
     EXPECT_THAT(reply->tasks, IsEmpty());
-    tier->tier().AwaitWork(request.caller, reply->epoch, 2);
-    reply = tier->tier().Poll(request);
+    aggregator->aggregator().AwaitWork(request.caller, reply->epoch, 2);
+    reply = aggregator->aggregator().Poll(request);
   }
   EXPECT_THAT(reply, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has bound no data set 'train'")));
   coordinator_->Stop();
 }
 
-PollRequest TierPoll(const std::string& name, uint64_t session, std::vector<std::string> serves) {
+PollRequest AggregatorPoll(const std::string& name, uint64_t session, std::vector<std::string> serves) {
   PollRequest request;
   request.caller = {.name = name, .session = session};
   request.capabilities.version = "test";
@@ -378,38 +380,38 @@ PollRequest TierPoll(const std::string& name, uint64_t session, std::vector<std:
   return request;
 }
 
-TEST_F(TierTest, ClientThatCallsItself_CannotBeClaimedByATier) {
+TEST_F(AggregatorTest, ClientThatCallsItself_CannotBeClaimedByAnAggregator) {
   Start();
   ASSERT_OK(coordinator_->Poll(AskedBy("client-00001")));
-  const auto reply = coordinator_->Poll(TierPoll("north", 1, {"client-00001", "client-00002"}));
+  const auto reply = coordinator_->Poll(AggregatorPoll("north", 1, {"client-00001", "client-00002"}));
   ASSERT_OK(reply);
   ASSERT_THAT(reply->refused_names, SizeIs(1));
   EXPECT_EQ(reply->refused_names[0].name, "client-00001");
   EXPECT_THAT(reply->refused_names[0].reason, StatusIs(absl::StatusCode::kUnavailable, HasSubstr("served directly")));
-  // Nor one of another tier; but whoever calls itself is believed.
-  EXPECT_THAT(coordinator_->Poll(TierPoll("south", 1, {"client-00002"}))->refused_names, SizeIs(1));
+  // Nor one of another aggregator; but whoever calls itself is believed.
+  EXPECT_THAT(coordinator_->Poll(AggregatorPoll("south", 1, {"client-00002"}))->refused_names, SizeIs(1));
   ASSERT_OK(coordinator_->Poll(AskedBy("client-00002")));
-  EXPECT_THAT(coordinator_->Poll(TierPoll("north", 1, {"client-00002"}))->refused_names, SizeIs(1));
+  EXPECT_THAT(coordinator_->Poll(AggregatorPoll("north", 1, {"client-00002"}))->refused_names, SizeIs(1));
   coordinator_->Stop();
 }
 
-TEST_F(TierTest, NamesOfTiersAndClients_AreNotMixedUp) {
+TEST_F(AggregatorTest, NamesOfAggregatorsAndClients_AreNotMixedUp) {
   Start();
   ASSERT_OK(coordinator_->Poll(AskedBy("client-00001")));
-  EXPECT_THAT(coordinator_->Poll(TierPoll("client-00001", 1, {})), StatusIs(absl::StatusCode::kPermissionDenied));
-  ASSERT_OK(coordinator_->Poll(TierPoll("north", 1, {})));
+  EXPECT_THAT(coordinator_->Poll(AggregatorPoll("client-00001", 1, {})), StatusIs(absl::StatusCode::kPermissionDenied));
+  ASSERT_OK(coordinator_->Poll(AggregatorPoll("north", 1, {})));
   EXPECT_THAT(coordinator_->Poll(AskedBy("north")), StatusIs(absl::StatusCode::kInvalidArgument));
-  EXPECT_THAT(coordinator_->Poll(TierPoll("south", 1, {"north"}))->refused_names, SizeIs(1));
+  EXPECT_THAT(coordinator_->Poll(AggregatorPoll("south", 1, {"north"}))->refused_names, SizeIs(1));
   coordinator_->Stop();
 }
 
-TEST_F(TierTest, SecondProcessOfATier_TakesThePlaceOfTheFirst) {
+TEST_F(AggregatorTest, SecondProcessOfAnAggregator_TakesThePlaceOfTheFirst) {
   Start();
-  ASSERT_OK(coordinator_->Poll(TierPoll("north", 1, {})));
-  ASSERT_OK(coordinator_->Poll(TierPoll("north", 2, {})));
-  EXPECT_THAT(coordinator_->Poll(TierPoll("north", 1, {})),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("another process of tier 'north'")));
-  ASSERT_OK(coordinator_->Poll(TierPoll("north", 2, {})));
+  ASSERT_OK(coordinator_->Poll(AggregatorPoll("north", 1, {})));
+  ASSERT_OK(coordinator_->Poll(AggregatorPoll("north", 2, {})));
+  EXPECT_THAT(coordinator_->Poll(AggregatorPoll("north", 1, {})),
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("another process of aggregator 'north'")));
+  ASSERT_OK(coordinator_->Poll(AggregatorPoll("north", 2, {})));
   coordinator_->Stop();
 }
 

@@ -2,13 +2,13 @@
 #include <algorithm>
 #include <thread>
 
+#include "aggregator/aggregator.h"
+#include "aggregator/blobs.h"
 #include "federated/updates/site_partial_bytes.h"
-#include "tier/blobs.h"
-#include "tier/tier.h"
 
 namespace rivulet {
 
-void Tier::TransferLoop() {
+void Aggregator::TransferLoop() {
   CoordinatorCalls calls(parent_, stop_, options_.calls);
   for (;;) {
     Errand errand;
@@ -23,7 +23,7 @@ void Tier::TransferLoop() {
   }
 }
 
-void Tier::FailUp(TaskFailure failure) {
+void Aggregator::FailUp(TaskFailure failure) {
   Erase(failure.task);
   failure.sentence.clear();
   errands_.push_back([this, failure = std::move(failure)](CoordinatorCalls& calls) -> Status {
@@ -40,7 +40,7 @@ void Tier::FailUp(TaskFailure failure) {
 
 // What all tasks of a round name is here once, before any client hears of its task. What cannot be had is not begun;
 // the parent gives the task again as long as its client calls.
-Status Tier::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
+Status Aggregator::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
   std::vector<BlobId> blobs;
   Digest plan;
   Caller caller;
@@ -66,7 +66,7 @@ Status Tier::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
     }
     StatusOr<std::string> fetched = calls.Fetch(caller, blob);
     if (absl::IsCancelled(fetched.status()) || absl::IsPermissionDenied(fetched.status())) return fetched.status();
-    StatusOr<TierPlan> read = TierPlan{};
+    StatusOr<AggregatorPlan> read = AggregatorPlan{};
     const bool is_plan = blob == blobs[0];
     if (fetched.ok() && is_plan) read = options_.read_plan(*fetched);
     if (!fetched.ok() || !read.ok()) {
@@ -101,7 +101,7 @@ Status Tier::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
   return CountKept(task);
 }
 
-void Tier::ForgetBlobs() {
+void Aggregator::ForgetBlobs() {
   std::set<std::string> named;
   std::set<Digest> plans;
   for (const auto& [id, job] : jobs_) {
@@ -114,7 +114,7 @@ void Tier::ForgetBlobs() {
 }
 
 // Answered, it is the parent's, who gives what it refused again; unanswered, it is offered to the same clients again.
-Status Tier::Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) {
+Status Aggregator::Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) {
   Caller caller;
   {
     MutexLock lock(mutex_);

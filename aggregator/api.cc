@@ -1,13 +1,13 @@
-// What clients and tiers ask, answered from what is here; nothing of it waits for the parent.
+// What clients and aggregators ask, answered from what is here; nothing of it waits for the parent.
 #include <algorithm>
 #include <string_view>
 
+#include "aggregator/aggregator.h"
+#include "aggregator/blobs.h"
 #include "coordinator/intake/chunk_writers.h"
 #include "coordinator/ledger/evaluation.h"
 #include "engine/base/display_name.h"
 #include "federated/transport/blob_reader.h"
-#include "tier/blobs.h"
-#include "tier/tier.h"
 
 namespace rivulet {
 namespace {
@@ -24,18 +24,18 @@ SubmitResult Refused(std::string_view reason) { return {SubmitResult::Kind::kRef
 
 }  // namespace
 
-Status Tier::CheckCall(const Caller& caller) const {
-  if (ended_ && !over_) return Unavailable("tier '{}' is being stopped; ask again", options_.name);
+Status Aggregator::CheckCall(const Caller& caller) const {
+  if (ended_ && !over_) return Unavailable("aggregator '{}' is being stopped; ask again", options_.name);
   if (!caller.run_id.empty() && !run_id_.empty() && caller.run_id != run_id_) {
-    return NotFound("this tier serves run '{}', not '{}'", run_id_, caller.run_id);
+    return NotFound("this aggregator serves run '{}', not '{}'", run_id_, caller.run_id);
   }
   return absl::OkStatus();
 }
 
-StatusOr<PollReply> Tier::Poll(const PollRequest& request) {
+StatusOr<PollReply> Aggregator::Poll(const PollRequest& request) {
   if (request.capabilities.protocol != kProtocol) {
     return FailedPrecondition(
-        "'{}' (version '{}') speaks protocol {}, and this tier {}; install the same version at both",
+        "'{}' (version '{}') speaks protocol {}, and this aggregator {}; install the same version at both",
         request.caller.name, DisplayText(request.capabilities.version, 40), request.capabilities.protocol, kProtocol);
   }
   std::string event;
@@ -52,15 +52,16 @@ StatusOr<PollReply> Tier::Poll(const PollRequest& request) {
         reply = PollOfClient(request);
         break;
       case Serves::Kind::kNames:
-        reply = PollOfTier(request, &event);
+        reply = PollOfAggregator(request, &event);
         break;
       case Serves::Kind::kAny:
-        return PermissionDenied("'{}' wants to speak for every client of the run, and a tier serves its own alone",
-                                request.caller.name);
+        return PermissionDenied(
+            "'{}' wants to speak for every client of the run, and an aggregator serves its own alone",
+            request.caller.name);
     }
     if (reply.ok()) {
       reply->epoch = epoch_;
-      reply->awaited.sentence = awaited_.empty() ? "the coordinator that this tier works for" : awaited_;
+      reply->awaited.sentence = awaited_.empty() ? "the coordinator that this aggregator works for" : awaited_;
       const bool busy = !reply->tasks.empty() || !request.working_on.empty();
       reply->wait_ms = busy ? beat_ms_ : std::clamp<int64_t>(std::ssize(members_), 20, 10'000);
     }
@@ -70,14 +71,14 @@ StatusOr<PollReply> Tier::Poll(const PollRequest& request) {
 }
 
 // Who is turned away is forgotten once told: it may come again when it has been mended.
-Status Tier::Hear(const ServedName& served, const std::string& below) {
+Status Aggregator::Hear(const ServedName& served, const std::string& below) {
   RIVULET_RETURN_IF_ERROR(CheckDisplayName("a client's name", served.name));
   if (served.name == options_.name || below_.contains(served.name)) {
-    return InvalidArgument("client '{}' bears the name of a tier; give it another", served.name);
+    return InvalidArgument("client '{}' bears the name of an aggregator; give it another", served.name);
   }
   const auto found = members_.find(served.name);
   if (found == members_.end() && members_.size() >= kMostMembers) {
-    return Unavailable("tier '{}' serves {} clients already; ask again", options_.name, members_.size());
+    return Unavailable("aggregator '{}' serves {} clients already; ask again", options_.name, members_.size());
   }
   if (found != members_.end() && !found->second.refused.ok()) {
     const Status refused = found->second.refused;
@@ -111,25 +112,25 @@ Status Tier::Hear(const ServedName& served, const std::string& below) {
   return absl::OkStatus();
 }
 
-const std::string& Tier::WayOf(const std::string& client_id) const {
+const std::string& Aggregator::WayOf(const std::string& client_id) const {
   const auto member = members_.find(client_id);
   return member == members_.end() || member->second.below.empty() ? client_id : member->second.below;
 }
 
-void Tier::News(const std::string& client_id) {
+void Aggregator::News(const std::string& client_id) {
   if (listener_ != nullptr) listener_->OnNews(WayOf(client_id));
   ++epoch_;
   changed_.NotifyAll();
 }
 
-Tier::Job* Tier::JobOf(const Caller& caller, const TaskId& task) {
+Aggregator::Job* Aggregator::JobOf(const Caller& caller, const TaskId& task) {
   const auto job = jobs_.find(task);
   return job == jobs_.end() || WayOf(job->second.task.client_id) != caller.name ? nullptr : &job->second;
 }
 
 // A task that this process does not know may be one that the process before it gave. Nothing is cancelled before the
 // parent has said what its client has.
-void Tier::NoteWorkingOn(const PollRequest& request, std::set<TaskId>* named, PollReply* reply) {
+void Aggregator::NoteWorkingOn(const PollRequest& request, std::set<TaskId>* named, PollReply* reply) {
   for (const TaskProgress& progress : request.working_on) {
     if (Job* const job = JobOf(request.caller, progress.task); job != nullptr) {
       named->insert(progress.task);
@@ -144,7 +145,7 @@ void Tier::NoteWorkingOn(const PollRequest& request, std::set<TaskId>* named, Po
   }
 }
 
-void Tier::Give(const std::string& client_id, const std::set<TaskId>& named, int64_t* want, PollReply* reply) {
+void Aggregator::Give(const std::string& client_id, const std::set<TaskId>& named, int64_t* want, PollReply* reply) {
   const auto tasks = jobs_of_.find(client_id);
   if (tasks == jobs_of_.end()) return;
   for (const TaskId& task : tasks->second) {
@@ -159,7 +160,7 @@ void Tier::Give(const std::string& client_id, const std::set<TaskId>& named, int
   }
 }
 
-StatusOr<PollReply> Tier::PollOfClient(const PollRequest& request) {
+StatusOr<PollReply> Aggregator::PollOfClient(const PollRequest& request) {
   const std::string& name = request.caller.name;
   RIVULET_RETURN_IF_ERROR(Hear({name, request.capabilities.datasets}, ""));
   PollReply reply;
@@ -171,9 +172,9 @@ StatusOr<PollReply> Tier::PollOfClient(const PollRequest& request) {
   return reply;
 }
 
-StatusOr<PollReply> Tier::PollOfTier(const PollRequest& request, std::string* event) {
+StatusOr<PollReply> Aggregator::PollOfAggregator(const PollRequest& request, std::string* event) {
   const std::string& below = request.caller.name;
-  RIVULET_RETURN_IF_ERROR(AdmitTier(request, event));
+  RIVULET_RETURN_IF_ERROR(AdmitAggregator(request, event));
   PollReply reply;
   std::vector<const ServedName*> served;
   for (const ServedName& name : request.serves.names) {
@@ -203,9 +204,9 @@ StatusOr<PollReply> Tier::PollOfTier(const PollRequest& request, std::string* ev
   return reply;
 }
 
-// As soon as all that a tier has of a gathering is held there: then it is this tier's to keep, and what becomes of that
-// one harms nobody.
-void Tier::AskHolder(const std::string& below, PollReply* reply) const {
+// As soon as all that an aggregator has of a gathering is held there: then it is this aggregator's to keep, and what
+// becomes of that one harms nobody.
+void Aggregator::AskHolder(const std::string& below, PollReply* reply) const {
   std::map<uint64_t, std::vector<TaskId>> held;
   std::set<uint64_t> waits;
   for (const auto& [task, job] : jobs_) {
@@ -221,12 +222,12 @@ void Tier::AskHolder(const std::string& below, PollReply* reply) const {
   }
 }
 
-StatusOr<std::unique_ptr<ChunkReader>> Tier::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
+StatusOr<std::unique_ptr<ChunkReader>> Aggregator::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(CheckCall(caller));
   const auto found = blobs_.find(KeyOf(blob));
   if (found == blobs_.end()) {
-    return NotFound("this tier has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
+    return NotFound("this aggregator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
   }
   const std::shared_ptr<const std::string> bytes = found->second;
   if (offset < 0 || offset > std::ssize(*bytes)) {
@@ -236,7 +237,7 @@ StatusOr<std::unique_ptr<ChunkReader>> Tier::Fetch(const Caller& caller, const B
   return std::make_unique<BlobReader>(Blob{std::ssize(*bytes), at}, offset, nullptr);
 }
 
-Status Tier::Fail(const Caller& caller, const TaskFailure& failure) {
+Status Aggregator::Fail(const Caller& caller, const TaskFailure& failure) {
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(CheckCall(caller));
   const Job* const job = JobOf(caller, failure.task);
@@ -247,7 +248,7 @@ Status Tier::Fail(const Caller& caller, const TaskFailure& failure) {
   return absl::OkStatus();
 }
 
-void Tier::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms) {
+void Aggregator::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms) {
   const auto until = Clock::now() + std::chrono::milliseconds(timeout_ms);
   MutexLock lock(mutex_);
   while (epoch_ == epoch && !ended_) {
@@ -257,12 +258,12 @@ void Tier::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms) {
   }
 }
 
-void Tier::SetListener(NewsListener* listener) {
+void Aggregator::SetListener(NewsListener* listener) {
   MutexLock lock(mutex_);
   listener_ = listener;
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Tier::Submit(const Caller& caller, const Submission& submission) {
+StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::Submit(const Caller& caller, const Submission& submission) {
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(CheckCall(caller));
   switch (submission.kind) {
@@ -273,10 +274,10 @@ StatusOr<std::unique_ptr<ChunkWriter>> Tier::Submit(const Caller& caller, const 
     case Submission::Kind::kState:
       break;
   }
-  return PermissionDenied("'{}' brings what a client keeps; a tier's clients keep that themselves", caller.name);
+  return PermissionDenied("'{}' brings what a client keeps; an aggregator's clients keep that themselves", caller.name);
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Tier::BeginUpload(const Caller& caller, const Submission& submission) {
+StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginUpload(const Caller& caller, const Submission& submission) {
   const TaskId& task = submission.task;
   if (submission.step != 0)
     return InvalidArgument("task '{}' has no step {}; its only step is 0", task, submission.step);
@@ -285,7 +286,8 @@ StatusOr<std::unique_ptr<ChunkWriter>> Tier::BeginUpload(const Caller& caller, c
     if (over_) return Decided(SubmitResult::Kind::kRefused, "the run is over");
     const auto member = members_.find(caller.name);
     if (member == members_.end() || !member->second.confirmed) {
-      return Unavailable("this tier does not know yet what its coordinator has given '{}'; ask again", caller.name);
+      return Unavailable("this aggregator does not know yet what its coordinator has given '{}'; ask again",
+                         caller.name);
     }
     if (const auto& last = member->second.outcome; last && last->task == task) {
       return last->end == TaskEnd::kFolded ? Decided(SubmitResult::Kind::kDuplicate)
@@ -320,7 +322,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Tier::BeginUpload(const Caller& caller, c
                                         });
 }
 
-StatusOr<std::shared_ptr<Tier::Gathering>> Tier::Open(const Task& task) {
+StatusOr<std::shared_ptr<Aggregator::Gathering>> Aggregator::Open(const Task& task) {
   std::shared_ptr<Gathering>& gathering = gatherings_[task.gather];
   if (gathering == nullptr) {
     auto aggregation = Aggregation::Create(plans_.at(task.plan).of(task.kind));
@@ -337,7 +339,8 @@ StatusOr<std::shared_ptr<Tier::Gathering>> Tier::Open(const Task& task) {
 
 // As the coordinator takes one: read, decided under the lock, folded without it, where it leaves no trace unless it is
 // good.
-StatusOr<SubmitResult> Tier::CloseUpload(const TaskId& task, Upload& upload, int64_t writer, const Digest& identity) {
+StatusOr<SubmitResult> Aggregator::CloseUpload(const TaskId& task, Upload& upload, int64_t writer,
+                                               const Digest& identity) {
   const StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
   if (absl::IsAborted(whole.status())) return Refused(Message(whole.status()));
   RIVULET_RETURN_IF_ERROR(whole.status());
@@ -365,8 +368,8 @@ StatusOr<SubmitResult> Tier::CloseUpload(const TaskId& task, Upload& upload, int
   return result;
 }
 
-std::shared_ptr<Tier::Gathering> Tier::Admit(const TaskId& task, StatusOr<ArrivedUpdate>& update, Task* of,
-                                             SubmitResult* result) {
+std::shared_ptr<Aggregator::Gathering> Aggregator::Admit(const TaskId& task, StatusOr<ArrivedUpdate>& update, Task* of,
+                                                         SubmitResult* result) {
   const auto job = jobs_.find(task);
   if (job == jobs_.end() || job->second.stage > Job::Stage::kGiven) {
     *result = job == jobs_.end() ? Refused("its round is over") : SubmitResult{SubmitResult::Kind::kDuplicate, ""};
@@ -388,7 +391,7 @@ std::shared_ptr<Tier::Gathering> Tier::Admit(const TaskId& task, StatusOr<Arrive
   return *std::move(open);
 }
 
-SubmitResult Tier::FoldInto(const std::shared_ptr<Gathering>& gathering, const Task& of, ArrivedUpdate update) {
+SubmitResult Aggregator::FoldInto(const std::shared_ptr<Gathering>& gathering, const Task& of, ArrivedUpdate update) {
   const StatusOr<Aggregation::Taken> taken = gathering->pot->Take(update.view(of.base_version));
   SubmitResult result;
   {

@@ -1,5 +1,5 @@
-// server.checkpoint_reports in a tree. Property: wherever a tier or its parent dies, no client is asked again for an
-// update that a tier has acknowledged, and the models are those of an undisturbed run.
+// server.checkpoint_reports in a tree. Property: wherever an aggregator or its parent dies, no client is asked again
+// for an update that an aggregator has acknowledged, and the models are those of an undisturbed run.
 #include <gmock/gmock.h>
 
 #include <filesystem>
@@ -23,15 +23,16 @@ int64_t FilesBelow(const std::string& folder) {
   return files;
 }
 
-// A tier on a machine that may be switched off at any of its durable operations: that one fails, as all that come later
-// do, and what was not synced is lost. Whoever called meanwhile has no answer that it could believe.
-class MortalTier {
+// An aggregator on a machine that may be switched off at any of its durable operations: that one fails, as all that
+// come later do, and what was not synced is lost. Whoever called meanwhile has no answer that it could believe.
+class MortalAggregator {
  public:
-  MortalTier(CoordinatorApi& parent, Address& address, const RunParts& parts, std::string folder, std::string name)
+  MortalAggregator(CoordinatorApi& parent, Address& address, const RunParts& parts, std::string folder,
+                   std::string name)
       : parent_(parent), address_(address), parts_(parts), folder_(std::move(folder)), name_(std::move(name)) {
     SwitchOn(0);
   }
-  ~MortalTier() { SwitchOff(); }
+  ~MortalAggregator() { SwitchOff(); }
 
   // `victim`: the operation at which it dies, from 1 on; 0: none.
   void SwitchOn(int victim) {
@@ -47,13 +48,13 @@ class MortalTier {
       if (dead_) return Internal("the machine is off");
       return absl::OkStatus();
     };
-    tier_ = std::make_unique<RunningTier>(parent_, name_, parts_, folder_, files_.get());
-    address_.Set(&tier_->tier());
+    aggregator_ = std::make_unique<RunningAggregator>(parent_, name_, parts_, folder_, files_.get());
+    address_.Set(&aggregator_->aggregator());
   }
   void SwitchOff() {
     dead_ = true;
     address_.Set(nullptr);
-    tier_.reset();
+    aggregator_.reset();
     files_->LoseUnsynced();
   }
   // Until it dies, or `ended`.
@@ -64,7 +65,7 @@ class MortalTier {
   }
   bool dead() const { return dead_; }
   // When the run is over.
-  Status End() { return tier_->End(); }
+  Status End() { return aggregator_->End(); }
 
  private:
   CoordinatorApi& parent_;
@@ -76,10 +77,10 @@ class MortalTier {
   Mutex mutex_;
   CondVar changed_;
   std::unique_ptr<FaultyFileSystem> files_;
-  std::unique_ptr<RunningTier> tier_;
+  std::unique_ptr<RunningAggregator> aggregator_;
 };
 
-class TierPersistedUpdatesTest : public ::testing::Test {
+class AggregatorPersistedUpdatesTest : public ::testing::Test {
  protected:
   static RunParts Parts(bool latest) {
     RunParts parts = TinyParts(kKeptElements, kKeepersPerRound);
@@ -98,8 +99,8 @@ class TierPersistedUpdatesTest : public ::testing::Test {
     return options;
   }
 
-  // A run of all clients through `levels` tiers one below the other, of which the lowest (`depth` 0 the highest) dies
-  // at its operation `victim`. False: it did not come to that.
+  // A run of all clients through `levels` aggregators one below the other, of which the lowest (`depth` 0 the highest)
+  // dies at its operation `victim`. False: it did not come to that.
   bool RunThrough(int levels, int mortal, int victim, bool latest) {
     const TestFolder folder;
     const RunParts parts = Parts(latest);
@@ -108,14 +109,14 @@ class TierPersistedUpdatesTest : public ::testing::Test {
     root.Set(coordinator.get());
     std::deque<Address> addresses;
     std::deque<ThroughAddress> ways;
-    std::deque<MortalTier> tiers;
+    std::deque<MortalAggregator> aggregators;
     Address* above = &root;
     for (int level = 0; level < levels; ++level) {
       ways.emplace_back(*above);
       above = &addresses.emplace_back();
-      tiers.emplace_back(ways.back(), *above, parts, folder.path(), fmt::format("tier {}", level));
+      aggregators.emplace_back(ways.back(), *above, parts, folder.path(), fmt::format("aggregator {}", level));
     }
-    MortalTier& doomed = tiers[static_cast<size_t>(mortal)];
+    MortalAggregator& doomed = aggregators[static_cast<size_t>(mortal)];
     doomed.SwitchOff();
     doomed.SwitchOn(victim);
     Acknowledgements remembered;
@@ -136,11 +137,12 @@ class TierPersistedUpdatesTest : public ::testing::Test {
     switches.join();
     for (std::thread& client : clients) client.join();
     EXPECT_THAT(remembered.asked_again(), IsEmpty());
-    for (MortalTier& tier : tiers) EXPECT_OK(tier.End());
+    for (MortalAggregator& aggregator : aggregators) EXPECT_OK(aggregator.End());
     died = died || doomed.dead();
-    // What a tier that died while it cleared up has left is of the last rounds alone, and the file that it was writing.
+    // What an aggregator that died while it cleared up has left is of the last rounds alone, and the file that it was
+    // writing.
     for (int level = 0; level < levels; ++level) {
-      EXPECT_LE(FilesBelow(folder.File(fmt::format("tier {}", level))), died ? 2 * kKeepers + 1 : 0);
+      EXPECT_LE(FilesBelow(folder.File(fmt::format("aggregator {}", level))), died ? 2 * kKeepers + 1 : 0);
     }
     digests_ = Value(DigestsOfRun(folder.db(), coordinator->run_id()));
     std::set<TaskId> folded;
@@ -158,19 +160,21 @@ class TierPersistedUpdatesTest : public ::testing::Test {
   std::map<int64_t, std::string> digests_;
 };
 
-struct TierKillCase {
+struct AggregatorKillCase {
   const char* name;
   int levels, mortal;
   bool latest;
 };
-class TierKillTest : public TierPersistedUpdatesTest, public ::testing::WithParamInterface<TierKillCase> {};
-INSTANTIATE_TEST_SUITE_P(Matrix, TierKillTest,
-                         ::testing::Values(TierKillCase{"OneTier", 1, 0, false}, TierKillCase{"Lower", 2, 1, false},
-                                           TierKillCase{"Latest", 1, 0, true}),
+class AggregatorKillTest : public AggregatorPersistedUpdatesTest,
+                           public ::testing::WithParamInterface<AggregatorKillCase> {};
+INSTANTIATE_TEST_SUITE_P(Matrix, AggregatorKillTest,
+                         ::testing::Values(AggregatorKillCase{"OneAggregator", 1, 0, false},
+                                           AggregatorKillCase{"Lower", 2, 1, false},
+                                           AggregatorKillCase{"Latest", 1, 0, true}),
                          [](const auto& info) { return info.param.name; });
 
-TEST_P(TierKillTest, AtEachDurableOperation_NobodyIsAskedAgainAndTheModelsAreTheSame) {
-  const TierKillCase& c = GetParam();
+TEST_P(AggregatorKillTest, AtEachDurableOperation_NobodyIsAskedAgainAndTheModelsAreTheSame) {
+  const AggregatorKillCase& c = GetParam();
   const TestFolder flat;
   const auto reference = Value(RunTiny(Options(flat.db()), Parts(false), kKeepers));
   int points = 0;

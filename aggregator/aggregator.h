@@ -1,22 +1,23 @@
-// A tier: between a coordinator and clients it is a site to the one and a coordinator to the others. It serves its
-// clients as a coordinator does (polls, fetches, staged uploads, the same checks), folds what they bring into one exact
-// partial a gathering, with a record a task, and hands that over when its parent asks. The parent may be a tier too.
-// Sums are integers, so the model's bits do not depend on how many tiers are between.
+// An aggregator: between a coordinator and clients it is a site to the one and a coordinator to the others. It serves
+// its clients as a coordinator does (polls, fetches, staged uploads, the same checks), folds what they bring into one
+// exact partial a gathering, with a record a task, and hands that over when its parent asks. The parent may be an
+// aggregator too. Sums are integers, so the model's bits do not depend on how many aggregators are between.
 //
 //   clients' polls ──→ said to the parent (Serves::kNames) ──→ tasks of these clients ──→ fetched once, given on
 //   clients' uploads ─→ staged, checked, folded ──→ said to be held ──→ asked for ──→ sent as one partial
-//   tiers' partials ──→ staged, checked, merged ─┘
+//   aggregators' partials ──→ staged, checked, merged ─┘
 //
 // It decides nothing about a round. Who is drawn, for how long, and who takes the place of whom is the coordinator's:
-// a task is named to the parent as long as its client is heard of, and lapses there when it is not. What a tier has
-// lost (it was started again, or a partial could not be kept) it says to be no longer held, and the same clients do it
-// again: they hold what they have sent, and send it without training.
+// a task is named to the parent as long as its client is heard of, and lapses there when it is not. What an aggregator
+// has lost (it was started again, or a partial could not be kept) it says to be no longer held, and the same clients do
+// it again: they hold what they have sent, and send it without training.
 //
-// Where nothing that was acknowledged may be lost (Task::keep), an update lies on this tier's disk before it is folded,
-// as it lay on its client's (client/agent/persisted_updates.h), until the parent says what became of it for good. When
-// its task is given again, to this process or to the next, it is folded from there and nobody is asked. So a partial
-// need not be kept on its way up: whoever loses one has the tasks given again, down to the tier that has the updates.
-// The other way, to acknowledge only what the parent has taken, would hold every client until its round is closed.
+// Where nothing that was acknowledged may be lost (Task::keep), an update lies on this aggregator's disk before it is
+// folded, as it lay on its client's (client/agent/persisted_updates.h), until the parent says what became of it for
+// good. When its task is given again, to this process or to the next, it is folded from there and nobody is asked. So a
+// partial need not be kept on its way up: whoever loses one has the tasks given again, down to the aggregator that has
+// the updates. The other way, to acknowledge only what the parent has taken, would hold every client until its round is
+// closed.
 //
 // Memory: a partial a gathering, what its tasks name (the plan, a model or two), the staging budget.
 #pragma once
@@ -38,46 +39,46 @@
 #include "client/agent/persisted_updates.h"
 #include "client/calls/coordinator_calls.h"
 #include "client/calls/stop_signal.h"
+#include "coordinator/intake/aggregator_sessions.h"
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/round_accumulator.h"
-#include "coordinator/intake/tier_sessions.h"
 #include "engine/base/mutex.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
 
-// All that a tier reads of a plan.
-struct TierPlan {
+// All that an aggregator reads of a plan.
+struct AggregatorPlan {
   AggregationSpec training, evaluation;
   const AggregationSpec& of(TaskKind kind) const { return kind == TaskKind::kTrain ? training : evaluation; }
 };
 
-struct TierOptions {
+struct AggregatorOptions {
   std::string name;
   std::string version;                // of this software
   std::string folder;                 // where uploads lie that are beyond the staging budget, without names
   std::string state;                  // where updates lie that are kept; made when the first one is
   FileSystem* file_system = nullptr;  // of `state`; null: the machine's
   int64_t staging_bytes = 64'000'000;
-  CallOptions calls;         // to the parent; on_retry is the tier's own
+  CallOptions calls;         // to the parent; on_retry is the aggregator's own
   int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
-  // What whoever runs it may want to know: "info", "warning". On any thread, without the tier's lock.
+  // What whoever runs it may want to know: "info", "warning". On any thread, without the aggregator's lock.
   std::function<void(const std::string& level, const std::string& sentence)> on_event;
   // Null: of a plan's bytes (Plan::Open).
-  std::function<StatusOr<TierPlan>(std::string bytes)> read_plan;
+  std::function<StatusOr<AggregatorPlan>(std::string bytes)> read_plan;
 };
 
 // Thread-safe. Readers and writers that it gave out must be gone before it is destroyed.
-class Tier final : public CoordinatorApi {
+class Aggregator final : public CoordinatorApi {
  public:
-  // `parent` must outlive the tier, as must its listener until SetListener.
-  Tier(CoordinatorApi& parent, TierOptions options);
-  ~Tier() override;
+  // `parent` must outlive the aggregator, as must its listener until SetListener.
+  Aggregator(CoordinatorApi& parent, AggregatorOptions options);
+  ~Aggregator() override;
 
   // Works until the run is over: OK, also when it failed (over() says so). CANCELLED after Stop; what is held then is
-  // lost, and done again by the same clients. Otherwise the parent's error; PERMISSION_DENIED: it admits no such tier,
-  // or no longer this one, whose partial it refused.
+  // lost, and done again by the same clients. Otherwise the parent's error; PERMISSION_DENIED: it admits no such
+  // aggregator, or no longer this one, whose partial it refused.
   Status Run();
   void Stop() EXCLUDES(mutex_);
   std::optional<PollReply::Over> over() const;
@@ -92,9 +93,9 @@ class Tier final : public CoordinatorApi {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Somebody who calls, or who calls a tier that calls here.
+  // Somebody who calls, or who calls an aggregator that calls here.
   struct Member {
-    std::string below;  // that tier; "": it calls itself
+    std::string below;  // that aggregator; "": it calls itself
     std::vector<DatasetOffer> datasets;
     Clock::time_point called;
     bool confirmed = false;  // the parent has answered a poll that named it: what it has is known
@@ -113,7 +114,7 @@ class Tier final : public CoordinatorApi {
     } stage = Stage::kFetched;
     Task task;
     bool heard = false;       // of its client, since the parent was told so last
-    bool held_below = false;  // by the tier that serves the client
+    bool held_below = false;  // by the aggregator that serves the client
     bool kept = false;        // its update is on disk
   };
   // What is folded into one partial.
@@ -124,15 +125,15 @@ class Tier final : public CoordinatorApi {
     int folding = 0;    // that are being added
     bool gone = false;  // it has what nobody wants any more, and nothing can be taken out
   };
-  // Of a tier that calls, whose partial was refused.
+  // Of an aggregator that calls, whose partial was refused.
   struct Distrusted {
     uint64_t session = 0;
     std::string why;
   };
   using Errand = std::function<Status(CoordinatorCalls& calls)>;  // to the parent, and long
 
-  // tier.cc: the side of the parent. Three threads, as news must be heard while it is told what is done, and both while
-  // a model comes or a partial goes.
+  // aggregator.cc: the side of the parent. Three threads, as news must be heard while it is told what is done, and both
+  // while a model comes or a partial goes.
   void Listen();  // holds a poll open, for new tasks
   void Beat();    // says who has called and what is in whose hands
   void End(const Status& status) EXCLUDES(mutex_);
@@ -159,7 +160,7 @@ class Tier final : public CoordinatorApi {
   // api.cc: the side of the clients.
   Status CheckCall(const Caller& caller) const REQUIRES(mutex_);
   StatusOr<PollReply> PollOfClient(const PollRequest& request) REQUIRES(mutex_);
-  StatusOr<PollReply> PollOfTier(const PollRequest& request, std::string* event) REQUIRES(mutex_);
+  StatusOr<PollReply> PollOfAggregator(const PollRequest& request, std::string* event) REQUIRES(mutex_);
   Status Hear(const ServedName& served, const std::string& below) REQUIRES(mutex_);
   void NoteWorkingOn(const PollRequest& request, std::set<TaskId>* named, PollReply* reply) REQUIRES(mutex_);
   void Give(const std::string& client_id, const std::set<TaskId>& named, int64_t* want, PollReply* reply)
@@ -187,8 +188,8 @@ class Tier final : public CoordinatorApi {
   Status CountKept(const TaskId& task) EXCLUDES(mutex_);  // folds what lies there
   void Settle(const TaskOutcome& outcome) REQUIRES(mutex_);
 
-  // partials.cc: of the tiers below.
-  Status AdmitTier(const PollRequest& request, std::string* event) REQUIRES(mutex_);
+  // partials.cc: of the aggregators below.
+  Status AdmitAggregator(const PollRequest& request, std::string* event) REQUIRES(mutex_);
   Status CheckTrusted(const Caller& caller) const REQUIRES(mutex_);
   StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const Caller& caller, const Submission& submission)
       REQUIRES(mutex_);
@@ -197,7 +198,7 @@ class Tier final : public CoordinatorApi {
   void Tell(const char* level, const std::string& sentence) const EXCLUDES(mutex_);
 
   CoordinatorApi& parent_;
-  const TierOptions options_;
+  const AggregatorOptions options_;
   const uint64_t session_;
   StopSignal stop_;
   Intake intake_;
@@ -216,13 +217,13 @@ class Tier final : public CoordinatorApi {
   bool dirty_ GUARDED_BY(mutex_) = false;           // there is something that the parent waits for
   std::set<std::string> heard_ GUARDED_BY(mutex_);  // have called since the parent was told
   std::map<std::string, Member> members_ GUARDED_BY(mutex_);
-  TierSessions below_ GUARDED_BY(mutex_);  // of tiers that call
+  AggregatorSessions below_ GUARDED_BY(mutex_);  // of aggregators that call
   std::map<std::string, Distrusted> distrusted_ GUARDED_BY(mutex_);
   std::map<TaskId, Job> jobs_ GUARDED_BY(mutex_);
   std::map<std::string, std::set<TaskId>> jobs_of_ GUARDED_BY(mutex_);  // by client
   std::map<uint64_t, std::shared_ptr<Gathering>> gatherings_ GUARDED_BY(mutex_);
   std::map<std::string, std::shared_ptr<const std::string>> blobs_ GUARDED_BY(mutex_);  // by KeyOf
-  std::map<Digest, TierPlan> plans_ GUARDED_BY(mutex_);
+  std::map<Digest, AggregatorPlan> plans_ GUARDED_BY(mutex_);
   std::deque<Errand> errands_ GUARDED_BY(mutex_);
   int bringing_ GUARDED_BY(mutex_) = 0;  // partials on their way
   bool said_unkept_ GUARDED_BY(mutex_) = false;

@@ -1,4 +1,4 @@
-// Tiers against the run machine: whom they speak for, what they are given again, and what they no longer hold.
+// Aggregators against the run machine: whom they speak for, what they are given again, and what they no longer hold.
 #include <algorithm>
 
 #include "coordinator/rounds/run_machine.h"
@@ -15,10 +15,10 @@ using ::testing::IsEmpty;
 using ::testing::SizeIs;
 using ::testing::UnorderedElementsAre;
 
-// Four clients, "c0" and "c1" through tier "t", all in the cohort.
-class MachineOfATierTest : public ::testing::Test {
+// Four clients, "c0" and "c1" through aggregator "t", all in the cohort.
+class MachineOfAnAggregatorTest : public ::testing::Test {
  protected:
-  MachineOfATierTest() {
+  MachineOfAnAggregatorTest() {
     RunRules rules;
     rules.run_id = "run";
     rules.rounds = 2;
@@ -30,8 +30,9 @@ class MachineOfATierTest : public ::testing::Test {
     machine_->On(ClientsJoined{{"c2", "c3"}, ""}, 0);
   }
   std::vector<Action> Poll(std::vector<std::string> names, std::vector<SitePolled::Holding> working_on = {},
-                           TimeMs now = 0, const std::string& tier = "t") {
-    return machine_->On(SitePolled{tier, SitePolled::Serves::kNames, std::move(working_on), 9, std::move(names)}, now);
+                           TimeMs now = 0, const std::string& aggregator = "t") {
+    return machine_->On(SitePolled{aggregator, SitePolled::Serves::kNames, std::move(working_on), 9, std::move(names)},
+                        now);
   }
   static std::vector<std::string> Given(const std::vector<Action>& actions) {
     std::vector<std::string> clients;
@@ -53,21 +54,21 @@ class MachineOfATierTest : public ::testing::Test {
   std::optional<RunMachine> machine_;
 };
 
-TEST_F(MachineOfATierTest, IsGivenTheTasksOfItsOwnClientsAndOfNoOther) {
+TEST_F(MachineOfAnAggregatorTest, IsGivenTheTasksOfItsOwnClientsAndOfNoOther) {
   EXPECT_THAT(Given(Poll({"c0", "c1"})), UnorderedElementsAre("c0", "c1"));
   EXPECT_EQ(Of("c0").site, "t");
   EXPECT_EQ(Of("c2").state, Lease::State::kOffered);
   EXPECT_THAT(Given(Poll({"c2"}, {}, 0, "another")), IsEmpty());
 }
 
-TEST_F(MachineOfATierTest, WhatItDoesNotNameItHasAgainWhenItsClientCalls) {
+TEST_F(MachineOfAnAggregatorTest, WhatItDoesNotNameItHasAgainWhenItsClientCalls) {
   Poll({"c0", "c1"});
   EXPECT_THAT(Given(Poll({})), IsEmpty()) << "nobody has called";
   EXPECT_THAT(Given(Poll({"c0", "c1"}, {{TaskOf("c1")}})), ElementsAre("c0"));
 }
 
-// A tier says again and again who has called it.
-TEST_F(MachineOfATierTest, NameThatJoinsAgainTheSameWay_KeepsItsTask) {
+// An aggregator says again and again who has called it.
+TEST_F(MachineOfAnAggregatorTest, NameThatJoinsAgainTheSameWay_KeepsItsTask) {
   Poll({"c0", "c1"});
   machine_->On(ClientsJoined{{"c0", "c2"}, "t"}, 0);
   EXPECT_EQ(Of("c0").state, Lease::State::kTaken);
@@ -75,7 +76,7 @@ TEST_F(MachineOfATierTest, NameThatJoinsAgainTheSameWay_KeepsItsTask) {
   EXPECT_EQ(machine_->via("c2"), "t");
 }
 
-TEST_F(MachineOfATierTest, WhatItNamesNoMoreLapsesAndComesBackWithItsClient) {
+TEST_F(MachineOfAnAggregatorTest, WhatItNamesNoMoreLapsesAndComesBackWithItsClient) {
   Poll({"c0", "c1"});
   Poll({"c0"}, {{TaskOf("c0")}}, 900);
   machine_->On(Tick{}, 1100);
@@ -84,7 +85,7 @@ TEST_F(MachineOfATierTest, WhatItNamesNoMoreLapsesAndComesBackWithItsClient) {
   EXPECT_THAT(Given(Poll({"c1"}, {{TaskOf("c0")}}, 1200)), ElementsAre("c1"));
 }
 
-TEST_F(MachineOfATierTest, HeldAndNoLongerHeld_IsAwaitedAgain) {
+TEST_F(MachineOfAnAggregatorTest, HeldAndNoLongerHeld_IsAwaitedAgain) {
   Poll({"c0", "c1"});
   for (const char* client : {"c2", "c3"}) {
     machine_->On(Polled{client}, 0);
@@ -100,7 +101,7 @@ TEST_F(MachineOfATierTest, HeldAndNoLongerHeld_IsAwaitedAgain) {
   EXPECT_THAT(Said(Poll({}, {{a, true}, {b, true}})), Contains(HasSubstr("hand-over t")));
 }
 
-TEST_F(MachineOfATierTest, ClientThatCallsItself_TakesItsTaskFromTheTier) {
+TEST_F(MachineOfAnAggregatorTest, ClientThatCallsItself_TakesItsTaskFromTheAggregator) {
   Poll({"c0", "c1"});
   Poll({}, {{TaskOf("c0"), true}});
   machine_->On(ClientsJoined{{"c0"}, ""}, 0);
@@ -109,7 +110,7 @@ TEST_F(MachineOfATierTest, ClientThatCallsItself_TakesItsTaskFromTheTier) {
   EXPECT_THAT(Said(Poll({}, {{TaskOf("c0"), true}, {TaskOf("c1")}})), Contains(HasSubstr("cancel")));
 }
 
-TEST_F(MachineOfATierTest, Lost_ItsClientsAreOfferedTheSameTasksAgain) {
+TEST_F(MachineOfAnAggregatorTest, Lost_ItsClientsAreOfferedTheSameTasksAgain) {
   Poll({"c0", "c1"});
   const TaskId task = TaskOf("c0");
   Poll({}, {{task, true}});
@@ -118,7 +119,7 @@ TEST_F(MachineOfATierTest, Lost_ItsClientsAreOfferedTheSameTasksAgain) {
   EXPECT_EQ(TaskOf("c0"), task);
 }
 
-TEST_F(MachineOfATierTest, Snapshot_KeepsWhoIsReachedThroughIt) {
+TEST_F(MachineOfAnAggregatorTest, Snapshot_KeepsWhoIsReachedThroughIt) {
   Poll({"c0", "c1"});
   auto again = RunMachine::Restore(
       [] {
@@ -138,7 +139,7 @@ TEST_F(MachineOfATierTest, Snapshot_KeepsWhoIsReachedThroughIt) {
 
 // Of a population that is there from the start no snapshot says on which way its members were reached: a lease goes to
 // whoever of the two calls first.
-TEST(MachineOfATier, Resumed_ALeaseIsReachedOnTheWayThatIsToldNow) {
+TEST(MachineOfAnAggregator, Resumed_ALeaseIsReachedOnTheWayThatIsToldNow) {
   RunRules rules;
   rules.run_id = "run";
   rules.rounds = 2;
@@ -163,7 +164,7 @@ TEST(MachineOfATier, Resumed_ALeaseIsReachedOnTheWayThatIsToldNow) {
 
 // What a site has had all the time is not taken from it because the coordinator was started again, whichever of its
 // words comes first.
-TEST(MachineOfATier, Resumed_WhoeverSaysThatItHasATaskHasIt) {
+TEST(MachineOfAnAggregator, Resumed_WhoeverSaysThatItHasATaskHasIt) {
   RunRules rules;
   rules.run_id = "run";
   rules.rounds = 2;
@@ -190,7 +191,7 @@ TEST(MachineOfATier, Resumed_WhoeverSaysThatItHasATaskHasIt) {
 }
 
 // A partial that the process before had accepted is merged before any site has called.
-TEST(MachineOfATier, KeptPartial_IsTakenOfTasksThatAreOffered) {
+TEST(MachineOfAnAggregator, KeptPartial_IsTakenOfTasksThatAreOffered) {
   RunRules rules;
   rules.run_id = "run";
   rules.rounds = 2;

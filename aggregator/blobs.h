@@ -1,4 +1,4 @@
-// How a tier names what its tasks name. Internal to this folder.
+// How an aggregator names what its tasks name. Internal to this folder.
 #pragma once
 
 #include <string>

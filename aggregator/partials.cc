@@ -1,37 +1,39 @@
-// Tiers that call this one, and the partials that they bring: staged and read as a coordinator does, and merged into
-// this tier's own.
+// Aggregators that call this one, and the partials that they bring: staged and read as a coordinator does, and merged
+// into this aggregator's own.
+#include "aggregator/aggregator.h"
 #include "coordinator/intake/chunk_writers.h"
 #include "coordinator/intake/site_partial.h"
-#include "tier/tier.h"
 
 namespace rivulet {
 
-Status Tier::CheckTrusted(const Caller& caller) const {
+Status Aggregator::CheckTrusted(const Caller& caller) const {
   const auto found = distrusted_.find(caller.name);
   if (found == distrusted_.end() || found->second.session != caller.session) return absl::OkStatus();
-  return PermissionDenied("tier '{}' gets no more tasks, as its partial was refused ({}); mend it and start it again",
-                          caller.name, found->second.why);
+  return PermissionDenied(
+      "aggregator '{}' gets no more tasks, as its partial was refused ({}); mend it and start it again", caller.name,
+      found->second.why);
 }
 
-// A process of a tier that was started again knows nothing of what the one before it had.
-Status Tier::AdmitTier(const PollRequest& request, std::string* event) {
+// A process of an aggregator that was started again knows nothing of what the one before it had.
+Status Aggregator::AdmitAggregator(const PollRequest& request, std::string* event) {
   const Caller& caller = request.caller;
   RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
   if (members_.contains(caller.name) || caller.name == options_.name) {
-    return PermissionDenied("'{}' is the name of a client, or of the tier that it calls; give it another", caller.name);
+    return PermissionDenied("'{}' is the name of a client, or of the aggregator that it calls; give it another",
+                            caller.name);
   }
-  RIVULET_ASSIGN_OR_RETURN(const TierSessions::Came came, below_.Admit(caller));
-  if (came == TierSessions::Came::kInPlace) {
+  RIVULET_ASSIGN_OR_RETURN(const AggregatorSessions::Came came, below_.Admit(caller));
+  if (came == AggregatorSessions::Came::kInPlace) {
     distrusted_.erase(caller.name);
     for (auto& [task, job] : jobs_) {
       if (job.stage == Job::Stage::kGiven && WayOf(job.task.client_id) == caller.name) OfferAgain(job);
     }
   }
-  if (came == TierSessions::Came::kNew) *event = fmt::format("tier '{}' has come", caller.name);
+  if (came == AggregatorSessions::Came::kNew) *event = fmt::format("aggregator '{}' has come", caller.name);
   return absl::OkStatus();
 }
 
-StatusOr<std::unique_ptr<ChunkWriter>> Tier::BeginPartial(const Caller& caller, const Submission& submission) {
+StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginPartial(const Caller& caller, const Submission& submission) {
   RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
   const Task* one = nullptr;
   for (const auto& [task, job] : jobs_) {
@@ -51,7 +53,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Tier::BeginPartial(const Caller& caller, 
     return refused(fmt::format("a partial of {} bytes was announced, and those of this plan have 1 to {}",
                                submission.bytes, most));
   }
-  std::string key = fmt::format("partial {} of tier {}", submission.gather, caller.name);
+  std::string key = fmt::format("partial {} of aggregator {}", submission.gather, caller.name);
   RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, intake_.Begin(key, submission));
   return std::make_unique<StagedWriter>(
       std::move(begun), [this, caller, key, task = *one](Upload& upload, int64_t writer, const Digest& identity) {
@@ -59,17 +61,17 @@ StatusOr<std::unique_ptr<ChunkWriter>> Tier::BeginPartial(const Caller& caller, 
       });
 }
 
-// One that cannot be right is its tier's fault and no client's. That process gets no more tasks; those that it has are
-// named to the parent no more, which gives them again as soon as their clients are heard of.
-StatusOr<SubmitResult> Tier::ClosePartial(const Caller& caller, const Task& one, const std::string& key, Upload& upload,
-                                          int64_t writer, const Digest& identity) {
+// One that cannot be right is its aggregator's fault and no client's. That process gets no more tasks; those that it
+// has are named to the parent no more, which gives them again as soon as their clients are heard of.
+StatusOr<SubmitResult> Aggregator::ClosePartial(const Caller& caller, const Task& one, const std::string& key,
+                                                Upload& upload, int64_t writer, const Digest& identity) {
   const auto refused = [](std::string_view reason) {
     return SubmitResult{SubmitResult::Kind::kRefused, std::string(reason)};
   };
   const StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
   if (absl::IsAborted(whole.status())) return refused(Message(whole.status()));
   RIVULET_RETURN_IF_ERROR(whole.status());
-  TierPlan plan;
+  AggregatorPlan plan;
   {
     MutexLock lock(mutex_);
     if (const auto found = plans_.find(one.plan); found != plans_.end()) plan = found->second;
@@ -92,7 +94,7 @@ StatusOr<SubmitResult> Tier::ClosePartial(const Caller& caller, const Task& one,
         const Job* const job = JobOf(caller, record.task);
         const bool open = job != nullptr && job->task.gather == one.gather &&
                           (job->stage == Job::Stage::kGiven || job->stage == Job::Stage::kOffered);
-        if (!open) result = refused(fmt::format("tier '{}' has no task '{}'", caller.name, record.task));
+        if (!open) result = refused(fmt::format("aggregator '{}' has no task '{}'", caller.name, record.task));
       }
     }
     if (result.kind == SubmitResult::Kind::kAccepted) {
@@ -114,7 +116,7 @@ StatusOr<SubmitResult> Tier::ClosePartial(const Caller& caller, const Task& one,
     }
   }
   if (gathering == nullptr) {
-    Tell("warning", fmt::format("the partial of tier '{}' is refused: {}", caller.name, result.reason));
+    Tell("warning", fmt::format("the partial of aggregator '{}' is refused: {}", caller.name, result.reason));
     return result;
   }
   double fold_seconds = 0;

@@ -1,4 +1,4 @@
-// Tiers and clients in one process: clients that make their deltas up call tiers, and these a coordinator.
+// Aggregators and clients in one process: clients that make their deltas up call aggregators, and these a coordinator.
 #pragma once
 
 #include <atomic>
@@ -12,9 +12,9 @@
 #include <utility>
 #include <vector>
 
+#include "aggregator/aggregator.h"
 #include "federated/download/download.h"
 #include "tests/coordinator/test_run.h"
-#include "tier/tier.h"
 
 namespace rivulet {
 
@@ -41,7 +41,7 @@ class Address {
   CoordinatorApi* api_ = nullptr;
 };
 
-// For a tier, whose own tier may be replaced.
+// For an aggregator, whose own aggregator may be replaced.
 class ThroughAddress final : public CoordinatorApi {
  public:
   explicit ThroughAddress(Address& address) : address_(address) {}
@@ -68,34 +68,34 @@ class ThroughAddress final : public CoordinatorApi {
   Address& address_;
 };
 
-class RunningTier {
+class RunningAggregator {
  public:
-  RunningTier(CoordinatorApi& parent, const std::string& name, const RunParts& parts, const std::string& folder,
-              FileSystem* file_system = nullptr)
-      : tier_(parent, {.name = name,
-                       .version = "test",
-                       .folder = folder,
-                       .state = JoinPath(folder, name),
-                       .file_system = file_system,
-                       .calls = {.backoff = {.initial_ms = 1, .max_ms = 5}},
-                       .on_event =
-                           [this](const std::string&, const std::string& sentence) {
-                             MutexLock lock(mutex_);
-                             said_.push_back(sentence);
-                           },
-                       .read_plan = [parts](const std::string&) -> StatusOr<TierPlan> {
-                         return TierPlan{parts.aggregation, parts.evaluation};
-                       }}),
-        thread_([this] { status_ = tier_.Run(); }) {}
-  ~RunningTier() {
-    tier_.Stop();
+  RunningAggregator(CoordinatorApi& parent, const std::string& name, const RunParts& parts, const std::string& folder,
+                    FileSystem* file_system = nullptr)
+      : aggregator_(parent, {.name = name,
+                             .version = "test",
+                             .folder = folder,
+                             .state = JoinPath(folder, name),
+                             .file_system = file_system,
+                             .calls = {.backoff = {.initial_ms = 1, .max_ms = 5}},
+                             .on_event =
+                                 [this](const std::string&, const std::string& sentence) {
+                                   MutexLock lock(mutex_);
+                                   said_.push_back(sentence);
+                                 },
+                             .read_plan = [parts](const std::string&) -> StatusOr<AggregatorPlan> {
+                               return AggregatorPlan{parts.aggregation, parts.evaluation};
+                             }}),
+        thread_([this] { status_ = aggregator_.Run(); }) {}
+  ~RunningAggregator() {
+    aggregator_.Stop();
     (void)End();
   }
   Status End() {
     if (thread_.joinable()) thread_.join();
     return status_;
   }
-  Tier& tier() { return tier_; }
+  Aggregator& aggregator() { return aggregator_; }
   std::vector<std::string> said() {
     MutexLock lock(mutex_);
     return said_;
@@ -104,7 +104,7 @@ class RunningTier {
  private:
   Mutex mutex_;
   std::vector<std::string> said_;
-  Tier tier_;
+  Aggregator aggregator_;
   Status status_;
   std::thread thread_;
 };

@@ -1,4 +1,5 @@
-// Which process of each tier that calls is the one that counts: the latest to come, whatever one before it still says.
+// Which process of each aggregator that calls is the one that counts: the latest to come, whatever one before it still
+// says.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +14,7 @@
 namespace rivulet {
 
 // Not thread-safe.
-class TierSessions {
+class AggregatorSessions {
  public:
   enum class Came : uint8_t {
     kAgain,    // the same process, as at its last call

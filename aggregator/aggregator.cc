@@ -1,13 +1,13 @@
-#include "tier/tier.h"
+#include "aggregator/aggregator.h"
 
 #include <algorithm>
 #include <random>
 #include <thread>
 
+#include "aggregator/blobs.h"
 #include "federated/plan/plan.h"
 #include "federated/tasks/task.h"
 #include "federated/updates/site_partial_bytes.h"
-#include "tier/blobs.h"
 
 namespace rivulet {
 namespace {
@@ -17,13 +17,14 @@ constexpr int64_t kMostWanted = 1024, kMostJobs = 8192;
 // Who waits and has nothing in hand is said to be there so often at least.
 constexpr std::chrono::seconds kSayPresence{1};
 
-StatusOr<TierPlan> TierPlanOf(std::string bytes) {
+StatusOr<AggregatorPlan> AggregatorPlanOf(std::string bytes) {
   RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
-  return TierPlan{plan->aggregation(TaskKind::kTrain), plan->aggregation(TaskKind::kEvaluate)};
+  return AggregatorPlan{plan->aggregation(TaskKind::kTrain), plan->aggregation(TaskKind::kEvaluate)};
 }
 
-TierOptions Completed(TierOptions options, std::function<void(const Status& status, int64_t wait_ms)> on_retry) {
-  if (!options.read_plan) options.read_plan = TierPlanOf;
+AggregatorOptions Completed(AggregatorOptions options,
+                            std::function<void(const Status& status, int64_t wait_ms)> on_retry) {
+  if (!options.read_plan) options.read_plan = AggregatorPlanOf;
   if (options.file_system == nullptr) options.file_system = &FileSystem::Default();
   options.calls.on_retry = std::move(on_retry);
   return options;
@@ -31,7 +32,7 @@ TierOptions Completed(TierOptions options, std::function<void(const Status& stat
 
 }  // namespace
 
-Tier::Tier(CoordinatorApi& parent, TierOptions options)
+Aggregator::Aggregator(CoordinatorApi& parent, AggregatorOptions options)
     : parent_(parent),
       options_(Completed(std::move(options), [this](const Status& status, int64_t) { NoteLost(status); })),
       session_(uint64_t{std::random_device()()} << 32 | std::random_device()()),
@@ -39,9 +40,9 @@ Tier::Tier(CoordinatorApi& parent, TierOptions options)
   PersistedUpdates::RemoveHalfWritten(*options_.file_system, options_.state);
 }
 
-Tier::~Tier() { intake_.CancelAll("the tier has ended"); }
+Aggregator::~Aggregator() { intake_.CancelAll("the aggregator has ended"); }
 
-Status Tier::Run() {
+Status Aggregator::Run() {
   std::thread listener([this] { Listen(); });
   std::thread beat([this] { Beat(); });
   TransferLoop();
@@ -54,7 +55,7 @@ Status Tier::Run() {
 }
 
 // Once for as long as the parent cannot be reached, however many calls are repeated.
-void Tier::NoteLost(const Status& status) {
+void Aggregator::NoteLost(const Status& status) {
   {
     MutexLock lock(mutex_);
     if (ended_ || std::exchange(lost_, true)) return;
@@ -62,18 +63,18 @@ void Tier::NoteLost(const Status& status) {
   Tell("warning", fmt::format("{}; it is tried again until it answers", Message(status)));
 }
 
-void Tier::Stop() {
+void Aggregator::Stop() {
   stop_.Stop();
   End(Cancelled("stopped"));
 }
 
-std::optional<PollReply::Over> Tier::over() const {
+std::optional<PollReply::Over> Aggregator::over() const {
   MutexLock lock(mutex_);
   return over_;
 }
 
 // The first to say so counts. Whoever waits for the parent waits no longer.
-void Tier::End(const Status& status) {
+void Aggregator::End(const Status& status) {
   MutexLock lock(mutex_);
   if (ended_) return;
   ended_ = true;
@@ -83,7 +84,7 @@ void Tier::End(const Status& status) {
   if (listener_ != nullptr) listener_->OnNews("");
 }
 
-PollRequest Tier::Request() const {
+PollRequest Aggregator::Request() const {
   PollRequest request;
   request.caller = {.name = options_.name, .run_id = run_id_, .session = session_};
   request.capabilities.version = options_.version;
@@ -93,7 +94,7 @@ PollRequest Tier::Request() const {
 }
 
 // It says nothing of what is in whose hands: it may be answered long after it was asked, when that is another.
-void Tier::Listen() {
+void Aggregator::Listen() {
   CoordinatorCalls calls(parent_, stop_, options_.calls);
   bool told = false;
   for (;;) {
@@ -126,7 +127,7 @@ void Tier::Listen() {
   }
 }
 
-Tier::Clock::time_point Tier::NextBeat() const {
+Aggregator::Clock::time_point Aggregator::NextBeat() const {
   if (dirty_) return Clock::time_point::min();
   Clock::time_point next = Clock::time_point::max();
   if (!heard_.empty()) next = beaten_ + kSayPresence;
@@ -134,7 +135,7 @@ Tier::Clock::time_point Tier::NextBeat() const {
   return next;
 }
 
-void Tier::Beat() {
+void Aggregator::Beat() {
   CoordinatorCalls calls(parent_, stop_, options_.calls);
   for (;;) {
     PollRequest request;
@@ -161,7 +162,7 @@ void Tier::Beat() {
 
 // A task is named when its client was heard of, or when it is here by itself. Names that one message has no room for
 // come with the next.
-PollRequest Tier::Saying() {
+PollRequest Aggregator::Saying() {
   dirty_ = false;
   PollRequest request = Request();
   for (auto name = heard_.begin(); name != heard_.end(); name = heard_.erase(name)) {
@@ -179,7 +180,7 @@ PollRequest Tier::Saying() {
   return request;
 }
 
-StatusOr<PollReply> Tier::Ask(CoordinatorCalls& calls, const PollRequest& request) {
+StatusOr<PollReply> Aggregator::Ask(CoordinatorCalls& calls, const PollRequest& request) {
   StatusOr<PollReply> reply = calls.Poll(request);
   bool found = false;
   {
@@ -196,7 +197,7 @@ StatusOr<PollReply> Tier::Ask(CoordinatorCalls& calls, const PollRequest& reques
   return reply;
 }
 
-void Tier::ForgetRun() {
+void Aggregator::ForgetRun() {
   run_id_.clear();
   while (!jobs_.empty()) Erase(TaskId(jobs_.begin()->first));
   for (auto& [gather, gathering] : gatherings_) gathering->gone = true;
@@ -208,7 +209,7 @@ void Tier::ForgetRun() {
   dirty_ = true;
 }
 
-void Tier::Obey(const PollRequest& request, const PollReply& reply) {
+void Aggregator::Obey(const PollRequest& request, const PollReply& reply) {
   for (const ServedName& served : request.serves.names) {
     if (const auto member = members_.find(served.name); member != members_.end()) {
       member->second.confirmed = true;
@@ -247,7 +248,7 @@ void Tier::Obey(const PollRequest& request, const PollReply& reply) {
   }
 }
 
-void Tier::Begin(const Task& task) {
+void Aggregator::Begin(const Task& task) {
   run_id_ = task.run_id;
   if (jobs_.contains(task.id)) return;  // given again, to a poll that had not heard of it
   Job job;
@@ -259,7 +260,7 @@ void Tier::Begin(const Task& task) {
 }
 
 // Not before all of it is in: the parent asks again. What it lacks is said at the next beat to be held no longer.
-void Tier::HandOverIfWhole(const HandOver& wanted) {
+void Aggregator::HandOverIfWhole(const HandOver& wanted) {
   const auto found = gatherings_.find(wanted.gather);
   const auto held = [&](const TaskId& task) REQUIRES(mutex_) {
     const auto job = jobs_.find(task);
@@ -290,7 +291,7 @@ void Tier::HandOverIfWhole(const HandOver& wanted) {
 }
 
 // Whose update is kept is not asked for it.
-void Tier::OfferAgain(Job& job) {
+void Aggregator::OfferAgain(Job& job) {
   job.stage = job.kept ? Job::Stage::kFolding : Job::Stage::kOffered;
   job.held_below = false;
   dirty_ = true;
@@ -302,7 +303,7 @@ void Tier::OfferAgain(Job& job) {
   changed_.NotifyAll();
 }
 
-void Tier::DropGathering(uint64_t gather) {
+void Aggregator::DropGathering(uint64_t gather) {
   const auto found = gatherings_.find(gather);
   if (found == gatherings_.end()) return;
   const std::shared_ptr<Gathering> gathering = found->second;
@@ -313,7 +314,7 @@ void Tier::DropGathering(uint64_t gather) {
   }
 }
 
-void Tier::Erase(const TaskId& task) {
+void Aggregator::Erase(const TaskId& task) {
   const auto job = jobs_.find(task);
   if (job == jobs_.end()) return;
   intake_.Cancel(task, "its round is over");
@@ -323,7 +324,7 @@ void Tier::Erase(const TaskId& task) {
   jobs_.erase(job);
 }
 
-void Tier::Tell(const char* level, const std::string& sentence) const {
+void Aggregator::Tell(const char* level, const std::string& sentence) const {
   if (options_.on_event) options_.on_event(level, sentence);
 }
 

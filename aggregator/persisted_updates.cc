@@ -1,14 +1,14 @@
-// Updates that this tier has acknowledged and that no process may lose (Task::keep): from its clients' hands to its
-// disk and from there into a sum, as often as one is lost.
+// Updates that this aggregator has acknowledged and that no process may lose (Task::keep): from its clients' hands to
+// its disk and from there into a sum, as often as one is lost.
 #include <limits>
 #include <span>
 #include <utility>
 
-#include "tier/tier.h"
+#include "aggregator/aggregator.h"
 
 namespace rivulet {
 
-PersistedUpdates Tier::PersistedOf(const std::string& client_id) const {
+PersistedUpdates Aggregator::PersistedOf(const std::string& client_id) const {
   PersistedUpdates::Options options;
   options.max_bytes = std::numeric_limits<int64_t>::max();  // what was acknowledged is not dropped for room
   options.shared = true;
@@ -19,8 +19,8 @@ PersistedUpdates Tier::PersistedOf(const std::string& client_id) const {
 }
 
 // Nobody's update may rely on it before it is in its parent for good.
-Status Tier::MakeFolder() {
-  if (options_.state.empty()) return FailedPrecondition("tier '{}' has no folder for it", options_.name);
+Status Aggregator::MakeFolder() {
+  if (options_.state.empty()) return FailedPrecondition("aggregator '{}' has no folder for it", options_.name);
   MutexLock lock(folder_mutex_);
   if (!folder_made_) RIVULET_RETURN_IF_ERROR(options_.file_system->CreateFolders(options_.state));
   folder_made_ = true;
@@ -29,7 +29,7 @@ Status Tier::MakeFolder() {
 
 // On the thread that brought it. What cannot be kept is not acknowledged; its client asks again until there is room, or
 // its task is over.
-Status Tier::Keep(const Task& task, const Upload::Whole& whole) {
+Status Aggregator::Keep(const Task& task, const Upload::Whole& whole) {
   const std::string_view update(reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size());
   Status kept = MakeFolder();
   if (kept.ok()) kept = PersistedOf(task.client_id).KeepSent(task, update, whole.submission.measured.train_seconds);
@@ -47,7 +47,7 @@ Status Tier::Keep(const Task& task, const Upload::Whole& whole) {
 }
 
 // Of a task that is being folded; whatever keeps it from that, its client is asked for it.
-Status Tier::CountKept(const TaskId& task) {
+Status Aggregator::CountKept(const TaskId& task) {
   Task of;
   {
     MutexLock lock(mutex_);
@@ -83,7 +83,7 @@ Status Tier::CountKept(const TaskId& task) {
 }
 
 // Not under the lock: files are removed.
-void Tier::Settle(const TaskOutcome& outcome) {
+void Aggregator::Settle(const TaskOutcome& outcome) {
   const std::optional<TaskName> name = TaskNameOf(outcome.task, run_id_);
   if (!name || name->kind != TaskKind::kTrain) return;
   errands_.push_back([this, outcome, client_id = name->client_id](CoordinatorCalls&) -> Status {

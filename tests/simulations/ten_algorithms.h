@@ -73,7 +73,7 @@ inline const std::vector<TenthAlgorithm>& TenAlgorithms() {
        .set =
            [](Scenario& scenario) {
              scenario.update.codec = "top_k";
-             scenario.update.fraction = 0.1;
+             scenario.update.settings["fraction"] = 0.1;
            },
        .keeps_state = true,
        .by_examples = true},

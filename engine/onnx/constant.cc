@@ -112,7 +112,8 @@ RIVULET_ONNX("Dropout", Dropout);
 Status Range(NodeContext& n) {
   const Output start = n.input(0), limit = n.input(1), delta = n.input(2);
   if (!n.status().ok()) return n.status();
-  for (int i : {0, 1, 2}) RIVULET_RETURN_IF_ERROR(IsFloating(TypeOf(n.input(i))) ? n.Value(i).status() : n.IntElements(i).status());
+  for (int i : {0, 1, 2})
+    RIVULET_RETURN_IF_ERROR(IsFloating(TypeOf(n.input(i))) ? n.Value(i).status() : n.IntElements(i).status());
   const Builder& b = n.b();
   const auto scalar = [&](Output x) { return b.Reshape(x, std::vector<int64_t>{}); };
   n.set_output(0, b.Op("Range", {scalar(start), scalar(limit), scalar(delta)}));

@@ -224,7 +224,8 @@ StatusOr<std::vector<Dimension>> NodeContext::IntElements(int i) const {
     elements->values[at].AddSymbols(symbols);
     for (const int id : symbols)
       if (known_.symbols().symbol(id).fed)
-        return Annotate(known_.Unknown(elements->values[at]), fmt::format("element {} of input {} must be known", at, i));
+        return Annotate(known_.Unknown(elements->values[at]),
+                        fmt::format("element {} of input {} must be known", at, i));
   }
   return elements->values;
 }

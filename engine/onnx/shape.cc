@@ -19,8 +19,9 @@ StatusOr<std::optional<std::vector<int64_t>>> AxesOf(NodeContext& n, int64_t sin
   return std::optional(std::move(axes));
 }
 
-// 0 keeps the input's size (unless allowzero), -1 takes what is left. As long as one size alone is open the new shape is
-// a constant that leaves it to the number of elements; else the sizes that are open are computed when the graph runs.
+// 0 keeps the input's size (unless allowzero), -1 takes what is left. As long as one size alone is open the new shape
+// is a constant that leaves it to the number of elements; else the sizes that are open are computed when the graph
+// runs.
 Status Reshape(NodeContext& n) {
   const Builder& b = n.b();
   const Output x = n.input(0);
@@ -57,7 +58,8 @@ Status Reshape(NodeContext& n) {
   for (const Dimension& size : own)
     if (all) all = all->Times(size);
   std::vector<int64_t> known;
-  for (const Dimension& size : sizes) known.push_back(size.IsNumber() && size.number() >= 0 ? size.number() : kUnknownDim);
+  for (const Dimension& size : sizes)
+    known.push_back(size.IsNumber() && size.number() >= 0 ? size.number() : kUnknownDim);
   if (rest && ranked && all && others)
     if (const std::optional<Dimension> left = all->Over(*others); left && left->IsNumber() && left->number() >= 0)
       known[*rest] = left->number();

@@ -118,13 +118,15 @@ TEST_F(SymbolicValuesTest, RestOfAReshape_IsAQuotient) {
 TEST_F(SymbolicValuesTest, SizeBehindAStride_IsItsOwn) {
   const Output image = scope_.Placeholder("image", DType::kFloat32, Shape{1, kUnknownDim, 8, 3});
   values_.Name(image, 1, "height");
-  const Output pooled = scope_.Op("MaxPool", {image}, {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},
-                                                       {"strides", std::vector<int64_t>{1, 2, 2, 1}},
-                                                       {"padding", std::string("SAME")}});
+  const Output pooled = scope_.Op("MaxPool", {image},
+                                  {{"ksize", std::vector<int64_t>{1, 2, 2, 1}},
+                                   {"strides", std::vector<int64_t>{1, 2, 2, 1}},
+                                   {"padding", std::string("SAME")}});
   EXPECT_THAT(Sizes(pooled), ElementsAre("1", "axis 1 of 'MaxPool'", "4", "3"));
-  const Output valid = scope_.Op("MaxPool", {image}, {{"ksize", std::vector<int64_t>{1, 3, 3, 1}},
-                                                      {"strides", std::vector<int64_t>{1, 1, 1, 1}},
-                                                      {"padding", std::string("VALID")}});
+  const Output valid = scope_.Op("MaxPool", {image},
+                                 {{"ksize", std::vector<int64_t>{1, 3, 3, 1}},
+                                  {"strides", std::vector<int64_t>{1, 1, 1, 1}},
+                                  {"padding", std::string("VALID")}});
   EXPECT_THAT(Sizes(valid), ElementsAre("1", "height + -2", "6", "3"));
 }
 
@@ -139,7 +141,8 @@ TEST_F(SymbolicValuesTest, EqualNames_AreOneSize) {
 TEST_F(SymbolicValuesTest, ComparisonsOfSizes_AreDecidedWhereTheyMustBe) {
   const Output shape = ShapeOf(x_);
   EXPECT_THAT(Value(scope_.Op("Equal", {shape, Ints({-1, 16, -1, 5})})), ElementsAre("0", "1", "0", "0"));
-  const Output where = scope_.Op("SelectV2", {scope_.Op("Less", {shape, Ints({0, 0, 9, 0})}), Ints({1, 1, 1, 1}), shape});
+  const Output where =
+      scope_.Op("SelectV2", {scope_.Op("Less", {shape, Ints({0, 0, 9, 0})}), Ints({1, 1, 1, 1}), shape});
   EXPECT_THAT(Value(where), ElementsAre("batch", "16", "1", "4"));
   EXPECT_THAT(Value(scope_.Op("Maximum", {At(shape, 0), Int(1)})), ElementsAre("batch"));
   EXPECT_THAT(Value(scope_.Op("Maximum", {At(shape, 0), Int(2)})), ElementsAre("element 0 of 'Maximum_1'"));

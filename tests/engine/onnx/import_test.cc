@@ -209,12 +209,13 @@ std::string Branches(const std::string& condition) {
 }
 
 TEST(OnnxImport, BranchWhoseConditionIsKnown_IsChosen) {
-  const std::string sizes = "node { op_type: 'Shape' input: 'x' output: 's' } initializer { name: 'i' data_type: 7 "
-                            "int64_data: 1 } node { op_type: 'Gather' input: 's' input: 'i' output: 'width' } "
-                            "initializer { name: 'two' data_type: 7 int64_data: ";
+  const std::string sizes =
+      "node { op_type: 'Shape' input: 'x' output: 's' } initializer { name: 'i' data_type: 7 "
+      "int64_data: 1 } node { op_type: 'Gather' input: 's' input: 'i' output: 'width' } "
+      "initializer { name: 'two' data_type: 7 int64_data: ";
   for (const bool then : {true, false}) {
-    const std::string equal = sizes + (then ? "2" : "3") +
-                              " } node { op_type: 'Equal' input: 'width' input: 'two' output: 'c' } ";
+    const std::string equal =
+        sizes + (then ? "2" : "3") + " } node { op_type: 'Equal' input: 'width' input: 'two' output: 'c' } ";
     ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(Branches(equal)));
     ASSERT_OK_AND_ASSIGN(const Tensor y, Predict(model, Tensor::Of<float>({1, 2}, {1, -2})));
     EXPECT_EQ(y.flat<float>()[0], then ? -1 : 1);
@@ -227,11 +228,12 @@ TEST(OnnxImport, BranchWhoseConditionIsFed_IsRefusedByTheInput) {
 }
 
 TEST(OnnxImport, SequenceOfKnownLength_IsItsTensors) {
-  const std::string graph =
-      "input { " + Floats("x", {-1, 4}) + " } output { name: 'y' } initializer { name: 'sizes' data_type: 7 dims: 2 " +
-      "int64_data: 1 int64_data: 3 } initializer { name: 'last' data_type: 7 int64_data: -1 } " +
-      "node { op_type: 'SplitToSequence' input: 'x' input: 'sizes' output: 'list' attribute { name: 'axis' i: 1 type: INT } } " +
-      "node { op_type: 'SequenceAt' input: 'list' input: 'last' output: 'y' }";
+  const std::string graph = "input { " + Floats("x", {-1, 4}) +
+                            " } output { name: 'y' } initializer { name: 'sizes' data_type: 7 dims: 2 " +
+                            "int64_data: 1 int64_data: 3 } initializer { name: 'last' data_type: 7 int64_data: -1 } " +
+                            "node { op_type: 'SplitToSequence' input: 'x' input: 'sizes' output: 'list' attribute { "
+                            "name: 'axis' i: 1 type: INT } } " +
+                            "node { op_type: 'SequenceAt' input: 'list' input: 'last' output: 'y' }";
   ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(graph));
   EXPECT_EQ(model.outputs[0].spec.shape.ToString(), "[?,3]");
   ASSERT_OK_AND_ASSIGN(const Tensor y, Predict(model, Tensor::Of<float>({1, 4}, {1, 2, 3, 4})));
@@ -240,13 +242,15 @@ TEST(OnnxImport, SequenceOfKnownLength_IsItsTensors) {
 
 TEST(OnnxImport, ReshapeOfAnOpenBatch_KnowsTheOtherSizes) {
   // x.view(x.size(0), -1) behind an operator, and [batch, 2, rest] with a rest that is a quotient.
-  const std::string graph =
-      "input { " + Floats("x", {-1, 3, 4}) + " } output { name: 'y' } node { op_type: 'Relu' input: 'x' output: 'h' } " +
-      "node { op_type: 'Shape' input: 'h' output: 's' } initializer { name: 'zero' data_type: 7 dims: 1 int64_data: 0 } " +
-      "node { op_type: 'Gather' input: 's' input: 'zero' output: 'batch' } " +
-      "initializer { name: 'rest' data_type: 7 dims: 2 int64_data: 2 int64_data: -1 } " +
-      "node { op_type: 'Concat' input: 'batch' input: 'rest' output: 'sizes' attribute { name: 'axis' i: 0 type: INT } } " +
-      "node { op_type: 'Reshape' input: 'h' input: 'sizes' output: 'y' }";
+  const std::string graph = "input { " + Floats("x", {-1, 3, 4}) +
+                            " } output { name: 'y' } node { op_type: 'Relu' input: 'x' output: 'h' } " +
+                            "node { op_type: 'Shape' input: 'h' output: 's' } initializer { name: 'zero' data_type: 7 "
+                            "dims: 1 int64_data: 0 } " +
+                            "node { op_type: 'Gather' input: 's' input: 'zero' output: 'batch' } " +
+                            "initializer { name: 'rest' data_type: 7 dims: 2 int64_data: 2 int64_data: -1 } " +
+                            "node { op_type: 'Concat' input: 'batch' input: 'rest' output: 'sizes' attribute { name: "
+                            "'axis' i: 0 type: INT } } " +
+                            "node { op_type: 'Reshape' input: 'h' input: 'sizes' output: 'y' }";
   ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(graph));
   EXPECT_EQ(model.outputs[0].spec.shape.ToString(), "[?,2,6]");
   for (int64_t batch : {1, 3}) {
@@ -292,11 +296,13 @@ TEST(OnnxImport, PatternsOverruleTheRole_AndMustMatch) {
 }
 
 TEST(OnnxImport, NamedParameters_DecideAloneAndMayBeNumbers) {
-  const std::string number = " initializer { name: 'factor' data_type: 1 float_data: 2 } output { name: 'z' } "
-                             "node { op_type: 'Mul' input: 'y' input: 'factor' output: 'z' }";
+  const std::string number =
+      " initializer { name: 'factor' data_type: 1 float_data: 2 } output { name: 'z' } "
+      "node { op_type: 'Mul' input: 'y' input: 'factor' output: 'z' }";
   const auto model = [&](const std::string& names) {
-    return TextModel(kRoles + number, "opset_import { version: 17 } metadata_props { key: 'rivulet.parameters' value: '" +
-                                          names + "' }");
+    return TextModel(
+        kRoles + number,
+        "opset_import { version: 17 } metadata_props { key: 'rivulet.parameters' value: '" + names + "' }");
   };
   ASSERT_OK_AND_ASSIGN(const OnnxModel imported, Import(model("[\"table\",\"factor\"]")));
   std::vector<std::string> names;
@@ -309,8 +315,11 @@ TEST(OnnxImport, NamedParameters_DecideAloneAndMayBeNumbers) {
 // Two layers whose scales are equal: the exporter writes one, and the other's name by an Identity.
 TEST(OnnxImport, MergedParameters_ArePartedWhereTheyAreNew) {
   const auto model = [](const std::string& first, const std::string& second) {
-    return "input { " + Floats("x", {-1, 2}) + " } output { name: 'y' } initializer { name: 'a.weight' data_type: 1 dims: 2 "
-           "float_data: " + first + " float_data: " + second + " } node { op_type: 'Identity' input: 'a.weight' output: "
+    return "input { " + Floats("x", {-1, 2}) +
+           " } output { name: 'y' } initializer { name: 'a.weight' data_type: 1 dims: 2 "
+           "float_data: " +
+           first + " float_data: " + second +
+           " } node { op_type: 'Identity' input: 'a.weight' output: "
            "'b.weight' } node { op_type: 'Mul' input: 'x' input: 'a.weight' output: 'h' } "
            "node { op_type: 'Mul' input: 'h' input: 'b.weight' output: 'y' }";
   };

@@ -1,5 +1,6 @@
 // A scenario: everything a run is made from, read from TOML. Every key has a default and a documented meaning
-// (federated/scenario/keys/ is the one table: name, type, default, doc; docs/reference/scenario.md is checked against it).
+// (federated/scenario/keys/ is the one table: name, type, default, doc; docs/reference/scenario.md is checked against
+// it).
 #pragma once
 
 #include <cstdint>
@@ -70,7 +71,7 @@ struct ShiftConfig {
   SettingValues settings;  // its options, of those that are given
 };
 
-struct SynthConfig {  // [data.synth]: generated on first use when data.train does not exist
+struct SynthConfig {       // [data.synth]: generated on first use when data.train does not exist
   std::string kind;        // as registered (setup/generators); "" for none
   SettingValues settings;  // its options, of those that are given
 };

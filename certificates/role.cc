@@ -16,7 +16,8 @@ std::vector<Role>& KnownRoles() {
 
 RegisterRole::RegisterRole(const RoleSpec& spec) {
   for (const Role role : KnownRoles()) {
-    RIVULET_CHECK(role->name != spec.name && role->formerly != spec.name, "the role '{}' is registered twice", spec.name);
+    RIVULET_CHECK(role->name != spec.name && role->formerly != spec.name, "the role '{}' is registered twice",
+                  spec.name);
   }
   KnownRoles().emplace_back(spec);
 }

@@ -9,11 +9,11 @@
 namespace rivulet {
 
 struct RoleSpec {
-  std::string_view name;          // "aggregator", in certificates and on the command line
-  std::string_view text;          // "an aggregator", in sentences
-  bool serves = false;            // others connect to it: its certificate names hosts
-  bool connects = true;           // it connects to others
-  bool named_by_host = false;     // its id is the first host under which others reach it
+  std::string_view name;           // "aggregator", in certificates and on the command line
+  std::string_view text;           // "an aggregator", in sentences
+  bool serves = false;             // others connect to it: its certificate names hosts
+  bool connects = true;            // it connects to others
+  bool named_by_host = false;      // its id is the first host under which others reach it
   std::string_view formerly = {};  // an earlier name, which is read and never written
 };
 

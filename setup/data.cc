@@ -31,8 +31,7 @@ Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
   RIVULET_ASSIGN_OR_RETURN(const Settings settings, ReadOwn(table, data.synth.settings, "data.synth"));
   RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(data.train)));
   if (!data.test.empty()) RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(data.test)));
-  return generator->write(
-      {settings, files, train_missing ? data.train : "", test_missing ? data.test : "", progress});
+  return generator->write({settings, files, train_missing ? data.train : "", test_missing ? data.test : "", progress});
 }
 
 }  // namespace rivulet

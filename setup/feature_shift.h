@@ -14,9 +14,9 @@
 
 namespace rivulet {
 
-// Of G groups (as many as clients where config.groups is 0) client i is of group g = i mod G. Its values x, bytes taken as
-// byte / 255, change by the law config.kind: one of those that setup/feature_shifts/ registers, each with its formula.
-// What becomes of bytes is rounded to bytes, 0 to 255; floats stay as they come out.
+// Of G groups (as many as clients where config.groups is 0) client i is of group g = i mod G. Its values x, bytes taken
+// as byte / 255, change by the law config.kind: one of those that setup/feature_shifts/ registers, each with its
+// formula. What becomes of bytes is rounded to bytes, 0 to 255; floats stay as they come out.
 struct FeatureShift {
   const ShiftConfig& config;
   std::string feature;      // of the examples
@@ -26,7 +26,8 @@ struct FeatureShift {
 
 // `data` with each example shifted as it is of the client that `shares` gives it to; an example of no client stays as
 // it is. Reading costs a parse and the shift; beside `shares` it holds 4 bytes an example. INVALID_ARGUMENT: an unknown
-// kind; tokens; an option out of range; an input that the law does not fit; more groups than clients. Read: an example whose feature is not as `input` says.
+// kind; tokens; an option out of range; an input that the law does not fit; more groups than clients. Read: an example
+// whose feature is not as `input` says.
 StatusOr<std::shared_ptr<const Dataset>> ShiftFeatures(std::shared_ptr<const Dataset> data, const Shares& shares,
                                                        const FeatureShift& shift);
 

@@ -7,9 +7,7 @@
 
 namespace rivulet {
 
-bool CountsClients(const PartitionConfig& config) {
-  return HasTrait("partitioner", config.kind, kCountsClients);
-}
+bool CountsClients(const PartitionConfig& config) { return HasTrait("partitioner", config.kind, kCountsClients); }
 
 StatusOr<Shares> Partition(const Dataset& data, const PartitionConfig& config, const std::string& label_feature,
                            uint64_t seed) {

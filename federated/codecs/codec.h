@@ -60,8 +60,7 @@ struct CodecRegistration {
   CodecRegistration(const char* name, const char* doc, std::vector<Setting> settings, CodecFactory factory,
                     std::vector<std::string> traits = {});
   // Of a codec without settings.
-  CodecRegistration(const char* name, const char* doc, PlainCodecFactory factory,
-                    std::vector<std::string> traits = {});
+  CodecRegistration(const char* name, const char* doc, PlainCodecFactory factory, std::vector<std::string> traits = {});
 };
 #define RIVULET_CODEC(...) \
   [[maybe_unused]] static const ::rivulet::CodecRegistration RIVULET_CONCAT_(rivulet_codec_, __COUNTER__)(__VA_ARGS__)

@@ -56,8 +56,8 @@ Setting ScheduleEnd() {
 }
 
 Setting ScheduleDecayRate() {
-  return WithExample(
-      Float("decay_rate", 0.5, "Factor of the learning rate after each `length`.").Above(0).Below(1e6), "0.1");
+  return WithExample(Float("decay_rate", 0.5, "Factor of the learning rate after each `length`.").Above(0).Below(1e6),
+                     "0.1");
 }
 
 Output SchedulePeriods(const Scope& scope, const Settings& settings, Output u) {

@@ -136,7 +136,9 @@ Key&& Key::OfGraphs() && {
   return std::move(*this);
 }
 
-bool Key::HoldsTables() const { return choice_ == nullptr && std::holds_alternative<std::vector<LayerSpec>& (*)(Scenario&)>(field_); }
+bool Key::HoldsTables() const {
+  return choice_ == nullptr && std::holds_alternative<std::vector<LayerSpec>& (*)(Scenario&)>(field_);
+}
 
 Status Key::Set(const Value& value, std::string_view where, const std::string& folder, Scenario& scenario) const {
   const std::string subject = fmt::format("{} in {}", name_, where);

@@ -54,8 +54,8 @@ std::string InWords(const SharedOption& option, std::string_view separator, cons
   std::string words;
   for (const auto& [text, owners] : said) {
     const bool most = words.empty() && 2 * owners.size() > texts.size();
-    words +=
-        fmt::format("{}{}{}", words.empty() ? "" : separator, most ? "" : fmt::format("{}: ", Join(owners, ", ")), text);
+    words += fmt::format("{}{}{}", words.empty() ? "" : separator, most ? "" : fmt::format("{}: ", Join(owners, ", ")),
+                         text);
   }
   return words;
 }

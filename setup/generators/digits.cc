@@ -17,14 +17,13 @@ RIVULET_GENERATOR(
     digits_registration,
     {.name = "digits",
      .doc = "handwritten-like digits by writers with habits of their own (feature `writer`)",
-     .settings = {WithExample(Integer("writers", 100, "Writers of the training file.").Between(1, 1e6), "50"),
-                  WithExample(Integer("test_writers", 20,
-                                      "Writers of the test file; none of them is in the training file.")
-                                  .Between(1, 1e6),
-                              "10"),
-                  WithExample(Integer("examples_per_writer", 60, "Digits by each writer.").Between(1, 1e6), "30"),
-                  WithExample(Integer("seed", 1, "Seed of the generated data, independent of `run.seed`.").AtLeast(0),
-                              "2")},
+     .settings =
+         {WithExample(Integer("writers", 100, "Writers of the training file.").Between(1, 1e6), "50"),
+          WithExample(Integer("test_writers", 20, "Writers of the test file; none of them is in the training file.")
+                          .Between(1, 1e6),
+                      "10"),
+          WithExample(Integer("examples_per_writer", 60, "Digits by each writer.").Between(1, 1e6), "30"),
+          WithExample(Integer("seed", 1, "Seed of the generated data, independent of `run.seed`.").AtLeast(0), "2")},
      .write = WriteDigits});
 
 }  // namespace

@@ -34,7 +34,8 @@ inline const std::vector<TenthAlgorithm>& TenAlgorithms() {
       {.name = "fedprox",
        .set =
            [](Scenario& scenario) {
-             scenario.algorithm = {.name = "fedprox", .settings = {{"mu", 0.5}, {"mu_step", 0.0}, {"mu_falls", int64_t{5}}}};
+             scenario.algorithm = {.name = "fedprox",
+                                   .settings = {{"mu", 0.5}, {"mu_step", 0.0}, {"mu_falls", int64_t{5}}}};
            },
        .by_examples = true},
       {.name = "fedadam",

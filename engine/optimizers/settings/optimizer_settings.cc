@@ -41,8 +41,8 @@ Setting Epsilon(double usual) {
                      "0.002");
 }
 Setting InitialAccumulator(double usual) {
-  return WithExample(
-      Float("initial_accumulator", usual, "Start of the sums of squares in every task.").Between(0, 1e6), "0.1");
+  return WithExample(Float("initial_accumulator", usual, "Start of the sums of squares in every task.").Between(0, 1e6),
+                     "0.1");
 }
 
 // A kind has `own`, and what every kind has.

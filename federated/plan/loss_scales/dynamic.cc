@@ -1,6 +1,6 @@
 // A scale that follows the gradients (Micikevicius et al., "Mixed Precision Training", ICLR 2018, section 3.2). It is
-// halved at once and doubled slowly: a scale that is too large costs steps, one that is too small only digits. Both by a
-// factor of two, so that no digit is lost by it.
+// halved at once and doubled slowly: a scale that is too large costs steps, one that is too small only digits. Both by
+// a factor of two, so that no digit is lost by it.
 #include "federated/plan/loss_scale.h"
 #include "federated/plan/number.h"
 
@@ -20,8 +20,7 @@ Status AdaptScale(const Settings& settings, LossScaleUpdate& update) {
   const Output shrunk = scope.Op("Maximum", {times(0.5), Number(scope, kSmallestLossScale)});
   const Output none = Number(scope, 0);
   const auto choose = [&](Output condition, Output a, Output b) { return scope.Op("SelectV2", {condition, a, b}); };
-  RIVULET_RETURN_IF_ERROR(
-      update.SetScale(choose(update.finite(), choose(full, grown, update.scale()), shrunk)));
+  RIVULET_RETURN_IF_ERROR(update.SetScale(choose(update.finite(), choose(full, grown, update.scale()), shrunk)));
   return update.Assign(good_steps, choose(update.finite(), choose(full, none, good), none));
 }
 

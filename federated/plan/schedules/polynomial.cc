@@ -23,10 +23,11 @@ Setting Power() {
       "2.0");
 }
 
-RIVULET_SCHEDULE(polynomial_registration, {.name = "polynomial",
-                                           .doc = "moves it to `end` within `length`, by a power of the time that is left",
-                                           .settings = {ScheduleLength(), ScheduleEnd(), Power()},
-                                           .decay = PolynomialDecay});
+RIVULET_SCHEDULE(polynomial_registration,
+                 {.name = "polynomial",
+                  .doc = "moves it to `end` within `length`, by a power of the time that is left",
+                  .settings = {ScheduleLength(), ScheduleEnd(), Power()},
+                  .decay = PolynomialDecay});
 
 }  // namespace
 }  // namespace rivulet

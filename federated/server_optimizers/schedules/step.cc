@@ -22,9 +22,8 @@ RIVULET_SERVER_SCHEDULE(
     {.name = "step",
      .doc = "multiplies it by `decay_rate` after every `length`",
      .settings = {ServerScheduleLength(),
-                  WithExample(
-                      Float("decay_rate", 0.5, "Factor of the rate after each `length`.").Above(0).Below(1e6),
-                      "0.1")},
+                  WithExample(Float("decay_rate", 0.5, "Factor of the rate after each `length`.").Above(0).Below(1e6),
+                              "0.1")},
      .decay = ServerStepDecay});
 
 }  // namespace

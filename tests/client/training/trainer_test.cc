@@ -181,7 +181,8 @@ TEST(TrainerTest, Momentum_MatchesAHandWrittenLoop) {
 
 TEST(TrainerTest, NesterovMomentum_MatchesAHandWrittenLoop) {
   Scenario scenario = LocalScenario();
-  scenario.client.optimizer = {.kind = "momentum", .learning_rate = 0.05, .settings = {{"momentum", 0.9}, {"nesterov", true}}};
+  scenario.client.optimizer = {
+      .kind = "momentum", .learning_rate = 0.05, .settings = {{"momentum", 0.9}, {"nesterov", true}}};
   ExpectMatchesReference(scenario, 27);
 }
 

@@ -45,7 +45,12 @@ install(FILES docs/guide/site.md docs/guide/certificates.md docs/guide/security.
 set(compiled_in libeigen3-dev,libcli11-dev,nlohmann-json3-dev)  # the libraries of scripts/packages.sh that are headers alone
 add_custom_target(spdx)
 foreach(program rivulet rivulet-client)
-  set(list_of_${program} -DPROGRAM=$<TARGET_FILE:${program}> -DNAME=${program} -DVERSION=${PROJECT_VERSION} -DHEADERS=${compiled_in})
+  if(program STREQUAL rivulet AND RIVULET_HTTP_FOUND)
+    set(headers_of_program ${compiled_in},libboost-dev)
+  else()
+    set(headers_of_program ${compiled_in})
+  endif()
+  set(list_of_${program} -DPROGRAM=$<TARGET_FILE:${program}> -DNAME=${program} -DVERSION=${PROJECT_VERSION} -DHEADERS=${headers_of_program})
   add_custom_command(TARGET spdx POST_BUILD VERBATIM COMMAND ${CMAKE_COMMAND} ${list_of_${program}}
                      -DOUT=${PROJECT_BINARY_DIR}/${program}.spdx.json -P ${PROJECT_SOURCE_DIR}/cmake/Spdx.cmake)
   add_dependencies(spdx ${program})

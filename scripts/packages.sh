@@ -25,7 +25,7 @@ build_packages=(
   "libspdlog-dev|logs"
   "libfmt-dev|text"
   "libedit-dev|line editing in rivulet debug (optional)"
-  "libcpp-httplib-dev|pages of runs: rivulet dashboard and --http (optional)"
+  "libboost-dev|pages of runs: rivulet dashboard and --http (optional)"
   "libcurl4-openssl-dev|data sets over HTTPS: rivulet data fetch (optional)"
   "libpng-dev|folders of PNG images, and pictures as PNG (optional)"
   "libjpeg-dev|folders of JPEG images (optional)"

@@ -208,6 +208,7 @@ StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
   size_t fill_budget = options.limits.filled_bytes;
   Functions functions;
   for (LibraryFunction& function : library) {
+    DropMessages(function.body);
     StatusOr<std::shared_ptr<const Function>> built = BuildFunction(function, options.limits, functions, fill_budget);
     if (!built.ok()) return Annotate(built.status(), fmt::format("function '{}'", function.name));
     functions.emplace(function.name, *std::move(built));

@@ -15,6 +15,12 @@ Status ShapeShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+Status ShapeNShape(InferenceContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i)
+    c.set_output(i, Shape({c.input(i).known_rank() ? c.input(i).rank() : kUnknownDim}));
+  return absl::OkStatus();
+}
+
 Status FillShape(InferenceContext& c) {
   if (c.input(1).known_rank() && c.input(1).rank() != 0)
     return InvalidArgument("the value must be a scalar, not of shape {}", c.input(1).ToString());
@@ -254,6 +260,16 @@ RIVULET_OP("Shape")
     .Shape(ShapeShape)
     .NotDifferentiable("its output is a shape")
     .Doc("The sizes of input's axes.");
+
+RIVULET_OP("ShapeN")
+    .Input("input: N * T")
+    .Output("output: N * out_type")
+    .Attr("N: int >= 1")
+    .Attr("T: type")
+    .Attr("out_type: {int32, int64} = DT_INT32")
+    .Shape(ShapeNShape)
+    .NotDifferentiable("its outputs are shapes")
+    .Doc("The shapes of all inputs, as vectors.");
 
 RIVULET_OP("Size")
     .Input("input: T")

@@ -171,6 +171,31 @@ Status SolveGradient(GradientContext& g) {
 
 #define RIVULET_MATRIX_TYPES "T: {float, double}"
 
+Status CrossShape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(Shape both, Shape::Merge(c.input(0), c.input(1)));
+  if (both.known_rank() && (both.rank() == 0 || !Shape::Compatible(Shape({both.dim(both.rank() - 1)}), Shape({3}))))
+    return InvalidArgument("the last axis of {} does not have three elements", both.ToString());
+  c.set_output(0, std::move(both));
+  return absl::OkStatus();
+}
+
+// a × b turned by one: dA = b × dy, dB = dy × a.
+Status CrossGradient(GradientContext& g) {
+  GradientOps ops(g);
+  g.set_input_grad(0, ops.Op("Cross", {g.input(1), g.grad()}));
+  g.set_input_grad(1, ops.Op("Cross", {g.grad(), g.input(0)}));
+  return ops.status();
+}
+
+RIVULET_OP("Cross")
+    .Input("a: T")
+    .Input("b: T")
+    .Output("product: T")
+    .Attr("T: {half, bfloat16, float, double, int32, int64}")
+    .Shape(CrossShape)
+    .Gradient(CrossGradient)
+    .Doc("The vector product of each three elements along the last axis.");
+
 RIVULET_OP("Cholesky")
     .Input("input: T")
     .Output("output: T")

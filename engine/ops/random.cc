@@ -1,5 +1,5 @@
-// Random numbers from Philox4x32-10, drawn from the stream of the run (the client's and the round's), at the step and the
-// op's position in the program. stateless_random.cc has those that are functions of a seed.
+// Random numbers from Philox4x32-10, drawn from the stream of the run (the client's and the round's), at the step and
+// the op's position in the program. stateless_random.cc has those that are functions of a seed.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/random_shapes.h"
 #include "engine/ops/shape_functions.h"

@@ -337,6 +337,48 @@ RIVULET_OP("LinSpace")
         "num values at equal distances from start to stop, both included. num must be known when a program is "
         "compiled.");
 
+Status BroadcastArgsShape(InferenceContext& c) {
+  int64_t most = 0;
+  for (int i = 0; i < 2; ++i) {
+    RIVULET_ASSIGN_OR_RETURN(const Shape sizes, c.WithRank(i, 1));
+    most = sizes.dim(0) == kUnknownDim || most == kUnknownDim ? kUnknownDim : std::max(most, sizes.dim(0));
+  }
+  c.set_output(0, Shape({most}));
+  return absl::OkStatus();
+}
+
+Status UnravelShape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(const Shape dims, c.WithRank(1, 1));
+  const Shape& indices = c.input(0);
+  if (!indices.known_rank()) {
+    c.set_output(0, Shape::UnknownRank());
+    return absl::OkStatus();
+  }
+  if (indices.rank() > 1) return InvalidArgument("indices {} are neither a number nor a vector", indices.ToString());
+  std::vector<int64_t> sizes = {dims.dim(0)};
+  if (indices.rank() == 1) sizes.push_back(indices.dim(0));
+  c.set_output(0, Shape(std::move(sizes)));
+  return absl::OkStatus();
+}
+
+RIVULET_OP("BroadcastArgs")
+    .Input("s0: T")
+    .Input("s1: T")
+    .Output("r0: T")
+    .Attr("T: {int32, int64} = DT_INT32")
+    .Shape(BroadcastArgsShape)
+    .NotDifferentiable("its output is a shape")
+    .Doc("The shape of tensors of shapes s0 and s1 broadcast together.");
+
+RIVULET_OP("UnravelIndex")
+    .Input("indices: Tidx")
+    .Input("dims: Tidx")
+    .Output("output: Tidx")
+    .Attr("Tidx: {int32, int64} = DT_INT32")
+    .Shape(UnravelShape)
+    .NotDifferentiable("its output is an index")
+    .Doc("For each place in a flat tensor, its index along each axis of a tensor of shape dims.");
+
 RIVULET_OP("EnsureShape")
     .Input("input: T")
     .Output("output: T")

@@ -8,10 +8,10 @@
 namespace rivulet {
 namespace {
 
-// Levels of which one is exactly 0: [low, high] moved by less than a level.
-struct Levels {
+// FakeLevels of which one is exactly 0: [low, high] moved by less than a level.
+struct FakeLevels {
   float low = 0, high = 0, scale = 1;
-  Levels(float min, float max, int bits, bool narrow) {
+  FakeLevels(float min, float max, int bits, bool narrow) {
     const float first = narrow ? 1.0f : 0.0f, last = static_cast<float>((1 << bits) - 1);
     scale = (max - min) / (last - first);
     const float zero = first - min / scale;
@@ -26,10 +26,10 @@ struct Levels {
 };
 
 // Reads the bounds of channel `c` from attributes or from two inputs.
-class Bounds {
+class FakeBounds {
  public:
   // `first`: the input that holds the minimum, where bounds are tensors.
-  Bounds(const NodeView& node, size_t first) : first_(first) {
+  FakeBounds(const NodeView& node, size_t first) : first_(first) {
     bits_ = static_cast<int>(node.attr<int64_t>("num_bits"));
     narrow_ = node.attr<bool>("narrow_range");
     tensors_ = node.node.FindAttr<float>("min") == nullptr;
@@ -41,12 +41,12 @@ class Bounds {
   }
   int64_t channels() const { return channels_; }
   bool tensors() const { return tensors_; }
-  StatusOr<Levels> Of(const KernelContext& c, int64_t channel) const {
+  StatusOr<FakeLevels> Of(const KernelContext& c, int64_t channel) const {
     const float min = tensors_ ? InputOf<float>(c, first_)[channel] : min_;
     const float max = tensors_ ? InputOf<float>(c, first_ + 1)[channel] : max_;
-    if (min == 0 && max == 0) return Levels(0, 1, bits_, narrow_);  // handled by the caller: everything is 0
+    if (min == 0 && max == 0) return FakeLevels(0, 1, bits_, narrow_);  // handled by the caller: everything is 0
     if (!(min < max)) return InvalidArgument("min {} must be below max {}", min, max);
-    return Levels(min, max, bits_, narrow_);
+    return FakeLevels(min, max, bits_, narrow_);
   }
   bool IsEmpty(const KernelContext& c, int64_t channel) const {
     return tensors_ && InputOf<float>(c, first_)[channel] == 0 && InputOf<float>(c, first_ + 1)[channel] == 0;
@@ -61,12 +61,12 @@ class Bounds {
 };
 
 StatusOr<Prepared> PrepareFakeQuant(const NodeView& node, const KernelPolicy&) {
-  const Bounds bounds(node, 1);
+  const FakeBounds bounds(node, 1);
   const int64_t count = node.inputs[0].shape.elements();
   return MakeFunctionKernel([=](const KernelContext& c) -> Status {
     const int64_t channels = bounds.channels();
     for (int64_t channel = 0; channel < channels; ++channel) {
-      RIVULET_ASSIGN_OR_RETURN(const Levels levels, bounds.Of(c, channel));
+      RIVULET_ASSIGN_OR_RETURN(const FakeLevels levels, bounds.Of(c, channel));
       const bool empty = bounds.IsEmpty(c, channel);
       for (int64_t i = channel; i < count; i += channels)
         OutputOf<float>(c, 0)[i] = empty ? 0 : levels.Of(InputOf<float>(c, 0)[i]);
@@ -76,13 +76,13 @@ StatusOr<Prepared> PrepareFakeQuant(const NodeView& node, const KernelPolicy&) {
 }
 
 StatusOr<Prepared> PrepareFakeQuantGradient(const NodeView& node, const KernelPolicy&) {
-  const Bounds bounds(node, 2);
+  const FakeBounds bounds(node, 2);
   const int64_t count = node.inputs[0].shape.elements();
   return MakeFunctionKernel([=](const KernelContext& c) -> Status {
     const int64_t channels = bounds.channels();
     const float *arrived = InputOf<float>(c, 0), *inputs = InputOf<float>(c, 1);
     for (int64_t channel = 0; channel < channels; ++channel) {
-      RIVULET_ASSIGN_OR_RETURN(const Levels levels, bounds.Of(c, channel));
+      RIVULET_ASSIGN_OR_RETURN(const FakeLevels levels, bounds.Of(c, channel));
       const bool empty = bounds.IsEmpty(c, channel);
       double below = 0, above = 0;
       for (int64_t i = channel; i < count; i += channels) {

@@ -13,9 +13,9 @@
 namespace rivulet {
 namespace {
 
-struct Nhwc {
+struct ImageBatch {
   int64_t batch = 0, height = 0, width = 0, channels = 0;
-  explicit Nhwc(const Shape& shape)
+  explicit ImageBatch(const Shape& shape)
       : batch(shape.dim(0)), height(shape.dim(1)), width(shape.dim(2)), channels(shape.dim(3)) {}
   int64_t At(int64_t image, int64_t y, int64_t x) const { return ((image * height + y) * width + x) * channels; }
 };
@@ -73,7 +73,7 @@ StatusOr<Prepared> PrepareContrast(const NodeView& node, const KernelPolicy&) {
 
 template <typename T>
 StatusOr<Prepared> PrepareCrop(const NodeView& node, const KernelPolicy&) {
-  const Nhwc from(node.inputs[0].shape), to(node.outputs[0].shape);
+  const ImageBatch from(node.inputs[0].shape), to(node.outputs[0].shape);
   const bool nearest = node.attr<std::string>("method") == "nearest";
   const float outside = node.attr<float>("extrapolation_value");
   if (node.inputs[1].shape.dim(1) != 4 || node.inputs[2].shape.dim(0) != to.batch)
@@ -125,15 +125,15 @@ StatusOr<Prepared> PrepareCrop(const NodeView& node, const KernelPolicy&) {
   });
 }
 
-enum class Fill { kConstant, kNearest, kReflect, kWrap };
+enum class FillMode { kConstant, kNearest, kReflect, kWrap };
 
 // A place beyond [0, size) brought back into it, as the fill mode says; a constant's stays.
-float Brought(Fill fill, float at, int64_t size) {
+float Brought(FillMode fill, float at, int64_t size) {
   const float last = static_cast<float>(size - 1);
   switch (fill) {
-    case Fill::kNearest:
+    case FillMode::kNearest:
       return std::clamp(at, 0.0f, last);
-    case Fill::kReflect: {
+    case FillMode::kReflect: {
       // Edges are repeated: (d c b a | a b c d | d c b a).
       if (at < 0) {
         if (size <= 1) return 0;
@@ -148,7 +148,7 @@ float Brought(Fill fill, float at, int64_t size) {
       }
       return std::clamp(at, 0.0f, last);
     }
-    case Fill::kWrap: {
+    case FillMode::kWrap: {
       if (at < 0) {
         if (size <= 1) return 0;
         at += static_cast<float>(size) * static_cast<float>(static_cast<int64_t>(-at / last) + 1);
@@ -158,7 +158,7 @@ float Brought(Fill fill, float at, int64_t size) {
       }
       return std::clamp(at, 0.0f, last);
     }
-    case Fill::kConstant:
+    case FillMode::kConstant:
       return at;
   }
   return at;
@@ -166,13 +166,13 @@ float Brought(Fill fill, float at, int64_t size) {
 
 template <typename T>
 StatusOr<Prepared> PrepareProjective(const NodeView& node, const KernelPolicy&) {
-  const Nhwc from(node.inputs[0].shape), to(node.outputs[0].shape);
+  const ImageBatch from(node.inputs[0].shape), to(node.outputs[0].shape);
   const bool nearest = node.attr<std::string>("interpolation") == "NEAREST";
   const std::string& mode = node.attr<std::string>("fill_mode");
-  const Fill fill = mode == "NEAREST"   ? Fill::kNearest
-                    : mode == "REFLECT" ? Fill::kReflect
-                    : mode == "WRAP"    ? Fill::kWrap
-                                        : Fill::kConstant;
+  const FillMode fill = mode == "NEAREST"   ? FillMode::kNearest
+                        : mode == "REFLECT" ? FillMode::kReflect
+                        : mode == "WRAP"    ? FillMode::kWrap
+                                            : FillMode::kConstant;
   const Shape& maps = node.inputs[1].shape;
   if (maps.dim(1) != 8 || (maps.dim(0) != 1 && maps.dim(0) != from.batch))
     return InvalidArgument("transforms {} are not [1,8] or [batch,8]", maps.ToString());
@@ -216,16 +216,16 @@ StatusOr<Prepared> PrepareProjective(const NodeView& node, const KernelPolicy&) 
 }
 
 // For each position of a result: where its weights begin in the source, and what they are.
-struct Weights {
+struct PixelWeights {
   std::vector<int64_t> first;
   std::vector<std::vector<float>> weights;
 };
 
 // Each position covers [i, i + 1) · scale of the source.
-Weights AreaWeights(int64_t from, int64_t to, bool align_corners) {
+PixelWeights AreaWeights(int64_t from, int64_t to, bool align_corners) {
   const float scale = align_corners && to > 1 ? static_cast<float>(from - 1) / static_cast<float>(to - 1)
                                               : static_cast<float>(from) / static_cast<float>(to);
-  Weights all;
+  PixelWeights all;
   for (int64_t i = 0; i < to; ++i) {
     const float begin = static_cast<float>(i) * scale, end = static_cast<float>(i + 1) * scale;
     const auto first = static_cast<int64_t>(std::floor(begin)), last = static_cast<int64_t>(std::ceil(end));
@@ -283,10 +283,10 @@ float ScaleRadius(const std::string& type) {
   return type == "box" ? 0.5f : 2;
 }
 
-Weights ScaleWeights(const std::string& type, bool antialias, int64_t from, int64_t to, float scale, float move) {
+PixelWeights ScaleWeights(const std::string& type, bool antialias, int64_t from, int64_t to, float scale, float move) {
   const float inverse = 1 / scale, stretch = antialias ? std::max(inverse, 1.0f) : 1;
   const float reach = ScaleRadius(type) * stretch;
-  Weights all;
+  PixelWeights all;
   for (int64_t i = 0; i < to; ++i) {
     const float at = (static_cast<float>(i) + 0.5f) * inverse - move * inverse;
     std::vector<float>& weights = all.weights.emplace_back();
@@ -307,7 +307,8 @@ Weights ScaleWeights(const std::string& type, bool antialias, int64_t from, int6
 }
 
 template <typename T>
-void Weighted(const Nhwc& from, const Nhwc& to, const Weights& rows, const Weights& columns, const T* in, float* out) {
+void Weighted(const ImageBatch& from, const ImageBatch& to, const PixelWeights& rows, const PixelWeights& columns,
+              const T* in, float* out) {
   for (int64_t image = 0; image < to.batch; ++image)
     for (int64_t y = 0; y < to.height; ++y)
       for (int64_t x = 0; x < to.width; ++x) {
@@ -329,7 +330,7 @@ void Weighted(const Nhwc& from, const Nhwc& to, const Weights& rows, const Weigh
 
 template <typename T>
 StatusOr<Prepared> PrepareArea(const NodeView& node, const KernelPolicy&) {
-  const Nhwc from(node.inputs[0].shape), to(node.outputs[0].shape);
+  const ImageBatch from(node.inputs[0].shape), to(node.outputs[0].shape);
   const bool align = node.attr<bool>("align_corners");
   return MakeFunctionKernel([=, rows = AreaWeights(from.height, to.height, align),
                              columns = AreaWeights(from.width, to.width, align)](const KernelContext& c) -> Status {
@@ -340,7 +341,7 @@ StatusOr<Prepared> PrepareArea(const NodeView& node, const KernelPolicy&) {
 
 template <typename T>
 StatusOr<Prepared> PrepareScaleAndTranslate(const NodeView& node, const KernelPolicy&) {
-  const Nhwc from(node.inputs[0].shape), to(node.outputs[0].shape);
+  const ImageBatch from(node.inputs[0].shape), to(node.outputs[0].shape);
   const Tensor *scale = node.constants[2], *move = node.constants[3];
   if (scale == nullptr || move == nullptr)
     return Unimplemented("scale and translation that are not known when a program is compiled");
@@ -360,9 +361,9 @@ StatusOr<Prepared> PrepareScaleAndTranslate(const NodeView& node, const KernelPo
 }
 
 // How a window lies on an axis.
-struct WindowAxis {
+struct PatchAxis {
   int64_t size = 0, stride = 1, rate = 1, before = 0;
-  WindowAxis(int64_t from, int64_t to, int64_t window, int64_t stride_in, int64_t rate_in, bool same)
+  PatchAxis(int64_t from, int64_t to, int64_t window, int64_t stride_in, int64_t rate_in, bool same)
       : size(from), stride(stride_in), rate(rate_in) {
     if (same) before = std::max<int64_t>((to - 1) * stride + (window - 1) * rate + 1 - from, 0) / 2;
   }
@@ -372,12 +373,12 @@ struct WindowAxis {
 
 template <typename Word>
 StatusOr<Prepared> MakePatches(const NodeView& node) {
-  const Nhwc from(node.inputs[0].shape), to(node.outputs[0].shape);
+  const ImageBatch from(node.inputs[0].shape), to(node.outputs[0].shape);
   const auto &sizes = node.attr<std::vector<int64_t>>("ksizes"), &strides = node.attr<std::vector<int64_t>>("strides"),
              &rates = node.attr<std::vector<int64_t>>("rates");
   const bool same = node.attr<std::string>("padding") == "SAME";
-  const WindowAxis rows(from.height, to.height, sizes[1], strides[1], rates[1], same);
-  const WindowAxis columns(from.width, to.width, sizes[2], strides[2], rates[2], same);
+  const PatchAxis rows(from.height, to.height, sizes[1], strides[1], rates[1], same);
+  const PatchAxis columns(from.width, to.width, sizes[2], strides[2], rates[2], same);
   return MakeFunctionKernel([=, high = sizes[1], wide = sizes[2]](const KernelContext& c) -> Status {
     Word* out = OutputOf<Word>(c, 0);
     for (int64_t image = 0; image < to.batch; ++image)
@@ -410,12 +411,12 @@ StatusOr<Prepared> PreparePatches(const NodeView& node, const KernelPolicy&) {
 
 template <typename T>
 StatusOr<Prepared> PrepareDilation(const NodeView& node, const KernelPolicy&) {
-  const Nhwc from(node.inputs[0].shape), to(node.outputs[0].shape);
+  const ImageBatch from(node.inputs[0].shape), to(node.outputs[0].shape);
   const auto &strides = node.attr<std::vector<int64_t>>("strides"), &rates = node.attr<std::vector<int64_t>>("rates");
   const bool same = node.attr<std::string>("padding") == "SAME";
   const int64_t high = node.inputs[1].shape.dim(0), wide = node.inputs[1].shape.dim(1);
-  const WindowAxis rows(from.height, to.height, high, strides[1], rates[1], same);
-  const WindowAxis columns(from.width, to.width, wide, strides[2], rates[2], same);
+  const PatchAxis rows(from.height, to.height, high, strides[1], rates[1], same);
+  const PatchAxis columns(from.width, to.width, wide, strides[2], rates[2], same);
   return MakeFunctionKernel([=](const KernelContext& c) -> Status {
     for (int64_t image = 0; image < to.batch; ++image)
       for (int64_t y = 0; y < to.height; ++y)

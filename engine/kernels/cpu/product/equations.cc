@@ -24,25 +24,25 @@ struct Matrices {
 };
 
 // Row-major, in double.
-struct Dense {
+struct DenseMatrix {
   double* data = nullptr;
   int64_t rows = 0, columns = 0;
   double& operator()(int64_t i, int64_t j) const { return data[i * columns + j]; }
 };
 
 template <typename T>
-void Load(const T* from, const Dense& to, bool transposed = false) {
+void LoadMatrix(const T* from, const DenseMatrix& to, bool transposed = false) {
   for (int64_t i = 0; i < to.rows; ++i)
     for (int64_t j = 0; j < to.columns; ++j)
       to(i, j) = static_cast<double>(transposed ? from[j * to.rows + i] : from[i * to.columns + j]);
 }
 template <typename T>
-void Store(const Dense& from, T* to) {
+void StoreMatrix(const DenseMatrix& from, T* to) {
   for (int64_t i = 0; i < from.rows * from.columns; ++i) to[i] = static_cast<T>(from.data[i]);
 }
 
 // L and U in the place of `a`, its rows exchanged as `order` says. The sign of the permutation; 0 where it is singular.
-int Factor(const Dense& a, int64_t* order) {
+int Factor(const DenseMatrix& a, int64_t* order) {
   const int64_t n = a.rows;
   int sign = 1;
   bool singular = false;
@@ -69,7 +69,7 @@ int Factor(const Dense& a, int64_t* order) {
 }
 
 // b becomes the solution of a triangle's equations, from the first row on or from the last.
-void SolveTriangle(const Dense& a, bool lower, bool unit, const Dense& b) {
+void SolveTriangle(const DenseMatrix& a, bool lower, bool unit, const DenseMatrix& b) {
   const int64_t n = a.rows;
   for (int64_t step = 0; step < n; ++step) {
     const int64_t i = lower ? step : n - 1 - step;
@@ -89,9 +89,9 @@ StatusOr<Prepared> PrepareCholesky(const NodeView& node, const KernelPolicy&) {
   const int64_t n = matrices.rows;
   return MakeFunctionKernel(
       [=](const KernelContext& c) -> Status {
-        const Dense a{As<double>(c.scratch), n, n};
+        const DenseMatrix a{As<double>(c.scratch), n, n};
         for (int64_t m = 0; m < matrices.count; ++m) {
-          Load(InputOf<T>(c, 0) + m * n * n, a);
+          LoadMatrix(InputOf<T>(c, 0) + m * n * n, a);
           for (int64_t j = 0; j < n; ++j) {
             for (int64_t i = 0; i < j; ++i) a(i, j) = 0;
             for (int64_t i = j; i < n; ++i) {
@@ -101,7 +101,7 @@ StatusOr<Prepared> PrepareCholesky(const NodeView& node, const KernelPolicy&) {
               a(i, j) = i == j ? std::sqrt(value) : value / a(j, j);
             }
           }
-          Store(a, OutputOf<T>(c, 0) + m * n * n);
+          StoreMatrix(a, OutputOf<T>(c, 0) + m * n * n);
         }
         return absl::OkStatus();
       },
@@ -120,10 +120,10 @@ StatusOr<Prepared> PrepareDeterminant(const NodeView& node, const KernelPolicy&)
   const bool log = node.outputs.size() == 2;
   return MakeFunctionKernel(
       [=](const KernelContext& c) -> Status {
-        const Dense a{As<double>(c.scratch), n, n};
+        const DenseMatrix a{As<double>(c.scratch), n, n};
         int64_t* order = reinterpret_cast<int64_t*>(a.data + n * n);
         for (int64_t m = 0; m < matrices.count; ++m) {
-          Load(InputOf<T>(c, 0) + m * n * n, a);
+          LoadMatrix(InputOf<T>(c, 0) + m * n * n, a);
           double sign = Factor(a, order), product = sign, sum = 0;
           for (int64_t i = 0; i < n; ++i) {
             product *= a(i, i);
@@ -139,10 +139,10 @@ StatusOr<Prepared> PrepareDeterminant(const NodeView& node, const KernelPolicy&)
 }
 
 // Of every column of `b`, by a matrix that Factor has factored.
-void SolveFactored(const Dense& a, const int64_t* order, const Dense& b, double* column) {
+void SolveFactored(const DenseMatrix& a, const int64_t* order, const DenseMatrix& b, double* column) {
   for (int64_t j = 0; j < b.columns; ++j) {
     for (int64_t i = 0; i < a.rows; ++i) column[i] = b(order[i], j);
-    const Dense one{column, a.rows, 1};
+    const DenseMatrix one{column, a.rows, 1};
     SolveTriangle(a, true, true, one);
     SolveTriangle(a, false, false, one);
     for (int64_t i = 0; i < a.rows; ++i) b(i, j) = column[i];
@@ -156,16 +156,16 @@ StatusOr<Prepared> PrepareInverse(const NodeView& node, const KernelPolicy&) {
   const bool adjoint = node.attr<bool>("adjoint");
   return MakeFunctionKernel(
       [=](const KernelContext& c) -> Status {
-        const Dense a{As<double>(c.scratch), n, n}, b{a.data + n * n, n, n};
+        const DenseMatrix a{As<double>(c.scratch), n, n}, b{a.data + n * n, n, n};
         double* column = b.data + n * n;
         int64_t* order = reinterpret_cast<int64_t*>(column + n);
         for (int64_t m = 0; m < matrices.count; ++m) {
-          Load(InputOf<T>(c, 0) + m * n * n, a, adjoint);
+          LoadMatrix(InputOf<T>(c, 0) + m * n * n, a, adjoint);
           if (Factor(a, order) == 0) return Singular(m);
           for (int64_t i = 0; i < n; ++i)
             for (int64_t j = 0; j < n; ++j) b(i, j) = i == j ? 1 : 0;
           SolveFactored(a, order, b, column);
-          Store(b, OutputOf<T>(c, 0) + m * n * n);
+          StoreMatrix(b, OutputOf<T>(c, 0) + m * n * n);
         }
         return absl::OkStatus();
       },
@@ -180,12 +180,12 @@ StatusOr<Prepared> PrepareSolve(const NodeView& node, const KernelPolicy&) {
   const bool lower = triangular && node.attr<bool>("lower");
   return MakeFunctionKernel(
       [=](const KernelContext& c) -> Status {
-        const Dense a{As<double>(c.scratch), n, n}, b{a.data + n * n, n, columns};
+        const DenseMatrix a{As<double>(c.scratch), n, n}, b{a.data + n * n, n, columns};
         double* column = b.data + n * columns;
         int64_t* order = reinterpret_cast<int64_t*>(column + n);
         for (int64_t m = 0; m < matrices.count; ++m) {
-          Load(InputOf<T>(c, 0) + m * n * n, a, adjoint);
-          Load(InputOf<T>(c, 1) + m * n * columns, b);
+          LoadMatrix(InputOf<T>(c, 0) + m * n * n, a, adjoint);
+          LoadMatrix(InputOf<T>(c, 1) + m * n * columns, b);
           if (triangular) {
             for (int64_t i = 0; i < n; ++i)
               if (a(i, i) == 0) return Singular(m);
@@ -194,7 +194,7 @@ StatusOr<Prepared> PrepareSolve(const NodeView& node, const KernelPolicy&) {
             if (Factor(a, order) == 0) return Singular(m);
             SolveFactored(a, order, b, column);
           }
-          Store(b, OutputOf<T>(c, 0) + m * n * columns);
+          StoreMatrix(b, OutputOf<T>(c, 0) + m * n * columns);
         }
         return absl::OkStatus();
       },
@@ -208,12 +208,12 @@ StatusOr<Prepared> PrepareLu(const NodeView& node, const KernelPolicy&) {
   const bool wide = node.outputs[1].dtype == DType::kInt64;
   return MakeFunctionKernel(
       [=](const KernelContext& c) -> Status {
-        const Dense a{As<double>(c.scratch), n, n};
+        const DenseMatrix a{As<double>(c.scratch), n, n};
         int64_t* order = reinterpret_cast<int64_t*>(a.data + n * n);
         for (int64_t m = 0; m < matrices.count; ++m) {
-          Load(InputOf<T>(c, 0) + m * n * n, a);
+          LoadMatrix(InputOf<T>(c, 0) + m * n * n, a);
           if (Factor(a, order) == 0) return Singular(m);
-          Store(a, OutputOf<T>(c, 0) + m * n * n);
+          StoreMatrix(a, OutputOf<T>(c, 0) + m * n * n);
           for (int64_t i = 0; i < n; ++i) {
             if (wide)
               OutputOf<int64_t>(c, 1)[m * n + i] = order[i];
@@ -237,7 +237,7 @@ void Rotation(double a, double b, double d, double* cosine, double* sine) {
 }
 
 // Jacobi's rotations turn the symmetric `a` into its eigenvalues, and `v` into the vectors, as columns.
-void Diagonalize(const Dense& a, const Dense& v) {
+void Diagonalize(const DenseMatrix& a, const DenseMatrix& v) {
   const int64_t n = a.rows;
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < n; ++j) v(i, j) = i == j ? 1 : 0;
@@ -275,10 +275,10 @@ StatusOr<Prepared> PrepareEigh(const NodeView& node, const KernelPolicy&) {
   const bool vectors = node.attr<bool>("compute_v");
   return MakeFunctionKernel(
       [=](const KernelContext& c) -> Status {
-        const Dense a{As<double>(c.scratch), n, n}, v{a.data + n * n, n, n};
+        const DenseMatrix a{As<double>(c.scratch), n, n}, v{a.data + n * n, n, n};
         int64_t* order = reinterpret_cast<int64_t*>(v.data + n * n);
         for (int64_t m = 0; m < matrices.count; ++m) {
-          Load(InputOf<T>(c, 0) + m * n * n, a);
+          LoadMatrix(InputOf<T>(c, 0) + m * n * n, a);
           // The lower triangle is what counts, as in LAPACK.
           for (int64_t i = 0; i < n; ++i)
             for (int64_t j = i + 1; j < n; ++j) a(i, j) = a(j, i);
@@ -298,7 +298,7 @@ StatusOr<Prepared> PrepareEigh(const NodeView& node, const KernelPolicy&) {
 }
 
 // Hestenes' one-sided rotations make the columns of `a` orthogonal; `v` collects them.
-void OrthogonalizeColumns(const Dense& a, const Dense& v) {
+void OrthogonalizeColumns(const DenseMatrix& a, const DenseMatrix& v) {
   const int64_t n = a.columns;
   for (int64_t i = 0; i < n; ++i)
     for (int64_t j = 0; j < n; ++j) v(i, j) = i == j ? 1 : 0;
@@ -316,7 +316,7 @@ void OrthogonalizeColumns(const Dense& a, const Dense& v) {
         rotated = true;
         double cosine = 1, sine = 0;
         Rotation(pp, pq, qq, &cosine, &sine);
-        const auto turn = [&](const Dense& x) {
+        const auto turn = [&](const DenseMatrix& x) {
           for (int64_t k = 0; k < x.rows; ++k) {
             const double kp = x(k, p), kq = x(k, q);
             x(k, p) = cosine * kp - sine * kq;
@@ -331,7 +331,7 @@ void OrthogonalizeColumns(const Dense& a, const Dense& v) {
 }
 
 // Completes the first `known` orthonormal columns of the square `u`: each further one is what is left of a unit vector.
-void CompleteColumns(const Dense& u, int64_t known) {
+void CompleteColumns(const DenseMatrix& u, int64_t known) {
   const int64_t n = u.rows;
   for (int64_t j = known, unit = 0; j < n && unit < n; ++unit) {
     for (int64_t i = 0; i < n; ++i) u(i, j) = i == unit ? 1 : 0;
@@ -359,12 +359,12 @@ StatusOr<Prepared> PrepareSvd(const NodeView& node, const KernelPolicy&) {
   const size_t doubles = static_cast<size_t>(tall * thin + thin * thin + tall * tall + 2 * thin);
   return MakeFunctionKernel(
       [=](const KernelContext& c) -> Status {
-        const Dense a{As<double>(c.scratch), tall, thin}, v{a.data + tall * thin, thin, thin};
-        const Dense u{v.data + thin * thin, tall, tall};
+        const DenseMatrix a{As<double>(c.scratch), tall, thin}, v{a.data + tall * thin, thin, thin};
+        const DenseMatrix u{v.data + thin * thin, tall, tall};
         double* sizes = u.data + tall * tall;
         int64_t* order = reinterpret_cast<int64_t*>(sizes + thin);
         for (int64_t m = 0; m < matrices.count; ++m) {
-          Load(InputOf<T>(c, 0) + m * matrices.size(), a, flat);
+          LoadMatrix(InputOf<T>(c, 0) + m * matrices.size(), a, flat);
           OrthogonalizeColumns(a, v);
           for (int64_t j = 0; j < thin; ++j) {
             double square = 0;
@@ -397,6 +397,23 @@ StatusOr<Prepared> PrepareSvd(const NodeView& node, const KernelPolicy&) {
       },
       doubles * sizeof(double));
 }
+
+template <typename T>
+StatusOr<Prepared> PrepareCross(const NodeView& node, const KernelPolicy&) {
+  const int64_t count = node.outputs[0].shape.elements() / 3;
+  return MakeFunctionKernel([count](const KernelContext& c) -> Status {
+    for (int64_t i = 0; i < count; ++i) {
+      const T *a = InputOf<T>(c, 0) + 3 * i, *b = InputOf<T>(c, 1) + 3 * i;
+      T* out = OutputOf<T>(c, 0) + 3 * i;
+      for (int k = 0; k < 3; ++k) out[k] = a[(k + 1) % 3] * b[(k + 2) % 3] - a[(k + 2) % 3] * b[(k + 1) % 3];
+    }
+    return absl::OkStatus();
+  });
+}
+RIVULET_KERNEL("Cross", Device::kCpu, float, PrepareCross<float>);
+RIVULET_KERNEL("Cross", Device::kCpu, double, PrepareCross<double>);
+RIVULET_KERNEL("Cross", Device::kCpu, int32_t, PrepareCross<int32_t>);
+RIVULET_KERNEL("Cross", Device::kCpu, int64_t, PrepareCross<int64_t>);
 
 #define RIVULET_MATRIX_KERNEL(name, prepare)                 \
   RIVULET_KERNEL(name, Device::kCpu, float, prepare<float>); \

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/graph/function_builder.h"
+#include "engine/graph/inference.h"
 #include "engine/graph/scope.h"
 #include "engine/layers/scalar.h"
 

@@ -1,5 +1,5 @@
 // A subcommand of `rivulet`, declared as data: what it is called, what it takes, an example and a function that runs
-// it. Only cli/application.cc knows the library that parses the command line (its header alone costs seconds to
+// it. Only cli/program/application.cc knows the library that parses the command line (its header alone costs seconds to
 // compile).
 //
 //   namespace {
@@ -31,7 +31,9 @@
 #include <variant>
 #include <vector>
 
+#include "engine/base/shown_text.h"
 #include "engine/base/status.h"
+#include "engine/base/usage_error.h"
 
 namespace rivulet {
 
@@ -50,6 +52,7 @@ struct Argument {
   std::string help;
   bool required = false;
   IntRange range = {};
+  std::string formerly = {};  // of a flag: an earlier name, which is accepted and not shown
 };
 
 struct Command {
@@ -73,6 +76,8 @@ struct Command {
   Command& Required(std::string flag, std::string value_name, std::string* target, std::string help);
   Command& Required(std::string flag, std::string value_name, std::optional<int64_t>* target, std::string help,
                     IntRange range = {});
+  // The last argument, a flag, may be given under this earlier name too.
+  Command& Formerly(std::string flag);
   // May be given several times, one value each.
   Command& Repeated(std::string flag, std::string value_name, std::vector<std::string>* target, std::string help);
 };
@@ -82,28 +87,5 @@ struct RegisterCommand {
   RegisterCommand(int order, Command (*make)());
 };
 std::vector<Command> RegisteredCommands();
-
-// Marks an error as the caller's wrong usage: exit code 2 instead of 1. OK stays OK.
-Status AsUsageError(Status status);
-bool IsUsageError(const Status& status);
-// The end of a service that was asked to end (SIGTERM) and did so cleanly: its sentence is printed, the exit code is 0.
-Status StoppedAsAsked(Status status);
-bool IsStoppedAsAsked(const Status& status);
-template <typename... Args>
-[[nodiscard]] Status UsageError(fmt::format_string<Args...> format, Args&&... args) {
-  return AsUsageError(InvalidArgument(format, std::forward<Args>(args)...));
-}
-
-// A message as one line of UTF-8 that shows: line breaks and control characters become spaces, bytes that are no text
-// and marks that turn a terminal's direction '?'.
-std::string OneLine(std::string_view message);
-
-// What somebody gave, to be named in a sentence: with more than 80 characters its first 79 and "…".
-std::string Shortened(std::string_view text);
-
-// A message as its sentence in one line, and what explains it (Sentence(), engine/base/status.h) on at most 16 lines of
-// their own, without control characters. Words of more than 400 characters are shortened, and so is what is still of
-// more than 900: a sentence names what is wrong with the input and does not repeat it.
-std::string ErrorLines(std::string_view message);
 
 }  // namespace rivulet

@@ -4,10 +4,10 @@
 
 #include <cstdio>
 
-#include "cli/quantities.h"
-#include "cli/run/progress.h"
-#include "cli/table.h"
+#include "cli/progress_bar.h"
 #include "cli/terminal.h"
+#include "engine/base/quantities.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 namespace {

@@ -9,7 +9,7 @@
 #include <cstdlib>
 #include <string_view>
 
-#include "cli/table.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 

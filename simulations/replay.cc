@@ -18,10 +18,10 @@
 #include "federated/server_optimizers/server_rate.h"
 #include "federated/states/state_store.h"
 #include "setup/run_setup.h"
+#include "simulations/clients/site_threads.h"
+#include "simulations/clients/virtual_clients.h"
 #include "simulations/fine_tuning.h"
 #include "simulations/launchers/local_task_server.h"
-#include "simulations/site_threads.h"
-#include "simulations/virtual_clients.h"
 
 namespace rivulet {
 namespace {

@@ -17,12 +17,12 @@
 #include "setup/run_members.h"
 #include "setup/run_setup.h"
 #include "simulations/attacks/shown_attack.h"
+#include "simulations/clients/planned_tasks.h"
+#include "simulations/clients/site_threads.h"
+#include "simulations/clients/virtual_clients.h"
 #include "simulations/fine_tuning.h"
 #include "simulations/fleet/simulated_fleet.h"
 #include "simulations/launchers/rank_crew.h"
-#include "simulations/planned_tasks.h"
-#include "simulations/site_threads.h"
-#include "simulations/virtual_clients.h"
 
 namespace rivulet {
 namespace {

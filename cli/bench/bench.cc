@@ -6,10 +6,10 @@
 
 #include "cli/command.h"
 #include "cli/run/device_option.h"
-#include "cli/table.h"
 #include "engine/base/join.h"
 #include "engine/base/json.h"
 #include "engine/base/nearest.h"
+#include "engine/base/table.h"
 #include "engine/profile/gpu_roofline.h"
 #include "engine/profile/op_bench.h"
 #include "engine/profile/op_bench_gpu.h"

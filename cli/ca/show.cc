@@ -6,7 +6,7 @@
 #include "certificates/kit.h"
 #include "certificates/request.h"
 #include "cli/ca/commands.h"
-#include "cli/table.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 namespace {

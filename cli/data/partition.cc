@@ -6,14 +6,14 @@
 
 #include "cli/command.h"
 #include "cli/data/commands.h"
-#include "cli/data/partition_picture.h"
 #include "cli/long_work.h"
 #include "cli/run/options.h"
 #include "cli/run/prepare_data.h"
-#include "cli/table.h"
 #include "cli/terminal.h"
 #include "engine/base/file_system.h"
+#include "engine/base/table.h"
 #include "engine/io/new_folder.h"
+#include "inspect/partition_picture.h"
 #include "setup/feature_shift.h"
 #include "setup/partition_files.h"
 #include "setup/partition_summary.h"
@@ -133,8 +133,10 @@ Status DividePartition(const PartitionCommandOptions& options) {
     RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary,
                              Summarise(*data, *shares, label, std::clamp<int64_t>(columns - 20, 10, 200)));
     fmt::print("{}", options.json ? PartitionJson(summary) + "\n" : PartitionText(summary));
-    if (!options.json && !config.shift.kind.empty())
-      fmt::print("shift     {}\n", ShiftText(config.shift, shares->size()));
+    if (!options.json && !config.shift.kind.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(const std::string shift, ShiftText(config.shift, shares->size()));
+      fmt::print("shift     {}\n", shift);
+    }
   }
   return absl::OkStatus();
 }

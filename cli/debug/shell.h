@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cli/debug/target.h"
-#include "cli/table.h"
 #include "engine/base/status.h"
+#include "engine/base/table.h"
 #include "engine/debug/debugger.h"
 
 namespace rivulet {

@@ -11,7 +11,6 @@
 #include "cli/command.h"
 #include "cli/graph/source.h"
 #include "cli/run/options.h"
-#include "cli/run/shipped_scenarios.h"
 #include "client/agent/update_message_writer.h"
 #include "client/training/pass_programs.h"
 #include "client/training/trainer.h"
@@ -26,6 +25,7 @@
 #include "federated/updates/block_crcs.h"
 #include "setup/model.h"
 #include "setup/run_setup.h"
+#include "simulations/shipped/shipped_scenarios.h"
 #include "simulations/simulator.h"
 
 namespace rivulet {

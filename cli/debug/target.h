@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/table.h"
 #include "engine/base/status.h"
+#include "engine/base/table.h"
 #include "engine/compile/optimize.h"
 #include "engine/graph/graph.h"
 #include "engine/program/program.h"

@@ -7,16 +7,16 @@
 #include "cli/command.h"
 #include "cli/doctor/build_parts.h"
 #include "cli/doctor/machine.h"
-#include "cli/quantities.h"
-#include "cli/run/shipped_scenarios.h"
-#include "cli/table.h"
 #include "engine/base/join.h"
 #include "engine/base/json.h"
+#include "engine/base/quantities.h"
+#include "engine/base/table.h"
 #include "engine/gpu/cuda_library.h"
 #include "engine/gpu/gpu_device.h"
 #include "engine/gpu/gpu_listing.h"
 #include "engine/gpu/gpu_sum.h"
 #include "engine/kernels/cpu/vector/cpu_targets.h"
+#include "simulations/shipped/shipped_scenarios.h"
 
 namespace rivulet {
 namespace {

@@ -8,12 +8,12 @@
 #include <memory>
 
 #include "cli/graph/source.h"
-#include "cli/table.h"
 #include "dataflow/placement/device_placer.h"
 #include "dataflow/placement/partition.h"
 #include "dataflow/placement/receive_schedule.h"
 #include "engine/base/file_system.h"
 #include "engine/base/json.h"
+#include "engine/base/table.h"
 #include "engine/compile/compile.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/tensor/spec_bytes.h"

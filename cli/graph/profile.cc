@@ -7,8 +7,6 @@
 #include "cli/graph/profile_report.h"
 #include "cli/graph/source.h"
 #include "cli/interrupt.h"
-#include "cli/run/blame_model.h"
-#include "cli/run/shipped_scenarios.h"
 #include "cli/run/watching.h"
 #include "engine/data/event_file.h"
 #include "engine/graph/drawing.h"
@@ -16,7 +14,9 @@
 #include "engine/profile/profile.h"
 #include "engine/profile/profile_server.h"
 #include "engine/profile/run_metadata.h"
+#include "setup/blame_model.h"
 #include "setup/model.h"
+#include "simulations/shipped/shipped_scenarios.h"
 #include "simulations/step_loop.h"
 
 namespace rivulet {

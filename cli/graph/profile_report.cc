@@ -1,7 +1,7 @@
 #include "cli/graph/profile_report.h"
 
-#include "cli/table.h"
 #include "engine/base/json.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 namespace {

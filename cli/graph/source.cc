@@ -5,8 +5,6 @@
 #include <unordered_map>
 
 #include "cli/command.h"
-#include "cli/run/blame_model.h"
-#include "cli/run/shipped_scenarios.h"
 #include "client/training/pass_programs.h"
 #include "client/training/trainer.h"
 #include "engine/base/file_system.h"
@@ -18,8 +16,10 @@
 #include "engine/program/memory_plan.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
+#include "setup/blame_model.h"
 #include "setup/model.h"
 #include "setup/run_setup.h"
+#include "simulations/shipped/shipped_scenarios.h"
 
 namespace rivulet {
 namespace {

@@ -1,5 +1,5 @@
 // rivulet completion: a script by which bash completes commands, options and files.
-#include "cli/root.h"
+#include "cli/program/root.h"
 
 namespace rivulet {
 namespace {

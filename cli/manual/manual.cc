@@ -1,6 +1,6 @@
 // rivulet manual: the help of every command as a page for man(1). `cmake --install` calls it, so that pages are those
 // of the program beside them.
-#include "cli/root.h"
+#include "cli/program/root.h"
 #include "engine/base/file_system.h"
 #include "engine/io/new_folder.h"
 

@@ -1,5 +1,5 @@
 // rivulet version: as `rivulet --version`.
-#include "cli/root.h"
+#include "cli/program/root.h"
 
 namespace rivulet {
 namespace {

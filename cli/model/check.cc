@@ -4,8 +4,8 @@
 #include <cmath>
 #include <memory>
 
-#include "cli/table.h"
 #include "engine/base/join.h"
+#include "engine/base/table.h"
 #include "engine/onnx/check.h"
 
 namespace rivulet {

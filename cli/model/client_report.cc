@@ -5,8 +5,8 @@
 #include <string>
 
 #include "cli/long_work.h"
-#include "cli/table.h"
 #include "coordinator/ledger/evaluation.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 namespace {

@@ -6,7 +6,7 @@
 #include <memory>
 
 #include "cli/model/weights_source.h"
-#include "cli/table.h"
+#include "engine/base/table.h"
 #include "engine/debug/tensor_difference.h"
 
 namespace rivulet {

@@ -8,16 +8,17 @@
 
 #include "cli/long_work.h"
 #include "cli/model/client_report.h"
-#include "cli/model/run_model.h"
-#include "cli/model/source.h"
-#include "cli/picture/matrix.h"
 #include "cli/run/prepare_data.h"
-#include "cli/table.h"
 #include "cli/terminal.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/json.h"
+#include "engine/base/table.h"
 #include "engine/data/record_files.h"
+#include "inspect/model_source.h"
+#include "inspect/picture/matrix.h"
+#include "inspect/run_model.h"
 #include "setup/class_report.h"
+#include "setup/partition.h"
 #include "setup/run_setup.h"
 
 namespace rivulet {
@@ -124,9 +125,10 @@ Status Evaluate(const EvaluateArguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(
       Scenario scenario,
       Scenario::ParseStored(found.config, fmt::format("the stored configuration of run {}", found.run_id)));
-  if (arguments.clients && !arguments.data.empty() && scenario.data.partition.kind != "by_key")
+  if (arguments.clients && !arguments.data.empty() && !CountsClients(scenario.data.partition))
     return UsageError(
-        "--clients takes --data FILE of a run whose clients are the values of a feature (by_key); leave --data out, and "
+        "--clients takes --data FILE of a run whose clients are the values of a feature (by_key); leave --data out, "
+        "and "
         "they are measured on what they train on");
   if (!arguments.data.empty()) {
     RIVULET_RETURN_IF_ERROR(RecordFilesMatching(arguments.data).status());

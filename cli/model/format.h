@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "cli/model/source.h"
 #include "engine/base/status.h"
+#include "inspect/model_source.h"
 
 namespace rivulet {
 

@@ -2,8 +2,8 @@
 // become variables again.
 #include "cli/command.h"
 #include "cli/model/format.h"
-#include "cli/table.h"
 #include "engine/base/file_system.h"
+#include "engine/base/table.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/safetensors.h"
@@ -66,7 +66,13 @@ Status ReadGraphDef(const ImportRequest& request) {
                          {"nodes", static_cast<int64_t>(unfrozen.graph.nodes().size())},
                          {"variables", static_cast<int64_t>(unfrozen.variables.size())},
                          {"parameters", parameters}};
-  fmt::print("{}", request.json ? JsonObject(fields) + "\n" : FieldLines(fields));
+  if (request.json) {
+    fmt::print("{}\n", JsonObject(fields));
+    return absl::OkStatus();
+  }
+  Table roles({{.name = "tensor"}, {.name = "role"}, {.name = "why"}});
+  for (const FrozenConstant& constant : unfrozen.constants) roles.Add({constant.name, constant.role, constant.why});
+  fmt::print("{}\n{}", FieldLines(fields), roles.Text());
   return absl::OkStatus();
 }
 

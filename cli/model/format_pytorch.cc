@@ -11,8 +11,8 @@
 
 #include "cli/command.h"
 #include "cli/model/format.h"
-#include "cli/table.h"
 #include "engine/base/file_system.h"
+#include "engine/base/table.h"
 #include "engine/graph/variable_name.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/safetensors.h"

@@ -4,7 +4,7 @@
 #include <memory>
 
 #include "cli/model/weights_source.h"
-#include "cli/table.h"
+#include "engine/base/table.h"
 #include "engine/debug/statistics.h"
 
 namespace rivulet {

@@ -8,9 +8,9 @@
 #include "cli/model/evaluate.h"
 #include "cli/model/format.h"
 #include "cli/model/inspect.h"
-#include "cli/model/run_model.h"
-#include "cli/model/source.h"
 #include "engine/base/join.h"
+#include "inspect/model_source.h"
+#include "inspect/run_model.h"
 
 namespace rivulet {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <cstring>
 
-#include "cli/model/run_model.h"
 #include "engine/base/file_system.h"
 #include "engine/io/npz.h"
 #include "engine/io/safetensors.h"
+#include "inspect/run_model.h"
 
 namespace rivulet {
 

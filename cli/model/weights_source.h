@@ -4,8 +4,8 @@
 #include <map>
 #include <string>
 
-#include "cli/model/source.h"
 #include "engine/base/status.h"
+#include "inspect/model_source.h"
 
 namespace rivulet {
 

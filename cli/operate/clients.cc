@@ -3,10 +3,10 @@
 
 #include "certificates/certificate.h"
 #include "cli/operate/operate.h"
-#include "cli/table.h"
 #include "cli/terminal.h"
 #include "coordinator/history/rows.h"
 #include "engine/base/clock.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 namespace {

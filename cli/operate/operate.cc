@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "cli/quantities.h"
 #include "cli/run/proxy.h"
 #include "engine/base/clock.h"
+#include "engine/base/quantities.h"
 #include "federated/transport/grpc_control.h"
 
 namespace rivulet {

@@ -2,8 +2,8 @@
 #include <memory>
 
 #include "cli/operate/operate.h"
-#include "cli/table.h"
 #include "cli/terminal.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 namespace {

@@ -2,10 +2,10 @@
 #include <memory>
 
 #include "cli/operate/operate.h"
-#include "cli/run/blame_model.h"
 #include "cli/run/options.h"
-#include "cli/table.h"
 #include "engine/base/file_system.h"
+#include "engine/base/table.h"
+#include "setup/blame_model.h"
 #include "setup/plan_file.h"
 #include "setup/run_setup.h"
 

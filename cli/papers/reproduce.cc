@@ -3,14 +3,15 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "cli/papers/paper.h"
-#include "cli/papers/reproduction.h"
-#include "cli/quantities.h"
-#include "cli/table.h"
+#include "cli/sweep/run_trials.h"
 #include "cli/terminal.h"
 #include "engine/base/join.h"
 #include "engine/base/json.h"
 #include "engine/base/nearest.h"
+#include "engine/base/quantities.h"
+#include "engine/base/table.h"
+#include "simulations/papers/paper.h"
+#include "simulations/papers/reproduction.h"
 
 namespace rivulet {
 namespace {
@@ -129,7 +130,13 @@ Status KeepOnly(Paper& paper, const std::vector<std::string>& only) {
   return absl::OkStatus();
 }
 
-Status CheckOptions(const ReproduceOptions& options) {
+struct ReproduceCommand : ReproduceOptions {
+  std::string name, plot;
+  std::vector<std::string> only;  // results by name; empty: all
+  bool json = false;
+};
+
+Status CheckOptions(const ReproduceCommand& options) {
   for (const std::string& setting : options.settings) {
     const size_t equals = setting.find('=');
     if (equals == setting.npos || equals == 0)
@@ -155,7 +162,7 @@ Status CheckSettings(const Paper& paper, const std::vector<std::string>& setting
   return absl::OkStatus();
 }
 
-Status ReproducePaper(const ReproduceOptions& options) {
+Status ReproducePaper(const ReproduceCommand& options) {
   RIVULET_RETURN_IF_ERROR(CheckOptions(options));
   RIVULET_ASSIGN_OR_RETURN(std::vector<Paper> papers, ShippedPapers());
   if (options.name.empty()) {
@@ -175,7 +182,7 @@ Status ReproducePaper(const ReproduceOptions& options) {
   size_t missed = 0;
   for (const PaperResult& result : paper->results) {
     if (!options.gathered && CurrentProgressStyle() == ProgressStyle::kText) PrintNote(result.name, Note::kProgress);
-    RIVULET_ASSIGN_OR_RETURN(Reproduced reproduced, Reproduce(*paper, result, options));
+    RIVULET_ASSIGN_OR_RETURN(Reproduced reproduced, Reproduce(*paper, result, options, RunTrialsHere));
     if (!options.quick) reproduced.missed = Missed(reproduced, all);
     missed += reproduced.missed.empty() ? 0 : 1;
     all.push_back(std::move(reproduced));
@@ -191,7 +198,7 @@ Status ReproducePaper(const ReproduceOptions& options) {
 }
 
 const RegisterCommand kReproduce(12, [] {
-  auto options = std::make_shared<ReproduceOptions>();
+  auto options = std::make_shared<ReproduceCommand>();
   Command command{.name = "reproduce",
                   .summary = "Run what a paper ran, and hold its numbers against what is published.",
                   .example =

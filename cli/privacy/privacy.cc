@@ -26,30 +26,28 @@ void AppendSpend(const std::string& name, const Spend& spend, bool json, Fields&
   if (spend.order) fields.emplace_back("order", PrivacyNumberCell(*spend.order, json));
 }
 
-Status PrintEpsilon(const PrivacyOptions& options, const PrivacyQuestion& question) {
+// Epsilon of the rounds at the delta that was given, or (`asks_delta`) delta at the epsilon.
+Status PrintSpend(const PrivacyOptions& options, const PrivacyQuestion& question, bool asks_delta) {
   RIVULET_ASSIGN_OR_RETURN(const PrivacyTask task, PrivacyTaskOf(options, question));
-  const StatusOr<Spend> spend = EpsilonOf(task.composition, task.dp_delta, task.accountant);
+  const StatusOr<Spend> spend = asks_delta ? DeltaOf(task.composition, task.epsilon, task.accountant)
+                                           : EpsilonOf(task.composition, task.dp_delta, task.accountant);
   if (absl::IsInvalidArgument(spend.status())) return AsUsageError(spend.status());
   RIVULET_RETURN_IF_ERROR(spend.status());
   Fields fields;
-  AppendSpend("epsilon", *spend, options.json, fields);
-  fields.emplace_back("delta", PrivacyNumberCell(task.dp_delta, options.json));
+  AppendSpend(asks_delta ? "delta" : "epsilon", *spend, options.json, fields);
+  fields.emplace_back(asks_delta ? "epsilon" : "delta",
+                      PrivacyNumberCell(asks_delta ? task.epsilon : task.dp_delta, options.json));
   AppendPrivacyContext(task, options.json, fields);
   PrintPrivacy(fields, options.json);
   return absl::OkStatus();
 }
 
+Status PrintEpsilon(const PrivacyOptions& options, const PrivacyQuestion& question) {
+  return PrintSpend(options, question, /*asks_delta=*/false);
+}
+
 Status PrintDelta(const PrivacyOptions& options, const PrivacyQuestion& question) {
-  RIVULET_ASSIGN_OR_RETURN(const PrivacyTask task, PrivacyTaskOf(options, question));
-  const StatusOr<Spend> spend = DeltaOf(task.composition, task.epsilon, task.accountant);
-  if (absl::IsInvalidArgument(spend.status())) return AsUsageError(spend.status());
-  RIVULET_RETURN_IF_ERROR(spend.status());
-  Fields fields;
-  AppendSpend("delta", *spend, options.json, fields);
-  fields.emplace_back("epsilon", PrivacyNumberCell(task.epsilon, options.json));
-  AppendPrivacyContext(task, options.json, fields);
-  PrintPrivacy(fields, options.json);
-  return absl::OkStatus();
+  return PrintSpend(options, question, /*asks_delta=*/true);
 }
 
 void AppendBudget(const PrivacyTask& task, bool json, Fields& fields) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/table.h"
+#include "engine/base/table.h"
 #include "federated/privacy/accountant.h"
 
 namespace rivulet {

@@ -5,15 +5,15 @@
 #include <cstring>
 #include <vector>
 
-#include "cli/quantities.h"
-#include "cli/run/blame_model.h"
-#include "cli/table.h"
 #include "client/training/planned_memory.h"
 #include "client/training/trainer.h"
 #include "engine/base/available_cores.h"
+#include "engine/base/quantities.h"
+#include "engine/base/table.h"
 #include "engine/program/program.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/server_optimizers/server_optimizer.h"
+#include "setup/blame_model.h"
 #include "setup/run_members.h"
 #include "setup/run_setup.h"
 

@@ -4,7 +4,7 @@
 
 #include <string>
 
-#include "cli/table.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 

@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
-#include "cli/table.h"
 #include "engine/base/status.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 

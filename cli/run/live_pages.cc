@@ -1,8 +1,8 @@
 #include "cli/run/live_pages.h"
 
-#include "cli/dashboard/page_parts.h"
-#include "cli/dashboard/serve_pages.h"
 #include "cli/shell_quote.h"
+#include "pages/page_parts.h"
+#include "pages/serve_pages.h"
 
 namespace rivulet {
 

@@ -4,16 +4,16 @@
 #include <memory>
 #include <string>
 
-#include "cli/dashboard/live_run.h"
-#include "cli/http/http_server.h"
+#include "http/http_server.h"
+#include "pages/live_run.h"
 
 namespace rivulet {
 
 // Calls: Create Observe Begin End. Of a command that got no --http it is there and does nothing.
 class LivePages {
  public:
-  // Takes the port. Errors as HttpServer::Create. `tell` hears sentences for the log, on any thread. The revocation list
-  // is kept beside the history `db`.
+  // Takes the port. Errors as HttpServer::Create. `tell` hears sentences for the log, on any thread. The revocation
+  // list is kept beside the history `db`.
   static StatusOr<std::unique_ptr<LivePages>> Create(HttpOptions options, const std::string& db, int64_t rounds,
                                                      std::function<void(const std::string& sentence)> tell);
 

@@ -8,8 +8,8 @@
 #include <string>
 
 #include "cli/command.h"
-#include "cli/table.h"
 #include "engine/base/status.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 

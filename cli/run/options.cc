@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include "cli/run/shipped_scenarios.h"
 #include "cli/shell_quote.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/file_system.h"
+#include "simulations/shipped/shipped_scenarios.h"
 
 namespace rivulet {
 
@@ -32,13 +32,7 @@ void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::s
 }
 
 StatusOr<Scenario> LoadScenario(const ScenarioOptions& options) {
-  std::vector<std::pair<std::string, std::string>> overrides;
-  for (const std::string& set : options.sets) {
-    const size_t equals = set.find('=');
-    if (equals == std::string::npos || equals == 0)
-      return UsageError("--set takes KEY=VALUE, not '{}'", Shortened(set));
-    overrides.emplace_back(set.substr(0, equals), set.substr(equals + 1));
-  }
+  RIVULET_ASSIGN_OR_RETURN(auto overrides, OverridesOf(options.sets));
   if (options.rounds) overrides.emplace_back("run.rounds", std::to_string(*options.rounds));
   if (options.seed) overrides.emplace_back("run.seed", std::to_string(*options.seed));
   if (!options.kernels.empty()) {

@@ -7,8 +7,8 @@
 #include <cstdio>
 
 #include "cli/command.h"
-#include "cli/quantities.h"
-#include "cli/table.h"
+#include "engine/base/quantities.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 namespace {
@@ -18,18 +18,6 @@ std::string_view TimeOf(const EventRow& event) {  // of the day, UTC
 }
 
 }  // namespace
-
-std::string FormatDuration(double seconds) {
-  const auto whole = static_cast<int64_t>(std::ceil(std::max(0.0, seconds)));
-  if (whole < 60) return fmt::format("{} s", whole);
-  if (whole < 3600) return fmt::format("{} min {:02} s", whole / 60, whole % 60);
-  return fmt::format("{} h {:02} min", whole / 3600, whole % 3600 / 60);
-}
-
-std::string Bar(int64_t filled, int64_t total, int width) {
-  const int marks = total > 0 ? static_cast<int>(std::clamp<int64_t>(filled * width / total, 0, width)) : 0;
-  return std::string(static_cast<size_t>(marks), '#') + std::string(static_cast<size_t>(width - marks), '-');
-}
 
 std::string EvaluationLine(const EvaluationReport& report) {
   if (!report.reason.empty())

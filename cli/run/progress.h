@@ -13,15 +13,12 @@
 #include <set>
 #include <string>
 
+#include "cli/progress_bar.h"
 #include "cli/terminal.h"
 #include "coordinator/coordinator.h"
 #include "engine/base/mutex.h"
 
 namespace rivulet {
-
-std::string FormatDuration(double seconds);  // "8 s", "3 min 20 s", "2 h 05 min"
-// `filled` of `total` as width characters; total 0 counts as empty.
-std::string Bar(int64_t filled, int64_t total, int width);
 
 // "round 3, measured by 10 clients: accuracy 0.9312 (0.8800 to 0.9700), loss 0.2310 (0.1500 to 0.4100)": over all their
 // examples, and from p10 to p90 of the clients; or why it was not measured.

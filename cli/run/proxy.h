@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "federated/transport/credentials.h"
+#include "rpc/credentials.h"
 
 namespace rivulet {
 

@@ -3,11 +3,11 @@
 #include <cstdio>
 #include <optional>
 
-#include "cli/quantities.h"
-#include "cli/table.h"
 #include "coordinator/history/history.h"
 #include "coordinator/ledger/ledger.h"
 #include "engine/base/file_system.h"
+#include "engine/base/quantities.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 

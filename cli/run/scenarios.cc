@@ -2,10 +2,10 @@
 #include <memory>
 
 #include "cli/command.h"
-#include "cli/run/shipped_scenarios.h"
 #include "cli/shell_quote.h"
 #include "engine/base/file_system.h"
 #include "federated/scenario/scenario.h"
+#include "simulations/shipped/shipped_scenarios.h"
 
 namespace rivulet {
 namespace {

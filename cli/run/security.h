@@ -9,7 +9,7 @@
 
 #include "certificates/name.h"
 #include "cli/command.h"
-#include "federated/transport/credentials.h"
+#include "rpc/credentials.h"
 
 namespace rivulet {
 

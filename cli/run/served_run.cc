@@ -2,9 +2,9 @@
 
 #include <utility>
 
-#include "cli/run/blame_model.h"
 #include "cli/run/event_line.h"
 #include "coordinator/stored_run.h"
+#include "setup/blame_model.h"
 #include "setup/run_setup.h"
 #include "simulations/fine_tuning.h"
 

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "cli/table.h"
 #include "client/agent/plan_facts.h"
 #include "client/calls/coordinator_calls.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 

@@ -15,10 +15,10 @@
 #include "engine/base/mutex.h"
 #include "federated/transport/grpc_client.h"
 #include "setup/run_setup.h"
+#include "simulations/clients/planned_tasks.h"
+#include "simulations/clients/site_threads.h"
 #include "simulations/launchers/invitation.h"
 #include "simulations/launchers/worker_gate.h"
-#include "simulations/planned_tasks.h"
-#include "simulations/site_threads.h"
 
 namespace rivulet {
 namespace {

@@ -2,7 +2,7 @@
 #include "coordinator/history/backup.h"
 
 #include "cli/command.h"
-#include "cli/table.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 namespace {

@@ -7,9 +7,9 @@
 
 #include "cli/command.h"
 #include "cli/long_work.h"
-#include "cli/table.h"
 #include "coordinator/history/history.h"
 #include "coordinator/history/row_columns.h"
+#include "engine/base/table.h"
 
 namespace rivulet {
 
@@ -35,6 +35,8 @@ struct HistoryOptions {
 };
 // Declares --db, and --json where `json`.
 void AddHistoryOptions(Command& command, HistoryOptions* options, bool json = true);
+// Declares --where, which KeepWhere (inspect/listed_runs.h) applies.
+void AddWhere(Command& command, std::vector<std::string>* conditions);
 inline constexpr char kRunHelp[] = "a run's id or name, or 'latest'";
 
 inline StatusOr<std::unique_ptr<History>> OpenToRead(const HistoryOptions& options) {

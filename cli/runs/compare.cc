@@ -2,13 +2,13 @@
 #include <algorithm>
 
 #include "cli/runs/commands.h"
-#include "cli/runs/listed_runs.h"
-#include "cli/runs/overview.h"
-#include "cli/runs/sparkline.h"
-#include "cli/runs/spread.h"
 #include "cli/terminal.h"
 #include "engine/base/join.h"
 #include "engine/base/json.h"
+#include "inspect/listed_runs.h"
+#include "inspect/overview.h"
+#include "inspect/sparkline.h"
+#include "inspect/spread.h"
 
 namespace rivulet {
 namespace {

@@ -5,8 +5,6 @@
 
 #include "cli/long_work.h"
 #include "cli/runs/commands.h"
-#include "cli/runs/run_status.h"
-#include "cli/runs/tensorboard.h"
 #include "cli/terminal.h"
 #include "coordinator/history/questions.h"
 #include "engine/base/file_system.h"
@@ -14,6 +12,8 @@
 #include "engine/data/event_file.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/new_folder.h"
+#include "inspect/run_status.h"
+#include "inspect/tensorboard.h"
 
 namespace rivulet {
 namespace {
@@ -216,12 +216,13 @@ Status ExportRun(const ExportRunOptions& options) {
 
 Command RunsExportCommand() {
   auto options = std::make_shared<ExportRunOptions>();
-  Command command{.name = "export",
-                  .summary = "Write all rows of a run as files for other tools, under the names of docs/reference/history.md.",
-                  .example =
-                      "rivulet runs export latest --csv run\n"
-                      "  rivulet runs export latest --json run.json\n"
-                      "  rivulet runs export latest --tensorboard events"};
+  Command command{
+      .name = "export",
+      .summary = "Write all rows of a run as files for other tools, under the names of docs/reference/history.md.",
+      .example =
+          "rivulet runs export latest --csv run\n"
+          "  rivulet runs export latest --json run.json\n"
+          "  rivulet runs export latest --tensorboard events"};
   command.Positional("RUN", &options->run, kRunHelp)
       .Option("--csv", "DIR", &options->csv, "a file a table, such as DIR/rounds.csv; the folder is made")
       .Option("--json", "FILE", &options->json_file, "one JSON object with an array a table")

@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "cli/runs/commands.h"
-#include "cli/runs/event_runs.h"
 #include "coordinator/model_store/model_store.h"
 #include "engine/base/clock.h"
 #include "engine/base/file_system.h"
 #include "federated/plan/plan.h"
 #include "federated/weights/model.h"
+#include "inspect/event_runs.h"
 
 namespace rivulet {
 namespace {

@@ -2,10 +2,10 @@
 #include <algorithm>
 #include <map>
 
-#include "cli/quantities.h"
 #include "cli/runs/commands.h"
-#include "cli/runs/listed_runs.h"
 #include "engine/base/join.h"
+#include "engine/base/quantities.h"
+#include "inspect/listed_runs.h"
 
 namespace rivulet {
 namespace {

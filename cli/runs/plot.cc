@@ -4,12 +4,12 @@
 #include <map>
 #include <optional>
 
-#include "cli/picture/chart.h"
 #include "cli/runs/commands.h"
-#include "cli/runs/spread.h"
 #include "cli/terminal.h"
 #include "coordinator/ledger/ledger.h"
 #include "engine/base/nearest.h"
+#include "inspect/picture/chart.h"
+#include "inspect/spread.h"
 
 namespace rivulet {
 namespace {

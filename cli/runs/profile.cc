@@ -3,12 +3,12 @@
 #include <map>
 #include <optional>
 
-#include "cli/quantities.h"
 #include "cli/runs/commands.h"
-#include "cli/runs/configuration.h"
 #include "cli/terminal.h"
 #include "coordinator/history/questions.h"
 #include "engine/base/json.h"
+#include "engine/base/quantities.h"
+#include "inspect/configuration.h"
 
 namespace rivulet {
 namespace {

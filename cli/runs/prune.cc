@@ -4,12 +4,12 @@
 #include <algorithm>
 
 #include "cli/runs/commands.h"
-#include "cli/runs/listed_runs.h"
 #include "coordinator/intake/report_store.h"
 #include "coordinator/model_store/model_store.h"
 #include "engine/base/file_system.h"
 #include "engine/base/temporary_name.h"
 #include "federated/states/state_store.h"
+#include "inspect/listed_runs.h"
 
 namespace rivulet {
 namespace {

@@ -4,9 +4,15 @@
 
 namespace rivulet {
 
+void AddWhere(Command& command, std::vector<std::string>* conditions) {
+  command.Repeated("--where", "KEY=VALUE", conditions,
+                   "only runs of this name, status, seed, tag or key of the scenario; repeatable");
+}
+
 void AddHistoryOptions(Command& command, HistoryOptions* options, bool json) {
   command.Option("--db", "FILE", &options->db, "the history [./rivulet.sqlite]");
-  if (json) command.Flag("--json", &options->json, "print JSON; keys are the column names of docs/reference/history.md");
+  if (json)
+    command.Flag("--json", &options->json, "print JSON; keys are the column names of docs/reference/history.md");
 }
 
 void PrintRows(const Table& table, bool json, bool wide, std::string_view when_empty) {

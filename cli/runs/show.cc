@@ -1,14 +1,14 @@
 // rivulet runs show: one run on one page.
 #include <algorithm>
 
-#include "cli/quantities.h"
 #include "cli/runs/commands.h"
-#include "cli/runs/overview.h"
-#include "cli/runs/sparkline.h"
 #include "cli/terminal.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
 #include "engine/base/json.h"
+#include "engine/base/quantities.h"
+#include "inspect/overview.h"
+#include "inspect/sparkline.h"
 
 namespace rivulet {
 namespace {

@@ -6,7 +6,7 @@
 
 #include "cli/interrupt.h"
 #include "cli/runs/commands.h"
-#include "cli/runs/run_status.h"
+#include "inspect/run_status.h"
 
 namespace rivulet {
 namespace {

@@ -3,9 +3,9 @@
 
 #include "cli/command.h"
 #include "cli/run/options.h"
-#include "cli/sweep/outcome.h"
 #include "cli/sweep/run_trials.h"
 #include "cli/terminal.h"
+#include "simulations/sweeps/outcome.h"
 
 namespace rivulet {
 namespace {
@@ -18,6 +18,16 @@ struct SweepOptions {
   bool json = false;
 };
 
+// A point's keys and a seed beside the options.
+ScenarioOfTrial TrialsOf(const ScenarioOptions& options) {
+  return [options](const SweepPoint& point, uint64_t seed) {
+    ScenarioOptions one = options;
+    for (const auto& [key, value] : point) one.sets.push_back(fmt::format("{}={}", key, value));
+    one.seed = static_cast<int64_t>(seed);
+    return LoadScenario(one);
+  };
+}
+
 Status Sweep(SweepOptions options) {
   if (!options.plot.empty()) {
     if (const Status name = CheckPictureName(options.plot); !name.ok()) return AsUsageError(Annotate(name, "--plot"));
@@ -29,13 +39,13 @@ Status Sweep(SweepOptions options) {
   if (!points.ok()) return AsUsageError(points.status());
   const std::string tag = options.tag.empty() ? "sweep-" + scenario.run.name : options.tag;
   RIVULET_ASSIGN_OR_RETURN(std::vector<SweptPoint> swept,
-                           RunTrials({.scenario = options.scenario,
-                                      .points = *std::move(points),
-                                      .first_seed = scenario.run.seed,
-                                      .seeds = options.seeds.value_or(1),
-                                      .trials = {.db_path = options.scenario.db,
-                                                 .tag = tag,
-                                                 .workers = static_cast<int>(options.workers.value_or(0))}}));
+                           RunTrialsHere({.scenario = TrialsOf(options.scenario),
+                                          .points = *std::move(points),
+                                          .first_seed = scenario.run.seed,
+                                          .seeds = options.seeds.value_or(1),
+                                          .trials = {.db_path = options.scenario.db,
+                                                     .tag = tag,
+                                                     .workers = static_cast<int>(options.workers.value_or(0))}}));
   RIVULET_ASSIGN_OR_RETURN(SweepOutcome outcome, JudgeSweep(options.scenario.db, std::move(swept), options.best));
   outcome.name = scenario.run.name;
   outcome.tag = tag;

@@ -7,7 +7,7 @@
 
 #include "coordinator/control/client_registry.h"
 #include "coordinator/coordinator.h"
-#include "federated/transport/transfer_totals.h"
+#include "rpc/transfer_totals.h"
 
 namespace rivulet {
 

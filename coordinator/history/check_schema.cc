@@ -48,10 +48,6 @@ StatusOr<Objects> MakeOwnObjects() {
   return ObjectsOf(*db, "main");
 }
 
-// Version 1's tables had the names that are views now; what is made of them is read once and made anew.
-constexpr std::string_view kTablesOf1[] = {"runs",          "rounds",  "clients", "run_clients",
-                                           "client_rounds", "metrics", "models",  "events"};
-
 Status RefuseWhatRuns(Database& db, const std::string& schema, const std::string& path, const Objects& objects,
                       const std::set<std::string>& tables) {
   for (const auto& [name, object] : objects) {
@@ -73,42 +69,22 @@ Status RefuseWhatRuns(Database& db, const std::string& schema, const std::string
   return absl::OkStatus();
 }
 
-// A generated column is an expression of the file's, and a virtual table a module's.
-Status CheckTablesOf1(Database& db, const std::string& schema, const std::string& path, const Objects& objects) {
-  for (const std::string_view name : kTablesOf1) {
-    const auto found = objects.find(std::string(name));
-    int64_t generated = 0;
-    if (found != objects.end() && found->second.type == "table") {
-      RIVULET_RETURN_IF_ERROR(db.Query("SELECT count(*) FROM pragma_table_xinfo(?, ?) WHERE hidden <> 0",
-                                       {name, schema}, [&](const SqlRow& row) { generated = row.Int(0); }));
-    }
-    if (found == objects.end() || !Lower(found->second.sql).starts_with("create table") || generated > 0)
-      return DataLoss("'{}' is not a Rivulet history: its table '{}' is not that of one", path, name);
-  }
-  return absl::OkStatus();
-}
-
 }  // namespace
 
-Status CheckSchema(Database& db, const std::string& schema, const std::string& path, int64_t version) {
+Status CheckSchema(Database& db, const std::string& schema, const std::string& path) {
   static const StatusOr<Objects>* const own = new StatusOr<Objects>(MakeOwnObjects());
   RIVULET_RETURN_IF_ERROR(own->status());
   RIVULET_ASSIGN_OR_RETURN(Objects objects, ObjectsOf(db, schema));
-  std::set<std::string> tables;  // that rows are added to, and so to their indices: none of version 1's
-  if (version == 1) {
-    RIVULET_RETURN_IF_ERROR(CheckTablesOf1(db, schema, path, objects));
-  } else {
-    for (const auto& [name, object] : **own) {
-      if (object.type == "table") tables.insert(name);
-      if (name == "audit_entry" && version == 2) continue;
-      const auto found = objects.find(name);
-      const bool same = found != objects.end() && found->second.type == object.type &&
-                        found->second.table == object.table && found->second.sql == object.sql;
-      if (!same) {
-        return DataLoss("'{}' is not a Rivulet history: its {} '{}' is not that of one", path, object.type, name);
-      }
-      objects.erase(found);
+  std::set<std::string> tables;  // that rows are added to, and so to their indices
+  for (const auto& [name, object] : **own) {
+    if (object.type == "table") tables.insert(name);
+    const auto found = objects.find(name);
+    const bool same = found != objects.end() && found->second.type == object.type &&
+                      found->second.table == object.table && found->second.sql == object.sql;
+    if (!same) {
+      return DataLoss("'{}' is not a Rivulet history: its {} '{}' is not that of one", path, object.type, name);
     }
+    objects.erase(found);
   }
   return RefuseWhatRuns(db, schema, path, objects, tables);
 }

@@ -13,7 +13,6 @@
 #include "coordinator/history/immutable_file.h"
 #include "engine/base/check.h"
 #include "engine/base/file_system.h"
-#include "engine/base/sha256.h"
 
 namespace rivulet {
 namespace {
@@ -351,19 +350,6 @@ void Database::WaitWithoutEnd(std::function<void()> on_busy) {
     return 1;
   };
   sqlite3_busy_handler(db_, wait, this);
-}
-
-void Database::DefineBytesOfHex() {
-  const auto convert = [](sqlite3_context* context, int, sqlite3_value** values) {
-    if (sqlite3_value_type(values[0]) == SQLITE_NULL) return sqlite3_result_null(context);
-    const std::string_view hex(reinterpret_cast<const char*>(sqlite3_value_text(values[0])),
-                               static_cast<size_t>(sqlite3_value_bytes(values[0])));
-    const StatusOr<Digest> digest = Digest::FromHex(hex);
-    if (!digest.ok()) return sqlite3_result_error(context, "a digest that is not 64 hexadecimal digits", -1);
-    sqlite3_result_blob(context, digest->bytes.data(), static_cast<int>(digest->bytes.size()), SQLITE_TRANSIENT);
-  };
-  sqlite3_create_function_v2(db_, "bytes_of_hex", 1, SQLITE_UTF8 | SQLITE_DETERMINISTIC, nullptr, convert, nullptr,
-                             nullptr, nullptr);
 }
 
 bool Database::in_transaction() const { return sqlite3_get_autocommit(db_) == 0; }

@@ -113,8 +113,6 @@ class Database {
   void SetBusyTimeout(int milliseconds);
   // From here on a call waits without end, and calls `on_busy` after two seconds and every minute.
   void WaitWithoutEnd(std::function<void()> on_busy);
-  // bytes_of_hex(text): 32 bytes of 64 hexadecimal digits, NULL of NULL, an error of anything else.
-  void DefineBytesOfHex();
   bool in_transaction() const;
   int64_t changes() const;   // rows that the last statement inserted, updated or deleted
   int64_t last_row() const;  // the key of the last row inserted

@@ -37,8 +37,9 @@ StatusOr<int64_t> CheckOurs(Database& db) {
     return std::array<int64_t, 3>{tables, application, version};
   };
   auto found = read();
-  if (found.ok() && (*found)[1] == kHistoryApplicationId && (*found)[2] >= 1 && (*found)[2] <= kHistoryVersion) {
-    if (const Status status = CheckSchema(db, "main", db.path(), (*found)[2]); !status.ok()) found = status;
+  if (found.ok() && (*found)[1] == kHistoryApplicationId && (*found)[2] >= kOldestHistoryVersion &&
+      (*found)[2] <= kHistoryVersion) {
+    if (const Status status = CheckSchema(db, "main", db.path()); !status.ok()) found = status;
   }
   if (alone) db.Run("ROLLBACK").IgnoreError();
   RIVULET_RETURN_IF_ERROR(found.status());
@@ -52,6 +53,13 @@ StatusOr<int64_t> CheckOurs(Database& db) {
                               db.path(), version, kHistoryVersion);
   }
   if (version < 1) return DataLoss("the history '{}' is damaged: its version is {}", db.path(), version);
+  if (version < kOldestHistoryVersion) {
+    return FailedPrecondition(
+        "the history '{}' has version {}, and this program reads versions {} to {}; Rivulet 0.1.0 is the last program "
+        "that reads it: 'rivulet runs list --db FILE' of its newest build brings the file to a version that this "
+        "program reads",
+        db.path(), version, kOldestHistoryVersion, kHistoryVersion);
+  }
   return version;
 }
 
@@ -62,8 +70,6 @@ Status MakeCurrent(Database& db) {
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(db));
   RIVULET_ASSIGN_OR_RETURN(version, CheckOurs(db));  // another process may have been faster
   if (version == 0) RIVULET_RETURN_IF_ERROR(db.Script(TablesSql() + ViewsSql()));
-  if (version == 1) RIVULET_RETURN_IF_ERROR(MigrateFrom1(db));
-  if (version == 2) RIVULET_RETURN_IF_ERROR(MigrateFrom2(db));
   if (version == 3) RIVULET_RETURN_IF_ERROR(MigrateFrom3(db));
   RIVULET_RETURN_IF_ERROR(db.Script(
       fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kHistoryApplicationId, kHistoryVersion)));

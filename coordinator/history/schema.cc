@@ -52,11 +52,6 @@ std::string Quoted(std::string_view name) {
 
 }  // namespace
 
-Status MigrateFrom2(Database& db) {
-  RIVULET_RETURN_IF_ERROR(db.Script(CreateTableSql<StoredAudit>()));
-  return MigrateFrom3(db);
-}
-
 Status MigrateFrom3(Database& db) {
   std::string sql;
   RIVULET_RETURN_IF_ERROR(db.Query("SELECT name FROM sqlite_master WHERE type = 'view'", {}, [&](const SqlRow& row) {

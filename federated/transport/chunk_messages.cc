@@ -7,8 +7,8 @@
 #include <string_view>
 
 #include "engine/io/crc32c.h"
-#include "federated/transport/grpc_options.h"
-#include "federated/transport/zstd_frame.h"
+#include "rpc/grpc_options.h"
+#include "rpc/zstd_frame.h"
 
 namespace rivulet {
 

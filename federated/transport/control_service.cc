@@ -6,7 +6,7 @@
 #include <utility>
 
 #include "federated/transport/control_messages.h"
-#include "federated/transport/grpc_options.h"
+#include "rpc/grpc_options.h"
 
 namespace rivulet {
 namespace {
@@ -62,15 +62,15 @@ class SubmissionStream final : public grpc::ServerReadReactor<rpc::StartRunReque
 
 }  // namespace
 
-ControlService::ControlService(ControlApi& api, ServerSecurity& security)
-    : api_(api), security_(security), calls_(ThreadExecutor("control", 2)) {}
+ControlService::ControlService(ControlApi& api, const Callers& callers)
+    : api_(api), callers_(callers), calls_(ThreadExecutor("control", 2)) {}
 
 template <typename Ask>
 grpc::ServerUnaryReactor* ControlService::Answer(grpc::CallbackServerContext* context, Ask ask) {
   grpc::ServerUnaryReactor* reactor = context->DefaultReactor();
   calls_->Run([this, context, reactor, ask = std::move(ask)] {
     OperatorCaller caller;
-    Status status = security_.IdentifyOperator(*context, &caller);
+    Status status = callers_.IdentifyOperator(*context, &caller);
     if (status.ok()) status = ask(caller);
     reactor->Finish(ToGrpc(status));
   });
@@ -121,7 +121,7 @@ grpc::ServerReadReactor<rpc::StartRunRequestProto>* ControlService::StartRun(grp
                                                                              rpc::StartRunReplyProto* reply) {
   const auto caller = std::make_shared<OperatorCaller>();
   return new SubmissionStream(
-      *calls_, [this, context, caller] { return security_.IdentifyOperator(*context, caller.get()); },
+      *calls_, [this, context, caller] { return callers_.IdentifyOperator(*context, caller.get()); },
       [this, reply, caller](RunSubmission submission) -> Status {
         RIVULET_ASSIGN_OR_RETURN(*reply->mutable_run_id(), api_.StartRun(*caller, submission));
         return absl::OkStatus();

@@ -4,18 +4,18 @@
 #include <memory>
 
 #include "engine/base/executor.h"
+#include "federated/transport/callers.h"
 #include "federated/transport/control_api.h"
-#include "federated/transport/security.h"
 #include "proto/rpc/control.grpc.pb.h"
 
 namespace rivulet {
 
-// Each call asks `security` who it is and then `api`, on threads of their own: starting a run takes seconds, and no
-// client is to wait for it.
+// Each call is identified by `callers` and then asks `api`, on threads of their own: starting a run takes seconds, and
+// no client is to wait for it.
 class ControlService final : public rpc::Control::CallbackService {
  public:
-  // `api` and `security` must outlive it.
-  ControlService(ControlApi& api, ServerSecurity& security);
+  // `api` must outlive it.
+  ControlService(ControlApi& api, const Callers& callers);
 
   grpc::ServerUnaryReactor* Runs(grpc::CallbackServerContext* context, const rpc::RunsRequestProto* request,
                                  rpc::RunsReplyProto* reply) override;
@@ -35,7 +35,7 @@ class ControlService final : public rpc::Control::CallbackService {
   grpc::ServerUnaryReactor* Answer(grpc::CallbackServerContext* context, Ask ask);
 
   ControlApi& api_;
-  ServerSecurity& security_;
+  const Callers callers_;
   std::unique_ptr<Executor> calls_;
 };
 

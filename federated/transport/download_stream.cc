@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "federated/transport/chunk_messages.h"
-#include "federated/transport/double_buffer.h"
 #include "federated/transport/messages.h"
+#include "rpc/double_buffer.h"
 
 namespace rivulet {
 namespace {

@@ -6,11 +6,12 @@
 #include <vector>
 
 #include "federated/transport/chunk_messages.h"
-#include "federated/transport/grpc_connection.h"
 #include "federated/transport/messages.h"
-#include "federated/transport/raw_stream.h"
-#include "federated/transport/transfer_places.h"
 #include "federated/updates/block_crcs.h"
+#include "proto/rpc/coordinator.grpc.pb.h"
+#include "rpc/grpc_connection.h"
+#include "rpc/raw_stream.h"
+#include "rpc/transfer_places.h"
 
 namespace rivulet {
 namespace {
@@ -213,14 +214,15 @@ class Client final : public GrpcClient {
  public:
   explicit Client(const GrpcClientOptions& options)
       : options_(options),
-        connection_(std::make_shared<ClientConnection>(options.coordinator, options.credentials, options.proxy)) {}
+        connection_(std::make_shared<ClientConnection>("coordinator", options.coordinator, options.credentials,
+                                                       options.proxy)) {}
 
   StatusOr<PollReply> Poll(const PollRequest& request) override {
     rpc::PollRequestProto message;
     ToMessage(request, &message);
     rpc::PollReplyProto reply;
     ClientCall call(connection_, options_.call_timeout + std::chrono::milliseconds(request.hold_ms));
-    RIVULET_RETURN_IF_ERROR(call.End(call.stub().Poll(call.context(), message, &reply)));
+    RIVULET_RETURN_IF_ERROR(call.End(call.StubOf<rpc::Coordinator>()->Poll(call.context(), message, &reply)));
     return FromMessage(reply);
   }
 
@@ -251,7 +253,7 @@ class Client final : public GrpcClient {
     ToMessage(failure, request.mutable_failure());
     rpc::FailReplyProto reply;
     ClientCall call(connection_, options_.call_timeout);
-    return call.End(call.stub().Fail(call.context(), request, &reply));
+    return call.End(call.StubOf<rpc::Coordinator>()->Fail(call.context(), request, &reply));
   }
 
   void Cancel() override { connection_->calls().Cancel(); }
@@ -264,7 +266,7 @@ class Client final : public GrpcClient {
 }  // namespace
 
 StatusOr<std::unique_ptr<GrpcClient>> GrpcClient::Create(GrpcClientOptions options) {
-  RIVULET_RETURN_IF_ERROR(CheckReachable(options.coordinator, *options.credentials));
+  RIVULET_RETURN_IF_ERROR(CheckReachable("coordinator", options.coordinator, *options.credentials));
   return std::make_unique<Client>(options);
 }
 

@@ -11,7 +11,7 @@
 
 #include "engine/base/status.h"
 #include "federated/transport/coordinator_api.h"
-#include "federated/transport/credentials.h"
+#include "rpc/credentials.h"
 
 namespace rivulet {
 

@@ -7,7 +7,7 @@
 #include <string>
 
 #include "federated/transport/control_api.h"
-#include "federated/transport/credentials.h"
+#include "rpc/credentials.h"
 
 namespace rivulet {
 

@@ -2,23 +2,27 @@
 #include <string_view>
 
 #include "federated/transport/control_messages.h"
-#include "federated/transport/grpc_connection.h"
 #include "federated/transport/grpc_control.h"
 #include "federated/transport/messages.h"
+#include "proto/rpc/control.grpc.pb.h"
+#include "rpc/grpc_connection.h"
 
 namespace rivulet {
 namespace {
+
+constexpr int kPieceBytes = 256 << 10;  // of a submission
 
 class ControlClient final : public ControlApi {
  public:
   explicit ControlClient(const GrpcControlOptions& options)
       : options_(options),
-        connection_(std::make_shared<ClientConnection>(options.coordinator, options.credentials, options.proxy)) {}
+        connection_(std::make_shared<ClientConnection>("coordinator", options.coordinator, options.credentials,
+                                                       options.proxy)) {}
 
   StatusOr<ServedRuns> Runs(const OperatorCaller&) override {
     rpc::RunsReplyProto reply;
     ClientCall call(connection_, options_.call_timeout);
-    RIVULET_RETURN_IF_ERROR(call.End(call.control().Runs(call.context(), {}, &reply)));
+    RIVULET_RETURN_IF_ERROR(call.End(call.StubOf<rpc::Control>()->Runs(call.context(), {}, &reply)));
     ServedRuns served;
     for (const rpc::RunStateProto& run : reply.runs()) served.runs.push_back(FromMessage(run));
     served.warnings.assign(reply.warnings().begin(), reply.warnings().end());
@@ -30,7 +34,7 @@ class ControlClient final : public ControlApi {
     request.set_after(after);
     rpc::ClientsReplyProto reply;
     ClientCall call(connection_, options_.call_timeout);
-    RIVULET_RETURN_IF_ERROR(call.End(call.control().Clients(call.context(), request, &reply)));
+    RIVULET_RETURN_IF_ERROR(call.End(call.StubOf<rpc::Control>()->Clients(call.context(), request, &reply)));
     ClientPage page{.clients = {}, .more = reply.more()};
     for (const rpc::ClientStateProto& client : reply.clients()) page.clients.push_back(FromMessage(client));
     return page;
@@ -39,7 +43,7 @@ class ControlClient final : public ControlApi {
   StatusOr<std::vector<AuditEntry>> Audit(const OperatorCaller&) override {
     rpc::AuditReplyProto reply;
     ClientCall call(connection_, options_.call_timeout);
-    RIVULET_RETURN_IF_ERROR(call.End(call.control().Audit(call.context(), {}, &reply)));
+    RIVULET_RETURN_IF_ERROR(call.End(call.StubOf<rpc::Control>()->Audit(call.context(), {}, &reply)));
     std::vector<AuditEntry> entries;
     for (const rpc::AuditEntryProto& entry : reply.entries()) entries.push_back(FromMessage(entry));
     return entries;
@@ -52,7 +56,7 @@ class ControlClient final : public ControlApi {
     request.set_detail(command.detail);
     rpc::CommandReplyProto reply;
     ClientCall call(connection_, options_.call_timeout);
-    RIVULET_RETURN_IF_ERROR(call.End(call.control().Command(call.context(), request, &reply)));
+    RIVULET_RETURN_IF_ERROR(call.End(call.StubOf<rpc::Control>()->Command(call.context(), request, &reply)));
     return std::move(*reply.mutable_sentence());
   }
 
@@ -76,7 +80,8 @@ class ControlClient final : public ControlApi {
     piece.set_bytes(bytes);
     rpc::StartRunReplyProto reply;
     ClientCall call(connection_, options_.start_timeout);
-    const auto stream = call.control().StartRun(call.context(), &reply);
+    const auto control = call.StubOf<rpc::Control>();
+    const auto stream = control->StartRun(call.context(), &reply);
     // A piece that is not taken is explained by the stream's end.
     do {
       const size_t of_plan = std::min<size_t>(plan.size(), kPieceBytes);
@@ -101,7 +106,7 @@ class ControlClient final : public ControlApi {
 }  // namespace
 
 StatusOr<std::unique_ptr<ControlApi>> ConnectControl(GrpcControlOptions options) {
-  RIVULET_RETURN_IF_ERROR(CheckReachable(options.coordinator, *options.credentials));
+  RIVULET_RETURN_IF_ERROR(CheckReachable("coordinator", options.coordinator, *options.credentials));
   return std::make_unique<ControlClient>(options);
 }
 

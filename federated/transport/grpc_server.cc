@@ -14,13 +14,13 @@
 #include "engine/base/executor.h"
 #include "federated/transport/control_service.h"
 #include "federated/transport/download_stream.h"
-#include "federated/transport/grpc_options.h"
-#include "federated/transport/long_polls.h"
 #include "federated/transport/messages.h"
-#include "federated/transport/security.h"
 #include "federated/transport/server_stream.h"
 #include "federated/transport/upload_stream.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
+#include "rpc/grpc_options.h"
+#include "rpc/long_polls.h"
+#include "rpc/security.h"
 
 namespace rivulet {
 namespace {
@@ -31,20 +31,23 @@ Status CheckServes(const ServedStreams& shared, const Caller& caller, Serves::Ki
     return PermissionDenied("'{}' wants to speak for every client of the run, and no such site is admitted here",
                             caller.name);
   }
-  if (serves == Serves::Kind::kNames && !shared.admit_tiers) {
+  if (serves == Serves::Kind::kNames && !shared.admit_aggregators) {
     return PermissionDenied(
-        "'{}' wants to speak for the clients that call it, and no tier is admitted here; start this coordinator with "
-        "--tiers",
+        "'{}' wants to speak for the clients that call it, and no aggregator is admitted here; start this coordinator "
+        "with "
+        "--aggregators",
         caller.name);
   }
   if (serves == Serves::Kind::kNames && caller.proven == Caller::Proven::kClient) {
     return PermissionDenied(
-        "the certificate of 'client/{}' does not make it a tier; use one that does ('rivulet ca issue tier/ID')",
+        "the certificate of 'client/{}' does not make it an aggregator; use one that does ('rivulet ca issue "
+        "aggregator/ID')",
         caller.name);
   }
-  if (serves == Serves::Kind::kItself && caller.proven == Caller::Proven::kTier) {
+  if (serves == Serves::Kind::kItself && caller.proven == Caller::Proven::kAggregator) {
     return PermissionDenied(
-        "the certificate of 'tier/{}' is not a client's, and only clients train; use the kit of a client ('rivulet ca "
+        "the certificate of 'aggregator/{}' is not a client's, and only clients train; use the kit of a client "
+        "('rivulet ca "
         "kit client/ID')",
         caller.name);
   }
@@ -72,9 +75,9 @@ class Service final : public CoordinatorService, public NewsListener {
  public:
   Service(CoordinatorApi& api, ServerSecurity& security, const GrpcServerOptions& options)
       : shared_{api,
-                security,
+                Callers(security, options.admit_sites || options.admit_aggregators),
                 options.admit_sites,
-                options.admit_tiers,
+                options.admit_aggregators,
                 StreamGuard(options.limits),
                 options.transfers,
                 TransferPlaces(options.transfers.short_places, options.transfers),
@@ -89,7 +92,7 @@ class Service final : public CoordinatorService, public NewsListener {
     shared_.calls->Run([this, context, reactor, message, reply] {
       StatusOr<PollRequest> asked = FromMessage(*message);
       if (asked.ok()) {
-        if (const Status status = shared_.security.Identify(*context, &asked->caller); !status.ok()) asked = status;
+        if (const Status status = shared_.callers.Identify(*context, &asked->caller); !status.ok()) asked = status;
       }
       if (asked.ok()) {
         if (const Status status = CheckServes(shared_, asked->caller, asked->serves.kind); !status.ok()) asked = status;
@@ -107,7 +110,7 @@ class Service final : public CoordinatorService, public NewsListener {
         }
         // A poll is held for long, and who asked may have been shut out meanwhile.
         Caller caller = request.caller;
-        const Status admitted = shared_.security.Identify(*context, &caller);
+        const Status admitted = shared_.callers.Identify(*context, &caller);
         StatusOr<PollReply> answer = admitted.ok() ? shared_.api.Poll(request) : admitted;
         if (answer.ok() && !last && TellsNothing(request, *answer)) return false;
         if (answer.ok()) {
@@ -132,7 +135,7 @@ class Service final : public CoordinatorService, public NewsListener {
                                  rpc::FailReplyProto*) override {
     return Answer(context, [this, context, request]() -> Status {
       Caller caller = FromMessage(request->caller());
-      RIVULET_RETURN_IF_ERROR(shared_.security.Identify(*context, &caller));
+      RIVULET_RETURN_IF_ERROR(shared_.callers.Identify(*context, &caller));
       return shared_.api.Fail(caller, FromMessage(request->failure()));
     });
   }
@@ -176,7 +179,8 @@ class Server final : public GrpcServer {
  public:
   Server(CoordinatorApi& api, std::unique_ptr<ServerSecurity> security, const GrpcServerOptions& options)
       : security_(std::move(security)), service_(api, *security_, options), address_(options.listen) {
-    if (options.control != nullptr) control_ = std::make_unique<ControlService>(*options.control, *security_);
+    if (options.control != nullptr)
+      control_ = std::make_unique<ControlService>(*options.control, Callers(*security_, false));
   }
   ~Server() override { Stop(std::chrono::milliseconds(0)); }
 
@@ -236,7 +240,7 @@ StatusOr<std::unique_ptr<GrpcServer>> GrpcServer::Start(CoordinatorApi& api, Grp
   PrepareGrpc();
   RIVULET_RETURN_IF_ERROR(CheckRoomForGrpc());
   RIVULET_RETURN_IF_ERROR(options.credentials->Check(options.listen));
-  RIVULET_ASSIGN_OR_RETURN(auto security, options.credentials->ForServer(options.admit_sites || options.admit_tiers));
+  RIVULET_ASSIGN_OR_RETURN(auto security, options.credentials->ForServer());
   auto server = std::make_unique<Server>(api, std::move(security), options);
   RIVULET_RETURN_IF_ERROR(server->Listen());
   return server;

@@ -3,8 +3,8 @@
 
 #include "engine/base/status.h"
 #include "federated/transport/coordinator_api.h"
-#include "federated/transport/grpc_options.h"
 #include "proto/rpc/coordinator.pb.h"
+#include "rpc/grpc_options.h"
 
 namespace rivulet {
 

@@ -13,14 +13,14 @@
 #include "engine/base/check.h"
 #include "engine/base/executor.h"
 #include "engine/base/status.h"
+#include "federated/transport/callers.h"
 #include "federated/transport/coordinator_api.h"
-#include "federated/transport/grpc_options.h"
 #include "federated/transport/messages.h"
-#include "federated/transport/security.h"
-#include "federated/transport/stream_guard.h"
-#include "federated/transport/transfer_heap.h"
-#include "federated/transport/transfer_places.h"
 #include "proto/rpc/coordinator.grpc.pb.h"
+#include "rpc/grpc_options.h"
+#include "rpc/stream_guard.h"
+#include "rpc/transfer_heap.h"
+#include "rpc/transfer_places.h"
 
 namespace rivulet {
 
@@ -28,8 +28,8 @@ namespace rivulet {
 // threads of their own: gRPC's must not block. Polls have theirs, so that no upload is before them.
 struct ServedStreams {
   CoordinatorApi& api;
-  ServerSecurity& security;
-  const bool admit_sites, admit_tiers;
+  const Callers callers;
+  const bool admit_sites, admit_aggregators;
   StreamGuard guard;
   const TransferLimits limits;
   TransferPlaces short_places, long_places;
@@ -94,7 +94,7 @@ class ServerStream : public Reactor {
     return shared_.guard.Name(*id_, caller_.name, what);
   }
   // Whether it may still go on: a stream may be open for long.
-  Status IdentifyAgain() { return shared_.security.Identify(*context_, &caller_); }
+  Status IdentifyAgain() { return shared_.callers.Identify(*context_, &caller_); }
 
   // The last thing that a job or a callback does is one of these.
   void Work(std::function<void()> job) {

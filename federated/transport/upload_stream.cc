@@ -5,15 +5,15 @@
 #include <utility>
 
 #include "federated/transport/chunk_messages.h"
-#include "federated/transport/double_buffer.h"
 #include "federated/transport/messages.h"
+#include "rpc/double_buffer.h"
 
 namespace rivulet {
 namespace {
 
 // Whether it may bring what many clients have made together.
 bool MayBringPartials(const ServedStreams& shared, const Caller& caller) {
-  return shared.admit_sites || (shared.admit_tiers && caller.proven != Caller::Proven::kClient);
+  return shared.admit_sites || (shared.admit_aggregators && caller.proven != Caller::Proven::kClient);
 }
 
 // One message is staged while the next is read, and none is read beyond that, so a slow disk holds the senders back.

@@ -31,7 +31,7 @@ _SERVICE = "/rivulet.rpc.Coordinator/"
 # shared secret which nobody has: 1.2 finds no cipher, and 1.3 has its own. gRPC reads it when it is loaded.
 _CIPHERS = ("GRPC_SSL_CIPHER_SUITES", "ECDHE-PSK-CHACHA20-POLY1305")
 
-# As federated/transport/grpc_options.h and grpc_connection.cc have them: pings keep a connection open while a client
+# As rpc/grpc_options.h and grpc_connection.cc have them: pings keep a connection open while a client
 # trains and makes no call, and a coordinator that was restarted is found again within seconds.
 _OPTIONS = [
     ("grpc.keepalive_time_ms", 30_000),

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
 _APPLICATION_ID = 0x52564C54  # "RVLT"
-_OLDEST_SCHEMA = 2  # the first with today's views
+_OLDEST_SCHEMA = 3  # the program reads no older ones
 _NEWEST_FIRST = "ORDER BY created_at DESC, rowid DESC LIMIT 1"
 
 _SHOWN_RUNS = 50  # on a page
@@ -68,7 +68,8 @@ class History:
             raise RivuletError(f"'{self.db}' is no history of rivulet's, but another database")
         if version < _OLDEST_SCHEMA:
             raise RivuletError(
-                f"'{self.db}' was written by an older program; 'rivulet runs list --db {self.db}' brings it up to date"
+                f"the history '{self.db}' has version {version}; Rivulet 0.1.0 is the last program that reads it, and its "
+                f"newest build brings it up to date with 'rivulet runs list --db {self.db}'"
             )
 
     def __repr__(self) -> str:

@@ -14,7 +14,7 @@
 #include "federated/scenario/scenario.h"
 #include "setup/shares.h"
 #include "simulations/attacks/attack.h"
-#include "simulations/shared_data.h"
+#include "simulations/attacks/shared_data.h"
 
 namespace rivulet {
 

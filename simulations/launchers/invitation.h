@@ -10,7 +10,7 @@
 
 #include "federated/scenario/scenario.h"
 #include "federated/transport/coordinator_api.h"
-#include "simulations/virtual_clients.h"
+#include "simulations/clients/virtual_clients.h"
 
 namespace rivulet {
 

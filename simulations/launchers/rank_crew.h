@@ -22,11 +22,11 @@
 #include "coordinator/coordinator.h"
 #include "engine/base/mutex.h"
 #include "federated/states/state_store.h"
+#include "simulations/clients/site_threads.h"
+#include "simulations/clients/virtual_clients.h"
 #include "simulations/launchers/invitation.h"
 #include "simulations/launchers/local_task_server.h"
 #include "simulations/launchers/ranks.h"
-#include "simulations/site_threads.h"
-#include "simulations/virtual_clients.h"
 
 namespace rivulet {
 

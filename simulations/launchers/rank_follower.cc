@@ -9,10 +9,10 @@
 #include "client/training/device/gpu_trainer.h"
 #include "engine/base/available_cores.h"
 #include "engine/base/available_memory.h"
+#include "simulations/clients/planned_tasks.h"
 #include "simulations/launchers/joined_partials.h"
 #include "simulations/launchers/rank_crew.h"
 #include "simulations/launchers/rank_messages.h"
-#include "simulations/planned_tasks.h"
 
 namespace rivulet {
 namespace {

@@ -11,7 +11,7 @@
 #include "federated/transport/grpc_server.h"
 #include "federated/transport/shutdown_barrier.h"
 #include "setup/run_setup.h"
-#include "simulations/shared_data.h"
+#include "simulations/attacks/shared_data.h"
 
 namespace rivulet {
 namespace {

@@ -13,7 +13,7 @@ namespace rivulet::fuzz {
 namespace {
 
 std::vector<Target>& Registry() {
-  // As in the program (cli/main.cc).
+  // As in the program (cli/program/main.cc).
   static std::vector<Target> targets = [] {
     google::protobuf::SetLogHandler(nullptr);
     return std::vector<Target>();

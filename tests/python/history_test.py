@@ -172,7 +172,7 @@ class History(harness.RivuletTest):
             ("other.sqlite", "is no history of rivulet's, but another database"),
             (
                 "old.sqlite",
-                "was written by an older program; 'rivulet runs list --db .*old.sqlite' brings it up to date",
+                "has version 1; Rivulet 0.1.0 is the last program that reads it, and .*'rivulet runs list --db .*old.sqlite'",
             ),
             ("tiny.toml", "history '.*tiny.toml': file is not a database"),
             (".", "'.*' is a folder, and a history is a file"),

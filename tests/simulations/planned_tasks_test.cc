@@ -1,5 +1,5 @@
 // How many threads train follows from what their tasks are planned to take, and changes no bit.
-#include "simulations/planned_tasks.h"
+#include "simulations/clients/planned_tasks.h"
 
 #include <cmath>
 #include <set>

@@ -9,9 +9,9 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).parents[2]
-LIBRARIES = ("engine", "dataflow", "certificates", "federated", "setup", "client", "coordinator", "tier", "simulations", "cli")
+LIBRARIES = ("engine", "dataflow", "certificates", "rpc", "federated", "setup", "client", "coordinator", "aggregator", "inspect", "http", "pages", "simulations", "cli")
 # A program has one of these or the other.
-ALTERNATIVES = ({"cli/http/http_server.cc", "cli/http/no_http_server.cc"}, {"cli/data/download.cc", "cli/data/no_download.cc"})
+ALTERNATIVES = ({"http/http_server.cc", "http/no_http_server.cc"}, {"cli/data/download.cc", "cli/data/no_download.cc"})
 
 NOISE = re.compile(r"""
     //[^\n]* | /\*.*?\*/                                    # comments

@@ -5,9 +5,10 @@
 
 #include "certificates/watched_identity.h"
 #include "federated/transport/grpc_client.h"
-#include "federated/transport/grpc_connection.h"
 #include "federated/transport/grpc_control.h"
 #include "federated/transport/grpc_server.h"
+#include "proto/rpc/control.grpc.pb.h"
+#include "rpc/grpc_connection.h"
 #include "tests/certificates/test_authority.h"
 
 namespace rivulet::testing {
@@ -67,12 +68,12 @@ class OperatorTls : public AuthorityTest {
     ASSERT_OK(Init());
     ASSERT_OK(Issue("coordinator/localhost", "server", {"localhost", "127.0.0.1"}));
     ASSERT_OK(Issue("client/a", "a"));
-    ASSERT_OK(Issue("tier/east", "east", {"localhost"}));
+    ASSERT_OK(Issue("aggregator/east", "east", {"localhost"}));
     ASSERT_OK(Issue("operator/alice", "alice"));
     ASSERT_OK_AND_ASSIGN(auto credentials, CredentialsOf("server"));
     ASSERT_OK_AND_ASSIGN(server_, GrpcServer::Start(api_, {.listen = {.host = "127.0.0.1"},
                                                            .credentials = std::move(credentials),
-                                                           .admit_tiers = true,
+                                                           .admit_aggregators = true,
                                                            .limits = {},
                                                            .control = &control_}));
   }
@@ -141,11 +142,12 @@ TEST_F(OperatorTls, SubmissionOfManyMessages_ComesWhole) {
 // As an operator's program sends whose connection breaks, whose count is wrong, or that knows nothing of pieces.
 TEST_F(OperatorTls, SubmissionCutOrLongerThanSaid_IsNotBegun) {
   ASSERT_OK_AND_ASSIGN(auto credentials, CredentialsOf("alice"));
-  const auto connection = std::make_shared<ClientConnection>(At(), std::move(credentials), "");
+  const auto connection = std::make_shared<ClientConnection>("coordinator", At(), std::move(credentials), "");
   const auto send = [&](uint64_t bytes, std::vector<std::string> plan) -> Status {
     ClientCall call(connection, std::chrono::seconds(60));
     rpc::StartRunReplyProto reply;
-    const auto stream = call.control().StartRun(call.context(), &reply);
+    const auto control = call.StubOf<rpc::Control>();
+    const auto stream = control->StartRun(call.context(), &reply);
     for (const std::string& part : plan) {
       rpc::StartRunRequestProto piece;
       piece.set_bytes(std::exchange(bytes, 0));
@@ -166,7 +168,7 @@ TEST_F(OperatorTls, SubmissionCutOrLongerThanSaid_IsNotBegun) {
   EXPECT_EQ(control_.submitted.plan, "abc");
 }
 
-TEST_F(OperatorTls, ClientOrTier_MayNotSteer) {
+TEST_F(OperatorTls, ClientOrAggregator_MayNotSteer) {
   for (const char* folder : {"a", "east"}) {
     ASSERT_OK_AND_ASSIGN(const auto control, ControlAs(folder));
     const auto refused = StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("is not an operator's"));

@@ -1,10 +1,7 @@
 // The reference values of the test data (privacy/vectors.json), made by dp-accounting, prv-accountant, SciPy and
 // mpmath: each within its own tolerance.
 #include <cmath>
-#include <cstdlib>
-#include <filesystem>
 
-#include "engine/base/file_system.h"
 #include "engine/base/json.h"
 #include "federated/privacy/accountant.h"
 #include "federated/privacy/banded_noise.h"
@@ -13,6 +10,7 @@
 #include "federated/privacy/gaussian.h"
 #include "federated/privacy/renyi.h"
 #include "federated/privacy/sampled_gaussian.h"
+#include "tests/testing/privacy_vectors.h"
 
 namespace rivulet::privacy {
 namespace {
@@ -158,22 +156,11 @@ const std::map<std::string, Group, std::less<>> kGroups = {
 // Of secure aggregation, and of noise that there is none of here.
 const std::set<std::string, std::less<>> kOthers = {"secagg-graph", "shamir", "skellam-bound", "skellam-exact"};
 
-class Vectors : public ::testing::Test {
- protected:
-  void SetUp() override {
-    const char* const folder = getenv("RIVULET_TEST_DATA");
-    if (folder == nullptr) GTEST_SKIP() << "RIVULET_TEST_DATA is not set";
-    const std::string path = JoinPath(folder, "privacy/vectors.json");
-    if (!std::filesystem::exists(path)) GTEST_SKIP() << path << " is not there";
-    ASSERT_OK_AND_ASSIGN(const std::string text, FileSystem::Default().ReadAll(path));
-    ASSERT_OK_AND_ASSIGN(all_, Json::Parse(text));
-  }
-  Json all_;
-};
+using Vectors = testing::PrivacyVectors;
 
 TEST_F(Vectors, ArePassedWithinTheirTolerances) {
   std::map<std::string, int> met;
-  for (const Json& vector : all_.At("vectors").elements()) {
+  for (const Json& vector : All()) {
     const std::string& group = vector.At("group").text();
     if (kOthers.contains(group)) continue;
     const auto found = kGroups.find(group);
@@ -191,7 +178,7 @@ TEST_F(Vectors, ArePassedWithinTheirTolerances) {
 
 // prv-accountant states bounds beside its estimate; ours lie within, the lower one not above.
 TEST_F(Vectors, BoundsOfPrvHoldOurs) {
-  for (const Json& vector : all_.At("vectors").elements()) {
+  for (const Json& vector : All()) {
     if (vector.At("group").text() != "prv-epsilon") continue;
     const Composition composition{.rounds = {RoundsOf(vector, "sigma")}};
     ASSERT_OK_AND_ASSIGN(const Spend spend, EpsilonOf(composition, Field(vector, "delta")));

@@ -1,6 +1,0 @@
-// `rivulet-client`: what `rivulet client` runs, for sites. It links no more, and loads no code.
-#include "cli/application.h"
-
-int main(int argc, char** argv) {
-  return rivulet::RunApplication({.name = rivulet::kClientProgram, .root = rivulet::ClientRoot}, argc, argv);
-}

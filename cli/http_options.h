@@ -1,0 +1,17 @@
+// The options of commands that serve pages: --http, --http-token, --http-tls.
+#pragma once
+
+#include <string>
+
+#include "cli/command.h"
+#include "http/http_server.h"
+
+namespace rivulet {
+
+// Declares --http, --http-token and --http-tls. `what` is said of --http: "serve pages of this run". Nothing is
+// declared where this program was built without a library for HTTP.
+void AddHttpOptions(Command& command, HttpOptions* options, const std::string& what);
+// " --http ADDR …", as they were given, for a shell.
+std::string ShellArguments(const HttpOptions& options);
+
+}  // namespace rivulet

@@ -1,8 +1,0 @@
-// `rivulet`: all commands.
-#include "cli/application.h"
-#include "cli/libraries.h"
-
-int main(int argc, char** argv) {
-  return rivulet::RunApplication(
-      {.name = "rivulet", .root = rivulet::RootCommand, .load_libraries = rivulet::LoadLibraries}, argc, argv);
-}

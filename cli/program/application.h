@@ -1,0 +1,22 @@
+// The life of a program of ours: its command line is parsed into a registered Command (cli/command.h), which is run,
+// and whose Status becomes one line on stderr and an exit code. `rivulet` and `rivulet-client` are one each.
+#pragma once
+
+#include "cli/program/libraries.h"
+#include "cli/program/root.h"
+
+namespace rivulet {
+
+struct Application {
+  const char* name;  // in front of its errors
+  // All that it can be told, as RootCommand (cli/program/root.h) gives it. It may have a function, or subcommands with
+  // `help` among them.
+  Command (*root)(RootArguments* arguments);
+  // Loads these after those of the environment; null: it loads no code, and has no --op-library and so on.
+  Status (*load_libraries)(const LibraryPaths& paths) = nullptr;
+};
+
+// main() of `application`.
+int RunApplication(const Application& application, int argc, char** argv);
+
+}  // namespace rivulet

@@ -1,0 +1,8 @@
+// `rivulet`: all commands.
+#include "cli/program/application.h"
+#include "cli/program/libraries.h"
+
+int main(int argc, char** argv) {
+  return rivulet::RunApplication(
+      {.name = "rivulet", .root = rivulet::RootCommand, .load_libraries = rivulet::LoadLibraries}, argc, argv);
+}

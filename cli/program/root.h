@@ -1,0 +1,54 @@
+// The whole command line as data: what the parser (cli/program/application.cc), the manual and the completion
+// (cli/manual/) go through.
+#pragma once
+
+#include "cli/command.h"
+
+namespace rivulet {
+
+// Options that every command takes, wherever on the command line they stand.
+struct CommonOption {
+  const char* name;
+  const char* value_name;
+  const char* help;
+};
+inline constexpr CommonOption kVlogOption = {"--vlog", "MODULE=LEVEL,…",
+                                             "verbose logs on stderr, by source file: compile=2,pass*=1"};
+inline constexpr CommonOption kOpLibraryOption = {"--op-library", "FILE.so",
+                                                  "a shared library of ops to load; may be given several times"};
+inline constexpr CommonOption kAlgorithmLibraryOption = {
+    "--algorithm-library", "FILE.so", "a shared library of algorithms to load; may be given several times"};
+inline constexpr CommonOption kQuietOption = {"--quiet", "",
+                                              "say nothing of progress, only results and what goes wrong"};
+inline constexpr CommonOption kProgressOption = {
+    "--progress", "KIND",
+    "how progress is told on stderr: auto, or json, an object a line [auto: a bar on a terminal, else lines]"};
+inline constexpr CommonOption kHelpOption = {"--help", "", "Print this help."};
+// Those of the program that a command's path begins with: rivulet-client loads no code.
+std::vector<CommonOption> CommonOptionsOf(std::string_view path);
+
+// What a program itself takes.
+struct RootArguments {
+  bool version = false;
+  std::vector<std::string> help_of;  // `rivulet help runs show`
+};
+// `rivulet` with all its subcommands; `arguments` must outlive it. Neither it nor its subcommand `help` has a function:
+// that is the parser's, which knows how help is printed.
+Command RootCommand(RootArguments* arguments);
+inline constexpr char kHelpCommand[] = "help";
+// `rivulet-client`, which is `rivulet client` (cli/run/client_command.h) under a name of its own. It has no subcommand.
+Command ClientRoot(RootArguments* arguments);
+inline constexpr char kClientProgram[] = "rivulet-client";
+// "rivulet 0.2.0" on stdout.
+void PrintVersion(std::string_view program);
+
+inline bool IsPositional(const Argument& argument) { return argument.name[0] != '-'; }
+// Whether a value follows: of a positional, and of an option that is no flag.
+bool TakesValue(const Argument& argument);
+inline bool TakesSeveral(const Argument& argument) {
+  return std::holds_alternative<std::vector<std::string>*>(argument.target);
+}
+// "Usage" without that word: "rivulet simulate SCENARIO.toml [OPTIONS]".
+std::string UsageOf(const Command& command, std::string_view path);
+
+}  // namespace rivulet

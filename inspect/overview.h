@@ -1,0 +1,69 @@
+// A run as a page tells it: everything of its rows that people ask for first, read at once.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/history/history.h"
+#include "coordinator/history/questions.h"
+#include "inspect/configuration.h"
+
+namespace rivulet {
+
+// A metric over the rounds that have it.
+struct Curve {
+  std::string name;                                // "test/accuracy"
+  std::vector<std::pair<int64_t, double>> points;  // round and value, by round; never empty
+  bool lower_is_better = false;                    // of a loss, or an error
+  // How its newest value is spread over the clients that measured it, by figure: "p10"; empty: nothing says.
+  std::map<std::string, double> spread = {};
+  // The best of its points, the earliest of several.
+  const std::pair<int64_t, double>& best() const;
+};
+
+// Where the seconds from a run's start to its end went. What nobody measured is `rest`.
+struct TimeSplit {
+  double total = 0;     // from the start to the end of the run, or to its last round
+  double training = 0;  // of attempts, from the draw to the last update
+  double aggregating = 0, evaluating = 0;
+  double rest = 0;  // between attempts: waiting for clients, writing, standing still until it was resumed
+  // Of a task, the mean over those of the newest rounds that say so.
+  std::optional<double> task_waiting, task_training, task_uploading;
+};
+
+struct RunOverview {
+  RunRow run;                 // with its status now (run_status.h)
+  std::string first_reason;   // why it failed, or how its last attempt that was given up ended; ""
+  int64_t rounds_wanted = 0;  // 0: not known
+  std::vector<RoundRow> attempts;
+  std::vector<Curve> curves;
+  std::optional<double> virtual_seconds;  // of a simulation whose devices take time: of its newest version
+  int64_t lanes = 0;                      // as how many clients at once a device trained, at most; 0: none did
+  bool tf32 = false;                      // with factors rounded to TF32
+  std::vector<ModelRow> models;
+  std::vector<TagRow> tags;
+  std::vector<NoteRow> notes;
+  std::vector<ClientReliabilityRow> clients;
+  int64_t failing = 0;                      // clients some of whose tasks came to nothing
+  std::vector<ClientFailuresRow> failures;  // of the twenty that failed most, most first
+  ConfigKeys keys;                          // that matter, but for the run's name
+  TimeSplit time;
+  int64_t bytes_down = 0, bytes_up = 0;
+
+  int64_t committed() const;
+  const Curve* curve(std::string_view name) const;  // null: it has none
+  const ModelRow* newest_model() const;             // with a file, else null
+};
+
+// `run` as History::ResolveRun takes it, with its errors. kWithoutClients leaves out what takes the longest to read of
+// a large run: clients, failures, and where a task's time goes.
+enum class OverviewParts { kAll, kWithoutClients };
+StatusOr<RunOverview> LoadOverview(History& history, const std::string& run, OverviewParts parts = OverviewParts::kAll);
+// The curves alone: of scope central and federated.
+StatusOr<std::vector<Curve>> LoadCurves(History& history, const std::string& run_id);
+
+}  // namespace rivulet

@@ -1,0 +1,18 @@
+// A partition as a picture: labels from top to bottom, clients from left to right, the darker the more examples.
+#pragma once
+
+#include <string>
+
+#include "inspect/picture/picture.h"
+#include "setup/partition_summary.h"
+
+namespace rivulet {
+
+// For a terminal: a few lines of numbers, then a row of shades for each label. Columns as in the summary.
+std::string PartitionText(const PartitionSummary& summary);
+
+// Above, how many examples each column holds; below, a cell for each label and column, and what its shade means.
+// `title` may hold any text.
+Picture PartitionPicture(const PartitionSummary& summary, const std::string& title);
+
+}  // namespace rivulet

@@ -1,0 +1,16 @@
+// Counts in rows and columns as squares that are the darker the more of their row they hold.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+
+#include "inspect/picture/picture.h"
+
+namespace rivulet {
+
+// A confusion matrix: `counts` has `classes` rows, one for each label, of what its examples were taken for. Up to 20
+// classes have their numbers in it.
+Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const int64_t> counts);
+
+}  // namespace rivulet

@@ -1,0 +1,27 @@
+// A number over several runs, and which of their metrics people look at first.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "inspect/overview.h"
+
+namespace rivulet {
+
+struct Spread {
+  double mean = 0;
+  double deviation = 0;  // of the sample, with n - 1; 0 of one run
+  size_t runs = 0;
+  std::string Text() const;  // "0.9712 ± 0.0031", "0.9712" of one run
+};
+Spread SpreadOf(const std::vector<double>& values);
+
+// Of these names the one that people look at first: an accuracy on test data, or else one of clients, or a loss; ""
+// of none.
+std::string FirstMetric(const std::vector<std::string>& known);
+
+// Null: it has no such curve.
+const Curve* FindCurve(const std::vector<Curve>& curves, const std::string& name);
+
+}  // namespace rivulet

@@ -1,0 +1,45 @@
+// Which client holds how many examples of which label: what a run's configuration deals, where its data are here.
+#include "engine/data/record_files.h"
+#include "federated/scenario/scenario.h"
+#include "inspect/partition_picture.h"
+#include "pages/page_parts.h"
+#include "pages/pages.h"
+#include "setup/partition_summary.h"
+#include "setup/run_setup.h"
+
+namespace rivulet {
+namespace {
+
+constexpr int64_t kColumnsOfLabels = 200;
+
+}  // namespace
+
+// Data sets are only read here: those that a run would make first are not made for a page.
+StatusOr<std::string> LabelsPage(const PlacedRun& placed) {
+  RIVULET_ASSIGN_OR_RETURN(const RunRow run, placed.history.ResolveRun(placed.run));
+  RIVULET_ASSIGN_OR_RETURN(
+      Scenario scenario,
+      Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id)));
+  const std::string train = scenario.data.train, label = ClassFeatureOf(scenario);
+  if (label.empty())
+    return NotFound("run '{}' learns {}, so that there are no labels of which a client has some", run.run_id,
+                    scenario.model.target == "numbers" ? "numbers" : "several labels of each example");
+  if (train.empty() || !RecordFilesMatching(train).ok()) {
+    return NotFound(
+        "the data of run '{}' are not on this machine{}, so nobody here knows which client has which labels",
+        run.run_id, train.empty() ? "" : fmt::format(" ('{}')", train));
+  }
+  RunSetup setup(std::move(scenario));
+  RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
+  RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
+  RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary, Summarise(*data, *shares, label, kColumnsOfLabels));
+  const std::string svg = PictureSvg(PartitionPicture(summary, "labels by client"), false);
+  const std::string body = fmt::format(
+      "<p>{}</p>\n<p>{} examples of {} clients: {} to {} each, the median {}; {:.1f} labels a client.</p>\n"
+      "<div class=\"paper\">{}</div>\n",
+      RunLink(placed.prefix + run.run_id, run.run_id), summary.examples, summary.clients, summary.smallest,
+      summary.largest, summary.median, summary.labels_per_client, svg);
+  return PageOf("Labels of " + run.run_id, body);
+}
+
+}  // namespace rivulet

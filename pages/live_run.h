@@ -1,0 +1,82 @@
+// A run that goes on in this process, as its page shows it between the rows of its history: who joins, what is handed
+// out, how much of it has come in, and a round's figures at the moment it closes.
+//
+// The run only leaves its news here, which takes microseconds and no memory that grows with who looks on. Each browser
+// has a stream that sends what the page shows now when something has changed, at most twenty times a second: one that
+// is slow gets fewer of these states and never an old one, and nothing is kept for it.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "coordinator/coordinator.h"
+#include "engine/base/mutex.h"
+#include "http/http_server.h"
+#include "inspect/overview.h"
+
+namespace rivulet {
+
+// Thread-safe.
+class LiveRun {
+ public:
+  explicit LiveRun(int64_t rounds) : rounds_wanted_(rounds) {}
+
+  // Adds to what `observer` does already; must outlive the coordinator.
+  void Observe(CoordinatorObserver& observer);
+  // Once it has its id. `before`: the curves of the rounds before, where it is resumed.
+  void Begin(std::string run_id, std::vector<Curve> before);
+  // It has ended, as `sentence` says. Gives streams up to a second to say so.
+  void End(const std::string& sentence);
+
+  // A stream for one browser; this must outlive it.
+  std::unique_ptr<HttpStream> Open();
+  std::string run_id() const;
+  // The part of the run's page that the feed renews.
+  std::string Panel();
+
+ private:
+  friend class LiveStream;
+  using SteadyClock = std::chrono::steady_clock;
+  // What a page shows, by the ids of its places, and which state it is.
+  struct Shown {
+    uint64_t change = 0;
+    bool ended = false;
+    int64_t closed_unix_ms = 0;  // when the newest of its rounds closed; 0: none has
+    std::map<std::string, std::string> places;
+  };
+
+  void Changed() REQUIRES(mutex_);
+  void AddPoints(int64_t round, const std::map<std::string, double>& values) REQUIRES(mutex_);
+  void Round(const RoundReport& report);
+  std::string StateHtml() const REQUIRES(mutex_);
+  std::string RoundsHtml() const REQUIRES(mutex_);
+  std::string LogHtml() const REQUIRES(mutex_);
+  // The newest state, made by whoever first asks for it.
+  std::shared_ptr<const Shown> Show();
+  // Blocks until there is another state than `seen`, or it has ended; false: neither within `patience`.
+  bool AwaitChange(uint64_t seen, std::chrono::milliseconds patience);
+
+  const int64_t rounds_wanted_;
+  mutable Mutex mutex_;
+  CondVar changed_;
+  uint64_t change_ GUARDED_BY(mutex_) = 1;
+  uint64_t curves_change_ GUARDED_BY(mutex_) = 1;
+  std::string run_id_ GUARDED_BY(mutex_), end_ GUARDED_BY(mutex_);
+  int64_t streams_ GUARDED_BY(mutex_) = 0;
+  int64_t round_ GUARDED_BY(mutex_) = 0, folded_ GUARDED_BY(mutex_) = 0, selected_ GUARDED_BY(mutex_) = 0;
+  int64_t committed_ GUARDED_BY(mutex_) = 0, closed_unix_ms_ GUARDED_BY(mutex_) = 0;
+  std::vector<std::string> offered_ GUARDED_BY(mutex_);  // of this round, the first that were drawn
+  int64_t offers_ GUARDED_BY(mutex_) = 0;
+  std::deque<RoundReport> newest_ GUARDED_BY(mutex_);  // newest first
+  std::deque<EventRow> log_ GUARDED_BY(mutex_);        // newest first
+  std::vector<Curve> curves_ GUARDED_BY(mutex_);
+  Mutex showing_;  // taken before mutex_
+  std::shared_ptr<const Shown> shown_ GUARDED_BY(showing_);
+  uint64_t shown_curves_ GUARDED_BY(showing_) = 0;
+};
+
+}  // namespace rivulet

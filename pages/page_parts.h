@@ -1,0 +1,53 @@
+// What the pages are made of. Texts come in as they are and go out as HTML.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "engine/base/table.h"
+#include "inspect/overview.h"
+
+namespace rivulet {
+
+inline constexpr size_t kRowsOfAPage = 50;
+// HTML.
+inline constexpr char kRowsAppear[] =
+    "These pages read a file: a round appears when it has closed and its rows are written. <code>simulate</code> "
+    "and <code>coordinator</code> show a run as it goes with <code>--http</code>.";
+
+// How a page that is open learns of what happens: not at all, by being loaded again, by its feed (live_run.h).
+enum class Renewal { kNone, kEveryFiveSeconds, kByFeed };
+// `body` is HTML. Style and script stand in the page: it is whole though the process that served it ends the moment
+// after, and is painted after one answer.
+std::string PageOf(std::string_view title, std::string_view body, Renewal renewal = Renewal::kNone);
+
+std::string UrlText(std::string_view text);  // as it stands in an address
+// To a run's page, to a round's and a client's: <a>, and the addresses of these as HTML has them. `place` is the run's
+// id with its history's prefix (pages.h).
+std::string RunLink(const std::string& place, const std::string& run_id);
+std::string RoundAddress(const std::string& place, int64_t round);
+std::string ClientAddress(const std::string& place, const std::string& client_id);
+std::string RoundLink(const std::string& place, int64_t round, const std::string& text);
+std::string ClientLink(const std::string& place, const std::string& client_id);
+std::string StatusHtml(const std::string& status);      // with a sign, for those who see no colour
+std::string Share(const std::optional<double>& value);  // four digits; "" of nothing
+std::string TextOfCell(const Cell& cell);
+
+// What is said of a thing in one column: names as they are, values that are HTML already.
+std::string FactsTable(const std::vector<std::pair<std::string, std::string>>& facts);
+std::string EventsTable(const std::vector<EventRow>& newest_first);
+
+// Rows of cells that are HTML already; numbers stand to the right where a title ends with '#', which is not shown.
+std::string HtmlTable(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows);
+
+// Long tables are shown a leaf at a time: the place that the leaf with row `first` begins with, of `total` rows.
+size_t LeafOf(int64_t first, size_t total);
+// "51–100 of 1000, previous, next": `address` ends where the number goes.
+std::string LeafLinks(std::string_view address, size_t first, size_t total, std::string_view anchor);
+
+// A <figure>: one metric of each of `runs`, null where one has none.
+std::string CurveSvg(const std::string& name, const std::vector<std::pair<std::string, const Curve*>>& runs);
+
+}  // namespace rivulet

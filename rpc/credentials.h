@@ -1,0 +1,53 @@
+// How the two ends of a connection prove who they are. Servers and clients take credentials and do not look inside, so
+// that a kind of credentials is added here without touching either.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+class WatchedIdentity;  // certificates/watched_identity.h
+
+// "HOST:PORT", with an IPv6 host in brackets.
+struct NetworkAddress {
+  std::string host;         // without brackets
+  int port = 0;             // 0 .. 65535; 0 lets a server choose
+  bool IsLoopback() const;  // 127.0.0.0/8, ::1 or "localhost"
+  std::string ToString() const;
+};
+// INVALID_ARGUMENT says what is wrong with `text`.
+StatusOr<NetworkAddress> ParseAddress(std::string_view text);
+
+// Of the other end of a connection as gRPC writes it: "ipv4:127.0.0.1:4711", "ipv6:%5B::1%5D:4711".
+bool IsLoopbackPeer(std::string_view peer);
+
+class ServerSecurity;   // rpc/security.h
+class ChannelSecurity;  // the same
+
+class TransportCredentials {
+ public:
+  virtual ~TransportCredentials() = default;
+  // Whether they may be used with `address`: FAILED_PRECONDITION says why not.
+  virtual Status Check(const NetworkAddress& address) const = 0;
+  // For one server; for one channel to `server`.
+  virtual StatusOr<std::unique_ptr<ServerSecurity>> ForServer() const = 0;
+  virtual std::unique_ptr<ChannelSecurity> ForChannel(const NetworkAddress& server) const = 0;
+};
+
+// Plaintext: whoever can reach the port can read and claim to be anybody. Beyond loopback only when `beyond_loopback`.
+std::shared_ptr<const TransportCredentials> InsecureCredentials(bool beyond_loopback);
+
+// Mutual TLS 1.3 with the certificate, key, authority and revocation list of `identity`, which is followed: what
+// replaces them counts for the next connection, and what is revoked or has expired for the next call too. A caller is
+// its certificate's name and no other, a server must bear the host that its callers dial; a peer's certificate is
+// verified by certificates/verify.h alone. Which roles may call is the service's to say (PeerIdentity). `tell` hears
+// why a peer was refused, one sentence for each reason once a minute; of a server, on any thread.
+std::shared_ptr<const TransportCredentials> TlsCredentials(std::shared_ptr<WatchedIdentity> identity,
+                                                           std::function<void(const std::string& sentence)> tell);
+
+}  // namespace rivulet

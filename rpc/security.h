@@ -1,0 +1,47 @@
+// Credentials as gRPC sees them. For code that serves or calls over gRPC; credentials.h shows nothing of it.
+#pragma once
+
+#include <grpcpp/grpcpp.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "certificates/name.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// The caller of a call, as its connection proves it.
+struct PeerIdentity {
+  std::optional<CertificateName> name;  // of its certificate; none without TLS
+  std::string serial;                   // of the certificate; "" without TLS
+  int64_t certificate_until = 0;        // its last second, since 1970 UTC; 0 without TLS
+};
+
+// A server's side. Outlives the server's calls.
+class ServerSecurity {
+ public:
+  virtual ~ServerSecurity() = default;
+  virtual std::shared_ptr<grpc::ServerCredentials> credentials() = 0;
+  // UNAUTHENTICATED: the certificate that the connection showed is no longer valid.
+  virtual StatusOr<PeerIdentity> Identify(const grpc::ServerContextBase& context) = 0;
+  // Logs why a caller was refused, where the credentials have a log.
+  virtual void LogRefusal(const std::string& sentence) = 0;
+};
+
+// A client's side of one channel, with all the connections that gRPC makes for it one after the other. Thread-safe.
+class ChannelSecurity {
+ public:
+  virtual ~ChannelSecurity() = default;
+  virtual std::shared_ptr<grpc::ChannelCredentials> credentials() = 0;
+  // What this side shows, or believes, has been replaced since: another channel is to be made. `at_once`: asks again,
+  // also where it was asked a moment ago.
+  virtual bool Stale(bool at_once) = 0;
+  // The other end has answered a call, in whatever way.
+  virtual void Answered() = 0;
+  // Why the connection was refused, where it was and this side knows: a part of a sentence. "": it does not know.
+  virtual std::string Refusal() = 0;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,63 @@
+// What tasks are planned to take, known from their compiled programs before any of them runs: memory for whoever
+// chooses how many threads train, arithmetic for whoever deals tasks out.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "federated/plan/plan.h"
+#include "federated/transport/coordinator_api.h"
+#include "simulations/clients/virtual_clients.h"
+
+namespace rivulet {
+
+class PlannedTasks {
+ public:
+  // Of the client with the most examples. Compiles its programs, which are kept for the tasks themselves. Errors are
+  // those of PassPrograms.
+  static StatusOr<PlannedTasks> Create(VirtualClients& clients, const std::shared_ptr<const Plan>& plan);
+
+  // Bytes at the height of so many threads, each with a task and with its sums; what is kept of decoded examples, which
+  // has a budget of its own, is not in it.
+  int64_t Memory(int threads) const { return shared_bytes_ + threads * thread_bytes_; }
+  int64_t thread_bytes() const { return thread_bytes_; }
+  // So many of `wanted` threads as have room in `bytes`; at least 1.
+  int ThreadsWithin(int64_t bytes, int wanted) const;
+  // Floating-point operations of a task over so many examples, all its epochs together, as many as it draws where tasks
+  // are done in part (client.partial_work); at least 1, so that tasks of which kernels tell nothing are told apart by
+  // their number.
+  int64_t Cost(const Task& task, int64_t examples) const;
+  // The same of tasks of this kind on average.
+  int64_t MeanCost(TaskKind kind, int64_t examples) const;
+
+ private:
+  // Of going over the examples once.
+  struct PassWork {
+    LocalPass pass;
+    double operations = 0;  // of one example
+  };
+  // `epochs` says how often a pass does that.
+  template <typename Epochs>
+  int64_t CostOf(TaskKind kind, int64_t examples, const Epochs& epochs) const;
+
+  int64_t shared_bytes_ = 0, thread_bytes_ = 0;
+  std::map<TaskKind, std::vector<PassWork>> passes_;
+};
+
+// What a training task receives of a version, and at most sends of an update; of an update whose bytes depend on its
+// values, what they are at most.
+struct PlannedBytes {
+  int64_t down = 0, up = 0;
+};
+StatusOr<PlannedBytes> BytesOfTask(const Plan& plan);
+
+// How many of `wanted` threads are to train in a process that has `memory` bytes for it (0: what AvailableMemory says);
+// `note` is told when they are fewer, in one sentence. What cannot be planned is not limited: its tasks will say why.
+int ThreadsToTrain(const StatusOr<PlannedTasks>& planned, int wanted, int64_t memory,
+                   const std::function<void(const std::string& sentence)>& note);
+
+}  // namespace rivulet

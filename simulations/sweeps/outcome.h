@@ -1,0 +1,47 @@
+// What came of a sweep, read from its history: a line a point, over its seeds.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "inspect/overview.h"
+#include "inspect/picture/chart.h"
+#include "inspect/spread.h"
+#include "simulations/sweeps/points.h"
+
+namespace rivulet {
+
+struct SweptRun {
+  std::string run_id, status;
+  uint64_t seed = 0;
+  std::vector<Curve> curves;
+};
+
+struct SweptPoint {
+  SweepPoint point;
+  std::vector<SweptRun> runs;
+  // Of `metric` over those of its runs that are finished and have it: the last round's value, and the best round's.
+  Spread last, best;
+  bool whole() const { return last.runs == runs.size(); }
+};
+
+struct SweepOutcome {
+  std::string name, tag, metric;
+  bool lower_is_better = false;  // of the metric
+  std::vector<SweptPoint> points;
+  std::optional<size_t> best;  // of the points: by the mean of its last value, among those all of whose runs have one
+};
+
+// `points` with their runs' ids and seeds; `metric` "": the validation set's where there is one,
+// else what people look at first. NOT_FOUND: no run has that metric.
+StatusOr<SweepOutcome> JudgeSweep(const std::string& db, std::vector<SweptPoint> points, const std::string& metric);
+
+std::string SweepTable(const SweepOutcome& outcome, size_t columns);
+std::string SweepJson(const SweepOutcome& outcome);
+// A curve a point: the mean over its runs, of the rounds that all of them have.
+Chart SweepChart(const SweepOutcome& outcome);
+
+}  // namespace rivulet

@@ -7,6 +7,7 @@
 #include "engine/graphdef/graph_def.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/safetensors.h"
+#include "engine/models/tensorflow_form.h"
 #include "engine/models/unfreeze.h"
 
 namespace rivulet {
@@ -16,8 +17,14 @@ Status WriteGraphDef(const ExportRequest& request) {
   if (request.out.ends_with(".pbtxt"))
     return UsageError("graphs are written as bytes; give --out the name of a .pb file");
   const ModelDef& model = request.source.model;
-  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), request.out, SerializeGraph(model.graph)));
-  fmt::print("{}: {} nodes", request.out, model.graph.nodes().size());
+  RIVULET_ASSIGN_OR_RETURN(const Graph form, TensorFlowForm(model.graph));
+  const std::string bytes = SerializeGraph(form);
+  const StatusOr<Graph> read = ParseGraph(bytes);
+  if (!read.ok())
+    return FailedPrecondition("the graph would be written but could not be read again, so nothing was written: {}",
+                              Message(read.status()));
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), request.out, bytes));
+  fmt::print("{}: {} nodes", request.out, form.nodes().size());
   if (request.source.has_loss) {
     fmt::print("; inputs {}", model.input.placeholder);
     for (const ModelInput& input : model.more_inputs) fmt::print(", {}", input.placeholder);

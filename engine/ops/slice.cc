@@ -309,6 +309,43 @@ RIVULET_OP("StridedSlice")
     .Doc(
         "input[begin:end:strides, …] with Python's meaning; masks say which entries are open, …, newaxis or an index.");
 
+Status StridedSliceUpdateShape(InferenceContext& c) {
+  const Shape& input = c.input(0);
+  c.set_output(0, input);
+  RIVULET_ASSIGN_OR_RETURN(auto begin, KnownIntegers(c, 1));
+  RIVULET_ASSIGN_OR_RETURN(auto end, KnownIntegers(c, 2));
+  RIVULET_ASSIGN_OR_RETURN(auto strides, KnownIntegers(c, 3));
+  if (!input.known_rank() || !begin || !end || !strides) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(auto geometry, ResolveStridedSlice(c.attrs(), input, *begin, *end, *strides));
+  if (!Shape::Compatible(geometry.output, c.input(4)))
+    return InvalidArgument("value {} is not of the shape of the slice, {}", c.input(4).ToString(),
+                           geometry.output.ToString());
+  return absl::OkStatus();
+}
+
+Status StridedSliceUpdateGradient(GradientContext& g) {
+  GradientOps ops(g);
+  const std::vector<Output> where = {g.input(1), g.input(2), g.input(3)};
+  const Output taken = ops.Op("StridedSlice", {g.grad(), where[0], where[1], where[2]}, Masks(*g.node()));
+  g.set_input_grad(4, taken);
+  g.set_input_grad(0, ops.Op("TensorStridedSliceUpdate", {g.grad(), where[0], where[1], where[2], ops.ZerosLike(taken)},
+                             Masks(*g.node())));
+  return ops.status();
+}
+
+RIVULET_OP("TensorStridedSliceUpdate")
+    .Input("input: T")
+    .Input("begin: Index")
+    .Input("end: Index")
+    .Input("strides: Index")
+    .Input("value: T")
+    .Output("output: T")
+    .Attr("T: " RIVULET_ANY_TYPE)
+    .Attr("Index: {int32, int64}")
+    .RIVULET_STRIDED_SLICE_ATTRS.Shape(StridedSliceUpdateShape)
+    .Gradient(StridedSliceUpdateGradient)
+    .Doc("input with value in the place that StridedSlice would take.");
+
 RIVULET_OP("StridedSliceGrad")
     .Input("shape: Index")
     .Input("begin: Index")

@@ -65,18 +65,18 @@ const Registered shares{{"secure_shares",
                          },
                          MessageFrom(0)}};
 
-const Registered sealed{{"secure_sealed",
-                         [](std::string_view bytes) {
-                           return ReadAgain(
-                               bytes,
-                               [](std::string_view text) { return secure::ParseSealedShares(text, kNeighbours); },
-                               [](const secure::SealedSharesMessage& message) { return Written(message); });
-                         },
-                         [] {
-                           return std::vector{Written(secure::SealedSharesMessage{
-                               SomeSet(kNeighbours), std::string(5 * secure::kSealedBytes, 's')})};
-                         },
-                         MessageFrom(0)}};
+const Registered sealed_shares{
+    {"secure_sealed",
+     [](std::string_view bytes) {
+       return ReadAgain(
+           bytes, [](std::string_view text) { return secure::ParseSealedShares(text, kNeighbours); },
+           [](const secure::SealedSharesMessage& message) { return Written(message); });
+     },
+     [] {
+       return std::vector{
+           Written(secure::SealedSharesMessage{SomeSet(kNeighbours), std::string(5 * secure::kSealedBytes, 's')})};
+     },
+     MessageFrom(0)}};
 
 const Registered survivors{{"secure_survivors",
                             [](std::string_view bytes) {

@@ -1,6 +1,8 @@
 // Honest clients and an honest coordinator: sums to the bit, whoever drops out.
 #include "federated/secure/protocol.h"
 
+#include <openssl/crypto.h>
+
 #include <cmath>
 
 #include "federated/secure/messages.h"
@@ -112,6 +114,23 @@ TEST(SecAggPlus, CanUnmaskAsSoonAsEachSecretHasThresholdShares) {
   EXPECT_TRUE(cohort.server().CanUnmask());
   ASSERT_OK(cohort.server().Unmask(cohort.sum()));
   EXPECT_EQ(cohort.sum(), cohort.PlainSum());
+}
+
+// What the secure heap holds is what clients hold: nothing after the last answer, and nothing after a refusal.
+TEST(SecAggPlus, SecretsAreWipedAfterTheLastStepAndAfterARefusal) {
+  TestCohort cohort({.members = 7, .words = 3});
+  const size_t before = CRYPTO_secure_used();
+  ASSERT_OK(cohort.RunUntil(1));
+  EXPECT_GT(CRYPTO_secure_used(), before);
+  ASSERT_OK(cohort.RunUntil(5));
+  EXPECT_EQ(CRYPTO_secure_used(), before);
+
+  TestCohort refused({.members = 7, .words = 3});
+  ASSERT_OK(refused.RunUntil(2));
+  const size_t held_by_all = CRYPTO_secure_used();
+  ASSERT_THAT(refused.AnswerTo(2, "nonsense"), StatusIs(StatusCode::kInvalidArgument));
+  const size_t held_by_one = held_by_all - CRYPTO_secure_used();
+  EXPECT_GE(held_by_one, 2 * 32 + 32 + 6 * 64 + 7 * 64u) << "two keys, a seed, secrets of neighbours, shares";
 }
 
 // Masked words are uniform: chi-squared of their bytes, though the words themselves are all zero.

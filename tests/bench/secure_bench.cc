@@ -2,8 +2,12 @@
 // run. `ruler_share` is what the rulers alone would take of a row's time.
 #include <benchmark/benchmark.h>
 
+#include <array>
 #include <chrono>
+#include <functional>
+#include <map>
 #include <numeric>
+#include <optional>
 
 #include "federated/secure/announcement.h"
 #include "federated/secure/key_derivation.h"

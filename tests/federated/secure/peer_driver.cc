@@ -16,7 +16,8 @@ namespace {
 std::string Hex(std::string_view bytes) { return HexOf(BytesOf(bytes)); }
 
 std::string PeersAnswer(const std::string& input) {
-  std::cout << Json({{"input", Hex(input)}}).Dump() << std::endl;
+  const Json shown = {{"input", Hex(input)}};
+  std::cout << shown.Dump() << std::endl;
   std::string line;
   std::getline(std::cin, line);
   const std::vector<uint8_t> bytes = Bytes(line);
@@ -28,21 +29,20 @@ Status Drive(const CohortOptions& options, size_t peer) {
   const std::vector<std::byte>& words = cohort.words(peer);
   const TestAuthority::Holder& holder = HolderOf(cohort.name(peer));
   const secure::Session session = cohort.Session();
-  std::cout << Json({{"name", cohort.name(peer)},
-                     {"run", session.run},
-                     {"plan", session.plan.Hex()},
-                     {"model", session.model.Hex()},
-                     {"version", session.version},
-                     {"attempt", session.attempt},
-                     {"key", KeyPem(holder.key.get()).value()},
-                     {"certificate", holder.certificate.Pem()},
-                     {"max_colluding", options.settings.max_colluding},
-                     {"drop_out", options.settings.drop_out},
-                     {"min_survivors", options.settings.min_survivors},
-                     {"word_bits", options.settings.word_bits},
-                     {"words", Hex({reinterpret_cast<const char*>(words.data()), words.size()})}})
-                   .Dump()
-            << std::endl;
+  const Json setup = {{"name", cohort.name(peer)},
+                      {"run", session.run},
+                      {"plan", session.plan.Hex()},
+                      {"model", session.model.Hex()},
+                      {"version", session.version},
+                      {"attempt", session.attempt},
+                      {"key", KeyPem(holder.key.get()).value()},
+                      {"certificate", holder.certificate.Pem()},
+                      {"max_colluding", options.settings.max_colluding},
+                      {"drop_out", options.settings.drop_out},
+                      {"min_survivors", options.settings.min_survivors},
+                      {"word_bits", options.settings.word_bits},
+                      {"words", Hex({reinterpret_cast<const char*>(words.data()), words.size()})}};
+  std::cout << setup.Dump() << std::endl;
   const std::map<size_t, int> drops = {{0, 2}, {5, 4}};
   while (cohort.server().step() < 5) {
     for (size_t client = 0; client < static_cast<size_t>(options.members); ++client) {

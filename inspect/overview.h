@@ -66,4 +66,7 @@ StatusOr<RunOverview> LoadOverview(History& history, const std::string& run, Ove
 // The curves alone: of scope central and federated.
 StatusOr<std::vector<Curve>> LoadCurves(History& history, const std::string& run_id);
 
+// The one of its curves that people look at first, without reading the others (FirstMetric); nullopt: it has none.
+StatusOr<std::optional<Curve>> LoadFirstCurve(History& history, const std::string& run_id);
+
 }  // namespace rivulet

@@ -27,7 +27,7 @@ std::string ResultsTable(const Comparison& comparison) {
     Mark& line = key.Line({{0, 4}, {22, 4}}, 2);
     line.colour = SeriesColour(i);
     line.dash = SeriesDash(i);
-    html += fmt::format("<tr><td class=\"series\">{}<b>{}</b></td>", PictureSvg(key, false), XmlText(setting.label));
+    html += fmt::format("<tr><td class=\"key\">{}<b>{}</b></td>", PictureSvg(key, false), XmlText(setting.label));
     for (const std::string& metric : comparison.metrics) {
       const Spread last = LastOf(comparison, setting, metric);
       const double sign = LowerIsBetter(metric) ? -1 : 1;

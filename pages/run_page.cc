@@ -22,13 +22,16 @@ namespace {
 constexpr size_t kEventsOfAPage = 100;  // the newest
 
 // What the run is: its name and how it stands, and a line of facts.
-std::string Heading(const RunOverview& page, const std::string& status, const std::string& place) {
+std::string Heading(const RunOverview& page, const std::map<std::string, std::string>& keys, const std::string& status,
+                    const std::string& place) {
   std::string html = fmt::format("<div class=\"title\"><h1>{}</h1>{}", XmlText(page.run.name), StatusHtml(status));
-  for (const auto& [key, value] : page.keys) {
-    if (key != "algorithm.name" && key != "client.optimizer.learning_rate") continue;
-    const Cell cell = CellOfToml(value);
+  for (const auto& [key, title] :
+       {std::pair("algorithm.name", ""), {"client.optimizer.learning_rate", "learning rate"}}) {
+    const auto found = keys.find(key);
+    if (found == keys.end()) continue;
+    const Cell cell = CellOfToml(found->second);
     const auto* text = std::get_if<std::string>(&cell);
-    html += Chip(key == "algorithm.name" ? "" : "learning rate", text != nullptr ? *text : value);
+    html += Chip(title, text != nullptr ? *text : found->second);
   }
   for (const TagRow& tag : page.tags) html += Chip("#" + tag.tag, "");
   html += fmt::format(
@@ -147,6 +150,9 @@ StatusOr<std::string> RunPage(const PlacedRun& placed, int64_t first_round, int6
   RIVULET_ASSIGN_OR_RETURN(const auto events, history.NewestEvents(run_id, kEventsOfAPage));
   RIVULET_ASSIGN_OR_RETURN(const auto tasks, NewestTasks(history, run_id, kAttemptsDrawn));
   RIVULET_ASSIGN_OR_RETURN(const auto pauses, PausedRuns(history));
+  RIVULET_ASSIGN_OR_RETURN(const auto key_rows, history.RunKeys(run_id));
+  std::map<std::string, std::string> stored_keys;
+  for (const RunKeyRow& key : key_rows) stored_keys[key.key] = key.value;
   const auto pause = pauses.find(run_id);
   const bool runs = page.run.status == "running", paused = runs && pause != pauses.end();
   const Health health = HealthOf(page, paused ? &pause->second : nullptr);
@@ -190,7 +196,7 @@ StatusOr<std::string> RunPage(const PlacedRun& placed, int64_t first_round, int6
   if (runs && !is_live) body += fmt::format("<p class=\"faint\">{}</p>\n", kRowsAppear);
   return PageOf({.title = run_id,
                  .path = fmt::format("<span>/ {}</span>", XmlText(run_id)),
-                 .heading = Heading(page, paused ? "paused" : page.run.status, place),
+                 .heading = Heading(page, stored_keys, paused ? "paused" : page.run.status, place),
                  .renewal = is_live ? Renewal::kByFeed
                             : runs  ? Renewal::kEveryFiveSeconds
                                     : Renewal::kNone},

@@ -14,8 +14,8 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kDifferencesShown = 4;
-constexpr double kSparklineWidth = 120;
+constexpr size_t kDifferencesShown = 3;
+constexpr double kSparklineWidth = 108;
 
 std::string Lowered(std::string text) {
   for (char& c : text)
@@ -79,40 +79,54 @@ std::string Address(const RunsQuery& query, const std::string& sort, bool ascend
   return address;
 }
 
-struct ListColumn {
+// What a list is sorted by, and which way first.
+struct SortedBy {
   const char* title;
-  const char* sort;    // "": by it nothing is sorted
-  bool number, rises;  // which way it is sorted first
+  const char* sort;  // "": by it nothing is sorted
+  bool rises = false;
 };
-constexpr ListColumn kColumns[] = {{"", "", false, false},
-                                   {"run", "run", false, true},
-                                   {"status", "status", false, true},
-                                   {"algorithm", "algorithm", false, true},
-                                   {"learning rate", "rate", true, true},
-                                   {"seed", "seed", true, true},
-                                   {"best", "best", true, false},
-                                   {"course", "", false, false},
-                                   {"what else differs", "", false, false},
-                                   {"rounds", "rounds", true, false},
-                                   {"took", "took", true, false},
-                                   {"began", "began", false, false}};
+struct ListColumn {
+  std::vector<SortedBy> parts;  // of its head
+  bool number = false;
+};
+const std::vector<ListColumn>& Columns() {
+  static const std::vector<ListColumn> columns = {{{{"", ""}}},
+                                                  {{{"run", "run", true}}},
+                                                  {{{"status", "status", true}}},
+                                                  {{{"algorithm", "algorithm", true}}},
+                                                  {{{"learning rate", "rate", true}}, true},
+                                                  {{{"seed", "seed", true}}, true},
+                                                  {{{"best", "best"}}, true},
+                                                  {{{"course", ""}}},
+                                                  {{{"what else differs", ""}}},
+                                                  {{{"rounds", "rounds"}}, true},
+                                                  {{{"began", "began"}, {"took", "took"}}}};
+  return columns;
+}
+
+bool IsSortedBy(const std::string& sort) {
+  for (const ListColumn& column : Columns())
+    for (const SortedBy& part : column.parts)
+      if (!sort.empty() && sort == part.sort) return true;
+  return false;
+}
 
 std::string Head(const RunsQuery& query) {
   std::string html = "<thead><tr>";
-  for (const ListColumn& column : kColumns) {
-    const bool sorted = column.sort == query.sort && *column.sort != '\0';
-    const bool rises = sorted ? !query.ascending : column.rises;
-    html += fmt::format("<th scope=\"col\"{}{}>", column.number ? " class=\"n\"" : "",
-                        !sorted           ? ""
-                        : query.ascending ? " aria-sort=\"ascending\""
-                                          : " aria-sort=\"descending\"");
-    html += *column.sort == '\0'
-                ? column.title
-                : fmt::format("<a href=\"{}\">{}{}</a>", XmlText(Address(query, column.sort, rises)), column.title,
-                              !sorted           ? ""
-                              : query.ascending ? " ↑"
-                                                : " ↓");
-    html += "</th>";
+  for (const ListColumn& column : Columns()) {
+    std::string sorted, titles;
+    for (const SortedBy& part : column.parts) {
+      const bool here = query.sort == part.sort;
+      if (here) sorted = query.ascending ? " aria-sort=\"ascending\"" : " aria-sort=\"descending\"";
+      if (!titles.empty()) titles += " · ";
+      const std::string address = Address(query, part.sort, here ? !query.ascending : part.rises);
+      titles += *part.sort == '\0' ? part.title
+                                   : fmt::format("<a href=\"{}\">{}{}</a>", XmlText(address), part.title,
+                                                 !here             ? ""
+                                                 : query.ascending ? " ↑"
+                                                                   : " ↓");
+    }
+    html += fmt::format("<th scope=\"col\"{}{}>{}</th>", column.number ? " class=\"n\"" : "", sorted, titles);
   }
   return html + "</tr></thead>";
 }
@@ -172,13 +186,12 @@ StatusOr<std::string> Row(History& history, const ListedRun& run, const std::str
       "<td class=\"called\"><a class=\"name\" href=\"/run?id={2}\">{3}</a> {4}<span class=\"id\">{1}</span></td>"
       "<td>{5}</td><td data-is=\"algorithm\">{6}</td><td class=\"n\" data-is=\"rate\">{7}</td>"
       "<td class=\"n\" data-is=\"seed\">{8}</td><td class=\"n\" data-is=\"best\">{9}</td><td>{10}</td>"
-      "<td class=\"differs\">{11}</td><td class=\"n\" data-is=\"rounds\">{12}</td><td class=\"n\" "
-      "data-is=\"took\">{13}</td>"
-      "<td data-is=\"began\">{14}</td></tr>\n",
+      "<td class=\"differs\">{11}</td><td class=\"n\" data-is=\"rounds\">{12}</td>"
+      "<td class=\"began\" data-is=\"began\">{13}<span class=\"id\">took {14}</span></td></tr>\n",
       XmlText(place), XmlText(run.row.run_id), UrlText(place), XmlText(run.row.name), tags, StatusHtml(run.row.status),
       XmlText(KeyText(run, kAlgorithmKey)), XmlText(KeyText(run, kLearningRateKey)), run.row.seed, result,
-      curve ? SparklineSvg(*curve, kSparklineWidth) : "", differences, rounds, SecondsText(run.row.seconds),
-      TimeHtml(run.row.created_at));
+      curve ? SparklineSvg(*curve, kSparklineWidth) : "", differences, rounds, TimeHtml(run.row.created_at),
+      SecondsText(run.row.seconds));
 }
 
 std::string Choice(const std::string& name, const std::set<std::string>& values, const std::string& chosen) {
@@ -192,7 +205,7 @@ std::string Choice(const std::string& name, const std::set<std::string>& values,
 
 StatusOr<std::string> RunsPage(std::span<const PlacedHistory> histories, const RunsQuery& asked, const LiveRun* live) {
   RunsQuery query = asked;
-  if (std::ranges::none_of(kColumns, [&](const ListColumn& one) { return query.sort == one.sort; })) query.sort = "";
+  if (!IsSortedBy(query.sort)) query.sort = "";
   if (query.sort.empty()) {
     query.sort = "began";
     query.ascending = false;

@@ -10,10 +10,11 @@ std::string_view Script() {
 (() => {
   // Times in the reader's zone; the UTC stays in the tooltip.
   const zoned = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  const short = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
   const showTimes = (root) => {
     for (const time of root.querySelectorAll("time[datetime]")) {
       const at = new Date(time.dateTime);
-      if (!isNaN(at)) time.textContent = zoned.format(at);
+      if (!isNaN(at)) time.textContent = (time.closest(".runs") ? short : zoned).format(at);
     }
   };
 

@@ -22,14 +22,14 @@ body { margin: 0; background: var(--ground); color: var(--ink); font: 14px/1.5 s
 .bar { background: var(--sheet); border-bottom: 1px solid var(--line); }
 .bar nav { display: flex; align-items: center; gap: .5rem; max-width: 92rem; margin: 0 auto; padding: .55rem 1.5rem; min-width: 0; }
 .bar img { width: 20px; height: 20px; } .bar a { color: inherit; text-decoration: none; font-weight: 600; }
-.bar a:hover { text-decoration: underline; } .bar span { color: var(--faint); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.bar span a { font-weight: 400; } .bar a:hover { text-decoration: underline; } .bar span { color: var(--faint); overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 main { padding: 1.1rem 1.5rem 3rem; max-width: 92rem; margin: 0 auto; }
 h1 { font-size: 1.45rem; line-height: 1.25; margin: 0; overflow-wrap: anywhere; }
 h2 { font-size: 1.08rem; margin: 2rem 0 .6rem; } h3 { font-size: .95rem; margin: 1rem 0 .4rem; }
 p { margin: .5rem 0; } a { color: var(--link); } code { font-size: .92em; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 1px; }
 .faint, .leaf { color: var(--faint); } .small { font-size: .86rem; } .n { text-align: right; }
-.title { display: flex; flex-wrap: wrap; align-items: center; gap: .3rem .7rem; } .title .actions { margin-left: auto; }
+.title { display: flex; flex-wrap: wrap; align-items: center; gap: .3rem .7rem; margin-bottom: .7rem; } .title + .under { margin-top: -.45rem; } .title .actions { margin-left: auto; }
 .under { display: flex; flex-wrap: wrap; gap: .1rem 1rem; margin: .25rem 0 1rem; color: var(--faint); }
 .status, .chip { display: inline-block; border-radius: 1rem; padding: 0 .6rem; white-space: nowrap; font-size: .86rem; line-height: 1.55; }
 .status { background: var(--head); color: var(--faint); font-weight: 600; }
@@ -66,12 +66,13 @@ th, td { padding: .36rem .75rem; text-align: left; border-bottom: 1px solid var(
 tbody tr:last-child > * { border-bottom: 0; } tbody tr:hover { background: var(--head); }
 thead th { background: var(--head); color: var(--faint); font-weight: 600; font-size: .86rem; } th.n, td.n { text-align: right; }
 thead th a { color: inherit; text-decoration: none; } thead th a:hover { text-decoration: underline; } thead th[aria-sort] { color: var(--ink); }
-td:last-child { white-space: normal; } .scroll td:last-child:not(.n) { min-width: 14rem; } td { overflow-wrap: anywhere; }
+td:last-child { white-space: normal; } .scroll td:last-child:not(.n):not(:empty) { min-width: min(22rem, 60vw); } td { overflow-wrap: anywhere; }
 .facts { width: auto; } .facts th { font-weight: normal; color: var(--faint); } .facts td { white-space: normal; }
-.runs td { vertical-align: middle; } .runs .name { font-weight: 600; } .runs .id { display: block; color: var(--faint); font-size: .8rem; }
-.runs svg { display: block; width: 120px; height: 30px; } .runs progress { width: 6rem; margin: .1rem 0 0; }
-.runs td.differs { white-space: normal; min-width: 12rem; } .runs input { accent-color: var(--link); width: 1rem; height: 1rem; }
-.best { font-weight: 700; }
+.id { display: block; color: var(--faint); font-size: .8rem; font-weight: 400; }
+.runs th, .runs td { padding: .36rem .55rem; } .runs td { vertical-align: middle; } .runs .name { font-weight: 600; }
+.runs svg { display: block; width: 108px; height: 30px; } .runs progress { width: 6rem; margin: .1rem 0 0; }
+.runs td.differs { white-space: normal; min-width: 15rem; } .runs td.began { min-width: 0; white-space: nowrap; } .runs input { accent-color: var(--link); width: 1rem; height: 1rem; }
+.best { font-weight: 700; } .key svg { display: inline; width: 22px; height: 8px; margin-right: .5rem; vertical-align: middle; }
 /* Forms. */
 .tools { display: flex; flex-wrap: wrap; gap: .6rem .9rem; align-items: end; margin: 0 0 .8rem; } .tools label { color: var(--faint); font-size: .86rem; }
 .tools input, .tools select { display: block; } input, select, button { font: inherit; color: inherit; background: var(--sheet); border: 1px solid var(--line);
@@ -84,7 +85,7 @@ button.main { background: var(--link); color: var(--sheet); border-color: var(--
 figure { margin: 0; background: var(--sheet); border: 1px solid var(--line); border-radius: .55rem; padding: .6rem .8rem; box-shadow: var(--shade);
   position: relative; min-width: 0; overflow-x: auto; }
 figcaption { display: flex; flex-wrap: wrap; gap: 0 .8rem; align-items: baseline; } figcaption b { font-weight: 600; } figcaption .get { margin-left: auto; }
-figure svg { display: block; width: 100%; height: auto; } figure.wide { max-width: 62rem; }
+figure svg { display: block; width: 100%; height: auto; } figure.wide { max-width: 50rem; }
 .plot { position: relative; } .tip { position: absolute; pointer-events: none; background: var(--sheet); border: 1px solid var(--line); border-radius: .35rem;
   padding: .15rem .5rem; font-size: .86rem; white-space: nowrap; box-shadow: 0 2px 8px rgb(0 0 0 / .18); z-index: 2; }
 .paper { background: #ffffff; color: #222222; overflow-x: auto; }
@@ -99,9 +100,9 @@ pre { overflow-x: auto; background: var(--head); padding: .8rem; border-radius: 
   .card .big { font-size: 1.35rem; } h1 { font-size: 1.2rem; } .places { position: static; } .title .actions { margin-left: 0; }
   /* A row of the list is a card. */
   .runs thead { display: none; } .runs, .runs tbody { display: block; }
-  .runs tr { display: grid; grid-template-columns: 1.6rem 1fr 1fr; gap: .1rem .6rem; padding: .6rem .7rem; border-bottom: 1px solid var(--line); }
+  .runs tr { display: grid; grid-template-columns: 1.6rem minmax(0, 1fr) minmax(0, 1fr); gap: .1rem .6rem; padding: .6rem .7rem; border-bottom: 1px solid var(--line); }
   .runs td { display: block; border: 0; padding: 0; min-width: 0; text-align: left; } .runs td[data-is]:not(:empty)::before { content: attr(data-is) " "; color: var(--faint); font-size: .8rem; }
-  .runs td.tick { grid-row: 1 / span 6; } .runs td.called, .runs td.differs { grid-column: 2 / 4; } .runs td.differs:empty { display: none; }
+  .runs td.tick { grid-row: 1 / span 12; } .runs td.called, .runs td.differs, .runs td.began { grid-column: 2 / 4; } .runs .id { overflow: hidden; text-overflow: ellipsis; } .runs td.differs:empty { display: none; }
 }
 )css";
 }

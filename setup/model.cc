@@ -203,7 +203,8 @@ Status RequireGraph(const Scenario& scenario) {
   if (scenario.model.arrays.empty()) return absl::OkStatus();
   return InvalidArgument(
       "model.arrays gives a model without a graph, which clients in Python train in their own way: start `rivulet "
-      "coordinator` and clients with rivulet.run_client, or rivulet.simulate(client_fn=...) (docs/guide/python.md); here a "
+      "coordinator` and clients with rivulet.run_client, or rivulet.simulate(client_fn=...) (docs/guide/python.md); "
+      "here a "
       "model with a graph is needed, such as model.preset");
 }
 

@@ -1,9 +1,9 @@
-#include "coordinator/history/row_columns.h"
 #include "inspect/listed_runs.h"
 
 #include <algorithm>
 #include <ranges>
 
+#include "coordinator/history/row_columns.h"
 #include "engine/base/nearest.h"
 #include "engine/base/shown_text.h"
 #include "engine/base/usage_error.h"

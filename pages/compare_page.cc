@@ -80,7 +80,7 @@ StatusOr<std::string> ComparePage(std::span<const PlacedRun> names) {
     if (std::ranges::all_of(chart.series, [](const ChartSeries& series) { return series.points.size() < 2; })) continue;
     std::string file = "compare-" + metric;
     std::ranges::replace(file, '/', '-');
-    std::vector<Download> downloads =
+    std::vector<FileLink> downloads =
         PictureDownloads(fmt::format("of=curve&metric={}{}", UrlText(metric), query), file);
     downloads.push_back(TableDownload(fmt::format("of=curve&metric={}{}", UrlText(metric), query), file));
     charts += ChartFigure(chart, "", downloads);

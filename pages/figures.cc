@@ -54,7 +54,7 @@ std::string Legend(const Chart& chart) {
 }
 
 std::string Figure(const std::string& title, const std::string& says, const std::string& svg,
-                   const std::vector<Download>& downloads, const std::string& attributes, const std::string& below) {
+                   const std::vector<FileLink>& downloads, const std::string& attributes, const std::string& below) {
   return fmt::format(
       "<figure{}><figcaption><b>{}</b><span class=\"faint\">{}</span>{}</figcaption><div class=\"plot\">{}</div>{}"
       "</figure>\n",
@@ -64,11 +64,11 @@ std::string Figure(const std::string& title, const std::string& says, const std:
 }  // namespace
 
 std::string FigureHtml(const std::string& title, const std::string& says, const Picture& picture,
-                       const std::vector<Download>& downloads, bool wide) {
+                       const std::vector<FileLink>& downloads, bool wide) {
   return Figure(title, says, PictureSvg(picture, false), downloads, wide ? " class=\"wide\"" : "", "");
 }
 
-std::string ChartFigure(const Chart& chart, const std::string& says, const std::vector<Download>& downloads) {
+std::string ChartFigure(const Chart& chart, const std::string& says, const std::vector<FileLink>& downloads) {
   Chart in_page = chart;
   in_page.in_page = true;
   return Figure(chart.title, says, PictureSvg(ChartPicture(in_page), false), downloads,
@@ -90,7 +90,7 @@ std::string CurveFigures(const std::vector<Curve>& curves, const std::string& pl
     const std::string query = fmt::format("of=curve&run={}&metric={}", UrlText(place), UrlText(curve.name));
     std::string file = run_id + "-" + curve.name;
     std::ranges::replace(file, '/', '-');
-    std::vector<Download> downloads = PictureDownloads(query, file);
+    std::vector<FileLink> downloads = PictureDownloads(query, file);
     downloads.push_back(TableDownload(query, file));
     html += ChartFigure(ChartOf(curve, run_id),
                         fmt::format("last {:.4f}, best {:.4f}", curve.points.back().second, curve.best().second),
@@ -129,11 +129,11 @@ std::string SparklineSvg(const Curve& curve, double width) {
   return PictureSvg(picture, false);
 }
 
-std::vector<Download> PictureDownloads(const std::string& query, const std::string& file) {
+std::vector<FileLink> PictureDownloads(const std::string& query, const std::string& file) {
   return {{"SVG", "/picture.svg?" + query, file + ".svg"}, {"PNG", "/picture.png?" + query, file + ".png"}};
 }
 
-Download TableDownload(const std::string& query, const std::string& file) {
+FileLink TableDownload(const std::string& query, const std::string& file) {
   return {"CSV", "/table.csv?" + query, file + ".csv"};
 }
 

@@ -14,10 +14,10 @@ namespace rivulet {
 
 // `says` is HTML behind the title; `wide`: as broad as the page allows.
 std::string FigureHtml(const std::string& title, const std::string& says, const Picture& picture,
-                       const std::vector<Download>& downloads, bool wide = false);
+                       const std::vector<FileLink>& downloads, bool wide = false);
 
 // A chart whose values are shown where one points, once a script runs: its points stand in `data-plot`.
-std::string ChartFigure(const Chart& chart, const std::string& says, const std::vector<Download>& downloads);
+std::string ChartFigure(const Chart& chart, const std::string& says, const std::vector<FileLink>& downloads);
 
 // The curves of one run, but for those of a single point, of which there is nothing to draw. `place`: the run's id with
 // its history's prefix (pages.h).
@@ -31,7 +31,7 @@ Chart ChartOf(const Curve& curve, const std::string& label);
 std::string SparklineSvg(const Curve& curve, double width);
 
 // SVG and PNG at "/picture.svg?QUERY" and "/picture.png?QUERY", kept as FILE.svg and FILE.png.
-std::vector<Download> PictureDownloads(const std::string& query, const std::string& file);
-Download TableDownload(const std::string& query, const std::string& file);  // "/table.csv?QUERY"
+std::vector<FileLink> PictureDownloads(const std::string& query, const std::string& file);
+FileLink TableDownload(const std::string& query, const std::string& file);  // "/table.csv?QUERY"
 
 }  // namespace rivulet

@@ -145,15 +145,15 @@ std::string TimeHtml(const std::string& utc) {
                      XmlText(text.substr(0, 16)));
 }
 
-std::string DownloadLinks(const std::vector<Download>& downloads) {
+std::string DownloadLinks(const std::vector<FileLink>& downloads) {
   if (downloads.empty()) return "";
   std::string html = "<span class=\"get\">";
-  for (const Download& one : downloads)
+  for (const FileLink& one : downloads)
     html += fmt::format("<a href=\"{}\" download=\"{}\">{}</a>", XmlText(one.address), XmlText(one.file), one.kind);
   return html + "</span>";
 }
 
-std::string HeadingHtml(const std::string& id, const std::string& title, const std::vector<Download>& downloads,
+std::string HeadingHtml(const std::string& id, const std::string& title, const std::vector<FileLink>& downloads,
                         std::string_view more) {
   return fmt::format("<div class=\"heading\"><h2{}>{}</h2>{}{}</div>\n",
                      id.empty() ? "" : fmt::format(" id=\"{}\"", id), XmlText(title), more, DownloadLinks(downloads));

@@ -63,12 +63,12 @@ size_t LeafOf(int64_t first, size_t total);
 std::string LeafLinks(std::string_view address, size_t first, size_t total, std::string_view anchor);
 
 // What a table or a picture can be had as: the kind, and its address as UrlText made it.
-struct Download {
+struct FileLink {
   std::string kind, address, file;  // "CSV"; the name that it is kept under
 };
-std::string DownloadLinks(const std::vector<Download>& downloads);  // "" of none
+std::string DownloadLinks(const std::vector<FileLink>& downloads);  // "" of none
 // An <h2> with the downloads of what follows; `more` is HTML between them.
-std::string HeadingHtml(const std::string& id, const std::string& title, const std::vector<Download>& downloads,
+std::string HeadingHtml(const std::string& id, const std::string& title, const std::vector<FileLink>& downloads,
                         std::string_view more = "");
 
 }  // namespace rivulet

@@ -213,7 +213,7 @@ StatusOr<std::string> RunsPage(std::span<const PlacedHistory> histories, const R
   std::string tables;
   std::map<std::string, size_t> statuses;
   std::set<std::string> algorithms, known_statuses;
-  std::vector<Download> downloads;
+  std::vector<FileLink> downloads;
   bool running = false;
   for (const PlacedHistory& placed : histories) {
     RIVULET_ASSIGN_OR_RETURN(std::vector<ListedRun> runs, LoadListedRuns(*placed.history));

@@ -9,8 +9,8 @@ namespace {
 
 constexpr int64_t kUpdatesRead = 5'000;
 constexpr std::pair<const char*, const char*> kUpdateColumns[] = {{"train_loss", "train loss of an update"},
-                                                            {"update_norm", "norm of an update"},
-                                                            {"staleness", "staleness of an update"}};
+                                                                  {"update_norm", "norm of an update"},
+                                                                  {"staleness", "staleness of an update"}};
 
 }  // namespace
 

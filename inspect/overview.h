@@ -48,7 +48,7 @@ struct RunOverview {
   std::vector<TagRow> tags;
   std::vector<NoteRow> notes;
   std::vector<ClientReliabilityRow> clients;
-  int64_t failing = 0;                      // clients some of whose tasks came to nothing
+  int64_t failing = 0;                      // clients with a task that was refused, dropped or failed
   std::vector<ClientFailuresRow> failures;  // of the twenty that failed most, most first
   ConfigKeys keys;                          // that matter, but for the run's name
   TimeSplit time;

@@ -10,6 +10,7 @@
 namespace rivulet {
 namespace {
 
+constexpr double kBroad = 800;     // points, of pictures that a page shows as broad as it is
 constexpr size_t kStretches = 90;  // of a curve's points in data-plot, as many as are drawn
 
 // As many digits as anybody reads: they are most of a page.
@@ -65,7 +66,11 @@ std::string Figure(const std::string& title, const std::string& says, const std:
 
 std::string FigureHtml(const std::string& title, const std::string& says, const Picture& picture,
                        const std::vector<FileLink>& downloads, bool wide) {
-  return Figure(title, says, PictureSvg(picture, false), downloads, wide ? " class=\"wide\"" : "", "");
+  return Figure(title, says, PictureSvg(picture, false), downloads,
+                !wide                    ? ""
+                : picture.width > kBroad ? " class=\"broad\""
+                                         : " class=\"wide\"",
+                "");
 }
 
 std::string ChartFigure(const Chart& chart, const std::string& says, const std::vector<FileLink>& downloads) {

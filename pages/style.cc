@@ -66,7 +66,7 @@ th, td { padding: .36rem .75rem; text-align: left; border-bottom: 1px solid var(
 tbody tr:last-child > * { border-bottom: 0; } tbody tr:hover { background: var(--head); }
 thead th { background: var(--head); color: var(--faint); font-weight: 600; font-size: .86rem; } th.n, td.n { text-align: right; }
 thead th a { color: inherit; text-decoration: none; } thead th a:hover { text-decoration: underline; } thead th[aria-sort] { color: var(--ink); }
-td:last-child { white-space: normal; } .scroll td:last-child:not(.n):not(:empty) { min-width: min(22rem, 60vw); } td { overflow-wrap: anywhere; }
+td:last-child { white-space: normal; } .scroll td:last-child:not(.n):not(:empty) { min-width: min(17rem, 60vw); } td { overflow-wrap: anywhere; }
 .facts { width: auto; } .facts th { font-weight: normal; color: var(--faint); } .facts td { white-space: normal; }
 .id { display: block; color: var(--faint); font-size: .8rem; font-weight: 400; }
 .runs th, .runs td { padding: .36rem .55rem; } .runs td { vertical-align: middle; } .runs .name { font-weight: 600; }
@@ -85,7 +85,7 @@ button.main { background: var(--link); color: var(--sheet); border-color: var(--
 figure { margin: 0; background: var(--sheet); border: 1px solid var(--line); border-radius: .55rem; padding: .6rem .8rem; box-shadow: var(--shade);
   position: relative; min-width: 0; overflow-x: auto; }
 figcaption { display: flex; flex-wrap: wrap; gap: 0 .8rem; align-items: baseline; } figcaption b { font-weight: 600; } figcaption .get { margin-left: auto; }
-figure svg { display: block; width: 100%; height: auto; } figure.wide { max-width: 50rem; }
+figure svg { display: block; width: 100%; height: auto; } figure.wide { max-width: 50rem; } figure.broad { max-width: 72rem; }
 .plot { position: relative; } .tip { position: absolute; pointer-events: none; background: var(--sheet); border: 1px solid var(--line); border-radius: .35rem;
   padding: .15rem .5rem; font-size: .86rem; white-space: nowrap; box-shadow: 0 2px 8px rgb(0 0 0 / .18); z-index: 2; }
 .paper { background: #ffffff; color: #222222; overflow-x: auto; }

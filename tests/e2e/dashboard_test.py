@@ -165,7 +165,7 @@ class Dashboard(RivuletTest):
 
     def test_a_run_shows_who_did_what_when_and_leads_everywhere(self):
         self.simulate()
-        with sqlite3.connect(self.path("runs.sqlite")) as database:  # two tasks of the newest round came to nothing
+        with sqlite3.connect(self.path("runs.sqlite")) as database:  # two tasks of the newest round failed
             database.execute("UPDATE task SET status = 3, error = 'label 12 <at> record 3' WHERE task = (SELECT max(task) FROM task)")
             database.execute("UPDATE task SET status = 2, error = '' WHERE task = (SELECT max(task) FROM task) - 1")
         database.close()

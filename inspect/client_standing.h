@@ -9,7 +9,7 @@
 namespace rivulet {
 
 struct ClientStanding {
-  std::string status = "active";  // active, approved, banned, removed, revoked
+  std::string status = "active";  // active, approved, banned, removed
   std::string by, at, reason;     // of the newest decision; "" without one
   bool decided() const { return status != "active"; }
   std::string Text() const;  // "banned by alice on 2026-11-28: wrong scanner"

@@ -123,9 +123,9 @@ std::string LeafLinks(std::string_view address, size_t first, size_t total, std:
 
 std::string StatusHtml(const std::string& status) {
   constexpr std::pair<std::string_view, const char*> kSigns[] = {
-      {"finished", "✓"}, {"committed", "✓"}, {"folded", "✓"},  {"active", "✓"},  {"approved", "✓"},
-      {"running", "▶"},  {"paused", "‖"},    {"failed", "✗"},  {"refused", "✗"}, {"abandoned", "✗"},
-      {"banned", "✗"},   {"revoked", "✗"},   {"removed", "✗"}, {"dropped", "–"}, {"interrupted", "◼"}};
+      {"finished", "✓"}, {"committed", "✓"}, {"folded", "✓"},  {"active", "✓"},     {"approved", "✓"},
+      {"running", "▶"},  {"paused", "‖"},    {"failed", "✗"},  {"refused", "✗"},    {"abandoned", "✗"},
+      {"banned", "✗"},   {"removed", "✗"},   {"dropped", "–"}, {"interrupted", "◼"}};
   const auto* sign = std::ranges::find(kSigns, status, &std::pair<std::string_view, const char*>::first);
   return fmt::format("<span class=\"status {0}\">{1}{0}</span>", XmlText(status),
                      sign == std::end(kSigns) ? "" : fmt::format("{} ", sign->second));

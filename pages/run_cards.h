@@ -14,7 +14,7 @@ namespace rivulet {
 struct FailingClients {
   int64_t seen = 0, failing = 0;            // clients with a task; with one that failed or was refused
   std::vector<ClientReliabilityRow> worst;  // those that failed most, a few
-  std::vector<std::pair<std::string, std::string>> excluded;  // a client and its status: banned, removed or revoked
+  std::vector<std::pair<std::string, std::string>> excluded;  // a client and its status: banned or removed
 };
 StatusOr<FailingClients> LoadFailingClients(History& history, const std::string& run_id);
 

@@ -34,7 +34,7 @@ p { margin: .5rem 0; } a { color: var(--link); } code { font-size: .92em; }
 .status, .chip { display: inline-block; border-radius: 1rem; padding: 0 .6rem; white-space: nowrap; font-size: .86rem; line-height: 1.55; }
 .status { background: var(--head); color: var(--faint); font-weight: 600; }
 .finished, .folded, .committed, .active, .approved, .healthy { background: var(--good-ground); color: var(--good); }
-.failed, .refused, .banned, .revoked, .removed, .abandoned, .unhealthy { background: var(--bad-ground); color: var(--bad); }
+.failed, .refused, .banned, .removed, .abandoned, .unhealthy { background: var(--bad-ground); color: var(--bad); }
 .interrupted, .paused, .dropped, .attention { background: var(--warn-ground); color: var(--warn); }
 .running { background: var(--link-ground); color: var(--link); }
 .chip { border: 1px solid var(--line); color: var(--faint); background: var(--sheet); margin: 0 .25rem .15rem 0; border-radius: .35rem; padding: 0 .4rem; }

@@ -222,7 +222,7 @@ struct Submission {
   TaskId task;        // of a partial: ""
   int step = 0;       // as the task has it
   int64_t bytes = 0;  // of what follows
-  TaskRecord::Measured measured = {};
+  TaskResult measured = {};  // columns that its site states
   Kind kind = Kind::kUpdate;
   uint64_t gather = 0;  // of a partial: Task::gather of all its tasks
 };

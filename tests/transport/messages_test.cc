@@ -95,7 +95,7 @@ TEST(Messages, Submission_CrossesWhole) {
   ExpectCrossesWhole<rpc::SubmissionProto>(Submission{.task = "task-1",
                                                       .step = 2,
                                                       .bytes = int64_t{1} << 40,
-                                                      .measured = {.train_seconds = 0.25},
+                                                      .measured = {.train_seconds = 0.25, .fold_seconds = 0.5, .lanes = 4},
                                                       .kind = Submission::Kind::kState,
                                                       .gather = uint64_t{1} << 63});
 }

@@ -292,7 +292,7 @@ TEST_F(HistoryTest, AddAttempt_RoundTripsEveryColumn) {
   task.steps = 3;
   task.train_loss = 0.5;
   task.update_norm = 1.5;
-  task.update_digest = Sha256Of("update").Hex();
+  task.update_digest = Sha256Of("update");
   task.weight = 5;
   task.bytes_down = 7;
   task.bytes_up = 8;
@@ -710,7 +710,7 @@ TEST_F(HistoryTest, TaskRow_IsAtMost200Bytes) {
       task.steps = 60;
       task.train_loss = 0.123 + i;
       task.update_norm = 1.234 + i;
-      task.update_digest = Sha256Of(task.task_id).Hex();
+      task.update_digest = Sha256Of(task.task_id);
       task.bytes_down = task.bytes_up = 796'000;
       task.wait_seconds = 0.014;
       task.train_seconds = 0.001010719;

@@ -90,8 +90,12 @@ TEST_P(MigrationTest, Schema_IsThatOfANewHistory) {
   ASSERT_OK(History::Open(path_, History::Access::kReadOnly));
   const std::string fresh = folder_ + "/fresh.sqlite";
   ASSERT_OK(History::Open(fresh, History::Access::kReadWrite));
-  const char* all = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name";
-  EXPECT_EQ(Ask(all), Ask(fresh, all));
+  // A table keeps its text. How a view's is broken into lines may change.
+  const char* tables = "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE type <> 'view' ORDER BY type, name";
+  EXPECT_EQ(Ask(tables), Ask(fresh, tables));
+  const char* views =
+      "SELECT name, replace(replace(sql, char(10), ''), ' ', '') FROM sqlite_master WHERE type = 'view' ORDER BY name";
+  EXPECT_EQ(Ask(views), Ask(fresh, views));
 }
 
 TEST_P(MigrationTest, AReader_BringsItUpToDateToo) {

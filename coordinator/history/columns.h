@@ -39,7 +39,7 @@ namespace rivulet {
 
 template <typename Row, typename Value>
 struct SqlColumn {
-  constexpr SqlColumn(const char* n, Value Row::*m, const char* t = "", int s = 0)
+  constexpr SqlColumn(const char* n, Value Row::*m, const char* t = "", int64_t s = 0)
       : name(n),
         member(m),
         type(t),
@@ -49,7 +49,7 @@ struct SqlColumn {
   Value Row::*member;
   const char* type;
   bool not_null;
-  int since;  // version of the history that has it first; 0: every version
+  int64_t since;  // version of the history that has it first; 0: every version
 };
 
 template <typename Row>
@@ -179,7 +179,7 @@ template <typename Row>
 constexpr int64_t NewestColumn() {
   return std::apply(
       [](const auto&... column) {
-        return std::max({int64_t{0}, int64_t{column.since}...});
+        return std::max({int64_t{0}, column.since...});
       },
       SqlTable<Row>::kColumns);
 }

@@ -105,7 +105,9 @@ PackedTasks::PackedTasks(const ClosedAttempt& attempt) : count_(attempt.tasks.si
   const std::string* site = nullptr;
   for (const auto& [lease, facts] : attempt.tasks) {
     uint16_t has = 0;
-    const auto bit = [&has](bool there, Has which) { has = static_cast<uint16_t>(has | (there ? which : 0u)); };
+    const auto bit = [&has](bool there, Has which) {
+      if (there) has = static_cast<uint16_t>(has | which);
+    };
     bit(!Follows(lease.task, stem, lease.client_id, lease.ordinal), kTaskName);
     bit(site == nullptr || lease.site != *site, kSite);
     bit(!lease.via.empty(), kVia);

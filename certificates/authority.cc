@@ -234,7 +234,7 @@ StatusOr<IndexRow> Authority::Issue(const Order& order, Delivery& delivery) {
                .subject = {.name = *certificate.name, .hosts = certificate.hosts},
                .validity = certificate.validity,
                .public_key = std::move(public_key)};
-  const std::string top = name.FileName().size() <= 150 ? name.FileName() : std::string(RoleText(name.role));
+  const std::string top = name.FileName().size() <= 150 ? name.FileName() : std::string(name.role->name);
   RIVULET_RETURN_IF_ERROR(WithMend(delivery.Stage(row.serial, order.files(certificate), top, now())));
   std::vector<IndexRow> rows = rows_;
   rows.push_back(row);

@@ -75,11 +75,11 @@ StatusOr<std::vector<DeliveredFile>> FilesOfKit(const CertificateName& name, con
     site += Setting("Where the coordinator listens.", "RIVULET_COORDINATOR", configuration.coordinator);
     site += Setting("The records to train on, by the name that plans use; relative to this folder.", "RIVULET_DATA",
                     configuration.data);
-  } else if (name.role == Role::kTier) {
-    what = "the tier";
+  } else if (name.role == Role::kAggregator) {
+    what = "the aggregator";
     before = kShow;
     command = R"(aggregator --parent "$RIVULET_PARENT" --listen "$RIVULET_LISTEN" --tls .)";
-    site += Setting("Where the coordinator listens, or the tier above this one.", "RIVULET_PARENT",
+    site += Setting("Where the coordinator listens, or the aggregator above this one.", "RIVULET_PARENT",
                     configuration.coordinator);
     site += Setting("Where clients reach it.", "RIVULET_LISTEN", configuration.listen);
   } else if (name.role == Role::kCoordinator) {
@@ -93,9 +93,9 @@ StatusOr<std::vector<DeliveredFile>> FilesOfKit(const CertificateName& name, con
     site += Setting("The history; models lie beside it.", "RIVULET_DB", "rivulet.sqlite");
   } else {
     return Unimplemented(
-        "there is no start-up kit for a {}, since no program starts with one; 'rivulet ca issue {}' "
-        "makes its certificate",
-        RoleText(name.role), name.ToString());
+        "there is no start-up kit for {}, since no program starts with one; 'rivulet ca issue {}' makes its "
+        "certificate",
+        name.role->text, name.ToString());
   }
   site += Setting("Further options of the program.", "RIVULET_OPTIONS", "");
   std::vector<DeliveredFile> files = FilesOfNode(node);

@@ -23,10 +23,10 @@ std::vector<DeliveredFile> FilesOfNode(const NodeFiles& node);
 
 // What `site.conf` says at first; the site may change all of it.
 struct SiteConfiguration {
-  std::string coordinator;  // HOST:PORT, of a client or a tier
+  std::string coordinator;  // HOST:PORT, of a client or an aggregator
   std::string data;         // NAME=GLOB, of a client
   std::string scenario;     // a file, of a coordinator
-  std::string listen;       // HOST:PORT, of a coordinator or a tier
+  std::string listen;       // HOST:PORT, of a coordinator or an aggregator
 };
 // UNIMPLEMENTED: a role that no program starts with. INVALID_ARGUMENT: a value that does not show as it is.
 StatusOr<std::vector<DeliveredFile>> FilesOfKit(const CertificateName& name, const NodeFiles& node,

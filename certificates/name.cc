@@ -5,13 +5,13 @@
 #include <array>
 
 #include "engine/base/display_name.h"
+#include "engine/base/join.h"
 #include "engine/base/nearest.h"
 
 namespace rivulet {
 namespace {
 
 constexpr std::string_view kScheme = "rivulet:";
-constexpr std::array kRoles = {Role::kClient, Role::kTier, Role::kOperator, Role::kCoordinator};
 
 bool Unreserved(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '-' || c == '.' ||
@@ -53,52 +53,36 @@ std::string Decoded(std::string_view text) {
 
 }  // namespace
 
-std::string_view RoleText(Role role) {
-  switch (role) {
-    case Role::kClient:
-      return "client";
-    case Role::kTier:
-      return "tier";
-    case Role::kOperator:
-      return "operator";
-    case Role::kCoordinator:
-      return "coordinator";
-  }
-  return "";
-}
-
-bool ServesOthers(Role role) { return role == Role::kCoordinator || role == Role::kTier; }
-bool ConnectsToOthers(Role role) { return role != Role::kCoordinator; }
-
-std::string CertificateName::ToString() const { return fmt::format("{}/{}", RoleText(role), id); }
-std::string CertificateName::Uri() const { return fmt::format("{}{}/{}", kScheme, RoleText(role), Encoded(id)); }
-std::string CertificateName::FileName() const { return fmt::format("{}-{}", RoleText(role), Encoded(id)); }
+std::string CertificateName::ToString() const { return fmt::format("{}/{}", role->name, id); }
+std::string CertificateName::Uri() const { return fmt::format("{}{}/{}", kScheme, role->name, Encoded(id)); }
+std::string CertificateName::FileName() const { return fmt::format("{}-{}", role->name, Encoded(id)); }
 
 StatusOr<CertificateName> ParseCertificateName(std::string_view text) {
   const size_t slash = text.find('/');
-  if (slash == std::string_view::npos) {
-    return InvalidArgument("'{}' is not a name; write client/ID, tier/ID, operator/ID or coordinator/HOST",
-                           DisplayText(text, 80));
-  }
+  if (slash == std::string_view::npos)
+    return InvalidArgument("'{}' is not a name; write {}", DisplayText(text, 80), RoleNamesHelp());
   CertificateName name{.id = std::string(text.substr(slash + 1))};
+  const std::string_view word = text.substr(0, slash);
   std::vector<std::string> known;
-  for (const Role role : kRoles) {
-    known.emplace_back(RoleText(role));
+  for (const Role role : Roles()) {
+    known.emplace_back(role->name);
+    if (word != role->name && (word.empty() || word != role->formerly)) continue;
     name.role = role;
-    if (known.back() != text.substr(0, slash)) continue;
-    RIVULET_RETURN_IF_ERROR(CheckDisplayName(fmt::format("the name of a {}", RoleText(role)), name.id));
-    if (role == Role::kCoordinator) RIVULET_RETURN_IF_ERROR(CheckHost(name.id));
+    RIVULET_RETURN_IF_ERROR(CheckDisplayName(fmt::format("the name of {}", role->text), name.id));
+    if (role->named_by_host) RIVULET_RETURN_IF_ERROR(CheckHost(name.id));
     return name;
   }
-  const std::string role = DisplayText(text.substr(0, slash), 80);
-  return InvalidArgument("'{}' is no role; there are client, tier, operator and coordinator.{}", role,
-                         DidYouMean(role, known));
+  const std::string role = DisplayText(word, 80);
+  return InvalidArgument("'{}' is no role; there are {}.{}", role, Join(known, ", "), DidYouMean(role, known));
 }
 
 StatusOr<CertificateName> NameOfUri(std::string_view uri) {
   if (uri.starts_with(kScheme)) {
     StatusOr<CertificateName> name = ParseCertificateName(Decoded(uri.substr(kScheme.size())));
-    if (name.ok() && name->Uri() == uri) return name;
+    const auto spelled = [&](std::string_view role) {
+      return fmt::format("{}{}/{}", kScheme, role, Encoded(name->id)) == uri;
+    };
+    if (name.ok() && (spelled(name->role->name) || spelled(name->role->formerly))) return name;
   }
   return InvalidArgument("'{}' is not a name as certificates of rivulet have it (rivulet:client/ID)",
                          DisplayText(uri, 80));

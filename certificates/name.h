@@ -6,19 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "certificates/role.h"
 #include "engine/base/status.h"
 
 namespace rivulet {
-
-enum class Role {
-  kClient,       // trains
-  kTier,         // folds its clients' updates for a coordinator, to which it is a client itself
-  kOperator,     // steers runs; may neither poll nor submit
-  kCoordinator,  // serves; its id is the first host under which clients reach it
-};
-std::string_view RoleText(Role role);  // "client", "tier", "operator", "coordinator"
-bool ServesOthers(Role role);          // others connect to it: its certificate names hosts
-bool ConnectsToOthers(Role role);      // it connects to others
 
 struct CertificateName {
   Role role = Role::kClient;
@@ -33,8 +24,7 @@ struct CertificateName {
 // Of ToString's text. INVALID_ARGUMENT: no such role, or an id that CheckDisplayName refuses, as it does for clients'
 // names everywhere; a coordinator's or an unknown host (CheckHost).
 StatusOr<CertificateName> ParseCertificateName(std::string_view text);
-// Of a URI, written as Uri() writes it and no other way, so that two texts are never one name. INVALID_ARGUMENT:
-// another.
+// Of a URI, written as Uri() writes it, or with a role's earlier name, and no other way. INVALID_ARGUMENT: another.
 StatusOr<CertificateName> NameOfUri(std::string_view uri);
 
 // INVALID_ARGUMENT unless `host` is an IPv4 or IPv6 address (without brackets) or a DNS name without wildcards.

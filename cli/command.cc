@@ -69,6 +69,11 @@ Command& Command::Repeated(std::string flag, std::string value_name, std::vector
   return *this;
 }
 
+Command& Command::Formerly(std::string flag) {
+  arguments.back().formerly = std::move(flag);
+  return *this;
+}
+
 RegisterCommand::RegisterCommand(int order, Command (*make)()) { Registrations().push_back({order, make}); }
 
 std::vector<Command> RegisteredCommands() {

@@ -52,6 +52,7 @@ struct Argument {
   std::string help;
   bool required = false;
   IntRange range = {};
+  std::string formerly = {};  // of a flag: an earlier name, which is accepted and not shown
 };
 
 struct Command {
@@ -75,6 +76,8 @@ struct Command {
   Command& Required(std::string flag, std::string value_name, std::string* target, std::string help);
   Command& Required(std::string flag, std::string value_name, std::optional<int64_t>* target, std::string help,
                     IntRange range = {});
+  // The last argument, a flag, may be given under this earlier name too.
+  Command& Formerly(std::string flag);
   // May be given several times, one value each.
   Command& Repeated(std::string flag, std::string value_name, std::vector<std::string>* target, std::string help);
 };

@@ -78,7 +78,7 @@ Task RunCoordinator::MakeTask(Offer offer) const {
     task.state_of = states_.Of(task.client_id);
   }
   const bool served = !offer.lease.site.empty() && offer.lease.site != task.client_id;
-  const bool travels = served && offer.lease.via.empty();  // a tier's clients keep their own
+  const bool travels = served && offer.lease.via.empty();  // an aggregator's clients keep their own
   const std::shared_ptr<Attempt>& attempt = task.kind == TaskKind::kTrain ? attempt_ : evaluation_;
   if (parts_.keeps_state && !task.state_of.empty() && attempt != nullptr && travels) {
     const BlobId state = StateBlobOf(task.state_of);

@@ -175,9 +175,10 @@ RunCoordinator::Outcome RunCoordinator::AbandonRound(Job& job) {
 // before it. So a site that asks no more costs little.
 void RunCoordinator::TellSites(const PendingAttempt& attempt, bool durable) {
   constexpr size_t kMostUntold = 65'536;
-  if (!parts_.keeps_state && tiers_.empty()) return;
+  if (!parts_.keeps_state && aggregators_.empty()) return;
   for (auto& [site, outcome] : OutcomesOfSites(attempt.attempt, attempt.end)) {
-    if (!parts_.keeps_state && !tiers_.contains(site)) continue;  // a tier's clients ask how their tasks ended
+    if (!parts_.keeps_state && !aggregators_.contains(site))
+      continue;  // an aggregator's clients ask how their tasks ended
     if ((outcome.end == TaskEnd::kFolded) != durable) continue;
     std::vector<TaskOutcome>& untold = untold_[site];
     if (untold.size() >= kMostUntold) untold.clear();
@@ -271,7 +272,7 @@ std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt, const
 bool RunCoordinator::NextRoundDependsOn(const Job& job) {
   if (parts_.keeps_state || parts_.measures_state || options_.names_states) return true;
   MutexLock lock(mutex_);
-  if (machine_.remembers() || !tiers_.empty()) return true;
+  if (machine_.remembers() || !aggregators_.empty()) return true;
   return !std::ranges::all_of(job.leases, &Lease::served_by_another);
 }
 

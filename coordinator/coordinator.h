@@ -155,7 +155,7 @@ class Coordinator : public CoordinatorApi {
   // What an operator wants of it; nothing, once it is over. A pause is of this process: a run that is resumed goes on.
   virtual void Steer(Steering steering) = 0;
   // Sends a member away: its lease ends for `reason`, and it is drawn no more until it joins again. False: no member.
-  // What a tier has folded of it stays in that tier's partial.
+  // What an aggregator has folded of it stays in that aggregator's partial.
   virtual bool Remove(const std::string& client_id, const std::string& reason) = 0;
   // A site of many names is gone, as whoever watches it has seen (leases do not lapse where enforce_deadline is off):
   // what it has is offered to the others. Should it live, it is told which of it is not its own any more.

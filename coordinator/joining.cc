@@ -53,32 +53,34 @@ Status RunCoordinator::CheckAble(const std::string& client_id, const std::vector
 
 // Who has lately been reached on another way still is. A client that calls itself is believed at once: nobody else can
 // know better where it is.
-Status RunCoordinator::MayServe(const std::string& tier, const std::string& client_id) const {
-  if (client_id == tier || tiers_.contains(client_id)) {
-    return InvalidArgument("client '{}' bears the name of a tier; give it another", client_id);
+Status RunCoordinator::MayServe(const std::string& aggregator, const std::string& client_id) const {
+  if (client_id == aggregator || aggregators_.contains(client_id)) {
+    return InvalidArgument("client '{}' bears the name of an aggregator; give it another", client_id);
   }
   const auto called = called_.find(client_id);
-  if (called == called_.end() || !machine_.knows(client_id) || machine_.via(client_id) == tier) return absl::OkStatus();
+  if (called == called_.end() || !machine_.knows(client_id) || machine_.via(client_id) == aggregator)
+    return absl::OkStatus();
   const std::string& via = machine_.via(client_id);
   if (Now() - called->second >= kWayForgottenMs) return absl::OkStatus();
-  return Unavailable("client '{}' is served {} and not through tier '{}'; it may change its way after {} s of silence",
-                     client_id, via.empty() ? "directly" : fmt::format("through tier '{}'", via), tier,
-                     kWayForgottenMs / 1000);
+  return Unavailable(
+      "client '{}' is served {} and not through aggregator '{}'; it may change its way after {} s of silence",
+      client_id, via.empty() ? "directly" : fmt::format("through aggregator '{}'", via), aggregator,
+      kWayForgottenMs / 1000);
 }
 
-// A process of a tier that was started again knows nothing of what the one before it held: all of that is done again,
-// by the same clients. Should the one before live, it is told.
-Status RunCoordinator::AdmitTier(const PollRequest& request, std::vector<RefusedName>* refused_names) {
+// A process of an aggregator that was started again knows nothing of what the one before it held: all of that is done
+// again, by the same clients. Should the one before live, it is told.
+Status RunCoordinator::AdmitAggregator(const PollRequest& request, std::vector<RefusedName>* refused_names) {
   const Caller& caller = request.caller;
   RIVULET_RETURN_IF_ERROR(CheckProtocol(request));
   RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
   if (machine_.knows(caller.name)) {
-    return PermissionDenied("a client of this run is called '{}' too; give the tier another name", caller.name);
+    return PermissionDenied("a client of this run is called '{}' too; give the aggregator another name", caller.name);
   }
-  RIVULET_ASSIGN_OR_RETURN(const TierSessions::Came came, tiers_.Admit(caller));
-  if (came == TierSessions::Came::kInPlace) Feed(SiteLost{caller.name});
-  if (came == TierSessions::Came::kNew) {
-    Say(Note("info", fmt::format("tier '{}' has come", caller.name), machine_.round()));
+  RIVULET_ASSIGN_OR_RETURN(const AggregatorSessions::Came came, aggregators_.Admit(caller));
+  if (came == AggregatorSessions::Came::kInPlace) Feed(SiteLost{caller.name});
+  if (came == AggregatorSessions::Came::kNew) {
+    Say(Note("info", fmt::format("aggregator '{}' has come", caller.name), machine_.round()));
   }
   return AddClientsOf(caller.name, request.serves.names, refused_names);
 }
@@ -97,12 +99,12 @@ Status RunCoordinator::Admit(const PollRequest& request, std::vector<RefusedName
     TickIfDue();
     if (machine_.over()) return absl::OkStatus();
     if (request.serves.kind == Serves::Kind::kNames) {
-      admitted = AdmitTier(request, refused_names);
+      admitted = AdmitAggregator(request, refused_names);
     } else {
       admitted = CheckProtocol(request);
       if (admitted.ok()) admitted = CheckAble(name, request.capabilities.datasets);
-      if (admitted.ok() && tiers_.contains(name)) {
-        admitted = InvalidArgument("client '{}' bears the name of a tier; give it another", name);
+      if (admitted.ok() && aggregators_.contains(name)) {
+        admitted = InvalidArgument("client '{}' bears the name of an aggregator; give it another", name);
       }
       if (admitted.ok()) admitted = AddClient(name);
       if (admitted.ok()) {
@@ -131,13 +133,13 @@ Status RunCoordinator::AddClient(const std::string& client_id) {
   return WaitForRows({{client_id, ""}});
 }
 
-Status RunCoordinator::AddClientsOf(const std::string& tier, const std::vector<ServedName>& names,
+Status RunCoordinator::AddClientsOf(const std::string& aggregator, const std::vector<ServedName>& names,
                                     std::vector<RefusedName>* refused_names) {
   std::vector<std::pair<std::string, std::string>> fresh;
   std::vector<std::string> moved;
   for (const ServedName& served : names) {
     Status able = CheckAble(served.name, served.datasets);
-    if (able.ok()) able = MayServe(tier, served.name);
+    if (able.ok()) able = MayServe(aggregator, served.name);
     if (able.ok()) able = MayJoin(served.name);
     if (!able.ok()) {
       refused_names->push_back({served.name, std::move(able)});
@@ -145,13 +147,13 @@ Status RunCoordinator::AddClientsOf(const std::string& tier, const std::vector<S
     }
     called_[served.name] = Now();
     if (!machine_.knows(served.name)) {
-      fresh.emplace_back(served.name, tier);
+      fresh.emplace_back(served.name, aggregator);
       joining_names_.insert(served.name);
-    } else if (machine_.via(served.name) != tier) {
+    } else if (machine_.via(served.name) != aggregator) {
       moved.push_back(served.name);
     }
   }
-  if (!moved.empty()) Feed(ClientsJoined{std::move(moved), tier});
+  if (!moved.empty()) Feed(ClientsJoined{std::move(moved), aggregator});
   return fresh.empty() ? absl::OkStatus() : WaitForRows(std::move(fresh));
 }
 
@@ -183,10 +185,10 @@ void RunCoordinator::WriteJoining() {
   const std::shared_ptr<Joining> joining = std::exchange(joining_, nullptr);
   const auto [from_round, from_attempt] = machine_.next_draw();
   std::vector<RunClient> fresh;
-  std::map<std::string, std::vector<std::string>> by_tier;
-  for (const auto& [client_id, tier] : joining->client_ids) {
+  std::map<std::string, std::vector<std::string>> by_aggregator;
+  for (const auto& [client_id, aggregator] : joining->client_ids) {
     if (!machine_.knows(client_id)) fresh.push_back({client_id, from_round, from_attempt});
-    by_tier[tier].push_back(client_id);
+    by_aggregator[aggregator].push_back(client_id);
   }
   if (!fresh.empty() && !machine_.over()) {
     writing_names_ = true;
@@ -195,7 +197,7 @@ void RunCoordinator::WriteJoining() {
     mutex_.Lock();
     writing_names_ = false;
     if (joining->status.ok() && !machine_.over()) {
-      for (auto& [tier, client_ids] : by_tier) Feed(ClientsJoined{std::move(client_ids), tier});
+      for (auto& [aggregator, client_ids] : by_aggregator) Feed(ClientsJoined{std::move(client_ids), aggregator});
       std::string who = fmt::format("client '{}' has joined", fresh[0].client_id);
       if (fresh.size() > 1)
         who = fmt::format("client '{}' and {} more have joined", fresh[0].client_id, fresh.size() - 1);
@@ -203,7 +205,7 @@ void RunCoordinator::WriteJoining() {
       Say(NoteOf(fresh.size() == 1 ? fresh[0].client_id : "", "info", std::move(who), machine_.round()));
     }
   }
-  for (const auto& [client_id, tier] : joining->client_ids) joining_names_.erase(client_id);
+  for (const auto& [client_id, aggregator] : joining->client_ids) joining_names_.erase(client_id);
   joining->done = true;
   changed_.NotifyAll();
 }

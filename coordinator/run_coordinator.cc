@@ -181,7 +181,7 @@ std::vector<Action> RunCoordinator::Feed(const Event& event, std::vector<Action>
   bool news = for_sites || (machine_.over() && !was_over);
   if (for_sites && listener_ != nullptr) {
     for (const auto& [site, heard] : machine_.sites()) listener_->OnNews(site);
-    tiers_.ForEach([&listener = *listener_](const std::string& tier) { listener.OnNews(tier); });
+    aggregators_.ForEach([&listener = *listener_](const std::string& aggregator) { listener.OnNews(aggregator); });
   }
   std::shared_ptr<Attempt> closed;  // by the Close that goes before what becomes of it
   // Copied: the machine clears its own once the job is done, and polls change them until then.

@@ -35,10 +35,10 @@
 
 #include "coordinator/commit/version_writer.h"
 #include "coordinator/history/history.h"
+#include "coordinator/intake/aggregator_sessions.h"
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/report_store.h"
 #include "coordinator/intake/round_accumulator.h"
-#include "coordinator/intake/tier_sessions.h"
 #include "coordinator/ledger/client_book.h"
 #include "coordinator/ledger/ledger.h"
 #include "coordinator/ledger/state_book.h"
@@ -163,7 +163,7 @@ class RunCoordinator final : public Coordinator {
   };
   // Names that wait for their rows, and who brought them for the word that they are written.
   struct Joining {
-    std::vector<std::pair<std::string, std::string>> client_ids;  // with the tier that each is reached through
+    std::vector<std::pair<std::string, std::string>> client_ids;  // with the aggregator that each is reached through
     bool done = false;
     Status status;
   };
@@ -203,14 +203,15 @@ class RunCoordinator final : public Coordinator {
   // joining.cc
   Status CheckProtocol(const PollRequest& request) const;
   Status CheckAble(const std::string& client_id, const std::vector<DatasetOffer>& datasets) const;
-  // Makes a caller that speaks for itself a member; of a tier, those whom it names, but for those who are turned away.
+  // Makes a caller that speaks for itself a member; of an aggregator, those whom it names, but for those who are turned
+  // away.
   Status Admit(const PollRequest& request, std::vector<RefusedName>* refused_names) EXCLUDES(mutex_);
-  Status AdmitTier(const PollRequest& request, std::vector<RefusedName>* refused_names) REQUIRES(mutex_);
-  Status MayServe(const std::string& tier, const std::string& client_id) const REQUIRES(mutex_);
+  Status AdmitAggregator(const PollRequest& request, std::vector<RefusedName>* refused_names) REQUIRES(mutex_);
+  Status MayServe(const std::string& aggregator, const std::string& client_id) const REQUIRES(mutex_);
   // Frees mutex_ while it writes: what a caller has read under it before may no longer hold.
   Status AddClient(const std::string& client_id) REQUIRES(mutex_);
-  // The same of names that a tier serves; of those that are turned away it says why.
-  Status AddClientsOf(const std::string& tier, const std::vector<ServedName>& names,
+  // The same of names that an aggregator serves; of those that are turned away it says why.
+  Status AddClientsOf(const std::string& aggregator, const std::vector<ServedName>& names,
                       std::vector<RefusedName>* refused_names) REQUIRES(mutex_);
   Status MayJoin(const std::string& client_id) REQUIRES(mutex_);
   Status WaitForRows(std::vector<std::pair<std::string, std::string>> client_ids) REQUIRES(mutex_);
@@ -364,7 +365,7 @@ class RunCoordinator final : public Coordinator {
   std::vector<TaskId> superseding_ GUARDED_BY(mutex_);
   // By site, what it has not been told of the tasks that it did for others, where these keep something.
   std::unordered_map<std::string, std::vector<TaskOutcome>> untold_ GUARDED_BY(mutex_);
-  TierSessions tiers_ GUARDED_BY(mutex_);
+  AggregatorSessions aggregators_ GUARDED_BY(mutex_);
   std::unordered_map<std::string, TimeMs> called_ GUARDED_BY(mutex_);  // when a member was last heard of, on its way
   std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);                // gathers names; null: none
   Refusals refusals_ GUARDED_BY(mutex_);

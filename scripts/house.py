@@ -16,7 +16,7 @@ import pathlib
 import re
 import sys
 
-FOLDERS = ["engine", "dataflow", "certificates", "rpc", "federated", "setup", "client", "tier", "coordinator", "inspect", "http", "pages", "simulations", "cli", "tests"]
+FOLDERS = ["engine", "dataflow", "certificates", "rpc", "federated", "setup", "client", "aggregator", "coordinator", "inspect", "http", "pages", "simulations", "cli", "tests"]
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
 CLASS = re.compile(r"^(?:class|struct) (?:[A-Z_]+(?:\([^)]*\))? )?(\w+)(?: final)?(?: : [^{;]*)?\s*\{", re.M)
 # A declaration begins a line two columns in, and a call's parenthesis follows a name.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Kills a run at every durable operation of every case of tests/coordinator/kill_test.cc and resumes it, an upload between
-# any two of its calls (transfer_kill_test.cc there), a client and a tier at every durable operation of every case of
+# any two of its calls (transfer_kill_test.cc there), a client and an aggregator at every durable operation of every case of
 # tests/system/kill_points_test.cc, and says how many there were. The tests try every third or ninth of most cases. Wants
 # a built tree: build/release, or the folder it is given.
 set -euo pipefail

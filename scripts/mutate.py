@@ -20,7 +20,7 @@ FOLDERS = {
     "federated/aggregation": {"federated_test": "*", "federated_algorithms_test": "RobustRules*"},
     "coordinator/rounds": {"rounds_test": "*-*RunMachineLatestTest.AnyEvents*"},
     "coordinator/intake": {"coordinator_test": "*Intake*:Staging*:Upload*:ReadUpdate*:Pot*:*SitePartial*:ReportStore*:"
-                                               "TierSessions*:*OneBadClient*:AcceptedReportsTest*:*Resume*"},
+                                               "AggregatorSessions*:*OneBadClient*:AcceptedReportsTest*:*Resume*"},
 }
 # A change may leave a name unused or `&&` within `||`: it is the tests that are asked, not the compiler's warnings.
 QUIET = "".join(f'#pragma GCC diagnostic ignored "-W{name}"\n' for name in

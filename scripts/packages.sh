@@ -34,6 +34,7 @@ test_packages=(
   "libopenmpi-dev|one simulation on several machines by mpirun (optional)"
   "libgtest-dev|unit tests"
   "libgmock-dev|matchers of the unit tests"
+  "clang-format|tells whether the sources are formatted"
   "mold|links the test programs quickly"
   "libfaketime|a client whose clock is set while it waits"
   "python3|end-to-end tests"

@@ -2,7 +2,7 @@
 
 #include "engine/base/file_system.h"
 #include "engine/data/record_files.h"
-#include "engine/datasets/synth_digits.h"
+#include "setup/generators/generator.h"
 
 namespace rivulet {
 
@@ -26,11 +26,12 @@ Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
     return InvalidArgument("'{}' is a pattern that no file matches, and data.synth generates one file; give its name",
                            missing);
   }
-  const SynthDigitsOptions options{data.synth.writers, data.synth.test_writers, data.synth.examples_per_writer,
-                                   data.synth.seed};
+  RIVULET_ASSIGN_OR_RETURN(const Generator* const generator, FindGenerator(data.synth.kind));
+  const SettingTable table = {.settings = generator->settings};
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings, ReadOwn(table, data.synth.settings, "data.synth"));
   RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(data.train)));
   if (!data.test.empty()) RIVULET_RETURN_IF_ERROR(files.CreateFolders(FolderOf(data.test)));
-  return WriteSynthDigits(files, options, train_missing ? data.train : "", test_missing ? data.test : "", progress);
+  return generator->write({settings, files, train_missing ? data.train : "", test_missing ? data.test : "", progress});
 }
 
 }  // namespace rivulet

@@ -14,17 +14,9 @@
 
 namespace rivulet {
 
-// Of G groups (as many as clients where config.groups is 0) client i is of group g = i mod G, and its values x, bytes
-// taken as byte / 255, become by config.kind, with a = config.amount:
-//   rotation    the image turned about its middle by a · g / G degrees, counter-clockwise, interpolated bilinearly,
-//   with
-//               zeros where it has nothing (rotated MNIST: Ghosh et al. 2020 turn by 0, 90, 180 and 270 degrees, which
-//               is a = 360 and G = 4)
-//   noise       x + a normal draw of variance a · (g + 1) / G, another for each value of each example (Li et al. 2022,
-//               arXiv:2102.02079, section III-B)
-//   brightness  x + a · (2 g / (G - 1) - 1): from -a to a; of one group x
-//   colour      the channels of red, green and blue each × (1 - a · u), u uniform on [0, 1) and the group's own
-// What becomes of bytes is rounded to bytes, 0 to 255; floats stay as they come out.
+// Of G groups (as many as clients where config.groups is 0) client i is of group g = i mod G. Its values x, bytes taken
+// as byte / 255, change by the law config.kind: one of those that setup/feature_shifts/ registers, each with its
+// formula. What becomes of bytes is rounded to bytes, 0 to 255; floats stay as they come out.
 struct FeatureShift {
   const ShiftConfig& config;
   std::string feature;      // of the examples
@@ -34,12 +26,12 @@ struct FeatureShift {
 
 // `data` with each example shifted as it is of the client that `shares` gives it to; an example of no client stays as
 // it is. Reading costs a parse and the shift; beside `shares` it holds 4 bytes an example. INVALID_ARGUMENT: an unknown
-// kind; tokens; an amount out of range; `rotation` of what is no [height, width, channels]; `colour` of other than 3
-// channels; more groups than clients. Read: an example whose feature is not as `input` says.
+// kind; tokens; an option out of range; an input that the law does not fit; more groups than clients. Read: an example
+// whose feature is not as `input` says.
 StatusOr<std::shared_ptr<const Dataset>> ShiftFeatures(std::shared_ptr<const Dataset> data, const Shares& shares,
                                                        const FeatureShift& shift);
 
-// "rotation by 0 to 270 degrees in 4 groups": what client sees what, for whoever is shown a partition.
-std::string ShiftText(const ShiftConfig& config, int64_t clients);
+// "rotation by 0 to 270 degrees, in 4 groups", for a person. INVALID_ARGUMENT as ShiftFeatures.
+StatusOr<std::string> ShiftText(const ShiftConfig& config, int64_t clients);
 
 }  // namespace rivulet

@@ -67,6 +67,7 @@ StatusOr<ModelDef> FromOnnx(const ModelConfig& config) {
   RIVULET_ASSIGN_OR_RETURN(options.target, TargetKindFromName(config.target));
   options.loss = config.objective;
   options.folder = FolderOf(config.onnx);
+  options.trainable = config.trainable;
   StatusOr<ModelDef> model = onnx::ModelFromOnnx(bytes, options);
   if (!model.ok()) return Annotate(model.status(), config.onnx);
   return model;
@@ -203,7 +204,8 @@ Status RequireGraph(const Scenario& scenario) {
   if (scenario.model.arrays.empty()) return absl::OkStatus();
   return InvalidArgument(
       "model.arrays gives a model without a graph, which clients in Python train in their own way: start `rivulet "
-      "coordinator` and clients with rivulet.run_client, or rivulet.simulate(client_fn=...) (docs/guide/python.md); here a "
+      "coordinator` and clients with rivulet.run_client, or rivulet.simulate(client_fn=...) (docs/guide/python.md); "
+      "here a "
       "model with a graph is needed, such as model.preset");
 }
 

@@ -26,7 +26,7 @@ class Shares {
 
   int64_t size() const { return static_cast<int64_t>(ends_.size()); }                          // clients
   int64_t examples() const { return ends_.empty() ? 0 : static_cast<int64_t>(ends_.back()); }  // of all of them
-  bool numbered() const { return numbered_; }  // of OfNumbered
+  bool numbered() const { return numbered_; }                                                  // of OfNumbered
   // Clients are 0 .. size() - 1: by number, or in byte order of their names.
   std::string NameAt(int64_t client) const;
   // Indices into the data set, in the client's order.

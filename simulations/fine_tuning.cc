@@ -81,7 +81,7 @@ StatusOr<std::unique_ptr<ServerTraining>> FineTuning(RunSetup& setup) {
   if (!model.has_graph() || !setup.scenario().model.personal.empty()) {
     return InvalidArgument("server.fine_tune.data trains the whole model on the server, and {}; leave it out",
                            model.has_graph() ? "clients keep some of its layers for themselves (model.personal)"
-                                              : "this one has no graph (model.arrays)");
+                                             : "this one has no graph (model.arrays)");
   }
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Plan> plan, ComposePlan(OnServer(setup.scenario()), model));
   RIVULET_ASSIGN_OR_RETURN(const auto decoder, ExampleDecoder::Create(plan->features()));

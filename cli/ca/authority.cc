@@ -104,7 +104,7 @@ Status RevokeCertificates(const CaRevokeOptions& options) {
     fmt::print("{}: certificate {} revoked ({})\n", row.subject.name.ToString(), row.serial,
                ReasonText(row.revocation->reason));
   }
-  fmt::print("{}: give it to the coordinator and the tiers; until they have it they know nothing of this\n",
+  fmt::print("{}: give it to the coordinator and the aggregators; until they have it they know nothing of this\n",
              JoinPath(options.folder, kRevokedList));
   return absl::OkStatus();
 }
@@ -139,7 +139,7 @@ Command CaRenewCommand() {
   Command command{.name = "renew",
                   .summary = "Sign a new certificate of the same name, for the key that the site has.",
                   .example = "rivulet ca renew client/hospital-a --out hospital-a.crt"};
-  command.Positional("NAME", &options->name, std::string(kNameHelp) + ", or 'authority' for its own");
+  command.Positional("NAME", &options->name, RoleNamesHelp() + ", or 'authority' for its own");
   AddAuthorityFolder(command, &options->folder);
   command.Option("--request", "FILE", &options->request, "for another key, by the site's request for it")
       .Option("--days", "N", &options->days,
@@ -155,7 +155,7 @@ Command CaRevokeCommand() {
   Command command{.name = "revoke",
                   .summary = "Take certificates back, and sign the list that says so.",
                   .example = "rivulet ca revoke client/hospital-a --reason key-compromise"};
-  command.OptionalPositional("NAME", &options->name, std::string(kNameHelp) + ": all that is still good of it");
+  command.OptionalPositional("NAME", &options->name, RoleNamesHelp() + ": all that is still good of it");
   AddAuthorityFolder(command, &options->folder);
   command.Option("--serial", "HEX", &options->serial, "one certificate instead, by its serial number")
       .Option("--reason", "WORD", &options->reason,

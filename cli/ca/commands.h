@@ -22,7 +22,6 @@ Command CaAuthorCommand();
 // --ca DIR.
 void AddAuthorityFolder(Command& command, std::string* folder);
 inline constexpr char kAuthorityFolder[] = "ca";
-inline constexpr char kNameHelp[] = "client/ID, tier/ID, operator/ID or coordinator/HOST";
 
 // Usage errors.
 StatusOr<CertificateName> NameArgument(const std::string& text);

@@ -101,15 +101,15 @@ Status IssueCertificate(const CaIssueOptions& options) {
 Status CheckKitOptions(const CaIssueOptions& options, Role role) {
   const auto only = [&](std::string_view flag, const std::string& value, Role whose, Role or_whose) -> Status {
     if (value.empty() || role == whose || role == or_whose) return absl::OkStatus();
-    return UsageError("{} is for the kit of a {}{}, not of a {}", flag, RoleText(whose),
-                      whose == or_whose ? "" : fmt::format(" or a {}", RoleText(or_whose)), RoleText(role));
+    return UsageError("{} is for the kit of {}{}, not of {}", flag, whose->text,
+                      whose == or_whose ? "" : fmt::format(" or {}", or_whose->text), role->text);
   };
-  RIVULET_RETURN_IF_ERROR(only("--coordinator", options.coordinator, Role::kClient, Role::kTier));
+  RIVULET_RETURN_IF_ERROR(only("--coordinator", options.coordinator, Role::kClient, Role::kAggregator));
   RIVULET_RETURN_IF_ERROR(only("--data", options.data, Role::kClient, Role::kClient));
   RIVULET_RETURN_IF_ERROR(only("--scenario", options.scenario, Role::kCoordinator, Role::kCoordinator));
-  RIVULET_RETURN_IF_ERROR(only("--listen", options.listen, Role::kCoordinator, Role::kTier));
-  if ((role == Role::kClient || role == Role::kTier) && options.coordinator.empty())
-    return UsageError("the kit of a {} says where its coordinator is: give --coordinator HOST:PORT", RoleText(role));
+  RIVULET_RETURN_IF_ERROR(only("--listen", options.listen, Role::kCoordinator, Role::kAggregator));
+  if ((role == Role::kClient || role == Role::kAggregator) && options.coordinator.empty())
+    return UsageError("the kit of {} says where its coordinator is: give --coordinator HOST:PORT", role->text);
   for (const std::string* address : {&options.coordinator, &options.listen})
     if (!address->empty()) RIVULET_RETURN_IF_ERROR(AsUsageError(ParseAddress(*address).status()));
   return absl::OkStatus();
@@ -144,11 +144,11 @@ Status PackKit(const CaIssueOptions& options) {
 }
 
 void AddIssueOptions(Command& command, const std::shared_ptr<CaIssueOptions>& options) {
-  command.Positional("NAME", &options->name, kNameHelp);
+  command.Positional("NAME", &options->name, RoleNamesHelp());
   AddAuthorityFolder(command, &options->folder);
   command
       .Repeated("--host", "HOST", &options->hosts,
-                "a host by which others reach a coordinator (beside its name) or a tier; repeatable")
+                "a host by which others reach a coordinator (beside its name) or an aggregator; repeatable")
       .Option("--request", "FILE", &options->request, "the site's request: its key was made there and stays there")
       .Option("--days", "N", &options->days,
               fmt::format("how long it is good [{}, or as long as the authority]", kCertificateDays),
@@ -162,7 +162,7 @@ Command CaRequestCommand() {
   Command command{.name = "request",
                   .summary = "At a site: make its key, and a request that the authority can certify it by.",
                   .example = "rivulet ca request client/hospital-b"};
-  command.Positional("NAME", &options->name, kNameHelp)
+  command.Positional("NAME", &options->name, RoleNamesHelp())
       .Option("--out", "DIR", &options->out, "the folder to make [its name, client-hospital-b]");
   command.run = [options] { return RequestCertificate(*options); };
   return command;
@@ -184,19 +184,21 @@ Command CaIssueCommand() {
 
 Command CaKitCommand() {
   auto options = std::make_shared<CaIssueOptions>();
-  Command command{.name = "kit",
-                  .summary = "Sign a certificate and pack all that a client, a tier or a coordinator starts with.",
-                  .example =
-                      "rivulet ca kit client/hospital-a --coordinator fl.example.org:7000\n"
-                      "  rivulet ca kit tier/north --host north.example.org --coordinator fl.example.org:7000\n"
-                      "  rivulet ca kit coordinator/fl.example.org --host 192.0.2.7 --scenario scenario.toml"};
+  Command command{
+      .name = "kit",
+      .summary = "Sign a certificate and pack all that a client, an aggregator or a coordinator starts with.",
+      .example =
+          "rivulet ca kit client/hospital-a --coordinator fl.example.org:7000\n"
+          "  rivulet ca kit aggregator/north --host north.example.org --coordinator fl.example.org:7000\n"
+          "  rivulet ca kit coordinator/fl.example.org --host 192.0.2.7 --scenario scenario.toml"};
   AddIssueOptions(command, options);
   command
       .Option("--coordinator", "HOST:PORT", &options->coordinator,
-              "of a client or a tier: where its coordinator listens")
+              "of a client or an aggregator: where its coordinator listens")
       .Option("--data", "NAME=GLOB", &options->data, "of a client: its records [train=data/*.tfrecord]")
       .Option("--scenario", "FILE", &options->scenario, "of a coordinator: what to run [scenario.toml]")
-      .Option("--listen", "HOST:PORT", &options->listen, "of a coordinator or a tier: where it listens [0.0.0.0:7000]")
+      .Option("--listen", "HOST:PORT", &options->listen,
+              "of a coordinator or an aggregator: where it listens [0.0.0.0:7000]")
       .Option("--out", "PATH", &options->out,
               "an archive when it ends in .tar.gz, or else a folder [its name, client-hospital-a.tar.gz]");
   command.run = [options] { return PackKit(*options); };

@@ -133,8 +133,10 @@ Status DividePartition(const PartitionCommandOptions& options) {
     RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary,
                              Summarise(*data, *shares, label, std::clamp<int64_t>(columns - 20, 10, 200)));
     fmt::print("{}", options.json ? PartitionJson(summary) + "\n" : PartitionText(summary));
-    if (!options.json && !config.shift.kind.empty())
-      fmt::print("shift     {}\n", ShiftText(config.shift, shares->size()));
+    if (!options.json && !config.shift.kind.empty()) {
+      RIVULET_ASSIGN_OR_RETURN(const std::string shift, ShiftText(config.shift, shares->size()));
+      fmt::print("shift     {}\n", shift);
+    }
   }
   return absl::OkStatus();
 }

@@ -18,6 +18,7 @@
 #include "inspect/picture/matrix.h"
 #include "inspect/run_model.h"
 #include "setup/class_report.h"
+#include "setup/partition.h"
 #include "setup/run_setup.h"
 
 namespace rivulet {
@@ -124,7 +125,7 @@ Status Evaluate(const EvaluateArguments& arguments) {
   RIVULET_ASSIGN_OR_RETURN(
       Scenario scenario,
       Scenario::ParseStored(found.config, fmt::format("the stored configuration of run {}", found.run_id)));
-  if (arguments.clients && !arguments.data.empty() && scenario.data.partition.kind != "by_key")
+  if (arguments.clients && !arguments.data.empty() && !CountsClients(scenario.data.partition))
     return UsageError(
         "--clients takes --data FILE of a run whose clients are the values of a feature (by_key); leave --data out, "
         "and "

@@ -59,7 +59,13 @@ Status ReadGraphDef(const ImportRequest& request) {
                          {"nodes", static_cast<int64_t>(unfrozen.graph.nodes().size())},
                          {"variables", static_cast<int64_t>(unfrozen.variables.size())},
                          {"parameters", parameters}};
-  fmt::print("{}", request.json ? JsonObject(fields) + "\n" : FieldLines(fields));
+  if (request.json) {
+    fmt::print("{}\n", JsonObject(fields));
+    return absl::OkStatus();
+  }
+  Table roles({{.name = "tensor"}, {.name = "role"}, {.name = "why"}});
+  for (const FrozenConstant& constant : unfrozen.constants) roles.Add({constant.name, constant.role, constant.why});
+  fmt::print("{}\n{}", FieldLines(fields), roles.Text());
   return absl::OkStatus();
 }
 

@@ -82,7 +82,15 @@ Status ReadOnnx(const ImportRequest& request) {
                          {"parameters", parameters},
                          {"inputs", Listed(model->inputs)},
                          {"outputs", Listed(model->outputs)}};
-  fmt::print("{}", request.json ? JsonObject(fields) + "\n" : FieldLines(fields));
+  if (request.json) {
+    fmt::print("{}\n", JsonObject(fields));
+    return absl::OkStatus();
+  }
+  // Which tensors training moves, and by what each is told: a mask that trained would make another model.
+  Table roles({{.name = "tensor"}, {.name = "role"}, {.name = "why"}});
+  for (const onnx::OnnxInitializer& initializer : model->initializers)
+    roles.Add({initializer.name, initializer.role, initializer.why});
+  fmt::print("{}{}{}", FieldLines(fields), roles.size() > 0 ? "\n" : "", roles.Text());
   return absl::OkStatus();
 }
 

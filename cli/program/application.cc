@@ -87,6 +87,7 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
     CLI::Option* option = nullptr;
     if (auto* const* flag = std::get_if<bool*>(&argument.target)) {
       option = app.add_flag(argument.name, **flag, argument.help);
+      if (!argument.formerly.empty()) app.add_flag(argument.formerly, **flag)->group("");  // in no help
     } else if (auto* const* count = std::get_if<int*>(&argument.target)) {
       option = app.add_flag(argument.name, **count, argument.help);
     } else if (auto* const* list = std::get_if<std::vector<std::string>*>(&argument.target)) {

@@ -1,4 +1,6 @@
-// rivulet aggregator: a tier between a coordinator and clients.
+// rivulet aggregator: a node between a coordinator and clients.
+#include "aggregator/aggregator.h"
+
 #include <filesystem>
 #include <memory>
 
@@ -18,13 +20,22 @@
 #include "federated/transport/grpc_server.h"
 #include "federated/transport/shutdown_barrier.h"
 #include "rpc/transfer_heap.h"
-#include "tier/tier.h"
 
 namespace rivulet {
 namespace {
 
 // How long its clients get to learn that the run is over.
-constexpr std::chrono::seconds kTierFarewell{20};
+constexpr std::chrono::seconds kAggregatorFarewell{20};
+
+// Where an aggregator keeps updates and its revocation list, below --state. An earlier name, "tier", counts where
+// something is kept under it.
+std::string PlaceIn(const std::string& state) {
+  const auto names = FileSystem::Default().List(state);
+  const bool earlier = names.ok() && std::ranges::any_of(*names, [](const std::string& name) {
+                         return name == "tier" || name.starts_with("tier.revoked-");
+                       });
+  return JoinPath(state, earlier ? "tier" : "aggregator");
+}
 
 struct AggregatorOptions {
   std::string parent, listen;
@@ -32,7 +43,7 @@ struct AggregatorOptions {
   std::string name;
   std::string clients;
   std::string state = "rivulet-state";
-  bool tiers = false;
+  bool aggregators = false;
   bool zstd = false;
   bool json = false;
   LogOptions log;
@@ -50,8 +61,8 @@ Status Aggregate(const AggregatorOptions& options) {
   auto name = std::make_shared<std::string>(options.name);
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<LogFile> log, LogFile::Open(options.log));
   const auto tell = [name, log, json = options.json](const std::string& level, const std::string& sentence) {
-    if (log != nullptr) log->Write({level, "tier", sentence});
-    json ? PrintEvent("event", {{"level", level}, {"source", std::string("tier")}, {"message", sentence}})
+    if (log != nullptr) log->Write({level, "aggregator", sentence});
+    json ? PrintEvent("event", {{"level", level}, {"source", std::string("aggregator")}, {"message", sentence}})
          : PrintNote(OneLine(sentence), level == "info" ? Note::kProgress : Note::kImportant, *name);
   };
   const auto warn = [tell](const std::string& sentence) { tell("warning", sentence); };
@@ -59,12 +70,12 @@ Status Aggregate(const AggregatorOptions& options) {
   // error.
   if (!options.security.tls.empty()) FileSystem::Default().CreateFolders(options.state).IgnoreError();
   RIVULET_ASSIGN_OR_RETURN(Security security,
-                           SecurityOf(options.security, Role::kTier, listen, JoinPath(options.state, "tier"), warn));
+                           SecurityOf(options.security, Role::kAggregator, listen, PlaceIn(options.state), warn));
   if (!security.name.empty() && !options.name.empty()) {
-    return UsageError("a tier with a certificate is called what it says, '{}'; leave out --name", security.name);
+    return UsageError("an aggregator with a certificate is called what it says, '{}'; leave out --name", security.name);
   }
   if (security.name.empty() && options.name.empty()) {
-    return UsageError("without a certificate nothing says what this tier is called; give --name ID");
+    return UsageError("without a certificate nothing says what this aggregator is called; give --name ID");
   }
   if (!security.name.empty()) *name = security.name;
   RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", *name)));
@@ -81,12 +92,12 @@ Status Aggregate(const AggregatorOptions& options) {
       {.coordinator = parent, .credentials = security.credentials, .proxy = *std::move(proxy), .zstd = options.zstd});
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--parent"));
   Interrupt interrupt;
-  Tier tier(**connection, {.name = *name,
-                           .version = RIVULET_VERSION,
-                           .folder = spool,
-                           .state = JoinPath(options.state, "tier"),  // a client's own may lie beside it
-                           .on_event = tell});
-  ShutdownBarrier attendance(tier);
+  Aggregator aggregator(**connection, {.name = *name,
+                                       .version = RIVULET_VERSION,
+                                       .folder = spool,
+                                       .state = PlaceIn(options.state),  // a client's own may lie beside it
+                                       .on_event = tell});
+  ShutdownBarrier attendance(aggregator);
   CoordinatorApi* api = &attendance;
   std::unique_ptr<AllowList> admission;
   if (!options.clients.empty()) {
@@ -95,7 +106,8 @@ Status Aggregate(const AggregatorOptions& options) {
   }
   RIVULET_ASSIGN_OR_RETURN(
       const std::unique_ptr<GrpcServer> server,
-      GrpcServer::Start(*api, {.listen = listen, .credentials = security.credentials, .admit_tiers = options.tiers}));
+      GrpcServer::Start(
+          *api, {.listen = listen, .credentials = security.credentials, .admit_aggregators = options.aggregators}));
   const std::string address = server->address().ToString();
   if (options.json) {
     PrintEvent("listening", {{"address", address}});
@@ -104,20 +116,20 @@ Status Aggregate(const AggregatorOptions& options) {
     std::fflush(stdout);
   }
   interrupt.Call([&] {
-    tier.Stop();
+    aggregator.Stop();
     (*connection)->Cancel();
   });
-  const Status status = tier.Run();
+  const Status status = aggregator.Run();
   interrupt.Forget();
-  if (status.ok()) (void)attendance.WaitUntilAllKnow(kTierFarewell);
+  if (status.ok()) (void)attendance.WaitUntilAllKnow(kAggregatorFarewell);
   server->Stop(std::chrono::seconds(1));
   if (!status.ok() && interrupt.happened()) {
-    const Status told =
-        Cancelled("tier '{}' was stopped; started again, it has its clients send again what it has not on disk", *name);
+    const Status told = Cancelled(
+        "aggregator '{}' was stopped; started again, it has its clients send again what it has not on disk", *name);
     return interrupt.asked() ? StoppedAsAsked(told) : told;
   }
   RIVULET_RETURN_IF_ERROR(status);
-  const std::optional<PollReply::Over> over = tier.over();
+  const std::optional<PollReply::Over> over = aggregator.over();
   if (over) tell("info", over->sentence.empty() ? "the run is over" : "the run is over: " + over->sentence);
   return over && over->failed ? Aborted("{}", over->sentence) : absl::OkStatus();
 }
@@ -127,17 +139,17 @@ const RegisterCommand kAggregator(27, [] {
   Command command{.name = "aggregator",
                   .summary = "Stand between a coordinator and clients, and fold what these bring.",
                   .example =
-                      "rivulet aggregator --parent fl.example.org:7000 --listen 0.0.0.0:7001 --tls tier-north\n"
+                      "rivulet aggregator --parent fl.example.org:7000 --listen 0.0.0.0:7001 --tls aggregator-north\n"
                       "  rivulet aggregator --parent 127.0.0.1:7000 --listen 127.0.0.1:7001 --insecure --name north"};
   command.Required("--parent", "HOST:PORT", &options->parent,
-                   "the coordinator, or another tier; it must have been started with --tiers");
+                   "the coordinator, or another aggregator; it must have been started with --aggregators");
   command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
   AddSecurityOptions(command, &options->security);
   command.Option("--name", "ID", &options->name,
-                 "with --insecure: this tier's name, unlike any client's; otherwise its certificate says it");
+                 "with --insecure: this aggregator's name, unlike any client's; otherwise its certificate says it");
   command.Option("--clients", "FILE", &options->clients,
                  "admit only the clients that it names, one a line; a name may be added while it runs");
-  command.Flag("--tiers", &options->tiers, "admit tiers here too");
+  command.Flag("--aggregators", &options->aggregators, "admit aggregators here too").Formerly("--tiers");
   command.Option("--state", "DIR", &options->state,
                  "where it keeps updates that it has acknowledged until they are counted for good, of runs with "
                  "server.checkpoint_reports [rivulet-state]");

@@ -99,7 +99,8 @@ void LookAtData(const StatusOr<std::vector<BoundData>>& bound, const Plan* plan,
                           fmt::format("bind it: --data {}=GLOB", plan->dataset()));
   }
   if (const Status fits = HoldAgainst(*plan, *data->dataset); !fits.ok()) {
-    return findings.Wrong("data", fits, "make these records as the plan reads them (docs/guide/own-data.md), or ask its author");
+    return findings.Wrong("data", fits,
+                          "make these records as the plan reads them (docs/guide/own-data.md), or ask its author");
   }
   findings.Good("data", text + fmt::format("; the plan can read the first {}", std::min(data->size(), kMostLookedAt)));
 }
@@ -178,8 +179,8 @@ Status PreflightClient(const ClientOptions& options) {
     return findings.Print(options.json);
   }
   std::string soon;
-  StatusOr<Security> security =
-      SecurityOf(options.security, Role::kClient, *address, "", [&soon](const std::string& sentence) { soon = sentence; });
+  StatusOr<Security> security = SecurityOf(options.security, Role::kClient, *address, "",
+                                           [&soon](const std::string& sentence) { soon = sentence; });
   const std::string today = TimeText(Clock::System().UnixMs() / 1000);
   if (!security.ok()) {
     // What is out of its days may be right, and the clock wrong.

@@ -41,7 +41,7 @@ struct CoordinatorCommandOptions {
   std::string listen;
   std::string plan;
   std::string clients;
-  bool tiers = false;
+  bool aggregators = false;
   LogOptions log;
   SecurityOptions security;
   HttpOptions http;
@@ -90,7 +90,7 @@ struct Front {
     }
     RIVULET_ASSIGN_OR_RETURN(server, GrpcServer::Start(*api, {.listen = listen,
                                                               .credentials = std::move(security.credentials),
-                                                              .admit_tiers = options.tiers,
+                                                              .admit_aggregators = options.aggregators,
                                                               .limits = {},
                                                               .control = control.get()}));
     return absl::OkStatus();
@@ -153,7 +153,7 @@ Status ShowPages(LivePages& pages, const CoordinatorCommandOptions& options, con
 
 std::string MoreArguments(const CoordinatorCommandOptions& options, const std::string& address) {
   std::string more = "--listen " + address + ShellArguments(options.security) + ShellArguments(options.http);
-  if (options.tiers) more += " --tiers";
+  if (options.aggregators) more += " --aggregators";
   if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
   return more;
 }
@@ -392,8 +392,10 @@ const RegisterCommand kCoordinator(20, [] {
   AddSecurityOptions(command, &options->security);
   command.Option("--clients", "FILE", &options->clients,
                  "admit only the clients that it names, one a line; a name may be added while it runs");
-  command.Flag("--tiers", &options->tiers,
-               "admit tiers (rivulet aggregator), which fold what their clients bring: nobody here sees a single one");
+  command
+      .Flag("--aggregators", &options->aggregators,
+            "admit aggregators (rivulet aggregator), whose clients' single updates are not seen here")
+      .Formerly("--tiers");
   AddHttpOptions(
       command, &options->http,
       "serve pages of the run as it goes on (of submitted ones their closed rounds), and /metrics for Prometheus");

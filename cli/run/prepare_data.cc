@@ -16,8 +16,7 @@ Status PrepareDataHere(const Scenario& scenario) {
   const DataConfig& data = scenario.data;
   if (CurrentProgressStyle() == ProgressStyle::kText && !data.synth.kind.empty() &&
       !RecordFilesMatching(data.train).ok())
-    fmt::print(stderr, "generating the {} of {} writers, once, in {}\n", data.synth.kind, data.synth.writers,
-               FolderOf(data.train));
+    fmt::print(stderr, "generating the data \"{}\" (data.synth), once, in {}\n", data.synth.kind, FolderOf(data.train));
   LongWork work("generating data");
   const Status prepared = PrepareData(scenario, work.progress());
   if (const std::string command = DataCommandOf(scenario.path); absl::IsNotFound(prepared) && !command.empty()) {

@@ -33,7 +33,7 @@ StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const N
     return UsageError(
         "nothing says who this is: give --tls DIR, the folder that 'rivulet ca {} {}/{}' makes, or accept plaintext "
         "with --insecure",
-        MadeBy(role), RoleText(role), role == Role::kCoordinator ? "HOST" : "ID");
+        MadeBy(role), role->name, role->named_by_host ? "HOST" : "ID");
   }
   if (options.tls.empty()) {
     Security security{InsecureCredentials(options.insecure >= 2), ""};
@@ -45,10 +45,8 @@ StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const N
                                                  {.tell = tell, .lists_beside = lists_beside}));
   const CertificateName name = identity->Current()->name;
   if (name.role != role) {
-    const std::string text(RoleText(role));
-    const char* const article = std::string_view("aeio").find(text[0]) == std::string_view::npos ? "a" : "an";
-    return FailedPrecondition("'{}' is the folder of '{}', and this is {} {}; give that of 'rivulet ca {} {}/…'",
-                              options.tls, name.ToString(), article, text, MadeBy(role), text);
+    return FailedPrecondition("'{}' is the folder of '{}', and this is {}; give that of 'rivulet ca {} {}/…'",
+                              options.tls, name.ToString(), role->text, MadeBy(role), role->name);
   }
   return Security{TlsCredentials(identity, std::move(tell)), name.id, [identity] { return identity->Warnings(); }};
 }

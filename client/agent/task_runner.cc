@@ -114,7 +114,7 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   if (TurnedAway(status)) return status;
   report.reason = std::string(Sentence(Message(status)));  // a row and a log line have no room for drawings
   // The task went while this client trained or sent. Told to have failed it would fail under the same name, in which it
-  // may have been offered anew by a coordinator, or a tier, that was started again.
+  // may have been offered anew by a coordinator, or an aggregator, that was started again.
   if (work.ok() && (absl::IsNotFound(status) || absl::IsAborted(status))) {
     report.kind = TaskReport::Kind::kGone;
     return report;

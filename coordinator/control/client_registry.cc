@@ -91,7 +91,7 @@ StatusOr<PollReply> ClientRegistry::Poll(const PollRequest& request) {
 // lets go of the poll.
 StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* doubled) {
   const Caller& caller = request.caller;
-  const bool tier = request.serves.kind == Serves::Kind::kNames;
+  const bool aggregator = request.serves.kind == Serves::Kind::kNames;
   std::vector<RefusedName> refused;
   {
     MutexLock lock(mutex_);
@@ -117,7 +117,7 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
   }
   const int64_t expected = reply->wait_ms + (reply->tasks.empty() ? request.hold_ms : 0);
   Heard(caller, expected);
-  entries_[caller.name].tier = tier;
+  entries_[caller.name].aggregator = aggregator;
   entries_[caller.name].version = DisplayText(request.capabilities.version, kLongestVersion);
   *doubled = IsDoubled(caller);
   for (const ServedName& served : admitted.serves.names) {
@@ -130,7 +130,7 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
     entries_[served.name].via = caller.name;
     entries_[served.name].version.clear();
   }
-  if (!tier) entries_[caller.name].via.clear();
+  if (!aggregator) entries_[caller.name].via.clear();
   reply->refused_names.insert(reply->refused_names.end(), refused.begin(), refused.end());
   return reply;
 }
@@ -224,7 +224,7 @@ ClientState ClientRegistry::StateOf(const std::string& client_id) const {
     const Entry& entry = found->second;
     if (entry.expected_by >= now_()) state.state = "connected";
     state.via = entry.via;
-    if (entry.tier) state.doing = "tier";
+    if (entry.aggregator) state.doing = "aggregator";
     state.last_seen_unix_ms = entry.seen;
     state.error = entry.error;
     state.error_unix_ms = entry.error_at;
@@ -269,7 +269,7 @@ ClientRegistry::Counts ClientRegistry::counts() const {
   counts.waiting = std::ssize(knocks_);
   const int64_t now = now_();
   for (const auto& [name, entry] : entries_) {
-    if (banned_.contains(name) || entry.tier || entry.seen == 0) continue;
+    if (banned_.contains(name) || entry.aggregator || entry.seen == 0) continue;
     ++(entry.expected_by >= now ? counts.connected : counts.away);
   }
   return counts;

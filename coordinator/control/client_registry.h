@@ -1,5 +1,5 @@
 // The clients of a process, over all its runs: a CoordinatorApi that passes calls on and records each caller's time,
-// certificate, software, tier and last error. It refuses banned clients from their next call on.
+// certificate, software, aggregator and last error. It refuses banned clients from their next call on.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,8 @@ class ClientRegistry final : public CoordinatorApi {
   // `api` must outlive it. `now_unix_ms`: milliseconds since 1970 UTC.
   ClientRegistry(CoordinatorApi& api, std::function<int64_t()> now_unix_ms) : api_(api), now_(std::move(now_unix_ms)) {}
 
-  // PERMISSION_DENIED beside what the api says: the caller is banned. Of a tier that is done to the names it serves.
+  // PERMISSION_DENIED beside what the api says: the caller is banned. Of an aggregator that is done to the names it
+  // serves.
   StatusOr<PollReply> Poll(const PollRequest& request) override;
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
@@ -58,7 +59,7 @@ class ClientRegistry final : public CoordinatorApi {
  private:
   struct Entry {
     std::string via, serial, version, error;
-    bool tier = false;
+    bool aggregator = false;
     int64_t seen = 0, expected_by = 0;  // when it was heard of, and is to be heard of at the latest
     int64_t error_at = 0, valid_until = 0;
     uint64_t session = 0, session_before = 0;  // of its processes, the last and the one before

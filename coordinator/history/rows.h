@@ -64,7 +64,7 @@ struct ClientRoundRow : TaskResult {
   std::optional<int64_t>
       committed_round;               // the model version that holds this update; of a folded one: `round` if nullopt
   std::optional<int64_t> staleness;  // committed_round - 1 - base_round, and not written
-  std::string parent_id;             // the tier it came through
+  std::string parent_id;             // the aggregator it came through
   std::string error;
 };
 

@@ -107,8 +107,8 @@ StatusOr<int64_t> History::ClientKey(const std::string& client_id) {
   return client_keys_.emplace(client_id, *key).first->second;
 }
 
-// A tier need not be a client: then it is a name without times. Not remembered, since the transaction may be rolled
-// back.
+// An aggregator need not be a client: then it is a name without times. Not remembered, since the transaction may be
+// rolled back.
 StatusOr<int64_t> History::ParentKey(const std::string& parent_id) {
   std::optional<int64_t> key;
   RIVULET_RETURN_IF_ERROR(db_->Query("SELECT client FROM client WHERE client_id = ?", {parent_id},

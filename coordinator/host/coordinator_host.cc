@@ -172,8 +172,8 @@ StatusOr<PollReply> CoordinatorHost::Poll(const PollRequest& request) {
   return std::move(merged).Finish(request);
 }
 
-// A run that is over tells a tier once how the last tasks of its clients ended, and then that it is not here: the tier
-// forgets it, and asks for the next.
+// A run that is over tells an aggregator once how the last tasks of its clients ended, and then that it is not here:
+// the aggregator forgets it, and asks for the next.
 StatusOr<PollReply> CoordinatorHost::PollOfMany(const PollRequest& request, const Runs& all, Coordinator* own) const {
   const auto next = std::ranges::find_if(all, [](const auto& run) { return !run->over(); });
   const bool goes_on = next != all.end() || outlives_runs_;

@@ -7,8 +7,8 @@
 // operator has stopped is cancelled too.
 //
 // A site of many names is one of the run that it names, and of no other; one that names none, of the first that goes
-// on. So a tier serves one run after the other: when its own is over and another is, or will be, there, it is told that
-// its own is not here any more.
+// on. So an aggregator serves one run after the other: when its own is over and another is, or will be, there, it is
+// told that its own is not here any more.
 //
 // What a run computes is not to be seen from here: it hears the same polls as alone, later or sooner.
 #pragma once

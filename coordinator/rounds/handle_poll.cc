@@ -17,7 +17,7 @@ void RunMachine::Handle(const Polled& event, TimeMs now, Actions& actions) {
 // What a site says comes before what it gets: the last held lease may be what the attempt has waited for.
 void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   const bool itself = event.serves == SitePolled::Serves::kItself;
-  const bool tier = event.serves == SitePolled::Serves::kNames;
+  const bool aggregator = event.serves == SitePolled::Serves::kNames;
   if (over()) {
     const std::string why = phase_ == Phase::kFinished
                                 ? fmt::format("the run has finished after round {}", committed_round_)
@@ -33,7 +33,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   }
   if (itself) {
     presence_.Saw(event.site, now);
-  } else if (tier) {
+  } else if (aggregator) {
     for (const std::string& client_id : event.names)
       if (knows(client_id)) presence_.Saw(client_id, now);
   } else {
@@ -48,7 +48,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
   for (const SitePolled::Holding& holding : event.working_on) {
     const auto slot = book_.Find(holding.task);
     const bool of_site = slot && (itself ? book_.at(*slot).client_id : book_.at(*slot).via) == event.site;
-    if (of_site && (itself || tier) && (MayComeBack(book_.at(*slot)) || IsStillHad(book_.at(*slot)))) {
+    if (of_site && (itself || aggregator) && (MayComeBack(book_.at(*slot)) || IsStillHad(book_.at(*slot)))) {
       Take(*slot, event.site, now);
     }
     if (!slot || book_.at(*slot).resolved() || book_.at(*slot).site != event.site) {
@@ -62,7 +62,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
     if (holding.held && !itself && lease.state == State::kTaken && Of(lease).buffer.at_last_step()) {
       holds_more.insert(lease.kind);
       SetState(*slot, State::kHeld);
-    } else if (tier && !holding.held && lease.state == State::kHeld) {
+    } else if (aggregator && !holding.held && lease.state == State::kHeld) {
       UpdateBuffer& buffer = Of(lease).buffer;
       SetState(*slot, State::kTaken);
       if (buffer.state() == UpdateBuffer::State::kClosing) buffer.Reopen();
@@ -81,7 +81,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
     const auto* asked = std::get_if<HandOverPartial>(&actions[answers]);
     if (std::holds_alternative<Offer>(actions[answers]) || (asked != nullptr && asked->site == event.site)) return;
   }
-  const int64_t pace = PollIntervals::WaitFor(itself || tier ? known_clients() : presence_.sites());
+  const int64_t pace = PollIntervals::WaitFor(itself || aggregator ? known_clients() : presence_.sites());
   actions.push_back(AskToWait{event.site, Awaited(now), named.empty() ? pace : heartbeat_ms()});
 }
 
@@ -89,7 +89,7 @@ void RunMachine::Handle(const SitePolled& event, TimeMs now, Actions& actions) {
 // that speaks for itself trains first, as a version waits for that. A site of many names is given both kinds in any
 // case, and an evaluation first: it is of an older version, whose model is kept for it.
 void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions) {
-  if (poll.serves == SitePolled::Serves::kNames) return GiveLeasesOfTier(poll, named, now, actions);
+  if (poll.serves == SitePolled::Serves::kNames) return GiveLeasesOfAggregator(poll, named, now, actions);
   int64_t want = poll.want;
   const auto give = [&](LeaseSlot slot) {
     actions.push_back(OfferOf(slot, true));
@@ -132,8 +132,8 @@ void RunMachine::GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& n
 
 // Each as its client would have it that called itself; but new ones only as long as there is room, as its partial is
 // taken as a whole.
-void RunMachine::GiveLeasesOfTier(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now,
-                                  Actions& actions) {
+void RunMachine::GiveLeasesOfAggregator(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now,
+                                        Actions& actions) {
   int64_t want = poll.want;
   const auto give = [&](LeaseSlot slot) {
     actions.push_back(OfferOf(slot, true));

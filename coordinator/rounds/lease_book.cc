@@ -171,10 +171,11 @@ void LeaseBook::Unindex(LeaseSlot slot) {
   const Lease& lease = slots_[slot];
   if (lease.state == Lease::State::kOffered) {
     offered_[KindIndex(lease.kind)].erase(order_[slot]);
-    auto& of_tiers = offered_via_[KindIndex(lease.kind)];
-    if (const auto tier = lease.via.empty() ? of_tiers.end() : of_tiers.find(lease.via); tier != of_tiers.end()) {
-      tier->second.erase(order_[slot]);
-      if (tier->second.empty()) of_tiers.erase(tier);
+    auto& of_aggregators = offered_via_[KindIndex(lease.kind)];
+    if (const auto aggregator = lease.via.empty() ? of_aggregators.end() : of_aggregators.find(lease.via);
+        aggregator != of_aggregators.end()) {
+      aggregator->second.erase(order_[slot]);
+      if (aggregator->second.empty()) of_aggregators.erase(aggregator);
     }
   }
   if (lease.expires != 0) expiries_.erase({lease.expires, slot});

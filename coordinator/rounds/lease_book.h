@@ -50,7 +50,7 @@ struct Lease {
   TaskId task;
   std::string client_id;
   std::string site;  // who polled for it and has it: its client, or a site that serves it; "" while it is offered
-  std::string via;   // the tier it is reached through; "" for none
+  std::string via;   // the aggregator it is reached through; "" for none
   TaskKind kind = TaskKind::kTrain;
   int64_t base_round = 0;  // the version that it starts from, or measures
   uint16_t ordinal = 0;    // of this client's lease of this kind at this base version
@@ -85,7 +85,7 @@ class LeaseBook {
   std::optional<LeaseSlot> OfClient(const std::string& client_id, TaskKind kind = TaskKind::kTrain) const;
   // The first of a kind that is offered and due, in the order in which they were added, and how many there are.
   std::optional<LeaseSlot> NextOffered(TaskKind kind = TaskKind::kTrain) const;
-  // The same of those that are reached through the tier `via`.
+  // The same of those that are reached through the aggregator `via`.
   std::optional<LeaseSlot> NextOffered(TaskKind kind, const std::string& via) const;
   int64_t CountOffered(TaskKind kind) const { return static_cast<int64_t>(offered_[static_cast<size_t>(kind)].size()); }
   // What a site has in hand (taken, staging), in the order in which it was added.
@@ -119,7 +119,7 @@ class LeaseBook {
   std::unordered_map<TaskId, LeaseSlot> by_task_;
   std::array<std::unordered_map<std::string, LeaseSlot>, kTaskKinds> by_client_;
   std::array<std::map<uint64_t, LeaseSlot>, kTaskKinds> offered_;  // and due; by order
-  std::array<std::unordered_map<std::string, std::map<uint64_t, LeaseSlot>>, kTaskKinds> offered_via_;  // by tier
+  std::array<std::unordered_map<std::string, std::map<uint64_t, LeaseSlot>>, kTaskKinds> offered_via_;  // by aggregator
   std::unordered_map<std::string, std::map<uint64_t, LeaseSlot>> in_hand_;  // by site, by order
   std::set<std::pair<TimeMs, LeaseSlot>> expiries_;                         // of those that lapse
 };

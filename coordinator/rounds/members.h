@@ -119,7 +119,7 @@ class Members {
   std::set<std::string> gone_;              // before the draw
   std::set<std::string> leaving_;           // since it began; some of them may have come back
   std::map<std::string, DrawAt> late_;      // may not be drawn yet
-  std::map<std::string, std::string> via_;  // of those who are reached through a tier
+  std::map<std::string, std::string> via_;  // of those who are reached through an aggregator
   DrawAt draw_;
   std::unique_ptr<Order> order_;  // null: the draw has not begun
   // For each name that may not be in the draw, how many eligible ones stand before it; while nobody joins or leaves.

@@ -53,7 +53,7 @@ struct SitePolled {
   enum class Serves : uint8_t {
     kItself,  // the client of its own name
     kAny,     // every client: a worker of a simulation
-    kNames,   // those that are reached through it: a tier
+    kNames,   // those that are reached through it: an aggregator
   } serves = Serves::kItself;
   // A lease of this site that is neither held nor named here is offered to it again: its process was restarted. What is
   // held needs to be said once.
@@ -64,9 +64,9 @@ struct SitePolled {
   };
   std::vector<Holding> working_on;
   int64_t want = 1;  // tasks that it would take now
-  // Of a tier: those of its clients that have called it since its last poll. It says of every task that it has whether
-  // it is held, each time; one that is held no more is being done again. What is in its hands and not named it has
-  // again if its client is among these.
+  // Of an aggregator: those of its clients that have called it since its last poll. It says of every task that it has
+  // whether it is held, each time; one that is held no more is being done again. What is in its hands and not named it
+  // has again if its client is among these.
   std::vector<std::string> names = {};
 };
 struct StepReported {

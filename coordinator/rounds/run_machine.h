@@ -25,8 +25,8 @@
 //
 // A site may serve many names and fold their updates into a partial of its own. Its leases are then held: an attempt
 // waits for nothing else, asks the holders, and takes each partial as a whole. What is in a partial cannot be taken out
-// again, so a site is given no more tasks than the version still has room for. A tier is such a site of those names
-// that are reached through it, and of no other; whether they are there it says name by name.
+// again, so a site is given no more tasks than the version still has room for. An aggregator is such a site of those
+// names that are reached through it, and of no other; whether they are there it says name by name.
 //
 // Not thread-safe. Every call returns at once; a poll costs what it touches, the beginning and the end of an attempt
 // its leases. Nothing walks all members.
@@ -185,7 +185,7 @@ class RunMachine {
   // Those that tasks of training do: with the newest one and what Save gives, all that a restart goes on from.
   std::vector<int64_t> NeededVersions() const;  // ascending
   bool knows(const std::string& client_id) const { return members_.Knows(client_id); }
-  // The tier that it is reached through; "": none, it calls itself.
+  // The aggregator that it is reached through; "": none, it calls itself.
   const std::string& via(const std::string& client_id) const { return members_.via(client_id); }
   int64_t known_clients() const { return members_.size(); }
   bool remembers() const { return members_.remembers(); }  // whether it wants CommitDone::reported
@@ -277,7 +277,7 @@ class RunMachine {
   void LetDeadlinePass(Gathering& gathering, TimeMs now, Actions& actions);
   void Route(const std::string& client_id, const std::string& via, TimeMs now);
   void OfferAgain(LeaseSlot slot, TimeMs now);  // what its site had
-  void GiveLeasesOfTier(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions);
+  void GiveLeasesOfAggregator(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions);
   void GiveLeases(const SitePolled& poll, const std::set<LeaseSlot>& named, TimeMs now, Actions& actions);
   void AskHolders(const Gathering& gathering, const std::string* site, Actions& actions) const;  // null: all
   void DropOffered(TaskKind kind, const std::string& reason);

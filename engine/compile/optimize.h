@@ -12,8 +12,8 @@
 
 namespace rivulet {
 
-// One execution of a pass: each row's nodes_after is the next row's nodes_before. A pass that found work again in a later
-// round has several rows.
+// One execution of a pass: each row's nodes_after is the next row's nodes_before. A pass that found work again in a
+// later round has several rows.
 struct PassReport {
   std::string pass;
   size_t nodes_before = 0, nodes_after = 0;

@@ -21,8 +21,7 @@ Draws DrawsNamed(uint64_t seed, std::string_view name, uint32_t op) {
   hash.Update(std::string_view(little_endian.data(), 8)).Update(name);
   const Digest digest = std::move(hash).Finish();
   PhiloxKey key;
-  for (size_t i = 0; i < 8; ++i)
-    key.words[i / 4] |= uint32_t{digest.bytes[i]} << (8 * (i % 4));
+  for (size_t i = 0; i < 8; ++i) key.words[i / 4] |= uint32_t{digest.bytes[i]} << (8 * (i % 4));
   return Draws(StreamKey{key, 0, 0, kPurposeGenerate}, op);
 }
 

@@ -7,9 +7,10 @@
 //   samples: 50 + the whole part of exp(N(4, 2²)), of which nine tenths are to learn from
 //
 // The paper writes N(0, alpha), the program takes alpha for the deviation; here it is the deviation. beta makes the
-// clients' data unlike. alpha is meant to make their models unlike, but as every entry of W and b has the one mean u, it
-// adds u (1 + Σ x) to all classes alike and moves no label: synthetic(0, beta) and synthetic(1, beta) are one law, in
-// which clients' models differ all the same. In the IID set all clients have one W and b of N(0, 1), and v is B itself.
+// clients' data unlike. alpha is meant to make their models unlike, but as every entry of W and b has the one mean u,
+// it adds u (1 + Σ x) to all classes alike and moves no label: synthetic(0, beta) and synthetic(1, beta) are one law,
+// in which clients' models differ all the same. In the IID set all clients have one W and b of N(0, 1), and v is B
+// itself.
 #pragma once
 
 #include <array>

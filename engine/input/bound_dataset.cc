@@ -1,5 +1,5 @@
-// Dataset ops that name the data they read: BoundDataset and its like. The name is opened by the BoundSources of whoever
-// runs the graph.
+// Dataset ops that name the data they read: BoundDataset and its like. The name is opened by the BoundSources of
+// whoever runs the graph.
 #include "engine/input/pipeline_registry.h"
 #include "engine/input/source_pipeline.h"
 

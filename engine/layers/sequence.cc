@@ -1,6 +1,6 @@
 // Layers over sequences [batch, positions, features]: recurrent ones, attention, places.
-#include "engine/layers/layers.h"
 #include "engine/layers/attention.h"
+#include "engine/layers/layers.h"
 #include "engine/layers/recurrent.h"
 
 namespace rivulet {

@@ -1,4 +1,5 @@
-// Inputs of a model as a list of tables, such as a scenario's [[model.inputs]]: docs/reference/models.md has the table of keys.
+// Inputs of a model as a list of tables, such as a scenario's [[model.inputs]]: docs/reference/models.md has the table
+// of keys.
 #pragma once
 
 #include <span>

@@ -224,11 +224,12 @@ std::vector<LayerKind> Make() {
         RecurrentKind{"gru", "Gated recurrent units over [positions, features].", &Layers::Gru, true, true},
         RecurrentKind{"simple_rnn", "A recurrent layer without gates over [positions, features].", &Layers::SimpleRnn,
                       false, false}}) {
-    std::vector<Setting> keys = {Count("units", std::nullopt, "Width of the state"),
-                                 Flag("sequences", false, "Whether every position gives its state, not only the last"),
-                                 Text("direction", "forward", "`bidirectional`: both ways, side by side")
-                                     .OneOf({"forward", "reverse", "bidirectional"}),
-                                 Text("activation", "tanh", "Activation of the input to the state").OneOf(CellActivationNames())};
+    std::vector<Setting> keys = {
+        Count("units", std::nullopt, "Width of the state"),
+        Flag("sequences", false, "Whether every position gives its state, not only the last"),
+        Text("direction", "forward", "`bidirectional`: both ways, side by side")
+            .OneOf({"forward", "reverse", "bidirectional"}),
+        Text("activation", "tanh", "Activation of the input to the state").OneOf(CellActivationNames())};
     if (kind.gated)
       keys.push_back(Text("recurrent_activation", "sigmoid", "Of the gates").OneOf(CellActivationNames()));
     if (kind.resets) keys.push_back(Flag("reset_after", true, "Whether the reset gate follows the product"));

@@ -1,4 +1,5 @@
-// Models as a list of layers, such as a scenario's [[model.layers]]: docs/reference/models.md has the table of kinds and keys.
+// Models as a list of layers, such as a scenario's [[model.layers]]: docs/reference/models.md has the table of kinds
+// and keys.
 #pragma once
 
 #include <map>

@@ -217,6 +217,12 @@ Status TileShape(InferenceContext& c) {
     return absl::OkStatus();
   }
   std::vector<int64_t> dims(static_cast<size_t>(x.rank()), kUnknownDim);
+  // Single multiples may be known where others, such as the batch, are not.
+  if (const auto partial = multiples ? std::nullopt : c.input_as_shape(1); partial && partial->rank() == x.rank()) {
+    for (int axis = 0; axis < x.rank(); ++axis) {
+      RIVULET_ASSIGN_OR_RETURN(dims[static_cast<size_t>(axis)], MultiplyDims(x.dim(axis), partial->dim(axis)));
+    }
+  }
   for (int axis = 0; axis < x.rank() && multiples; ++axis) {
     const auto i = static_cast<size_t>(axis);
     if ((*multiples)[i] < 0) return InvalidArgument("multiple {} of axis {} is negative", (*multiples)[i], axis);

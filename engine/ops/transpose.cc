@@ -5,7 +5,6 @@
 namespace rivulet {
 namespace {
 
-
 Status TransposeShape(InferenceContext& c) {
   const Shape& x = c.input(0);
   RIVULET_ASSIGN_OR_RETURN(auto perm, KnownIntegers(c, 1));

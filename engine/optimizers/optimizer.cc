@@ -62,6 +62,20 @@ OptimizerSpec OptimizerSpec::Of(Kind kind) {
   return spec;
 }
 
+OptimizerSpec OptimizerSpec::Of(Kind kind, const Settings& settings) {
+  OptimizerSpec spec;
+  spec.kind = kind;
+  for (const Setting& setting : TableOf(kind).settings) {
+    const SpecField& field = FieldOf(setting);
+    if (field.number != nullptr) {
+      spec.*field.number = settings.number(setting.name);
+    } else {
+      spec.*field.flag = settings.flag(setting.name);
+    }
+  }
+  return spec;
+}
+
 std::string_view Name(Kind kind) { return TableOf(kind).name; }
 
 StatusOr<Kind> OptimizerByName(std::string_view name) {

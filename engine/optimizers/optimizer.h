@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/setting.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
 #include "engine/graph/scope.h"
@@ -29,6 +30,8 @@ struct OptimizerSpec {
 
   // With what is usual for the kind (engine/optimizers/settings).
   static OptimizerSpec Of(Kind kind);
+  // With the values that the kind's own settings have in `settings`.
+  static OptimizerSpec Of(Kind kind, const Settings& settings);
 };
 
 std::string_view Name(OptimizerSpec::Kind kind);                       // "sgd", "momentum", "adagrad", "rmsprop", …

@@ -40,12 +40,24 @@ const LayoutOp* FindLayoutOp(std::string_view op) {
 }
 
 bool IsElementwise(std::string_view op) {
-  static constexpr std::string_view kOps[] = {
-      "Relu",     "Relu6",    "LeakyRelu", "Elu",       "Selu",    "Tanh",        "Sigmoid",      "Softplus",
-      "Softsign", "Neg",      "Exp",       "Log",       "Abs",     "Square",      "Sqrt",         "Rsqrt",
-      "Cast",     "Identity", "AddV2",     "Add",       "Sub",     "Mul",         "RealDiv",      "Maximum",
-      "Minimum",  "ReluGrad", "TanhGrad",  "Relu6Grad", "EluGrad", "SigmoidGrad", "SoftplusGrad", "SqrtGrad",
-      "RsqrtGrad",  "ReciprocalGrad", "AddN"};
+  static constexpr std::string_view kOps[] = {"Relu",         "Relu6",
+                                              "LeakyRelu",    "Elu",
+                                              "Selu",         "Tanh",
+                                              "Sigmoid",      "Softplus",
+                                              "Softsign",     "Neg",
+                                              "Exp",          "Log",
+                                              "Abs",          "Square",
+                                              "Sqrt",         "Rsqrt",
+                                              "Cast",         "Identity",
+                                              "AddV2",        "Add",
+                                              "Sub",          "Mul",
+                                              "RealDiv",      "Maximum",
+                                              "Minimum",      "ReluGrad",
+                                              "TanhGrad",     "Relu6Grad",
+                                              "EluGrad",      "SigmoidGrad",
+                                              "SoftplusGrad", "SqrtGrad",
+                                              "RsqrtGrad",    "ReciprocalGrad",
+                                              "AddN"};
   return std::ranges::find(kOps, op) != std::end(kOps);
 }
 

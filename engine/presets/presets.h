@@ -17,10 +17,10 @@ struct PresetOptions {
   std::string normalization = "";   // batch, group, none: of the residual networks and mobilenet_v2
 };
 
-// docs/reference/models.md lists the presets, their layers and their parameters. Those of images take float32 [?,height,width,
-// channels] in [0,1] and int64 labels [?]; "char_lstm" and "tiny_transformer" int64 tokens and labels [?,80] of the
-// vocabulary in engine/datasets/characters.h, padded with 0, which does not count. NOT_FOUND names the nearest.
-// INVALID_ARGUMENT: an option that the preset has not, or that its layers refuse.
+// docs/reference/models.md lists the presets, their layers and their parameters. Those of images take float32
+// [?,height,width, channels] in [0,1] and int64 labels [?]; "char_lstm" and "tiny_transformer" int64 tokens and labels
+// [?,80] of the vocabulary in engine/datasets/characters.h, padded with 0, which does not count. NOT_FOUND names the
+// nearest. INVALID_ARGUMENT: an option that the preset has not, or that its layers refuse.
 StatusOr<ModelDef> Preset(std::string_view name, const PresetOptions& options = {});
 std::vector<std::string> PresetNames();
 

@@ -15,7 +15,8 @@ bool Shape::IsFullyKnown() const {
   return known_rank_ && std::none_of(dims_.begin(), dims_.end(), [](int64_t dim) { return dim < 0; });
 }
 
-// Unsigned, because the sizes before a zero may overflow: such a shape is a valid one (CheckedElements), of no elements.
+// Unsigned, because the sizes before a zero may overflow: such a shape is a valid one (CheckedElements), of no
+// elements.
 int64_t Shape::elements() const {
   uint64_t product = 1;
   for (int64_t dim : dims_) product *= static_cast<uint64_t>(dim);

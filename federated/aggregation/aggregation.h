@@ -86,7 +86,7 @@ class Aggregation {
   virtual std::vector<StatusOr<Taken>> TakeTogether(std::span<const UpdateView> updates,
                                                     std::span<const Weights> weights);
 
-  // A tier is not trusted either: that a partial's claims are possible at all is told from the bounds.
+  // An aggregator is not trusted either: that a partial's claims are possible at all is told from the bounds.
   virtual Status Check(const Partial& partial) const = 0;
   // FAILED_PRECONDITION: a task of it was folded here already. The first partial of a base version is moved in, others
   // are added.

@@ -1,4 +1,5 @@
-// What an aggregation is made from: constants of the plan, the same simulated, deployed, in tiers and asynchronously.
+// What an aggregation is made from: constants of the plan, the same simulated, deployed, in aggregators and
+// asynchronously.
 //
 // For a part, with f = weight_fraction_bits and U = updates_per_version:
 //

@@ -1,5 +1,5 @@
-// What a fold has gathered from one base version: enough to go on elsewhere or later. Crash recovery, tiers, worker
-// threads and ranks are all the moving and merging of partials.
+// What a fold has gathered from one base version: enough to go on elsewhere or later. Crash recovery, aggregators,
+// worker threads and ranks are all the moving and merging of partials.
 //
 // As bytes, all little-endian:
 //

@@ -22,8 +22,9 @@ constexpr char kWeight[] = "weight";
 constexpr int kFractionBits = 12;
 
 std::vector<Setting> Options() {
-  Setting rate = Float("weights_learning_rate", 0.01, "Learning rate of the ascent of the clients' weights; 0: all "
-                                                      "count the same.")
+  Setting rate = Float("weights_learning_rate", 0.01,
+                       "Learning rate of the ascent of the clients' weights; 0: all "
+                       "count the same.")
                      .Between(0, 1e6);
   rate.example = "0.1";
   Setting least =

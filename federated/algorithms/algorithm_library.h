@@ -7,7 +7,7 @@
 //
 // and CMake links it against nothing but headers, Rivulet::headers: it takes everything from the program that loads it.
 // `rivulet … --algorithm-library FILE.so` loads it, on every command. Clients need none of it: a plan says what they
-// do. What folds updates at a tier or a worker needs an aggregation rule of a library there too.
+// do. What folds updates at an aggregator or a worker needs an aggregation rule of a library there too.
 //
 // A library is code, and is trusted as the program is: only the user names one, never a file, a plan or a peer.
 #pragma once

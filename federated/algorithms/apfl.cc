@@ -82,7 +82,7 @@ void LearnShares(double alpha, double rate, Composition& composition) {
 
 StatusOr<Composition> Apfl(const AlgorithmContext& context) {
   const ClientConfig& client = context.scenario.client;
-  if (client.optimizer.kind != "sgd" || client.optimizer.weight_decay > 0) {
+  if (client.optimizer.kind != "sgd" || client.optimizer.weight_decay() > 0) {
     return InvalidArgument(
         "[algorithm] name = \"apfl\" descends by a share of a mixture's gradient, and needs client.optimizer.kind = "
         "\"sgd\" without weight_decay");

@@ -4,7 +4,9 @@
 #include "engine/graph/variable_name.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/algorithms/take_rule.h"
+#include "federated/server_optimizers/server_rate.h"
 #include "federated/settings/setting_tables.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet {
 namespace {
@@ -64,9 +66,9 @@ Status ChooseCodec(const Scenario& scenario, PartSpec& part) {
   const UpdateConfig& update = scenario.update;
   part.codec = update.codec;
   RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable("codec", update.codec));
-  if (FindSetting(table->settings, "fraction") != nullptr) part.codec_settings = {{"fraction", update.fraction}};
-  const bool wrong_in_the_mean = update.codec == "top_k" || update.codec == "sign";
-  part.error_feedback = wrong_in_the_mean && update.error_feedback;
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings, ReadOwn(*table, update.settings, "[update]"));
+  for (const auto& [name, value] : settings.values()) part.codec_settings[name] = std::get<double>(value);
+  part.error_feedback = table->HasTrait(kLosesInTheMean) && update.error_feedback;
   if (!part.error_feedback || scenario.privacy.clip == 0) return absl::OkStatus();
   return InvalidArgument(
       "update.codec = \"{}\" adds to an update what was left out of earlier ones, which may then say more than "
@@ -135,7 +137,7 @@ Status CheckLeavesTrainingAlone(const Scenario& scenario, const Composition& com
 // Running statistics that clients keep lie among what they train, with a gradient of zero; decay would draw them to
 // zero.
 Status CheckKeptStatistics(const Scenario& scenario, const ModelDef& model) {
-  if (scenario.client.optimizer.weight_decay == 0 || !model.has_graph()) return absl::OkStatus();
+  if (scenario.client.optimizer.weight_decay() == 0 || !model.has_graph()) return absl::OkStatus();
   for (const std::string& update : model.train_updates) {
     const Node* const node = model.graph.Find(update);
     if (node == nullptr || node->inputs().empty() || node->input(0).node->type() != "VarHandleOp") continue;
@@ -176,6 +178,7 @@ StatusOr<std::shared_ptr<const Plan>> ComposePlan(const Scenario& scenario, cons
   RIVULET_ASSIGN_OR_RETURN(const ModelLayout layout, ModelLayoutOf(model));
   RIVULET_ASSIGN_OR_RETURN(Composition composition, Compose(scenario, layout));
   RIVULET_RETURN_IF_ERROR(TakeRule(scenario, composition));
+  RIVULET_RETURN_IF_ERROR(CheckServerSchedule(scenario.server.schedule));
   if (!model.has_graph()) RIVULET_RETURN_IF_ERROR(CheckLeavesTrainingAlone(scenario, composition));
   if (!model.has_graph() && scenario.server.download != "f32") {
     return InvalidArgument(

@@ -36,7 +36,7 @@ LocalGradient GradientOf(bool own, const ModelLayout& layout) {
 
 StatusOr<Composition> FedRep(const AlgorithmContext& context) {
   RIVULET_RETURN_IF_ERROR(CheckPersonalLayers(context));
-  if (context.scenario.client.optimizer.weight_decay > 0) {
+  if (context.scenario.client.optimizer.weight_decay() > 0) {
     return InvalidArgument(
         "[algorithm] name = \"fedrep\" holds layers still while it trains the others, and "
         "client.optimizer.weight_decay would move them; set it to 0");

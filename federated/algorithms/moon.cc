@@ -27,9 +27,8 @@ Setting Weight() {
 }
 
 Setting Temperature() {
-  Setting temperature =
-      Float("temperature", 0.5, "Divisor of similarities: a smaller one separates them more sharply.")
-          .Between(1e-3, 1e3);
+  Setting temperature = Float("temperature", 0.5, "Divisor of similarities: a smaller one separates them more sharply.")
+                            .Between(1e-3, 1e3);
   temperature.example = "0.2";
   return temperature;
 }

@@ -16,6 +16,7 @@
 // and the rest is federated averaging with uniform weights: to the bit where batches are whole and client.epochs twice
 // as many. evaluation.fine_tune_epochs measures what clients come to.
 #include "federated/algorithms/algorithm.h"
+#include "federated/plan/learning_rate.h"
 #include "federated/plan/number.h"
 
 namespace rivulet {
@@ -28,8 +29,7 @@ constexpr char kBefore[] = "slots/0", kAhead[] = "scalars/0";
 constexpr char kDirection[] = "slots/1", kAgainst[] = "slots/2";
 
 Setting InnerRate() {
-  Setting alpha =
-      Float("alpha", 0.01, "Length of the step from the common model to a client's own.").Between(0, 1e3);
+  Setting alpha = Float("alpha", 0.01, "Length of the step from the common model to a client's own.").Between(0, 1e3);
   alpha.example = "0.1";
   return alpha;
 }
@@ -53,8 +53,8 @@ Output Choose(FlatScope& f, Output which, Output from, Output to) {
 
 Status CheckPlainSteps(const ClientConfig& client) {
   const OptimizerConfig& optimizer = client.optimizer;
-  if (optimizer.kind == "sgd" && optimizer.weight_decay == 0 && optimizer.clip_norm == 0 && optimizer.clip_value == 0 &&
-      optimizer.learning_rate > 0 && client.schedule.kind == "constant" && client.schedule.warmup == 0) {
+  if (optimizer.kind == "sgd" && optimizer.weight_decay() == 0 && optimizer.clip_norm == 0 &&
+      optimizer.clip_value == 0 && optimizer.learning_rate > 0 && IsConstant(client.schedule)) {
     return absl::OkStatus();
   }
   return InvalidArgument(

@@ -3,6 +3,7 @@
 #include <bit>
 
 #include "federated/codecs/halves.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet {
 namespace {
@@ -19,7 +20,7 @@ struct UpperHalf {
 
 std::unique_ptr<const Codec> CreateBf16(int64_t elements) { return std::make_unique<Halves<UpperHalf>>(elements); }
 
-RIVULET_CODEC("bf16", CreateBf16);
+RIVULET_CODEC("bf16", "half the bytes, rounded to eight bits", CreateBf16, {kSendsWholeModels});
 
 }  // namespace
 }  // namespace rivulet

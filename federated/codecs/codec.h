@@ -3,8 +3,8 @@
 // folder, and the plan names it for each part.
 //
 //   class Int8 : public Codec { … };
-//   RIVULET_CODEC("int8", CreateInt8);
-//   RIVULET_CODEC("top_k", {Float("fraction", …)}, CreateTopK);
+//   RIVULET_CODEC("int8", "a quarter of the bytes, …", CreateInt8);
+//   RIVULET_CODEC("top_k", "only the values …", {Float("fraction", …)}, CreateTopK);
 #pragma once
 
 #include <cstddef>
@@ -55,8 +55,12 @@ using CodecFactory = StatusOr<std::unique_ptr<const Codec>> (*)(int64_t elements
 using PlainCodecFactory = std::unique_ptr<const Codec> (*)(int64_t elements);
 // Registers the table ("codec", name) too, so that scenarios know the name. A check fails where two have one name.
 struct CodecRegistration {
-  CodecRegistration(const char* name, std::vector<Setting> settings, CodecFactory factory);
-  CodecRegistration(const char* name, PlainCodecFactory factory);  // of a codec without settings
+  // `doc` completes "NAME: …" in the reference. `settings` are floats, since a plan holds them as such. `traits` are of
+  // federated/settings/traits.h.
+  CodecRegistration(const char* name, const char* doc, std::vector<Setting> settings, CodecFactory factory,
+                    std::vector<std::string> traits = {});
+  // Of a codec without settings.
+  CodecRegistration(const char* name, const char* doc, PlainCodecFactory factory, std::vector<std::string> traits = {});
 };
 #define RIVULET_CODEC(...) \
   [[maybe_unused]] static const ::rivulet::CodecRegistration RIVULET_CONCAT_(rivulet_codec_, __COUNTER__)(__VA_ARGS__)

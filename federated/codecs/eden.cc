@@ -34,6 +34,7 @@
 #include "federated/codecs/codec.h"
 #include "federated/codecs/eden_levels.h"
 #include "federated/codecs/float_run.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet {
 namespace {
@@ -258,10 +259,11 @@ std::unique_ptr<const Codec> CreateEden2(int64_t elements) { return std::make_un
 std::unique_ptr<const Codec> CreateEden3(int64_t elements) { return std::make_unique<Eden>(elements, 3); }
 std::unique_ptr<const Codec> CreateEden4(int64_t elements) { return std::make_unique<Eden>(elements, 4); }
 
-RIVULET_CODEC("eden1", CreateEden1);
-RIVULET_CODEC("eden2", CreateEden2);
-RIVULET_CODEC("eden3", CreateEden3);
-RIVULET_CODEC("eden4", CreateEden4);
+constexpr char kEdenDoc[] = "so many bits a value, rotated at random and rounded as is best for normal numbers";
+RIVULET_CODEC("eden1", kEdenDoc, CreateEden1, {kSendsWholeModels, kMayChangeSigns});
+RIVULET_CODEC("eden2", kEdenDoc, CreateEden2, {kSendsWholeModels, kMayChangeSigns});
+RIVULET_CODEC("eden3", kEdenDoc, CreateEden3, {kSendsWholeModels, kMayChangeSigns});
+RIVULET_CODEC("eden4", kEdenDoc, CreateEden4, {kSendsWholeModels, kMayChangeSigns});
 
 }  // namespace
 }  // namespace rivulet

@@ -19,6 +19,7 @@
 #include "federated/codecs/codec.h"
 #include "federated/codecs/each_block.h"
 #include "federated/codecs/qsgd.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet {
 namespace {
@@ -219,9 +220,12 @@ StatusOr<std::unique_ptr<const Codec>> CreateElias(int64_t elements, const Setti
                          elements);
 }
 
-RIVULET_CODEC("elias1", {}, CreateElias<1>);
-RIVULET_CODEC("elias7", {}, CreateElias<7>);
-RIVULET_CODEC("elias127", {}, CreateElias<127>);
+RIVULET_CODEC("elias1", "the levels of `qsgd2` in fewer bytes, as most are zero", {}, CreateElias<1>,
+              {kSendsWholeModels});
+RIVULET_CODEC("elias7", "the levels of `qsgd4` in fewer bytes, as most are zero", {}, CreateElias<7>,
+              {kSendsWholeModels});
+RIVULET_CODEC("elias127", "the levels of `qsgd8` in fewer bytes, as most are zero", {}, CreateElias<127>,
+              {kSendsWholeModels});
 
 }  // namespace
 }  // namespace rivulet

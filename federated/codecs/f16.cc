@@ -2,6 +2,7 @@
 // from 2^-24 to 65504. What is beyond becomes infinite, and whoever folds refuses it.
 #include "engine/tensor/float16.h"
 #include "federated/codecs/halves.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet {
 namespace {
@@ -14,7 +15,7 @@ struct HalfPrecision {
 
 std::unique_ptr<const Codec> CreateF16(int64_t elements) { return std::make_unique<Halves<HalfPrecision>>(elements); }
 
-RIVULET_CODEC("f16", CreateF16);
+RIVULET_CODEC("f16", "half the bytes, rounded to eleven bits and at most 65504", CreateF16, {kSendsWholeModels});
 
 }  // namespace
 }  // namespace rivulet

@@ -5,6 +5,7 @@
 #include <cstring>
 
 #include "federated/codecs/codec.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet {
 namespace {
@@ -50,7 +51,7 @@ class F32 : public Codec {
 
 std::unique_ptr<const Codec> CreateF32(int64_t elements) { return std::make_unique<F32>(elements); }
 
-RIVULET_CODEC("f32", CreateF32);
+RIVULET_CODEC("f32", "values as they are", CreateF32, {kSendsWholeModels});
 
 }  // namespace
 }  // namespace rivulet

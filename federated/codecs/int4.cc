@@ -14,6 +14,7 @@
 #include "federated/codecs/codec.h"
 #include "federated/codecs/each_block.h"
 #include "federated/codecs/scaled_blocks.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet {
 namespace {
@@ -74,7 +75,8 @@ class Int4 final : public Codec {
 
 std::unique_ptr<const Codec> CreateInt4(int64_t elements) { return std::make_unique<Int4>(elements); }
 
-RIVULET_CODEC("int4", CreateInt4);
+RIVULET_CODEC("int4", "an eighth of the bytes, rounded by chance to levels of the largest of each 64", CreateInt4,
+              {kSendsWholeModels});
 
 }  // namespace
 }  // namespace rivulet

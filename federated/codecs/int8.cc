@@ -14,6 +14,7 @@
 #include "federated/codecs/codec.h"
 #include "federated/codecs/each_block.h"
 #include "federated/codecs/scaled_blocks.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet {
 namespace {
@@ -68,7 +69,8 @@ class Int8 final : public Codec {
 
 std::unique_ptr<const Codec> CreateInt8(int64_t elements) { return std::make_unique<Int8>(elements); }
 
-RIVULET_CODEC("int8", CreateInt8);
+RIVULET_CODEC("int8", "a quarter of the bytes, rounded by chance to levels of the largest of each 256", CreateInt8,
+              {kSendsWholeModels});
 
 }  // namespace
 }  // namespace rivulet

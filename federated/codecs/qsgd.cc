@@ -18,6 +18,7 @@
 #include "federated/codecs/codec.h"
 #include "federated/codecs/each_block.h"
 #include "federated/codecs/scaled_blocks.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet {
 namespace {
@@ -85,9 +86,10 @@ std::unique_ptr<const Codec> CreateQsgd(int64_t elements) {
   return std::make_unique<Qsgd<kBits>>(elements);
 }
 
-RIVULET_CODEC("qsgd2", CreateQsgd<2>);
-RIVULET_CODEC("qsgd4", CreateQsgd<4>);
-RIVULET_CODEC("qsgd8", CreateQsgd<8>);
+constexpr char kQsgdDoc[] = "so many bits a value, rounded by chance to levels of the norm of each 256";
+RIVULET_CODEC("qsgd2", kQsgdDoc, CreateQsgd<2>, {kSendsWholeModels});
+RIVULET_CODEC("qsgd4", kQsgdDoc, CreateQsgd<4>, {kSendsWholeModels});
+RIVULET_CODEC("qsgd8", kQsgdDoc, CreateQsgd<8>, {kSendsWholeModels});
 
 }  // namespace
 }  // namespace rivulet

@@ -39,7 +39,8 @@ StatusOr<std::unique_ptr<const Codec>> CreateRandomK(int64_t elements, const Set
   return std::make_unique<RandomK>(elements, k);
 }
 
-RIVULET_CODEC("random_k", {FractionOfValues()}, CreateRandomK);
+RIVULET_CODEC("random_k", "as many values as `top_k`, drawn by chance and scaled up so that their mean is right",
+              {FractionOfValues()}, CreateRandomK);
 
 }  // namespace
 }  // namespace rivulet

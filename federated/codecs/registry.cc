@@ -3,6 +3,7 @@
 #include <variant>
 #include <vector>
 
+#include "engine/base/check.h"
 #include "federated/codecs/codec.h"
 #include "federated/settings/registered_piece.h"
 #include "federated/settings/setting_tables.h"
@@ -20,20 +21,29 @@ std::map<std::string, AnyFactory, std::less<>>& Codecs() {
   return *codecs;
 }
 
-void Register(std::string name, std::vector<Setting> settings, AnyFactory factory) {
-  RegisterPiece(kCodec, name, [name, settings = std::move(settings), factory] {
-    SettingTableRegistration({kCodec, name, settings});
-    Codecs().emplace(name, factory);
+void Register(SettingTable table, AnyFactory factory) {
+  for (const Setting& setting : table.settings)
+    RIVULET_CHECK(setting.type == SettingType::kFloat, "setting '{}' of the codec '{}' is no float", setting.name,
+                  table.name);
+  const std::string name = table.name;
+  RegisterPiece(kCodec, name, [table = std::move(table), factory] {
+    SettingTableRegistration{table};
+    Codecs().emplace(table.name, factory);
   });
 }
 
 }  // namespace
 
-CodecRegistration::CodecRegistration(const char* name, std::vector<Setting> settings, CodecFactory factory) {
-  Register(name, std::move(settings), factory);
+CodecRegistration::CodecRegistration(const char* name, const char* doc, std::vector<Setting> settings,
+                                     CodecFactory factory, std::vector<std::string> traits) {
+  Register({.kind = kCodec, .name = name, .settings = std::move(settings), .doc = doc, .traits = std::move(traits)},
+           factory);
 }
 
-CodecRegistration::CodecRegistration(const char* name, PlainCodecFactory factory) { Register(name, {}, factory); }
+CodecRegistration::CodecRegistration(const char* name, const char* doc, PlainCodecFactory factory,
+                                     std::vector<std::string> traits) {
+  Register({.kind = kCodec, .name = name, .settings = {}, .doc = doc, .traits = std::move(traits)}, factory);
+}
 
 StatusOr<std::unique_ptr<const Codec>> Codec::Create(std::string_view name, int64_t elements,
                                                      const std::map<std::string, double>& settings) {

@@ -68,7 +68,7 @@ class Sign final : public Codec {
 
 std::unique_ptr<const Codec> CreateSign(int64_t elements) { return std::make_unique<Sign>(elements); }
 
-RIVULET_CODEC("sign", CreateSign);
+RIVULET_CODEC("sign", "one bit a value, times the mean magnitude", CreateSign, {kLosesInTheMean});
 
 }  // namespace
 }  // namespace rivulet

@@ -61,7 +61,9 @@ void SparseValues::Writer::Put(uint32_t index, float value) {
   index_at_ += sizeof(index), value_at_ += sizeof(value);
 }
 
-Setting FractionOfValues() { return Float("fraction", 0.01, "Of the values, how many are sent.").Between(1e-9, 1); }
+Setting FractionOfValues() {
+  return WithExample(Float("fraction", 0.01, "Share of an update's values that is sent.").Between(1e-9, 1), "0.1");
+}
 
 StatusOr<int64_t> ValuesOfFraction(int64_t elements, const Settings& settings) {
   if (elements > kMostSparseElements) return InvalidArgument("a part of {} values has no indices of 32 bits", elements);

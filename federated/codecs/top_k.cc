@@ -61,7 +61,8 @@ StatusOr<std::unique_ptr<const Codec>> CreateTopK(int64_t elements, const Settin
   return std::make_unique<TopK>(elements, k);
 }
 
-RIVULET_CODEC("top_k", {FractionOfValues()}, CreateTopK);
+RIVULET_CODEC("top_k", "only the values of largest magnitude, in eight bytes each", {FractionOfValues()}, CreateTopK,
+              {kLosesInTheMean});
 
 }  // namespace
 }  // namespace rivulet

@@ -1,7 +1,6 @@
 #include "federated/download/download.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -9,16 +8,21 @@
 #include "engine/base/draws.h"
 #include "engine/base/join.h"
 #include "federated/random/streams.h"
+#include "federated/settings/setting_tables.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet {
 namespace {
 
 constexpr std::string_view kEncodedModel = "RVDOWN1\n";
-// Those that send every value, right in the mean or to a rounding: of a model whose values are left out, or of which
-// signs alone are left, nothing is left.
-constexpr std::array<std::string_view, 14> kModelCodecs = {"f16",   "bf16",  "int8",   "int4",   "qsgd2",
-                                                           "qsgd4", "qsgd8", "elias1", "elias7", "elias127",
-                                                           "eden1", "eden2", "eden3",  "eden4"};
+
+// Codecs that models travel by, without those that have the trait `unless`.
+std::vector<std::string> ModelCodecsWithout(std::string_view unless) {
+  std::vector<std::string> names;
+  for (const SettingTable* codec : SettingTablesOf("codec"))
+    if (codec->HasTrait(kSendsWholeModels) && !codec->HasTrait(unless)) names.push_back(codec->name);
+  return names;
+}
 
 bool TravelsEncoded(const Slice& slice) {
   return slice.segment == Segment::kTrainable || slice.segment == Segment::kShared;
@@ -29,18 +33,16 @@ bool TravelsEncoded(const Slice& slice) {
 StatusOr<std::unique_ptr<const Download>> Download::Create(std::string_view codec,
                                                            std::shared_ptr<const ModelLayout> layout) {
   if (codec.empty() || codec == "f32") return nullptr;
-  if (std::ranges::find(kModelCodecs, codec) == kModelCodecs.end()) {
-    return InvalidArgument("a model does not travel as '{}'; as one of {} it does", codec, Join(kModelCodecs, ", "));
+  if (!HasTrait("codec", codec, kSendsWholeModels)) {
+    return InvalidArgument("a model does not travel as '{}'; as one of {} it does", codec,
+                           Join(ModelCodecsWithout(""), ", "));
   }
-  // A rotation spreads what it rounds over its whole block: a variance beside large weights can come out below zero,
-  // and its root is no number. By all other codecs what is not negative stays so.
   const auto statistics = std::ranges::find(layout->slices(), Segment::kShared, &Slice::segment);
-  if (codec.starts_with("eden") && statistics != layout->slices().end()) {
+  if (HasTrait("codec", codec, kMayChangeSigns) && statistics != layout->slices().end()) {
     return InvalidArgument(
         "a model with running statistics ('{}') does not travel as '{}', by which a variance can come out below zero; "
-        "as "
-        "f16, bf16, int8, int4, qsgd or elias it does (server.download)",
-        statistics->name, codec);
+        "as one of {} it does (server.download)",
+        statistics->name, codec, Join(ModelCodecsWithout(kMayChangeSigns), ", "));
   }
   RIVULET_ASSIGN_OR_RETURN(auto made, Codec::Create(codec, layout->update_elements()));
   return std::unique_ptr<const Download>(new Download(std::string(codec), std::move(made), std::move(layout)));

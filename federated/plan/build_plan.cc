@@ -143,9 +143,7 @@ Status AddPass(const PassBuilder& builder, const Scenario& scenario, const Model
   }
   RIVULET_ASSIGN_OR_RETURN(LocalRule rule,
                            MakeLocalRule(client, layout, builder.gradient, builder.trains, builder.own));
-  if (client.loss_scale.kind != "none") {
-    RIVULET_ASSIGN_OR_RETURN(*pass.mutable_loss_scale(), AddLossScale(client.loss_scale, rule));
-  }
+  RIVULET_ASSIGN_OR_RETURN(*pass.mutable_loss_scale(), AddLossScale(client.loss_scale, rule));
   flats.set_slots(std::max(flats.slots(), rule.slots));
   flats.set_scalars(std::max(flats.scalars(), rule.scalars));
   for (const ModelInstance& instance : builder.models) {

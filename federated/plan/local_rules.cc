@@ -4,10 +4,12 @@
 #include <vector>
 
 #include "engine/optimizers/optimizer.h"
+#include "engine/optimizers/settings/optimizer_settings.h"
 #include "engine/optimizers/transform_gradients.h"
 #include "federated/plan/frozen_rounds.h"
 #include "federated/plan/learning_rate.h"
 #include "federated/plan/number.h"
+#include "federated/settings/setting_tables.h"
 
 namespace rivulet {
 namespace {
@@ -17,10 +19,11 @@ namespace {
 // the plan is as small for a large model as for a small one.
 class RuleBuilder {
  public:
-  RuleBuilder(const ClientConfig& client, const OptimizerSpec& optimizer, const ModelLayout& layout,
-              std::string_view trains, OwnMemory own)
+  RuleBuilder(const ClientConfig& client, const OptimizerSpec& optimizer, const LearningRate& rate,
+              const ModelLayout& layout, std::string_view trains, OwnMemory own)
       : client_(client),
         optimizer_(optimizer),
+        rate_(rate),
         layout_(layout),
         trains_(trains),
         own_(own),
@@ -66,7 +69,7 @@ class RuleBuilder {
     if (config.clip_value > 0) grads = ClipGradientsByValue(scope, grads, config.clip_value);
     if (config.clip_norm > 0) grads = ClipGradientsByNorm(scope, grads, config.clip_norm);
     if (grads.empty()) return;  // the scope says why
-    const Output rate = LearningRate();
+    const Output rate = RateOfStep();
     Output powers[2];
     if (CorrectsBias(optimizer_)) {
       for (int k = 0; k < 2; ++k) {
@@ -90,7 +93,7 @@ class RuleBuilder {
   }
 
   // A float32 scalar, constant where the rate is.
-  Output LearningRate() {
+  Output RateOfStep() {
     const Scope& scope = step_.scope();
     const ScheduleConfig& schedule = client_.schedule;
     if (IsConstant(schedule)) return scope.Const(static_cast<float>(optimizer_.learning_rate), "learning_rate");
@@ -99,11 +102,11 @@ class RuleBuilder {
     // from the number of the round that the client writes.
     if (schedule.unit == "step") {
       const Output t = Counting(0, [&](Output now) { return scope.Op("AddV2", {now, Number(scope, 1)}); });
-      rate = LearningRateAt(scope, schedule, optimizer_.learning_rate, t);
+      rate = rate_.At(scope, t);
     } else {
       // Once in a task.
       const std::string name = NewScalar();
-      begin_.Assign(name, LearningRateAt(begin_.scope(), schedule, optimizer_.learning_rate, begin_.Read("round")));
+      begin_.Assign(name, rate_.At(begin_.scope(), begin_.Read("round")));
       rate = step_.Read(name);
     }
     return scope.Op("Cast", {rate}, {{"DstT", DType::kFloat32}});
@@ -123,6 +126,7 @@ class RuleBuilder {
 
   const ClientConfig& client_;
   const OptimizerSpec& optimizer_;
+  const LearningRate& rate_;
   const ModelLayout& layout_;
   std::vector<FrozenRounds> frozen_;
   const std::string_view trains_;
@@ -132,22 +136,13 @@ class RuleBuilder {
 };
 
 StatusOr<OptimizerSpec> SpecOf(const OptimizerConfig& config) {
-  OptimizerSpec spec;
   const auto kind = OptimizerByName(config.kind);
   if (!kind.ok()) return InvalidArgument("client.optimizer.kind: {}", Message(kind.status()));
-  spec.kind = *kind;
-  spec.learning_rate = config.learning_rate;
-  spec.momentum = config.momentum;
-  spec.nesterov = config.nesterov;
-  spec.rho = config.rho;
-  spec.centered = config.centered;
-  spec.beta1 = config.beta1;
-  spec.beta2 = config.beta2;
-  spec.epsilon = config.epsilon;
-  spec.initial_accumulator = config.initial_accumulator;
-  spec.weight_decay = config.weight_decay;
-  RIVULET_RETURN_IF_ERROR(Annotate(CheckOptimizer(spec), "client.optimizer"));
-  return spec;
+  SettingValues given = config.settings;
+  given["learning_rate"] = config.learning_rate;
+  const SettingTable table = {.settings = OptimizerTables()[static_cast<size_t>(*kind)].settings};
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings, ReadOwn(table, given, "client.optimizer"));
+  return OptimizerSpec::Of(*kind, settings);
 }
 
 }  // namespace
@@ -161,8 +156,9 @@ StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout&
         "to zero; set it to 0",
         optimizer.weight_decay);
   }
+  RIVULET_ASSIGN_OR_RETURN(const LearningRate rate, LearningRate::Create(client.schedule, optimizer.learning_rate));
   LocalRule rule;
-  RIVULET_RETURN_IF_ERROR(RuleBuilder(client, optimizer, layout, trains, own).Build(gradient, rule));
+  RIVULET_RETURN_IF_ERROR(RuleBuilder(client, optimizer, rate, layout, trains, own).Build(gradient, rule));
   return rule;
 }
 

@@ -1,19 +1,30 @@
 #include "federated/plan/loss_scale.h"
 
 #include <algorithm>
+#include <functional>
 #include <map>
+#include <utility>
 #include <vector>
 
+#include "engine/base/join.h"
+#include "engine/base/nearest.h"
 #include "engine/graph/op.h"
 #include "engine/graph/scope.h"
 #include "engine/graph/variable_name.h"
 #include "engine/program/structural_ops.h"
 #include "federated/plan/number.h"
+#include "federated/settings/registered_piece.h"
 
 namespace rivulet {
 namespace {
 
-constexpr double kSmallestScale = 1, kLargestScale = 1 << 24;
+constexpr char kLossScale[] = "loss scale";
+
+// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
+std::map<std::string, LossScaling, std::less<>>& LossScalings() {
+  static auto* const scalings = new std::map<std::string, LossScaling, std::less<>>;
+  return *scalings;
+}
 
 Output ScalarHandle(const Scope& scope, const std::string& name) {
   return scope.Op("VarHandleOp", {}, {{"dtype", DType::kFloat64}, {"shape", Shape{}}, {"shared_name", name}}, name);
@@ -92,22 +103,7 @@ class ScaledStep {
     return scope_.status();
   }
 
-  // Halved at once and doubled slowly: a scale that is too large costs steps, one that is too small only digits. Both
-  // by a factor of two, so that no digit is lost by it.
-  Status AdaptScale(const std::string& good_steps, int64_t growth_steps) {
-    const Output handle = ScalarHandle(scope_, good_steps);
-    const Output good = scope_.Op("AddV2", {Read(handle, DType::kFloat64), Number(scope_, 1)});
-    const Output full =
-        scope_.Op("GreaterEqual", {good, Number(scope_, static_cast<double>(growth_steps))}, {}, "scale_grows");
-    const auto times = [&](double factor) { return scope_.Op("Mul", {scale_, Number(scope_, factor)}); };
-    const Output grown = scope_.Op("Minimum", {times(2), Number(scope_, kLargestScale)});
-    const Output shrunk = scope_.Op("Maximum", {times(0.5), Number(scope_, kSmallestScale)});
-    const Output none = Number(scope_, 0);
-    const auto choose = [&](Output condition, Output a, Output b) { return scope_.Op("SelectV2", {condition, a, b}); };
-    RIVULET_RETURN_IF_ERROR(
-        Assign(scale_handle_, choose(finite_, choose(full, grown, scale_), shrunk), DType::kFloat64));
-    return Assign(handle, choose(finite_, choose(full, none, good), none), DType::kFloat64);
-  }
+  LossScaleUpdate Update(LocalRule& rule) { return LossScaleUpdate(scope_, rule, scale_handle_, scale_, finite_); }
 
  private:
   Output Read(Output handle, DType dtype) { return scope_.Op("ReadVariableOp", {handle}, {{"dtype", dtype}}); }
@@ -131,16 +127,53 @@ class ScaledStep {
 
 }  // namespace
 
+LossScalingRegistration::LossScalingRegistration(LossScaling scaling) {
+  RegisterPiece(kLossScale, scaling.name, [scaling] {
+    SettingTableRegistration(
+        {.kind = kLossScale, .name = scaling.name, .settings = scaling.settings, .doc = scaling.doc});
+    LossScalings().emplace(scaling.name, scaling);
+  });
+}
+
+Setting LossScaleSetting(std::string doc) {
+  return WithExample(Float("scale", 32768, std::move(doc)).Between(kSmallestLossScale, kLargestLossScale), "1024.0");
+}
+
+StatusOr<Output> LossScaleUpdate::AddScalar(double first) {
+  const std::string name = fmt::format("scalars/{}", rule_.scalars++);
+  RIVULET_RETURN_IF_ERROR(AssignFirst(rule_.begin, name, first));
+  return ScalarHandle(scope_, name);
+}
+
+Output LossScaleUpdate::Read(Output scalar) const {
+  return scope_.Op("ReadVariableOp", {scalar}, {{"dtype", DType::kFloat64}});
+}
+
+Status LossScaleUpdate::Assign(Output scalar, Output value) {
+  Node* const assign = scope_.AddNode("AssignVariableOp", {scalar, value}, {{"dtype", DType::kFloat64}});
+  RIVULET_RETURN_IF_ERROR(scope_.status());
+  return RunsAlso(rule_.step, assign);
+}
+
 StatusOr<std::string> AddLossScale(const LossScaleConfig& config, LocalRule& rule) {
+  const auto found = LossScalings().find(config.kind);
+  if (found == LossScalings().end()) {
+    const std::vector<std::string> names = SettingTableNames(kLossScale);
+    return InvalidArgument("client.loss_scale.kind is '{}'; it must be one of {}.{}", config.kind, Join(names, ", "),
+                           DidYouMean(config.kind, names));
+  }
+  const LossScaling& scaling = found->second;
+  if (scaling.first == nullptr) return std::string();
+  const SettingTable table = {.settings = scaling.settings};
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings, ReadOwn(table, config.settings, "client.loss_scale"));
   const std::string scale = fmt::format("scalars/{}", rule.scalars++);
-  RIVULET_RETURN_IF_ERROR(AssignFirst(rule.begin, scale, config.scale));
+  RIVULET_RETURN_IF_ERROR(AssignFirst(rule.begin, scale, scaling.first(settings)));
   ScaledStep step(rule.step, scale);
   RIVULET_RETURN_IF_ERROR(step.UnscaleGradients());
   RIVULET_RETURN_IF_ERROR(step.KeepWhatDoesNotCount());
-  if (config.kind == "dynamic") {
-    const std::string good_steps = fmt::format("scalars/{}", rule.scalars++);
-    RIVULET_RETURN_IF_ERROR(AssignFirst(rule.begin, good_steps, 0));
-    RIVULET_RETURN_IF_ERROR(step.AdaptScale(good_steps, config.growth_steps));
+  if (scaling.adapt != nullptr) {
+    LossScaleUpdate update = step.Update(rule);
+    RIVULET_RETURN_IF_ERROR(scaling.adapt(settings, update));
   }
   return scale;
 }

@@ -117,7 +117,8 @@ StatusOr<ModelLayout> ModelLayoutOf(const ModelDef& model);
 StatusOr<std::shared_ptr<class Model>> InitialModel(const Plan& plan, uint64_t seed);
 // The same for a model without plan and seed, in order of declaration: the init target runs with the default kernels,
 // and draws from a stream of zeros, as in a session without a seed. Variables of any type may be there, and those that
-// the target does not assign are left out. FAILED_PRECONDITION: no such target; a variable is read before it has a value.
+// the target does not assign are left out. FAILED_PRECONDITION: no such target; a variable is read before it has a
+// value.
 using NamedTensors = std::vector<std::pair<std::string, Tensor>>;
 StatusOr<NamedTensors> InitialModel(const ModelDef& model);
 // Other first values of the same run: those of the server's vector of this name ("server/cluster_1").

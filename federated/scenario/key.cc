@@ -60,8 +60,11 @@ Key::Key(std::string name, Field field, std::string example, std::string doc) : 
   if (!HoldsTables()) setting_.type = kTypes[field_.index()];
 }
 
-Key::Key(std::string section, Field field, Setting setting)
-    : name_(fmt::format("{}.{}", section, setting.name)), field_(field), setting_(std::move(setting)) {}
+Key::Key(std::shared_ptr<const PieceChoice> choice, Setting setting, std::string allowed)
+    : name_(fmt::format("{}.{}", choice->section, setting.name)),
+      choice_(std::move(choice)),
+      setting_(std::move(setting)),
+      allowed_(std::move(allowed)) {}
 
 Key&& Key::AtLeast(double bound) && {
   std::move(setting_).AtLeast(bound);
@@ -133,7 +136,9 @@ Key&& Key::OfGraphs() && {
   return std::move(*this);
 }
 
-bool Key::HoldsTables() const { return std::holds_alternative<std::vector<LayerSpec>& (*)(Scenario&)>(field_); }
+bool Key::HoldsTables() const {
+  return choice_ == nullptr && std::holds_alternative<std::vector<LayerSpec>& (*)(Scenario&)>(field_);
+}
 
 Status Key::Set(const Value& value, std::string_view where, const std::string& folder, Scenario& scenario) const {
   const std::string subject = fmt::format("{} in {}", name_, where);
@@ -160,7 +165,26 @@ Status Key::Set(const Value& value, std::string_view where, const std::string& f
   return taken.status();
 }
 
+Status Key::CheckOwnRange(std::string_view where, const Scenario& scenario) const {
+  const Setting* const own = choice_ == nullptr ? nullptr : choice_->OwnOf(scenario, leaf());
+  const SettingValue* const given = own == nullptr ? nullptr : GivenOption(scenario);
+  if (given == nullptr) return absl::OkStatus();
+  return own->Take(*given, fmt::format("{} in {}", name_, where)).status();
+}
+
+const SettingValue* Key::GivenOption(const Scenario& scenario) const {
+  const SettingValues& given = choice_->settings(const_cast<Scenario&>(scenario));
+  const auto found = given.find(leaf());
+  return found == given.end() ? nullptr : &found->second;
+}
+
 void Key::Store(SettingValue value, const std::string& folder, Scenario& scenario) const {
+  if (choice_ != nullptr) {
+    auto* const text = std::get_if<std::string>(&value);
+    if (path_ && text != nullptr && !text->empty()) *text = AbsolutePath(*text, folder);
+    choice_->settings(scenario)[leaf()] = std::move(value);
+    return;
+  }
   std::visit(
       [&](auto field) {
         using T = std::remove_reference_t<decltype(field(scenario))>;
@@ -182,11 +206,21 @@ void Key::Store(SettingValue value, const std::string& folder, Scenario& scenari
 }
 
 void Key::Reset(Scenario& scenario) const {
+  if (choice_ != nullptr) {
+    choice_->settings(scenario).erase(leaf());
+    return;
+  }
   Scenario defaults;
   std::visit([&](auto field) { field(scenario) = field(defaults); }, field_);
 }
 
 std::string Key::Toml(const Scenario& scenario) const {
+  if (choice_ != nullptr) {
+    if (const SettingValue* const given = GivenOption(scenario)) return ToToml(*given);
+    const Setting* const own = choice_->OwnOf(scenario, leaf());
+    const std::optional<SettingValue>& usual = (own == nullptr ? &setting_ : own)->default_value;
+    return usual ? ToToml(*usual) : "\"\"";
+  }
   return std::visit(
       [&](auto field) -> std::string {
         const auto& value = Reading(scenario, field);
@@ -212,7 +246,7 @@ ScenarioKey Key::Public() const {
           key_class_,
           HoldsTables() ? "array of tables" : std::string(Name(setting_.type)),
           words.empty() ? fmt::format("`{}`", Toml(Scenario())) : words,
-          setting_.Allowed(),
+          choice_ == nullptr ? setting_.Allowed() : allowed_,
           applies_when_,
           setting_.example,
           setting_.doc};

@@ -1,8 +1,10 @@
 // The one table of scenario keys. Parsing, overrides, errors, canonical TOML and the reference page all derive from it:
-// adding a key is a field of the config struct and an entry of its section's file in keys/.
+// adding a key is a field of the config struct and an entry of its section's file in keys/. Options of registered
+// pieces have neither (piece_keys.h).
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -27,12 +29,26 @@ using Field = std::variant<int64_t& (*)(Scenario&), uint64_t& (*)(Scenario&), do
                            std::vector<int64_t>& (*)(Scenario&), std::vector<LayerSpec>& (*)(Scenario&)>;
 #define RIVULET_FIELD(path) +[](Scenario& s) -> decltype(auto) { return (s.path); }
 
+// Where a section's choice of a registered piece is, beside which the options given for it stand (piece_keys.h).
+struct PieceChoice {
+  std::string section;                                 // "data.partition"
+  std::string kind;                                    // of the pieces' tables: "partitioner"
+  std::string selector;                                // the key that chooses: "data.partition.kind"
+  std::function<std::string(const Scenario&)> chosen;  // the piece's name; "": none
+  std::function<SettingValues&(Scenario&)> settings;   // the options that are given
+  bool or_none = false;                                // whether there may be none
+
+  // The chosen piece's own setting of that name, or null.
+  const Setting* OwnOf(const Scenario& scenario, std::string_view option) const;
+};
+
 // A setting that knows where in a Scenario its value lives, when it applies and what class it is of.
 class Key {
  public:
   using Predicate = std::function<bool(const Scenario&)>;
   Key(std::string name, Field field, std::string example, std::string doc);
-  Key(std::string section, Field field, Setting setting);
+  // An option of pieces; `setting` takes what any of them takes, and `allowed` says in words what that is.
+  Key(std::shared_ptr<const PieceChoice> choice, Setting setting, std::string allowed);
   // As Setting has them.
   Key&& AtLeast(double bound) &&;
   Key&& Between(double least, double most) &&;
@@ -61,6 +77,8 @@ class Key {
 
   // Checks `value`'s type and range and stores it; relative paths start at `folder`. `where` completes "KEY in …".
   Status Set(const Value& value, std::string_view where, const std::string& folder, Scenario& scenario) const;
+  // Of an option of the chosen piece: whether its value is in the range that this piece has.
+  Status CheckOwnRange(std::string_view where, const Scenario& scenario) const;
   void Reset(Scenario& scenario) const;              // to the default
   std::string Toml(const Scenario& scenario) const;  // the value as TOML
   // Whether the value is the "" that leaves a choice to whoever runs the scenario: there is nothing to be written down.
@@ -70,11 +88,14 @@ class Key {
  private:
   // The one key whose value is tables, whose own keys are checked by who builds the model.
   bool HoldsTables() const;
+  const SettingValue* GivenOption(const Scenario& scenario) const;  // or null
   void Store(SettingValue value, const std::string& folder, Scenario& scenario) const;
 
   std::string name_;
-  Field field_;
+  Field field_ = static_cast<int64_t& (*)(Scenario&)>(nullptr);
+  std::shared_ptr<const PieceChoice> choice_;  // of an option, which has no field
   Setting setting_;
+  std::string allowed_;  // of an option
   KeyClass key_class_ = KeyClass::kPlan;
   bool path_ = false, or_none_ = false, law_ = false;
   std::string selector_;

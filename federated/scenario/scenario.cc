@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "absl/strings/ascii.h"
 #include "engine/base/display_name.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
@@ -15,6 +16,7 @@
 #include "federated/scenario/keys.h"
 #include "federated/scenario/stop_condition.h"
 #include "federated/settings/setting_tables.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet {
 namespace {
@@ -131,16 +133,24 @@ Status ChooseModel(Scenario& scenario, Given& given) {
   return absl::OkStatus();
 }
 
+// Options are of the range that the chosen piece has, which is known when all is read.
 Status RefuseWhatDoesNotApply(Scenario& scenario, Given& given) {
+  std::set<std::string, std::less<>> dropped;  // with the kind of piece that an override replaces
   for (const Key& key : Keys()) {
     const auto origin = given.find(key.name());
-    if (origin == given.end() || key.Applies(scenario)) continue;
+    if (origin == given.end()) continue;
+    if (key.Applies(scenario)) {
+      RIVULET_RETURN_IF_ERROR(key.CheckOwnRange(origin->second.where, scenario));
+      continue;
+    }
     const auto selector = given.find(key.selector());
-    const bool chosen_anew =
-        selector != given.end() ? selector->second.is_override : key.selector().starts_with("model.");
+    const bool chosen_anew = selector != given.end()
+                                 ? selector->second.is_override
+                                 : dropped.contains(key.selector()) || key.selector().starts_with("model.");
     if (chosen_anew && !origin->second.is_override) {
       key.Reset(scenario);
       given.erase(origin);
+      dropped.insert(key.name());
       continue;
     }
     return InvalidArgument("{} in {} has an effect only when {}; remove it, or change {}", key.name(),
@@ -206,43 +216,45 @@ Status ReadPiece(const PieceSection& section, Options& all, const Given& given, 
   return absl::OkStatus();
 }
 
-// What is usual for the kind, where nothing else is given. The learning rate's default is a scenario's own.
-Status FillOptimizer(Scenario& scenario, const Given& given) {
-  for (const OptimizerTable& table : OptimizerTables()) {
-    if (table.name != scenario.client.optimizer.kind) continue;
-    for (const Setting& setting : table.settings) {
-      const std::string name = fmt::format("client.optimizer.{}", setting.name);
-      if (setting.name != "learning_rate" && !given.contains(name))
-        RIVULET_RETURN_IF_ERROR(FindKey(name)->Set(*setting.default_value, "the defaults", "", scenario));
-    }
-  }
-  return absl::OkStatus();
+// A decay takes the run's rounds unless it is said how long it takes.
+void FillLength(std::string_view kind, std::string_view section, const Given& given, int64_t rounds,
+                ScheduleConfig& schedule) {
+  const auto table = FindSettingTable(kind, schedule.kind);
+  if (table.ok() && FindSetting((*table)->settings, "length") != nullptr &&
+      !given.contains(fmt::format("{}.length", section)))
+    schedule.settings["length"] = rounds;
 }
 
-Status FillDefaults(Scenario& scenario, const Given& given) {
+// Named after the generator and its options, so that other values do not meet old files: "data/digits-50-10-30-1".
+std::string GeneratedFolder(const SynthConfig& synth) {
+  std::string name = synth.kind;
+  if (const auto table = FindSettingTable("generator", synth.kind); table.ok()) {
+    for (const Setting& setting : (*table)->settings) {
+      const auto given = synth.settings.find(setting.name);
+      name += "-" + ToToml(given == synth.settings.end() ? *setting.default_value : given->second);
+    }
+  }
+  for (char& c : name)
+    if (!absl::ascii_isalnum(static_cast<unsigned char>(c)) && c != '-' && c != '.') c = '_';
+  return JoinPath("data", name);
+}
+
+void FillDefaults(Scenario& scenario, const Given& given) {
   const std::filesystem::path path(scenario.path);
   if (!given.contains("run.name")) scenario.run.name = path.stem().string();
-  RIVULET_RETURN_IF_ERROR(FillOptimizer(scenario, given));
   if (!given.contains("model.objective") && scenario.model.target != "class")
     scenario.model.objective = scenario.model.target == "labels" ? "sigmoid_cross_entropy" : "mse";
-  if (scenario.client.schedule.kind != "constant" && !given.contains("client.schedule.length"))
-    scenario.client.schedule.length = scenario.run.rounds;
-  if (scenario.server.schedule.kind != "constant" && !given.contains("server.schedule.length"))
-    scenario.server.schedule.length = scenario.run.rounds;
+  const int64_t rounds = scenario.run.rounds;
+  FillLength("schedule", "client.schedule", given, rounds, scenario.client.schedule);
+  FillLength("server schedule", "server.schedule", given, rounds, scenario.server.schedule);
   DataConfig& data = scenario.data;
-  if (!data.shift.kind.empty() && !given.contains("data.shift.amount"))
-    data.shift.amount = data.shift.kind == "rotation" ? 360 : data.shift.kind == "noise" ? 0.1 : 0.5;
-  if (data.synth.kind.empty()) return absl::OkStatus();
+  if (data.synth.kind.empty()) return;
   if (data.train.empty()) {
-    // Named after what it holds, so that other values do not meet old files.
-    const std::string folder = fmt::format("data/{}-{}+{}x{}-{}", data.synth.kind, data.synth.writers,
-                                           data.synth.test_writers, data.synth.examples_per_writer, data.synth.seed);
-    data.train = scenario::AbsolutePath(JoinPath(folder, "train.tfrecord"), scenario.folder);
+    data.train = scenario::AbsolutePath(JoinPath(GeneratedFolder(data.synth), "train.tfrecord"), scenario.folder);
   }
   if (data.test.empty() && !given.contains("data.test")) {
     data.test = scenario::AbsolutePath("test.tfrecord", FolderOf(data.train));
   }
-  return absl::OkStatus();
 }
 
 // Names of sets begin the names of their metrics, beside those that have a meaning of their own.
@@ -274,7 +286,7 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
   RIVULET_RETURN_IF_ERROR(CheckDisplayName("run.name", scenario.run.name));
   if (!scenario.run.stop.empty()) RIVULET_RETURN_IF_ERROR(StopCondition::Parse(scenario.run.stop).status());
   const int64_t clients = data.partition.clients;
-  if (clients == 0 && data.partition.kind != "by_key") {
+  if (clients == 0 && !HasTrait("partitioner", data.partition.kind, kCountsClients)) {
     return InvalidArgument("{} leaves no clients to train; {} needs at least 1", cite("data.partition.clients"),
                            cite("data.partition.kind"));
   }
@@ -335,7 +347,7 @@ StatusOr<Scenario> FromEntries(const std::vector<Entry>& entries, const std::str
   RIVULET_RETURN_IF_ERROR(RefuseWhatDoesNotApply(result, given));
   for (const PieceSection& section : kPieceSections)
     RIVULET_RETURN_IF_ERROR(ReadPiece(section, options, given, result));
-  RIVULET_RETURN_IF_ERROR(FillDefaults(result, given));
+  FillDefaults(result, given);
   RIVULET_RETURN_IF_ERROR(CheckTogether(result, given));
   for (const auto& [name, origin] : given) result.given[name] = origin.is_override;
   for (const PieceSection& section : kPieceSections)
@@ -350,6 +362,14 @@ StatusOr<Scenario> FromEntries(const std::vector<Entry>& entries, const std::str
 int64_t ServerConfig::clients_asked() const {
   const double product = over_selection * static_cast<double>(clients_per_round);
   return std::max(clients_per_round, static_cast<int64_t>(std::ceil(product * (1 - 1e-12))));
+}
+
+double OptimizerConfig::weight_decay() const {
+  if (const auto given = settings.find("weight_decay"); given != settings.end()) return std::get<double>(given->second);
+  const auto table = std::ranges::find(OptimizerTables(), kind, &OptimizerTable::name);
+  const Setting* const usual =
+      table == OptimizerTables().end() ? nullptr : FindSetting(table->settings, "weight_decay");
+  return usual == nullptr ? 0 : std::get<double>(*usual->default_value);
 }
 
 Scenario::Scenario() = default;

@@ -1,5 +1,6 @@
 // A scenario: everything a run is made from, read from TOML. Every key has a default and a documented meaning
-// (federated/scenario/keys/ is the one table: name, type, default, doc; docs/reference/scenario.md is checked against it).
+// (federated/scenario/keys/ is the one table: name, type, default, doc; docs/reference/scenario.md is checked against
+// it).
 #pragma once
 
 #include <cstdint>
@@ -48,6 +49,7 @@ struct ModelConfig {
   std::string normalization;                               // "": the preset's own
   std::string target = "class";                            // class, labels, numbers; for `layers` and `onnx`
   std::string objective = "sparse_softmax_cross_entropy";  // for these; unless given, what is usual for the target
+  std::vector<std::string> trainable;                      // for `onnx`: patterns of initializers that are variables
   std::vector<std::string> freeze;                         // patterns of variables that keep their first values
   std::vector<std::string> personal;                       // and of those of which each client keeps its own
   std::string loss = "loss";                               // for `graph`: scalar tensor, mean over the batch
@@ -57,36 +59,22 @@ struct ModelConfig {
 };
 
 struct PartitionConfig {
-  std::string kind = "iid";       // a way of dividing, as setup/partition.h has them
-  int64_t clients = 0;            // 0 for by_key: as many as there are keys
-  std::string sizes = "even";     // iid, dirichlet, continuous: as setup/partitioners/sizes.h has them
-  double skew = 1;                // of sizes: exponential, power_law, lognormal
-  double size_alpha = 0.5;        // of sizes: dirichlet
-  int64_t shards_per_client = 2;  // shards
-  double alpha = 0.5;             // dirichlet, label_dirichlet
-  int64_t min_examples = 1;       // label_dirichlet
-  int64_t labels_per_client = 2;  // pathological
-  std::string distribution;       // distribution: a file (absolute after parsing)
-  std::string property;           // continuous: a feature
-  double strictness = 1;          // continuous
-  std::string key = "writer";     // by_key: a feature
+  std::string kind = "iid";       // as registered (setup/partitioners)
+  int64_t clients = 0;            // 0: as many as the partitioner finds
+  SettingValues settings;         // its options, of those that are given
   std::vector<std::string> tags;  // "TAG=PATTERN": whose names match have the tag
 };
 
-// [data.shift]: what a simulation's clients, and files of a partition, see instead of what was recorded
-// (setup/feature_shift.h has the laws).
+// [data.shift]: clients of a simulation, and files of a partition, whose features differ from what was recorded.
 struct ShiftConfig {
-  std::string kind;    // rotation, noise, brightness, colour; "" for none
-  double amount = 0;   // how far: degrees, a variance, shares of the range of values; unless given, the kind's own
-  int64_t groups = 0;  // how many shifts there are, dealt in turn; 0: one for each client
+  std::string kind;        // as registered (setup/feature_shifts); "" for none
+  int64_t groups = 0;      // how many shifts there are, dealt in turn; 0: one for each client
+  SettingValues settings;  // its options, of those that are given
 };
 
-struct SynthConfig {  // [data.synth]: generated on first use when data.train does not exist
-  std::string kind;   // "digits", or "" for none
-  int64_t writers = 100;
-  int64_t test_writers = 20;  // never seen in training
-  int64_t examples_per_writer = 60;
-  uint64_t seed = 1;
+struct SynthConfig {       // [data.synth]: generated on first use when data.train does not exist
+  std::string kind;        // as registered (setup/generators); "" for none
+  SettingValues settings;  // its options, of those that are given
 };
 
 struct DataConfig {
@@ -104,37 +92,26 @@ struct DataConfig {
 };
 
 struct OptimizerConfig {
-  std::string kind = "sgd";  // sgd, momentum, adagrad, rmsprop, adam, adamw, adadelta, yogi
+  std::string kind = "sgd";  // of OptimizerTables() (engine/optimizers/settings)
   double learning_rate = 0.1;
-  double momentum = 0.9;           // momentum; rmsprop, there 0 unless given
-  bool nesterov = false;           // momentum
-  double rho = 0.9;                // rmsprop, adadelta
-  bool centered = false;           // rmsprop
-  double beta1 = 0.9;              // adam, adamw, yogi
-  double beta2 = 0.999;            // adam, adamw, yogi
-  double epsilon = 1e-8;           // adaptive kinds; unless given, what is usual for the kind
-  double initial_accumulator = 0;  // adagrad, yogi; there 1e-6 unless given
-  double weight_decay = 0;         // adamw: 0.01 unless given
-  double clip_norm = 0;            // 0: none
-  double clip_value = 0;           // 0: none
+  SettingValues settings;  // its other options, of those that are given
+  double clip_norm = 0;    // 0: none
+  double clip_value = 0;   // 0: none
+
+  double weight_decay() const;  // given, or what is usual for the kind
 };
 
-// [client.schedule], [server.schedule]: what becomes of client.optimizer.learning_rate and of server.learning_rate. The
-// server's are "constant", "step", "cosine" and "inverse", by versions.
+// [client.schedule], [server.schedule]: what becomes of client.optimizer.learning_rate and of server.learning_rate.
 struct ScheduleConfig {
-  std::string kind = "constant";  // constant, step, exponential, cosine, polynomial
-  std::string unit = "round";     // round, step: of the task
+  std::string kind = "constant";  // as registered (federated/plan/schedules, federated/server_optimizers/schedules)
+  std::string unit = "round";     // round, step: of the task; the server's are versions
   int64_t warmup = 0;             // units that the rate takes to rise
-  int64_t length = 0;             // units; unless given run.rounds
-  double decay_rate = 0.5;        // step, exponential
-  double end = 0;                 // cosine, polynomial: last share of the learning rate
-  double power = 1;               // polynomial
+  SettingValues settings;         // its options, of those that are given; parsing gives "length" a value
 };
 
-struct LossScaleConfig {        // [client.loss_scale]
-  std::string kind = "none";    // none, static, dynamic
-  double scale = 32768;         // the first, where it is dynamic
-  int64_t growth_steps = 2000;  // dynamic
+struct LossScaleConfig {      // [client.loss_scale]
+  std::string kind = "none";  // as registered (federated/plan/loss_scales)
+  SettingValues settings;     // its options, of those that are given
 };
 
 struct ClientConfig {
@@ -196,7 +173,7 @@ struct PrivacyConfig {                  // what a client does to its update befo
 
 struct UpdateConfig {
   std::string codec = "f32";   // as registered (federated/codecs)
-  double fraction = 0.01;      // of the values, that a codec sends which sends some
+  SettingValues settings;      // its options, of those that are given
   bool error_feedback = true;  // what it leaves out is added to the client's next update
 };
 

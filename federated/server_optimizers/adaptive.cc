@@ -39,8 +39,7 @@ Setting Tau() {
 
 Setting InitialAccumulator() {
   Setting first =
-      Float("initial_accumulator", 1e-6, "Start of the mean of squares; the paper wants at least `tau`².")
-          .AtLeast(0);
+      Float("initial_accumulator", 1e-6, "Start of the mean of squares; the paper wants at least `tau`².").AtLeast(0);
   first.example = "0.01";
   return first;
 }

@@ -3,18 +3,19 @@
 
 #include <cstdint>
 
+#include "engine/base/status.h"
 #include "federated/scenario/scenario.h"
 
 namespace rivulet {
 
-// The rate with which `version` is made, 1 being the first: with t = version − 1 and u = max(0, t − warmup),
+// INVALID_ARGUMENT: an unknown kind, an option out of range.
+Status CheckServerSchedule(const ScheduleConfig& config);
+
+// The rate with which `version` is made, 1 being the first, of a schedule that was checked: with t = version − 1,
 //
-//   learning_rate · min(1, (t + 1) / warmup) · decay(u),  with p = min(1, u / length) in
-//   step     decay_rate ^ floor(u / length)
-//   cosine   end + (1 − end) · (1 + cos(π p)) / 2        Loshchilov and Hutter, ICLR 2017, without restarts
-//   inverse  1 / (1 + u / length)                        Robbins and Monro 1951
+//   learning_rate · min(1, (t + 1) / warmup) · decay(max(0, t − warmup))
 //
-// Of sums, products and quotients alone, which round the same on every machine.
+// with the decay of the schedule (federated/server_optimizers/schedules).
 double ServerLearningRate(const ServerConfig& server, int64_t version);
 
 }  // namespace rivulet

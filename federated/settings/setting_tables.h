@@ -4,6 +4,7 @@
 // Reading is thread-safe once main has begun.
 #pragma once
 
+#include <map>
 #include <span>
 #include <string>
 #include <string_view>
@@ -17,7 +18,21 @@ namespace rivulet {
 struct SettingTable {
   std::string kind, name;
   std::vector<Setting> settings;
+  // Of a kind whose pieces a scenario's section lists: a phrase that the name begins, "shuffles and deals".
+  std::string doc = {};
+  std::vector<std::string> files = {};  // settings that are paths of files
+  // Settings that choose a piece of another kind, whose settings stand beside these: {"sizes", "law of sizes"}.
+  std::map<std::string, std::string, std::less<>> chooses = {};
+  std::vector<std::string> traits = {};  // facts of the piece, by names that its kind defines
+
+  bool IsFile(std::string_view setting) const;
+  bool HasTrait(std::string_view trait) const;
+  // "": it chooses none.
+  std::string_view KindChosenBy(std::string_view setting) const;
 };
+
+// `setting` with an example for its page: TOML of another value than the default.
+Setting WithExample(Setting setting, std::string example);
 
 // A check fails, and the program ends with a sentence, where two tables have one kind and name.
 struct SettingTableRegistration {
@@ -28,8 +43,20 @@ struct SettingTableRegistration {
 StatusOr<const SettingTable*> FindSettingTable(std::string_view kind, std::string_view name);
 // Names of the tables of a kind, in byte order.
 std::vector<std::string> SettingTableNames(std::string_view kind);
-// Those of them that have a setting of this name.
+// The tables of a kind, in byte order of their names.
+std::vector<const SettingTable*> SettingTablesOf(std::string_view kind);
+// Whether there is such a table and it has the trait.
+bool HasTrait(std::string_view kind, std::string_view name, std::string_view trait);
+// Names of the tables of a kind that have the trait, in byte order.
+std::vector<std::string> NamesWithTrait(std::string_view kind, std::string_view trait);
+// Those of `given` that the table has, checked, and completed by its defaults. The others belong to other pieces of the
+// same section. INVALID_ARGUMENT as Settings::Read; `owner` begins its sentence.
+StatusOr<Settings> ReadOwn(const SettingTable& table, const SettingValues& given, std::string_view owner);
+// The tables' names that have a setting of this name.
 std::vector<std::string> OwnersOf(std::string_view kind, std::string_view setting);
+
+// "`a`, `b` and `c`".
+std::string NamesInWords(std::span<const std::string> names);
 
 // A table of such settings for a reference page, a row each.
 std::string SettingsAsMarkdown(std::span<const Setting> settings);

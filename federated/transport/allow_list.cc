@@ -43,7 +43,7 @@ Status AllowList::Read() {
 Status AllowList::Admit(const Caller& caller) {
   {
     MutexLock lock(mutex_);
-    if (names_.contains(caller.name) || tiers_.contains(caller.name)) return absl::OkStatus();
+    if (names_.contains(caller.name) || aggregators_.contains(caller.name)) return absl::OkStatus();
     if (const Status read = Read(); !read.ok()) {
       teller_.Tell(fmt::format("the list of clients was not read anew: {}", Message(read)));
     } else if (names_.contains(caller.name)) {
@@ -57,7 +57,7 @@ Status AllowList::Admit(const Caller& caller) {
   return PermissionDenied("client '{}' is not expected here; ask who runs the coordinator to add it to the list", name);
 }
 
-// A tier has proved who it is; whom it serves is nobody the less to be expected.
+// An aggregator has proved who it is; whom it serves is nobody the less to be expected.
 StatusOr<PollReply> AllowList::Poll(const PollRequest& request) {
   if (request.serves.kind != Serves::Kind::kNames) {
     RIVULET_RETURN_IF_ERROR(Admit(request.caller));
@@ -74,7 +74,7 @@ StatusOr<PollReply> AllowList::Poll(const PollRequest& request) {
   RIVULET_ASSIGN_OR_RETURN(PollReply reply, api_.Poll(admitted));
   reply.refused_names.insert(reply.refused_names.end(), refused.begin(), refused.end());
   MutexLock lock(mutex_);
-  tiers_.insert(request.caller.name);
+  aggregators_.insert(request.caller.name);
   return reply;
 }
 

@@ -1,6 +1,6 @@
 // A CoordinatorApi that passes on the calls of expected clients and refuses all others. Without certificates it keeps
-// unknown names out of a run; with certificates it admits a subset of the signed names. A tier's clients are checked
-// one by one. Whether tiers may connect is the server's setting.
+// unknown names out of a run; with certificates it admits a subset of the signed names. An aggregator's clients are
+// checked one by one. Whether aggregators may connect is the server's setting.
 #pragma once
 
 #include <functional>
@@ -59,7 +59,7 @@ class AllowList final : public CoordinatorApi {
   Mutex mutex_;
   std::string text_ GUARDED_BY(mutex_);  // of the file, as last seen
   std::set<std::string, std::less<>> names_ GUARDED_BY(mutex_);
-  std::set<std::string, std::less<>> tiers_ GUARDED_BY(mutex_);  // that have polled, and may bring what they hold
+  std::set<std::string, std::less<>> aggregators_ GUARDED_BY(mutex_);  // that have polled, and may bring what they hold
 };
 
 }  // namespace rivulet

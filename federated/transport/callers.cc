@@ -49,7 +49,7 @@ Status Callers::IdentifyOperator(const grpc::ServerContextBase& context, Operato
 Status Callers::IdentifyBy(PeerIdentity peer, Caller* caller) const {
   if (!peer.name) return absl::OkStatus();  // whoever it says
   CertificateName& name = *peer.name;
-  if (name.role != Role::kClient && !(name.role == Role::kTier && admit_tiers_)) {
+  if (name.role != Role::kClient && !(name.role == Role::kAggregator && admit_aggregators_)) {
     return PermissionDenied(
         "the certificate of '{}' is not a client's, and only clients train here; use the kit of a client ('rivulet "
         "ca kit client/ID')",
@@ -60,7 +60,7 @@ Status Callers::IdentifyBy(PeerIdentity peer, Caller* caller) const {
         "a call in the name of '{}' came with the certificate of '{}'; a client is called what its certificate says",
         DisplayText(caller->name, 80), name.ToString());
   }
-  caller->proven = name.role == Role::kTier ? Caller::Proven::kTier : Caller::Proven::kClient;
+  caller->proven = name.role == Role::kAggregator ? Caller::Proven::kAggregator : Caller::Proven::kClient;
   caller->name = std::move(name.id);
   caller->certificate_serial = std::move(peer.serial);
   caller->certificate_until = peer.certificate_until;

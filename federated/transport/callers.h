@@ -11,12 +11,13 @@
 namespace rivulet {
 
 // Without TLS a client is whoever it says, and an operator whoever calls from this machine. Under TLS the certificate
-// decides: a client's role for clients, a tier's where tiers are admitted, an operator's for operators, who may call
-// nothing else. Refusals are logged. Thread-safe.
+// decides: a client's role for clients, an aggregator's where aggregators are admitted, an operator's for operators,
+// who may call nothing else. Refusals are logged. Thread-safe.
 class Callers {
  public:
   // `security` must outlive it.
-  Callers(ServerSecurity& security, bool admit_tiers) : security_(security), admit_tiers_(admit_tiers) {}
+  Callers(ServerSecurity& security, bool admit_aggregators)
+      : security_(security), admit_aggregators_(admit_aggregators) {}
 
   // Makes `caller`, as the call's message has it, the client that the call's connection proves. UNAUTHENTICATED: its
   // certificate is no longer valid. PERMISSION_DENIED: it is another name's, or of another role.
@@ -28,7 +29,7 @@ class Callers {
   Status IdentifyBy(PeerIdentity peer, Caller* caller) const;
 
   ServerSecurity& security_;
-  const bool admit_tiers_;
+  const bool admit_aggregators_;
 };
 
 }  // namespace rivulet

@@ -38,7 +38,7 @@ struct ClientState {
   std::string client_id;
   std::string state;   // connected, away, banned, waiting (for an operator's word)
   std::string detail;  // why it was banned; what it asked for
-  std::string via;     // the tier that it is reached through; "": none
+  std::string via;     // the aggregator that it is reached through; "": none
   // What it has been given to do; "" where it has nothing.
   std::string run_id;
   int64_t round = 0;
@@ -50,7 +50,8 @@ struct ClientState {
   int64_t error_unix_ms = 0;
   std::string serial;               // of its certificate; "" without TLS
   int64_t valid_until_unix_ms = 0;  // of it; 0 without TLS
-  std::string version;  // of its software, as it says; "": it has not called yet, or calls a tier, which does not tell
+  std::string
+      version;  // of its software, as it says; "": it has not called yet, or calls an aggregator, which does not tell
 };
 
 struct ClientPage {

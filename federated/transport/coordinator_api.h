@@ -41,7 +41,7 @@ struct Caller {
   std::string run_id;              // "" at the first poll: the coordinator's current run
   uint64_t session = 0;            // tells processes of one name apart, who may be two by mistake; a random number
   // What the certificate says it is. Without one it is whatever it acts as.
-  enum class Proven : uint8_t { kNothing, kClient, kTier } proven = Proven::kNothing;
+  enum class Proven : uint8_t { kNothing, kClient, kAggregator } proven = Proven::kNothing;
   int64_t certificate_until = 0;  // its last second, since 1970 UTC; 0 without TLS
 };
 
@@ -60,7 +60,7 @@ struct Capabilities {
   std::vector<DatasetOffer> datasets;
 };
 
-// A client that calls a tier, as the tier has heard of it.
+// A client that calls an aggregator, as the aggregator has heard of it.
 struct ServedName {
   std::string name;
   std::vector<DatasetOffer> datasets;
@@ -71,12 +71,13 @@ struct Serves {
   enum class Kind : uint8_t {
     kItself,  // the caller's own name
     kAny,     // every name of the run: a simulation's workers
-    kNames,   // those that call it, as a tier (tier/tier.h): each is served through one tier, or calls itself
+    kNames,   // those that call it, as an aggregator (aggregator/aggregator.h): each is served through one aggregator,
+              // or calls itself
   };
   Kind kind = Kind::kItself;
-  // Of a tier: who has called it since it said so last. A poll is then that of each of them, who is known and present
-  // by it as if it had called itself; and what it has of a task that is not in `working_on` it has again, as if its
-  // own process had been started anew. At most kMostServed.
+  // Of an aggregator: who has called it since it said so last. A poll is then that of each of them, who is known and
+  // present by it as if it had called itself; and what it has of a task that is not in `working_on` it has again, as if
+  // its own process had been started anew. At most kMostServed.
   std::vector<ServedName> names = {};
 };
 inline constexpr size_t kMostServed = 4096;  // names in one poll, which is one message
@@ -92,8 +93,8 @@ struct PollRequest {
   Capabilities capabilities;  // of a site that serves others, without data sets: its names have their own
   Serves serves = {};
   // What is in this site's hands. A task of this site that is neither held nor named is given to it again: its process
-  // was restarted. What is held needs to be said once; by a tier each time, and what it held and does not any more it
-  // says so: that task is being done again.
+  // was restarted. What is held needs to be said once; by an aggregator each time, and what it held and does not any
+  // more it says so: that task is being done again.
   std::vector<TaskProgress> working_on = {};
   int64_t want = 1;  // tasks that it would take now; 0: it only tells
   // With no task to give, nothing to cancel or to hand over and the run not over, the answer may wait so long for one
@@ -138,7 +139,8 @@ struct Task {
   Scalars numbers = {};
   // Tasks of one site that bear the same number are folded into one partial: those of one attempt.
   uint64_t gather = 0;
-  // Of one that goes through a tier: whoever acknowledges its update has it on disk before (server.checkpoint_reports).
+  // Of one that goes through an aggregator: whoever acknowledges its update has it on disk before
+  // (server.checkpoint_reports).
   bool keep = false;
 
   // null: none of that name.
@@ -170,7 +172,8 @@ struct HandOver {
   std::vector<TaskId> tasks;  // those that it must hold
 };
 
-// A client that is not to be served through this tier; `reason` has the code that it would be refused with itself.
+// A client that is not to be served through this aggregator; `reason` has the code that it would be refused with
+// itself.
 struct RefusedName {
   std::string name;
   Status reason;

@@ -31,20 +31,23 @@ Status CheckServes(const ServedStreams& shared, const Caller& caller, Serves::Ki
     return PermissionDenied("'{}' wants to speak for every client of the run, and no such site is admitted here",
                             caller.name);
   }
-  if (serves == Serves::Kind::kNames && !shared.admit_tiers) {
+  if (serves == Serves::Kind::kNames && !shared.admit_aggregators) {
     return PermissionDenied(
-        "'{}' wants to speak for the clients that call it, and no tier is admitted here; start this coordinator with "
-        "--tiers",
+        "'{}' wants to speak for the clients that call it, and no aggregator is admitted here; start this coordinator "
+        "with "
+        "--aggregators",
         caller.name);
   }
   if (serves == Serves::Kind::kNames && caller.proven == Caller::Proven::kClient) {
     return PermissionDenied(
-        "the certificate of 'client/{}' does not make it a tier; use one that does ('rivulet ca issue tier/ID')",
+        "the certificate of 'client/{}' does not make it an aggregator; use one that does ('rivulet ca issue "
+        "aggregator/ID')",
         caller.name);
   }
-  if (serves == Serves::Kind::kItself && caller.proven == Caller::Proven::kTier) {
+  if (serves == Serves::Kind::kItself && caller.proven == Caller::Proven::kAggregator) {
     return PermissionDenied(
-        "the certificate of 'tier/{}' is not a client's, and only clients train; use the kit of a client ('rivulet ca "
+        "the certificate of 'aggregator/{}' is not a client's, and only clients train; use the kit of a client "
+        "('rivulet ca "
         "kit client/ID')",
         caller.name);
   }
@@ -72,9 +75,9 @@ class Service final : public CoordinatorService, public NewsListener {
  public:
   Service(CoordinatorApi& api, ServerSecurity& security, const GrpcServerOptions& options)
       : shared_{api,
-                Callers(security, options.admit_sites || options.admit_tiers),
+                Callers(security, options.admit_sites || options.admit_aggregators),
                 options.admit_sites,
-                options.admit_tiers,
+                options.admit_aggregators,
                 StreamGuard(options.limits),
                 options.transfers,
                 TransferPlaces(options.transfers.short_places, options.transfers),

@@ -31,10 +31,11 @@ struct GrpcServerOptions {
   // plan looks at a single update any more; so it is for a federation whose machines are all its operator's. Where it
   // is off they are told PERMISSION_DENIED, and the api does not hear of them.
   bool admit_sites = false;
-  // Whether tiers may: poll for the clients that call them (Serves::kNames), of which each is served through one tier
-  // or calls itself, and bring partials of these alone. Under TLS that is who has a tier's certificate and nobody else.
-  // Of the updates of a tier's clients nobody here sees one; so it is for tiers whom the coordinator's operator trusts.
-  bool admit_tiers = false;
+  // Whether aggregators may: poll for the clients that call them (Serves::kNames), of which each is served through one
+  // aggregator or calls itself, and bring partials of these alone. Under TLS that is who has an aggregator's
+  // certificate and nobody else. Of the updates of an aggregator's clients nobody here sees one; so it is for
+  // aggregators whom the coordinator's operator trusts.
+  bool admit_aggregators = false;
   // What a stream that is over them sees is UNAVAILABLE; a client goes on where it was.
   StreamLimits limits;
   // Beyond them an upload or a download waits at its beginning, and is told nothing until its turn.

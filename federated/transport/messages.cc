@@ -138,7 +138,7 @@ StatusOr<PollRequest> FromMessage(const rpc::PollRequestProto& message) {
   request.capabilities.datasets = FromMessages(message.capabilities().datasets());
   RIVULET_ASSIGN_OR_RETURN(request.serves.kind, ToEnum(message.serves(), Serves::Kind::kNames, "a site that serves"));
   if (message.names_size() > static_cast<int>(kMostServed)) {
-    return InvalidArgument("a tier names {} clients in one poll, and {} may be named", message.names_size(),
+    return InvalidArgument("an aggregator names {} clients in one poll, and {} may be named", message.names_size(),
                            kMostServed);
   }
   for (const rpc::ServedNameProto& from : message.names()) {

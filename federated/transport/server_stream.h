@@ -29,7 +29,7 @@ namespace rivulet {
 struct ServedStreams {
   CoordinatorApi& api;
   const Callers callers;
-  const bool admit_sites, admit_tiers;
+  const bool admit_sites, admit_aggregators;
   StreamGuard guard;
   const TransferLimits limits;
   TransferPlaces short_places, long_places;

@@ -18,7 +18,7 @@ StatusOr<PollReply> ShutdownBarrier::Poll(const PollRequest& request) {
     const std::string& name = request.caller.name;
     const uint64_t session = request.caller.session;
     MutexLock lock(mutex_);
-    // A tier tells those whom it serves.
+    // An aggregator tells those whom it serves.
     for (const ServedName& served : request.serves.names) unaware_.erase(served.name);
     if (!reply->over) {
       unaware_[name] = Clock::now() + std::chrono::milliseconds(reply->wait_ms) + kGrace;

@@ -13,7 +13,7 @@ namespace {
 
 // Whether it may bring what many clients have made together.
 bool MayBringPartials(const ServedStreams& shared, const Caller& caller) {
-  return shared.admit_sites || (shared.admit_tiers && caller.proven != Caller::Proven::kClient);
+  return shared.admit_sites || (shared.admit_aggregators && caller.proven != Caller::Proven::kClient);
 }
 
 // One message is staged while the next is read, and none is read beyond that, so a slow disk holds the senders back.

@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "engine/base/utf8.h"
+#include "federated/settings/traits.h"
 #include "setup/partitioners/partitioner.h"
 
 namespace rivulet {
@@ -24,12 +25,11 @@ std::string FileNameOf(std::string_view key) {
   return id;
 }
 
-}  // namespace
-
 // Keys of all examples, one after the other; sorting their numbers by key, and where keys are equal by number, gives
 // each client's examples side by side and in their order.
 StatusOr<Shares> PartitionByKey(const PartitionRequest& request) {
-  const auto& [data, config, label_feature, seed] = request;
+  const auto& [data, clients, settings, given, label_feature, seed] = request;
+  const std::string& feature = settings.text("key");
   std::string keys, record;
   std::vector<uint64_t> ends;  // of each example's key
   ends.reserve(static_cast<size_t>(data.size()));
@@ -37,14 +37,14 @@ StatusOr<Shares> PartitionByKey(const PartitionRequest& request) {
     RIVULET_RETURN_IF_ERROR(data.Read(i, record));
     std::string_view bytes;
     std::string decimal;
-    const Status found = FindBytesFeature(record, config.key, &bytes);
+    const Status found = FindBytesFeature(record, feature, &bytes);
     if (int64_t number = 0; !found.ok()) {
-      if (!FindInt64Feature(record, config.key, &number).ok()) return Annotate(found, data.Where(i));
+      if (!FindInt64Feature(record, feature, &number).ok()) return Annotate(found, data.Where(i));
       bytes = decimal = fmt::format("{}", number);
     }
     if (bytes.empty() || bytes.size() > 128) {
       return InvalidArgument("{}: the value of '{}' has {} bytes and cannot name a client; give 1 to 128",
-                             data.Where(i), config.key, bytes.size());
+                             data.Where(i), feature, bytes.size());
     }
     keys.append(bytes);
     ends.push_back(keys.size());
@@ -70,12 +70,12 @@ StatusOr<Shares> PartitionByKey(const PartitionRequest& request) {
     groups.push_back({FileNameOf(key(examples[begin])), begin, end});
   }
   const auto known = static_cast<int64_t>(groups.size());
-  if (config.clients > known) {
+  if (clients > known) {
     return InvalidArgument(
-        "data.partition.clients is {}, but '{}' has only {} values; lower it, or leave it out to take all",
-        config.clients, config.key, known);
+        "data.partition.clients is {}, but '{}' has only {} values; lower it, or leave it out to take all", clients,
+        feature, known);
   }
-  if (config.clients > 0) groups.erase(groups.begin() + config.clients, groups.end());
+  if (clients > 0) groups.erase(groups.begin() + clients, groups.end());
   std::sort(groups.begin(), groups.end(), [](const Group& a, const Group& b) { return a.name < b.name; });
   std::vector<std::string> names;
   std::vector<uint64_t> cuts;
@@ -90,4 +90,13 @@ StatusOr<Shares> PartitionByKey(const PartitionRequest& request) {
   return Shares::OfNamed(std::move(names), std::move(cuts), std::move(arena));
 }
 
+RIVULET_PARTITIONER(by_key_registration,
+                    {.name = "by_key",
+                     .doc = "makes a client of every value of a feature",
+                     .settings = {WithExample(Text("key", "writer", "Feature whose values are the clients."),
+                                              "\"author\"")},
+                     .divide = PartitionByKey,
+                     .traits = {kCountsClients}});
+
+}  // namespace
 }  // namespace rivulet

@@ -31,16 +31,13 @@ StatusOr<std::vector<double>> ReadProperty(const Dataset& data, const std::strin
   return values;
 }
 
-}  // namespace
-
 StatusOr<Shares> PartitionContinuous(const PartitionRequest& request) {
-  const auto& [data, config, label_feature, seed] = request;
-  const double strictness = config.strictness;
-  if (!(strictness >= 0 && strictness <= 1))
-    return InvalidArgument("data.partition.strictness is {}; give 0 to 1", strictness);
-  if (config.property.empty())
+  const auto& [data, clients, settings, given, label_feature, seed] = request;
+  const double strictness = settings.number("strictness");
+  const std::string& property = settings.text("property");
+  if (property.empty())
     return InvalidArgument("data.partition.kind is 'continuous', but data.partition.property names no feature");
-  RIVULET_ASSIGN_OR_RETURN(std::vector<double> scores, ReadProperty(data, config.property));
+  RIVULET_ASSIGN_OR_RETURN(std::vector<double> scores, ReadProperty(data, property));
   const auto n = static_cast<double>(scores.size());
   const double mean = std::accumulate(scores.begin(), scores.end(), 0.0) / n;
   double squares = 0;
@@ -48,7 +45,7 @@ StatusOr<Shares> PartitionContinuous(const PartitionRequest& request) {
   const double deviation = std::sqrt(squares / n);
   if (!(deviation > 0) && strictness > 0)
     return InvalidArgument("every example has the same value of '{}'; sort by another feature, or use kind = \"iid\"",
-                           config.property);
+                           property);
   Draws draws = PartitionDraws(seed, PartitionOp::kScores);
   for (double& score : scores)
     score = (deviation > 0 ? strictness * ((score - mean) / deviation) : 0) + (1 - strictness) * draws.Normal();
@@ -59,4 +56,21 @@ StatusOr<Shares> PartitionContinuous(const PartitionRequest& request) {
   return Shares::OfNumbered(std::move(ends), std::move(order));
 }
 
+RIVULET_PARTITIONER(
+    continuous_registration,
+    {.name = "continuous",
+     .doc = "sorts by a number that each example has",
+     .settings = {WithExample(Text("property", "",
+                                   "Feature with one number, float or `int64`, that examples are sorted by."),
+                              "\"age\""),
+                  WithExample(Float("strictness", 1,
+                                    "Examples are sorted by strictness · the property, standardised, + "
+                                    "(1 − strictness) · a normal draw: 1 sorts, 0 shuffles.")
+                                  .Between(0, 1),
+                              "0.5"),
+                  SizesSetting()},
+     .divide = PartitionContinuous,
+     .chooses = ChoosesSizes()});
+
+}  // namespace
 }  // namespace rivulet

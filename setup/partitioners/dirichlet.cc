@@ -2,19 +2,17 @@
 // Qi and Brown, "Measuring the Effects of Non-Identical Data Distribution for Federated Visual Classification", 2019).
 // With sizes other than even this is what Acar et al. (FedDyn, ICLR 2021) do, called inner Dirichlet in Flower.
 #include <algorithm>
-#include <cmath>
 
 #include "engine/base/math.h"
 #include "setup/partitioners/partitioner.h"
 #include "setup/partitioners/sizes.h"
 
 namespace rivulet {
+namespace {
 
 StatusOr<Shares> PartitionDirichlet(const PartitionRequest& request) {
-  const auto& [data, config, label_feature, seed] = request;
-  if (!(config.alpha > 0) || !std::isfinite(config.alpha)) {
-    return InvalidArgument("data.partition.alpha is {}; give a number above 0", config.alpha);
-  }
+  const auto& [data, clients, settings, given, label_feature, seed] = request;
+  const double alpha = settings.number("alpha");
   RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> labels, ReadLabels(data, label_feature));
   // Each class is a shuffled pile; a client takes from its end.
   std::vector<std::vector<uint32_t>> piles = LabelPiles(labels, seed);
@@ -23,8 +21,8 @@ StatusOr<Shares> PartitionDirichlet(const PartitionRequest& request) {
   std::vector<uint32_t> examples;
   examples.reserve(labels.size());
   std::vector<double> weights(piles.size());
-  for (int64_t client = 0; client < config.clients; ++client) {
-    for (double& weight : weights) weight = LogGamma(config.alpha, proportions);
+  for (int64_t client = 0; client < clients; ++client) {
+    for (double& weight : weights) weight = LogGamma(alpha, proportions);
     const double largest = *std::max_element(weights.begin(), weights.end());
     for (double& weight : weights) weight = math::Exp(weight - largest);
     const uint64_t end = ends[static_cast<size_t>(client)];
@@ -51,4 +49,11 @@ StatusOr<Shares> PartitionDirichlet(const PartitionRequest& request) {
   return Shares::OfNumbered(std::move(ends), std::move(examples));
 }
 
+RIVULET_PARTITIONER(dirichlet_registration, {.name = "dirichlet",
+                                             .doc = "draws each client's label proportions (Hsu et al. 2019)",
+                                             .settings = {AlphaSetting(), SizesSetting()},
+                                             .divide = PartitionDirichlet,
+                                             .chooses = ChoosesSizes()});
+
+}  // namespace
 }  // namespace rivulet

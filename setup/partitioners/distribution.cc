@@ -39,31 +39,42 @@ StatusOr<std::vector<double>> ReadMatrix(const std::string& path, int64_t rows, 
   }
 }
 
-}  // namespace
-
 StatusOr<Shares> PartitionDistribution(const PartitionRequest& request) {
-  const auto& [data, config, label_feature, seed] = request;
-  if (config.distribution.empty())
+  const auto& [data, clients, settings, given, label_feature, seed] = request;
+  const std::string& file = settings.text("distribution");
+  if (file.empty())
     return InvalidArgument("data.partition.kind is 'distribution', but data.partition.distribution names no file");
   RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> labels, ReadLabels(data, label_feature));
   const std::vector<std::vector<uint32_t>> piles = LabelPiles(labels, seed);
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<double> matrix,
-                           ReadMatrix(config.distribution, config.clients, piles.size()));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<double> matrix, ReadMatrix(file, clients, piles.size()));
   const LabelLaw law = [&](size_t label) {
-    return Proportions(config.clients, PartitionDraws(request.seed, PartitionOp::kLabelShares),
+    return Proportions(request.clients, PartitionDraws(request.seed, PartitionOp::kLabelShares),
                        [&, label](int64_t client, Draws&) {
                          return math::Log(matrix[static_cast<size_t>(client) * piles.size() + label]);
                        });
   };
   for (size_t label = 0; label < piles.size(); ++label)
     if (!law(label).any())
-      return InvalidArgument("{}: column {} gives nobody any of its label's {} examples", config.distribution,
-                             label + 1, piles[label].size());
-  LabelDeal deal = DealSizes(piles, config.clients, law);
+      return InvalidArgument("{}: column {} gives nobody any of its label's {} examples", file, label + 1,
+                             piles[label].size());
+  LabelDeal deal = DealSizes(piles, clients, law);
   if (deal.fewest == 0)
-    return InvalidArgument("{}: row {} gives its client no example; raise its shares, or leave the client out",
-                           config.distribution, deal.smallest + 1);
+    return InvalidArgument("{}: row {} gives its client no example; raise its shares, or leave the client out", file,
+                           deal.smallest + 1);
   return DealByLabel(piles, std::move(deal), law);
 }
 
+RIVULET_PARTITIONER(
+    distribution_registration,
+    {.name = "distribution",
+     .doc = "takes a matrix of labels and clients from a file",
+     .settings = {WithExample(Text("distribution", "",
+                                   "A CSV file without header: a row for each client, a column for each "
+                                   "label in increasing order, numbers from 0. Each label's examples are "
+                                   "divided in proportion to its column."),
+                              "\"shares.csv\"")},
+     .divide = PartitionDistribution,
+     .files = {"distribution"}});
+
+}  // namespace
 }  // namespace rivulet

@@ -3,6 +3,7 @@
 #include "setup/partitioners/sizes.h"
 
 namespace rivulet {
+namespace {
 
 // What is dealt is the arena: it is cut where it lies.
 StatusOr<Shares> PartitionIid(const PartitionRequest& request) {
@@ -12,4 +13,11 @@ StatusOr<Shares> PartitionIid(const PartitionRequest& request) {
   return Shares::OfNumbered(std::move(ends), std::move(order));
 }
 
+RIVULET_PARTITIONER(iid_registration, {.name = "iid",
+                                       .doc = "shuffles and deals",
+                                       .settings = {SizesSetting()},
+                                       .divide = PartitionIid,
+                                       .chooses = ChoosesSizes()});
+
+}  // namespace
 }  // namespace rivulet

@@ -9,6 +9,13 @@
 
 namespace rivulet {
 
+Setting AlphaSetting() {
+  return WithExample(
+      Float("alpha", 0.5, "Concentration of the Dirichlet distribution: small makes clients unlike, large alike.")
+          .Above(0),
+      "0.1");
+}
+
 Draws PartitionDraws(uint64_t seed, PartitionOp op, uint32_t further) {
   return Draws(StreamFor(seed, "", Purpose::kPartition), static_cast<uint32_t>(op) + further);
 }

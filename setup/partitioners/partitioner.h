@@ -1,14 +1,22 @@
-// What the ways of dividing a data set have in common, and their names for setup/partition.cc.
+// A way of dividing a data set among clients: its name, options and code, in one registered file, and the parts that
+// several ways share.
+//
+//   RIVULET_PARTITIONER(shards_registration, {.name = "shards", .doc = "sorts …", .settings = {…}, .divide = …});
+//
+// The options are keys of [data.partition]; parsing, ranges, messages and docs/reference/scenario.md follow from them.
+// Reading the registry is thread-safe once main has begun.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <string>
 #include <vector>
 
 #include "engine/base/draws.h"
+#include "engine/base/setting.h"
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
-#include "federated/scenario/scenario.h"
+#include "federated/settings/setting_tables.h"
 #include "setup/shares.h"
 
 namespace rivulet {
@@ -16,19 +24,35 @@ namespace rivulet {
 // Already checked: 1 example at least, as many as clients, and no more than 2^32 - 1.
 struct PartitionRequest {
   const Dataset& data;
-  const PartitionConfig& config;
+  int64_t clients;             // 0: as many as the data has, of a partitioner with the trait kCountsClients
+  const Settings& settings;    // the partitioner's own options
+  const SettingValues& given;  // options that are given, for the pieces that its own choose
   const std::string& label_feature;
   uint64_t seed;
 };
 
-StatusOr<Shares> PartitionIid(const PartitionRequest& request);             // iid.cc
-StatusOr<Shares> PartitionShards(const PartitionRequest& request);          // shards.cc
-StatusOr<Shares> PartitionDirichlet(const PartitionRequest& request);       // dirichlet.cc
-StatusOr<Shares> PartitionLabelDirichlet(const PartitionRequest& request);  // label_dirichlet.cc
-StatusOr<Shares> PartitionPathological(const PartitionRequest& request);    // pathological.cc
-StatusOr<Shares> PartitionDistribution(const PartitionRequest& request);    // distribution.cc
-StatusOr<Shares> PartitionContinuous(const PartitionRequest& request);      // continuous.cc
-StatusOr<Shares> PartitionByKey(const PartitionRequest& request);           // by_key.cc
+struct Partitioner {
+  std::string name;
+  std::string doc;  // completes "`name` …" in the reference: "shuffles and deals"
+  std::vector<Setting> settings = {};
+  StatusOr<Shares> (*divide)(const PartitionRequest& request) = nullptr;
+  std::vector<std::string> files = {};  // settings that are paths
+  std::map<std::string, std::string, std::less<>> chooses = {};
+  std::vector<std::string> traits = {};
+};
+
+// INVALID_ARGUMENT names the kinds and the nearest.
+StatusOr<const Partitioner*> FindPartitioner(const std::string& name);
+
+// Registers the table ("partitioner", name) too. A check fails where two have one name.
+struct PartitionerRegistration {
+  explicit PartitionerRegistration(Partitioner partitioner);
+};
+#define RIVULET_PARTITIONER(variable, ...) \
+  [[maybe_unused]] static const ::rivulet::PartitionerRegistration variable(::rivulet::Partitioner __VA_ARGS__)
+
+// The option "alpha" of those that draw from a Dirichlet distribution.
+Setting AlphaSetting();
 
 // One stream, split by what is drawn, so that no kind depends on how many draws another needs.
 enum class PartitionOp : uint32_t {

@@ -14,19 +14,19 @@ namespace {
 // Calls visit(client, labels) for every client. The labels are drawn again in each pass and never held.
 template <typename Visit>
 void ForEachClientsLabels(const PartitionRequest& request, size_t labels, const Visit& visit) {
-  const auto wanted = static_cast<size_t>(request.config.labels_per_client);
+  const auto wanted = static_cast<size_t>(request.settings.integer("labels_per_client"));
   Draws draws = PartitionDraws(request.seed, PartitionOp::kClasses);
   std::vector<uint32_t> order(labels);
   std::iota(order.begin(), order.end(), 0u);
   std::vector<uint32_t> place = order;  // of each label in `order`
-  for (int64_t client = 0; client < request.config.clients; ++client) {
+  for (int64_t client = 0; client < request.clients; ++client) {
     const auto bring = [&](size_t to, size_t from) {
       std::swap(order[to], order[from]);
       place[order[to]] = static_cast<uint32_t>(to);
       place[order[from]] = static_cast<uint32_t>(from);
     };
     size_t fixed = 0;
-    const auto clients = static_cast<size_t>(request.config.clients);
+    const auto clients = static_cast<size_t>(request.clients);
     for (size_t label = static_cast<size_t>(client) % labels; label < labels && fixed < wanted; label += clients)
       bring(fixed++, place[label]);
     for (size_t i = fixed; i < wanted; ++i) bring(i, i + draws.Below(labels - i));
@@ -34,15 +34,14 @@ void ForEachClientsLabels(const PartitionRequest& request, size_t labels, const 
   }
 }
 
-}  // namespace
-
 StatusOr<Shares> PartitionPathological(const PartitionRequest& request) {
-  const auto& [data, config, label_feature, seed] = request;
+  const auto& [data, clients, settings, given, label_feature, seed] = request;
   RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> labels, ReadLabels(data, label_feature));
   const std::vector<std::vector<uint32_t>> piles = LabelPiles(labels, seed);
-  if (config.labels_per_client < 1 || config.labels_per_client > static_cast<int64_t>(piles.size()))
+  const int64_t labels_per_client = settings.integer("labels_per_client");
+  if (labels_per_client > static_cast<int64_t>(piles.size()))
     return InvalidArgument("data.partition.labels_per_client is {}, but the data have {} labels; give 1 to {}",
-                           config.labels_per_client, piles.size(), piles.size());
+                           labels_per_client, piles.size(), piles.size());
   std::vector<int64_t> owners(piles.size());
   ForEachClientsLabels(request, piles.size(), [&](size_t, std::span<const uint32_t> mine) {
     for (const uint32_t label : mine) ++owners[label];
@@ -58,7 +57,7 @@ StatusOr<Shares> PartitionPathological(const PartitionRequest& request) {
       return InvalidArgument(
           "no client has label number {}; raise data.partition.clients or data.partition.labels_per_client", label);
   }
-  std::vector<uint64_t> ends(static_cast<size_t>(config.clients));
+  std::vector<uint64_t> ends(static_cast<size_t>(clients));
   std::vector<uint32_t> examples;
   examples.reserve(labels.size());
   std::vector<int64_t> taken(piles.size());  // parts of each label
@@ -74,4 +73,12 @@ StatusOr<Shares> PartitionPathological(const PartitionRequest& request) {
   return Shares::OfNumbered(std::move(ends), std::move(examples));
 }
 
+RIVULET_PARTITIONER(
+    pathological_registration,
+    {.name = "pathological",
+     .doc = "gives each client a fixed number of labels (Li et al. 2022)",
+     .settings = {WithExample(Integer("labels_per_client", 2, "Labels that each client has.").Between(1, 1e6), "3")},
+     .divide = PartitionPathological});
+
+}  // namespace
 }  // namespace rivulet

@@ -6,18 +6,18 @@
 #include "setup/partitioners/partitioner.h"
 
 namespace rivulet {
+namespace {
 
 StatusOr<Shares> PartitionShards(const PartitionRequest& request) {
-  const auto& [data, config, label_feature, seed] = request;
-  const int64_t per_client = config.shards_per_client;
-  if (per_client < 1) return InvalidArgument("data.partition.shards_per_client is {}; give at least 1", per_client);
-  if (per_client > data.size() / config.clients) {
+  const auto& [data, clients, settings, given, label_feature, seed] = request;
+  const int64_t per_client = settings.integer("shards_per_client");
+  if (per_client > data.size() / clients) {
     return InvalidArgument(
         "{} clients × {} shards need more than the {} examples of data.train; lower "
         "data.partition.clients or data.partition.shards_per_client",
-        config.clients, per_client, data.size());
+        clients, per_client, data.size());
   }
-  const int64_t shards = config.clients * per_client;
+  const int64_t shards = clients * per_client;
   RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> labels, ReadLabels(data, label_feature));
   std::vector<uint32_t> by_label(labels.size());
   std::iota(by_label.begin(), by_label.end(), 0u);
@@ -25,7 +25,7 @@ StatusOr<Shares> PartitionShards(const PartitionRequest& request) {
   Draws draws = PartitionDraws(seed, PartitionOp::kDealShards);
   const std::vector<uint32_t> dealt = Permutation(draws, static_cast<uint32_t>(shards));
   std::vector<uint64_t> ends;
-  ends.reserve(static_cast<size_t>(config.clients));
+  ends.reserve(static_cast<size_t>(clients));
   std::vector<uint32_t> examples;
   examples.reserve(by_label.size());
   int64_t hands = 0;
@@ -37,4 +37,12 @@ StatusOr<Shares> PartitionShards(const PartitionRequest& request) {
   return Shares::OfNumbered(std::move(ends), std::move(examples));
 }
 
+RIVULET_PARTITIONER(
+    shards_registration,
+    {.name = "shards",
+     .doc = "sorts by label, cuts, and deals each client a few cuts (McMahan et al. 2017)",
+     .settings = {WithExample(Integer("shards_per_client", 2, "Cuts dealt to each client.").Between(1, 1e6), "3")},
+     .divide = PartitionShards});
+
+}  // namespace
 }  // namespace rivulet

@@ -5,8 +5,14 @@
 
 namespace rivulet {
 
-// Where each client's part ends, by data.partition.sizes. Every client gets one example; the others are shared out in
-// proportion to a weight w of client i = 0 .. clients - 1, rounded so that they add up:
+// The option "sizes" of a partitioner whose sizes are open, and what it chooses: a "law of sizes" with options of its
+// own.
+Setting SizesSetting();
+std::map<std::string, std::string, std::less<>> ChoosesSizes();
+
+// Where each client's part ends, by data.partition.sizes, of a partitioner with that option. Every client gets one
+// example; the others are shared out in proportion to a weight w of client i = 0 .. clients - 1, rounded so that they
+// add up:
 //   even          w = 1, and sizes differ by one example at most
 //   linear        w = i + 1
 //   square        w = (i + 1)²
@@ -16,7 +22,7 @@ namespace rivulet {
 //   dirichlet     w is drawn from Dirichlet(size_alpha), the quantity skew of Li et al. ("Federated Learning on Non-IID
 //                 Data Silos: An Experimental Study", ICDE 2022)
 // linear, square and exponential are Flower's partitioners of these names. A client costs its end and nothing else.
-// INVALID_ARGUMENT: a name that is none of these, a parameter out of range.
+// INVALID_ARGUMENT: a name that is none of these, an option out of range.
 StatusOr<std::vector<uint64_t>> SizeEnds(const PartitionRequest& request);
 
 }  // namespace rivulet

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "federated/settings/setting_tables.h"
 #include "setup/data.h"
 #include "setup/run_setup.h"
 
@@ -16,12 +17,15 @@ constexpr std::string_view kMagic = "RVJOIN1";
 // The files that clients are made from, under their own names in another folder.
 std::vector<std::pair<std::string, std::string>> FilesIn(const std::string& folder, const Scenario& scenario) {
   std::vector<std::pair<std::string, std::string>> overrides;
-  const auto lies_there = [&](const char* key, const std::string& path) {
+  const auto lies_there = [&](const std::string& key, const std::string& path) {
     if (!path.empty()) overrides.emplace_back(key, folder + "/" + std::filesystem::path(path).filename().string());
   };
   lies_there("data.train", scenario.data.train);
   lies_there("data.test", scenario.data.test);
-  lies_there("data.partition.distribution", scenario.data.partition.distribution);
+  const PartitionConfig& partition = scenario.data.partition;
+  if (const auto table = FindSettingTable("partitioner", partition.kind); table.ok())
+    for (const auto& [name, value] : partition.settings)
+      if ((*table)->IsFile(name)) lies_there("data.partition." + name, std::get<std::string>(value));
   return overrides;
 }
 

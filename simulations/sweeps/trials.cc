@@ -21,8 +21,8 @@ bool SaysTheSame(const std::string& config, const Scenario& scenario) {
 
 namespace {
 
-// Whether clients on machines of their own do a run, or did: each has sent its update, itself or through a tier, or has
-// joined before its first task was over. What they trained on is theirs, whatever the scenario says of data.
+// Whether clients on machines of their own do a run, or did: each has sent its update, itself or through an aggregator,
+// or has joined before its first task was over. What they trained on is theirs, whatever the scenario says of data.
 StatusOr<bool> IsDeployed(History& history, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientRoundRow> tasks, history.ClientRounds(run_id, 1));
   if (!tasks.empty()) {

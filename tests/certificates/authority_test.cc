@@ -93,10 +93,10 @@ TEST_F(Authorities, IssueToAPlaceThatIsTaken_SignsNothing) {
 TEST_F(Authorities, Hosts_AreForWhomOthersConnectTo) {
   EXPECT_THAT(Issue("client/a", "a", {"a.example"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("names no host")));
-  EXPECT_THAT(Issue("tier/a", "a"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--host")));
-  EXPECT_THAT(Issue("tier/a", "a", {"*.example"}),
+  EXPECT_THAT(Issue("aggregator/a", "a"), StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("--host")));
+  EXPECT_THAT(Issue("aggregator/a", "a", {"*.example"}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("wildcards")));
-  ASSERT_OK(Issue("tier/a", "a", {"a.example", "192.0.2.7", "2001:db8::7", "a.example"}));
+  ASSERT_OK(Issue("aggregator/a", "a", {"a.example", "192.0.2.7", "2001:db8::7", "a.example"}));
   ASSERT_OK_AND_ASSIGN(const NodeIdentity identity, Load("a"));
   EXPECT_THAT(identity.hosts, ElementsAre("a.example", "192.0.2.7", "2001:db8::7"));
 }

@@ -113,7 +113,7 @@ TEST_F(Identities, RevokedCertificate_IsRefusedByItsSerial) {
 
 TEST_F(Identities, Purpose_KeepsAClientFromServing) {
   ASSERT_OK(Issue("coordinator/c.example", "c", {"c.example"}));
-  ASSERT_OK(Issue("tier/t", "t", {"t.example"}));
+  ASSERT_OK(Issue("aggregator/t", "t", {"t.example"}));
   ASSERT_OK_AND_ASSIGN(const NodeIdentity identity, Load("a"));
   EXPECT_OK(VerifyPeer(Shown("c"), identity, CertificatePurpose::kServe, now()));
   EXPECT_OK(VerifyPeer(Shown("t"), identity, CertificatePurpose::kServe, now()));

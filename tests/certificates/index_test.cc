@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 std::string SomeIndex() {
   IndexRow row = {.serial = "4F00A1",
-                  .subject = {.name = {Role::kTier, "ward 7"}, .hosts = {"tier.example.org", "192.0.2.7"}},
+                  .subject = {.name = {Role::kAggregator, "ward 7"}, .hosts = {"aggregator.example.org", "192.0.2.7"}},
                   .validity = {1'772'000'000, 1'803'536'000},
                   .public_key = "key"};
   row.revocation = {1'780'000'000, RevocationReason::kKeyCompromise};

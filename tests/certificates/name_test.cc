@@ -5,6 +5,9 @@ namespace {
 
 using ::testing::HasSubstr;
 
+constexpr RoleSpec kReaderSpec{.name = "reader", .text = "a reader"};
+const RegisterRole kReader(kReaderSpec);
+
 TEST(CertificateName, OfAClient_IsAUriAndAFileName) {
   ASSERT_OK_AND_ASSIGN(const CertificateName name, ParseCertificateName("client/hospital-a"));
   EXPECT_EQ(name.role, Role::kClient);
@@ -25,6 +28,29 @@ TEST(CertificateName, WhateverAClientMayBeCalled_ComesBackFromItsUri) {
   }
 }
 
+TEST(CertificateName, OfARegisteredRole_IsReadAndWritten) {
+  ASSERT_OK_AND_ASSIGN(const CertificateName name, ParseCertificateName("reader/ann"));
+  EXPECT_EQ(name.role, Role(kReaderSpec));
+  EXPECT_FALSE(ServesOthers(name.role));
+  ASSERT_OK_AND_ASSIGN(const CertificateName back, NameOfUri("rivulet:reader/ann"));
+  EXPECT_EQ(back, name);
+}
+
+TEST(CertificateNameDeathTest, RoleThatIsRegisteredTwice_EndsTheProgram) {
+  EXPECT_DEATH(RegisterRole(roles::kClient), "the role 'client' is registered twice");
+}
+
+// As certificates were issued before aggregators had that name.
+TEST(CertificateName, WithTheEarlierNameOfARole_IsReadAndWrittenWithTheNewOne) {
+  const CertificateName north{.role = Role::kAggregator, .id = "ward 7"};
+  ASSERT_OK_AND_ASSIGN(const CertificateName typed, ParseCertificateName("tier/ward 7"));
+  EXPECT_EQ(typed, north);
+  ASSERT_OK_AND_ASSIGN(const CertificateName certified, NameOfUri("rivulet:tier/ward%207"));
+  EXPECT_EQ(certified, north);
+  EXPECT_EQ(certified.Uri(), "rivulet:aggregator/ward%207");
+  EXPECT_THAT(NameOfUri("rivulet:tier/ward 7"), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
 TEST(CertificateName, AUriInAnotherSpelling_IsRefused) {
   for (const char* uri : {"rivulet:client/%61", "rivulet:client/a b", "rivulet:client/%c3%a9", "rivulet:client/",
                           "rivulet:nurse/a", "rivulet:client", "client/a", "rivulet:client/a%", "rivulet:client/%00",
@@ -35,9 +61,9 @@ TEST(CertificateName, AUriInAnotherSpelling_IsRefused) {
 
 TEST(CertificateName, ThatNobodyCanRead_IsRefused) {
   EXPECT_EQ(ErrorOf(ParseCertificateName("hospital-a")),
-            "'hospital-a' is not a name; write client/ID, tier/ID, operator/ID or coordinator/HOST");
+            "'hospital-a' is not a name; write client/ID, aggregator/ID, operator/ID, coordinator/HOST or reader/ID");
   EXPECT_EQ(ErrorOf(ParseCertificateName("clinet/a")),
-            "'clinet' is no role; there are client, tier, operator and coordinator. Did you mean 'client'?");
+            "'clinet' is no role; there are client, aggregator, operator, coordinator, reader. Did you mean 'client'?");
   EXPECT_THAT(ErrorOf(ParseCertificateName("client/")), HasSubstr("the name of a client must not be empty"));
   EXPECT_THAT(ErrorOf(ParseCertificateName("client/a\nb")), HasSubstr("U+000A"));
   EXPECT_THAT(ErrorOf(ParseCertificateName("client/" + std::string(256, 'a'))), HasSubstr("256 bytes"));

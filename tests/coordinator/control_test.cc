@@ -106,12 +106,12 @@ TEST_F(ControlTest, Clients_SaysWithWhichSoftwareEachCalledLast) {
   EXPECT_EQ(called("1.0.0"), "1.0.0");
   EXPECT_EQ(called("\x1B[31m" + std::string(100, '1')), "?[31m" + std::string(35, '1') + "…");
   EXPECT_EQ(Clients()["client-00001"].version, "") << "it has not called";
-  PollRequest tier{As("east"), {.version = "1.0.1"}};
-  tier.serves = {.kind = Serves::Kind::kNames, .names = {{"client-00002", AskedBy("").capabilities.datasets}}};
-  ASSERT_OK(process_->roster.Poll(tier));
+  PollRequest aggregator{As("east"), {.version = "1.0.1"}};
+  aggregator.serves = {.kind = Serves::Kind::kNames, .names = {{"client-00002", AskedBy("").capabilities.datasets}}};
+  ASSERT_OK(process_->roster.Poll(aggregator));
   EXPECT_EQ(Clients()["east"].version, "1.0.1");
   EXPECT_EQ(Clients()["client-00002"].via, "east");
-  EXPECT_EQ(Clients()["client-00002"].version, "") << "the tier speaks for it";
+  EXPECT_EQ(Clients()["client-00002"].version, "") << "the aggregator speaks for it";
   run->Stop();
 }
 
@@ -214,20 +214,20 @@ TEST_F(ControlTest, Ban_EndsTheLeaseAndRefusesEveryCallAlsoAfterARestart) {
   run->Stop();
 }
 
-TEST_F(ControlTest, Ban_OfATiersClient_IsToldToTheTier) {
+TEST_F(ControlTest, Ban_OfAnAggregatorsClient_IsToldToTheAggregator) {
   Begin();
   const auto run = Serve("study");
   Open();
   ASSERT_OK(Do("ban", "client-00001"));
-  PollRequest tier = AskedBy("east");
-  tier.serves.kind = Serves::Kind::kNames;
-  tier.serves.names = {{"client-00000", {{"train", 5}}}, {"client-00001", {{"train", 5}}}};
-  ASSERT_OK_AND_ASSIGN(const PollReply reply, process_->roster.Poll(tier));
+  PollRequest aggregator = AskedBy("east");
+  aggregator.serves.kind = Serves::Kind::kNames;
+  aggregator.serves.names = {{"client-00000", {{"train", 5}}}, {"client-00001", {{"train", 5}}}};
+  ASSERT_OK_AND_ASSIGN(const PollReply reply, process_->roster.Poll(aggregator));
   ASSERT_EQ(reply.refused_names.size(), 1u);
   EXPECT_EQ(reply.refused_names[0].name, "client-00001");
   EXPECT_THAT(reply.refused_names[0].reason, StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("banned")));
   EXPECT_EQ(Clients()["client-00000"].via, "east");
-  EXPECT_EQ(Clients()["east"].doing, "tier");
+  EXPECT_EQ(Clients()["east"].doing, "aggregator");
   run->Stop();
 }
 

@@ -224,14 +224,14 @@ TEST_F(HostTest, ClientThatOneRunRefuses_WorksForTheOther) {
   EXPECT_THAT(host_.WaitForAll(), StatusIs(absl::StatusCode::kCancelled));
 }
 
-// A tier is not told that all is over while there may be more: of its run it hears once how the last tasks ended, and
-// then that it is not here.
-TEST_F(HostTest, Tier_ServesOneRunAfterTheOther) {
+// An aggregator is not told that all is over while there may be more: of its run it hears once how the last tasks
+// ended, and then that it is not here.
+TEST_F(HostTest, Aggregator_ServesOneRunAfterTheOther) {
   for (const bool outlives : {false, true}) {
     SCOPED_TRACE(outlives);
     CoordinatorHost host(outlives);
     const auto run = [&](const std::string& name) {
-      auto made = CreateCoordinator(Options(name + (outlives ? "-outlived" : ""), 2, "tier"),
+      auto made = CreateCoordinator(Options(name + (outlives ? "-outlived" : ""), 2, "aggregator"),
                                     TinyParts(kHostedElements, kHosted));
       EXPECT_OK(made);
       std::shared_ptr<Coordinator> shared = *std::move(made);

@@ -51,7 +51,7 @@ TEST(PackedTasksTest, AnyField_ComesBack) {
       [](PackedTask& task) { task.lease.client_id = ""; },
       [](PackedTask& task) { task.lease.client_id = std::string(255, 'x'); },
       [](PackedTask& task) { task.lease.site = ""; },
-      [](PackedTask& task) { task.lease.via = "tier"; },
+      [](PackedTask& task) { task.lease.via = "aggregator"; },
       [](PackedTask& task) { task.lease.kind = TaskKind::kEvaluate; },
       [](PackedTask& task) { task.lease.base_round = -1; },
       [](PackedTask& task) { task.lease.ordinal = 65535; },

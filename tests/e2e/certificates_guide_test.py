@@ -68,7 +68,7 @@ class CommandLine(RivuletTest):
             (["init", "--name", "x", "--days", "0"], ["--days", "between 1 and 36500"]),
             (["issue", "hospital-a"], ["client/ID"]),
             (["issue", "client/a\nb"], ["U+000A"]),
-            (["issue", "tier/t"], ["--host"]),
+            (["issue", "aggregator/t"], ["--host"]),
             (["issue", "client/a", "--host", "a.example"], ["names no host"]),
             (["kit", "client/a"], ["--coordinator HOST:PORT"]),
             (["kit", "client/a", "--coordinator", "nowhere"], ["no port"]),

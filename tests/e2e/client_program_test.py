@@ -88,21 +88,21 @@ class ClientProgram(RivuletTest):
         self.ends(clients["client-00001"], "client-00001")
         self.assertEqual(coordinator.wait(timeout=60), 0)
 
-    def test_kits_start_it_where_it_is_and_a_tier_and_the_bits_are_those_of_a_simulation(self):
+    def test_kits_start_it_where_it_is_and_an_aggregator_and_the_bits_are_those_of_a_simulation(self):
         names = ("client-00000", "client-00001")
         run = ["--rounds", 2, "--set", "data.partition.clients=2", "--set", "server.clients_per_round=2"]
         self.run_rivulet("data", "partition", self.scenario, "--out", self.path("records"), *run[2:], code=0)
         self.run_rivulet("ca", "init", "--name", "study", code=0)
         self.run_rivulet("ca", "issue", "coordinator/localhost", "--out", "coordinator", code=0)
         coordinator = self.start("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--tls", "coordinator", "--db", "tls.sqlite",
-                                 "--tiers", *run)
+                                 "--aggregators", *run)
         port = coordinator.stdout.readline().rsplit(":", 1)[1].strip()
-        self.run_rivulet("ca", "kit", "tier/north", "--host", "localhost", "--coordinator", f"localhost:{port}", "--listen",
+        self.run_rivulet("ca", "kit", "aggregator/north", "--host", "localhost", "--coordinator", f"localhost:{port}", "--listen",
                          "127.0.0.1:0", "--out", "north", code=0)
-        tier = subprocess.Popen([self.path("north/start")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        aggregator = subprocess.Popen([self.path("north/start")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                                 env={**os.environ, "RIVULET": RIVULET})
-        self.processes.append(tier)
-        above = {"client-00000": port, "client-00001": tier.stdout.readline().rsplit(":", 1)[1].strip()}
+        self.processes.append(aggregator)
+        above = {"client-00000": port, "client-00001": aggregator.stdout.readline().rsplit(":", 1)[1].strip()}
         bare = self.folder / "bin"  # a site that has no other program of ours
         bare.mkdir()
         (bare / "rivulet-client").symlink_to(CLIENT)
@@ -118,7 +118,7 @@ class ClientProgram(RivuletTest):
             said = kit.communicate(timeout=60)[1]
             self.assertEqual(kit.returncode, 0, said)
             self.assertIn("the run is over", said)
-        self.assertEqual(tier.wait(timeout=60), 0)
+        self.assertEqual(aggregator.wait(timeout=60), 0)
         self.assertEqual(coordinator.wait(timeout=60), 0)
         self.simulate(*run, db="simulated.sqlite")
         self.assertEqual(self.digests("tls.sqlite"), self.digests("simulated.sqlite"))

@@ -1,5 +1,5 @@
 """An option does something or does not exist: for every key of docs/reference/scenario.md, a test that sees its effect. A documented key without
-one here fails test_every_key_has_a_test."""
+one here fails test_every_key_has_a_test. An option of a registered piece needs none: unless it has one here, its example has to change the model."""
 import os
 import pathlib
 import re
@@ -9,7 +9,10 @@ import time
 import harness
 from harness import RivuletTest, field, main, node, varint
 
-DOCUMENTED = re.findall(r"^\| `([a-z0-9_.]+)` \|", (pathlib.Path(__file__).parents[2] / "docs/reference/scenario.md").read_text(), re.M)
+PAGE = (pathlib.Path(__file__).parents[2] / "docs/reference/scenario.md").read_text()
+DOCUMENTED = re.findall(r"^\| `([a-z0-9_.]+)` \|", PAGE, re.M)
+# Key, the key that chooses its piece, a piece that has it, and its example.
+OPTIONS = re.findall(r'^\| `([a-z0-9_.]+)` \|.* Only when ([a-z_.]+\.(?:kind|sizes)) is "(\w+)".*\| `\w+ = (.*)` \|$', PAGE, re.M)
 
 
 class KeyEffects(RivuletTest):
@@ -255,6 +258,13 @@ class KeyEffects(RivuletTest):
 
     def test_model__objective(self):
         self.changes({"model.objective": "mse"}, self.layers({}))
+
+    def test_model__trainable(self):
+        """A mask, which is no weight, is one where the scenario says so."""
+        masked = str(pathlib.Path(__file__).parents[1] / "conformance" / "onnx" / "torch" / "masked.onnx")
+        under = {"model.preset": "", "model.onnx": masked}
+        self.changes({"model.trainable": '["attn_*"]'}, under)
+        self.refused({**under, "model.trainable": '["attn_mas"]'}, "model.trainable", "attn_mask")
 
     def test_model__freeze(self):
         self.changes({"model.freeze": '["*/bias"]'})
@@ -975,6 +985,15 @@ class KeyEffects(RivuletTest):
         self.assertGreater(len(DOCUMENTED), 30)
         self.assertEqual(sorted(set(DOCUMENTED) - tested), [])
         self.assertEqual(sorted(tested - set(DOCUMENTED)), ["every_key_has_a_test"])
+
+
+def sees(key, value, selector, piece):
+    return lambda self: self.changes({key: value}, {selector: piece})
+
+
+for key, selector, piece, value in OPTIONS:
+    if not hasattr(KeyEffects, name := "test_" + key.replace(".", "__")):
+        setattr(KeyEffects, name, sees(key, value, selector, piece))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What processes that run for months leave to read: --log of coordinator, tier and client, as text and as JSON; a file that is full
+"""What processes that run for months leave to read: --log of coordinator, aggregator and client, as text and as JSON; a file that is full
 begins anew."""
 import json
 import re
@@ -27,10 +27,10 @@ class Logs(RivuletTest):
 
     def ran(self, *of_coordinator, of_client=()):
         coordinator, root = self.listening("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", *RUN,
-                                           "--tiers", "--db", "runs.sqlite", *of_coordinator)
-        tier, north = self.listening("aggregator", "--parent", root, "--listen", "127.0.0.1:0", "--insecure", "--name",
+                                           "--aggregators", "--db", "runs.sqlite", *of_coordinator)
+        aggregator, north = self.listening("aggregator", "--parent", root, "--listen", "127.0.0.1:0", "--insecure", "--name",
                                      "north", "--log", "north.log")
-        processes = [coordinator, tier]
+        processes = [coordinator, aggregator]
         for i, name in enumerate(self.names):
             processes.append(self.start("client", "--coordinator", north if i == 0 else root, "--insecure", "--name", name,
                                         "--data", f"train=clients/{name}.tfrecord", "--state", f"state-{name}",
@@ -60,7 +60,7 @@ class Logs(RivuletTest):
         self.assertEqual([line["task_id"] for line in done],
                          [task for (task,) in self.query("SELECT task_id FROM client_rounds WHERE client_id = ? ORDER BY round",
                                                          self.names[0])])
-        self.assertRegex(self.read("north.log"), r"Z info tier: the run is over")
+        self.assertRegex(self.read("north.log"), r"Z info aggregator: the run is over")
         for name in "root.log", "root.1.log", "north.log", "client.log":
             self.assertEqual((self.folder / name).stat().st_mode & 0o777, 0o600, name)
 

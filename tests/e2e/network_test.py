@@ -1,4 +1,4 @@
-"""Coordinator, tiers and clients on machines of their own (network.py): in plaintext and over TLS, let in by certificate or by a list
+"""Coordinator, aggregators and clients on machines of their own (network.py): in plaintext and over TLS, let in by certificate or by a list
 of names, waiting for all or for nobody, flat and in a tree. Cables that are unplugged in mid-transfer, slow ones and lossy ones;
 certificates that do not count, and others that are renewed meanwhile. What a synchronous run makes is what a simulation makes.
 
@@ -47,9 +47,9 @@ class Federation(NetworkTest):
         return self.run_rivulet("ca", *arguments, code=0).out
 
     def authority(self, *names):
-        """Certificates for the coordinator, for an operator, for `names` (clients) and for two tiers."""
+        """Certificates for the coordinator, for an operator, for `names` (clients) and for two aggregators."""
         self.ca("init", "--name", "study")
-        for role, name in (("coordinator", "root"), ("tier", "north"), ("tier", "leaf")):
+        for role, name in (("coordinator", "root"), ("aggregator", "north"), ("aggregator", "leaf")):
             node = self.node(name)
             self.ca("issue", f"{role}/{node.host if role == 'coordinator' else name}", "--host", node.host, "--out", name)
         for name in names:
@@ -73,10 +73,10 @@ class Federation(NetworkTest):
             self.fail(f"{line}{process.stderr.read()}")
         self.follow(process, name)
 
-    def tier(self, name, parent, tls):
+    def aggregator(self, name, parent, tls):
         node = self.node(name)
         process = self.start_at(name, "aggregator", "--parent", f"{self.node(parent).host}:{PORT}", "--listen", f"{node.host}:{PORT}",
-                                *self.security(tls, name), *(["--tiers"] if name == "north" else []))
+                                *self.security(tls, name), *(["--aggregators"] if name == "north" else []))
         self.listens(process, name)
         return process
 
@@ -103,14 +103,14 @@ class EverySetting(Federation):
         if tls:
             self.authority(*names)
         more = list(ASYNCHRONOUS) if asynchronous else []
-        listen = ["--tiers"] if tree else []
+        listen = ["--aggregators"] if tree else []
         if listed:
             self.write("expected.txt", "\n".join(names) + "\n")
             listen += ["--clients", "expected.txt"]
         processes = {"root": self.coordinator(*more, *listen, tls=tls)}
         if tree:
-            processes["north"] = self.tier("north", "root", tls)
-            processes["leaf"] = self.tier("leaf", "north", tls)
+            processes["north"] = self.aggregator("north", "root", tls)
+            processes["leaf"] = self.aggregator("leaf", "north", tls)
         if listed:
             # Of the right authority, and not expected: told why, whatever way it came; before the run can be over.
             if tls:
@@ -205,7 +205,7 @@ class Cables(Federation):
         lines = [self.node(name).behind(**kind) for name, kind in zip(names, (
             {"delay": 0.15}, {"bytes_per_second": 60_000}, {"loss": 0.03, "seed": 2},
             {"delay": 0.03, "bytes_per_second": 200_000, "loss": 0.02, "seed": 3}))]
-        processes = {"root": self.coordinator("--tiers"), "north": self.tier("north", "root", True)}
+        processes = {"root": self.coordinator("--aggregators"), "north": self.aggregator("north", "root", True)}
         for number, name in enumerate(names):
             processes[name] = self.client(name, ("root", "north")[number % 2])
         for name, process in processes.items():
@@ -244,7 +244,7 @@ class Certificates(Federation):
         names = self.partition()
         self.authority(*names)
         more = ["--set", "client.epochs=300", "--rounds", 12]
-        processes = {"root": self.coordinator("--tiers", *more), "north": self.tier("north", "root", True)}
+        processes = {"root": self.coordinator("--aggregators", *more), "north": self.aggregator("north", "root", True)}
         for number, name in enumerate(names):
             processes[name] = self.client(name, ("root", "north")[number % 2])
         self.wait_for(lambda: self.committed(DB) >= 1, "a commit")
@@ -273,7 +273,7 @@ class Certificates(Federation):
         for name, process in (("gone", gone), ("foreign", foreign)):
             self.stop(process, name)
 
-        for role, name in ("coordinator", "root"), ("tier", "north"), *(("client", name) for name in names):
+        for role, name in ("coordinator", "root"), ("aggregator", "north"), *(("client", name) for name in names):
             self.ca("renew", f"{role}/{self.node('root').host if name == 'root' else name}", "--out", f"{name}.renewed.crt")
             self.replace(f"{name}.renewed.crt", f"{name}/node.crt")
         self.operate("resume")
@@ -345,7 +345,7 @@ class OperationsGuide(Federation):
         words = [word for line in table.splitlines() if line.startswith("| `") for word in re.findall(r"`([^`]+)`", line.split(" | ")[0])]
         self.assertGreater(len(words), 20)
         # String literals, joined where they are written in pieces.
-        sources = "".join(path.read_text() for folder in ("certificates", "cli", "client", "coordinator", "engine/base", "federated")
+        sources = "".join(path.read_text() for folder in ("aggregator", "certificates", "cli", "client", "coordinator", "engine/base", "federated", "rpc")
                           for path in (ROOT / folder).rglob("*.cc"))
         sources = re.sub(r'"\s*"', "", sources)
         self.assertEqual([word for word in words if word not in sources], [])

@@ -180,12 +180,12 @@ class Operations(RivuletTest):
         there = self.operate("submit", self.scenario, *SETS, "--set", "server.fine_tune.data=nowhere.tfrecord", code=1)
         self.assert_refused(there, "nowhere.tfrecord: no such file")
 
-    def test_a_tier_serves_one_submitted_run_after_the_other(self):
-        self.run_rivulet("ca", "issue", "tier/north", "--host", "127.0.0.1", "--out", "north", code=0)
-        coordinator = self.start_coordinator("--tiers")
-        tier = self.start("aggregator", "--parent", f"127.0.0.1:{self.port}", "--listen", "127.0.0.1:0", "--tls", "north")
-        line = tier.stdout.readline()
-        self.follow(tier, "north")
+    def test_an_aggregator_serves_one_submitted_run_after_the_other(self):
+        self.run_rivulet("ca", "issue", "aggregator/north", "--host", "127.0.0.1", "--out", "north", code=0)
+        coordinator = self.start_coordinator("--aggregators")
+        aggregator = self.start("aggregator", "--parent", f"127.0.0.1:{self.port}", "--listen", "127.0.0.1:0", "--tls", "north")
+        line = aggregator.stdout.readline()
+        self.follow(aggregator, "north")
         match = re.fullmatch(r"listening on 127\.0\.0\.1:(\d+)\n", line)
         self.assertTrue(match, line + "".join(self.logs["north"]))
         root, self.port = self.port, int(match.group(1))
@@ -197,7 +197,7 @@ class Operations(RivuletTest):
             self.wait_for(lambda name=name: self.status(name)["state"] == "finished", f"the end of {name}")
             self.assertEqual(self.digests(DB, self.status(name)["run_id"]), self.digests("alone.sqlite"))
         self.assertEqual(self.query("SELECT DISTINCT parent_id FROM client_rounds", db=DB), [("north",)])
-        for name, process in (*processes.items(), ("north", tier), ("coordinator", coordinator)):
+        for name, process in (*processes.items(), ("north", aggregator), ("coordinator", coordinator)):
             self.assertIsNone(process.poll(), f"{name} waits for the next run")
             process.send_signal(signal.SIGTERM)
             self.ends(process, name)

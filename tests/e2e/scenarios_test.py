@@ -21,7 +21,7 @@ class Scenarios(RivuletTest):
         os.makedirs(here)
         for folder, environment in ((here, {}), (there, {"RIVULET_DATA": there})):
             self.run_rivulet("simulate", "quickstart", *SMALL, "--db", f"{folder}.sqlite", cwd=here, env=environment, code=0)
-            self.assertTrue(pathlib.Path(folder, "data/digits-4+1x6-1/train.tfrecord").exists())
+            self.assertTrue(pathlib.Path(folder, "data/digits-4-1-6-1/train.tfrecord").exists())
         self.assertEqual(self.digests("here.sqlite"), self.digests("there.sqlite"))
         self.assertEqual(self.query("SELECT name FROM runs", db="here.sqlite"), [("quickstart",)])
 

@@ -69,7 +69,7 @@ class TestInt8 : public Codec {
 };
 
 std::unique_ptr<const Codec> CreateTestInt8(int64_t elements) { return std::make_unique<TestInt8>(elements); }
-RIVULET_CODEC("test_int8", CreateTestInt8);
+RIVULET_CODEC("test_int8", "int8 of this test", CreateTestInt8);
 
 AggregationSpec Int8Spec(int64_t elements) {
   AggregationSpec spec = Spec(elements);

@@ -85,8 +85,8 @@ TEST(DownloadTest, WhatIsDecoded_IsAsNearAsTheCodecIs) {
   }
 }
 
-// The codecs that are right in the mean are so of models too; what they cost is what docs/internals/formats.md says of 316
-// values.
+// The codecs that are right in the mean are so of models too; what they cost is what docs/internals/formats.md says of
+// 316 values.
 TEST(DownloadTest, EveryCodecThatIsRightInTheMean_IsSoOfModels) {
   std::vector<VariableSpec> variables = {{"v", {DType::kFloat32, Shape{300}}, Segment::kTrainable},
                                          {"w", {DType::kFloat32, Shape{16}}, Segment::kTrainable}};

@@ -78,7 +78,7 @@ class ScaledRule {
 constexpr float kInfinity = std::numeric_limits<float>::infinity(), kNan = std::numeric_limits<float>::quiet_NaN();
 
 TEST(LossScale, FiniteGradients_AreDividedByTheScale) {
-  ScaledRule rule("sgd", {.kind = "static", .scale = 64});
+  ScaledRule rule("sgd", {.kind = "static", .settings = {{"scale", 64.0}}});
   rule.Step(0.25f, 1.0f);
   EXPECT_EQ(rule.Parameter(0), -4 - 0.125f);
   EXPECT_EQ(rule.Parameter(7), 3 - 0.5f);
@@ -88,7 +88,7 @@ TEST(LossScale, FiniteGradients_AreDividedByTheScale) {
 TEST(LossScale, OneGradientThatIsNotFinite_LeavesAllAsItWas) {
   for (const char* optimizer : {"sgd", "momentum", "adam", "adagrad"}) {
     for (const float odd : {kInfinity, -kInfinity, kNan}) {
-      ScaledRule rule(optimizer, {.kind = "dynamic", .scale = 64});
+      ScaledRule rule(optimizer, {.kind = "dynamic", .settings = {{"scale", 64.0}}});
       rule.Step(0.25f, 1.0f);
       const std::string before = rule.State();
       rule.Step(0.25f, odd);
@@ -100,7 +100,7 @@ TEST(LossScale, OneGradientThatIsNotFinite_LeavesAllAsItWas) {
 }
 
 TEST(LossScale, DynamicScale_HalvesAndGrowsAsItIsTold) {
-  ScaledRule rule("momentum", {.kind = "dynamic", .scale = 64, .growth_steps = 3});
+  ScaledRule rule("momentum", {.kind = "dynamic", .settings = {{"scale", 64.0}, {"growth_steps", int64_t{3}}}});
   rule.Step(0.25f, kInfinity);
   EXPECT_EQ(rule.Scale(), 32);
   rule.Step(0.25f, 1);
@@ -119,7 +119,7 @@ TEST(LossScale, DynamicScale_HalvesAndGrowsAsItIsTold) {
 }
 
 TEST(LossScale, StaticScale_Stays) {
-  ScaledRule rule("momentum", {.kind = "static", .scale = 64});
+  ScaledRule rule("momentum", {.kind = "static", .settings = {{"scale", 64.0}}});
   rule.Step(0.25f, kInfinity);
   EXPECT_EQ(rule.Scale(), 64);
 }

@@ -819,9 +819,10 @@ TEST(Schedule, EveryKind_IsTheFormulaByRoundAndByStep) {
 }
 
 TEST(Schedule, LengthNotGiven_IsTheRunsRounds) {
-  EXPECT_EQ(SomeScenario({{"client.schedule.kind", "cosine"}}).client.schedule.length, 3);
-  EXPECT_EQ(SomeScenario({{"client.schedule.kind", "cosine"}, {"client.schedule.length", "9"}}).client.schedule.length,
-            9);
+  const auto length = [](const Scenario& scenario) { return scenario.client.schedule.settings.at("length"); };
+  EXPECT_EQ(length(SomeScenario({{"client.schedule.kind", "cosine"}})), SettingValue(int64_t{3}));
+  EXPECT_EQ(length(SomeScenario({{"client.schedule.kind", "cosine"}, {"client.schedule.length", "9"}})),
+            SettingValue(int64_t{9}));
 }
 
 // ---- First values --------------------------------------------------------------------------------------------------

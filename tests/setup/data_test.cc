@@ -26,9 +26,9 @@ class ScenarioDataTest : public testing::FolderTest {
     scenario_.data.train = Path("made/train.tfrecord");
     scenario_.data.test = Path("made/test.tfrecord");
     scenario_.data.synth.kind = "digits";
-    scenario_.data.synth.writers = 3;
-    scenario_.data.synth.test_writers = 2;
-    scenario_.data.synth.examples_per_writer = 4;
+    scenario_.data.synth.settings["writers"] = int64_t{3};
+    scenario_.data.synth.settings["test_writers"] = int64_t{2};
+    scenario_.data.synth.settings["examples_per_writer"] = int64_t{4};
   }
 
   static std::string DigestOf(const std::string& path) {
@@ -94,7 +94,7 @@ TEST_F(ScenarioDataTest, AnotherSeed_OtherDigits) {
   ASSERT_OK(PrepareData(scenario_));
   const std::string first = DigestOf(scenario_.data.train);
   scenario_.data.train += "2";
-  scenario_.data.synth.seed = 2;
+  scenario_.data.synth.settings["seed"] = int64_t{2};
   ASSERT_OK(PrepareData(scenario_));
   EXPECT_NE(DigestOf(scenario_.data.train), first);
 }
@@ -118,7 +118,7 @@ TEST_F(ScenarioDataTest, FolderCannotBeMade_SaysWhich) {
 }
 
 TEST_F(ScenarioDataTest, AbsurdCount_IsRefusedAndNothingIsWritten) {
-  scenario_.data.synth.writers = 0;
+  scenario_.data.synth.settings["writers"] = int64_t{0};
   EXPECT_THAT(PrepareData(scenario_), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_FALSE(std::filesystem::exists(scenario_.data.train));
 }

@@ -23,6 +23,10 @@ Shares Dealt(std::vector<uint64_t> ends, std::vector<uint32_t> examples) {
   return Shares::OfNumbered(std::move(ends), std::move(examples));
 }
 
+ShiftConfig Shift(std::string kind, double amount, int64_t groups) {
+  return {.kind = std::move(kind), .groups = groups, .settings = {{"amount", amount}}};
+}
+
 class FeatureShiftTest : public ::testing::Test {
  protected:
   // Each image as it is of its client.
@@ -56,14 +60,14 @@ class FeatureShiftTest : public ::testing::Test {
 TEST_F(FeatureShiftTest, QuartersOfATurn_MovePixelsAndNothingElse) {
   // Clients 0 to 3 turn by 0, 90, 180 and 270 degrees, counter-clockwise; client 4 is of the first group again.
   const auto seen = Seen({"abcd", "abcd", "abcd", "abcd", "abcd"}, Dealt({1, 2, 3, 4, 5}, {4, 3, 2, 1, 0}),
-                         {"rotation", 360, 4}, Pixels({2, 2, 1}));
+                         Shift("rotation", 360, 4), Pixels({2, 2, 1}));
   EXPECT_THAT(seen, ElementsAre("abcd", "cadb", "dcba", "bdac", "abcd"));
 }
 
 TEST_F(FeatureShiftTest, OtherTurns_LieBetweenPixels) {
   // A point in the middle stays; the corners of a square turned by 45 degrees leave it, and its sides are their means.
   const std::string image = {0, 0, 0, 0, char(200), 0, 0, 0, 0};
-  const auto seen = Seen({image, image}, Dealt({1, 2}, {0, 1}), {"rotation", 90, 2}, Pixels({3, 3, 1}));
+  const auto seen = Seen({image, image}, Dealt({1, 2}, {0, 1}), Shift("rotation", 90, 2), Pixels({3, 3, 1}));
   EXPECT_EQ(seen[0], image);
   EXPECT_EQ(static_cast<uint8_t>(seen[1][4]), 200);
   EXPECT_EQ(seen[1][0], 0);
@@ -74,7 +78,7 @@ TEST_F(FeatureShiftTest, OtherTurns_LieBetweenPixels) {
 
 TEST_F(FeatureShiftTest, Noise_HasTheVarianceOfItsClient) {
   const std::string grey(10000, char(128));
-  const auto seen = Seen({grey, grey}, Dealt({1, 2}, {0, 1}), {"noise", 0.01, 0}, Pixels({100, 100, 1}));
+  const auto seen = Seen({grey, grey}, Dealt({1, 2}, {0, 1}), Shift("noise", 0.01, 0), Pixels({100, 100, 1}));
   for (int client = 0; client < 2; ++client) {
     double sum = 0, squares = 0;
     for (const char c : seen[static_cast<size_t>(client)]) {
@@ -86,19 +90,19 @@ TEST_F(FeatureShiftTest, Noise_HasTheVarianceOfItsClient) {
     EXPECT_NEAR(mean, 128 / 255.0, 0.004);
     EXPECT_NEAR(variance, 0.01 * (client + 1) / 2, 0.05 * 0.01);
   }
-  EXPECT_EQ(Seen({grey, grey}, Dealt({1, 2}, {0, 1}), {"noise", 0.01, 0}, Pixels({100, 100, 1})), seen);
-  EXPECT_NE(Seen({grey, grey}, Dealt({1, 2}, {0, 1}), {"noise", 0.01, 0}, Pixels({100, 100, 1}), 2), seen);
+  EXPECT_EQ(Seen({grey, grey}, Dealt({1, 2}, {0, 1}), Shift("noise", 0.01, 0), Pixels({100, 100, 1})), seen);
+  EXPECT_NE(Seen({grey, grey}, Dealt({1, 2}, {0, 1}), Shift("noise", 0.01, 0), Pixels({100, 100, 1}), 2), seen);
 }
 
 TEST_F(FeatureShiftTest, Brightness_GoesFromDarkToLight) {
-  const auto seen = Seen({"\x80\xff", "\x80\xff", "\x80\xff"}, Dealt({1, 2, 3}, {0, 1, 2}), {"brightness", 0.2, 0},
+  const auto seen = Seen({"\x80\xff", "\x80\xff", "\x80\xff"}, Dealt({1, 2, 3}, {0, 1, 2}), Shift("brightness", 0.2, 0),
                          Pixels({2, 1, 1}));
   EXPECT_THAT(seen, ElementsAre("\x4d\xcc", "\x80\xff", "\xb3\xff"));  // 51 less, none, and 51 more but for the bound
 }
 
 TEST_F(FeatureShiftTest, Colour_IsTheClientsOwnAndOfAllItsImages) {
   const std::string white(6, char(255));
-  const auto seen = Seen({white, white, white}, Dealt({2, 3}, {0, 1, 2}), {"colour", 0.5, 0}, Pixels({2, 1, 3}));
+  const auto seen = Seen({white, white, white}, Dealt({2, 3}, {0, 1, 2}), Shift("colour", 0.5, 0), Pixels({2, 1, 3}));
   EXPECT_EQ(seen[0], seen[1]);
   EXPECT_NE(seen[0], seen[2]);
   EXPECT_EQ(seen[0].substr(0, 3), seen[0].substr(3));
@@ -106,10 +110,10 @@ TEST_F(FeatureShiftTest, Colour_IsTheClientsOwnAndOfAllItsImages) {
 }
 
 TEST_F(FeatureShiftTest, ExampleOfNobody_StaysAsItIs) {
-  const auto seen = Seen({"abcd", "abcd"}, Dealt({1}, {1}), {"noise", 1, 0}, Pixels({2, 2, 1}));
+  const auto seen = Seen({"abcd", "abcd"}, Dealt({1}, {1}), Shift("noise", 1, 0), Pixels({2, 2, 1}));
   EXPECT_EQ(seen[0], "abcd");
   EXPECT_NE(seen[1], "abcd");
-  EXPECT_THAT(Seen({"abcd", "abcd"}, Dealt({1, 2}, {1, 0}), {"rotation", 360, 2}, Pixels({2, 2, 1})),
+  EXPECT_THAT(Seen({"abcd", "abcd"}, Dealt({1, 2}, {1, 0}), Shift("rotation", 360, 2), Pixels({2, 2, 1})),
               ElementsAre("dcba", "abcd"));
 }
 
@@ -119,7 +123,7 @@ TEST_F(FeatureShiftTest, Floats_ComeOutAsTheyAre) {
   const auto recorded =
       std::make_shared<MemoryDataset>(std::vector<std::string>{example.Serialize(), example.Serialize()});
   const ModelInput input = {"x", {DType::kFloat32, {kUnknownDim, 2}}, FeatureEncoding::kFloat};
-  const ShiftConfig config = {"brightness", 2, 0};
+  const ShiftConfig config = Shift("brightness", 2, 0);
   ASSERT_OK_AND_ASSIGN(const auto data, ShiftFeatures(recorded, Dealt({1, 2}, {0, 1}), {config, "x", input, 1}));
   std::string record;
   float values[2];
@@ -129,17 +133,19 @@ TEST_F(FeatureShiftTest, Floats_ComeOutAsTheyAre) {
 }
 
 TEST_F(FeatureShiftTest, WhatCannotBeShifted_IsRefused) {
-  EXPECT_THAT(Error({"rotation", 90, 1}, Pixels({4})), HasSubstr("turns images [height, width, channels]"));
-  EXPECT_THAT(Error({"colour", 0.5, 1}, Pixels({2, 2, 1})), HasSubstr("is for images of red, green and blue"));
-  EXPECT_THAT(Error({"colour", 1.5, 1}, Pixels({1, 1, 3})), HasSubstr("data.shift.amount is 1.5"));
-  EXPECT_THAT(Error({"noise", -1, 1}, Pixels({4})), HasSubstr("data.shift.amount is -1"));
-  EXPECT_THAT(Error({"noise", 1, 2}, Pixels({4})), HasSubstr("data.shift.groups is 2, and there are 1 clients"));
-  EXPECT_THAT(Error({"hue", 1, 1}, Pixels({4})), HasSubstr("there is no data.shift.kind 'hue'"));
+  EXPECT_THAT(Error(Shift("rotation", 90, 1), Pixels({4})), HasSubstr("turns images [height, width, channels]"));
+  EXPECT_THAT(Error(Shift("colour", 0.5, 1), Pixels({2, 2, 1})), HasSubstr("is for images of red, green and blue"));
+  EXPECT_THAT(Error(Shift("colour", 1.5, 1), Pixels({1, 1, 3})),
+              HasSubstr("data.shift: amount must be at least 0 and at most 1, not 1.5"));
+  EXPECT_THAT(Error(Shift("noise", -1, 1), Pixels({4})),
+              HasSubstr("data.shift: amount must be at least 0 and at most 1000000, not -1"));
+  EXPECT_THAT(Error(Shift("noise", 1, 2), Pixels({4})), HasSubstr("data.shift.groups is 2, and there are 1 clients"));
+  EXPECT_THAT(Error(Shift("hue", 1, 1), Pixels({4})), HasSubstr("there is no data.shift.kind 'hue'"));
   ModelInput tokens = Pixels({4});
   tokens.encoding = FeatureEncoding::kInt64;
-  EXPECT_THAT(Error({"noise", 1, 1}, tokens), HasSubstr("'image' holds integers"));
+  EXPECT_THAT(Error(Shift("noise", 1, 1), tokens), HasSubstr("'image' holds integers"));
   const auto data = std::make_shared<MemoryDataset>(std::vector<std::string>{DigitExample("abcd", 1)});
-  const ShiftConfig noise = {"noise", 1, 0};
+  const ShiftConfig noise = Shift("noise", 1, 0);
   const ModelInput five = Pixels({5});
   ASSERT_OK_AND_ASSIGN(const auto shifted, ShiftFeatures(data, Dealt({1}, {0}), {noise, "image", five, 1}));
   std::string record;
@@ -148,10 +154,10 @@ TEST_F(FeatureShiftTest, WhatCannotBeShifted_IsRefused) {
 }
 
 TEST(ShiftText, SaysWhoSeesWhat) {
-  EXPECT_EQ(ShiftText({"rotation", 360, 4}, 100), "rotation by 0 to 270 degrees, in 4 groups");
-  EXPECT_EQ(ShiftText({"noise", 0.1, 0}, 10), "noise of variance 0.01 to 0.1, one a client");
-  EXPECT_EQ(ShiftText({"brightness", 0.5, 0}, 10), "brightness -0.5 to +0.5, one a client");
-  EXPECT_EQ(ShiftText({"colour", 0.5, 2}, 10), "colour, up to 0.5 of a channel less, in 2 groups");
+  EXPECT_EQ(*ShiftText(Shift("rotation", 360, 4), 100), "rotation by 0 to 270 degrees, in 4 groups");
+  EXPECT_EQ(*ShiftText(Shift("noise", 0.1, 0), 10), "noise of variance 0.01 to 0.1, one a client");
+  EXPECT_EQ(*ShiftText(Shift("brightness", 0.5, 0), 10), "brightness -0.5 to +0.5, one a client");
+  EXPECT_EQ(*ShiftText(Shift("colour", 0.5, 2), 10), "colour, up to 0.5 of a channel less, in 2 groups");
 }
 
 }  // namespace

@@ -9,9 +9,9 @@
 namespace rivulet {
 namespace {
 
+using testing::DigitExample;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-using testing::DigitExample;
 using testing::MemoryDataset;
 
 // Labels 3, 3, 3, 7, 7, 9.

@@ -113,7 +113,7 @@ TEST(PartitionTest, Dirichlet_SmallAlphaConcentratesAndLargeAlphaMixes) {
   PartitionConfig config = Config("dirichlet", 20);
   double largest_share[2];
   for (const int large : {0, 1}) {
-    config.alpha = large ? 1000.0 : 0.01;
+    config.settings["alpha"] = large ? 1000.0 : 0.01;
     const auto shares = Partition(Digits(2000), config, "label", 3);
     ASSERT_OK(shares);
     ExpectCovers(*shares, 2000);
@@ -133,7 +133,7 @@ TEST(PartitionTest, Dirichlet_SmallAlphaConcentratesAndLargeAlphaMixes) {
 
 TEST(PartitionTest, Dirichlet_TinyAlpha_StillFillsEveryClient) {
   PartitionConfig config = Config("dirichlet", 7);
-  config.alpha = 1e-6;
+  config.settings["alpha"] = 1e-6;
   const auto shares = Partition(Digits(700), config, "label", 3);
   ASSERT_OK(shares);
   ExpectCovers(*shares, 700);
@@ -159,7 +159,7 @@ TEST(PartitionTest, ByKey_FewerClientsThanKeys_TakesTheFirst) {
 
 TEST(PartitionTest, ByKey_IntegerValues_AreWrittenInDecimal) {
   PartitionConfig config = Config("by_key", 0);
-  config.key = "label";
+  config.settings["key"] = std::string("label");
   const auto shares = Partition(Digits(20), config, "label", 1);
   ASSERT_OK(shares);
   ASSERT_EQ(shares->size(), 10);
@@ -193,17 +193,19 @@ TEST(PartitionTest, FewerExamplesThanClients_IsRefused) {
 
 TEST(PartitionTest, MoreShardsThanExamples_IsRefused) {
   PartitionConfig config = Config("shards", 5);
-  config.shards_per_client = INT64_MAX;  // the product must not overflow either
+  config.settings["shards_per_client"] = int64_t{1'000'000};
   EXPECT_THAT(Message(Partition(Digits(9), config, "label", 1).status()), HasSubstr("need more than the 9 examples"));
-  config.shards_per_client = 0;
-  EXPECT_THAT(Message(Partition(Digits(9), config, "label", 1).status()), HasSubstr("shards_per_client is 0"));
+  config.settings["shards_per_client"] = int64_t{0};
+  EXPECT_THAT(Message(Partition(Digits(9), config, "label", 1).status()),
+              HasSubstr("data.partition: shards_per_client must be at least 1 and at most 1000000, not 0"));
 }
 
 TEST(PartitionTest, AlphaNotPositive_IsRefused) {
   PartitionConfig config = Config("dirichlet", 5);
   for (const double alpha : {0.0, -1.0, std::nan(""), HUGE_VAL}) {
-    config.alpha = alpha;
-    EXPECT_THAT(Message(Partition(Digits(9), config, "label", 1).status()), HasSubstr("data.partition.alpha"));
+    config.settings["alpha"] = alpha;
+    EXPECT_THAT(Message(Partition(Digits(9), config, "label", 1).status()),
+                HasSubstr("data.partition: alpha must be "));
   }
 }
 

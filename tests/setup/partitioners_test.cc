@@ -33,7 +33,7 @@ PartitionConfig Kind(std::string kind, int64_t clients, std::string sizes = "eve
   PartitionConfig config;
   config.kind = std::move(kind);
   config.clients = clients;
-  config.sizes = std::move(sizes);
+  if (sizes != "even") config.settings["sizes"] = std::move(sizes);
   return config;
 }
 
@@ -85,10 +85,10 @@ TEST(SizesTest, GivenLaws_AreTheirFormulas) {
 
 TEST(SizesTest, Skew_ScalesTheLogarithm) {
   PartitionConfig config = Kind("iid", 4, "power_law");
-  config.skew = 2;  // 1 + 1/4 + 1/9 + 1/16 = 205/144
+  config.settings["skew"] = 2.0;  // 1 + 1/4 + 1/9 + 1/16 = 205/144
   EXPECT_THAT(SizesOf(*Partition(InTurn(1004), config, "label", 1)), ElementsAre(703, 177, 79, 45));
-  config.sizes = "exponential";
-  config.skew = 1e6;  // beyond the range of double: all but one have their one
+  config.settings["sizes"] = std::string("exponential");
+  config.settings["skew"] = 1e6;  // beyond the range of double: all but one have their one
   EXPECT_THAT(SizesOf(*Partition(InTurn(1004), config, "label", 1)), ElementsAre(1, 1, 1, 1001));
 }
 
@@ -98,7 +98,7 @@ TEST(SizesTest, DrawnLaws_HaveTheirMoments) {
   constexpr int kClients = 2000;
   const MemoryDataset data = InTurn(kClients * 1000, 1);
   PartitionConfig config = Kind("iid", kClients, "lognormal");
-  config.skew = 0.5;
+  config.settings["skew"] = 0.5;
   const auto lognormal = Partition(data, config, "label", 3);
   ASSERT_OK(lognormal);
   double sum = 0, squares = 0;
@@ -108,8 +108,8 @@ TEST(SizesTest, DrawnLaws_HaveTheirMoments) {
     squares += log * log;
   }
   EXPECT_NEAR(std::sqrt(squares / kClients - sum / kClients * sum / kClients), 0.5, 0.03);
-  config.sizes = "dirichlet";
-  config.size_alpha = 4;
+  config.settings["sizes"] = std::string("dirichlet");
+  config.settings["size_alpha"] = 4.0;
   const auto dirichlet = Partition(data, config, "label", 3);
   ASSERT_OK(dirichlet);
   squares = 0;
@@ -124,21 +124,22 @@ TEST(SizesTest, OtherKinds_KeepTheirOwnLaw) {
   ASSERT_OK(inner);
   EXPECT_THAT(SizesOf(*inner), ElementsAre(101, 201, 301, 401));
   ExpectEachExampleOnce(*inner, 1004);
-  config.sizes = "liner";
+  config.settings["sizes"] = std::string("liner");
   EXPECT_THAT(ErrorOfPartition(InTurn(9), config),
-              HasSubstr("data.partition.sizes is 'liner'; it must be even, linear"));
-  config.skew = 0;
-  EXPECT_THAT(ErrorOfPartition(InTurn(9), config), HasSubstr("data.partition.skew is 0"));
-  config.skew = 1;
-  config.size_alpha = NAN;
-  EXPECT_THAT(ErrorOfPartition(InTurn(9), config), HasSubstr("data.partition.size_alpha is nan"));
+              HasSubstr("data.partition.sizes is 'liner'; it must be one of even, linear"));
+  config.settings["sizes"] = std::string("lognormal");
+  config.settings["skew"] = 0.0;
+  EXPECT_EQ(ErrorOfPartition(InTurn(9), config), "data.partition: skew must be above 0, not 0");
+  config.settings["sizes"] = std::string("dirichlet");
+  config.settings["size_alpha"] = double{NAN};
+  EXPECT_EQ(ErrorOfPartition(InTurn(9), config), "data.partition: size_alpha must be a finite number, not nan");
 }
 
 // Each label's shares are Dirichlet(alpha): mean 1/n, and E[p²] = (alpha + 1) / (n (n alpha + 1)).
 TEST(LabelDirichletTest, SharesOfALabel_HaveTheirMoments) {
   PartitionConfig config = Kind("label_dirichlet", 20);
   for (const double alpha : {0.3, 5.0}) {
-    config.alpha = alpha;
+    config.settings["alpha"] = alpha;
     double squares = 0;
     constexpr int kSeeds = 40;
     for (uint64_t seed = 0; seed < kSeeds; ++seed) {
@@ -156,24 +157,24 @@ TEST(LabelDirichletTest, SharesOfALabel_HaveTheirMoments) {
 
 TEST(LabelDirichletTest, MinExamples_AreDrawnForOrRefused) {
   PartitionConfig config = Kind("label_dirichlet", 10);
-  config.alpha = 0.2;
-  config.min_examples = 20;
+  config.settings["alpha"] = 0.2;
+  config.settings["min_examples"] = int64_t{20};
   const auto shares = Partition(InTurn(2000), config, "label", 1);
   ASSERT_OK(shares);
   EXPECT_THAT(SizesOf(*shares), Each(::testing::Ge(20)));
-  config.alpha = 0.001;
+  config.settings["alpha"] = 0.001;
   EXPECT_THAT(ErrorOfPartition(InTurn(2000), config),
               ::testing::ContainsRegex(
                   "in 100 draws the smallest client got [0-9]+ examples at most, but data.partition.min_ex"));
-  config.min_examples = 201;
+  config.settings["min_examples"] = int64_t{201};
   EXPECT_THAT(ErrorOfPartition(InTurn(2000), config), HasSubstr("10 clients share 2000 examples; give 1 to 200"));
-  config.alpha = 0;
-  EXPECT_THAT(ErrorOfPartition(InTurn(2000), config), HasSubstr("data.partition.alpha is 0"));
+  config.settings["alpha"] = 0.0;
+  EXPECT_THAT(ErrorOfPartition(InTurn(2000), config), HasSubstr("data.partition: alpha must be above 0, not 0"));
 }
 
 TEST(PathologicalTest, EachClient_HasItsNumberOfLabels) {
   PartitionConfig config = Kind("pathological", 25);
-  config.labels_per_client = 3;
+  config.settings["labels_per_client"] = int64_t{3};
   const auto shares = Partition(InTurn(3000), config, "label", 1);
   ASSERT_OK(shares);
   ExpectEachExampleOnce(*shares, 3000);
@@ -191,13 +192,13 @@ TEST(PathologicalTest, EachClient_HasItsNumberOfLabels) {
       }
     }
   }
-  config.labels_per_client = 10;
+  config.settings["labels_per_client"] = int64_t{10};
   EXPECT_THAT(SizesOf(*Partition(InTurn(3000), config, "label", 1)), Each(120));
 }
 
 TEST(PathologicalTest, FewerClientsThanLabels_LeaveNoLabelOut) {
   PartitionConfig config = Kind("pathological", 3);
-  config.labels_per_client = 4;
+  config.settings["labels_per_client"] = int64_t{4};
   const auto shares = Partition(InTurn(100), config, "label", 1);
   ASSERT_OK(shares);
   ExpectEachExampleOnce(*shares, 100);
@@ -206,12 +207,12 @@ TEST(PathologicalTest, FewerClientsThanLabels_LeaveNoLabelOut) {
 
 TEST(PathologicalTest, WhatCannotBe_IsRefused) {
   PartitionConfig config = Kind("pathological", 3);
-  config.labels_per_client = 11;
+  config.settings["labels_per_client"] = int64_t{11};
   EXPECT_THAT(ErrorOfPartition(InTurn(100), config), HasSubstr("is 11, but the data have 10 labels; give 1 to 10"));
-  config.labels_per_client = 1;
+  config.settings["labels_per_client"] = int64_t{1};
   EXPECT_THAT(ErrorOfPartition(InTurn(100), config), HasSubstr("no client has label number 3; raise"));
   config.clients = 20;
-  config.labels_per_client = 10;
+  config.settings["labels_per_client"] = int64_t{10};
   EXPECT_THAT(ErrorOfPartition(InTurn(100), config),
               HasSubstr("20 clients have label number 0, of which there are 10"));
 }
@@ -220,7 +221,7 @@ class DistributionTest : public testing::FolderTest {
  protected:
   PartitionConfig Matrix(int64_t clients, const std::string& csv) {
     PartitionConfig config = Kind("distribution", clients);
-    config.distribution = Write("m.csv", csv);
+    config.settings["distribution"] = Write("m.csv", csv);
     return config;
   }
 };
@@ -260,9 +261,9 @@ TEST(ContinuousTest, Strictness_GoesFromShuffledToSorted) {
   }
   const MemoryDataset data(std::move(records));
   PartitionConfig config = Kind("continuous", 10);
-  config.property = "age";
+  config.settings["property"] = std::string("age");
   const auto means = [&](double strictness) {
-    config.strictness = strictness;
+    config.settings["strictness"] = strictness;
     const auto shares = Partition(data, config, "label", 1);
     EXPECT_OK(shares);
     ExpectEachExampleOnce(*shares, 1000);
@@ -279,23 +280,24 @@ TEST(ContinuousTest, Strictness_GoesFromShuffledToSorted) {
   const std::vector<double> half = means(0.5);
   EXPECT_LT(half[0], 350);
   EXPECT_GT(half[0], 100);
-  config.sizes = "linear";
+  config.settings["sizes"] = std::string("linear");
   EXPECT_EQ(SizesOf(*Partition(data, config, "label", 1)).front(), 1 + 990 / 55);
 }
 
 TEST(ContinuousTest, WhatCannotBeSortedBy_IsRefused) {
   PartitionConfig config = Kind("continuous", 2);
   EXPECT_THAT(ErrorOfPartition(InTurn(10), config), HasSubstr("data.partition.property names no feature"));
-  config.property = "age";
+  config.settings["property"] = std::string("age");
   EXPECT_THAT(ErrorOfPartition(InTurn(10), config), HasSubstr("memory.tfrecord: record 0 at byte 0"));
-  config.property = "label";
+  config.settings["property"] = std::string("label");
   EXPECT_EQ(ErrorOfPartition(InTurn(10), config), "no error");  // whole numbers too
   EXPECT_THAT(ErrorOfPartition(InTurn(10, 1), config), HasSubstr("every example has the same value of 'label'"));
-  config.strictness = 1.5;
-  EXPECT_THAT(ErrorOfPartition(InTurn(10), config), HasSubstr("data.partition.strictness is 1.5; give 0 to 1"));
+  config.settings["strictness"] = 1.5;
+  EXPECT_THAT(ErrorOfPartition(InTurn(10), config),
+              HasSubstr("data.partition: strictness must be at least 0 and at most 1, not 1.5"));
   const float nan = NAN;
   config = Kind("continuous", 1);
-  config.property = "age";
+  config.settings["property"] = std::string("age");
   const MemoryDataset data({ExampleBuilder().Floats("age", std::span(&nan, 1)).Serialize()});
   EXPECT_THAT(ErrorOfPartition(data, config), HasSubstr("the value of 'age' is nan"));
 }

@@ -141,9 +141,9 @@ TEST_F(RunSetupTest, TestSetNotThere_IsNamed) {
 
 TEST_F(RunSetupTest, DescribedData_IsGeneratedForWhoeverAsksFirst) {
   scenario_.data.synth.kind = "digits";
-  scenario_.data.synth.writers = 3;
-  scenario_.data.synth.test_writers = 2;
-  scenario_.data.synth.examples_per_writer = 4;
+  scenario_.data.synth.settings["writers"] = int64_t{3};
+  scenario_.data.synth.settings["test_writers"] = int64_t{2};
+  scenario_.data.synth.settings["examples_per_writer"] = int64_t{4};
   RunSetup setup(scenario_);
   EXPECT_OK(setup.plan());
   EXPECT_FALSE(std::filesystem::exists(scenario_.data.train));

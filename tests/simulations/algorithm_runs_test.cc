@@ -154,10 +154,10 @@ TEST_F(CountingTest, TopKWithErrorFeedback_KeepsItBesideWhatElseIsKept) {
   Scenario scenario = CountingScenario();
   const Trace plain = Simulate(scenario, 2, "plain.sqlite");
   scenario.update.codec = "top_k";
-  scenario.update.fraction = 1;
+  scenario.update.settings["fraction"] = 1;
   EXPECT_EQ(Simulate(scenario, 2, "limit.sqlite").digests, plain.digests);
   EXPECT_EQ(Deploy(scenario, "deployed-limit.sqlite").digests, plain.digests);
-  scenario.update.fraction = 0.02;
+  scenario.update.settings["fraction"] = 0.02;
   scenario.update.error_feedback = false;
   const Trace lossy = Simulate(scenario, 2, "lossy.sqlite");
   ASSERT_OK(lossy.status);
@@ -175,7 +175,7 @@ TEST_F(SimulatorTest, TopK_LearnsFromTheFewValuesThatItSends) {
   Scenario scenario = SmallScenario();
   scenario.run.rounds = 12;
   scenario.update.codec = "top_k";
-  scenario.update.fraction = 0.02;
+  scenario.update.settings["fraction"] = 0.02;
   const Trace trace = Simulate(scenario, 2, "a.sqlite");
   ASSERT_OK(trace.status);
   EXPECT_GT(trace.central.back().at("test/accuracy"), 0.8);

@@ -63,7 +63,7 @@ TEST_F(ClustersTest, MeasuredByClientsAndByCodec_SameBits) {
   EXPECT_NE(measured.central.back().at("test/loss"), measured.central.back().at("cluster_1/test/loss"));
   EXPECT_EQ(Deploy(scenario, "deployed.sqlite").digests, plain.digests);
   scenario.update.codec = "top_k";
-  scenario.update.fraction = 0.1;
+  scenario.update.settings["fraction"] = 0.1;
   const Trace sparse = Simulate(scenario, 1, "sparse.sqlite");
   ASSERT_OK(sparse.status);
   EXPECT_NE(sparse.digests, plain.digests);

@@ -136,7 +136,7 @@ TEST_F(EveryAlgorithmTest, EveryCodec_SameBitsByAnyWorkersAndDeployed) {
     SCOPED_TRACE(codec);
     Scenario scenario = ScenarioOf("fedavg");
     scenario.update.codec = codec;
-    scenario.update.fraction = 0.1;
+    scenario.update.settings["fraction"] = 0.1;
     const std::vector<std::string> one = Simulated(scenario, 1);
     EXPECT_EQ(Simulated(scenario, 3), one);
     EXPECT_EQ(Deployed(scenario), one);
@@ -169,8 +169,7 @@ TEST_F(EveryAlgorithmTest, EverySelection_SameBitsByAnyWorkersAndDeployed) {
     SCOPED_TRACE(selection);
     Scenario scenario = ScenarioOf("fedavg");
     scenario.run.rounds = 4;
-    scenario.data.partition.sizes = "exponential";
-    scenario.data.partition.skew = 0.3;
+    scenario.data.partition.settings = {{"sizes", "exponential"}, {"skew", 0.3}};
     scenario.selection.name = selection;
     const std::vector<std::string> one = Simulated(scenario, 1);
     ASSERT_EQ(one.size(), 4u);
@@ -284,7 +283,7 @@ TEST_F(EveryAlgorithmTest, ServersScheduleAndAverage_SameBitsByAnyWorkersAndDepl
   const std::vector<std::string> constant = Simulated(scenario, 1);
   scenario.server.average = 0.9;
   EXPECT_EQ(Simulated(scenario, 2), constant);
-  scenario.server.schedule = {.kind = "cosine", .length = 4};
+  scenario.server.schedule = {.kind = "cosine", .settings = {{"length", int64_t{4}}}};
   const std::vector<std::string> cosine = Simulated(scenario, 1);
   ASSERT_EQ(cosine.size(), 4u);
   EXPECT_EQ(cosine[0], constant[0]) << "it begins with the rate itself";

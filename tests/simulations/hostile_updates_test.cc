@@ -242,7 +242,7 @@ TEST(HostileUpdates, OfEveryCodec_AreFoldedOrRefusedWithoutATrace) {
   for (const std::string& codec : SettingTableNames("codec")) {
     SCOPED_TRACE(codec);
     Scenario scenario = ScenarioOf("fedavg", codec);
-    scenario.update.fraction = 0.1;
+    scenario.update.settings["fraction"] = 0.1;
     for (const bool clipped : {false, true}) {
       if (clipped) {
         scenario.privacy.clip = 0.5;

@@ -34,7 +34,8 @@ inline const std::vector<TenthAlgorithm>& TenAlgorithms() {
       {.name = "fedprox",
        .set =
            [](Scenario& scenario) {
-             scenario.algorithm = {.name = "fedprox", .settings = {{"mu", 0.5}, {"mu_step", 0.0}, {"mu_falls", int64_t{5}}}};
+             scenario.algorithm = {.name = "fedprox",
+                                   .settings = {{"mu", 0.5}, {"mu_step", 0.0}, {"mu_falls", int64_t{5}}}};
            },
        .by_examples = true},
       {.name = "fedadam",
@@ -73,7 +74,7 @@ inline const std::vector<TenthAlgorithm>& TenAlgorithms() {
        .set =
            [](Scenario& scenario) {
              scenario.update.codec = "top_k";
-             scenario.update.fraction = 0.1;
+             scenario.update.settings["fraction"] = 0.1;
            },
        .keeps_state = true,
        .by_examples = true},

@@ -7,7 +7,7 @@ import unittest
 
 ROOT = pathlib.Path(__file__).parents[2]
 TOPS = ("aggregator", "certificates", "cli", "client", "coordinator", "dataflow", "deploy", "engine", "examples", "federated", "http", "inspect",
-        "pages", "proto", "python", "rpc", "setup", "simulations", "tier")
+        "pages", "proto", "python", "rpc", "setup", "simulations", "aggregator")
 # Files of one kind, told by the README above them.
 DATA = {"simulations/scenarios"}
 

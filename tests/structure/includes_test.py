@@ -110,7 +110,7 @@ class Includes(unittest.TestCase):
                                   ("client/agent/wrong.cc", "coordinator/coordinator.h"),
                                   ("client/training/wrong.cc", "client/training/device/gpu_trainer.h"),
                                   ("client/training/device/right.cc", "client/training/trainer.h"),
-                                  ("tier/wrong.cc", "setup/run_setup.h"),
+                                  ("aggregator/wrong.cc", "setup/run_setup.h"),
                                   ("newcomer/new.cc", "engine/base/status.h"),
                                   ("engine/graph/right.cc", "engine/tensor/shape.h"),
                                   ("engine/nowhere/new.cc", "engine/base/status.h")):
@@ -122,7 +122,7 @@ class Includes(unittest.TestCase):
                              "engine/nowhere/new.cc: its folder is no room",
                              "client/agent/wrong.cc includes coordinator/coordinator.h: client/agent may not include coordinator",
                              "client/training may not include client/training/device",
-                             "tier/wrong.cc includes setup/run_setup.h: tier may not include setup",
+                             "aggregator/wrong.cc includes setup/run_setup.h: aggregator may not include setup",
                              "newcomer/new.cc: its folder is no room"):
                 self.assertIn(sentence, " ".join(found))
 

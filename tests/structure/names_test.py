@@ -9,7 +9,7 @@ import tempfile
 import unittest
 
 ROOT = pathlib.Path(__file__).parents[2]
-LIBRARIES = ("engine", "dataflow", "certificates", "rpc", "federated", "setup", "client", "coordinator", "tier", "inspect", "http", "pages", "simulations", "cli")
+LIBRARIES = ("engine", "dataflow", "certificates", "rpc", "federated", "setup", "client", "coordinator", "aggregator", "inspect", "http", "pages", "simulations", "cli")
 # A program has one of these or the other.
 ALTERNATIVES = ({"http/http_server.cc", "http/no_http_server.cc"}, {"cli/data/download.cc", "cli/data/no_download.cc"})
 

@@ -16,6 +16,7 @@ WITHIN = {
     "ReadFeature": "a part of a plan, read by Plan::Read",
     "ReadLabels": "labels of a data set that is open",
     "ReadState": "a client's state in this process (and, of bytes, the row of that name)",
+    "ReadOwn": "settings that a scenario or a plan has read",
     "ReadStateOf": "a client's state in this process",
     "Read": "members of classes that have a row under the class's name, or read what this process wrote",
     "ParsePaper": "papers that the program ships",

@@ -1,5 +1,6 @@
-// A whole federation under virtual time: the coordinator, tiers and agents that a federation runs, as they are, on
-// machines that lose their power and over a network that loses what it carries. One seed is one story, to the last bit.
+// A whole federation under virtual time: the coordinator, aggregators and agents that a federation runs, as they are,
+// on machines that lose their power and over a network that loses what it carries. One seed is one story, to the last
+// bit.
 //
 // What holds whatever happens, asked at every answer of a server, at every death and at the end:
 //
@@ -8,7 +9,7 @@
 //   what a client was told to be durable is in the history after every crash
 //   a task that is trained again gives the same bytes
 //   where what is acknowledged is kept and the cohort cannot change, nobody is asked again for what a coordinator or a
-//   tier has acknowledged, as long as the version that it starts from is the same
+//   aggregator has acknowledged, as long as the version that it starts from is the same
 //   each version is what the updates that its rows name come to
 //   memory stays within a bound
 //   when the storm is over the run ends, and everybody who lives hears of it
@@ -29,6 +30,7 @@
 #include <utility>
 #include <vector>
 
+#include "aggregator/aggregator.h"
 #include "client/agent/agent.h"
 #include "client/agent/persisted_updates.h"
 #include "client/training/training_checkpoint.h"
@@ -45,29 +47,29 @@
 #include "tests/system/planted_faults.h"
 #include "tests/system/virtual_threads.h"
 #include "tests/testing/status_matchers.h"
-#include "tier/tier.h"
 
 namespace rivulet::testing {
 
-// The first client's machine, or the first tier's, loses its power at one of its durable operations, and comes back.
+// The first client's machine, or the first aggregator's, loses its power at one of its durable operations, and comes
+// back.
 struct Death {
-  enum class Of : uint8_t { kNobody, kClient, kTier } of = Of::kNobody;
+  enum class Of : uint8_t { kNobody, kClient, kAggregator } of = Of::kNobody;
   int64_t operation = 0;  // from 1 on, as Disk::CutAt
 };
 
 struct StormOptions {
   uint64_t seed = 1;
   const TenthAlgorithm* algorithm = nullptr;
-  bool calm = false;       // nothing fails and nobody dies
-  bool everybody = false;  // each version is of all clients, however long it takes
-  int64_t tiers = 0;       // between coordinator and clients
-  int64_t clients = 0;     // 0: three to seven
+  bool calm = false;        // nothing fails and nobody dies
+  bool everybody = false;   // each version is of all clients, however long it takes
+  int64_t aggregators = 0;  // between coordinator and clients
+  int64_t clients = 0;      // 0: three to seven
   Planted planted = Planted::kNothing;
   Death death = {};  // of somebody in a calm run
 };
 
 struct StormCounts {
-  int64_t faults = 0, client_deaths = 0, coordinator_deaths = 0, tier_deaths = 0, accepted = 0, duplicates = 0,
+  int64_t faults = 0, client_deaths = 0, coordinator_deaths = 0, aggregator_deaths = 0, accepted = 0, duplicates = 0,
           refused = 0, trained = 0, again = 0, virtual_ms = 0, switches = 0, late = 0;
 };
 
@@ -99,16 +101,16 @@ class Federation final : private Witness {
       slowest_sync_ms_ = chance_.OneIn(2) ? 0 : chance_.Below(2000);
     }
     ASSERT_NO_FATAL_FAILURE(StartCoordinator(""));
-    for (int64_t tier = 0; tier < options_.tiers; ++tier) {
-      tiers_.emplace_back().disk = std::make_unique<Disk>(false, [this] { Slow(); });
+    for (int64_t aggregator = 0; aggregator < options_.aggregators; ++aggregator) {
+      aggregators_.emplace_back().disk = std::make_unique<Disk>(false, [this] { Slow(); });
     }
-    if (options_.death.of == Death::Of::kTier) {
-      tiers_[0].disk->CutAt(options_.death.operation, [this] {
-        tiers_[0].link->Cut();
-        tiers_[0].address->Close();
+    if (options_.death.of == Death::Of::kAggregator) {
+      aggregators_[0].disk->CutAt(options_.death.operation, [this] {
+        aggregators_[0].link->Cut();
+        aggregators_[0].address->Close();
       });
     }
-    for (size_t tier = 0; tier < tiers_.size(); ++tier) StartTier(tier);
+    for (size_t aggregator = 0; aggregator < aggregators_.size(); ++aggregator) StartAggregator(aggregator);
     clients_.resize(static_cast<size_t>(fleet_));
     for (size_t client = 0; client < clients_.size(); ++client) {
       clients_[client].disk = std::make_unique<Disk>(false, [this] { Slow(); });
@@ -139,13 +141,13 @@ class Federation final : private Witness {
     std::thread thread;
     bool done = false;
     Status result;
-    int64_t tier = -1;
+    int64_t aggregator = -1;
   };
-  struct TierMachine {
+  struct AggregatorMachine {
     std::unique_ptr<Disk> disk;
     std::unique_ptr<Address> address = std::make_unique<Address>();
     std::unique_ptr<Link> link;
-    std::unique_ptr<Tier> tier;  // null: off
+    std::unique_ptr<Aggregator> aggregator;  // null: off
     std::thread thread;
   };
 
@@ -221,9 +223,9 @@ class Federation final : private Witness {
 
   void StartClient(size_t number) {
     ClientMachine& client = clients_[number];
-    if (!tiers_.empty() && client.tier < 0) client.tier = chance_.Below(std::ssize(tiers_) + 1);
-    const bool by_tier = client.tier >= 0 && client.tier < std::ssize(tiers_);
-    Address& to = by_tier ? *tiers_[static_cast<size_t>(client.tier)].address : address_;
+    if (!aggregators_.empty() && client.aggregator < 0) client.aggregator = chance_.Below(std::ssize(aggregators_) + 1);
+    const bool by_aggregator = client.aggregator >= 0 && client.aggregator < std::ssize(aggregators_);
+    Address& to = by_aggregator ? *aggregators_[static_cast<size_t>(client.aggregator)].address : address_;
     client.link = std::make_unique<Link>(network_, to, options_.calm ? 1000 : most_work_ms_);
     client.states = NewStateStore(client.disk->files(), client.disk->folder(), true);
     AgentOptions options;
@@ -245,7 +247,7 @@ class Federation final : private Witness {
     options.observer.on_task = [this, number](const Task& task) { Given(number, task); };
     client.agent = std::make_unique<Agent>(*client.link, std::move(options));
     client.done = false;
-    Tell("{} starts{}", NameOf(number), by_tier ? fmt::format(", of tier {}", client.tier) : "");
+    Tell("{} starts{}", NameOf(number), by_aggregator ? fmt::format(", of aggregator {}", client.aggregator) : "");
     client.thread = std::thread([&client] {
       client.result = client.agent->Run();
       client.done = true;
@@ -265,39 +267,39 @@ class Federation final : private Witness {
     ++counts_.client_deaths;
   }
 
-  void StartTier(size_t number) {
+  void StartAggregator(size_t number) {
     const Interleaved interleaved;
-    TierMachine& machine = tiers_[number];
+    AggregatorMachine& machine = aggregators_[number];
     machine.link = std::make_unique<Link>(network_, address_, 0);
-    machine.tier = std::make_unique<Tier>(
-        *machine.link, TierOptions{.name = fmt::format("tier-{}", number),
-                                   .version = "test",
-                                   .folder = machine.disk->folder(),
-                                   .state = machine.disk->File("updates"),
-                                   .file_system = &machine.disk->files(),
-                                   .on_event = [this, number](const std::string&, const std::string& sentence) {
-                                     Tell("tier {}: {}", number, sentence);
-                                   }});
-    Tell("tier {} starts", number);
-    if (!machine.disk->is_cut()) machine.address->Open(*machine.tier);
+    machine.aggregator = std::make_unique<Aggregator>(
+        *machine.link, AggregatorOptions{.name = fmt::format("aggregator-{}", number),
+                                         .version = "test",
+                                         .folder = machine.disk->folder(),
+                                         .state = machine.disk->File("updates"),
+                                         .file_system = &machine.disk->files(),
+                                         .on_event = [this, number](const std::string&, const std::string& sentence) {
+                                           Tell("aggregator {}: {}", number, sentence);
+                                         }});
+    Tell("aggregator {} starts", number);
+    if (!machine.disk->is_cut()) machine.address->Open(*machine.aggregator);
     machine.thread = std::thread([this, &machine, number] {
-      const Status result = machine.tier->Run();
-      Tell("tier {} has ended: {}", number, Message(result));
+      const Status result = machine.aggregator->Run();
+      Tell("aggregator {} has ended: {}", number, Message(result));
     });
   }
-  void StopTier(size_t number, bool power_is_lost) {
-    TierMachine& machine = tiers_[number];
-    if (machine.tier == nullptr) return;
-    Tell("tier {} dies{}", number, power_is_lost ? " with its power" : "");
+  void StopAggregator(size_t number, bool power_is_lost) {
+    AggregatorMachine& machine = aggregators_[number];
+    if (machine.aggregator == nullptr) return;
+    Tell("aggregator {} dies{}", number, power_is_lost ? " with its power" : "");
     machine.link->Cut();
     machine.address->Close();
     machine.disk->Cut();
-    machine.tier->Stop();
+    machine.aggregator->Stop();
     machine.thread.join();
     machine.address->AwaitEmpty();
-    machine.tier.reset();
+    machine.aggregator.reset();
     machine.disk->Recover(power_is_lost);
-    ++counts_.tier_deaths;
+    ++counts_.aggregator_deaths;
   }
 
   bool Over() const { return coordinator_ != nullptr && coordinator_->over(); }
@@ -305,15 +307,15 @@ class Federation final : private Witness {
   // Who is to die at an operation is dead, and is switched on again by GoOnInSunshine.
   void AwaitDeath() {
     if (options_.death.of == Death::Of::kNobody) return;
-    const bool tier = options_.death.of == Death::Of::kTier;
-    const Disk& disk = tier ? *tiers_[0].disk : *clients_[0].disk;
+    const bool aggregator = options_.death.of == Death::Of::kAggregator;
+    const Disk& disk = aggregator ? *aggregators_[0].disk : *clients_[0].disk;
     for (int64_t looks = 0; !disk.is_cut() && looks < 100'000; ++looks) {
       if (Over() && std::ranges::all_of(clients_, &ClientMachine::done)) break;
       SleepMs(20);
     }
     died_ = disk.is_cut();
     if (!died_) return;
-    tier ? StopTier(0, true) : StopClient(0, true);
+    aggregator ? StopAggregator(0, true) : StopClient(0, true);
   }
 
   // For a while whatever can happen does.
@@ -333,11 +335,12 @@ class Federation final : private Witness {
           }
           break;
         case 1:
-          if (tiers_.empty()) break;
-          if (const auto tier = static_cast<size_t>(chance_.Below(std::ssize(tiers_))); tiers_[tier].tier == nullptr) {
-            StartTier(tier);
+          if (aggregators_.empty()) break;
+          if (const auto aggregator = static_cast<size_t>(chance_.Below(std::ssize(aggregators_)));
+              aggregators_[aggregator].aggregator == nullptr) {
+            StartAggregator(aggregator);
           } else {
-            StopTier(tier, chance_.OneIn(2));
+            StopAggregator(aggregator, chance_.OneIn(2));
           }
           break;
         default:
@@ -369,8 +372,8 @@ class Federation final : private Witness {
       if (coordinator_ == nullptr) {
         ASSERT_NO_FATAL_FAILURE(StartCoordinator("latest"));
       }
-      for (size_t tier = 0; tier < tiers_.size(); ++tier) {
-        if (tiers_[tier].tier == nullptr) StartTier(tier);
+      for (size_t aggregator = 0; aggregator < aggregators_.size(); ++aggregator) {
+        if (aggregators_[aggregator].aggregator == nullptr) StartAggregator(aggregator);
       }
       bool all = Over();
       for (size_t client = 0; client < clients_.size(); ++client) {
@@ -406,7 +409,7 @@ class Federation final : private Witness {
       machine.agent->Stop();
       machine.thread.join();
     }
-    for (size_t tier = 0; tier < tiers_.size(); ++tier) StopTier(tier, false);
+    for (size_t aggregator = 0; aggregator < aggregators_.size(); ++aggregator) StopAggregator(aggregator, false);
     address_.Close();
     if (coordinator_ != nullptr) coordinator_->Stop();
     address_.AwaitEmpty();
@@ -459,7 +462,7 @@ class Federation final : private Witness {
     const auto [known, fresh] = trained_.emplace(std::tuple(task.id, base.Hex(), task.state_of), bytes);
     EXPECT_TRUE(known->second == bytes) << task.id << " trains to other bytes now\n" << story_;
     updates_.insert_or_assign(task.id, Update{bytes, base.Hex()});
-    if (tiers_.empty()) {
+    if (aggregators_.empty()) {
       EXPECT_TRUE(accepted_.insert(submission.task).second) << submission.task << " is accepted twice\n" << story_;
     }
   }
@@ -495,7 +498,7 @@ class Federation final : private Witness {
       folded.insert(row.task_id);
       if (const auto whole = whole_.find(row.task_id); whole != whole_.end() && updates_.emplace(*whole).second)
         continue;
-      if (tiers_.empty()) {
+      if (aggregators_.empty()) {
         EXPECT_TRUE(accepted_.contains(row.task_id)) << row.task_id << " was never accepted\n" << story_;
       }
     }
@@ -597,7 +600,7 @@ class Federation final : private Witness {
   std::shared_ptr<const Plan> plan_;
   Disk disk_;
   Address address_;
-  std::deque<TierMachine> tiers_;
+  std::deque<AggregatorMachine> aggregators_;
   Network network_;
   std::unique_ptr<Coordinator> coordinator_;  // null: off
   std::unique_ptr<CoordinatorApi> served_;    // as it is, or with a fault

@@ -1,8 +1,8 @@
-// Property: wherever a client's or a tier's machine loses its power, before or after any of its durable operations, and
-// is switched on again, the run comes to the model of an undisturbed one; where tasks outlive versions, each version to
-// what its rows say. The client holds finished updates, checkpoints its training after each step and may keep a state;
-// the coordinator keeps reports, or not; a tier has durable operations only where it keeps them too. What federation.h
-// asks of every run is asked too.
+// Property: wherever a client's or an aggregator's machine loses its power, before or after any of its durable
+// operations, and is switched on again, the run comes to the model of an undisturbed one; where tasks outlive versions,
+// each version to what its rows say. The client holds finished updates, checkpoints its training after each step and
+// may keep a state; the coordinator keeps reports, or not; an aggregator has durable operations only where it keeps
+// them too. What federation.h asks of every run is asked too.
 //
 // Of each case every ninth point is tried, or all of them (RIVULET_KILL_POINTS=all). The coordinator's own are
 // tests/coordinator/kill_test.cc, those between two calls of an upload transfer_kill_test.cc there.
@@ -19,7 +19,7 @@ struct KillPointsCase {
   const char* name;
   Death::Of dies;
   const char* algorithm;
-  int64_t tiers;
+  int64_t aggregators;
   uint64_t seed;  // a multiple of three: reports are kept
 };
 
@@ -31,10 +31,10 @@ INSTANTIATE_TEST_SUITE_P(
                       KillPointsCase{"ClientWithState", Death::Of::kClient, "scaffold", 0, 5},
                       KillPointsCase{"ClientWithStateReportsKept", Death::Of::kClient, "moon", 0, 6},
                       KillPointsCase{"ClientTasksOutliveVersions", Death::Of::kClient, "fedbuff", 0, 7},
-                      KillPointsCase{"ClientThroughTier", Death::Of::kClient, "fedavg", 1, 9},
-                      KillPointsCase{"TierReportsKept", Death::Of::kTier, "fedavg", 1, 9},
-                      KillPointsCase{"TierWithStates", Death::Of::kTier, "scaffold", 1, 12},
-                      KillPointsCase{"TierTasksOutliveVersions", Death::Of::kTier, "fedbuff", 2, 15}),
+                      KillPointsCase{"ClientThroughAggregator", Death::Of::kClient, "fedavg", 1, 9},
+                      KillPointsCase{"AggregatorReportsKept", Death::Of::kAggregator, "fedavg", 1, 9},
+                      KillPointsCase{"AggregatorWithStates", Death::Of::kAggregator, "scaffold", 1, 12},
+                      KillPointsCase{"AggregatorTasksOutliveVersions", Death::Of::kAggregator, "fedbuff", 2, 15}),
     [](const auto& info) { return info.param.name; });
 
 TEST_P(KillPointsTest, AtDurableOperations_TheRunComesToTheSame) {
@@ -43,7 +43,7 @@ TEST_P(KillPointsTest, AtDurableOperations_TheRunComesToTheSame) {
       .seed = c.seed,
       .algorithm = &*std::ranges::find(TenAlgorithms(), std::string_view(c.algorithm), &TenthAlgorithm::name),
       .calm = true,
-      .tiers = c.tiers};
+      .aggregators = c.aggregators};
   options.everybody = !options.algorithm->outlives_versions;
   std::string reference;
   {

@@ -1,6 +1,6 @@
 // CoordinatorApi over an in-memory network that delays, loses, repeats and reorders what it carries, as the seed says.
 //
-//   Agent, Tier ──→ Link ──(there)──→ Address ──→ Coordinator, Tier
+//   Agent, Aggregator ──→ Link ──(there)──→ Address ──→ Coordinator, Aggregator
 //                        ←──(back)──
 //
 // A call may be lost before or after it was carried out, arrive when its caller has given it up, or arrive once more

@@ -68,9 +68,9 @@ class SystemTest : public ::testing::Test {
     if (!times.empty()) {
       fmt::print(
           "{} seeds, median {:.1f} ms, most {:.1f} ms; {} virtual hours, {} faults, {} deaths of clients, {} of "
-          "coordinators, {} of tiers; {} tasks, {} again; {} accepted, {} duplicates, {} refused\n",
+          "coordinators, {} of aggregators; {} tasks, {} again; {} accepted, {} duplicates, {} refused\n",
           times.size(), times[times.size() / 2], times.back(), all.virtual_ms / 3'600'000, all.faults,
-          all.client_deaths, all.coordinator_deaths, all.tier_deaths, all.trained, all.again, all.accepted,
+          all.client_deaths, all.coordinator_deaths, all.aggregator_deaths, all.trained, all.again, all.accepted,
           all.duplicates, all.refused);
     }
     return all;
@@ -81,7 +81,7 @@ class SystemTest : public ::testing::Test {
     all.faults += one.faults;
     all.client_deaths += one.client_deaths;
     all.coordinator_deaths += one.coordinator_deaths;
-    all.tier_deaths += one.tier_deaths;
+    all.aggregator_deaths += one.aggregator_deaths;
     all.accepted += one.accepted;
     all.duplicates += one.duplicates;
     all.refused += one.refused;
@@ -108,7 +108,7 @@ TEST_F(SystemTest, OneSeedTwice_IsOneStory) {
   std::vector<std::string> stories;
   for (const int time : {1, 2}) {
     SCOPED_TRACE(time);
-    Federation storm({.seed = 5, .tiers = 1});
+    Federation storm({.seed = 5, .aggregators = 1});
     storm.Go();
     ASSERT_FALSE(HasFailure());
     stories.push_back(storm.story());
@@ -136,22 +136,23 @@ TEST_F(SystemTest, TasksOutliveVersions_EachVersionIsWhatItsRowsSay) {
   RunSeeds(12, [](uint64_t seed) { return StormOptions{.seed = seed, .algorithm = &AlgorithmOf("fedbuff")}; });
 }
 
-TEST_F(SystemTest, ThroughTiers_TheLastModelIsThatOfAnUndisturbedRun) {
+TEST_F(SystemTest, ThroughAggregators_TheLastModelIsThatOfAnUndisturbedRun) {
   RunSeeds(12, [](uint64_t seed) {
-    return StormOptions{.seed = seed, .everybody = true, .tiers = 1 + static_cast<int64_t>(seed % 2)};
+    return StormOptions{.seed = seed, .everybody = true, .aggregators = 1 + static_cast<int64_t>(seed % 2)};
   });
 }
 
-TEST_F(SystemTest, TasksOutliveVersionsThroughTiers_EachVersionIsWhatItsRowsSay) {
+TEST_F(SystemTest, TasksOutliveVersionsThroughAggregators_EachVersionIsWhatItsRowsSay) {
   RunSeeds(12, [](uint64_t seed) {
     return StormOptions{
-        .seed = seed, .algorithm = &AlgorithmOf("fedbuff"), .tiers = 1 + static_cast<int64_t>(seed % 2)};
+        .seed = seed, .algorithm = &AlgorithmOf("fedbuff"), .aggregators = 1 + static_cast<int64_t>(seed % 2)};
   });
 }
 
-TEST_F(SystemTest, ManyClientsThroughTiers_TheLastModelIsThatOfAnUndisturbedRun) {
+TEST_F(SystemTest, ManyClientsThroughAggregators_TheLastModelIsThatOfAnUndisturbedRun) {
   RunSeeds(1, [](uint64_t seed) {
-    return StormOptions{.seed = seed, .everybody = true, .tiers = 3, .clients = 40 + static_cast<int64_t>(seed % 161)};
+    return StormOptions{
+        .seed = seed, .everybody = true, .aggregators = 3, .clients = 40 + static_cast<int64_t>(seed % 161)};
   });
 }
 
@@ -159,7 +160,7 @@ TEST_F(SystemTest, ManyClientsThroughTiers_TheLastModelIsThatOfAnUndisturbedRun)
 TEST_F(SystemTest, ThousandsOfClients_EachVersionIsWhatItsRowsSay) {
   const auto make = [](uint64_t seed) {
     return StormOptions{.seed = seed,
-                        .tiers = seed % 4 == 0 ? 1 + static_cast<int64_t>(seed / 4 % 3) : 0,
+                        .aggregators = seed % 4 == 0 ? 1 + static_cast<int64_t>(seed / 4 % 3) : 0,
                         .clients = 1000 + static_cast<int64_t>(seed * 613 % 1001)};
   };
   RunSeeds(2, make, 2);

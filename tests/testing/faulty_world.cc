@@ -5,8 +5,9 @@
 //   ERROR   EIO, ENOSPC, EINTR, EMFILE, ENOMEM; SHORT: of a write only the first half is written, and it says so
 //   RIVULET_FAULT_COUNTS=FILE      a line of each process at its end: calls by kind, "open 3 write 5 …"
 //
-// Calls inside the C library (the loader, stdio's own writes) go by unseen; so do those before this is loaded, and what a
-// thread needs so that a thread_local is destroyed at its end: without that memory the C library ends the process itself.
+// Calls inside the C library (the loader, stdio's own writes) go by unseen; so do those before this is loaded, and what
+// a thread needs so that a thread_local is destroyed at its end: without that memory the C library ends the process
+// itself.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -38,7 +39,8 @@ int faulty_kind = kKinds;  // none
 int64_t first = 0, last = 0;
 int error = 0;
 
-// Where memory that is missing ends the process by the C library's own decision. Its storage is there before any thread.
+// Where memory that is missing ends the process by the C library's own decision. Its storage is there before any
+// thread.
 __attribute__((tls_model("initial-exec"))) thread_local bool sheltered = false;
 
 // The error of this call, or 0.

@@ -68,12 +68,12 @@ class OperatorTls : public AuthorityTest {
     ASSERT_OK(Init());
     ASSERT_OK(Issue("coordinator/localhost", "server", {"localhost", "127.0.0.1"}));
     ASSERT_OK(Issue("client/a", "a"));
-    ASSERT_OK(Issue("tier/east", "east", {"localhost"}));
+    ASSERT_OK(Issue("aggregator/east", "east", {"localhost"}));
     ASSERT_OK(Issue("operator/alice", "alice"));
     ASSERT_OK_AND_ASSIGN(auto credentials, CredentialsOf("server"));
     ASSERT_OK_AND_ASSIGN(server_, GrpcServer::Start(api_, {.listen = {.host = "127.0.0.1"},
                                                            .credentials = std::move(credentials),
-                                                           .admit_tiers = true,
+                                                           .admit_aggregators = true,
                                                            .limits = {},
                                                            .control = &control_}));
   }
@@ -168,7 +168,7 @@ TEST_F(OperatorTls, SubmissionCutOrLongerThanSaid_IsNotBegun) {
   EXPECT_EQ(control_.submitted.plan, "abc");
 }
 
-TEST_F(OperatorTls, ClientOrTier_MayNotSteer) {
+TEST_F(OperatorTls, ClientOrAggregator_MayNotSteer) {
   for (const char* folder : {"a", "east"}) {
     ASSERT_OK_AND_ASSIGN(const auto control, ControlAs(folder));
     const auto refused = StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("is not an operator's"));

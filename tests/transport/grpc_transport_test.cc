@@ -184,9 +184,9 @@ TEST_F(GrpcTransportTest, StrangerWhoSpeaksForEveryName_IsRefused) {
   EXPECT_EQ(fake_.last_poll.caller.name, "") << "the coordinator must not have heard of it";
 }
 
-TEST_F(GrpcTransportTest, TierWhereNoneIsAdmitted_IsToldHowItCouldBe) {
+TEST_F(GrpcTransportTest, AggregatorWhereNoneIsAdmitted_IsToldHowItCouldBe) {
   const auto got = client_->Poll({.caller = caller_, .serves = {Serves::Kind::kNames}});
-  EXPECT_THAT(got, StatusIs(absl::StatusCode::kPermissionDenied, ::testing::HasSubstr("with --tiers")));
+  EXPECT_THAT(got, StatusIs(absl::StatusCode::kPermissionDenied, ::testing::HasSubstr("with --aggregators")));
   EXPECT_EQ(fake_.last_poll.caller.name, "") << "the coordinator must not have heard of it";
 }
 

@@ -147,7 +147,7 @@ TEST(Messages, KindOfSubmissionOrOfSiteThatIsNone_IsRefused) {
   EXPECT_THAT(FromMessage(poll), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST(Messages, TiersPollAndWhoIsTurnedAway_CrossWhole) {
+TEST(Messages, AggregatorsPollAndWhoIsTurnedAway_CrossWhole) {
   PollRequest request;
   request.serves = {Serves::Kind::kNames, {{"ward 7", {{"train", 12}, {"test", 3}}}, {"ward 8", {}}}};
   rpc::PollRequestProto message;
@@ -171,7 +171,7 @@ TEST(Messages, TiersPollAndWhoIsTurnedAway_CrossWhole) {
   EXPECT_THAT(FromMessage(reply), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
-TEST(Messages, TierThatNamesMoreClientsThanOneMessageHas_IsRefused) {
+TEST(Messages, AggregatorThatNamesMoreClientsThanOneMessageHas_IsRefused) {
   PollRequest request;
   request.serves = {Serves::Kind::kNames, std::vector<ServedName>(kMostServed + 1)};
   rpc::PollRequestProto message;

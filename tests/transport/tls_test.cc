@@ -78,11 +78,11 @@ class Tls : public AuthorityTest {
         WatchedIdentity::Open(fs_, clock_, Path(folder), {.tell = words.Hear(), .look_every_ms = 0}));
     return TlsCredentials(std::move(identity), words.Hear());
   }
-  Status StartServer(const std::string& folder = "server", int port = 0, bool admit_tiers = false) {
+  Status StartServer(const std::string& folder = "server", int port = 0, bool admit_aggregators = false) {
     RIVULET_ASSIGN_OR_RETURN(auto credentials, CredentialsOf(folder, server_words_));
     RIVULET_ASSIGN_OR_RETURN(server_, GrpcServer::Start(api_, {.listen = {.host = "127.0.0.1", .port = port},
                                                                .credentials = std::move(credentials),
-                                                               .admit_tiers = admit_tiers}));
+                                                               .admit_aggregators = admit_aggregators}));
     return absl::OkStatus();
   }
   StatusOr<std::unique_ptr<GrpcClient>> ClientOf(const std::string& folder, const std::string& host = "127.0.0.1") {
@@ -389,8 +389,8 @@ TEST_F(Tls, CoordinatorThatComesBack_IsFoundAgain) {
 }
 
 // Who folds for others, and who trains, is the authority's to say and nobody's own.
-TEST_F(Tls, TiersAreServedWhereTheyAreAdmittedAndActAsNothingElse) {
-  ASSERT_OK(Issue("tier/north", "north", {"localhost"}));
+TEST_F(Tls, AggregatorsAreServedWhereTheyAreAdmittedAndActAsNothingElse) {
+  ASSERT_OK(Issue("aggregator/north", "north", {"localhost"}));
   const auto poll_as = [&](const std::string& folder, Serves::Kind serves) -> Status {
     RIVULET_ASSIGN_OR_RETURN(const auto client, ClientOf(folder));
     return client->Poll({.caller = {.session = 1}, .serves = {serves}}).status();
@@ -402,7 +402,7 @@ TEST_F(Tls, TiersAreServedWhereTheyAreAdmittedAndActAsNothingElse) {
   EXPECT_OK(poll_as("north", Serves::Kind::kNames));
   EXPECT_EQ(api_.caller.name, "north");
   EXPECT_OK(poll_as("a", Serves::Kind::kItself));
-  EXPECT_THAT(poll_as("a", Serves::Kind::kNames), denied("does not make it a tier"));
+  EXPECT_THAT(poll_as("a", Serves::Kind::kNames), denied("does not make it an aggregator"));
   EXPECT_THAT(poll_as("north", Serves::Kind::kItself), denied("only clients train"));
   EXPECT_THAT(poll_as("north", Serves::Kind::kAny), denied("no such site is admitted"));
   ASSERT_OK_AND_ASSIGN(const auto client, ClientOf("a"));

@@ -27,7 +27,8 @@ class GpuParts {
 
   // Sets the stream of folds and of the pipeline; before the first.
   void Use(GpuStream& stream);
-  // Whether parts can be folded on the device: all lanes share the base of differences, and the pipeline is known there.
+  // Whether parts can be folded on the device: all lanes share the base of differences, and the pipeline is known
+  // there.
   bool can_stay() const { return can_stay_; }
   // Buffers with parts, which are copied to the host if parts do not stay; some twice.
   std::span<const int> sent() const { return sent_; }

@@ -1,7 +1,6 @@
 // Sums are carried in double, where the square of a float is exact: Σ x² - (Σ x)² / n costs no digits of a float while
 // the mean is below 10⁴ deviations.
 #include "engine/kernels/cuda/channel_norm.h"
-
 #include "engine/kernels/cuda/chunked_sums_device.h"
 #include "engine/kernels/cuda/elementwise_functions.h"
 
@@ -68,8 +67,7 @@ __device__ void BatchNormStatistics(const BatchNormArguments& a) {
       // The average is of the unbiased estimate, as in TensorFlow. With factor 1 nothing need be known before.
       const T unbiased = static_cast<T>(squares / (a.count > 2 ? a.count - 1 : 1));
       const bool whole = factor == T(1);
-      Write<T>(a.average_mean, lane)[c] =
-          whole ? mean : Read<T>(a.mean_in, lane)[c] * (T(1) - factor) + mean * factor;
+      Write<T>(a.average_mean, lane)[c] = whole ? mean : Read<T>(a.mean_in, lane)[c] * (T(1) - factor) + mean * factor;
       Write<T>(a.average_variance, lane)[c] =
           whole ? unbiased : Read<T>(a.variance_in, lane)[c] * (T(1) - factor) + unbiased * factor;
     } else {
@@ -112,8 +110,7 @@ __device__ void GroupNormStatistics(const GroupNormArguments& a) {
       square += sums[squares + c];
     }
     Write<T>(a.mean, lane)[i] = static_cast<T>(sum / a.count);
-    Write<T>(a.inverse, lane)[i] =
-        static_cast<T>(1.0 / sqrt(Distances(sum, square, a.count) / a.count + a.epsilon));
+    Write<T>(a.inverse, lane)[i] = static_cast<T>(1.0 / sqrt(Distances(sum, square, a.count) / a.count + a.epsilon));
   }
 }
 
@@ -192,23 +189,23 @@ __device__ void Gradient(const ChannelWalkArguments& a) {
   }
 }
 
-#define RIVULET_GPU_NORM_KERNEL(name, Function, Arguments, T, grid)             \
-  __global__ void Function##_##T(Arguments a) { Function<T>(a); }               \
+#define RIVULET_GPU_NORM_KERNEL(name, Function, Arguments, T, grid) \
+  __global__ void Function##_##T(Arguments a) { Function<T>(a); }   \
   RIVULET_GPU_KERNEL(name "_" #T, Arguments, Function##_##T, grid);
-#define RIVULET_GPU_NORM_KERNELS(T)                                                                              \
-  RIVULET_GPU_NORM_KERNEL("channel_sums", Sums, ChannelSumsArguments, T,                                         \
-                          (Grid{a.sums.blocks(), 1, static_cast<uint32_t>(a.lanes.count), kBlockThreads}))       \
-  RIVULET_GPU_NORM_KERNEL("batch_norm_statistics", BatchNormStatistics, BatchNormArguments, T,                   \
-                          GridOver(a.channels, a.lanes))                                                         \
-  RIVULET_GPU_NORM_KERNEL("batch_norm_gradients", BatchNormGradients, BatchNormArguments, T,                     \
-                          GridOver(a.channels, a.lanes))                                                         \
-  RIVULET_GPU_NORM_KERNEL("group_norm_statistics", GroupNormStatistics, GroupNormArguments, T,                   \
-                          GridOver(int64_t{a.examples} * a.groups, a.lanes))                                     \
-  RIVULET_GPU_NORM_KERNEL("group_norm_gradients", GroupNormGradients, GroupNormArguments, T,                     \
-                          GridOver(int64_t{a.examples} * a.groups, a.lanes))                                     \
-  RIVULET_GPU_NORM_KERNEL("group_norm_parameters", GroupNormParameters, GroupNormArguments, T,                   \
-                          GridOver(a.channels, a.lanes))                                                         \
-  RIVULET_GPU_NORM_KERNEL("channel_normalize", Normalize, ChannelWalkArguments, T, GridOver(a.count, a.lanes))   \
+#define RIVULET_GPU_NORM_KERNELS(T)                                                                            \
+  RIVULET_GPU_NORM_KERNEL("channel_sums", Sums, ChannelSumsArguments, T,                                       \
+                          (Grid{a.sums.blocks(), 1, static_cast<uint32_t>(a.lanes.count), kBlockThreads}))     \
+  RIVULET_GPU_NORM_KERNEL("batch_norm_statistics", BatchNormStatistics, BatchNormArguments, T,                 \
+                          GridOver(a.channels, a.lanes))                                                       \
+  RIVULET_GPU_NORM_KERNEL("batch_norm_gradients", BatchNormGradients, BatchNormArguments, T,                   \
+                          GridOver(a.channels, a.lanes))                                                       \
+  RIVULET_GPU_NORM_KERNEL("group_norm_statistics", GroupNormStatistics, GroupNormArguments, T,                 \
+                          GridOver(int64_t{a.examples} * a.groups, a.lanes))                                   \
+  RIVULET_GPU_NORM_KERNEL("group_norm_gradients", GroupNormGradients, GroupNormArguments, T,                   \
+                          GridOver(int64_t{a.examples} * a.groups, a.lanes))                                   \
+  RIVULET_GPU_NORM_KERNEL("group_norm_parameters", GroupNormParameters, GroupNormArguments, T,                 \
+                          GridOver(a.channels, a.lanes))                                                       \
+  RIVULET_GPU_NORM_KERNEL("channel_normalize", Normalize, ChannelWalkArguments, T, GridOver(a.count, a.lanes)) \
   RIVULET_GPU_NORM_KERNEL("channel_gradient", Gradient, ChannelWalkArguments, T, GridOver(a.count, a.lanes))
 RIVULET_GPU_NORM_KERNELS(float)
 RIVULET_GPU_NORM_KERNELS(double)

@@ -1,6 +1,6 @@
-// Arguments of what normalises by statistics of channels: batch norm, and group norm example by example (channel_norm.cu).
-// Tensors are seen as [examples, rows, channels, inner], inner being 1 where channels come last; batch norm has one
-// example.
+// Arguments of what normalises by statistics of channels: batch norm, and group norm example by example
+// (channel_norm.cu). Tensors are seen as [examples, rows, channels, inner], inner being 1 where channels come last;
+// batch norm has one example.
 #pragma once
 
 #include "engine/kernels/cuda/chunked_sums.h"
@@ -48,9 +48,9 @@ struct GroupNormArguments {
   Lanes lanes;
 };
 
-// "channel_normalize_T": y = (x - mean) · factor + offset; "channel_gradient_T": dx = (dy · scale - q - (x - mean) · r) ·
-// factor. mean, q and r belong to (example, group); factor too, or to a channel; scale and offset to a channel. A null
-// scale is 1, a null q and r are 0 (and x is not read); `times_scale`: factor is multiplied by scale first.
+// "channel_normalize_T": y = (x - mean) · factor + offset; "channel_gradient_T": dx = (dy · scale - q - (x - mean) · r)
+// · factor. mean, q and r belong to (example, group); factor too, or to a channel; scale and offset to a channel. A
+// null scale is 1, a null q and r are 0 (and x is not read); `times_scale`: factor is multiplied by scale first.
 struct ChannelWalkArguments {
   LaneSpan<const void> x, dy, mean, factor, scale, offset, q, r;
   LaneSpan<void> y;

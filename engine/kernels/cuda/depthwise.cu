@@ -1,7 +1,6 @@
 // One thread sums an element of the result over the window; the filter's gradient, which is long, goes in chunks.
-#include "engine/kernels/cuda/depthwise.h"
-
 #include "engine/kernels/cuda/chunked_sums_device.h"
+#include "engine/kernels/cuda/depthwise.h"
 
 namespace rivulet::gpu {
 namespace {
@@ -84,18 +83,18 @@ __device__ void FilterGradient(const DepthwiseArguments& a) {
                              y * static_cast<int>(a.stride_height.divisor) - a.pad_top + ky * a.step_height,
                              x * static_cast<int>(a.stride_width.divisor) - a.pad_left + kx * a.step_width,
                              static_cast<int>(a.multiplier.Quotient(out_channel)));
-    sums[0] += static_cast<double>(pixel) *
-               static_cast<double>(gradient[int64_t{i} * a.out_channels.divisor + out_channel]);
+    sums[0] +=
+        static_cast<double>(pixel) * static_cast<double>(gradient[int64_t{i} * a.out_channels.divisor + out_channel]);
   });
 }
 
-#define RIVULET_GPU_DEPTHWISE_KERNELS(T)                                                                          \
-  __global__ void Depthwise_##T(DepthwiseArguments a) { Forward<T>(a); }                                          \
-  RIVULET_GPU_KERNEL("depthwise_" #T, DepthwiseArguments, Depthwise_##T, GridOver(a.count, a.lanes));             \
-  __global__ void DepthwiseInput_##T(DepthwiseArguments a) { InputGradient<T>(a); }                               \
-  RIVULET_GPU_KERNEL("depthwise_input_" #T, DepthwiseArguments, DepthwiseInput_##T, GridOver(a.count, a.lanes));  \
-  __global__ void DepthwiseFilter_##T(DepthwiseArguments a) { FilterGradient<T>(a); }                             \
-  RIVULET_GPU_KERNEL("depthwise_filter_" #T, DepthwiseArguments, DepthwiseFilter_##T,                             \
+#define RIVULET_GPU_DEPTHWISE_KERNELS(T)                                                                         \
+  __global__ void Depthwise_##T(DepthwiseArguments a) { Forward<T>(a); }                                         \
+  RIVULET_GPU_KERNEL("depthwise_" #T, DepthwiseArguments, Depthwise_##T, GridOver(a.count, a.lanes));            \
+  __global__ void DepthwiseInput_##T(DepthwiseArguments a) { InputGradient<T>(a); }                              \
+  RIVULET_GPU_KERNEL("depthwise_input_" #T, DepthwiseArguments, DepthwiseInput_##T, GridOver(a.count, a.lanes)); \
+  __global__ void DepthwiseFilter_##T(DepthwiseArguments a) { FilterGradient<T>(a); }                            \
+  RIVULET_GPU_KERNEL("depthwise_filter_" #T, DepthwiseArguments, DepthwiseFilter_##T,                            \
                      (Grid{a.sums.blocks(), 1, static_cast<uint32_t>(a.lanes.count), kBlockThreads}));
 RIVULET_GPU_DEPTHWISE_KERNELS(float)
 RIVULET_GPU_DEPTHWISE_KERNELS(double)

@@ -14,7 +14,8 @@ struct PoolAxis {
   int32_t counted_begin;
 };
 
-// "max_pool_T" (image), "max_pool_grad_T" (image, pooled, gradient), "avg_pool_T" (image), "avg_pool_grad_T" (gradient).
+// "max_pool_T" (image), "max_pool_grad_T" (image, pooled, gradient), "avg_pool_T" (image), "avg_pool_grad_T"
+// (gradient).
 struct PoolArguments {
   LaneSpan<const void> image, pooled, gradient;
   LaneSpan<void> y;

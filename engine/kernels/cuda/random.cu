@@ -1,7 +1,7 @@
 // Philox4x32-10 (engine/base/philox.h), with the draws of the CPU's kernels: element i of a float tensor takes word i
-// of the lane's stream at its step and op, of a double tensor words 2i and 2i + 1 (engine/kernels/cpu/elementwise/random_blocks.h).
-// Uniform numbers have the CPU's bits; normal ones are quantiles of them by the device's logarithm, in double, and so
-// may differ in a float's last place, once in many millions.
+// of the lane's stream at its step and op, of a double tensor words 2i and 2i + 1
+// (engine/kernels/cpu/elementwise/random_blocks.h). Uniform numbers have the CPU's bits; normal ones are quantiles of
+// them by the device's logarithm, in double, and so may differ in a float's last place, once in many millions.
 #include <cmath>
 
 #include "engine/base/normal_quantile.h"

@@ -11,6 +11,7 @@ namespace rivulet {
 
 struct OptimizerTable {
   std::string name;               // "sgd", "momentum", …
+  std::string doc;                // completes "`name` …" in a reference: "descends by the gradient"
   std::vector<Setting> settings;  // learning_rate first; every one is a field of OptimizerSpec
 };
 

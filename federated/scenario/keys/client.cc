@@ -1,93 +1,35 @@
 // [client]: what a client does with a task.
-
 #include <algorithm>
-#include <functional>
+#include <iterator>
+#include <utility>
 
-#include "engine/base/join.h"
 #include "engine/optimizers/settings/optimizer_settings.h"
 #include "federated/scenario/keys.h"
+#include "federated/scenario/piece_keys.h"
+#include "federated/settings/setting_tables.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet::scenario {
 namespace {
 
 bool HasNoInputGraph(const Scenario& s) { return s.client.input_graph.empty(); }
-bool HasLossScale(const Scenario& s) { return s.client.loss_scale.kind != "none"; }
-bool ScalesDynamically(const Scenario& s) { return s.client.loss_scale.kind == "dynamic"; }
-bool IsScheduled(const Scenario& s) { return s.client.schedule.kind != "constant" || s.client.schedule.warmup > 0; }
-bool Decays(const Scenario& s) { return s.client.schedule.kind != "constant"; }
-bool DecaysByRate(const Scenario& s) {
-  return s.client.schedule.kind == "step" || s.client.schedule.kind == "exponential";
-}
-bool DecaysToEnd(const Scenario& s) {
-  return s.client.schedule.kind == "cosine" || s.client.schedule.kind == "polynomial";
-}
-bool IsPolynomial(const Scenario& s) { return s.client.schedule.kind == "polynomial"; }
-
-// `"adam", "adamw" or "yogi"`
-std::string Alternatives(const std::vector<std::string>& kinds) {
-  std::string list;
-  for (size_t i = 0; i < kinds.size(); ++i)
-    list += fmt::format("{}\"{}\"", i == 0 ? "" : i + 1 == kinds.size() ? " or " : ", ", kinds[i]);
-  return list;
+bool IsScheduled(const Scenario& s) {
+  return s.client.schedule.warmup > 0 || !HasTrait("schedule", s.client.schedule.kind, kKeepsRate);
 }
 
-// What a setting is by default: that of most kinds first and without their names.
-std::string UsualInWords(std::string_view name, size_t kinds_with_it) {
-  std::vector<std::pair<std::string, std::vector<std::string>>> usual;  // the default as TOML, and whose it is
-  for (const OptimizerTable& table : OptimizerTables()) {
-    const Setting* setting = FindSetting(table.settings, name);
-    if (setting == nullptr) continue;
-    const std::string value = ToToml(*setting->default_value);
-    auto same = std::ranges::find_if(usual, [&](const auto& each) { return each.first == value; });
-    if (same == usual.end()) same = usual.insert(usual.end(), {value, {}});
-    same->second.push_back(fmt::format("`{}`", table.name));
+// Optimisers are the engine's, which knows no scenarios. The learning rate is a key of every kind's.
+const bool optimizers_are_registered = [] {
+  for (const OptimizerTable& optimizer : OptimizerTables()) {
+    std::vector<Setting> settings = optimizer.settings;
+    std::erase_if(settings, [](const Setting& setting) { return setting.name == "learning_rate"; });
+    SettingTableRegistration(
+        {.kind = "optimizer", .name = optimizer.name, .settings = std::move(settings), .doc = optimizer.doc});
   }
-  std::ranges::stable_sort(usual, std::greater(), [](const auto& each) { return each.second.size(); });
-  std::string words;
-  for (const auto& [value, kinds] : usual) {
-    const bool most = words.empty() && 2 * kinds.size() > kinds_with_it;
-    words +=
-        fmt::format("{}{}`{}`", words.empty() ? "" : "; ", most ? "" : fmt::format("{}: ", Join(kinds, ", ")), value);
-  }
-  return words;
-}
+  return true;
+}();
 
-// A key of one of the optimisers' settings. Its range, its meaning, the kinds that have it and what is usual for each
-// are the engine's; said here is only where the value lives.
-Key OfOptimizer(std::string_view name, Field field, std::string example) {
-  Setting setting;
-  std::vector<std::string> kinds;
-  for (const OptimizerTable& table : OptimizerTables()) {
-    const Setting* own = FindSetting(table.settings, name);
-    if (own == nullptr) continue;
-    setting = *own;
-    kinds.push_back(table.name);
-  }
-  setting.example = std::move(example);
-  setting.default_in_words = UsualInWords(name, kinds.size());
-  Key key("client.optimizer", field, std::move(setting));
-  if (kinds.size() == OptimizerTables().size()) return key;
-  std::string words = fmt::format("client.optimizer.kind is {}", Alternatives(kinds));
-  return std::move(key).When(
-      "client.optimizer.kind",
-      [kinds](const Scenario& s) { return std::ranges::find(kinds, s.client.optimizer.kind) != kinds.end(); },
-      std::move(words));
-}
-
-std::vector<std::string> OptimizerNames() {
-  std::vector<std::string> names;
-  for (const OptimizerTable& table : OptimizerTables()) names.push_back(table.name);
-  return names;
-}
-
-Key&& ForSchedule(Key&& key, bool (*predicate)(const Scenario&), std::string_view kinds) {
-  return std::move(key).When("client.schedule.kind", predicate, fmt::format("client.schedule.kind is {}", kinds));
-}
-
-}  // namespace
-
-std::vector<Key> ClientKeys() {
-  std::vector<Key> keys = {
+std::vector<Key> TrainingKeys() {
+  return {
       Key("client.epochs", RIVULET_FIELD(client.epochs), "5",
           "Passes over its own data that a client makes for one update.")
           .Between(1, 1e6),
@@ -124,47 +66,60 @@ std::vector<Key> ClientKeys() {
           "emulated with the same roundings elsewhere; `float16` is always emulated. docs/reference/precision.md says "
           "more.")
           .OneOf({"float32", "bfloat16", "float16"}),
+  };
+}
+
+std::vector<Key> OptimizerKeys() {
+  static_cast<void>(optimizers_are_registered);
+  std::vector<Key> keys = {
       Key("client.optimizer.kind", RIVULET_FIELD(client.optimizer.kind), "\"momentum\"",
-          "Local update rule; its memory starts anew in every task. `sgd`; `momentum` (also Nesterov's); `adagrad`, "
-          "`adadelta`, `adam` and `adamw` as PyTorch has them; `rmsprop` as TensorFlow's op (epsilon under the root); "
-          "`yogi` as its paper.")
-          .OneOf(OptimizerNames()),
+          fmt::format("Local update rule. Its memory starts anew in every task. {}", PiecesInWords("optimizer")))
+          .OneOf(SettingTableNames("optimizer")),
       Key("client.optimizer.learning_rate", RIVULET_FIELD(client.optimizer.learning_rate), "0.215",
           "Step length of a client.")
           .Between(0, 1e6),
-      OfOptimizer("momentum", RIVULET_FIELD(client.optimizer.momentum), "0.5"),
-      OfOptimizer("nesterov", RIVULET_FIELD(client.optimizer.nesterov), "true"),
-      OfOptimizer("rho", RIVULET_FIELD(client.optimizer.rho), "0.99"),
-      OfOptimizer("centered", RIVULET_FIELD(client.optimizer.centered), "true"),
-      OfOptimizer("beta1", RIVULET_FIELD(client.optimizer.beta1), "0.8"),
-      OfOptimizer("beta2", RIVULET_FIELD(client.optimizer.beta2), "0.99"),
-      OfOptimizer("epsilon", RIVULET_FIELD(client.optimizer.epsilon), "0.002"),
-      OfOptimizer("initial_accumulator", RIVULET_FIELD(client.optimizer.initial_accumulator), "0.1"),
-      OfOptimizer("weight_decay", RIVULET_FIELD(client.optimizer.weight_decay), "0.0001"),
+  };
+  std::ranges::move(OptionKeys({.section = "client.optimizer",
+                                .kind = "optimizer",
+                                .selector = "client.optimizer.kind",
+                                .chosen = [](const Scenario& scenario) { return scenario.client.optimizer.kind; },
+                                .settings = RIVULET_FIELD(client.optimizer.settings)}),
+                    std::back_inserter(keys));
+  std::vector<Key> clipping = {
       Key("client.optimizer.clip_norm", RIVULET_FIELD(client.optimizer.clip_norm), "1.0",
           "Shortens a step's gradient, all variables together, to this length. 0: no bound.")
           .Between(0, 1e6),
       Key("client.optimizer.clip_value", RIVULET_FIELD(client.optimizer.clip_value), "0.5",
           "Bounds each element of a step's gradient, before `clip_norm`. 0: no bound.")
           .Between(0, 1e6),
+  };
+  std::ranges::move(clipping, std::back_inserter(keys));
+  return keys;
+}
+
+std::vector<Key> LossScaleKeys() {
+  std::vector<Key> keys = {
       Key("client.loss_scale.kind", RIVULET_FIELD(client.loss_scale.kind), "\"dynamic\"",
-          "Multiplies the loss before it is differentiated and divides the gradients by the same, so that small ones "
-          "survive in 16 bits. A step whose gradients are not all finite changes nothing. `dynamic` halves the scale "
-          "after such a step and doubles it after `client.loss_scale.growth_steps` good ones. `float16` needs it, "
-          "`bfloat16` seldom.")
-          .OneOf({"none", "static", "dynamic"}),
-      Key("client.loss_scale.scale", RIVULET_FIELD(client.loss_scale.scale), "1024.0",
-          "The scale; where it is dynamic, that with which every task begins. A power of two rounds nothing.")
-          .Between(1, 1 << 24)
-          .When("client.loss_scale.kind", HasLossScale, "client.loss_scale.kind is not \"none\""),
-      Key("client.loss_scale.growth_steps", RIVULET_FIELD(client.loss_scale.growth_steps), "100",
-          "Good steps in a row after which the scale doubles.")
-          .Between(1, 1e9)
-          .When("client.loss_scale.kind", ScalesDynamically, "client.loss_scale.kind is \"dynamic\""),
+          fmt::format("Multiplies the loss before it is differentiated and divides the gradients by the same, so that "
+                      "small ones survive in 16 bits. A step whose gradients are not all finite changes nothing. {} "
+                      "`float16` needs it, `bfloat16` seldom.",
+                      PiecesInWords("loss scale")))
+          .OneOf(SettingTableNames("loss scale")),
+  };
+  std::ranges::move(OptionKeys({.section = "client.loss_scale",
+                                .kind = "loss scale",
+                                .selector = "client.loss_scale.kind",
+                                .chosen = [](const Scenario& scenario) { return scenario.client.loss_scale.kind; },
+                                .settings = RIVULET_FIELD(client.loss_scale.settings)}),
+                    std::back_inserter(keys));
+  return keys;
+}
+
+std::vector<Key> ScheduleKeys() {
+  std::vector<Key> keys = {
       Key("client.schedule.kind", RIVULET_FIELD(client.schedule.kind), "\"cosine\"",
-          "The learning rate after warm-up: `step` multiplies it by `decay_rate` after every `length`; `exponential` "
-          "does so gradually; `cosine` and `polynomial` go to `end` within `length` and stay there.")
-          .OneOf({"constant", "step", "exponential", "cosine", "polynomial"}),
+          fmt::format("The learning rate after warm-up. {}", PiecesInWords("schedule")))
+          .OneOf(SettingTableNames("schedule")),
       Key("client.schedule.warmup", RIVULET_FIELD(client.schedule.warmup), "5",
           "Units over which the learning rate rises in equal steps; the first has learning_rate / warmup.")
           .Between(0, 1e9),
@@ -172,27 +127,24 @@ std::vector<Key> ClientKeys() {
           "Unit of time: `round`s of the run, or `step`s of a task, from 0 in each.")
           .OneOf({"round", "step"})
           .When("client.schedule.kind", IsScheduled,
-                "client.schedule.kind is not \"constant\" or client.schedule.warmup is given"),
-      ForSchedule(
-          Key("client.schedule.length", RIVULET_FIELD(client.schedule.length), "100", "Units that the decay takes.")
-              .Between(1, 1e9)
-              .Default("`run.rounds`"),
-          Decays, "not \"constant\""),
-      ForSchedule(Key("client.schedule.decay_rate", RIVULET_FIELD(client.schedule.decay_rate), "0.1",
-                      "Factor of the learning rate after each `length`.")
-                      .Above(0)
-                      .Below(1e6),
-                  DecaysByRate, "\"step\" or \"exponential\""),
-      ForSchedule(Key("client.schedule.end", RIVULET_FIELD(client.schedule.end), "0.01",
-                      "Share of the learning rate that is left at the end.")
-                      .Between(0, 1e6),
-                  DecaysToEnd, "\"cosine\" or \"polynomial\""),
-      ForSchedule(Key("client.schedule.power", RIVULET_FIELD(client.schedule.power), "2.0",
-                      "The rate falls with (1 − t / length)^power; 1 is a straight line.")
-                      .Above(0)
-                      .Below(100),
-                  IsPolynomial, "\"polynomial\""),
+                fmt::format("client.schedule.kind is not {} or client.schedule.warmup is given",
+                            AnyOf(NamesWithTrait("schedule", kKeepsRate)))),
   };
+  std::ranges::move(OptionKeys({.section = "client.schedule",
+                                .kind = "schedule",
+                                .selector = "client.schedule.kind",
+                                .chosen = [](const Scenario& scenario) { return scenario.client.schedule.kind; },
+                                .settings = RIVULET_FIELD(client.schedule.settings)}),
+                    std::back_inserter(keys));
+  return keys;
+}
+
+}  // namespace
+
+std::vector<Key> ClientKeys() {
+  std::vector<Key> keys;
+  for (const auto section : {TrainingKeys, OptimizerKeys, LossScaleKeys, ScheduleKeys})
+    std::ranges::move(section(), std::back_inserter(keys));
   // Clients that train in their own way are told these two, and decide everything else themselves.
   for (Key& key : keys) {
     if (key.name() != "client.epochs" && key.name() != "client.batch_size") std::move(key).OfGraphs();

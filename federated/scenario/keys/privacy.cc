@@ -1,15 +1,18 @@
 // [privacy]: what clients do to their updates before these leave them. [update]: how updates travel.
+#include <algorithm>
+#include <iterator>
+
 #include "federated/scenario/keys.h"
+#include "federated/scenario/piece_keys.h"
 #include "federated/settings/setting_tables.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet::scenario {
 namespace {
 
 bool Clips(const Scenario& s) { return s.privacy.clip > 0; }
 bool IsNoisy(const Scenario& s) { return Clips(s) && s.privacy.noise > 0; }
-bool IsTopK(const Scenario& s) { return s.update.codec == "top_k"; }
-bool LosesInTheMean(const Scenario& s) { return IsTopK(s) || s.update.codec == "sign"; }
-bool IsSparse(const Scenario& s) { return IsTopK(s) || s.update.codec == "random_k"; }
+bool LosesInTheMean(const Scenario& s) { return HasTrait("codec", s.update.codec, kLosesInTheMean); }
 
 }  // namespace
 
@@ -33,24 +36,24 @@ std::vector<Key> PrivacyKeys() {
 }
 
 std::vector<Key> UpdateKeys() {
-  return {
+  std::vector<Key> keys = {
       Key("update.codec", RIVULET_FIELD(update.codec), "\"bf16\"",
-          "Encoding of an update's values. `f32`: as they are. `bf16`: half the bytes, rounded to eight bits. `f16`: "
-          "half, rounded to eleven bits and at most 65504. `int8` in a quarter and `int4` in an eighth: rounded by "
-          "chance to levels of the largest of each 256 or 64. `eden1` to `eden4`: so many bits, rotated at random and "
-          "rounded as is best for normal numbers. `qsgd2`, `qsgd4` and `qsgd8`: so many bits, rounded by chance to "
-          "levels of the norm of each 256. `elias1`, `elias7` and `elias127`: those three in fewer bytes, as most "
-          "levels are zero. `sign`: one bit, times the mean magnitude. `top_k`: only the values of largest magnitude, "
-          "in eight bytes each. `random_k`: as many values drawn by chance, scaled up so that their mean is right.")
+          fmt::format("Encoding of an update's values. {}", PiecesInWords("codec")))
           .OneOf(SettingTableNames("codec")),
-      Key("update.fraction", RIVULET_FIELD(update.fraction), "0.1", "Of the values of an update, how many are sent.")
-          .Between(1e-9, 1)
-          .When("update.codec", IsSparse, "update.codec is \"top_k\" or \"random_k\""),
+  };
+  std::ranges::move(OptionKeys({.section = "update",
+                                .kind = "codec",
+                                .selector = "update.codec",
+                                .chosen = [](const Scenario& scenario) { return scenario.update.codec; },
+                                .settings = RIVULET_FIELD(update.settings)}),
+                    std::back_inserter(keys));
+  keys.push_back(
       Key("update.error_feedback", RIVULET_FIELD(update.error_feedback), "false",
           "A client keeps the remainder of its update and adds it to its next one, so that it is late and not lost. "
           "It is a vector as long as the model. Not together with `privacy.clip`.")
-          .When("update.codec", LosesInTheMean, "update.codec is \"top_k\" or \"sign\""),
-  };
+          .When("update.codec", LosesInTheMean,
+                fmt::format("update.codec is {}", AnyOf(NamesWithTrait("codec", kLosesInTheMean)))));
+  return keys;
 }
 
 }  // namespace rivulet::scenario

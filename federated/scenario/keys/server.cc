@@ -1,21 +1,29 @@
 // [server]: cohorts, attempts, and what becomes of updates.
+#include <algorithm>
+#include <iterator>
+
 #include "federated/scenario/keys.h"
+#include "federated/scenario/piece_keys.h"
+#include "federated/settings/setting_tables.h"
+#include "federated/settings/traits.h"
 
 namespace rivulet::scenario {
 namespace {
-
-bool ServerDecays(const Scenario& s) { return s.server.schedule.kind != "constant"; }
-bool ServerSteps(const Scenario& s) { return s.server.schedule.kind == "step"; }
-bool ServerAnneals(const Scenario& s) { return s.server.schedule.kind == "cosine"; }
 
 bool FineTunes(const Scenario& s) { return !s.server.fine_tune.data.empty(); }
 Key&& ForFineTuning(Key&& key) {
   return std::move(key).When("server.fine_tune.data", FineTunes, "server.fine_tune.data is given");
 }
 
-}  // namespace
+// "f32", which sends values as they are, first.
+std::vector<std::string> DownloadCodecs() {
+  std::vector<std::string> names = {"f32"};
+  for (const std::string& codec : NamesWithTrait("codec", kSendsWholeModels))
+    if (codec != names.front()) names.push_back(codec);
+  return names;
+}
 
-std::vector<Key> ServerKeys() {
+std::vector<Key> VersionKeys() {
   return {
       Key("server.clients_per_round", RIVULET_FIELD(server.clients_per_round), "20",
           "Clients whose updates make a round's version. All of them are drawn for it unless `server.over_selection` "
@@ -89,11 +97,12 @@ std::vector<Key> ServerKeys() {
           "optimiser.")
           .Between(0, 1e6),
       Key("server.download", RIVULET_FIELD(server.download), "\"int8\"",
-          "Encoding of a model's values for clients: `f32` as they are; the others as in `update.codec`. Clients "
-          "train from and measure the decoded values, and send the difference to them. The server continues with the "
-          "model itself, so rounding does not add up. `eden1` to `eden4` are for models without running statistics.")
-          .OneOf({"f32", "f16", "bf16", "int8", "int4", "qsgd2", "qsgd4", "qsgd8", "elias1", "elias7", "elias127",
-                  "eden1", "eden2", "eden3", "eden4"}),
+          fmt::format(
+              "Encoding of a model's values for clients: `f32` as they are; the others as in `update.codec`. Clients "
+              "train from and measure the decoded values, and send the difference to them. The server continues with "
+              "the model itself, so rounding does not add up. For models without running statistics only: {}.",
+              NamesInWords(NamesWithTrait("codec", kMayChangeSigns))))
+          .OneOf(DownloadCodecs()),
       Key("server.average", RIVULET_FIELD(server.average), "0.9",
           "Keeps an exponential average of the versions' weights beside the model, a ← average × a + (1 − average) × "
           "w from the first version on. `evaluation.every` measures it in the place of the newest version; its "
@@ -121,27 +130,30 @@ std::vector<Key> ServerKeys() {
           "round's updates again, without training. An aggregator does the same with its clients' updates, and the "
           "coordinator with partial sums.")
           .Operation(),
+  };
+}
+
+std::vector<Key> ServerScheduleKeys() {
+  std::vector<Key> keys = {
       Key("server.schedule.kind", RIVULET_FIELD(server.schedule.kind), "\"cosine\"",
-          "`server.learning_rate` from version to version, after warm-up: `step` multiplies it by `decay_rate` after "
-          "every `length`; `cosine` goes to `end` within `length` and stays there; `inverse` is half after `length` "
-          "and a third after twice that: 1 / (1 + t / length).")
-          .OneOf({"constant", "step", "cosine", "inverse"}),
+          fmt::format("`server.learning_rate` from version to version, after warm-up. {}",
+                      PiecesInWords("server schedule")))
+          .OneOf(SettingTableNames("server schedule")),
       Key("server.schedule.warmup", RIVULET_FIELD(server.schedule.warmup), "5",
           "Versions over which the rate rises in equal steps; the first has learning_rate / warmup.")
           .Between(0, 1e9),
-      Key("server.schedule.length", RIVULET_FIELD(server.schedule.length), "100", "Versions that the decay takes.")
-          .Between(1, 1e9)
-          .Default("`run.rounds`")
-          .When("server.schedule.kind", ServerDecays, "server.schedule.kind is not \"constant\""),
-      Key("server.schedule.decay_rate", RIVULET_FIELD(server.schedule.decay_rate), "0.1",
-          "Factor of the rate after each `length`.")
-          .Above(0)
-          .Below(1e6)
-          .When("server.schedule.kind", ServerSteps, "server.schedule.kind is \"step\""),
-      Key("server.schedule.end", RIVULET_FIELD(server.schedule.end), "0.01",
-          "Share of the rate that is left at the end.")
-          .Between(0, 1e6)
-          .When("server.schedule.kind", ServerAnneals, "server.schedule.kind is \"cosine\""),
+  };
+  std::ranges::move(OptionKeys({.section = "server.schedule",
+                                .kind = "server schedule",
+                                .selector = "server.schedule.kind",
+                                .chosen = [](const Scenario& scenario) { return scenario.server.schedule.kind; },
+                                .settings = RIVULET_FIELD(server.schedule.settings)}),
+                    std::back_inserter(keys));
+  return keys;
+}
+
+std::vector<Key> FineTuneKeys() {
+  return {
       Key("server.fine_tune.data", RIVULET_FIELD(server.fine_tune.data), "\"server.tfrecord\"",
           "TFRecord file, with the features of the clients' data, on which the server trains each version before "
           "anybody sees it, by plain gradient descent. Nobody else has that file.")
@@ -158,6 +170,15 @@ std::vector<Key> ServerKeys() {
                         "Step length; 0 leaves versions as they are.")
                         .Between(0, 1e6)),
   };
+}
+
+}  // namespace
+
+std::vector<Key> ServerKeys() {
+  std::vector<Key> keys;
+  for (const auto section : {VersionKeys, ServerScheduleKeys, FineTuneKeys})
+    std::ranges::move(section(), std::back_inserter(keys));
+  return keys;
 }
 
 }  // namespace rivulet::scenario

@@ -198,7 +198,7 @@ TEST_F(PersistedUpdatesTest, HalfWrittenFileOfADeadProcess_GoesWithTheNext) {
   EXPECT_TRUE(Open().Has(TaskOf(2).id));
 }
 
-// As a tier does for its clients, several threads at once.
+// As an aggregator does for its clients, several threads at once.
 TEST_F(PersistedUpdatesTest, SentUpdatesOfManyClients_AreKeptApartAndGoWithTheirRun) {
   const std::string folder = Path("updates");
   const auto of = [&](const std::string& client) {

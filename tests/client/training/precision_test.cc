@@ -45,7 +45,7 @@ Scenario With(const std::string& precision, const std::string& scaling = "none",
   Scenario scenario = LocalScenario();
   scenario.client.precision = precision;
   scenario.client.loss_scale.kind = scaling;
-  scenario.client.loss_scale.scale = scale;
+  scenario.client.loss_scale.settings["scale"] = scale;
   return scenario;
 }
 
@@ -84,8 +84,8 @@ TEST(LossScale, PowerOfTwo_ChangesNoBitInFloat32) {
     for (const char* scaling : {"static", "dynamic"}) {
       Scenario scaled = plain;
       scaled.client.loss_scale.kind = scaling;
-      scaled.client.loss_scale.scale = 1024;
-      scaled.client.loss_scale.growth_steps = 3;  // grows on the way
+      scaled.client.loss_scale.settings["scale"] = 1024;
+      scaled.client.loss_scale.settings["growth_steps"] = int64_t{3};  // grows on the way
       EXPECT_EQ(TrainWith(scaled).delta, TrainWith(plain).delta) << optimizer << " " << scaling;
     }
   }

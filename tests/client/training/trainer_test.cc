@@ -124,11 +124,14 @@ struct Reference {
 
   static void Apply(const OptimizerConfig& optimizer, const std::vector<double>& gradient,
                     std::vector<double>& variable, std::vector<double>& slot) {
+    const auto momentum = optimizer.settings.find("momentum"), nesterov = optimizer.settings.find("nesterov");
     for (size_t i = 0; i < variable.size(); ++i) {
       double direction = gradient[i];
       if (optimizer.kind == "momentum") {
-        slot[i] = optimizer.momentum * slot[i] + gradient[i];
-        direction = optimizer.nesterov ? gradient[i] + optimizer.momentum * slot[i] : slot[i];
+        const double share = std::get<double>(momentum->second);
+        slot[i] = share * slot[i] + gradient[i];
+        const bool ahead = nesterov != optimizer.settings.end() && std::get<bool>(nesterov->second);
+        direction = ahead ? gradient[i] + share * slot[i] : slot[i];
       }
       variable[i] -= optimizer.learning_rate * direction;
     }
@@ -172,19 +175,20 @@ TEST(TrainerTest, WithoutShuffle_TakesRecordsInOrder) {
 
 TEST(TrainerTest, Momentum_MatchesAHandWrittenLoop) {
   Scenario scenario = LocalScenario();
-  scenario.client.optimizer = {.kind = "momentum", .learning_rate = 0.05, .momentum = 0.9, .nesterov = false};
+  scenario.client.optimizer = {.kind = "momentum", .learning_rate = 0.05, .settings = {{"momentum", 0.9}}};
   ExpectMatchesReference(scenario, 27);
 }
 
 TEST(TrainerTest, NesterovMomentum_MatchesAHandWrittenLoop) {
   Scenario scenario = LocalScenario();
-  scenario.client.optimizer = {.kind = "momentum", .learning_rate = 0.05, .momentum = 0.9, .nesterov = true};
+  scenario.client.optimizer = {
+      .kind = "momentum", .learning_rate = 0.05, .settings = {{"momentum", 0.9}, {"nesterov", true}}};
   ExpectMatchesReference(scenario, 27);
 }
 
 TEST(TrainerTest, MomentumZero_EqualsSgdToTheBit) {
   Scenario momentum = LocalScenario();
-  momentum.client.optimizer = {.kind = "momentum", .learning_rate = 0.2, .momentum = 0, .nesterov = false};
+  momentum.client.optimizer = {.kind = "momentum", .learning_rate = 0.2, .settings = {{"momentum", 0.0}}};
   std::vector<float> deltas[2];
   for (const bool with : {false, true}) {
     const auto plan = LocalPlan(with ? momentum : LocalScenario());
@@ -385,7 +389,7 @@ TEST(TrainerTest, PlansThatLanesCannotRun_HaveOne) {
   EXPECT_EQ(lanes(LocalScenario(), 10), 1) << "two epochs";
   Scenario momentum = one;
   momentum.client.optimizer.kind = "momentum";
-  momentum.client.optimizer.momentum = 0.9;
+  momentum.client.optimizer.settings["momentum"] = 0.9;
   EXPECT_EQ(lanes(momentum, 10), 1);
   Scenario statistics = one;
   statistics.model.preset = "resnet8";

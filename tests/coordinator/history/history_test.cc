@@ -290,7 +290,7 @@ TEST_F(HistoryTest, AddAttempt_RoundTripsEveryColumn) {
   ClientRoundRow& task = record.tasks[0];
   task.committed_round = 1;
   task.staleness = 0;
-  task.parent_id = "tier";
+  task.parent_id = "aggregator";
   task.steps = 3;
   task.train_loss = 0.5;
   task.update_norm = 1.5;
@@ -310,7 +310,7 @@ TEST_F(HistoryTest, AddAttempt_RoundTripsEveryColumn) {
   const ClientRoundRow& row = tasks->front();
   EXPECT_EQ(row.task_id, "r1-r1-a1-c-0");
   EXPECT_EQ(row.committed_round, 1);
-  EXPECT_EQ(row.parent_id, "tier");
+  EXPECT_EQ(row.parent_id, "aggregator");
   EXPECT_EQ(row.steps, 3);
   EXPECT_EQ(row.update_norm, 1.5);
   EXPECT_EQ(row.weight, 5);

@@ -29,8 +29,8 @@ TEST(MembersTest, LateName_IsDrawnFromItsDrawOn) {
 
 TEST(MembersTest, NameThatLeft_IsNobodyUntilItJoinsAgain) {
   Members members(7);
-  members.Add("a", {1, 1}, "tier");
-  EXPECT_EQ(members.via("a"), "tier");
+  members.Add("a", {1, 1}, "aggregator");
+  EXPECT_EQ(members.via("a"), "aggregator");
   members.Remove("a");
   members.Remove("nobody");
   EXPECT_FALSE(members.Knows("a"));

@@ -101,7 +101,7 @@ TEST(RunMachineLatestTest, UpdateThatComesWhileAVersionIsMade_GoesIntoTheNext) {
 // A site that holds what it has folded hands it over when nobody else is awaited; that is not the end of the version.
 TEST(RunMachineLatestTest, FewerOutThanAVersionTakes_SitesHandOverAndMoreAreAsked) {
   LatestRun run(2, 3, 5);
-  // As a tier with these clients does: it takes what is offered, and holds it.
+  // As an aggregator with these clients does: it takes what is offered, and holds it.
   const auto taken = [&] {
     std::vector<SitePolled::Holding> in_hand;
     for (const Lease& lease : run.machine->leases()) {

@@ -150,7 +150,8 @@ TEST(EventFile, Read_NumbersAndWhatTheRunWasTold) {
   // As a process leaves it that was killed while it wrote.
   ASSERT_OK_AND_ASSIGN(const std::string whole, FileSystem::Default().ReadAll(path));
   for (const size_t missing : {size_t{1}, size_t{30}}) {
-    const std::string cut = folder.Write(fmt::format("cut{}.tfevents", missing), whole.substr(0, whole.size() - missing));
+    const std::string cut =
+        folder.Write(fmt::format("cut{}.tfevents", missing), whole.substr(0, whole.size() - missing));
     ASSERT_OK_AND_ASSIGN(read, ReadEventFile(cut));
     EXPECT_EQ(read.scalars.size(), 2u) << "those of whole records";
   }
@@ -162,9 +163,8 @@ TEST(EventFile, Read_NumbersAndWhatTheRunWasTold) {
 TEST(EventFile, Read_ThoseOfTensorFlow) {
   if (TestData().empty()) GTEST_SKIP() << "RIVULET_TEST_DATA is not set";
   const std::string folder = TestData() + "/tfevents/";
-  ASSERT_OK_AND_ASSIGN(
-      const EventFileNumbers keras,
-      ReadEventFile(folder + "iris-keras-train/events.out.tfevents.1598485465.penguin.1486.6519.v2"));
+  ASSERT_OK_AND_ASSIGN(const EventFileNumbers keras,
+                       ReadEventFile(folder + "iris-keras-train/events.out.tfevents.1598485465.penguin.1486.6519.v2"));
   std::map<std::string, std::vector<ScalarEvent>> by_tag;
   for (const ScalarEvent& scalar : keras.scalars) by_tag[scalar.tag].push_back(scalar);
   ASSERT_EQ(by_tag.size(), 4u);

@@ -336,7 +336,9 @@ const std::map<std::string, Maker>& Makers() {
     };
     m["Maximum"] = Binary("Maximum", Apart);
     m["Minimum"] = Binary("Minimum", Apart);
-    for (const char* op : {"TanhGrad", "SigmoidGrad", "SoftplusGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"}) m[op] = SameShape(op);
+    for (const char* op :
+         {"TanhGrad", "SigmoidGrad", "SoftplusGrad", "SqrtGrad", "RsqrtGrad", "ReciprocalGrad", "InvGrad"})
+      m[op] = SameShape(op);
     m["ReluGrad"] = SameShape("ReluGrad", OffZero);
     m["AddN"] = [](Grower& g) -> std::vector<Output> {
       const Value x = g.Pick();

@@ -17,7 +17,7 @@ Scenario SparseScenario(double fraction, bool error_feedback = true) {
   Scenario scenario;
   scenario.run.name = "sparse";
   scenario.update.codec = "top_k";
-  scenario.update.fraction = fraction;
+  scenario.update.settings["fraction"] = fraction;
   scenario.update.error_feedback = error_feedback;
   return scenario;
 }

@@ -89,7 +89,7 @@ TEST(FrozenRounds, OutsideTheirRounds_NoBitIsMoved) {
 TEST(FrozenRounds, WithWeightDecay_AreRefused) {
   Scenario scenario = PixelScenario("fedavg");
   scenario.client.frozen = {"b=1..2"};
-  scenario.client.optimizer.weight_decay = 0.1;
+  scenario.client.optimizer.settings["weight_decay"] = 0.1;
   EXPECT_THAT(ErrorOf(RunPixels(scenario, 1)), HasSubstr("client.optimizer.weight_decay is 0.1"));
 }
 

@@ -162,7 +162,7 @@ TEST(LocalTraining, FedBn_RefusesWhatItCannotKeep) {
   ASSERT_OK(MakePersonal(half, std::vector<std::string>{"norm/gamma"}));
   EXPECT_THAT(ErrorOf(RunPixels(PersonalPixels("fedbn"), 1, half)), HasSubstr("[\"*norm*/*\"]"));
   Scenario decays = PersonalPixels("fedbn");
-  decays.client.optimizer.weight_decay = 0.1;
+  decays.client.optimizer.settings["weight_decay"] = 0.1;
   EXPECT_THAT(ErrorOf(RunPixels(decays, 1, NormalisedPixels(true))),
               HasSubstr("client.optimizer.weight_decay would draw to zero"));
 }

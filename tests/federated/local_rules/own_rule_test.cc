@@ -80,7 +80,7 @@ TEST_F(OwnRules, ScaffoldAsARule_IsScaffoldToTheBit) {
 TEST_F(OwnRules, MomentumAsARule_IsTheOptimisersToTheBit) {
   Scenario momentum = PixelScenario("fedavg");
   momentum.client.optimizer.kind = "momentum";
-  momentum.client.optimizer.momentum = 0.75;
+  momentum.client.optimizer.settings["momentum"] = 0.75;
   momentum.run.kernels = "portable";
   Scenario own = Following("beta = 0.75\nmemory.m = beta * memory.m + grad\ngradient = memory.m\n");
   own.run.kernels = "portable";
@@ -183,7 +183,7 @@ TEST_F(OwnRules, WhatFitsNotTheAlgorithm_IsRefusedWithWhatDoes) {
   EXPECT_THAT(refusal(late), HasSubstr("server.base is \"latest\", and its clients keep 's'"));
   Scenario moving = Following("gradient = grad * learning_rate\n");
   moving.client.schedule.kind = "cosine";
-  moving.client.schedule.length = 3;
+  moving.client.schedule.settings["length"] = int64_t{3};
   EXPECT_THAT(refusal(moving), HasSubstr("it reads learning_rate, which client.schedule moves"));
   EXPECT_THAT(refusal(With("")), HasSubstr("is empty; write it with 'rivulet graph build RULE.txt"));
   EXPECT_THAT(refusal(With("junk")), HasSubstr("rule.pb"));

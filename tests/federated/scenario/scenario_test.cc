@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <fstream>
 #include <functional>
+#include <iterator>
 #include <sstream>
 
 #include "engine/optimizers/settings/optimizer_settings.h"
@@ -130,12 +131,9 @@ struct Effect {
   Overrides with = {};  // what the key needs beside it
 };
 
-std::vector<Effect> Effects() {
+std::vector<Effect> OwnEffects() {
   const Overrides graph = {{"model.preset", ""}, {"model.graph", "m.pb"}};
   const Overrides layers = {{"model.layers", "[{ type = \"flatten\" }]"}, {"model.input.shape", "[784]"}};
-  const Overrides synth = {{"data.synth.kind", "digits"}};
-  const Overrides momentum = {{"client.optimizer.kind", "momentum"}};
-  const auto kind = [](const char* name) { return Overrides{{"client.optimizer.kind", name}}; };
   const auto schedule = [](const char* name) { return Overrides{{"client.schedule.kind", name}}; };
   const auto cwd = [](const char* name) { return (std::filesystem::current_path() / name).string(); };
   return {
@@ -209,55 +207,9 @@ std::vector<Effect> Effects() {
       {"data.label_feature", "l", [](auto& s) { return s.data.label_feature == "l"; }},
       {"data.partition.kind", "shards", [](auto& s) { return s.data.partition.kind == "shards"; }},
       {"data.partition.clients", "12", [](auto& s) { return s.data.partition.clients == 12; }},
-      {"data.partition.shards_per_client",
-       "3",
-       [](auto& s) { return s.data.partition.shards_per_client == 3; },
-       {{"data.partition.kind", "shards"}}},
-      {"data.partition.alpha",
-       "0.25",
-       [](auto& s) { return s.data.partition.alpha == 0.25; },
-       {{"data.partition.kind", "dirichlet"}}},
-      {"data.partition.sizes", "linear", [](auto& s) { return s.data.partition.sizes == "linear"; }},
-      {"data.partition.skew",
-       "2",
-       [](auto& s) { return s.data.partition.skew == 2.0; },
-       {{"data.partition.sizes", "lognormal"}}},
-      {"data.partition.size_alpha",
-       "0.1",
-       [](auto& s) { return s.data.partition.size_alpha == 0.1; },
-       {{"data.partition.sizes", "dirichlet"}}},
-      {"data.partition.min_examples",
-       "10",
-       [](auto& s) { return s.data.partition.min_examples == 10; },
-       {{"data.partition.kind", "label_dirichlet"}}},
-      {"data.partition.labels_per_client",
-       "3",
-       [](auto& s) { return s.data.partition.labels_per_client == 3; },
-       {{"data.partition.kind", "pathological"}}},
-      {"data.partition.distribution",
-       "m.csv",
-       [=](auto& s) { return s.data.partition.distribution == cwd("m.csv"); },
-       {{"data.partition.kind", "distribution"}}},
-      {"data.partition.property",
-       "age",
-       [](auto& s) { return s.data.partition.property == "age"; },
-       {{"data.partition.kind", "continuous"}}},
-      {"data.partition.strictness",
-       "0.5",
-       [](auto& s) { return s.data.partition.strictness == 0.5; },
-       {{"data.partition.kind", "continuous"}}},
-      {"data.partition.key",
-       "k",
-       [](auto& s) { return s.data.partition.key == "k"; },
-       {{"data.partition.kind", "by_key"}}},
-      {"data.shift.kind", "noise", [](auto& s) { return s.data.shift.kind == "noise" && s.data.shift.amount == 0.1; }},
-      {"data.shift.amount", "0.5", [](auto& s) { return s.data.shift.amount == 0.5; }, {{"data.shift.kind", "noise"}}},
+      {"data.shift.kind", "noise", [](auto& s) { return s.data.shift.kind == "noise"; }},
       {"data.shift.groups", "4", [](auto& s) { return s.data.shift.groups == 4; }, {{"data.shift.kind", "rotation"}}},
       {"data.synth.kind", "digits", [](auto& s) { return s.data.synth.kind == "digits"; }},
-      {"data.synth.writers", "3", [](auto& s) { return s.data.synth.writers == 3; }, synth},
-      {"data.synth.test_writers", "4", [](auto& s) { return s.data.synth.test_writers == 4; }, synth},
-      {"data.synth.examples_per_writer", "5", [](auto& s) { return s.data.synth.examples_per_writer == 5; }, synth},
-      {"data.synth.seed", "6", [](auto& s) { return s.data.synth.seed == 6; }, synth},
       {"data.partition.tags", "[\"icu=client-0000*\"]",
        [](auto& s) { return s.data.partition.tags == std::vector<std::string>{"icu=client-0000*"}; }},
       {"client.epochs", "5", [](auto& s) { return s.client.epochs == 5; }},
@@ -269,36 +221,13 @@ std::vector<Effect> Effects() {
       {"client.input_graph", "i.pb", [=](auto& s) { return s.client.input_graph == cwd("i.pb"); }},
       {"client.optimizer.kind", "momentum", [](auto& s) { return s.client.optimizer.kind == "momentum"; }},
       {"client.optimizer.learning_rate", "2", [](auto& s) { return s.client.optimizer.learning_rate == 2.0; }},
-      {"client.optimizer.momentum", "0.5", [](auto& s) { return s.client.optimizer.momentum == 0.5; }, momentum},
-      {"client.optimizer.nesterov", "true", [](auto& s) { return s.client.optimizer.nesterov; }, momentum},
-      {"client.optimizer.rho", "0.5", [](auto& s) { return s.client.optimizer.rho == 0.5; }, kind("adadelta")},
-      {"client.optimizer.centered", "true", [](auto& s) { return s.client.optimizer.centered; }, kind("rmsprop")},
-      {"client.optimizer.beta1", "0.5", [](auto& s) { return s.client.optimizer.beta1 == 0.5; }, kind("adam")},
-      {"client.optimizer.beta2", "0.5", [](auto& s) { return s.client.optimizer.beta2 == 0.5; }, kind("yogi")},
-      {"client.optimizer.epsilon", "0.5", [](auto& s) { return s.client.optimizer.epsilon == 0.5; }, kind("adamw")},
-      {"client.optimizer.initial_accumulator", "0.5",
-       [](auto& s) { return s.client.optimizer.initial_accumulator == 0.5; }, kind("adagrad")},
-      {"client.optimizer.weight_decay", "0.5", [](auto& s) { return s.client.optimizer.weight_decay == 0.5; }},
       {"client.optimizer.clip_norm", "2", [](auto& s) { return s.client.optimizer.clip_norm == 2; }},
       {"client.optimizer.clip_value", "2", [](auto& s) { return s.client.optimizer.clip_value == 2; }},
       {"client.precision", "bfloat16", [](auto& s) { return s.client.precision == "bfloat16"; }},
       {"client.loss_scale.kind", "dynamic", [](auto& s) { return s.client.loss_scale.kind == "dynamic"; }},
-      {"client.loss_scale.scale",
-       "8",
-       [](auto& s) { return s.client.loss_scale.scale == 8; },
-       {{"client.loss_scale.kind", "static"}}},
-      {"client.loss_scale.growth_steps",
-       "9",
-       [](auto& s) { return s.client.loss_scale.growth_steps == 9; },
-       {{"client.loss_scale.kind", "dynamic"}}},
       {"client.schedule.kind", "cosine", [](auto& s) { return s.client.schedule.kind == "cosine"; }},
       {"client.schedule.warmup", "2", [](auto& s) { return s.client.schedule.warmup == 2; }},
       {"client.schedule.unit", "step", [](auto& s) { return s.client.schedule.unit == "step"; }, schedule("step")},
-      {"client.schedule.length", "7", [](auto& s) { return s.client.schedule.length == 7; }, schedule("step")},
-      {"client.schedule.decay_rate", "0.25", [](auto& s) { return s.client.schedule.decay_rate == 0.25; },
-       schedule("exponential")},
-      {"client.schedule.end", "0.25", [](auto& s) { return s.client.schedule.end == 0.25; }, schedule("cosine")},
-      {"client.schedule.power", "3", [](auto& s) { return s.client.schedule.power == 3; }, schedule("polynomial")},
       {"algorithm.name", "fedavg", [](auto& s) { return s.algorithm.name == "fedavg"; }},
       {"algorithm.graph", "r.pb", [=](auto& s) { return s.algorithm.graph == cwd("r.pb"); }},
       {"server.clients_per_round", "11", [](auto& s) { return s.server.clients_per_round == 11; }},
@@ -316,18 +245,6 @@ std::vector<Effect> Effects() {
       {"server.learning_rate", "0.5", [](auto& s) { return s.server.learning_rate == 0.5; }},
       {"server.schedule.kind", "inverse", [](auto& s) { return s.server.schedule.kind == "inverse"; }},
       {"server.schedule.warmup", "2", [](auto& s) { return s.server.schedule.warmup == 2; }},
-      {"server.schedule.length",
-       "7",
-       [](auto& s) { return s.server.schedule.length == 7; },
-       {{"server.schedule.kind", "inverse"}}},
-      {"server.schedule.decay_rate",
-       "0.25",
-       [](auto& s) { return s.server.schedule.decay_rate == 0.25; },
-       {{"server.schedule.kind", "step"}}},
-      {"server.schedule.end",
-       "0.25",
-       [](auto& s) { return s.server.schedule.end == 0.25; },
-       {{"server.schedule.kind", "cosine"}}},
       {"server.download", "\"int8\"", [](auto& s) { return s.server.download == "int8"; }},
       {"server.average", "0.5", [](auto& s) { return s.server.average == 0.5; }},
       {"server.weights", "\"uniform\"", [](auto& s) { return s.server.weights == "uniform"; }},
@@ -356,7 +273,6 @@ std::vector<Effect> Effects() {
        [](auto& s) { return s.server.fine_tune.learning_rate == 0.25; },
        {{"server.fine_tune.data", "s.tfrecord"}}},
       {"update.codec", "bf16", [](auto& s) { return s.update.codec == "bf16"; }},
-      {"update.fraction", "0.25", [](auto& s) { return s.update.fraction == 0.25; }, {{"update.codec", "top_k"}}},
       {"update.error_feedback", "false", [](auto& s) { return !s.update.error_feedback; }, {{"update.codec", "top_k"}}},
       {"evaluation.every", "20", [](auto& s) { return s.evaluation.every == 20; }},
       {"evaluation.batch_size", "7", [](auto& s) { return s.evaluation.batch_size == 7; }},
@@ -389,6 +305,45 @@ std::vector<Effect> Effects() {
       {"devices.server", "'2.5'", [](auto& s) { return s.devices.server == "2.5"; }},
       {"devices.trace", "d.csv", [=](auto& s) { return s.devices.trace == cwd("d.csv"); }},
   };
+}
+
+// Options of registered pieces: of each the example of the first piece that has it.
+std::vector<Effect> OptionEffects() {
+  struct Kind {
+    std::string name, section, selector;
+  };
+  const Kind kinds[] = {{"partitioner", "data.partition", "data.partition.kind"},
+                        {"law of sizes", "data.partition", "data.partition.sizes"},
+                        {"feature shift", "data.shift", "data.shift.kind"},
+                        {"optimizer", "client.optimizer", "client.optimizer.kind"},
+                        {"schedule", "client.schedule", "client.schedule.kind"},
+                        {"loss scale", "client.loss_scale", "client.loss_scale.kind"},
+                        {"codec", "update", "update.codec"},
+                        {"generator", "data.synth", "data.synth.kind"},
+                        {"server schedule", "server.schedule", "server.schedule.kind"}};
+  std::vector<Effect> effects;
+  for (const Kind& kind : kinds) {
+    for (const SettingTable* table : SettingTablesOf(kind.name)) {
+      for (const Setting& setting : table->settings) {
+        const std::string key = fmt::format("{}.{}", kind.section, setting.name);
+        if (std::ranges::find(effects, key, &Effect::key) != effects.end()) continue;
+        const bool is_file = table->IsFile(setting.name);
+        const std::string value = is_file ? "/m.csv" : setting.example;
+        const std::string line = fmt::format("\n{} = {}\n", setting.name, is_file ? "\"/m.csv\"" : value);
+        effects.push_back({key,
+                           value,
+                           [line](const Scenario& s) { return s.ToToml().find(line) != std::string::npos; },
+                           {{kind.selector, table->name}}});
+      }
+    }
+  }
+  return effects;
+}
+
+std::vector<Effect> Effects() {
+  std::vector<Effect> all = OwnEffects();
+  std::ranges::move(OptionEffects(), std::back_inserter(all));
+  return all;
 }
 
 TEST(ScenarioKeys, EachReachesItsField) {
@@ -561,7 +516,7 @@ TEST(Override, ATableSetsTheKeysItHolds) {
   const auto scenario = Parse(kMinimal, {{"data.partition", "{ kind = \"dirichlet\", alpha = 1 }"}});
   ASSERT_OK(scenario);
   EXPECT_EQ(scenario->data.partition.kind, "dirichlet");
-  EXPECT_EQ(scenario->data.partition.alpha, 1.0);
+  EXPECT_EQ(scenario->data.partition.settings.at("alpha"), SettingValue(1.0));
   EXPECT_EQ(scenario->data.partition.clients, 100);
 }
 
@@ -591,7 +546,7 @@ partition = { kind = "shards", clients = 20, shards_per_client = 5 }
 )";
   const auto scenario = Parse(text, {{"data.partition.kind", "iid"}});
   ASSERT_OK(scenario);
-  EXPECT_EQ(scenario->data.partition.shards_per_client, PartitionConfig().shards_per_client);
+  EXPECT_FALSE(scenario->data.partition.settings.contains("shards_per_client"));
   EXPECT_EQ(Parse(scenario->ToToml())->ToToml(), scenario->ToToml());
 }
 
@@ -629,8 +584,8 @@ synth = { kind = "digits", writers = 30 }
 )";
   const auto scenario = Parse(text);
   ASSERT_OK(scenario);
-  EXPECT_EQ(scenario->data.train, "/scenarios/data/digits-30+20x60-1/train.tfrecord");
-  EXPECT_EQ(scenario->data.test, "/scenarios/data/digits-30+20x60-1/test.tfrecord");
+  EXPECT_EQ(scenario->data.train, "/scenarios/data/digits-30-20-60-1/train.tfrecord");
+  EXPECT_EQ(scenario->data.test, "/scenarios/data/digits-30-20-60-1/test.tfrecord");
   EXPECT_NE(Parse(text, {{"data.synth.seed", "2"}})->data.train, scenario->data.train);
   EXPECT_EQ(Parse(text, {{"data.train", "/d/a.tfrecord"}})->data.test, "/d/test.tfrecord");
   EXPECT_EQ(Parse(text, {{"data.test", ""}})->data.test, "");
@@ -720,11 +675,10 @@ TEST(Refuse, OutOfRange_SaysTheRange) {
             "data.partition.alpha in s.toml:2:19 must be a finite number, not inf");
   EXPECT_EQ(ErrorOf("[server]\nmax_weight = 536870912\n"),
             "server.max_weight in s.toml:2:14 must be at least 1 and at most 536870911, not 536870912");
-  EXPECT_EQ(
-      ErrorOf("[data]\npartition.kind = \"idd\"\n"),
-      "data.partition.kind in s.toml:2:18 must be one of \"iid\", \"shards\", \"dirichlet\", \"label_dirichlet\", "
-      "\"pathological\", \"distribution\", \"continuous\", \"by_key\", not \"idd\"."
-      " Did you mean 'iid'?");
+  EXPECT_EQ(ErrorOf("[data]\npartition.kind = \"idd\"\n"),
+            "data.partition.kind in s.toml:2:18 must be one of \"by_key\", \"continuous\", \"dirichlet\", "
+            "\"distribution\", \"iid\", \"label_dirichlet\", \"pathological\", \"shards\", not \"idd\"."
+            " Did you mean 'iid'?");
   EXPECT_THAT(ErrorOf("[algorithm]\nname = \"fedavgs\"\n"),
               ::testing::AllOf(HasSubstr("algorithm.name in s.toml:2:8 must be one of \""),
                                HasSubstr("not \"fedavgs\". Did you mean 'fedavg'?")));
@@ -842,15 +796,15 @@ TEST(ScenarioToResume, WhatIsNotGiven_StaysAsItWas) {
                                                                {"client.schedule.kind", "cosine"},
                                                                {"client.epochs", "3"},
                                                                {"server.deadline", "30"}}));
-  EXPECT_EQ(stored.client.schedule.length, 20);
+  EXPECT_EQ(stored.client.schedule.settings.at("length"), SettingValue(int64_t{20}));
   EXPECT_EQ(ResumedWith(stored, Parse(kMinimal)), stored.ToToml()) << "fewer rounds are the file's default";
   // A default that depends on other keys is not taken anew: twenty rounds were planned.
   ASSERT_OK_AND_ASSIGN(const Scenario longer,
                        Parse(kMinimal, {{"run.rounds", "30"}, {"client.schedule.kind", "cosine"}}));
-  EXPECT_EQ(longer.client.schedule.length, 30);
+  EXPECT_EQ(longer.client.schedule.settings.at("length"), SettingValue(int64_t{30}));
   ASSERT_OK_AND_ASSIGN(const Scenario resumed, ScenarioToResume(stored.ToToml(), "the stored run", longer));
   EXPECT_EQ(resumed.run.rounds, 30);
-  EXPECT_EQ(resumed.client.schedule.length, 20);
+  EXPECT_EQ(resumed.client.schedule.settings.at("length"), SettingValue(int64_t{20}));
   EXPECT_OK(CheckSamePlanKeys(stored, resumed));
 }
 
@@ -915,7 +869,7 @@ TEST(ScenarioOfPlan, PlanKeysAreThePlans_TheOthersAreAsGivenNow) {
   EXPECT_EQ(run.run.seed, 9u);
   EXPECT_EQ(run.run.rounds, now.run.rounds);
   EXPECT_EQ(run.server.deadline_seconds, now.server.deadline_seconds);
-  EXPECT_EQ(run.client.schedule.length, 7);
+  EXPECT_EQ(run.client.schedule.settings.at("length"), SettingValue(int64_t{7}));
   EXPECT_EQ(run.data.test, "/here/test");
   EXPECT_OK(CheckSamePlanKeys(built, run));
   ASSERT_OK_AND_ASSIGN(const Scenario same, ScenarioOfPlan(keys, "p.keys.toml", built));

@@ -14,15 +14,15 @@ TEST(ServerRate, Schedules_AreWhatTheirFormulasSay) {
   ServerConfig server;
   server.learning_rate = 0.5;
   for (const int64_t version : {1, 7, 1000}) EXPECT_EQ(ServerLearningRate(server, version), 0.5);
-  server.schedule = {.kind = "step", .length = 3, .decay_rate = 0.25};
+  server.schedule = {.kind = "step", .settings = {{"length", int64_t{3}}, {"decay_rate", 0.25}}};
   EXPECT_EQ(ServerLearningRate(server, 3), 0.5);
   EXPECT_EQ(ServerLearningRate(server, 4), 0.125);
   EXPECT_EQ(ServerLearningRate(server, 10), 0.5 / 64);
-  server.schedule = {.kind = "inverse", .length = 4};
+  server.schedule = {.kind = "inverse", .settings = {{"length", int64_t{4}}}};
   EXPECT_EQ(ServerLearningRate(server, 1), 0.5);
   EXPECT_EQ(ServerLearningRate(server, 5), 0.25);
   EXPECT_EQ(ServerLearningRate(server, 13), 0.125);
-  server.schedule = {.kind = "cosine", .length = 20, .end = 0.1};
+  server.schedule = {.kind = "cosine", .settings = {{"length", int64_t{20}}, {"end", 0.1}}};
   for (int64_t version = 1; version <= 30; ++version) {
     const double p = std::min(1.0, static_cast<double>(version - 1) / 20);
     EXPECT_NEAR(ServerLearningRate(server, version), 0.5 * (0.1 + 0.9 * (1 + std::cos(std::numbers::pi * p)) / 2),
@@ -33,7 +33,7 @@ TEST(ServerRate, Schedules_AreWhatTheirFormulasSay) {
 TEST(ServerRate, Warmup_RisesInEqualStepsBeforeTheDecay) {
   ServerConfig server;
   server.learning_rate = 2;
-  server.schedule = {.kind = "inverse", .warmup = 4, .length = 1};
+  server.schedule = {.kind = "inverse", .warmup = 4, .settings = {{"length", int64_t{1}}}};
   std::vector<double> rates;
   for (int64_t version = 1; version <= 6; ++version) rates.push_back(ServerLearningRate(server, version));
   EXPECT_EQ(rates, (std::vector<double>{0.5, 1, 1.5, 2, 2, 1}));

@@ -28,12 +28,12 @@ const Certificate& TestAuthority() {
   return authority;
 }
 
-Subject TierSubject() {
-  return {.name = {Role::kTier, "ward 7"}, .hosts = {"tier.example.org", "192.0.2.7", "2001:db8::7"}};
+Subject AggregatorSubject() {
+  return {.name = {Role::kAggregator, "ward 7"}, .hosts = {"aggregator.example.org", "192.0.2.7", "2001:db8::7"}};
 }
 
 std::string SomeCertificate() {
-  return SignSubject(TierSubject(), TestKey(), {kNow, kNow + kSecondsPerDay}, TestAuthority(), TestKey())->Pem();
+  return SignSubject(AggregatorSubject(), TestKey(), {kNow, kNow + kSecondsPerDay}, TestAuthority(), TestKey())->Pem();
 }
 
 std::string SomeRevocationList() {
@@ -84,12 +84,12 @@ const Registered certificate_der{{"certificate_der",
                                   }}};
 
 const Registered request{{"certificate_request", [](std::string_view bytes) { return ReadRequest(bytes, "r").ok(); },
-                          [] { return std::vector{*MakeRequest(TierSubject().name, TestKey())}; }}};
+                          [] { return std::vector{*MakeRequest(AggregatorSubject().name, TestKey())}; }}};
 
 const Registered request_der{
     {"certificate_request_der",
      [](std::string_view bytes) { return ReadRequest(PemOf("CERTIFICATE REQUEST", bytes), "r").ok(); },
-     [] { return std::vector{DerOf(*MakeRequest(TierSubject().name, TestKey()))}; }}};
+     [] { return std::vector{DerOf(*MakeRequest(AggregatorSubject().name, TestKey()))}; }}};
 
 const Registered key{{"private_key", [](std::string_view bytes) { return ReadKey(bytes, "k").ok(); },
                       [] { return std::vector{*KeyPem(TestKey())}; }}};
@@ -117,7 +117,7 @@ bool ReadsName(std::string_view bytes) {
 }
 
 const Registered name{{"certificate_name", ReadsName, [] {
-                         return std::vector{TierSubject().name.Uri(), TierSubject().name.ToString(),
+                         return std::vector{AggregatorSubject().name.Uri(), AggregatorSubject().name.ToString(),
                                             std::string("coordinator/fl.example.org")};
                        }}};
 
@@ -131,7 +131,7 @@ const Registered index_text{{"certificate_index",
                              },
                              [] {
                                const IndexRow valid = {.serial = "4F00A1",
-                                                       .subject = TierSubject(),
+                                                       .subject = AggregatorSubject(),
                                                        .validity = {kNow, kNow + kSecondsPerDay},
                                                        .public_key = *PublicKeyText(TestKey())};
                                IndexRow revoked = valid;

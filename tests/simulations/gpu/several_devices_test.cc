@@ -24,7 +24,7 @@ class SeveralDevicesTest : public SimulatorTest {
     Scenario scenario = SmallScenario();
     scenario.run.rounds = 3;
     scenario.server.clients_per_round = 7;
-    scenario.data.partition.sizes = "linear";
+    scenario.data.partition.settings["sizes"] = "linear";
     return scenario;
   }
 

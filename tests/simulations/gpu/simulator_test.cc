@@ -20,7 +20,7 @@ class GpuSimulatorTest : public SimulatorTest {
   Scenario UnlikeScenario() {
     Scenario scenario = SmallScenario();
     scenario.run.rounds = 3;
-    scenario.data.partition.sizes = "linear";
+    scenario.data.partition.settings["sizes"] = "linear";
     return scenario;
   }
 
@@ -151,7 +151,7 @@ TEST_F(GpuSimulatorTest, EncodedUpdates_SameBits) {
     Scenario scenario = UnlikeScenario();
     scenario.run.name = codec;
     scenario.update.codec = codec;
-    scenario.update.fraction = 0.3;
+    scenario.update.settings["fraction"] = 0.3;
     ExpectAnyLanes(scenario);
   }
 }
@@ -187,7 +187,7 @@ TEST_F(GpuSimulatorTest, ErrorFeedback_SameBits) {
     Scenario scenario = UnlikeScenario();
     scenario.run.name = codec;
     scenario.update.codec = codec;
-    scenario.update.fraction = 0.05;
+    scenario.update.settings["fraction"] = 0.05;
     ExpectAnyLanes(scenario);
   }
 }
@@ -198,7 +198,7 @@ TEST_F(GpuSimulatorTest, ErrorFeedbackOfACheckedDevice_SameBits) {
   scenario.run.rounds = 6;
   scenario.algorithm.name = "scaffold";
   scenario.update.codec = "top_k";
-  scenario.update.fraction = 0.05;
+  scenario.update.settings["fraction"] = 0.05;
   device_ = {.device = gpu_, .check = true};
   const Trace checked = Simulate(scenario, 1, "checked.sqlite");
   ASSERT_OK(checked.status);

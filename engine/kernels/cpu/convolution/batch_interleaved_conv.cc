@@ -305,8 +305,7 @@ class InterleavedKernel final : public Kernel {
 
 }  // namespace
 
-std::optional<Prepared> BatchInterleavedConvolution(ConvDirection direction, const Window& w,
-                                                       const FusedOps& fused) {
+std::optional<Prepared> BatchInterleavedConvolution(ConvDirection direction, const Window& w, const FusedOps& fused) {
   if (w.groups != 1 || w.stride_height != 1 || w.stride_width != 1 || w.dilation_height != 1 || w.dilation_width != 1 ||
       w.in_elements() == 0 || w.out_elements() == 0 || w.filter_elements() == 0)
     return std::nullopt;

@@ -38,7 +38,8 @@ class RotatedFilterKernel final : public Kernel {
 std::optional<Window> RotatedDepthwiseWindow(const Window& w) {
   if (w.stride_height != 1 || w.stride_width != 1) return std::nullopt;
   const Window rotated = RotatedWindow(w);
-  if (rotated.pad_top < 0 || rotated.pad_left < 0 || rotated.pad_bottom < 0 || rotated.pad_right < 0) return std::nullopt;
+  if (rotated.pad_top < 0 || rotated.pad_left < 0 || rotated.pad_bottom < 0 || rotated.pad_right < 0)
+    return std::nullopt;
   return rotated;
 }
 

@@ -19,7 +19,7 @@ namespace {
 using namespace tiles;
 
 constexpr int64_t kTile = kTileRows * kTileBytes;
-constexpr int64_t kTilesAtOnce = 4;   // of pixels, by the same 16 channels of the filter
+constexpr int64_t kTilesAtOnce = 4;  // of pixels, by the same 16 channels of the filter
 constexpr int64_t kElement = sizeof(bfloat16);
 
 // A row of the window over neighbouring pixels is one run of memory, `width · channels` elements, of which a product

@@ -292,7 +292,7 @@ std::optional<WinogradShape> WinogradShapeOf(ConvDirection direction, const Wind
 }
 
 std::optional<Prepared> WinogradConvolution(ConvDirection direction, const Window& window, const FusedOps& fused,
-                                               bool pooled) {
+                                            bool pooled) {
   const std::optional<WinogradShape> shape = WinogradShapeOf(direction, window);
   if (!shape || (pooled && (direction != ConvDirection::kForward || !fused.bias))) return std::nullopt;
   return PreparedWinograd(direction, *shape, window, fused, pooled);

@@ -17,7 +17,8 @@
 
 namespace rivulet {
 
-// The shape of a convolution that Winograd's filtering can do; nullopt for other windows, strides, dilations and groups.
+// The shape of a convolution that Winograd's filtering can do; nullopt for other windows, strides, dilations and
+// groups.
 std::optional<WinogradShape> WinogradShapeOf(ConvDirection direction, const Window& window);
 
 // The tensors are NHWC whatever `window.nchw` says. `fused` is for the forward direction and is applied with

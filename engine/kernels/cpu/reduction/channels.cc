@@ -251,8 +251,8 @@ HWY_INLINE void FetchAhead(const T* row, int64_t channels) {
 template <class D, typename T>
 HWY_INLINE bool WritesPastCaches(D d, const T* x, const T* y, const ChannelLayout& layout) {
   const size_t lanes = hn::Lanes(d);
-  return PaysToWritePastCaches(layout.elements() * static_cast<int64_t>(sizeof(T))) && x != y && static_cast<size_t>(layout.channels) % lanes == 0 &&
-         reinterpret_cast<uintptr_t>(y) % (lanes * sizeof(T)) == 0;
+  return PaysToWritePastCaches(layout.elements() * static_cast<int64_t>(sizeof(T))) && x != y &&
+         static_cast<size_t>(layout.channels) % lanes == 0 && reinterpret_cast<uintptr_t>(y) % (lanes * sizeof(T)) == 0;
 }
 
 template <bool kRectified, typename T>

@@ -21,8 +21,8 @@ Scenario With(const std::string& precision, const std::string& scaling, double s
   Scenario scenario = LocalScenario();
   scenario.client.precision = precision;
   scenario.client.optimizer.kind = "momentum";
-  scenario.client.optimizer.momentum = 0.9;
-  scenario.client.loss_scale = {.kind = scaling, .scale = scale, .growth_steps = growth_steps};
+  scenario.client.optimizer.settings["momentum"] = 0.9;
+  scenario.client.loss_scale = {.kind = scaling, .settings = {{"scale", scale}, {"growth_steps", growth_steps}}};
   return scenario;
 }
 

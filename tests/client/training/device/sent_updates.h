@@ -41,7 +41,7 @@ class SentUpdatesTest : public ::testing::Test {
   static Scenario Encoded(const std::string& codec) {
     Scenario scenario = LocalScenario();
     scenario.update.codec = codec;
-    scenario.update.fraction = 0.02;
+    scenario.update.settings["fraction"] = 0.02;
     scenario.client.epochs = 1;
     scenario.server.clients_per_round = 16;
     scenario.data.partition.clients = 16;

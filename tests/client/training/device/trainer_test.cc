@@ -112,7 +112,7 @@ TEST_F(GpuTrainerTest, WithoutShuffle_IsTheHostsTrainingForAnyLanes) {
 TEST_F(GpuTrainerTest, Momentum_HasASlotOfEachLane) {
   Scenario scenario = LocalScenario();
   scenario.client.optimizer.kind = "momentum";
-  scenario.client.optimizer.momentum = 0.9;
+  scenario.client.optimizer.settings["momentum"] = 0.9;
   ExpectAnyLanes(scenario, {12, 30, 5});
 }
 

@@ -1,0 +1,234 @@
+// An aggregator: between a coordinator and clients it is a site to the one and a coordinator to the others. It serves
+// its clients as a coordinator does (polls, fetches, staged uploads, the same checks), folds what they bring into one
+// exact partial a gathering, with a record a task, and hands that over when its parent asks. The parent may be an
+// aggregator too. Sums are integers, so the model's bits do not depend on how many aggregators are between.
+//
+//   clients' polls ──→ said to the parent (Serves::kNames) ──→ tasks of these clients ──→ fetched once, given on
+//   clients' uploads ─→ staged, checked, folded ──→ said to be held ──→ asked for ──→ sent as one partial
+//   aggregators' partials ──→ staged, checked, merged ─┘
+//
+// It decides nothing about a round. Who is drawn, for how long, and who takes the place of whom is the coordinator's:
+// a task is named to the parent as long as its client is heard of, and lapses there when it is not. What an aggregator
+// has lost (it was started again, or a partial could not be kept) it says to be no longer held, and the same clients do
+// it again: they hold what they have sent, and send it without training.
+//
+// Where nothing that was acknowledged may be lost (Task::keep), an update lies on this aggregator's disk before it is
+// folded, as it lay on its client's (client/agent/persisted_updates.h), until the parent says what became of it for
+// good. When its task is given again, to this process or to the next, it is folded from there and nobody is asked. So a
+// partial need not be kept on its way up: whoever loses one has the tasks given again, down to the aggregator that has
+// the updates. The other way, to acknowledge only what the parent has taken, would hold every client until its round is
+// closed.
+//
+// Memory: a partial a gathering, what its tasks name (the plan, a model or two), the staging budget.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "client/agent/persisted_updates.h"
+#include "client/calls/coordinator_calls.h"
+#include "client/calls/stop_signal.h"
+#include "coordinator/intake/aggregator_sessions.h"
+#include "coordinator/intake/intake.h"
+#include "coordinator/intake/round_accumulator.h"
+#include "engine/base/mutex.h"
+#include "federated/aggregation/aggregation.h"
+#include "federated/transport/coordinator_api.h"
+
+namespace rivulet {
+
+// All that an aggregator reads of a plan.
+struct AggregatorPlan {
+  AggregationSpec training, evaluation;
+  const AggregationSpec& of(TaskKind kind) const { return kind == TaskKind::kTrain ? training : evaluation; }
+};
+
+struct AggregatorOptions {
+  std::string name;
+  std::string version;                // of this software
+  std::string folder;                 // where uploads lie that are beyond the staging budget, without names
+  std::string state;                  // where updates lie that are kept; made when the first one is
+  FileSystem* file_system = nullptr;  // of `state`; null: the machine's
+  int64_t staging_bytes = 64'000'000;
+  CallOptions calls;         // to the parent; on_retry is the aggregator's own
+  int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
+  // What whoever runs it may want to know: "info", "warning". On any thread, without the aggregator's lock.
+  std::function<void(const std::string& level, const std::string& sentence)> on_event;
+  // Null: of a plan's bytes (Plan::Open).
+  std::function<StatusOr<AggregatorPlan>(std::string bytes)> read_plan;
+};
+
+// Thread-safe. Readers and writers that it gave out must be gone before it is destroyed.
+class Aggregator final : public CoordinatorApi {
+ public:
+  // `parent` must outlive the aggregator, as must its listener until SetListener.
+  Aggregator(CoordinatorApi& parent, AggregatorOptions options);
+  ~Aggregator() override;
+
+  // Works until the run is over: OK, also when it failed (over() says so). CANCELLED after Stop; what is held then is
+  // lost, and done again by the same clients. Otherwise the parent's error; PERMISSION_DENIED: it admits no such
+  // aggregator, or no longer this one, whose partial it refused.
+  Status Run();
+  void Stop() EXCLUDES(mutex_);
+  std::optional<PollReply::Over> over() const;
+
+  // As a coordinator's. A client that the parent turns away is told its reason at its next poll.
+  StatusOr<PollReply> Poll(const PollRequest& request) override;
+  StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
+  StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
+  Status Fail(const Caller& caller, const TaskFailure& failure) override;
+  void AwaitWork(const Caller& caller, uint64_t epoch, int64_t timeout_ms) override;
+  void SetListener(NewsListener* listener) override;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  // Somebody who calls, or who calls an aggregator that calls here.
+  struct Member {
+    std::string below;  // that aggregator; "": it calls itself
+    std::vector<DatasetOffer> datasets;
+    Clock::time_point called;
+    bool confirmed = false;  // the parent has answered a poll that named it: what it has is known
+    Status refused;          // by the parent
+    std::optional<TaskOutcome> outcome;
+  };
+  // A task of a client, from when the parent gives it.
+  struct Job {
+    enum class Stage : uint8_t {
+      kFetched,  // what it names is being fetched
+      kOffered,  // waits for its client's poll
+      kGiven,
+      kFolding,
+      kHeld,     // in its gathering's sum
+      kSending,  // on its way to the parent
+    } stage = Stage::kFetched;
+    Task task;
+    bool heard = false;       // of its client, since the parent was told so last
+    bool held_below = false;  // by the aggregator that serves the client
+    bool kept = false;        // its update is on disk
+  };
+  // What is folded into one partial.
+  struct Gathering {
+    std::unique_ptr<RoundAccumulator> pot;
+    int64_t base_version = 0;
+    std::vector<TaskRecord> records;
+    int folding = 0;    // that are being added
+    bool gone = false;  // it has what nobody wants any more, and nothing can be taken out
+  };
+  // Of an aggregator that calls, whose partial was refused.
+  struct Distrusted {
+    uint64_t session = 0;
+    std::string why;
+  };
+  using Errand = std::function<Status(CoordinatorCalls& calls)>;  // to the parent, and long
+
+  // aggregator.cc: the side of the parent. Three threads, as news must be heard while it is told what is done, and both
+  // while a model comes or a partial goes.
+  void Listen();  // holds a poll open, for new tasks
+  void Beat();    // says who has called and what is in whose hands
+  void End(const Status& status) EXCLUDES(mutex_);
+  void NoteLost(const Status& status) EXCLUDES(mutex_);
+  StatusOr<PollReply> Ask(CoordinatorCalls& calls, const PollRequest& request) EXCLUDES(mutex_);
+  PollRequest Request() const REQUIRES(mutex_);
+  PollRequest Saying() REQUIRES(mutex_);
+  Clock::time_point NextBeat() const REQUIRES(mutex_);
+  void Obey(const PollRequest& request, const PollReply& reply) REQUIRES(mutex_);
+  void Begin(const Task& task) REQUIRES(mutex_);
+  void HandOverIfWhole(const HandOver& wanted) REQUIRES(mutex_);
+  void DropGathering(uint64_t gather) REQUIRES(mutex_);
+  void OfferAgain(Job& job) REQUIRES(mutex_);
+  void Erase(const TaskId& task) REQUIRES(mutex_);
+  void ForgetRun() REQUIRES(mutex_);
+
+  // parent_transfers.cc: what takes long with the parent.
+  void TransferLoop();
+  void FailUp(TaskFailure failure) REQUIRES(mutex_);  // and forgets the task
+  Status FetchFor(CoordinatorCalls& calls, const TaskId& task) EXCLUDES(mutex_);
+  Status Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) EXCLUDES(mutex_);
+  void ForgetBlobs() REQUIRES(mutex_);  // that no task names
+
+  // api.cc: the side of the clients.
+  Status CheckCall(const Caller& caller) const REQUIRES(mutex_);
+  StatusOr<PollReply> PollOfClient(const PollRequest& request) REQUIRES(mutex_);
+  StatusOr<PollReply> PollOfAggregator(const PollRequest& request, std::string* event) REQUIRES(mutex_);
+  Status Hear(const ServedName& served, const std::string& below) REQUIRES(mutex_);
+  void NoteWorkingOn(const PollRequest& request, std::set<TaskId>* named, PollReply* reply) REQUIRES(mutex_);
+  void Give(const std::string& client_id, const std::set<TaskId>& named, int64_t* want, PollReply* reply)
+      REQUIRES(mutex_);
+  void AskHolder(const std::string& below, PollReply* reply) const REQUIRES(mutex_);
+  const std::string& WayOf(const std::string& client_id) const REQUIRES(mutex_);  // who calls for it
+  void News(const std::string& client_id) REQUIRES(mutex_);
+  Job* JobOf(const Caller& caller, const TaskId& task) REQUIRES(mutex_);  // null: it has no such task here
+  StatusOr<std::unique_ptr<ChunkWriter>> BeginUpload(const Caller& caller, const Submission& submission)
+      REQUIRES(mutex_);
+  StatusOr<std::shared_ptr<Gathering>> Open(const Task& task) REQUIRES(mutex_);
+  StatusOr<SubmitResult> CloseUpload(const TaskId& task, Upload& upload, int64_t writer, const Digest& identity)
+      EXCLUDES(mutex_);
+  // What is next done with an update that has come: its gathering, and its stage kFolding; null where `result` tells
+  // why not.
+  std::shared_ptr<Gathering> Admit(const TaskId& task, StatusOr<ArrivedUpdate>& update, Task* of, SubmitResult* result)
+      REQUIRES(mutex_);
+  SubmitResult FoldInto(const std::shared_ptr<Gathering>& gathering, const Task& of, ArrivedUpdate update)
+      EXCLUDES(mutex_);
+
+  // persisted_updates.cc: what lies on disk.
+  PersistedUpdates PersistedOf(const std::string& client_id) const;
+  Status MakeFolder() EXCLUDES(folder_mutex_);
+  Status Keep(const Task& task, const Upload::Whole& whole) EXCLUDES(mutex_);
+  Status CountKept(const TaskId& task) EXCLUDES(mutex_);  // folds what lies there
+  void Settle(const TaskOutcome& outcome) REQUIRES(mutex_);
+
+  // partials.cc: of the aggregators below.
+  Status AdmitAggregator(const PollRequest& request, std::string* event) REQUIRES(mutex_);
+  Status CheckTrusted(const Caller& caller) const REQUIRES(mutex_);
+  StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const Caller& caller, const Submission& submission)
+      REQUIRES(mutex_);
+  StatusOr<SubmitResult> ClosePartial(const Caller& caller, const Task& one, const std::string& key, Upload& upload,
+                                      int64_t writer, const Digest& identity) EXCLUDES(mutex_);
+  void Tell(const char* level, const std::string& sentence) const EXCLUDES(mutex_);
+
+  CoordinatorApi& parent_;
+  const AggregatorOptions options_;
+  const uint64_t session_;
+  StopSignal stop_;
+  Intake intake_;
+  Mutex folder_mutex_;
+  bool folder_made_ GUARDED_BY(folder_mutex_) = false;  // of what is kept
+  mutable Mutex mutex_;
+  CondVar changed_;
+  std::string run_id_ GUARDED_BY(mutex_);
+  bool ended_ GUARDED_BY(mutex_) = false;
+  Status result_ GUARDED_BY(mutex_);
+  std::optional<PollReply::Over> over_ GUARDED_BY(mutex_);
+  std::string awaited_ GUARDED_BY(mutex_);
+  bool lost_ GUARDED_BY(mutex_) = false;       // the parent cannot be reached
+  int64_t beat_ms_ GUARDED_BY(mutex_) = 1000;  // how often who has a task is to say so
+  Clock::time_point beaten_ GUARDED_BY(mutex_);
+  bool dirty_ GUARDED_BY(mutex_) = false;           // there is something that the parent waits for
+  std::set<std::string> heard_ GUARDED_BY(mutex_);  // have called since the parent was told
+  std::map<std::string, Member> members_ GUARDED_BY(mutex_);
+  AggregatorSessions below_ GUARDED_BY(mutex_);  // of aggregators that call
+  std::map<std::string, Distrusted> distrusted_ GUARDED_BY(mutex_);
+  std::map<TaskId, Job> jobs_ GUARDED_BY(mutex_);
+  std::map<std::string, std::set<TaskId>> jobs_of_ GUARDED_BY(mutex_);  // by client
+  std::map<uint64_t, std::shared_ptr<Gathering>> gatherings_ GUARDED_BY(mutex_);
+  std::map<std::string, std::shared_ptr<const std::string>> blobs_ GUARDED_BY(mutex_);  // by KeyOf
+  std::map<Digest, AggregatorPlan> plans_ GUARDED_BY(mutex_);
+  std::deque<Errand> errands_ GUARDED_BY(mutex_);
+  int bringing_ GUARDED_BY(mutex_) = 0;  // partials on their way
+  bool said_unkept_ GUARDED_BY(mutex_) = false;
+  NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
+  uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts news, for AwaitWork
+};
+
+}  // namespace rivulet

@@ -1,0 +1,145 @@
+// Aggregators that call this one, and the partials that they bring: staged and read as a coordinator does, and merged
+// into this aggregator's own.
+#include "aggregator/aggregator.h"
+#include "coordinator/intake/chunk_writers.h"
+#include "coordinator/intake/site_partial.h"
+
+namespace rivulet {
+
+Status Aggregator::CheckTrusted(const Caller& caller) const {
+  const auto found = distrusted_.find(caller.name);
+  if (found == distrusted_.end() || found->second.session != caller.session) return absl::OkStatus();
+  return PermissionDenied(
+      "aggregator '{}' gets no more tasks, as its partial was refused ({}); mend it and start it again", caller.name,
+      found->second.why);
+}
+
+// A process of an aggregator that was started again knows nothing of what the one before it had.
+Status Aggregator::AdmitAggregator(const PollRequest& request, std::string* event) {
+  const Caller& caller = request.caller;
+  RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
+  if (members_.contains(caller.name) || caller.name == options_.name) {
+    return PermissionDenied("'{}' is the name of a client, or of the aggregator that it calls; give it another",
+                            caller.name);
+  }
+  RIVULET_ASSIGN_OR_RETURN(const AggregatorSessions::Came came, below_.Admit(caller));
+  if (came == AggregatorSessions::Came::kInPlace) {
+    distrusted_.erase(caller.name);
+    for (auto& [task, job] : jobs_) {
+      if (job.stage == Job::Stage::kGiven && WayOf(job.task.client_id) == caller.name) OfferAgain(job);
+    }
+  }
+  if (came == AggregatorSessions::Came::kNew) *event = fmt::format("aggregator '{}' has come", caller.name);
+  return absl::OkStatus();
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginPartial(const Caller& caller, const Submission& submission) {
+  RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
+  const Task* one = nullptr;
+  for (const auto& [task, job] : jobs_) {
+    const bool here = job.task.gather == submission.gather && job.stage > Job::Stage::kFetched;
+    if (here && WayOf(job.task.client_id) == caller.name) {
+      one = &job.task;
+      break;
+    }
+  }
+  const auto refused = [](std::string reason) {
+    return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)});
+  };
+  if (one == nullptr || !plans_.contains(one->plan))
+    return refused("its round is closed; what of it came in time is in");
+  const int64_t most = MostSitePartialBytes(plans_.at(one->plan).of(one->kind));
+  if (submission.bytes < 1 || submission.bytes > most) {
+    return refused(fmt::format("a partial of {} bytes was announced, and those of this plan have 1 to {}",
+                               submission.bytes, most));
+  }
+  std::string key = fmt::format("partial {} of aggregator {}", submission.gather, caller.name);
+  RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, intake_.Begin(key, submission));
+  return std::make_unique<StagedWriter>(
+      std::move(begun), [this, caller, key, task = *one](Upload& upload, int64_t writer, const Digest& identity) {
+        return ClosePartial(caller, task, key, upload, writer, identity);
+      });
+}
+
+// One that cannot be right is its aggregator's fault and no client's. That process gets no more tasks; those that it
+// has are named to the parent no more, which gives them again as soon as their clients are heard of.
+StatusOr<SubmitResult> Aggregator::ClosePartial(const Caller& caller, const Task& one, const std::string& key,
+                                                Upload& upload, int64_t writer, const Digest& identity) {
+  const auto refused = [](std::string_view reason) {
+    return SubmitResult{SubmitResult::Kind::kRefused, std::string(reason)};
+  };
+  const StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
+  if (absl::IsAborted(whole.status())) return refused(Message(whole.status()));
+  RIVULET_RETURN_IF_ERROR(whole.status());
+  AggregatorPlan plan;
+  {
+    MutexLock lock(mutex_);
+    if (const auto found = plans_.find(one.plan); found != plans_.end()) plan = found->second;
+  }
+  StatusOr<SitePartial> site = ReadSitePartial(whole->bytes, plan.of(one.kind), one.base_version);
+  upload.Release();
+  intake_.Forget(key);
+  if (absl::IsResourceExhausted(site.status()) || absl::IsInternal(site.status())) {
+    return Unavailable("{}", Message(site.status()));  // of this machine's disk, not of the partial
+  }
+  SubmitResult result;
+  std::shared_ptr<Gathering> gathering;
+  {
+    MutexLock lock(mutex_);
+    if (!site.ok()) {
+      result = refused(Message(site.status()));
+      if (below_.IsNow(caller)) distrusted_[caller.name] = {caller.session, result.reason};
+    } else {
+      for (const TaskRecord& record : site->records) {
+        const Job* const job = JobOf(caller, record.task);
+        const bool open = job != nullptr && job->task.gather == one.gather &&
+                          (job->stage == Job::Stage::kGiven || job->stage == Job::Stage::kOffered);
+        if (!open) result = refused(fmt::format("aggregator '{}' has no task '{}'", caller.name, record.task));
+      }
+    }
+    if (result.kind == SubmitResult::Kind::kAccepted) {
+      RIVULET_ASSIGN_OR_RETURN(gathering, Open(one));
+      ++gathering->folding;
+      for (const TaskRecord& record : site->records) jobs_.at(record.task).stage = Job::Stage::kFolding;
+    } else {
+      std::vector<TaskId> lost;
+      for (auto& [task, job] : jobs_) {
+        if (job.stage == Job::Stage::kGiven && WayOf(job.task.client_id) == caller.name) lost.push_back(task);
+      }
+      for (const TaskId& task : lost) {
+        if (site.ok()) {
+          OfferAgain(jobs_.at(task));
+        } else {
+          Erase(task);
+        }
+      }
+    }
+  }
+  if (gathering == nullptr) {
+    Tell("warning", fmt::format("the partial of aggregator '{}' is refused: {}", caller.name, result.reason));
+    return result;
+  }
+  double fold_seconds = 0;
+  for (const TaskRecord& record : site->records) fold_seconds += record.fold_seconds.value_or(0);
+  const Status merged = gathering->pot->Merge(std::move(site->partial), fold_seconds);
+  MutexLock lock(mutex_);
+  --gathering->folding;
+  dirty_ = true;
+  changed_.NotifyAll();
+  const bool wanted = std::ranges::all_of(
+      site->records, [&](const TaskRecord& record) REQUIRES(mutex_) { return jobs_.contains(record.task); });
+  if (merged.ok() && wanted && !gathering->gone) {
+    for (TaskRecord& record : site->records) {
+      jobs_.at(record.task).stage = Job::Stage::kHeld;
+      gathering->records.push_back(std::move(record));
+    }
+    return result;
+  }
+  if (merged.ok() && !gathering->gone) DropGathering(one.gather);
+  for (const TaskRecord& record : site->records) {
+    if (const auto job = jobs_.find(record.task); job != jobs_.end()) OfferAgain(job->second);
+  }
+  return refused(merged.ok() ? "its round is over" : Message(merged));
+}
+
+}  // namespace rivulet

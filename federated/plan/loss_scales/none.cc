@@ -1,0 +1,10 @@
+// Losses as they are.
+#include "federated/plan/loss_scale.h"
+
+namespace rivulet {
+namespace {
+
+RIVULET_LOSS_SCALING(no_scaling_registration, {.name = "none", .doc = "the loss as it is"});
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,10 @@
+// The learning rate as it is.
+#include "federated/plan/schedule.h"
+
+namespace rivulet {
+namespace {
+
+RIVULET_SCHEDULE(constant_registration, {.name = "constant", .doc = "keeps it"});
+
+}  // namespace
+}  // namespace rivulet

@@ -1,0 +1,27 @@
+// Keys that follow from registered pieces: a section's key that chooses a piece, and the options of every piece that
+// may be chosen. A new piece brings its options, ranges and meanings in its own table
+// (federated/settings/setting_tables.h); an option's key says which pieces have it, and what they say differently.
+//
+// Tables are read at the first use of Keys(). A check fails where two pieces of a kind give an option of one name
+// different types.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "federated/scenario/keys.h"
+
+namespace rivulet::scenario {
+
+// A key for every option of the pieces of this kind, and of those that an option chooses: by piece, as their tables
+// have them.
+std::vector<Key> OptionKeys(const PieceChoice& choice);
+
+// `"adam", "adamw" or "yogi"`.
+std::string AnyOf(const std::vector<std::string>& names);
+
+// "`iid`: shuffles and deals. `eden1` and `eden2`: …": a sentence for every doc of the kind's pieces.
+std::string PiecesInWords(std::string_view kind);
+
+}  // namespace rivulet::scenario

@@ -1,0 +1,69 @@
+// A law by which a client's features differ from what was recorded: its name, options and code, in one registered file.
+//
+//   RIVULET_FEATURE_SHIFT(noise_registration, {.name = "noise", .doc = "adds …", .settings = {…}, …});
+//
+// The options are keys of [data.shift]; parsing, ranges, messages and docs/reference/scenario.md follow from them.
+// Reading the registry is thread-safe once main has begun.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "engine/base/draws.h"
+#include "engine/base/setting.h"
+#include "engine/base/status.h"
+#include "engine/models/model_def.h"
+#include "federated/settings/setting_tables.h"
+
+namespace rivulet {
+
+struct ShiftRequest {
+  const Settings& settings;    // the law's own options
+  int64_t groups;              // at least 1
+  const std::string& feature;  // of the examples
+  const ModelInput& input;     // that it feeds: pixels or floats
+  uint64_t seed;
+};
+
+// Immutable, thread-safe.
+class ShiftLaw {
+ public:
+  virtual ~ShiftLaw() = default;
+  // Changes the values of one example, bytes taken as byte / 255, as they are for a client of `group` = 0 .. groups
+  // - 1.
+  virtual void Apply(int64_t group, int64_t example, std::span<float> values) const = 0;
+};
+
+struct FeatureShiftKind {
+  std::string name;
+  std::string doc;  // completes "`name` …" in the reference: "turns images (rotated MNIST)"
+  std::vector<Setting> settings = {};
+  // INVALID_ARGUMENT: an input that the law does not fit.
+  StatusOr<std::unique_ptr<ShiftLaw>> (*create)(const ShiftRequest& request) = nullptr;
+  // "rotation by 0 to 270 degrees": what clients see, for a person.
+  std::string (*text)(const Settings& settings, int64_t groups) = nullptr;
+};
+
+// INVALID_ARGUMENT names the kinds and the nearest.
+StatusOr<const FeatureShiftKind*> FindFeatureShift(const std::string& name);
+
+// Registers the table ("feature shift", name) too. A check fails where two have one name.
+struct FeatureShiftRegistration {
+  explicit FeatureShiftRegistration(FeatureShiftKind kind);
+};
+#define RIVULET_FEATURE_SHIFT(variable, ...) \
+  [[maybe_unused]] static const ::rivulet::FeatureShiftRegistration variable(::rivulet::FeatureShiftKind __VA_ARGS__)
+
+// The option "amount", by which every law says how far it reaches.
+Setting ShiftAmount(double usual, double most, std::string doc, std::string example);
+
+// Draws of an example, or of a group, that no other shares.
+Draws ShiftDraws(uint64_t seed, int64_t which);
+
+// INVALID_ARGUMENT: the input is no image [height, width, channels]; `does` completes "data.shift.kind = … …".
+Status CheckImage(const ShiftRequest& request, std::string_view kind, std::string_view does);
+
+}  // namespace rivulet

@@ -73,7 +73,7 @@ class InPlaceTest : public ::testing::Test {
       auto& open = worker.open[task.gather];
       if (open == nullptr) open = *Aggregation::Create(parts_.aggregation);
       const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
-      const Scalars declared = {{"examples", static_cast<double>(examples)}, {"train_loss", 0.5}};
+      const Scalars declared = {{"examples", static_cast<double>(examples)}, {"steps", 6}, {"train_loss", 0.5}};
       TaskRecord record = RecordOf(task.id, declared);
       record.train_seconds = 0.25;
       const auto taken = open->Take({task.id, task.base_version, {&part, 1}, declared}, {.parts = {examples}});

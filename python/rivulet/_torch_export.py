@@ -53,6 +53,33 @@ def _bags_as_lookups(module: Any) -> None:
         bag.forward = forward
 
 
+def _pair(value: Any) -> "tuple[int, int]":
+    return (int(value), int(value)) if isinstance(value, int) else (int(value[0]), int(value[1]))
+
+
+def _folds_as_convolutions(module: Any) -> None:
+    """Fold, which is an operator that the program does not have, as the transposed convolution by unit filters it is."""
+    for layer in [each for each in module.modules() if isinstance(each, torch.nn.Fold)]:
+        size, kernel, dilation = _pair(layer.output_size), _pair(layer.kernel_size), _pair(layer.dilation)
+        padding, stride = _pair(layer.padding), _pair(layer.stride)
+        reach = [size[i] + 2 * padding[i] - dilation[i] * (kernel[i] - 1) - 1 for i in (0, 1)]
+        blocks = [reach[i] // stride[i] + 1 for i in (0, 1)]
+        rest = tuple(reach[i] % stride[i] for i in (0, 1))
+        places = kernel[0] * kernel[1]
+        layer.register_buffer("unit_filters", torch.eye(places).reshape(places, 1, *kernel), persistent=False)
+
+        ways = {"stride": stride, "padding": padding, "output_padding": rest, "dilation": dilation}
+
+        def forward(columns: Any, layer: Any = layer, blocks: Any = blocks, places: int = places, ways: Any = ways) -> Any:
+            channels = int(columns.shape[1]) // places
+            images = columns.reshape(columns.shape[0], channels * places, *blocks)
+            filters = layer.unit_filters.repeat(channels, 1, 1, 1)
+            return torch.nn.functional.conv_transpose2d(images, filters, groups=channels, **ways)
+
+        folding: Any = layer
+        folding.forward = forward
+
+
 def _by_torchscript(module: Any, inputs: Inputs, content: Any) -> None:
     options: Dict[str, Any] = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
     torch.onnx.export(
@@ -105,6 +132,7 @@ def _exported(module: Any, inputs: Inputs, exporter: str) -> bytes:
         warnings.simplefilter("ignore")
         written_one = copy.deepcopy(module).cpu()
         _bags_as_lookups(written_one)
+        _folds_as_convolutions(written_one)
         EXPORTERS[exporter](written_one, inputs, content)
     exported: bytes = content.getvalue()
     return exported

@@ -77,8 +77,11 @@ def suite_tables(binary, folder):
         if report["outcome"] == "refused":
             node = re.match(r"(\w+) '[^']*' \(opset", report["message"])
             refused[f"`{node.group(1)}`" if node else "types that Rivulet does not have"] += 1
-    told = ", ".join(f"{what} {count}" for what, count in sorted(refused.items(), key=lambda item: (-item[1], item[0])))
-    lines += ["", f"Refused, by operator: {told}."]
+    by_count = collections.defaultdict(list)
+    for what, count in sorted(refused.items()):
+        by_count[count].append(what)
+    lines += ["", "| refused cases | of each of |", "| --- | --- |"]
+    lines += [f"| {count} | {', '.join(by_count[count])} |" for count in sorted(by_count, reverse=True)]
     return lines, reports
 
 

@@ -137,6 +137,25 @@ def layers() -> None:
     simple("circular_pad2d", conv(lambda: nn.CircularPad2d(1)), 256, 3, 8, 8)
     simple("zero_pad2d", conv(lambda: nn.ZeroPad2d((1, 2, 0, 1))), 4 * 63, 3, 8, 8)
     simple("unfold", conv(lambda: nn.Unfold(2)), 16 * 25, 3, 8, 8)
+    simple("avg_pool1d", lambda: nn.Sequential(nn.Conv1d(3, 4, 3), nn.AvgPool1d(2)), 12, 3, 8)
+    simple("lp_pool1d", lambda: nn.Sequential(nn.Conv1d(3, 4, 3), nn.LPPool1d(2, 2)), 12, 3, 8)
+    volume = lambda after: lambda: nn.Sequential(nn.Conv3d(2, 3, 2), after())  # noqa: E731
+    simple("max_pool3d", volume(lambda: nn.MaxPool3d(2)), 24, 2, 5, 5, 5)
+    simple("avg_pool3d", volume(lambda: nn.AvgPool3d(2)), 24, 2, 5, 5, 5)
+    simple("adaptive_avg_pool1d", lambda: nn.Sequential(nn.Conv1d(3, 4, 3), nn.AdaptiveAvgPool1d(3)), 12, 3, 8)
+    simple("adaptive_avg_pool3d", volume(lambda: nn.AdaptiveAvgPool3d(1)), 3, 2, 5, 5, 5)
+    simple("reflection_pad1d", lambda: nn.Sequential(nn.Conv1d(3, 4, 3), nn.ReflectionPad1d(2)), 40, 3, 8)
+    simple("constant_pad3d", volume(lambda: nn.ConstantPad3d(1, 0.5)), 648, 2, 5, 5, 5)
+    simple("fold", lambda: nn.Sequential(nn.Linear(9, 9), nn.Fold(4, 2)), 2 * 16, 8, 9)
+    simple("threshold", lambda: nn.Sequential(nn.Linear(7, 8), nn.Threshold(0.1, 0.2)), 8, 7)
+    simple("softmax2d", conv(lambda: nn.Softmax2d()), 144, 3, 8, 8)
+    simple("cosine_similarity", lambda: nn.Sequential(nn.Linear(7, 8), Halves(nn.CosineSimilarity(dim=1)), nn.Unflatten(0, (-1, 1))), 1, 7)
+    simple("pairwise_distance", lambda: nn.Sequential(nn.Linear(7, 8), Halves(nn.PairwiseDistance()), nn.Unflatten(0, (-1, 1))), 1, 7)
+    simple("rnn_relu", lambda: nn.RNN(5, 6, nonlinearity="relu", batch_first=True), 42, 7, 5, take=first)
+    simple("rnn_cell", lambda: Cells(nn.RNNCell(5, 6), 6, False), 6, 4, 5)
+    simple("gru_bidirectional", lambda: nn.GRU(5, 3, num_layers=2, batch_first=True, bidirectional=True), 42, 7, 5, take=first)
+    simple("time_major_lstm", lambda: TimeMajor(nn.LSTM(5, 6)), 42, 7, 5)
+    simple("spectral_norm", lambda: nn.utils.parametrizations.spectral_norm(nn.Linear(7, 8)), 8, 7)
     simple("unflatten", lambda: nn.Sequential(nn.Linear(7, 8), nn.Unflatten(1, (2, 4)), nn.Linear(4, 3)), 6, 7)
     entry("values", 3, 8, 8)(view_behind_convolution)
 
@@ -150,6 +169,27 @@ class Both(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.layer(x, x * 0.5)
+
+
+class Halves(nn.Module):
+    """A layer of two inputs, given the halves of one."""
+
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first, second = x.chunk(2, dim=1)
+        return self.layer(first, second)
+
+
+class TimeMajor(nn.Module):
+    def __init__(self, layer: nn.Module) -> None:
+        super().__init__()
+        self.layer = layer
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.layer(x.transpose(0, 1))[0].transpose(0, 1)
 
 
 class ChannelShuffle(nn.Module):

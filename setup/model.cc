@@ -67,6 +67,7 @@ StatusOr<ModelDef> FromOnnx(const ModelConfig& config) {
   RIVULET_ASSIGN_OR_RETURN(options.target, TargetKindFromName(config.target));
   options.loss = config.objective;
   options.folder = FolderOf(config.onnx);
+  options.trainable = config.trainable;
   StatusOr<ModelDef> model = onnx::ModelFromOnnx(bytes, options);
   if (!model.ok()) return Annotate(model.status(), config.onnx);
   return model;

@@ -7,6 +7,7 @@
 #include "engine/graphdef/graph_def.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/safetensors.h"
+#include "engine/models/tensorflow_form.h"
 #include "engine/models/unfreeze.h"
 
 namespace rivulet {
@@ -16,8 +17,14 @@ Status WriteGraphDef(const ExportRequest& request) {
   if (request.out.ends_with(".pbtxt"))
     return UsageError("graphs are written as bytes; give --out the name of a .pb file");
   const ModelDef& model = request.source.model;
-  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), request.out, SerializeGraph(model.graph)));
-  fmt::print("{}: {} nodes", request.out, model.graph.nodes().size());
+  RIVULET_ASSIGN_OR_RETURN(const Graph form, TensorFlowForm(model.graph));
+  const std::string bytes = SerializeGraph(form);
+  const StatusOr<Graph> read = ParseGraph(bytes);
+  if (!read.ok())
+    return FailedPrecondition("the graph would be written but could not be read again, so nothing was written: {}",
+                              Message(read.status()));
+  RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), request.out, bytes));
+  fmt::print("{}: {} nodes", request.out, form.nodes().size());
   if (request.source.has_loss) {
     fmt::print("; inputs {}", model.input.placeholder);
     for (const ModelInput& input : model.more_inputs) fmt::print(", {}", input.placeholder);
@@ -31,6 +38,7 @@ Status WriteGraphDef(const ExportRequest& request) {
 // FOLDER/graph.pb with variables, and FOLDER/model.safetensors with their values.
 Status ReadGraphDef(const ImportRequest& request) {
   if (!request.shapes.empty()) return UsageError("a GraphDef says the shapes of its inputs; leave --shape out");
+  if (!request.values.empty()) return UsageError("--value is for ONNX models; leave it out");
   FileSystem& files = FileSystem::Default();
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, files.ReadAll(request.file));
   const StatusOr<Graph> frozen = request.file.ends_with(".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);
@@ -59,7 +67,13 @@ Status ReadGraphDef(const ImportRequest& request) {
                          {"nodes", static_cast<int64_t>(unfrozen.graph.nodes().size())},
                          {"variables", static_cast<int64_t>(unfrozen.variables.size())},
                          {"parameters", parameters}};
-  fmt::print("{}", request.json ? JsonObject(fields) + "\n" : FieldLines(fields));
+  if (request.json) {
+    fmt::print("{}\n", JsonObject(fields));
+    return absl::OkStatus();
+  }
+  Table roles({{.name = "tensor"}, {.name = "role"}, {.name = "why"}});
+  for (const FrozenConstant& constant : unfrozen.constants) roles.Add({constant.name, constant.role, constant.why});
+  fmt::print("{}\n{}", FieldLines(fields), roles.Text());
   return absl::OkStatus();
 }
 

@@ -47,6 +47,15 @@ void AsyncOpRegistry::RegisterResource(std::string op, std::string type, Resourc
   Add(std::move(op), file, line).resource = {std::move(type), std::move(make)};
 }
 
+void AsyncOpRegistry::RegisterDynamic(std::string op, AsyncFn run, const char* file, int line) {
+  Add(std::move(op), file, line).run_dynamic = std::move(run);
+}
+
+const AsyncFn* AsyncOpRegistry::FindDynamic(std::string_view op) const {
+  const auto found = entries_.find(op);
+  return found == entries_.end() || !found->second.run_dynamic ? nullptr : &found->second.run_dynamic;
+}
+
 const AsyncFn* AsyncOpRegistry::Find(std::string_view op) const {
   if (const auto found = entries_.find(op); found != entries_.end())
     return found->second.run ? &found->second.run : nullptr;

@@ -98,11 +98,15 @@ class AsyncOpRegistry {
   // A second registration of an op stops the program and names both places.
   void Register(std::string op, AsyncFn run, const char* file, int line);
   void RegisterResource(std::string op, std::string type, ResourceFn make, const char* file, int line);
+  // An op of which a size of an output follows from values: a program cannot run it, save where it knows these values
+  // when it is compiled. It is run as an asynchronous op, and what comes after it is compiled for the size that came.
+  void RegisterDynamic(std::string op, AsyncFn run, const char* file, int line);
   // Ops that another registry holds: `family` gives what runs one of its ops, and nullptr for any other. It is asked
   // each time, so that registry may grow.
   using Family = const AsyncFn* (*)(std::string_view op);
   void RegisterFamily(Family family) { families_.push_back(family); }
   const AsyncFn* Find(std::string_view op) const;             // nullptr: no asynchronous op
+  const AsyncFn* FindDynamic(std::string_view op) const;      // nullptr: its sizes follow from shapes
   const ResourceOp* FindResource(std::string_view op) const;  // nullptr: no handle (a variable's is none of these)
   bool Has(std::string_view op) const { return Find(op) != nullptr || FindResource(op) != nullptr; }
 
@@ -110,6 +114,7 @@ class AsyncOpRegistry {
   struct Entry {
     AsyncFn run;
     ResourceOp resource;
+    AsyncFn run_dynamic;
     std::string registered_at;
   };
   Entry& Add(std::string op, const char* file, int line);
@@ -126,12 +131,22 @@ struct AsyncOpRegistration {
     AsyncOpRegistry::Global().RegisterResource(op, type, std::move(make), file, line);
   }
 };
+struct DynamicOpRegistration {
+  DynamicOpRegistration(const char* op, AsyncFn run, const char* file, int line) {
+    AsyncOpRegistry::Global().RegisterDynamic(op, std::move(run), file, line);
+  }
+};
 struct AsyncFamilyRegistration {
   explicit AsyncFamilyRegistration(AsyncOpRegistry::Family family) { AsyncOpRegistry::Global().RegisterFamily(family); }
 };
 }  // namespace internal
 
 #define RIVULET_ASYNC_OP(op, run) RIVULET_ASYNC_IMPL_(__COUNTER__, op, run)
+#define RIVULET_DYNAMIC_OP(op, run) RIVULET_DYNAMIC_IMPL_(__COUNTER__, op, run)
+#define RIVULET_DYNAMIC_IMPL_(counter, op, run) RIVULET_DYNAMIC_IMPL2_(counter, op, run)
+#define RIVULET_DYNAMIC_IMPL2_(counter, op, run)                                                      \
+  [[maybe_unused]] static const ::rivulet::internal::DynamicOpRegistration rivulet_dynamic_##counter( \
+      op, run, __FILE__, __LINE__)
 #define RIVULET_RESOURCE_OP(op, type, make) RIVULET_ASYNC_IMPL_(__COUNTER__, op, type, make)
 #define RIVULET_ASYNC_IMPL_(counter, ...) RIVULET_ASYNC_IMPL2_(counter, __VA_ARGS__)
 #define RIVULET_ASYNC_IMPL2_(counter, ...)                                                                    \

@@ -130,8 +130,16 @@ class Planner {
                                         [&](const Node* node) { return node->device() != order_[0]->device(); });
   }
   bool HasAsync() const {
-    return std::any_of(order_.begin(), order_.end(),
-                       [](const Node* node) { return AsyncOpRegistry::Global().Has(node->type()); });
+    return std::any_of(order_.begin(), order_.end(), [](const Node* node) {
+      return AsyncOpRegistry::Global().Has(node->type()) || DynamicRun(*node) != nullptr;
+    });
+  }
+
+  // How a node runs of which a size follows from values; nullptr where its sizes are known.
+  static const AsyncFn* DynamicRun(const Node& node) {
+    const auto is_known = [](const TensorSpec& output) { return output.shape.IsFullyKnown(); };
+    if (std::all_of(node.outputs().begin(), node.outputs().end(), is_known)) return nullptr;
+    return AsyncOpRegistry::Global().FindDynamic(node.type());
   }
 
   std::vector<VariableUse> Uses(const Graph& graph, std::span<Node* const> nodes) const {
@@ -199,7 +207,8 @@ class Planner {
       return Place::kAnywhere;
     if (node.inputs().empty()) return Place::kPart;
     for (const Output& input : node.inputs())
-      if (FeedOf(input) >= 0 || place_[Id(input.node)] != Place::kAnywhere) return Place::kPart;
+      if (FeedOf(input) >= 0 || place_[Id(input.node)] != Place::kAnywhere)
+        return DynamicRun(node) != nullptr ? Place::kAsync : Place::kPart;
     return Place::kAnywhere;
   }
 
@@ -239,7 +248,9 @@ class Planner {
         async_of_[Id(node)] = static_cast<int>(plan_->asyncs.size());
         async_bit_.push_back(bits++);
         asyncs_.push_back(node);
-        plan_->asyncs.push_back({node, AsyncOpRegistry::Global().Find(node->type()), {}, {}, {}});
+        const AsyncFn* run = place == Place::kAsync ? AsyncOpRegistry::Global().Find(node->type()) : nullptr;
+        if (run == nullptr && place == Place::kAsync) run = DynamicRun(*node);
+        plan_->asyncs.push_back({node, run, {}, {}, {}});
       } else if (place == Place::kPart) {
         // The device is part of the key, as a part is compiled for one device and edges between devices are
         // asynchronous ops anyway.

@@ -24,6 +24,7 @@ class NodeInference final : public InferenceContext {
     if (inserted) found->second = ConstantValue(output, shape_of_);
     return found->second ? &*found->second : nullptr;
   }
+  std::optional<rivulet::Shape> input_as_shape(int i) const override { return ValueAsShape(In(i), shape_of_); }
   const AttrMap& attrs() const override { return node_.attrs; }
   const Function* FindFunction(std::string_view name) const override {
     return node_.graph == nullptr ? nullptr : node_.graph->FindFunction(name);

@@ -39,9 +39,13 @@ struct InferenceNode {
 // Runs the op's shape function. INVALID_ARGUMENT: its error, preceded by `where` and followed by the operands' shapes.
 StatusOr<std::vector<TensorSpec>> InferOutputs(const InferenceNode& node, const ShapeLookup& shape_of);
 
-// The value of `output` where it is a Const, or an int32 or int64 tensor of at most 256 elements that follows from
-// constants and known shapes by Shape, Size, Rank, Pack, ConcatV2, StridedSlice, Reshape, Cast and simple arithmetic.
+// The value of `output` where it is a Const, or an int32, int64 or bool tensor of at most 256 elements that follows
+// from constants and known sizes (symbolic_values.h).
 std::optional<Tensor> ConstantValue(Output output, const ShapeLookup& shape_of);
+
+// The shape that `output`, a vector of sizes, describes: a size is known where it follows from constants and known
+// sizes. nullopt: it is no small vector of a known length.
+std::optional<Shape> ValueAsShape(Output output, const ShapeLookup& shape_of);
 
 // "MatMul 'dense/MatMul' (mlp.cc:12)": how messages name a node.
 std::string DescribeNode(std::string_view op, std::string_view name, std::string_view source_line);

@@ -7,7 +7,8 @@
 namespace rivulet {
 
 bool IsControlFlow(std::string_view op) {
-  return op == "Switch" || op == "Merge" || op == "Enter" || op == "Exit" || op == "NextIteration" || op == "LoopCond";
+  return op == "Switch" || op == "_SwitchN" || op == "Merge" || op == "Enter" || op == "Exit" ||
+         op == "NextIteration" || op == "LoopCond";
 }
 
 std::string DescribeMessage(const proto::NodeDef& node) { return fmt::format("{} '{}'", node.op(), node.name()); }

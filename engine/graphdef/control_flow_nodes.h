@@ -17,6 +17,8 @@ namespace rivulet {
 inline constexpr int kDeepestControlFlow = 32;
 
 bool IsControlFlow(std::string_view op);
+// One that sends its input one of several ways: Switch by a bool, _SwitchN by the number of a branch.
+inline bool IsSwitch(std::string_view op) { return op == "Switch" || op == "_SwitchN"; }
 std::string DescribeMessage(const proto::NodeDef& node);
 
 // An input as a node names it.

@@ -17,6 +17,7 @@
 #include "engine/graphdef/function_library.h"
 #include "engine/graphdef/proto_conversion.h"
 #include "engine/graphdef/raise_control_flow.h"
+#include "engine/graphdef/raise_synonyms.h"
 #include "engine/graphdef/raise_variables.h"
 #include "engine/graphdef/verify.h"
 #include "proto/graph/graph.pb.h"
@@ -109,6 +110,7 @@ using Functions = std::map<std::string, std::shared_ptr<const Function>>;
 // The nodes of `def`, which passed RaiseReferenceVariables and holds no library any more.
 StatusOr<Graph> BuildNodes(proto::GraphDef& def, const GraphLimits& limits, const Functions& functions,
                            size_t& fill_budget) {
+  RaiseSynonyms(def);
   DropHints(def);
   RIVULET_RETURN_IF_ERROR(VerifyGraph(def, limits));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<int> order, BuildOrder(def));
@@ -208,6 +210,7 @@ StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
   size_t fill_budget = options.limits.filled_bytes;
   Functions functions;
   for (LibraryFunction& function : library) {
+    DropMessages(function.body);
     StatusOr<std::shared_ptr<const Function>> built = BuildFunction(function, options.limits, functions, fill_budget);
     if (!built.ok()) return Annotate(built.status(), fmt::format("function '{}'", function.name));
     functions.emplace(function.name, *std::move(built));

@@ -1,4 +1,4 @@
-// tf.cond as TensorFlow 1 writes it, Switches and Merges, raised to If.
+// tf.cond and tf.switch_case as TensorFlow lowers them, Switches and Merges, raised to If and Case.
 #include <algorithm>
 #include <map>
 #include <set>
@@ -23,7 +23,7 @@ class ConditionRaiser {
   // branches of one predicate can never have run.
   StatusOr<std::map<std::string, ControlFlowBranches>> Run() {
     bool any = false;
-    for (int i = 0; i < nodes_.size(); ++i) any = any || nodes_.at(i).op() == "Switch" || nodes_.at(i).op() == "Merge";
+    for (int i = 0; i < nodes_.size(); ++i) any = any || IsSwitch(nodes_.at(i).op()) || nodes_.at(i).op() == "Merge";
     if (!any) return std::move(branches_);
     RIVULET_ASSIGN_OR_RETURN(const std::vector<int> order, nodes_.Order());
     std::map<std::tuple<std::string, std::string, std::string>, Group> groups;
@@ -87,13 +87,21 @@ class ConditionRaiser {
   StatusOr<ControlFlowBranches> BranchesOf(const NodeRef& ref) {
     const int i = nodes_.Find(ref.node);
     ControlFlowBranches branches = branches_[ref.node];
-    if (ref.control || nodes_.at(i).op() != "Switch") return branches;
+    if (ref.control || !IsSwitch(nodes_.at(i).op())) return branches;
     RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, nodes_.Inputs(i));
     if (inputs.size() < 2)
       return InvalidArgument("{} has {} inputs, not 2", DescribeMessage(nodes_.at(i)), inputs.size());
     RIVULET_ASSIGN_OR_RETURN(const std::string predicate, Predicate(inputs[1]));
     branches[predicate] = ref.port;
+    arms_.try_emplace(predicate, ArmsOf(nodes_.at(i)));
     return branches;
+  }
+
+  // How many ways a switch has; 0 for a Switch, which has two and asks a bool.
+  static int ArmsOf(const proto::NodeDef& node) {
+    if (node.op() == "Switch") return 0;
+    const auto arms = node.attr().find("num_outs");
+    return arms == node.attr().end() ? 0 : static_cast<int>(arms->second.i());
   }
 
   // Where a node is that needs all of its inputs.
@@ -110,16 +118,21 @@ class ConditionRaiser {
     return all;
   }
 
-  // Where a Merge is, once `resolved`, the predicate that tells its two inputs apart, is behind it.
+  // Where a Merge is, once `resolved`, the predicate that tells its inputs apart, is behind it.
   StatusOr<ControlFlowBranches> BranchesAfter(const proto::NodeDef& merge, const std::vector<NodeRef>& inputs,
                                               std::string* resolved) {
-    if (inputs.size() < 2 || inputs[0].control || inputs[1].control || (inputs.size() > 2 && !inputs[2].control))
-      return Unimplemented("{} merges {} tensors; a condition has two branches", DescribeMessage(merge), inputs.size());
-    RIVULET_ASSIGN_OR_RETURN(ControlFlowBranches all, BranchesOf(inputs[0]));
-    RIVULET_ASSIGN_OR_RETURN(const ControlFlowBranches other, BranchesOf(inputs[1]));
+    std::vector<ControlFlowBranches> of_inputs;
+    for (const NodeRef& input : inputs) {
+      if (input.control) break;
+      RIVULET_ASSIGN_OR_RETURN(ControlFlowBranches own, BranchesOf(input));
+      of_inputs.push_back(std::move(own));
+    }
+    if (of_inputs.size() < 2)
+      return Unimplemented("{} merges {} tensors; a condition has two branches or more", DescribeMessage(merge),
+                           of_inputs.size());
+    ControlFlowBranches all = of_inputs[0];
     for (const auto& [predicate, branch] : all) {
-      const auto opposite = other.find(predicate);
-      if (opposite == other.end() || opposite->second == branch) continue;
+      if (!TellsApart(predicate, of_inputs)) continue;
       if (!resolved->empty())
         return Unimplemented("{} merges tensors that both '{}' and '{}' tell apart; one condition must",
                              DescribeMessage(merge), *resolved, predicate);
@@ -128,9 +141,21 @@ class ConditionRaiser {
     if (resolved->empty())
       return Unimplemented("{} merges '{}' and '{}', which no Switch of one predicate tells apart",
                            DescribeMessage(merge), merge.input(0), merge.input(1));
-    all.insert(other.begin(), other.end());
+    for (const ControlFlowBranches& other : of_inputs) all.insert(other.begin(), other.end());
     all.erase(*resolved);
     return all;
+  }
+
+  // Whether each branch of `predicate` is that of one of the inputs.
+  bool TellsApart(const std::string& predicate, const std::vector<ControlFlowBranches>& of_inputs) const {
+    const auto arms = arms_.find(predicate);
+    const size_t wanted = arms == arms_.end() || arms->second == 0 ? 2 : static_cast<size_t>(arms->second);
+    std::set<int> branches;
+    for (const ControlFlowBranches& own : of_inputs) {
+      const auto branch = own.find(predicate);
+      if (branch != own.end()) branches.insert(branch->second);
+    }
+    return of_inputs.size() == wanted && branches.size() == wanted;
   }
 
   Status RaiseCondition(const Group& group) {
@@ -140,10 +165,13 @@ class ConditionRaiser {
       RIVULET_ASSIGN_OR_RETURN(const DType dtype, nodes_.TypeOf({nodes_.at(merge).name(), 0}));
       result_types.push_back(dtype);
     }
+    std::vector<ControlFlowBody> bodies;
+    const int arms = arms_.at(group.predicate);
     // The output 1 of a Switch is the taken one, the branch "then".
-    RIVULET_ASSIGN_OR_RETURN(ControlFlowBody then_body, ExtractBranch(group, 1, captures));
-    RIVULET_ASSIGN_OR_RETURN(ControlFlowBody else_body, ExtractBranch(group, 0, captures));
-    RIVULET_ASSIGN_OR_RETURN(const std::string name, AddIf(group, then_body, else_body, result_types, captures));
+    for (int i = 0; i < std::max(arms, 2); ++i) {
+      RIVULET_ASSIGN_OR_RETURN(bodies.emplace_back(), ExtractBranch(group, arms == 0 ? 1 - i : i, captures));
+    }
+    RIVULET_ASSIGN_OR_RETURN(const std::string name, AddNode(group, bodies, result_types, captures));
     // The new node takes its place in the branches around it, as the Merges had.
     branches_[name] = group.around;
     for (size_t i = 0; i < group.merges.size(); ++i) {
@@ -180,46 +208,62 @@ class ConditionRaiser {
     std::vector<NodeRef> roots;
     for (const int merge : group.merges) {
       RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, nodes_.Inputs(merge));
-      RIVULET_ASSIGN_OR_RETURN(const ControlFlowBranches first, BranchesOf(inputs[0]));
-      roots.push_back(inputs[first.at(predicate) == branch ? 0 : 1]);
+      for (const NodeRef& input : inputs) {
+        if (input.control) continue;
+        RIVULET_ASSIGN_OR_RETURN(const ControlFlowBranches own, BranchesOf(input));
+        if (own.at(predicate) != branch) continue;
+        roots.push_back(input);
+        break;
+      }
     }
     return bodies_.Extract(roots, {.inside = inside, .capture = capture, .is_boundary = [](int) { return false; }},
                            captures);
   }
 
   // The condition as one node, by its name: its outputs are the Merges'.
-  StatusOr<std::string> AddIf(const Group& group, ControlFlowBody& then_body, ControlFlowBody& else_body,
-                              const std::vector<DType>& result_types, const Captures& captures) {
+  StatusOr<std::string> AddNode(const Group& group, std::vector<ControlFlowBody>& bodies,
+                                const std::vector<DType>& result_types, const Captures& captures) {
     const std::string first_merge = nodes_.at(group.merges[0]).name();
     const size_t slash = first_merge.rfind('/');
     const std::string scope = slash == std::string::npos ? first_merge : first_merge.substr(0, slash);
+    const bool is_case = arms_.at(group.predicate) > 0;
     std::vector<DType> types;
     for (const NodeRef& source : captures.sources) {
       RIVULET_ASSIGN_OR_RETURN(const DType dtype, nodes_.TypeOf(source));
       types.push_back(dtype);
     }
-    RIVULET_ASSIGN_OR_RETURN(const std::string then_name,
-                             bodies_.AddFunction(scope + "_true", then_body, types, 0, result_types));
-    RIVULET_ASSIGN_OR_RETURN(const std::string else_name,
-                             bodies_.AddFunction(scope + "_false", else_body, types, 0, result_types));
-    const bool has_state = bodies_.is_stateful(then_name) || bodies_.is_stateful(else_name);
+    std::vector<std::string> names;
+    bool has_state = false;
+    for (size_t i = 0; i < bodies.size(); ++i) {
+      const std::string role = is_case ? fmt::format("_branch{}", i) : i == 0 ? "_true" : "_false";
+      RIVULET_ASSIGN_OR_RETURN(names.emplace_back(),
+                               bodies_.AddFunction(scope + role, bodies[i], types, 0, result_types));
+      has_state = has_state || bodies_.is_stateful(names.back());
+    }
     RIVULET_ASSIGN_OR_RETURN(const NodeRef chooses, ParseNodeRef(group.predicate));
     RIVULET_ASSIGN_OR_RETURN(const DType chooses_type, nodes_.TypeOf(chooses));
-    proto::NodeDef& node = nodes_.Add(scope + "/If", has_state ? "If" : "StatelessIf");
+    const std::string op = is_case ? "Case" : "If";
+    proto::NodeDef& node = nodes_.Add(scope + "/" + op, has_state ? op : "Stateless" + op);
     node.add_input(group.predicate);
     for (const NodeRef& source : captures.sources) node.add_input(source.ToString());
     for (const std::string& control : captures.controls) node.add_input("^" + control);
-    (*node.mutable_attr())["Tcond"].set_type(static_cast<proto::DataType>(chooses_type));
     SetTypes(node, "Tin", types);
     SetTypes(node, "Tout", result_types);
-    (*node.mutable_attr())["then_branch"].mutable_func()->set_name(then_name);
-    (*node.mutable_attr())["else_branch"].mutable_func()->set_name(else_name);
+    if (is_case) {
+      for (const std::string& name : names)
+        (*node.mutable_attr())["branches"].mutable_list()->add_func()->set_name(name);
+    } else {
+      (*node.mutable_attr())["Tcond"].set_type(static_cast<proto::DataType>(chooses_type));
+      (*node.mutable_attr())["then_branch"].mutable_func()->set_name(names[0]);
+      (*node.mutable_attr())["else_branch"].mutable_func()->set_name(names[1]);
+    }
     return node.name();
   }
 
   ControlFlowNodes& nodes_;
   ControlFlowBodies& bodies_;
   std::map<std::string, ControlFlowBranches> branches_;  // by node
+  std::map<std::string, int> arms_;                      // by predicate: of its _SwitchN, or 0 of a Switch
   std::map<std::string, std::string> second_outputs_;    // whose second output is used, and by whom
 };
 

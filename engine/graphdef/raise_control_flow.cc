@@ -4,6 +4,7 @@
 #include <string_view>
 
 #include "engine/graphdef/control_flow_raiser.h"
+#include "engine/graphdef/raise_stacks.h"
 
 namespace rivulet {
 
@@ -37,7 +38,7 @@ Status ControlFlowRaiser::Prune(const std::vector<std::string>* results, const s
     const proto::NodeDef& node = nodes_.at(i);
     const auto branches = all_branches.find(node.name());
     const bool in_branch = branches != all_branches.end() && !branches->second.empty();
-    const bool plumbing = (node.op() == "Switch" && used.contains(node.name())) || removed.contains(node.name());
+    const bool plumbing = (IsSwitch(node.op()) && used.contains(node.name())) || removed.contains(node.name());
     if (results == nullptr ? !in_branch && !plumbing : node.op() == "_Arg") keep(i);
   }
   if (results != nullptr)
@@ -48,7 +49,7 @@ Status ControlFlowRaiser::Prune(const std::vector<std::string>* results, const s
   while (!work.empty()) {
     const int i = work.back();
     work.pop_back();
-    if (nodes_.at(i).op() == "Switch")
+    if (IsSwitch(nodes_.at(i).op()))
       return Unimplemented("{}: what it switches reaches no Merge, so it is no tf.cond", DescribeMessage(nodes_.at(i)));
     RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, nodes_.Inputs(i));
     for (const NodeRef& input : inputs) keep(nodes_.Find(input.node));
@@ -68,6 +69,7 @@ Status RaiseControlFlow(proto::GraphDef& graph) {
   std::set<std::string_view> names;
   for (const proto::NodeDef& node : graph.node())
     if (!names.insert(node.name()).second) return absl::OkStatus();  // the verifier tells of it
+  RIVULET_RETURN_IF_ERROR(RaiseStacks(graph));
   proto::FunctionDefLibrary library;
   RIVULET_RETURN_IF_ERROR(ControlFlowRaiser(graph, library, 0).Run(nullptr));
   for (proto::FunctionDef& function : *library.mutable_function())

@@ -1,11 +1,11 @@
 // Frames of Enter, Merge, Switch, NextIteration and Exit, raised to While.
 #include <algorithm>
 #include <map>
-#include <queue>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "engine/graphdef/control_flow_frames.h"
 #include "engine/graphdef/control_flow_raiser.h"
 
 namespace rivulet {
@@ -13,82 +13,18 @@ namespace {
 
 class LoopRaiser {
  public:
-  LoopRaiser(ControlFlowNodes& nodes, ControlFlowBodies& bodies) : nodes_(nodes), bodies_(bodies) {}
+  LoopRaiser(ControlFlowNodes& nodes, ControlFlowBodies& bodies) : nodes_(nodes), bodies_(bodies), frames_(nodes) {}
 
   StatusOr<std::set<std::string>> Run() {
-    RIVULET_RETURN_IF_ERROR(FindFrames());
-    const size_t frames = frames_.size();
-    RIVULET_RETURN_IF_ERROR(nodes_.CheckCost(frames, "loops"));
-    for (size_t frame = 1; frame < frames; ++frame)
-      if (frames_[frame].depth == 1) RIVULET_RETURN_IF_ERROR(RaiseLoop(static_cast<int>(frame)));
+    RIVULET_RETURN_IF_ERROR(frames_.Find());
+    const int frames = static_cast<int>(frames_.count());
+    RIVULET_RETURN_IF_ERROR(nodes_.CheckCost(frames_.count(), "loops"));
+    for (int frame = 1; frame < frames; ++frame)
+      if (frames_.frame(frame).depth == 1) RIVULET_RETURN_IF_ERROR(RaiseLoop(frame));
     return std::move(removed_);
   }
 
  private:
-  struct Frame {
-    int parent = -1;
-    int depth = 0;
-    std::string name;
-  };
-
-  static std::string FrameName(const proto::NodeDef& enter) {
-    const auto found = enter.attr().find("frame_name");
-    return found == enter.attr().end() ? "" : found->second.s();
-  }
-
-  // The frame that a node's outputs are in; -1 while unknown.
-  int FrameAfter(int i) {
-    const int frame = frame_[static_cast<size_t>(i)];
-    if (frame < 0) return -1;
-    const proto::NodeDef& node = nodes_.at(i);
-    if (node.op() == "Exit") return std::max(frames_[static_cast<size_t>(frame)].parent, 0);
-    if (node.op() != "Enter") return frame;
-    const auto [found, inserted] = frame_index_.try_emplace({frame, FrameName(node)}, static_cast<int>(frames_.size()));
-    if (inserted) frames_.push_back({frame, frames_[static_cast<size_t>(frame)].depth + 1, FrameName(node)});
-    return found->second;
-  }
-
-  // Frames are not written down but follow from paths: an Enter leads into one, an Exit out of it. Two Enters of one
-  // frame name are one frame only within the same parent.
-  Status FindFrames() {
-    const size_t count = static_cast<size_t>(nodes_.size());
-    frames_ = {{-1, 0, ""}};
-    frame_index_.clear();
-    frame_.assign(count, -1);
-    std::vector<std::vector<int>> users(count);
-    std::queue<int> work;
-    for (int i = 0; i < nodes_.size(); ++i) {
-      RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, nodes_.Inputs(i));
-      for (const NodeRef& input : inputs) users[static_cast<size_t>(nodes_.Find(input.node))].push_back(i);
-      if (!inputs.empty()) continue;
-      frame_[static_cast<size_t>(i)] = 0;
-      work.push(i);
-    }
-    // A node is in the deepest frame that an input comes from: a constant without inputs may serve any frame.
-    while (!work.empty()) {
-      const int i = work.front();
-      work.pop();
-      const int after = FrameAfter(i);
-      const Frame& frame = frames_[static_cast<size_t>(after)];
-      if (frame.depth > kDeepestControlFlow)
-        return Unimplemented("loops are nested more than {} deep", kDeepestControlFlow);
-      for (const int user : users[static_cast<size_t>(i)]) {
-        int& known = frame_[static_cast<size_t>(user)];
-        if (known >= 0 && frames_[static_cast<size_t>(known)].depth >= frame.depth) continue;
-        known = after;
-        work.push(user);
-      }
-    }
-    return absl::OkStatus();
-  }
-
-  // Whether a node lies within `frame`, or a frame within that.
-  bool Within(int i, int frame) const {
-    for (int at = frame_[static_cast<size_t>(i)]; at >= 0; at = frames_[static_cast<size_t>(at)].parent)
-      if (at == frame) return true;
-    return false;
-  }
-
   struct LoopVariable {
     int merge = -1;
     int enter = -1;
@@ -124,10 +60,10 @@ class LoopRaiser {
   }
 
   StatusOr<Loop> ReadLoop(int frame) {
-    Loop loop{.frame = frame, .name = frames_[static_cast<size_t>(frame)].name};
+    Loop loop{.frame = frame, .name = frames_.frame(frame).name};
     std::vector<int> switches;
-    for (int i = 0; i < static_cast<int>(frame_.size()); ++i) {
-      if (frame_[static_cast<size_t>(i)] != frame) continue;
+    for (int i = 0; i < frames_.size(); ++i) {
+      if (frames_.of(i) != frame) continue;
       const proto::NodeDef& node = nodes_.at(i);
       if (node.op() == "LoopCond") {
         if (loop.condition >= 0)
@@ -185,7 +121,7 @@ class LoopRaiser {
   };
   StatusOr<LoopBodies> ExtractBodies(const Loop& loop, Captures& captures) {
     const BodyRegion region = {
-        .inside = [&](int i) { return Within(i, loop.frame); },
+        .inside = [&](int i) { return frames_.Within(i, loop.frame); },
         .capture = [&](const NodeRef& ref) { return CaptureOfLoop(loop, ref, captures); },
         .is_boundary =
             [&](int i) {
@@ -212,14 +148,14 @@ class LoopRaiser {
     const int i = nodes_.Find(ref.node);
     // A constant of the graph around may be used in a frame without an Enter, when it has no inputs; it is captured
     // like any other.
-    if (!Within(i, loop.frame) && FrameAfter(i) != loop.frame) return CaptureRef(captures.Add(ref));
+    if (!frames_.Within(i, loop.frame) && frames_.after(i) != loop.frame) return CaptureRef(captures.Add(ref));
     if (!EntersLoop(loop, i)) return std::string();
     RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, InputsOf(i));
     for (size_t at = 1; at < inputs.size(); ++at) captures.controls.insert(inputs[at].node);
     return CaptureRef(captures.Add(inputs[0]));
   }
 
-  bool EntersLoop(const Loop& loop, int i) { return nodes_.at(i).op() == "Enter" && FrameAfter(i) == loop.frame; }
+  bool EntersLoop(const Loop& loop, int i) { return nodes_.at(i).op() == "Enter" && frames_.after(i) == loop.frame; }
 
   // Its inputs, of which there must be one.
   StatusOr<std::vector<NodeRef>> InputsOf(int i) {
@@ -257,15 +193,15 @@ class LoopRaiser {
     SetTypes(node, "T", types);
     (*node.mutable_attr())["cond"].mutable_func()->set_name(test_name);
     (*node.mutable_attr())["body"].mutable_func()->set_name(body_name);
-    frame_.push_back(0);
+    frames_.Add(0);
     return node.name();
   }
 
   // By name, with the Enters that stand outside.
   std::set<std::string> NodesOf(const Loop& loop) {
     std::set<std::string> nodes;
-    for (int i = 0; i < static_cast<int>(frame_.size()); ++i)
-      if (Within(i, loop.frame) || EntersLoop(loop, i)) nodes.insert(nodes_.at(i).name());
+    for (int i = 0; i < frames_.size(); ++i)
+      if (frames_.Within(i, loop.frame) || EntersLoop(loop, i)) nodes.insert(nodes_.at(i).name());
     return nodes;
   }
 
@@ -287,7 +223,7 @@ class LoopRaiser {
       exit.clear_input();
       exit.add_input(NodeRef{raised, variable->second, false}.ToString());
       gone.erase(exit.name());
-      frame_[static_cast<size_t>(i)] = 0;
+      frames_.Move(i, 0);
     }
     return absl::OkStatus();
   }
@@ -318,15 +254,13 @@ class LoopRaiser {
       node.clear_input();
       node.clear_attr();
       removed_.insert(name);
-      frame_[static_cast<size_t>(i)] = -1;
+      frames_.Move(i, -1);
     }
   }
 
   ControlFlowNodes& nodes_;
   ControlFlowBodies& bodies_;
-  std::vector<Frame> frames_;
-  std::map<std::pair<int, std::string>, int> frame_index_;
-  std::vector<int> frame_;  // by node: of its inputs
+  ControlFlowFrames frames_;
   std::set<std::string> removed_;
 };
 

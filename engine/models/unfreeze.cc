@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <optional>
 #include <set>
 
+#include "engine/graph/function.h"
+#include "engine/graph/function_call.h"
 #include "engine/graph/scope.h"
 #include "engine/variables/variables.h"
 
@@ -49,6 +52,26 @@ constexpr std::array<WeightInput, 28> kWeightInputs = {{{"MatMul", 1},
                                                         {"Prelu", 1},
                                                         {"LayerNorm", 1}}};
 
+// Ops whose result holds the elements of input `data`, so that a weight behind one is still a weight.
+struct Carrier {
+  std::string_view op;
+  int data;
+};
+constexpr std::array<Carrier, 13> kCarriers = {{{"Identity", 0},
+                                                {"Reshape", 0},
+                                                {"ExpandDims", 0},
+                                                {"Squeeze", 0},
+                                                {"Cast", 0},
+                                                {"BroadcastTo", 0},
+                                                {"Transpose", 0},
+                                                {"Enter", 0},
+                                                {"Split", 1},
+                                                {"SplitV", 0},
+                                                {"Unpack", 0},
+                                                {"StridedSlice", 0},
+                                                {"Slice", 0}}};
+constexpr int kMaxDepth = 32;  // of carriers and of functions that call functions
+
 // The Const that `input` is, also through Identity; nullptr for anything else.
 const Node* ConstantBehind(Output input) {
   const Node* node = input.node;
@@ -56,41 +79,160 @@ const Node* ConstantBehind(Output input) {
   return node->type() == "Const" ? node : nullptr;
 }
 
-bool IsWeight(const Node& constant) {
-  const TensorSpec& spec = constant.outputs()[0];
+bool MayBeWeight(const Node& node) {
+  if (node.type() != "Const") return false;
+  const TensorSpec& spec = node.outputs()[0];
   return IsFloating(spec.dtype) && spec.shape.rank() >= 1 && spec.shape.elements() > 0;
 }
 
-// Constant → whether it holds statistics. What is both is a statistic.
-std::map<const Node*, bool> FindWeights(const Graph& graph) {
-  std::map<const Node*, bool> weights;
-  const auto add = [&](Output input, bool statistics) {
-    const Node* constant = ConstantBehind(input);
-    if (constant == nullptr || !IsWeight(*constant)) return;
-    bool& known = weights[constant];
-    known = known || statistics;
-  };
-  for (const auto& node : graph.nodes()) {
-    for (const WeightInput& weight : kWeightInputs)
-      if (node->type() == weight.op && static_cast<size_t>(weight.input) < node->inputs().size())
-        add(node->input(weight.input), weight.statistics);
-    // x + bias and x · scale, with a vector on one side and something computed on the other.
-    if (node->type() == "Add" || node->type() == "AddV2" || node->type() == "Mul")
-      for (int side : {0, 1})
-        if (ConstantBehind(node->input(1 - side)) == nullptr && node->input(side).shape().known_rank() &&
-            node->input(side).shape().rank() == 1)
-          add(node->input(side), false);
+class WeightFinder {
+ public:
+  explicit WeightFinder(const Graph& graph) : graph_(graph) {}
+
+  FrozenConstant RoleOf(Node& constant) {
+    named_ = IsReadAsVariable(constant);
+    shape_ = constant.outputs()[0].shape;
+    std::optional<Place> place = PlaceOf(graph_, constant.output(), 0);
+    if (place) return {constant.name(), place->statistics ? "running statistic" : "weight", place->why};
+    if (named_) return {constant.name(), "weight", "it is read as a variable"};
+    return {constant.name(), "constant", "no op takes it where weights stand"};
   }
-  return weights;
-}
+
+ private:
+  struct Place {
+    bool statistics = false;
+    std::string why;
+  };
+  struct Use {
+    Node* node;
+    int input;
+  };
+  using Uses = std::multimap<std::pair<const Node*, int>, Use>;
+
+  const Uses& UsesIn(const Graph& graph) {
+    const auto [found, inserted] = uses_.try_emplace(&graph);
+    if (inserted)
+      for (const auto& node : graph.nodes())
+        for (size_t i = 0; i < node->inputs().size(); ++i)
+          found->second.emplace(std::pair<const Node*, int>(node->inputs()[i].node, node->inputs()[i].port),
+                                Use{node.get(), static_cast<int>(i)});
+    return found->second;
+  }
+  std::vector<Use> UsesOf(const Graph& graph, Output value) {
+    std::vector<Use> uses;
+    const auto [first, last] = UsesIn(graph).equal_range({value.node, value.port});
+    for (auto use = first; use != last; ++use) uses.push_back(use->second);
+    return uses;
+  }
+
+  // Freezing leaves the name of what read the variable: "dense/MatMul/ReadVariableOp", or "kernel/read" of a kernel.
+  bool IsReadAsVariable(Node& constant) {
+    if (constant.name().find("ReadVariableOp") != std::string::npos) return true;
+    return std::ranges::any_of(UsesOf(graph_, constant.output()), [&](const Use& use) {
+      const std::string& name = use.node->name();
+      return use.node->type() == "Identity" &&
+             (name.find("ReadVariableOp") != std::string::npos || name == constant.name() + "/read");
+    });
+  }
+
+  // Where the value stands as a weight, or as statistics, which count more.
+  std::optional<Place> PlaceOf(const Graph& graph, Output value, int depth) {
+    if (depth > kMaxDepth) return std::nullopt;
+    std::optional<Place> found;
+    for (const Use& use : UsesOf(graph, value)) {
+      std::optional<Place> place = PlaceAt(graph, use, depth);
+      if (place && (!found || place->statistics)) found = std::move(place);
+    }
+    return found;
+  }
+
+  std::optional<Place> PlaceAt(const Graph& graph, const Use& use, int depth) {
+    Node& node = *use.node;
+    const std::string_view op = node.type();
+    const std::string why = fmt::format("input {} of {} '{}'", use.input, op, node.name());
+    for (const WeightInput& weight : kWeightInputs)
+      if (op == weight.op && use.input == weight.input) return Place{weight.statistics, why};
+    if (op == "Add" || op == "AddV2" || op == "Mul" || op == "Sub") {
+      if (const auto place = Elementwise(graph, use, why)) return place;
+    }
+    for (const Carrier& carrier : kCarriers) {
+      if (op != carrier.op || use.input != carrier.data) continue;
+      for (size_t port = 0; port < node.outputs().size(); ++port)
+        if (auto place = PlaceOf(graph, node.output(static_cast<int>(port)), depth + 1)) return place;
+    }
+    if (RunsFunctions(op)) return InFunctions(graph, use, depth);
+    return std::nullopt;
+  }
+
+  // x + bias and x · scale, with a vector on one side and something computed on the other. The variance of a batch
+  // normalisation that was taken apart is added to a small number under a root, its mean is multiplied by what comes of
+  // constants and subtracted from the offset.
+  std::optional<Place> Elementwise(const Graph& graph, const Use& use, const std::string& why) {
+    Node& node = *use.node;
+    const Output other = node.input(1 - use.input);
+    const auto follow = UsesOf(graph, node.output());
+    const auto all = [&](auto&& what) { return !follow.empty() && std::ranges::all_of(follow, what); };
+    if (ConstantBehind(other) != nullptr) {
+      const bool under_root = node.type() != "Mul" && all([](const Use& next) {
+                                return next.node->type() == "Rsqrt" || next.node->type() == "Sqrt";
+                              });
+      return under_root ? std::optional(Place{true, why}) : std::nullopt;
+    }
+    if (node.type() == "Mul" && ComesOfConstants(other) &&
+        all([](const Use& next) { return next.node->type() == "Sub" && next.input == 1; }))
+      return Place{true, why};
+    const bool vector = shape_.rank() == 1 ||
+                        (named_ && std::ranges::count_if(shape_.dims(), [](int64_t size) { return size != 1; }) <= 1);
+    return vector && (node.type() != "Sub" || named_) ? std::optional(Place{false, why}) : std::nullopt;
+  }
+
+  static bool ComesOfConstants(Output value) {
+    std::set<const Node*> seen;
+    std::vector<const Node*> stack = {value.node};
+    while (!stack.empty()) {
+      const Node* node = stack.back();
+      stack.pop_back();
+      if (!seen.insert(node).second) continue;
+      if (seen.size() > 16 || (node->inputs().empty() && node->type() != "Const")) return false;
+      for (const Output& input : node->inputs()) stack.push_back(input.node);
+    }
+    return true;
+  }
+
+  // What the bodies of a loop, a branch or a call do with the argument.
+  std::optional<Place> InFunctions(const Graph& graph, const Use& use, int depth) {
+    const FunctionCall call = DescribeFunctionCall(use.node->type(), use.node->attrs());
+    if (static_cast<size_t>(use.input) < call.first_argument) return std::nullopt;
+    const size_t argument = static_cast<size_t>(use.input) - call.first_argument;
+    for (const std::string& name : call.functions) {
+      const Function* const function = graph.FindFunction(name);
+      if (function == nullptr || argument >= function->arguments.size()) continue;
+      Node* const inside = function->arguments[argument];
+      if (auto place = PlaceOf(*function->body, inside->output(), depth + 1)) return place;
+    }
+    return std::nullopt;
+  }
+
+  const Graph& graph_;
+  bool named_ = false;  // of the constant that is looked at, as is its shape
+  Shape shape_;
+  std::map<const Graph*, Uses> uses_;
+};
 
 }  // namespace
 
 // The constant's own value becomes the first value, so that the graph computes what it did until it is trained; names
 // stay, so weights can be exchanged by them.
 StatusOr<UnfrozenGraph> Unfreeze(const Graph& graph) {
-  const std::map<const Node*, bool> weights = FindWeights(graph);
   UnfrozenGraph result;
+  WeightFinder finder(graph);
+  std::map<const Node*, bool> weights;  // and whether they are statistics
+  for (const auto& node : graph.nodes()) {
+    if (!MayBeWeight(*node)) continue;
+    FrozenConstant constant = finder.RoleOf(*node);
+    if (constant.role != "constant") weights.emplace(node.get(), constant.role != "weight");
+    result.constants.push_back(std::move(constant));
+  }
   for (const auto& [name, function] : graph.functions()) RIVULET_RETURN_IF_ERROR(result.graph.AddFunction(function));
   const Scope scope(result.graph);
   std::vector<Output> first_outputs(graph.nodes().size());  // of copies of constants: their variables' values

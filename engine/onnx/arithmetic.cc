@@ -83,7 +83,10 @@ Status Mod(NodeContext& n) {
   if (!n.status().ok()) return n.status();
   const bool floating = IsFloating(TypeOf(x));
   if (!n.Flag("fmod", false)) {
-    n.set_output(0, Builder::Has("FloorMod") ? b.Op("FloorMod", {x, y}) : b.Sub(x, b.Mul(b.Op("FloorDiv", {x, y}), y)));
+    Output rest = Builder::Has("FloorMod") ? b.Op("FloorMod", {x, y}) : b.Sub(x, b.Mul(b.Op("FloorDiv", {x, y}), y));
+    // A rest of zero has the divisor's sign too, which TensorFlow's op does not give it.
+    if (floating) rest = b.Select(b.Equal(rest, b.ScalarLike(rest, 0)), b.Times(b.Op("Sign", {y}), 0), rest);
+    n.set_output(0, rest);
   } else if (floating && Builder::Has("TruncateMod")) {
     n.set_output(0, b.Op("TruncateMod", {x, y}));
   } else {

@@ -345,6 +345,22 @@ Output Builder::Iota(int64_t size, int rank, int axis) const {
   return Reshape(Ints(values), dims);
 }
 
+Output Builder::Positions(Output x, int of, int rank, int axis) const {
+  if (const int64_t size = DimOf(x, of); size != kUnknownDim) return Iota(size, rank, axis);
+  std::vector<int64_t> dims(static_cast<size_t>(rank), 1);
+  if (rank > 0) dims[static_cast<size_t>(axis)] = -1;
+  return Reshape(Op("Range", {Int(0), Dim(x, of), Int(1)}), dims);
+}
+
+Output Builder::Vector(const std::vector<Output>& scalars) const {
+  std::vector<int64_t> numbers;
+  for (const Output& scalar : scalars) {
+    if (!scalar) return {};
+    if (scalar.node->type() == "Const") numbers.push_back(scalar.node->attr<Tensor>("value").flat<int64_t>()[0]);
+  }
+  return numbers.size() == scalars.size() ? Ints(numbers) : Stack(scalars, 0);
+}
+
 Output Builder::ToLast(Output x, int axis) const {
   std::vector<int64_t> perm;
   for (int i = 0; i < ShapeOf(x).rank(); ++i)

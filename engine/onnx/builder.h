@@ -91,6 +91,10 @@ class Builder {
   Output Dims(Output x) const;
   // 0, 1, … of int64 along `axis` of a tensor of rank `rank` that has size 1 elsewhere.
   Output Iota(int64_t size, int rank, int axis) const;
+  // The same with the size of axis `of` of x, which may be open.
+  Output Positions(Output x, int of, int rank, int axis) const;
+  // int64 scalars as a vector: a constant where all of them are.
+  Output Vector(const std::vector<Output>& scalars) const;
 
   // x with `axis` moved to the end, and back.
   Output ToLast(Output x, int axis) const;

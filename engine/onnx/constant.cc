@@ -44,9 +44,10 @@ Status ConstantOfShape(NodeContext& n) {
     if (tensor.elements() != 1) return InvalidArgument("the value has {} elements, not one", tensor.elements());
     value = n.b().Reshape(n.b().Const(std::move(tensor)), std::vector<int64_t>{});
   }
-  const auto dims = n.IntValuesIfKnown(0);
-  if (!dims) RIVULET_RETURN_IF_ERROR(n.Value(0).status());
-  n.set_output(0, n.b().Op("Fill", {n.b().Ints(*dims), value}));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Dimension> dims, n.IntElements(0));
+  std::vector<Output> sizes;
+  for (size_t i = 0; i < dims.size(); ++i) sizes.push_back(n.Element(0, dims, i));
+  n.set_output(0, n.b().Op("Fill", {n.b().Vector(sizes), value}));
   return n.status();
 }
 RIVULET_ONNX("ConstantOfShape", ConstantOfShape);
@@ -107,11 +108,12 @@ Status Dropout(NodeContext& n) {
 }
 RIVULET_ONNX("Dropout", Dropout);
 
-// The number of elements must be known, and they are few kinds: the engine's Range where it has the type.
+// The number of elements follows from shapes and constants: the engine's Range where it has the type.
 Status Range(NodeContext& n) {
   const Output start = n.input(0), limit = n.input(1), delta = n.input(2);
   if (!n.status().ok()) return n.status();
-  for (int i : {0, 1, 2}) RIVULET_RETURN_IF_ERROR(n.Value(i).status());
+  for (int i : {0, 1, 2})
+    RIVULET_RETURN_IF_ERROR(IsFloating(TypeOf(n.input(i))) ? n.Value(i).status() : n.IntElements(i).status());
   const Builder& b = n.b();
   const auto scalar = [&](Output x) { return b.Reshape(x, std::vector<int64_t>{}); };
   n.set_output(0, b.Op("Range", {scalar(start), scalar(limit), scalar(delta)}));

@@ -1,5 +1,6 @@
-// ONNX models as graphs. Each node becomes ops of ours (engine/onnx/operator.h); initializers of a floating type become
-// variables, so that an imported model can be trained, and everything else that is constant stays in the graph.
+// ONNX models as graphs. Each node becomes ops of ours (engine/onnx/operator.h); initializers that are weights
+// (engine/onnx/weight_places.h) become variables, so that an imported model can be trained, and everything else that is
+// constant stays in the graph.
 #pragma once
 
 #include <cstdint>
@@ -30,6 +31,8 @@ struct ImportOptions {
   std::map<std::string, Shape> shapes;
   // By input name: the input becomes this constant. Needed where shapes depend on it.
   std::map<std::string, Tensor> constants;
+  // Names of initializers, with `*` for any characters, that are variables whatever their place says.
+  std::vector<std::string> trainable;
   // Where the model lies: external data are read from this folder only. Empty: external data are refused.
   std::string folder;
   ImportLimits limits;
@@ -51,11 +54,19 @@ struct OnnxWeight {
   std::vector<int64_t> perm;
 };
 
+// What an initializer of a floating type is, and by what it is told.
+struct OnnxInitializer {
+  std::string name;
+  std::string role;  // "weight", "running statistic" or "constant"
+  std::string why;   // "input 1 of Conv 'conv1'"
+};
+
 struct OnnxModel {
   Graph graph;
   std::vector<OnnxValue> inputs;  // without initializers and constants
   std::vector<OnnxValue> outputs;
   std::vector<OnnxWeight> weights;
+  std::vector<OnnxInitializer> initializers;  // of a floating type and at least one axis, in the model's order
 };
 
 // The model's inputs as it declares them, without those that initializers give. Errors as ImportOnnx.
@@ -66,6 +77,7 @@ struct ModelSummary {
   std::vector<std::string> ops;         // operators, each once, sorted
   std::vector<std::string> inputs;      // in order, without those that initializers give
   std::vector<std::string> all_inputs;  // in order
+  std::string no_tensor;                // the first input or output that is no tensor, as an error tells it; ""
 };
 // DATA_LOSS: no ModelProto.
 StatusOr<ModelSummary> SummarizeOnnx(std::string_view bytes);

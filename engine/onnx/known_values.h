@@ -1,5 +1,6 @@
-// What can be said of a tensor's value while a graph is still being built: what follows from constants. The engine
-// computes it, so that a folded value is what a run would give.
+// What can be said of a tensor's value while a graph is still being built. Small integer tensors are known element by
+// element (engine/graph/symbolic_values.h). Of other tensors the engine computes what follows from constants and from
+// those, so that a folded value is what a run would give.
 #pragma once
 
 #include <map>
@@ -8,27 +9,46 @@
 
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
+#include "engine/graph/symbolic_values.h"
 
 namespace rivulet::onnx {
 
+// What errors tell the user to do where a size is open, and where an input's value is needed.
+struct Remedies {
+  std::string size, value;  // "; give its sizes with --shape"
+};
+
 class KnownValues {
  public:
-  explicit KnownValues(const Graph& graph) : graph_(graph) {}
+  explicit KnownValues(const Graph& graph, Remedies remedies = {})
+      : graph_(graph),
+        remedies_(std::move(remedies)),
+        symbols_([](Output output) -> const Shape& { return output.shape(); }, SymbolicValues::Sizes::kFollowOps) {}
 
-  // FAILED_PRECONDITION: it depends on a placeholder, which `needed` then names, on a variable or on chance.
-  // RESOURCE_EXHAUSTED: it would take more than 256 MiB.
+  SymbolicValues& symbols() { return symbols_; }
+  // FAILED_PRECONDITION: it depends on a placeholder, which `needed` then names, on a size that is open, on a variable
+  // or on chance. RESOURCE_EXHAUSTED: it would take more than 256 MiB.
   StatusOr<Tensor> Value(Output output);
-  // Whether it follows from constants.
-  bool Knows(Output output) const;
+  // Whether it follows from constants and known sizes.
+  bool Knows(Output output);
+  // Why `element`, a symbol or an expression, is no number. Names what it depends on.
+  Status Unknown(const Dimension& element);
 
   // Placeholders whose values were asked for and not known.
   const std::set<std::string>& needed() const { return needed_; }
 
  private:
-  // The first node on which `output` depends and that has no value yet; null when there is none.
-  const Node* Unknown(Output output, std::set<std::string>* placeholders) const;
+  struct Cut {
+    std::vector<Output> known;  // where the walk back from a value ends, in small tensors that are known
+    const Node* unknown = nullptr;
+    std::string open;  // the size that is not known, of a Shape
+  };
+  Cut CutBefore(Output output);
+  Status WhyUnknown(const Cut& cut);
 
   const Graph& graph_;
+  Remedies remedies_;
+  SymbolicValues symbols_;
   std::map<std::pair<const Node*, int>, Tensor> values_;
   std::set<std::string> needed_;
 };

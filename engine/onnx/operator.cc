@@ -210,6 +210,41 @@ std::optional<std::vector<int64_t>> NodeContext::IntValuesIfKnown(int i) const {
   return *values;
 }
 
+StatusOr<std::vector<Dimension>> NodeContext::IntElements(int i) const {
+  const Output output = input(i);
+  if (!status().ok()) return status();
+  const Elements* const elements = known_.symbols().ValueOf(output);
+  const bool known = elements != nullptr && std::ranges::all_of(elements->values, &Dimension::IsNumber);
+  if (elements == nullptr || (!known && known_.Knows(output))) {
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> values, IntValues(i));
+    return std::vector<Dimension>(values.begin(), values.end());
+  }
+  for (size_t at = 0; at < elements->values.size(); ++at) {
+    std::vector<int> symbols;
+    elements->values[at].AddSymbols(symbols);
+    for (const int id : symbols)
+      if (known_.symbols().symbol(id).fed)
+        return Annotate(known_.Unknown(elements->values[at]),
+                        fmt::format("element {} of input {} must be known", at, i));
+  }
+  return elements->values;
+}
+
+Output NodeContext::Element(int i, const std::vector<Dimension>& elements, size_t at) const {
+  if (elements[at].IsNumber()) return b().Int(elements[at].number());
+  const Output vector = b().Cast(input(i), DType::kInt64);
+  return ShapeOf(vector).rank() == 0 ? vector : b().At(vector, 0, static_cast<int64_t>(at));
+}
+
+StatusOr<std::vector<Dimension>> NodeContext::Sizes(int i) const {
+  if (IsStored(i)) {
+    RIVULET_ASSIGN_OR_RETURN(const Shape shape, KnownShape(i));
+    return std::vector<Dimension>(shape.dims().begin(), shape.dims().end());
+  }
+  RIVULET_RETURN_IF_ERROR(Rank(i).status());
+  return *known_.symbols().SizesOf(input(i));
+}
+
 StatusOr<int> NodeContext::Rank(int i) const {
   if (const StoredWeight* weight = stored(i)) return static_cast<int>(weight->perm.size());
   const Output output = input(i);
@@ -228,7 +263,7 @@ StatusOr<Shape> NodeContext::KnownShape(int i) const {
   const Output output = input(i);
   if (!status().ok()) return status();
   if (!output.shape().IsFullyKnown())
-    return FailedPrecondition("the shape of input {} must be known, but is {}; give it with --shape", i,
+    return FailedPrecondition("the shape of input {} must be known, but is {}; give the sizes of the model's inputs", i,
                               output.shape().ToString());
   return output.shape();
 }

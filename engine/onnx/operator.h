@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
+#include "engine/graph/dimension.h"
 #include "engine/onnx/builder.h"
 #include "proto/onnx/onnx.pb.h"
 
@@ -98,6 +99,13 @@ class NodeContext {
   StatusOr<std::vector<double>> NumberValues(int i) const;
   // As IntValues, but nullopt where the value is not known, and that is not remembered as a need.
   std::optional<std::vector<int64_t>> IntValuesIfKnown(int i) const;
+  // The elements of input i, a tensor of integers that follows from constants and from shapes: a number each, or an
+  // expression in sizes that are open. FAILED_PRECONDITION: an element depends on what is fed.
+  StatusOr<std::vector<Dimension>> IntElements(int i) const;
+  // Element `at` of input i, a vector of integers, as an int64 scalar of the graph.
+  Output Element(int i, const std::vector<Dimension>& elements, size_t at) const;
+  // The sizes of input i: numbers, and expressions where they are open. FAILED_PRECONDITION: its rank is unknown.
+  StatusOr<std::vector<Dimension>> Sizes(int i) const;
 
   // Input i's rank, and its shape. FAILED_PRECONDITION: unknown here.
   StatusOr<int> Rank(int i) const;

@@ -118,6 +118,7 @@ Output Along(const Builder& b, const Resizing& r, Output x, int index, const Axi
 // Scales, or the sizes wanted, of the axes named; every axis by default.
 StatusOr<std::vector<std::pair<int, Axis>>> AxesOf(NodeContext& n, const Shape& shape) {
   std::vector<int64_t> axes = n.Ints("axes"), sizes;
+  std::vector<Dimension> asked;
   std::vector<double> scales, roi;
   if (axes.empty())
     for (int i = 0; i < shape.rank(); ++i) axes.push_back(i);
@@ -129,7 +130,8 @@ StatusOr<std::vector<std::pair<int, Axis>>> AxesOf(NodeContext& n, const Shape& 
     RIVULET_ASSIGN_OR_RETURN(scales, n.NumberValues(scales_input));
   }
   if (scales.empty() && n.has_input(3)) {
-    RIVULET_ASSIGN_OR_RETURN(sizes, n.IntValues(3));
+    RIVULET_ASSIGN_OR_RETURN(asked, n.IntElements(3));
+    for (const Dimension& size : asked) sizes.push_back(size.IsNumber() ? size.number() : kUnknownDim);
   }
   if (scales_input == 2 && n.has_input(1) && n.String("coordinate_transformation_mode", "") == "tf_crop_and_resize") {
     RIVULET_ASSIGN_OR_RETURN(roi, n.NumberValues(1));
@@ -140,6 +142,7 @@ StatusOr<std::vector<std::pair<int, Axis>>> AxesOf(NodeContext& n, const Shape& 
   }
   if ((scales.empty() ? sizes.size() : scales.size()) != axes.size())
     return InvalidArgument("{} scales and {} sizes are given for {} axes", scales.size(), sizes.size(), axes.size());
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Dimension> own, n.Sizes(0));
   std::vector<std::pair<int, Axis>> all;
   const std::string policy = n.String("keep_aspect_ratio_policy", "stretch");
   double common = policy == "not_larger" ? INFINITY : 0;
@@ -147,6 +150,7 @@ StatusOr<std::vector<std::pair<int, Axis>>> AxesOf(NodeContext& n, const Shape& 
     RIVULET_ASSIGN_OR_RETURN(const int index, n.Axis(axes[i], shape.rank()));
     Axis axis;
     axis.input = shape.dim(index);
+    if (axis.input == kUnknownDim && i < asked.size() && asked[i] == own[static_cast<size_t>(index)]) continue;
     const auto input = static_cast<double>(axis.input);
     if (axis.input == kUnknownDim && i < scales.size() && scales[i] == 1 && roi.empty()) continue;  // stays as it is
     if (axis.input == kUnknownDim)

@@ -19,31 +19,62 @@ StatusOr<std::optional<std::vector<int64_t>>> AxesOf(NodeContext& n, int64_t sin
   return std::optional(std::move(axes));
 }
 
-// 0 keeps the input's size (unless allowzero), -1 takes what is left.
+// 0 keeps the input's size (unless allowzero), -1 takes what is left. As long as one size alone is open the new shape
+// is a constant that leaves it to the number of elements; else the sizes that are open are computed when the graph
+// runs.
 Status Reshape(NodeContext& n) {
   const Builder& b = n.b();
   const Output x = n.input(0);
-  std::vector<int64_t> sizes;
+  std::vector<Dimension> sizes;
   if (n.opset() < 5) {
-    sizes = n.Ints("shape");
-  } else if (const auto known = n.IntValuesIfKnown(1)) {
-    sizes = *known;
+    const std::vector<int64_t> given = n.Ints("shape");
+    sizes.assign(given.begin(), given.end());
   } else {
-    return n.Value(1).status();
+    RIVULET_ASSIGN_OR_RETURN(sizes, n.IntElements(1));
   }
   if (!n.status().ok()) return n.status();
-  std::vector<Output> dims;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] != 0 || n.Flag("allowzero", false)) {
-      dims.push_back(b.Int(sizes[i]));
-      continue;
-    }
-    RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
-    if (static_cast<int>(i) >= rank)
-      return InvalidArgument("size {} of the shape is 0, but the input has {} axes", i, rank);
-    dims.push_back(b.Dim(x, static_cast<int>(i)));
+  const bool ranked = ShapeOf(x).known_rank();
+  std::vector<Dimension> own;
+  if (ranked) {
+    RIVULET_ASSIGN_OR_RETURN(own, n.Sizes(0));
   }
-  n.set_output(0, b.Shaped(x, dims));
+  std::vector<bool> kept(sizes.size());  // as the input has them
+  std::optional<size_t> rest;
+  std::optional<Dimension> others = Dimension(1), all = Dimension(1);
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == Dimension(0) && !n.Flag("allowzero", false)) {
+      RIVULET_RETURN_IF_ERROR(n.Rank(0).status());
+      if (i >= own.size())
+        return InvalidArgument("size {} of the shape is 0, but the input has {} axes", i, own.size());
+      sizes[i] = own[i];
+      kept[i] = true;
+    }
+    if (sizes[i] == Dimension(-1)) {
+      rest = i;
+    } else if (others) {
+      others = others->Times(sizes[i]);
+    }
+  }
+  for (const Dimension& size : own)
+    if (all) all = all->Times(size);
+  std::vector<int64_t> known;
+  for (const Dimension& size : sizes)
+    known.push_back(size.IsNumber() && size.number() >= 0 ? size.number() : kUnknownDim);
+  if (rest && ranked && all && others)
+    if (const std::optional<Dimension> left = all->Over(*others); left && left->IsNumber() && left->number() >= 0)
+      known[*rest] = left->number();
+  const auto open = std::ranges::count(known, kUnknownDim);
+  if (open == 0 || (open == 1 && std::ranges::find(known, 0) == known.end())) {
+    n.set_output(0, b.Reshape(x, known));
+    return n.status();
+  }
+  std::vector<Output> dims;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    dims.push_back(known[i] != kUnknownDim ? b.Int(known[i])
+                   : kept[i]               ? b.Dim(x, static_cast<int>(i))
+                   : rest == i             ? b.Int(-1)
+                                           : n.Element(1, sizes, i));
+  n.set_output(0, b.Op("Reshape", {x, b.Stack(dims, 0)}));
   return n.status();
 }
 RIVULET_ONNX("Reshape", Reshape);
@@ -66,9 +97,13 @@ Status Flatten(NodeContext& n) {
     return all;
   };
   const int64_t rows = product(0, axis), columns = product(axis, rank);
-  if (rows == kUnknownDim && columns == kUnknownDim)
-    return FailedPrecondition("the sizes before or after axis {} must be known", axis);
-  n.set_output(0, b.Reshape(x, {rows, columns}));
+  if (rows != kUnknownDim || columns != kUnknownDim) {
+    n.set_output(0, b.Reshape(x, {rows, columns}));
+    return n.status();
+  }
+  const Output dims = b.Dims(x);
+  const Output first = b.Reduce("Prod", b.Slice(dims, 0, 0, axis), {0}, false);
+  n.set_output(0, b.Op("Reshape", {x, b.Stack({first, b.Int(-1)}, 0)}));
   return n.status();
 }
 RIVULET_ONNX("Flatten", Flatten);
@@ -165,27 +200,30 @@ Status Tile(NodeContext& n) {
     n.set_output(0, b.Op("Tile", {n.input(0), b.Ints(multiples)}));
     return n.status();
   }
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> repeats, n.IntValues(1));
-  n.set_output(0, b.Op("Tile", {n.input(0), b.Ints(repeats)}));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Dimension> repeats, n.IntElements(1));
+  std::vector<Output> times;
+  for (size_t i = 0; i < repeats.size(); ++i) times.push_back(n.Element(1, repeats, i));
+  n.set_output(0, b.Op("Tile", {n.input(0), b.Vector(times)}));
   return n.status();
 }
 RIVULET_ONNX("Tile", Tile);
 
-// Broadcasts both ways: a size of 1 asked for keeps the input's.
+// Broadcasts both ways: a size of 1 asked for keeps the input's, and so does one that is the input's own.
 Status Expand(NodeContext& n) {
   const Builder& b = n.b();
   const Output x = n.input(0);
-  const auto dims = n.IntValuesIfKnown(1);
-  if (!dims) return n.Value(1).status();
-  RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Dimension> asked, n.IntElements(1));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Dimension> own, n.Sizes(0));
   std::vector<Output> sizes;
-  const int result = std::max(rank, static_cast<int>(dims->size()));
-  for (int i = 0; i < result; ++i) {
-    const int own = i - (result - rank), asked = i - (result - static_cast<int>(dims->size()));
-    const int64_t size = asked < 0 ? 1 : (*dims)[static_cast<size_t>(asked)];
-    sizes.push_back(size == 1 && own >= 0 ? b.Dim(x, own) : b.Int(size));
+  const size_t rank = std::max(own.size(), asked.size());
+  for (size_t i = 0; i < rank; ++i) {
+    const bool has = i + own.size() >= rank, asks = i + asked.size() >= rank;
+    const size_t at = i + own.size() - rank, ask = i + asked.size() - rank;
+    const bool keeps = has && (!asks || asked[ask] == Dimension(1) || asked[ask] == own[at] ||
+                               (own[at].IsNumber() && own[at].number() > 1 && !asked[ask].IsNumber()));
+    sizes.push_back(keeps ? b.Dim(x, static_cast<int>(at)) : n.Element(1, asked, ask));
   }
-  n.set_output(0, sizes.empty() ? b.Op("Identity", {x}) : b.BroadcastTo(x, b.Stack(sizes, 0)));
+  n.set_output(0, sizes.empty() ? b.Op("Identity", {x}) : b.BroadcastTo(x, b.Vector(sizes)));
   return n.status();
 }
 RIVULET_ONNX("Expand", Expand);
@@ -229,8 +267,8 @@ Status SpaceToDepth(NodeContext& n) {
 RIVULET_ONNX("SpaceToDepth", SpaceToDepth);
 
 // Which elements of the last two axes lie on or beside a diagonal: column - row compared with k.
-Output Diagonal(const Builder& b, int64_t rows, int64_t columns, std::string_view comparison, int64_t k) {
-  const Output difference = b.Sub(b.Iota(columns, 2, 1), b.Iota(rows, 2, 0));
+Output Diagonal(const Builder& b, Output x, int rank, std::string_view comparison, int64_t k) {
+  const Output difference = b.Sub(b.Positions(x, rank - 1, 2, 1), b.Positions(x, rank - 2, 2, 0));
   return b.Op(comparison, {difference, b.Int(k)});
 }
 
@@ -242,10 +280,8 @@ Status Trilu(NodeContext& n) {
   if (n.has_input(1)) {
     RIVULET_ASSIGN_OR_RETURN(k, n.IntValue(1));
   }
-  const int64_t rows = DimOf(x, rank - 2), columns = DimOf(x, rank - 1);
-  if (rank < 2 || rows == kUnknownDim || columns == kUnknownDim)
-    return FailedPrecondition("the last two sizes of {} must be known", ShapeOf(x).ToString());
-  const Output kept = Diagonal(b, rows, columns, n.Flag("upper", true) ? "GreaterEqual" : "LessEqual", k);
+  if (rank < 2) return InvalidArgument("{} is no matrix", ShapeOf(x).ToString());
+  const Output kept = Diagonal(b, x, rank, n.Flag("upper", true) ? "GreaterEqual" : "LessEqual", k);
   n.set_output(0, b.Select(kept, x, b.ScalarLike(x, 0)));
   return n.status();
 }

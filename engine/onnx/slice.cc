@@ -57,18 +57,35 @@ Output SliceBackwards(const Builder& b, Output x, int axis, int64_t start, int64
               {{"begin_mask", others}, {"end_mask", others}});
 }
 
+// One axis, between places of which at least one is known only when the graph runs.
+Output SliceBetween(const Builder& b, Output x, int axis, Output begin, Output end, int64_t step) {
+  if (axis >= 32) return b.Slice(x, axis, 0, 0, step);  // and its error
+  const auto size = static_cast<size_t>(axis) + 1;
+  std::vector<Output> begins(size, b.Int(0)), ends = begins;
+  begins.back() = begin;
+  ends.back() = end;
+  std::vector<int64_t> steps(size, 1);
+  steps.back() = step;
+  const int64_t others = (int64_t{1} << axis) - 1;
+  return b.Op("StridedSlice", {x, b.Vector(begins), b.Vector(ends), b.Ints(steps)},
+              {{"begin_mask", others}, {"end_mask", others}});
+}
+
 Status Slice(NodeContext& n) {
   const Builder& b = n.b();
   Output x = n.input(0);
   RIVULET_ASSIGN_OR_RETURN(const int rank, n.Rank(0));
-  std::vector<int64_t> starts, ends, axes, steps;
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<Dimension> sizes, n.Sizes(0));
+  std::vector<Dimension> starts, ends;
+  std::vector<int64_t> axes, steps;
   if (n.opset() < 10) {
-    starts = n.Ints("starts");
-    ends = n.Ints("ends");
+    const std::vector<int64_t> first = n.Ints("starts"), last = n.Ints("ends");
+    starts.assign(first.begin(), first.end());
+    ends.assign(last.begin(), last.end());
     axes = n.Ints("axes");
   } else {
-    RIVULET_ASSIGN_OR_RETURN(starts, n.IntValues(1));
-    RIVULET_ASSIGN_OR_RETURN(ends, n.IntValues(2));
+    RIVULET_ASSIGN_OR_RETURN(starts, n.IntElements(1));
+    RIVULET_ASSIGN_OR_RETURN(ends, n.IntElements(2));
     if (n.has_input(3)) {
       RIVULET_ASSIGN_OR_RETURN(axes, n.IntValues(3));
     }
@@ -91,8 +108,14 @@ Status Slice(NodeContext& n) {
     cut[static_cast<size_t>(axis)] = true;
     // Ends far outside mean "to the end"; within what StridedSlice adds a size to without overflow.
     constexpr int64_t far = int64_t{1} << 60;
-    int64_t start = std::clamp(starts[i], -far, far), end = std::clamp(ends[i], -far, far);
     const int64_t step = std::clamp(steps[i], -far, far), size = DimOf(x, axis);
+    const bool to_end = step > 0 && ends[i] == sizes[static_cast<size_t>(axis)];
+    if (!starts[i].IsNumber() || (!ends[i].IsNumber() && !to_end)) {
+      x = SliceBetween(b, x, axis, n.Element(1, starts, i), n.Element(2, ends, i), step);
+      continue;
+    }
+    int64_t start = std::clamp(starts[i].number(), -far, far),
+            end = to_end ? far : std::clamp(ends[i].number(), -far, far);
     if (step < 0 && size > 0) {
       // Backwards, a start before the first element means the first, unlike NumPy's.
       start = std::clamp<int64_t>(start < 0 ? start + size : start, 0, size - 1);

@@ -130,6 +130,7 @@ class Body {
     body.weight = [&](const OnnxWeight& weight) { return Weight(root, weight); };
     ImportOptions import;
     import.folder = options_.folder;
+    import.trainable = options_.trainable;
     if (!root.status().ok()) return {};
     const StatusOr<OnnxBodyOutputs> built = BuildOnnx(bytes_, scope, body, import);
     if (!built.ok()) {

@@ -21,6 +21,7 @@ struct TrainableOptions {
   TargetKind target = TargetKind::kClass;             // as ClassifierOptions
   std::string loss = "sparse_softmax_cross_entropy";  // as ClassifierOptions
   std::string folder;                                 // where the model's external data lie
+  std::vector<std::string> trainable;                 // as ImportOptions
 };
 
 // The model, whose first output is what ModelBody gives, such as a score per class [batch, classes]; a

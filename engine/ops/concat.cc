@@ -238,9 +238,10 @@ RIVULET_OP("ConcatV2")
 
 RIVULET_OP("ConcatOffset")
     .Input("concat_dim: int32")
-    .Input("shape: N * int32")
-    .Output("offset: N * int32")
+    .Input("shape: N * shape_type")
+    .Output("offset: N * shape_type")
     .Attr("N: int >= 2")
+    .Attr("shape_type: {int32, int64} = DT_INT32")
     .Shape(ConcatOffsetShape)
     .NotDifferentiable("its outputs are positions")
     .Doc("Where tensors of the given shapes begin in their concatenation.");

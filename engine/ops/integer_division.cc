@@ -46,5 +46,13 @@ RIVULET_OP("Invert")
     .NotDifferentiable("integers have no gradient")
     .Doc("Every bit of x turned round.");
 
+RIVULET_OP("PopulationCount")
+    .Input("x: T")
+    .Output("y: uint8")
+    .Attr("T: " RIVULET_INTEGERS)
+    .Shape(SameAsInput(0))
+    .NotDifferentiable("integers have no gradient")
+    .Doc("How many bits of x are set.");
+
 }  // namespace
 }  // namespace rivulet

@@ -238,6 +238,60 @@ RIVULET_OP("MatrixBandPart")
         "input with zeros where (row - column) > num_lower or (column - row) > num_upper; a negative number keeps the "
         "whole triangle.");
 
+// [shape, shape] of one shape.
+Status DiagV1Shape(InferenceContext& c) {
+  const Shape& diagonal = c.input(0);
+  if (!diagonal.known_rank()) {
+    c.set_output(0, Shape::UnknownRank());
+    return absl::OkStatus();
+  }
+  if (diagonal.rank() == 0) return InvalidArgument("a scalar is no diagonal");
+  std::vector<int64_t> dims(diagonal.dims().begin(), diagonal.dims().end());
+  dims.insert(dims.end(), diagonal.dims().begin(), diagonal.dims().end());
+  c.set_output(0, Shape(std::move(dims)));
+  return absl::OkStatus();
+}
+
+Status DiagPartV1Shape(InferenceContext& c) {
+  const Shape& input = c.input(0);
+  if (!input.known_rank()) {
+    c.set_output(0, Shape::UnknownRank());
+    return absl::OkStatus();
+  }
+  const auto half = static_cast<size_t>(input.rank() / 2);
+  if (input.rank() == 0 || input.rank() % 2 != 0)
+    return InvalidArgument("input {} has no even number of axes", input.ToString());
+  StatusOr<Shape> merged = Shape::Merge(Shape(std::vector<int64_t>(input.dims().begin(), input.dims().begin() + half)),
+                                        Shape(std::vector<int64_t>(input.dims().begin() + half, input.dims().end())));
+  if (!merged.ok()) return InvalidArgument("the two halves of {} differ", input.ToString());
+  c.set_output(0, *std::move(merged));
+  return absl::OkStatus();
+}
+
+RIVULET_OP("Diag")
+    .Input("diagonal: T")
+    .Output("output: T")
+    .Attr("T: {half, bfloat16, float, double, int32, int64}")
+    .Shape(DiagV1Shape)
+    .Gradient([](GradientContext& g) -> Status {
+      GradientOps ops(g);
+      g.set_input_grad(0, ops.Op("DiagPart", {g.grad()}));
+      return ops.status();
+    })
+    .Doc("Zeros, and the input where the two halves of the indices are equal.");
+
+RIVULET_OP("DiagPart")
+    .Input("input: T")
+    .Output("diagonal: T")
+    .Attr("T: {half, bfloat16, float, double, int32, int64}")
+    .Shape(DiagPartV1Shape)
+    .Gradient([](GradientContext& g) -> Status {
+      GradientOps ops(g);
+      g.set_input_grad(0, ops.Op("Diag", {g.grad()}));
+      return ops.status();
+    })
+    .Doc("The elements where the two halves of the indices are equal.");
+
 RIVULET_OP("MatrixDiag")
     .Input("diagonal: T")
     .Output("output: T")

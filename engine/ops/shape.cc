@@ -15,6 +15,12 @@ Status ShapeShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+Status ShapeNShape(InferenceContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i)
+    c.set_output(i, Shape({c.input(i).known_rank() ? c.input(i).rank() : kUnknownDim}));
+  return absl::OkStatus();
+}
+
 Status FillShape(InferenceContext& c) {
   if (c.input(1).known_rank() && c.input(1).rank() != 0)
     return InvalidArgument("the value must be a scalar, not of shape {}", c.input(1).ToString());
@@ -255,6 +261,16 @@ RIVULET_OP("Shape")
     .NotDifferentiable("its output is a shape")
     .Doc("The sizes of input's axes.");
 
+RIVULET_OP("ShapeN")
+    .Input("input: N * T")
+    .Output("output: N * out_type")
+    .Attr("N: int >= 1")
+    .Attr("T: type")
+    .Attr("out_type: {int32, int64} = DT_INT32")
+    .Shape(ShapeNShape)
+    .NotDifferentiable("its outputs are shapes")
+    .Doc("The shapes of all inputs, as vectors.");
+
 RIVULET_OP("Size")
     .Input("input: T")
     .Output("output: out_type")
@@ -320,6 +336,48 @@ RIVULET_OP("LinSpace")
     .Doc(
         "num values at equal distances from start to stop, both included. num must be known when a program is "
         "compiled.");
+
+Status BroadcastArgsShape(InferenceContext& c) {
+  int64_t most = 0;
+  for (int i = 0; i < 2; ++i) {
+    RIVULET_ASSIGN_OR_RETURN(const Shape sizes, c.WithRank(i, 1));
+    most = sizes.dim(0) == kUnknownDim || most == kUnknownDim ? kUnknownDim : std::max(most, sizes.dim(0));
+  }
+  c.set_output(0, Shape({most}));
+  return absl::OkStatus();
+}
+
+Status UnravelShape(InferenceContext& c) {
+  RIVULET_ASSIGN_OR_RETURN(const Shape dims, c.WithRank(1, 1));
+  const Shape& indices = c.input(0);
+  if (!indices.known_rank()) {
+    c.set_output(0, Shape::UnknownRank());
+    return absl::OkStatus();
+  }
+  if (indices.rank() > 1) return InvalidArgument("indices {} are neither a number nor a vector", indices.ToString());
+  std::vector<int64_t> sizes = {dims.dim(0)};
+  if (indices.rank() == 1) sizes.push_back(indices.dim(0));
+  c.set_output(0, Shape(std::move(sizes)));
+  return absl::OkStatus();
+}
+
+RIVULET_OP("BroadcastArgs")
+    .Input("s0: T")
+    .Input("s1: T")
+    .Output("r0: T")
+    .Attr("T: {int32, int64} = DT_INT32")
+    .Shape(BroadcastArgsShape)
+    .NotDifferentiable("its output is a shape")
+    .Doc("The shape of tensors of shapes s0 and s1 broadcast together.");
+
+RIVULET_OP("UnravelIndex")
+    .Input("indices: Tidx")
+    .Input("dims: Tidx")
+    .Output("output: Tidx")
+    .Attr("Tidx: {int32, int64} = DT_INT32")
+    .Shape(UnravelShape)
+    .NotDifferentiable("its output is an index")
+    .Doc("For each place in a flat tensor, its index along each axis of a tensor of shape dims.");
 
 RIVULET_OP("EnsureShape")
     .Input("input: T")

@@ -28,6 +28,17 @@ Status PlaceholderWithDefaultShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+Status SameAsInputs(InferenceContext& c) {
+  for (int i = 0; i < c.num_inputs(); ++i) c.set_output(i, c.input(i));
+  return absl::OkStatus();
+}
+
+Status PassAllGradients(GradientContext& g) {
+  for (int i = 0; i < static_cast<int>(g.node()->inputs().size()); ++i)
+    if (g.grad(i)) g.set_input_grad(i, g.grad(i));
+  return absl::OkStatus();
+}
+
 RIVULET_OP("Const")
     .Output("output: dtype")
     .Attr("value: tensor")
@@ -62,6 +73,14 @@ RIVULET_OP("Identity")
     .Shape(SameAsInput(0))
     .Gradient(PassGradient)
     .Doc("Its input, unchanged.");
+
+RIVULET_OP("IdentityN")
+    .Input("input: T")
+    .Output("output: T")
+    .Attr("T: list(type) >= 1")
+    .Shape(SameAsInputs)
+    .Gradient(PassAllGradients)
+    .Doc("Its inputs, unchanged.");
 
 RIVULET_OP("StopGradient")
     .Input("input: T")

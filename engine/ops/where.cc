@@ -37,7 +37,7 @@ RIVULET_OP("Where")
     .NotDifferentiable("its output is an index")
     .Doc(
         "The index vectors of the elements that are not zero, in order. How many there are is the shape of the output, "
-        "so input must be known when a program is compiled.");
+        "so a program must know input when it is compiled; a session need not.");
 
 }  // namespace
 }  // namespace rivulet

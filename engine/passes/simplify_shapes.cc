@@ -38,6 +38,16 @@ class ShapeSimplifier {
  public:
   ShapeSimplifier(GraphEditor& graph, PassContext& context) : graph_(graph), context_(context) {}
 
+  // Each consumer takes an output of an IdentityN from where that has it.
+  void SkipIdentityN(EditNode& user) {
+    for (size_t i = 0; i < user.inputs.size(); ++i) {
+      const Edge in = user.inputs[i];
+      if (in.node->type() != "IdentityN" || in.node->fed || !in.node->control_inputs.empty()) continue;
+      graph_.SetInput(user, i, in.node->inputs[static_cast<size_t>(in.port)]);
+      context_.log.push_back(fmt::format("{}: input {} skips '{}', which passes it on", user.name, i, in.node->name));
+    }
+  }
+
   void Visit(EditNode& node) {
     if (node.fed || node.outputs.size() != 1 || node.inputs.empty()) return;
     const std::string_view op = node.type();
@@ -156,7 +166,10 @@ class ShapeSimplifier {
 Status SimplifyShapes(GraphEditor& graph, PassContext& context) {
   ShapeSimplifier simplifier(graph, context);
   for (EditNode* node : graph.Nodes())
-    if (!node->removed) simplifier.Visit(*node);
+    if (!node->removed) {
+      simplifier.SkipIdentityN(*node);
+      simplifier.Visit(*node);
+    }
   return absl::OkStatus();
 }
 

@@ -99,7 +99,10 @@ bool DrawsRandomNumbers(const OpDef& op) { return DrawsFromStream(op); }
 
 Status CheckConcrete(const Shape& shape, std::string_view what) {
   if (!shape.IsFullyKnown())
-    return InvalidArgument("{} has shape {}, which does not follow from the feeds", what, shape.ToString());
+    return InvalidArgument(
+        "{} has shape {}, which does not follow from the feeds. Where a size depends on values, a session can run the "
+        "graph, and training cannot",
+        what, shape.ToString());
   const StatusOr<int64_t> elements = shape.CheckedElements();
   if (elements.ok()) return {};
   const bool negative = std::any_of(shape.dims().begin(), shape.dims().end(), [](int64_t dim) { return dim < 0; });
@@ -460,6 +463,14 @@ void ConcreteGraph::Fold(const Node& node, const CompileOptions& options) {
   const int first = first_value_[static_cast<size_t>(node.id())];
   for (size_t port = 0; port < node.outputs().size(); ++port) {
     if (feed(first + static_cast<int>(port)) >= 0) return;
+  }
+  if (node.type() == "ShapeN") {
+    for (size_t port = 0; port < node.outputs().size(); ++port) {
+      const size_t result = static_cast<size_t>(first) + port;
+      values_[result].constant =
+          ShapeFact("Shape", values_[result].spec.dtype, spec(value(node.input(static_cast<int>(port)))).shape);
+    }
+    return;
   }
   if (!node.inputs().empty() && variable(value(node.input(0))) < 0) {
     Tensor fact = ShapeFact(node.type(), spec(first).dtype, spec(value(node.input(0))).shape);

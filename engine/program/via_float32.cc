@@ -133,7 +133,7 @@ class ViaFloat32 {
     with.num_variables = view_.variables.size();
     with.writes_variables = node->op().stateful && !OnlyReadsVariables(node->type());
     with.is_product = std::ranges::find(kProducts, node->type()) != kProducts.end();
-    with.below_one = node->type() == "RandomUniform" || node->type() == "StatelessRandomUniform";
+    with.below_one = node->type() == "RandomUniform";
     with.kernel = std::move(inner.kernel);
     if (policy_.device == Device::kCuda) {
       prepared.kernel = NewElementsVia(with);

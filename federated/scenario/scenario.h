@@ -49,6 +49,7 @@ struct ModelConfig {
   std::string normalization;                               // "": the preset's own
   std::string target = "class";                            // class, labels, numbers; for `layers` and `onnx`
   std::string objective = "sparse_softmax_cross_entropy";  // for these; unless given, what is usual for the target
+  std::vector<std::string> trainable;                      // for `onnx`: patterns of initializers that are variables
   std::vector<std::string> freeze;                         // patterns of variables that keep their first values
   std::vector<std::string> personal;                       // and of those of which each client keeps its own
   std::string loss = "loss";                               // for `graph`: scalar tensor, mean over the batch

@@ -5,13 +5,9 @@ Names and axes are PyTorch's on one side (``fc1.weight``, [out, in]) and Rivulet
 two is refused until ``names=`` says which it is.
 """
 
-import contextlib
-import copy
-import inspect
-import io
 import numbers
 import os
-import warnings
+from types import MappingProxyType
 from typing import Any, Callable, Dict, Mapping, Optional, Union
 
 import torch
@@ -20,14 +16,33 @@ from rivulet._arrays import Array
 from rivulet._client import Client, Context, Evaluation, Params
 from rivulet._errors import RivuletError
 from rivulet._files import PathLike, replaced
+from rivulet._torch_export import EXPORTERS, Inputs, inputs_of, written
 from rivulet._torch_layout import Flattened, Names, Place, places, stored_axes
 
 __all__ = ["client", "load", "params", "scenario"]
 
 
-def _state(module: Any) -> Dict[str, Any]:
-    """What of a module is shared: integer buffers, such as batch normalisation's count, stay where they are."""
-    state = {name: tensor for name, tensor in module.state_dict().items() if tensor.is_floating_point()}
+def _state(module: Any, model: Mapping[str, Array] = MappingProxyType({})) -> Dict[str, Any]:
+    """What of a module is shared: integer buffers, such as batch normalisation's count, stay where they are. A tensor
+    with several names has the one that `model` knows, else its first."""
+    state: Dict[str, Any] = {}
+    seen: Dict[Any, str] = {}
+    by_names = any(name in model for name, _ in module.named_parameters())
+    for name, tensor in module.state_dict(keep_vars=True).items():
+        if not tensor.is_floating_point():
+            continue
+        # A buffer that is no running statistic, such as a mask, is a constant of the graph and no variable.
+        if by_names and name not in model and not tensor.requires_grad:
+            continue
+        # A parameter under two names is one: tied weights stay tied.
+        place = (tensor.device, tensor.data_ptr(), tuple(tensor.shape), tensor.stride())
+        first = seen.setdefault(place, name) if tensor.numel() > 0 else name
+        if first != name:
+            if name not in model or first in model:
+                continue
+            del state[first]
+            seen[place] = name
+        state[name] = tensor.detach()
     for name, tensor in state.items():
         if tensor.dtype != torch.float32:
             raise RivuletError(f"the module's '{name}' is {tensor.dtype}; models are float32: say module.float()")
@@ -66,7 +81,7 @@ def params(
     -------
     dict of str to array
     """
-    state = _state(module)
+    state = _state(module, like or {})
     arrays = {name: tensor.detach().cpu().numpy() for name, tensor in state.items()}
     if like is None:
         return {name: array.copy() for name, array in arrays.items()}
@@ -102,7 +117,7 @@ def load(
     RivuletError
         By name, what does not fit or could be two layers. The module is then as it was.
     """
-    state = _state(module)
+    state = _state(module, params)
     found = _places(params, state, names, flattened)
     arrays = {found[name].theirs: found[name].way.there(array) for name, array in params.items()}
     for name, array in arrays.items():
@@ -204,7 +219,6 @@ _TARGETS = {
     "labels": ("sigmoid_cross_entropy",),
     "numbers": ("mse", "mae", "huber"),
 }
-_OPSET = 17
 _CHANGED = {
     "weight": None,
     "pos_weight": None,
@@ -246,42 +260,15 @@ def _target(objective: str, said: Optional[str]) -> str:
     return target
 
 
-def _written(module: Any, example: Any) -> bytes:
-    """The module as ONNX, with every layer that training needs."""
-    training = torch.onnx.TrainingMode.TRAINING
-    options: Dict[str, Any] = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
-    content: Any = io.BytesIO()
-    try:
-        import onnx
-        import onnx.numpy_helper
+def _kind(example: Any) -> str:
+    return "tokens" if not example.is_floating_point() else "pixels" if example.dim() == 4 else "values"
 
-        # To be written the module is run once, on a copy, and no draw of the caller's is used up.
-        with torch.random.fork_rng(), warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
-            warnings.simplefilter("ignore")
-            torch.onnx.export(
-                copy.deepcopy(module).cpu(),
-                (example,),
-                content,
-                opset_version=_OPSET,
-                input_names=["input"],
-                output_names=["scores"],
-                dynamic_axes={"input": {0: "batch"}, "scores": {0: "batch"}},
-                training=training,
-                do_constant_folding=False,
-                **options,
-            )
-    except Exception as error:  # PyTorch's are of many kinds
-        why = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        mend = "pip install onnx" if isinstance(error, ImportError) else "or train it in Python (rivulet.torch.client)"
-        raise RivuletError(f"PyTorch cannot write the module as ONNX: {why}; {mend}") from error
-    model = onnx.load_from_string(content.getvalue())
-    # That run has moved the running statistics of batch normalisation, in the copy and in the file.
-    buffers = dict(module.named_buffers())
-    for value in model.graph.initializer:
-        if value.name in buffers and list(value.dims) == list(buffers[value.name].shape):
-            value.CopyFrom(onnx.numpy_helper.from_array(buffers[value.name].detach().cpu().numpy(), value.name))
-    written: bytes = model.SerializeToString()
-    return written
+
+def _table(name: str, example: Any) -> Dict[str, Any]:
+    """One of several inputs; an image's channels are last in the data."""
+    sizes = list(example.shape[1:])
+    shape = [*sizes[1:], sizes[0]] if len(sizes) == 3 else sizes
+    return {"name": name, "shape": shape, "kind": _kind(example)}
 
 
 def scenario(
@@ -292,6 +279,7 @@ def scenario(
     path: PathLike = "model.onnx",
     kind: Optional[str] = None,
     target: Optional[str] = None,
+    exporter: Optional[str] = None,
 ) -> Dict[str, Any]:
     """A module as the model of a scenario that the program's own clients train, without Python.
 
@@ -303,8 +291,9 @@ def scenario(
     module : torch.nn.Module
         Of float32: takes a batch and gives scores, [batch, classes], or predictions, [batch, numbers]. Layers are
         trained as they are, dropout and batch normalisation too. It stays as it is.
-    example : torch.Tensor
-        A batch such as the module takes, of at least two, on the CPU. Its values do not matter.
+    example : torch.Tensor, or tuple of them, or dict of them by name
+        A batch such as the module takes, of at least two, on the CPU. Its values do not matter. Of a module of several
+        inputs a tuple or a dict: each is fed from the feature of its parameter's name.
     loss : torch.nn.Module, function or str
         ``torch.nn.CrossEntropyLoss()``, ``BCEWithLogitsLoss()``, ``MSELoss()``, ``L1Loss()``, ``HuberLoss()``, their
         functions, or what ``model.objective`` takes. Of a class, the second and the third are of all scores against 1
@@ -318,6 +307,9 @@ def scenario(
         What the module learns to tell of an example: ``"class"``, the number of one class; ``"labels"``, a 0 or a 1 for
         each of several labels; ``"numbers"``, one float or several, which it predicts. Default: numbers for a loss that
         only they have (``L1Loss``, ``HuberLoss``), else a class. ``MSELoss`` is of either: say which.
+    exporter : str, optional
+        PyTorch's way to ONNX: ``"torchscript"`` or ``"dynamo"`` (needs onnxscript). Default: the first, and the second
+        for a module that the first cannot write.
 
     Returns
     -------
@@ -332,14 +324,20 @@ def scenario(
     _state(module)
     objective = _objective(loss)
     target = _target(objective, target)
-    if not isinstance(example, torch.Tensor) or example.dim() < 2 or len(example) < 2:
-        given = f"of shape {tuple(example.shape)}" if isinstance(example, torch.Tensor) else f"a {type(example).__name__}"
-        raise RivuletError(f"example is {given}; give a tensor of at least two examples, the batch first")
-    floats = example.is_floating_point()
-    kind = kind or ("tokens" if not floats else "pixels" if example.dim() == 4 else "values")
-    if kind not in ("pixels", "values", "tokens"):
+    inputs: Inputs = inputs_of(module, example)
+    several = not isinstance(example, torch.Tensor)
+    if several and kind is not None:
+        raise RivuletError("kind= is of a module of one input; of several the kinds follow from their examples")
+    if kind is not None and kind not in ("pixels", "values", "tokens"):
         raise RivuletError(f"kind={kind!r} is none of 'pixels', 'values' and 'tokens'")
-    content = _written(module, example)
+    if exporter is not None and exporter not in EXPORTERS:
+        raise RivuletError(f"exporter={exporter!r} is neither 'torchscript' nor 'dynamo'")
+    content = written(module, inputs, exporter)
     with replaced(path) as file:
         file.write(content)
-    return {"model": {"onnx": os.fspath(path), "target": target, "objective": objective, "input": {"kind": kind}}}
+    model: Dict[str, Any] = {"onnx": os.fspath(path), "target": target, "objective": objective}
+    if several:
+        model["inputs"] = [_table(name, each) for name, each in inputs.items()]
+    else:
+        model["input"] = {"kind": kind or _kind(example)}
+    return {"model": model}

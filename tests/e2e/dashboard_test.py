@@ -16,6 +16,7 @@ import sqlite3
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import urllib.parse
@@ -60,7 +61,7 @@ class Dashboard(RivuletTest):
     def setUp(self):
         super().setUp()
         if "dashboard" not in self.run_rivulet("--help").out:
-            self.skipTest("built without cpp-httplib")
+            self.skipTest("built without Boost")
 
     def serve(self, *more, db="runs.sqlite"):
         process = self.start("dashboard", "--db", self.path(db), "--http", "127.0.0.1:0", *more)
@@ -78,6 +79,37 @@ class Dashboard(RivuletTest):
         self.assertLess(time.monotonic() - before, 12)
         for connection in silent:
             connection.close()
+
+    def test_hostile_connections_cost_little_and_end_with_the_process(self):
+        self.simulate("--rounds", "1")
+        process = self.serve()
+        memory = lambda: int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1]) // 1024
+        self.assertEqual(self.get("/")[0].status, 200)
+        before, over = memory(), threading.Event()
+
+        def pour(bytes_each, pause):
+            with socket.create_connection(("127.0.0.1", self.port)) as connection:
+                try:
+                    connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+                    while not over.is_set():
+                        connection.sendall(b"X: " + b"y" * bytes_each + b"\r\n")
+                        time.sleep(pause)
+                except OSError:
+                    pass  # the server has closed it
+
+        peers = [threading.Thread(target=pour, args=of) for of in [(10_000, 0)] * 20 + [(1, 0.5)] * 20]
+        for peer in peers:
+            peer.start()
+        time.sleep(3)
+        self.assertEqual(self.get("/")[0].status, 200)
+        self.assertLess(memory() - before, 64)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+        self.assertLess(time.monotonic() - begin, 5)
+        over.set()
+        for peer in peers:
+            peer.join()
 
     def get(self, path, method="GET", **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)

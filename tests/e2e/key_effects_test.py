@@ -259,6 +259,13 @@ class KeyEffects(RivuletTest):
     def test_model__objective(self):
         self.changes({"model.objective": "mse"}, self.layers({}))
 
+    def test_model__trainable(self):
+        """A mask, which is no weight, is one where the scenario says so."""
+        masked = str(pathlib.Path(__file__).parents[1] / "conformance" / "onnx" / "torch" / "masked.onnx")
+        under = {"model.preset": "", "model.onnx": masked}
+        self.changes({"model.trainable": '["attn_*"]'}, under)
+        self.refused({**under, "model.trainable": '["attn_mas"]'}, "model.trainable", "attn_mask")
+
     def test_model__freeze(self):
         self.changes({"model.freeze": '["*/bias"]'})
         self.refused({"model.freeze": '["dense1/bia"]'}, "model.freeze", "dense1/bias")

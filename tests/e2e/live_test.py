@@ -44,7 +44,7 @@ class Live(RivuletTest):
     def setUp(self):
         super().setUp()
         if "--http " not in self.run_rivulet("simulate", "--help").out:
-            self.skipTest("built without cpp-httplib")
+            self.skipTest("built without Boost")
 
     def start_simulation(self, *arguments):
         process = self.start("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--http", "127.0.0.1:0",

@@ -7,6 +7,7 @@ import shutil
 from harness import RivuletTest, main
 
 SMALL_CNN = str(pathlib.Path(__file__).parent.parent / "conformance" / "onnx" / "torch" / "small_cnn.onnx")
+MASKED = str(pathlib.Path(__file__).parent.parent / "conformance" / "onnx" / "torch" / "masked.onnx")
 CASES = pathlib.Path(__file__).parent.parent / "conformance" / "onnx" / "cases"
 
 
@@ -31,6 +32,30 @@ class Onnx(RivuletTest):
         case = str(CASES / "small_network")
         self.assertNotIn("open batch", self.run_rivulet("model", "check", case, code=0).out)
         self.assertIn("open batch", self.run_rivulet("model", "check", "--open-batch", case, code=0).out)
+
+    def test_a_batch_is_not_open_where_an_inputs_value_must_be_known(self):
+        # The amounts of a pad that an input gives: `import` refuses the model, and `check` gives the input as a constant.
+        case = str(CASES / "pads_as_input")
+        report = json.loads(self.run_rivulet("model", "check", "--open-batch", "--json", case, code=0).out)
+        self.assertEqual((report["passed"], report["open_batch"]), (True, False))
+        refused = self.run_rivulet("model", "import", str(CASES / "pads_as_input" / "model.onnx"), "--out", self.path("net"))
+        self.assert_refused(refused, "Pad '' (opset 17)", "it depends on the values of the input 'pads'", "with --value")
+        given = self.run_rivulet("model", "import", str(CASES / "pads_as_input" / "model.onnx"), "--out", self.path("net"),
+                                 "--value", "pads=0,1,1,0", "--json", code=0)
+        self.assertEqual(json.loads(given.out)["outputs"], "y float32[3,4]")
+        for value, fragment in [("pads=0,1", "2 numbers are given to an input [4]"), ("pad=1", "no input 'pad'"),
+                                ("pads=0,x,1,0", "'x' is no number"), ("pads", "must be NAME=NUMBERS")]:
+            refused = self.run_rivulet("model", "import", str(CASES / "pads_as_input" / "model.onnx"), "--out",
+                                       self.path("other"), "--value", value)
+            self.assertNotEqual(refused.code, 0)
+            self.assertIn(fragment, refused.err)
+
+    def test_import_tells_the_role_of_each_initializer(self):
+        out = self.run_rivulet("model", "import", MASKED, "--out", self.path("net"), code=0).out
+        self.assertRegex(out, r"tensor +role +why\n")
+        self.assertRegex(out, r"attn_mask +constant +its name is that of a buffer\n")
+        self.assertRegex(out, r"layer.weight +weight +input 1 of Gemm '/layer/Gemm'\n")
+        self.assertEqual(sorted(self.weights(self.path("net/model.safetensors"))), ["layer.bias", "layer.weight"])
 
     def test_portable_kernels_sum_in_another_order(self):
         cases = sorted(str(case) for case in CASES.iterdir() if case.name.startswith("conv"))

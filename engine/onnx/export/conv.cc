@@ -93,7 +93,7 @@ RIVULET_ONNX_EXPORT("DepthwiseConv2dNative", Depthwise);
 // Forwards: a transposed convolution. The window is that of the convolution which it is the gradient of.
 Status Transposed(ExportContext& n) {
   RIVULET_ASSIGN_OR_RETURN(const Shape filter, n.KnownShape(1));
-  const Shape& image = n.node().outputs()[0].shape;
+  const Shape image = n.OutputShape(0), smaller = n.InputShape(2);
   if (!image.known_rank() || image.rank() != 4) return FailedPrecondition("the image's size must be known");
   RIVULET_ASSIGN_OR_RETURN(const ImageWindow window, ConvolutionWindow(n.node().attrs(), image, filter));
   const bool channels_first = window.layout.channels_first;
@@ -101,9 +101,9 @@ Status Transposed(ExportContext& n) {
   AttrMap attrs = WindowAttributes(axes, n.attr<std::string>("padding"));
   std::vector<int64_t> extra;
   for (size_t i = 0; i < axes.size(); ++i) {
-    const int64_t in = n.shape(2).dim((channels_first ? 2 : 1) + static_cast<int>(i));
+    const int64_t in = smaller.dim((channels_first ? 2 : 1) + static_cast<int>(i));
     if (axes[i].input == kUnknownDim || in == kUnknownDim)
-      return FailedPrecondition("the sizes of the image {} and of its result {} must be known", n.shape(2).ToString(),
+      return FailedPrecondition("the sizes of the image {} and of its result {} must be known", smaller.ToString(),
                                 image.ToString());
     const int64_t reach = (axes[i].window - 1) * axes[i].dilation + 1;
     extra.push_back(axes[i].input - ((in - 1) * axes[i].stride + reach - axes[i].pad_before - axes[i].pad_after));

@@ -7,6 +7,7 @@
 #include "engine/io/atomic_file.h"
 #include "engine/onnx/export/batch_shapes.h"
 #include "engine/onnx/export/graph_exporter.h"
+#include "engine/onnx/import.h"
 
 namespace rivulet::onnx {
 namespace {
@@ -84,7 +85,7 @@ StatusOr<OnnxFile> ExportOnnx(const Graph& graph, const ExportOptions& options) 
   proto::GraphProto& out = *model.mutable_graph();
   out.set_name(options.graph_name);
 
-  const BatchShapes shapes(graph, exporter.placeholders(), exporter.outputs());
+  const BatchShapes& shapes = exporter.shapes();
   std::set<Value> made;
   std::set<std::string> ops;
   for (const proto::NodeProto& node : out.node()) {
@@ -112,12 +113,31 @@ StatusOr<OnnxFile> ExportOnnx(const Graph& graph, const ExportOptions& options) 
   return file;
 }
 
+namespace {
+
+// A file that nobody could load is found before it is there.
+Status CheckLoads(const OnnxFile& file, const std::string& path) {
+  ImportOptions options;
+  options.folder = FolderOf(path);
+  const StatusOr<OnnxModel> read = ImportOnnx(file.model, options);
+  if (!read.ok())
+    return FailedPrecondition("the model would be written but could not be read again, so nothing was written: {}",
+                              Message(read.status()));
+  return absl::OkStatus();
+}
+
+}  // namespace
+
 StatusOr<OnnxFile> WriteOnnx(const Graph& graph, ExportOptions options, const std::string& path) {
   FileSystem& files = FileSystem::Default();
   options.external_data = options.external_data || BytesOf(options.weights) > kMostWeights;
   if (options.external_data) options.data_file = FileName(path) + ".data";
   RIVULET_ASSIGN_OR_RETURN(OnnxFile file, ExportOnnx(graph, options));
   if (options.external_data) RIVULET_RETURN_IF_ERROR(WriteData(files, path + ".data", file.data));
+  if (const Status loads = CheckLoads(file, path); !loads.ok()) {
+    if (options.external_data) (void)files.Remove(path + ".data");
+    return loads;
+  }
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(files, path, file.model));
   return file;
 }

@@ -39,6 +39,25 @@ bool ExportContext::IsLeftOut(int i) const {
   return shape(i).known_rank() && shape(i).rank() == 1 && shape(i).dim(0) == 0;
 }
 
+namespace {
+
+Shape WithoutSymbols(const std::vector<SymbolicDim>& dims, const Shape& otherwise) {
+  if (dims.empty()) return otherwise;
+  std::vector<int64_t> sizes;
+  for (const SymbolicDim& dim : dims) sizes.push_back(dim.size);
+  return Shape(std::move(sizes));
+}
+
+}  // namespace
+
+Shape ExportContext::OutputShape(int port) const {
+  const Output output = const_cast<Node&>(node_).output(port);
+  return WithoutSymbols(exporter_.shapes().Of(output), output.shape());
+}
+Shape ExportContext::InputShape(int i) const {
+  return WithoutSymbols(exporter_.shapes().Of(node_.input(i)), node_.input(i).shape());
+}
+
 Value ExportContext::input(int i) const { return exporter_.Plain(node_.input(i)); }
 std::vector<Value> ExportContext::inputs() const {
   std::vector<Value> values;

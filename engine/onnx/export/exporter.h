@@ -70,6 +70,10 @@ class ExportContext {
   // and constants are stored in that order; anything else is transposed when the model runs.
   Value Arranged(int i, const std::vector<int64_t>& perm, const std::vector<int64_t>& dims = {},
                  const std::vector<int64_t>& split = {}) const;
+  // The shape of output `port`, whose sizes are known where they do not depend on the batch.
+  Shape OutputShape(int port) const;
+  // The same of input i.
+  Shape InputShape(int i) const;
   // Any value of the graph that was made before this node.
   Value ValueOf(Output x) const;
 

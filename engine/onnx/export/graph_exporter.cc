@@ -14,6 +14,11 @@ bool PassesThrough(const Node& node) { return node.type() == "Identity" || node.
 
 }  // namespace
 
+const BatchShapes& Exporter::shapes() {
+  if (!shapes_) shapes_.emplace(graph_, placeholders_, outputs_);
+  return *shapes_;
+}
+
 // What follows from constants alone is written as its value: ONNX's readers fold little, and sizes that gradients and
 // layers compute would be nodes that every run repeats.
 Status Exporter::FindNodes() {

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "engine/onnx/export/batch_shapes.h"
 #include "engine/onnx/export/model_writer.h"
 #include "engine/onnx/known_values.h"
 
@@ -27,6 +29,8 @@ class Exporter {
     bool channels_first = false;
   };
   const std::map<Value, Described>& described() const { return described_; }
+  // Sizes of all tensors as far as they do not depend on the batch, or are a multiple of it. Worked out once.
+  const BatchShapes& shapes();
 
   // For ExportContext. Errors stick: after the first one values are "".
   const Status& status() const { return status_; }
@@ -70,6 +74,7 @@ class Exporter {
   const Graph& graph_;
   const ExportOptions& options_;
   KnownValues known_;
+  std::optional<BatchShapes> shapes_;
   ModelWriter writer_;
   Status status_;
   std::vector<const Node*> order_;

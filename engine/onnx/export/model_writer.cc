@@ -156,6 +156,24 @@ void ModelWriter::Rename(const Value& from, const Value& to, size_t first_node) 
   maker_.erase(from);
 }
 
+namespace {
+
+// Operators whose outputs beyond the first may be left out. All others have as many as they make.
+bool HasOptionalOutputs(std::string_view op) {
+  static constexpr std::string_view kOps[] = {"LSTM",
+                                              "GRU",
+                                              "RNN",
+                                              "MaxPool",
+                                              "Dropout",
+                                              "BatchNormalization",
+                                              "Unique",
+                                              "LayerNormalization",
+                                              "SoftmaxCrossEntropyLoss"};
+  return std::ranges::find(kOps, op) != std::end(kOps);
+}
+
+}  // namespace
+
 void ModelWriter::Prune(const std::vector<Value>& outputs) {
   std::unordered_set<std::string> needed(outputs.begin(), outputs.end());
   std::vector<bool> keep(nodes_.size(), false);
@@ -167,9 +185,9 @@ void ModelWriter::Prune(const std::vector<Value>& outputs) {
   maker_.clear();
   for (size_t i = 0; i < nodes_.size(); ++i) {
     if (!keep[i]) continue;
+    const bool optional = HasOptionalOutputs(nodes_[i].op_type());
     for (std::string& output : *nodes_[i].mutable_output()) {
-      // Beyond the first, outputs that nobody reads are left out.
-      if (!needed.contains(output) && output != nodes_[i].output(0)) output.clear();
+      if (optional && !needed.contains(output) && output != nodes_[i].output(0)) output.clear();
       maker_[output] = kept.size();
     }
     while (nodes_[i].output_size() > 1 && nodes_[i].output(nodes_[i].output_size() - 1).empty())

@@ -39,7 +39,10 @@ Status Reduce(ExportContext& n, const char* op) {
       return absl::OkStatus();
     }
   }
-  n.set_output(0, finish(n.input(0), n.int64s(1)));
+  // ONNX takes a vector of axes, where our graphs may have one number.
+  const bool scalar = n.shape(1).known_rank() && n.shape(1).rank() == 0;
+  const Value axes = known ? n.Ints(*known) : scalar ? n.Reshape(n.int64s(1), {1}) : n.int64s(1);
+  n.set_output(0, finish(n.input(0), axes));
   return absl::OkStatus();
 }
 

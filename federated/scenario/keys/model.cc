@@ -7,6 +7,7 @@ namespace {
 bool HasGraph(const Scenario& s) { return !s.model.graph.empty(); }
 bool HasPreset(const Scenario& s) { return !s.model.preset.empty(); }
 bool HasLayers(const Scenario& s) { return !s.model.layers.empty(); }
+bool HasOnnx(const Scenario& s) { return !s.model.onnx.empty(); }
 bool HasLayersOrOnnx(const Scenario& s) { return HasLayers(s) || !s.model.onnx.empty(); }
 bool HasOneInput(const Scenario& s) { return s.model.inputs.empty(); }
 bool HasShapeOfItsOwn(const Scenario& s) { return !HasGraph(s) && s.model.arrays.empty() && HasOneInput(s); }
@@ -32,8 +33,8 @@ std::vector<Key> ModelKeys() {
           "A model as a file: a `GraphDef` with variables and an `init` node. Clients need no new program for it.")
           .Path(),
       Key("model.onnx", RIVULET_FIELD(model.onnx), "\"model.onnx\"",
-          "A model as an ONNX file, trained from the weights that it holds; [ONNX](onnx.md). Initializers are the "
-          "variables.")
+          "A model as an ONNX file, trained from the weights that it holds; [ONNX](onnx.md). Initializers that stand "
+          "where weights stand are the variables.")
           .Path(),
       Key("model.arrays", RIVULET_FIELD(model.arrays), "\"init.safetensors\"",
           "A model without a graph: a safetensors file with the initial values. The plan carries names and shapes "
@@ -85,6 +86,12 @@ std::vector<Key> ModelKeys() {
           .OneOf({"sparse_softmax_cross_entropy", "sigmoid_cross_entropy", "mse", "mae", "huber"})
           .Default("`\"sparse_softmax_cross_entropy\"`; for labels `\"sigmoid_cross_entropy\"`, for numbers `\"mse\"`")
           .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"),
+      Key("model.trainable", RIVULET_FIELD(model.trainable), "[\"position_table\"]",
+          "Initializers of an ONNX file that are variables although they stand at no weight's place, or where the "
+          "exporter merged them: names, in which `*` stands for any characters. `rivulet model import` prints the role "
+          "of each.")
+          .Default("`[]`")
+          .When("model.onnx", HasOnnx, "model.onnx is given"),
       Key("model.freeze", RIVULET_FIELD(model.freeze), "[\"conv1/*\"]",
           "Variables that keep their first values: names, in which `*` stands for any characters. They cost no "
           "gradient, and are neither sent up nor aggregated.")

@@ -206,6 +206,99 @@ StatusOr<OnnxExportCase> ReferenceCase(size_t index) {
 
 namespace {
 
+struct GraphModel {
+  std::string name;
+  Shape input;                                              // whose batch is open in the graph
+  void (*build)(const Scope& scope, Output x, Output one);  // makes "y"
+};
+
+const std::vector<GraphModel>& GraphModels() {
+  using Sizes = std::vector<int64_t>;
+  static const std::vector<GraphModel> kModels = {
+      {"axis_as_a_number",
+       {3, 4},
+       [](const Scope& s, Output x, Output one) {
+         s.Op("AddV2", {s.Op("Sum", {x, one}), s.Op("Max", {x, one})}, {}, "y");
+       }},
+      {"any_and_all",
+       {3, 4},
+       [](const Scope& s, Output x, Output one) {
+         const Output positive = s.Op("Greater", {x, s.Const(0.4f)});
+         s.Op("LogicalOr", {s.Op("All", {positive, one}), s.Op("LogicalNot", {s.Op("Any", {positive, one})})}, {}, "y");
+       }},
+      {"second_of_a_split",
+       {3, 6},
+       [](const Scope& s, Output x, Output one) {
+         Node* parts = s.AddNode("Split", {one, x}, {{"num_split", int64_t{3}}});
+         if (parts != nullptr) s.Op("Tanh", {parts->output(1)}, {}, "y");
+       }},
+      {"last_of_an_unpacking",
+       {3, 4},
+       [](const Scope& s, Output x, Output) {
+         Node* parts = s.AddNode("Unpack", {x}, {{"num", int64_t{4}}, {"axis", int64_t{1}}});
+         if (parts != nullptr) s.Op("Tanh", {parts->output(3)}, {}, "y");
+       }},
+      {"values_of_top_k",
+       {3, 5},
+       [](const Scope& s, Output x, Output) {
+         Node* top = s.AddNode("TopKV2", {x, s.Const(Tensor::Scalar<int32_t>(2))});
+         if (top != nullptr) s.Op("Tanh", {top->output(0)}, {}, "y");
+       }},
+      {"places_of_top_k",
+       {3, 5},
+       [](const Scope& s, Output x, Output) {
+         Node* top = s.AddNode("TopKV2", {x, s.Const(Tensor::Scalar<int32_t>(2))});
+         if (top != nullptr) s.Op("Cast", {top->output(1)}, {{"DstT", DType::kFloat32}}, "y");
+       }},
+      {"transposed_convolution_of_an_open_batch",
+       {3, 4, 5, 2},
+       [](const Scope& s, Output x, Output) {
+         Tensor filter(DType::kFloat32, {3, 3, 4, 2});
+         Fill(filter, -0.5f, 0.5f, 1);
+         const auto number = [&](int32_t value) { return s.Const(Tensor::Scalar(value)); };
+         const auto pair = [&](int32_t value) { return s.Const(Tensor::Of<int32_t>({1}, {value})); };
+         const Output batch =
+             s.Op("StridedSlice", {s.Op("Shape", {x}), pair(0), pair(1), pair(1)}, {{"shrink_axis_mask", int64_t{1}}});
+         const Output size = s.Op("Pack", {batch, number(8), number(10), number(4)});
+         s.Op("Conv2DBackpropInput", {size, s.Const(filter), x},
+              {{"strides", Sizes{1, 2, 2, 1}}, {"padding", std::string("SAME")}}, "y");
+       }},
+  };
+  return kModels;
+}
+
+}  // namespace
+
+std::vector<std::string> GraphCaseNames() {
+  std::vector<std::string> names;
+  for (const GraphModel& model : GraphModels()) names.push_back(model.name);
+  return names;
+}
+
+StatusOr<OnnxExportCase> GraphCase(const std::string& name) {
+  for (const GraphModel& model : GraphModels()) {
+    if (model.name != name) continue;
+    OnnxExportCase c;
+    c.name = "graph_" + name;
+    const Scope scope(c.graph);
+    Shape open = model.input;
+    open.set_dim(0, kUnknownDim);
+    const Output x = scope.Placeholder("x", DType::kFloat32, open);
+    model.build(scope, x, scope.Const(Tensor::Scalar<int32_t>(1)));
+    RIVULET_RETURN_IF_ERROR(scope.status());
+    Tensor value(DType::kFloat32, model.input);
+    Fill(value, -1, 1, 2);
+    c.feeds = {{"x", value}};
+    c.options.outputs = {"y"};
+    c.options.graph_name = name;
+    RIVULET_ASSIGN_OR_RETURN(c.expected, onnx::RunOnce(c.graph, c.feeds, c.options.outputs));
+    return c;
+  }
+  return NotFound("there is no graph '{}'", name);
+}
+
+namespace {
+
 template <typename T>
 std::string FloatDifference(const Tensor& actual, const Tensor& expected, double tolerance) {
   double largest = 0;

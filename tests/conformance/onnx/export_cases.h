@@ -34,6 +34,11 @@ std::string ReferenceCaseName(size_t index);
 // model does forwards.
 StatusOr<OnnxExportCase> ReferenceCase(size_t index);
 
+// Graphs of a few ops, by name, whose form in ONNX depends on more than one op: outputs that nobody uses, axes that are
+// one number, sizes that follow from an open batch.
+std::vector<std::string> GraphCaseNames();
+StatusOr<OnnxExportCase> GraphCase(const std::string& name);
+
 // |a - b| <= tolerance · the largest |b|, or 1; integers and bools equal; NaN equals NaN. Says what differs.
 std::string DifferenceOf(const Tensor& actual, const Tensor& expected, double tolerance);
 

@@ -149,6 +149,8 @@ def main():
     weights = {"w": floats(3, 1, 3, 3), "wb": floats(3), "d": floats(4, 27), "db": floats(4)}
     write("small_network", network, {"x": floats(2, 1, 6, 6)}, ["y"], weights)
     write("small_network_listed", network, {"x": floats(2, 1, 6, 6)}, ["y"], weights, listed=True)
+    # An input decides the output's shape.
+    one("pads_as_input", "Pad", {"x": floats(2, 3), "pads": ints(0, 1, 1, 0)})
 
 
 if __name__ == "__main__":

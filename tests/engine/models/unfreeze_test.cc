@@ -4,6 +4,7 @@
 
 #include "dataflow/session/session.h"
 #include "engine/gradients/gradients.h"
+#include "engine/graph/function.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/models/model_def.h"
@@ -74,6 +75,73 @@ TEST(UnfreezeTest, ConstantsThatAreNoWeights_Stay) {
   EXPECT_THAT(unfrozen.variables, ElementsAre("table"));
   EXPECT_EQ(unfrozen.graph.Find("half")->type(), "Const");
   EXPECT_EQ(unfrozen.graph.Find("sizes")->type(), "Const");
+}
+
+std::map<std::string, std::string> RolesIn(const Graph& graph) {
+  const StatusOr<UnfrozenGraph> unfrozen = Unfreeze(graph);
+  EXPECT_OK(unfrozen.status());
+  std::map<std::string, std::string> roles;
+  for (const FrozenConstant& constant : unfrozen->constants) roles[constant.name] = constant.role;
+  return roles;
+}
+
+Output Floats(const Scope& scope, const Shape& shape, const std::string& name) {
+  return scope.Const(Tensor(DType::kFloat32, shape), name);
+}
+
+TEST(Unfreeze, WeightsOfALoop_AreFoundInItsBody) {
+  Graph graph;
+  const Scope scope(graph);
+  const Output x = scope.Placeholder("x", DType::kFloat32, Shape{2, 3});
+  const Output kernel = Floats(scope, {3, 3}, "kernel"), bias = Floats(scope, {3}, "bias"),
+               unused = Floats(scope, {3}, "unused");
+  const auto function = [&](const std::string& name, bool body) {
+    Graph inside;
+    const Scope inner(inside);
+    std::vector<Output> arguments;
+    for (int64_t i = 0; i < 4; ++i) arguments.push_back(inner.Op("_Arg", {}, {{"T", DType::kFloat32}, {"index", i}}));
+    std::vector<Output> results = {inner.Const(Tensor::Scalar(false))};
+    if (body) {
+      results = arguments;
+      results[0] = inner.Op("BiasAdd", {inner.Op("MatMul", {arguments[0], arguments[1]}), arguments[2]});
+    }
+    EXPECT_OK(inner.status());
+    const auto created = Function::Create(name, std::move(inside), std::move(results));
+    EXPECT_OK(created.status());
+    EXPECT_OK(graph.AddFunction(*created));
+  };
+  function("more", false);
+  function("step", true);
+  scope.Op("While", {x, kernel, bias, unused}, {{"cond", FunctionRef{"more"}}, {"body", FunctionRef{"step"}}}, "loop");
+  ASSERT_OK(scope.status());
+  EXPECT_EQ(RolesIn(graph),
+            (std::map<std::string, std::string>{{"kernel", "weight"}, {"bias", "weight"}, {"unused", "constant"}}));
+}
+
+TEST(Unfreeze, NormalisationsThatWereTakenApart_HaveTheirParts) {
+  Graph graph;
+  const Scope scope(graph);
+  const Output x = scope.Placeholder("x", DType::kFloat32, Shape{kUnknownDim, 3});
+  const auto read = [&](const std::string& name, const Shape& shape) {
+    return scope.Op("Identity", {Floats(scope, shape, name)}, {}, name + "/read");
+  };
+  // y = x · k + (beta - mean · k), k = gamma · rsqrt(variance + ε), and a layer's normalisation behind it.
+  const Output epsilon = scope.Const(Tensor::Scalar(1e-3f));
+  const Output root = scope.Op("Rsqrt", {scope.Op("AddV2", {read("variance", {3}), epsilon})});
+  const Output k = scope.Op("Mul", {root, read("gamma", {3})});
+  const Output offset = scope.Op("Sub", {read("beta", {3}), scope.Op("Mul", {read("mean", {3}), k})});
+  const Output y = scope.Op("AddV2", {scope.Op("Mul", {x, k}), offset});
+  const Output shape = scope.Const(Tensor::Of<int32_t>({2}, {1, 3}));
+  const Output layer = scope.Op("Reshape", {read("layer_gamma", {3}), shape});
+  scope.Op("Mul", {y, layer});
+  scope.Op("AddV2", {y, Floats(scope, {2, 3}, "table")});
+  ASSERT_OK(scope.status());
+  EXPECT_EQ(RolesIn(graph), (std::map<std::string, std::string>{{"variance", "running statistic"},
+                                                                {"mean", "running statistic"},
+                                                                {"gamma", "weight"},
+                                                                {"beta", "weight"},
+                                                                {"layer_gamma", "weight"},
+                                                                {"table", "constant"}}));
 }
 
 }  // namespace

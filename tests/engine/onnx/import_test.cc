@@ -192,9 +192,141 @@ TEST(OnnxImport, MissingOperator_IsNamedWithNodeAndOpset) {
 }
 
 TEST(OnnxImport, ControlFlow_IsRefusedByName) {
-  EXPECT_THAT(Import("output { name: 'y' } node { op_type: 'If' name: 'branch' output: 'y' attribute { name: "
-                     "'then_branch' type: GRAPH g { } } }"),
-              StatusIs(absl::StatusCode::kUnimplemented, AllOf(HasSubstr("If 'branch'"), HasSubstr("control flow"))));
+  EXPECT_THAT(Import("output { name: 'y' } node { op_type: 'Loop' name: 'loop' output: 'y' attribute { name: "
+                     "'body' type: GRAPH g { } } }"),
+              StatusIs(absl::StatusCode::kUnimplemented, AllOf(HasSubstr("Loop 'loop'"), HasSubstr("control flow"))));
+}
+
+// A branch on `condition`: y = -x or |x|.
+std::string Branches(const std::string& condition) {
+  const auto branch = [](const std::string& name, const std::string& op) {
+    return "attribute { name: '" + name + "' type: GRAPH g { output { name: '" + name + "_y' } node { op_type: '" + op +
+           "' input: 'x' output: '" + name + "_y' } } } ";
+  };
+  return "input { " + Floats("x", {-1, 2}) + " } output { name: 'y' } " + condition +
+         "node { op_type: 'If' name: 'branch' input: 'c' output: 'y' " + branch("then_branch", "Neg") +
+         branch("else_branch", "Abs") + "}";
+}
+
+TEST(OnnxImport, BranchWhoseConditionIsKnown_IsChosen) {
+  const std::string sizes =
+      "node { op_type: 'Shape' input: 'x' output: 's' } initializer { name: 'i' data_type: 7 "
+      "int64_data: 1 } node { op_type: 'Gather' input: 's' input: 'i' output: 'width' } "
+      "initializer { name: 'two' data_type: 7 int64_data: ";
+  for (const bool then : {true, false}) {
+    const std::string equal =
+        sizes + (then ? "2" : "3") + " } node { op_type: 'Equal' input: 'width' input: 'two' output: 'c' } ";
+    ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(Branches(equal)));
+    ASSERT_OK_AND_ASSIGN(const Tensor y, Predict(model, Tensor::Of<float>({1, 2}, {1, -2})));
+    EXPECT_EQ(y.flat<float>()[0], then ? -1 : 1);
+  }
+}
+
+TEST(OnnxImport, BranchWhoseConditionIsFed_IsRefusedByTheInput) {
+  EXPECT_THAT(Import(Branches("input { name: 'c' type { tensor_type { elem_type: 9 shape { } } } } ")),
+              StatusIs(absl::StatusCode::kUnimplemented, AllOf(HasSubstr("If 'branch'"), HasSubstr("the input 'c'"))));
+}
+
+TEST(OnnxImport, SequenceOfKnownLength_IsItsTensors) {
+  const std::string graph = "input { " + Floats("x", {-1, 4}) +
+                            " } output { name: 'y' } initializer { name: 'sizes' data_type: 7 dims: 2 " +
+                            "int64_data: 1 int64_data: 3 } initializer { name: 'last' data_type: 7 int64_data: -1 } " +
+                            "node { op_type: 'SplitToSequence' input: 'x' input: 'sizes' output: 'list' attribute { "
+                            "name: 'axis' i: 1 type: INT } } " +
+                            "node { op_type: 'SequenceAt' input: 'list' input: 'last' output: 'y' }";
+  ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(graph));
+  EXPECT_EQ(model.outputs[0].spec.shape.ToString(), "[?,3]");
+  ASSERT_OK_AND_ASSIGN(const Tensor y, Predict(model, Tensor::Of<float>({1, 4}, {1, 2, 3, 4})));
+  EXPECT_EQ(y.flat<float>()[0], 2);
+}
+
+TEST(OnnxImport, ReshapeOfAnOpenBatch_KnowsTheOtherSizes) {
+  // x.view(x.size(0), -1) behind an operator, and [batch, 2, rest] with a rest that is a quotient.
+  const std::string graph = "input { " + Floats("x", {-1, 3, 4}) +
+                            " } output { name: 'y' } node { op_type: 'Relu' input: 'x' output: 'h' } " +
+                            "node { op_type: 'Shape' input: 'h' output: 's' } initializer { name: 'zero' data_type: 7 "
+                            "dims: 1 int64_data: 0 } " +
+                            "node { op_type: 'Gather' input: 's' input: 'zero' output: 'batch' } " +
+                            "initializer { name: 'rest' data_type: 7 dims: 2 int64_data: 2 int64_data: -1 } " +
+                            "node { op_type: 'Concat' input: 'batch' input: 'rest' output: 'sizes' attribute { name: "
+                            "'axis' i: 0 type: INT } } " +
+                            "node { op_type: 'Reshape' input: 'h' input: 'sizes' output: 'y' }";
+  ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(graph));
+  EXPECT_EQ(model.outputs[0].spec.shape.ToString(), "[?,2,6]");
+  for (int64_t batch : {1, 3}) {
+    ASSERT_OK_AND_ASSIGN(const Tensor y, Predict(model, Tensor(DType::kFloat32, Shape{batch, 3, 4})));
+    EXPECT_EQ(y.shape(), (Shape{batch, 2, 6}));
+  }
+}
+
+std::map<std::string, std::string> Roles(const OnnxModel& model) {
+  std::map<std::string, std::string> roles;
+  for (const OnnxInitializer& initializer : model.initializers) roles[initializer.name] = initializer.role;
+  return roles;
+}
+
+// y = where(c, relu(x) + bias, table) · scale: only what stands at a weight's place is one.
+const std::string kRoles =
+    "input { " + Floats("x", {-1, 2}) + " } output { name: 'y' } " +
+    "initializer { name: 'bias' data_type: 1 dims: 2 float_data: 1 float_data: 2 } " +
+    "initializer { name: 'table' data_type: 1 dims: 2 float_data: 3 float_data: 4 } " +
+    "initializer { name: 'onnx::Mul_7' data_type: 1 dims: 2 float_data: 5 float_data: 6 } " +
+    "initializer { name: 'c' data_type: 9 dims: 2 int32_data: 1 int32_data: 0 } " +
+    "node { op_type: 'Add' name: 'sum' input: 'x' input: 'bias' output: 'h' } " +
+    "node { op_type: 'Where' name: 'choice' input: 'c' input: 'h' input: 'table' output: 'k' } " +
+    "node { op_type: 'Mul' name: 'scaled' input: 'k' input: 'onnx::Mul_7' output: 'y' }";
+
+TEST(OnnxImport, InitializersAtAWeightsPlace_AreVariables) {
+  ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(kRoles));
+  EXPECT_EQ(Roles(model), (std::map<std::string, std::string>{
+                              {"bias", "weight"}, {"table", "constant"}, {"onnx::Mul_7", "constant"}}));
+  ASSERT_EQ(model.weights.size(), 1u);
+  EXPECT_EQ(model.initializers[0].why, "input 1 of Add 'sum'");
+  EXPECT_EQ(model.initializers[1].why, "input 2 of Where 'choice' is no weight's place");
+}
+
+TEST(OnnxImport, PatternsOverruleTheRole_AndMustMatch) {
+  ImportOptions options;
+  options.trainable = {"onnx::*"};
+  ASSERT_OK_AND_ASSIGN(const OnnxModel model, Import(TextModel(kRoles), options));
+  EXPECT_EQ(Roles(model)["onnx::Mul_7"], "weight");
+  options.trainable = {"tabel"};
+  EXPECT_THAT(Import(TextModel(kRoles), options),
+              StatusIs(absl::StatusCode::kInvalidArgument, AllOf(HasSubstr("'tabel'"), HasSubstr("'table'"))));
+}
+
+TEST(OnnxImport, NamedParameters_DecideAloneAndMayBeNumbers) {
+  const std::string number =
+      " initializer { name: 'factor' data_type: 1 float_data: 2 } output { name: 'z' } "
+      "node { op_type: 'Mul' input: 'y' input: 'factor' output: 'z' }";
+  const auto model = [&](const std::string& names) {
+    return TextModel(
+        kRoles + number,
+        "opset_import { version: 17 } metadata_props { key: 'rivulet.parameters' value: '" + names + "' }");
+  };
+  ASSERT_OK_AND_ASSIGN(const OnnxModel imported, Import(model("[\"table\",\"factor\"]")));
+  std::vector<std::string> names;
+  for (const OnnxWeight& weight : imported.weights) names.push_back(weight.name);
+  EXPECT_THAT(names, ElementsAre("table", "factor"));
+  EXPECT_THAT(Import(model("table")),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("metadata 'rivulet.parameters'")));
+}
+
+// Two layers whose scales are equal: the exporter writes one, and the other's name by an Identity.
+TEST(OnnxImport, MergedParameters_ArePartedWhereTheyAreNew) {
+  const auto model = [](const std::string& first, const std::string& second) {
+    return "input { " + Floats("x", {-1, 2}) +
+           " } output { name: 'y' } initializer { name: 'a.weight' data_type: 1 dims: 2 "
+           "float_data: " +
+           first + " float_data: " + second +
+           " } node { op_type: 'Identity' input: 'a.weight' output: "
+           "'b.weight' } node { op_type: 'Mul' input: 'x' input: 'a.weight' output: 'h' } "
+           "node { op_type: 'Mul' input: 'h' input: 'b.weight' output: 'y' }";
+  };
+  ASSERT_OK_AND_ASSIGN(const OnnxModel fresh, Import(model("1", "1")));
+  EXPECT_EQ(fresh.weights.size(), 2u);
+  ASSERT_OK_AND_ASSIGN(const OnnxModel tied, Import(model("1", "2")));
+  EXPECT_EQ(tied.weights.size(), 1u);
 }
 
 TEST(OnnxImport, InputThatNoNodeMakes_IsAnErrorNamingTheNode) {

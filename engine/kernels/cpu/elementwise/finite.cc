@@ -1,7 +1,9 @@
 // AllFinite: a number is infinite or NaN where all bits of its exponent are set.
 #include <algorithm>
+#include <cmath>
 
 #include "engine/kernels/cpu/strided/elementwise.h"
+#include "engine/kernels/cpu/strided/function_kernel.h"
 
 namespace rivulet {
 namespace {
@@ -44,6 +46,23 @@ StatusOr<Prepared> PrepareAllFinite(const NodeView& node, const KernelPolicy&) {
   return prepared;
 }
 
+template <typename T>
+StatusOr<Prepared> PrepareCheckNumerics(const NodeView& node, const KernelPolicy&) {
+  const int64_t count = node.inputs[0].shape.elements();
+  RIVULET_ASSIGN_OR_RETURN(
+      Prepared prepared,
+      MakeFunctionKernel([count, message = node.attr<std::string>("message")](const KernelContext& c) -> Status {
+        const T *in = InputOf<T>(c, 0), *bad = std::find_if(in, in + count, [](T x) { return !std::isfinite(x); });
+        if (bad != in + count) return InvalidArgument("{}: element {} is {}", message, bad - in, *bad);
+        if (OutputOf<T>(c, 0) != in) std::copy_n(in, count, OutputOf<T>(c, 0));
+        return absl::OkStatus();
+      }));
+  prepared.in_place = {{0, 0}};
+  return prepared;
+}
+
+RIVULET_KERNEL("CheckNumerics", Device::kCpu, float, PrepareCheckNumerics<float>);
+RIVULET_KERNEL("CheckNumerics", Device::kCpu, double, PrepareCheckNumerics<double>);
 RIVULET_KERNEL("AllFinite", Device::kCpu, float, PrepareAllFinite<float>);
 RIVULET_KERNEL("AllFinite", Device::kCpu, double, PrepareAllFinite<double>);
 RIVULET_KERNEL("AllFinite", Device::kCpu, bfloat16, PrepareAllFinite<bfloat16>);

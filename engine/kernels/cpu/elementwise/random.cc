@@ -89,39 +89,9 @@ StatusOr<Prepared> PrepareStateful(const NodeView& node, const KernelPolicy&) {
   return PrepareStatefulFor<float, kDistribution>(node);
 }
 
-template <typename T, Distribution kDistribution>
-class StatelessRandomKernel final : public Kernel {
- public:
-  StatelessRandomKernel(int64_t count, bool wide_seed) : count_(count), wide_seed_(wide_seed) {}
-  Status Run(const KernelContext& context) const override {
-    Fill<T, kDistribution>(OutputOf<T>(context, 0), count_, RandomBlocks::OfSeed(context.inputs[1], wide_seed_));
-    return absl::OkStatus();
-  }
-
- private:
-  int64_t count_;
-  bool wide_seed_;
-};
-
-template <Distribution kDistribution>
-StatusOr<Prepared> PrepareStateless(const NodeView& node, const KernelPolicy&) {
-  const int64_t count = node.outputs[0].shape.elements();
-  const bool wide_seed = node.inputs[1].dtype == DType::kInt64;
-  Prepared prepared;
-  if (node.outputs[0].dtype == DType::kFloat64)
-    prepared.kernel = std::make_unique<StatelessRandomKernel<double, kDistribution>>(count, wide_seed);
-  else
-    prepared.kernel = std::make_unique<StatelessRandomKernel<float, kDistribution>>(count, wide_seed);
-  prepared.implementation = "philox";
-  return prepared;
-}
-
 RIVULET_KERNEL("RandomUniform", Device::kCpu, void, PrepareStateful<Distribution::kUniform>);
 RIVULET_KERNEL("RandomStandardNormal", Device::kCpu, void, PrepareStateful<Distribution::kNormal>);
 RIVULET_KERNEL("TruncatedNormal", Device::kCpu, void, PrepareStateful<Distribution::kTruncatedNormal>);
-RIVULET_KERNEL("StatelessRandomUniform", Device::kCpu, void, PrepareStateless<Distribution::kUniform>);
-RIVULET_KERNEL("StatelessRandomNormal", Device::kCpu, void, PrepareStateless<Distribution::kNormal>);
-RIVULET_KERNEL("StatelessTruncatedNormal", Device::kCpu, void, PrepareStateless<Distribution::kTruncatedNormal>);
 
 }  // namespace
 }  // namespace rivulet

@@ -1,5 +1,5 @@
 // Where a kernel's random numbers come from: blocks of Philox words by their index, from the stream of the run at this
-// step and op, or from a seed that is given as a tensor.
+// step and op.
 #pragma once
 
 #include "engine/program/kernel.h"
@@ -23,18 +23,6 @@ class RandomBlocks {
     blocks.op_ = op;
     return blocks;
   }
-  // `seed`: two integers, int64 where `wide`, else int32.
-  static RandomBlocks OfSeed(const std::byte* seed, bool wide) {
-    uint64_t words[2];
-    for (size_t i = 0; i < 2; ++i)
-      words[i] = wide ? static_cast<uint64_t>(reinterpret_cast<const int64_t*>(seed)[i])
-                      : static_cast<uint64_t>(int64_t{reinterpret_cast<const int32_t*>(seed)[i]});
-    RandomBlocks blocks;
-    blocks.key_ = {{static_cast<uint32_t>(words[0]), static_cast<uint32_t>(words[0] >> 32)}};
-    blocks.first_ = words[1];
-    return blocks;
-  }
-
   // Blocks that differ in the first word of their counter alone, which counts them.
   struct Stretch {
     PhiloxKey key;
@@ -43,13 +31,6 @@ class RandomBlocks {
   };
   // Those from `block` on, as far as they go.
   Stretch From(uint64_t block) const {
-    if (stream_ == nullptr) {
-      const auto low = static_cast<uint32_t>(block);
-      return {
-          key_,
-          {low, static_cast<uint32_t>(block >> 32), static_cast<uint32_t>(first_), static_cast<uint32_t>(first_ >> 32)},
-          (uint64_t{1} << 32) - low};
-    }
     // As StreamKey::Block lays it out.
     const StreamKey stream = block >> kBlockBits == 0 ? *stream_ : Beyond(block);
     const uint64_t index = first_ | Low(block);
@@ -60,10 +41,7 @@ class RandomBlocks {
   }
 
   PhiloxBlock operator()(uint64_t block) const {
-    if (stream_ != nullptr)
-      return (block >> kBlockBits == 0 ? *stream_ : Beyond(block)).Block(first_ | Low(block), op_);
-    return Philox4x32(key_, {static_cast<uint32_t>(block), static_cast<uint32_t>(block >> 32),
-                             static_cast<uint32_t>(first_), static_cast<uint32_t>(first_ >> 32)});
+    return (block >> kBlockBits == 0 ? *stream_ : Beyond(block)).Block(first_ | Low(block), op_);
   }
   // Words 2i and 2i + 1 as one.
   uint64_t Word64(uint64_t i) const {
@@ -86,9 +64,8 @@ class RandomBlocks {
   }
 
   const StreamKey* stream_ = nullptr;
-  uint64_t first_ = 0;  // of the stream; of a seed, its second number
+  uint64_t first_ = 0;  // of the stream
   uint32_t op_ = 0;
-  PhiloxKey key_;
 };
 
 }  // namespace rivulet

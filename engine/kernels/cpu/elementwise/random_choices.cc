@@ -17,38 +17,14 @@ uint64_t Below(uint64_t word, uint64_t bound) {
   return static_cast<uint64_t>(static_cast<unsigned __int128>(word) * bound >> 64);
 }
 
-// Where the random words come from: the run, or the input `seed`.
-struct Source {
-  bool of_run = true, wide_seed = false;
-  uint32_t op = 0;
-  size_t seed = 0;
-  StatusOr<RandomBlocks> Open(const KernelContext& context) const {
-    if (of_run) return RandomBlocks::OfRun(context, op);
-    return RandomBlocks::OfSeed(context.inputs[seed], wide_seed);
-  }
-};
-
-// `seed`: index of the input, or -1 for the run's stream.
-Source SourceOf(const NodeView& node, int seed) {
-  Source source;
-  source.of_run = seed < 0;
-  if (source.of_run) {
-    source.op = static_cast<uint32_t>(node.op_index);
-    return source;
-  }
-  source.seed = static_cast<size_t>(seed);
-  source.wide_seed = node.inputs[source.seed].dtype == DType::kInt64;
-  return source;
-}
-
 template <typename T>
 class UniformIntKernel final : public Kernel {
  public:
-  UniformIntKernel(Source source, int64_t count, size_t minval) : source_(source), count_(count), minval_(minval) {}
+  UniformIntKernel(uint32_t op, int64_t count) : op_(op), count_(count) {}
   Status Run(const KernelContext& context) const override {
-    const T low = *InputOf<T>(context, minval_), high = *InputOf<T>(context, minval_ + 1);
+    const T low = *InputOf<T>(context, 1), high = *InputOf<T>(context, 2);
     if (low >= high) return InvalidArgument("minval {} must be below maxval {}", low, high);
-    RIVULET_ASSIGN_OR_RETURN(const RandomBlocks blocks, source_.Open(context));
+    RIVULET_ASSIGN_OR_RETURN(const RandomBlocks blocks, RandomBlocks::OfRun(context, op_));
     using U = std::make_unsigned_t<T>;
     const U span = static_cast<U>(static_cast<U>(high) - static_cast<U>(low));
     T* out = OutputOf<T>(context, 0);
@@ -59,19 +35,18 @@ class UniformIntKernel final : public Kernel {
   }
 
  private:
-  Source source_;
+  uint32_t op_;
   int64_t count_;
-  size_t minval_;
 };
 
-StatusOr<Prepared> PrepareUniformInt(const NodeView& node, int seed, size_t minval) {
+StatusOr<Prepared> PrepareUniformInt(const NodeView& node, const KernelPolicy&) {
   const int64_t count = node.outputs[0].shape.elements();
-  const Source source = SourceOf(node, seed);
+  const auto op = static_cast<uint32_t>(node.op_index);
   Prepared prepared;
   if (node.outputs[0].dtype == DType::kInt64)
-    prepared.kernel = std::make_unique<UniformIntKernel<int64_t>>(source, count, minval);
+    prepared.kernel = std::make_unique<UniformIntKernel<int64_t>>(op, count);
   else
-    prepared.kernel = std::make_unique<UniformIntKernel<int32_t>>(source, count, minval);
+    prepared.kernel = std::make_unique<UniformIntKernel<int32_t>>(op, count);
   prepared.implementation = "philox";
   return prepared;
 }
@@ -80,10 +55,10 @@ StatusOr<Prepared> PrepareUniformInt(const NodeView& node, int seed, size_t minv
 template <typename T>
 class MultinomialKernel final : public Kernel {
  public:
-  MultinomialKernel(Source source, int64_t rows, int64_t classes, int64_t samples, bool wide)
-      : source_(source), rows_(rows), classes_(classes), samples_(samples), wide_(wide) {}
+  MultinomialKernel(uint32_t op, int64_t rows, int64_t classes, int64_t samples, bool wide)
+      : op_(op), rows_(rows), classes_(classes), samples_(samples), wide_(wide) {}
   Status Run(const KernelContext& context) const override {
-    RIVULET_ASSIGN_OR_RETURN(const RandomBlocks blocks, source_.Open(context));
+    RIVULET_ASSIGN_OR_RETURN(const RandomBlocks blocks, RandomBlocks::OfRun(context, op_));
     const T* logits = InputOf<T>(context, 0);
     double* cumulative = As<double>(context.scratch);
     for (int64_t row = 0; row < rows_ && samples_ > 0; ++row, logits += classes_) {
@@ -112,38 +87,29 @@ class MultinomialKernel final : public Kernel {
   }
 
  private:
-  Source source_;
+  uint32_t op_;
   int64_t rows_, classes_, samples_;
   bool wide_;
 };
 
 template <typename T>
-StatusOr<Prepared> PrepareMultinomialFor(const NodeView& node, int seed) {
+StatusOr<Prepared> PrepareMultinomial(const NodeView& node, const KernelPolicy&) {
   const Shape &logits = node.inputs[0].shape, &output = node.outputs[0].shape;
-  const Source source = SourceOf(node, seed);
   Prepared prepared;
-  prepared.kernel = std::make_unique<MultinomialKernel<T>>(source, logits.dim(0), logits.dim(1), output.dim(1),
-                                                           node.outputs[0].dtype == DType::kInt64);
+  prepared.kernel =
+      std::make_unique<MultinomialKernel<T>>(static_cast<uint32_t>(node.op_index), logits.dim(0), logits.dim(1),
+                                             output.dim(1), node.outputs[0].dtype == DType::kInt64);
   prepared.scratch_bytes = static_cast<size_t>(logits.dim(1)) * sizeof(double);
   prepared.implementation = "philox";
   return prepared;
 }
 
-template <typename T>
-StatusOr<Prepared> PrepareMultinomial(const NodeView& node, const KernelPolicy&) {
-  return PrepareMultinomialFor<T>(node, -1);
-}
-template <typename T>
-StatusOr<Prepared> PrepareStatelessMultinomial(const NodeView& node, const KernelPolicy&) {
-  return PrepareMultinomialFor<T>(node, 2);
-}
-
 // Fisher and Yates' shuffle of rows.
 class ShuffleKernel final : public Kernel {
  public:
-  ShuffleKernel(Source source, int64_t rows, size_t row_bytes) : source_(source), rows_(rows), row_bytes_(row_bytes) {}
+  ShuffleKernel(uint32_t op, int64_t rows, size_t row_bytes) : op_(op), rows_(rows), row_bytes_(row_bytes) {}
   Status Run(const KernelContext& context) const override {
-    RIVULET_ASSIGN_OR_RETURN(const RandomBlocks blocks, source_.Open(context));
+    RIVULET_ASSIGN_OR_RETURN(const RandomBlocks blocks, RandomBlocks::OfRun(context, op_));
     int64_t* order = As<int64_t>(context.scratch);
     for (int64_t i = 0; i < rows_; ++i) order[i] = i;
     for (int64_t i = rows_ - 1; i > 0; --i) {
@@ -157,7 +123,7 @@ class ShuffleKernel final : public Kernel {
   }
 
  private:
-  Source source_;
+  uint32_t op_;
   int64_t rows_;
   size_t row_bytes_;
 };
@@ -165,28 +131,18 @@ class ShuffleKernel final : public Kernel {
 StatusOr<Prepared> PrepareShuffle(const NodeView& node, const KernelPolicy&) {
   const Shape& shape = node.inputs[0].shape;
   const int64_t rows = shape.rank() == 0 ? 1 : shape.dim(0);
-  const Source source = SourceOf(node, -1);
   const size_t bytes = static_cast<size_t>(shape.elements()) * SizeOf(node.inputs[0].dtype);
   Prepared prepared;
-  prepared.kernel = std::make_unique<ShuffleKernel>(source, rows, rows == 0 ? 0 : bytes / static_cast<size_t>(rows));
+  prepared.kernel = std::make_unique<ShuffleKernel>(static_cast<uint32_t>(node.op_index), rows,
+                                                    rows == 0 ? 0 : bytes / static_cast<size_t>(rows));
   prepared.scratch_bytes = static_cast<size_t>(rows) * sizeof(int64_t);
   prepared.implementation = "philox";
   return prepared;
 }
 
-StatusOr<Prepared> PrepareRandomUniformInt(const NodeView& node, const KernelPolicy&) {
-  return PrepareUniformInt(node, -1, 1);
-}
-StatusOr<Prepared> PrepareStatelessUniformInt(const NodeView& node, const KernelPolicy&) {
-  return PrepareUniformInt(node, 1, 2);
-}
-
-RIVULET_KERNEL("RandomUniformInt", Device::kCpu, void, PrepareRandomUniformInt);
-RIVULET_KERNEL("StatelessRandomUniformInt", Device::kCpu, void, PrepareStatelessUniformInt);
+RIVULET_KERNEL("RandomUniformInt", Device::kCpu, void, PrepareUniformInt);
 RIVULET_KERNEL("Multinomial", Device::kCpu, float, PrepareMultinomial<float>);
 RIVULET_KERNEL("Multinomial", Device::kCpu, double, PrepareMultinomial<double>);
-RIVULET_KERNEL("StatelessMultinomial", Device::kCpu, float, PrepareStatelessMultinomial<float>);
-RIVULET_KERNEL("StatelessMultinomial", Device::kCpu, double, PrepareStatelessMultinomial<double>);
 RIVULET_KERNEL_OF_EVERY_SIZE("RandomShuffle", PrepareShuffle);
 
 }  // namespace

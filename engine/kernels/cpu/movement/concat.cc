@@ -84,6 +84,7 @@ StatusOr<Prepared> PrepareUnpack(const NodeView& node, const KernelPolicy&) {
 }
 
 // Where tensors of the given shapes (inputs 1, 2, …) begin when they are joined along axis input 0.
+template <typename T>
 class ConcatOffsetKernel final : public Kernel {
  public:
   explicit ConcatOffsetKernel(int64_t rank) : rank_(rank) {}
@@ -93,10 +94,10 @@ class ConcatOffsetKernel final : public Kernel {
     if (axis < 0) axis += rank_;
     int64_t offset = 0;
     for (size_t i = 0; i < context.outputs.size(); ++i) {
-      const int32_t size = InputOf<int32_t>(context, i + 1)[axis];
-      int32_t* out = OutputOf<int32_t>(context, i);
-      std::fill_n(out, rank_, 0);
-      out[axis] = static_cast<int32_t>(offset);
+      const int64_t size = InputOf<T>(context, i + 1)[axis];
+      T* out = OutputOf<T>(context, i);
+      std::fill_n(out, rank_, T{0});
+      out[axis] = static_cast<T>(offset);
       offset += size;
     }
     return absl::OkStatus();
@@ -106,13 +107,14 @@ class ConcatOffsetKernel final : public Kernel {
   int64_t rank_;
 };
 
+template <typename T>
 StatusOr<Prepared> PrepareConcatOffset(const NodeView& node, const KernelPolicy&) {
   const Shape& first = node.inputs[1].shape;
   for (const TensorSpec& shape : node.inputs.subspan(2))
     if (shape.shape != first)
       return InvalidArgument("shapes of {} and {} axes cannot be joined", first.dim(0), shape.shape.dim(0));
   Prepared prepared;
-  prepared.kernel = std::make_unique<ConcatOffsetKernel>(first.dim(0));
+  prepared.kernel = std::make_unique<ConcatOffsetKernel<T>>(first.dim(0));
   prepared.implementation = "loop";
   return prepared;
 }
@@ -122,7 +124,8 @@ RIVULET_KERNEL_OF_EVERY_SIZE("Split", PrepareSplit);
 RIVULET_KERNEL_OF_EVERY_SIZE("SplitV", PrepareSplitV);
 RIVULET_KERNEL_OF_EVERY_SIZE("Pack", PreparePack);
 RIVULET_KERNEL_OF_EVERY_SIZE("Unpack", PrepareUnpack);
-RIVULET_KERNEL("ConcatOffset", Device::kCpu, void, PrepareConcatOffset);
+RIVULET_KERNEL("ConcatOffset", Device::kCpu, int32_t, PrepareConcatOffset<int32_t>);
+RIVULET_KERNEL("ConcatOffset", Device::kCpu, int64_t, PrepareConcatOffset<int64_t>);
 
 }  // namespace
 }  // namespace rivulet

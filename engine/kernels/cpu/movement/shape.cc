@@ -4,6 +4,7 @@
 
 #include "engine/kernels/cpu/movement/copies.h"
 #include "engine/kernels/cpu/strided/elementwise.h"
+#include "engine/kernels/cpu/strided/function_kernel.h"
 
 namespace rivulet {
 namespace {
@@ -172,6 +173,45 @@ StatusOr<Prepared> PrepareBroadcastTo(const NodeView& node, const KernelPolicy&)
       AddCopy(copies, 0, 0, output.dims(), RowMajorStrides(output), BroadcastStrides(node.inputs[0].shape, output)));
   return PrepareCopies(node, std::move(copies));
 }
+
+template <typename T>
+StatusOr<Prepared> PrepareBroadcastArgs(const NodeView& node, const KernelPolicy&) {
+  const int64_t ranks[2] = {node.inputs[0].shape.dim(0), node.inputs[1].shape.dim(0)};
+  const int64_t rank = node.outputs[0].shape.dim(0);
+  return MakeFunctionKernel([=](const KernelContext& c) -> Status {
+    for (int64_t axis = 0; axis < rank; ++axis) {
+      T sizes[2] = {1, 1};
+      for (size_t i = 0; i < 2; ++i)
+        if (const int64_t own = axis - (rank - ranks[i]); own >= 0) sizes[i] = InputOf<T>(c, i)[own];
+      if (sizes[0] != sizes[1] && sizes[0] != 1 && sizes[1] != 1)
+        return InvalidArgument("sizes {} and {} of axis {} cannot be broadcast together", sizes[0], sizes[1], axis);
+      OutputOf<T>(c, 0)[axis] = sizes[0] == 1 ? sizes[1] : sizes[0];
+    }
+    return absl::OkStatus();
+  });
+}
+
+template <typename T>
+StatusOr<Prepared> PrepareUnravel(const NodeView& node, const KernelPolicy&) {
+  const int64_t count = node.inputs[0].shape.elements(), rank = node.inputs[1].shape.dim(0);
+  return MakeFunctionKernel([=](const KernelContext& c) -> Status {
+    const T* dims = InputOf<T>(c, 1);
+    for (int64_t i = 0; i < count; ++i) {
+      T rest = InputOf<T>(c, 0)[i];
+      if (rest < 0) return InvalidArgument("indices[{}] is {}", i, rest);
+      for (int64_t axis = rank; axis-- > 0; rest /= dims[axis]) {
+        if (dims[axis] <= 0) return InvalidArgument("dims[{}] is {}", axis, dims[axis]);
+        OutputOf<T>(c, 0)[axis * count + i] = rest % dims[axis];
+      }
+      if (rest != 0) return InvalidArgument("indices[{}] is {}, beyond dims", i, InputOf<T>(c, 0)[i]);
+    }
+    return absl::OkStatus();
+  });
+}
+RIVULET_KERNEL("BroadcastArgs", Device::kCpu, int32_t, PrepareBroadcastArgs<int32_t>);
+RIVULET_KERNEL("BroadcastArgs", Device::kCpu, int64_t, PrepareBroadcastArgs<int64_t>);
+RIVULET_KERNEL("UnravelIndex", Device::kCpu, int32_t, PrepareUnravel<int32_t>);
+RIVULET_KERNEL("UnravelIndex", Device::kCpu, int64_t, PrepareUnravel<int64_t>);
 
 RIVULET_KERNEL_OF_EVERY_SIZE("Fill", PrepareFill);
 RIVULET_KERNEL_OF_EVERY_SIZE("ZerosLike", PrepareLike<0>);

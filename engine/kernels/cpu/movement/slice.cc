@@ -76,6 +76,17 @@ StatusOr<Prepared> PrepareStridedSliceGrad(const NodeView& node, const KernelPol
   return PrepareCopies(node, std::move(copies), /*zero_first=*/true);
 }
 
+StatusOr<Prepared> PrepareStridedSliceUpdate(const NodeView& node, const KernelPolicy&) {
+  const Shape& input = node.inputs[0].shape;
+  RIVULET_ASSIGN_OR_RETURN(const StridedSlicePlan plan, PlanStridedSlice(node, input, 1));
+  std::vector<StridedCopy> copies;
+  RIVULET_RETURN_IF_ERROR(AddCopy(copies, 0, 0, input.dims(), RowMajorStrides(input), RowMajorStrides(input)));
+  RIVULET_RETURN_IF_ERROR(
+      AddCopy(copies, 4, 0, plan.dims, plan.strides, RowMajorStrides(Shape(plan.dims)), plan.offset));
+  return PrepareCopies(node, std::move(copies));
+}
+
+RIVULET_KERNEL_OF_EVERY_SIZE("TensorStridedSliceUpdate", PrepareStridedSliceUpdate);
 RIVULET_KERNEL_OF_EVERY_SIZE("Tile", PrepareTile);
 RIVULET_KERNEL_OF_EVERY_SIZE("Slice", PrepareSlice);
 RIVULET_KERNEL_OF_EVERY_SIZE("StridedSlice", PrepareStridedSlice);

@@ -1,0 +1,63 @@
+// Rows joined by segments: the last id says how many there are. The op's own kernel does the rest, as in a program.
+#include <algorithm>
+#include <cstring>
+
+#include "dataflow/resources/async_op.h"
+#include "engine/program/via_float32.h"
+
+namespace rivulet {
+namespace {
+
+StatusOr<int64_t> LastId(const Tensor& ids) {
+  if (ids.elements() == 0) return -1;
+  const size_t last = static_cast<size_t>(ids.elements()) - 1;
+  const int64_t id = ids.dtype() == DType::kInt64 ? ids.flat<int64_t>()[last] : int64_t{ids.flat<int32_t>()[last]};
+  // As many rows as that are made, whether or not a segment is empty.
+  constexpr int64_t kMostSegments = int64_t{1} << 24;
+  if (id < 0 || id >= kMostSegments) return InvalidArgument("the last of segment_ids is {}", id);
+  return id;
+}
+
+StatusOr<std::vector<Tensor>> SegmentsOf(const AsyncContext& context) {
+  const std::vector<Tensor>& inputs = context.inputs;
+  RIVULET_ASSIGN_OR_RETURN(const int64_t last, LastId(inputs.back()));
+  Shape shape = inputs[0].shape();
+  if (shape.rank() < 1) return InvalidArgument("a scalar has no rows");
+  shape.set_dim(0, last + 1);
+  std::vector<Tensor> outputs;
+  RIVULET_ASSIGN_OR_RETURN(outputs.emplace_back(), Tensor::Create(inputs[0].dtype(), shape));
+  std::vector<TensorSpec> in;
+  std::vector<const Tensor*> constants(inputs.size(), nullptr);
+  std::vector<std::byte*> from;
+  for (const Tensor& input : inputs) {
+    in.push_back({input.dtype(), input.shape()});
+    from.push_back(input.view().data);
+  }
+  const std::vector<TensorSpec> out = {{inputs[0].dtype(), shape}};
+  const NodeView view{context.node, in, out, {}, constants, 0, &context.graph, &context.compile.passes};
+  RIVULET_ASSIGN_OR_RETURN(const Prepared prepared,
+                           PrepareKernel(view, {.portable = context.compile.kernels.portable}));
+  AlignedBuffer scratch(prepared.scratch_bytes);
+  const std::unique_ptr<KernelState> state = prepared.kernel->NewState();
+  std::byte* to = outputs[0].data();
+  KernelContext kernel;
+  kernel.inputs = from;
+  kernel.outputs = {&to, 1};
+  kernel.scratch = scratch.data();
+  kernel.state = state.get();
+  RIVULET_RETURN_IF_ERROR(prepared.kernel->Run(kernel));
+  return outputs;
+}
+void Segments(AsyncContext& context, AsyncDone done) { done(SegmentsOf(context)); }
+
+RIVULET_DYNAMIC_OP("SegmentSum", Segments);
+RIVULET_DYNAMIC_OP("SegmentMean", Segments);
+RIVULET_DYNAMIC_OP("SegmentMax", Segments);
+RIVULET_DYNAMIC_OP("SegmentMin", Segments);
+RIVULET_DYNAMIC_OP("SegmentProd", Segments);
+RIVULET_DYNAMIC_OP("SparseSegmentSum", Segments);
+RIVULET_DYNAMIC_OP("SparseSegmentMean", Segments);
+RIVULET_DYNAMIC_OP("SparseSegmentSqrtN", Segments);
+
+}  // namespace
+}  // namespace rivulet

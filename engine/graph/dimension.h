@@ -1,0 +1,54 @@
+// A size that may not be known yet: a number, a symbol, or sums and products of these, such as 4·batch·sequence + 1.
+// Symbols are numbers here; their meaning stands in the table of SymbolicValues (symbolic_values.h). Even ones are
+// sizes, which are at least 1; odd ones may be anything. A polynomial has at most 32 terms of degree 8; what would be
+// larger, or overflow, has no value (nullopt).
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace rivulet {
+
+class Dimension {
+ public:
+  Dimension(int64_t number = 0) : number_(number) {}  // NOLINT: a number is a dimension
+  static Dimension OfSymbol(int symbol);
+
+  bool IsNumber() const { return terms_.empty(); }
+  int64_t number() const { return number_; }  // without the terms that hold symbols
+  // The symbol where it is one and nothing else, else -1.
+  int symbol() const;
+  bool operator==(const Dimension&) const = default;
+
+  std::optional<Dimension> Plus(const Dimension& other) const;
+  std::optional<Dimension> Minus(const Dimension& other) const;
+  std::optional<Dimension> Times(const Dimension& other) const;
+  // The quotient rounded down: exact where `divisor` divides the polynomial, and where what remains of a division by a
+  // number is a number. nullopt otherwise, and for a divisor of 0.
+  std::optional<Dimension> Over(const Dimension& divisor) const;
+
+  // The value where symbol i is values[i / 2]; nullopt: overflow. Every symbol has a value.
+  std::optional<int64_t> At(std::span<const int64_t> values) const;
+  // Every symbol that occurs, each once and in order, added to `symbols`.
+  void AddSymbols(std::vector<int>& symbols) const;
+  // Bounds, as sizes have no upper one; nullopt: none on this side.
+  std::optional<int64_t> Least() const;
+  std::optional<int64_t> Most() const;
+
+  // "4·batch·sequence + 1"; `name` tells a symbol's.
+  std::string ToString(const std::function<std::string(int)>& name) const;
+
+ private:
+  using Monomial = std::vector<int>;  // symbols in order; one that stands twice is squared
+  bool Add(const Monomial& monomial, int64_t coefficient);
+
+  int64_t number_ = 0;
+  std::vector<std::pair<Monomial, int64_t>> terms_;  // in order of monomials, none with coefficient 0
+};
+
+}  // namespace rivulet

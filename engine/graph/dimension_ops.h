@@ -1,0 +1,27 @@
+// Arithmetic and comparisons of integers as ops have them, on dimensions: the result where it is the same expression,
+// or the same truth, for every size.
+#pragma once
+
+#include <optional>
+#include <string_view>
+
+#include "engine/graph/dimension.h"
+
+namespace rivulet {
+
+// What can be said of a - b: its bounds, which are equal where it is a number.
+struct Difference {
+  std::optional<int64_t> least, most;
+  bool AtLeast(int64_t bound) const { return least && *least >= bound; }
+  bool AtMost(int64_t bound) const { return most && *most <= bound; }
+};
+Difference Between(const Dimension& a, const Dimension& b);
+
+// 1 or 0 where one of both is so for every size.
+std::optional<Dimension> Decided(bool yes, bool no);
+
+// What the binary op `op` makes of two elements: arithmetic, division and remainder, maximum and minimum, comparisons
+// and logic. nullopt: it depends on the sizes, or there is no such op here.
+std::optional<Dimension> Combined(std::string_view op, const Dimension& a, const Dimension& b);
+
+}  // namespace rivulet

@@ -1,0 +1,50 @@
+// Which frame of a version-1 loop each node of a graph is in. Frames are not written down but follow from paths: an
+// Enter leads into one, an Exit out of it.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/status.h"
+#include "engine/graphdef/control_flow_nodes.h"
+
+namespace rivulet {
+
+class ControlFlowFrames {
+ public:
+  struct Frame {
+    int parent = -1;
+    int depth = 0;
+    std::string name;
+  };
+
+  // `nodes` must outlive it.
+  explicit ControlFlowFrames(const ControlFlowNodes& nodes) : nodes_(nodes) {}
+
+  // UNIMPLEMENTED: loops within loops beyond kDeepestControlFlow. Frame 0 is that of the whole graph.
+  Status Find();
+
+  size_t count() const { return frames_.size(); }
+  const Frame& frame(int i) const { return frames_[static_cast<size_t>(i)]; }
+  // Of a node's inputs; -1 while unknown.
+  int of(int node) const { return frame_[static_cast<size_t>(node)]; }
+  // Of its outputs. Two Enters of one frame name are one frame only within the same parent.
+  int after(int node);
+  // Whether a node is in `frame`, or in a frame within that.
+  bool Within(int node, int frame) const;
+
+  // A node that joined the graph, or that is elsewhere now.
+  void Add(int frame) { frame_.push_back(frame); }
+  void Move(int node, int frame) { frame_[static_cast<size_t>(node)] = frame; }
+  int size() const { return static_cast<int>(frame_.size()); }
+
+ private:
+  const ControlFlowNodes& nodes_;
+  std::vector<Frame> frames_;
+  std::map<std::pair<int, std::string>, int> index_;
+  std::vector<int> frame_;  // by node
+};
+
+}  // namespace rivulet

@@ -1,0 +1,14 @@
+// Stacks of version 1, in which loops keep what their gradients need, raised to tensor lists.
+#pragma once
+
+#include "engine/base/status.h"
+#include "proto/graph/graph.pb.h"
+
+namespace rivulet {
+
+// A StackV2 becomes an empty list, which the loops that push to it and pop from it carry as one more variable.
+// UNIMPLEMENTED: a stack with several pushes or pops, one whose loop cannot be told, or one that is pushed to within a
+// condition.
+Status RaiseStacks(proto::GraphDef& graph);
+
+}  // namespace rivulet

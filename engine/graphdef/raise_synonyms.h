@@ -1,0 +1,11 @@
+// Ops of TensorFlow's that are others under another name.
+#pragma once
+
+#include "proto/graph/graph.pb.h"
+
+namespace rivulet {
+
+// AccumulateNV2 becomes AddN, and BatchMatMulV3 of one type BatchMatMulV2.
+void RaiseSynonyms(proto::GraphDef& graph);
+
+}  // namespace rivulet

@@ -1,0 +1,105 @@
+// Importer: the state of one import. Once nodes are in an order in which inputs come first (InOrder), one walk builds
+// the graph. Its parts stand in import.cc (inputs, outputs, the walk), import_initializers.cc, import_nodes.cc
+// (operators and functions) and import_sequences.cc (branches that are known, lists of tensors).
+#pragma once
+
+#include <map>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#include "engine/onnx/import.h"
+#include "engine/onnx/known_values.h"
+#include "engine/onnx/operator.h"
+#include "engine/onnx/weight_places.h"
+
+namespace rivulet::onnx {
+
+// What a node's names mean: the graph's values, or a function's.
+struct Frame {
+  std::unordered_map<std::string, Output> values;
+  std::unordered_map<std::string, std::vector<Output>> sequences;  // their elements are tensors of the graph
+  std::map<std::string, int64_t> opsets;                           // by domain; "" is ONNX's own
+  const std::map<std::string, proto::AttributeProto>* attributes;  // of the call; null outside functions
+  int depth = 0;
+};
+
+std::string DomainOf(const std::string& domain);  // "" for ONNX's own
+
+// The model's name with characters replaced that a graph's names may not have.
+std::string GraphName(std::string_view name, std::string_view otherwise);
+
+// The nodes such that each comes after those that make its inputs, as the format wants it and older exporters do not
+// write it; the order of the file where that is one already. INVALID_ARGUMENT: nodes that need each other.
+StatusOr<std::vector<const proto::NodeProto*>> InOrder(
+    const google::protobuf::RepeatedPtrField<proto::NodeProto>& nodes);
+
+// As whoever imports a model, or trains one, may give them.
+Remedies RemediesFor(const OnnxBody* body);
+
+StatusOr<TensorSpec> SpecOf(const proto::ValueInfoProto& info);
+
+// Once nodes are in an order in which inputs come first (InOrder), one walk builds the graph, and every node is checked
+// by Graph::AddNode as it comes. What cannot be told from one node, how each weight is used, is found in a walk before.
+class Importer {
+ public:
+  // Of a graph of its own, `out`'s, or with `body` in `root`; `out` then receives what else there is to say.
+  Importer(const proto::ModelProto& model, const ImportOptions& options, OnnxModel& out, const Scope& root,
+           const OnnxBody* body = nullptr)
+      : model_(model), options_(options), out_(out), root_(root), known_(root.graph(), RemediesFor(body)), body_(body) {
+    form_.training = body != nullptr && body->training;
+  }
+
+  Status Run();
+  const ModelForm& form() const { return form_; }
+  const std::vector<Output>& results() const { return results_; }
+  const KnownValues& known() const { return known_; }
+  const std::map<std::string, std::string>& input_of_node() const { return input_of_node_; }
+
+ private:
+  Status ReadOpsets(const google::protobuf::RepeatedPtrField<proto::OperatorSetIdProto>& from, Frame& frame) const;
+  Status IndexFunctions();
+  void FindUses(const proto::NodeProto& node);
+  Status AddInitializers(Frame& frame);
+  Output WithoutPaddingRow(const proto::NodeProto& node, const Frame& frame, const Scope& scope, Output rows) const;
+  Status CheckMerged(const std::string& name, const Tensor& value) const;
+  void NameSizes(const proto::ValueInfoProto& info, Output value);
+  Status AddInputs(Frame& frame);
+  Status AddNode(const proto::NodeProto& node, Frame& frame, const Scope& scope);
+  Status Convert(const proto::NodeProto& node, Frame& frame, const Scope& scope);
+  Status Gradient(const proto::NodeProto& node, Frame& frame, const Scope& scope);
+  Status Branch(const proto::NodeProto& node, Frame& frame, const Scope& scope);
+  Status Sequence(const proto::NodeProto& node, Frame& frame, const Scope& scope, bool& done);
+  Status Call(const proto::FunctionProto& function, const proto::NodeProto& call, Frame& frame, const Scope& scope);
+  Status AddOutputs(const Frame& frame);
+  Status Bind(Frame& frame, const std::string& name, Output value) const;
+  void FindUsesInside(const proto::GraphProto& graph);
+  Output Weight(const std::string& name, Tensor value);
+  Output Variable(OnnxWeight& weight);
+  std::vector<int64_t> StoredOrder(const std::string& name, const Tensor& value) const;
+
+  const proto::ModelProto& model_;
+  const ImportOptions& options_;
+  OnnxModel& out_;
+  Scope root_;
+  KnownValues known_;
+  std::map<std::tuple<std::string, std::string, std::string>, const proto::FunctionProto*> functions_;
+  std::unordered_set<std::string> initialized_;
+  WeightPlaces places_;
+  std::map<std::string, std::string> copies_;  // outputs of Identity, and what they are
+  // How all uses of an initializer want it stored; kModel where one wants it as the model has it.
+  enum class Layout { kFilter, kMatrix, kModel };
+  std::unordered_map<std::string, Layout> layouts_;
+  std::map<std::string, StoredWeight> stored_;  // weights in another order than the model's
+  std::unordered_set<std::string> made_;        // by AddInitializers, of nodes that copy
+  std::map<std::string, std::string> input_of_node_;
+  std::set<std::string> batches_;  // names that the model gives to the batch's size
+  int nodes_ = 0;
+  const OnnxBody* body_ = nullptr;
+  ModelForm form_;
+  std::vector<Output> results_;
+};
+
+}  // namespace rivulet::onnx

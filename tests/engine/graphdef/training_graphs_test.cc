@@ -1,0 +1,98 @@
+// Gradients that TensorFlow itself wrote into its graphs (tensorflow/make_training_graphs.py): they run as they are,
+// and give TensorFlow's numbers.
+#include "dataflow/session/session.h"
+#include "engine/graphdef/graph_def.h"
+#include "tests/engine/graphdef/tensorflow_file.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::ReadTensorFlowFile;
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
+
+// Sums of some dozen float32 terms.
+constexpr float kTolerance = 2e-5f;
+
+class TrainingGraph : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(TrainingGraph, Gradients_AreTensorFlows) {
+  const std::string name = fmt::format("training_{}", GetParam());
+  ASSERT_OK_AND_ASSIGN(Graph graph, ParseGraph(ReadTensorFlowFile(name + ".pb")));
+  ASSERT_OK_AND_ASSIGN(const Graph values, ParseGraph(ReadTensorFlowFile(name + ".values.pb")));
+  for (const auto& node : graph.nodes()) {
+    EXPECT_NE(node->type(), "Switch") << node->name();
+    EXPECT_NE(node->type(), "Merge") << node->name();
+  }
+  ASSERT_OK_AND_ASSIGN(const auto session, Session::Create(std::move(graph)));
+  int runs = 0;
+  for (;; ++runs) {
+    Session::Feeds feeds;
+    std::vector<std::string> fetches;
+    std::vector<Tensor> expected;
+    const std::string feed = fmt::format("{}/feed/", runs), fetch = fmt::format("{}/fetch/", runs);
+    for (const auto& node : values.nodes()) {
+      if (node->name().starts_with(feed))
+        feeds.emplace_back(node->name().substr(feed.size()), node->attr<Tensor>("value"));
+      if (!node->name().starts_with(fetch)) continue;
+      fetches.push_back(node->name().substr(fetch.size()));
+      expected.push_back(node->attr<Tensor>("value"));
+    }
+    if (fetches.empty()) break;
+    ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> results, session->Run(feeds, fetches));
+    for (size_t i = 0; i < results.size(); ++i) {
+      ASSERT_EQ(results[i].shape(), expected[i].shape()) << fetches[i];
+      for (size_t k = 0; k < expected[i].flat<float>().size(); ++k) {
+        const float value = expected[i].flat<float>()[k];
+        EXPECT_NEAR(results[i].flat<float>()[k], value, kTolerance * std::max(1.0f, std::abs(value)))
+            << fetches[i] << " of run " << runs << ", element " << k;
+      }
+    }
+  }
+  EXPECT_GE(runs, 1);
+}
+
+INSTANTIATE_TEST_SUITE_P(Graphs, TrainingGraph,
+                         ::testing::Values("loop", "loop_by_data", "loop_in_loop", "condition", "convolution",
+                                           "convolution_tape", "loop_lowered", "loop_functional", "condition_lowered",
+                                           "condition_functional", "case_lowered", "case_functional"),
+                         [](const auto& info) { return std::string(info.param); });
+
+std::string Node(const std::string& name, const std::string& op, const std::vector<std::string>& inputs,
+                 const std::string& attrs = "") {
+  std::string text = fmt::format("node {{ name: '{}' op: '{}' ", name, op);
+  for (const std::string& input : inputs) text += fmt::format("input: '{}' ", input);
+  return text + attrs + "}\n";
+}
+const std::string kFloat = "attr { key: 'T' value { type: DT_FLOAT } } ";
+std::string Given(const std::string& name, const std::string& type) {
+  return Node(name, "Placeholder", {}, fmt::format("attr {{ key: 'dtype' value {{ type: {} }} }}", type));
+}
+const std::string kStack = Given("size", "DT_INT32") + Given("x", "DT_FLOAT") +
+                           Node("stack", "StackV2", {"size"}, "attr { key: 'elem_type' value { type: DT_FLOAT } }");
+
+TEST(RaisingStacks, TwoPushes_AreRefusedByName) {
+  EXPECT_THAT(ParseGraphText(kStack + Node("a", "StackPushV2", {"stack", "x"}, kFloat) +
+                             Node("b", "StackPushV2", {"stack", "x"}, kFloat))
+                  .status(),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("StackV2 'stack' has 2 pushes and 0 pops")));
+}
+
+TEST(RaisingStacks, UnknownHandle_IsRefusedByName) {
+  EXPECT_THAT(
+      ParseGraphText(kStack + Node("a", "StackPopV2", {"x"}, "attr { key: 'elem_type' value { type: DT_FLOAT } }"))
+          .status(),
+      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("StackPopV2 'a': which stack its handle is of")));
+}
+
+TEST(RaisingConditions, MergeOfSomeBranches_IsRefusedByName) {
+  const std::string four = kFloat + "attr { key: 'num_outs' value { i: 3 } } ";
+  EXPECT_THAT(ParseGraphText(Given("x", "DT_FLOAT") + Given("i", "DT_INT32") + Node("s", "_SwitchN", {"x", "i"}, four) +
+                             Node("m", "Merge", {"s", "s:1"}, kFloat))
+                  .status(),
+              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("Merge 'm' merges 's' and 's:1'")));
+}
+
+}  // namespace
+}  // namespace rivulet

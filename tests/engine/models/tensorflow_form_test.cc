@@ -1,0 +1,69 @@
+// A graph in TensorFlow's ops alone computes what the graph of ours computes.
+#include "engine/models/tensorflow_form.h"
+
+#include "dataflow/session/session.h"
+#include "engine/graph/scope.h"
+#include "engine/graphdef/graph_def.h"
+#include "engine/presets/presets.h"
+#include "tests/testing/status_matchers.h"
+
+namespace rivulet {
+namespace {
+
+using ::rivulet::testing::StatusIs;
+using ::testing::HasSubstr;
+
+class TensorFlowFormOf : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(TensorFlowFormOf, Preset_GivesTheSameLossAndScores) {
+  ASSERT_OK_AND_ASSIGN(const ModelDef model, Preset(GetParam()));
+  ASSERT_OK_AND_ASSIGN(const Graph form, TensorFlowForm(model.graph));
+  for (const auto& node : form.nodes())
+    for (const char* ours : {"LSTM", "LayerNorm", "Gelu", "ScaledDotProductAttention"})
+      EXPECT_NE(node->type(), ours) << node->name();
+  ASSERT_OK_AND_ASSIGN(Graph read, ParseGraph(SerializeGraph(form)));
+  ASSERT_OK_AND_ASSIGN(const auto ours, Session::Create(model.graph.Clone(), {.seed = 5}));
+  ASSERT_OK_AND_ASSIGN(const auto theirs, Session::Create(std::move(read), {.seed = 5}));
+  ASSERT_OK(ours->Run({}, {}, {model.init_target}).status());
+  for (const ModelVariable& variable : model.variables) {
+    ASSERT_OK_AND_ASSIGN(const Tensor value, ours->GetVariable(variable.name));
+    ASSERT_OK(theirs->SetVariable(variable.name, value));
+  }
+  Session::Feeds feeds;
+  for (const ModelInput* input : {&model.input, &model.label}) {
+    Shape shape = input->spec.shape;
+    shape.set_dim(0, 3);
+    Tensor value(input->spec.dtype, shape);
+    if (value.dtype() == DType::kInt64) {
+      for (size_t i = 0; i < value.flat<int64_t>().size(); ++i)
+        value.flat<int64_t>()[i] = static_cast<int64_t>(i * 31 % 7);
+    } else {
+      for (size_t i = 0; i < value.flat<float>().size(); ++i)
+        value.flat<float>()[i] = static_cast<float>(i * 379 % 997) / 997.0f;
+    }
+    feeds.emplace_back(input->placeholder, std::move(value));
+  }
+  const std::vector<std::string> fetches = {"logits", model.eval_loss};
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> expected, ours->Run(feeds, fetches));
+  ASSERT_OK_AND_ASSIGN(const std::vector<Tensor> results, theirs->Run(feeds, fetches));
+  for (size_t i = 0; i < results.size(); ++i) {
+    ASSERT_EQ(results[i].shape(), expected[i].shape()) << fetches[i];
+    for (size_t k = 0; k < expected[i].flat<float>().size(); ++k)
+      ASSERT_NEAR(results[i].flat<float>()[k], expected[i].flat<float>()[k], 2e-5f) << fetches[i] << " element " << k;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Presets, TensorFlowFormOf, ::testing::Values("char_lstm", "tiny_transformer", "mlp"),
+                         [](const auto& info) { return info.param; });
+
+TEST(TensorFlowForm, OpThatTensorFlowLacks_IsRefusedByName) {
+  Graph graph;
+  const Scope scope(graph);
+  const Output x = scope.Placeholder("x", DType::kFloat32, {-1, 4});
+  scope.Op("RmsNorm", {x, scope.Const(Tensor::Of<float>({4}, {1, 1, 1, 1}))}, {}, "norm");
+  ASSERT_OK(scope.status());
+  EXPECT_THAT(TensorFlowForm(graph).status(), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("RmsNorm 'norm'")));
+}
+
+}  // namespace
+}  // namespace rivulet

@@ -403,7 +403,7 @@ SubmitResult Aggregator::FoldInto(const std::shared_ptr<Gathering>& gathering, c
       result = Refused(Message(taken.status()));
       if (job != jobs_.end()) FailUp({.task = of.id, .code = TaskFailure::Code::kBadUpdate});
     } else if (wanted) {
-      update.record.norm = taken->norm;
+      update.record.update_norm = taken->norm;
       gathering->records.push_back(std::move(update.record));
       job->second.stage = Job::Stage::kHeld;
     } else {

@@ -120,7 +120,7 @@ StatusOr<SubmitResult> Aggregator::ClosePartial(const Caller& caller, const Task
     return result;
   }
   double fold_seconds = 0;
-  for (const TaskRecord& record : site->records) fold_seconds += record.measured.fold_seconds;
+  for (const TaskRecord& record : site->records) fold_seconds += record.fold_seconds.value_or(0);
   const Status merged = gathering->pot->Merge(std::move(site->partial), fold_seconds);
   MutexLock lock(mutex_);
   --gathering->folding;

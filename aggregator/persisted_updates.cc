@@ -32,7 +32,7 @@ Status Aggregator::MakeFolder() {
 Status Aggregator::Keep(const Task& task, const Upload::Whole& whole) {
   const std::string_view update(reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size());
   Status kept = MakeFolder();
-  if (kept.ok()) kept = PersistedOf(task.client_id).KeepSent(task, update, whole.submission.measured.train_seconds);
+  if (kept.ok()) kept = PersistedOf(task.client_id).KeepSent(task, update, whole.submission.measured);
   bool said = true;
   {
     MutexLock lock(mutex_);
@@ -61,7 +61,7 @@ Status Aggregator::CountKept(const TaskId& task) {
   StatusOr<ArrivedUpdate> update = NotFound("its update is not kept");
   if (work) {
     whole.bytes = std::as_bytes(std::span(work->update));
-    whole.submission.measured.train_seconds = work->train_seconds;
+    whole.submission.measured = *work;
     update = ReadUpdate(whole);
   }
   std::shared_ptr<Gathering> gathering;

@@ -20,7 +20,7 @@ Status RunCoordinator::KeepReport(const TaskId& task, const Upload::Whole& whole
     if (lease == nullptr || lease->resolved() || lease->kind != TaskKind::kTrain) return absl::OkStatus();
     base = VersionOf(lease->base_round).sent_digest;
   }
-  RIVULET_RETURN_IF_ERROR(reports_.Keep(task, base, whole.submission.measured.train_seconds,
+  RIVULET_RETURN_IF_ERROR(reports_.Keep(task, base, whole.submission.measured.train_seconds.value_or(0),
                                         {reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size()}));
   const Status named = NameInHistory(task);
   if (!named.ok()) reports_.Remove(task);

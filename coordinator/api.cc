@@ -384,7 +384,7 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const TaskId& task, Upload& u
     if (TaskEntry* const record = EntryOf(task); record != nullptr) {
       record->uploaded = Now();
       record->bytes_up += std::ssize(whole->bytes);
-      record->update_digest = whole->identity.Hex();
+      record->update_digest = whole->identity;
       base_version = record->base_version;
     }
     if (update.ok()) {
@@ -410,7 +410,7 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const TaskId& task, Upload& u
     MutexLock lock(mutex_);
     // What a refused update says of itself is not recorded.
     if (taken.ok() && attempt->open) {
-      update->record.norm = taken->norm;
+      update->record.update_norm = taken->norm;
       Record(*attempt, update->record);
     }
     Feed(FoldDone{task, taken.ok(), result.reason});

@@ -3,6 +3,7 @@
 
 #include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
+#include "federated/updates/task_columns.h"
 
 namespace rivulet {
 namespace {
@@ -57,6 +58,9 @@ Status RunCoordinator::CheckNumbers(const TaskId& task, const Scalars& declared)
 
 void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
   TaskEntry& entry = attempt.tasks.at(record.task);
+  CopyStated(record, entry);
+  ReadDeclared(record.declared, entry);
+  entry.fold_seconds.reset();  // is in the attempt's aggregate_seconds, as of every task
   if (attempt.kind == TaskKind::kEvaluate) {
     // It was folded, so that there are some.
     if (auto measures = MeasuresOf(parts_.evaluation, record.declared); measures.ok())
@@ -65,21 +69,13 @@ void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
       const bool own = !states_.AsOf(name->client_id, attempt.round).empty();
       entry.measures[kPersonalTrained] = Measure::Rate(own ? 1 : 0, 1);
     }
-    entry.examples = record.examples;
-    entry.steps = record.steps;
-    entry.train_seconds = record.measured.train_seconds;
+    entry.train_loss.reset();
+    entry.update_norm.reset();
     return;
   }
   // It was folded with these weights, so there are some.
   const StatusOr<Weights> weights = WeightsOf(parts_.aggregation, record.declared, {});
   if (weights.ok()) entry.weight = weights->parts.at(0) >> parts_.aggregation.weight_fraction_bits;
-  entry.examples = record.examples;
-  entry.steps = record.steps;
-  entry.train_loss = Finite(record.declared, "train_loss");
-  entry.train_seconds = record.measured.train_seconds;
-  entry.lanes = record.measured.lanes;
-  entry.tf32 = record.measured.tf32;
-  entry.update_norm = record.norm;
   for (const std::string& name : parts_.declared) {
     if (const auto said = Finite(record.declared, name)) entry.measures[fmt::format("train/{}", name)] = {*said};
   }
@@ -141,7 +137,7 @@ StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Par
     TraceSpan merging(options_.tracer, "phase", "merge");
     merging.Arg("updates", static_cast<int64_t>(tasks.size()));
     double fold_seconds = 0;
-    for (const TaskRecord& record : records) fold_seconds += record.measured.fold_seconds;
+    for (const TaskRecord& record : records) fold_seconds += record.fold_seconds.value_or(0);
     const Status merged = attempt->accumulator->Merge(std::move(partial), fold_seconds);
     merging.End();
     if (!merged.ok()) result = SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(merged))};

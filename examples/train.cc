@@ -55,8 +55,7 @@ Status Train() {
     variables.push_back(variable);
   }
   RIVULET_ASSIGN_OR_RETURN(const std::vector<Output> gradients, ComputeGradients(graph, loss, variables));
-  OptimizerSpec adam = OptimizerSpec::Of(OptimizerSpec::Kind::kAdam);
-  adam.learning_rate = 0.02;
+  const OptimizerSpec adam = {.kind = "adam", .learning_rate = 0.02};
   RIVULET_ASSIGN_OR_RETURN(const Node* step, ApplyGradients(scope, adam, variables, gradients));
   const std::string train = step->name();
 

@@ -7,9 +7,11 @@
 // somebody else's DNS are refused, and the content-security policy lets a page run and wear only what AllowInPages was
 // told, and load pictures and feeds from here alone.
 //
-// Calls: Create Handle* HandleStream* AllowInPages Start Stop. Handlers are called on threads of the server, several at
-// once, until Stop returns; a handler that blocks keeps one of kThreads busy. Streams take at most kStreams of them, so
-// that pages are always answered, and a browser that reads nothing for five seconds is let go.
+// Nothing that a peer sends before it is known costs more than HttpLimits. A request that is malformed, has a body,
+// names no host or two, or has bytes behind it is refused, and its connection closed.
+//
+// Calls: Create Handle* HandleStream* AllowInPages Start Stop. Handlers are called on kThreads threads of the server,
+// several at once, until Stop returns; streams have kStreams threads of their own, so that pages are always answered.
 #pragma once
 
 #include <chrono>
@@ -25,11 +27,26 @@
 
 namespace rivulet {
 
+// How much one peer may cost. A deadline is absolute: it counts from when the server begins to wait, however often a
+// few bytes come.
+struct HttpLimits {
+  size_t header_bytes = 64 << 10;       // of the request line and all fields together
+  size_t target_bytes = 8 << 10;        // of the address in the request line
+  size_t fields = 100;                  // of a header
+  size_t connections = 512;             // at a time; more are closed at once
+  size_t connections_of_address = 256;  // of one IPv4 address, or one IPv6 network of 64 bits
+  std::chrono::milliseconds handshake = std::chrono::seconds(10);
+  std::chrono::milliseconds header = std::chrono::seconds(10);       // idle time before it included
+  std::chrono::milliseconds write = std::chrono::seconds(30);        // of one reply
+  std::chrono::milliseconds stream_write = std::chrono::seconds(5);  // of one piece of a stream
+};
+
 struct HttpOptions {
   std::string address;            // HOST:PORT; "": nothing is served
   std::string token_file;         // whose first line is the token; "": none is asked for
   std::string tls;                // the folder of a node's certificate (certificates/kit.h); "": plaintext
   std::string lists_beside = {};  // as WatchOptions has it (certificates/watched_identity.h); no option of a command
+  HttpLimits limits = {};         // no options of a command
 };
 
 struct HttpRequest {
@@ -54,7 +71,7 @@ class HttpStream {
 
 class HttpServer {
  public:
-  static constexpr size_t kThreads = 48, kStreams = 16;
+  static constexpr int kThreads = 8, kStreams = 16;
 
   // False: this program was built without a library for HTTP, and Create is UNIMPLEMENTED.
   static bool IsBuilt();
@@ -78,7 +95,7 @@ class HttpServer {
   virtual void AllowInPages(std::string_view style, std::string_view script) = 0;
 
   virtual void Start() = 0;
-  // Ends streams and waits for handlers under way.
+  // Closes all connections at once, ends streams, and waits for handlers under way.
   virtual void Stop() = 0;
   // "http://127.0.0.1:8080/", with the port that was taken.
   virtual std::string url() const = 0;

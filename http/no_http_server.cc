@@ -1,4 +1,4 @@
-// In place of http_server.cc where cpp-httplib is not installed.
+// In place of http_server.cc and beast_server.cc where Boost is not installed.
 #include "http/http_server.h"
 
 namespace rivulet {
@@ -6,7 +6,7 @@ namespace rivulet {
 bool HttpServer::IsBuilt() { return false; }
 
 StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpOptions&, std::function<void(const std::string&)>) {
-  return Unimplemented("this program was built without HTTP; install libcpp-httplib-dev and build it again");
+  return Unimplemented("this program was built without HTTP; install libboost-dev and build it again");
 }
 
 }  // namespace rivulet

@@ -1,6 +1,7 @@
 #include "inspect/listed_runs.h"
 
 #include <algorithm>
+#include <ranges>
 
 #include "coordinator/history/row_columns.h"
 #include "engine/base/nearest.h"
@@ -69,6 +70,50 @@ Status KeepWhere(std::vector<ListedRun>& runs, const std::vector<std::string>& c
     });
   }
   return absl::OkStatus();
+}
+
+StatusOr<std::vector<ListedRun>> RunsMeant(History& history, const std::vector<std::string>& words) {
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<ListedRun> listed, LoadListedRuns(history));
+  std::vector<ListedRun> meant;
+  const auto take = [&](const ListedRun& run) {
+    const auto is_run = [&](const ListedRun& other) { return other.row.run_id == run.row.run_id; };
+    if (std::ranges::none_of(meant, is_run)) meant.push_back(run);
+  };
+  for (const std::string& word : words) {
+    if (word.find('=') == word.npos) {
+      RIVULET_ASSIGN_OR_RETURN(const RunRow run, history.ResolveRun(word));
+      for (const ListedRun& one : listed)
+        if (one.row.run_id == run.run_id) take(one);
+      continue;
+    }
+    std::vector<ListedRun> kept = listed;
+    RIVULET_RETURN_IF_ERROR(KeepWhere(kept, {word}));
+    if (kept.empty()) return NotFound("no run of the history '{}' has {}", history.path(), Shortened(word));
+    for (const ListedRun& run : kept | std::views::reverse) take(run);
+  }
+  return meant;
+}
+
+std::vector<std::string> TellingKeys(const std::vector<ListedRun>& runs) {
+  std::vector<std::map<std::string, std::string>> keys;
+  for (const ListedRun& run : runs) keys.push_back(run.keys);
+  std::vector<std::string> of_all, of_some;
+  for (const std::string& key : DifferingKeys(keys)) {
+    if (key == "run.name" || key == "run.rounds" || key == "run.seed" || key == kAlgorithmKey ||
+        key == kLearningRateKey)
+      continue;
+    (key.starts_with("algorithm.") || key.starts_with("attack.") ? of_some : of_all).push_back(key);
+  }
+  of_all.insert(of_all.end(), of_some.begin(), of_some.end());
+  return of_all;
+}
+
+std::string KeyText(const ListedRun& run, const std::string& key) {
+  const auto found = run.keys.find(key);
+  if (found == run.keys.end()) return "";
+  const Cell cell = CellOfToml(found->second);
+  const auto* text = std::get_if<std::string>(&cell);
+  return text != nullptr ? *text : found->second;
 }
 
 }  // namespace rivulet

@@ -101,6 +101,30 @@ StatusOr<std::vector<Curve>> LoadCurves(History& history, const std::string& run
   return curves;
 }
 
+StatusOr<std::optional<Curve>> LoadFirstCurve(History& history, const std::string& run_id) {
+  constexpr std::pair<const char*, const char*> kFirst[] = {
+      {"central", "test/accuracy"}, {"federated", "evaluate/accuracy"}, {"federated", "personal/accuracy"},
+      {"central", "test/loss"},     {"federated", "evaluate/loss"},     {"federated", "train/loss"}};
+  for (const auto& [scope, name] : kFirst) {
+    RIVULET_ASSIGN_OR_RETURN(const SqlAnswer answer,
+                             history.Ask("SELECT round, value FROM metrics WHERE run_id = ? AND scope = ? AND name = ? "
+                                         "AND value IS NOT NULL ORDER BY round",
+                                         {run_id, scope, name}));
+    if (answer.rows.empty()) continue;
+    Curve curve{.name = name, .points = {}, .lower_is_better = LowerIsBetter(name)};
+    for (const auto& row : answer.rows) {
+      const auto* round = std::get_if<int64_t>(&row[0]);
+      const auto* value = std::get_if<double>(&row[1]);
+      if (round != nullptr && value != nullptr) curve.points.emplace_back(*round, *value);
+    }
+    if (!curve.points.empty()) return std::optional(std::move(curve));
+  }
+  // Another program's run has metrics under its own names.
+  RIVULET_ASSIGN_OR_RETURN(std::vector<Curve> curves, LoadCurves(history, run_id));
+  if (curves.empty()) return std::nullopt;
+  return std::optional(std::move(curves.front()));
+}
+
 StatusOr<RunOverview> LoadOverview(History& history, const std::string& run, OverviewParts parts) {
   RunOverview overview;
   RIVULET_ASSIGN_OR_RETURN(overview.run, history.ResolveRun(run));

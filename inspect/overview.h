@@ -48,7 +48,7 @@ struct RunOverview {
   std::vector<TagRow> tags;
   std::vector<NoteRow> notes;
   std::vector<ClientReliabilityRow> clients;
-  int64_t failing = 0;                      // clients some of whose tasks came to nothing
+  int64_t failing = 0;                      // clients with a task that was refused, dropped or failed
   std::vector<ClientFailuresRow> failures;  // of the twenty that failed most, most first
   ConfigKeys keys;                          // that matter, but for the run's name
   TimeSplit time;
@@ -65,5 +65,8 @@ enum class OverviewParts { kAll, kWithoutClients };
 StatusOr<RunOverview> LoadOverview(History& history, const std::string& run, OverviewParts parts = OverviewParts::kAll);
 // The curves alone: of scope central and federated.
 StatusOr<std::vector<Curve>> LoadCurves(History& history, const std::string& run_id);
+
+// The one of its curves that people look at first, without reading the others (FirstMetric); nullopt: it has none.
+StatusOr<std::optional<Curve>> LoadFirstCurve(History& history, const std::string& run_id);
 
 }  // namespace rivulet

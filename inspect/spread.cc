@@ -26,6 +26,31 @@ std::string FirstMetric(const std::vector<std::string>& known) {
   return known.empty() ? "" : known.front();
 }
 
+// What a run is, but for its seed: a name chooses nothing.
+std::vector<std::vector<size_t>> EqualButForSeed(const std::vector<std::map<std::string, std::string>>& runs) {
+  std::vector<std::vector<size_t>> groups;
+  std::map<std::map<std::string, std::string>, size_t> known;
+  for (size_t i = 0; i < runs.size(); ++i) {
+    std::map<std::string, std::string> keys = runs[i];
+    keys.erase("run.seed");
+    keys.erase("run.name");
+    const auto [group, is_new] = known.try_emplace(std::move(keys), groups.size());
+    if (is_new) groups.emplace_back();
+    groups[group->second].push_back(i);
+  }
+  return groups;
+}
+
+std::vector<std::pair<int64_t, Spread>> MeanCurve(const std::vector<const Curve*>& curves) {
+  std::map<int64_t, std::vector<double>> by_round;
+  for (const Curve* curve : curves)
+    for (const auto& [round, value] : curve->points) by_round[round].push_back(value);
+  std::vector<std::pair<int64_t, Spread>> means;
+  for (const auto& [round, values] : by_round)
+    if (values.size() == curves.size()) means.emplace_back(round, SpreadOf(values));
+  return means;
+}
+
 const Curve* FindCurve(const std::vector<Curve>& curves, const std::string& name) {
   const auto found = std::ranges::find(curves, name, &Curve::name);
   return found == curves.end() ? nullptr : &*found;

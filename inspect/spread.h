@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "inspect/overview.h"
@@ -20,6 +23,13 @@ Spread SpreadOf(const std::vector<double>& values);
 // Of these names the one that people look at first: an accuracy on test data, or else one of clients, or a loss; ""
 // of none.
 std::string FirstMetric(const std::vector<std::string>& known);
+
+// The places in `runs` of those that are equal but for their seeds and names, group by group, each in the order of its
+// first. `runs`: the keys of each (ListedRun::keys).
+std::vector<std::vector<size_t>> EqualButForSeed(const std::vector<std::map<std::string, std::string>>& runs);
+
+// By round, over those rounds that all of `curves` have.
+std::vector<std::pair<int64_t, Spread>> MeanCurve(const std::vector<const Curve*>& curves);
 
 // Null: it has no such curve.
 const Curve* FindCurve(const std::vector<Curve>& curves, const std::string& name);

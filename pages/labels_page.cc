@@ -2,6 +2,7 @@
 #include "engine/data/record_files.h"
 #include "federated/scenario/scenario.h"
 #include "inspect/partition_picture.h"
+#include "pages/figures.h"
 #include "pages/page_parts.h"
 #include "pages/pages.h"
 #include "setup/partition_summary.h"
@@ -15,8 +16,8 @@ constexpr int64_t kColumnsOfLabels = 200;
 }  // namespace
 
 // Data sets are only read here: those that a run would make first are not made for a page.
-StatusOr<std::string> LabelsPage(const PlacedRun& placed) {
-  RIVULET_ASSIGN_OR_RETURN(const RunRow run, placed.history.ResolveRun(placed.run));
+StatusOr<PartitionSummary> LabelsOf(History& history, const std::string& name) {
+  RIVULET_ASSIGN_OR_RETURN(const RunRow run, history.ResolveRun(name));
   RIVULET_ASSIGN_OR_RETURN(
       Scenario scenario,
       Scenario::ParseStored(run.config, fmt::format("the stored configuration of run {}", run.run_id)));
@@ -32,14 +33,19 @@ StatusOr<std::string> LabelsPage(const PlacedRun& placed) {
   RunSetup setup(std::move(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
-  RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary, Summarise(*data, *shares, label, kColumnsOfLabels));
-  const std::string svg = PictureSvg(PartitionPicture(summary, "labels by client"), false);
+  return Summarise(*data, *shares, label, kColumnsOfLabels);
+}
+
+StatusOr<std::string> LabelsPage(const PlacedRun& placed) {
+  RIVULET_ASSIGN_OR_RETURN(const RunRow run, placed.history.ResolveRun(placed.run));
+  RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary, LabelsOf(placed.history, run.run_id));
+  const std::string place = placed.prefix + run.run_id;
   const std::string body = fmt::format(
-      "<p>{}</p>\n<p>{} examples of {} clients: {} to {} each, the median {}; {:.1f} labels a client.</p>\n"
-      "<div class=\"paper\">{}</div>\n",
-      RunLink(placed.prefix + run.run_id, run.run_id), summary.examples, summary.clients, summary.smallest,
-      summary.largest, summary.median, summary.labels_per_client, svg);
-  return PageOf("Labels of " + run.run_id, body);
+      "<p class=\"under\">{} examples of {} clients: {} to {} each, the median {}; {:.1f} labels a client.</p>\n{}",
+      summary.examples, summary.clients, summary.smallest, summary.largest, summary.median, summary.labels_per_client,
+      FigureHtml("labels by client", "", PartitionPicture(summary, "labels by client"),
+                 PictureDownloads("of=labels&run=" + UrlText(place), run.run_id + "-labels"), true));
+  return PageOf({.title = "Labels of " + run.run_id, .path = RunPath(place, run.run_id), .heading = ""}, body);
 }
 
 }  // namespace rivulet

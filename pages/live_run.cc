@@ -9,7 +9,7 @@
 #include "engine/base/json.h"
 #include "engine/base/quantities.h"
 #include "federated/evaluation/evaluator.h"
-#include "inspect/picture/chart.h"
+#include "pages/figures.h"
 #include "pages/page_parts.h"
 #include "pages/pages.h"
 
@@ -189,7 +189,7 @@ std::string LiveRun::StateHtml() const {
   html += fmt::format("</p>\n<progress max=\"{}\" value=\"{}\"></progress>\n", rounds_wanted_ * 1000,
                       committed_ * 1000 + (selected_ > 0 ? folded_ * 1000 / selected_ : 0));
   if (!offered_.empty()) {
-    html += fmt::format("<p class=\"faint\">drawn: {}{}</p>\n", XmlText(Join(offered_, ", ")),
+    html += fmt::format("<p class=\"faint\">selected: {}{}</p>\n", XmlText(Join(offered_, ", ")),
                         offers_ > static_cast<int64_t>(offered_.size())
                             ? fmt::format(" and {} more", offers_ - static_cast<int64_t>(offered_.size()))
                             : "");
@@ -214,15 +214,15 @@ std::string LiveRun::RoundsHtml() const {
                     SecondsText(report.train_seconds), SecondsText(report.aggregate_seconds),
                     SecondsText(report.evaluate_seconds), XmlText(lost)});
   }
-  return "<h3>The newest rounds</h3>\n" +
-         HtmlTable({"round#", "attempt#", "status", "drawn#", "folded#", "train loss#", "test accuracy#", "clients#",
-                    "aggregation#", "evaluation#", "what was lost, and why"},
+  return "<h3>Newest rounds</h3>\n" +
+         HtmlTable({"round#", "attempt#", "status", "selected#", "folded#", "train loss#", "test accuracy#", "clients#",
+                    "aggregation#", "evaluation#", "what failed, and why"},
                    rows);
 }
 
 std::string LiveRun::LogHtml() const {
   if (log_.empty()) return "";
-  return "<h3>What happens, newest first</h3>\n" + EventsTable({log_.begin(), log_.end()});
+  return "<h3>Log of this process, newest first</h3>\n" + EventsTable({log_.begin(), log_.end()});
 }
 
 // The curves are drawn without the run's lock, from a copy: they take milliseconds, and the run has rounds to close.
@@ -245,7 +245,7 @@ std::shared_ptr<const LiveRun::Shown> LiveRun::Show() {
   }
   if (curves_change != shown_curves_) {
     std::string html;
-    for (const Curve& curve : curves) html += CurveSvg(curve.name, {{run_id, &curve}});
+    html = CurveFigures(curves, run_id, run_id);
     next->places["live-curves"] = std::move(html);
     shown_curves_ = curves_change;
   } else {

@@ -1,112 +1,38 @@
-// The models that a run keeps, layer by layer and from round to round.
+// The models that a run keeps.
 #include <algorithm>
-#include <cmath>
-#include <map>
 
+#include "engine/base/join.h"
 #include "engine/base/quantities.h"
-#include "inspect/model_source.h"
-#include "inspect/picture/chart.h"
-#include "inspect/run_model.h"
+#include "pages/figures.h"
+#include "pages/layer_report.h"
 #include "pages/page_parts.h"
 #include "pages/pages.h"
 
 namespace rivulet {
-namespace {
-
-constexpr size_t kModelsRead = 12;                // the newest that are kept
-constexpr int64_t kModelBytesRead = 512'000'000;  // of all of them
-
-// Of one tensor in one version.
-struct LayerMeasures {
-  double norm = 0, change = 0;  // of its values; of what differs from the version before
-  double zeros = 0;             // share
-};
-
-std::vector<float> FloatsOf(const Tensor& tensor) {
-  if (tensor.dtype() != DType::kFloat32) return {};
-  const auto values = tensor.view().flat<float>();
-  return {values.begin(), values.end()};
-}
-
-double NormOf(std::span<const float> values) {
-  double sum = 0;
-  for (const float value : values) sum += static_cast<double>(value) * value;
-  return std::sqrt(sum);
-}
-
-}  // namespace
 
 StatusOr<std::string> ModelPage(const PlacedRun& placed) {
-  RIVULET_ASSIGN_OR_RETURN(const RunRow run, placed.history.ResolveRun(placed.run));
-  RIVULET_ASSIGN_OR_RETURN(const auto models, placed.history.Models(run.run_id));
-  std::vector<ModelRow> kept;
-  int64_t bytes = 0;
-  for (auto model = models.rbegin(); model != models.rend() && kept.size() < kModelsRead; ++model) {
-    if (model->path.empty()) continue;
-    if (bytes += model->bytes; bytes > kModelBytesRead && !kept.empty()) break;
-    kept.push_back(*model);
+  RIVULET_ASSIGN_OR_RETURN(const LayerReport report, LoadLayerReport(placed.history, placed.run));
+  const std::string place = placed.prefix + report.run_id, query = "run=" + UrlText(place);
+  const bool several = report.rounds.size() > 1;
+  std::string body = fmt::format(
+      "<p class=\"under\">{} parameters, {} a version. Kept and read: {} {}.</p>\n", report.parameters,
+      BytesText(report.bytes), several ? "the versions of rounds" : "the version of round", Join(report.rounds, ", "));
+  std::string charts;
+  for (const auto& [name, chart] : {std::pair("norms", &report.norms), {"changes", &report.changes}}) {
+    if (std::ranges::all_of(chart->series, [](const ChartSeries& one) { return one.points.size() < 2; })) continue;
+    charts +=
+        ChartFigure(*chart, "", PictureDownloads(fmt::format("of={}&{}", name, query), report.run_id + "-" + name));
   }
-  if (kept.empty()) return NotFound("the history keeps no model of run '{}'", run.run_id);
-  std::ranges::reverse(kept);
-  std::vector<std::pair<std::string, std::string>> layers;  // name and shape
-  std::map<std::string, std::vector<std::pair<int64_t, LayerMeasures>>> measures;
-  std::map<std::string, std::vector<float>> before;
-  for (const ModelRow& model : kept) {
-    RIVULET_ASSIGN_OR_RETURN(const RunModel found,
-                             FindRunModel(placed.history.path(), fmt::format("{}:{}", run.run_id, model.round)));
-    RIVULET_ASSIGN_OR_RETURN(const NamedWeights weights, ReadSafetensors(found.path));
-    if (layers.empty())
-      for (const auto& [name, tensor] : weights)
-        layers.emplace_back(name, fmt::format("{}{}", Name(tensor.dtype()), tensor.shape().ToString()));
-    for (const auto& [name, tensor] : weights) {
-      std::vector<float> values = FloatsOf(tensor);
-      LayerMeasures& layer = measures[name].emplace_back(model.round, LayerMeasures{}).second;
-      layer.norm = NormOf(values);
-      if (!values.empty())
-        layer.zeros = static_cast<double>(std::ranges::count(values, 0.0f)) / static_cast<double>(values.size());
-      std::vector<float>& last = before[name];
-      if (last.size() == values.size()) {
-        double sum = 0;
-        for (size_t i = 0; i < values.size(); ++i) sum += std::pow(static_cast<double>(values[i]) - last[i], 2);
-        layer.change = std::sqrt(sum);
-      }
-      last = std::move(values);
-    }
-  }
+  if (!charts.empty())
+    body += HeadingHtml("curves", "Curves", {}, ChartKnobs()) + "<div class=\"curves\">\n" + charts + "</div>\n";
   std::vector<std::vector<std::string>> rows;
-  Chart norms{.title = "norm of each layer", .x_label = "round", .series = {}};
-  Chart changes{.title = "change since the version before", .x_label = "round", .series = {}};
-  for (const auto& [name, shape] : layers) {
-    const auto& of_layer = measures[name];
-    const LayerMeasures& newest = of_layer.back().second;
-    rows.push_back({XmlText(name), XmlText(shape), fmt::format("{:.4g}", newest.norm),
-                    kept.size() > 1 ? fmt::format("{:.4g}", newest.change) : "", PercentText(newest.zeros)});
-    if (norms.series.size() >= kColours.size()) continue;  // more lines than colours tell nothing
-    ChartSeries& norm = norms.series.emplace_back();
-    ChartSeries& change = changes.series.emplace_back();
-    norm.label = change.label = name;
-    for (const auto& [round, values] : of_layer) {
-      norm.points.emplace_back(static_cast<double>(round), values.norm);
-      if (round != of_layer.front().first) change.points.emplace_back(static_cast<double>(round), values.change);
-    }
-  }
-  std::string body = fmt::format("<p>{}</p>\n<p>{} parameters, {} a version. Kept and read: {}.</p>\n",
-                                 RunLink(placed.prefix + run.run_id, run.run_id), kept.back().parameters,
-                                 BytesText(kept.back().bytes), [&] {
-                                   std::string rounds = kept.size() == 1 ? "the version of round " : "those of rounds ";
-                                   for (size_t i = 0; i < kept.size(); ++i)
-                                     rounds += fmt::format("{}{}", i == 0 ? "" : ", ", kept[i].round);
-                                   return rounds;
-                                 }());
-  if (kept.size() > 1) {
-    body += "<div class=\"curves\">\n";
-    for (const Chart* chart : {&norms, &changes})
-      body += fmt::format("<figure>{}</figure>\n", PictureSvg(ChartPicture(*chart), false));
-    body += "</div>\n";
-  }
-  body += fmt::format("<h2>Layers of round {}</h2>\n", kept.back().round) +
+  for (const LayerRow& layer : report.layers)
+    rows.push_back({XmlText(layer.tensor), XmlText(layer.shape), fmt::format("{:.4g}", layer.norm),
+                    several ? fmt::format("{:.4g}", layer.change) : "", PercentText(layer.zeros)});
+  body += HeadingHtml("layers", fmt::format("Layers of round {}", report.rounds.back()),
+                      {TableDownload("of=layers&" + query, report.run_id + "-layers")}) +
           HtmlTable({"tensor", "type and shape", "norm#", "change#", "zeros#"}, rows);
-  return PageOf("The model of " + run.run_id, body);
+  return PageOf({.title = "The model of " + report.run_id, .path = RunPath(place, report.run_id), .heading = ""}, body);
 }
 
 }  // namespace rivulet

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "inspect/picture/chart.h"
+#include "inspect/picture/picture.h"
 #include "pages/pages.h"
 
 namespace rivulet {
@@ -38,16 +38,21 @@ std::string ClientLink(const std::string& place, const std::string& client_id) {
   return fmt::format("<a href=\"{}\">{}</a>", ClientAddress(place, client_id), XmlText(client_id));
 }
 
-std::string PageOf(std::string_view title, std::string_view body, Renewal renewal) {
-  const char* head = renewal == Renewal::kEveryFiveSeconds ? "\n<meta http-equiv=\"refresh\" content=\"5\">" : "";
-  const std::string script =
-      renewal == Renewal::kByFeed ? fmt::format("<script>{}</script>\n", Script()) : std::string();
+std::string RunPath(const std::string& place, const std::string& run_id) {
+  return fmt::format("<span>/ {}</span>", RunLink(place, run_id));
+}
+
+std::string PageOf(const PageHead& head, std::string_view body) {
+  const bool again = head.renewal == Renewal::kEveryFiveSeconds;
+  const std::string heading = head.heading.empty() ? fmt::format("<h1>{}</h1>\n", XmlText(head.title)) : head.heading;
   return fmt::format(
       "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n"
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">{1}\n"
-      "<link rel=\"icon\" href=\"{4}\"><style>{2}</style></head>\n"
-      "<body><header><a href=\"/\">Rivulet</a></header><main>\n<h1>{0}</h1>\n{3}</main>\n{5}</body></html>\n",
-      XmlText(title), head, StyleSheet(), body, kIconPath, script);
+      "<link rel=\"icon\" href=\"{2}\"><style>{3}</style></head>\n"
+      "<body{8}><header class=\"bar\"><nav><img src=\"{2}\" alt=\"\"><a href=\"/\">Rivulet</a>{4}</nav></header>"
+      "<main>\n{5}{6}</main>\n<script>{7}</script>\n</body></html>\n",
+      XmlText(head.title), again ? "\n<noscript><meta http-equiv=\"refresh\" content=\"5\"></noscript>" : "", kIconPath,
+      StyleSheet(), head.path, heading, body, Script(), again ? " data-again=\"5\"" : "");
 }
 
 std::string TextOfCell(const Cell& cell) {
@@ -71,9 +76,15 @@ std::string FactsTable(const std::vector<std::pair<std::string, std::string>>& f
 std::string EventsTable(const std::vector<EventRow>& newest_first) {
   std::vector<std::vector<std::string>> rows;
   for (const EventRow& event : newest_first)
-    rows.push_back({XmlText(event.at), XmlText(event.level), event.round ? fmt::format("{}", *event.round) : "",
+    rows.push_back({TimeHtml(event.at), XmlText(event.level), event.round ? fmt::format("{}", *event.round) : "",
                     XmlText(event.message)});
-  return HtmlTable({"at (UTC)", "level", "round#", "message"}, rows);
+  return HtmlTable({"at", "level", "round#", "message"}, rows);
+}
+
+std::string CardHtml(const std::string& title, const std::string& large, const std::string& more,
+                     std::string_view grade) {
+  return fmt::format("<section class=\"card{}{}\"><h2>{}</h2><p class=\"big\">{}</p>{}</section>\n",
+                     grade.empty() ? "" : " ", grade, XmlText(title), large, more);
 }
 
 std::string HtmlTable(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows) {
@@ -111,21 +122,43 @@ std::string LeafLinks(std::string_view address, size_t first, size_t total, std:
 }
 
 std::string StatusHtml(const std::string& status) {
-  const char* sign = status == "finished" ? "✓" : status == "running" ? "▶" : status == "failed" ? "✗" : "◼";
-  return fmt::format("<span class=\"status {0}\">{1} {0}</span>", XmlText(status), sign);
+  constexpr std::pair<std::string_view, const char*> kSigns[] = {
+      {"finished", "✓"}, {"committed", "✓"}, {"folded", "✓"},  {"active", "✓"},     {"approved", "✓"},
+      {"running", "▶"},  {"paused", "‖"},    {"failed", "✗"},  {"refused", "✗"},    {"abandoned", "✗"},
+      {"banned", "✗"},   {"removed", "✗"},   {"dropped", "–"}, {"interrupted", "◼"}};
+  const auto* sign = std::ranges::find(kSigns, status, &std::pair<std::string_view, const char*>::first);
+  return fmt::format("<span class=\"status {0}\">{1}{0}</span>", XmlText(status),
+                     sign == std::end(kSigns) ? "" : fmt::format("{} ", sign->second));
+}
+
+std::string Chip(const std::string& name, const std::string& value) {
+  return fmt::format("<span class=\"chip\">{}{}{}</span>", XmlText(name), name.empty() || value.empty() ? "" : " ",
+                     value.empty() ? "" : fmt::format("<b>{}</b>", XmlText(value)));
+}
+
+// "2025-01-31 14:25 UTC", and to the second in the tooltip.
+std::string TimeHtml(const std::string& utc) {
+  if (utc.size() < 19 || utc[10] != 'T') return XmlText(utc);
+  std::string text = utc.substr(0, 19);
+  text[10] = ' ';
+  return fmt::format("<time datetime=\"{}\" title=\"{} UTC\">{} UTC</time>", XmlText(utc), XmlText(text),
+                     XmlText(text.substr(0, 16)));
+}
+
+std::string DownloadLinks(const std::vector<FileLink>& downloads) {
+  if (downloads.empty()) return "";
+  std::string html = "<span class=\"get\">";
+  for (const FileLink& one : downloads)
+    html += fmt::format("<a href=\"{}\" download=\"{}\">{}</a>", XmlText(one.address), XmlText(one.file), one.kind);
+  return html + "</span>";
+}
+
+std::string HeadingHtml(const std::string& id, const std::string& title, const std::vector<FileLink>& downloads,
+                        std::string_view more) {
+  return fmt::format("<div class=\"heading\"><h2{}>{}</h2>{}{}</div>\n",
+                     id.empty() ? "" : fmt::format(" id=\"{}\"", id), XmlText(title), more, DownloadLinks(downloads));
 }
 
 std::string Share(const std::optional<double>& value) { return value ? fmt::format("{:.4f}", *value) : ""; }
-
-std::string CurveSvg(const std::string& name, const std::vector<std::pair<std::string, const Curve*>>& runs) {
-  Chart chart{.title = name, .x_label = "round", .series = {}};
-  for (const auto& [run_id, curve] : runs) {
-    if (curve == nullptr) continue;
-    ChartSeries& series = chart.series.emplace_back();
-    series.label = run_id;
-    for (const auto& [round, value] : curve->points) series.points.emplace_back(static_cast<double>(round), value);
-  }
-  return fmt::format("<figure>{}</figure>\n", PictureSvg(ChartPicture(chart), false));
-}
 
 }  // namespace rivulet

@@ -1,6 +1,5 @@
-// The pages of a history, made by the server whole: HTML, every figure an SVG in the page. Only the page of a run that
-// goes on in the server's own process has a script, which puts what the feed sends in its places. Texts of the history
-// are data and come out escaped, whoever wrote them.
+// The pages of a history, made by the server whole: HTML, every figure an SVG in the page. A script in each page adds
+// to it and is needed for nothing (script.cc). Texts of the history are data and come out escaped, whoever wrote them.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +13,11 @@
 namespace rivulet {
 
 class LiveRun;
+struct PartitionSummary;
 
 // The address of what they link to: "/", "/run?id=RUN", "/round?run=RUN&round=5", "/client?run=RUN&client=ID",
-// "/model?run=RUN", "/labels?run=RUN", "/compare?run=A&run=B", RUN being a run's id, with "2/" before it of the second
-// history that is shown.
+// "/model?run=RUN", "/labels?run=RUN", "/compare?run=A&run=B", and of tables and pictures as files (downloads.h). RUN
+// is a run's id, with "2/" before it of the second history that is shown.
 inline constexpr char kIconPath[] = "/icon.svg", kFeedPath[] = "/feed";
 
 struct PlacedHistory {
@@ -30,27 +30,39 @@ struct PlacedRun {
   std::string run;  // as History::ResolveRun takes it
 };
 
-// Every run of each history, newest first, from place `first` of each on. `live`: what goes on in this process, or
-// null.
-StatusOr<std::string> RunsPage(std::span<const PlacedHistory> histories, int64_t first, const LiveRun* live);
-// One run: curves, rounds, clients, how losses and norms are spread, what is configured, log. Of rounds and clients one
-// leaf each.
+// Which runs a list shows, and in which order.
+struct RunsQuery {
+  std::string find;               // words; each is part of a name, an id, a tag or an algorithm, or is KEY=VALUE
+  std::string status, algorithm;  // "": any
+  std::string sort;  // a column: "run", "status", "algorithm", "rate", "seed", "best", "rounds", "took"; else "began"
+  bool ascending = false;
+  int64_t first = 0;  // the leaf
+};
+// The runs of each history: how each is told from the others, what it has reached, its curve. `live`: what goes on in
+// this process, or null.
+StatusOr<std::string> RunsPage(std::span<const PlacedHistory> histories, const RunsQuery& query, const LiveRun* live);
+// One run: first whether it is healthy, how good, what is slow and who failed; then curves, rounds, clients, how losses
+// and norms are spread, what is configured, log. Of rounds and clients one leaf each.
 StatusOr<std::string> RunPage(const PlacedRun& run, int64_t first_round, int64_t first_client, LiveRun* live);
-// What differed between runs, their curves on one axis.
+// What differs between runs, and how they went: runs that are equal but for the seed are one line, their mean, with a
+// band of one standard deviation.
 StatusOr<std::string> ComparePage(std::span<const PlacedRun> runs);
-// Who waited, trained, uploaded or came to nothing in a round, and why; one leaf of them.
+// The tasks of a round: how long each client waited, trained and uploaded, and why some failed; one leaf of them.
 StatusOr<std::string> RoundPage(const PlacedRun& run, int64_t round, int64_t first_task);
-// One client's tasks in a run, newest first; one leaf of them.
+// Those that failed first, then the slowest: by whom the round was held up. NOT_FOUND: none is known.
+StatusOr<std::vector<ClientRoundRow>> TasksOfRound(History& history, const std::string& run_id, int64_t round);
+// One client in a run: whether it may take part, its tasks, newest first; one leaf of them.
 StatusOr<std::string> ClientHistoryPage(const PlacedRun& run, const std::string& client, int64_t first_task);
 // The versions that a run keeps: each layer's norm, change and zeros. Reads the newest twelve, half a gigabyte at most.
 StatusOr<std::string> ModelPage(const PlacedRun& run);
 // Labels by client, as the run's configuration deals them. NOT_FOUND: its data are not on this machine.
 StatusOr<std::string> LabelsPage(const PlacedRun& run);
+StatusOr<PartitionSummary> LabelsOf(History& history, const std::string& run);
 // A sentence instead of a page.
 std::string ErrorPage(std::string_view title, std::string_view sentence);
 
 std::string_view StyleSheet();  // light and dark
-std::string_view Script();
+std::string_view Script();      // of every page
 std::string_view Icon();
 
 }  // namespace rivulet

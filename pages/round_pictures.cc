@@ -6,6 +6,7 @@
 
 #include "coordinator/history/questions.h"
 #include "engine/base/quantities.h"
+#include "pages/figures.h"
 #include "pages/page_parts.h"
 
 namespace rivulet {
@@ -16,7 +17,6 @@ constexpr const char* kPartColours[] = {kColours[4], kColours[5], kColours[2]};
 constexpr const char* kStageNames[] = {"clients at work", "aggregation", "evaluation"};
 constexpr const char* kStageColours[] = {kColours[5], kColours[1], kColours[2]};
 constexpr size_t kMostRoundBars = 60;
-constexpr int64_t kAttemptsDrawn = 6;
 constexpr size_t kClientsDrawn = 16, kLossesListed = 20;
 constexpr double kBarsLeft = 62, kBarsRight = 704;
 
@@ -33,7 +33,7 @@ void AddLegend(Picture& picture, double x, double y, double step, std::span<cons
 struct RoundsBar {
   std::array<double, 3> stages{};
   int64_t first = 0, last = 0;  // rounds
-  bool given_up = false;
+  bool abandoned = false;
   double seconds() const { return stages[0] + stages[1] + stages[2]; }
 };
 
@@ -48,7 +48,7 @@ std::vector<RoundsBar> BarsOf(const std::vector<RoundRow>& attempts) {
     bar.stages[0] += attempt.train_seconds;
     bar.stages[1] += attempt.aggregate_seconds;
     bar.stages[2] += attempt.evaluate_seconds;
-    bar.given_up = bar.given_up || attempt.status != "committed";
+    bar.abandoned = bar.abandoned || attempt.status != "committed";
   }
   return bars;
 }
@@ -61,7 +61,8 @@ struct ClientLane {
   double longest = 0;
 };
 
-TaskParts PartsOf(const TaskInTime& task) {
+template <typename Task>
+TaskParts PartsOf(const Task& task) {
   return TaskPartsOf(task.wait_seconds, task.train_seconds, task.upload_seconds);
 }
 
@@ -101,9 +102,9 @@ Picture LanesPicture(std::span<const ClientLane> lanes, const std::vector<TaskIn
   const double seconds = std::max(static_cast<double>(end - origin) / 1000, 1e-3),
                scale = (kBarsRight - kNames) / seconds;
   const double bottom = kTop + kRow * static_cast<double>(lanes.size()) + 4;
-  Picture picture{.width = 720, .height = bottom + 28, .label = "who did what in the newest rounds", .marks = {}};
+  Picture picture{.width = 720, .height = bottom + 28, .label = "tasks of the newest rounds over time", .marks = {}};
   AddPartsLegend(picture, kNames);
-  picture.Text(kNames + 330, 16, "\u2717 came to nothing");
+  picture.Text(kNames + 330, 16, "\u2717 failed");
   std::map<std::pair<int64_t, int64_t>, int64_t> attempts;  // round and attempt, and when it began
   for (const TaskInTime& task : tasks) attempts[{task.round, task.attempt}] = task.started_unix_ms;
   double labelled = -100;
@@ -147,9 +148,9 @@ std::string LossesTable(const std::vector<TaskInTime>& tasks, const std::string&
     if (task.status == "folded") continue;
     if (++lost > kLossesListed) continue;
     rows.push_back({RoundLink(place, task.round, fmt::format("{}", task.round)), ClientLink(place, task.client_id),
-                    XmlText(task.status), XmlText(task.error)});
+                    StatusHtml(task.status), XmlText(task.error)});
   }
-  if (lost == 0) return "<p>All that was drawn came through.</p>\n";
+  if (lost == 0) return "<p>No task failed.</p>\n";
   return HtmlTable({"round#", "client", "status", "why"}, rows) +
          (lost > rows.size() ? fmt::format("<p class=\"faint\">and {} more</p>\n", lost - rows.size()) : "");
 }
@@ -182,11 +183,11 @@ double AddPartsBar(Picture& picture, double x, double y, double height, double s
   return x;
 }
 
-std::string RoundsTimeline(const std::vector<RoundRow>& attempts, const std::string& place) {
+std::optional<Picture> RoundsPicture(const std::vector<RoundRow>& attempts, const std::string& place) {
   const std::vector<RoundsBar> bars = BarsOf(attempts);
   double longest = 0;
   for (const RoundsBar& bar : bars) longest = std::max(longest, bar.seconds());
-  if (longest <= 0) return "";
+  if (longest <= 0) return std::nullopt;
   constexpr double kTop = 8, kBottom = 128;
   Picture picture{.width = 720, .height = 180, .label = "where the time of each round went", .marks = {}};
   picture.Text(kBarsLeft - 8, 18, SecondsText(longest), Anchor::kEnd);
@@ -203,9 +204,9 @@ std::string RoundsTimeline(const std::vector<RoundRow>& attempts, const std::str
       y -= height;
       if (height > 0.05) picture.Rectangle(x, y, std::max(step - 1, 0.5), height, kStageColours[stage]);
     }
-    if (bar.given_up) {
+    if (bar.abandoned) {
       picture.Text(x + step / 2, std::max(y - 2, 12.0), "\u2717", Anchor::kMiddle);
-      title += ", an attempt was given up";
+      title += ", an attempt was abandoned";
     }
     Mark& over = picture.Rectangle(x, kTop, step, kBottom - kTop, kStageColours[0]);
     over.opacity = 0.001;
@@ -216,23 +217,55 @@ std::string RoundsTimeline(const std::vector<RoundRow>& attempts, const std::str
   picture.Text(kBarsLeft, kBottom + 16, fmt::format("round {}", bars.front().first));
   picture.Text(kBarsRight, kBottom + 16, fmt::format("round {}", bars.back().last), Anchor::kEnd);
   AddLegend(picture, kBarsLeft, 158, 150, kStageNames, kStageColours);
-  return PictureSvg(picture, false);
+  return picture;
 }
 
-StatusOr<std::string> TasksTimeline(History& history, const std::string& run_id, const std::string& place) {
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<TaskInTime> tasks, NewestTasks(history, run_id, kAttemptsDrawn));
-  if (tasks.empty()) return std::string();
+Picture TasksPicture(const std::vector<TaskInTime>& tasks, const std::string& place) {
   const std::vector<ClientLane> lanes = LanesOf(tasks);
-  const std::span shown = std::span(lanes).first(std::min(lanes.size(), kClientsDrawn));
+  return LanesPicture(std::span(lanes).first(std::min(lanes.size(), kClientsDrawn)), tasks, place);
+}
+
+std::string TasksTimeline(const std::vector<TaskInTime>& tasks, const std::string& run_id, const std::string& place) {
+  if (tasks.empty()) return "";
+  const size_t clients = LanesOf(tasks).size();
   const int64_t first = tasks.back().round, last = tasks.front().round;
-  std::string html =
-      fmt::format("<h2 id=\"tasks\">Who did what in {}</h2>\n",
-                  first == last ? fmt::format("round {}", last) : fmt::format("rounds {} to {}", first, last));
-  if (shown.size() < lanes.size())
-    html +=
-        fmt::format("<p class=\"faint\">{} of {} clients: first those that came to nothing, then the slowest.</p>\n",
-                    shown.size(), lanes.size());
-  return html + PictureSvg(LanesPicture(shown, tasks, place), false) + LossesTable(tasks, place);
+  const std::string says =
+      clients > kClientsDrawn
+          ? fmt::format("{} of {} clients: failed tasks first, then the slowest", kClientsDrawn, clients)
+          : "";
+  return HeadingHtml("tasks",
+                     first == last ? fmt::format("Tasks of round {}", last)
+                                   : fmt::format("Tasks of rounds {} to {}", first, last),
+                     {}) +
+         FigureHtml("waited, trained, uploaded", says, TasksPicture(tasks, place),
+                    PictureDownloads("of=tasks&run=" + UrlText(place), run_id + "-tasks"), true) +
+         LossesTable(tasks, place);
+}
+
+std::optional<Picture> TaskLines(std::span<const ClientRoundRow> tasks) {
+  double longest = 0;
+  for (const ClientRoundRow& task : tasks) longest = std::max(longest, SecondsOf(PartsOf(task)));
+  if (longest <= 0) return std::nullopt;
+  constexpr double kRow = 14, kLeft = 150, kRight = 700, kTop = 30;
+  Picture picture{.width = 720,
+                  .height = kTop + kRow * static_cast<double>(tasks.size()) + 40,
+                  .label = "tasks over time",
+                  .marks = {}};
+  AddPartsLegend(picture, kLeft);
+  for (size_t i = 0; i < tasks.size(); ++i) {
+    const ClientRoundRow& task = tasks[i];
+    const double y = kTop + kRow * static_cast<double>(i);
+    const bool folded = task.status == "folded";
+    picture.Text(kLeft - 8, y + 10, (folded ? "" : "\u2717 ") + task.client_id.substr(0, 20), Anchor::kEnd, 11);
+    const double x = AddPartsBar(picture, kLeft, y + 2, kRow - 4, (kRight - kLeft) / longest, PartsOf(task),
+                                 PartsText(task.client_id, PartsOf(task)), "");
+    if (!folded) picture.Text(std::min(x + 6, kRight - 60), y + 10, task.status, Anchor::kStart, 11);
+  }
+  const double bottom = kTop + kRow * static_cast<double>(tasks.size()) + 4;
+  picture.Line({{kLeft, bottom}, {kRight, bottom}}).opacity = 0.6;
+  picture.Text(kLeft, bottom + 16, "0 s");
+  picture.Text(kRight, bottom + 16, SecondsText(longest), Anchor::kEnd);
+  return picture;
 }
 
 }  // namespace rivulet

@@ -3,21 +3,30 @@
 
 #include <array>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 #include "coordinator/history/history.h"
+#include "coordinator/history/questions.h"
 #include "inspect/picture/picture.h"
 
 namespace rivulet {
 
-// Where the seconds of each attempt went, a bar each that leads to its round; of many, neighbours are one bar. "":
+// Where the seconds of each attempt went, a bar each that leads to its round; of many, neighbours are one bar. nullopt:
 // nothing was measured. `place`: the run's id with its history's prefix (pages.h).
-std::string RoundsTimeline(const std::vector<RoundRow>& attempts, const std::string& place);
+std::optional<Picture> RoundsPicture(const std::vector<RoundRow>& attempts, const std::string& place);
 
-// Who waited, trained, uploaded or came to nothing when, in the newest rounds, and a table of what was lost and why.
-// Of many clients some are shown: those that came to nothing first, then who took longest. "": no tasks are known.
-StatusOr<std::string> TasksTimeline(History& history, const std::string& run_id, const std::string& place);
+// The attempts of which tasks are drawn.
+inline constexpr int64_t kAttemptsDrawn = 6;
+// When clients waited, trained, uploaded or failed in the newest rounds: a line a client. Of many clients some are
+// drawn: those whose tasks failed first, then the slowest. `tasks`: of NewestTasks, at least one.
+Picture TasksPicture(const std::vector<TaskInTime>& tasks, const std::string& place);
+// The same as a section of a page, with a table of tasks that failed and why. "": no tasks are known.
+std::string TasksTimeline(const std::vector<TaskInTime>& tasks, const std::string& run_id, const std::string& place);
+
+// A line a task, of what it did from the moment it was drawn; nullopt: nothing was measured.
+std::optional<Picture> TaskLines(std::span<const ClientRoundRow> tasks);
 
 // What a task's time consists of: how long it waited, trained and uploaded, in seconds.
 using TaskParts = std::array<double, 3>;

@@ -4,39 +4,57 @@
 
 #include "engine/base/file_system.h"
 #include "engine/base/quantities.h"
+#include "inspect/client_standing.h"
+#include "inspect/health.h"
 #include "inspect/overview.h"
-#include "inspect/picture/histogram.h"
-#include "inspect/picture/picture.h"
+#include "inspect/pauses.h"
+#include "pages/figures.h"
 #include "pages/live_run.h"
 #include "pages/page_parts.h"
 #include "pages/pages.h"
 #include "pages/round_pictures.h"
+#include "pages/run_cards.h"
+#include "pages/update_histograms.h"
 
 namespace rivulet {
 namespace {
 
 constexpr size_t kEventsOfAPage = 100;  // the newest
 
-std::string RunHead(const RunOverview& page, const std::string& folder) {
-  std::vector<std::pair<std::string, std::string>> facts;
-  const auto fact = [&](const char* name, std::string value) {
-    if (!value.empty()) facts.emplace_back(name, std::move(value));
-  };
-  fact("status", StatusHtml(page.run.status));
-  fact("why", XmlText(page.first_reason));
-  fact("rounds", page.rounds_wanted > 0 ? fmt::format("{} of {}", page.committed(), page.rounds_wanted)
-                                        : fmt::format("{}", page.committed()));
-  fact("began", XmlText(page.run.started_at));
-  fact("took", SecondsText(page.time.total));
-  fact("seed", fmt::format("{}", page.run.seed));
-  if (page.bytes_down + page.bytes_up > 0)
-    fact("sent", fmt::format("{} to clients, {} from them", BytesText(page.bytes_down), BytesText(page.bytes_up)));
-  for (const TagRow& tag : page.tags) fact("tag", XmlText(tag.tag));
-  for (const NoteRow& note : page.notes) fact("note", XmlText(note.at.substr(0, 10) + ": " + note.text));
-  if (const ModelRow* model = page.newest_model())
-    fact("model", fmt::format("<code>{}</code>, {} parameters, {}", XmlText(JoinPath(folder, model->path)),
-                              model->parameters, BytesText(model->bytes)));
-  return FactsTable(facts);
+// What the run is: its name and how it stands, and a line of facts.
+std::string Heading(const RunOverview& page, const std::map<std::string, std::string>& keys, const std::string& status,
+                    const std::string& place) {
+  std::string html = fmt::format("<div class=\"title\"><h1>{}</h1>{}", XmlText(page.run.name), StatusHtml(status));
+  for (const auto& [key, title] :
+       {std::pair("algorithm.name", ""), {"client.optimizer.learning_rate", "learning rate"}}) {
+    const auto found = keys.find(key);
+    if (found == keys.end()) continue;
+    const Cell cell = CellOfToml(found->second);
+    const auto* text = std::get_if<std::string>(&cell);
+    html += Chip(title, text != nullptr ? *text : found->second);
+  }
+  for (const TagRow& tag : page.tags) html += Chip("#" + tag.tag, "");
+  html += fmt::format(
+      "<span class=\"actions\"><a href=\"/model?run={0}\">model</a> · <a href=\"/labels?run={0}\">labels by client</a>"
+      "</span></div>\n<div class=\"under small\"><span>{1}</span><span>seed {2}</span><span>began {3}</span>"
+      "<span>took {4}</span></div>\n",
+      UrlText(place), XmlText(page.run.run_id), page.run.seed, TimeHtml(page.run.started_at),
+      SecondsText(page.time.total));
+  if (page.run.status == "failed" && !page.run.reason.empty())
+    html += fmt::format("<div class=\"says failed\"><p>{}</p></div>\n", XmlText(page.run.reason));
+  for (const NoteRow& note : page.notes)
+    html += fmt::format("<p class=\"note\">{} <span class=\"faint\">{}</span></p>\n", XmlText(note.text),
+                        TimeHtml(note.at));
+  return html;
+}
+
+std::string Places(bool has_tasks, bool has_updates) {
+  std::string html =
+      "<nav class=\"places\" aria-label=\"parts of this page\"><a href=\"#curves\">Curves</a>"
+      "<a href=\"#rounds\">Rounds</a>";
+  if (has_tasks) html += "<a href=\"#tasks\">Tasks</a><a href=\"#clients\">Clients</a>";
+  if (has_updates) html += "<a href=\"#updates\">Updates</a>";
+  return html + "<a href=\"#configuration\">Configuration</a><a href=\"#log\">Log</a></nav>\n";
 }
 
 // To any round and any client of those that a leaf does not show.
@@ -66,28 +84,25 @@ std::string RoundsTable(const RunOverview& page, int64_t first_round, const std:
   };
   std::vector<std::vector<std::string>> rows;
   for (size_t i = first; i < std::min(first + kRowsOfAPage, page.attempts.size()); ++i) {
-    const RoundRow& round = page.attempts[i];
+    const RoundRow& round = page.attempts[page.attempts.size() - 1 - i];  // newest first
     const bool committed = round.status == "committed";
     rows.push_back({RoundLink(place, round.round, fmt::format("{}", round.round)), fmt::format("{}", round.attempt),
-                    XmlText(round.status), fmt::format("{}", round.selected), fmt::format("{}", round.folded),
+                    StatusHtml(round.status), fmt::format("{}", round.selected), fmt::format("{}", round.folded),
                     fmt::format("{}", round.refused), fmt::format("{}", round.dropped), fmt::format("{}", round.failed),
                     Share(round.train_loss), committed ? at(accuracy, round.round) : "",
                     committed ? at(loss, round.round) : "", SecondsText(round.train_seconds),
                     SecondsText(round.aggregate_seconds), XmlText(round.reason)});
   }
-  return "<h2 id=\"rounds\">Rounds</h2>\n" + RoundsTimeline(page.attempts, place) +
-         LeafLinks("/run?id=" + UrlText(place) + "&rounds=", first, page.attempts.size(), "rounds") +
-         HtmlTable({"round#", "attempt#", "status", "drawn#", "folded#", "refused#", "dropped#", "failed#",
+  std::string html = HeadingHtml("rounds", "Rounds, newest first",
+                                 {TableDownload("of=rounds&run=" + UrlText(place), page.run.run_id + "-rounds")});
+  if (const std::optional<Picture> picture = RoundsPicture(page.attempts, place); picture)
+    html += FigureHtml("seconds of each round", "", *picture,
+                       PictureDownloads("of=rounds&run=" + UrlText(place), page.run.run_id + "-rounds"), true) +
+            "<p></p>\n";
+  return html + LeafLinks("/run?id=" + UrlText(place) + "&rounds=", first, page.attempts.size(), "rounds") +
+         HtmlTable({"round#", "attempt#", "status", "selected#", "folded#", "refused#", "dropped#", "failed#",
                     "train loss#", "test accuracy#", "test loss#", "clients#", "aggregation#", "reason"},
                    rows);
-}
-
-// How many clients have had a task.
-StatusOr<size_t> ClientsSeen(History& history, const std::string& run_id) {
-  RIVULET_ASSIGN_OR_RETURN(const SqlAnswer answer,
-                           history.Ask("SELECT count(*) FROM client_reliability WHERE run_id = ?", {run_id}));
-  const auto* count = std::get_if<int64_t>(&answer.rows.at(0).at(0));
-  return count == nullptr ? size_t{0} : static_cast<size_t>(*count);
 }
 
 // Those that give most to think about come first.
@@ -97,6 +112,7 @@ StatusOr<std::string> ClientsTable(History& history, const std::string& run_id, 
   const size_t first = LeafOf(first_client, clients);
   RIVULET_ASSIGN_OR_RETURN(const auto shown, history.LeastReliable(run_id, kRowsOfAPage, first));
   RIVULET_ASSIGN_OR_RETURN(const auto failed, ClientFailures(history, run_id, shown));
+  RIVULET_ASSIGN_OR_RETURN(const auto standings, Standings(history));
   std::map<std::string, const ClientFailuresRow*> failures;
   for (const ClientFailuresRow& failure : failed) failures[failure.client_id] = &failure;
   std::vector<std::vector<std::string>> rows;
@@ -106,46 +122,21 @@ StatusOr<std::string> ClientsTable(History& history, const std::string& run_id, 
     if (failure != failures.end())
       last = fmt::format("round {} {} {}", failure->second->last_round, XmlText(failure->second->status),
                          XmlText(failure->second->error));
-    rows.push_back(
-        {ClientLink(place, client.client_id), fmt::format("{}", client.tasks), PercentText(client.reliability),
-         fmt::format("{}", client.refused), fmt::format("{}", client.dropped), fmt::format("{}", client.failed),
-         fmt::format("{}", client.examples), client.mean_train_seconds ? SecondsText(*client.mean_train_seconds) : "",
-         XmlText(client.last_seen_at), last});
+    const auto standing = standings.find(client.client_id);
+    rows.push_back({ClientLink(place, client.client_id),
+                    StatusHtml(standing == standings.end() ? "active" : standing->second.status),
+                    fmt::format("{}", client.tasks), PercentText(client.reliability), fmt::format("{}", client.refused),
+                    fmt::format("{}", client.dropped), fmt::format("{}", client.failed),
+                    client.folded > 0 ? fmt::format("{}", client.examples / client.folded) : "",
+                    client.mean_train_seconds ? SecondsText(*client.mean_train_seconds) : "",
+                    TimeHtml(client.last_seen_at), last});
   }
-  return "<h2 id=\"clients\">Clients</h2>\n" +
+  return HeadingHtml("clients", "Clients, least reliable first",
+                     {TableDownload("of=clients&run=" + UrlText(place), run_id + "-clients")}) +
          LeafLinks("/run?id=" + UrlText(place) + "&clients=", first, clients, "clients") +
-         HtmlTable({"client", "tasks#", "came through#", "refused#", "dropped#", "failed#", "examples#",
-                    "a task takes#", "last seen (UTC)", "what last went wrong"},
+         HtmlTable({"client", "status", "tasks#", "folded#", "refused#", "dropped#", "failed#", "examples a task#",
+                    "training a task#", "last seen", "last failure"},
                    rows);
-}
-
-// How losses, norms and staleness of the newest updates are spread: of some 5,000, however many a run has.
-StatusOr<std::string> Spread(History& history, const RunOverview& page) {
-  constexpr int64_t kUpdatesRead = 5'000;
-  int64_t from = 0, updates = 0;
-  for (auto round = page.attempts.rbegin(); round != page.attempts.rend() && updates < kUpdatesRead; ++round) {
-    updates += round->folded;
-    from = round->round;
-  }
-  if (updates == 0) return std::string();
-  RIVULET_ASSIGN_OR_RETURN(const SqlAnswer answer,
-                           history.Ask("SELECT train_loss, update_norm, staleness FROM client_rounds WHERE run_id = ? "
-                                       "AND round >= ? AND kind = 'train' AND status = 'folded'",
-                                       {page.run.run_id, from}));
-  constexpr const char* kTitles[] = {"train loss of an update", "norm of an update", "staleness of an update"};
-  std::string html = fmt::format("<h2>How updates are spread, from round {} on</h2>\n<div class=\"curves\">\n", from);
-  for (size_t column = 0; column < std::size(kTitles); ++column) {
-    std::vector<double> values;
-    for (const auto& row : answer.rows) {
-      if (const auto* real = std::get_if<double>(&row[column])) values.push_back(*real);
-      if (const auto* whole = std::get_if<int64_t>(&row[column])) values.push_back(static_cast<double>(*whole));
-    }
-    // Where every update is of the newest version there is nothing to see.
-    if (values.empty() || (column == 2 && std::ranges::all_of(values, [](double value) { return value == 0; })))
-      continue;
-    html += fmt::format("<figure>{}</figure>\n", PictureSvg(HistogramPicture(kTitles[column], values), false));
-  }
-  return html + "</div>\n";
 }
 
 }  // namespace
@@ -153,38 +144,63 @@ StatusOr<std::string> Spread(History& history, const RunOverview& page) {
 StatusOr<std::string> RunPage(const PlacedRun& placed, int64_t first_round, int64_t first_client, LiveRun* live) {
   History& history = placed.history;
   RIVULET_ASSIGN_OR_RETURN(const RunOverview page, LoadOverview(history, placed.run, OverviewParts::kWithoutClients));
-  RIVULET_ASSIGN_OR_RETURN(const size_t clients_seen, ClientsSeen(history, page.run.run_id));
-  RIVULET_ASSIGN_OR_RETURN(const auto events, history.NewestEvents(page.run.run_id, kEventsOfAPage));
-  const std::string place = placed.prefix + page.run.run_id;
-  std::string body = RunHead(page, FolderOf(history.real_path())) +
-                     fmt::format(
-                         "<p><a href=\"/model?run={0}\">its model</a> · <a href=\"/labels?run={0}\">labels by "
-                         "client</a></p>\n",
-                         UrlText(place));
-  body += GoTo(place, page.attempts.empty() ? 0 : page.attempts.back().round, clients_seen > 0);
-  const bool is_live = live != nullptr && live->run_id() == page.run.run_id;
+  const std::string& run_id = page.run.run_id;
+  const std::string place = placed.prefix + run_id;
+  RIVULET_ASSIGN_OR_RETURN(const FailingClients failing, LoadFailingClients(history, run_id));
+  RIVULET_ASSIGN_OR_RETURN(const auto events, history.NewestEvents(run_id, kEventsOfAPage));
+  RIVULET_ASSIGN_OR_RETURN(const auto tasks, NewestTasks(history, run_id, kAttemptsDrawn));
+  RIVULET_ASSIGN_OR_RETURN(const auto pauses, PausedRuns(history));
+  RIVULET_ASSIGN_OR_RETURN(const auto key_rows, history.RunKeys(run_id));
+  std::map<std::string, std::string> stored_keys;
+  for (const RunKeyRow& key : key_rows) stored_keys[key.key] = key.value;
+  const auto pause = pauses.find(run_id);
+  const bool runs = page.run.status == "running", paused = runs && pause != pauses.end();
+  const Health health = HealthOf(page, paused ? &pause->second : nullptr);
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<UpdateHistogram> updates, UpdateHistograms(history, page));
+
+  const bool is_live = live != nullptr && live->run_id() == run_id;
+  std::string body = RunCards(page, health, failing, tasks, place) + Places(!tasks.empty(), !updates.empty());
   if (is_live) {
-    body += "<h2>What happens now</h2>\n" + live->Panel();
-  } else if (!page.curves.empty()) {
-    body += "<h2>How it went</h2>\n<div class=\"curves\">\n";
-    for (const Curve& curve : page.curves) body += CurveSvg(curve.name, {{page.run.run_id, &curve}});
-    body += "</div>\n";
+    body += HeadingHtml("curves", "Now", {}, ChartKnobs()) + live->Panel();
+  } else if (const std::string curves = CurveFigures(page.curves, place, run_id); !curves.empty()) {
+    body += HeadingHtml("curves", "Curves", {}, ChartKnobs()) + "<div class=\"curves\">\n" + curves + "</div>\n";
+  } else {
+    body += HeadingHtml("curves", "Curves", {}) + "<p class=\"faint\">A curve begins with the second value.</p>\n";
   }
   RIVULET_ASSIGN_OR_RETURN(const std::string clients,
-                           ClientsTable(history, page.run.run_id, clients_seen, first_client, place));
-  RIVULET_ASSIGN_OR_RETURN(const std::string spread, Spread(history, page));
-  RIVULET_ASSIGN_OR_RETURN(const std::string tasks, TasksTimeline(history, page.run.run_id, place));
-  body += RoundsTable(page, first_round, place) + tasks + clients + spread;
+                           ClientsTable(history, run_id, static_cast<size_t>(failing.seen), first_client, place));
+  body += RoundsTable(page, first_round, place) + TasksTimeline(tasks, run_id, place) + clients;
+  body += GoTo(place, page.attempts.empty() ? 0 : page.attempts.back().round, failing.seen > 0);
+  if (!updates.empty()) {
+    body += HeadingHtml("updates", fmt::format("Updates from round {} on", updates.front().from_round), {}) +
+            "<div class=\"curves\">\n";
+    for (const UpdateHistogram& one : updates)
+      body +=
+          FigureHtml(one.title, "", one.picture,
+                     PictureDownloads(fmt::format("of={}&run={}", one.name, UrlText(place)), run_id + "-" + one.name));
+    body += "</div>\n";
+  }
   std::vector<std::vector<std::string>> keys;
   for (const auto& [key, value] : page.keys)
     keys.push_back({fmt::format("<code>{}</code>", XmlText(key)), fmt::format("<code>{}</code>", XmlText(value))});
-  body += "<h2>What differs from the defaults</h2>\n" + HtmlTable({"key", "value"}, keys);
+  body += HeadingHtml("configuration", "Configuration: what differs from the defaults", {}) +
+          HtmlTable({"key", "value"}, keys);
+  if (const ModelRow* model = page.newest_model())
+    body += fmt::format("<p>Model: <code>{}</code>, {} parameters, {}.</p>\n",
+                        XmlText(JoinPath(FolderOf(history.real_path()), model->path)), model->parameters,
+                        BytesText(model->bytes));
   body += fmt::format("<details><summary>The whole configuration</summary><pre>{}</pre></details>\n",
                       XmlText(page.run.config));
-  body += "<h2>Log, newest first</h2>\n" + EventsTable(events);
-  const bool runs = page.run.status == "running";
+  body += HeadingHtml("log", "Log, newest first", {TableDownload("of=log&run=" + UrlText(place), run_id + "-log")}) +
+          EventsTable(events);
   if (runs && !is_live) body += fmt::format("<p class=\"faint\">{}</p>\n", kRowsAppear);
-  return PageOf(page.run.run_id, body, is_live ? Renewal::kByFeed : runs ? Renewal::kEveryFiveSeconds : Renewal::kNone);
+  return PageOf({.title = run_id,
+                 .path = fmt::format("<span>/ {}</span>", XmlText(run_id)),
+                 .heading = Heading(page, stored_keys, paused ? "paused" : page.run.status, place),
+                 .renewal = is_live ? Renewal::kByFeed
+                            : runs  ? Renewal::kEveryFiveSeconds
+                                    : Renewal::kNone},
+                body);
 }
 
 }  // namespace rivulet

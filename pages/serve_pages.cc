@@ -3,6 +3,7 @@
 #include <charconv>
 
 #include "coordinator/history/history.h"
+#include "pages/downloads.h"
 #include "pages/live_run.h"
 #include "pages/pages.h"
 
@@ -44,19 +45,64 @@ HttpServer::Handler OfRun(const std::vector<std::string>& files, const char* nam
   };
 }
 
-StatusOr<std::string> Compared(const std::vector<std::string>& files, const HttpRequest& request) {
-  std::vector<PlacedHistory> histories;
-  for (size_t at = 0; at < files.size(); ++at) {
-    RIVULET_ASSIGN_OR_RETURN(PlacedHistory placed, OpenPlaced(files, at));
-    histories.push_back(std::move(placed));
+// What `make` makes of the runs that the parameters "run" name, in their order.
+using MakeOfRuns = std::function<StatusOr<HttpReply>(std::span<const PlacedRun> runs, const HttpRequest& request)>;
+
+HttpServer::Handler OfRuns(const std::vector<std::string>& files, MakeOfRuns make) {
+  return [files, make = std::move(make)](const HttpRequest& request) {
+    StatusOr<HttpReply> reply = [&]() -> StatusOr<HttpReply> {
+      std::vector<PlacedHistory> histories;
+      for (size_t at = 0; at < files.size(); ++at) {
+        RIVULET_ASSIGN_OR_RETURN(PlacedHistory placed, OpenPlaced(files, at));
+        histories.push_back(std::move(placed));
+      }
+      std::vector<PlacedRun> runs;
+      const auto [begin, end] = request.parameters.equal_range("run");
+      for (auto run = begin; run != end; ++run) {
+        const auto [at, name] = PlaceOf(run->second, files.size());
+        runs.push_back({*histories[at].history, histories[at].prefix, name});
+      }
+      return make(runs, request);
+    }();
+    return reply.ok() ? *std::move(reply) : ReplyOf(reply.status());
+  };
+}
+
+void ServeDownloads(HttpServer& server, const std::vector<std::string>& files) {
+  server.Handle("/table.csv",
+                OfRuns(files, [](std::span<const PlacedRun> runs, const HttpRequest& request) -> StatusOr<HttpReply> {
+                  HttpReply reply{.content_type = "text/csv; charset=utf-8", .body = {}};
+                  if (request.Parameter("of") == "runs") {
+                    if (runs.empty()) return InvalidArgument("a list is of a history; add run= to the address");
+                    RIVULET_ASSIGN_OR_RETURN(reply.body, RunsCsv(runs.front().history));
+                  } else {
+                    RIVULET_ASSIGN_OR_RETURN(reply.body, TableCsv(runs, request));
+                  }
+                  return reply;
+                }));
+  for (const bool png : {false, true}) {
+    server.Handle(
+        png ? "/picture.png" : "/picture.svg",
+        OfRuns(files, [png](std::span<const PlacedRun> runs, const HttpRequest& request) -> StatusOr<HttpReply> {
+          RIVULET_ASSIGN_OR_RETURN(const Picture picture, NamedPicture(runs, request));
+          HttpReply reply{.content_type = png ? "image/png" : "image/svg+xml", .body = {}};
+          if (!png) {
+            reply.body = PictureSvg(picture, true);
+          } else {
+            RIVULET_ASSIGN_OR_RETURN(reply.body, PicturePng(picture));
+          }
+          return reply;
+        }));
   }
-  std::vector<PlacedRun> runs;
-  const auto [begin, end] = request.parameters.equal_range("run");
-  for (auto run = begin; run != end; ++run) {
-    const auto [at, name] = PlaceOf(run->second, files.size());
-    runs.push_back({*histories[at].history, histories[at].prefix, name});
-  }
-  return ComparePage(runs);
+}
+
+RunsQuery QueryOf(const HttpRequest& request) {
+  return {.find = request.Parameter("find"),
+          .status = request.Parameter("status"),
+          .algorithm = request.Parameter("algorithm"),
+          .sort = request.Parameter("sort"),
+          .ascending = request.Parameter("order") == "up",
+          .first = request.Number("runs")};
 }
 
 }  // namespace
@@ -69,7 +115,7 @@ void ServePages(HttpServer& server, const std::vector<std::string>& files, LiveR
         RIVULET_ASSIGN_OR_RETURN(PlacedHistory placed, OpenPlaced(files, at));
         histories.push_back(std::move(placed));
       }
-      return RunsPage(histories, request.Number("runs"), live);
+      return RunsPage(histories, QueryOf(request), live);
     }());
   });
   server.Handle("/run", OfRun(files, "id", [live](const PlacedRun& run, const HttpRequest& request) {
@@ -85,7 +131,12 @@ void ServePages(HttpServer& server, const std::vector<std::string>& files, LiveR
   server.Handle("/model", OfRun(files, "run", [](const PlacedRun& run, const HttpRequest&) { return ModelPage(run); }));
   server.Handle("/labels",
                 OfRun(files, "run", [](const PlacedRun& run, const HttpRequest&) { return LabelsPage(run); }));
-  server.Handle("/compare", [files](const HttpRequest& request) { return ReplyOf(Compared(files, request)); });
+  server.Handle("/compare",
+                OfRuns(files, [](std::span<const PlacedRun> runs, const HttpRequest&) -> StatusOr<HttpReply> {
+                  RIVULET_ASSIGN_OR_RETURN(std::string page, ComparePage(runs));
+                  return HttpReply{.body = std::move(page)};
+                }));
+  ServeDownloads(server, files);
   server.AllowInPages(StyleSheet(), Script());
   server.Handle(kIconPath, [](const HttpRequest&) {
     return HttpReply{.content_type = "image/svg+xml", .body = std::string(Icon())};

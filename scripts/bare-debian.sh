@@ -62,6 +62,7 @@ for package in rivulet-client rivulet; do
   enter sh -c "DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends /tmp/${package}_*.deb" >"$work/apt.log" 2>&1
   rm -rf "$root"/tmp/* "$root"/var/lib/apt/lists/*
   enter useradd --system --uid 10001 --home-dir /var/lib/rivulet --create-home --shell /usr/sbin/nologin rivulet
+  enter chmod 0700 /var/lib/rivulet
   tar -C "$root" --one-file-system -cf "$work/$package.tar" .
   rm -rf "$root" && mkdir "$root" && tar -C "$root" -xf "$work/$package.tar"
   say "image $package" "$(($(stat -c %s "$work/$package.tar") / 1000000)) MB"

@@ -25,7 +25,7 @@ build_packages=(
   "libspdlog-dev|logs"
   "libfmt-dev|text"
   "libedit-dev|line editing in rivulet debug (optional)"
-  "libcpp-httplib-dev|pages of runs: rivulet dashboard and --http (optional)"
+  "libboost-dev|pages of runs: rivulet dashboard and --http (optional)"
   "libcurl4-openssl-dev|data sets over HTTPS: rivulet data fetch (optional)"
   "libpng-dev|folders of PNG images, and pictures as PNG (optional)"
   "libjpeg-dev|folders of JPEG images (optional)"
@@ -41,6 +41,7 @@ test_packages=(
   "python3-numpy|checks model files without our code"
   "python3-protobuf|clients written in Python"
   "python3-grpcio|their calls, and what stands between them and a coordinator in tests"
+  "python3-yaml|reads the manifests of deploy/ in tests (optional)"
   "python3-cloudpickle|functions of notebooks for the processes that train (optional)"
 )
 fuzz_packages=(

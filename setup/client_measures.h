@@ -14,7 +14,7 @@
 #include "federated/evaluation/evaluator.h"
 #include "federated/plan/plan.h"
 #include "federated/weights/model.h"
-#include "setup/shares.h"
+#include "setup/partitioners/shares.h"
 
 namespace rivulet {
 

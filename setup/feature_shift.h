@@ -10,7 +10,7 @@
 #include "engine/data/dataset.h"
 #include "engine/models/model_def.h"
 #include "federated/scenario/scenario.h"
-#include "setup/shares.h"
+#include "setup/partitioners/shares.h"
 
 namespace rivulet {
 

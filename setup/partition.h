@@ -7,7 +7,7 @@
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
 #include "federated/scenario/scenario.h"
-#include "setup/shares.h"
+#include "setup/partitioners/shares.h"
 
 namespace rivulet {
 

@@ -8,7 +8,7 @@
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
 #include "engine/data/progress.h"
-#include "setup/shares.h"
+#include "setup/partitioners/shares.h"
 
 namespace rivulet {
 

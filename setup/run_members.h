@@ -8,7 +8,7 @@
 
 #include "federated/population/population.h"
 #include "federated/scenario/scenario.h"
-#include "setup/shares.h"
+#include "setup/partitioners/shares.h"
 
 namespace rivulet {
 

@@ -13,8 +13,8 @@
 #include "federated/plan/decoded_examples.h"
 #include "federated/plan/plan.h"
 #include "federated/scenario/scenario.h"
+#include "setup/partitioners/shares.h"
 #include "setup/shared_parts.h"
-#include "setup/shares.h"
 
 namespace rivulet {
 

@@ -11,7 +11,7 @@
 #include "engine/data/dataset.h"
 #include "federated/evaluation/evaluator.h"
 #include "federated/plan/decoded_examples.h"
-#include "setup/shares.h"
+#include "setup/partitioners/shares.h"
 
 namespace rivulet {
 

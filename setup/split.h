@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "engine/base/status.h"
-#include "setup/shares.h"
+#include "setup/partitioners/shares.h"
 
 namespace rivulet {
 

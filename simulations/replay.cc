@@ -63,8 +63,6 @@ std::string Said(const std::optional<double>& value) { return value ? fmt::forma
 
 // What a task's row says otherwise than the task itself; "": nothing. What the row does not say is not asked.
 std::string Difference(const ClientRoundRow& row, const TaskRecord& record) {
-  const auto declared = record.declared.find("train_loss");
-  const std::optional<double> loss = declared == record.declared.end() ? std::nullopt : std::optional(declared->second);
   const auto count = [](const std::optional<int64_t>& value) {
     return value ? std::optional(static_cast<double>(*value)) : std::nullopt;
   };
@@ -72,10 +70,10 @@ std::string Difference(const ClientRoundRow& row, const TaskRecord& record) {
     const char* name;
     std::optional<double> recorded, found;
   };
-  const Fact facts[] = {{"examples", count(row.examples), static_cast<double>(record.examples)},
-                        {"steps", count(row.steps), static_cast<double>(record.steps)},
-                        {"train_loss", row.train_loss, loss},
-                        {"update_norm", row.update_norm, record.norm}};
+  const Fact facts[] = {{"examples", count(row.examples), count(record.examples)},
+                        {"steps", count(row.steps), count(record.steps)},
+                        {"train_loss", row.train_loss, record.train_loss},
+                        {"update_norm", row.update_norm, record.update_norm}};
   for (const auto& [name, recorded, found] : facts) {
     if (recorded && recorded != found) {
       return fmt::format("its {} is {} in the history, and comes out as {}", name, Said(recorded), Said(found));

@@ -173,8 +173,8 @@ StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& op
     const LocalResult& result = results[0];
     RIVULET_RETURN_IF_ERROR(result.status);
     const std::string digest = DigestOf(result);
-    return fmt::format("{} steps over {} examples, loss {:.6g}, update {}", result.steps, result.examples,
-                       result.train_loss, digest);
+    return fmt::format("{} steps over {} examples, loss {:.6g}, update {}", *result.steps, *result.examples,
+                       result.train_loss.value_or(0), digest);
   };
   return target;
 }

@@ -21,6 +21,7 @@ struct ImportRequest {
   std::string file;
   std::string out;                  // a folder or a file, as the format says
   std::vector<std::string> shapes;  // "NAME=SIZES", of inputs; empty for formats without inputs
+  std::vector<std::string> values;  // "NAME=NUMBERS", of inputs that become constants; likewise
   bool json = false;
 };
 

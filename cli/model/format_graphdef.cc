@@ -40,6 +40,7 @@ Status WriteGraphDef(const ExportRequest& request) {
 // FOLDER/graph.pb with variables, and FOLDER/model.safetensors with their values.
 Status ReadGraphDef(const ImportRequest& request) {
   if (!request.shapes.empty()) return UsageError("a GraphDef says the shapes of its inputs; leave --shape out");
+  if (!request.values.empty()) return UsageError("--value is for ONNX models; leave it out");
   FileSystem& files = FileSystem::Default();
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, files.ReadAll(request.file));
   const StatusOr<Graph> frozen = request.file.ends_with(".pbtxt") ? ParseGraphText(bytes) : ParseGraph(bytes);

@@ -1,5 +1,6 @@
 // ONNX: what the outputs need, with the weights; and graphs of ours from such files.
 
+#include <algorithm>
 #include <charconv>
 
 #include "cli/command.h"
@@ -55,6 +56,52 @@ StatusOr<std::pair<std::string, Shape>> ReadShape(const std::string& text) {
   return std::pair(text.substr(0, equals), Shape(std::move(dims)));
 }
 
+// "pads=0,1,1,0", as a tensor of the input's type: of its shape where the model has one, else a vector.
+StatusOr<std::pair<std::string, Tensor>> ReadValue(const std::string& text,
+                                                   const std::vector<onnx::OnnxValue>& inputs) {
+  const size_t equals = text.rfind('=');
+  if (equals == std::string::npos || equals == 0) return UsageError("--value must be NAME=NUMBERS, not '{}'", text);
+  const std::string name = text.substr(0, equals);
+  const auto input = std::ranges::find(inputs, name, &onnx::OnnxValue::name);
+  if (input == inputs.end()) return NotFound("--value {}: the model has no input '{}'", text, name);
+  std::vector<double> numbers;
+  std::string_view rest = std::string_view(text).substr(equals + 1);
+  while (!rest.empty()) {
+    const std::string_view number = rest.substr(0, rest.find(','));
+    rest.remove_prefix(std::min(rest.size(), number.size() + 1));
+    const char* const end = number.data() + number.size();
+    if (number.empty() || std::from_chars(number.data(), end, numbers.emplace_back()).ptr != end)
+      return UsageError("--value {}: '{}' is no number; give numbers with commas between", text, number);
+  }
+  Shape shape = input->spec.shape;
+  if (!shape.IsFullyKnown()) shape = Shape{static_cast<int64_t>(numbers.size())};
+  const StatusOr<int64_t> elements = shape.CheckedElements();
+  if (!elements.ok() || *elements != static_cast<int64_t>(numbers.size()))
+    return UsageError("--value {}: {} numbers are given to an input {}", text, numbers.size(), shape.ToString());
+  Tensor value(input->spec.dtype, shape);
+  const auto fill = [&]<typename T>(std::span<T> into) {
+    std::ranges::transform(numbers, into.begin(), [](double number) { return static_cast<T>(number); });
+  };
+  switch (input->spec.dtype) {
+    case DType::kInt32:
+      fill(value.flat<int32_t>());
+      break;
+    case DType::kInt64:
+      fill(value.flat<int64_t>());
+      break;
+    case DType::kBool:
+      fill(value.flat<bool>());
+      break;
+    case DType::kFloat32:
+      fill(value.flat<float>());
+      break;
+    default:
+      return UsageError("--value {}: the input is {}; float32, int32, int64 and bool can be given", text,
+                        Name(input->spec.dtype));
+  }
+  return std::pair(name, std::move(value));
+}
+
 std::string Listed(const std::vector<onnx::OnnxValue>& values) {
   std::vector<std::string> texts;
   for (const onnx::OnnxValue& value : values)
@@ -70,6 +117,14 @@ Status ReadOnnx(const ImportRequest& request) {
   }
   options.folder = FolderOf(request.file);
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(request.file));
+  if (!request.values.empty()) {
+    const StatusOr<std::vector<onnx::OnnxValue>> inputs = onnx::OnnxInputs(bytes);
+    if (!inputs.ok()) return Annotate(inputs.status(), request.file);
+    for (const std::string& text : request.values) {
+      RIVULET_ASSIGN_OR_RETURN(auto value, ReadValue(text, *inputs));
+      options.constants.insert(std::move(value));
+    }
+  }
   StatusOr<onnx::OnnxModel> model = onnx::ImportOnnx(bytes, options);
   if (!model.ok()) return Annotate(model.status(), request.file);
   RIVULET_RETURN_IF_ERROR(onnx::WriteModelFiles(*model, request.out));

@@ -96,6 +96,7 @@ Command ImportCommand() {
       .Required("--out", "DIR", &request.out, "the folder to write; made where it is not there")
       .Option("--format", "FORMAT", &arguments->format, FormatHelp(false) + " [by FILE's ending]")
       .Repeated("--shape", "NAME=SIZES", &request.shapes, "ONNX: the shape of an input, '?' for open sizes")
+      .Repeated("--value", "NAME=NUMBERS", &request.values, "ONNX: the value of an input, which becomes a constant")
       .Flag("--json", &request.json, "print one JSON object");
   command.run = [arguments] { return Import(*arguments); };
   return command;

@@ -79,14 +79,14 @@ AgentObserver ObserveInWords(const std::string& name) {
     lost->Over();
     const bool good = report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate;
     if (task.kind == TaskKind::kEvaluate) {
-      say(good ? fmt::format("round {}: measured on {} examples in {:.2f} s", task.base_version, report.examples,
-                             report.train_seconds)
+      say(good ? fmt::format("round {}: measured on {} examples in {:.2f} s", task.base_version,
+                             report.examples.value_or(0), report.train_seconds.value_or(0))
                : fmt::format("round {}: not measured: {}: {}", task.base_version, Name(report.kind), report.reason),
           good ? Note::kProgress : Note::kImportant);
     } else if (good) {
       say(fmt::format("round {}: {}{} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.base_version + 1,
-                      report.resent ? "sent what was finished before: " : "", report.examples, report.train_seconds,
-                      report.train_loss, report.bytes_up));
+                      report.resent ? "sent what was finished before: " : "", report.examples.value_or(0),
+                      report.train_seconds.value_or(0), report.train_loss.value_or(0), report.bytes_up));
     } else {
       say(fmt::format("round {}: {}: {}", task.base_version + 1, Name(report.kind), report.reason), Note::kImportant);
     }
@@ -112,10 +112,10 @@ AgentObserver ObserveInJson() {
                           {"round", RoundOf(task)},
                           {"status", std::string(Name(report.kind))},
                           {"error", TextCell(report.reason)},
-                          {"examples", report.examples},
-                          {"steps", report.steps},
-                          {"train_loss", report.train_loss},
-                          {"train_seconds", report.train_seconds},
+                          {"examples", report.examples.value_or(0)},
+                          {"steps", report.steps.value_or(0)},
+                          {"train_loss", report.train_loss.value_or(0)},
+                          {"train_seconds", report.train_seconds.value_or(0)},
                           {"bytes_up", report.bytes_up},
                           {"resent", report.resent}});
   };
@@ -160,8 +160,8 @@ void LogTo(const std::shared_ptr<LogFile>& log, const std::string& client_id, Ag
   observer.on_report = [=, tell = std::move(observer.on_report)](const Task& task, const TaskReport& report) {
     const bool good = report.kind == TaskReport::Kind::kAccepted || report.kind == TaskReport::Kind::kDuplicate;
     Fields fields = of_task(task);
-    fields.insert(fields.end(), {{"examples", report.examples},
-                                 {"seconds", report.train_seconds},
+    fields.insert(fields.end(), {{"examples", report.examples.value_or(0)},
+                                 {"seconds", report.train_seconds.value_or(0)},
                                  {"bytes_up", report.bytes_up},
                                  {"resent", report.resent},
                                  {"status", std::string(Name(report.kind))}});

@@ -37,6 +37,8 @@ struct HistoryOptions {
 void AddHistoryOptions(Command& command, HistoryOptions* options, bool json = true);
 // Declares --where, which KeepWhere (inspect/listed_runs.h) applies.
 void AddWhere(Command& command, std::vector<std::string>* conditions);
+inline constexpr char kRunsHelp[] =
+    "runs by id, name or 'latest', or all by KEY=VALUE as in `rivulet runs list --where`";
 inline constexpr char kRunHelp[] = "a run's id or name, or 'latest'";
 
 inline StatusOr<std::unique_ptr<History>> OpenToRead(const HistoryOptions& options) {

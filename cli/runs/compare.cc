@@ -31,26 +31,16 @@ std::string LetterOf(size_t place) {
   return letter;
 }
 
-// What a run is, but for its seed: a name chooses nothing.
-std::map<std::string, std::string> WithoutSeed(std::map<std::string, std::string> keys) {
-  keys.erase("run.seed");
-  keys.erase("run.name");
-  return keys;
-}
-
 // Runs that are equal but for their seeds, where there are at least two, in order of their first.
 std::vector<std::vector<const ComparedRun*>> SeedGroups(const std::vector<ComparedRun>& runs) {
+  std::vector<std::map<std::string, std::string>> keys;
+  for (const ComparedRun& run : runs) keys.push_back(run.run.keys);
   std::vector<std::vector<const ComparedRun*>> groups;
-  for (const ComparedRun& run : runs) {
-    const auto group = std::ranges::find_if(
-        groups, [&](const auto& others) { return WithoutSeed(others.front()->run.keys) == WithoutSeed(run.run.keys); });
-    if (group == groups.end()) {
-      groups.push_back({&run});
-    } else {
-      group->push_back(&run);
-    }
+  for (const std::vector<size_t>& places : EqualButForSeed(keys)) {
+    if (places.size() < 2) continue;
+    std::vector<const ComparedRun*>& group = groups.emplace_back();
+    for (const size_t place : places) group.push_back(&runs[place]);
   }
-  std::erase_if(groups, [](const auto& group) { return group.size() < 2; });
   return groups;
 }
 
@@ -78,8 +68,9 @@ void PrintComparison(const std::vector<ComparedRun>& runs, const std::set<std::s
   const auto head = [](std::string_view title) { fmt::print("\n{}\n", Emphasised(Emphasis::kHeading, title)); };
   for (const ComparedRun& run : runs) fmt::print("{}  {}  {}\n", run.letter, run.run.row.run_id, run.run.row.status);
 
-  head("What differed");
-  if (differing.empty()) fmt::print("  nothing: their configurations are the same\n");
+  if (runs.size() == 1) fmt::print("There is no other run to compare it with.\n");
+  if (runs.size() > 1) head("What differed");
+  if (runs.size() > 1 && differing.empty()) fmt::print("  nothing: their configurations are the same\n");
   if (!differing.empty()) {
     std::vector<Column> columns = {{.name = "  key"}};
     for (const ComparedRun& run : runs) columns.push_back({.name = run.letter, .width = 24});
@@ -166,28 +157,17 @@ void PrintComparisonJson(const std::vector<ComparedRun>& runs, const std::set<st
 
 Status CompareRuns(const CompareOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
-  RIVULET_ASSIGN_OR_RETURN(const std::vector<ListedRun> listed, LoadListedRuns(*history));
+  RIVULET_ASSIGN_OR_RETURN(std::vector<ListedRun> meant, RunsMeant(*history, options.runs));
+  // Whoever asks for all runs of a name is shown the one that there is.
+  const bool named =
+      std::ranges::none_of(options.runs, [](const std::string& word) { return word.find('=') != word.npos; });
+  if (meant.size() < 2 && named)
+    return UsageError("there is one run to compare; name at least two, or several by KEY=VALUE");
   std::vector<ComparedRun> runs;
-  for (const std::string& word : options.runs) {
-    std::vector<ListedRun> meant;
-    if (word.find('=') != word.npos) {
-      meant = listed;
-      RIVULET_RETURN_IF_ERROR(KeepWhere(meant, {word}));
-      std::ranges::reverse(meant);  // oldest first, as they were made
-      if (meant.empty()) return NotFound("no run of the history '{}' is so: {}", options.history.db, Shortened(word));
-    } else {
-      RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(word));
-      std::ranges::copy_if(listed, std::back_inserter(meant),
-                           [&](const ListedRun& one) { return one.row.run_id == run.run_id; });
-    }
-    for (ListedRun& run : meant) {
-      const auto known = [&](const ComparedRun& other) { return other.run.row.run_id == run.row.run_id; };
-      if (std::ranges::any_of(runs, known)) continue;
-      RIVULET_ASSIGN_OR_RETURN(std::vector<Curve> curves, LoadCurves(*history, run.row.run_id));
-      runs.push_back({std::move(run), LetterOf(runs.size()), std::move(curves)});
-    }
+  for (ListedRun& run : meant) {
+    RIVULET_ASSIGN_OR_RETURN(std::vector<Curve> curves, LoadCurves(*history, run.row.run_id));
+    runs.push_back({std::move(run), LetterOf(runs.size()), std::move(curves)});
   }
-  if (runs.size() < 2) return UsageError("there is one run to compare; name at least two, or several by KEY=VALUE");
   std::vector<std::map<std::string, std::string>> keys;
   for (const ComparedRun& run : runs) keys.push_back(run.run.keys);
   const std::set<std::string> differing = DifferingKeys(keys);
@@ -204,12 +184,11 @@ Status CompareRuns(const CompareOptions& options) {
 Command RunsCompareCommand() {
   auto options = std::make_shared<CompareOptions>();
   Command command{.name = "compare",
-                  .summary = "What differed between runs, what came of it, and how far seeds spread.",
+                  .summary = "Compare runs: differing keys, results, and the spread over seeds.",
                   .example =
                       "rivulet runs compare fedavg fedprox\n"
                       "  rivulet runs compare name=mnist tag=baseline"};
-  command.Positional("RUN", &options->runs,
-                     "runs by id, name or 'latest', or all by KEY=VALUE as in `rivulet runs list --where`");
+  command.Positional("RUN", &options->runs, kRunsHelp);
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return CompareRuns(*options); };
   return command;

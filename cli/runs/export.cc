@@ -12,6 +12,8 @@
 #include "engine/data/event_file.h"
 #include "engine/io/atomic_file.h"
 #include "engine/io/new_folder.h"
+#include "inspect/csv.h"
+#include "inspect/listed_runs.h"
 #include "inspect/run_status.h"
 #include "inspect/tensorboard.h"
 
@@ -20,7 +22,7 @@ namespace {
 
 struct ExportRunOptions {
   HistoryOptions history;
-  std::string run;
+  std::vector<std::string> runs;
   std::string csv, json_file, tensorboard;
 };
 
@@ -48,25 +50,6 @@ constexpr ExportedView kExportedViews[] = {{"runs"},
                                            {"models"},
                                            {"events"},
                                            {"client_reliability"}};
-
-// RFC 4180; a line ends with a line feed.
-std::string CsvField(const SqlShown& value) {
-  struct Writer {
-    std::string operator()(std::monostate) const { return ""; }
-    std::string operator()(bool v) const { return v ? "1" : "0"; }
-    std::string operator()(int64_t v) const { return fmt::format("{}", v); }
-    std::string operator()(double v) const { return fmt::format("{}", v); }
-    std::string operator()(const std::string& v) const {
-      if (v.find_first_of(",\"\r\n") == v.npos) return v;
-      std::string quoted = "\"";
-      for (const char c : v) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-      return quoted + "\"";
-    }
-  };
-  return std::visit(Writer{}, value);
-}
-
-std::string CsvLine(const std::vector<std::string>& fields) { return fmt::format("{}\n", Join(fields, ",")); }
 
 // Calls `part` with answers that follow each other and have the same columns; at least once. `tell` hears rounds.
 Status ForEachPart(History& history, const ExportedView& view, const std::string& run_id, const DataProgress& tell,
@@ -199,16 +182,23 @@ Status ExportRun(const ExportRunOptions& options) {
     return UsageError(
         "'rivulet runs export' needs --csv DIR, --json FILE or --tensorboard DIR; see 'rivulet runs export --help'");
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
-  RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
-  if (!options.csv.empty()) {
-    RIVULET_RETURN_IF_ERROR(ExportCsv(*history, run.run_id, options.csv));
-    fmt::print("run {}: {} tables in {}\n", run.run_id, std::size(kExportedViews), options.csv);
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<ListedRun> meant, RunsMeant(*history, options.runs));
+  if (meant.size() > 1 && !options.json_file.empty())
+    return UsageError("--json writes one run, and {} were named; use --csv DIR, which gets a folder for each run",
+                      meant.size());
+  for (const ListedRun& listed : meant) {
+    RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(listed.row.run_id));
+    if (!options.csv.empty()) {
+      const std::string folder = meant.size() > 1 ? JoinPath(options.csv, run.run_id) : options.csv;
+      RIVULET_RETURN_IF_ERROR(ExportCsv(*history, run.run_id, folder));
+      fmt::print("run {}: {} tables in {}\n", run.run_id, std::size(kExportedViews), folder);
+    }
+    if (!options.json_file.empty()) {
+      RIVULET_RETURN_IF_ERROR(ExportJson(*history, run.run_id, options.json_file));
+      fmt::print("run {}: {}\n", run.run_id, options.json_file);
+    }
+    if (!options.tensorboard.empty()) RIVULET_RETURN_IF_ERROR(ExportTensorBoard(*history, run, options.tensorboard));
   }
-  if (!options.json_file.empty()) {
-    RIVULET_RETURN_IF_ERROR(ExportJson(*history, run.run_id, options.json_file));
-    fmt::print("run {}: {}\n", run.run_id, options.json_file);
-  }
-  if (!options.tensorboard.empty()) return ExportTensorBoard(*history, run, options.tensorboard);
   return absl::OkStatus();
 }
 
@@ -218,13 +208,15 @@ Command RunsExportCommand() {
   auto options = std::make_shared<ExportRunOptions>();
   Command command{
       .name = "export",
-      .summary = "Write all rows of a run as files for other tools, under the names of docs/reference/history.md.",
+      .summary = "Write all rows of runs as files for other tools, under the names of docs/reference/history.md.",
       .example =
           "rivulet runs export latest --csv run\n"
           "  rivulet runs export latest --json run.json\n"
+          "  rivulet runs export tag=baseline --csv baseline\n"
           "  rivulet runs export latest --tensorboard events"};
-  command.Positional("RUN", &options->run, kRunHelp)
-      .Option("--csv", "DIR", &options->csv, "a file a table, such as DIR/rounds.csv; the folder is made")
+  command.Positional("RUN", &options->runs, kRunsHelp)
+      .Option("--csv", "DIR", &options->csv,
+              "a file a table, such as DIR/rounds.csv, or DIR/RUN_ID/rounds.csv of several runs; the folder is made")
       .Option("--json", "FILE", &options->json_file, "one JSON object with an array a table")
       .Option("--tensorboard", "DIR", &options->tensorboard,
               "DIR/RUN_ID with events of each round: metrics, histograms over its clients and of weights, confusion "

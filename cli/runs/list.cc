@@ -48,15 +48,13 @@ Status ListRuns(const ListOptions& options) {
   if (options.limit && static_cast<size_t>(*options.limit) < runs.size())
     runs.resize(static_cast<size_t>(*options.limit));
 
-  // How a run is called, and how long it is, has columns of its own.
-  std::vector<std::map<std::string, std::string>> keys;
-  for (const ListedRun& run : runs) keys.push_back(run.keys);
-  std::set<std::string> differing = DifferingKeys(keys);
-  differing.erase("run.name");
-  if (!options.history.json) differing.erase("run.rounds");
   const bool tagged = std::ranges::any_of(runs, [](const ListedRun& run) { return !run.tags.empty(); });
 
   if (options.history.json) {
+    std::vector<std::map<std::string, std::string>> keys;
+    for (const ListedRun& run : runs) keys.push_back(run.keys);
+    std::set<std::string> differing = DifferingKeys(keys);
+    differing.erase("run.name");  // a column of its own
     std::vector<Column> columns = ColumnsOf<RunSummaryRow>({});
     columns.push_back({"tags"});
     for (const std::string& key : differing) columns.push_back({key});
@@ -70,35 +68,46 @@ Status ListRuns(const ListOptions& options) {
     PrintRows(table, true, options.wide, "");
     return absl::OkStatus();
   }
-  std::vector<Column> columns = {
-      {.name = "run"}, {.name = "status"}, {.name = "rounds", .rank = 1}, {.name = "best", .rank = 2}};
-  int rank = 3;
-  for (const std::string& key : differing)
-    columns.push_back({.name = ShortKey(key, differing), .digits = 6, .width = 24, .rank = rank++});
-  columns.push_back({.name = "tags", .only_json = !tagged, .width = 30, .rank = rank++});
-  columns.push_back({.name = "last", .rank = rank + 2});
-  columns.push_back({.name = "took", .rank = rank});
-  columns.push_back({.name = "started (UTC)", .rank = rank + 1});
+  // What people look for first stands first, and leaves a narrow terminal last.
+  const std::vector<std::string> telling = TellingKeys(runs);
+  const std::set<std::string> names(telling.begin(), telling.end());
+  std::vector<Column> columns = {{.name = "run"},
+                                 {.name = "status"},
+                                 {.name = "algorithm", .rank = 1},
+                                 {.name = "learning rate", .rank = 2},
+                                 {.name = "seed", .rank = 3},
+                                 {.name = "best", .rank = 1},
+                                 {.name = "last", .rank = 5},
+                                 {.name = "rounds", .rank = 4},
+                                 {.name = "took", .rank = 6},
+                                 {.name = "started (UTC)", .rank = 8},
+                                 {.name = "tags", .only_json = !tagged, .width = 30, .rank = 7}};
+  int rank = 9;
+  for (const std::string& key : telling)
+    columns.push_back({.name = ShortKey(key, names), .digits = 6, .width = 24, .rank = rank++});
   Table table(std::move(columns));
   for (const ListedRun& run : runs) {
     const Cell wanted = ValueUnder(run, "run.rounds");
     const auto* of = std::get_if<int64_t>(&wanted);
-    std::vector<Cell> cells = {run.row.run_id, run.row.status,
-                               of != nullptr ? Cell(fmt::format("{}/{}", run.row.rounds, *of)) : Cell(run.row.rounds),
-                               CellOrNull(run.row.best_accuracy)};
-    // As it was given, where it is text: numbers keep their digits.
-    for (const std::string& key : differing) {
-      const auto found = run.keys.find(key);
-      Cell cell = found == run.keys.end() ? Cell() : CellOfToml(found->second);
-      if (std::holds_alternative<double>(cell)) cell = found->second;
-      cells.push_back(std::move(cell));
-    }
-    cells.push_back(TextCell(Join(run.tags, ", ")));
-    cells.push_back(CellOrNull(run.row.last_accuracy));
-    cells.push_back(SecondsText(run.row.seconds));
     std::string started = run.row.created_at.substr(0, 16);
     if (started.size() == 16) started[10] = ' ';
-    cells.push_back(std::move(started));
+    std::vector<Cell> cells = {run.row.run_id,
+                               run.row.status,
+                               TextCell(KeyText(run, kAlgorithmKey)),
+                               TextCell(KeyText(run, kLearningRateKey)),
+                               static_cast<int64_t>(run.row.seed),
+                               CellOrNull(run.row.best_accuracy),
+                               CellOrNull(run.row.last_accuracy),
+                               of != nullptr ? Cell(fmt::format("{}/{}", run.row.rounds, *of)) : Cell(run.row.rounds),
+                               SecondsText(run.row.seconds),
+                               std::move(started),
+                               TextCell(Join(run.tags, ", "))};
+    for (const std::string& key : telling) {
+      const auto found = run.keys.find(key);
+      Cell cell = found == run.keys.end() ? Cell() : CellOfToml(found->second);
+      if (std::holds_alternative<double>(cell)) cell = found->second;  // numbers keep the digits they were given
+      cells.push_back(std::move(cell));
+    }
     table.Add(std::move(cells));
   }
   PrintRows(table, false, options.wide, any ? "no run is so" : "no runs yet");
@@ -109,12 +118,13 @@ Status ListRuns(const ListOptions& options) {
 
 Command RunsListCommand() {
   auto options = std::make_shared<ListOptions>();
-  Command command{.name = "list",
-                  .summary = "The runs, newest first, and what tells them apart: the keys that differ between them.",
-                  .example =
-                      "rivulet runs list\n"
-                      "  rivulet runs list --where name=mnist --where status=finished --sort best_accuracy\n"
-                      "  rivulet runs list --where client.optimizer.learning_rate=0.1 --where tag=baseline"};
+  Command command{
+      .name = "list",
+      .summary = "List the runs, newest first: algorithm, learning rate, seed, result, and the keys that differ.",
+      .example =
+          "rivulet runs list\n"
+          "  rivulet runs list --where name=mnist --where status=finished --sort best_accuracy\n"
+          "  rivulet runs list --where client.optimizer.learning_rate=0.1 --where tag=baseline"};
   AddWhere(command, &options->where);
   command
       .Option("--sort", "KEY", &options->sort,

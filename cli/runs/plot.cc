@@ -8,6 +8,7 @@
 #include "cli/terminal.h"
 #include "coordinator/ledger/ledger.h"
 #include "engine/base/nearest.h"
+#include "inspect/listed_runs.h"
 #include "inspect/picture/chart.h"
 #include "inspect/spread.h"
 
@@ -47,11 +48,11 @@ Status PlotRuns(const PlotOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   std::vector<std::pair<std::string, std::vector<Curve>>> runs;
   std::vector<std::string> known;
-  for (const std::string& name : options.runs) {
-    RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(name));
-    RIVULET_ASSIGN_OR_RETURN(std::vector<Curve> curves, LoadCurves(*history, run.run_id));
+  RIVULET_ASSIGN_OR_RETURN(const std::vector<ListedRun> meant, RunsMeant(*history, options.runs));
+  for (const ListedRun& run : meant) {
+    RIVULET_ASSIGN_OR_RETURN(std::vector<Curve> curves, LoadCurves(*history, run.row.run_id));
     for (const Curve& curve : curves) known.push_back(curve.name);
-    runs.emplace_back(run.run_id, std::move(curves));
+    runs.emplace_back(run.row.run_id, std::move(curves));
   }
   const std::string metric = options.metric.empty() ? FirstMetric(known) : options.metric;
   if (known.empty()) return FailedPrecondition("there is nothing to plot: no round of these runs has a metric yet");
@@ -91,8 +92,9 @@ Command RunsPlotCommand() {
                   .summary = "Draw a metric of one or several runs over their rounds.",
                   .example =
                       "rivulet runs plot latest --terminal\n"
+                      "  rivulet runs plot tag=baseline --out accuracy.svg\n"
                       "  rivulet runs plot fedavg fedprox --metric test/loss --out loss.png"};
-  command.Positional("RUN", &options->runs, kRunHelp)
+  command.Positional("RUN", &options->runs, kRunsHelp)
       .Option("--metric", "NAME", &options->metric,
               "such as test/accuracy, test/loss, train/loss [the first of these that is there]")
       .Option("--x", "WHAT", &options->x, "round, or time: virtual seconds, of simulations with [devices] [round]")

@@ -124,7 +124,7 @@ std::string ClientsText(const RunOverview& page) {
       text += fmt::format("    {:<30} {}\n", slow[i]->client_id, SecondsText(*slow[i]->mean_train_seconds));
   }
   if (!page.failures.empty()) {
-    text += "  with most tasks that came to nothing:\n";
+    text += "  with most failed tasks:\n";
     for (size_t i = 0; i < std::min(kClientsShown, page.failures.size()); ++i) {
       const ClientFailuresRow& client = page.failures[i];
       const auto row = std::ranges::find(page.clients, client.client_id, &ClientReliabilityRow::client_id);

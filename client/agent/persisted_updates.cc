@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <filesystem>
 #include <limits>
@@ -18,7 +19,9 @@ namespace {
 
 static_assert(std::endian::native == std::endian::little, "finished work is kept as it lies in memory");
 
-// What stands before the update in its file.
+constexpr int64_t kUnknown = -1;
+
+// What stands before the update in its file: the numbers that its client's report has.
 struct Head {
   char magic[8] = {'R', 'V', 'H', 'E', 'L', 'D', '0', '1'};
   std::array<uint8_t, 32> work{};
@@ -99,18 +102,16 @@ void PersistedUpdates::Keep(const Task& task, const FinishedWork& work, bool rep
                             static_cast<double>(work.update.size()) / 1e6,
                             static_cast<double>(options_.max_bytes) / 1e6));
   }
-  const bool cheap = repeatable && work.train_seconds < options_.unsynced_seconds;
+  const bool cheap = repeatable && work.train_seconds.value_or(0) < options_.unsynced_seconds;
   const Status kept = Write(*place, task, work, work.update, cheap ? Survives::kProcess : Survives::kPowerFailure);
   if (!kept.ok()) return lost(Message(kept));
   said_lost_ = false;
 }
 
-Status PersistedUpdates::KeepSent(const Task& task, std::string_view update, double train_seconds) {
+Status PersistedUpdates::KeepSent(const Task& task, std::string_view update, const TaskResult& measured) {
   const std::optional<Place> place = PlaceOf(task.id);
   if (!place) return InvalidArgument("task '{}' is not one of client '{}'", task.id, client_id_);
-  FinishedWork numbers;
-  numbers.train_seconds = train_seconds;
-  return Write(*place, task, numbers, update, Survives::kPowerFailure);
+  return Write(*place, task, measured, update, Survives::kPowerFailure);
 }
 
 bool PersistedUpdates::Has(const TaskId& task) const {
@@ -118,14 +119,14 @@ bool PersistedUpdates::Has(const TaskId& task) const {
   return place && fs_.Exists(place->path);
 }
 
-Status PersistedUpdates::Write(const Place& place, const Task& task, const FinishedWork& numbers,
-                               std::string_view update, Survives survives) {
+Status PersistedUpdates::Write(const Place& place, const Task& task, const TaskResult& numbers, std::string_view update,
+                               Survives survives) {
   Head head;
   head.work = WorkOf(task).bytes;
-  head.examples = numbers.examples;
-  head.steps = numbers.steps;
-  head.train_loss = numbers.train_loss;
-  head.train_seconds = numbers.train_seconds;
+  head.examples = numbers.examples.value_or(kUnknown);
+  head.steps = numbers.steps.value_or(kUnknown);
+  head.train_loss = numbers.train_loss.value_or(std::nan(""));
+  head.train_seconds = numbers.train_seconds.value_or(0);
   return WriteSealedFile(fs_, place.path, {{reinterpret_cast<const char*>(&head), sizeof(head)}, update}, survives);
 }
 
@@ -146,7 +147,13 @@ std::optional<FinishedWork> PersistedUpdates::Find(const Task& task) {
     return std::nullopt;
   }
   file->erase(0, sizeof(head));
-  return FinishedWork{*std::move(file), head.examples, head.steps, head.train_loss, head.train_seconds};
+  FinishedWork work;
+  work.update = *std::move(file);
+  if (head.examples >= 0) work.examples = head.examples;
+  if (head.steps >= 0) work.steps = head.steps;
+  if (!std::isnan(head.train_loss)) work.train_loss = head.train_loss;
+  if (head.train_seconds > 0) work.train_seconds = head.train_seconds;
+  return work;
 }
 
 void PersistedUpdates::Drop(const TaskId& task, std::string_view reason) {

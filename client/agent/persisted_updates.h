@@ -23,11 +23,9 @@
 
 namespace rivulet {
 
-// Result of one task's training: the update as it is sent, and the numbers for this client's report.
-struct FinishedWork {
+// Result of one task's training with the update as it is sent.
+struct FinishedWork : TaskResult {
   std::string update;
-  int64_t examples = 0, steps = 0;
-  double train_loss = 0, train_seconds = 0;
 };
 
 class PersistedUpdates {
@@ -49,8 +47,8 @@ class PersistedUpdates {
   // Options::unsynced_seconds is then written without waiting for the disk.
   void Keep(const Task& task, const FinishedWork& work, bool repeatable = false);
   // Writes an update that its client has sent, for an aggregator, which acknowledges it only then. The caller handles
-  // the error. Find returns its update and train_seconds; the other numbers are 0.
-  Status KeepSent(const Task& task, std::string_view update, double train_seconds);
+  // the error. Find returns its update and train_seconds, no other numbers.
+  Status KeepSent(const Task& task, std::string_view update, const TaskResult& measured);
   bool Has(const TaskId& task) const;
   // The update of this very task; nullopt: none. A file that is damaged, or of another task of this name, is dropped
   // with a note.
@@ -73,7 +71,7 @@ class PersistedUpdates {
     std::string path;
   };
   std::optional<Place> PlaceOf(const TaskId& task) const;  // nullopt: no training of this client
-  Status Write(const Place& place, const Task& task, const FinishedWork& numbers, std::string_view update,
+  Status Write(const Place& place, const Task& task, const TaskResult& numbers, std::string_view update,
                Survives survives);
   // The files of a run whose round is at most `last`.
   void Remove(std::string_view run_digits, int64_t last);

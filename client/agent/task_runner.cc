@@ -54,7 +54,9 @@ std::optional<FinishedWork> TaskRunner::FindPersisted(const Caller& caller, cons
 StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
                                                 const TaskTrainer::Sources& sources) {
   RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, caller.name, data, sources));
-  FinishedWork work{WriteUpdate(trained), trained.examples, trained.steps, trained.train_loss, trained.train_seconds};
+  FinishedWork work;
+  work.result() = trained;
+  work.update = WriteUpdate(trained);
   if (persisted_ != nullptr && task.kind == TaskKind::kTrain) persisted_->Keep(task, work, trainer_.repeatable());
   return work;
 }
@@ -85,14 +87,11 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   }
   Status status = work.status();
   if (work.ok()) {
-    report.examples = work->examples;
-    report.steps = work->steps;
-    report.train_loss = work->train_loss;
-    report.train_seconds = work->train_seconds;
+    report.result() = *work;
     report.bytes_up = static_cast<int64_t>(work->update.size());
     TraceSpan uploading(tracer_, "phase", "upload");
     uploading.Arg("bytes", report.bytes_up);
-    const Submission submission{task.id, task.step, report.bytes_up, {.train_seconds = work->train_seconds}};
+    const Submission submission{task.id, task.step, report.bytes_up, work->result()};
     const StatusOr<SubmitResult> submitted =
         calls_.Submit(caller, submission, std::make_shared<const std::string>(std::move(work->update)));
     uploading.End();

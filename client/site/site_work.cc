@@ -171,10 +171,7 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
   if (!trained.ok()) {
     return Tell(TaskReport::Kind::kFailed, FailureOf(task.id, trained.status()), Sentence(Message(trained.status())));
   }
-  report.examples = trained->examples;
-  report.steps = trained->steps;
-  report.train_loss = trained->train_loss;
-  report.train_seconds = trained->train_seconds;
+  report.result() = *trained;
 
   RIVULET_ASSIGN_OR_RETURN(OpenPartial* const open, Open(task));
   TraceSpan folding(options_.instruments.tracer, "phase", "fold");
@@ -197,12 +194,11 @@ StatusOr<TaskReport> Site::Work(const Task& task) {
 
 void Site::Record(const Task& task, LocalResult& trained, double norm, double fold_seconds, OpenPartial& open) {
   TaskRecord& record = open.records.emplace_back();
+  record.result() = trained;
   record.task = task.id;
-  record.examples = trained.examples;
-  record.steps = trained.steps;
   record.declared = std::move(trained.declared);
-  record.norm = norm;
-  record.measured = {trained.train_seconds, fold_seconds, trained.lanes, trained.tf32};
+  record.update_norm = norm;
+  record.fold_seconds = fold_seconds;
 }
 
 // An update that is refused is told as any other's is; an error before that is of who knows which of them, so each is

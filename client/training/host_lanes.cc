@@ -85,7 +85,7 @@ StatusOr<std::vector<LocalResult>> HostLanes::Train(const BoundPass* one_pass, s
   const std::chrono::duration<double> all = std::chrono::steady_clock::now() - started;
   for (LocalResult& result : results) result.train_seconds = all.count() / static_cast<double>(lanes.size());
   RIVULET_VLOG(1, "{} clients at once: a step of {} examples each from round {}, {:.6f} s each", lanes.size(), count,
-               first.task->base_version, results[0].train_seconds);
+               first.task->base_version, *results[0].train_seconds);
   return results;
 }
 

@@ -39,9 +39,9 @@ std::string RoundName(const Task& task) {
 
 void TraceTogether(Tracer& tracer, const Task& task, const LocalResult& result, const TaskReport& report,
                    int64_t begin) {
-  std::vector<TraceArg> args = {{"task", std::string_view(task.id)}, {"outcome", Name(report.kind)},
-                                {"examples", result.examples},       {"steps", result.steps},
-                                {"train_loss", result.train_loss},   {"lanes", result.lanes}};
+  std::vector<TraceArg> args = {{"task", std::string_view(task.id)},           {"outcome", Name(report.kind)},
+                                {"examples", result.examples.value_or(0)},     {"steps", result.steps.value_or(0)},
+                                {"train_loss", result.train_loss.value_or(0)}, {"lanes", result.lanes}};
   if (!report.reason.empty()) args.push_back({"reason", std::string_view(report.reason)});
   tracer.Complete(tracer.Row("clients", task.client_id), "client", RoundName(task), begin, ProfileNanos(), args);
 }
@@ -60,9 +60,9 @@ StatusOr<TaskReport> TraceTask(Tracer* tracer, std::string_view client_id, const
   span.End();
   std::vector<TraceArg> args = {{"task", std::string_view(task.id)}, {"outcome", outcome}};
   if (report.ok()) {
-    args.push_back({"examples", report->examples});
-    args.push_back({"steps", report->steps});
-    args.push_back({"train_loss", report->train_loss});
+    args.push_back({"examples", report->examples.value_or(0)});
+    args.push_back({"steps", report->steps.value_or(0)});
+    args.push_back({"train_loss", report->train_loss.value_or(0)});
     args.push_back({"bytes_up", report->bytes_up});
     if (!report->reason.empty()) args.push_back({"reason", std::string_view(report->reason)});
   }
@@ -198,9 +198,9 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   }
   RIVULET_RETURN_IF_ERROR(result.status);
   RIVULET_RETURN_IF_ERROR(Finish(task, client_id, result, 0));
-  training.Arg("examples", result.examples);
-  training.Arg("steps", result.steps);
-  training.Arg("train_loss", result.train_loss);
+  training.Arg("examples", result.examples.value_or(0));
+  training.Arg("steps", result.steps.value_or(0));
+  training.Arg("train_loss", result.train_loss.value_or(0));
   return std::move(result);
 }
 

@@ -39,7 +39,7 @@ std::string NamesOf(std::span<const BoundData> bound);  // "'train' and 'ward'"
 std::vector<DatasetOffer> OffersOf(std::span<const BoundData> bound);
 
 // Outcome of one task at this client.
-struct TaskReport {
+struct TaskReport : TaskResult {
   enum class Kind {
     kAccepted,   // by the coordinator, or added to the site's own partial sum
     kDuplicate,  // had been submitted before
@@ -50,8 +50,6 @@ struct TaskReport {
   Kind kind = Kind::kAccepted;
   std::string reason;
   bool resent = false;  // an update from disk was sent, without training
-  int64_t examples = 0, steps = 0, bytes_up = 0;
-  double train_loss = 0, train_seconds = 0;
 };
 std::string_view Name(TaskReport::Kind kind);  // "accepted", "duplicate", "refused", "failed", "too late"
 

@@ -145,7 +145,7 @@ class LocalTrainer : public Trainer {
     if (lane.task.kind == TaskKind::kTrain) LeaveUpdate(result);
     result.train_seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
     RIVULET_VLOG(1, "client '{}': {} steps over {} examples from round {}, loss {:.4f}, {:.3f} s", lane.client_id,
-                 lane.at.step, lane.size, lane.task.base_version, result.train_loss, result.train_seconds);
+                 lane.at.step, lane.size, lane.task.base_version, result.train_loss.value_or(0), *result.train_seconds);
     return absl::OkStatus();
   }
 

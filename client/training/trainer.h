@@ -17,6 +17,7 @@
 #include "federated/plan/example_source.h"
 #include "federated/plan/plan.h"
 #include "federated/states/state_blob.h"
+#include "federated/tasks/task_result.h"
 #include "federated/transport/coordinator_api.h"
 #include "federated/weights/model.h"
 
@@ -43,7 +44,7 @@ struct LaneTask {
   TrainingCheckpoint* checkpoint = nullptr;
 };
 
-struct LocalResult {
+struct LocalResult : TaskResult {
   Status status;  // of this lane; the other lanes' results do not depend on it
   // Parts of the client's update, without those that its declared scalars exclude (PartSpec::only_where). Runs in wire
   // order, in the trainer's memory until the next Train. A run may be a difference to the base model's memory.
@@ -52,11 +53,6 @@ struct LocalResult {
   // last epoch), the task's numbers, and the scalars that graphs declare.
   Scalars declared;
   std::string state;  // the client's next state, after a training of a plan with state; else ""
-  int64_t examples = 0, steps = 0;
-  double train_loss = 0;
-  double train_seconds = 0;  // measured, hence no declared scalar
-  int64_t lanes = 0;         // tasks that a device trained at once, with this one; 0: on the host
-  bool tf32 = false;         // factors were rounded to TF32
 };
 
 // Bound on the loops in one run of a program: iterations of all loops together, and their time. A plan is untrusted and

@@ -6,6 +6,7 @@
 #include <set>
 
 #include "coordinator/history/schema.h"
+#include "engine/base/mutex.h"
 
 namespace rivulet {
 namespace {
@@ -41,10 +42,10 @@ StatusOr<Objects> ObjectsOf(Database& db, const std::string& schema) {
   return objects;
 }
 
-// What TablesSql makes, as SQLite keeps it.
-StatusOr<Objects> MakeOwnObjects() {
+// What TablesSql makes of a version that is read, as SQLite keeps it.
+StatusOr<Objects> MakeOwnObjects(int64_t version) {
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Database> db, Database::OpenInMemory());
-  RIVULET_RETURN_IF_ERROR(db->Script(TablesSql()));
+  RIVULET_RETURN_IF_ERROR(db->Script(TablesSql(version)));
   return ObjectsOf(*db, "main");
 }
 
@@ -71,8 +72,15 @@ Status RefuseWhatRuns(Database& db, const std::string& schema, const std::string
 
 }  // namespace
 
-Status CheckSchema(Database& db, const std::string& schema, const std::string& path) {
-  static const StatusOr<Objects>* const own = new StatusOr<Objects>(MakeOwnObjects());
+Status CheckSchema(Database& db, const std::string& schema, const std::string& path, int64_t version) {
+  static Mutex* const mutex = new Mutex;
+  static auto* const made = new std::map<int64_t, StatusOr<Objects>>;
+  const StatusOr<Objects>* own = nullptr;
+  {
+    MutexLock lock(*mutex);
+    if (!made->contains(version)) made->emplace(version, MakeOwnObjects(version));
+    own = &made->at(version);
+  }
   RIVULET_RETURN_IF_ERROR(own->status());
   RIVULET_ASSIGN_OR_RETURN(Objects objects, ObjectsOf(db, schema));
   std::set<std::string> tables;  // that rows are added to, and so to their indices

@@ -11,13 +11,16 @@
 //     static constexpr bool kWithoutRowid = true;
 //   };
 //
-// The list of a view's row has names and members only. Members are integers, bool, double, std::string, Digest (a
-// BLOB), and std::optional of them. nullopt is NULL, and so is "" in a column that is not NOT NULL.
+// The list of a view's row has names and members only. A row that derives from another has that one's columns too.
+// Members are integers, bool, double, std::string, Digest (a BLOB), and std::optional of them. nullopt is NULL, and so
+// is "" in a column that is not NOT NULL.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <initializer_list>
+#include <limits>
 #include <optional>
 #include <span>
 #include <string>
@@ -36,26 +39,71 @@ namespace rivulet {
 
 template <typename Row, typename Value>
 struct SqlColumn {
-  constexpr SqlColumn(const char* n, Value Row::*m, const char* t = "")
-      : name(n), member(m), type(t), not_null(std::string_view(t).find("NOT NULL") != std::string_view::npos) {}
+  constexpr SqlColumn(const char* n, Value Row::*m, const char* t = "", int64_t s = 0)
+      : name(n),
+        member(m),
+        type(t),
+        not_null(std::string_view(t).find("NOT NULL") != std::string_view::npos),
+        since(s) {}
   const char* name;
   Value Row::*member;
   const char* type;
   bool not_null;
+  int64_t since;  // version of the history that has it first; 0: every version
 };
 
 template <typename Row>
 struct SqlTable;  // specialised beside each row
+
+// The version up to which tables have had all their columns; later ones add theirs.
+inline constexpr int kFirstHistory = 4;
 
 template <typename T>
 inline constexpr bool kIsOptional = false;
 template <typename T>
 inline constexpr bool kIsOptional<std::optional<T>> = true;
 
+template <typename Pointer>
+struct MemberOf;
+template <typename Row, typename V>
+struct MemberOf<V Row::*> {
+  using Value = V;
+};
+
 // The member of a BLOB column whose length is open.
 struct SqlBytes {
   std::string bytes;
 };
+
+// The type of a column that is derived from its member.
+template <typename T>
+constexpr const char* SqlTypeOf() {
+  if constexpr (kIsOptional<T>) {
+    using Value = typename T::value_type;
+    return std::is_same_v<Value, double> ? "REAL" : std::is_same_v<Value, Digest> ? "BLOB" : "INTEGER";
+  } else {
+    return std::is_same_v<T, double> ? "REAL NOT NULL" : "INTEGER NOT NULL";
+  }
+}
+
+// Those columns of a list such as kTaskColumns (name, member, history) for which kKeep(place, history) is true.
+template <const auto& kList, auto kKeep>
+constexpr auto SqlColumnsOf() {
+  constexpr auto one = []<size_t I>(std::integral_constant<size_t, I>) {
+    constexpr auto column = std::get<I>(kList);
+    if constexpr (kKeep(I, column.history)) {
+      using Value = typename MemberOf<decltype(column.member)>::Value;
+      static_assert(column.history <= kFirstHistory || kIsOptional<Value>, "earlier rows do not have it");
+      return std::tuple(SqlColumn{column.name, column.member, SqlTypeOf<Value>(), column.history});
+    } else {
+      return std::tuple<>();
+    }
+  };
+  return [&]<size_t... I>(std::index_sequence<I...>) {
+    return std::tuple_cat(one(std::integral_constant<size_t, I>())...);
+  }
+  (std::make_index_sequence<std::tuple_size_v<std::remove_cvref_t<decltype(kList)>>>());
+}
 
 template <typename T>
 SqlValue ToSql(const T& value, bool not_null) {
@@ -81,9 +129,11 @@ T FromSql(const SqlRow& row, int column) {
   } else if constexpr (std::is_same_v<T, std::string>) {
     return row.Text(column);
   } else if constexpr (std::is_same_v<T, Digest>) {
+    // A view shows it as hexadecimal digits.
     Digest digest;
     const std::string bytes = row.Text(column);
-    if (bytes.size() == digest.bytes.size()) std::memcpy(digest.bytes.data(), bytes.data(), bytes.size());
+    if (bytes.size() != digest.bytes.size()) return Digest::FromHex(bytes).value_or(digest);
+    std::memcpy(digest.bytes.data(), bytes.data(), bytes.size());
     return digest;
   } else if constexpr (std::is_same_v<T, SqlBytes>) {
     return SqlBytes{row.Text(column)};
@@ -99,15 +149,39 @@ void ForEachColumn(Each&& each) {
   std::apply([&](const auto&... column) { (each(column), ...); }, SqlTable<Row>::kColumns);
 }
 
-// "CREATE TABLE tag (run INTEGER NOT NULL …, tag TEXT NOT NULL, PRIMARY KEY (run, tag)) STRICT, WITHOUT ROWID"
+// "CREATE TABLE tag (run INTEGER NOT NULL …, tag TEXT NOT NULL, PRIMARY KEY (run, tag)) STRICT, WITHOUT ROWID", with
+// the columns that a history of `version` has.
 template <typename Row>
-std::string CreateTableSql() {
+std::string CreateTableSql(int64_t version = std::numeric_limits<int64_t>::max()) {
   std::string columns;
-  ForEachColumn<Row>(
-      [&](const auto& c) { columns += fmt::format("{}  {} {}", columns.empty() ? "" : ",\n", c.name, c.type); });
+  ForEachColumn<Row>([&](const auto& c) {
+    if (c.since <= version) columns += fmt::format("{}  {} {}", columns.empty() ? "" : ",\n", c.name, c.type);
+  });
   if (SqlTable<Row>::kRest[0] != '\0') columns += fmt::format(",\n  {}", SqlTable<Row>::kRest);
   return fmt::format("CREATE TABLE {} (\n{}\n) STRICT{};\n", SqlTable<Row>::kName, columns,
                      SqlTable<Row>::kWithoutRowid ? ", WITHOUT ROWID" : "");
+}
+
+// "ALTER TABLE tag ADD COLUMN …" for each column that a history of `version` has not, which then stands where CREATE
+// TABLE has it; "" for none.
+template <typename Row>
+std::string AddColumnsSql(int64_t version) {
+  std::string sql;
+  ForEachColumn<Row>([&](const auto& c) {
+    if (c.since > version)
+      sql += fmt::format("ALTER TABLE {} ADD COLUMN {} {};\n", SqlTable<Row>::kName, c.name, c.type);
+  });
+  return sql;
+}
+
+// The version that the newest of its columns came with.
+template <typename Row>
+constexpr int64_t NewestColumn() {
+  return std::apply(
+      [](const auto&... column) {
+        return std::max({int64_t{0}, column.since...});
+      },
+      SqlTable<Row>::kColumns);
 }
 
 template <typename Row>

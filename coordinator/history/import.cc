@@ -102,7 +102,7 @@ Status CopyRows(Database& db) {
 }
 
 Status RefuseHostileRows(Database& db, const std::string& other) {
-  RIVULET_RETURN_IF_ERROR(CheckSchema(db, "other", other));
+  RIVULET_RETURN_IF_ERROR(CheckSchema(db, "other", other, kHistoryVersion));
   for (const HostileRow& hostile : kHostileRows) {
     std::optional<std::string> found;
     RIVULET_RETURN_IF_ERROR(

@@ -39,7 +39,7 @@ StatusOr<int64_t> CheckOurs(Database& db) {
   auto found = read();
   if (found.ok() && (*found)[1] == kHistoryApplicationId && (*found)[2] >= kOldestHistoryVersion &&
       (*found)[2] <= kHistoryVersion) {
-    if (const Status status = CheckSchema(db, "main", db.path()); !status.ok()) found = status;
+    if (const Status status = CheckSchema(db, "main", db.path(), (*found)[2]); !status.ok()) found = status;
   }
   if (alone) db.Run("ROLLBACK").IgnoreError();
   RIVULET_RETURN_IF_ERROR(found.status());
@@ -70,7 +70,7 @@ Status MakeCurrent(Database& db) {
   RIVULET_ASSIGN_OR_RETURN(auto transaction, SqlTransaction::Begin(db));
   RIVULET_ASSIGN_OR_RETURN(version, CheckOurs(db));  // another process may have been faster
   if (version == 0) RIVULET_RETURN_IF_ERROR(db.Script(TablesSql() + ViewsSql()));
-  if (version == 3) RIVULET_RETURN_IF_ERROR(MigrateFrom3(db));
+  if (version > 0) RIVULET_RETURN_IF_ERROR(Migrate(db, version));
   RIVULET_RETURN_IF_ERROR(db.Script(
       fmt::format("PRAGMA application_id = {}; PRAGMA user_version = {}", kHistoryApplicationId, kHistoryVersion)));
   return transaction->Commit();

@@ -9,6 +9,11 @@
 
 namespace rivulet {
 
+// Columns of a result that a view has.
+inline constexpr auto kStored = [](size_t, int history) { return history > 0; };
+inline constexpr auto kBeforeMetrics = [](size_t place, int) { return place < kRoundColumnsBeforeMetrics; };
+inline constexpr auto kBehindMetrics = [](size_t place, int) { return place >= kRoundColumnsBeforeMetrics; };
+
 template <>
 struct SqlTable<RunRow> {
   static constexpr char kName[] = "runs";
@@ -23,18 +28,13 @@ struct SqlTable<RunRow> {
 template <>
 struct SqlTable<RoundRow> {
   static constexpr char kName[] = "rounds";
-  static constexpr auto kColumns = std::tuple(
-      SqlColumn{"run_id", &RoundRow::run_id}, SqlColumn{"round", &RoundRow::round},
-      SqlColumn{"attempt", &RoundRow::attempt}, SqlColumn{"status", &RoundRow::status},
-      SqlColumn{"reason", &RoundRow::reason}, SqlColumn{"started_at", &RoundRow::started_at},
-      SqlColumn{"finished_at", &RoundRow::finished_at}, SqlColumn{"selected", &RoundRow::selected},
-      SqlColumn{"reported", &RoundRow::reported}, SqlColumn{"folded", &RoundRow::folded},
-      SqlColumn{"refused", &RoundRow::refused}, SqlColumn{"dropped", &RoundRow::dropped},
-      SqlColumn{"failed", &RoundRow::failed}, SqlColumn{"examples", &RoundRow::examples},
-      SqlColumn{"train_loss", &RoundRow::train_loss}, SqlColumn{"bytes_down", &RoundRow::bytes_down},
-      SqlColumn{"bytes_up", &RoundRow::bytes_up}, SqlColumn{"train_seconds", &RoundRow::train_seconds},
-      SqlColumn{"aggregate_seconds", &RoundRow::aggregate_seconds},
-      SqlColumn{"evaluate_seconds", &RoundRow::evaluate_seconds}, SqlColumn{"model_digest", &RoundRow::model_digest});
+  static constexpr auto kColumns = std::tuple_cat(
+      std::tuple(SqlColumn{"run_id", &RoundRow::run_id}, SqlColumn{"round", &RoundRow::round},
+                 SqlColumn{"attempt", &RoundRow::attempt}, SqlColumn{"status", &RoundRow::status},
+                 SqlColumn{"reason", &RoundRow::reason}, SqlColumn{"started_at", &RoundRow::started_at},
+                 SqlColumn{"finished_at", &RoundRow::finished_at}, SqlColumn{"selected", &RoundRow::selected},
+                 SqlColumn{"reported", &RoundRow::reported}),
+      SqlColumnsOf<kRoundColumns, kStored>(), std::tuple(SqlColumn{"model_digest", &RoundRow::model_digest}));
 };
 
 template <>
@@ -49,20 +49,15 @@ struct SqlTable<ClientRow> {
 template <>
 struct SqlTable<ClientRoundRow> {
   static constexpr char kName[] = "client_rounds";
-  static constexpr auto kColumns = std::tuple(
-      SqlColumn{"task_id", &ClientRoundRow::task_id}, SqlColumn{"run_id", &ClientRoundRow::run_id},
-      SqlColumn{"round", &ClientRoundRow::round}, SqlColumn{"attempt", &ClientRoundRow::attempt},
-      SqlColumn{"client_id", &ClientRoundRow::client_id}, SqlColumn{"kind", &ClientRoundRow::kind},
-      SqlColumn{"status", &ClientRoundRow::status}, SqlColumn{"base_round", &ClientRoundRow::base_round},
-      SqlColumn{"committed_round", &ClientRoundRow::committed_round},
-      SqlColumn{"staleness", &ClientRoundRow::staleness}, SqlColumn{"parent_id", &ClientRoundRow::parent_id},
-      SqlColumn{"examples", &ClientRoundRow::examples}, SqlColumn{"steps", &ClientRoundRow::steps},
-      SqlColumn{"train_loss", &ClientRoundRow::train_loss}, SqlColumn{"update_norm", &ClientRoundRow::update_norm},
-      SqlColumn{"update_digest", &ClientRoundRow::update_digest}, SqlColumn{"weight", &ClientRoundRow::weight},
-      SqlColumn{"bytes_down", &ClientRoundRow::bytes_down}, SqlColumn{"bytes_up", &ClientRoundRow::bytes_up},
-      SqlColumn{"wait_seconds", &ClientRoundRow::wait_seconds},
-      SqlColumn{"train_seconds", &ClientRoundRow::train_seconds},
-      SqlColumn{"upload_seconds", &ClientRoundRow::upload_seconds}, SqlColumn{"error", &ClientRoundRow::error});
+  static constexpr auto kColumns = std::tuple_cat(
+      std::tuple(SqlColumn{"task_id", &ClientRoundRow::task_id}, SqlColumn{"run_id", &ClientRoundRow::run_id},
+                 SqlColumn{"round", &ClientRoundRow::round}, SqlColumn{"attempt", &ClientRoundRow::attempt},
+                 SqlColumn{"client_id", &ClientRoundRow::client_id}, SqlColumn{"kind", &ClientRoundRow::kind},
+                 SqlColumn{"status", &ClientRoundRow::status}, SqlColumn{"base_round", &ClientRoundRow::base_round},
+                 SqlColumn{"committed_round", &ClientRoundRow::committed_round},
+                 SqlColumn{"staleness", &ClientRoundRow::staleness},
+                 SqlColumn{"parent_id", &ClientRoundRow::parent_id}),
+      SqlColumnsOf<kTaskColumns, kStored>(), std::tuple(SqlColumn{"error", &ClientRoundRow::error}));
 };
 
 template <>
@@ -96,19 +91,15 @@ struct SqlTable<EventRow> {
 template <>
 struct SqlTable<RoundSummaryRow> {
   static constexpr char kName[] = "round_summary";
-  static constexpr auto kColumns = std::tuple(
-      SqlColumn{"run_id", &RoundSummaryRow::run_id}, SqlColumn{"name", &RoundSummaryRow::name},
-      SqlColumn{"round", &RoundSummaryRow::round}, SqlColumn{"attempts", &RoundSummaryRow::attempts},
-      SqlColumn{"selected", &RoundSummaryRow::selected}, SqlColumn{"folded", &RoundSummaryRow::folded},
-      SqlColumn{"refused", &RoundSummaryRow::refused}, SqlColumn{"dropped", &RoundSummaryRow::dropped},
-      SqlColumn{"failed", &RoundSummaryRow::failed}, SqlColumn{"examples", &RoundSummaryRow::examples},
-      SqlColumn{"train_loss", &RoundSummaryRow::train_loss},
-      SqlColumn{"test_accuracy", &RoundSummaryRow::test_accuracy}, SqlColumn{"test_loss", &RoundSummaryRow::test_loss},
-      SqlColumn{"bytes_down", &RoundSummaryRow::bytes_down}, SqlColumn{"bytes_up", &RoundSummaryRow::bytes_up},
-      SqlColumn{"train_seconds", &RoundSummaryRow::train_seconds},
-      SqlColumn{"aggregate_seconds", &RoundSummaryRow::aggregate_seconds},
-      SqlColumn{"evaluate_seconds", &RoundSummaryRow::evaluate_seconds},
-      SqlColumn{"model_digest", &RoundSummaryRow::model_digest});
+  static constexpr auto kColumns = std::tuple_cat(
+      std::tuple(SqlColumn{"run_id", &RoundSummaryRow::run_id}, SqlColumn{"name", &RoundSummaryRow::name},
+                 SqlColumn{"round", &RoundSummaryRow::round}, SqlColumn{"attempts", &RoundSummaryRow::attempts},
+                 SqlColumn{"selected", &RoundSummaryRow::selected}),
+      SqlColumnsOf<kRoundColumns, kBeforeMetrics>(),
+      std::tuple(SqlColumn{"test_accuracy", &RoundSummaryRow::test_accuracy},
+                 SqlColumn{"test_loss", &RoundSummaryRow::test_loss}),
+      SqlColumnsOf<kRoundColumns, kBehindMetrics>(),
+      std::tuple(SqlColumn{"model_digest", &RoundSummaryRow::model_digest}));
 };
 
 template <>

@@ -8,7 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/history/round_result.h"
 #include "engine/base/status.h"
+#include "federated/tasks/task_result.h"
 
 namespace rivulet {
 
@@ -31,7 +33,7 @@ struct RunRow {
   bool foreign() const { return config.empty(); }
 };
 
-struct RoundRow {
+struct RoundRow : RoundResult {
   std::string run_id;
   int64_t round = 0;
   int64_t attempt = 1;
@@ -40,11 +42,6 @@ struct RoundRow {
   std::string started_at, finished_at;
   // Sums, and not written: reported = folded + refused, selected = reported + dropped + failed.
   int64_t selected = 0, reported = 0;
-  int64_t folded = 0, refused = 0, dropped = 0, failed = 0;
-  int64_t examples = 0;              // of folded updates
-  std::optional<double> train_loss;  // mean over those examples
-  int64_t bytes_down = 0, bytes_up = 0;
-  double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
   std::string model_digest;  // of a committed round; its model's, and not written
 };
 
@@ -55,7 +52,8 @@ struct ClientRow {
   std::string first_seen_at, last_seen_at;
 };
 
-struct ClientRoundRow {
+// Its weight, where it is not known, is `examples` of a folded one.
+struct ClientRoundRow : TaskResult {
   std::string task_id, run_id;
   int64_t round = 0;
   int64_t attempt = 1;
@@ -67,12 +65,6 @@ struct ClientRoundRow {
       committed_round;               // the model version that holds this update; of a folded one: `round` if nullopt
   std::optional<int64_t> staleness;  // committed_round - 1 - base_round, and not written
   std::string parent_id;             // the aggregator it came through
-  std::optional<int64_t> examples, steps;
-  std::optional<double> train_loss, update_norm;
-  std::string update_digest;
-  std::optional<int64_t> weight;  // of a folded one: `examples` if nullopt
-  int64_t bytes_down = 0, bytes_up = 0;
-  std::optional<double> wait_seconds, train_seconds, upload_seconds;
   std::string error;
 };
 
@@ -131,13 +123,11 @@ struct BlobRow {
   std::string name, bytes;
 };
 
-struct RoundSummaryRow {
+struct RoundSummaryRow : RoundResult {
   std::string run_id, name;
   int64_t round = 0, attempts = 1;
-  int64_t selected = 0, folded = 0, refused = 0, dropped = 0, failed = 0, examples = 0;
-  std::optional<double> train_loss, test_accuracy, test_loss;
-  int64_t bytes_down = 0, bytes_up = 0;
-  double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
+  int64_t selected = 0;
+  std::optional<double> test_accuracy, test_loss;
   std::string model_digest;
 };
 

@@ -2,6 +2,7 @@
 
 #include <span>
 
+#include "coordinator/history/row_columns.h"
 #include "coordinator/history/tables.h"
 
 namespace rivulet {
@@ -43,6 +44,27 @@ std::string MetricsOf(int64_t scope) {
       of_clients ? " JOIN client c ON c.client = m.client" : "", scope);
 }
 
+// Columns of a result as a view has them, one behind the other.
+template <const auto& kList, auto kKeep>
+std::string Listed(std::string (*expression)(std::string_view name)) {
+  std::string list;
+  std::apply(
+      [&](const auto&... column) {
+        ((list += fmt::format("{}{}", list.empty() ? "" : ", ", expression(column.name))), ...);
+      },
+      SqlColumnsOf<kList, kKeep>());
+  return list;
+}
+std::string OfRound(std::string_view name) { return fmt::format("a.{}", name); }
+std::string OfTask(std::string_view name) {
+  if (name == "update_digest") return fmt::format("{} AS update_digest", Hex("t.update_digest"));
+  if (name == "weight") {
+    return fmt::format("CASE t.status WHEN {} THEN coalesce(t.weight, t.examples) ELSE t.weight END AS weight",
+                       kFolded);
+  }
+  return fmt::format("t.{}", name);
+}
+
 // A name that a file brings, which may hold anything.
 std::string Quoted(std::string_view name) {
   std::string quoted = "\"";
@@ -52,18 +74,19 @@ std::string Quoted(std::string_view name) {
 
 }  // namespace
 
-Status MigrateFrom3(Database& db) {
+Status Migrate(Database& db, int64_t version) {
   std::string sql;
   RIVULET_RETURN_IF_ERROR(db.Query("SELECT name FROM sqlite_master WHERE type = 'view'", {}, [&](const SqlRow& row) {
     sql += fmt::format("DROP VIEW {};\n", Quoted(row.Text(0)));
   }));
-  return db.Script(sql + "DROP INDEX task_by_client;\n" + ViewsSql());
+  if (version == 3) sql += "DROP INDEX task_by_client;\n";
+  return db.Script(sql + AddColumnsSql<StoredAttempt>(version) + AddColumnsSql<StoredTask>(version) + ViewsSql());
 }
 
-std::string TablesSql() {
+std::string TablesSql(int64_t version) {
   return CreateTableSql<StoredRun>() + CreateTableSql<StoredKey>() + CreateTableSql<StoredTag>() +
          CreateTableSql<StoredNote>() + CreateTableSql<StoredClient>() + CreateTableSql<StoredMembership>() +
-         CreateTableSql<StoredAttempt>() + CreateTableSql<StoredTask>() + CreateTableSql<StoredMetric>() +
+         CreateTableSql<StoredAttempt>(version) + CreateTableSql<StoredTask>(version) + CreateTableSql<StoredMetric>() +
          CreateTableSql<StoredModel>() + CreateTableSql<StoredBlob>() + CreateTableSql<StoredEvent>() +
          CreateTableSql<StoredAudit>() + kIndices;
 }
@@ -92,16 +115,14 @@ std::string ViewsSql() {
        "SELECT r.run_id, c.client_id, m.from_round, m.from_attempt\n"
        "FROM membership m JOIN run r ON r.run = m.run JOIN client c ON c.client = m.client");
   view("rounds",
-       fmt::format(
-           "SELECT r.run_id, a.round, a.attempt, {} AS status, a.reason, {} AS started_at, {} AS finished_at,\n"
-           "       a.folded + a.refused + a.dropped + a.failed AS selected, a.folded + a.refused AS reported,\n"
-           "       a.folded, a.refused, a.dropped, a.failed, a.examples, a.train_loss, a.bytes_down, a.bytes_up,\n"
-           "       a.train_seconds, a.aggregate_seconds, a.evaluate_seconds,\n"
-           "       CASE a.status WHEN {} THEN\n"
-           "         (SELECT {} FROM model m WHERE m.run = a.run AND m.round = a.round) END AS model_digest\n"
-           "FROM attempt a JOIN run r ON r.run = a.run WHERE a.kind = {}",
-           Word("a.status", kAttemptStates), Time("a.started"), Time("a.finished"), kCommitted, Hex("m.digest"),
-           kTrain));
+       fmt::format("SELECT r.run_id, a.round, a.attempt, {} AS status, a.reason, {} AS started_at, {} AS finished_at,\n"
+                   "       a.folded + a.refused + a.dropped + a.failed AS selected, a.folded + a.refused AS reported,\n"
+                   "       {},\n"
+                   "       CASE a.status WHEN {} THEN\n"
+                   "         (SELECT {} FROM model m WHERE m.run = a.run AND m.round = a.round) END AS model_digest\n"
+                   "FROM attempt a JOIN run r ON r.run = a.run WHERE a.kind = {}",
+                   Word("a.status", kAttemptStates), Time("a.started"), Time("a.finished"),
+                   Listed<kRoundColumns, kStored>(OfRound), kCommitted, Hex("m.digest"), kTrain));
   const std::string folded = fmt::format("t.status = {} AND a.kind = {}", kFolded, kTrain);
   const std::string tasks =
       "FROM task t JOIN attempt a ON a.attempt_key = t.attempt_key JOIN run r ON r.run = a.run\n"
@@ -114,13 +135,11 @@ std::string ViewsSql() {
            "       r.run_id, a.round, a.attempt, c.client_id, {} AS kind, {} AS status, t.base_round,\n"
            "       CASE WHEN {} THEN {} END AS committed_round,\n"
            "       CASE WHEN {} THEN {} - 1 - t.base_round END AS staleness,\n"
-           "       (SELECT p.client_id FROM client p WHERE p.client = t.parent) AS parent_id, t.examples, t.steps,\n"
-           "       t.train_loss, t.update_norm, {} AS update_digest,\n"
-           "       CASE t.status WHEN {} THEN coalesce(t.weight, t.examples) ELSE t.weight END AS weight,\n"
-           "       t.bytes_down, t.bytes_up, t.wait_seconds, t.train_seconds, t.upload_seconds, t.error,\n"
+           "       (SELECT p.client_id FROM client p WHERE p.client = t.parent) AS parent_id,\n"
+           "       {}, t.error,\n"
            "       t.task AS rowid\n{}",
            Word("a.kind", kTaskLetters), Word("a.kind", kTaskKinds), Word("t.status", kTaskStates), folded,
-           kVersionOfTask, folded, kVersionOfTask, Hex("t.update_digest"), kFolded, tasks));
+           kVersionOfTask, folded, kVersionOfTask, Listed<kTaskColumns, kStored>(OfTask), tasks));
   view("metrics", MetricsOf(0) + MetricsOf(1) + MetricsOf(2) +
                       fmt::format("SELECT r.run_id, a.round, 'federated', NULL, '{}', a.train_loss, NULL, NULL\n"
                                   "FROM attempt a JOIN run r ON r.run = a.run\n"
@@ -146,15 +165,14 @@ std::string ViewsSql() {
         kMetricValue, name);
   };
   view("round_summary",
-       fmt::format(
-           "SELECT r.run_id, r.name, a.round, a.attempt AS attempts,\n"
-           "       a.folded + a.refused + a.dropped + a.failed AS selected, a.folded, a.refused, a.dropped, a.failed,\n"
-           "       a.examples, a.train_loss,\n       {} AS test_accuracy,\n       {} AS test_loss,\n"
-           "       a.bytes_down, a.bytes_up, a.train_seconds, a.aggregate_seconds, a.evaluate_seconds,\n"
-           "       (SELECT {} FROM model m WHERE m.run = a.run AND m.round = a.round) AS model_digest\n"
-           "FROM attempt a JOIN run r ON r.run = a.run\nWHERE a.kind = {} AND a.status = {}\n"
-           "ORDER BY r.run_id, a.round",
-           central("test/accuracy"), central("test/loss"), Hex("m.digest"), kTrain, kCommitted));
+       fmt::format("SELECT r.run_id, r.name, a.round, a.attempt AS attempts,\n"
+                   "       a.folded + a.refused + a.dropped + a.failed AS selected, {},\n"
+                   "       {} AS test_accuracy,\n       {} AS test_loss,\n       {},\n"
+                   "       (SELECT {} FROM model m WHERE m.run = a.run AND m.round = a.round) AS model_digest\n"
+                   "FROM attempt a JOIN run r ON r.run = a.run\nWHERE a.kind = {} AND a.status = {}\n"
+                   "ORDER BY r.run_id, a.round",
+                   Listed<kRoundColumns, kBeforeMetrics>(OfRound), central("test/accuracy"), central("test/loss"),
+                   Listed<kRoundColumns, kBehindMetrics>(OfRound), Hex("m.digest"), kTrain, kCommitted));
   view("client_reliability",
        fmt::format("SELECT r.run_id, c.client_id, m.tasks, m.folded, m.refused, m.dropped, m.failed,\n"
                    "       CAST(m.folded AS REAL) / m.tasks AS reliability, m.examples,\n"

@@ -11,7 +11,9 @@
 #include <tuple>
 
 #include "coordinator/history/columns.h"
+#include "coordinator/history/round_result.h"
 #include "engine/base/sha256.h"
+#include "federated/tasks/task_result.h"
 
 namespace rivulet {
 
@@ -74,28 +76,20 @@ struct StoredMembership {
 };
 // An attempt at a version, or a cohort that measures one. Its sums are kept beside its tasks, whose rows may go one
 // day.
-struct StoredAttempt {
+struct StoredAttempt : RoundResult {
   std::optional<int64_t> attempt_key;
   int64_t run = 0, round = 0, attempt = 1, kind = 0, status = 0;
   std::string reason;
   int64_t started = 0, finished = 0;
-  int64_t folded = 0, refused = 0, dropped = 0, failed = 0, examples = 0;
-  std::optional<double> train_loss;
-  int64_t bytes_down = 0, bytes_up = 0;
-  double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
 };
-struct StoredTask {
+// Its weight is NULL of a folded task whose weight is its examples.
+struct StoredTask : TaskResult {
   std::optional<int64_t> task;
   int64_t attempt_key = 0, client = 0;
   std::optional<int64_t> ordinal;  // NULL where task_id says the id
   int64_t status = 0, base_round = 0;
   std::optional<int64_t> into_round;  // NULL: its attempt's, if it is folded
-  std::optional<int64_t> parent, examples, steps;
-  std::optional<double> train_loss, update_norm;
-  std::optional<Digest> update_digest;
-  std::optional<int64_t> weight;  // NULL of a folded task: its examples
-  int64_t bytes_down = 0, bytes_up = 0;
-  std::optional<double> wait_seconds, train_seconds, upload_seconds;
+  std::optional<int64_t> parent;
   std::string error;
   std::string task_id;  // NULL where it follows from the row
 };
@@ -128,6 +122,10 @@ struct StoredAudit {
   int64_t at = 0, action = 0;
   std::string operator_id, serial, run_id, client_id, detail;
 };
+
+// Columns of a result that tables have had from the first, and those that later versions have added behind all others.
+inline constexpr auto kOfFirst = [](size_t, int history) { return history > 0 && history <= kFirstHistory; };
+inline constexpr auto kOfLater = [](size_t, int history) { return history > kFirstHistory; };
 
 template <>
 struct SqlTable<StoredRun> {
@@ -208,52 +206,35 @@ template <>
 struct SqlTable<StoredAttempt> {
   static constexpr char kName[] = "attempt";
   static constexpr auto kColumns =
-      std::tuple(SqlColumn{"attempt_key", &StoredAttempt::attempt_key, "INTEGER PRIMARY KEY"},
-                 SqlColumn{"run", &StoredAttempt::run, "INTEGER NOT NULL REFERENCES run (run)"},
-                 SqlColumn{"round", &StoredAttempt::round, "INTEGER NOT NULL CHECK (round >= 1)"},
-                 SqlColumn{"attempt", &StoredAttempt::attempt, "INTEGER NOT NULL CHECK (attempt >= 1)"},
-                 SqlColumn{"kind", &StoredAttempt::kind, "INTEGER NOT NULL"},
-                 SqlColumn{"status", &StoredAttempt::status, "INTEGER NOT NULL"},
-                 SqlColumn{"reason", &StoredAttempt::reason, "TEXT"},
-                 SqlColumn{"started", &StoredAttempt::started, "INTEGER NOT NULL"},
-                 SqlColumn{"finished", &StoredAttempt::finished, "INTEGER NOT NULL"},
-                 SqlColumn{"folded", &StoredAttempt::folded, "INTEGER NOT NULL"},
-                 SqlColumn{"refused", &StoredAttempt::refused, "INTEGER NOT NULL"},
-                 SqlColumn{"dropped", &StoredAttempt::dropped, "INTEGER NOT NULL"},
-                 SqlColumn{"failed", &StoredAttempt::failed, "INTEGER NOT NULL"},
-                 SqlColumn{"examples", &StoredAttempt::examples, "INTEGER NOT NULL"},
-                 SqlColumn{"train_loss", &StoredAttempt::train_loss, "REAL"},
-                 SqlColumn{"bytes_down", &StoredAttempt::bytes_down, "INTEGER NOT NULL"},
-                 SqlColumn{"bytes_up", &StoredAttempt::bytes_up, "INTEGER NOT NULL"},
-                 SqlColumn{"train_seconds", &StoredAttempt::train_seconds, "REAL NOT NULL"},
-                 SqlColumn{"aggregate_seconds", &StoredAttempt::aggregate_seconds, "REAL NOT NULL"},
-                 SqlColumn{"evaluate_seconds", &StoredAttempt::evaluate_seconds, "REAL NOT NULL"});
+      std::tuple_cat(std::tuple(SqlColumn{"attempt_key", &StoredAttempt::attempt_key, "INTEGER PRIMARY KEY"},
+                                SqlColumn{"run", &StoredAttempt::run, "INTEGER NOT NULL REFERENCES run (run)"},
+                                SqlColumn{"round", &StoredAttempt::round, "INTEGER NOT NULL CHECK (round >= 1)"},
+                                SqlColumn{"attempt", &StoredAttempt::attempt, "INTEGER NOT NULL CHECK (attempt >= 1)"},
+                                SqlColumn{"kind", &StoredAttempt::kind, "INTEGER NOT NULL"},
+                                SqlColumn{"status", &StoredAttempt::status, "INTEGER NOT NULL"},
+                                SqlColumn{"reason", &StoredAttempt::reason, "TEXT"},
+                                SqlColumn{"started", &StoredAttempt::started, "INTEGER NOT NULL"},
+                                SqlColumn{"finished", &StoredAttempt::finished, "INTEGER NOT NULL"}),
+                     SqlColumnsOf<kRoundColumns, kOfFirst>(), SqlColumnsOf<kRoundColumns, kOfLater>());
   static constexpr char kRest[] = "UNIQUE (run, round, attempt, kind)";
   static constexpr bool kWithoutRowid = false;
 };
 template <>
 struct SqlTable<StoredTask> {
   static constexpr char kName[] = "task";
-  static constexpr auto kColumns = std::tuple(
-      SqlColumn{"task", &StoredTask::task, "INTEGER PRIMARY KEY"},
-      SqlColumn{"attempt_key", &StoredTask::attempt_key, "INTEGER NOT NULL REFERENCES attempt (attempt_key)"},
-      SqlColumn{"client", &StoredTask::client, "INTEGER NOT NULL REFERENCES client (client)"},
-      SqlColumn{"ordinal", &StoredTask::ordinal, "INTEGER"},
-      SqlColumn{"status", &StoredTask::status, "INTEGER NOT NULL"},
-      SqlColumn{"base_round", &StoredTask::base_round, "INTEGER NOT NULL"},
-      SqlColumn{"into_round", &StoredTask::into_round, "INTEGER"},
-      SqlColumn{"parent", &StoredTask::parent, "INTEGER REFERENCES client (client)"},
-      SqlColumn{"examples", &StoredTask::examples, "INTEGER"}, SqlColumn{"steps", &StoredTask::steps, "INTEGER"},
-      SqlColumn{"train_loss", &StoredTask::train_loss, "REAL"},
-      SqlColumn{"update_norm", &StoredTask::update_norm, "REAL"},
-      SqlColumn{"update_digest", &StoredTask::update_digest, "BLOB"},
-      SqlColumn{"weight", &StoredTask::weight, "INTEGER"},
-      SqlColumn{"bytes_down", &StoredTask::bytes_down, "INTEGER NOT NULL"},
-      SqlColumn{"bytes_up", &StoredTask::bytes_up, "INTEGER NOT NULL"},
-      SqlColumn{"wait_seconds", &StoredTask::wait_seconds, "REAL"},
-      SqlColumn{"train_seconds", &StoredTask::train_seconds, "REAL"},
-      SqlColumn{"upload_seconds", &StoredTask::upload_seconds, "REAL"}, SqlColumn{"error", &StoredTask::error, "TEXT"},
-      SqlColumn{"task_id", &StoredTask::task_id, "TEXT"});
+  static constexpr auto kColumns = std::tuple_cat(
+      std::tuple(
+          SqlColumn{"task", &StoredTask::task, "INTEGER PRIMARY KEY"},
+          SqlColumn{"attempt_key", &StoredTask::attempt_key, "INTEGER NOT NULL REFERENCES attempt (attempt_key)"},
+          SqlColumn{"client", &StoredTask::client, "INTEGER NOT NULL REFERENCES client (client)"},
+          SqlColumn{"ordinal", &StoredTask::ordinal, "INTEGER"},
+          SqlColumn{"status", &StoredTask::status, "INTEGER NOT NULL"},
+          SqlColumn{"base_round", &StoredTask::base_round, "INTEGER NOT NULL"},
+          SqlColumn{"into_round", &StoredTask::into_round, "INTEGER"},
+          SqlColumn{"parent", &StoredTask::parent, "INTEGER REFERENCES client (client)"}),
+      SqlColumnsOf<kTaskColumns, kOfFirst>(),
+      std::tuple(SqlColumn{"error", &StoredTask::error, "TEXT"}, SqlColumn{"task_id", &StoredTask::task_id, "TEXT"}),
+      SqlColumnsOf<kTaskColumns, kOfLater>());
   static constexpr char kRest[] = "UNIQUE (attempt_key, client, ordinal)";
   static constexpr bool kWithoutRowid = false;
 };

@@ -332,19 +332,8 @@ Status History::InsertTasks(int64_t run, int64_t attempt_key, const AttemptRecor
     if (!task.parent_id.empty()) {
       RIVULET_ASSIGN_OR_RETURN(row.parent, ParentKey(task.parent_id));
     }
-    row.examples = task.examples;
-    row.steps = task.steps;
-    row.train_loss = task.train_loss;
-    row.update_norm = task.update_norm;
-    if (!task.update_digest.empty()) {
-      RIVULET_ASSIGN_OR_RETURN(row.update_digest, Digest::FromHex(task.update_digest));
-    }
-    if (row.status != kFolded || task.weight != task.examples) row.weight = task.weight;
-    row.bytes_down = task.bytes_down;
-    row.bytes_up = task.bytes_up;
-    row.wait_seconds = task.wait_seconds;
-    row.train_seconds = task.train_seconds;
-    row.upload_seconds = task.upload_seconds;
+    row.result() = task;
+    if (row.status == kFolded && task.weight == task.examples) row.weight.reset();
     row.error = task.error;
 
     Changes::Totals& totals = totals_of_run[row.client];
@@ -446,17 +435,7 @@ Status History::InsertAttempt(const AttemptRecord& attempt, Changes& changes) {
   row.reason = round.reason;
   RIVULET_ASSIGN_OR_RETURN(row.started, UnixMs(round.started_at));
   RIVULET_ASSIGN_OR_RETURN(row.finished, UnixMs(round.finished_at));
-  row.folded = round.folded;
-  row.refused = round.refused;
-  row.dropped = round.dropped;
-  row.failed = round.failed;
-  row.examples = round.examples;
-  row.train_loss = round.train_loss;
-  row.bytes_down = round.bytes_down;
-  row.bytes_up = round.bytes_up;
-  row.train_seconds = round.train_seconds;
-  row.aggregate_seconds = round.aggregate_seconds;
-  row.evaluate_seconds = round.evaluate_seconds;
+  row.result() = round;
   RIVULET_RETURN_IF_ERROR(Insert(*db_, row));
   RIVULET_RETURN_IF_ERROR(InsertTasks(run, db_->last_row(), attempt, changes));
   RIVULET_RETURN_IF_ERROR(InsertMetrics(run, attempt));

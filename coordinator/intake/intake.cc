@@ -5,7 +5,7 @@
 
 #include "engine/base/check.h"
 #include "federated/codecs/codec.h"
-#include "federated/updates/task_records.h"
+#include "federated/updates/task_columns.h"
 #include "federated/updates/update_message.h"
 
 namespace rivulet {
@@ -26,19 +26,19 @@ int64_t MostUpdateBytes(const AggregationSpec& spec) {
 StatusOr<ArrivedUpdate> ReadUpdate(const Upload::Whole& whole) {
   RIVULET_ASSIGN_OR_RETURN(UpdateMessage message,
                            ParseUpdate({reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size()}));
-  const std::optional<int64_t> examples = DeclaredCount(message.scalars, "examples");
-  if (!examples) {
-    return InvalidArgument("the update does not declare on how many 'examples' it was trained, a whole number");
-  }
   ArrivedUpdate update;
   update.parts = std::move(message.parts);
   TaskRecord& record = update.record;
+  CopyStated(whole.submission.measured, record);
+  if (const auto& seconds = record.train_seconds; seconds && (!std::isfinite(*seconds) || *seconds <= 0)) {
+    record.train_seconds.reset();
+  }
+  ReadDeclared(message.scalars, record);
+  if (!record.examples) {
+    return InvalidArgument("the update does not declare on how many 'examples' it was trained, a whole number");
+  }
   record.task = whole.submission.task;
-  record.examples = *examples;
-  record.steps = DeclaredCount(message.scalars, "steps").value_or(0);
   record.declared = std::move(message.scalars);
-  const double seconds = whole.submission.measured.train_seconds;
-  if (std::isfinite(seconds) && seconds > 0) record.measured.train_seconds = seconds;
   return update;
 }
 

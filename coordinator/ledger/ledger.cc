@@ -31,6 +31,7 @@ std::optional<double> SecondsBetween(std::optional<TimeMs> begin, std::optional<
 ClientRoundRow RowOf(const ClosedAttempt& attempt, const ClosedAttempt::ClosedTask& task) {
   const auto& [lease, facts] = task;
   ClientRoundRow row;
+  row.result() = facts;
   row.task_id = lease.task;
   row.run_id = attempt.run_id;
   row.round = attempt.round;
@@ -40,16 +41,7 @@ ClientRoundRow RowOf(const ClosedAttempt& attempt, const ClosedAttempt::ClosedTa
   row.status = Name(EndOf(lease));
   row.base_round = lease.base_round;
   row.parent_id = lease.via;
-  row.examples = facts.examples;
-  row.steps = facts.steps;
-  row.train_loss = facts.train_loss;
-  row.update_norm = facts.update_norm;
-  row.update_digest = facts.update_digest;
-  row.weight = facts.weight;
-  row.bytes_down = facts.bytes_down;
-  row.bytes_up = facts.bytes_up;
   row.wait_seconds = SecondsBetween(facts.offered, facts.taken);
-  row.train_seconds = facts.train_seconds;
   row.upload_seconds = SecondsBetween(facts.upload_began, facts.uploaded);
   row.error = lease.reason;
   return row;

@@ -14,6 +14,7 @@
 #include "coordinator/rounds/protocol.h"
 #include "engine/base/sha256.h"
 #include "federated/evaluation/evaluator.h"
+#include "federated/tasks/task_result.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -21,25 +22,20 @@ namespace rivulet {
 // Of a run whose devices take virtual time (coordinator/rounds/fleet.h): when a version was made, in seconds since the
 // run began. A metric of scope "federated".
 inline constexpr char kVirtualSeconds[] = "virtual/seconds";
-// Of a version for which a device trained: as how many lanes at once, at most (docs/internals/gpu.md). A metric of the same
-// scope.
+// Of a version for which a device trained: as how many lanes at once, at most (docs/internals/gpu.md). A metric of the
+// same scope.
 inline constexpr char kDeviceLanes[] = "device/lanes";
 // Of a version in which updates are whose factors a device rounded to TF32: how many of them. A metric of the same
 // scope.
 inline constexpr char kDeviceTf32[] = "device/tf32";
 
-// What is known of one task beyond its lease. Times are of the coordinator's clock.
-struct TaskFacts {
+// What is known of one task beyond its lease. Times are of the coordinator's clock. Of a task whose update was not
+// folded the result has no columns of client and site, and until there is a row none of seconds that follow from the
+// times.
+struct TaskFacts : TaskResult {
   TimeMs offered = 0;
   std::optional<TimeMs> taken, upload_began, uploaded;
-  int64_t bytes_down = 0, bytes_up = 0;
-  // What it reported; only of one whose update was folded.
-  std::optional<int64_t> examples, steps, weight;
-  std::optional<double> train_loss, train_seconds, update_norm;
-  std::string update_digest;
   Measures measures;        // of one that measured a version; of a training what graphs declared ("train/cluster")
-  int64_t lanes = 0;        // tasks that a device trained at once with it; 0: the host, or not known
-  bool tf32 = false;        // with factors rounded to TF32
   bool left_state = false;  // what it proposed as its client's state came here
   bool operator==(const TaskFacts&) const = default;
 };

@@ -2,7 +2,7 @@
 
 #include <charconv>
 #include <cstring>
-#include <optional>
+#include <tuple>
 #include <type_traits>
 
 #include "engine/base/check.h"
@@ -10,8 +10,9 @@
 namespace rivulet {
 namespace {
 
-// What most tasks have not: behind these bits stands what there is of it, in this order.
-enum Has : uint32_t {
+// What most tasks have not: behind these bits, and a bit for each column of the result, stands what there is of it, in
+// this order.
+enum Has : uint16_t {
   kTaskName = 1u << 0,  // another than follows from attempt, client and ordinal
   kSite = 1u << 1,      // another than the task's before
   kVia = 1u << 2,
@@ -24,19 +25,12 @@ enum Has : uint32_t {
   kTaken = 1u << 9,
   kUploadBegan = 1u << 10,
   kUploaded = 1u << 11,
-  kBytes = 1u << 12,
-  kExamples = 1u << 13,
-  kSteps = 1u << 14,
-  kWeight = 1u << 15,
-  kLoss = 1u << 16,
-  kSeconds = 1u << 17,
-  kNorm = 1u << 18,
-  kDigest = 1u << 19,
-  kMeasures = 1u << 20,
-  kLanes = 1u << 21,
-  kTf32 = 1u << 22,
-  kLeftState = 1u << 23,
+  kMeasures = 1u << 12,
+  kLeftState = 1u << 13,
 };
+constexpr size_t kColumns = std::tuple_size_v<std::remove_const_t<decltype(kTaskColumns)>>;
+static_assert(kColumns <= 32, "a bit for each");
+using ColumnBits = std::conditional_t<(kColumns > 16), uint32_t, uint16_t>;
 
 class Packer {
  public:
@@ -110,8 +104,10 @@ PackedTasks::PackedTasks(const ClosedAttempt& attempt) : count_(attempt.tasks.si
   Packer p(bytes_);
   const std::string* site = nullptr;
   for (const auto& [lease, facts] : attempt.tasks) {
-    uint32_t has = 0;
-    const auto bit = [&has](bool there, Has which) { has |= there ? which : 0u; };
+    uint16_t has = 0;
+    const auto bit = [&has](bool there, Has which) {
+      if (there) has = static_cast<uint16_t>(has | which);
+    };
     bit(!Follows(lease.task, stem, lease.client_id, lease.ordinal), kTaskName);
     bit(site == nullptr || lease.site != *site, kSite);
     bit(!lease.via.empty(), kVia);
@@ -124,20 +120,16 @@ PackedTasks::PackedTasks(const ClosedAttempt& attempt) : count_(attempt.tasks.si
     bit(facts.taken.has_value(), kTaken);
     bit(facts.upload_began.has_value(), kUploadBegan);
     bit(facts.uploaded.has_value(), kUploaded);
-    bit(facts.bytes_down != 0 || facts.bytes_up != 0, kBytes);
-    bit(facts.examples.has_value(), kExamples);
-    bit(facts.steps.has_value(), kSteps);
-    bit(facts.weight.has_value(), kWeight);
-    bit(facts.train_loss.has_value(), kLoss);
-    bit(facts.train_seconds.has_value(), kSeconds);
-    bit(facts.update_norm.has_value(), kNorm);
-    bit(!facts.update_digest.empty(), kDigest);
     bit(!facts.measures.empty(), kMeasures);
-    bit(facts.lanes != 0, kLanes);
-    bit(facts.tf32, kTf32);
     bit(facts.left_state, kLeftState);
+    ColumnBits known = 0, column_bit = 1;
+    ForEachTaskColumn([&](const auto& column) {
+      if (IsKnown(facts.*(column.member))) known = static_cast<ColumnBits>(known | column_bit);
+      column_bit = static_cast<ColumnBits>(column_bit << 1);
+    });
 
     p.Value(has);
+    p.Value(known);
     p.Text(lease.client_id);
     p.Value(lease.ordinal);
     p.Value(lease.kind);
@@ -154,17 +146,10 @@ PackedTasks::PackedTasks(const ClosedAttempt& attempt) : count_(attempt.tasks.si
     if (has & kTaken) p.Value(*facts.taken);
     if (has & kUploadBegan) p.Value(*facts.upload_began);
     if (has & kUploaded) p.Value(*facts.uploaded);
-    if (has & kBytes) {
-      p.Value(facts.bytes_down);
-      p.Value(facts.bytes_up);
-    }
-    if (has & kExamples) p.Value(*facts.examples);
-    if (has & kSteps) p.Value(*facts.steps);
-    if (has & kWeight) p.Value(*facts.weight);
-    if (has & kLoss) p.Value(*facts.train_loss);
-    if (has & kSeconds) p.Value(*facts.train_seconds);
-    if (has & kNorm) p.Value(*facts.update_norm);
-    if (has & kDigest) p.Text(facts.update_digest);
+    ForEachTaskColumn([&](const auto& column) {
+      const auto& member = facts.*(column.member);
+      if (IsKnown(member)) p.Value(ValueIn(member));
+    });
     if (has & kMeasures) {
       p.Value(static_cast<uint32_t>(facts.measures.size()));
       for (const auto& [name, measure] : facts.measures) {
@@ -172,7 +157,6 @@ PackedTasks::PackedTasks(const ClosedAttempt& attempt) : count_(attempt.tasks.si
         p.Value(measure);
       }
     }
-    if (has & kLanes) p.Value(facts.lanes);
   }
 }
 
@@ -182,7 +166,8 @@ std::vector<ClosedAttempt::ClosedTask> PackedTasks::Unpack(const ClosedAttempt& 
   Unpacker u(bytes_);
   std::string_view site;
   for (auto& [lease, facts] : tasks) {
-    const auto has = u.Value<uint32_t>();
+    const auto has = u.Value<uint16_t>();
+    const auto known = u.Value<ColumnBits>();
     lease.client_id = u.Text();
     lease.ordinal = u.Value<uint16_t>();
     lease.kind = u.Value<TaskKind>();
@@ -202,25 +187,21 @@ std::vector<ClosedAttempt::ClosedTask> PackedTasks::Unpack(const ClosedAttempt& 
     if (has & kTaken) facts.taken = u.Value<TimeMs>();
     if (has & kUploadBegan) facts.upload_began = u.Value<TimeMs>();
     if (has & kUploaded) facts.uploaded = u.Value<TimeMs>();
-    if (has & kBytes) {
-      facts.bytes_down = u.Value<int64_t>();
-      facts.bytes_up = u.Value<int64_t>();
-    }
-    if (has & kExamples) facts.examples = u.Value<int64_t>();
-    if (has & kSteps) facts.steps = u.Value<int64_t>();
-    if (has & kWeight) facts.weight = u.Value<int64_t>();
-    if (has & kLoss) facts.train_loss = u.Value<double>();
-    if (has & kSeconds) facts.train_seconds = u.Value<double>();
-    if (has & kNorm) facts.update_norm = u.Value<double>();
-    if (has & kDigest) facts.update_digest = u.Text();
+    ColumnBits column_bit = 1;
+    ForEachTaskColumn([&](const auto& column) {
+      auto& member = facts.*(column.member);
+      if (known & column_bit) {
+        auto& value = ValueIn(member);
+        value = u.Value<std::remove_reference_t<decltype(value)>>();
+      }
+      column_bit = static_cast<ColumnBits>(column_bit << 1);
+    });
     if (has & kMeasures) {
       for (auto left = u.Value<uint32_t>(); left > 0; --left) {
         std::string name(u.Text());
         facts.measures.emplace(std::move(name), u.Value<Measure>());
       }
     }
-    if (has & kLanes) facts.lanes = u.Value<int64_t>();
-    facts.tf32 = has & kTf32;
     facts.left_state = has & kLeftState;
   }
   RIVULET_CHECK(u.done());

@@ -90,6 +90,14 @@ Status Importer::Bind(Frame& frame, const std::string& name, Output value) const
   return absl::OkStatus();
 }
 
+Remedies RemediesFor(const OnnxBody* body) {
+  if (body == nullptr)
+    return {"; give the sizes of the model's inputs with --shape",
+            "; give them with --value, which makes them constants"};
+  return {"; give model.input.shape, unless it is the batch, which no rank and no axis may depend on",
+          "; a model of constant ones is made by rivulet model import --value"};
+}
+
 StatusOr<TensorSpec> SpecOf(const proto::ValueInfoProto& info) {
   if (!info.has_type() || !info.type().has_tensor_type()) return Unimplemented("'{}' is not a tensor", info.name());
   const auto& type = info.type().tensor_type();

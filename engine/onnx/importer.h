@@ -36,6 +36,9 @@ std::string GraphName(std::string_view name, std::string_view otherwise);
 StatusOr<std::vector<const proto::NodeProto*>> InOrder(
     const google::protobuf::RepeatedPtrField<proto::NodeProto>& nodes);
 
+// As whoever imports a model, or trains one, may give them.
+Remedies RemediesFor(const OnnxBody* body);
+
 StatusOr<TensorSpec> SpecOf(const proto::ValueInfoProto& info);
 
 // Once nodes are in an order in which inputs come first (InOrder), one walk builds the graph, and every node is checked
@@ -45,7 +48,7 @@ class Importer {
   // Of a graph of its own, `out`'s, or with `body` in `root`; `out` then receives what else there is to say.
   Importer(const proto::ModelProto& model, const ImportOptions& options, OnnxModel& out, const Scope& root,
            const OnnxBody* body = nullptr)
-      : model_(model), options_(options), out_(out), root_(root), known_(root.graph()), body_(body) {
+      : model_(model), options_(options), out_(out), root_(root), known_(root.graph(), RemediesFor(body)), body_(body) {
     form_.training = body != nullptr && body->training;
   }
 

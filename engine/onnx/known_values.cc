@@ -2,6 +2,7 @@
 
 #include <unordered_set>
 
+#include "engine/base/join.h"
 #include "engine/graph/op.h"
 #include "engine/onnx/run.h"
 
@@ -31,9 +32,16 @@ KnownValues::Cut KnownValues::CutBefore(Output output) {
     }
     for (const Output& input : node->inputs()) stack.push_back(input);
   }
-  if (cut.unknown != nullptr && !cut.unknown->inputs().empty())
-    cut.open = fmt::format("the shape {} of '{}'", cut.unknown->input(0).shape().ToString(),
-                           cut.unknown->input(0).node->name());
+  if (cut.unknown == nullptr || cut.unknown->inputs().empty()) return cut;
+  const Output of = cut.unknown->input(0);
+  std::vector<std::string> open;
+  if (const std::vector<Dimension>* found = symbols_.SizesOf(of)) {
+    const std::vector<Dimension> sizes = *found;
+    for (size_t axis = 0; axis < sizes.size(); ++axis)
+      if (!sizes[axis].IsNumber()) open.push_back(fmt::format("axis {} ({})", axis, symbols_.Describe(sizes[axis])));
+  }
+  cut.open = fmt::format("{} of '{}' {}", open.empty() ? "the rank" : Join(open, ", "), of.node->name(),
+                         of.shape().ToString());
   return cut;
 }
 
@@ -41,13 +49,13 @@ Status KnownValues::WhyUnknown(const Cut& cut) {
   const Node& node = *cut.unknown;
   if (node.type() == "Placeholder") {
     needed_.insert(node.name());
-    return FailedPrecondition("it depends on the values of the input '{}', which are known only when the graph runs",
-                              node.name());
+    return FailedPrecondition("it depends on the values of the input '{}', which are known only when the graph runs{}",
+                              node.name(), remedies_.value);
   }
   if (node.op().stateful)
     return FailedPrecondition("it depends on {} '{}', which is known only when the graph runs", node.type(),
                               node.name());
-  return FailedPrecondition("it depends on {}, in which a size is open; give the input's with --shape", cut.open);
+  return FailedPrecondition("it depends on {}, which is open{}", cut.open, remedies_.size);
 }
 
 Status KnownValues::Unknown(const Dimension& element) {
@@ -59,7 +67,7 @@ Status KnownValues::Unknown(const Dimension& element) {
     const Cut cut = CutBefore(symbol.output);
     if (cut.unknown != nullptr) return WhyUnknown(cut);
   }
-  return FailedPrecondition("it is {}, which is open; give the input's sizes with --shape", symbols_.Describe(element));
+  return FailedPrecondition("it is {}, which is open{}", symbols_.Describe(element), remedies_.size);
 }
 
 bool KnownValues::Knows(Output output) {

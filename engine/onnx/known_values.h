@@ -13,10 +13,16 @@
 
 namespace rivulet::onnx {
 
+// What errors tell the user to do where a size is open, and where an input's value is needed.
+struct Remedies {
+  std::string size, value;  // "; give its sizes with --shape"
+};
+
 class KnownValues {
  public:
-  explicit KnownValues(const Graph& graph)
+  explicit KnownValues(const Graph& graph, Remedies remedies = {})
       : graph_(graph),
+        remedies_(std::move(remedies)),
         symbols_([](Output output) -> const Shape& { return output.shape(); }, SymbolicValues::Sizes::kFollowOps) {}
 
   SymbolicValues& symbols() { return symbols_; }
@@ -41,6 +47,7 @@ class KnownValues {
   Status WhyUnknown(const Cut& cut);
 
   const Graph& graph_;
+  Remedies remedies_;
   SymbolicValues symbols_;
   std::map<std::pair<const Node*, int>, Tensor> values_;
   std::set<std::string> needed_;

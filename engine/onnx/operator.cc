@@ -263,7 +263,7 @@ StatusOr<Shape> NodeContext::KnownShape(int i) const {
   const Output output = input(i);
   if (!status().ok()) return status();
   if (!output.shape().IsFullyKnown())
-    return FailedPrecondition("the shape of input {} must be known, but is {}; give it with --shape", i,
+    return FailedPrecondition("the shape of input {} must be known, but is {}; give the sizes of the model's inputs", i,
                               output.shape().ToString());
   return output.shape();
 }

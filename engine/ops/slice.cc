@@ -155,14 +155,42 @@ Status SliceGradient(GradientContext& g) {
   return ops.status();
 }
 
+// Where places are open, such as the end at a text's length, the rank and the other axes are known all the same.
+Status PartlyKnownSlice(InferenceContext& c) {
+  const Shape& entries = c.input(3);
+  Shape input = c.input(0);
+  c.set_output(0, Shape::UnknownRank());
+  if (!input.known_rank() || !entries.known_rank() || entries.rank() != 1 || entries.dim(0) == kUnknownDim ||
+      entries.dim(0) > 32)
+    return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(auto strides, KnownIntegers(c, 3));
+  const auto count = static_cast<size_t>(entries.dim(0));
+  const auto begin = c.input_as_shape(1), end = c.input_as_shape(2);
+  const bool by_axis = c.attr<int64_t>("ellipsis_mask") == 0 && c.attr<int64_t>("new_axis_mask") == 0;
+  std::vector<int64_t> first(count, 0), last(count, 0);
+  const auto places = [&](const std::optional<Shape>& known, const char* mask, std::vector<int64_t>& into, size_t i) {
+    const bool has = known && static_cast<size_t>(known->rank()) == count && known->dim(static_cast<int>(i)) >= 0;
+    if (has) into[i] = known->dim(static_cast<int>(i));
+    return has || (c.attr<int64_t>(mask) >> i & 1) != 0;
+  };
+  for (int axis = 0; axis < input.rank(); ++axis) {
+    const auto i = static_cast<size_t>(axis);
+    if (i >= count && by_axis) continue;
+    const bool known = by_axis && strides && places(begin, "begin_mask", first, i) && places(end, "end_mask", last, i);
+    if (!known) input.set_dim(axis, kUnknownDim);
+  }
+  const std::vector<int64_t> ones(count, 1);
+  RIVULET_ASSIGN_OR_RETURN(auto geometry,
+                           ResolveStridedSlice(c.attrs(), input, first, last, strides ? *strides : ones));
+  c.set_output(0, std::move(geometry.output));
+  return absl::OkStatus();
+}
+
 Status StridedSliceShape(InferenceContext& c) {
   RIVULET_ASSIGN_OR_RETURN(auto begin, KnownIntegers(c, 1));
   RIVULET_ASSIGN_OR_RETURN(auto end, KnownIntegers(c, 2));
   RIVULET_ASSIGN_OR_RETURN(auto strides, KnownIntegers(c, 3));
-  if (!begin || !end || !strides || !c.input(0).known_rank()) {
-    c.set_output(0, Shape::UnknownRank());
-    return absl::OkStatus();
-  }
+  if (!begin || !end || !strides || !c.input(0).known_rank()) return PartlyKnownSlice(c);
   RIVULET_ASSIGN_OR_RETURN(auto geometry, ResolveStridedSlice(c.attrs(), c.input(0), *begin, *end, *strides));
   c.set_output(0, std::move(geometry.output));
   return absl::OkStatus();

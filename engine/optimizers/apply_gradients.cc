@@ -56,12 +56,12 @@ Status CheckPair(const Output& variable, const Output& gradient, size_t i, bool 
 // variable that the rest of the backward pass still reads. The betas' powers decay behind all updates, since all of one
 // step read the same power. There is a pair of them per type: the op averages with beta rounded to its own type, and a
 // correction by another beta would not fit the averages.
-StatusOr<Node*> ApplyGradients(const Scope& scope, const OptimizerSpec& optimizer, std::span<const Output> variables,
+StatusOr<Node*> ApplyGradients(const Scope& scope, const OptimizerSpec& spec, std::span<const Output> variables,
                                std::span<const Output> gradients) {
   if (variables.size() != gradients.size())
     return InvalidArgument("there are {} variables, but {} gradients", variables.size(), gradients.size());
-  RIVULET_RETURN_IF_ERROR(CheckOptimizer(optimizer));
-  const std::vector<OptimizerSlot> slots = SlotsOf(optimizer);
+  RIVULET_ASSIGN_OR_RETURN(const Optimizer optimizer, Optimizer::Create(spec));
+  const std::vector<OptimizerSlot> slots = optimizer.slots();
   std::vector<Node*> before;
   for (size_t i = 0; i < variables.size(); ++i) {
     RIVULET_RETURN_IF_ERROR(CheckPair(variables[i], gradients[i], i, !slots.empty()));
@@ -82,9 +82,9 @@ StatusOr<Node*> ApplyGradients(const Scope& scope, const OptimizerSpec& optimize
     auto found = by_type.find(dtype);
     if (found == by_type.end()) {
       Output power[2];
-      if (CorrectsBias(optimizer)) {
-        for (int k = 0; k < 2; ++k) {
-          const double beta = OptimizerUpdates::Beta(k == 0 ? optimizer.beta1 : optimizer.beta2, dtype);
+      if (const auto betas = optimizer.betas()) {
+        for (size_t k = 0; k < 2; ++k) {
+          const double beta = OptimizerUpdates::Beta((*betas)[k], dtype);
           const std::string name = fmt::format("{}beta{}_power{}", scope.prefix(), k + 1,
                                                by_type.empty() ? "" : fmt::format("_{}", Name(dtype)));
           const Output handle = Slot(root, name, DType::kFloat64, Shape{}, beta);
@@ -92,7 +92,7 @@ StatusOr<Node*> ApplyGradients(const Scope& scope, const OptimizerSpec& optimize
           decays.push_back({handle, power[k], train.Const(Tensor::Scalar(beta), "beta")});
         }
       }
-      const Output rate = Scalar(train, dtype, optimizer.learning_rate, "learning_rate");
+      const Output rate = Scalar(train, dtype, optimizer.learning_rate(), "learning_rate");
       found = by_type.emplace(dtype, OptimizerUpdates(train, optimizer, dtype, rate, power[0], power[1])).first;
     }
     std::vector<Output> handles;

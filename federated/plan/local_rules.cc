@@ -4,7 +4,6 @@
 #include <vector>
 
 #include "engine/optimizers/optimizer.h"
-#include "engine/optimizers/settings/optimizer_settings.h"
 #include "engine/optimizers/transform_gradients.h"
 #include "federated/plan/frozen_rounds.h"
 #include "federated/plan/learning_rate.h"
@@ -19,7 +18,7 @@ namespace {
 // the plan is as small for a large model as for a small one.
 class RuleBuilder {
  public:
-  RuleBuilder(const ClientConfig& client, const OptimizerSpec& optimizer, const LearningRate& rate,
+  RuleBuilder(const ClientConfig& client, const Optimizer& optimizer, const LearningRate& rate,
               const ModelLayout& layout, std::string_view trains, OwnMemory own)
       : client_(client),
         optimizer_(optimizer),
@@ -37,7 +36,7 @@ class RuleBuilder {
     for (int i = 0; i < own_.scalars; ++i) {
       begin_.Assign(fmt::format("scalars/{}", i), Number(begin_.scope(), 0));
     }
-    const std::vector<OptimizerSlot> slots = SlotsOf(optimizer_);
+    const std::vector<OptimizerSlot> slots = optimizer_.slots();
     for (size_t i = 0; i < slots.size(); ++i) {
       BeginSlot(SlotName(own_.slots + static_cast<int>(i)), slots[i].initial);
     }
@@ -71,9 +70,9 @@ class RuleBuilder {
     if (grads.empty()) return;  // the scope says why
     const Output rate = RateOfStep();
     Output powers[2];
-    if (CorrectsBias(optimizer_)) {
-      for (int k = 0; k < 2; ++k) {
-        const double beta = OptimizerUpdates::Beta(k == 0 ? optimizer_.beta1 : optimizer_.beta2, DType::kFloat32);
+    if (const auto betas = optimizer_.betas()) {
+      for (size_t k = 0; k < 2; ++k) {
+        const double beta = OptimizerUpdates::Beta((*betas)[k], DType::kFloat32);
         powers[k] = Counting(beta, [&](Output now) { return scope.Op("Mul", {now, Number(scope, beta)}); });
       }
     }
@@ -96,7 +95,7 @@ class RuleBuilder {
   Output RateOfStep() {
     const Scope& scope = step_.scope();
     const ScheduleConfig& schedule = client_.schedule;
-    if (IsConstant(schedule)) return scope.Const(static_cast<float>(optimizer_.learning_rate), "learning_rate");
+    if (IsConstant(schedule)) return scope.Const(static_cast<float>(optimizer_.learning_rate()), "learning_rate");
     Output rate;
     // A counter of steps is a scalar of the plan that each step moves on; a rate per round is computed once, in begin,
     // from the number of the round that the client writes.
@@ -125,7 +124,7 @@ class RuleBuilder {
   std::string NewScalar() { return fmt::format("scalars/{}", scalars_++); }
 
   const ClientConfig& client_;
-  const OptimizerSpec& optimizer_;
+  const Optimizer& optimizer_;
   const LearningRate& rate_;
   const ModelLayout& layout_;
   std::vector<FrozenRounds> frozen_;
@@ -135,28 +134,27 @@ class RuleBuilder {
   FlatScope begin_, step_;
 };
 
-StatusOr<OptimizerSpec> SpecOf(const OptimizerConfig& config) {
-  const auto kind = OptimizerByName(config.kind);
+// Options of another kind may stand beside this one's, as in every section of pieces.
+StatusOr<Optimizer> OptimizerOf(const OptimizerConfig& config) {
+  const auto kind = FindOptimizer(config.kind);
   if (!kind.ok()) return InvalidArgument("client.optimizer.kind: {}", Message(kind.status()));
-  SettingValues given = config.settings;
-  given["learning_rate"] = config.learning_rate;
-  const SettingTable table = {.settings = OptimizerTables()[static_cast<size_t>(*kind)].settings};
-  RIVULET_ASSIGN_OR_RETURN(const Settings settings, ReadOwn(table, given, "client.optimizer"));
-  return OptimizerSpec::Of(*kind, settings);
+  const SettingTable table = {.settings = (*kind)->settings};
+  RIVULET_ASSIGN_OR_RETURN(const Settings settings, ReadOwn(table, config.settings, "client.optimizer"));
+  return Optimizer::Create({config.kind, config.learning_rate, settings.values()});
 }
 
 }  // namespace
 
 StatusOr<LocalRule> MakeLocalRule(const ClientConfig& client, const ModelLayout& layout, const LocalGradient& gradient,
                                   std::string_view trains, OwnMemory own) {
-  RIVULET_ASSIGN_OR_RETURN(const OptimizerSpec optimizer, SpecOf(client.optimizer));
-  if (!client.frozen.empty() && optimizer.weight_decay > 0) {
+  RIVULET_ASSIGN_OR_RETURN(const Optimizer optimizer, OptimizerOf(client.optimizer));
+  if (!client.frozen.empty() && optimizer.weight_decay() > 0) {
     return InvalidArgument(
         "client.frozen keeps variables where they are, and client.optimizer.weight_decay is {}, which would draw them "
         "to zero; set it to 0",
-        optimizer.weight_decay);
+        optimizer.weight_decay());
   }
-  RIVULET_ASSIGN_OR_RETURN(const LearningRate rate, LearningRate::Create(client.schedule, optimizer.learning_rate));
+  RIVULET_ASSIGN_OR_RETURN(const LearningRate rate, LearningRate::Create(client.schedule, optimizer.learning_rate()));
   LocalRule rule;
   RIVULET_RETURN_IF_ERROR(RuleBuilder(client, optimizer, rate, layout, trains, own).Build(gradient, rule));
   return rule;

@@ -45,7 +45,7 @@ std::string Describe(const Value& value) {
   struct Visitor {
     std::string operator()(const SettingValue& v) const { return ::rivulet::Describe(v); }
     std::string operator()(const std::vector<LayerSpec>&) const { return "an array of tables"; }
-    std::string operator()(const Unusable& v) const { return v.what; }
+    std::string operator()(const UnsupportedValue& v) const { return v.what; }
   };
   return std::visit(Visitor{}, value);
 }

@@ -16,10 +16,10 @@
 namespace rivulet::scenario {
 
 // A value as a TOML file or an override gives it. Anything no key can hold is described in words ("a table").
-struct Unusable {
+struct UnsupportedValue {
   std::string what;
 };
-using Value = std::variant<SettingValue, std::vector<LayerSpec>, Unusable>;
+using Value = std::variant<SettingValue, std::vector<LayerSpec>, UnsupportedValue>;
 std::string Describe(const Value& value);  // `the string "x"`
 
 // Where a key's value lives. The type of the reference is the type of the key; what it is in a new Scenario is the

@@ -366,9 +366,8 @@ int64_t ServerConfig::clients_asked() const {
 
 double OptimizerConfig::weight_decay() const {
   if (const auto given = settings.find("weight_decay"); given != settings.end()) return std::get<double>(given->second);
-  const auto table = std::ranges::find(OptimizerTables(), kind, &OptimizerTable::name);
-  const Setting* const usual =
-      table == OptimizerTables().end() ? nullptr : FindSetting(table->settings, "weight_decay");
+  const OptimizerTable* const table = FindOptimizerTable(kind);
+  const Setting* const usual = table == nullptr ? nullptr : FindSetting(table->settings, "weight_decay");
   return usual == nullptr ? 0 : std::get<double>(*usual->default_value);
 }
 

@@ -112,14 +112,15 @@ Value ToArray(const toml::array& array) {
     if (const auto* table = item.as_table()) {
       std::optional<LayerSpec> layer = ToLayer(*table);
       if (!layer.has_value())
-        return Unusable{"an array of tables with other things than numbers, strings and lists of integers in them"};
+        return UnsupportedValue{
+            "an array of tables with other things than numbers, strings and lists of integers in them"};
       tables.push_back(*std::move(layer));
     }
   }
   if (texts.size() == array.size()) return texts;
   if (numbers.size() == array.size()) return numbers;
   if (tables.size() == array.size()) return tables;
-  return Unusable{"an array of other things"};
+  return UnsupportedValue{"an array of other things"};
 }
 
 Value ToValue(const toml::node& node) {
@@ -135,13 +136,13 @@ Value ToValue(const toml::node& node) {
     case toml::node_type::array:
       return ToArray(*node.as_array());
     case toml::node_type::date:
-      return Unusable{"a date"};
+      return UnsupportedValue{"a date"};
     case toml::node_type::time:
-      return Unusable{"a time"};
+      return UnsupportedValue{"a time"};
     case toml::node_type::date_time:
-      return Unusable{"a date and time"};
+      return UnsupportedValue{"a date and time"};
     default:
-      return Unusable{"a table"};
+      return UnsupportedValue{"a table"};
   }
 }
 
@@ -178,7 +179,8 @@ StatusOr<std::vector<Entry>> ReadToml(const std::string& text, const std::string
   const auto make = [&](std::string name, const toml::key* key, const toml::node& node) {
     const toml::source_position value = node.source().begin;
     // A dotted [table] header has no position of its own; its key has.
-    return Entry{std::move(name), Unusable{}, false, At(path, value.line != 0 ? value : key->source().begin), false};
+    return Entry{std::move(name), UnsupportedValue{}, false, At(path, value.line != 0 ? value : key->source().begin),
+                 false};
   };
   Flatten(table, "", make, entries);
   return entries;
@@ -186,7 +188,7 @@ StatusOr<std::vector<Entry>> ReadToml(const std::string& text, const std::string
 
 std::vector<Entry> ReadOverride(const std::string& key, const std::string& value) {
   const auto make = [](std::string name, const toml::key*, const toml::node&) {
-    return Entry{std::move(name), Unusable{}, false, "--set", true};
+    return Entry{std::move(name), UnsupportedValue{}, false, "--set", true};
   };
   std::vector<Entry> entries;
   try {

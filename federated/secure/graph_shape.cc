@@ -8,6 +8,9 @@
 namespace rivulet::secure {
 namespace {
 
+// Below, a complete graph costs little. It bears a third of drop-outs, whatever is stated, and protects the largest
+// sum.
+constexpr int64_t kLeastSparse = 100;
 constexpr double kImpossible = -std::numeric_limits<double>::infinity();
 
 // Logarithms of factorials to the base 2, added up one by one: lgamma() differs between C libraries, and is not
@@ -118,7 +121,7 @@ StatusOr<GraphShape> ChooseGraph(const GraphNeeds& needs) {
                               needs.members);
   }
   const Factorials factorials(needs.members);
-  for (int k = 2; 2 * k <= needs.members - 1; k += 2) {
+  for (int k = 2; needs.members >= kLeastSparse && 2 * k <= needs.members - 1; k += 2) {
     const int64_t too_many = FewestTooMany(factorials, needs, k);
     for (auto threshold = static_cast<int>((too_many + k + 1) / 2); threshold <= k; ++threshold) {
       if (FewStaying(factorials, needs, k, threshold) >= -needs.correctness_bits) break;  // nor with a higher one

@@ -33,9 +33,9 @@ struct GraphShape {
   bool operator==(const GraphShape&) const = default;
 };
 
-// The least even k, and for it the least t. Where k would pass half of the others the graph is complete and t is
-// ⌊2n/3⌋ + 1. FAILED_PRECONDITION: fewer than 3 members; more colluding or dropped members than the complete graph
-// bears; or its α is below `least_sum`.
+// The least even k, and for it the least t. With fewer than 100 members, or where k would pass half of the others, the
+// graph is complete and t is ⌊2n/3⌋ + 1. FAILED_PRECONDITION: fewer than 3 members; more colluding or dropped members
+// than the complete graph bears; or its α is below `least_sum`.
 StatusOr<GraphShape> ChooseGraph(const GraphNeeds& needs);
 
 // log2 of n·P[at least `least` of k neighbours collude] and of n·P[fewer than t of k neighbours stay], where neighbours

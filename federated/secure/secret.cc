@@ -18,7 +18,9 @@ namespace rivulet::secure {
 namespace {
 
 // A client of a cohort of a thousand on a complete graph keeps 130 KB; simulations spill into ordinary memory.
-constexpr size_t kSecureHeapBytes = size_t{1} << 20;
+// OpenSSL's keys cannot, so half is theirs: 32,000 of them.
+constexpr size_t kSecureHeapBytes = size_t{2} << 20;
+constexpr size_t kMostSecretBytes = kSecureHeapBytes / 2;
 constexpr int kLeastAllocation = 32;
 
 }  // namespace
@@ -35,7 +37,7 @@ void EnableSecureHeap() {
 SecretBytes::SecretBytes(size_t size) : size_(size) {
   if (size == 0) return;
   EnableSecureHeap();
-  data_ = static_cast<uint8_t*>(OPENSSL_secure_zalloc(size));
+  if (CRYPTO_secure_used() + size <= kMostSecretBytes) data_ = static_cast<uint8_t*>(OPENSSL_secure_zalloc(size));
   if (data_ == nullptr) data_ = static_cast<uint8_t*>(OPENSSL_zalloc(size));
   RIVULET_CHECK(data_ != nullptr, "no memory for {} secret bytes", size);
   in_secure_heap_ = CRYPTO_secure_allocated(data_) == 1;

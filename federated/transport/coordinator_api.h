@@ -222,10 +222,10 @@ struct Submission {
     kPartial = 1,
     kState = 2,  // what `task` proposes as its client's state, by a site that shares no disk with the next one
   };
-  TaskId task;        // of a partial: ""
-  int step = 0;       // as the task has it
-  int64_t bytes = 0;  // of what follows
-  TaskRecord::Measured measured = {};
+  TaskId task;               // of a partial: ""
+  int step = 0;              // as the task has it
+  int64_t bytes = 0;         // of what follows
+  TaskResult measured = {};  // columns that its site states
   Kind kind = Kind::kUpdate;
   uint64_t gather = 0;  // of a partial: Task::gather of all its tasks
 };

@@ -1,7 +1,13 @@
 #include "federated/transport/messages.h"
 
+#include "federated/updates/task_columns.h"
+
 namespace rivulet {
 namespace {
+
+// Field of SubmissionProto with a name, which clients of every language set; it is none of `measured`.
+constexpr int kTrainSeconds = std::get<9>(kTaskColumns).field;
+static_assert(std::string_view(std::get<9>(kTaskColumns).name) == "train_seconds");
 
 // `value` as the enumeration E, whose last value is `last`.
 // A newer peer may send a value that is none of ours. Taken for some other it would do harm later; here it can be told.
@@ -209,7 +215,9 @@ void ToMessage(const Submission& submission, rpc::SubmissionProto* message) {
   message->set_task(submission.task);
   message->set_step(submission.step);
   message->set_bytes(submission.bytes);
-  message->set_train_seconds(submission.measured.train_seconds);
+  message->set_train_seconds(submission.measured.train_seconds.value_or(0));
+  WriteSiteColumns(submission.measured, *message->mutable_measured(), kTrainSeconds);
+  if (message->measured().ByteSizeLong() == 0) message->clear_measured();
   message->set_kind(static_cast<int>(submission.kind));
   message->set_gather(submission.gather);
 }
@@ -217,7 +225,8 @@ void ToMessage(const Submission& submission, rpc::SubmissionProto* message) {
 StatusOr<Submission> FromMessage(const rpc::SubmissionProto& message) {
   Submission submission{.task = message.task(), .step = message.step(), .bytes = message.bytes()};
   if (message.bytes() < 0) return InvalidArgument("an upload of {} bytes", message.bytes());
-  submission.measured.train_seconds = message.train_seconds();
+  RIVULET_RETURN_IF_ERROR(ReadSiteColumns(message.measured(), "a submission", submission.measured));
+  if (message.train_seconds() != 0) submission.measured.train_seconds = message.train_seconds();
   submission.gather = message.gather();
   RIVULET_ASSIGN_OR_RETURN(submission.kind, ToEnum(message.kind(), Submission::Kind::kState, "a submission of kind"));
   return submission;

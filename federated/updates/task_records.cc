@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/base/check.h"
+#include "federated/updates/task_columns.h"
 #include "proto/federated/partial.pb.h"
 
 namespace rivulet {
@@ -18,11 +19,6 @@ constexpr int kMaxDeclared = 64;
 constexpr size_t kMaxTaskNameBytes = 1024, kMaxDeclaredNameBytes = 256;
 // Of one record whose names are as long as they usually are, and then some.
 constexpr int64_t kRecordBytes = 4096;
-
-Status CheckMeasure(const std::string& task, const char* what, double value) {
-  if (std::isfinite(value) && value >= 0) return absl::OkStatus();
-  return InvalidArgument("the record of task '{}' says {} = {}, which cannot be", task, what, value);
-}
 
 StatusOr<TaskRecord> RecordOf(const proto::TaskRecordProto& message) {
   if (message.task().empty() || message.task().size() > kMaxTaskNameBytes) {
@@ -41,34 +37,16 @@ StatusOr<TaskRecord> RecordOf(const proto::TaskRecordProto& message) {
                              record.task, scalar.name().substr(0, kMaxDeclaredNameBytes), scalar.value());
     }
   }
-  const std::optional<int64_t> examples = DeclaredCount(record.declared, "examples");
-  if (!examples) {
+  ReadDeclared(record.declared, record);
+  if (!record.examples) {
     return InvalidArgument("the record of task '{}' does not declare on how many 'examples' it was trained",
                            record.task);
   }
-  record.examples = *examples;
-  record.steps = DeclaredCount(record.declared, "steps").value_or(0);
-  record.norm = message.norm();
-  record.measured = {.train_seconds = message.train_seconds(),
-                     .fold_seconds = message.fold_seconds(),
-                     .lanes = message.lanes(),
-                     .tf32 = message.tf32()};
-  RIVULET_RETURN_IF_ERROR(CheckMeasure(record.task, "a norm", record.norm));
-  RIVULET_RETURN_IF_ERROR(CheckMeasure(record.task, "train_seconds", record.measured.train_seconds));
-  RIVULET_RETURN_IF_ERROR(CheckMeasure(record.task, "fold_seconds", record.measured.fold_seconds));
-  RIVULET_RETURN_IF_ERROR(CheckMeasure(record.task, "lanes", static_cast<double>(record.measured.lanes)));
+  RIVULET_RETURN_IF_ERROR(ReadSiteColumns(message, fmt::format("the record of task '{}'", record.task), record));
   return record;
 }
 
 }  // namespace
-
-std::optional<int64_t> DeclaredCount(const Scalars& declared, const std::string& name) {
-  const auto found = declared.find(name);
-  if (found == declared.end()) return std::nullopt;
-  const double value = found->second;
-  return value >= 0 && value <= 0x1p53 && value == std::floor(value) ? std::optional(static_cast<int64_t>(value))
-                                                                     : std::nullopt;
-}
 
 std::string WriteTaskRecords(std::span<const TaskRecord> records) {
   proto::TaskRecordsProto message;
@@ -80,11 +58,7 @@ std::string WriteTaskRecords(std::span<const TaskRecord> records) {
       scalar.set_name(name);
       scalar.set_value(value);
     }
-    to.set_norm(record.norm);
-    to.set_train_seconds(record.measured.train_seconds);
-    to.set_fold_seconds(record.measured.fold_seconds);
-    if (record.measured.lanes != 0) to.set_lanes(record.measured.lanes);
-    if (record.measured.tf32) to.set_tf32(true);
+    WriteSiteColumns(record, to);
   }
   const size_t size = message.ByteSizeLong();
   RIVULET_CHECK(size < size_t{1} << 31, "{} records of {} bytes", records.size(), size);

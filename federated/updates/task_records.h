@@ -7,7 +7,6 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 #include <span>
 #include <string>
 #include <vector>
@@ -16,9 +15,6 @@
 #include "federated/tasks/task_record.h"
 
 namespace rivulet {
-
-// What is declared under `name`, where that is a whole number that can be counted to.
-std::optional<int64_t> DeclaredCount(const Scalars& declared, const std::string& name);
 
 std::string WriteTaskRecords(std::span<const TaskRecord> records);
 // At most so many bytes are `tasks` records that ReadTaskRecords takes.
@@ -29,7 +25,7 @@ struct TaskRecords {
   std::span<const std::byte> rest;  // what follows them; borrows from the bytes
 };
 // INVALID_ARGUMENT: bytes that begin with no records, more than `most` of them, a task twice, a name beyond 1,024
-// bytes, more than 64 scalars, one that is no finite number, no number of examples, times or norms below 0.
+// bytes, more than 64 scalars, one that is no finite number, no number of examples, a column of the site below 0.
 StatusOr<TaskRecords> ReadTaskRecords(std::span<const std::byte> bytes, int64_t most);
 
 }  // namespace rivulet

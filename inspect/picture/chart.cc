@@ -15,15 +15,20 @@ struct Scale {
   double Share(double value) const { return (value - low) / (high - low); }
 };
 
-// From the least to the greatest value, with some room where there is but one.
+// From the least to the greatest value, bands included, with some room where there is but one.
 Scale ScaleOf(const Chart& chart, bool of_x) {
   double low = INFINITY, high = -INFINITY;
+  const auto take = [&](double value) {
+    if (!std::isfinite(value)) return;
+    low = std::min(low, value);
+    high = std::max(high, value);
+  };
   for (const ChartSeries& series : chart.series) {
-    for (const auto& [x, y] : series.points) {
-      const double value = of_x ? x : y;
-      if (!std::isfinite(value)) continue;
-      low = std::min(low, value);
-      high = std::max(high, value);
+    for (const auto& [x, y] : series.points) take(of_x ? x : y);
+    if (of_x) continue;
+    for (const auto& [x, least, greatest] : series.band) {
+      take(least);
+      take(greatest);
     }
   }
   if (low > high) return {};
@@ -45,7 +50,19 @@ std::vector<double> Ticks(const Scale& scale, int count) {
   return ticks;
 }
 
-// Of each of `buckets` stretches the first, lowest, highest and last point.
+// Beside colours, for those who see none.
+const std::vector<double> kDashes[] = {{}, {6, 3}, {2, 3}, {8, 3, 2, 3}};
+constexpr ChartFrame kFrame{62, 34, 704, 300}, kFrameInPage{50, 10, 430, 200};
+constexpr double kWidth = 720, kWidthInPage = 440, kHeightInPage = 226;
+constexpr size_t kStretches = 300, kStretchesInPage = 90;
+
+}  // namespace
+
+ChartFrame FrameOf(const Chart& chart) { return chart.in_page ? kFrameInPage : kFrame; }
+
+const char* SeriesColour(size_t i) { return kColours[i % kColours.size()]; }
+const std::vector<double>& SeriesDash(size_t i) { return kDashes[i % std::size(kDashes)]; }
+
 std::vector<std::pair<double, double>> Thinned(const std::vector<std::pair<double, double>>& points, size_t buckets) {
   if (points.size() <= buckets * 4) return points;
   std::vector<std::pair<double, double>> kept;
@@ -62,48 +79,58 @@ std::vector<std::pair<double, double>> Thinned(const std::vector<std::pair<doubl
   return kept;
 }
 
-// Beside colours, for those who see none.
-const std::vector<double> kDashes[] = {{}, {6, 3}, {2, 3}, {8, 3, 2, 3}};
-constexpr double kWidth = 720, kPlotLeft = 62, kPlotRight = 704, kPlotTop = 34, kPlotBottom = 300;
-
-}  // namespace
-
 Picture ChartPicture(const Chart& chart) {
+  const ChartFrame frame = FrameOf(chart);
   const Scale x = ScaleOf(chart, true), y = ScaleOf(chart, false);
-  const auto at_x = [&](double value) { return kPlotLeft + x.Share(value) * (kPlotRight - kPlotLeft); };
-  const auto at_y = [&](double value) { return kPlotBottom - y.Share(value) * (kPlotBottom - kPlotTop); };
-  Picture picture{.width = kWidth,
-                  .height = kPlotBottom + 46 + 18 * static_cast<double>(chart.series.size()),
-                  .label = chart.title,
-                  .marks = {}};
-  picture.Text(kPlotLeft, 20, chart.title, Anchor::kStart, 14).bold = true;
+  const auto at_x = [&](double value) { return frame.left + x.Share(value) * (frame.right - frame.left); };
+  const auto at_y = [&](double value) { return frame.bottom - y.Share(value) * (frame.bottom - frame.top); };
+  Picture picture{
+      .width = chart.in_page ? kWidthInPage : kWidth,
+      .height = chart.in_page ? kHeightInPage : frame.bottom + 46 + 18 * static_cast<double>(chart.series.size()),
+      .label = chart.title,
+      .marks = {}};
+  if (!chart.in_page) picture.Text(frame.left, 20, chart.title, Anchor::kStart, 14).bold = true;
   for (const double tick : Ticks(y, 5)) {
-    picture.Line({{kPlotLeft, at_y(tick)}, {kPlotRight, at_y(tick)}}).opacity = 0.15;
-    picture.Text(kPlotLeft - 8, at_y(tick) + 4, fmt::format("{:.6g}", std::abs(tick) < 1e-12 ? 0 : tick), Anchor::kEnd);
+    Mark& line = picture.Line({{frame.left, at_y(tick)}, {frame.right, at_y(tick)}});
+    line.opacity = 0.15;
+    line.part = "y";
+    picture.Text(frame.left - 8, at_y(tick) + 4, fmt::format("{:.6g}", std::abs(tick) < 1e-12 ? 0 : tick), Anchor::kEnd)
+        .part = "y";
   }
-  for (const double tick : Ticks(x, 8)) {
+  for (const double tick : Ticks(x, chart.in_page ? 6 : 8)) {
     if (tick != std::floor(tick)) continue;  // there is no half a round
-    picture.Text(at_x(tick), kPlotBottom + 18, fmt::format("{:.6g}", tick), Anchor::kMiddle);
+    picture.Text(at_x(tick), frame.bottom + 18, fmt::format("{:.6g}", tick), Anchor::kMiddle);
   }
-  picture.Line({{kPlotLeft, kPlotTop}, {kPlotLeft, kPlotBottom}, {kPlotRight, kPlotBottom}}).opacity = 0.6;
-  picture.Text(kPlotRight, kPlotBottom + 34, chart.x_label, Anchor::kEnd);
+  picture.Line({{frame.left, frame.top}, {frame.left, frame.bottom}, {frame.right, frame.bottom}}).opacity = 0.6;
+  if (!chart.in_page) picture.Text(frame.right, frame.bottom + 34, chart.x_label, Anchor::kEnd);
   for (size_t i = 0; i < chart.series.size(); ++i) {
     const ChartSeries& series = chart.series[i];
-    const char* colour = kColours[i % kColours.size()];
-    const std::vector<double>& dash = kDashes[i % std::size(kDashes)];
-    const auto line = [&](std::vector<std::pair<double, double>> points) {
+    const char* colour = SeriesColour(i);
+    const auto line = [&](std::vector<std::pair<double, double>> points) -> Mark& {
       Mark& mark = picture.Line(std::move(points), 2);
       mark.colour = colour;
-      mark.dash = dash;
+      mark.dash = SeriesDash(i);
+      return mark;
     };
+    std::vector<std::pair<double, double>> corners;
+    for (const auto& [px, least, greatest] : series.band)
+      if (std::isfinite(greatest)) corners.emplace_back(at_x(px), at_y(greatest));
+    for (auto point = series.band.rbegin(); point != series.band.rend(); ++point)
+      if (std::isfinite((*point)[1])) corners.emplace_back(at_x((*point)[0]), at_y((*point)[1]));
+    if (corners.size() > 2) {
+      Mark& band = picture.Area(std::move(corners), colour);
+      band.opacity = 0.16;
+      band.part = "y";
+    }
     std::vector<std::pair<double, double>> points;
-    for (const auto& [px, py] : Thinned(series.points, 300))
+    for (const auto& [px, py] : Thinned(series.points, chart.in_page ? kStretchesInPage : kStretches))
       if (std::isfinite(py)) points.emplace_back(at_x(px), at_y(py));
-    if (points.size() == 1) picture.Dot(points[0].first, points[0].second, 3, colour);
-    if (points.size() > 1) line(std::move(points));
-    const double row = kPlotBottom + 44 + 18 * static_cast<double>(i);
-    line({{kPlotLeft, row}, {kPlotLeft + 28, row}});
-    picture.Text(kPlotLeft + 36, row + 4, series.label);
+    if (points.size() == 1) picture.Dot(points[0].first, points[0].second, 3, colour).part = "y";
+    if (points.size() > 1) line(std::move(points)).part = "y";
+    if (chart.in_page) continue;
+    const double row = frame.bottom + 44 + 18 * static_cast<double>(i);
+    line({{frame.left, row}, {frame.left + 28, row}});
+    picture.Text(frame.left + 36, row + 4, series.label);
   }
   return picture;
 }

@@ -37,6 +37,11 @@ std::string MarkSvg(const Mark& mark, const std::string& ink) {
       if (!mark.dash.empty()) look += fmt::format(" stroke-dasharray=\"{:g}\"", fmt::join(mark.dash, " "));
       return fmt::format("<path d=\"{}\" fill=\"none\" stroke-linejoin=\"round\" {}", path, look);
     }
+    case Mark::Kind::kArea: {
+      std::string path;
+      for (const auto& [px, py] : mark.points) path += fmt::format("{}{:.1f} {:.1f}", path.empty() ? "M" : "L", px, py);
+      return fmt::format("<path d=\"{}Z\" fill=\"{}\" fill-opacity=\"{:g}\"", path, colour, mark.opacity);
+    }
     case Mark::Kind::kRectangle:
       return fmt::format("<rect x=\"{:.1f}\" y=\"{:.1f}\" width=\"{:.1f}\" height=\"{:.1f}\" fill=\"{}\"{}", x, y,
                          mark.width, mark.height, colour,
@@ -92,6 +97,14 @@ Mark& Picture::Line(std::vector<std::pair<double, double>> points, double size) 
   return mark;
 }
 
+Mark& Picture::Area(std::vector<std::pair<double, double>> corners, std::string colour) {
+  Mark& mark = marks.emplace_back();
+  mark.kind = Mark::Kind::kArea;
+  mark.points = std::move(corners);
+  mark.colour = std::move(colour);
+  return mark;
+}
+
 Mark& Picture::Rectangle(double x, double y, double width, double height, std::string colour) {
   Mark& mark = marks.emplace_back();
   mark.kind = Mark::Kind::kRectangle;
@@ -132,7 +145,8 @@ std::string PictureSvg(const Picture& picture, bool alone) {
   if (alone)
     svg += fmt::format("<rect width=\"{:.0f}\" height=\"{:.0f}\" fill=\"#ffffff\"/>\n", picture.width, picture.height);
   for (const Mark& mark : picture.marks) {
-    const std::string element = MarkSvg(mark, ink);  // without what ends its last tag
+    std::string element = MarkSvg(mark, ink);  // without what ends its last tag
+    if (!alone && !mark.part.empty()) element.insert(element.find(' '), fmt::format(" class=\"{}\"", mark.part));
     std::string whole = element + (mark.kind == Mark::Kind::kText ? ">" : "/>");
     if (!mark.title.empty()) whole = fmt::format("<title>{}</title>{}", XmlText(mark.title), whole);
     if (!alone && !mark.link.empty()) {

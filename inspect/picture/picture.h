@@ -17,11 +17,12 @@ enum class Anchor { kStart, kMiddle, kEnd };
 // In points from the top left corner. A colour is "#rrggbb"; "": the ink, which is a page's own, and nearly black in a
 // file.
 struct Mark {
-  enum class Kind { kLine, kRectangle, kDot, kText };
+  enum class Kind { kLine, kArea, kRectangle, kDot, kText };
   Kind kind = Kind::kLine;
-  std::vector<std::pair<double, double>> points;  // a line's; else one: top left corner, centre, where the text stands
-  double width = 0, height = 0;                   // of a rectangle
-  double size = 1;                                // a line's width, a dot's radius, a text's height
+  // A line's, or the corners of an area; else one: top left corner, centre, or where the text stands.
+  std::vector<std::pair<double, double>> points;
+  double width = 0, height = 0;  // of a rectangle
+  double size = 1;               // a line's width, a dot's radius, a text's height
   std::string text;
   Anchor anchor = Anchor::kStart;
   bool bold = false;
@@ -30,6 +31,7 @@ struct Mark {
   std::vector<double> dash;  // lengths of strokes and gaps in turn; empty: none
   std::string title;         // what a browser says of it when it is pointed at
   std::string link;          // the address in a page that it leads to, as HTML has it; left out in files
+  std::string part = {};     // its class in a page, by which a script finds it; left out in files
 };
 
 struct Picture {
@@ -39,6 +41,7 @@ struct Picture {
 
   // Adds a mark, for more to be said of it; the reference is good until the next one.
   Mark& Line(std::vector<std::pair<double, double>> points, double size = 1);
+  Mark& Area(std::vector<std::pair<double, double>> corners, std::string colour);
   Mark& Rectangle(double x, double y, double width, double height, std::string colour);
   Mark& Dot(double x, double y, double radius, std::string colour);
   Mark& Text(double x, double y, std::string text, Anchor anchor = Anchor::kStart, double size = 12);

@@ -57,6 +57,30 @@ class Raster {
     }
   }
 
+  // What lies within an odd number of the edges between neighbouring corners, looked at on kLines lines a pixel.
+  void Area(const std::vector<Point>& corners, const Colour& colour, double opacity) {
+    constexpr int kLines = 4;
+    std::vector<double> row(width_), crossings;
+    for (int64_t y = 0; y < static_cast<int64_t>(height_); ++y) {
+      std::ranges::fill(row, 0.0);
+      for (int line = 0; line < kLines; ++line) {
+        const double at = static_cast<double>(y) + (line + 0.5) / kLines;
+        crossings.clear();
+        for (size_t i = 0; i < corners.size(); ++i) {
+          const auto& [ax, ay] = corners[i];
+          const auto& [bx, by] = corners[(i + 1) % corners.size()];
+          if ((ay <= at) != (by <= at)) crossings.push_back(ax + (at - ay) / (by - ay) * (bx - ax));
+        }
+        std::ranges::sort(crossings);
+        for (size_t i = 0; i + 1 < crossings.size(); i += 2)
+          for (int64_t x = First(crossings[i]); x < Last(crossings[i + 1], width_); ++x)
+            row[static_cast<size_t>(x)] += Overlap(x, crossings[i], crossings[i + 1]) / kLines;
+      }
+      for (int64_t x = 0; x < static_cast<int64_t>(width_); ++x)
+        if (row[static_cast<size_t>(x)] > 0) Blend(At(x, y), colour, opacity * row[static_cast<size_t>(x)]);
+    }
+  }
+
   const std::vector<uint8_t>& pixels() const { return pixels_; }
 
  private:
@@ -141,6 +165,11 @@ void Draw(Raster& raster, const Mark& mark, double scale) {
       for (auto& stroke : strokes)
         for (Point& point : stroke) point = {point.first * scale, point.second * scale};
       return raster.Strokes(strokes, mark.size * scale, colour, mark.opacity);
+    }
+    case Mark::Kind::kArea: {
+      std::vector<Point> corners = mark.points;
+      for (Point& point : corners) point = {point.first * scale, point.second * scale};
+      return raster.Area(corners, colour, mark.opacity);
     }
     case Mark::Kind::kRectangle:
       return raster.Rectangle(x * scale, y * scale, (x + mark.width) * scale, (y + mark.height) * scale, colour,

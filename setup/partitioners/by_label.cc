@@ -5,25 +5,25 @@
 
 namespace rivulet {
 
-LabelDeal DealSizes(const std::vector<std::vector<uint32_t>>& piles, int64_t clients, const LabelLaw& law) {
-  LabelDeal deal;
-  deal.ends.resize(static_cast<size_t>(clients));
+LabelAssignment DealSizes(const std::vector<std::vector<uint32_t>>& piles, int64_t clients, const LabelLaw& law) {
+  LabelAssignment assignment;
+  assignment.ends.resize(static_cast<size_t>(clients));
   for (size_t label = 0; label < piles.size(); ++label) {
     law(label).Cut(piles[label].size(), [&](int64_t client, uint64_t begin, uint64_t end) {
-      deal.ends[static_cast<size_t>(client)] += end - begin;
+      assignment.ends[static_cast<size_t>(client)] += end - begin;
     });
   }
-  const auto smallest = std::min_element(deal.ends.begin(), deal.ends.end());
-  deal.smallest = smallest - deal.ends.begin();
-  deal.fewest = *smallest;
-  std::partial_sum(deal.ends.begin(), deal.ends.end(), deal.ends.begin());
-  return deal;
+  const auto smallest = std::min_element(assignment.ends.begin(), assignment.ends.end());
+  assignment.smallest = smallest - assignment.ends.begin();
+  assignment.fewest = *smallest;
+  std::partial_sum(assignment.ends.begin(), assignment.ends.end(), assignment.ends.begin());
+  return assignment;
 }
 
-Shares DealByLabel(const std::vector<std::vector<uint32_t>>& piles, LabelDeal deal, const LabelLaw& law) {
-  std::vector<uint32_t> examples(deal.ends.empty() ? 0 : deal.ends.back());
-  std::vector<uint64_t> next(deal.ends.size());  // where a client's next example goes
-  for (size_t client = 1; client < next.size(); ++client) next[client] = deal.ends[client - 1];
+Shares DealByLabel(const std::vector<std::vector<uint32_t>>& piles, LabelAssignment assignment, const LabelLaw& law) {
+  std::vector<uint32_t> examples(assignment.ends.empty() ? 0 : assignment.ends.back());
+  std::vector<uint64_t> next(assignment.ends.size());  // where a client's next example goes
+  for (size_t client = 1; client < next.size(); ++client) next[client] = assignment.ends[client - 1];
   for (size_t label = 0; label < piles.size(); ++label) {
     const std::vector<uint32_t>& pile = piles[label];
     law(label).Cut(pile.size(), [&](int64_t client, uint64_t begin, uint64_t end) {
@@ -33,7 +33,7 @@ Shares DealByLabel(const std::vector<std::vector<uint32_t>>& piles, LabelDeal de
       place += end - begin;
     });
   }
-  return Shares::OfNumbered(std::move(deal.ends), std::move(examples));
+  return Shares::OfNumbered(std::move(assignment.ends), std::move(examples));
 }
 
 }  // namespace rivulet

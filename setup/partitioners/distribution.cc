@@ -57,11 +57,11 @@ StatusOr<Shares> PartitionDistribution(const PartitionRequest& request) {
     if (!law(label).any())
       return InvalidArgument("{}: column {} gives nobody any of its label's {} examples", file, label + 1,
                              piles[label].size());
-  LabelDeal deal = DealSizes(piles, clients, law);
-  if (deal.fewest == 0)
+  LabelAssignment assignment = DealSizes(piles, clients, law);
+  if (assignment.fewest == 0)
     return InvalidArgument("{}: row {} gives its client no example; raise its shares, or leave the client out", file,
-                           deal.smallest + 1);
-  return DealByLabel(piles, std::move(deal), law);
+                           assignment.smallest + 1);
+  return DealByLabel(piles, std::move(assignment), law);
 }
 
 RIVULET_PARTITIONER(

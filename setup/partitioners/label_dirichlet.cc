@@ -30,9 +30,9 @@ StatusOr<Shares> PartitionLabelDirichlet(const PartitionRequest& request) {
       return Proportions(request.clients, PartitionDraws(request.seed, PartitionOp::kLabelShares, stream),
                          [alpha](int64_t, Draws& draws) { return LogGamma(alpha, draws); });
     };
-    LabelDeal deal = DealSizes(piles, clients, law);
-    if (deal.fewest >= static_cast<uint64_t>(min_examples)) return DealByLabel(piles, std::move(deal), law);
-    best = std::max(best, deal.fewest);
+    LabelAssignment assignment = DealSizes(piles, clients, law);
+    if (assignment.fewest >= static_cast<uint64_t>(min_examples)) return DealByLabel(piles, std::move(assignment), law);
+    best = std::max(best, assignment.fewest);
   }
   return InvalidArgument(
       "in {} draws the smallest client got {} examples at most, but data.partition.min_examples asks for {}; lower it "

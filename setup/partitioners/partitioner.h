@@ -17,7 +17,7 @@
 #include "engine/base/status.h"
 #include "engine/data/dataset.h"
 #include "federated/settings/setting_tables.h"
-#include "setup/shares.h"
+#include "setup/partitioners/shares.h"
 
 namespace rivulet {
 

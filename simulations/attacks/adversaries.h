@@ -12,7 +12,7 @@
 #include "client/site/site.h"
 #include "engine/base/mutex.h"
 #include "federated/scenario/scenario.h"
-#include "setup/shares.h"
+#include "setup/partitioners/shares.h"
 #include "simulations/attacks/attack.h"
 #include "simulations/attacks/shared_data.h"
 

@@ -8,7 +8,7 @@
 #include <utility>
 
 #include "client/site/site.h"
-#include "setup/shares.h"
+#include "setup/partitioners/shares.h"
 
 namespace rivulet {
 

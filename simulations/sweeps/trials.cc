@@ -27,7 +27,7 @@ StatusOr<bool> IsDeployed(History& history, const std::string& run_id) {
   RIVULET_ASSIGN_OR_RETURN(const std::vector<ClientRoundRow> tasks, history.ClientRounds(run_id, 1));
   if (!tasks.empty()) {
     return std::ranges::any_of(
-        tasks, [](const ClientRoundRow& task) { return !task.update_digest.empty() || !task.parent_id.empty(); });
+        tasks, [](const ClientRoundRow& task) { return task.update_digest || !task.parent_id.empty(); });
   }
   RIVULET_ASSIGN_OR_RETURN(const ResumePoint point, history.FindResumePoint(run_id));
   return !point.clients.empty();

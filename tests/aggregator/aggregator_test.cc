@@ -9,6 +9,7 @@
 #include "federated/updates/task_records.h"
 #include "tests/coordinator/test_run.h"
 #include "tests/testing/partial_bytes.h"
+#include "tests/testing/record_of.h"
 #include "tree.h"
 
 namespace rivulet {
@@ -265,7 +266,8 @@ Status BringALie(CoordinatorApi& api, const std::string& name, const RunParts& p
     for (const Task& task : reply.tasks) {
       const std::vector<float> delta(static_cast<size_t>(kTreeElements), 1);
       const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
-      TaskRecord record{task.id, 10, 6, {{"examples", 10}, {"steps", 6}, {"train_loss", 0.5}}, 1, {}};
+      TaskRecord record = RecordOf(task.id, {{"examples", 10}, {"steps", 6}, {"train_loss", 0.5}});
+      record.update_norm = 1;
       RIVULET_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(parts.aggregation, record.declared, {}));
       RIVULET_RETURN_IF_ERROR(sum->Take({task.id, task.base_version, {&part, 1}, record.declared}, weights).status());
       records.push_back(std::move(record));

@@ -26,7 +26,7 @@ AttemptRecord RoundOf(int64_t round, int64_t tasks) {
   record.round.folded = tasks;
   record.round.examples = 50 * tasks;
   record.round.train_loss = 0.5;
-  const std::string digest(64, 'a');
+  const Digest digest = Sha256Of("update");
   for (int64_t i = 0; i < tasks; ++i) {
     ClientRoundRow& task = record.tasks.emplace_back();
     task.client_id = fmt::format("client-{:05}", (round * 7919 + i * 10) % (10 * tasks));

@@ -7,6 +7,7 @@
 
 #include "coordinator/coordinator.h"
 #include "test_run.h"
+#include "tests/testing/record_of.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -72,11 +73,12 @@ class InPlaceTest : public ::testing::Test {
       auto& open = worker.open[task.gather];
       if (open == nullptr) open = *Aggregation::Create(parts_.aggregation);
       const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
-      const Scalars declared = {{"examples", static_cast<double>(examples)}, {"train_loss", 0.5}};
-      TaskRecord record{task.id, examples, 6, declared, 0, {.train_seconds = 0.25}};
+      const Scalars declared = {{"examples", static_cast<double>(examples)}, {"steps", 6}, {"train_loss", 0.5}};
+      TaskRecord record = RecordOf(task.id, declared);
+      record.train_seconds = 0.25;
       const auto taken = open->Take({task.id, task.base_version, {&part, 1}, declared}, {.parts = {examples}});
       ASSERT_OK(taken);
-      record.norm = taken->norm;
+      record.update_norm = taken->norm;
       worker.records[task.gather].push_back(record);
       worker.news.push_back({task.id, true});
     }
@@ -148,7 +150,7 @@ TEST_F(InPlaceTest, TwoSites_GiveTheModelsOfUploads) {
   EXPECT_EQ(tasks[3].train_loss, 0.5);
   EXPECT_EQ(tasks[3].train_seconds, 0.25);
   EXPECT_GT(tasks[3].update_norm, 0);
-  EXPECT_EQ(tasks[3].update_digest, "") << "no bytes, no digest";
+  EXPECT_EQ(tasks[3].update_digest, std::nullopt) << "no bytes, no digest";
   EXPECT_EQ(tasks[3].bytes_up, 0);
 }
 

@@ -324,7 +324,7 @@ TEST(ReadUpdate, TakesExamplesAsWeightAndMeasurementsFromTheAnnouncement) {
   EXPECT_EQ(update->record.examples, 12);
   EXPECT_EQ(update->record.steps, 6);
   EXPECT_EQ(update->record.declared.at("train_loss"), 0.5);
-  EXPECT_EQ(update->record.measured.train_seconds, 0.25);
+  EXPECT_EQ(update->record.train_seconds, 0.25);
   const UpdateView view = update->view(4);
   EXPECT_EQ(view.base_version, 4);
   ASSERT_EQ(view.parts.size(), 1u);
@@ -345,7 +345,7 @@ TEST(ReadUpdate, SecondsThatAreNone_AreLeftOut) {
   for (const double seconds : {-1.0, std::nan(""), static_cast<double>(INFINITY)}) {
     Submission submission = Announce("task", bytes);
     submission.measured.train_seconds = seconds;
-    EXPECT_EQ(ReadUpdate({Bytes(bytes), {}, submission})->record.measured.train_seconds, 0);
+    EXPECT_EQ(ReadUpdate({Bytes(bytes), {}, submission})->record.train_seconds, std::nullopt);
   }
 }
 

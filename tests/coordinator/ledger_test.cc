@@ -32,7 +32,7 @@ ClosedTask FoldedTask(const std::string& client_id, int64_t examples, double tra
   task.facts.train_loss = train_loss;
   task.facts.train_seconds = 1.75;
   task.facts.update_norm = 5;
-  task.facts.update_digest = "d";
+  task.facts.update_digest = Sha256Of("d");
   return task;
 }
 

@@ -68,7 +68,7 @@ TEST(PackedTasksTest, AnyField_ComesBack) {
       [](PackedTask& task) { task.facts.bytes_down = 8; },
       [](PackedTask& task) { task.facts.bytes_up = 9; },
       [](PackedTask& task) { task.facts.examples = 0; },
-      [](PackedTask& task) { task.facts.update_digest = "d"; },
+      [](PackedTask& task) { task.facts.update_digest = Sha256Of("d"); },
       [](PackedTask& task) {
         task.facts.measures = {{"train/cluster", {2}}, {"rate", Measure::Rate(1, 3)}};
       },

@@ -4,6 +4,7 @@
 
 #include "engine/io/sealed_file.h"
 #include "federated/updates/task_records.h"
+#include "tests/testing/record_of.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
 
@@ -30,7 +31,7 @@ class ReportStoreTest : public testing::FolderTest {
   // As a site sends a partial: the records of its tasks, then what a store does not look into.
   static std::string PartialOf(const std::vector<TaskId>& tasks) {
     std::vector<TaskRecord> records;
-    for (const TaskId& task : tasks) records.push_back({.task = task, .examples = 1, .declared = {{"examples", 1}}});
+    for (const TaskId& task : tasks) records.push_back(RecordOf(task, {{"examples", 1}}));
     return WriteTaskRecords(records) + "sums";
   }
 

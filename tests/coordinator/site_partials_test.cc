@@ -8,6 +8,7 @@
 #include "federated/updates/task_records.h"
 #include "test_run.h"
 #include "tests/testing/partial_bytes.h"
+#include "tests/testing/record_of.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -29,11 +30,11 @@ struct MadePartial {
       for (size_t k = 0; k < delta.size(); ++k) delta[k] = static_cast<float>(k % 3 + 1);
       const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
       const Scalars declared = {{"examples", 10.0 + i % 7}, {"steps", 6}, {"train_loss", 0.5}};
-      TaskRecord record{fmt::format("t{}", i), 10 + i % 7, 6, declared, 0, {}};
+      TaskRecord record = RecordOf(fmt::format("t{}", i), declared);
       const auto taken =
           aggregation->Take({record.task, base_version, {&part, 1}, declared}, *WeightsOf(spec, declared, {}));
       EXPECT_OK(taken);
-      record.norm = taken->norm;
+      record.update_norm = taken->norm;
       records.push_back(std::move(record));
     }
     partial = aggregation->Extract(base_version);
@@ -58,7 +59,7 @@ TEST(ReadSitePartialTest, Whole_IsReadAsItWasMade) {
   EXPECT_EQ(testing::BytesOf(made.spec, read->partial), testing::BytesOf(made.spec, made.partial));
   ASSERT_THAT(read->records, SizeIs(2));
   EXPECT_EQ(read->records[1].examples, 11);
-  EXPECT_EQ(read->records[1].norm, made.records[1].norm);
+  EXPECT_EQ(read->records[1].update_norm, made.records[1].update_norm);
 }
 
 TEST(ReadSitePartialTest, CutInEverySection_IsRefused) {
@@ -216,10 +217,11 @@ class SitePartialsTest : public ::testing::Test, public NewsListener {
     site.gather = task.gather;
     const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
     const Scalars declared = {{"examples", static_cast<double>(examples)}, {"steps", 6}, {"train_loss", 0.5}};
-    TaskRecord record{task.id, examples, 6, declared, 0, {.train_seconds = 0.25}};
+    TaskRecord record = RecordOf(task.id, declared);
+    record.train_seconds = 0.25;
     const auto taken = site.open->Take({task.id, task.base_version, {&part, 1}, declared}, {.parts = {examples}});
     ASSERT_OK(taken);
-    record.norm = taken->norm;
+    record.update_norm = taken->norm;
     site.records.push_back(record);
     site.held.push_back({task.id, true});
   }

@@ -14,6 +14,7 @@
 #include "federated/updates/task_records.h"
 #include "test_run.h"
 #include "tests/testing/partial_bytes.h"
+#include "tests/testing/record_of.h"
 
 namespace rivulet {
 
@@ -66,12 +67,12 @@ class TinySite {
     if (open.aggregation == nullptr) open.aggregation = *Aggregation::Create(spec_);
     open.base_version = task.base_version;
     const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
-    TaskRecord record{task.id, examples, 6, {{"examples", static_cast<double>(examples)}, {"steps", 6}}, 0, {}};
+    TaskRecord record = RecordOf(task.id, {{"examples", static_cast<double>(examples)}, {"steps", 6}});
     record.declared["train_loss"] = 0.5;
     RIVULET_ASSIGN_OR_RETURN(const Weights weights, WeightsOf(spec_, record.declared, {}));
     RIVULET_ASSIGN_OR_RETURN(
         const auto taken, open.aggregation->Take({task.id, task.base_version, {&part, 1}, record.declared}, weights));
-    record.norm = taken.norm;
+    record.update_norm = taken.norm;
     open.records.push_back(std::move(record));
     held_.push_back({task.id, true});
     return absl::OkStatus();

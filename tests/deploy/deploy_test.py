@@ -1,4 +1,4 @@
-"""The package, the man pages, the completion, the service and the manifests. What a machine lacks a tool for is skipped by name."""
+"""The package, the man pages, the completion, the service and the rules of Prometheus. What a machine lacks a tool for is skipped by name."""
 import json
 import os
 import pathlib
@@ -15,8 +15,6 @@ from harness import RIVULET, RivuletTest, main  # noqa: E402
 
 BUILD = pathlib.Path(RIVULET).parent
 DEPLOY = ROOT / "deploy"
-# An interpreter that has kubernetes-validate and compose-spec.
-SCHEMAS = os.environ.get("RIVULET_DEPLOY_PYTHON", sys.executable)
 
 
 def needs(*programs):
@@ -83,7 +81,8 @@ class Watching(unittest.TestCase):
 
     @needs("promtool")
     def test_promtool_takes_the_rules_and_what_they_are_to_say(self):
-        for command in (["check", "rules", "rivulet-alerts.yml"], ["test", "rules", "rivulet-alerts-test.yml"]):
+        for command in (["check", "rules", "rivulet-alerts.yml"], ["test", "rules", "rivulet-alerts-test.yml"],
+                        ["check", "config", "--syntax-only", "prometheus.yml"]):
             code, printed = run("promtool", *command, cwd=DEPLOY / "prometheus")
             self.assertEqual(code, 0, printed)
 
@@ -115,7 +114,7 @@ class Completion(RivuletTest):
         self.run_rivulet("ca", "kit", "coordinator/h", "--out", "coordinator", code=0)
         script = self.write("completion.bash", self.run_rivulet("completion", code=0).out)
         for path in (script, self.path("client/start"), self.path("coordinator/start"), DEPLOY / "debian/postinst",
-                     DEPLOY / "debian/postrm"):
+                     DEPLOY / "debian/prerm", DEPLOY / "debian/postrm"):
             shell = "bash" if path == script else "sh"
             code, printed = run("shellcheck", "--shell", shell, "--exclude", "SC1091,SC2154", path)
             self.assertEqual(code, 0, printed)
@@ -132,6 +131,24 @@ class Service(RivuletTest):
         code, printed = run("systemd-analyze", "security", "--offline=yes", "--threshold=15", unit)
         self.assertEqual(code, 0, printed[-300:])
 
+    def test_it_is_started_again_unless_a_setting_is_wrong_and_leaves_no_core(self):
+        settings = dict(line.split("=", 1) for line in (DEPLOY / "systemd/rivulet@.service").read_text().splitlines()
+                        if re.match(r"[A-Z]\w+=", line))
+        self.assertEqual([settings[key] for key in ("Restart", "RestartPreventExitStatus", "StartLimitIntervalSec", "LimitCORE", "User")],
+                         ["on-failure", "2", "0", "0", "rivulet"])
+        wrong = self.run_rivulet("coordinator", self.scenario, "--listen", "127.0.0.1:0", "--insecure", "--set", "run.rounds=none")
+        self.assertEqual(wrong.code, 2, wrong)
+
+    def test_removal_stops_the_services_and_an_upgrade_does_not(self):
+        (self.folder / "system").mkdir()
+        script = self.write("prerm", (DEPLOY / "debian/prerm").read_text().replace("/run/systemd/system", self.path("system")))
+        self.write("bin/systemctl", f"#!/bin/sh\necho \"$*\" >>{self.path('told')}\n")
+        os.chmod(self.path("bin/systemctl"), 0o755)
+        environment = {**os.environ, "PATH": f"{self.path('bin')}:{os.environ['PATH']}", "DPKG_MAINTSCRIPT_PACKAGE": "rivulet-client"}
+        for action in ("upgrade", "remove"):
+            self.assertEqual(run("sh", script, action, env=environment), (0, ""))
+        self.assertEqual((self.folder / "told").read_text(), "stop rivulet-client@*.service\n")
+
     @needs("systemd-sysusers")
     def test_its_user_can_be_made(self):
         (self.folder / "root/etc").mkdir(parents=True)
@@ -145,47 +162,6 @@ class Service(RivuletTest):
         self.run_rivulet("ca", "kit", "client/a", "--coordinator", "h:1", "--data", name, "--out", "kit", code=0)
         code, printed = run("sh", "-c", '. ./site.conf; printf "%s" "$RIVULET_DATA"', cwd=self.folder / "kit")
         self.assertEqual((code, printed), (0, name))
-
-
-class Manifests(RivuletTest):
-    def has(self, module):
-        return run(SCHEMAS, "-c", f"import {module}")[0] == 0
-
-    def test_kubernetes_takes_them(self):
-        if not self.has("kubernetes_validate"):
-            self.skipTest("there is no kubernetes_validate (RIVULET_DEPLOY_PYTHON)")
-        for manifest in (DEPLOY / "kubernetes").glob("*.yaml"):
-            code, printed = run(SCHEMAS, "-c", """
-import sys, yaml, kubernetes_validate
-for document in yaml.safe_load_all(open(sys.argv[1])):
-    kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
-""", manifest)
-            self.assertEqual(code, 0, printed)
-
-    def test_compose_takes_it(self):
-        if not self.has("compose_spec"):
-            self.skipTest("there is no compose_spec (RIVULET_DEPLOY_PYTHON)")
-        code, printed = run(SCHEMAS, "-c", """
-import sys, yaml, compose_spec
-document = yaml.safe_load(open(sys.argv[1]))
-compose_spec.ComposeSpecification.model_validate(document)
-# Its types are checked there, unknown keys are not.
-known = {field.alias or name for name, field in compose_spec.Service.model_fields.items()}
-for service in document["services"].values():
-    assert set(service) <= known, set(service) - known
-""", DEPLOY / "compose.yaml")
-        self.assertEqual(code, 0, printed)
-
-    def test_their_command_lines_are_understood(self):
-        """Every option that a manifest gives to a command is one of its help."""
-        for manifest in [DEPLOY / "compose.yaml", *(DEPLOY / "kubernetes").glob("*.yaml"), DEPLOY / "systemd/rivulet@.service"]:
-            for command in ("client", "coordinator", "simulate", "worker"):
-                known = self.run_rivulet(command, "--help", code=0).out
-                for line in manifest.read_text().splitlines():
-                    if re.search(rf"(?:command|args): \[{command},|rivulet {command} /", line) or (
-                            command == "client" and re.search(r"command: \[--|^ +- --", line)):
-                        for option in re.findall(r"(?<![\w-])--[a-z-]+", line):
-                            self.assertIn(option, known, line)
 
 
 def libraries_of(program):
@@ -275,6 +251,7 @@ class Package(SoftwareList, RivuletTest):
             for library in ("libgrpc++1.51", "libssl3", "libdnnl2"):
                 self.assertIn(library, fields)
             self.assertEqual("libsqlite3-0" in fields, name == "rivulet")
+            self.assertRegex(run("dpkg-deb", "--info", package)[1], r"\sprerm\s")
             listing = run("dpkg-deb", "--contents", package)[1]
             for path in (f"usr/bin/{name}", f"usr/share/man/man1/{name}.1", f"usr/share/bash-completion/completions/{name}",
                          f"usr/lib/systemd/system/{name}@.service", f"usr/lib/sysusers.d/{name}.conf",

@@ -45,7 +45,7 @@ class ClientProgram(RivuletTest):
             self.assertEqual(found, "nothing", part)
         needed = printed("readelf", "-d", CLIENT)
         self.assertIn("libgrpc++", needed)
-        for library in ("sqlite", "onnx", "edit", "httplib"):
+        for library in ("sqlite", "onnx", "edit", "boost"):
             self.assertNotIn(library, needed)
 
     @unittest.skipIf(os.environ.get("RIVULET_SANITIZE"), "a sanitizer's program is not what is shipped")

@@ -1,8 +1,12 @@
 """`rivulet dashboard`: pages over a history, that say what it says and do nothing else."""
 import base64
+import csv
+import datetime
 import hashlib
 import html.parser
 import http.client
+import io
+import json
 import os
 import pathlib
 import re
@@ -12,14 +16,16 @@ import sqlite3
 import statistics
 import subprocess
 import tempfile
+import threading
 import time
 import unittest
 import urllib.parse
+import xml.etree.ElementTree
 
 from chromium import CHROMIUM, Browser
 from harness import RivuletTest, main
 
-VOID = {"meta", "link", "input", "br", "!doctype"}
+VOID = {"meta", "link", "input", "img", "br", "!doctype"}
 
 
 class Balanced(html.parser.HTMLParser):
@@ -27,10 +33,11 @@ class Balanced(html.parser.HTMLParser):
 
     def __init__(self):
         super().__init__()
-        self.open, self.text, self.links, self.tags = [], "", [], set()
+        self.open, self.text, self.links, self.tags, self.elements = [], "", [], set(), []
 
     def handle_starttag(self, tag, attributes):
         self.tags.add(tag)
+        self.elements.append((tag, dict(attributes)))
         self.links += [value for name, value in attributes if name in ("href", "src", "action")]
         for name, _ in attributes:
             assert not name.startswith("on") and name != "style", f"{tag} {name}"
@@ -54,7 +61,7 @@ class Dashboard(RivuletTest):
     def setUp(self):
         super().setUp()
         if "dashboard" not in self.run_rivulet("--help").out:
-            self.skipTest("built without cpp-httplib")
+            self.skipTest("built without Boost")
 
     def serve(self, *more, db="runs.sqlite"):
         process = self.start("dashboard", "--db", self.path(db), "--http", "127.0.0.1:0", *more)
@@ -73,6 +80,37 @@ class Dashboard(RivuletTest):
         for connection in silent:
             connection.close()
 
+    def test_hostile_connections_cost_little_and_end_with_the_process(self):
+        self.simulate("--rounds", "1")
+        process = self.serve()
+        memory = lambda: int(re.search(r"VmRSS:\s+(\d+)", pathlib.Path(f"/proc/{process.pid}/status").read_text())[1]) // 1024
+        self.assertEqual(self.get("/")[0].status, 200)
+        before, over = memory(), threading.Event()
+
+        def pour(bytes_each, pause):
+            with socket.create_connection(("127.0.0.1", self.port)) as connection:
+                try:
+                    connection.sendall(b"GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n")
+                    while not over.is_set():
+                        connection.sendall(b"X: " + b"y" * bytes_each + b"\r\n")
+                        time.sleep(pause)
+                except OSError:
+                    pass  # the server has closed it
+
+        peers = [threading.Thread(target=pour, args=of) for of in [(10_000, 0)] * 20 + [(1, 0.5)] * 20]
+        for peer in peers:
+            peer.start()
+        time.sleep(3)
+        self.assertEqual(self.get("/")[0].status, 200)
+        self.assertLess(memory() - before, 64)
+        begin = time.monotonic()
+        process.send_signal(signal.SIGTERM)
+        process.communicate(timeout=30)
+        self.assertLess(time.monotonic() - begin, 5)
+        over.set()
+        for peer in peers:
+            peer.join()
+
     def get(self, path, method="GET", **headers):
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         connection.request(method, path, headers={"Host": f"127.0.0.1:{self.port}", **headers})
@@ -89,7 +127,12 @@ class Dashboard(RivuletTest):
         parser.feed(body)
         parser.close()
         self.assertEqual(parser.open, [])
-        self.assertNotIn("script", parser.tags)
+        # One script and one style sheet, to the byte those that the policy names.
+        policy = response.getheader("Content-Security-Policy")
+        for tag in "script", "style":
+            held, = re.findall(f"<{tag}>(.*?)</{tag}>", body, re.S)
+            digest = base64.b64encode(hashlib.sha256(held.encode()).digest()).decode()
+            self.assertIn(f"{tag}-src 'sha256-{digest}';", policy)
         for link in parser.links:
             self.assertTrue(link.startswith(("/", "#")), link)
         return parser
@@ -105,7 +148,9 @@ class Dashboard(RivuletTest):
         for run_id in ids:
             self.assertIn(run_id, runs.text)
             self.assertIn(f"/run?id={run_id}", runs.links)
-        self.assertIn("learning_rate", runs.text)
+        self.assertIn("learning rate", runs.text)
+        for rate in ("0.1", "0.3"):
+            self.assertIn(rate, runs.text)
         run = self.page(f"/run?id={ids[1]}")
         self.assertIn(hostile, run.text)
         self.assertIn("svg", run.tags)
@@ -118,10 +163,7 @@ class Dashboard(RivuletTest):
         self.assertIn("client.optimizer.learning_rate", compared.text)
         self.assertIn("0.3", compared.text)
         response, body = self.get("/")
-        style = re.search("<style>(.*?)</style>", body, re.S)[1]  # with the page, and the only one that counts
-        self.assertIn("prefers-color-scheme: dark", style)
-        digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
-        self.assertIn(f"style-src 'sha256-{digest}';", response.getheader("Content-Security-Policy"))
+        self.assertIn("prefers-color-scheme: dark", body)
         process.send_signal(signal.SIGINT)
         self.assertEqual(process.wait(20), 0)
 
@@ -155,7 +197,7 @@ class Dashboard(RivuletTest):
 
     def test_a_run_shows_who_did_what_when_and_leads_everywhere(self):
         self.simulate()
-        with sqlite3.connect(self.path("runs.sqlite")) as database:  # two tasks of the newest round came to nothing
+        with sqlite3.connect(self.path("runs.sqlite")) as database:  # two tasks of the newest round failed
             database.execute("UPDATE task SET status = 3, error = 'label 12 <at> record 3' WHERE task = (SELECT max(task) FROM task)")
             database.execute("UPDATE task SET status = 2, error = '' WHERE task = (SELECT max(task) FROM task) - 1")
         database.close()
@@ -164,7 +206,7 @@ class Dashboard(RivuletTest):
         run_id, = self.query("SELECT run_id FROM runs")[0]
         lost = self.query("SELECT client_id, status FROM client_rounds WHERE status <> 'folded' ORDER BY rowid")
         self.assertEqual([status for _, status in lost], ["dropped", "failed"])
-        self.assertIn("Who did what in rounds 1 to 4", run.text)
+        self.assertIn("Tasks of rounds 1 to 4", run.text)
         self.assertIn("failed: label 12 <at> record 3", run.text)  # what the timeline says where it is pointed at
         self.assertRegex(run.text, r"round 4, \S+: waited .*, trained .*, uploaded .*; dropped")
         for client, _ in lost:
@@ -211,6 +253,205 @@ class Dashboard(RivuletTest):
         compared = self.page("/compare?" + urllib.parse.urlencode([("run", first), ("run", f"2/{second}")]))
         self.assertIn("client.optimizer.learning_rate", compared.text)
 
+    def names_in_order(self, path):
+        """The runs of a list, by their seeds."""
+        body = self.get(path)[1]
+        return re.findall(r'data-is="seed">(\d+)<', body)
+
+    def test_the_list_is_sorted_and_filtered_without_a_script(self):
+        for seed, rate in (("1", "0.3"), ("2", "0.001"), ("3", "0.1")):
+            self.simulate("--set", f"run.seed={seed}", "--set", f"client.optimizer.learning_rate={rate}")
+        self.simulate("--set", "run.seed=4", "--set", "algorithm.name=fedadam", "--set", "run.name=adaptive")
+        self.run_rivulet("runs", "tag", "adaptive", "baseline", "--db", self.path("runs.sqlite"), code=0)
+        self.serve()
+        runs = self.page("/")
+        self.assertEqual(self.names_in_order("/"), ["4", "3", "2", "1"])  # newest first
+        self.assertEqual(self.names_in_order("/?sort=seed&order=up"), ["1", "2", "3", "4"])
+        self.assertEqual(self.names_in_order("/?sort=rate&order=down"), ["1", "4", "3", "2"])
+        best = [seed for seed, in self.query("SELECT seed FROM run_leaderboard ORDER BY best_accuracy DESC, created_at DESC")]
+        self.assertEqual([int(seed) for seed in self.names_in_order("/?sort=best&order=down")], best)
+        for query, seeds in (("algorithm=fedadam", ["4"]), ("find=BASELINE", ["4"]), ("find=learning_rate%3D0.1", ["4", "3"]),
+                             ("find=tiny+seed%3D2", ["2"]), ("status=running", []), ("find=nothing", [])):
+            self.assertEqual(self.names_in_order("/?" + query), seeds, query)
+        self.assertIn("No run matches.", self.page("/?find=nothing").text)
+        self.page("/?sort=%3Cb%3E&order=sideways&find=%22%3E%3Cscript%3E&status=%27&runs=999")
+        # Links of the head keep what was looked for, and turn the order of their column round.
+        links = self.page("/?sort=seed&order=up&find=tiny").links
+        self.assertIn("/?sort=seed&order=down&find=tiny", links)
+        self.assertIn("/?sort=best&order=down&find=tiny", links)
+        # What an algorithm alone has stands behind what tells all runs apart, and each row has its curve.
+        self.assertIn("beta1", runs.text)
+        sparks = [attributes for tag, attributes in runs.elements if tag == "path" and attributes.get("class") == "spark"]
+        self.assertEqual(len(sparks), 4)
+
+    def test_the_first_screen_says_health_result_time_and_failures(self):
+        self.simulate("--set", "run.seed=1")
+        with sqlite3.connect(self.path("runs.sqlite")) as database:
+            (run_id, best), = database.execute("SELECT run_id, best_accuracy FROM run_leaderboard").fetchall()
+        database.close()
+        self.serve()
+        text = self.page(f"/run?id={run_id}").text
+        order = ["Is it healthy?", "Healthy", "4 of 4 rounds", "How good is it?", f"{best:.4f}", "What is slow?", "clients at work",
+                 "Who failed?", "Nobody", "of 6 clients", "Curves", "Rounds, newest first", "Tasks of rounds", "Clients, least reliable first",
+                 "Configuration", "Log, newest first"]
+        places = [text.find(word) for word in order]
+        self.assertNotIn(-1, places, order)
+        self.assertEqual(places, sorted(places))
+        with sqlite3.connect(self.path("runs.sqlite")) as database:  # a task in four failed
+            database.execute("UPDATE attempt SET folded = folded - 1, failed = 1")
+            database.execute("UPDATE membership SET folded = folded - 1, failed = 1 WHERE client = (SELECT min(client) FROM membership)")
+            client, = database.execute("SELECT client_id FROM client_reliability WHERE failed = 1").fetchone()
+        database.close()
+        text = self.page(f"/run?id={run_id}").text
+        self.assertIn("Needs a look", text)
+        self.assertIn("4 of 12 tasks failed or were refused", text)
+        self.assertRegex(text, rf"Who failed\?1 of 6 clients{client} 1 of \d tasks")
+
+    def test_one_point_is_no_chart(self):
+        self.simulate("--rounds", "1")
+        self.simulate("--rounds", "1", "--set", "run.seed=8")
+        self.serve()
+        ids = [run_id for run_id, in self.query("SELECT run_id FROM runs")]
+        charts = lambda page: [attributes for tag, attributes in page.elements if tag == "figure" and "data-plot" in attributes]
+        run = self.page(f"/run?id={ids[0]}")
+        self.assertEqual(charts(run), [])
+        self.assertIn("A curve begins with the second value.", run.text)
+        self.assertNotIn("spark", [attributes.get("class") for _, attributes in self.page("/").elements])
+        compared = self.page(f"/compare?run={ids[0]}&run={ids[1]}")
+        self.assertEqual(charts(compared), [])
+        self.assertIn("±", compared.text)
+
+    def test_seeds_are_one_line_with_a_band(self):
+        for seed in ("1", "2", "3"):
+            self.simulate("--set", f"run.seed={seed}")
+        self.simulate("--set", "run.seed=1", "--set", "algorithm.name=fedprox", "--set", "algorithm.mu=0.5", "--set", "run.name=prox")
+        self.serve()
+        ids = [run_id for run_id, in self.query("SELECT run_id FROM runs ORDER BY rowid")]
+        query = "&".join(f"run={run_id}" for run_id in ids)
+        page = self.page("/compare?" + query)
+        self.assertIn("2 settings, 4 runs", page.text)
+        self.assertIn("tiny (3 seeds)", page.text)
+        values = [value for value, in self.query("SELECT test_accuracy FROM round_summary WHERE round = 4 ORDER BY run_id")]
+        of_seeds = [self.query("SELECT test_accuracy FROM round_summary WHERE round = 4 AND run_id = ?", run_id)[0][0] for run_id in ids[:3]]
+        self.assertIn(f"{statistics.mean(of_seeds):.4f} ± {statistics.stdev(of_seeds):.4f}", page.text)
+        self.assertEqual(len(values), 4)
+        plots = [json.loads(attributes["data-plot"]) for tag, attributes in page.elements if tag == "figure" and "data-plot" in attributes]
+        accuracy = plots[0]["series"]
+        self.assertEqual([series["label"] for series in accuracy], ["tiny (3 seeds)", "prox"])
+        self.assertAlmostEqual(accuracy[0]["points"][-1][1], statistics.mean(of_seeds), 4)
+        last = accuracy[0]["band"][-1]
+        self.assertAlmostEqual(last[2] - last[1], 2 * statistics.stdev(of_seeds), 4)
+        self.assertEqual(accuracy[1]["band"], [])
+        self.assertNotIn("run.seed", page.text)
+        self.assertIn("algorithm.mu", page.text)
+
+    def test_every_table_and_picture_can_be_downloaded(self):
+        self.simulate("--set", "run.keep_models=all")
+        self.simulate("--set", "run.seed=8")
+        self.serve()
+        ids = [run_id for run_id, in self.query("SELECT run_id FROM runs ORDER BY rowid")]
+        client, = self.query("SELECT client_id FROM client_rounds WHERE run_id = ? GROUP BY 1 ORDER BY count(*) DESC LIMIT 1", ids[0])[0]
+        seen = {}
+        for path in ("/", f"/run?id={ids[0]}", f"/round?run={ids[0]}&round=2", f"/client?run={ids[0]}&client={client}",
+                     f"/model?run={ids[0]}", f"/labels?run={ids[0]}", f"/compare?run={ids[0]}&run={ids[1]}"):
+            found = [attributes["href"] for tag, attributes in self.page(path).elements if tag == "a" and "download" in attributes]
+            self.assertTrue(found, path)
+            for address in found:
+                connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
+                connection.request("GET", address)
+                answer = connection.getresponse()
+                body = answer.read()
+                connection.close()
+                kind = answer.getheader("Content-Type")
+                seen[address] = body
+                if address.startswith("/picture.png") and answer.status == 400 and b"libpng" in body:
+                    continue
+                self.assertEqual(answer.status, 200, (address, body))
+                if address.startswith("/table.csv"):
+                    self.assertTrue(kind.startswith("text/csv"), kind)
+                    rows = list(csv.reader(io.StringIO(body.decode())))
+                    self.assertGreater(len(rows), 1 if "of=differences" not in address else 0, address)
+                    self.assertEqual({len(row) for row in rows}, {len(rows[0])}, address)
+                elif address.startswith("/picture.svg"):
+                    self.assertEqual(kind, "image/svg+xml")
+                    self.assertEqual(xml.etree.ElementTree.fromstring(body).tag, "{http://www.w3.org/2000/svg}svg")
+                else:
+                    self.assertEqual(kind, "image/png")
+                    self.assertTrue(body.startswith(b"\x89PNG\r\n"), address)
+        rounds, = [list(csv.DictReader(io.StringIO(body.decode()))) for address, body in seen.items()
+                   if address == f"/table.csv?of=rounds&run={ids[0]}"]
+        self.assertEqual([(int(row["round"]), row["status"]) for row in rounds], [(n, "committed") for n in (1, 2, 3, 4)])
+        listed, = [list(csv.DictReader(io.StringIO(body.decode()))) for address, body in seen.items() if "of=runs" in address]
+        self.assertEqual(sorted(row["seed"] for row in listed), ["7", "8"])
+        for address in ("/table.csv?of=rounds", "/table.csv?of=nothing&run=tiny", "/picture.svg?of=nothing&run=tiny", "/picture.svg?of=curve"):
+            self.page(address, 400)
+        for address in ("/table.csv?of=rounds&run=nothing", "/picture.svg?of=curve&run=tiny&metric=test/los", "/picture.svg?of=round&run=tiny&round=9"):
+            self.page(address, 404)
+
+    def test_a_clients_examples_are_those_of_a_task(self):
+        self.simulate()
+        self.serve()
+        run_id, = self.query("SELECT run_id FROM runs")[0]
+        client, tasks, examples, total = self.query(
+            "SELECT client_id, count(*), max(examples), sum(examples) FROM client_rounds GROUP BY 1 HAVING count(*) > 1 LIMIT 1")[0]
+        self.assertEqual(total, tasks * examples)
+        page = self.page(f"/client?run={run_id}&client={client}")
+        self.assertRegex(page.text, rf"Examples{examples} a task{total} over all its tasks")
+        self.assertIn("active", page.text)
+
+    def test_times_have_their_utc(self):
+        self.simulate()
+        self.serve()
+        created, = self.query("SELECT created_at FROM runs")[0]
+        times = [attributes for tag, attributes in self.page("/").elements if tag == "time"]
+        self.assertEqual(times, [{"datetime": created, "title": f"{created[:10]} {created[11:19]} UTC"}])
+
+    @unittest.skipIf(CHROMIUM is None, "no Chromium")
+    def test_a_browser_shows_values_smooths_and_has_a_log_axis(self):
+        self.simulate("--rounds", "12")
+        self.serve()
+        created, = self.query("SELECT created_at FROM runs")[0]
+        with Browser() as browser:
+            browser.call("Emulation.setTimezoneOverride", timezoneId="Asia/Tokyo")
+            browser.open(f"http://127.0.0.1:{self.port}/run?id=tiny")
+            shown = browser.evaluate("document.querySelector('.under time').textContent")
+            utc = datetime.datetime.fromisoformat(created.replace("Z", "+00:00"))
+            there = utc.astimezone(datetime.timezone(datetime.timedelta(hours=9)))
+            self.assertIn(there.strftime(":%M:%S"), shown)
+            self.assertIn(str(there.day), shown)
+            self.assertNotIn("UTC", shown)
+            self.assertIn("UTC", browser.evaluate("document.querySelector('.under time').title"))
+            browser.evaluate("document.querySelector('figure[data-plot]').scrollIntoView()")
+            x, y, width, height = browser.evaluate(
+                "(r => [r.x, r.y, r.width, r.height])(document.querySelector('figure[data-plot] svg').getBoundingClientRect())")
+            browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=x + width * 0.97, y=y + height / 2)
+            tip = browser.wait_for("document.querySelector('.tip')?.innerText")
+            last, = self.query("SELECT test_accuracy FROM round_summary WHERE round = 12")[0]
+            self.assertRegex(tip, r"^round 12\s")
+            self.assertAlmostEqual(float(tip.split()[-1]), last, 4)
+            browser.call("Input.dispatchMouseEvent", type="mouseMoved", x=2, y=2)
+            browser.wait_for("!document.querySelector('.tip')")
+            line = "document.querySelector('figure[data-plot] path[stroke-width=\"2\"]').getAttribute('d')"
+            drawn = browser.evaluate(line)
+            set_knob = ("(() => {{ const knob = document.querySelector('.knobs [name={}]'); {}; "
+                        "knob.dispatchEvent(new Event('input', {{ bubbles: true }})); }})()")
+            browser.evaluate(set_knob.format("smooth", "knob.value = 0.9"))
+            smooth = browser.evaluate(line)
+            self.assertNotEqual(smooth, drawn)
+            height_of = lambda path: (lambda ys: max(ys) - min(ys))([float(y) for y in re.findall(r" ([\d.]+)", path)])
+            self.assertLess(height_of(smooth), height_of(drawn))
+            browser.evaluate(set_knob.format("smooth", "knob.value = 0"))
+            self.assertEqual(browser.evaluate(line), drawn, "the script draws what the server drew")
+            browser.evaluate(set_knob.format("log", "knob.checked = true"))
+            self.assertNotEqual(browser.evaluate(line), drawn)
+            self.assertFalse(browser.evaluate("document.querySelector('.knobs').hidden"))
+            for width in (400, 1024, 1440):  # nothing is wider than its window
+                browser.call("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+                for path in ("/", "/run?id=tiny"):
+                    browser.open(f"http://127.0.0.1:{self.port}{path}")
+                    self.assertLessEqual(browser.evaluate("document.documentElement.scrollWidth"), width, (path, width))
+            self.assertEqual(browser.complaints, [])
+
     def test_refusals(self):
         self.simulate()
         self.serve()
@@ -248,7 +489,7 @@ class Dashboard(RivuletTest):
                  f"--user-data-dir={profile}", "--dump-dom", f"http://127.0.0.1:{self.port}/run?id=tiny"],
                 capture_output=True, text=True, timeout=120)
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn("How it went", done.stdout)
+        self.assertIn(">Curves<", done.stdout)
         self.assertIn("<svg", done.stdout)
         complaints = [line for line in done.stderr.splitlines() if "CONSOLE" in line and "favicon" not in line]
         self.assertEqual(complaints, [])

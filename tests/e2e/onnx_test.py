@@ -39,7 +39,16 @@ class Onnx(RivuletTest):
         report = json.loads(self.run_rivulet("model", "check", "--open-batch", "--json", case, code=0).out)
         self.assertEqual((report["passed"], report["open_batch"]), (True, False))
         refused = self.run_rivulet("model", "import", str(CASES / "pads_as_input" / "model.onnx"), "--out", self.path("net"))
-        self.assert_refused(refused, "Pad '' (opset 17)", "it depends on the values of the input 'pads'")
+        self.assert_refused(refused, "Pad '' (opset 17)", "it depends on the values of the input 'pads'", "with --value")
+        given = self.run_rivulet("model", "import", str(CASES / "pads_as_input" / "model.onnx"), "--out", self.path("net"),
+                                 "--value", "pads=0,1,1,0", "--json", code=0)
+        self.assertEqual(json.loads(given.out)["outputs"], "y float32[3,4]")
+        for value, fragment in [("pads=0,1", "2 numbers are given to an input [4]"), ("pad=1", "no input 'pad'"),
+                                ("pads=0,x,1,0", "'x' is no number"), ("pads", "must be NAME=NUMBERS")]:
+            refused = self.run_rivulet("model", "import", str(CASES / "pads_as_input" / "model.onnx"), "--out",
+                                       self.path("other"), "--value", value)
+            self.assertNotEqual(refused.code, 0)
+            self.assertIn(fragment, refused.err)
 
     def test_import_tells_the_role_of_each_initializer(self):
         out = self.run_rivulet("model", "import", MASKED, "--out", self.path("net"), code=0).out

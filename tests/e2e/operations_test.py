@@ -81,6 +81,12 @@ class Operations(RivuletTest):
         paused = self.status("second")
         self.assertTrue(paused["paused"])
         self.assertRegex(paused["awaits"], r"the run is paused by its operator; round \d+ starts when it is resumed")
+        self.said("coordinator", r"it shows at http://\S+")
+        url = re.search(r"it shows at (http://127\.0\.0\.1:\d+/)", "".join(self.logs["coordinator"])).group(1)
+        with urllib.request.urlopen(url + "run?id=second", timeout=20) as answer:
+            page = answer.read().decode()
+        self.assertIn('<span class="status paused">', page)
+        self.assertIn("paused by alice: maintenance", page)
         clients = self.clients()
         self.assertEqual(sorted(clients), self.names)
         for row in clients.values():
@@ -215,6 +221,13 @@ class Operations(RivuletTest):
         made = self.status()["round"]
         self.wait_for(lambda: self.status()["round"] > made + 2, "rounds without it")
         self.assertEqual(self.clients()[noisy]["state"], "banned")
+        dashboard = self.start("dashboard", "--db", DB, "--http", "127.0.0.1:0")
+        url = re.search(r"http://\S+", dashboard.stdout.readline()).group(0)
+        for path in "run?id=latest", f"client?run=latest&client={noisy}":
+            with urllib.request.urlopen(url + path, timeout=20) as answer:
+                self.assertIn('<span class="status banned">✗ banned</span>', answer.read().decode())
+        dashboard.send_signal(signal.SIGTERM)
+        dashboard.communicate(timeout=20)
 
         coordinator.send_signal(signal.SIGKILL)
         coordinator.wait()

@@ -81,9 +81,21 @@ class List(RunsTest):
         title, *lines = text.splitlines()
         self.assertIn("learning_rate", title)
         self.assertEqual(len(lines), 2)
-        self.assertRegex(lines[0], r"finished +4/4 +0\.\d{4} +0\.3 ")
+        self.assertRegex(title, r"^run +status +algorithm +learning rate +seed +best +last +rounds +took +started \(UTC\)")
+        self.assertRegex(lines[0], r"finished +fedavg +0\.3 +7 +0\.\d{4} +0\.\d{4} +4/4 ")
         rows = self.runs_json("list")
         self.assertEqual([row["client.optimizer.learning_rate"] for row in rows], [0.3, 0.1])
+
+    def test_options_of_one_algorithm_come_last_and_leave_first(self):
+        self.simulate("--set", "algorithm.name=fedadam")
+        self.simulate("--set", "algorithm.name=ditto", "--set", "algorithm.lambda=0.1", "--set", "client.epochs=1")
+        titles = self.runs("list", "--wide").out.splitlines()[0]
+        places = [titles.index(word) for word in ("algorithm", "learning rate", "seed", "best", "took", "epochs", "beta1", "lambda")]
+        self.assertEqual(places, sorted(places))
+        narrow = self.runs("list", env={"COLUMNS": "80"}).out
+        for word in ("fedadam", "ditto"):
+            self.assertRegex(narrow, rf"finished +{word} +0\.1 +7 +0\.\d{{4}}")
+        self.assertNotIn("beta1", narrow)
 
     def test_where_and_sort_and_limit(self):
         for seed in ("1", "2", "3"):
@@ -238,6 +250,12 @@ class Compare(RunsTest):
         self.assertIn("A, B: equal but for the seed", text)
         self.assertIn("±", text)
         self.assert_refused(self.runs("compare", one, code=2), "at least two", code=2)
+        self.runs("tag", three, "alone")
+        alone = self.runs("compare", "tag=alone").out
+        self.assertRegex(alone, rf"(?m)^A  {three}  finished$")
+        self.assertIn("There is no other run", alone)
+        self.assertRegex(alone, r"(?m)^test/accuracy$")
+        self.assertEqual([run["run_id"] for run in self.runs_json("compare", "tag=alone")["runs"]], [three])
         self.assert_refused(self.runs("compare", one, "tinny", code=1), "tinny", code=1)
 
 
@@ -252,6 +270,9 @@ class Plot(RunsTest):
         texts = [element.text for element in root.iter("{http://www.w3.org/2000/svg}text")]
         for text in ("test/loss", "round", *self.ids()):
             self.assertIn(text, texts)
+        self.assertIn("2 runs", self.runs("plot", "name=tiny", "--metric", "test/loss", "--out", out).out)
+        self.assertEqual(xml.etree.ElementTree.tostring(xml.etree.ElementTree.parse(out).getroot()), xml.etree.ElementTree.tostring(root))
+        self.assert_refused(self.runs("plot", "tag=none", "--out", out, code=1), "tag=none", code=1)
         drawn = self.runs("plot", *self.ids(), "--terminal", env={"COLUMNS": "60"}).out
         self.assertIn("test/accuracy", drawn)
         self.assertLessEqual(max(map(len, drawn.splitlines())), 60)
@@ -309,6 +330,12 @@ class Export(RunsTest):
                 self.assertEqual(list(lines[0]), list(rows[0]), view)
         connection.close()
         self.assert_refused(self.runs("export", run_id, code=2), "--csv DIR, --json FILE or --tensorboard DIR", code=2)
+        self.simulate("--set", "run.seed=8")
+        self.runs("export", "name=tiny", "--csv", self.path("several"))
+        for run in self.ids():
+            rows = list(csv.DictReader(open(self.path(f"several/{run}/rounds.csv"))))
+            self.assertEqual({row["run_id"] for row in rows}, {run})
+        self.assert_refused(self.runs("export", "name=tiny", "--json", self.path("two.json"), code=2), "--json writes one run", code=2)
 
 
     def test_a_run_resumed_within_a_second_keeps_its_events(self):

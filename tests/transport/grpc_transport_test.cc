@@ -61,7 +61,7 @@ class FakeCoordinator : public CoordinatorApi {
     if (submission.task != "task-1") return NotFound("no task '{}' for client '{}'", submission.task, caller.name);
     announced = submission.bytes;
     last_step = submission.step;
-    last_train_seconds = submission.measured.train_seconds;
+    last_train_seconds = submission.measured.train_seconds.value_or(0);
     class Writer : public ChunkWriter {
      public:
       explicit Writer(FakeCoordinator& fake) : fake_(fake), crcs_(fake.staged_crcs) {}

@@ -92,12 +92,13 @@ TEST(Messages, PollReply_CrossesWhole) {
 }
 
 TEST(Messages, Submission_CrossesWhole) {
-  ExpectCrossesWhole<rpc::SubmissionProto>(Submission{.task = "task-1",
-                                                      .step = 2,
-                                                      .bytes = int64_t{1} << 40,
-                                                      .measured = {.train_seconds = 0.25},
-                                                      .kind = Submission::Kind::kState,
-                                                      .gather = uint64_t{1} << 63});
+  ExpectCrossesWhole<rpc::SubmissionProto>(
+      Submission{.task = "task-1",
+                 .step = 2,
+                 .bytes = int64_t{1} << 40,
+                 .measured = {.train_seconds = 0.25, .fold_seconds = 0.5, .lanes = 4},
+                 .kind = Submission::Kind::kState,
+                 .gather = uint64_t{1} << 63});
 }
 
 TEST(Messages, TaskFailure_CrossesWhole) {

@@ -49,8 +49,8 @@ class CheckedTrainer final : public Trainer {
     const LocalResult& expected = all[0];
     RIVULET_RETURN_IF_ERROR(expected.status);
     if (result.steps != expected.steps || result.examples != expected.examples) {
-      return Differs(lane, fmt::format("{} steps over {} examples, on the host {} over {}", result.steps,
-                                       result.examples, expected.steps, expected.examples));
+      return Differs(lane, fmt::format("{} steps over {} examples, on the host {} over {}", *result.steps,
+                                       *result.examples, *expected.steps, *expected.examples));
     }
     for (const auto& [name, value] : expected.declared) {
       const auto found = result.declared.find(name);

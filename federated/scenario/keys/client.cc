@@ -18,13 +18,13 @@ bool IsScheduled(const Scenario& s) {
 }
 
 // Optimisers are the engine's, which knows no scenarios. The learning rate is a key of every kind's.
-const bool optimizers_are_registered = [] {
-  for (const OptimizerTable& optimizer : OptimizerTables()) {
+[[maybe_unused]] const bool optimizers_are_registered = [] {
+  ForEachOptimizerTable([](const OptimizerTable& optimizer) {
     std::vector<Setting> settings = optimizer.settings;
     std::erase_if(settings, [](const Setting& setting) { return setting.name == "learning_rate"; });
     SettingTableRegistration(
         {.kind = "optimizer", .name = optimizer.name, .settings = std::move(settings), .doc = optimizer.doc});
-  }
+  });
   return true;
 }();
 
@@ -70,7 +70,6 @@ std::vector<Key> TrainingKeys() {
 }
 
 std::vector<Key> OptimizerKeys() {
-  static_cast<void>(optimizers_are_registered);
   std::vector<Key> keys = {
       Key("client.optimizer.kind", RIVULET_FIELD(client.optimizer.kind), "\"momentum\"",
           fmt::format("Local update rule. Its memory starts anew in every task. {}", PiecesInWords("optimizer")))

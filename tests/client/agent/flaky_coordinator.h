@@ -82,7 +82,7 @@ class FlakyCoordinator : public CoordinatorApi {
     }
     submitted_task_ = submission.task;
     bytes_ = submission.bytes;
-    train_seconds_ = submission.measured.train_seconds;
+    train_seconds_ = submission.measured.train_seconds.value_or(0);
     return std::make_unique<Writer>(*this);
   }
 

@@ -31,7 +31,15 @@ Task TaskOf(int64_t round, const std::string& client = "site-1", const std::stri
   return task;
 }
 
-FinishedWork WorkFor(int64_t round) { return {std::string(100, static_cast<char>('a' + round)), 25, 6, 0.5, 1.25}; }
+FinishedWork WorkFor(int64_t round) {
+  FinishedWork work;
+  work.update = std::string(100, static_cast<char>('a' + round));
+  work.examples = 25;
+  work.steps = 6;
+  work.train_loss = 0.5;
+  work.train_seconds = 1.25;
+  return work;
+}
 
 class PersistedUpdatesTest : public testing::FolderTest {
  protected:
@@ -199,9 +207,9 @@ TEST_F(PersistedUpdatesTest, SentUpdatesOfManyClients_AreKeptApartAndGoWithTheir
     return PersistedUpdates(FileSystem::Default(), folder, client, options);
   };
   for (const std::string client : {"site-1", "site-2"}) {
-    ASSERT_OK(of(client).KeepSent(TaskOf(1, client), "update of " + client, 1.5));
+    ASSERT_OK(of(client).KeepSent(TaskOf(1, client), "update of " + client, {.train_seconds = 1.5}));
   }
-  ASSERT_OK(of("site-1").KeepSent(TaskOf(1, "site-1", "another"), "of another run", 0));
+  ASSERT_OK(of("site-1").KeepSent(TaskOf(1, "site-1", "another"), "of another run", {}));
   const std::string half = Files()[0] + ".tmp-0123456789abcdef";
   Write(half.substr(folder_.path().size() + 1), "half");
   EXPECT_TRUE(of("site-2").Has(TaskOf(1, "site-2").id));
@@ -218,8 +226,8 @@ TEST_F(PersistedUpdatesTest, SentUpdatesOfManyClients_AreKeptApartAndGoWithTheir
 
 TEST_F(PersistedUpdatesTest, SentUpdateThatCannotBeKept_IsAnError) {
   FullFileSystem full;
-  EXPECT_EQ(Open(1'000'000, full).KeepSent(TaskOf(1), "update", 0).code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_EQ(Open().KeepSent(TaskOf(1, "site-2"), "update", 0).code(), absl::StatusCode::kInvalidArgument);
+  EXPECT_EQ(Open(1'000'000, full).KeepSent(TaskOf(1), "update", {}).code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_EQ(Open().KeepSent(TaskOf(1, "site-2"), "update", {}).code(), absl::StatusCode::kInvalidArgument);
   EXPECT_THAT(Files(), IsEmpty());
 }
 

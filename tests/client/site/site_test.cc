@@ -215,7 +215,7 @@ class SiteTest : public ::testing::Test, public ClientData {
       EXPECT_OK(trained);
       const PartView part{.name = "delta", .data = std::as_bytes(std::span(trained->delta))};
       EXPECT_OK(aggregation->Take({task.id, task.base_version, {&part, 1}, trained->declared},
-                                  {.parts = {trained->examples}}));
+                                  {.parts = {*trained->examples}}));
     }
     return testing::BytesOf(aggregation->spec(), aggregation->Save().at(0));
   }
@@ -241,7 +241,7 @@ TEST_F(SiteTest, Tasks_AreFoldedIntoOnePartialThatIsHandedOverWhenAskedFor) {
   EXPECT_EQ(record.examples, 15);
   EXPECT_EQ(record.steps, 4);
   EXPECT_GT(record.declared.at("train_loss"), 0);
-  EXPECT_GT(record.norm, 0);
+  EXPECT_GT(record.update_norm, 0);
   EXPECT_THAT(coordinator_.failures_, IsEmpty());
   EXPECT_EQ(coordinator_.plan_fetches_, 1);
   EXPECT_EQ(coordinator_.model_fetches_, 1);
@@ -354,7 +354,7 @@ TEST_F(SiteTest, CoordinatorElsewhere_IsSentRecordsAndPartial) {
   EXPECT_EQ(read->records[1].task, "task of b");
   EXPECT_EQ(read->records[1].examples, 15);
   EXPECT_EQ(read->records[1].steps, 4);
-  EXPECT_GT(read->records[1].norm, 0);
+  EXPECT_GT(read->records[1].update_norm, 0);
   const std::string reference = Reference({"a", "b"});
   EXPECT_TRUE(std::ranges::equal(read->rest, std::as_bytes(std::span(reference))));
   EXPECT_EQ(coordinator_.plan_fetches_, 1);

@@ -114,7 +114,7 @@ TEST_F(PlanInput, InterruptedAfterAnyStep_GoesOnToTheSameBits) {
     TrainingCheckpoint second(counting, Path("training"), "client-1", each_step);
     ASSERT_OK_AND_ASSIGN(const auto gone_on, Train(plan, &second));
     EXPECT_EQ(Result(gone_on), Result(whole)) << died;
-    EXPECT_EQ(counting.asked, whole.steps - died);
+    EXPECT_EQ(counting.asked, *whole.steps - died);
     second.Remove();
   }
 }

@@ -68,7 +68,7 @@ TEST(Precision, SixteenBits_TrainNearlyAsFloat32) {
       Scenario narrow = wide;
       narrow.client.precision = precision;
       const testing::Trained trained = TrainWith(narrow);
-      EXPECT_NEAR(trained.train_loss, expected.train_loss, 0.02 * expected.train_loss) << preset << " " << precision;
+      EXPECT_NEAR(*trained.train_loss, *expected.train_loss, 0.02 * *expected.train_loss) << preset << " " << precision;
       const double distance = Distance(trained.delta, expected.delta);
       EXPECT_LT(distance, 0.2) << preset << " " << precision;
       EXPECT_GT(distance, 0) << preset << " " << precision;

@@ -155,7 +155,7 @@ void ExpectMatchesReference(const Scenario& scenario, int examples) {
   }
   EXPECT_GT(largest, 1e-2);  // it trained
   EXPECT_LT(worst, 5e-6);    // float32 sums of 784 products over a few steps
-  EXPECT_NEAR(result->train_loss, reference.loss, 1e-5);
+  EXPECT_NEAR(*result->train_loss, reference.loss, 1e-5);
   EXPECT_EQ(result->examples, examples);
   const int64_t batches = (examples + scenario.client.batch_size - 1) / scenario.client.batch_size;
   EXPECT_EQ(result->steps, scenario.client.epochs * batches);
@@ -208,7 +208,7 @@ TEST(TrainerTest, Result_TellsWhatWasTrained) {
   EXPECT_EQ(result->examples, 27);
   EXPECT_EQ(result->steps, 6);
   EXPECT_EQ(std::ssize(result->delta), plan->layout()->update_elements());
-  EXPECT_EQ(result->declared, (Scalars{{"examples", 27}, {"steps", 6}, {"train_loss", result->train_loss}}));
+  EXPECT_EQ(result->declared, (Scalars{{"examples", 27}, {"steps", 6}, {"train_loss", *result->train_loss}}));
   EXPECT_GT(result->train_seconds, 0);
 }
 

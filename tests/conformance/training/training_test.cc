@@ -99,8 +99,7 @@ void ExpectPyTorchsTwentySteps(const Json& c, bool portable) {
   auto model = Preset(c["preset"].get<std::string>(), options);
   ASSERT_OK(model);
   const std::string loss = c.value("loss", model->eval_loss);
-  OptimizerSpec optimizer = OptimizerSpec::Of(OptimizerByName(c["optimizer"].get<std::string>()).value());
-  optimizer.learning_rate = c["learning_rate"].get<double>();
+  const OptimizerSpec optimizer = {c["optimizer"].get<std::string>(), c["learning_rate"].get<double>()};
   const auto step = AddTrainingStep(*model, optimizer, loss);
   ASSERT_OK(step);
   std::vector<std::string> targets = {*step};

@@ -44,6 +44,39 @@ TEST(Columns, Statements_AreOfTheList) {
             "SELECT key, text, empty, real, none, flag, digest FROM sample WHERE key = ?");
 }
 
+struct GrownRow : SampleRow {
+  std::optional<double> weight;
+  std::optional<int64_t> lanes;
+};
+
+}  // namespace
+
+template <>
+struct SqlTable<GrownRow> {
+  static constexpr char kName[] = "grown";
+  static constexpr auto kColumns =
+      std::tuple(SqlColumn{"key", &SampleRow::key, "INTEGER NOT NULL"},
+                 SqlColumn{"weight", &GrownRow::weight, "REAL", 5}, SqlColumn{"lanes", &GrownRow::lanes, "INTEGER", 7});
+  static constexpr char kRest[] = "PRIMARY KEY (key)";
+  static constexpr bool kWithoutRowid = false;
+};
+
+namespace {
+
+TEST(Columns, Versions_HaveTheColumnsOfTheirTime) {
+  EXPECT_EQ(CreateTableSql<GrownRow>(4),
+            "CREATE TABLE grown (\n  key INTEGER NOT NULL,\n  PRIMARY KEY (key)\n) STRICT;\n");
+  EXPECT_EQ(CreateTableSql<GrownRow>(6),
+            "CREATE TABLE grown (\n  key INTEGER NOT NULL,\n  weight REAL,\n  PRIMARY KEY (key)\n) STRICT;\n");
+  EXPECT_EQ(CreateTableSql<GrownRow>(7), CreateTableSql<GrownRow>());
+  EXPECT_EQ(AddColumnsSql<GrownRow>(4),
+            "ALTER TABLE grown ADD COLUMN weight REAL;\nALTER TABLE grown ADD COLUMN lanes INTEGER;\n");
+  EXPECT_EQ(AddColumnsSql<GrownRow>(5), "ALTER TABLE grown ADD COLUMN lanes INTEGER;\n");
+  EXPECT_EQ(AddColumnsSql<GrownRow>(7), "");
+  EXPECT_EQ(NewestColumn<GrownRow>(), 7);
+  EXPECT_EQ(NewestColumn<SampleRow>(), 0);
+}
+
 TEST(Columns, Row_ComesBackAsItWas) {
   const std::string path = ::testing::TempDir() + fmt::format("columns-{}.sqlite", getpid());
   {

@@ -2,6 +2,7 @@
 #include <sqlite3.h>
 
 #include <filesystem>
+#include <fstream>
 
 #include "coordinator/history/database.h"
 #include "coordinator/history/history.h"
@@ -103,10 +104,11 @@ TEST_F(ForeignFileTest, WhatAUserHasAdded_Stays) {
 
 // Names of a file become text of a statement where an older one is brought up to date.
 TEST_F(ForeignFileTest, NameOfAView_IsNoStatement) {
-  Change(
-      fmt::format("CREATE INDEX task_by_client ON task (client, attempt_key); PRAGMA user_version = 3;"
-                  "CREATE VIEW \"a\"\"; ATTACH '{}' AS evil; CREATE TABLE evil.t (a); --\" AS SELECT 1",
-                  Path("evil.sqlite")));
+  std::filesystem::remove(path_);
+  std::ifstream sample(RIVULET_SOURCE_DIR "/tests/coordinator/history/version-3.sql");
+  Change(std::string((std::istreambuf_iterator<char>(sample)), {}));
+  Change(fmt::format("CREATE VIEW \"a\"\"; ATTACH '{}' AS evil; CREATE TABLE evil.t (a); --\" AS SELECT 1",
+                     Path("evil.sqlite")));
   EXPECT_OK(History::Open(path_, History::Access::kReadOnly));
   EXPECT_FALSE(std::filesystem::exists(Path("evil.sqlite")));
 }

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include "coordinator/history/questions.h"
+#include "coordinator/history/schema.h"
 #include "engine/base/sha256.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -142,7 +143,7 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
       Ask("SELECT name FROM sqlite_master WHERE type = 'view' ORDER BY name"),
       "audit;client_reliability;client_rounds;clients;events;metrics;models;notes;round_summary;rounds;run_clients;"
       "run_keys;run_leaderboard;runs;tags;");
-  EXPECT_EQ(Ask("PRAGMA user_version"), "4;");
+  EXPECT_EQ(Ask("PRAGMA user_version"), fmt::format("{};", kHistoryVersion));
 }
 
 TEST_F(HistoryTest, EveryColumn_IsDocumented) {
@@ -254,7 +255,8 @@ TEST_F(HistoryTest, Open_DamagedSchema_IsOneLine) {
 TEST_F(HistoryTest, Open_NewerVersion_IsRefused) {
   Open()->Close().IgnoreError();
   Ask("PRAGMA user_version = 99");
-  EXPECT_THAT(OpenError(History::Access::kReadWrite), HasSubstr("has version 99, and this program knows up to 4"));
+  EXPECT_THAT(OpenError(History::Access::kReadWrite),
+              HasSubstr(fmt::format("has version 99, and this program knows up to {}", kHistoryVersion)));
   EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("use a newer program"));
 }
 
@@ -292,7 +294,7 @@ TEST_F(HistoryTest, AddAttempt_RoundTripsEveryColumn) {
   task.steps = 3;
   task.train_loss = 0.5;
   task.update_norm = 1.5;
-  task.update_digest = Sha256Of("update").Hex();
+  task.update_digest = Sha256Of("update");
   task.weight = 5;
   task.bytes_down = 7;
   task.bytes_up = 8;
@@ -710,7 +712,7 @@ TEST_F(HistoryTest, TaskRow_IsAtMost200Bytes) {
       task.steps = 60;
       task.train_loss = 0.123 + i;
       task.update_norm = 1.234 + i;
-      task.update_digest = Sha256Of(task.task_id).Hex();
+      task.update_digest = Sha256Of(task.task_id);
       task.bytes_down = task.bytes_up = 796'000;
       task.wait_seconds = 0.014;
       task.train_seconds = 0.001010719;

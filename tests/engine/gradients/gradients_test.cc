@@ -251,25 +251,23 @@ TEST_F(ApplyGradientsTest, Sgd_MovesAgainstTheGradient) {
 
 TEST_F(ApplyGradientsTest, Momentum_Accumulates) {
   // Accumulator 2, then 0.5 · 2 + 2 = 3; w = 1 - 0.5 · 2 - 0.5 · 3.
-  EXPECT_THAT(Train({.kind = OptimizerSpec::Kind::kMomentum, .learning_rate = 0.5, .momentum = 0.5}, 2),
+  EXPECT_THAT(Train({.kind = "momentum", .learning_rate = 0.5, .settings = {{"momentum", 0.5}}}, 2),
               ElementsAre(-1.5f, -1.5f));
 }
 
 TEST_F(ApplyGradientsTest, Nesterov_LooksAhead) {
   // First step moves by 2 + 0.5 · 2 = 3.
-  EXPECT_THAT(
-      Train({.kind = OptimizerSpec::Kind::kMomentum, .learning_rate = 0.5, .momentum = 0.5, .nesterov = true}, 1),
-      ElementsAre(-0.5f, -0.5f));
+  EXPECT_THAT(Train({.kind = "momentum", .learning_rate = 0.5, .settings = {{"momentum", 0.5}, {"nesterov", true}}}, 1),
+              ElementsAre(-0.5f, -0.5f));
 }
 
 TEST_F(ApplyGradientsTest, ZeroMomentum_IsSgd) {
-  EXPECT_THAT(Train({.kind = OptimizerSpec::Kind::kMomentum, .learning_rate = 0.5, .momentum = 0}, 2),
+  EXPECT_THAT(Train({.kind = "momentum", .learning_rate = 0.5, .settings = {{"momentum", 0.0}}}, 2),
               ElementsAre(-1.0f, -1.0f));
 }
 
 TEST_F(ApplyGradientsTest, SlotsAreNoVariablesOfTheModel) {
-  ASSERT_OK(
-      ApplyGradients(scope_, {.kind = OptimizerSpec::Kind::kMomentum}, std::vector<Output>{handle_}, {{gradient_}}));
+  ASSERT_OK(ApplyGradients(scope_, {.kind = "momentum"}, std::vector<Output>{handle_}, {{gradient_}}));
   ASSERT_OK_AND_ASSIGN(const auto variables, VariablesOf(graph_));
   ASSERT_EQ(variables.size(), 1u);
   EXPECT_EQ(variables[0].name, "w");
@@ -300,7 +298,7 @@ TEST_F(ApplyGradientsTest, NegativeOrNanLearningRate_IsRefused) {
 
 TEST_F(ApplyGradientsTest, MomentumOfOne_IsRefused) {
   EXPECT_THAT(
-      ApplyGradients(scope_, {.kind = OptimizerSpec::Kind::kMomentum, .momentum = 1}, std::vector<Output>{handle_},
+      ApplyGradients(scope_, {.kind = "momentum", .settings = {{"momentum", 1.0}}}, std::vector<Output>{handle_},
                      {{gradient_}}),
       StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("momentum must be at least 0 and below 1, not 1")));
 }

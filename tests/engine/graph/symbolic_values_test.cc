@@ -193,6 +193,14 @@ TEST(ShapeFunctions, KnowTheSizesThatAreKnown) {
   EXPECT_EQ(scope.Op("BroadcastTo", {scope.Const(Tensor::Scalar(0.0f)), sizes}).shape(), (Shape{kUnknownDim, 2, 3}));
   const Output image = scope.Placeholder("image", DType::kFloat32, Shape{4, 2, 1});
   EXPECT_EQ(scope.Op("Tile", {image, sizes}).shape(), (Shape{kUnknownDim, 4, 3}));
+  const Output ends = scope.Op("ConcatV2", {ints({3}), batch, scope.Const(Tensor::Scalar(0))});
+  const auto cut = [&](AttrMap masks) {
+    return scope.Op("StridedSlice", {image, ints({1, 0}), ends, ints({1, 1})}, std::move(masks)).shape();
+  };
+  EXPECT_EQ(cut({}), (Shape{2, kUnknownDim, 1}));
+  EXPECT_EQ(cut({{"end_mask", int64_t{2}}}), (Shape{2, 2, 1}));
+  EXPECT_EQ(cut({{"shrink_axis_mask", int64_t{1}}}), (Shape{kUnknownDim, 1}));
+  EXPECT_EQ(cut({{"new_axis_mask", int64_t{1}}}), (Shape{1, kUnknownDim, kUnknownDim, kUnknownDim}));
   EXPECT_OK(scope.status());
 }
 

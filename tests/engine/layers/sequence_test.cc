@@ -95,7 +95,7 @@ TEST(SequenceLayers, EachKind_LearnsWhatStoodFirst) {
     SCOPED_TRACE(std::get<std::string>(layer.at("type")));
     ASSERT_OK_AND_ASSIGN(ModelDef model, With(layer));
     OptimizerSpec optimizer;
-    optimizer.kind = OptimizerSpec::Kind::kAdam;
+    optimizer.kind = "adam";
     optimizer.learning_rate = 0.03;
     ASSERT_OK_AND_ASSIGN(const std::string target, AddTrainingStep(model, optimizer));
     Tensor input(DType::kFloat32, Shape{16, 5, 3}), label(DType::kInt64, Shape{16});

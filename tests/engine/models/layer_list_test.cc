@@ -82,7 +82,7 @@ double Fall(const std::vector<LayerSpec>& layers, ClassifierOptions options) {
   EXPECT_OK(built);
   if (!built.ok()) return 0;
   ModelDef& model = *built;
-  OptimizerSpec adam = OptimizerSpec::Of(OptimizerSpec::Kind::kAdam);
+  OptimizerSpec adam = {.kind = "adam"};
   const auto step = AddTrainingStep(model, adam);
   EXPECT_OK(step);
   if (!step.ok()) return 0;

@@ -75,7 +75,7 @@ TEST_P(PresetTest, TrainedOnOneBatch_LearnsItByHeart) {
   optimizer.learning_rate = 0.1;
   const bool deep = GetParam().name == std::string("mobilenet_v2");
   if (GetParam().name == std::string("lenet5") || deep) {
-    optimizer.kind = OptimizerSpec::Kind::kMomentum;
+    optimizer.kind = "momentum";
     optimizer.learning_rate = 0.02;
   }
   ASSERT_OK_AND_ASSIGN(const std::string step, AddTrainingStep(model, optimizer));

@@ -114,7 +114,7 @@ TEST(FedProx, OneRound_IsNumPysInDouble) {
     const std::string name(1, static_cast<char>('a' + client));
     ASSERT_OK_AND_ASSIGN(const Trained trained, TrainClient(plan, *base, std::move(records), name));
     const PartView part{.name = "delta", .data = std::as_bytes(std::span(trained.delta))};
-    ASSERT_OK(aggregation->Take({name, 0, {&part, 1}, trained.declared}, {.parts = {trained.examples}}));
+    ASSERT_OK(aggregation->Take({name, 0, {&part, 1}, trained.declared}, {.parts = {*trained.examples}}));
   }
   ASSERT_OK_AND_ASSIGN(const ServerInput input, std::move(*aggregation).Finish());
 

@@ -237,7 +237,7 @@ TEST(Moon, OneRound_IsNumPysInDouble) {
     }
     const PartView part{.name = "delta", .data = std::as_bytes(std::span(run.trained.delta))};
     ASSERT_OK(aggregation->Take({fmt::format("{}", client), 0, {&part, 1}, run.trained.declared},
-                                {.parts = {run.trained.examples}}));
+                                {.parts = {*run.trained.examples}}));
   }
   ASSERT_OK_AND_ASSIGN(const ServerInput input, std::move(*aggregation).Finish());
   std::ifstream file(std::string(RIVULET_SOURCE_DIR) + "/tests/federated/algorithms/reference/moon.txt");

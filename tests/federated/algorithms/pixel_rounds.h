@@ -107,7 +107,8 @@ inline StatusOr<PixelRounds> RunPixels(const Scenario& scenario, int rounds, con
       RIVULET_RETURN_IF_ERROR(aggregation->Fold({task.id, round, results[0].parts, results[0].declared}, weights));
       run.kept[client] = results[0].state;
       run.declared[client] = results[0].declared;
-      told.push_back({task.id, fmt::format("{}", client), results[0].examples, results[0].train_loss});
+      told.push_back(
+          {task.id, fmt::format("{}", client), results[0].examples.value_or(0), results[0].train_loss.value_or(0)});
     }
     RIVULET_ASSIGN_OR_RETURN(const ServerInput input, std::move(*aggregation).Finish());
     PartMeans others;

@@ -408,14 +408,14 @@ TEST(ScenarioKeys, EachIsDocumentedWithAnExampleThatParses) {
 }
 
 TEST(OptimizerKeys, NotGiven_HaveWhatIsUsualForTheKind) {
-  for (const OptimizerTable& table : OptimizerTables()) {
-    const auto scenario = Parse(kMinimal, {{"client.optimizer.kind", table.name}});
+  for (const OptimizerTable* table : OptimizerTables()) {
+    const auto scenario = Parse(kMinimal, {{"client.optimizer.kind", table->name}});
     ASSERT_OK(scenario);
     const std::string text = scenario->ToToml();
-    for (const Setting& setting : table.settings) {
+    for (const Setting& setting : table->settings) {
       if (setting.name == "learning_rate") continue;  // a scenario's own
       EXPECT_THAT(text, HasSubstr(fmt::format("\n{} = {}\n", setting.name, ToToml(*setting.default_value))))
-          << table.name;
+          << table->name;
       // The same names in other sections would hide what is missing here.
       EXPECT_NE(std::ranges::find(ScenarioKeys(), "client.optimizer." + setting.name, &ScenarioKey::name),
                 ScenarioKeys().end());

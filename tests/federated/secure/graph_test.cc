@@ -40,7 +40,7 @@ TEST(ChooseGraph, IsTheLeastThatHoldsBothBounds) {
 }
 
 TEST(ChooseGraph, SmallCohortsAreComplete) {
-  for (const auto& [members, colluding] : std::vector<std::pair<int64_t, int64_t>>{{3, 0}, {30, 8}, {50, 14}}) {
+  for (const auto& [members, colluding] : std::vector<std::pair<int64_t, int64_t>>{{3, 0}, {7, 0}, {50, 14}, {99, 5}}) {
     const GraphNeeds needs{.members = members, .colluding = colluding, .dropped = members / 10};
     ASSERT_OK_AND_ASSIGN(const GraphShape shape, ChooseGraph(needs));
     EXPECT_TRUE(shape.complete);
@@ -120,6 +120,21 @@ TEST(NeighbourGraph, FollowsFromTheContextAlone) {
     equal += graph->NeighboursOf(member) == other->NeighboursOf(member) ? 1 : 0;
   }
   EXPECT_EQ(equal, 0);
+}
+
+// Of scripts/secagg_graphs.py, which draws graphs from the documentation alone: SHA-256 of all edges as lines "3-17".
+TEST(NeighbourGraph, IsThatOfThePythonScript) {
+  const auto digest_of = [](int64_t members, int k) {
+    const auto graph = NeighbourGraph::Create(ContextOf(1), members, {k, k, false}).value();
+    std::string text;
+    for (uint32_t member = 0; member < members; ++member) {
+      for (const uint32_t other : graph->NeighboursOf(member))
+        if (member < other) text += fmt::format("{}-{}\n", member, other);
+    }
+    return Sha256Of(text).Hex();
+  };
+  EXPECT_EQ(digest_of(31, 14), "03b7c4f4f94cd071deff193a822683492a62cc9e8541dfe8416c9a08c6ec266d");
+  EXPECT_EQ(digest_of(200, 60), "402f52fb9306b5191babc4a6e0ca0c1a85616b04b0dc3b5cd25d81af36446ff6");
 }
 
 TEST(NeighbourGraph, InACompleteGraphEachHoldsItsOwnShare) {

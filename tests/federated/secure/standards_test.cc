@@ -121,7 +121,7 @@ KeyHandle PublicP256(std::string_view x, std::string_view y) {
   return KeyHandle(key);
 }
 
-std::string DerOf(std::string_view r, std::string_view s) {
+std::string SignatureDer(std::string_view r, std::string_view s) {
   const auto number = [](std::string_view hex) {
     BIGNUM* made = nullptr;
     BN_hex2bn(&made, std::string(hex).c_str());
@@ -141,10 +141,10 @@ TEST(Signature, Rfc6979SignaturesVerify) {
   const KeyHandle key = PublicP256("60FED4BA255A9D31C961EB74C6356D68C049B8923B61FA6CE669622E60F29FB6",
                                    "7903FE1008B8BC99A41AE9E95628BC64F2F1B20C2D7E9F5177A3C294D4462299");
   ASSERT_NE(key, nullptr);
-  const std::string sample = DerOf("EFD48B2AACB6A8FD1140DD9CD45E81D69D2C877B56AAF991C34D0EA84EAF3716",
-                                   "F7CB1C942D657C41D436C7A1B6E29F65F3E900DBB9AFF4064DC4AB2F843ACDA8");
-  const std::string test = DerOf("F1ABB023518351CD71D881567B1EA663ED3EFCF6C5132B354F28D3B0B7D38367",
-                                 "019F4113742A2B14BD25926B49C649155F267E60D3814B4C0CC84250E46F0083");
+  const std::string sample = SignatureDer("EFD48B2AACB6A8FD1140DD9CD45E81D69D2C877B56AAF991C34D0EA84EAF3716",
+                                          "F7CB1C942D657C41D436C7A1B6E29F65F3E900DBB9AFF4064DC4AB2F843ACDA8");
+  const std::string test = SignatureDer("F1ABB023518351CD71D881567B1EA663ED3EFCF6C5132B354F28D3B0B7D38367",
+                                        "019F4113742A2B14BD25926B49C649155F267E60D3814B4C0CC84250E46F0083");
   EXPECT_OK(CheckSigningKey(key.get(), "the vector"));
   EXPECT_TRUE(IsSignature(key.get(), "sample", sample));
   EXPECT_TRUE(IsSignature(key.get(), "test", test));

@@ -156,9 +156,11 @@ std::string SomeSitePartial() {
   for (const char* task : {"t0", "t1"}) {
     const PartView part{.name = "delta", .data = std::as_bytes(std::span(delta))};
     const Scalars declared = {{"examples", 10}, {"steps", 6}, {"train_loss", 0.5}};
-    TaskRecord record{task, 10, 6, declared, 0, {}};
+    TaskRecord record;
+    record.task = task;
+    record.declared = declared;
     const auto taken = aggregation->Take({record.task, 4, {&part, 1}, declared}, *WeightsOf(spec, declared, {}));
-    record.norm = taken->norm;
+    record.update_norm = taken->norm;
     records.push_back(std::move(record));
   }
   std::string bytes = WriteTaskRecords(records);

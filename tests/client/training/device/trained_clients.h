@@ -70,8 +70,8 @@ inline std::vector<Came> TrainAll(Trainer& trainer, const std::vector<Client>& c
       came.status = result.status;
       came.declared = result.declared;
       came.state = result.state;
-      came.steps = result.steps;
-      came.train_loss = result.train_loss;
+      came.steps = result.steps.value_or(0);
+      came.train_loss = result.train_loss.value_or(0);
       for (const PartView& part : result.parts) {
         std::vector<float>& values = came.parts[std::string(part.name)];
         for (const FloatRun& run : part.runs) {

@@ -1,4 +1,4 @@
-#include "setup/shares.h"
+#include "setup/partitioners/shares.h"
 
 #include <algorithm>
 #include <utility>

@@ -1,0 +1,57 @@
+#include "federated/secure/announcement.h"
+
+#include <openssl/err.h>
+
+#include "certificates/verify.h"
+#include "engine/base/display_name.h"
+#include "federated/secure/signature.h"
+
+namespace rivulet::secure {
+namespace {
+
+constexpr size_t kShownBytes = 80;
+
+}  // namespace
+
+std::string DerOf(const Certificate& certificate) {
+  uint8_t* bytes = nullptr;
+  const int size = i2d_X509(certificate.x509.get(), &bytes);
+  if (size <= 0) return "";
+  std::string der(reinterpret_cast<const char*>(bytes), static_cast<size_t>(size));
+  OPENSSL_free(bytes);
+  return der;
+}
+
+StatusOr<KeyHandle> VerifyAnnouncement(const Digest& session_context, const Member& member, const Voucher& voucher,
+                                       const Trust& trust) {
+  const std::string shown = DisplayText(member.name, kShownBytes);
+  const auto* at = reinterpret_cast<const uint8_t*>(voucher.certificate.data());
+  const auto* const end = at + voucher.certificate.size();
+  X509Handle x509(d2i_X509(nullptr, &at, static_cast<long>(voucher.certificate.size())));
+  ERR_clear_error();
+  if (x509 == nullptr || at != end) {
+    return FailedPrecondition("member '{}' shows {} bytes that are no certificate", shown, voucher.certificate.size());
+  }
+  RIVULET_ASSIGN_OR_RETURN(const Certificate certificate,
+                           CertificateOf(std::move(x509), fmt::format("the certificate of member '{}'", shown)));
+  if (!certificate.name || certificate.name->role != Role::kClient || certificate.name->id != member.name) {
+    return FailedPrecondition(
+        "member '{}' shows the certificate of '{}'", shown,
+        DisplayText(certificate.name ? certificate.name->ToString() : certificate.subject, kShownBytes));
+  }
+  RIVULET_RETURN_IF_ERROR(
+      Annotate(VerifyCertificate(certificate, *trust.authority, trust.revoked, CertificatePurpose::kConnect, trust.now),
+               fmt::format("member '{}'", shown)));
+  KeyHandle key(X509_get_pubkey(certificate.x509.get()));
+  RIVULET_RETURN_IF_ERROR(CheckSigningKey(key.get(), shown));
+  if (!IsSignature(key.get(), KeysToSign(session_context, member.channel, member.mask), voucher.signature)) {
+    return FailedPrecondition(
+        "member '{}' did not sign its keys for this attempt: the coordinator invented or replaced them, or gave it "
+        "another "
+        "plan or model",
+        shown);
+  }
+  return key;
+}
+
+}  // namespace rivulet::secure

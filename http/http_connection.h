@@ -1,0 +1,252 @@
+// One connection of an HTTP server: requests and replies in turn, within limits. Included by beast_server.cc alone.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <boost/asio/ssl.hpp>
+#include <boost/asio/write.hpp>
+#include <boost/beast/core/flat_buffer.hpp>
+#include <boost/beast/http.hpp>
+#include <optional>
+#include <string>
+
+#include "http/deadline.h"
+#include "http/http_service.h"
+
+namespace rivulet {
+
+namespace beast = boost::beast;
+namespace http = boost::beast::http;
+
+// After so long without a word a stream says that it is there, so that a browser that has gone is noticed.
+inline constexpr std::chrono::seconds kStillHere{10};
+inline constexpr milliseconds kStreamPatience{250};  // of one Next, and so the time that Stop waits for it
+inline constexpr milliseconds kFarewell{1000};       // for a peer that was refused to read why
+
+inline const HttpRefusal kNoSuchPage{404, "No such page", "There is nothing under this address."};
+inline const HttpRefusal kNoFeed{404, "Nothing goes on", "There is no feed of this."};
+inline const HttpRefusal kTooManyFeeds{503, "Too many look on",
+                                       "Close another tab that shows this run, and try again."};
+
+struct OpenConnection {
+  virtual ~OpenConnection() = default;
+  virtual void Close() = 0;
+};
+
+// One connection of `Stream`, a socket or TLS over one. Of the server's thread.
+template <typename Stream>
+class HttpConnection final : public OpenConnection {
+ public:
+  static constexpr bool kTls = !std::is_same_v<Stream, tcp::socket>;
+
+  template <typename... More>
+  HttpConnection(HttpService& service, tcp::socket socket, More&... more)
+      : service_(service), stream_(std::move(socket), more...), deadline_(lowest()) {}
+  void Close() override {
+    error_code ignored;
+    lowest().close(ignored);
+  }
+
+  // Until the connection ends. The caller keeps this alive.
+  asio::awaitable<void> Serve() {
+    error_code error;
+    if constexpr (kTls) {
+      deadline_.Set(service_.limits.handshake);
+      co_await stream_.async_handshake(asio::ssl::stream_base::server,
+                                       asio::redirect_error(asio::use_awaitable, error));
+      deadline_.Clear();
+      if (error) co_return Close();
+    }
+    bool goes_on = true;
+    while (goes_on && !service_.stopping) goes_on = co_await ServeOne();
+    co_await SayFarewell();
+  }
+
+ private:
+  using Request = http::request<http::empty_body>;
+
+  tcp::socket& lowest() {
+    if constexpr (kTls) {
+      return stream_.next_layer();
+    } else {
+      return stream_;
+    }
+  }
+  SSL* ssl() {
+    if constexpr (kTls) {
+      return stream_.native_handle();
+    } else {
+      return nullptr;
+    }
+  }
+
+  // One request and its reply. False: the connection is to be closed.
+  asio::awaitable<bool> ServeOne() {
+    error_code error;
+    // Room for the header and no more, so what a peer sends ahead is not kept.
+    beast::flat_buffer buffer(service_.limits.header_bytes);
+    http::request_parser<http::empty_body> parser;
+    parser.header_limit(static_cast<uint32_t>(service_.limits.header_bytes));
+    deadline_.Set(service_.limits.header);
+    co_await http::async_read_header(stream_, buffer, parser, asio::redirect_error(asio::use_awaitable, error));
+    deadline_.Clear();
+    if (error) {
+      const std::optional<HttpRefusal> unread = FaultOfBytes(error);
+      if (!unread) co_return false;
+      co_await Refuse(*unread);
+      co_return false;
+    }
+    const Request& request = parser.get();
+    if (const std::optional<HttpRefusal> fault = FaultOf(parser, buffer.size())) {
+      co_await Refuse(*fault);
+      co_return false;
+    }
+    const HttpTarget target = TargetOf({request.target().data(), request.target().size()});
+    const std::string method(request.method_string());
+    const HttpCall call{.method = method,
+                        .target = target,
+                        .header = [&request](const char* name) { return std::string(request[name]); },
+                        .ssl = ssl()};
+    const std::optional<HttpRefusal> refused = service_.admission->Check(call);
+    const bool head = method == "HEAD", keep_alive = request.keep_alive() && (head || method == "GET");
+    HttpReply reply;
+    if (refused) {
+      reply = service_.Said(*refused);
+      co_return co_await Write(reply, refused->headers, head, keep_alive);
+    }
+    const HttpRequest asked{target.parameters};
+    const HttpHeaders none;
+    if (const auto page = service_.pages.find(target.path); page != service_.pages.end()) {
+      const std::function<HttpReply()> work = [&] { return service_.PageOf(page->second, asked); };
+      reply = co_await RunOn(*service_.page_threads, work);
+      co_return co_await Write(reply, none, head, keep_alive);
+    }
+    if (const auto feed = service_.streams.find(target.path); feed != service_.streams.end() && !head) {
+      co_await Feed(feed->second, asked);
+      co_return false;
+    }
+    reply = service_.Said(kNoSuchPage);
+    co_return co_await Write(reply, none, head, keep_alive);
+  }
+
+  // What is answered to bytes that are no request; nothing where the peer has gone or was too slow.
+  static std::optional<HttpRefusal> FaultOfBytes(error_code error) {
+    if (error == http::error::header_limit || error == http::error::buffer_overflow)
+      return HttpRefusal{431, "Too long", "The header of this request is longer than is read here."};
+    const bool of_parser = error.category() == http::make_error_code(http::error::bad_target).category();
+    if (!of_parser || error == http::error::end_of_stream || error == http::error::partial_message) return std::nullopt;
+    return HttpRefusal{400, "Not understood", "This is no request that is answered here."};
+  }
+
+  // What of a request is refused before anybody looks at its meaning. The parser itself refuses a length beside
+  // Transfer-Encoding, and two lengths.
+  std::optional<HttpRefusal> FaultOf(const http::request_parser<http::empty_body>& parser, size_t bytes_ahead) const {
+    const Request& request = parser.get();
+    const auto fields = static_cast<size_t>(std::distance(request.begin(), request.end()));
+    if (fields > service_.limits.fields) return HttpRefusal{431, "Too many", "This request has too many fields."};
+    if (request.target().size() > service_.limits.target_bytes)
+      return HttpRefusal{414, "Too long", "This address is longer than is read here."};
+    if (request.count(http::field::host) > 1 || (request.version() >= 11 && request.count(http::field::host) == 0))
+      return HttpRefusal{400, "Not understood", "A request names one host."};
+    if (parser.chunked() || parser.content_length().value_or(0) > 0 ||
+        request.count(http::field::transfer_encoding) > 0)
+      return HttpRefusal{400, "Not understood", "A page takes no body."};
+    if (bytes_ahead > 0) return HttpRefusal{400, "Not understood", "There is more than one request."};
+    return std::nullopt;
+  }
+
+  asio::awaitable<void> Refuse(const HttpRefusal& refusal) {
+    const HttpReply reply = service_.Said(refusal);
+    co_await Write(reply, refusal.headers, false, false);
+  }
+
+  template <typename Message>
+  void AddHeaders(Message& message, const HttpHeaders& more) const {
+    for (const auto& [name, value] : service_.headers) message.set(name, value);
+    for (const auto& [name, value] : more) message.set(name, value);
+  }
+
+  // False: the connection is to be closed.
+  asio::awaitable<bool> Write(const HttpReply& reply, const HttpHeaders& more, bool head, bool keep_alive) {
+    error_code error;
+    http::response<http::string_body> message(static_cast<http::status>(reply.status), 11);
+    AddHeaders(message, more);
+    message.set(http::field::content_type, reply.content_type);
+    message.keep_alive(keep_alive);
+    message.content_length(reply.body.size());
+    if (!head) message.body() = reply.body;
+    http::response_serializer<http::string_body> serializer(message);
+    deadline_.Set(service_.limits.write);
+    if (head) {
+      co_await http::async_write_header(stream_, serializer, asio::redirect_error(asio::use_awaitable, error));
+    } else {
+      co_await http::async_write(stream_, serializer, asio::redirect_error(asio::use_awaitable, error));
+    }
+    deadline_.Clear();
+    co_return !error && keep_alive;
+  }
+
+  // A stream of events, until it or its reader ends. Its length is not told, so the connection ends with it.
+  asio::awaitable<void> Feed(const HttpServer::StreamHandler& handler, const HttpRequest& request) {
+    if (service_.open_streams >= size_t{HttpServer::kStreams}) {
+      co_await Refuse(kTooManyFeeds);
+      co_return;
+    }
+    struct Place {
+      size_t& open;
+      explicit Place(size_t& count) : open(count) { ++open; }
+      ~Place() { --open; }
+    } place(service_.open_streams);
+    const std::function<std::shared_ptr<HttpStream>()> open = [&] { return handler(request); };
+    const std::shared_ptr<HttpStream> stream = co_await RunOn(*service_.stream_threads, open);
+    if (stream == nullptr) {
+      co_await Refuse(kNoFeed);
+      co_return;
+    }
+    const std::function<std::optional<std::string>()> look = [&]() -> std::optional<std::string> {
+      return service_.stopping ? std::nullopt : stream->Next(kStreamPatience);
+    };
+    error_code error;
+    const HttpHeaders none;
+    http::response<http::empty_body> message(http::status::ok, 11);
+    AddHeaders(message, none);
+    message.set(http::field::content_type, "text/event-stream");
+    message.keep_alive(false);
+    http::response_serializer<http::empty_body> serializer(message);
+    deadline_.Set(service_.limits.stream_write);
+    co_await http::async_write_header(stream_, serializer, asio::redirect_error(asio::use_awaitable, error));
+    auto spoke = steady_clock::now();
+    while (!error) {
+      deadline_.Clear();
+      std::optional<std::string> next = co_await RunOn(*service_.stream_threads, look);
+      if (!next) break;
+      const auto now = steady_clock::now();
+      if (next->empty() && now - spoke < kStillHere) continue;
+      if (next->empty()) *next = ": still here\n\n";
+      spoke = now;
+      deadline_.Set(service_.limits.stream_write);
+      co_await asio::async_write(stream_, asio::buffer(*next), asio::redirect_error(asio::use_awaitable, error));
+    }
+    deadline_.Clear();
+  }
+
+  // Closes so that the peer reads the last reply, though it still sends: what comes for a second is thrown away.
+  asio::awaitable<void> SayFarewell() {
+    error_code error;
+    deadline_.Set(kFarewell);
+    if constexpr (kTls) co_await stream_.async_shutdown(asio::redirect_error(asio::use_awaitable, error));
+    lowest().shutdown(tcp::socket::shutdown_send, error);
+    std::array<char, 4096> thrown_away;
+    while (!error && !service_.stopping) {
+      co_await lowest().async_read_some(asio::buffer(thrown_away), asio::redirect_error(asio::use_awaitable, error));
+    }
+    deadline_.Clear();
+    Close();
+  }
+
+  HttpService& service_;
+  Stream stream_;
+  Deadline deadline_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,51 @@
+// What an HTTP server serves, and to whom: the same for all its connections. Included by beast_server.cc alone.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <map>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/executor.h"
+#include "http/admission.h"
+#include "http/http_server.h"
+#include "http/page_policy.h"
+
+namespace rivulet {
+
+// Headers of a reply beside its content.
+using HttpHeaders = std::vector<std::pair<std::string, std::string>>;
+
+// What is served, and to whom: the same for every connection.
+struct HttpService {
+  HttpLimits limits;
+  std::unique_ptr<Admission> admission;
+  std::map<std::string, HttpServer::Handler> pages;
+  std::map<std::string, HttpServer::StreamHandler> streams;
+  HttpHeaders headers = HeadersOfPages("", "");
+  std::function<std::string(const std::string&, const std::string&)> error_page;
+  std::unique_ptr<Executor> page_threads = ThreadExecutor("pages", HttpServer::kThreads);
+  std::unique_ptr<Executor> stream_threads = ThreadExecutor("feeds", HttpServer::kStreams);
+  size_t open_streams = 0;  // of the server's thread
+  std::atomic<bool> stopping = false;
+
+  HttpReply Said(const HttpRefusal& refusal) const {
+    if (error_page) return {.status = refusal.status, .body = error_page(refusal.title, refusal.sentence)};
+    return {.status = refusal.status,
+            .content_type = "text/plain; charset=utf-8",
+            .body = refusal.title + ". " + refusal.sentence + "\n"};
+  }
+  // On a thread of the pool; nothing escapes.
+  HttpReply PageOf(const HttpServer::Handler& handler, const HttpRequest& request) const {
+    try {
+      return handler(request);
+    } catch (...) {
+      return {.status = 500, .content_type = "text/plain; charset=utf-8", .body = "no memory is left for this page\n"};
+    }
+  }
+};
+
+}  // namespace rivulet

@@ -1,0 +1,15 @@
+// Headers of every reply: what a page may do in a browser.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+namespace rivulet {
+
+// A page may show itself, and load its icon and feed from here. Nothing is fetched from elsewhere, only `style` and
+// `script` count, to the byte, and no other page may frame it. "": none.
+std::vector<std::pair<std::string, std::string>> HeadersOfPages(std::string_view style, std::string_view script);
+
+}  // namespace rivulet

@@ -1,0 +1,14 @@
+// TLS 1.3 of an HTTP server: its certificate is taken anew from its folder at each handshake.
+#pragma once
+
+#include <openssl/ssl.h>
+
+#include "certificates/watched_identity.h"
+
+namespace rivulet {
+
+// False: OpenSSL refuses. `identity` must outlive the context. A client's certificate is asked for, and judged by
+// Admission at each request.
+bool PrepareTls(SSL_CTX& context, WatchedIdentity* identity);
+
+}  // namespace rivulet

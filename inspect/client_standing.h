@@ -1,0 +1,22 @@
+// Whether a client may take part, as the history says: what an operator decided, and why.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "coordinator/history/history.h"
+
+namespace rivulet {
+
+struct ClientStanding {
+  std::string status = "active";  // active, approved, banned, removed
+  std::string by, at, reason;     // of the newest decision; "" without one
+  bool decided() const { return status != "active"; }
+  std::string Text() const;  // "banned by alice on 2026-11-28: wrong scanner"
+};
+
+StatusOr<ClientStanding> StandingOf(History& history, const std::string& client_id);
+// Of all clients whose status is another than "active".
+StatusOr<std::map<std::string, ClientStanding>> Standings(History& history);
+
+}  // namespace rivulet

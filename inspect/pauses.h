@@ -1,0 +1,20 @@
+// Runs that an operator has paused, by what the audit says.
+#pragma once
+
+#include <map>
+#include <string>
+
+#include "coordinator/history/history.h"
+
+namespace rivulet {
+
+struct Pause {
+  std::string by, at, reason;  // the operator, when (UTC), "" without a reason
+  std::string Text() const;    // "paused by alice: maintenance"
+};
+
+// Of each run the pause that nobody has ended. A pause is of one process: it counts while the run's status is
+// "running", and a run that was resumed from its history since is not paused.
+StatusOr<std::map<std::string, Pause>> PausedRuns(History& history);
+
+}  // namespace rivulet

@@ -1,0 +1,40 @@
+#include "pages/task_table.h"
+
+#include <algorithm>
+
+#include "engine/base/quantities.h"
+#include "pages/page_parts.h"
+
+namespace rivulet {
+namespace {
+
+std::string OptionalSeconds(const std::optional<double>& seconds) { return seconds ? SecondsText(*seconds) : ""; }
+std::string OptionalNumber(const std::optional<int64_t>& number) { return number ? fmt::format("{}", *number) : ""; }
+
+}  // namespace
+
+std::vector<std::string> TaskTitles(std::vector<std::string> titles) {
+  for (const char* title : {"kind", "status", "staleness#", "examples#", "train loss#", "update norm#", "waited#",
+                            "trained#", "uploaded#", "sent#", "why"})
+    titles.emplace_back(title);
+  return titles;
+}
+
+void AddTaskCells(std::vector<std::string>& row, const ClientRoundRow& task) {
+  for (std::string cell : {XmlText(task.kind), StatusHtml(task.status), OptionalNumber(task.staleness),
+                           OptionalNumber(task.examples), Share(task.train_loss), Share(task.update_norm),
+                           OptionalSeconds(task.wait_seconds), OptionalSeconds(task.train_seconds),
+                           OptionalSeconds(task.upload_seconds), BytesText(task.bytes_up), XmlText(task.error)})
+    row.push_back(std::move(cell));
+}
+
+Curve LossCurve(const std::vector<ClientRoundRow>& tasks) {
+  Curve loss{.name = "train/loss", .points = {}, .lower_is_better = true};
+  for (const ClientRoundRow& task : tasks)
+    if (task.status == "folded" && task.kind == "train" && task.train_loss)
+      loss.points.emplace_back(task.round, *task.train_loss);
+  std::ranges::reverse(loss.points);
+  return loss;
+}
+
+}  // namespace rivulet

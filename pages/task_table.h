@@ -1,0 +1,19 @@
+// The columns that tasks have on the page of a round and on that of a client.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "coordinator/history/history.h"
+#include "inspect/overview.h"
+
+namespace rivulet {
+
+// Titles as HtmlTable takes them, behind `before`; cells that are HTML.
+std::vector<std::string> TaskTitles(std::vector<std::string> before);
+void AddTaskCells(std::vector<std::string>& row, const ClientRoundRow& task);
+
+// "train/loss" over the rounds of one client's tasks, newest first as they come.
+Curve LossCurve(const std::vector<ClientRoundRow>& tasks);
+
+}  // namespace rivulet

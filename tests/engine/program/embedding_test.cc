@@ -131,7 +131,8 @@ TEST(Embedding, NegativeIndices_NameNoRow) {
 }
 
 TEST(Embedding, WeightDecay_MovesEveryRow) {
-  const auto runner = Compiled(Lookup::kResourceGather, {.learning_rate = 0.3, .settings = {{"weight_decay", 0.1}}}, false);
+  const auto runner =
+      Compiled(Lookup::kResourceGather, {.learning_rate = 0.3, .settings = {{"weight_decay", 0.1}}}, false);
   EXPECT_FALSE(Runs(*runner, "ResourceSparseApplyGradientDescent"));
   const float untouched = runner->floats(0)[kWidth];  // row 1, which no id names
   ASSERT_OK(runner->Run({Ids()}));

@@ -11,10 +11,10 @@ namespace rivulet {
 namespace {
 
 constexpr double kBroad = 800;     // points, of pictures that a page shows as broad as it is
-constexpr size_t kStretches = 90;  // of a curve's points in data-plot, as many as are drawn
+constexpr size_t kStretches = 60;  // of a curve's points in data-plot, as many as are drawn
 
 // As many digits as anybody reads: they are most of a page.
-std::string JsonNumber(double number) { return std::isfinite(number) ? fmt::format("{:.6g}", number) : "null"; }
+std::string JsonNumber(double number) { return std::isfinite(number) ? fmt::format("{:.5g}", number) : "null"; }
 
 // What the script draws a chart from, as JSON.
 std::string PlotData(const Chart& chart) {

@@ -149,7 +149,8 @@ std::string DownloadLinks(const std::vector<FileLink>& downloads) {
   if (downloads.empty()) return "";
   std::string html = "<span class=\"get\">";
   for (const FileLink& one : downloads)
-    html += fmt::format("<a href=\"{}\" download=\"{}\">{}</a>", XmlText(one.address), XmlText(one.file), one.kind);
+    html += fmt::format("<a href=\"{}\" download=\"{}\">{}</a>", XmlText(one.address), XmlText(one.file),
+                        XmlText(one.kind));
   return html + "</span>";
 }
 

@@ -157,11 +157,11 @@ std::string_view Script() {
   const link = document.getElementById("live-link");
   if (!link) return;
   // What the page says of the whole run is read from the history, now and then.
-  let renewed = Date.now();
+  let timer = null;
   const renewCards = async () => {
+    timer = null;
     const cards = document.getElementById("cards");
-    if (!cards || Date.now() - renewed < 5000) return;
-    renewed = Date.now();
+    if (!cards) return;
     const answer = await fetch(location.href).catch(() => null);
     if (!answer || !answer.ok) return;
     const fresh = new DOMParser().parseFromString(await answer.text(), "text/html").getElementById("cards");
@@ -178,11 +178,12 @@ std::string_view Script() {
       if (changed()) for (const figure of place.querySelectorAll("figure[data-plot]")) draw(figure);
     }
     link.textContent = "live";
-    renewCards();
+    if (timer === null) timer = setTimeout(renewCards, 5000);
     if (shown.closed) link.dataset.delay = Date.now() - shown.closed;
   });
   feed.addEventListener("end", () => {
     feed.close();
+    clearTimeout(timer);
     link.textContent = "ended";
   });
   feed.addEventListener("error", () => {

@@ -3,6 +3,7 @@
 #include "cli/command.h"
 #include "cli/model/format.h"
 #include "engine/base/file_system.h"
+#include "engine/base/join.h"
 #include "engine/base/table.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/io/atomic_file.h"
@@ -17,20 +18,21 @@ Status WriteGraphDef(const ExportRequest& request) {
   if (request.out.ends_with(".pbtxt"))
     return UsageError("graphs are written as bytes; give --out the name of a .pb file");
   const ModelDef& model = request.source.model;
-  RIVULET_ASSIGN_OR_RETURN(const Graph form, TensorFlowForm(model.graph));
-  const std::string bytes = SerializeGraph(form);
+  RIVULET_ASSIGN_OR_RETURN(const TensorFlowGraph form, TensorFlowForm(model.graph));
+  const std::string bytes = SerializeGraph(form.graph);
   const StatusOr<Graph> read = ParseGraph(bytes);
   if (!read.ok())
     return FailedPrecondition("the graph would be written but could not be read again, so nothing was written: {}",
                               Message(read.status()));
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(FileSystem::Default(), request.out, bytes));
-  fmt::print("{}: {} nodes", request.out, form.nodes().size());
+  fmt::print("{}: {} nodes", request.out, form.graph.nodes().size());
   if (request.source.has_loss) {
     fmt::print("; inputs {}", model.input.placeholder);
     for (const ModelInput& input : model.more_inputs) fmt::print(", {}", input.placeholder);
     fmt::print(", {}; loss {}", model.label.placeholder, model.eval_loss);
     for (const auto& [name, tensor] : model.metrics) fmt::print("; {} {}", name, tensor);
   }
+  if (!form.foreign.empty()) fmt::print("; ops that TensorFlow lacks: {}", Join(form.foreign, ", "));
   fmt::print("\n");
   return absl::OkStatus();
 }

@@ -1,6 +1,7 @@
 #include "cli/run/live_pages.h"
 
 #include "cli/shell_quote.h"
+#include "engine/base/usage_error.h"
 #include "pages/page_parts.h"
 #include "pages/serve_pages.h"
 

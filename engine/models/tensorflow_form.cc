@@ -152,7 +152,7 @@ StatusOr<Forms> LstmForm(const FormBuilder& b) {
   list["shape_type"] = DType::kInt32;
   const Output inputs = b.Op("TensorListFromTensor", {by_time, row}, list);
   const Output outputs = b.Op("TensorListReserve", {state, steps}, list);
-  const Output one = b.Int(1), last = b.Sub(steps, one), axis = b.Int(1);
+  const Output last = b.Sub(steps, b.Int(1));
   const Shape step_state({kUnknownDim, units});
   const std::vector<Output> results = WhileLoop(
       b.scope(),
@@ -160,10 +160,13 @@ StatusOr<Forms> LstmForm(const FormBuilder& b) {
         return s.Op("Less", {v[0], steps});
       },
       [&](const Scope& s, std::span<const Output> v) {
+        // Sizes and axes are the body's own constants: a program must know them.
+        const Output one = s.Const(Tensor::Scalar<int32_t>(1));
+        const Output element_shape = s.Const(Tensor::Of<int32_t>({2}, {-1, 4 * units}));
         const Output at = reverse ? s.Op("Sub", {last, v[0]}) : v[0];
-        const Output given = s.Op("TensorListGetItem", {inputs, at, row}, element);
+        const Output given = s.Op("TensorListGetItem", {inputs, at, element_shape}, element);
         const Output gates = s.Op("AddV2", {given, s.Op("MatMul", {v[1], kernel})});
-        Node* parts = s.AddNode("Split", {axis, gates}, {{"num_split", int64_t{4}}});
+        Node* parts = s.AddNode("Split", {one, gates}, {{"num_split", int64_t{4}}});
         if (parts == nullptr) return std::vector<Output>(v.begin(), v.end());
         const auto gate = [&](int i) { return s.Op("Sigmoid", {parts->output(i)}); };
         const Output kept = s.Op("Mul", {gate(1), v[2]});
@@ -196,10 +199,20 @@ bool IsOurs(std::string_view op) {
   return kOurs.contains(op) || (op.starts_with("_Fused"));
 }
 
+// Whether somebody uses what only our op gives: what a backward pass needs.
+bool UsesMore(const Graph& graph, const Node& node) {
+  const size_t made = node.type() == "LSTM" || node.type() == "LayerNorm" ? 3 : 1;
+  for (size_t port = made; port < node.outputs().size(); ++port)
+    if (!graph.Consumers(const_cast<Node&>(node).output(static_cast<int>(port))).empty()) return true;
+  return false;
+}
+
 }  // namespace
 
-StatusOr<Graph> TensorFlowForm(const Graph& graph) {
-  Graph form;
+StatusOr<TensorFlowGraph> TensorFlowForm(const Graph& graph) {
+  TensorFlowGraph result;
+  Graph& form = result.graph;
+  std::set<std::string> foreign;
   for (const auto& [name, function] : graph.functions()) RIVULET_RETURN_IF_ERROR(form.AddFunction(function));
   std::map<std::pair<const Node*, int>, Output> known;
   std::map<const Node*, Node*> copies;
@@ -208,16 +221,9 @@ StatusOr<Graph> TensorFlowForm(const Graph& graph) {
   for (Node* node : graph.TopologicalOrder(all)) {
     std::vector<Output> inputs;
     for (const Output& input : node->inputs()) {
-      const Output copy = known[{input.node, input.port}];
-      if (!copy)
-        return Unimplemented("{} takes output {} of {}, which has no form of TensorFlow's ops", DescribeNode(*node),
-                             input.port, DescribeNode(*input.node));
-      inputs.push_back(copy);
+      inputs.push_back(known.at({input.node, input.port}));
     }
-    if (IsOurs(node->type()))
-      return Unimplemented("{}: TensorFlow has no such op; export the model as .onnx instead", DescribeNode(*node));
-    const MakeForm make = FormOf(node->type());
-    if (make == nullptr) {
+    const auto copy_node = [&]() -> Status {
       NodeSpec spec{node->name(),  std::string(node->type()), inputs,        {},
                     node->attrs(), node->source_line(),       node->device()};
       for (Node* before : node->control_inputs()) spec.control_inputs.push_back(copies.at(before));
@@ -225,13 +231,22 @@ StatusOr<Graph> TensorFlowForm(const Graph& graph) {
       copies[node] = copy;
       for (int port = 0; port < static_cast<int>(copy->outputs().size()); ++port)
         known[{node, port}] = copy->output(port);
+      return absl::OkStatus();
+    };
+    const MakeForm make = FormOf(node->type());
+    if (make == nullptr || UsesMore(graph, *node)) {
+      if (make != nullptr || IsOurs(node->type())) foreign.insert(std::string(node->type()));
+      RIVULET_RETURN_IF_ERROR(copy_node());
       continue;
     }
     const Scope scope = Scope(form).SubScope(node->name());
     StatusOr<Forms> outputs = make(FormBuilder(scope, *node, inputs));
-    if (!outputs.ok())
-      return Annotate(outputs.status(),
-                      fmt::format("{}, which is to be built of TensorFlow's ops", DescribeNode(*node)));
+    if (absl::IsUnimplemented(outputs.status())) {
+      foreign.insert(std::string(node->type()));
+      RIVULET_RETURN_IF_ERROR(copy_node());
+      continue;
+    }
+    RIVULET_RETURN_IF_ERROR(Annotate(outputs.status(), DescribeNode(*node)));
     RIVULET_RETURN_IF_ERROR(Annotate(scope.status(), DescribeNode(*node)));
     // Whoever fetches or feeds the tensor knows it by the node's name.
     RIVULET_ASSIGN_OR_RETURN(
@@ -240,7 +255,8 @@ StatusOr<Graph> TensorFlowForm(const Graph& graph) {
     outputs->front() = named->output();
     for (size_t port = 0; port < outputs->size(); ++port) known[{node, static_cast<int>(port)}] = (*outputs)[port];
   }
-  return form;
+  result.foreign.assign(foreign.begin(), foreign.end());
+  return result;
 }
 
 }  // namespace rivulet

@@ -59,8 +59,10 @@ StatusOr<int64_t> Positions(int64_t size, int64_t window, int64_t stride, int64_
 
 // Strides and rates by [1, rows, columns, 1].
 Status CheckWindow(const std::vector<int64_t>& values, std::string_view name) {
-  if (values.size() != 4 || values[0] != 1 || values[3] != 1 || values[1] < 1 || values[2] < 1)
-    return InvalidArgument("{} must be [1, rows, columns, 1], all at least 1", name);
+  constexpr int64_t kMost = int64_t{1} << 24;
+  if (values.size() != 4 || values[0] != 1 || values[3] != 1 || values[1] < 1 || values[2] < 1 || values[1] > kMost ||
+      values[2] > kMost)
+    return InvalidArgument("{} must be [1, rows, columns, 1], all from 1 to {}", name, kMost);
   return absl::OkStatus();
 }
 

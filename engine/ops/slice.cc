@@ -341,7 +341,6 @@ RIVULET_OP("TensorStridedSliceUpdate")
     .Input("value: T")
     .Output("output: T")
     .Attr("T: " RIVULET_ANY_TYPE)
-    .Attr("Index: {int32, int64}")
     .RIVULET_STRIDED_SLICE_ATTRS.Shape(StridedSliceUpdateShape)
     .Gradient(StridedSliceUpdateGradient)
     .Doc("input with value in the place that StridedSlice would take.");

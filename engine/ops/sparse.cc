@@ -69,7 +69,8 @@ StatusOr<int64_t> SegmentCount(const InferenceContext& c, int i) {
   if (!ids) return kUnknownDim;
   if (!std::is_sorted(ids->begin(), ids->end()) || (!ids->empty() && ids->front() < 0))
     return InvalidArgument("segment_ids do not ascend from 0 on");
-  return ids->empty() ? 0 : ids->back() + 1;
+  if (ids->empty()) return 0;
+  return AddDims(ids->back(), 1);
 }
 
 StatusOr<Shape> SegmentRows(const InferenceContext& c, int ids) {

@@ -112,7 +112,8 @@ Value ToArray(const toml::array& array) {
     if (const auto* table = item.as_table()) {
       std::optional<LayerSpec> layer = ToLayer(*table);
       if (!layer.has_value())
-        return UnsupportedValue{"an array of tables with other things than numbers, strings and lists of integers in them"};
+        return UnsupportedValue{
+            "an array of tables with other things than numbers, strings and lists of integers in them"};
       tables.push_back(*std::move(layer));
     }
   }
@@ -178,7 +179,8 @@ StatusOr<std::vector<Entry>> ReadToml(const std::string& text, const std::string
   const auto make = [&](std::string name, const toml::key* key, const toml::node& node) {
     const toml::source_position value = node.source().begin;
     // A dotted [table] header has no position of its own; its key has.
-    return Entry{std::move(name), UnsupportedValue{}, false, At(path, value.line != 0 ? value : key->source().begin), false};
+    return Entry{std::move(name), UnsupportedValue{}, false, At(path, value.line != 0 ? value : key->source().begin),
+                 false};
   };
   Flatten(table, "", make, entries);
   return entries;

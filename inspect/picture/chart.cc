@@ -54,7 +54,7 @@ std::vector<double> Ticks(const Scale& scale, int count) {
 const std::vector<double> kDashes[] = {{}, {6, 3}, {2, 3}, {8, 3, 2, 3}};
 constexpr ChartFrame kFrame{62, 34, 704, 300}, kFrameInPage{50, 10, 430, 200};
 constexpr double kWidth = 720, kWidthInPage = 440, kHeightInPage = 226;
-constexpr size_t kStretches = 300, kStretchesInPage = 90;
+constexpr size_t kStretches = 300, kStretchesInPage = 60;
 
 }  // namespace
 

@@ -17,7 +17,7 @@ if yaml:
     import chart_reader
 
 CHART = DEPLOY / "helm"
-SCHEMAS = os.environ.get("RIVULET_DEPLOY_PYTHON", sys.executable)
+SCHEMAS = os.environ.get("RIVULET_DEPLOY_PYTHON") or sys.executable
 SITE = {"name": "hospital-a", "tls": "hospital-a-tls", "records": "hospital-a-records"}
 # Values that turn every branch of the templates one way and the other.
 MANY = {

@@ -13,7 +13,7 @@ sys.path.insert(0, str(ROOT / "tests/e2e"))
 from harness import RivuletTest, main  # noqa: E402
 
 # An interpreter that has kubernetes-validate, compose-spec and helm-python-sdk.
-SCHEMAS = os.environ.get("RIVULET_DEPLOY_PYTHON", sys.executable)
+SCHEMAS = os.environ.get("RIVULET_DEPLOY_PYTHON") or sys.executable
 needs_yaml = unittest.skipUnless(yaml, "needs yaml (Debian's python3-yaml)")
 
 

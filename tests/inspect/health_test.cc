@@ -13,7 +13,7 @@ using ::testing::IsEmpty;
 using Grade = Health::Grade;
 
 // Ten committed rounds of ten tasks each, and an accuracy that rises.
-RunOverview Run() {
+RunOverview TenRounds() {
   RunOverview run;
   run.run.status = "finished";
   Curve accuracy{.name = "test/accuracy", .points = {}};
@@ -29,13 +29,13 @@ RunOverview Run() {
 }
 
 TEST(HealthOf_, RunWithoutFaults_IsHealthy) {
-  const Health health = HealthOf(Run(), nullptr);
+  const Health health = HealthOf(TenRounds(), nullptr);
   EXPECT_EQ(health.grade, Grade::kHealthy);
   EXPECT_THAT(health.reasons, IsEmpty());
 }
 
 TEST(HealthOf_, Failed_SaysWhy) {
-  RunOverview run = Run();
+  RunOverview run = TenRounds();
   run.run.status = "failed";
   run.run.reason = "the disk is full";
   EXPECT_EQ(HealthOf(run, nullptr).grade, Grade::kFailed);
@@ -43,7 +43,7 @@ TEST(HealthOf_, Failed_SaysWhy) {
 }
 
 TEST(HealthOf_, InterruptedAndPaused_NeedALook) {
-  RunOverview run = Run();
+  RunOverview run = TenRounds();
   run.run.status = "interrupted";
   EXPECT_THAT(HealthOf(run, nullptr).reasons, ElementsAre("interrupted after round 10; it can be resumed"));
   const Pause pause{.by = "alice", .at = "", .reason = "maintenance"};
@@ -56,7 +56,7 @@ TEST(HealthOf_, InterruptedAndPaused_NeedALook) {
 }
 
 TEST(HealthOf_, FewFailedTasks_AreNamedAndHealthy) {
-  RunOverview run = Run();
+  RunOverview run = TenRounds();
   run.attempts[3].failed = 5;
   run.attempts[3].folded = 5;
   EXPECT_EQ(HealthOf(run, nullptr).grade, Grade::kHealthy);
@@ -66,7 +66,7 @@ TEST(HealthOf_, FewFailedTasks_AreNamedAndHealthy) {
 }
 
 TEST(HealthOf_, AbandonedAttempt_NeedsALook) {
-  RunOverview run = Run();
+  RunOverview run = TenRounds();
   run.attempts[9].status = "abandoned";
   run.attempts[9].reason = "2 of 3 updates";
   EXPECT_EQ(HealthOf(run, nullptr).grade, Grade::kAttention);
@@ -74,7 +74,7 @@ TEST(HealthOf_, AbandonedAttempt_NeedsALook) {
 }
 
 TEST(HealthOf_, MetricFarBelowItsBest_NeedsALook) {
-  RunOverview run = Run();
+  RunOverview run = TenRounds();
   run.curves[0].points.back().second = 0.36;  // 0.09 below its best
   EXPECT_EQ(HealthOf(run, nullptr).grade, Grade::kHealthy);
   run.curves[0].points.back().second = 0.34;

@@ -257,9 +257,8 @@ TEST_F(ApplyGradientsTest, Momentum_Accumulates) {
 
 TEST_F(ApplyGradientsTest, Nesterov_LooksAhead) {
   // First step moves by 2 + 0.5 · 2 = 3.
-  EXPECT_THAT(
-      Train({.kind = "momentum", .learning_rate = 0.5, .settings = {{"momentum", 0.5}, {"nesterov", true}}}, 1),
-      ElementsAre(-0.5f, -0.5f));
+  EXPECT_THAT(Train({.kind = "momentum", .learning_rate = 0.5, .settings = {{"momentum", 0.5}, {"nesterov", true}}}, 1),
+              ElementsAre(-0.5f, -0.5f));
 }
 
 TEST_F(ApplyGradientsTest, ZeroMomentum_IsSgd) {
@@ -268,8 +267,7 @@ TEST_F(ApplyGradientsTest, ZeroMomentum_IsSgd) {
 }
 
 TEST_F(ApplyGradientsTest, SlotsAreNoVariablesOfTheModel) {
-  ASSERT_OK(
-      ApplyGradients(scope_, {.kind = "momentum"}, std::vector<Output>{handle_}, {{gradient_}}));
+  ASSERT_OK(ApplyGradients(scope_, {.kind = "momentum"}, std::vector<Output>{handle_}, {{gradient_}}));
   ASSERT_OK_AND_ASSIGN(const auto variables, VariablesOf(graph_));
   ASSERT_EQ(variables.size(), 1u);
   EXPECT_EQ(variables[0].name, "w");

@@ -10,18 +10,16 @@
 namespace rivulet {
 namespace {
 
-using ::rivulet::testing::StatusIs;
-using ::testing::HasSubstr;
-
 class TensorFlowFormOf : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TensorFlowFormOf, Preset_GivesTheSameLossAndScores) {
   ASSERT_OK_AND_ASSIGN(const ModelDef model, Preset(GetParam()));
-  ASSERT_OK_AND_ASSIGN(const Graph form, TensorFlowForm(model.graph));
-  for (const auto& node : form.nodes())
+  ASSERT_OK_AND_ASSIGN(const TensorFlowGraph form, TensorFlowForm(model.graph));
+  EXPECT_TRUE(form.foreign.empty());
+  for (const auto& node : form.graph.nodes())
     for (const char* ours : {"LSTM", "LayerNorm", "Gelu", "ScaledDotProductAttention"})
       EXPECT_NE(node->type(), ours) << node->name();
-  ASSERT_OK_AND_ASSIGN(Graph read, ParseGraph(SerializeGraph(form)));
+  ASSERT_OK_AND_ASSIGN(Graph read, ParseGraph(SerializeGraph(form.graph)));
   ASSERT_OK_AND_ASSIGN(const auto ours, Session::Create(model.graph.Clone(), {.seed = 5}));
   ASSERT_OK_AND_ASSIGN(const auto theirs, Session::Create(std::move(read), {.seed = 5}));
   ASSERT_OK(ours->Run({}, {}, {model.init_target}).status());
@@ -56,13 +54,15 @@ TEST_P(TensorFlowFormOf, Preset_GivesTheSameLossAndScores) {
 INSTANTIATE_TEST_SUITE_P(Presets, TensorFlowFormOf, ::testing::Values("char_lstm", "tiny_transformer", "mlp"),
                          [](const auto& info) { return info.param; });
 
-TEST(TensorFlowForm, OpThatTensorFlowLacks_IsRefusedByName) {
+TEST(TensorFlowForm, OpThatTensorFlowLacks_IsCopiedAndNamed) {
   Graph graph;
   const Scope scope(graph);
   const Output x = scope.Placeholder("x", DType::kFloat32, {-1, 4});
   scope.Op("RmsNorm", {x, scope.Const(Tensor::Of<float>({4}, {1, 1, 1, 1}))}, {}, "norm");
   ASSERT_OK(scope.status());
-  EXPECT_THAT(TensorFlowForm(graph).status(), StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("RmsNorm 'norm'")));
+  ASSERT_OK_AND_ASSIGN(const TensorFlowGraph form, TensorFlowForm(graph));
+  EXPECT_EQ(form.foreign, std::vector<std::string>{"RmsNorm"});
+  EXPECT_EQ(SerializeGraph(form.graph), SerializeGraph(graph));
 }
 
 }  // namespace

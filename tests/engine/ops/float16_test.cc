@@ -355,8 +355,8 @@ TYPED_TEST(Low16, Implementation_SaysThatItRunsThroughFloat) {
 TYPED_TEST(Low16, UniformNumbers_StayBelowOne) {
   Graph graph;
   const Scope scope(graph);
-  const Output drawn = scope.Op("RandomUniform", {scope.Const(Tensor::Of<int32_t>({1}, {20000}))},
-                                {{"dtype", kDTypeOf<TypeParam>}});
+  const Output drawn =
+      scope.Op("RandomUniform", {scope.Const(Tensor::Of<int32_t>({1}, {20000}))}, {{"dtype", kDTypeOf<TypeParam>}});
   ASSERT_OK(scope.status());
   const auto run = testing::RunGraph(graph, {}, {drawn.name()});
   ASSERT_OK(run);

@@ -65,8 +65,7 @@ std::unique_ptr<Runner> Compiled(Lookup how, OptimizerSpec optimizer, bool dense
   signature.fetches = {"loss"};
   signature.targets = {(*step)->name()};
   signature.variables = {{"table", 0, 0, F32({kRows, kWidth})}};
-  if (optimizer.kind == "adagrad")
-    signature.variables.push_back({"table/accumulator", 1, 0, F32({kRows, kWidth})});
+  if (optimizer.kind == "adagrad") signature.variables.push_back({"table/accumulator", 1, 0, F32({kRows, kWidth})});
   auto runner = Runner::Create(graph, signature, {kRows * kWidth, kRows * kWidth});
   EXPECT_OK(runner);
   for (size_t i = 0; float& value : (*runner)->floats(0)) value = static_cast<float>(i++ * 37 % 101) * 0.01f - 0.5f;
@@ -102,8 +101,7 @@ TEST(Embedding, Sgd_TouchesOnlyRowsLookedUpWithTheBitsOfTheDenseStep) {
 
 TEST(Embedding, Adagrad_TouchesOnlyRowsLookedUpWithTheBitsOfTheDenseStep) {
   for (Lookup how : {Lookup::kResourceGather, Lookup::kTwice})
-    ExpectSparseStep(how, {.kind = "adagrad", .learning_rate = 0.3},
-                     "ResourceSparseApplyAdagradV2");
+    ExpectSparseStep(how, {.kind = "adagrad", .learning_rate = 0.3}, "ResourceSparseApplyAdagradV2");
 }
 
 // A segment sum drops negative ids; so does the step that takes its place.
@@ -133,7 +131,8 @@ TEST(Embedding, NegativeIndices_NameNoRow) {
 }
 
 TEST(Embedding, WeightDecay_MovesEveryRow) {
-  const auto runner = Compiled(Lookup::kResourceGather, {.learning_rate = 0.3, .weight_decay = 0.1}, false);
+  const auto runner =
+      Compiled(Lookup::kResourceGather, {.learning_rate = 0.3, .settings = {{"weight_decay", 0.1}}}, false);
   EXPECT_FALSE(Runs(*runner, "ResourceSparseApplyGradientDescent"));
   const float untouched = runner->floats(0)[kWidth];  // row 1, which no id names
   ASSERT_OK(runner->Run({Ids()}));

@@ -10,11 +10,11 @@
 namespace rivulet {
 namespace {
 
-#define RIVULET_OF_ONE(name, function)                                                             \
-  template <typename T>                                                                            \
-  struct name##Function {                                                                          \
-    static T Apply(T x) { return static_cast<T>(math::function(static_cast<double>(x))); }         \
-  };                                                                                               \
+#define RIVULET_OF_ONE(name, function)                                                                 \
+  template <typename T>                                                                                \
+  struct name##Function {                                                                              \
+    static T Apply(T x) { return static_cast<T>(math::function(static_cast<double>(x))); }             \
+  };                                                                                                   \
   RIVULET_KERNEL(#name, Device::kCpu, float, (PrepareUnaryRows<float, float, name##Function<float>>)); \
   RIVULET_KERNEL(#name, Device::kCpu, double, (PrepareUnaryRows<double, double, name##Function<double>>));
 RIVULET_OF_ONE(BesselI0e, BesselI0e)
@@ -29,13 +29,13 @@ RIVULET_OF_ONE(FresnelCos, FresnelCosine)
 RIVULET_OF_ONE(FresnelSin, FresnelSine)
 RIVULET_OF_ONE(Spence, Spence)
 
-#define RIVULET_OF_TWO(name, function)                                                              \
-  template <typename T>                                                                             \
-  struct name##Function {                                                                           \
-    static T Apply(T a, T x) {                                                                      \
-      return static_cast<T>(math::function(static_cast<double>(a), static_cast<double>(x)));        \
-    }                                                                                               \
-  };                                                                                                \
+#define RIVULET_OF_TWO(name, function)                                                                  \
+  template <typename T>                                                                                 \
+  struct name##Function {                                                                               \
+    static T Apply(T a, T x) {                                                                          \
+      return static_cast<T>(math::function(static_cast<double>(a), static_cast<double>(x)));            \
+    }                                                                                                   \
+  };                                                                                                    \
   RIVULET_KERNEL(#name, Device::kCpu, float, (PrepareBinaryRows<float, float, name##Function<float>>)); \
   RIVULET_KERNEL(#name, Device::kCpu, double, (PrepareBinaryRows<double, double, name##Function<double>>));
 RIVULET_OF_TWO(Polygamma, Polygamma)

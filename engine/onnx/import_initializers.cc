@@ -100,11 +100,9 @@ Status Importer::CheckMerged(const std::string& name, const Tensor& value) const
   const std::vector<std::string> norms = places_.Normalisations(name);
   if (norms.size() < 2) return absl::OkStatus();
   return InvalidArgument(
-      "the initializer '{}' is the scale or offset of '{}' and '{}': the exporter merged equal parameters, and they "
-      "would "
-      "train as one. Export with optimize=False (torch.onnx.export with dynamo=True), or name it in model.trainable "
-      "where "
-      "they are one",
+      "the initializer '{}' is the scale or offset of '{}' and '{}': the exporter merged equal parameters, which would "
+      "train as one. Export with torch.onnx.export(dynamo=True, optimize=False), or name it in model.trainable where "
+      "it is one",
       name, norms[0], norms[1]);
 }
 

@@ -53,7 +53,36 @@ Status ControlFlowFrames::Find() {
       work.push(user);
     }
   }
+  DropForsakenFrames();
   return absl::OkStatus();
+}
+
+// A node that is first reached from outside, by a constant, and then from within a loop leaves behind the frames that
+// it would have entered from there.
+void ControlFlowFrames::DropForsakenFrames() {
+  std::vector<bool> used(frames_.size());
+  used[0] = true;
+  const auto use = [&](int frame) {
+    for (; frame >= 0 && !used[static_cast<size_t>(frame)]; frame = frames_[static_cast<size_t>(frame)].parent)
+      used[static_cast<size_t>(frame)] = true;
+  };
+  for (int i = 0; i < size(); ++i) {
+    use(of(i));
+    if (nodes_.at(i).op() == "Enter" && of(i) >= 0) use(index_.at({of(i), FrameName(nodes_.at(i))}));
+  }
+  std::vector<Frame> kept;
+  std::vector<int> place(frames_.size(), -1);
+  for (size_t i = 0; i < frames_.size(); ++i) {
+    if (!used[i]) continue;
+    place[i] = static_cast<int>(kept.size());
+    kept.push_back(std::move(frames_[i]));  // after its parent, which was found first
+    if (kept.back().parent >= 0) kept.back().parent = place[static_cast<size_t>(kept.back().parent)];
+  }
+  frames_ = std::move(kept);
+  index_.clear();
+  for (size_t i = 1; i < frames_.size(); ++i) index_[{frames_[i].parent, frames_[i].name}] = static_cast<int>(i);
+  for (int& frame : frame_)
+    if (frame >= 0) frame = place[static_cast<size_t>(frame)];
 }
 
 bool ControlFlowFrames::Within(int node, int frame) const {

@@ -41,6 +41,8 @@ class ControlFlowFrames {
   int size() const { return static_cast<int>(frame_.size()); }
 
  private:
+  void DropForsakenFrames();
+
   const ControlFlowNodes& nodes_;
   std::vector<Frame> frames_;
   std::map<std::pair<int, std::string>, int> index_;

@@ -55,6 +55,13 @@ std::vector<std::string> Called(const proto::NodeDef& node) {
   return names;
 }
 
+// Where an argument's shape is noted. A list's is that of its tensors, which TensorFlow, to which it is a scalar, must
+// not read as the argument's.
+const char* ShapesNote(proto::DataType type) {
+  if (type == proto::DT_VARIANT) return "_list_shapes";
+  return type == proto::DT_RESOURCE ? "_handle_shapes" : "_output_shapes";
+}
+
 // A call by name is cheap to write and may stand for any amount of work: ten functions that each call the one before
 // twice are a thousand bodies when they are inlined. So the library counts what every call would expand to before
 // anything is built, and refuses it by the name of the call.
@@ -239,7 +246,7 @@ class Library {
     const auto notes = def.arg_attr().find(static_cast<uint32_t>(index));
     if (notes != def.arg_attr().end()) {
       const auto& known = notes->second.attr();
-      const auto shapes = known.find(handle ? "_handle_shapes" : "_output_shapes");
+      const auto shapes = known.find(ShapesNote(argument.type()));
       if (shapes != known.end() && shapes->second.list().shape_size() == 1)
         *attrs["shape"].mutable_shape() = shapes->second.list().shape(0);
       const auto dtypes = known.find("_handle_dtypes");
@@ -352,8 +359,7 @@ void ToProto(const Function& function, proto::FunctionDef* out) {
     const DType variable = handle ? HandleDType(argument) : DType::kInvalid;
     if (!shape.known_rank() && variable == DType::kInvalid) continue;
     auto& notes = *(*out->mutable_arg_attr())[static_cast<uint32_t>(i)].mutable_attr();
-    if (shape.known_rank())
-      ToProto(shape, notes[handle ? "_handle_shapes" : "_output_shapes"].mutable_list()->add_shape());
+    if (shape.known_rank()) ToProto(shape, notes[ShapesNote(arg->type())].mutable_list()->add_shape());
     if (variable != DType::kInvalid)
       notes["_handle_dtypes"].mutable_list()->add_type(static_cast<proto::DataType>(static_cast<int>(variable)));
   }

@@ -125,9 +125,10 @@ for adjoint in (False, True):
     for lower in (False, True):
         case(f"MatrixTriangularSolve_{adjoint}_{lower}", "MatrixTriangularSolve", [u(2, 3, 3) + 3 * np.eye(3), u(2, 3, 2)],
              {"adjoint": adjoint, "lower": lower}, rtol=1e-10)
-case("SelfAdjointEigV2_values", "SelfAdjointEigV2", [definite(2, 4, 4)], {"compute_v": False}, gradient=False, rtol=1e-11)
+# Vectors are known up to their signs; those that are not computed are memory that nobody wrote in TensorFlow.
+case("SelfAdjointEigV2_values", "SelfAdjointEigV2", [definite(2, 4, 4)], {"compute_v": False}, gradient=False, rtol=1e-11, any_of=[1])
 case("SelfAdjointEigV2_vectors", "SelfAdjointEigV2", [definite(5, 5)], gradient=False, rtol=1e-11, any_of=[1])
-case("Svd_values", "Svd", [u(2, 5, 3)], {"compute_uv": False}, gradient=False, rtol=1e-11)
+case("Svd_values", "Svd", [u(2, 5, 3)], {"compute_uv": False}, gradient=False, rtol=1e-11, any_of=[1, 2])
 case("Svd_flat", "Svd", [u(3, 5)], gradient=False, rtol=1e-11, any_of=[1, 2])
 case("Svd_full", "Svd", [u(5, 3)], {"full_matrices": True}, gradient=False, rtol=1e-11, any_of=[1, 2])
 case("Lu_rows", "Lu", [u(2, 4, 4)], gradient=False, rtol=1e-11)

@@ -225,6 +225,7 @@ TEST(ReferenceCensus, EveryDifferentiableOp_HasAGradientCaseOrIsNamedHere) {
       // The peer has no gradient.
       "Mod",
       "TruncateMod",
+      "AdjustContrastv2",
       // The same gradient as AddV2's.
       "Add",
       // No gradient passes: what is drawn is a constant.

@@ -5,6 +5,7 @@
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/presets/presets.h"
+#include "proto/graph/graph.pb.h"
 #include "tests/testing/status_matchers.h"
 
 namespace rivulet {
@@ -53,6 +54,23 @@ TEST_P(TensorFlowFormOf, Preset_GivesTheSameLossAndScores) {
 
 INSTANTIATE_TEST_SUITE_P(Presets, TensorFlowFormOf, ::testing::Values("char_lstm", "tiny_transformer", "mlp"),
                          [](const auto& info) { return info.param; });
+
+TEST(TensorFlowForm, ListsOfALoop_AreNoTensorsOfManyDimensionsToTensorFlow) {
+  ASSERT_OK_AND_ASSIGN(const ModelDef model, Preset("char_lstm"));
+  ASSERT_OK_AND_ASSIGN(const TensorFlowGraph form, TensorFlowForm(model.graph));
+  proto::GraphDef written;
+  ASSERT_TRUE(written.ParseFromString(SerializeGraph(form.graph)));
+  int lists = 0;
+  for (const proto::FunctionDef& function : written.library().function())
+    for (int i = 0; i < function.signature().input_arg_size(); ++i) {
+      const auto notes = function.arg_attr().find(static_cast<uint32_t>(i));
+      if (function.signature().input_arg(i).type() != proto::DT_VARIANT || notes == function.arg_attr().end()) continue;
+      ++lists;
+      EXPECT_FALSE(notes->second.attr().contains("_output_shapes"));
+      EXPECT_TRUE(notes->second.attr().contains("_list_shapes"));
+    }
+  EXPECT_GT(lists, 0);
+}
 
 TEST(TensorFlowForm, OpThatTensorFlowLacks_IsCopiedAndNamed) {
   Graph graph;

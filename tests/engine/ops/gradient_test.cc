@@ -1,8 +1,11 @@
 // The gradient of every differentiable op against finite differences in float64: with all shapes known when it is
 // built, with an unknown batch, and with ranks alone; and the gradient of that gradient.
+#include <algorithm>
 #include <cmath>
 
+#include "engine/gradients/gradients.h"
 #include "tests/testing/gradient_check.h"
+#include "tests/testing/run_graph.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/tensors.h"
 
@@ -137,6 +140,13 @@ std::vector<Case> MovementCases() {
       {"ExpandDims", {X({2, 3})}, Op("ExpandDims", {}, {Int(-1)}), Both()},
       {"BroadcastTo", {X({3, 1})}, Op("BroadcastTo", {}, {Ints({2, 3, 4})}), Both()},
       {"Transpose", {X({2, 3, 4})}, Op("Transpose", {}, {Ints({2, 0, 1})}), Both()},
+      {"SparseToDense",
+       {X({3}), X({}, 2)},
+       [](const Scope& scope, const Outputs& x) -> Outputs {
+         const Output places = scope.Const(Tensor::Of<int32_t>({3, 2}, {0, 1, 2, 0, 2, 3}));
+         return {scope.Op("SparseToDense", {places, scope.Const(Ints({3, 4})), x[0], x[1]})};
+       },
+       FirstOrder()},
       {"ConcatFirst", {X({2, 3}, 1), X({1, 3}, 2)}, Op("ConcatV2", {}, {Int(0)}), Both()},
       {"ConcatLast", {X({2, 3}, 1), X({2, 1}, 2), X({2, 2}, 3)}, Op("ConcatV2", {}, {Int(-1)}), Both()},
       {"ConcatOne", {X({2, 3}, 1)}, Op("ConcatV2", {}, {Int(0)}), Both()},
@@ -369,6 +379,34 @@ TEST(StopGradient, HoldsTheGradientBack) {
     return Outputs{s.Op("Mul", {s.Op("StopGradient", {x[0]}), x[0]})};
   });
   EXPECT_THAT(status, StatusIs(absl::StatusCode::kInternal, ::testing::HasSubstr("finite difference")));
+}
+
+// It knows float32 alone, in which differences are too coarse: its formula, written out, must have the same gradient.
+TEST(AdjustContrast, HasTheGradientOfItsFormula) {
+  Graph graph;
+  Scope scope(graph);
+  const auto random = [](uint64_t seed) {
+    const Tensor wide = RandomTensor(Shape({2, 3, 4, 2}), seed);
+    Tensor narrow(DType::kFloat32, wide.shape());
+    std::ranges::copy(wide.flat<double>(), narrow.flat<float>().begin());
+    return narrow;
+  };
+  const Output x = scope.Const(random(1)), weights = scope.Const(random(2)),
+               factor = scope.Const(Tensor::Scalar(0.25f));
+  const Output mean = scope.Op("Mean", {x, scope.Const(Ints({1, 2}))}, {{"keep_dims", true}});
+  const Output written_out = scope.Op("AddV2", {scope.Op("Mul", {scope.Op("Sub", {x, mean}), factor}), mean});
+  std::vector<std::string> fetches;
+  for (const Output& y : {scope.Op("AdjustContrastv2", {x, factor}), written_out}) {
+    const Output loss = scope.Op("Sum", {scope.Op("Mul", {y, weights}), scope.Const(Ints({0, 1, 2, 3}))});
+    ASSERT_OK(scope.status());
+    const auto gradients = ComputeGradients(graph, loss, std::vector{x});
+    ASSERT_OK(gradients);
+    fetches.push_back((*gradients)[0].name());
+  }
+  const auto got = testing::RunGraph(graph, {}, fetches);
+  ASSERT_OK(got);
+  for (size_t i = 0; i < (*got)[0].flat<float>().size(); ++i)
+    EXPECT_NEAR((*got)[0].flat<float>()[i], (*got)[1].flat<float>()[i], 1e-5f);
 }
 
 // Lists of rows of x, and back: each op's gradient on a way from rows to rows.

@@ -282,7 +282,7 @@ TEST(ShapeInference, ClashingInputs_AreRefusedWithTheDimension) {
       {"SparseSoftmaxCrossEntropyWithLogits", {F({2, 3}), I({4})}, "differ in batch size: 2 and 4"},
       {"SoftmaxCrossEntropyWithLogits", {F({2, 3}), F({2, 4})}, "must have one shape, or be broadcast"},
       {"Softmax", {F({})}, "at least one axis"},
-      {"StatelessRandomUniform", {Ints({2}), Ints({1, 2, 3})}, "the seed must be two integers"},
+      {"StatelessRandomUniform", {Ints({2}), Ints({1, 2, 3})}, "the seed must be 2 integers"},
       {"RandomUniform", {Ints({-1})}, "holds -1, which is no size", {{"dtype", DType::kFloat32}}},
       {"Fill", {Ints({2}), F({2})}, "the value must be a scalar"},
       {"SelectV2", {{DType::kBool, {2}, {}}, F({3}), F({3})}, "cannot be broadcast"},

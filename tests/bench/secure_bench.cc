@@ -35,7 +35,7 @@ double SecondsOfCall(const std::function<void()>& work) {
 
 constexpr std::array<uint8_t, kCipherKeyBytes> kSomeKey{1, 2, 3};
 
-// Interval for one byte of a mask of `words`, and for one agreement. The best of a few, once for a length.
+// Seconds for one byte of a mask of `words`, and for one agreement. The best of a few, once for a length.
 double SecondsPerByte(size_t words) {
   static std::map<size_t, double> known;
   if (known.contains(words)) return known[words];

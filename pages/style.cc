@@ -66,12 +66,13 @@ th, td { padding: .36rem .75rem; text-align: left; border-bottom: 1px solid var(
 tbody tr:last-child > * { border-bottom: 0; } tbody tr:hover { background: var(--head); }
 thead th { background: var(--head); color: var(--faint); font-weight: 600; font-size: .86rem; } th.n, td.n { text-align: right; }
 thead th a { color: inherit; text-decoration: none; } thead th a:hover { text-decoration: underline; } thead th[aria-sort] { color: var(--ink); }
-td:last-child { white-space: normal; } .scroll td:last-child:not(.n):not(:empty) { min-width: min(17rem, 60vw); } td { overflow-wrap: anywhere; }
+td:last-child { white-space: normal; } .scroll td:last-child:not(.n):not(.began):not(:empty) { min-width: min(17rem, 60vw); } td { overflow-wrap: anywhere; }
 .facts { width: auto; } .facts th { font-weight: normal; color: var(--faint); } .facts td { white-space: normal; }
 .id { display: block; color: var(--faint); font-size: .8rem; font-weight: 400; }
-.runs th, .runs td { padding: .36rem .55rem; } .runs td { vertical-align: middle; } .runs .name { font-weight: 600; }
-.runs svg { display: block; width: 108px; height: 30px; } .runs progress { width: 6rem; margin: .1rem 0 0; }
-.runs td.differs { white-space: normal; min-width: 15rem; } .runs td.began { min-width: 0; white-space: nowrap; } .runs input { accent-color: var(--link); width: 1rem; height: 1rem; }
+.runs th, .runs td { padding: .36rem .45rem; } .runs td { vertical-align: middle; }
+.runs td.called .id { max-width: 11.5rem; overflow: hidden; text-overflow: ellipsis; } .runs .name { font-weight: 600; }
+.runs svg { display: block; width: 108px; height: 30px; } .runs progress { width: 100%; min-width: 4.5rem; margin: .1rem 0 0; }
+.runs td.differs { white-space: normal; min-width: 15rem; } .runs td.began { white-space: nowrap; } .runs input { accent-color: var(--link); width: 1rem; height: 1rem; }
 .best { font-weight: 700; } .key svg { display: inline; width: 22px; height: 8px; margin-right: .5rem; vertical-align: middle; }
 /* Forms. */
 .tools { display: flex; flex-wrap: wrap; gap: .6rem .9rem; align-items: end; margin: 0 0 .8rem; } .tools label { color: var(--faint); font-size: .86rem; }
@@ -94,7 +95,10 @@ figure svg { display: block; width: 100%; height: auto; } figure.wide { max-widt
 .knobs input { vertical-align: middle; } .knobs input[type="range"] { width: 7rem; padding: 0; border: 0; }
 pre { overflow-x: auto; background: var(--head); padding: .8rem; border-radius: .45rem; } summary { cursor: pointer; color: var(--link); }
 #live-log .scroll { max-height: 16rem; overflow-y: auto; }
-@media (max-width: 75rem) { .cards { grid-template-columns: repeat(2, 1fr); } }
+@media (max-width: 75rem) {
+  .cards { grid-template-columns: repeat(2, 1fr); }
+  .runs td.differs { min-width: 11rem; } .runs th, .runs td { padding: .36rem .4rem; } .runs svg { width: 80px; }
+}
 @media (max-width: 40rem) {
   main { padding: .8rem .8rem 2rem; } .bar nav { padding: .5rem .8rem; } .cards { grid-template-columns: 1fr; gap: .6rem; } .card { padding: .55rem .8rem; }
   .card .big { font-size: 1.35rem; } h1 { font-size: 1.2rem; } .places { position: static; } .title .actions { margin-left: 0; }
@@ -102,7 +106,7 @@ pre { overflow-x: auto; background: var(--head); padding: .8rem; border-radius: 
   .runs thead { display: none; } .runs, .runs tbody { display: block; }
   .runs tr { display: grid; grid-template-columns: 1.6rem minmax(0, 1fr) minmax(0, 1fr); gap: .1rem .6rem; padding: .6rem .7rem; border-bottom: 1px solid var(--line); }
   .runs td { display: block; border: 0; padding: 0; min-width: 0; text-align: left; } .runs td[data-is]:not(:empty)::before { content: attr(data-is) " "; color: var(--faint); font-size: .8rem; }
-  .runs td.tick { grid-row: 1 / span 12; } .runs td.called, .runs td.differs, .runs td.began { grid-column: 2 / 4; } .runs .id { overflow: hidden; text-overflow: ellipsis; } .runs td.differs:empty { display: none; }
+  .runs td.tick { grid-row: 1 / span 12; } .runs td.called, .runs td.differs, .runs td.began { grid-column: 2 / 4; } .runs td.called .id { max-width: none; } .runs td.differs:empty { display: none; }
 }
 )css";
 }

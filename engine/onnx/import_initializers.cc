@@ -100,18 +100,35 @@ Status Importer::CheckMerged(const std::string& name, const Tensor& value) const
   const std::vector<std::string> norms = places_.Normalisations(name);
   if (norms.size() < 2) return absl::OkStatus();
   return InvalidArgument(
-      "the initializer '{}' is the scale or offset of '{}' and '{}': the exporter merged equal parameters, and they "
-      "would "
-      "train as one. Export with optimize=False (torch.onnx.export with dynamo=True), or name it in model.trainable "
-      "where "
-      "they are one",
+      "the initializer '{}' is the scale or offset of '{}' and '{}': the exporter merged equal parameters, which would "
+      "train as one. Export with torch.onnx.export(dynamo=True, optimize=False), or name it in model.trainable where "
+      "it is one",
       name, norms[0], norms[1]);
+}
+
+// The weight with a name of its own whose transpose `value` is, bit for bit; "" where there is none, and for a value
+// that is the same everywhere, which says nothing.
+StatusOr<std::string> Importer::OriginalOf(const std::string& name, const Tensor& value) const {
+  if (value.shape().rank() != 2 || IsNew(value) || places_.NamesParameters() || places_.Overruled(name))
+    return std::string();
+  for (const proto::TensorProto& other : model_.graph().initializer()) {
+    if (other.dims_size() != 2 || other.dims(0) != value.shape().dim(1) || other.dims(1) != value.shape().dim(0) ||
+        WeightPlaces::IsMade(other.name()) || options_.constants.contains(other.name()) ||
+        places_.Of(other.name()).role != Role::kWeight)
+      continue;
+    RIVULET_ASSIGN_OR_RETURN(const Tensor original, TensorFromOnnx(other, {options_.folder}));
+    if (original.dtype() != value.dtype()) continue;
+    RIVULET_ASSIGN_OR_RETURN(const Tensor transposed, ArrangeTensor(original, {1, 0}));
+    if (std::memcmp(transposed.data(), value.data(), value.bytes()) == 0) return other.name();
+  }
+  return std::string();
 }
 
 Status Importer::AddInitializers(Frame& frame) {
   if (model_.graph().sparse_initializer_size() > 0)
     return Unimplemented("sparse initializers; '{}' is one", model_.graph().sparse_initializer(0).values().name());
   std::map<std::string, const proto::TensorProto*> weights;
+  std::vector<std::pair<std::string, std::string>> copies;
   for (const proto::TensorProto& initializer : model_.graph().initializer()) {
     const std::string& name = initializer.name();
     if (options_.constants.contains(name)) continue;
@@ -123,6 +140,16 @@ Status Importer::AddInitializers(Frame& frame) {
     if (value->shape().rank() == 0 && !places_.IsNamed(name) && placed.role != Role::kConstant)
       placed = {Role::kConstant, "a single number that the model does not name as a parameter"};
     const bool weight = floats && placed.role != Role::kConstant;
+    // Folded at the export, the head of a language model is a copy of its embedding under a name of the exporter's.
+    if (weight && WeightPlaces::IsMade(name)) {
+      RIVULET_ASSIGN_OR_RETURN(const std::string original, OriginalOf(name, *value));
+      if (!original.empty()) {
+        copies.emplace_back(name, original);
+        out_.initializers.push_back(
+            {name, std::string(Name(placed.role)), fmt::format("'{}' transposed, tied", original)});
+        continue;
+      }
+    }
     if (floats && value->shape().rank() > 0)
       out_.initializers.push_back({name, std::string(Name(placed.role)), placed.why});
     if (weight) RIVULET_RETURN_IF_ERROR(CheckMerged(name, *value));
@@ -131,6 +158,14 @@ Status Importer::AddInitializers(Frame& frame) {
     RIVULET_RETURN_IF_ERROR(root_.status());
     RIVULET_RETURN_IF_ERROR(Bind(frame, name, output));
     if (weight) weights.emplace(name, &initializer);
+  }
+  for (const auto& [copy, original] : copies) {
+    const auto stored = stored_.find(original);
+    const bool transposed = stored != stored_.end() && stored->second.perm == std::vector<int64_t>{1, 0};
+    const Builder b(root_);
+    RIVULET_RETURN_IF_ERROR(
+        Bind(frame, copy, transposed ? stored->second.stored : b.Transpose(frame.values.at(original), {1, 0})));
+    RIVULET_RETURN_IF_ERROR(root_.status());
   }
   // Exporters write equal tensors once, and give each its name by an Identity. Running statistics that begin as a
   // weight does are variables of their own; so are parameters that the model names, and weights of one value

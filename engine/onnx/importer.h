@@ -64,6 +64,7 @@ class Importer {
   void FindUses(const proto::NodeProto& node);
   Status AddInitializers(Frame& frame);
   Output WithoutPaddingRow(const proto::NodeProto& node, const Frame& frame, const Scope& scope, Output rows) const;
+  StatusOr<std::string> OriginalOf(const std::string& name, const Tensor& value) const;
   Status CheckMerged(const std::string& name, const Tensor& value) const;
   void NameSizes(const proto::ValueInfoProto& info, Output value);
   Status AddInputs(Frame& frame);

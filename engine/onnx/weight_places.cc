@@ -54,12 +54,6 @@ constexpr std::array<std::string_view, 6> kNamedPlaces = {"Add", "Sub", "Mul", "
 constexpr std::array<std::string_view, 11> kCarriers = {
     "Identity", "Transpose", "Reshape", "Unsqueeze", "Squeeze", "Cast", "Flatten", "Expand", "Slice", "Split", "Tile"};
 
-// What exporters call the constants that they make.
-bool IsMade(std::string_view name) {
-  constexpr std::array<std::string_view, 8> begins = {"onnx::", "val_",          "const",           "Const",
-                                                      "_",      "lifted_tensor", "tensor_constant", "/"};
-  return std::ranges::any_of(begins, [&](std::string_view begin) { return name.starts_with(begin); });
-}
 // What frameworks call the tables that belong to a module and are no parameters of it.
 bool IsCalledAsBuffers(std::string_view name) {
   constexpr std::array<std::string_view, 9> patterns = {
@@ -156,6 +150,12 @@ const WeightPlaces::Use* WeightPlaces::WeightUse(const std::string& value, int d
       if (!output.empty() && WeightUse(output, depth + 1) != nullptr) return &use->second;
   }
   return nullptr;
+}
+
+bool WeightPlaces::IsMade(std::string_view name) {
+  constexpr std::array<std::string_view, 8> begins = {"onnx::", "val_",          "const",           "Const",
+                                                      "_",      "lifted_tensor", "tensor_constant", "/"};
+  return std::ranges::any_of(begins, [&](std::string_view begin) { return name.starts_with(begin); });
 }
 
 bool WeightPlaces::Overruled(const std::string& name) const {

@@ -37,6 +37,8 @@ class WeightPlaces {
   // Whether the model names its parameters, and `name` among them.
   bool NamesParameters() const { return names_parameters_; }
   bool IsNamed(const std::string& name) const { return parameters_.contains(name); }
+  // Whether an initializer of this name is one that an exporter computed.
+  static bool IsMade(std::string_view name);
   // Whether the caller's patterns name it.
   bool Overruled(const std::string& name) const;
   // Nodes of different places that take it as their scale or offset.

@@ -25,17 +25,17 @@ namespace {
 using namespace secure;  // NOLINT: a room's worth of names
 using testing::HolderOf;
 using testing::SharedAuthority;
-using Seconds = std::chrono::duration<double>;
+using Interval = std::chrono::duration<double>;
 
-double SecondsOf(const std::function<void()>& work) {
+double SecondsOfCall(const std::function<void()>& work) {
   const auto begin = std::chrono::steady_clock::now();
   work();
-  return Seconds(std::chrono::steady_clock::now() - begin).count();
+  return Interval(std::chrono::steady_clock::now() - begin).count();
 }
 
 constexpr std::array<uint8_t, kCipherKeyBytes> kSomeKey{1, 2, 3};
 
-// Seconds for one byte of a mask of `words`, and for one agreement. The best of a few, once for a length.
+// Interval for one byte of a mask of `words`, and for one agreement. The best of a few, once for a length.
 double SecondsPerByte(size_t words) {
   static std::map<size_t, double> known;
   if (known.contains(words)) return known[words];
@@ -43,7 +43,7 @@ double SecondsPerByte(size_t words) {
   MaskAdder adder = *MaskAdder::Create();
   double best = 1e9;
   for (int i = 0; i < 20; ++i) {
-    best = std::min(best, SecondsOf([&] {
+    best = std::min(best, SecondsOfCall([&] {
                       for (int j = 0; j < 10; ++j) (void)adder.Apply(kSomeKey, MaskSign::kAdd, std::span(sum));
                     }));
   }
@@ -55,7 +55,7 @@ double SecondsPerAgreement() {
     const AgreementKey own = *AgreementKey::Generate(), other = *AgreementKey::Generate();
     double best = 1e9;
     for (int i = 0; i < 20; ++i) {
-      best = std::min(best, SecondsOf([&] {
+      best = std::min(best, SecondsOfCall([&] {
                         for (int j = 0; j < 100; ++j) benchmark::DoNotOptimize(own.Agree(other.public_key()));
                       }));
     }
@@ -97,7 +97,7 @@ ClientSetup SetupOf(size_t i, const SecureSettings& settings) {
 }
 
 // All steps of one client among 101 of a complete graph, so with 100 neighbours; the others are not timed.
-void BenchClient(benchmark::State& state) {
+void BenchSecureClient(benchmark::State& state) {
   constexpr size_t kMembers = 101, kWords = 1'663'370;
   SecureSettings settings{.max_colluding = 34};  // too many for a sparse graph
   for (auto _ : state) {
@@ -121,7 +121,7 @@ void BenchClient(benchmark::State& state) {
           }
         };
         if (i == 0) {
-          seconds += SecondsOf(work);
+          seconds += SecondsOfCall(work);
         } else {
           work();
         }
@@ -144,7 +144,7 @@ struct FakeMember {
 };
 
 // 500 clients of which 50 drop out before their words, 100,000 parameters; a coordinator's part of all steps.
-void BenchServer(benchmark::State& state) {
+void BenchSecureServer(benchmark::State& state) {
   constexpr uint32_t kMembers = 500, kDropped = 50;
   constexpr size_t kWords = 100'000;
   const bool complete = state.range(0) != 0;
@@ -158,15 +158,15 @@ void BenchServer(benchmark::State& state) {
     bool good = true;
     auto server = *SecAggServer::Create({SomeSession(), settings, SomeTrust(), ""});
     const auto accept = [&](uint32_t member, const std::string& answer) {
-      seconds += SecondsOf([&] { good = good && server->Accept(NameOf(member), answer).ok(); });
+      seconds += SecondsOfCall([&] { good = good && server->Accept(NameOf(member), answer).ok(); });
     };
     const auto inputs = [&](bool all) {
-      seconds += SecondsOf([&] {
+      seconds += SecondsOfCall([&] {
         for (uint32_t member = 0; member < kMembers; ++member)
           if (all || !drops(member)) good = good && server->InputFor(NameOf(member)).ok();
       });
     };
-    const auto close = [&] { seconds += SecondsOf([&] { good = good && server->Close().ok(); }); };
+    const auto close = [&] { seconds += SecondsOfCall([&] { good = good && server->Close().ok(); }); };
 
     std::vector<FakeMember> members(kMembers);
     std::vector<Member> listed;
@@ -246,7 +246,7 @@ void BenchServer(benchmark::State& state) {
         ++masks, ++agreements;
       }
     }
-    unmask_seconds = SecondsOf([&] { good = good && server->Unmask(std::as_writable_bytes(std::span(sum))).ok(); });
+    unmask_seconds = SecondsOfCall([&] { good = good && server->Unmask(std::as_writable_bytes(std::span(sum))).ok(); });
     seconds += unmask_seconds;
     if (!good || std::accumulate(sum.begin(), sum.end(), uint64_t{0}) != 0) return state.SkipWithError("a wrong sum");
     state.SetIterationTime(seconds);
@@ -261,12 +261,12 @@ void BenchServer(benchmark::State& state) {
 
 BENCHMARK(BenchKeystream)->Name("secure/keystream")->Arg(100'000)->Arg(1'663'370)->Unit(benchmark::kMillisecond);
 BENCHMARK(BenchAgreement)->Name("secure/x25519")->Unit(benchmark::kMicrosecond);
-BENCHMARK(BenchClient)
+BENCHMARK(BenchSecureClient)
     ->Name("secure/client/1.66M_100_neighbours")
     ->UseManualTime()
     ->Iterations(1)
     ->Unit(benchmark::kMillisecond);
-BENCHMARK(BenchServer)
+BENCHMARK(BenchSecureServer)
     ->Name("secure/server/500_clients")
     ->Arg(0)
     ->Arg(1)

@@ -24,7 +24,7 @@ class Pods(RivuletTest):
     def setUp(self):
         super().setUp()
         if "--http" not in self.run_rivulet("coordinator", "--help", code=0).out:
-            self.skipTest("this build serves no pages (libcpp-httplib-dev)")
+            self.skipTest("this build serves no pages (libboost-dev)")
         self.run_rivulet("ca", "init", "--name", "study", code=0)
         for name, out in (("coordinator/rivulet-coordinator", "coordinator"), ("coordinator/rivulet-simulation", "lead")):
             self.run_rivulet("ca", "issue", name, "--host", "localhost", "--out", out, code=0)

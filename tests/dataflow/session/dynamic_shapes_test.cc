@@ -4,18 +4,15 @@
 #include "engine/gradients/gradients.h"
 #include "engine/graph/scope.h"
 #include "tests/testing/status_matchers.h"
+#include "tests/testing/tensors.h"
 
 namespace rivulet {
 namespace {
 
 using ::rivulet::testing::StatusIs;
+using ::rivulet::testing::Values;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
-
-template <typename T>
-std::vector<T> Values(const Tensor& tensor) {
-  return {tensor.flat<T>().begin(), tensor.flat<T>().end()};
-}
 
 // One op, or some, of a fed vector x of floats.
 class DynamicShapes : public ::testing::Test {

@@ -312,6 +312,31 @@ TEST(OnnxImport, NamedParameters_DecideAloneAndMayBeNumbers) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("metadata 'rivulet.parameters'")));
 }
 
+// A language model whose head is its embedding's transpose, folded at the export.
+TEST(OnnxImport, TransposedCopyOfAWeight_IsTied) {
+  const auto model = [](const std::string& last) {
+    return "input { name: 'ids' type { tensor_type { elem_type: 7 shape { dim { dim_param: 'n' } } } } } output { "
+           "name: "
+           "'y' } initializer { name: 'table' data_type: 1 dims: 3 dims: 2 float_data: 1 float_data: 2 float_data: 3 "
+           "float_data: 4 float_data: 5 float_data: 6 } initializer { name: 'onnx::MatMul_9' data_type: 1 dims: 2 "
+           "dims: 3 "
+           "float_data: 1 float_data: 3 float_data: 5 float_data: 2 float_data: 4 float_data: " +
+           last +
+           " } node { op_type: 'Gather' input: 'table' input: 'ids' output: 'h' } node { op_type: 'MatMul' name: "
+           "'head' "
+           "input: 'h' input: 'onnx::MatMul_9' output: 'y' }";
+  };
+  ASSERT_OK_AND_ASSIGN(const OnnxModel tied, Import(model("6")));
+  ASSERT_EQ(tied.weights.size(), 1u);
+  EXPECT_EQ(tied.weights[0].name, "table");
+  EXPECT_EQ(tied.initializers[1].why, "'table' transposed, tied");
+  ASSERT_OK_AND_ASSIGN(const auto values, RunOnce(tied.graph, {{"ids", Tensor::Of<int64_t>({1}, {2})}},
+                                                  {tied.outputs[0].tensor}, {{"table", tied.weights[0].value}}));
+  EXPECT_EQ(values[0].flat<float>()[0], 5 * 1 + 6 * 2);
+  ASSERT_OK_AND_ASSIGN(const OnnxModel apart, Import(model("7")));
+  EXPECT_EQ(apart.weights.size(), 2u);
+}
+
 // Two layers whose scales are equal: the exporter writes one, and the other's name by an Identity.
 TEST(OnnxImport, MergedParameters_ArePartedWhereTheyAreNew) {
   const auto model = [](const std::string& first, const std::string& second) {

@@ -11,6 +11,7 @@
 #include "engine/graph/function_call.h"
 #include "engine/graph/op.h"
 #include "engine/graph/variable_name.h"
+#include "engine/program/kernel.h"
 #include "engine/program/structural_ops.h"
 
 namespace rivulet {
@@ -206,6 +207,8 @@ class Planner {
         node.type() == "Rank")
       return Place::kAnywhere;
     if (node.inputs().empty()) return Place::kPart;
+    // No program can run it, whatever is known of its inputs.
+    if (DynamicRun(node) != nullptr && !KernelRegistry::Global().Has(node.type(), Device::kCpu)) return Place::kAsync;
     for (const Output& input : node.inputs())
       if (FeedOf(input) >= 0 || place_[Id(input.node)] != Place::kAnywhere)
         return DynamicRun(node) != nullptr ? Place::kAsync : Place::kPart;

@@ -175,6 +175,15 @@ Status StitchShape(InferenceContext& c) {
   return absl::OkStatus();
 }
 
+// A row that another row has overwritten gets that one's gradient, as in TensorFlow.
+Status StitchGradient(GradientContext& g) {
+  GradientOps ops(g);
+  const int count = static_cast<int>(g.node()->inputs().size()) / 2;
+  for (int i = 0; i < count; ++i)
+    g.set_input_grad(count + i, ops.Op("GatherV2", {g.grad(), g.input(i), ops.Int(0)}));
+  return ops.status();
+}
+
 RIVULET_OP("GatherV2")
     .Input("params: Tparams")
     .Input("indices: Tindices")
@@ -237,8 +246,10 @@ RIVULET_OP("DynamicStitch")
     .Attr("N: int >= 1")
     .Attr("T: " RIVULET_ANY_TYPE)
     .Shape(StitchShape)
-    .NotDifferentiable("it serves shapes here")
-    .Doc("merged[indices[m][i]] = data[m][i]; the last wins. Indices must be known when a program is compiled.");
+    .Gradient(StitchGradient)
+    .Doc(
+        "merged[indices[m][i]] = data[m][i]; the last wins. A program must know the indices when it is compiled, a "
+        "session need not.");
 
 }  // namespace
 }  // namespace rivulet

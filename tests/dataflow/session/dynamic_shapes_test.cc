@@ -102,6 +102,25 @@ TEST_F(DynamicShapes, DynamicPartition_SendsRowsAndTheirGradientsBack) {
   EXPECT_THAT(Values<float>(values[3]), ElementsAre(10, 0, 10, 1));
 }
 
+TEST_F(DynamicShapes, DynamicStitch_PutsRowsBackWhereTheyWere) {
+  const Output which = scope_.Op("Cast", {x_}, {{"DstT", DType::kInt32}});
+  const auto split = [&](Output rows) {
+    return scope_.AddNode("DynamicPartition", {rows, which}, {{"num_partitions", int64_t{2}}});
+  };
+  Node *places = split(Integers({0, 1, 2, 3})), *rows = split(scope_.Op("Mul", {x_, scope_.Const(10.0f)}));
+  scope_.Op("DynamicStitch", {places->output(0), places->output(1), rows->output(0), rows->output(1)}, {}, "back");
+  scope_.Op("DynamicStitch", {which, x_}, {}, "last_wins");
+  ASSERT_OK_AND_ASSIGN(std::vector<Tensor> values, Run({0, 1, 1, 0}, {"back", "last_wins"}));
+  EXPECT_THAT(Values<float>(values[0]), ElementsAre(0, 10, 10, 0));
+  EXPECT_THAT(Values<float>(values[1]), ElementsAre(0, 1));
+}
+
+TEST_F(DynamicShapes, IndexOfAStitchBelowZero_IsRefused) {
+  scope_.Op("DynamicStitch", {scope_.Op("Cast", {x_}, {{"DstT", DType::kInt32}}), x_}, {}, "back");
+  EXPECT_THAT(Run({0, -1}, {"back"}).status(),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("indices 0 hold -1, which is not in [0,")));
+}
+
 TEST_F(DynamicShapes, PartitionBeyondTheLast_IsRefusedByItsPlace) {
   scope_.AddNode("DynamicPartition", {x_, Integers({0, 3})}, {{"num_partitions", int64_t{2}}}, "p");
   EXPECT_THAT(Run({1, 2}, {"p"}).status(),

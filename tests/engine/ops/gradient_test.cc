@@ -147,6 +147,12 @@ std::vector<Case> MovementCases() {
          return {scope.Op("SparseToDense", {places, scope.Const(Ints({3, 4})), x[0], x[1]})};
        },
        FirstOrder()},
+      {"DynamicStitch",
+       {X({2, 3}), X({1, 3}, 2)},
+       [](const Scope& scope, const Outputs& x) -> Outputs {
+         return {scope.Op("DynamicStitch", {scope.Const(Ints({0, 3})), scope.Const(Ints({1})), x[0], x[1]})};
+       },
+       Both()},
       {"ConcatFirst", {X({2, 3}, 1), X({1, 3}, 2)}, Op("ConcatV2", {}, {Int(0)}), Both()},
       {"ConcatLast", {X({2, 3}, 1), X({2, 1}, 2), X({2, 2}, 3)}, Op("ConcatV2", {}, {Int(-1)}), Both()},
       {"ConcatOne", {X({2, 3}, 1)}, Op("ConcatV2", {}, {Int(0)}), Both()},

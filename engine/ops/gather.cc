@@ -179,8 +179,7 @@ Status StitchShape(InferenceContext& c) {
 Status StitchGradient(GradientContext& g) {
   GradientOps ops(g);
   const int count = static_cast<int>(g.node()->inputs().size()) / 2;
-  for (int i = 0; i < count; ++i)
-    g.set_input_grad(count + i, ops.Op("GatherV2", {g.grad(), g.input(i), ops.Int(0)}));
+  for (int i = 0; i < count; ++i) g.set_input_grad(count + i, ops.Op("GatherV2", {g.grad(), g.input(i), ops.Int(0)}));
   return ops.status();
 }
 

@@ -79,9 +79,8 @@ class List(RunsTest):
             self.simulate("--set", f"client.optimizer.learning_rate={rate}")
         text = self.runs("list").out
         title, *lines = text.splitlines()
-        self.assertIn("learning_rate", title)
         self.assertEqual(len(lines), 2)
-        self.assertRegex(title, r"^run +status +algorithm +learning rate +seed +best +last +rounds +took +started \(UTC\)")
+        self.assertRegex(title, r"^run +status +algorithm +learning rate +seed +best +last +rounds +took")
         self.assertRegex(lines[0], r"finished +fedavg +0\.3 +7 +0\.\d{4} +0\.\d{4} +4/4 ")
         rows = self.runs_json("list")
         self.assertEqual([row["client.optimizer.learning_rate"] for row in rows], [0.3, 0.1])
@@ -333,8 +332,8 @@ class Export(RunsTest):
         self.simulate("--set", "run.seed=8")
         self.runs("export", "name=tiny", "--csv", self.path("several"))
         for run in self.ids():
-            rows = list(csv.DictReader(open(self.path(f"several/{run}/rounds.csv"))))
-            self.assertEqual({row["run_id"] for row in rows}, {run})
+            with open(self.path(f"several/{run}/rounds.csv")) as file:
+                self.assertEqual({row["run_id"] for row in csv.DictReader(file)}, {run})
         self.assert_refused(self.runs("export", "name=tiny", "--json", self.path("two.json"), code=2), "--json writes one run", code=2)
 
 

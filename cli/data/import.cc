@@ -17,6 +17,7 @@
 #include "engine/datasets/mnist.h"
 #include "engine/datasets/shakespeare.h"
 #include "engine/datasets/table.h"
+#include "engine/datasets/table_reader.h"
 #include "engine/datasets/text.h"
 
 namespace rivulet {
@@ -102,7 +103,7 @@ struct Divided {
 
 struct TableCommandOptions : Divided<TableOptions> {
   std::vector<std::string> labels, parts;
-  std::string delimiter;
+  std::string delimiter, decimal, thousands;
   bool no_header = false;
 };
 
@@ -111,6 +112,50 @@ StatusOr<char> DelimiterOf(const std::string& given, const std::string& file) {
   if (given == "tab") return '\t';
   if (given.size() == 1 && given[0] > ' ' && given[0] < 0x7f && given[0] != '"') return given[0];
   return UsageError("--delimiter is '{}'; give one character, or tab", given);
+}
+
+// Of --decimal and --thousands the one character.
+StatusOr<char> SignOf(std::string_view option, const std::string& given) {
+  if (given.size() == 1 && std::string_view(".,'_ ").find(given[0]) != std::string_view::npos) return given[0];
+  return UsageError("{} is '{}'; give one of . , ' _ and a space", option, given);
+}
+
+// The names of a column's values in a line, shortened.
+std::string ValuesText(const std::vector<std::string>& values) {
+  constexpr size_t kMost = 5;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(values.size(), kMost); ++i)
+    shown.push_back(values[i].empty() ? "(empty)" : ShortCell(values[i]));
+  return Join(shown, ", ") + (values.size() > kMost ? ", …" : "");
+}
+
+std::string RoleOf(const std::string& name, const TableColumns& columns, const std::string& key) {
+  const auto is = [&](const std::vector<std::string>& names) { return std::ranges::find(names, name) != names.end(); };
+  if (name == columns.label)
+    return columns.classes.empty()
+               ? fmt::format("label, classes 0 to {}", columns.class_count - 1)
+               : fmt::format("label of {} classes: {}", columns.class_count, ValuesText(columns.classes));
+  if (is(columns.labels)) return "label, 0 or 1";
+  if (is(columns.targets)) return "target, a number";
+  if (name == key) return "key, names the client";
+  const auto column = std::ranges::find(columns.features, name, &TableColumn::name);
+  if (column == columns.features.end()) return "left out";
+  if (!column->category) return columns.standardised ? "number, standardised" : "number";
+  return fmt::format("{} of {} values: {}", column->index ? "index" : "category", column->values.size(),
+                     ValuesText(column->values));
+}
+
+// What each column became, and which values the file of columns makes known to whoever gets it.
+void TellRoles(const TableCounts& counts, const std::string& key, const std::string& columns_file) {
+  size_t width = 0;
+  for (const std::string& name : counts.names) width = std::max(width, name.size());
+  for (const std::string& name : counts.names)
+    fmt::print("  {:<{}}  {}\n", ShortCell(name), width, RoleOf(name, counts.columns, key));
+  std::vector<std::string> disclosed;
+  for (const TableColumn& column : counts.columns.features)
+    if (column.category) disclosed.push_back(fmt::format("'{}'", ShortCell(column.name)));
+  if (!counts.columns.classes.empty()) disclosed.push_back(fmt::format("'{}'", ShortCell(counts.columns.label)));
+  if (!disclosed.empty()) fmt::print("{} holds every value of {}\n", columns_file, Join(disclosed, ", "));
 }
 
 std::string TargetText(const TableColumns& columns) {
@@ -161,13 +206,21 @@ Status ImportFromTable(const TableCommandOptions& given) {
     RIVULET_ASSIGN_OR_RETURN(table.parts.emplace_back(), PartOf(part));
   }
   RIVULET_ASSIGN_OR_RETURN(table.delimiter, DelimiterOf(given.delimiter, table.from));
+  if (!given.decimal.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(table.decimal, SignOf("--decimal", given.decimal));
+  }
+  if (!given.thousands.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(table.thousands, SignOf("--thousands", given.thousands));
+  }
   table.header = !given.no_header;
   RIVULET_ASSIGN_OR_RETURN(const TableCounts counts,
                            ImportTable(FileSystem::Default(), table, LongWork("importing " + table.from).progress()));
   TellImported(table.out, "train", counts.train,
                fmt::format(" of {} and {}", FeaturesText(counts.columns), TargetText(counts.columns)));
   if (counts.test > 0) TellImported(table.out, "test", counts.test);
-  fmt::print("{}: what each feature and class is\n", JoinPath(table.out, "columns.json"));
+  const std::string columns_file = JoinPath(table.out, "columns.json");
+  fmt::print("{}: what each feature and class is\n", columns_file);
+  TellRoles(counts, table.key, columns_file);
   return absl::OkStatus();
 }
 
@@ -199,6 +252,9 @@ Command ImportTableCommand() {
                 "columns that are a feature of their own, for a model of several inputs; repeatable")
       .Flag("--standardise", &table.standardise, "numbers to mean 0 and deviation 1 over --from")
       .Flag("--fill-missing", &table.fill_missing, "an empty cell of a number takes the column's mean")
+      .Repeated("--missing", "TEXT", &table.missing, "take a cell of this text, such as NA, as empty; repeatable")
+      .Option("--decimal", "C", &options->decimal, "the sign before a number's fraction [.]")
+      .Option("--thousands", "C", &options->thousands, "the sign between groups of three digits [none]")
       .Option("--columns", "FILE", &table.columns, "take columns, means and classes from an earlier columns.json")
       .Option("--delimiter", "C", &options->delimiter, "what stands between cells [, or, of .tsv, tab]")
       .Flag("--no-header", &options->no_header, "the first row is data; columns are called 1, 2, …");

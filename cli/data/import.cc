@@ -2,14 +2,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
 #include "cli/data/commands.h"
+#include "cli/data/first_scenario.h"
 #include "cli/long_work.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
+#include "engine/base/setting.h"
 #include "engine/datasets/arrays.h"
+#include "engine/datasets/characters.h"
 #include "engine/datasets/cifar10.h"
 #include "engine/datasets/cifar100.h"
 #include "engine/datasets/image_folder.h"
@@ -54,7 +58,11 @@ Status ImportFromShakespeare(const ImportOptions& options) {
                                              LongWork("importing " + options.from).progress()));
   TellImported(options.out, "train", counts.train, fmt::format(" of {} speakers", counts.speakers));
   TellImported(options.out, "test", counts.test);
-  return absl::OkStatus();
+  return WriteFirstScenario({.folder = options.out,
+                             .has_test = true,
+                             .examples = counts.train,
+                             .key = "speaker",
+                             .model = "preset = \"char_lstm\"\n"});
 }
 
 Command ImportShakespeareCommand() {
@@ -68,12 +76,27 @@ Command ImportShakespeareCommand() {
   return shakespeare;
 }
 
+// Of pixels whose shape is not known: a square of one channel or three, else a row.
+std::string PixelModel(int64_t values, int64_t classes) {
+  for (const int64_t channels : {1, 3}) {
+    const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(values / channels))));
+    if (side * side * channels == values) return ImageModel(side, side, channels, classes);
+  }
+  return ImageModel(1, values, 1, classes);
+}
+
 Status ImportFromLeaf(const LeafOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const LeafCounts counts, ImportLeaf(FileSystem::Default(), options,
                                                                LongWork("importing " + options.from).progress()));
   TellImported(options.out, "train", counts.train, fmt::format(" of {} users", counts.train_users));
   if (counts.has_test) TellImported(options.out, "test", counts.test, fmt::format(" of {} users", counts.test_users));
-  return absl::OkStatus();
+  if (counts.feature == "tokens" && counts.values != kWindowLength) return absl::OkStatus();  // no preset is for these
+  FirstScenario first{.folder = options.out, .has_test = counts.has_test, .examples = counts.train, .key = "user"};
+  first.model = counts.feature == "tokens"  ? "preset = \"char_lstm\"\n"
+                : counts.feature == "image" ? PixelModel(counts.values, counts.classes)
+                                            : LinearModel(counts.values, counts.classes);
+  if (counts.feature == "features") first.input_feature = counts.feature;
+  return WriteFirstScenario(first);
 }
 
 Command ImportLeafCommand() {
@@ -193,6 +216,51 @@ std::string FeaturesText(const TableColumns& columns) {
   return Join(texts, ", ");
 }
 
+// A model of one layer over all features, categories as integers by way of embeddings. Columns that the import did not
+// standardise are standardised by the model, so that one learning rate suits them.
+FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
+  const TableColumns& columns = counts.columns;
+  FirstScenario first{
+      .folder = table.out, .has_test = counts.test > 0, .examples = counts.train, .key = table.key, .input_feature = ""};
+  int64_t units = columns.class_count;
+  if (!columns.labels.empty()) {
+    units = std::ssize(columns.labels);
+    first.model += "target = \"labels\"\n";
+  } else if (!columns.targets.empty()) {
+    units = std::ssize(columns.targets);
+    first.model += "target = \"numbers\"\n";
+    // Steps of squares shrink with the length of the input, of which each standardised number makes 1.
+    first.learning_rate = 0.2 / static_cast<double>(columns.feature_count() + 1);
+  }
+  const bool numbers = std::ranges::any_of(columns.features, [](const TableColumn& column) { return !column.category; });
+  if (numbers && !columns.standardised) first.model += "columns = \"columns.json\"\n";
+  const std::vector<TableFeature> features = columns.Grouped();
+  if (features.size() == 1 && features[0].vocabulary == 0) {
+    first.input_feature = features[0].name;
+    first.model += LinearModel(features[0].count, units);
+    return first;
+  }
+  std::string layers, before;
+  for (size_t i = 0; i < features.size(); ++i) {
+    const TableFeature& feature = features[i];
+    const std::string input = fmt::format("input{}", i + 1), flat = fmt::format("flat{}", i + 1);
+    const bool index = feature.vocabulary > 0;
+    first.model += fmt::format("\n[[model.inputs]]\nname = \"{}\"\nfeature = {}\nshape = [{}]\nkind = \"{}\"\n", input,
+                               ToToml(SettingValue(feature.name)), feature.count, index ? "tokens" : "values");
+    if (index)
+      layers += Layer({"type = \"embedding\"", fmt::format("from = \"{}\"", input),
+                       fmt::format("vocabulary = {}", feature.vocabulary), "units = 4"}) +
+                Layer({"type = \"flatten\"", fmt::format("name = \"{}\"", flat)});
+    const std::string made = index ? flat : input;
+    if (!before.empty())
+      layers += Layer({"type = \"concat\"", fmt::format("name = \"joined{}\"", i + 1), fmt::format("from = \"{}\"", made),
+                       fmt::format("with = \"{}\"", before)});
+    before = before.empty() ? made : fmt::format("joined{}", i + 1);
+  }
+  first.model += layers + Layer({"type = \"dense\"", fmt::format("from = \"{}\"", before), fmt::format("units = {}", units)});
+  return first;
+}
+
 Status ImportFromTable(const TableCommandOptions& given) {
   TableOptions table = given.Complete();
   if (given.labels.empty() == table.targets.empty())
@@ -221,7 +289,7 @@ Status ImportFromTable(const TableCommandOptions& given) {
   const std::string columns_file = JoinPath(table.out, "columns.json");
   fmt::print("{}: what each feature and class is\n", columns_file);
   TellRoles(counts, table.key, columns_file);
-  return absl::OkStatus();
+  return WriteFirstScenario(ScenarioOf(counts, table));
 }
 
 Command ImportTableCommand() {
@@ -267,7 +335,17 @@ Status ImportFromArrays(const ArrayOptions& arrays) {
                                                                   LongWork("importing " + arrays.from).progress()));
   TellImported(arrays.out, "train", counts.train, fmt::format(" of {} values", counts.values));
   if (counts.test > 0) TellImported(arrays.out, "test", counts.test);
-  return absl::OkStatus();
+  if (counts.feature == "tokens") return absl::OkStatus();  // of which nobody says how many there are
+  FirstScenario first{.folder = arrays.out, .has_test = counts.test > 0, .examples = counts.train};
+  if (counts.feature == "features") {
+    first.input_feature = counts.feature;
+    first.model = LinearModel(counts.values, counts.classes);
+  } else if (counts.shape.size() == 2 || counts.shape.size() == 3) {
+    first.model = ImageModel(counts.shape[0], counts.shape[1], counts.shape.size() == 3 ? counts.shape[2] : 1, counts.classes);
+  } else {
+    first.model = PixelModel(counts.values, counts.classes);
+  }
+  return WriteFirstScenario(first);
 }
 
 Command ImportArraysCommand() {
@@ -291,7 +369,11 @@ Status ImportFromImages(const ImageFolderOptions& images) {
                            images.grey ? "grey" : "colour"));
   if (counts.test > 0) TellImported(images.out, "test", counts.test);
   fmt::print("{}: the classes in the order of their labels\n", JoinPath(images.out, "classes.txt"));
-  return absl::OkStatus();
+  return WriteFirstScenario(
+      {.folder = images.out,
+       .has_test = counts.test > 0,
+       .examples = counts.train,
+       .model = ImageModel(counts.height, counts.width, images.grey ? 1 : 3, std::ssize(counts.classes))});
 }
 
 Command ImportImagesCommand() {
@@ -313,7 +395,11 @@ Status ImportFromText(const TextOptions& text) {
                            ImportText(FileSystem::Default(), text, LongWork("importing " + text.from).progress()));
   TellImported(text.out, "train", counts.train, fmt::format(" of {} sources", counts.sources));
   if (counts.test > 0) TellImported(text.out, "test", counts.test);
-  return absl::OkStatus();
+  return WriteFirstScenario({.folder = text.out,
+                             .has_test = counts.test > 0,
+                             .examples = counts.train,
+                             .key = "source",
+                             .model = "preset = \"char_lstm\"\n"});
 }
 
 Command ImportTextCommand() {

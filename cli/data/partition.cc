@@ -106,7 +106,10 @@ Status DividePartition(const PartitionCommandOptions& options) {
   if (!options.split.empty()) {
     RIVULET_ASSIGN_OR_RETURN(percents, PercentsOf(options.split));
   }
-  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  ScenarioOptions run = options.run;
+  run.part = ScenarioPart::kData;
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(run));
+  if (scenario.data.synth.kind.empty()) scenario.data.test.clear();  // nobody asks for it here
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RunSetup setup(std::move(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());

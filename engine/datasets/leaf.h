@@ -26,6 +26,9 @@ struct LeafCounts {
   int64_t train = 0, test = 0;              // examples
   int64_t train_users = 0, test_users = 0;  // who have any
   bool has_test = false;
+  std::string feature;  // features, image or tokens
+  int64_t values = 0;   // of one example
+  int64_t classes = 0;  // the largest label of numbers and one
 };
 
 // Writes train.tfrecord and, of a folder test/, test.tfrecord, user by user in the order of the files. Every example

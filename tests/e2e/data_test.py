@@ -63,7 +63,7 @@ rounds = 5
 [data]
 train = "{folder}/train.tfrecord"
 test = "{folder}/test.tfrecord"
-image_feature = "features"
+input_feature = "features"
 partition = {{ kind = "by_key", key = "{key}" }}
 
 [server]

@@ -41,6 +41,57 @@ class Tables(RivuletTest):
                                 code=0).out
         self.assertIn("  fee      number\n", said)
 
+    def runs(self, folder):
+        """Runs the scenario that the import wrote, as its last line says."""
+        done = self.run_rivulet("simulate", f"{folder}/scenario.toml", "--rounds", 2, "--db", "runs.sqlite", code=0)
+        return {name for name, in self.query("SELECT DISTINCT name FROM metrics WHERE scope = 'central'")}, done
+
+    def test_a_table_runs_after_one_command(self):
+        self.patients()
+        said = self.load("--without", "Patient ID", "--missing", "NA", "--missing", "?", "--fill-missing", "--test-every", 4).out
+        self.assertTrue(said.endswith("rivulet simulate patients/scenario.toml\n"), said)
+        self.assertIn("test/accuracy", self.runs("patients")[0])  # of 2 clients, fewer than the usual 10 a round
+        self.write("patients/scenario.toml", "# mine\n")
+        self.load("--without", "Patient ID", "--missing", "NA", "--missing", "?", "--fill-missing")
+        self.assertEqual((self.folder / "patients/scenario.toml").read_text(), "# mine\n")
+
+    def test_numbers_labels_and_indices_run_after_one_command(self):
+        self.write("flats.csv", "rooms,age,town,rent,lift,balcony\n" + "".join(
+            f"{1 + i % 4},{10 + i % 50},{'abc'[i % 3]},{400 + 200 * (i % 4) + i % 7},{i % 2},{i // 2 % 2}\n" for i in range(60)))
+        for options, metric in ((("--target", "rent"), "test/mae"), (("--label", "lift", "--label", "balcony"), "test/accuracy"),
+                                (("--target", "rent", "--index", "town"), "test/mae"), (("--label", "town", "--feature", "home=rooms,age"), "test/accuracy"),
+                                (("--label", "lift", "--index", "town", "--without", "rooms", "--without", "age", "--without", "rent",
+                                  "--without", "balcony"), "test/accuracy")):
+            folder = "flats" + str(len(list(self.folder.iterdir())))
+            self.run_rivulet("data", "import", "csv", "--from", "flats.csv", *options, "--test-every", 5, "--out", folder, code=0)
+            self.assertIn(metric, self.runs(folder)[0], options)
+
+    def test_leaf_runs_after_one_command(self):
+        def leaf(users, samples, values):
+            data = {f"u{user}": {"x": [[(i + k + user) % 3 / 2 for k in range(values)] for i in range(samples)],
+                                 "y": [(i + user) % 3 for i in range(samples)]} for user in range(users)}
+            return json.dumps({"users": list(data), "num_samples": [samples] * users, "user_data": data})
+        for folder, values, options in (("numbers", 4, ()), ("images", 64, ("--pixels",)), ("strips", 10, ("--pixels",))):
+            self.write(f"{folder}-leaf/train/a.json", leaf(4, 12, values))
+            self.write(f"{folder}-leaf/test/a.json", leaf(2, 4, values))
+            said = self.run_rivulet("data", "import", "leaf", "--from", f"{folder}-leaf", *options, "--out", folder, code=0).out
+            self.assertIn(f"rivulet simulate {folder}/scenario.toml\n", said)
+            self.assertIn("test/accuracy", self.runs(folder)[0])
+
+    def test_a_partition_needs_no_model_and_no_cohort(self):
+        self.patients()
+        self.load("--without", "Patient ID", "--missing", "NA", "--missing", "?", "--fill-missing")
+        self.write("who.toml", """[data]
+train = "patients/train.tfrecord"
+test = "nowhere.tfrecord"
+partition = { kind = "by_key", key = "ward" }
+[server]
+clients_per_round = 50
+""")
+        told = json.loads(self.run_rivulet("data", "partition", "who.toml", "--json", code=0).out)
+        self.assertEqual((told["clients"], told["examples"]), (2, 720))
+        self.assert_refused(self.run_rivulet("simulate", "who.toml"), "names no model")
+
 
 if __name__ == "__main__":
     main()

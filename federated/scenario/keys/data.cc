@@ -45,7 +45,7 @@ std::vector<Key> RecordKeys() {
       Key("data.name", RIVULET_FIELD(data.name), "\"ward\"",
           "Name of the data set that clients train on, `--data NAME=GLOB`. A client may bind several, and so serve "
           "runs of different kinds."),
-      Key("data.image_feature", RIVULET_FIELD(data.image_feature), "\"pixels\"",
+      Key("data.input_feature", RIVULET_FIELD(data.input_feature), "\"pixels\"",
           "Feature with the input. Of images one byte a pixel, as many as the model's input has elements; the model "
           "sees pixel / 255. Of text the characters' numbers, one `int64` each.")
           .Default("the model's: `image`, or `tokens` for text")

@@ -258,7 +258,8 @@ void FillDefaults(Scenario& scenario, const Given& given) {
   if (data.train.empty()) {
     data.train = scenario::AbsolutePath(JoinPath(GeneratedFolder(data.synth), "train.tfrecord"), scenario.folder);
   }
-  if (data.test.empty() && !given.contains("data.test")) {
+  // A generated test set says nothing of own training data.
+  if (data.test.empty() && !given.contains("data.test") && !given.contains("data.train")) {
     data.test = scenario::AbsolutePath("test.tfrecord", FolderOf(data.train));
   }
 }

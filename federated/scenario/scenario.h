@@ -72,7 +72,7 @@ struct ShiftConfig {
   SettingValues settings;  // its options, of those that are given
 };
 
-struct SynthConfig {       // [data.synth]: generated on first use when data.train does not exist
+struct SynthConfig {       // [data.synth]: generated on first use unless data.train is own data
   std::string kind;        // as registered (setup/generators); "" for none
   SettingValues settings;  // its options, of those that are given
 };

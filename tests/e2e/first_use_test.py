@@ -1,7 +1,7 @@
 """The first hour of somebody with files and no scenario: what a command refuses says what to do, and doing it leads to a run."""
 import json
 
-from harness import RivuletTest, main
+from harness import RivuletTest, example, main, tfrecord
 
 
 class Tables(RivuletTest):
@@ -91,6 +91,30 @@ clients_per_round = 50
         told = json.loads(self.run_rivulet("data", "partition", "who.toml", "--json", code=0).out)
         self.assertEqual((told["clients"], told["examples"]), (2, 720))
         self.assert_refused(self.run_rivulet("simulate", "who.toml"), "names no model")
+
+
+class OwnData(RivuletTest):
+    SYNTH = """
+[run]
+rounds = 2
+[model]
+preset = "logistic_regression"
+[data]
+synth = { kind = "digits", writers = 6, test_writers = 2, examples_per_writer = 8 }
+partition = { clients = 6 }
+"""
+
+    def test_a_mistyped_name_is_not_drawn(self):
+        scenario = self.write("own.toml", self.SYNTH)
+        self.write("mine.tfrecord", tfrecord([example(bytes([i]) * 784, i % 10) for i in range(24)]))
+        refused = self.run_rivulet("simulate", scenario, "--set", "data.train=mina.tfrecord")
+        self.assert_refused(refused, "mina.tfrecord", "data.synth generates no data", "Did you mean 'mine.tfrecord'?", code=1)
+        self.assertFalse((self.folder / "mina.tfrecord").exists())
+        self.run_rivulet("simulate", scenario, "--set", "data.train=mine.tfrecord", "--db", "own.sqlite", code=0)
+        self.assertEqual(self.query("SELECT name FROM metrics WHERE name LIKE 'test/%'", db="own.sqlite"), [])  # of digits it would be
+        self.assertFalse((self.folder / "test.tfrecord").exists())
+        self.run_rivulet("simulate", scenario, "--db", "drawn.sqlite", code=0)
+        self.assertNotEqual(self.query("SELECT name FROM metrics WHERE name LIKE 'test/%'", db="drawn.sqlite"), [])
 
 
 if __name__ == "__main__":

@@ -362,6 +362,11 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
   Status CheckCounts() const {
     const auto wrong = [&](std::string what) { return DataLoss("{}: {}", source_.path(), what); };
     if (!has_data_) return wrong("it has no 'user_data', which LEAF's files have");
+    for (const auto& [user, samples] : read_)
+      if (!named_.contains(user))
+        return wrong(fmt::format("'user_data' has the user '{}', whom 'users' does not list; add the name or remove the "
+                                 "user's data",
+                                 Short(user)));
     if (counts_.size() != named_.size() && !counts_.empty())
       return wrong(fmt::format("it has {} 'users' and {} 'num_samples'", named_.size(), counts_.size()));
     for (const auto& [user, place] : named_) {

@@ -66,6 +66,23 @@ class Tables(RivuletTest):
             self.run_rivulet("data", "import", "csv", "--from", "flats.csv", *options, "--test-every", 5, "--out", folder, code=0)
             self.assertIn(metric, self.runs(folder)[0], options)
 
+    def test_class_names_are_in_every_table(self):
+        self.patients()
+        self.load("--without", "Patient ID", "--missing", "NA", "--missing", "?", "--fill-missing", "--test-every", 4)
+        self.assertRegex(self.run_rivulet("data", "inspect", "patients/test.tfrecord", code=0).out, r"(?m)^     ill +\d+  #+$")
+        told = json.loads(self.run_rivulet("data", "inspect", "patients/test.tfrecord", "--json", code=0).out)
+        self.assertEqual(told["label_names"], ["ill", "well"])
+        self.assertRegex(self.run_rivulet("data", "partition", "patients/scenario.toml", code=0).out, r"(?m)^    well +\d+  ")
+        self.run_rivulet("data", "partition", "patients/scenario.toml", "--plot", "who.svg", code=0)
+        self.assertIn(">well</text>", (self.folder / "who.svg").read_text())
+        self.runs("patients")
+        evaluated = self.run_rivulet("model", "evaluate", "latest", "--db", "runs.sqlite", "--classes", "--confusion", "matrix.svg", code=0).out
+        self.assertRegex(evaluated, r"(?m)^     ill +[\d.]+ +[\d.]+$")
+        self.assertRegex(evaluated, r"(?m)^ +1 +well +\d+ ")
+        self.assertIn(">ill 0</text>", (self.folder / "matrix.svg").read_text())
+        told = json.loads(self.run_rivulet("model", "evaluate", "latest", "--db", "runs.sqlite", "--classes", "--json", code=0).out)
+        self.assertEqual([row["name"] for row in told["classes"]], ["ill", "well"])
+
     def test_leaf_runs_after_one_command(self):
         def leaf(users, samples, values):
             data = {f"u{user}": {"x": [[(i + k + user) % 3 / 2 for k in range(values)] for i in range(samples)],

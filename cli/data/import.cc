@@ -220,8 +220,11 @@ std::string FeaturesText(const TableColumns& columns) {
 // standardise are standardised by the model, so that one learning rate suits them.
 FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
   const TableColumns& columns = counts.columns;
-  FirstScenario first{
-      .folder = table.out, .has_test = counts.test > 0, .examples = counts.train, .key = table.key, .input_feature = ""};
+  FirstScenario first{.folder = table.out,
+                      .has_test = counts.test > 0,
+                      .examples = counts.train,
+                      .key = table.key,
+                      .input_feature = ""};
   int64_t units = columns.class_count;
   if (!columns.labels.empty()) {
     units = std::ssize(columns.labels);
@@ -232,7 +235,8 @@ FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
     // Steps of squares shrink with the length of the input, of which each standardised number makes 1.
     first.learning_rate = 0.2 / static_cast<double>(columns.feature_count() + 1);
   }
-  const bool numbers = std::ranges::any_of(columns.features, [](const TableColumn& column) { return !column.category; });
+  const bool numbers =
+      std::ranges::any_of(columns.features, [](const TableColumn& column) { return !column.category; });
   if (numbers && !columns.standardised) first.model += "columns = \"columns.json\"\n";
   const std::vector<TableFeature> features = columns.Grouped();
   if (features.size() == 1 && features[0].vocabulary == 0) {
@@ -253,11 +257,12 @@ FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
                 Layer({"type = \"flatten\"", fmt::format("name = \"{}\"", flat)});
     const std::string made = index ? flat : input;
     if (!before.empty())
-      layers += Layer({"type = \"concat\"", fmt::format("name = \"joined{}\"", i + 1), fmt::format("from = \"{}\"", made),
-                       fmt::format("with = \"{}\"", before)});
+      layers += Layer({"type = \"concat\"", fmt::format("name = \"joined{}\"", i + 1),
+                       fmt::format("from = \"{}\"", made), fmt::format("with = \"{}\"", before)});
     before = before.empty() ? made : fmt::format("joined{}", i + 1);
   }
-  first.model += layers + Layer({"type = \"dense\"", fmt::format("from = \"{}\"", before), fmt::format("units = {}", units)});
+  first.model +=
+      layers + Layer({"type = \"dense\"", fmt::format("from = \"{}\"", before), fmt::format("units = {}", units)});
   return first;
 }
 
@@ -341,7 +346,8 @@ Status ImportFromArrays(const ArrayOptions& arrays) {
     first.input_feature = counts.feature;
     first.model = LinearModel(counts.values, counts.classes);
   } else if (counts.shape.size() == 2 || counts.shape.size() == 3) {
-    first.model = ImageModel(counts.shape[0], counts.shape[1], counts.shape.size() == 3 ? counts.shape[2] : 1, counts.classes);
+    first.model =
+        ImageModel(counts.shape[0], counts.shape[1], counts.shape.size() == 3 ? counts.shape[2] : 1, counts.classes);
   } else {
     first.model = PixelModel(counts.values, counts.classes);
   }

@@ -66,9 +66,8 @@ std::string ConfusionsText(const ClassReport& report, size_t most) {
   std::ranges::stable_sort(pairs, std::greater{}, [](const auto& pair) { return std::get<0>(pair); });
   std::string text;
   for (size_t i = 0; i < std::min(most, pairs.size()); ++i)
-    text += fmt::format("{}{} for {} ({})", text.empty() ? "" : ", ",
-                        NameOrNumber(report.names, std::get<1>(pairs[i])), NameOrNumber(report.names, std::get<2>(pairs[i])),
-                        std::get<0>(pairs[i]));
+    text += fmt::format("{}{} for {} ({})", text.empty() ? "" : ", ", NameOrNumber(report.names, std::get<1>(pairs[i])),
+                        NameOrNumber(report.names, std::get<2>(pairs[i])), std::get<0>(pairs[i]));
   return text;
 }
 
@@ -190,7 +189,8 @@ Status Evaluate(const EvaluateArguments& arguments) {
   }
   if (!arguments.confusion.empty()) {
     const std::string title = fmt::format("{}, round {}", found.run_id, found.round);
-    RIVULET_RETURN_IF_ERROR(WritePicture(MatrixPicture(title, report->classes, report->counts, report->names), arguments.confusion));
+    RIVULET_RETURN_IF_ERROR(
+        WritePicture(MatrixPicture(title, report->classes, report->counts, report->names), arguments.confusion));
   }
   std::optional<std::vector<ClientMeasures>> clients;
   if (arguments.clients) {

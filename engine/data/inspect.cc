@@ -181,7 +181,8 @@ std::string ToText(const FileSummary& summary) {
     const size_t width = WidthOfNames(summary.label_names, 4);
     for (const auto& [label, count] : summary.labels) {
       const std::string bar(static_cast<size_t>(std::max<int64_t>(count * kBar / most, 1)), '#');
-      text += fmt::format("    {:>{}}  {:>9}  {}\n", NameOrNumber(summary.label_names, label), width, Grouped(count), bar);
+      text +=
+          fmt::format("    {:>{}}  {:>9}  {}\n", NameOrNumber(summary.label_names, label), width, Grouped(count), bar);
     }
   }
   return text;

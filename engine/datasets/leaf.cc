@@ -55,7 +55,7 @@ std::vector<int64_t> TokensOf(std::string_view text) {
 // What the files of one import have in common.
 struct LeafShape {
   enum class Kind { kUnknown, kNumbers, kText } kind = Kind::kUnknown;
-  size_t size = 0;  // of one sample, in numbers or characters
+  size_t size = 0;      // of one sample, in numbers or characters
   int64_t classes = 0;  // the largest label of numbers and one
 };
 
@@ -364,9 +364,10 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
     if (!has_data_) return wrong("it has no 'user_data', which LEAF's files have");
     for (const auto& [user, samples] : read_)
       if (!named_.contains(user))
-        return wrong(fmt::format("'user_data' has the user '{}', whom 'users' does not list; add the name or remove the "
-                                 "user's data",
-                                 Short(user)));
+        return wrong(
+            fmt::format("'user_data' has the user '{}', whom 'users' does not list; add the name or remove the "
+                        "user's data",
+                        Short(user)));
     if (counts_.size() != named_.size() && !counts_.empty())
       return wrong(fmt::format("it has {} 'users' and {} 'num_samples'", named_.size(), counts_.size()));
     for (const auto& [user, place] : named_) {

@@ -38,9 +38,9 @@ struct LeafCounts {
 // user's data. Both files appear complete, or neither is changed.
 //
 // NOT_FOUND: no such files. DATA_LOSS: no JSON of this layout, data of a user who is not in "users", other numbers of
-// samples than the file says, samples of different sizes or kinds, a label that is no class, a number that is not finite
-// or, of pixels, not from 0 to 1; no samples at all. Messages begin with the path and say the user and the sample, or
-// the byte.
+// samples than the file says, samples of different sizes or kinds, a label that is no class, a number that is not
+// finite or, of pixels, not from 0 to 1; no samples at all. Messages begin with the path and say the user and the
+// sample, or the byte.
 StatusOr<LeafCounts> ImportLeaf(FileSystem& fs, const LeafOptions& options, const DataProgress& progress = {});
 
 }  // namespace rivulet

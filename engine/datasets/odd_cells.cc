@@ -31,8 +31,8 @@ bool IsNumberOf(std::string_view cell, NumberFormat format) { return CellNumber(
 }  // namespace
 
 bool IsMissingMark(std::string_view cell) {
-  constexpr std::array<std::string_view, 14> kMarks = {"na",   "n/a", "#n/a", "nan", "-nan", "null",    "none",
-                                                       "nil",  "?",   "-",    "--",  ".",    "missing", "unknown"};
+  constexpr std::array<std::string_view, 14> kMarks = {"na",  "n/a", "#n/a", "nan", "-nan", "null",    "none",
+                                                       "nil", "?",   "-",    "--",  ".",    "missing", "unknown"};
   std::string lower(Trimmed(cell));
   for (char& c : lower) c = static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);
   return std::ranges::find(kMarks, lower) != kMarks.end();
@@ -100,8 +100,8 @@ std::string OddCells::Options(std::string_view column) const {
   if (thousands) told += "Pass --thousands , if the comma groups digits. ";
   if (decimal) told += "Pass --decimal , if the comma ends the whole part. ";
   if (spelt) told += "Write a number without its unit, or pass --missing for a text that means none. ";
-  return told + fmt::format("Pass --category '{0}' to make names of all values, or --without '{0}' to leave it out",
-                            column);
+  return told +
+         fmt::format("Pass --category '{0}' to make names of all values, or --without '{0}' to leave it out", column);
 }
 
 }  // namespace rivulet

@@ -1,4 +1,5 @@
-// The cells of a column that are no numbers where others are: which texts they hold, how often, and in which line first.
+// The cells of a column that are no numbers where others are: which texts they hold, how often, and in which line
+// first.
 #pragma once
 
 #include <cstdint>

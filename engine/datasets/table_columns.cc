@@ -147,9 +147,8 @@ std::string ToJson(const TableColumns& columns) {
     }
     features.Append(std::move(entry));
   }
-  Json json = {{"discloses", Disclosures(columns)},
-               {"features", std::move(features)},
-               {"standardised", columns.standardised}};
+  Json json = {
+      {"discloses", Disclosures(columns)}, {"features", std::move(features)}, {"standardised", columns.standardised}};
   if (!columns.labels.empty()) json["labels"] = columns.labels;
   if (!columns.targets.empty()) json["targets"] = columns.targets;
   if (!columns.label.empty()) {

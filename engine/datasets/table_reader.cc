@@ -121,9 +121,8 @@ StatusOr<bool> TableReader::Next(std::vector<std::string>& cells, const DataProg
     RIVULET_ASSIGN_OR_RETURN(const bool more, csv_->Next(cells));
     if (!more) return false;
     if (cells.size() != names_.size())
-      return DataLoss(
-          "{}: {} cells, but the first row has {}; is this the right delimiter, and is every quote closed?", Where(),
-          cells.size(), names_.size());
+      return DataLoss("{}: {} cells, but the first row has {}; is this the right delimiter, and is every quote closed?",
+                      Where(), cells.size(), names_.size());
   }
   if (!missing_.empty()) {
     for (std::string& cell : cells)

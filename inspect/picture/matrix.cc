@@ -23,7 +23,8 @@ Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const
     int64_t of_row = 0;
     for (int64_t column = 0; column < classes; ++column) of_row += counts[static_cast<size_t>(row * classes + column)];
     if (row % step == 0) {
-      picture.Text(left - 8, y + cell / 2 + 4, names.empty() ? fmt::format("{}", row) : fmt::format("{} {}", NameOrNumber(names, row), row),
+      picture.Text(left - 8, y + cell / 2 + 4,
+                   names.empty() ? fmt::format("{}", row) : fmt::format("{} {}", NameOrNumber(names, row), row),
                    Anchor::kEnd);
       // Names are wider than cells: across are numbers.
       picture.Text(left + cell * (static_cast<double>(row) + 0.5), top - 6, fmt::format("{}", row), Anchor::kMiddle);
@@ -36,8 +37,8 @@ Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const
       // The root shows one wrong in a hundred still.
       Mark& square = picture.Rectangle(x, y, cell, cell, row == column ? kColours[0] : kColours[1]);
       square.opacity = 0.1 + 0.9 * std::sqrt(share);
-      square.title =
-          fmt::format("{} taken for {}: {} of {}", NameOrNumber(names, row), NameOrNumber(names, column), count, of_row);
+      square.title = fmt::format("{} taken for {}: {} of {}", NameOrNumber(names, row), NameOrNumber(names, column),
+                                 count, of_row);
       if (with_numbers) {
         Mark& number = picture.Text(x + cell / 2, y + cell / 2 + 4, fmt::format("{}", count), Anchor::kMiddle, 11);
         if (share > 0.25) number.colour = "#ffffff";

@@ -115,8 +115,10 @@ std::vector<Key> SynthKeys() {
   kinds.insert(kinds.begin(), "");
   std::vector<Key> keys = {
       Key("data.synth.kind", RIVULET_FIELD(data.synth.kind), "\"digits\"",
-          fmt::format("Data generated on first use, when `data.train` does not exist. A `data.train` without `data.test` "
-                      "is own data: it must exist. {}", PiecesInWords("generator")))
+          fmt::format(
+              "Data generated on first use, when `data.train` does not exist. A `data.train` without `data.test` "
+              "is own data: it must exist. {}",
+              PiecesInWords("generator")))
           .OneOf(std::move(kinds))};
   std::ranges::move(OptionKeys({.section = "data.synth",
                                 .kind = "generator",

@@ -360,8 +360,8 @@ TEST_F(TableTest, TextsAmongNumbers_AreNamedByLineAndCount) {
   EXPECT_THAT(Error(options), HasSubstr("t.csv: line 3: column 'age' is empty. Pass --fill-missing"));
   options.fill_missing = true;
   ASSERT_OK(Import(options));
-  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("30 1 0 = 0", "41 0 1 = 1", "41 1 0 = 0", "41 0 1 = 1",
-                                                      "41 1 0 = 0", "52 0 1 = 1"));
+  EXPECT_THAT(Told("out/train.tfrecord"),
+              ElementsAre("30 1 0 = 0", "41 0 1 = 1", "41 1 0 = 0", "41 0 1 = 1", "41 1 0 = 0", "52 0 1 = 1"));
   for (const char* const cells : {"$5|$6|$7", "NA|NA|1", "1|-|3", "null|null|null", "40%|41%|42%"}) {
     std::string csv = "a;y\n";
     for (const char* c = cells; *c != '\0'; ++c) csv += *c == '|' ? ";0\n" : std::string(1, *c);
@@ -399,8 +399,9 @@ TEST_F(TableTest, NumbersOfOtherCountries_AreReadWhenTheImportSaysHow) {
 }
 
 TEST_F(TableTest, LabelsThatAreMissing_AreNoClass) {
-  EXPECT_THAT(Error("a,y\n1,0\n2,NA\n3,1\n"),
-              HasSubstr("the label 'y' is a class in some rows and missing in others: 1 of 3 cells is no number: 'NA'"));
+  EXPECT_THAT(
+      Error("a,y\n1,0\n2,NA\n3,1\n"),
+      HasSubstr("the label 'y' is a class in some rows and missing in others: 1 of 3 cells is no number: 'NA'"));
 }
 
 TEST_F(TableTest, BadTables_AreRefusedByLine) {
@@ -411,7 +412,8 @@ TEST_F(TableTest, BadTables_AreRefusedByLine) {
   EXPECT_THAT(Error(",y\n1,2\n"), HasSubstr("the name of column 1 has 0 bytes"));
   EXPECT_THAT(Error("a,yy\n1,2\n"), HasSubstr("t.csv has no column 'y'."));
   EXPECT_THAT(Error("y\n2\n"), HasSubstr("leaves no column for the features"));
-  EXPECT_THAT(Error("a,y\n1,0\nnan,1\n"), HasSubstr("t.csv: column 'a': 1 of 2 cells is no number: 'nan' (line 3). Pass --missing"));
+  EXPECT_THAT(Error("a,y\n1,0\nnan,1\n"),
+              HasSubstr("t.csv: column 'a': 1 of 2 cells is no number: 'nan' (line 3). Pass --missing"));
   EXPECT_THAT(Error("a,y\n1e999,0\n"), HasSubstr("column 'a': 1 of 1 cells is no number: '1e999' (line 2)"));
   EXPECT_THAT(Error("a,y\n1e39,0\n"), HasSubstr("'1e39' in column 'a' is beyond what a float holds"));
   EXPECT_THAT(Error("a,y\n1,\n"), HasSubstr("t.csv: line 2: the label 'y' is empty"));
@@ -420,8 +422,7 @@ TEST_F(TableTest, BadTables_AreRefusedByLine) {
   EXPECT_THAT(Error("a,y\n,0\n"), HasSubstr("column 'a' is empty in every row; leave it out"));
   std::string many = "a,y\nx,0\n";
   for (int i = 0; i < 1001; ++i) many += fmt::format("{},0\n", i);
-  EXPECT_THAT(Error(many),
-              HasSubstr("t.csv: column 'a': 1 of 1002 cells is no number: 'x' (line 2). Write a number"));
+  EXPECT_THAT(Error(many), HasSubstr("t.csv: column 'a': 1 of 1002 cells is no number: 'x' (line 2). Write a number"));
   many = "a,y\n";
   for (int i = 0; i < 1001; ++i) many += fmt::format("w{0},0\nw{0},0\nw{0},0\n", i);
   EXPECT_THAT(Error(many), HasSubstr("t.csv: column 'a' has more than 1000 different values. Pass --without 'a'"));

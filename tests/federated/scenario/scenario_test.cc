@@ -715,9 +715,10 @@ TEST(Refuse, Contradictions_NameBothKeys) {
       ErrorOf(With("[server]\nclients_per_round = 101\n")),
       "server.clients_per_round = 101 (s.toml:7:21) is more than data.partition.clients = 100 (s.toml:5:39); select "
       "fewer, or make more clients");
-  EXPECT_EQ(ErrorOf(With("[server]\nclients_per_round = 10\n"), {{"data.partition.clients", "5"}}),
-            "server.clients_per_round = 10 (s.toml:7:21) is more than data.partition.clients = 5 (--set); select fewer, "
-            "or make more clients");
+  EXPECT_EQ(
+      ErrorOf(With("[server]\nclients_per_round = 10\n"), {{"data.partition.clients", "5"}}),
+      "server.clients_per_round = 10 (s.toml:7:21) is more than data.partition.clients = 5 (--set); select fewer, "
+      "or make more clients");
   EXPECT_EQ(ErrorOf(kMinimal, {{"data.partition.clients", "0"}}),
             "data.partition.clients = 0 (--set) leaves no clients to train; data.partition.kind = \"iid\" "
             "(s.toml:5:22) needs at least 1");

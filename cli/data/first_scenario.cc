@@ -24,26 +24,26 @@ std::string NameOf(const std::string& folder) {
 
 }  // namespace
 
-std::string Layer(const std::vector<std::string>& lines) {
+std::string LayerText(const std::vector<std::string>& lines) {
   std::string text = "\n[[model.layers]]\n";
   for (const std::string& line : lines) text += line + "\n";
   return text;
 }
 
-std::string Output(int64_t units) { return Layer({"type = \"dense\"", fmt::format("units = {}", units)}); }
+std::string OutputLayer(int64_t units) { return LayerText({"type = \"dense\"", fmt::format("units = {}", units)}); }
 
 std::string ImageModel(int64_t height, int64_t width, int64_t channels, int64_t classes) {
   const auto convolution = [](int filters) {
-    return Layer({"type = \"conv2d\"", fmt::format("filters = {}", filters), "size = 3", "padding = \"same\"",
-                  "activation = \"relu\""}) +
-           Layer({"type = \"max_pool\"", "padding = \"same\""});
+    return LayerText({"type = \"conv2d\"", fmt::format("filters = {}", filters), "size = 3", "padding = \"same\"",
+                      "activation = \"relu\""}) +
+           LayerText({"type = \"max_pool\"", "padding = \"same\""});
   };
   return fmt::format("input = {{ shape = [{}, {}, {}], kind = \"pixels\" }}\n", height, width, channels) +
-         convolution(16) + convolution(32) + Layer({"type = \"flatten\""}) + Output(classes);
+         convolution(16) + convolution(32) + LayerText({"type = \"flatten\""}) + OutputLayer(classes);
 }
 
 std::string LinearModel(int64_t numbers, int64_t classes) {
-  return fmt::format("input = {{ shape = [{}], kind = \"values\" }}\n", numbers) + Output(classes);
+  return fmt::format("input = {{ shape = [{}], kind = \"values\" }}\n", numbers) + OutputLayer(classes);
 }
 
 Status WriteFirstScenario(const FirstScenario& first) {

@@ -19,10 +19,10 @@ struct FirstScenario {
   double learning_rate = 0.1;
 };
 
-// "[[model.layers]]" and the lines of a layer: Layer({"type = \"dense\"", "units = 10"}).
-std::string Layer(const std::vector<std::string>& lines);
+// "[[model.layers]]" and the lines of a layer: LayerText({"type = \"dense\"", "units = 10"}).
+std::string LayerText(const std::vector<std::string>& lines);
 // A dense layer of so many units, the model's last.
-std::string Output(int64_t units);
+std::string OutputLayer(int64_t units);
 // The model of `channels` × height × width pixels with two convolutions.
 std::string ImageModel(int64_t height, int64_t width, int64_t channels, int64_t classes);
 // The model of one layer over so many numbers.

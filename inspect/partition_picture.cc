@@ -6,6 +6,8 @@
 #include <array>
 #include <cmath>
 
+#include "engine/base/numbered_names.h"
+
 namespace rivulet {
 namespace {
 
@@ -49,10 +51,12 @@ std::string PartitionText(const PartitionSummary& summary) {
   constexpr std::array<std::string_view, 5> kShades = {" ", "░", "▒", "▓", "█"};
   const int64_t largest = LargestCell(summary);
   const int64_t together = (summary.clients + summary.columns() - 1) / summary.columns();
-  text += fmt::format("\n{:>8} {:>9}  clients from left to right{}, █ is {} examples\n", "label", "examples",
+  const size_t width = WidthOfNames(summary.names, 8);
+  text += fmt::format("\n{:>{}} {:>9}  clients from left to right{}, █ is {} examples\n", "label", width, "examples",
                       together > 1 ? fmt::format(", up to {} in a column", together) : "", largest);
   for (size_t label = 0; label < summary.labels.size(); ++label) {
-    text += fmt::format("{:>8} {:>9}  ", summary.labels[label], summary.totals[label]);
+    text +=
+        fmt::format("{:>{}} {:>9}  ", NameOrNumber(summary.names, summary.labels[label]), width, summary.totals[label]);
     for (const int64_t count : summary.counts[label]) {
       // Whoever has any is seen.
       const auto shade = count == 0 ? 0 : std::max<int64_t>(1, (4 * count + largest / 2) / largest);
@@ -68,7 +72,8 @@ Picture PartitionPicture(const PartitionSummary& summary, const std::string& tit
   // Cells of whole points, as large as a page of about 900 by 500 lets them be.
   const double width = std::clamp(std::floor(840 / columns), 1.0, 28.0);
   const double height = std::clamp(std::floor(420 / rows), 3.0, 28.0);
-  const double left = 70, top = 130, bars = 70, right = 120;
+  const double left = 20 + std::min(6.5 * static_cast<double>(WidthOfNames(summary.names, 7)), 200.0), top = 130,
+               bars = 70, right = 120;
   const double grid_width = width * columns, grid_height = height * rows;
   Picture picture{.width = std::max(left + grid_width + right, 560.0),
                   .height = top + grid_height + 60,
@@ -106,7 +111,8 @@ Picture PartitionPicture(const PartitionSummary& summary, const std::string& tit
       picture
           .Rectangle(left + width * static_cast<double>(column), top + height * static_cast<double>(label), width,
                      height, ShadeOf(share))
-          .title = fmt::format("label {}, {}: {}", summary.labels[label], ClientsOfColumn(summary, column), count);
+          .title = fmt::format("label {}, {}: {}", NameOrNumber(summary.names, summary.labels[label]),
+                               ClientsOfColumn(summary, column), count);
     }
   }
   picture
@@ -119,7 +125,7 @@ Picture PartitionPicture(const PartitionSummary& summary, const std::string& tit
   const auto every_label = static_cast<size_t>(std::ceil(12 / height));
   for (size_t label = 0; label < summary.labels.size(); label += every_label) {
     picture.Text(left - 6, top + height * (static_cast<double>(label) + 0.5) + 4,
-                 fmt::format("{}", summary.labels[label]), Anchor::kEnd, 11);
+                 NameOrNumber(summary.names, summary.labels[label]), Anchor::kEnd, 11);
   }
   const auto every_column = static_cast<size_t>(std::max(1.0, std::ceil(columns / 8)));
   for (size_t column = 0; column < sizes.size(); column += every_column) {

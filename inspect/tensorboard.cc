@@ -13,6 +13,7 @@
 #include "inspect/configuration.h"
 #include "inspect/model_source.h"
 #include "inspect/picture/matrix.h"
+#include "setup/class_names.h"
 #include "setup/class_report.h"
 
 namespace rivulet {
@@ -49,6 +50,7 @@ struct Confusions {
   std::shared_ptr<const Dataset> test;
   std::string scores;
   int64_t batch_size = 0;
+  std::vector<std::string> names;  // of classes
 
   StatusOr<SummaryImage> Draw(const std::string& path, const std::string& title) const {
     RIVULET_ASSIGN_OR_RETURN(const std::string bytes, FileSystem::Default().ReadAll(path));
@@ -56,7 +58,7 @@ struct Confusions {
     if (!model.ok()) return Annotate(model.status(), path);
     RIVULET_ASSIGN_OR_RETURN(const ClassReport report,
                              ReportClasses(*plan, test, **model, scores, batch_size, DataProgress()));
-    const Picture picture = MatrixPicture(title, report.classes, report.counts);
+    const Picture picture = MatrixPicture(title, report.classes, report.counts, names);
     SummaryImage image{.tag = "confusion",
                        .width = std::lround(std::ceil(picture.width * kPictureScale)),
                        .height = std::lround(std::ceil(picture.height * kPictureScale)),
@@ -87,7 +89,7 @@ class KeptModelSummaries final : public ModelSummaries {
     if (!test.ok()) return missing(std::string(Message(test.status())));
     const std::string scores = ScoresOf(plan_->model());
     if (scores.empty() || !TellsClasses(plan_->model(), scores)) return missing("its model has no scores by class");
-    confusions_ = Confusions{plan_, *std::move(test), scores, scenario->evaluation.batch_size};
+    confusions_ = Confusions{plan_, *std::move(test), scores, scenario->evaluation.batch_size, ClassNamesOf(*scenario)};
     auto from = paths_.end();
     while (most-- > 0 && from != paths_.begin()) --from;
     pictures_from_ = from->first;

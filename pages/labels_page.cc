@@ -5,6 +5,7 @@
 #include "pages/figures.h"
 #include "pages/page_parts.h"
 #include "pages/pages.h"
+#include "setup/class_names.h"
 #include "setup/partition_summary.h"
 #include "setup/run_setup.h"
 
@@ -30,10 +31,13 @@ StatusOr<PartitionSummary> LabelsOf(History& history, const std::string& name) {
         "the data of run '{}' are not on this machine{}, so nobody here knows which client has which labels",
         run.run_id, train.empty() ? "" : fmt::format(" ('{}')", train));
   }
+  std::vector<std::string> names = ClassNamesOf(scenario, train);
   RunSetup setup(std::move(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
-  return Summarise(*data, *shares, label, kColumnsOfLabels);
+  RIVULET_ASSIGN_OR_RETURN(PartitionSummary summary, Summarise(*data, *shares, label, kColumnsOfLabels));
+  summary.names = std::move(names);
+  return summary;
 }
 
 StatusOr<std::string> LabelsPage(const PlacedRun& placed) {

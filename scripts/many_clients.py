@@ -32,7 +32,7 @@ rounds = {rounds}
 input = {{ shape = [2], kind = "values" }}
 [data]
 train = "train.tfrecord"
-image_feature = "x"
+input_feature = "x"
 partition = {{ kind = "iid", clients = {clients} }}
 [server]
 clients_per_round = {cohort}

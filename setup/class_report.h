@@ -24,7 +24,8 @@ struct ClassMeasures {
 
 struct ClassReport {
   int64_t classes = 0;
-  std::vector<int64_t> counts;  // [label × classes + taken for]
+  std::vector<int64_t> counts;     // [label × classes + taken for]
+  std::vector<std::string> names;  // of classes, where the caller knows them (setup/class_names.h)
 
   // Where the softmax of the highest score lies between bin/10 and (bin+1)/10: how many, how many of them are right,
   // and their mean confidence.

@@ -1,10 +1,32 @@
 #include "setup/data.h"
 
+#include <string>
+#include <vector>
+
 #include "engine/base/file_system.h"
+#include "engine/base/nearest.h"
 #include "engine/data/record_files.h"
 #include "setup/generators/generator.h"
 
 namespace rivulet {
+namespace {
+
+// " Did you mean …?" of the record files beside a missing one.
+std::string NearestRecords(FileSystem& files, const std::string& missing) {
+  auto names = files.List(FolderOf(missing));
+  if (!names.ok()) return "";
+  std::erase_if(*names, [](const std::string& name) { return !name.ends_with(".tfrecord"); });
+  return DidYouMean(missing.substr(missing.rfind('/') + 1), *names);
+}
+
+}  // namespace
+
+bool TrainsOnOwnData(const Scenario& scenario) {
+  const auto train = scenario.given.find("data.train"), test = scenario.given.find("data.test");
+  if (train == scenario.given.end()) return false;
+  if (scenario.data.test.empty()) return true;
+  return train->second && (test == scenario.given.end() || !test->second);
+}
 
 Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
   FileSystem& files = FileSystem::Default();
@@ -25,6 +47,10 @@ Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
   if (IsFilePattern(missing)) {
     return InvalidArgument("'{}' is a pattern that no file matches, and data.synth generates one file; give its name",
                            missing);
+  }
+  if (train_missing && TrainsOnOwnData(scenario)) {
+    return NotFound("{}; data.train names it, and data.synth generates no data under a name that was given.{}",
+                    Message(train), NearestRecords(files, data.train));
   }
   RIVULET_ASSIGN_OR_RETURN(const Generator* const generator, FindGenerator(data.synth.kind));
   const SettingTable table = {.settings = generator->settings};

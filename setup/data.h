@@ -7,8 +7,12 @@
 
 namespace rivulet {
 
+// Whether data.train names data that somebody has, and not a place for generated data: it was given without data.test,
+// or by an override where the file gives data.test.
+bool TrainsOnOwnData(const Scenario& scenario);
+
 // Makes the scenario's files exist, each complete under its name or not at all. NOT_FOUND: a file that does not exist
-// and that nothing generates. Existing files are left as they are. `progress` may stop it.
+// and that nothing generates, or own training data. Existing files are left as they are. `progress` may stop it.
 Status PrepareData(const Scenario& scenario, const DataProgress& progress = {});
 
 }  // namespace rivulet

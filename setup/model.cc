@@ -152,14 +152,14 @@ Status BeginWith(const std::string& path, ModelDef& model) {
 
 // Standardises what comes of a table's numbers. A feature of one value for each category's value, or of the place of a
 // value, is left as it is.
-Status StandardiseBy(const std::string& path, const std::string& image_feature, ModelDef& model) {
+Status StandardiseBy(const std::string& path, const std::string& input_feature, ModelDef& model) {
   RIVULET_ASSIGN_OR_RETURN(const std::string json, FileSystem::Default().ReadAll(path));
   RIVULET_ASSIGN_OR_RETURN(const TableColumns columns, ParseTableColumns(json));
   if (columns.standardised)
     return InvalidArgument(
         "the examples were standardised when they were imported; leave model.columns out, or import them without "
         "--standardise");
-  std::map<std::string, std::string> fed = {{FeatureOf(model.input, image_feature), model.input.placeholder}};
+  std::map<std::string, std::string> fed = {{FeatureOf(model.input, input_feature), model.input.placeholder}};
   for (const ModelInput& input : model.more_inputs) fed.emplace(FeatureOf(input, ""), input.placeholder);
   bool any = false;
   for (const TableFeature& feature : columns.Grouped()) {
@@ -184,7 +184,7 @@ StatusOr<ModelDef> ModelOf(const Scenario& scenario) {
   RIVULET_ASSIGN_OR_RETURN(ModelDef model, Whole(scenario.model));
   const std::string& columns = scenario.model.columns;
   if (!columns.empty())
-    RIVULET_RETURN_IF_ERROR(Annotate(StandardiseBy(columns, scenario.data.image_feature, model),
+    RIVULET_RETURN_IF_ERROR(Annotate(StandardiseBy(columns, scenario.data.input_feature, model),
                                      fmt::format("model.columns, '{}'", columns)));
   RIVULET_RETURN_IF_ERROR(Annotate(Freeze(model, scenario.model.freeze), "model.freeze"));
   RIVULET_RETURN_IF_ERROR(Annotate(MakePersonal(model, scenario.model.personal), "model.personal"));

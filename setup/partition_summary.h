@@ -19,8 +19,9 @@ struct PartitionSummary {
   // Mean over the clients of the total variation distance between a client's labels and those of all: 0 where everybody
   // has the same mixture, near 1 where clients have nothing in common.
   double distance = 0;
-  std::vector<int64_t> labels;  // in increasing order
-  std::vector<int64_t> totals;  // examples of each
+  std::vector<int64_t> labels;     // in increasing order
+  std::vector<std::string> names;  // by label, where the caller knows them (setup/class_names.h)
+  std::vector<int64_t> totals;     // examples of each
   // Clients side by side in columns, as evenly as whole numbers allow: column c begins with client starts[c], and the
   // last entry of `starts` is the number of clients.
   std::vector<int64_t> starts;

@@ -78,7 +78,7 @@ StatusOr<std::shared_ptr<const Dataset>> RunSetup::training_data() {
     RIVULET_ASSIGN_OR_RETURN(const auto clients, shares());
     RIVULET_ASSIGN_OR_RETURN(const auto definition, model());
     const ModelInput& input = definition->input;
-    const std::string feature = FeatureOf(input, scenario_.data.image_feature);
+    const std::string feature = FeatureOf(input, scenario_.data.input_feature);
     RIVULET_ASSIGN_OR_RETURN(data, ShiftFeatures(data, *clients, {shift, feature, input, scenario_.run.seed}));
   }
   training_data_ = std::move(data);
@@ -119,6 +119,15 @@ StatusOr<std::shared_ptr<const Shares>> RunSetup::MakeShares() {
   RIVULET_ASSIGN_OR_RETURN(
       Shares shares, Partition(*data, scenario_.data.partition, scenario_.data.label_feature, scenario_.run.seed));
   return std::make_shared<const Shares>(std::move(shares));
+}
+
+Status RunSetup::FitCohort() {
+  const DataConfig& data = scenario_.data;
+  if (scenario_.given.contains("server.clients_per_round") || data.partition.clients > 0 || data.train.empty())
+    return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(const auto clients, shares());
+  scenario_.server.clients_per_round = std::min(scenario_.server.clients_per_round, clients->size());
+  return absl::OkStatus();
 }
 
 StatusOr<std::shared_ptr<const ModelDef>> RunSetup::model() {

@@ -42,6 +42,9 @@ class RunSetup {
  public:
   explicit RunSetup(Scenario scenario, RunSetupOptions options = {});
   const Scenario& scenario() const { return scenario_; }
+  // Lowers server.clients_per_round to the number of clients that data.partition finds, unless it was given. Call it
+  // before plan(), which depends on it. Errors as shares.
+  Status FitCohort();
   // run.cache_megabytes, or that of the shared parts, for the examples that whoever makes a part of the run decodes.
   const std::shared_ptr<RowBudget>& row_budget() const { return row_budget_; }
 
@@ -72,7 +75,7 @@ class RunSetup {
   StatusOr<std::shared_ptr<Evaluator>> EvaluatorOf(const std::shared_ptr<const Plan>& plan, const std::string& set,
                                                    const std::shared_ptr<const Dataset>& data);
 
-  const Scenario scenario_;
+  Scenario scenario_;
   const RunSetupOptions options_;
   const std::shared_ptr<RowBudget> row_budget_;
   std::shared_ptr<const Dataset> recorded_, training_data_, held_out_;

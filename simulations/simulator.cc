@@ -55,6 +55,8 @@ class LocalSimulation : public Simulation {
                                       .shared = options.shared == nullptr ? nullptr : options.shared->parts});
     CoordinatorOptions coordinator;
     RIVULET_RETURN_IF_ERROR(FindClients(setup, coordinator));
+    RIVULET_RETURN_IF_ERROR(setup.FitCohort());
+    options.scenario = setup.scenario();
     const Scenario& scenario = setup.scenario();
     const int64_t clients = coordinator.population->size();
     RIVULET_RETURN_IF_ERROR(CheckCohorts(scenario, clients));

@@ -27,6 +27,7 @@ Status PoolColumns(const ColumnsOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const TableColumns pooled, PoolTableColumns(sites));
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(files, options.out, ToJson(pooled)));
   fmt::print("{}: {} features by the rows of {} sites\n", options.out, pooled.feature_count(), sites.size());
+  for (const std::string& disclosed : Disclosures(pooled)) fmt::print("  discloses {}\n", disclosed);
   return absl::OkStatus();
 }
 

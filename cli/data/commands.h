@@ -6,6 +6,7 @@
 namespace rivulet {
 
 Command DataImportCommand();     // import.cc
+Command ImportTableCommand();    // import_table.cc: of import
 Command DataColumnsCommand();    // columns.cc
 Command DataFetchCommand();      // fetch.cc
 Command DataSynthCommand();      // synth.cc

@@ -1,22 +1,23 @@
 // rivulet data import: other programs' files as TFRecord files.
 #include <fmt/format.h>
 
-#include <algorithm>
+#include <cmath>
 #include <memory>
 #include <utility>
 
 #include "cli/data/commands.h"
+#include "cli/data/first_scenario.h"
+#include "cli/data/imported.h"
 #include "cli/long_work.h"
 #include "engine/base/file_system.h"
-#include "engine/base/join.h"
 #include "engine/datasets/arrays.h"
+#include "engine/datasets/characters.h"
 #include "engine/datasets/cifar10.h"
 #include "engine/datasets/cifar100.h"
 #include "engine/datasets/image_folder.h"
 #include "engine/datasets/leaf.h"
 #include "engine/datasets/mnist.h"
 #include "engine/datasets/shakespeare.h"
-#include "engine/datasets/table.h"
 #include "engine/datasets/text.h"
 
 namespace rivulet {
@@ -25,10 +26,6 @@ namespace {
 struct ImportOptions {
   std::string from, out;
 };
-
-void TellImported(const std::string& out, std::string_view set, int64_t examples, std::string_view more = "") {
-  fmt::print("{}: {} examples{}\n", JoinPath(out, fmt::format("{}.tfrecord", set)), examples, more);
-}
 
 // What imports of a folder of original files have in common.
 template <typename Import>
@@ -53,7 +50,11 @@ Status ImportFromShakespeare(const ImportOptions& options) {
                                              LongWork("importing " + options.from).progress()));
   TellImported(options.out, "train", counts.train, fmt::format(" of {} speakers", counts.speakers));
   TellImported(options.out, "test", counts.test);
-  return absl::OkStatus();
+  return WriteFirstScenario({.folder = options.out,
+                             .has_test = true,
+                             .examples = counts.train,
+                             .key = "speaker",
+                             .model = "preset = \"char_lstm\"\n"});
 }
 
 Command ImportShakespeareCommand() {
@@ -67,12 +68,27 @@ Command ImportShakespeareCommand() {
   return shakespeare;
 }
 
+// Of pixels whose shape is not known: a square of one channel or three, else a row.
+std::string PixelModel(int64_t values, int64_t classes) {
+  for (const int64_t channels : {1, 3}) {
+    const auto side = static_cast<int64_t>(std::lround(std::sqrt(static_cast<double>(values / channels))));
+    if (side * side * channels == values) return ImageModel(side, side, channels, classes);
+  }
+  return ImageModel(1, values, 1, classes);
+}
+
 Status ImportFromLeaf(const LeafOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const LeafCounts counts, ImportLeaf(FileSystem::Default(), options,
                                                                LongWork("importing " + options.from).progress()));
   TellImported(options.out, "train", counts.train, fmt::format(" of {} users", counts.train_users));
   if (counts.has_test) TellImported(options.out, "test", counts.test, fmt::format(" of {} users", counts.test_users));
-  return absl::OkStatus();
+  if (counts.feature == "tokens" && counts.values != kWindowLength) return absl::OkStatus();  // no preset is for these
+  FirstScenario first{.folder = options.out, .has_test = counts.has_test, .examples = counts.train, .key = "user"};
+  first.model = counts.feature == "tokens"  ? "preset = \"char_lstm\"\n"
+                : counts.feature == "image" ? PixelModel(counts.values, counts.classes)
+                                            : LinearModel(counts.values, counts.classes);
+  if (counts.feature == "features") first.input_feature = counts.feature;
+  return WriteFirstScenario(first);
 }
 
 Command ImportLeafCommand() {
@@ -87,131 +103,23 @@ Command ImportLeafCommand() {
   return leaf;
 }
 
-// What is imported, and --test-every, which may not be given.
-template <typename Options>
-struct Divided {
-  Options options;
-  std::optional<int64_t> test_every;
-
-  Options Complete() const {
-    Options complete = options;
-    complete.test_every = test_every.value_or(0);
-    return complete;
-  }
-};
-
-struct TableCommandOptions : Divided<TableOptions> {
-  std::vector<std::string> labels, parts;
-  std::string delimiter;
-  bool no_header = false;
-};
-
-StatusOr<char> DelimiterOf(const std::string& given, const std::string& file) {
-  if (given.empty()) return file.ends_with(".tsv") || file.ends_with(".tsv.gz") ? '\t' : ',';
-  if (given == "tab") return '\t';
-  if (given.size() == 1 && given[0] > ' ' && given[0] < 0x7f && given[0] != '"') return given[0];
-  return UsageError("--delimiter is '{}'; give one character, or tab", given);
-}
-
-std::string TargetText(const TableColumns& columns) {
-  if (!columns.label.empty()) return fmt::format("{} classes", columns.class_count);
-  if (!columns.labels.empty()) return fmt::format("{} labels", columns.labels.size());
-  return columns.targets.size() == 1 ? "1 target" : fmt::format("{} targets", columns.targets.size());
-}
-
-// Of "clinical=age,weight" the feature and its columns.
-StatusOr<std::pair<std::string, std::vector<std::string>>> PartOf(const std::string& given) {
-  const size_t equals = given.find('=');
-  std::vector<std::string> columns;
-  for (size_t at = equals; at < given.size();) {
-    const size_t comma = std::min(given.find(',', at + 1), given.size());
-    columns.push_back(given.substr(at + 1, comma - at - 1));
-    at = comma;
-  }
-  if (columns.empty() || std::ranges::find(columns, "") != columns.end() || equals == 0)
-    return UsageError("--feature is '{}'; write NAME=COLUMN,COLUMN, such as clinical=age,weight", given);
-  return std::pair(given.substr(0, equals), columns);
-}
-
-// What a model is fed with, where it is more than one list of numbers.
-std::string FeaturesText(const TableColumns& columns) {
-  const std::vector<TableFeature> features = columns.Grouped();
-  if (features.size() == 1 && features[0].name == "features")
-    return fmt::format("{} features", columns.feature_count());
-  std::vector<std::string> texts;
-  for (const TableFeature& feature : features) {
-    const std::string below = feature.vocabulary > 0 ? fmt::format(" below {}", feature.vocabulary) : "";
-    const char* const what = feature.vocabulary > 0 ? "integer" : "number";
-    texts.push_back(
-        fmt::format("{} {}{}{} in '{}'", feature.count, what, feature.count == 1 ? "" : "s", below, feature.name));
-  }
-  return Join(texts, ", ");
-}
-
-Status ImportFromTable(const TableCommandOptions& given) {
-  TableOptions table = given.Complete();
-  if (given.labels.empty() == table.targets.empty())
-    return UsageError("give --label, what is to be told of a row, or --target, a number that is to be predicted");
-  if (given.labels.size() == 1) {
-    table.label = given.labels[0];
-  } else {
-    table.labels = given.labels;
-  }
-  for (const std::string& part : given.parts) {
-    RIVULET_ASSIGN_OR_RETURN(table.parts.emplace_back(), PartOf(part));
-  }
-  RIVULET_ASSIGN_OR_RETURN(table.delimiter, DelimiterOf(given.delimiter, table.from));
-  table.header = !given.no_header;
-  RIVULET_ASSIGN_OR_RETURN(const TableCounts counts,
-                           ImportTable(FileSystem::Default(), table, LongWork("importing " + table.from).progress()));
-  TellImported(table.out, "train", counts.train,
-               fmt::format(" of {} and {}", FeaturesText(counts.columns), TargetText(counts.columns)));
-  if (counts.test > 0) TellImported(table.out, "test", counts.test);
-  fmt::print("{}: what each feature and class is\n", JoinPath(table.out, "columns.json"));
-  return absl::OkStatus();
-}
-
-Command ImportTableCommand() {
-  auto options = std::make_shared<TableCommandOptions>();
-  TableOptions& table = options->options;
-  Command csv{
-      .name = "csv",
-      .summary = "A table as CSV or TSV: numbers and categories to features, columns to be learnt.",
-      .example =
-          "rivulet data import csv --from visits.csv --label outcome --key hospital --standardise --out visits\n"
-          "  rivulet data import csv --from houses.csv --target price --test-every 5 --standardise --out houses"};
-  csv.Required("--from", "FILE", &table.from, "the table, plain or .gz")
-      .Required("--out", "DIR", &table.out, "the folder to write to")
-      .Repeated(
-          "--label", "COLUMN", &options->labels,
-          "classes: whole numbers from 0, or names, which are numbered in byte order; of several such columns each "
-          "is a label of its own, 0 or 1")
-      .Repeated("--target", "COLUMN", &table.targets, "numbers that are to be predicted; repeatable")
-      .Option("--key", "COLUMN", &table.key, "whose values are the clients: a feature of that name, as by_key takes it")
-      .Option("--test", "FILE", &table.test, "a table for test.tfrecord")
-      .Option("--test-every", "N", &options->test_every, "every Nth row is for the test [none]", {.min = 2})
-      .Repeated("--without", "COLUMN", &table.without, "a column that is no feature; repeatable")
-      .Repeated("--category", "COLUMN", &table.categories,
-                "a column whose values are names though they look like numbers; repeatable")
-      .Repeated("--index", "COLUMN", &table.indexed,
-                "a category as one integer for an embedding, a feature of that name; 0 is an unknown value; repeatable")
-      .Repeated("--feature", "NAME=COLUMN,COLUMN", &options->parts,
-                "columns that are a feature of their own, for a model of several inputs; repeatable")
-      .Flag("--standardise", &table.standardise, "numbers to mean 0 and deviation 1 over --from")
-      .Flag("--fill-missing", &table.fill_missing, "an empty cell of a number takes the column's mean")
-      .Option("--columns", "FILE", &table.columns, "take columns, means and classes from an earlier columns.json")
-      .Option("--delimiter", "C", &options->delimiter, "what stands between cells [, or, of .tsv, tab]")
-      .Flag("--no-header", &options->no_header, "the first row is data; columns are called 1, 2, …");
-  csv.run = [options] { return ImportFromTable(*options); };
-  return csv;
-}
-
 Status ImportFromArrays(const ArrayOptions& arrays) {
   RIVULET_ASSIGN_OR_RETURN(const ArrayCounts counts, ImportArrays(FileSystem::Default(), arrays,
                                                                   LongWork("importing " + arrays.from).progress()));
   TellImported(arrays.out, "train", counts.train, fmt::format(" of {} values", counts.values));
   if (counts.test > 0) TellImported(arrays.out, "test", counts.test);
-  return absl::OkStatus();
+  if (counts.feature == "tokens") return absl::OkStatus();  // of which nobody says how many there are
+  FirstScenario first{.folder = arrays.out, .has_test = counts.test > 0, .examples = counts.train};
+  if (counts.feature == "features") {
+    first.input_feature = counts.feature;
+    first.model = LinearModel(counts.values, counts.classes);
+  } else if (counts.shape.size() == 2 || counts.shape.size() == 3) {
+    first.model =
+        ImageModel(counts.shape[0], counts.shape[1], counts.shape.size() == 3 ? counts.shape[2] : 1, counts.classes);
+  } else {
+    first.model = PixelModel(counts.values, counts.classes);
+  }
+  return WriteFirstScenario(first);
 }
 
 Command ImportArraysCommand() {
@@ -235,7 +143,11 @@ Status ImportFromImages(const ImageFolderOptions& images) {
                            images.grey ? "grey" : "colour"));
   if (counts.test > 0) TellImported(images.out, "test", counts.test);
   fmt::print("{}: the classes in the order of their labels\n", JoinPath(images.out, "classes.txt"));
-  return absl::OkStatus();
+  return WriteFirstScenario(
+      {.folder = images.out,
+       .has_test = counts.test > 0,
+       .examples = counts.train,
+       .model = ImageModel(counts.height, counts.width, images.grey ? 1 : 3, std::ssize(counts.classes))});
 }
 
 Command ImportImagesCommand() {
@@ -257,7 +169,11 @@ Status ImportFromText(const TextOptions& text) {
                            ImportText(FileSystem::Default(), text, LongWork("importing " + text.from).progress()));
   TellImported(text.out, "train", counts.train, fmt::format(" of {} sources", counts.sources));
   if (counts.test > 0) TellImported(text.out, "test", counts.test);
-  return absl::OkStatus();
+  return WriteFirstScenario({.folder = text.out,
+                             .has_test = counts.test > 0,
+                             .examples = counts.train,
+                             .key = "source",
+                             .model = "preset = \"char_lstm\"\n"});
 }
 
 Command ImportTextCommand() {

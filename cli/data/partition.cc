@@ -14,6 +14,7 @@
 #include "engine/base/table.h"
 #include "engine/io/new_folder.h"
 #include "inspect/partition_picture.h"
+#include "setup/class_names.h"
 #include "setup/feature_shift.h"
 #include "setup/partition_files.h"
 #include "setup/partition_summary.h"
@@ -106,7 +107,10 @@ Status DividePartition(const PartitionCommandOptions& options) {
   if (!options.split.empty()) {
     RIVULET_ASSIGN_OR_RETURN(percents, PercentsOf(options.split));
   }
-  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  ScenarioOptions run = options.run;
+  run.part = ScenarioPart::kData;
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(run));
+  if (scenario.data.synth.kind.empty()) scenario.data.test.clear();  // nobody asks for it here
   RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RunSetup setup(std::move(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
@@ -121,7 +125,8 @@ Status DividePartition(const PartitionCommandOptions& options) {
   if (!options.plot.empty()) {
     if (label.empty())
       return UsageError("--plot draws classes by clients, and model.target is \"{}\"", setup.scenario().model.target);
-    RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary, Summarise(*data, *shares, label, kPictureColumns));
+    RIVULET_ASSIGN_OR_RETURN(PartitionSummary summary, Summarise(*data, *shares, label, kPictureColumns));
+    summary.names = ClassNamesOf(setup.scenario(), config.train);
     const std::string title =
         fmt::format("{}: {} over {} clients", setup.scenario().run.name, config.partition.kind, summary.clients);
     RIVULET_RETURN_IF_ERROR(WritePicture(PartitionPicture(summary, title), options.plot));
@@ -130,8 +135,9 @@ Status DividePartition(const PartitionCommandOptions& options) {
   }
   if (options.json || (options.out.empty() && options.plot.empty())) {
     const auto columns = static_cast<int64_t>(TerminalColumns());
-    RIVULET_ASSIGN_OR_RETURN(const PartitionSummary summary,
+    RIVULET_ASSIGN_OR_RETURN(PartitionSummary summary,
                              Summarise(*data, *shares, label, std::clamp<int64_t>(columns - 20, 10, 200)));
+    summary.names = ClassNamesOf(setup.scenario(), config.train);
     fmt::print("{}", options.json ? PartitionJson(summary) + "\n" : PartitionText(summary));
     if (!options.json && !config.shift.kind.empty()) {
       RIVULET_ASSIGN_OR_RETURN(const std::string shift, ShiftText(config.shift, shares->size()));

@@ -5,7 +5,9 @@
 
 #include "cli/data/commands.h"
 #include "cli/long_work.h"
+#include "engine/base/file_system.h"
 #include "engine/data/inspect.h"
+#include "engine/datasets/class_names.h"
 
 namespace rivulet {
 namespace {
@@ -21,6 +23,7 @@ Status Inspect(const InspectOptions& options) {
     LongWork work("reading " + options.file);
     RIVULET_ASSIGN_OR_RETURN(summary, InspectRecords(options.file, options.label, work.progress()));
   }
+  if (summary.label_feature == "label") summary.label_names = ClassNamesBeside(FileSystem::Default(), options.file);
   fmt::print("{}", options.json ? ToJson(summary) + "\n" : ToText(summary));
   return absl::OkStatus();
 }

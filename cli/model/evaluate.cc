@@ -12,11 +12,13 @@
 #include "cli/terminal.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/json.h"
+#include "engine/base/numbered_names.h"
 #include "engine/base/table.h"
 #include "engine/data/record_files.h"
 #include "inspect/model_source.h"
 #include "inspect/picture/matrix.h"
 #include "inspect/run_model.h"
+#include "setup/class_names.h"
 #include "setup/class_report.h"
 #include "setup/partition.h"
 #include "setup/run_setup.h"
@@ -40,11 +42,12 @@ std::string CountText(int64_t count) {
 }
 
 std::string MatrixText(const ClassReport& report) {
-  std::string text = fmt::format("{:>8} taken for\n{:>8}", "", "label");
+  const size_t width = WidthOfNames(report.names, 8);
+  std::string text = fmt::format("{0:>{2}} taken for\n{1:>{2}}", "", "label", width);
   for (int64_t column = 0; column < report.classes; ++column) text += fmt::format(" {:>5}", column);
   text += "\n";
   for (int64_t row = 0; row < report.classes; ++row) {
-    text += fmt::format("{:>8}", row);
+    text += fmt::format("{:>{}}", NameOrNumber(report.names, row), width);
     for (int64_t column = 0; column < report.classes; ++column) {
       const int64_t count = report.at(row, column);
       text += fmt::format(" {:>5}", count == 0 ? "." : CountText(count));
@@ -63,16 +66,22 @@ std::string ConfusionsText(const ClassReport& report, size_t most) {
   std::ranges::stable_sort(pairs, std::greater{}, [](const auto& pair) { return std::get<0>(pair); });
   std::string text;
   for (size_t i = 0; i < std::min(most, pairs.size()); ++i)
-    text += fmt::format("{}{} for {} ({})", text.empty() ? "" : ", ", std::get<1>(pairs[i]), std::get<2>(pairs[i]),
-                        std::get<0>(pairs[i]));
+    text += fmt::format("{}{} for {} ({})", text.empty() ? "" : ", ", NameOrNumber(report.names, std::get<1>(pairs[i])),
+                        NameOrNumber(report.names, std::get<2>(pairs[i])), std::get<0>(pairs[i]));
   return text;
 }
 
 Table ClassTable(const ClassReport& report) {
-  Table table({{.name = "class"}, {.name = "examples"}, {.name = "precision"}, {.name = "recall"}, {.name = "f1"}});
+  const bool named = !report.names.empty();
+  std::vector<Column> columns = {
+      {.name = "class"}, {.name = "examples"}, {.name = "precision"}, {.name = "recall"}, {.name = "f1"}};
+  if (named) columns.insert(columns.begin() + 1, {.name = "name"});
+  Table table(std::move(columns));
   for (int64_t label = 0; label < report.classes; ++label) {
     const ClassMeasures measures = report.OfClass(label);
-    table.Add({label, measures.examples, measures.precision, measures.recall, measures.f1});
+    std::vector<Cell> row = {label, measures.examples, measures.precision, measures.recall, measures.f1};
+    if (named) row.insert(row.begin() + 1, NameOrNumber(report.names, label));
+    table.Add(std::move(row));
   }
   return table;
 }
@@ -176,10 +185,12 @@ Status Evaluate(const EvaluateArguments& arguments) {
     RIVULET_ASSIGN_OR_RETURN(const auto dataset, OpenRecordsMatching(test));
     LongWork work("counting classes");
     RIVULET_ASSIGN_OR_RETURN(report, ReportClasses(*plan, dataset, *model, scores, batch_size, work.progress()));
+    report->names = ClassNamesOf(setup.scenario(), test);
   }
   if (!arguments.confusion.empty()) {
     const std::string title = fmt::format("{}, round {}", found.run_id, found.round);
-    RIVULET_RETURN_IF_ERROR(WritePicture(MatrixPicture(title, report->classes, report->counts), arguments.confusion));
+    RIVULET_RETURN_IF_ERROR(
+        WritePicture(MatrixPicture(title, report->classes, report->counts, report->names), arguments.confusion));
   }
   std::optional<std::vector<ClientMeasures>> clients;
   if (arguments.clients) {

@@ -95,10 +95,12 @@ StatusOr<Duration> Estimate(RunSetup& setup, const std::shared_ptr<PassPrograms>
 
 }  // namespace
 
-Status DryRun(const Scenario& scenario, int workers, bool json) {
+Status DryRun(const Scenario& given, int workers, bool json) {
   const int cores = AvailableCores();
   if (workers == 0) workers = cores;
-  RunSetup setup(scenario);
+  RunSetup setup(given);
+  RIVULET_RETURN_IF_ERROR(setup.FitCohort());
+  const Scenario& scenario = setup.scenario();
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Shares> shares, setup.shares());
   RIVULET_RETURN_IF_ERROR(RunMembers(scenario, *shares).status());
   const auto plan = setup.plan();

@@ -40,7 +40,7 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options) {
       return UsageError("--kernels takes native or portable, not '{}'", options.kernels);
     overrides.emplace_back("run.kernels", options.kernels);
   }
-  StatusOr<Scenario> scenario = LoadByFileOrName(options.scenario, overrides);
+  StatusOr<Scenario> scenario = LoadByFileOrName(options.scenario, overrides, options.part);
   if (absl::IsInvalidArgument(scenario.status())) return AsUsageError(scenario.status());
   if (!scenario.ok() || options.resume.empty()) return scenario;
   return ScenarioOfStoredRun(options.db, options.resume, *scenario);

@@ -19,6 +19,7 @@ struct ScenarioOptions {
   std::string kernels;  // "native", "portable"; "": as the scenario says
   std::string db = "./rivulet.sqlite";
   std::string resume;
+  ScenarioPart part = ScenarioPart::kAll;  // of the scenario that the command uses
 };
 
 // Declares SCENARIO.toml, --set, --rounds, --seed, --kernels and --db. `optional`: the scenario may be left out, and

@@ -14,7 +14,7 @@ namespace rivulet {
 
 Status PrepareDataHere(const Scenario& scenario) {
   const DataConfig& data = scenario.data;
-  if (CurrentProgressStyle() == ProgressStyle::kText && !data.synth.kind.empty() &&
+  if (CurrentProgressStyle() == ProgressStyle::kText && !data.synth.kind.empty() && !TrainsOnOwnData(scenario) &&
       !RecordFilesMatching(data.train).ok())
     fmt::print(stderr, "generating the data \"{}\" (data.synth), once, in {}\n", data.synth.kind, FolderOf(data.train));
   LongWork work("generating data");

@@ -4,6 +4,7 @@
 #include <set>
 
 #include "engine/base/json.h"
+#include "engine/base/numbered_names.h"
 #include "engine/data/tfrecord.h"
 
 namespace rivulet {
@@ -177,9 +178,11 @@ std::string ToText(const FileSummary& summary) {
     int64_t most = 1;
     for (const auto& [label, count] : summary.labels) most = std::max(most, count);
     constexpr int64_t kBar = 40;
+    const size_t width = WidthOfNames(summary.label_names, 4);
     for (const auto& [label, count] : summary.labels) {
       const std::string bar(static_cast<size_t>(std::max<int64_t>(count * kBar / most, 1)), '#');
-      text += fmt::format("    {:>4}  {:>9}  {}\n", label, Grouped(count), bar);
+      text +=
+          fmt::format("    {:>{}}  {:>9}  {}\n", NameOrNumber(summary.label_names, label), width, Grouped(count), bar);
     }
   }
   return text;
@@ -202,6 +205,7 @@ std::string ToJson(const FileSummary& summary) {
   json["label_feature"] = summary.label_feature.empty() ? Json(nullptr) : Json(summary.label_feature);
   json["labels"] = Json::Object();
   for (const auto& [label, count] : summary.labels) json["labels"][fmt::format("{}", label)] = count;
+  if (!summary.label_names.empty()) json["label_names"] = summary.label_names;
   json["bytes"] = summary.bytes;
   json["unpacked_bytes"] = summary.unpacked_bytes;
   json["compression"] = std::string(Name(summary.compression));

@@ -38,6 +38,7 @@ struct FileSummary {
   std::map<std::string, FeatureSummary> features;  // of examples, and of sequence examples' contexts
   std::string label_feature;                       // "" when no feature looks like a label
   std::map<int64_t, int64_t> labels;               // value → examples
+  std::vector<std::string> label_names;            // by value, where the caller knows them
 };
 
 // Reads the whole file, checking every checksum. `label_feature`: whose values are counted; "": "label", else the only

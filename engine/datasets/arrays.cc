@@ -91,7 +91,7 @@ StatusOr<std::vector<int64_t>> WholeNumbers(const Tensor& array, std::string_vie
 // A set's rows; `writer(row)` says where each goes.
 template <typename WriterOf>
 StatusOr<int64_t> WriteSet(const NamedArrays& arrays, const std::string& suffix, const DataProgress& progress,
-                           const WriterOf& writer) {
+                           const WriterOf& writer, ArrayCounts& counts) {
   const auto named = [&](const char* name) { return arrays.find(name + suffix); };
   const auto x = named("x"), y = named("y"), key = named("key");
   if (y == arrays.end()) return NotFound("there is an array 'x{0}' and no 'y{0}' with its labels", suffix);
@@ -100,12 +100,17 @@ StatusOr<int64_t> WriteSet(const NamedArrays& arrays, const std::string& suffix,
     return DataLoss("'{}' has the shape {}; it needs rows, and values in each", x->first, shape.ToString());
   const int64_t rows = shape.dim(0), width = x->second.elements() / rows;
   RIVULET_ASSIGN_OR_RETURN(const std::vector<int64_t> labels, WholeNumbers(y->second, y->first, rows));
+  for (const int64_t label : labels) counts.classes = std::max(counts.classes, label + 1);
+  counts.has_key = key != arrays.end();
+  counts.shape.clear();
+  for (int axis = 1; axis < shape.rank(); ++axis) counts.shape.push_back(shape.dim(axis));
   std::vector<int64_t> keys;
   if (key != arrays.end()) {
     RIVULET_ASSIGN_OR_RETURN(keys, WholeNumbers(key->second, key->first, rows));
   }
   RIVULET_RETURN_IF_ERROR(VisitArray(x->second, x->first, [&](auto values) -> Status {
     using T = std::remove_const_t<typename decltype(values)::element_type>;
+    counts.feature = std::is_same_v<T, uint8_t> ? "image" : std::is_floating_point_v<T> ? "features" : "tokens";
     std::vector<float> floats;
     std::vector<int64_t> tokens;
     for (int64_t row = 0; row < rows; ++row) {
@@ -148,7 +153,7 @@ StatusOr<ArrayCounts> ImportArrays(FileSystem& fs, const ArrayOptions& options, 
   RIVULET_ASSIGN_OR_RETURN(const auto files,
                            NewDataset::Create(fs, options.out, has_test_arrays || options.test_every > 0));
   const auto write = [&](const std::string& suffix, const auto& writer) -> Status {
-    const auto width = WriteSet(arrays, suffix, progress, writer);
+    const auto width = WriteSet(arrays, suffix, progress, writer, counts);
     if (!width.ok()) return Annotate(width.status(), options.from);
     if (counts.values != 0 && counts.values != *width)
       return DataLoss("{}: a row of x_train has {} values, one of x_test {}", options.from, counts.values, *width);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "engine/base/file_system.h"
 #include "engine/base/status.h"
@@ -18,7 +19,11 @@ struct ArrayOptions {
 
 struct ArrayCounts {
   int64_t train = 0, test = 0;
-  int64_t values = 0;  // of one example
+  int64_t values = 0;   // of one example
+  int64_t classes = 0;  // the largest label and one
+  std::string feature;  // image, features or tokens
+  bool has_key = false;
+  std::vector<int64_t> shape;  // of a row
 };
 
 // Takes the arrays x_train, y_train and, where they are there, x_test and y_test (as Keras' files have them), or else x

@@ -55,7 +55,8 @@ std::vector<int64_t> TokensOf(std::string_view text) {
 // What the files of one import have in common.
 struct LeafShape {
   enum class Kind { kUnknown, kNumbers, kText } kind = Kind::kUnknown;
-  size_t size = 0;  // of one sample, in numbers or characters
+  size_t size = 0;      // of one sample, in numbers or characters
+  int64_t classes = 0;  // the largest label of numbers and one
 };
 
 // Takes a file's events and writes a user's examples when the user's data end. The parser calls it without recursion,
@@ -238,6 +239,7 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
           return Fail("has the label {} for the user '{}'; a label is a class, a whole number from 0", value,
                       Short(user_));
         labels_.push_back(*whole);
+        shape_.classes = std::max(shape_.classes, *whole + 1);
         return true;
       default:
         return Scalar("a number");
@@ -269,7 +271,10 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
 
   // All samples of an import are alike; the first says what they are.
   bool Fits(LeafShape::Kind kind, size_t size, size_t sample) {
-    if (shape_.kind == LeafShape::Kind::kUnknown) shape_ = {kind, size};
+    if (shape_.kind == LeafShape::Kind::kUnknown) {
+      shape_.kind = kind;
+      shape_.size = size;
+    }
     const auto told = [](LeafShape::Kind of, size_t n) {
       return of == LeafShape::Kind::kText ? fmt::format("a text of {} characters", n) : fmt::format("{} numbers", n);
     };
@@ -357,6 +362,12 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
   Status CheckCounts() const {
     const auto wrong = [&](std::string what) { return DataLoss("{}: {}", source_.path(), what); };
     if (!has_data_) return wrong("it has no 'user_data', which LEAF's files have");
+    for (const auto& [user, samples] : read_)
+      if (!named_.contains(user))
+        return wrong(
+            fmt::format("'user_data' has the user '{}', whom 'users' does not list; add the name or remove the "
+                        "user's data",
+                        Short(user)));
     if (counts_.size() != named_.size() && !counts_.empty())
       return wrong(fmt::format("it has {} 'users' and {} 'num_samples'", named_.size(), counts_.size()));
     for (const auto& [user, place] : named_) {
@@ -443,6 +454,9 @@ StatusOr<LeafCounts> ImportLeaf(FileSystem& fs, const LeafOptions& options, cons
     RIVULET_RETURN_IF_ERROR(read(test, files->test(), &counts.test_users));
     counts.test = files->test().records();
   }
+  counts.values = static_cast<int64_t>(shape.size);
+  counts.classes = shape.classes;
+  counts.feature = shape.kind == LeafShape::Kind::kText ? "tokens" : options.pixels ? "image" : "features";
   RIVULET_RETURN_IF_ERROR(files->Publish());
   return counts;
 }

@@ -26,6 +26,9 @@ struct LeafCounts {
   int64_t train = 0, test = 0;              // examples
   int64_t train_users = 0, test_users = 0;  // who have any
   bool has_test = false;
+  std::string feature;  // features, image or tokens
+  int64_t values = 0;   // of one example
+  int64_t classes = 0;  // the largest label of numbers and one
 };
 
 // Writes train.tfrecord and, of a folder test/, test.tfrecord, user by user in the order of the files. Every example
@@ -34,9 +37,10 @@ struct LeafCounts {
 // each in the vocabulary of engine/datasets/characters.h. A user without samples gives none. Memory follows the largest
 // user's data. Both files appear complete, or neither is changed.
 //
-// NOT_FOUND: no such files. DATA_LOSS: no JSON of this layout, other numbers of samples than the file says, samples of
-// different sizes or kinds, a label that is no class, a number that is not finite or, of pixels, not from 0 to 1; no
-// samples at all. Messages begin with the path and say the user and the sample, or the byte.
+// NOT_FOUND: no such files. DATA_LOSS: no JSON of this layout, data of a user who is not in "users", other numbers of
+// samples than the file says, samples of different sizes or kinds, a label that is no class, a number that is not
+// finite or, of pixels, not from 0 to 1; no samples at all. Messages begin with the path and say the user and the
+// sample, or the byte.
 StatusOr<LeafCounts> ImportLeaf(FileSystem& fs, const LeafOptions& options, const DataProgress& progress = {});
 
 }  // namespace rivulet

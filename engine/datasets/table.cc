@@ -10,6 +10,7 @@
 #include "engine/base/join.h"
 #include "engine/base/utf8.h"
 #include "engine/data/example.h"
+#include "engine/datasets/column_fit.h"
 #include "engine/datasets/new_dataset.h"
 #include "engine/datasets/table_reader.h"
 #include "engine/datasets/table_target.h"
@@ -84,80 +85,6 @@ StatusOr<std::vector<size_t>> FeaturePlaces(const TableReader& table, const Tabl
   return places;
 }
 
-// What the first pass learns of one column. Whether it holds numbers is known when the last cell has been seen.
-class ColumnFit {
- public:
-  explicit ColumnFit(bool category) : number_(!category) {}
-
-  Status See(const std::string& cell, const TableReader& table, const std::string& name) {
-    if (number_) {
-      const std::optional<double> value = CellNumber(cell);
-      if (value && !std::isfinite(*value))
-        return DataLoss("{}: '{}' in column '{}' is no finite number; mend the cell, or make the column a category",
-                        table.Where(), ShortCell(cell), name);
-      if (value) {  // Welford's recurrence keeps the digits of a small deviation beside a large mean
-        ++count_;
-        const double delta = *value - mean_;
-        mean_ += delta / static_cast<double>(count_);
-        squares_ += delta * (*value - mean_);
-      } else if (Trimmed(cell).empty()) {
-        if (first_empty_.empty()) first_empty_ = table.Where();
-      } else {
-        number_ = false;
-        first_text_ = fmt::format("'{}' in {}", ShortCell(cell), table.Where());
-      }
-    }
-    if (values_.size() <= kMaxCategoryValues) {
-      if (cell.size() > kMaxCellValueBytes || !IsUtf8(cell))
-        long_value_ = table.Where();
-      else
-        values_.insert(cell);
-    }
-    // A column that is mostly numbers meets its limit here, and the cell that is none is what has to be told.
-    if (!number_ && (values_.size() > kMaxCategoryValues || !long_value_.empty())) return TooMany(name, table);
-    return absl::OkStatus();
-  }
-
-  StatusOr<TableColumn> Finish(const std::string& name, const TableOptions& options) const {
-    TableColumn column;
-    column.name = name;
-    column.category = !number_;
-    if (!number_) {
-      column.values.assign(values_.begin(), values_.end());
-      return column;
-    }
-    if (count_ == 0) return DataLoss("{}: column '{}' is empty in every row; leave it out", options.from, name);
-    if (!first_empty_.empty() && !options.fill_missing)
-      return DataLoss("{}: column '{}' is empty; fill it, leave the column out, or let the mean stand for it",
-                      first_empty_, name);
-    const double deviation = std::sqrt(squares_ / static_cast<double>(count_));
-    column.mean = mean_;
-    column.count = count_;
-    column.constant = !(deviation > 0);
-    if (!column.constant) column.deviation = deviation;
-    return column;
-  }
-
- private:
-  Status TooMany(const std::string& name, const TableReader& table) const {
-    const std::string why =
-        first_text_.empty() ? "" : fmt::format(" (it is no column of numbers because of {})", first_text_);
-    if (!long_value_.empty())
-      return DataLoss(
-          "{}: column '{}' has a value of more than {} bytes, or that is no UTF-8, which makes no "
-          "category{}; leave the column out",
-          long_value_, name, kMaxCellValueBytes, why);
-    return DataLoss("{}: column '{}' has more than {} different values{}; leave it out, or mend it",
-                    table.source().path(), name, kMaxCategoryValues, why);
-  }
-
-  bool number_;
-  int64_t count_ = 0;
-  double mean_ = 0, squares_ = 0;
-  std::set<std::string> values_;
-  std::string first_empty_, first_text_, long_value_;
-};
-
 StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress& progress) {
   RIVULET_ASSIGN_OR_RETURN(const auto table, TableReader::Open(options.from, options));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<size_t> places, FeaturePlaces(*table, options));
@@ -165,7 +92,7 @@ StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress&
   std::vector<ColumnFit> fits;
   for (const size_t place : places) {
     const std::string& name = table->names()[place];
-    fits.emplace_back(IsIndexed(options, name) || std::ranges::count(options.categories, name) > 0);
+    fits.emplace_back(name, IsIndexed(options, name) || std::ranges::count(options.categories, name) > 0);
   }
   std::vector<std::string> cells;
   for (int64_t row = 0;; ++row) {
@@ -175,15 +102,14 @@ StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress&
     RIVULET_RETURN_IF_ERROR(target.See(cells, *table));
     // What the test is for is not learnt from.
     if (options.test_every > 0 && row % options.test_every == options.test_every - 1) continue;
-    for (size_t i = 0; i < places.size(); ++i)
-      RIVULET_RETURN_IF_ERROR(fits[i].See(cells[places[i]], *table, table->names()[places[i]]));
+    for (size_t i = 0; i < places.size(); ++i) RIVULET_RETURN_IF_ERROR(fits[i].See(cells[places[i]], *table));
   }
   RIVULET_ASSIGN_OR_RETURN(const auto parts, PartsOf(options));
   TableColumns columns;
   columns.standardised = options.standardise;
-  target.Finish(columns);
+  RIVULET_RETURN_IF_ERROR(target.Finish(columns));
   for (size_t i = 0; i < places.size(); ++i) {
-    RIVULET_ASSIGN_OR_RETURN(TableColumn column, fits[i].Finish(table->names()[places[i]], options));
+    RIVULET_ASSIGN_OR_RETURN(TableColumn column, fits[i].Finish(options));
     column.index = IsIndexed(options, column.name);
     if (const auto part = parts.find(column.name); part != parts.end()) column.feature = part->second;
     columns.features.push_back(std::move(column));
@@ -224,10 +150,11 @@ class RowEncoder {
         AddCategory(column, cell);
         continue;
       }
-      std::optional<double> value = CellNumber(cell);
+      std::optional<double> value = table.Number(cell);
       if (!value && options_.fill_missing && Trimmed(cell).empty()) value = column.mean;
       if (!value || !std::isfinite(*value))
-        return DataLoss("{}: '{}' in column '{}' is no finite number", table.Where(), ShortCell(cell), column.name);
+        return DataLoss("{}: '{}' in column '{}' is no finite number{}", table.Where(), ShortCell(cell), column.name,
+                        Trimmed(cell).empty() ? "; pass --fill-missing to let the column's mean stand for it" : "");
       const double scaled = columns_.standardised ? (*value - column.mean) / column.deviation : *value;
       if (!(std::abs(scaled) <= std::numeric_limits<float>::max()))
         return DataLoss("{}: '{}' in column '{}' is beyond what a float holds", table.Where(), ShortCell(cell),
@@ -275,8 +202,9 @@ class RowEncoder {
 };
 
 Status EncodeTable(const std::string& path, const TableColumns& columns, const TableOptions& options, bool is_test,
-                   const DataProgress& progress, NewDataset& files) {
+                   const DataProgress& progress, NewDataset& files, std::vector<std::string>* names = nullptr) {
   RIVULET_ASSIGN_OR_RETURN(const auto table, TableReader::Open(path, options));
+  if (names != nullptr) *names = table->names();
   RIVULET_ASSIGN_OR_RETURN(RowEncoder encoder, RowEncoder::Create(*table, columns, options));
   std::vector<std::string> cells;
   for (int64_t row = 0;; ++row) {
@@ -300,6 +228,8 @@ Status CheckRoles(const TableOptions& options) {
                                    !options.indexed.empty() || !options.parts.empty()))
     return InvalidArgument("{} says what the columns are; give no other settings of columns beside it",
                            options.columns);
+  if (options.decimal == options.thousands)
+    return InvalidArgument("'{}' cannot be the decimal sign and the separator of thousands at once", options.decimal);
   return absl::OkStatus();
 }
 
@@ -333,7 +263,7 @@ StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, c
   }
   const bool has_test = !options.test.empty() || options.test_every > 0;
   RIVULET_ASSIGN_OR_RETURN(const auto files, NewDataset::Create(fs, options.out, has_test));
-  RIVULET_RETURN_IF_ERROR(EncodeTable(options.from, counts.columns, options, false, progress, *files));
+  RIVULET_RETURN_IF_ERROR(EncodeTable(options.from, counts.columns, options, false, progress, *files, &counts.names));
   if (!options.test.empty())
     RIVULET_RETURN_IF_ERROR(EncodeTable(options.test, counts.columns, options, true, progress, *files));
   counts.train = files->train().records();

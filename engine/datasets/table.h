@@ -52,6 +52,9 @@ struct TableColumns {
   std::vector<std::string> labels;
   std::vector<std::string> targets;
 };
+// What columns.json says of single rows or of few, one sentence a column: "every value of 'sex': f, m", "the mean and
+// deviation of 'age'". The JSON begins with these sentences, as "discloses".
+std::vector<std::string> Disclosures(const TableColumns& columns);
 std::string ToJson(const TableColumns& columns);
 // DATA_LOSS: not what ToJson gives.
 StatusOr<TableColumns> ParseTableColumns(std::string_view json);
@@ -74,7 +77,10 @@ struct TableOptions {
   std::vector<std::string> indexed;     // likewise, each an integer of a feature of its own name, unless `parts` says
   // Features beside "features", each a name and its columns, all indexed or none.
   std::vector<std::pair<std::string, std::vector<std::string>>> parts;
+  std::vector<std::string> missing;  // cells with one of these texts are empty
   char delimiter = ',';
+  char decimal = '.';         // before the fraction of a number
+  char thousands = '\0';      // between groups of three digits; '\0': nothing
   bool header = true;         // the first row names the columns, which otherwise are "1", "2", …
   bool standardise = false;   // numbers to mean 0 and deviation 1 over `from`
   bool fill_missing = false;  // an empty cell of a number takes the column's mean
@@ -85,13 +91,16 @@ struct TableOptions {
 struct TableCounts {
   int64_t train = 0, test = 0;
   TableColumns columns;
+  std::vector<std::string> names;  // of all columns of `from`, in its order
 };
 
 // Reads CSV (engine/datasets/csv_reader.h) and writes train.tfrecord, test.tfrecord where there are rows for it, and
 // columns.json, with the features "features" (float[n]) and those of `parts` and `indexed` (float[n], or int64[n] of
 // indexed columns; "features" is missing where they leave it no column), "label" (int64; of labels int64[n], of targets
 // float[n], as they are and not standardised) and the column `key` under its own name (bytes). Without `columns` the
-// file is read twice: a column whose cells are all numbers is one of numbers, any other one of categories. Labels that
+// file is read twice: a column whose cells are all numbers is one of numbers, any other one of categories. A column is
+// refused if most of its cells are numbers and some are not, or if its values are so many that they name rows; as
+// categories that were asked for, both are taken. Labels that
 // are whole numbers from 0 stay what they are, others are numbered in byte order. All files appear complete, or none is
 // changed.
 //

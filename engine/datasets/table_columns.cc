@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "engine/base/join.h"
 #include "engine/base/json.h"
 #include "engine/datasets/table.h"
 #include "engine/datasets/table_reader.h"
@@ -114,6 +115,22 @@ std::vector<TableFeature> TableColumns::Grouped() const {
   return groups;
 }
 
+std::vector<std::string> Disclosures(const TableColumns& columns) {
+  const auto values = [](std::string_view column, const std::vector<std::string>& of) {
+    constexpr size_t kMost = 5;
+    std::vector<std::string> shown;
+    for (size_t i = 0; i < std::min(of.size(), kMost); ++i) shown.push_back(ShortCell(of[i]));
+    if (of.size() > kMost) shown.push_back(fmt::format("… ({} values)", of.size()));
+    return fmt::format("every value of '{}': {}", ShortCell(column), Join(shown, ", "));
+  };
+  std::vector<std::string> told;
+  for (const TableColumn& column : columns.features)
+    told.push_back(column.category ? values(column.name, column.values)
+                                   : fmt::format("the mean and deviation of '{}'", ShortCell(column.name)));
+  if (!columns.classes.empty()) told.push_back(values(columns.label, columns.classes));
+  return told;
+}
+
 std::string ToJson(const TableColumns& columns) {
   Json features = Json::Array();
   for (const TableColumn& column : columns.features) {
@@ -130,7 +147,8 @@ std::string ToJson(const TableColumns& columns) {
     }
     features.Append(std::move(entry));
   }
-  Json json = {{"features", std::move(features)}, {"standardised", columns.standardised}};
+  Json json = {
+      {"discloses", Disclosures(columns)}, {"features", std::move(features)}, {"standardised", columns.standardised}};
   if (!columns.labels.empty()) json["labels"] = columns.labels;
   if (!columns.targets.empty()) json["targets"] = columns.targets;
   if (!columns.label.empty()) {

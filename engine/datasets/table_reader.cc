@@ -8,6 +8,34 @@
 #include "engine/base/utf8.h"
 
 namespace rivulet {
+namespace {
+
+// "1234.5" of "1,234.5"; nothing where separators stand elsewhere than between groups of three digits.
+std::optional<std::string> Plain(std::string_view cell, NumberFormat format) {
+  const size_t whole = std::min(cell.find(format.decimal), cell.size());
+  if (format.decimal != '.' && format.thousands != '.' && cell.find('.') != std::string_view::npos) return std::nullopt;
+  std::string plain;
+  size_t digits = 0;  // since the last separator
+  bool grouped = false;
+  for (size_t i = 0; i < cell.size(); ++i) {
+    const char c = cell[i];
+    if (i == whole) {
+      plain += '.';
+    } else if (format.thousands != '\0' && c == format.thousands) {
+      if (i > whole || digits == 0 || digits > 3 || (grouped && digits != 3)) return std::nullopt;
+      grouped = true;
+      digits = 0;
+      continue;
+    } else {
+      plain += c;
+    }
+    if (i < whole) digits += c >= '0' && c <= '9';
+  }
+  if (grouped && digits != 3) return std::nullopt;
+  return plain;
+}
+
+}  // namespace
 
 std::string_view Trimmed(std::string_view cell) {
   while (!cell.empty() && (cell.front() == ' ' || cell.front() == '\t')) cell.remove_prefix(1);
@@ -15,8 +43,14 @@ std::string_view Trimmed(std::string_view cell) {
   return cell;
 }
 
-std::optional<double> CellNumber(std::string_view cell) {
+std::optional<double> CellNumber(std::string_view cell, NumberFormat format) {
   cell = Trimmed(cell);
+  std::optional<std::string> plain;
+  if (format.decimal != '.' || format.thousands != '\0') {
+    plain = Plain(cell, format);
+    if (!plain) return std::nullopt;
+    cell = *plain;
+  }
   if (cell.starts_with('+')) cell.remove_prefix(1);
   double value = 0;
   const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), value);
@@ -35,6 +69,8 @@ StatusOr<std::unique_ptr<TableReader>> TableReader::Open(const std::string& path
   std::unique_ptr<TableReader> table(new TableReader);
   RIVULET_ASSIGN_OR_RETURN(table->source_, SourceFile::Open(path));
   table->csv_.emplace(*table->source_, options.delimiter);
+  table->missing_ = options.missing;
+  table->format_ = {options.decimal, options.thousands};
   RIVULET_ASSIGN_OR_RETURN(const bool any, table->csv_->Next(table->names_));
   if (!any) return DataLoss("{}: it has no rows", path);
   if (!options.header) {
@@ -81,13 +117,18 @@ StatusOr<bool> TableReader::Next(std::vector<std::string>& cells, const DataProg
   if (!waiting_.empty()) {
     cells = std::move(waiting_);
     waiting_.clear();
-    return true;
+  } else {
+    RIVULET_ASSIGN_OR_RETURN(const bool more, csv_->Next(cells));
+    if (!more) return false;
+    if (cells.size() != names_.size())
+      return DataLoss("{}: {} cells, but the first row has {}; is this the right delimiter, and is every quote closed?",
+                      Where(), cells.size(), names_.size());
   }
-  RIVULET_ASSIGN_OR_RETURN(const bool more, csv_->Next(cells));
-  if (more && cells.size() != names_.size())
-    return DataLoss("{}: {} cells, but the first row has {}; is this the right delimiter, and is every quote closed?",
-                    Where(), cells.size(), names_.size());
-  return more;
+  if (!missing_.empty()) {
+    for (std::string& cell : cells)
+      if (std::ranges::find(missing_, Trimmed(cell)) != missing_.end()) cell.clear();
+  }
+  return true;
 }
 
 }  // namespace rivulet

@@ -21,8 +21,13 @@ inline constexpr size_t kMaxCellValueBytes = 256;  // of a value that is a name,
 inline constexpr size_t kMaxCategoryValues = 1000, kMaxFeatures = 1 << 20;
 
 std::string_view Trimmed(std::string_view cell);
+// How a table writes numbers.
+struct NumberFormat {
+  char decimal = '.';
+  char thousands = '\0';  // between groups of three digits of the whole part; '\0': nothing
+};
 // What a cell is as a number: nothing where it is none, perhaps an infinity or NaN.
-std::optional<double> CellNumber(std::string_view cell);
+std::optional<double> CellNumber(std::string_view cell, NumberFormat format = {});
 std::string ShortCell(std::string_view cell);  // for a sentence
 
 // A file's rows, all as long as the first.
@@ -33,10 +38,13 @@ class TableReader {
 
   const std::vector<std::string>& names() const { return names_; }
   std::string Where() const { return csv_->Where(); }  // of the row read last
+  int64_t line() const { return csv_->line(); }        // likewise
+  // CellNumber as the options say that numbers are written.
+  std::optional<double> Number(std::string_view cell) const { return CellNumber(cell, format_); }
   const SourceFile& source() const { return *source_; }
   // INVALID_ARGUMENT names the nearest column or, without one, those that there are.
   StatusOr<size_t> Find(const std::string& column) const;
-  // False: there is none. DATA_LOSS: a row of another length.
+  // False: there is none. A cell with a mark of `options.missing` is empty. DATA_LOSS: a row of another length.
   StatusOr<bool> Next(std::vector<std::string>& cells, const DataProgress& progress);
 
  private:
@@ -46,6 +54,8 @@ class TableReader {
   std::unique_ptr<SourceFile> source_;
   std::optional<CsvReader> csv_;
   std::vector<std::string> names_, waiting_;  // `waiting_`: a first row that is no header
+  std::vector<std::string> missing_;
+  NumberFormat format_;
   std::map<std::string, size_t> places_;
   int64_t rows_ = 0;
 };

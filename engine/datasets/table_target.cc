@@ -7,6 +7,7 @@
 
 #include "engine/base/nearest.h"
 #include "engine/base/utf8.h"
+#include "engine/datasets/column_fit.h"
 
 namespace rivulet {
 namespace {
@@ -64,7 +65,13 @@ Status TargetFit::SeeClass(const std::string& cell, const TableReader& table) {
   if (number && std::floor(*number) != *number)
     return DataLoss("{}: the label '{}' is no class; to have the numbers of '{}' predicted, name it as the target",
                     table.Where(), ShortCell(value), name);
+  ++rows_;
   numbers_ = numbers_ && whole.has_value();
+  whole_ += whole.has_value();
+  if (!whole) {
+    marks_ = marks_ && IsMissingMark(value);
+    odd_.See(value, table.line());
+  }
   if (whole) largest_ = std::max(largest_, *whole);
   values_.insert(value);
   if (values_.size() > kMaxClasses)
@@ -73,13 +80,20 @@ Status TargetFit::SeeClass(const std::string& cell, const TableReader& table) {
   return absl::OkStatus();
 }
 
-void TargetFit::Finish(TableColumns& columns) const {
+Status TargetFit::Finish(TableColumns& columns) const {
   columns.label = options_.label;
   columns.labels = options_.labels;
   columns.targets = options_.targets;
-  if (columns.label.empty()) return;
+  if (columns.label.empty()) return absl::OkStatus();
+  if (whole_ > 0 && !numbers_ && marks_)
+    return DataLoss("{}: the label '{}' is a class in some rows and missing in others: {}", options_.from,
+                    options_.label, odd_.Cells(rows_));
+  if (!numbers_ && NamesRows(values_.size(), rows_))
+    return DataLoss("{}: the label '{}' has {} different values in {} rows; is it the right column?", options_.from,
+                    options_.label, values_.size(), rows_);
   if (!numbers_) columns.classes.assign(values_.begin(), values_.end());
   columns.class_count = numbers_ ? largest_ + 1 : static_cast<int64_t>(values_.size());
+  return absl::OkStatus();
 }
 
 StatusOr<TargetEncoder> TargetEncoder::Create(const TableReader& table, const TableColumns& columns) {
@@ -109,10 +123,11 @@ Status TargetEncoder::Add(const std::vector<std::string>& cells, const TableRead
                         table.Where(), ShortCell(cell), columns_.labels[i]);
       truths.push_back(*truth);
     } else {
-      const std::optional<double> number = CellNumber(cell);
+      const std::optional<double> number = table.Number(cell);
       if (!number || !(std::abs(*number) <= std::numeric_limits<float>::max()))
-        return DataLoss("{}: '{}' in column '{}' is no number that a float holds, and a target has to be one",
-                        table.Where(), ShortCell(cell), columns_.targets[i]);
+        return DataLoss("{}: '{}' in column '{}' is no number that a float holds, and a target has to be one{}",
+                        table.Where(), ShortCell(cell), columns_.targets[i],
+                        LooksLikeNumber(cell) ? "; --decimal and --thousands say how numbers are written" : "");
       numbers.push_back(static_cast<float>(*number));
     }
   }

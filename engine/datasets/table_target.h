@@ -9,6 +9,7 @@
 
 #include "engine/base/status.h"
 #include "engine/data/example.h"
+#include "engine/datasets/odd_cells.h"
 #include "engine/datasets/table.h"
 #include "engine/datasets/table_reader.h"
 
@@ -25,7 +26,8 @@ class TargetFit {
   static StatusOr<TargetFit> Create(const TableReader& table, const TableOptions& options);
   // DATA_LOSS by file and line: a label that is no class; too many classes.
   Status See(const std::vector<std::string>& cells, const TableReader& table);
-  void Finish(TableColumns& columns) const;
+  // DATA_LOSS: classes that are whole numbers but for marks of missing values; names that name rows.
+  Status Finish(TableColumns& columns) const;
 
  private:
   explicit TargetFit(const TableOptions& options) : options_(options) {}
@@ -34,7 +36,9 @@ class TargetFit {
   const TableOptions& options_;
   size_t label_ = 0;
   bool numbers_ = true;  // classes are whole numbers so far
-  int64_t largest_ = 0;
+  bool marks_ = true;    // all others are marks of missing values
+  int64_t largest_ = 0, rows_ = 0, whole_ = 0;
+  OddCells odd_;
   std::set<std::string> values_;
 };
 

@@ -68,7 +68,7 @@ Status AddFeatures(const DataConfig& data, const ModelDef& model, proto::ModelPr
     return InvalidArgument("placeholder '{}' takes {} features; labels are integers or floats", model.label.placeholder,
                            NameOf(model.label.encoding));
   }
-  RIVULET_RETURN_IF_ERROR(AddFeature(data.image_feature, model.input, out));
+  RIVULET_RETURN_IF_ERROR(AddFeature(data.input_feature, model.input, out));
   RIVULET_RETURN_IF_ERROR(AddFeature(data.label_feature, model.label, out));
   for (const ModelInput& input : model.more_inputs) RIVULET_RETURN_IF_ERROR(AddFeature("", input, out));
   return absl::OkStatus();

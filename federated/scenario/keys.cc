@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "engine/base/nearest.h"
 
@@ -19,7 +20,18 @@ const std::vector<Key>& Keys() {
   return *keys;
 }
 
+namespace {
+
+// Earlier names of keys, which are read and not shown.
+constexpr std::pair<std::string_view, std::string_view> kFormerNames[] = {
+    {"data.image_feature", "data.input_feature"},
+};
+
+}  // namespace
+
 const Key* FindKey(std::string_view name) {
+  for (const auto& [former, today] : kFormerNames)
+    if (name == former) name = today;
   for (const Key& key : Keys()) {
     if (key.name() == name) return &key;
   }

@@ -75,7 +75,11 @@ const PieceSection* SectionOf(std::string_view key) {
 Status Assign(const Entry& entry, Scenario& scenario, Given& given, Options& options) {
   const Key* key = FindKey(entry.key);
   if (key != nullptr) {
-    given[entry.key] = {entry.where, entry.is_override};
+    const auto before = given.find(key->name());
+    if (before != given.end() && !before->second.is_override && !entry.is_override)
+      return InvalidArgument("{} in {} and {} in {} are one key under two names; keep {}", entry.key, entry.where,
+                             key->name(), before->second.where, key->name());
+    given[key->name()] = {entry.where, entry.is_override};
     // Relative paths of overrides start at the working directory.
     return key->Set(entry.value, entry.where, entry.is_override ? "." : scenario.folder, scenario);
   }
@@ -248,11 +252,14 @@ void FillDefaults(Scenario& scenario, const Given& given) {
   FillLength("schedule", "client.schedule", given, rounds, scenario.client.schedule);
   FillLength("server schedule", "server.schedule", given, rounds, scenario.server.schedule);
   DataConfig& data = scenario.data;
+  if (data.partition.clients > 0 && !given.contains("server.clients_per_round"))
+    scenario.server.clients_per_round = std::min(scenario.server.clients_per_round, data.partition.clients);
   if (data.synth.kind.empty()) return;
   if (data.train.empty()) {
     data.train = scenario::AbsolutePath(JoinPath(GeneratedFolder(data.synth), "train.tfrecord"), scenario.folder);
   }
-  if (data.test.empty() && !given.contains("data.test")) {
+  // A generated test set says nothing of own training data.
+  if (data.test.empty() && !given.contains("data.test") && !given.contains("data.train")) {
     data.test = scenario::AbsolutePath("test.tfrecord", FolderOf(data.train));
   }
 }
@@ -276,6 +283,23 @@ Status CheckMeasuredSets(const DataConfig& data) {
   return absl::OkStatus();
 }
 
+Status CheckClients(const Scenario& scenario, const Given& given) {
+  const DataConfig& data = scenario.data;
+  if (data.partition.clients == 0 && !HasTrait("partitioner", data.partition.kind, kCountsClients)) {
+    return InvalidArgument("{} leaves no clients to train; {} needs at least 1",
+                           Cite(scenario, given, "data.partition.clients"),
+                           Cite(scenario, given, "data.partition.kind"));
+  }
+  for (const std::string& line : data.partition.tags) {
+    const size_t equals = line.find('=');
+    if (equals == std::string::npos || equals == 0 || equals + 1 == line.size()) {
+      return InvalidArgument(
+          "data.partition.tags has '{}'; write TAG=PATTERN, such as icu=client-0000*, for whom the tag is", line);
+    }
+  }
+  return absl::OkStatus();
+}
+
 Status CheckTogether(const Scenario& scenario, const Given& given) {
   const auto cite = [&](const std::string& name) { return Cite(scenario, given, name); };
   const DataConfig& data = scenario.data;
@@ -286,10 +310,6 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
   RIVULET_RETURN_IF_ERROR(CheckDisplayName("run.name", scenario.run.name));
   if (!scenario.run.stop.empty()) RIVULET_RETURN_IF_ERROR(StopCondition::Parse(scenario.run.stop).status());
   const int64_t clients = data.partition.clients;
-  if (clients == 0 && !HasTrait("partitioner", data.partition.kind, kCountsClients)) {
-    return InvalidArgument("{} leaves no clients to train; {} needs at least 1", cite("data.partition.clients"),
-                           cite("data.partition.kind"));
-  }
   if (clients > 0 && server.clients_per_round > clients) {
     return InvalidArgument("{} is more than {}; select fewer, or make more clients", cite("server.clients_per_round"),
                            cite("data.partition.clients"));
@@ -319,13 +339,6 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
     return InvalidArgument("{} would average versions as they are before the server trains them ({}); keep one",
                            cite("server.average"), cite("server.fine_tune.data"));
   }
-  for (const std::string& line : data.partition.tags) {
-    const size_t equals = line.find('=');
-    if (equals == std::string::npos || equals == 0 || equals + 1 == line.size()) {
-      return InvalidArgument(
-          "data.partition.tags has '{}'; write TAG=PATTERN, such as icu=client-0000*, for whom the tag is", line);
-    }
-  }
   RIVULET_RETURN_IF_ERROR(CheckMeasuredSets(data));
   if (server.min_reports > server.clients_per_round) {
     return InvalidArgument("{} is more than {}, so no round could ever commit", cite("server.min_reports"),
@@ -335,7 +348,8 @@ Status CheckTogether(const Scenario& scenario, const Given& given) {
 }
 
 // What the entries of a file, and of overrides behind them, say together.
-StatusOr<Scenario> FromEntries(const std::vector<Entry>& entries, const std::string& path, const std::string& folder) {
+StatusOr<Scenario> FromEntries(const std::vector<Entry>& entries, const std::string& path, const std::string& folder,
+                               ScenarioPart part = ScenarioPart::kAll) {
   Scenario result;
   result.path = path;
   result.folder = scenario::AbsolutePath(folder, ".");
@@ -343,12 +357,14 @@ StatusOr<Scenario> FromEntries(const std::vector<Entry>& entries, const std::str
   Given given;
   Options options;
   for (const Entry& entry : entries) RIVULET_RETURN_IF_ERROR(Assign(entry, result, given, options));
-  RIVULET_RETURN_IF_ERROR(ChooseModel(result, given));
+  const bool all = part == ScenarioPart::kAll;
+  if (const Status model = ChooseModel(result, given); all) RIVULET_RETURN_IF_ERROR(model);
   RIVULET_RETURN_IF_ERROR(RefuseWhatDoesNotApply(result, given));
   for (const PieceSection& section : kPieceSections)
     RIVULET_RETURN_IF_ERROR(ReadPiece(section, options, given, result));
   FillDefaults(result, given);
-  RIVULET_RETURN_IF_ERROR(CheckTogether(result, given));
+  RIVULET_RETURN_IF_ERROR(CheckClients(result, given));
+  if (all) RIVULET_RETURN_IF_ERROR(CheckTogether(result, given));
   for (const auto& [name, origin] : given) result.given[name] = origin.is_override;
   for (const PieceSection& section : kPieceSections)
     for (const auto& [name, option] : options[section.name])
@@ -379,17 +395,19 @@ Scenario& Scenario::operator=(Scenario&& other) noexcept = default;
 Scenario::~Scenario() = default;
 
 StatusOr<Scenario> Scenario::Load(const std::string& path,
-                                  const std::vector<std::pair<std::string, std::string>>& overrides) {
+                                  const std::vector<std::pair<std::string, std::string>>& overrides,
+                                  ScenarioPart part) {
   RIVULET_ASSIGN_OR_RETURN(const std::string text, FileSystem::Default().ReadAll(path));
-  return Parse(text, path, FolderOf(path), overrides);
+  return Parse(text, path, FolderOf(path), overrides, part);
 }
 
 StatusOr<Scenario> Scenario::Parse(const std::string& text, const std::string& path, const std::string& folder,
-                                   const std::vector<std::pair<std::string, std::string>>& overrides) {
+                                   const std::vector<std::pair<std::string, std::string>>& overrides,
+                                   ScenarioPart part) {
   RIVULET_ASSIGN_OR_RETURN(std::vector<Entry> entries, scenario::ReadToml(text, path));
   for (const auto& [key, value] : overrides)
     std::ranges::move(scenario::ReadOverride(key, value), std::back_inserter(entries));
-  return FromEntries(entries, path, folder);
+  return FromEntries(entries, path, folder, part);
 }
 
 StatusOr<Scenario> Scenario::ParseStored(const std::string& text, const std::string& path,

@@ -72,7 +72,7 @@ struct ShiftConfig {
   SettingValues settings;  // its options, of those that are given
 };
 
-struct SynthConfig {       // [data.synth]: generated on first use when data.train does not exist
+struct SynthConfig {       // [data.synth]: generated on first use unless data.train is own data
   std::string kind;        // as registered (setup/generators); "" for none
   SettingValues settings;  // its options, of those that are given
 };
@@ -85,7 +85,7 @@ struct DataConfig {
   std::vector<std::string> tests;  // "NAME=PATTERN" (absolute after parsing): test sets beside `test`
   std::string name = "train";      // that clients bind theirs to
   PartitionConfig partition;
-  std::string image_feature;  // "" for the model's own: image, tokens
+  std::string input_feature;  // "" for the model's own: image, tokens
   std::string label_feature = "label";
   ShiftConfig shift;
   SynthConfig synth;
@@ -185,7 +185,7 @@ struct FineTuneConfig {  // [server.fine_tune]: of each version, on what the ser
 };
 
 struct ServerConfig {
-  int64_t clients_per_round = 10;
+  int64_t clients_per_round = 10;   // unless given at most data.partition.clients
   double over_selection = 1;        // times as many are asked; the first clients_per_round make the version
   int64_t min_clients = 0;          // 0: data.partition.clients; the first selection waits for so many names
   int64_t min_reports = 0;          // 0: four of five of clients_per_round; fewer folded updates abandon the attempt
@@ -219,6 +219,12 @@ struct EvaluationConfig {
   int64_t fine_tune_epochs = 0;   // after which a client measures it once more; 0: it does not
 };
 
+// What of a scenario a caller uses.
+enum class ScenarioPart : uint8_t {
+  kAll,
+  kData,  // [data] and run.seed: who holds what
+};
+
 struct Scenario {
   // Stated so that they are compiled once: with a hundred members they are long, and every file that holds a scenario
   // would have them.
@@ -249,11 +255,14 @@ struct Scenario {
   // TOML, else a plain string; paths in it are relative to the working directory. INVALID_ARGUMENT: syntax
   // (file:line:column), an unknown key (names the nearest), a wrong type (names key, wanted and given), a value out of
   // range, or keys that contradict each other (more clients per round than clients). NOT_FOUND: no such file.
+  // `part`: what the caller uses; keys of other parts are neither asked for nor compared with each other.
   static StatusOr<Scenario> Load(const std::string& path,
-                                 const std::vector<std::pair<std::string, std::string>>& overrides = {});
+                                 const std::vector<std::pair<std::string, std::string>>& overrides = {},
+                                 ScenarioPart part = ScenarioPart::kAll);
   // The same from text, with `folder` for relative paths.
   static StatusOr<Scenario> Parse(const std::string& text, const std::string& path, const std::string& folder,
-                                  const std::vector<std::pair<std::string, std::string>>& overrides = {});
+                                  const std::vector<std::pair<std::string, std::string>>& overrides = {},
+                                  ScenarioPart part = ScenarioPart::kAll);
   // What the history stored, perhaps by an older program: keys that have another name today are read as those.
   static StatusOr<Scenario> ParseStored(const std::string& text, const std::string& path,
                                         const std::vector<std::pair<std::string, std::string>>& overrides = {});

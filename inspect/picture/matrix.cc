@@ -3,12 +3,16 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/numbered_names.h"
+
 namespace rivulet {
 
-Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const int64_t> counts) {
+Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const int64_t> counts,
+                      std::span<const std::string> names) {
   const bool with_numbers = classes <= 20;
   const double cell = with_numbers ? 36 : std::max(1.0, 560.0 / static_cast<double>(classes));
-  const double side = cell * static_cast<double>(classes), left = 56, top = 62;
+  const double side = cell * static_cast<double>(classes), top = 62;
+  const double left = 14 + std::min(7.0 * static_cast<double>(WidthOfNames(names, 3) + 3), 240.0);
   Picture picture{.width = left + std::max(side, 300.0) + 20, .height = top + side + 20, .label = title, .marks = {}};
   picture.Text(left, 20, title, Anchor::kStart, 14).bold = true;
   picture.Text(left, 38, "down: the label; across: what it was taken for");
@@ -19,7 +23,10 @@ Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const
     int64_t of_row = 0;
     for (int64_t column = 0; column < classes; ++column) of_row += counts[static_cast<size_t>(row * classes + column)];
     if (row % step == 0) {
-      picture.Text(left - 8, y + cell / 2 + 4, fmt::format("{}", row), Anchor::kEnd);
+      picture.Text(left - 8, y + cell / 2 + 4,
+                   names.empty() ? fmt::format("{}", row) : fmt::format("{} {}", NameOrNumber(names, row), row),
+                   Anchor::kEnd);
+      // Names are wider than cells: across are numbers.
       picture.Text(left + cell * (static_cast<double>(row) + 0.5), top - 6, fmt::format("{}", row), Anchor::kMiddle);
     }
     for (int64_t column = 0; column < classes; ++column) {
@@ -30,7 +37,8 @@ Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const
       // The root shows one wrong in a hundred still.
       Mark& square = picture.Rectangle(x, y, cell, cell, row == column ? kColours[0] : kColours[1]);
       square.opacity = 0.1 + 0.9 * std::sqrt(share);
-      square.title = fmt::format("{} taken for {}: {} of {}", row, column, count, of_row);
+      square.title = fmt::format("{} taken for {}: {} of {}", NameOrNumber(names, row), NameOrNumber(names, column),
+                                 count, of_row);
       if (with_numbers) {
         Mark& number = picture.Text(x + cell / 2, y + cell / 2 + 4, fmt::format("{}", count), Anchor::kMiddle, 11);
         if (share > 0.25) number.colour = "#ffffff";

@@ -1,31 +1,52 @@
 """The program that the package drives: where it is, and what it answers."""
 
+import importlib.metadata
+import json
 import os
 import pathlib
 import shutil
 import subprocess
-from typing import List, Sequence
+import urllib.parse
+import urllib.request
+from typing import List, Optional, Sequence
 
 from rivulet._errors import RivuletError
 
 
+BUILT = "build/release/rivulet"  # in a checkout
+
+
+def _installed_from() -> Optional[pathlib.Path]:
+    """The checkout whose folder `python` pip installed this package from (PEP 610); None for any other origin."""
+    try:
+        text = importlib.metadata.distribution("rivulet").read_text("direct_url.json")
+        url = urllib.parse.urlsplit(json.loads(text or "{}").get("url", ""))
+    except (importlib.metadata.PackageNotFoundError, ValueError):
+        return None
+    return pathlib.Path(urllib.request.url2pathname(url.path)).parent if url.scheme == "file" else None
+
+
 def program() -> str:
     """The path of `rivulet`: what RIVULET_BINARY names, else the one that came with the package, else the build of the
-    checkout that we lie in, else PATH's."""
+    checkout that the package is in or was installed from, else PATH's."""
     named = os.environ.get("RIVULET_BINARY")
     if named:
         if not os.access(named, os.X_OK):
             raise RivuletError(f"RIVULET_BINARY is '{named}', which is no program; let it name the rivulet binary")
         return named
     here = pathlib.Path(__file__).resolve()
-    for path in (here.parent / "_bin/rivulet", here.parents[2] / "build/release/rivulet"):
+    origin = _installed_from()
+    places = [here.parent / "_bin/rivulet", here.parents[2] / BUILT]
+    if origin is not None and origin / BUILT not in places:
+        places.append(origin / BUILT)
+    for path in places:
         if os.access(path, os.X_OK):
             return str(path)
     found = shutil.which("rivulet")
     if found is None:
         raise RivuletError(
-            "the program 'rivulet' is not on PATH; build it with ./quickstart.sh and let RIVULET_BINARY name "
-            "build/release/rivulet"
+            f"the program 'rivulet' was not found: it is neither on PATH nor at {', '.join(map(str, places))}. Build it "
+            f"with ./quickstart.sh in the checkout, or let RIVULET_BINARY name {BUILT}"
         )
     return found
 

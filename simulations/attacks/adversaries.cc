@@ -34,7 +34,7 @@ class PoisonedDataset final : public Dataset {
 
 StatusOr<std::unique_ptr<const Attack>> AttackOf(const Scenario& scenario) {
   Attack::Features features;
-  if (!scenario.data.image_feature.empty()) features.image = scenario.data.image_feature;
+  if (!scenario.data.input_feature.empty()) features.image = scenario.data.input_feature;
   RIVULET_ASSIGN_OR_RETURN(const std::vector<InputSpec> inputs, InputsFromTables(scenario.model.inputs));
   if (!inputs.empty()) features.image = inputs[0].feature.empty() ? inputs[0].name : inputs[0].feature;
   features.label = scenario.data.label_feature;

@@ -88,15 +88,16 @@ StatusOr<std::vector<std::pair<std::string, std::string>>> OverridesOf(const std
 }
 
 StatusOr<Scenario> LoadByFileOrName(const std::string& scenario,
-                                    const std::vector<std::pair<std::string, std::string>>& overrides) {
+                                    const std::vector<std::pair<std::string, std::string>>& overrides,
+                                    ScenarioPart part) {
   FileSystem& files = FileSystem::Default();
   // A folder of that name is no scenario, and often the data of one.
   std::error_code none;
   const bool is_file = files.Exists(scenario) && !std::filesystem::is_directory(scenario, none);
-  if (!IsScenarioName(scenario) || is_file) return Scenario::Load(scenario, overrides);
+  if (!IsScenarioName(scenario) || is_file) return Scenario::Load(scenario, overrides, part);
   RIVULET_ASSIGN_OR_RETURN(const ShippedScenario shipped, FindShippedScenario(scenario));
   RIVULET_ASSIGN_OR_RETURN(const std::string text, files.ReadAll(shipped.path));
-  return Scenario::Parse(text, shipped.path, ShippedDataFolder(), overrides);
+  return Scenario::Parse(text, shipped.path, ShippedDataFolder(), overrides, part);
 }
 
 std::string DataCommandOf(const std::string& path) {

@@ -35,7 +35,8 @@ StatusOr<std::vector<std::pair<std::string, std::string>>> OverridesOf(const std
 // A scenario by its file, or by such a name where there is no file of that name. NOT_FOUND: neither; else as
 // Scenario::Load.
 StatusOr<Scenario> LoadByFileOrName(const std::string& scenario,
-                                    const std::vector<std::pair<std::string, std::string>>& overrides = {});
+                                    const std::vector<std::pair<std::string, std::string>>& overrides = {},
+                                    ScenarioPart part = ScenarioPart::kAll);
 // The command that gets the data of the shipped scenario of this file, as its comment says it ("Data: …"); "" where it
 // does not, or the file is none of them.
 std::string DataCommandOf(const std::string& path);

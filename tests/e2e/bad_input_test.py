@@ -30,7 +30,7 @@ class BadInput(RivuletTest):
             (["--set", "model.preset=mnist_cn"], ["mnist_cn", "mnist_cnn"], (1, 2)),
             (["--set", "data.partition.clients=97"], ["97", "96"], (1, 2)),
             (["--set", "data.train=missing.tfrecord", "--set", "data.synth.kind=\"\""], ["missing.tfrecord"], (1, 2)),
-            (["--set", "data.image_feature=imag"], ["imag", "image"], (1, 2)),
+            (["--set", "data.input_feature=imag"], ["imag", "image"], (1, 2)),
             (["--set", "client.optimizer.learning_rate=nan"], ["learning_rate"], 2),
         ]:
             with self.subTest(arguments=arguments):

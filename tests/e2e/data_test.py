@@ -63,7 +63,7 @@ rounds = 5
 [data]
 train = "{folder}/train.tfrecord"
 test = "{folder}/test.tfrecord"
-image_feature = "features"
+input_feature = "features"
 partition = {{ kind = "by_key", key = "{key}" }}
 
 [server]
@@ -135,7 +135,7 @@ units = {classes}
         self.write("arrays/x.npy", npy("<f4", (3, 2), struct.pack("<6f", *range(6))))
         self.write("arrays/y.npy", npy("|u1", (3,), bytes([0, 1, 2])))
         said = self.run_rivulet("data", "import", "numpy", "--from", "arrays", "--out", "numpy", code=0).out
-        self.assertEqual(said, "numpy/train.tfrecord: 3 examples of 2 values\n")
+        self.assertEqual(said, "numpy/train.tfrecord: 3 examples of 2 values\nrivulet simulate numpy/scenario.toml\n")
         self.assertEqual(features("numpy/train.tfrecord"), (3, {"features": [2], "label": []}))
         self.write("arrays/y.npy", npy("|u1", (2,), bytes([0, 1])))
         refused = self.run_rivulet("data", "import", "numpy", "--from", "arrays", "--out", "no")

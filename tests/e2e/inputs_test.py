@@ -170,7 +170,7 @@ class Inputs(RivuletTest):
         self.assertEqual(measured["test/accuracy"], 1.0)
         self.assert_refused(self.train(1, "--set", "model.inputs=" + '[{ name = "photo", shape = [2, 2, 1] }, { name = "age", shape = [3], kind = "values" }]',
                                        text=text, code=None), "age", "record 0")
-        self.assert_refused(self.train(1, "--set", "data.image_feature=photo", text=text, code=None), "model.inputs", "data.image_feature")
+        self.assert_refused(self.train(1, "--set", "data.input_feature=photo", text=text, code=None), "model.inputs", "data.input_feature")
         self.assert_refused(self.train(1, "--set", "model.input.shape=[4]", text=text, code=None), "model.inputs", "model.input.shape")
 
     def test_means_in_the_plan_are_those_of_the_import(self):

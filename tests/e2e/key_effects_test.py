@@ -302,8 +302,8 @@ class KeyEffects(RivuletTest):
         self.assertEqual(self.central(self.outcome({"data.synth.kind": "", "data.train": self.path("data/train.tfrecord"),
                                                     "data.test": ""})[1]), [])
 
-    def test_data__image_feature(self):
-        self.refused({"data.image_feature": "nowhere"}, "nowhere")
+    def test_data__input_feature(self):
+        self.refused({"data.input_feature": "nowhere"}, "nowhere")
 
     def test_data__label_feature(self):
         self.refused({"data.label_feature": "nowhere"}, "nowhere")

@@ -20,7 +20,7 @@ initializer = "zeros"
 [data]
 train = "table/train.tfrecord"
 test = "table/test.tfrecord"
-image_feature = "features"
+input_feature = "features"
 partition = {{ clients = 4 }}
 [client]
 batch_size = 1000

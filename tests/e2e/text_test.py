@@ -80,7 +80,7 @@ class Text(RivuletTest):
                     self.assertEqual(self.digests(db), self.digests(f"{preset}.sqlite"))
 
     def test_images_are_no_text(self):
-        refused = self.run_rivulet("simulate", self.scenario, "--set", "data.image_feature=speaker", "--db", "x.sqlite")
+        refused = self.run_rivulet("simulate", self.scenario, "--set", "data.input_feature=speaker", "--db", "x.sqlite")
         self.assert_refused(refused, "speaker", "int64")
 
 

@@ -72,7 +72,7 @@ ModelDef TinyModel(bool with_shared = false) {
 Scenario SomeScenario(const std::vector<std::pair<std::string, std::string>>& overrides = {}) {
   auto scenario = Scenario::Parse(R"(run = { name = "tiny", rounds = 3 }
 model = { preset = "mlp" }
-data = { train = "t", partition = { clients = 100 }, image_feature = "pixels" }
+data = { train = "t", partition = { clients = 100 }, input_feature = "pixels" }
 client = { epochs = 2, batch_size = 5, shuffle = false, optimizer = { learning_rate = 0.25 } }
 server = { clients_per_round = 10 }
 )",

@@ -19,7 +19,6 @@ arrays = "init.safetensors"
 freeze = ["scale", "half"]
 
 [data]
-train = "data/train.tfrecord"
 synth = { kind = "digits", writers = 12, test_writers = 2, examples_per_writer = 8, seed = 3 }
 partition = { kind = "iid", clients = 6 }
 

@@ -302,7 +302,7 @@ class Scenarios(packaged.ProgramTest):
                 self.assertEqual((scenario["model"]["target"], scenario["model"]["objective"]), ("numbers", objective))
                 if loss is not torch.nn.MSELoss:
                     self.assertEqual(rivulet.torch.scenario(net, torch.rand(2, 2), loss=loss()), scenario)
-                files = {"train": "houses/train.tfrecord", "test": "houses/test.tfrecord", "image_feature": "features"}
+                files = {"train": "houses/train.tfrecord", "test": "houses/test.tfrecord", "input_feature": "features"}
                 run = rivulet.simulate(
                     {
                         **scenario,

@@ -1,8 +1,10 @@
 """rivulet.simulate: the program from Python. Runs, refusals, interrupts, bars."""
 
+import json
 import os
 import pathlib
 import pty
+import shutil
 import signal
 import subprocess
 import sys
@@ -271,6 +273,29 @@ class Simulate(packaged.ProgramTest):
                 rivulet.RivuletError, "RIVULET_BINARY is '/nowhere/rivulet', which is no program"
             ):
                 rivulet.simulate("tiny.toml")
+
+    def test_installed_by_pip_it_finds_the_build_of_its_checkout(self):
+        checkout, site = self.folder / "check out", self.folder / "site"
+        shutil.copytree(pathlib.Path(rivulet.__file__).parent, site / "rivulet", ignore=shutil.ignore_patterns("_bin"))
+        about = site / "rivulet-0.2.0.dist-info"  # as pip leaves it
+        about.mkdir()
+        (about / "METADATA").write_text("Metadata-Version: 2.1\nName: rivulet\nVersion: 0.2.0\n")
+        (about / "direct_url.json").write_text(
+            json.dumps({"dir_info": {}, "url": (checkout / "python").as_uri()})
+        )
+        find = [sys.executable, "-c", "from rivulet import _program; print(_program.program())"]
+        keep = {name: value for name, value in os.environ.items() if name != "RIVULET_BINARY"}
+        path = os.pathsep.join([str(site), *filter(None, [os.environ.get("PYTHONPATH")])])
+        env = {**keep, "PYTHONPATH": path, "PATH": "/nowhere"}
+        missing = subprocess.run(find, env=env, cwd=site, capture_output=True, text=True)
+        self.assertIn("the program 'rivulet' was not found: it is neither on PATH nor at", missing.stderr)
+        self.assertIn(str(checkout / "build/release/rivulet"), missing.stderr)
+        built = checkout / "build/release/rivulet"
+        built.parent.mkdir(parents=True)
+        built.write_text("#!/bin/sh\n")
+        built.chmod(0o755)
+        found = subprocess.run(find, env=env, cwd=site, capture_output=True, text=True)
+        self.assertEqual(found.stdout, f"{built}\n", found.stderr)
 
     def test_a_terminal_shows_a_bar(self):
         ours, theirs = pty.openpty()

@@ -106,6 +106,26 @@ TEST_F(ScenarioDataTest, MissingAndNothingGeneratesIt_NamesFileAndKey) {
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("train.tfrecord: no such file; data.train names it")));
 }
 
+TEST_F(ScenarioDataTest, OwnTrainingData_IsNotGenerated) {
+  const auto refused = [this] {
+    const Status status = PrepareData(scenario_);
+    EXPECT_THAT(status, StatusIs(absl::StatusCode::kNotFound,
+                                 HasSubstr("data.synth generates no data under a name that was given")));
+    EXPECT_FALSE(std::filesystem::exists(scenario_.data.train));
+    return std::string(Message(status));
+  };
+  scenario_.given = {{"data.train", true}, {"data.test", false}};  // --set data.train beside a file's data.test
+  refused();
+  scenario_.data.test = "";
+  scenario_.given = {{"data.train", false}};  // no test set is named
+  ASSERT_OK(FileSystem::Default().CreateFolders(Path("made")));
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), Path("made/trains.tfrecord"), "mine"));
+  EXPECT_THAT(refused(), HasSubstr("Did you mean 'trains.tfrecord'?"));
+  scenario_.given = {};
+  EXPECT_FALSE(TrainsOnOwnData(scenario_));
+  EXPECT_OK(PrepareData(scenario_));
+}
+
 TEST_F(ScenarioDataTest, NoTrainingDataNamed_IsRefused) {
   scenario_.data.train = "";
   EXPECT_THAT(PrepareData(scenario_),

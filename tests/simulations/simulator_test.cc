@@ -244,7 +244,7 @@ TEST_F(SimulatorTest, FirstRecordOfTheWrongSize_IsToldBeforeTheRunHasARow) {
   const Trace trace = Simulate(scenario, 2, "a.sqlite");
   EXPECT_THAT(trace.status,
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("small.tfrecord: record 0 at byte 0")));
-  EXPECT_THAT(Message(trace.status), HasSubstr("data.image_feature and data.label_feature name"));
+  EXPECT_THAT(Message(trace.status), HasSubstr("data.input_feature and data.label_feature name"));
   EXPECT_FALSE(std::filesystem::exists(Path("a.sqlite")));
 }
 

@@ -24,7 +24,7 @@ std::vector<Key> RecordKeys() {
       Key("data.test", RIVULET_FIELD(data.test), "\"mnist/test.tfrecord\"",
           "TFRecord file for central evaluation, or several that match a pattern. Empty: there is no test set.")
           .Path()
-          .Default("none; with `data.synth.kind` `test.tfrecord` beside `data.train`")
+          .Default("none; with `data.synth.kind` and without `data.train`, `test.tfrecord` beside the generated file")
           .OfGraphs(),
       Key("data.tests", RIVULET_FIELD(data.tests), "[\"rotated=mnist/rotated.tfrecord\"]",
           "Further test sets, a `NAME=FILE` each. Each is measured when `data.test` is and reported under its name: "
@@ -45,7 +45,7 @@ std::vector<Key> RecordKeys() {
       Key("data.name", RIVULET_FIELD(data.name), "\"ward\"",
           "Name of the data set that clients train on, `--data NAME=GLOB`. A client may bind several, and so serve "
           "runs of different kinds."),
-      Key("data.image_feature", RIVULET_FIELD(data.image_feature), "\"pixels\"",
+      Key("data.input_feature", RIVULET_FIELD(data.input_feature), "\"pixels\"",
           "Feature with the input. Of images one byte a pixel, as many as the model's input has elements; the model "
           "sees pixel / 255. Of text the characters' numbers, one `int64` each.")
           .Default("the model's: `image`, or `tokens` for text")
@@ -115,7 +115,10 @@ std::vector<Key> SynthKeys() {
   kinds.insert(kinds.begin(), "");
   std::vector<Key> keys = {
       Key("data.synth.kind", RIVULET_FIELD(data.synth.kind), "\"digits\"",
-          fmt::format("Data generated on first use, when `data.train` does not exist. {}", PiecesInWords("generator")))
+          fmt::format(
+              "Data generated on first use, when `data.train` does not exist. A `data.train` without `data.test` "
+              "is own data: it must exist. {}",
+              PiecesInWords("generator")))
           .OneOf(std::move(kinds))};
   std::ranges::move(OptionKeys({.section = "data.synth",
                                 .kind = "generator",

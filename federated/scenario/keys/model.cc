@@ -55,7 +55,7 @@ std::vector<Key> ModelKeys() {
           "`model.arrays` the names of the clients' measurements beside the loss (`evaluation.federated_every`).")
           .When("model.graph", HasNamedMetrics, "model.graph or model.arrays is given"),
       Key("model.image_input", RIVULET_FIELD(model.image_input), "\"x\"",
-          "Placeholder of the graph that `data.image_feature` is fed to.")
+          "Placeholder of the graph that `data.input_feature` is fed to.")
           .When("model.graph", IsGraphOfOneInput, "model.graph is given and model.inputs is not"),
       ForGraph(Key("model.label_input", RIVULET_FIELD(model.label_input), "\"y\"",
                    "Placeholder of the graph that `data.label_feature` is fed to.")),

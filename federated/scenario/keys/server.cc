@@ -28,7 +28,8 @@ std::vector<Key> VersionKeys() {
       Key("server.clients_per_round", RIVULET_FIELD(server.clients_per_round), "20",
           "Clients whose updates make a round's version. All of them are drawn for it unless `server.over_selection` "
           "asks more. With `server.base` = `latest`, the updates that make a version.")
-          .Between(1, 1e6),
+          .Between(1, 1e6)
+          .Default("`10`, or all clients where there are fewer"),
       Key("server.over_selection", RIVULET_FIELD(server.over_selection), "1.3",
           "Over-selection (Bonawitz et al. 2019): a round asks over_selection × `server.clients_per_round` clients, "
           "rounded up, and closes with the first `server.clients_per_round` updates. Later ones are `dropped` and "

@@ -52,7 +52,7 @@ def programs_step(
     )
     data = {"train": str(folder / "train.tfrecord"), "partition": {"kind": "iid", "clients": 1}}
     if not isinstance(batch, tuple):
-        data["image_feature"] = "x"
+        data["input_feature"] = "x"
     run = rivulet.simulate(
         {
             **scenario,

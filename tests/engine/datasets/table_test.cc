@@ -323,10 +323,85 @@ TEST_F(TableTest, NoHeader_NamesColumnsByTheirNumber) {
 
 TEST_F(TableTest, EmptyCells_AreRefusedOrTakeTheMean) {
   TableOptions options = Options("a,y\n1,0\n,1\n3,0\n");
-  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 3: column 'a' is empty; fill it, leave the column out, or let"));
+  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 3: column 'a' is empty. Pass --fill-missing to let the"));
   options.fill_missing = true;
   ASSERT_OK(Import(options));
   EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("1 = 0", "2 = 1", "3 = 0"));
+}
+
+TEST_F(TableTest, ValuesThatNameRows_AreRefusedUnlessTheyAreAskedFor) {
+  std::string csv = "Patient ID,ward,y\n";
+  for (int i = 0; i < 40; ++i) csv += fmt::format("P{},{},{}\n", i / 2, i % 4 == 0 ? "A" : "B", i % 2);
+  TableOptions options = Options(csv);  // two rows of each patient
+  EXPECT_THAT(Error(options), AllOf(HasSubstr("column 'Patient ID' has 20 different values in 40 rows"),
+                                    HasSubstr("columns.json would disclose them all. Pass --without 'Patient ID'")));
+  options.without = {"Patient ID"};
+  ASSERT_OK(Import(options));
+  options.without = {};
+  options.categories = {"Patient ID"};
+  const auto counts = Import(options);
+  ASSERT_OK(counts);
+  EXPECT_EQ(counts->columns.feature_count(), 22);
+  EXPECT_THAT(Disclosures(counts->columns), ElementsAre("every value of 'Patient ID': P0, P1, P10, P11, P12, … (20 "
+                                                        "values)",
+                                                        "every value of 'ward': A, B"));
+  EXPECT_THAT(ToJson(counts->columns), ::testing::StartsWith("{\n  \"discloses\": [\n    \"every value of 'Patient"));
+  options.label = "Patient ID";
+  options.categories = {};
+  EXPECT_FALSE(Import(options).ok());
+}
+
+TEST_F(TableTest, TextsAmongNumbers_AreNamedByLineAndCount) {
+  TableOptions options = Options("age,sex,y\n30,f,0\nNA,m,1\n41,f,0\n?,m,1\nNA,f,0\n52,m,1\n");
+  EXPECT_THAT(Error(options), AllOf(HasSubstr("t.csv: column 'age': 3 of 6 cells are no numbers: 'NA' (2 cells, first "
+                                              "in line 3), '?' (line 5). Pass"),
+                                    HasSubstr("--missing '?'"), HasSubstr("--missing 'NA'")));
+  options.missing = {"NA", "?"};
+  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 3: column 'age' is empty. Pass --fill-missing"));
+  options.fill_missing = true;
+  ASSERT_OK(Import(options));
+  EXPECT_THAT(Told("out/train.tfrecord"),
+              ElementsAre("30 1 0 = 0", "41 0 1 = 1", "41 1 0 = 0", "41 0 1 = 1", "41 1 0 = 0", "52 0 1 = 1"));
+  for (const char* const cells : {"$5|$6|$7", "NA|NA|1", "1|-|3", "null|null|null", "40%|41%|42%"}) {
+    std::string csv = "a;y\n";
+    for (const char* c = cells; *c != '\0'; ++c) csv += *c == '|' ? ";0\n" : std::string(1, *c);
+    TableOptions odd = Options(csv + ";0\n");
+    std::filesystem::remove_all(Path("out"));
+    odd.delimiter = ';';
+    EXPECT_THAT(Error(odd), HasSubstr("t.csv: column 'a': ")) << cells;
+    odd.categories = {"a"};
+    EXPECT_OK(Import(odd)) << cells;
+    std::filesystem::remove_all(Path("out"));
+  }
+}
+
+TEST_F(TableTest, NumbersOfOtherCountries_AreReadWhenTheImportSaysHow) {
+  TableOptions options = Options("a;y\n1.234,5;0\n-12;1\n2.000.000;0\n");
+  options.delimiter = ';';
+  EXPECT_THAT(Error(options), HasSubstr("column 'a': 2 of 3 cells are no numbers: '1.234,5' (line 2)"));
+  options.decimal = ',';
+  options.thousands = '.';
+  ASSERT_OK(Import(options));
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("1234.5 = 0", "-12 = 1", "2e+06 = 0"));
+  std::filesystem::remove_all(Path("out"));
+  options.from = Write("u.csv", "a;y\n1.23;0\n12;1\n");
+  EXPECT_THAT(Error(options), HasSubstr("u.csv: column 'a': 1 of 2 cells is no number: '1.23' (line 2)"));
+  options.thousands = ',';
+  EXPECT_THAT(Error(options), HasSubstr("',' cannot be the decimal sign and the separator of thousands at once"));
+  TableOptions price = Options("a;price\n1;1,000\n2;2,000\n");
+  price.delimiter = ';';
+  price.label = "";
+  price.targets = {"price"};
+  EXPECT_THAT(Error(price), HasSubstr("--decimal and --thousands say how numbers are written"));
+  price.thousands = ',';
+  ASSERT_OK(Import(price));
+  EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("1 1000 ", "2 2000 "));
+}
+
+TEST_F(TableTest, LabelsThatAreMissing_AreNoClass) {
+  EXPECT_THAT(
+      Error("a,y\n1,0\n2,NA\n3,1\n"),
+      HasSubstr("the label 'y' is a class in some rows and missing in others: 1 of 3 cells is no number: 'NA'"));
 }
 
 TEST_F(TableTest, BadTables_AreRefusedByLine) {
@@ -337,8 +412,9 @@ TEST_F(TableTest, BadTables_AreRefusedByLine) {
   EXPECT_THAT(Error(",y\n1,2\n"), HasSubstr("the name of column 1 has 0 bytes"));
   EXPECT_THAT(Error("a,yy\n1,2\n"), HasSubstr("t.csv has no column 'y'."));
   EXPECT_THAT(Error("y\n2\n"), HasSubstr("leaves no column for the features"));
-  EXPECT_THAT(Error("a,y\n1,0\nnan,1\n"), HasSubstr("t.csv: line 3: 'nan' in column 'a' is no finite number"));
-  EXPECT_THAT(Error("a,y\n1e999,0\n"), HasSubstr("'1e999' in column 'a' is no finite number"));
+  EXPECT_THAT(Error("a,y\n1,0\nnan,1\n"),
+              HasSubstr("t.csv: column 'a': 1 of 2 cells is no number: 'nan' (line 3). Pass --missing"));
+  EXPECT_THAT(Error("a,y\n1e999,0\n"), HasSubstr("column 'a': 1 of 1 cells is no number: '1e999' (line 2)"));
   EXPECT_THAT(Error("a,y\n1e39,0\n"), HasSubstr("'1e39' in column 'a' is beyond what a float holds"));
   EXPECT_THAT(Error("a,y\n1,\n"), HasSubstr("t.csv: line 2: the label 'y' is empty"));
   EXPECT_THAT(Error("a,y\n1,0.5\n"),
@@ -346,9 +422,10 @@ TEST_F(TableTest, BadTables_AreRefusedByLine) {
   EXPECT_THAT(Error("a,y\n,0\n"), HasSubstr("column 'a' is empty in every row; leave it out"));
   std::string many = "a,y\nx,0\n";
   for (int i = 0; i < 1001; ++i) many += fmt::format("{},0\n", i);
-  EXPECT_THAT(Error(many),
-              HasSubstr("t.csv: column 'a' has more than 1000 different values (it is no column of numbers "
-                        "because of 'x' in "));
+  EXPECT_THAT(Error(many), HasSubstr("t.csv: column 'a': 1 of 1002 cells is no number: 'x' (line 2). Write a number"));
+  many = "a,y\n";
+  for (int i = 0; i < 1001; ++i) many += fmt::format("w{0},0\nw{0},0\nw{0},0\n", i);
+  EXPECT_THAT(Error(many), HasSubstr("t.csv: column 'a' has more than 1000 different values. Pass --without 'a'"));
   many = "a,y\n";
   for (int i = 0; i < 10001; ++i) many += fmt::format("1,c{}\n", i);
   EXPECT_THAT(Error(many), HasSubstr("the label 'y' has more than 10000 different values"));

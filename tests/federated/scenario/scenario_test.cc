@@ -100,7 +100,7 @@ preset = "mnist_cnn"
 train = "mnist/train.tfrecord"
 test = "mnist/test.tfrecord"
 partition = { kind = "iid", clients = 100 }
-image_feature = "image"
+input_feature = "image"
 label_feature = "label"
 
 [client]
@@ -207,7 +207,7 @@ std::vector<Effect> OwnEffects() {
       {"data.validation", "v.tfrecord", [=](auto& s) { return s.data.validation == cwd("v.tfrecord"); }},
       {"data.validation_fraction", "0.25", [](auto& s) { return s.data.validation_fraction == 0.25; }},
       {"model.weights", "w.safetensors", [=](auto& s) { return s.model.weights == cwd("w.safetensors"); }},
-      {"data.image_feature", "i", [](auto& s) { return s.data.image_feature == "i"; }},
+      {"data.input_feature", "i", [](auto& s) { return s.data.input_feature == "i"; }},
       {"data.label_feature", "l", [](auto& s) { return s.data.label_feature == "l"; }},
       {"data.partition.kind", "shards", [](auto& s) { return s.data.partition.kind == "shards"; }},
       {"data.partition.clients", "12", [](auto& s) { return s.data.partition.clients == 12; }},
@@ -591,7 +591,7 @@ synth = { kind = "digits", writers = 30 }
   EXPECT_EQ(scenario->data.train, "/scenarios/data/digits-30-20-60-1/train.tfrecord");
   EXPECT_EQ(scenario->data.test, "/scenarios/data/digits-30-20-60-1/test.tfrecord");
   EXPECT_NE(Parse(text, {{"data.synth.seed", "2"}})->data.train, scenario->data.train);
-  EXPECT_EQ(Parse(text, {{"data.train", "/d/a.tfrecord"}})->data.test, "/d/test.tfrecord");
+  EXPECT_EQ(Parse(text, {{"data.train", "/d/a.tfrecord"}})->data.test, "");  // own data
   EXPECT_EQ(Parse(text, {{"data.test", ""}})->data.test, "");
 }
 
@@ -716,9 +716,9 @@ TEST(Refuse, Contradictions_NameBothKeys) {
       "server.clients_per_round = 101 (s.toml:7:21) is more than data.partition.clients = 100 (s.toml:5:39); select "
       "fewer, or make more clients");
   EXPECT_EQ(
-      ErrorOf(kMinimal, {{"data.partition.clients", "5"}}),
-      "server.clients_per_round = 10 (the default) is more than data.partition.clients = 5 (--set); select fewer, or "
-      "make more clients");
+      ErrorOf(With("[server]\nclients_per_round = 10\n"), {{"data.partition.clients", "5"}}),
+      "server.clients_per_round = 10 (s.toml:7:21) is more than data.partition.clients = 5 (--set); select fewer, "
+      "or make more clients");
   EXPECT_EQ(ErrorOf(kMinimal, {{"data.partition.clients", "0"}}),
             "data.partition.clients = 0 (--set) leaves no clients to train; data.partition.kind = \"iid\" "
             "(s.toml:5:22) needs at least 1");
@@ -744,6 +744,34 @@ TEST(Refuse, Contradictions_NameBothKeys) {
               HasSubstr("is more than server.clients_per_round = 10"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"run.name", "latest"}}), HasSubstr("cannot name a run"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.over_selection", "10.1"}}), HasSubstr("asks 101 clients, and there are 100"));
+}
+
+TEST(Scenario, ClientsPerRoundNotGiven_AreNoMoreThanThereAre) {
+  const auto few = Parse(kMinimal, {{"data.partition.clients", "3"}});
+  ASSERT_OK(few);
+  EXPECT_EQ(few->server.clients_per_round, 3);
+  const auto many = Parse(kMinimal, {{"data.partition.clients", "30"}});
+  ASSERT_OK(many);
+  EXPECT_EQ(many->server.clients_per_round, 10);
+}
+
+TEST(Scenario, AFormerNameOfAKey_IsRead) {
+  const auto former = Parse(kMinimal, {{"data.image_feature", "pixels"}});
+  ASSERT_OK(former);
+  EXPECT_EQ(former->data.input_feature, "pixels");
+  EXPECT_THAT(former->ToToml(), HasSubstr("\ninput_feature = \"pixels\"\n"));
+  EXPECT_TRUE(former->given.contains("data.input_feature"));
+  EXPECT_THAT(ErrorOf("[data]\nimage_feature = \"a\"\ninput_feature = \"b\"\n"),
+              HasSubstr("are one key under two names; keep data.input_feature"));
+}
+
+TEST(Scenario, ForItsData_NeedsNoModelAndNoCohort) {
+  const std::string text = "[data]\ntrain = \"t\"\npartition = { clients = 3 }\n[server]\nclients_per_round = 5\n";
+  const auto data = Scenario::Parse(text, "s.toml", "/", {}, ScenarioPart::kData);
+  ASSERT_OK(data);
+  EXPECT_EQ(data->data.partition.clients, 3);
+  EXPECT_THAT(ErrorOf(text), HasSubstr("s.toml names no model"));
+  EXPECT_FALSE(Scenario::Parse("[data]\ntrain = \"t\"\n", "s.toml", "/", {}, ScenarioPart::kData).ok());
 }
 
 TEST(ScenarioTogether, OverSelection_AsksSoManyMoreRoundedUp) {

@@ -1,0 +1,34 @@
+// The scenario that an import writes beside its records: a small model that runs at once and is a place to begin.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+struct FirstScenario {
+  std::string folder;         // with train.tfrecord, where scenario.toml is written
+  bool has_test = false;      // there is test.tfrecord too
+  int64_t examples = 0;       // of the training set
+  std::string key;            // the feature that names the client; "": examples are dealt at random
+  std::string input_feature;  // "": the model's own, or its inputs name theirs
+  std::string model;          // the lines of [model] and below
+  double learning_rate = 0.1;
+};
+
+// "[[model.layers]]" and the lines of a layer: LayerText({"type = \"dense\"", "units = 10"}).
+std::string LayerText(const std::vector<std::string>& lines);
+// A dense layer of so many units, the model's last.
+std::string OutputLayer(int64_t units);
+// The model of `channels` × height × width pixels with two convolutions.
+std::string ImageModel(int64_t height, int64_t width, int64_t channels, int64_t classes);
+// The model of one layer over so many numbers.
+std::string LinearModel(int64_t numbers, int64_t classes);
+
+// Writes FOLDER/scenario.toml and prints the command that runs it. A file that is there stays as it is.
+Status WriteFirstScenario(const FirstScenario& first);
+
+}  // namespace rivulet

@@ -1,0 +1,234 @@
+// rivulet data import csv: a table as TFRecord files, what its columns became, and a scenario of its model.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <utility>
+
+#include "cli/data/commands.h"
+#include "cli/data/first_scenario.h"
+#include "cli/data/imported.h"
+#include "cli/long_work.h"
+#include "engine/base/file_system.h"
+#include "engine/base/join.h"
+#include "engine/base/setting.h"
+#include "engine/datasets/table.h"
+#include "engine/datasets/table_reader.h"
+
+namespace rivulet {
+namespace {
+
+struct TableCommandOptions : Divided<TableOptions> {
+  std::vector<std::string> labels, parts;
+  std::string delimiter, decimal, thousands;
+  bool no_header = false;
+};
+
+StatusOr<char> DelimiterOf(const std::string& given, const std::string& file) {
+  if (given.empty()) return file.ends_with(".tsv") || file.ends_with(".tsv.gz") ? '\t' : ',';
+  if (given == "tab") return '\t';
+  if (given.size() == 1 && given[0] > ' ' && given[0] < 0x7f && given[0] != '"') return given[0];
+  return UsageError("--delimiter is '{}'; give one character, or tab", given);
+}
+
+// Of --decimal and --thousands the one character.
+StatusOr<char> SignOf(std::string_view option, const std::string& given) {
+  if (given.size() == 1 && std::string_view(".,'_ ").find(given[0]) != std::string_view::npos) return given[0];
+  return UsageError("{} is '{}'; give one of . , ' _ and a space", option, given);
+}
+
+// The names of a column's values in a line, shortened.
+std::string ValuesText(const std::vector<std::string>& values) {
+  constexpr size_t kMost = 5;
+  std::vector<std::string> shown;
+  for (size_t i = 0; i < std::min(values.size(), kMost); ++i)
+    shown.push_back(values[i].empty() ? "(empty)" : ShortCell(values[i]));
+  return Join(shown, ", ") + (values.size() > kMost ? ", …" : "");
+}
+
+std::string RoleOf(const std::string& name, const TableColumns& columns, const std::string& key) {
+  const auto is = [&](const std::vector<std::string>& names) { return std::ranges::find(names, name) != names.end(); };
+  if (name == columns.label)
+    return columns.classes.empty()
+               ? fmt::format("label, classes 0 to {}", columns.class_count - 1)
+               : fmt::format("label of {} classes: {}", columns.class_count, ValuesText(columns.classes));
+  if (is(columns.labels)) return "label, 0 or 1";
+  if (is(columns.targets)) return "target, a number";
+  if (name == key) return "key, names the client";
+  const auto column = std::ranges::find(columns.features, name, &TableColumn::name);
+  if (column == columns.features.end()) return "left out";
+  if (!column->category) return columns.standardised ? "number, standardised" : "number";
+  return fmt::format("{} of {} values: {}", column->index ? "index" : "category", column->values.size(),
+                     ValuesText(column->values));
+}
+
+// What each column became, and which values the file of columns makes known to whoever gets it.
+void TellRoles(const TableCounts& counts, const std::string& key, const std::string& columns_file) {
+  size_t width = 0;
+  for (const std::string& name : counts.names) width = std::max(width, name.size());
+  for (const std::string& name : counts.names)
+    fmt::print("  {:<{}}  {}\n", ShortCell(name), width, RoleOf(name, counts.columns, key));
+  std::vector<std::string> disclosed;
+  for (const TableColumn& column : counts.columns.features)
+    if (column.category) disclosed.push_back(fmt::format("'{}'", ShortCell(column.name)));
+  if (!counts.columns.classes.empty()) disclosed.push_back(fmt::format("'{}'", ShortCell(counts.columns.label)));
+  if (!disclosed.empty()) fmt::print("{} holds every value of {}\n", columns_file, Join(disclosed, ", "));
+}
+
+std::string TargetText(const TableColumns& columns) {
+  if (!columns.label.empty()) return fmt::format("{} classes", columns.class_count);
+  if (!columns.labels.empty()) return fmt::format("{} labels", columns.labels.size());
+  return columns.targets.size() == 1 ? "1 target" : fmt::format("{} targets", columns.targets.size());
+}
+
+// Of "clinical=age,weight" the feature and its columns.
+StatusOr<std::pair<std::string, std::vector<std::string>>> PartOf(const std::string& given) {
+  const size_t equals = given.find('=');
+  std::vector<std::string> columns;
+  for (size_t at = equals; at < given.size();) {
+    const size_t comma = std::min(given.find(',', at + 1), given.size());
+    columns.push_back(given.substr(at + 1, comma - at - 1));
+    at = comma;
+  }
+  if (columns.empty() || std::ranges::find(columns, "") != columns.end() || equals == 0)
+    return UsageError("--feature is '{}'; write NAME=COLUMN,COLUMN, such as clinical=age,weight", given);
+  return std::pair(given.substr(0, equals), columns);
+}
+
+// What a model is fed with, where it is more than one list of numbers.
+std::string FeaturesText(const TableColumns& columns) {
+  const std::vector<TableFeature> features = columns.Grouped();
+  if (features.size() == 1 && features[0].name == "features")
+    return fmt::format("{} features", columns.feature_count());
+  std::vector<std::string> texts;
+  for (const TableFeature& feature : features) {
+    const std::string below = feature.vocabulary > 0 ? fmt::format(" below {}", feature.vocabulary) : "";
+    const char* const what = feature.vocabulary > 0 ? "integer" : "number";
+    texts.push_back(
+        fmt::format("{} {}{}{} in '{}'", feature.count, what, feature.count == 1 ? "" : "s", below, feature.name));
+  }
+  return Join(texts, ", ");
+}
+
+// A model of one layer over all features, categories as integers by way of embeddings. Columns that the import did not
+// standardise are standardised by the model, so that one learning rate suits them.
+FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
+  const TableColumns& columns = counts.columns;
+  FirstScenario first{.folder = table.out,
+                      .has_test = counts.test > 0,
+                      .examples = counts.train,
+                      .key = table.key,
+                      .input_feature = ""};
+  int64_t units = columns.class_count;
+  if (!columns.labels.empty()) {
+    units = std::ssize(columns.labels);
+    first.model += "target = \"labels\"\n";
+  } else if (!columns.targets.empty()) {
+    units = std::ssize(columns.targets);
+    first.model += "target = \"numbers\"\n";
+    // Steps of squares shrink with the length of the input, of which each standardised number makes 1.
+    first.learning_rate = 0.2 / static_cast<double>(columns.feature_count() + 1);
+  }
+  const bool numbers =
+      std::ranges::any_of(columns.features, [](const TableColumn& column) { return !column.category; });
+  if (numbers && !columns.standardised) first.model += "columns = \"columns.json\"\n";
+  const std::vector<TableFeature> features = columns.Grouped();
+  if (features.size() == 1 && features[0].vocabulary == 0) {
+    first.input_feature = features[0].name;
+    first.model += LinearModel(features[0].count, units);
+    return first;
+  }
+  std::string layers, before;
+  for (size_t i = 0; i < features.size(); ++i) {
+    const TableFeature& feature = features[i];
+    const std::string input = fmt::format("input{}", i + 1), flat = fmt::format("flat{}", i + 1);
+    const bool index = feature.vocabulary > 0;
+    first.model += fmt::format("\n[[model.inputs]]\nname = \"{}\"\nfeature = {}\nshape = [{}]\nkind = \"{}\"\n", input,
+                               ToToml(SettingValue(feature.name)), feature.count, index ? "tokens" : "values");
+    if (index)
+      layers += LayerText({"type = \"embedding\"", fmt::format("from = \"{}\"", input),
+                           fmt::format("vocabulary = {}", feature.vocabulary), "units = 4"}) +
+                LayerText({"type = \"flatten\"", fmt::format("name = \"{}\"", flat)});
+    const std::string made = index ? flat : input;
+    if (!before.empty())
+      layers += LayerText({"type = \"concat\"", fmt::format("name = \"joined{}\"", i + 1),
+                           fmt::format("from = \"{}\"", made), fmt::format("with = \"{}\"", before)});
+    before = before.empty() ? made : fmt::format("joined{}", i + 1);
+  }
+  first.model +=
+      layers + LayerText({"type = \"dense\"", fmt::format("from = \"{}\"", before), fmt::format("units = {}", units)});
+  return first;
+}
+
+Status ImportFromTable(const TableCommandOptions& given) {
+  TableOptions table = given.Complete();
+  if (given.labels.empty() == table.targets.empty())
+    return UsageError("give --label, what is to be told of a row, or --target, a number that is to be predicted");
+  if (given.labels.size() == 1) {
+    table.label = given.labels[0];
+  } else {
+    table.labels = given.labels;
+  }
+  for (const std::string& part : given.parts) {
+    RIVULET_ASSIGN_OR_RETURN(table.parts.emplace_back(), PartOf(part));
+  }
+  RIVULET_ASSIGN_OR_RETURN(table.delimiter, DelimiterOf(given.delimiter, table.from));
+  if (!given.decimal.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(table.decimal, SignOf("--decimal", given.decimal));
+  }
+  if (!given.thousands.empty()) {
+    RIVULET_ASSIGN_OR_RETURN(table.thousands, SignOf("--thousands", given.thousands));
+  }
+  table.header = !given.no_header;
+  RIVULET_ASSIGN_OR_RETURN(const TableCounts counts,
+                           ImportTable(FileSystem::Default(), table, LongWork("importing " + table.from).progress()));
+  TellImported(table.out, "train", counts.train,
+               fmt::format(" of {} and {}", FeaturesText(counts.columns), TargetText(counts.columns)));
+  if (counts.test > 0) TellImported(table.out, "test", counts.test);
+  const std::string columns_file = JoinPath(table.out, "columns.json");
+  fmt::print("{}: what each feature and class is\n", columns_file);
+  TellRoles(counts, table.key, columns_file);
+  return WriteFirstScenario(ScenarioOf(counts, table));
+}
+
+}  // namespace
+
+Command ImportTableCommand() {
+  auto options = std::make_shared<TableCommandOptions>();
+  TableOptions& table = options->options;
+  Command csv{
+      .name = "csv",
+      .summary = "A table as CSV or TSV: numbers and categories to features, columns to be learnt.",
+      .example =
+          "rivulet data import csv --from visits.csv --label outcome --key hospital --standardise --out visits\n"
+          "  rivulet data import csv --from houses.csv --target price --test-every 5 --standardise --out houses"};
+  csv.Required("--from", "FILE", &table.from, "the table, plain or .gz")
+      .Required("--out", "DIR", &table.out, "the folder to write to")
+      .Repeated(
+          "--label", "COLUMN", &options->labels,
+          "classes: whole numbers from 0, or names, which are numbered in byte order; of several such columns each "
+          "is a label of its own, 0 or 1")
+      .Repeated("--target", "COLUMN", &table.targets, "numbers that are to be predicted; repeatable")
+      .Option("--key", "COLUMN", &table.key, "whose values are the clients: a feature of that name, as by_key takes it")
+      .Option("--test", "FILE", &table.test, "a table for test.tfrecord")
+      .Option("--test-every", "N", &options->test_every, "every Nth row is for the test [none]", {.min = 2})
+      .Repeated("--without", "COLUMN", &table.without, "a column that is no feature; repeatable")
+      .Repeated("--category", "COLUMN", &table.categories,
+                "a column whose values are names though they look like numbers; repeatable")
+      .Repeated("--index", "COLUMN", &table.indexed,
+                "a category as one integer for an embedding, a feature of that name; 0 is an unknown value; repeatable")
+      .Repeated("--feature", "NAME=COLUMN,COLUMN", &options->parts,
+                "columns that are a feature of their own, for a model of several inputs; repeatable")
+      .Flag("--standardise", &table.standardise, "numbers to mean 0 and deviation 1 over --from")
+      .Flag("--fill-missing", &table.fill_missing, "an empty cell of a number takes the column's mean")
+      .Repeated("--missing", "TEXT", &table.missing, "take a cell of this text, such as NA, as empty; repeatable")
+      .Option("--decimal", "C", &options->decimal, "the sign before a number's fraction [.]")
+      .Option("--thousands", "C", &options->thousands, "the sign between groups of three digits [none]")
+      .Option("--columns", "FILE", &table.columns, "take columns, means and classes from an earlier columns.json")
+      .Option("--delimiter", "C", &options->delimiter, "what stands between cells [, or, of .tsv, tab]")
+      .Flag("--no-header", &options->no_header, "the first row is data; columns are called 1, 2, …");
+  csv.run = [options] { return ImportFromTable(*options); };
+  return csv;
+}
+
+}  // namespace rivulet

@@ -1,0 +1,15 @@
+// The names of the classes of a scenario's data, as an import wrote them beside its records.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "federated/scenario/scenario.h"
+
+namespace rivulet {
+
+// Those beside `records`, else beside the scenario's test set, else beside its training set. Empty: the examples have
+// no classes, or nobody named them.
+std::vector<std::string> ClassNamesOf(const Scenario& scenario, const std::string& records = "");
+
+}  // namespace rivulet

@@ -294,7 +294,7 @@ class Dashboard(RivuletTest):
         text = self.page(f"/run?id={run_id}").text
         order = ["Is it healthy?", "Healthy", "4 of 4 rounds", "How good is it?", f"{best:.4f}", "What is slow?", "clients at work",
                  "Who failed?", "Nobody", f"of {seen} clients", "Curves", "Rounds, newest first", "Tasks of rounds", "Clients, least reliable first",
-                 "Configuration", "Log, newest first"]
+                 "Configuration: what differs", "Log, newest first"]
         places = [text.find(word) for word in order]
         self.assertNotIn(-1, places, order)
         self.assertEqual(places, sorted(places))

@@ -48,5 +48,6 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/federated DESTINATION ${CMAKE_INSTALL_IN
 install(FILES ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/strided/elementwise.h
               ${PROJECT_SOURCE_DIR}/engine/kernels/cpu/strided/strided.h
         DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/engine/kernels/cpu/strided)
-install(DIRECTORY ${PROJECT_BINARY_DIR}/proto/graph DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/proto
+install(DIRECTORY ${PROJECT_BINARY_DIR}/proto/graph ${PROJECT_BINARY_DIR}/proto/onnx
+        DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/rivulet/proto
         FILES_MATCHING PATTERN "*.pb.h")

@@ -299,7 +299,7 @@ class Dashboard(RivuletTest):
         for word in order:
             place = text.find(word, place)
             self.assertNotEqual(place, -1, f"{word} does not stand where it should")
-        with sqlite3.connect(self.path("runs.sqlite")) as database:  # a task in four failed
+        with sqlite3.connect(self.path("runs.sqlite")) as database:  # one task of each round failed
             database.execute("UPDATE attempt SET folded = folded - 1, failed = 1")
             database.execute("UPDATE membership SET folded = folded - 1, failed = 1 WHERE client = (SELECT min(client) FROM membership)")
             client, = database.execute("SELECT client_id FROM client_reliability WHERE failed = 1").fetchone()

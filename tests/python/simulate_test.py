@@ -281,7 +281,7 @@ class Simulate(packaged.ProgramTest):
         self.assertEqual(process.wait(), 0, shown)
         lines = shown.decode().replace("\r\n", "\n").split("\n")
         self.assertRegex(lines[-2], "\033\\[K" r"round 4/4 \[#+\] accuracy [0-9.]+  test loss [0-9.]+  in ")
-        self.assertIn("generating the digits of 12 writers", lines[0])
+        self.assertIn("generating the data \"digits\"", lines[0])
         self.assertEqual(lines[-1], "")
 
     def test_neither_terminal_nor_notebook_shows_nothing(self):

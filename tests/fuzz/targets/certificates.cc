@@ -9,6 +9,7 @@
 #include "certificates/index.h"
 #include "certificates/key.h"
 #include "certificates/request.h"
+#include "certificates/role.h"
 #include "tests/fuzz/target.h"
 
 namespace rivulet::fuzz {

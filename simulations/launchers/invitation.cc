@@ -65,12 +65,15 @@ StatusOr<std::unique_ptr<VirtualClients>> JoinSimulation(const Invitation& invit
   }
   const std::string path = fmt::format("the scenario of run {}", invitation.run_id);
   RIVULET_ASSIGN_OR_RETURN(Scenario scenario, Scenario::ParseStored(invitation.scenario, path));
+  const bool own_data = TrainsOnOwnData(scenario);
   if (!data.empty()) {
     RIVULET_ASSIGN_OR_RETURN(scenario, Scenario::ParseStored(invitation.scenario, path, FilesIn(data, scenario)));
   }
   scenario.data.test.clear();  // the simulation's own affair, as all that is measured
   scenario.data.tests.clear();
   scenario.data.validation.clear();
+  // Another folder, or no test set here, makes generated data nobody's own.
+  if (!own_data) scenario.given.erase("data.train");
   RunSetup setup(scenario);
   auto clients = VirtualClients::Create(setup, false);  // whether its attack fits its plan was asked there
   if (absl::IsNotFound(clients.status()) && data.empty()) {

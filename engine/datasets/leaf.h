@@ -1,5 +1,5 @@
 // LEAF's JSON (Caldas et al., "LEAF: A Benchmark for Federated Settings", 2018): FEMNIST, Shakespeare, the synthetic
-// sets, and whatever else is written in their layout. A file is
+// sets, and other data in this layout. A file is
 //
 //   {"users": ["u0", …], "num_samples": [2, …], "user_data": {"u0": {"x": [sample, …], "y": [label, …]}, …}}
 //

@@ -1,18 +1,10 @@
 // Bessel functions, integrals and the functions around gamma.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
+#include "engine/ops/unary_gradient.h"
 
 namespace rivulet {
 namespace {
-
-// Registers input 0's gradient as `expression` of g.grad() = dy, x and y.
-#define RIVULET_UNARY_GRADIENT(function, expression)                              \
-  Status function(GradientContext& g) {                                           \
-    GradientOps ops(g);                                                           \
-    [[maybe_unused]] const Output dy = g.grad(), x = g.input(0), y = g.output(0); \
-    g.set_input_grad(0, expression);                                              \
-    return ops.status();                                                          \
-  }
 
 Output SignOf(GradientOps& ops, Output x) { return ops.Op("Sign", {x}); }
 

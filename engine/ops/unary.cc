@@ -1,6 +1,7 @@
 // Functions of each element of one tensor.
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
+#include "engine/ops/unary_gradient.h"
 
 namespace rivulet {
 namespace {
@@ -10,15 +11,6 @@ namespace {
 
 #define RIVULET_SIGNED_NUMBERS "{half, bfloat16, float, double, int8, int16, int32, int64}"
 #define RIVULET_FLOATS "floattype"
-
-// Registers input 0's gradient as `expression` of g.grad() = dy, x and y.
-#define RIVULET_UNARY_GRADIENT(function, expression)                              \
-  Status function(GradientContext& g) {                                           \
-    GradientOps ops(g);                                                           \
-    [[maybe_unused]] const Output dy = g.grad(), x = g.input(0), y = g.output(0); \
-    g.set_input_grad(0, expression);                                              \
-    return ops.status();                                                          \
-  }
 
 RIVULET_UNARY_GRADIENT(NegGradient, ops.Neg(dy))
 RIVULET_UNARY_GRADIENT(AbsGradient, ops.Mul(dy, ops.Op("Sign", {x})))

@@ -1,4 +1,4 @@
-// A cohort that a client has checked: who is in it, who the client's neighbours are, and whose signatures count.
+// A cohort that a client has checked: its members, the client's neighbours, and the keys whose signatures count.
 #pragma once
 
 #include <cstdint>

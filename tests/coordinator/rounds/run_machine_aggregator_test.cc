@@ -1,4 +1,4 @@
-// Aggregators against the run machine: whom they speak for, what they are given again, and what they no longer hold.
+// Aggregators and the run machine: the clients of an aggregator, repeated offers, and tasks that it no longer has.
 #include <algorithm>
 
 #include "coordinator/rounds/run_machine.h"

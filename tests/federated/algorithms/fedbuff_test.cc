@@ -1,5 +1,5 @@
-// FedBuff against NumPy in double, its limit that is a uniform mean, what each key of its policy does, and what cannot
-// be asynchronous.
+// FedBuff against NumPy in double: its limit, a uniform mean; the effect of each key of its policy; settings that are
+// refused.
 #include "tests/federated/algorithms/reference/fedbuff.inc"
 
 #include <cmath>

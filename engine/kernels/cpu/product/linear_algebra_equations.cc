@@ -149,6 +149,11 @@ void SolveFactored(const DenseMatrix& a, const int64_t* order, const DenseMatrix
   }
 }
 
+void SetIdentity(const DenseMatrix& a) {
+  for (int64_t i = 0; i < a.rows; ++i)
+    for (int64_t j = 0; j < a.columns; ++j) a(i, j) = i == j ? 1 : 0;
+}
+
 template <typename T>
 StatusOr<Prepared> PrepareInverse(const NodeView& node, const KernelPolicy&) {
   const Matrices matrices(node.inputs[0].shape);
@@ -162,8 +167,7 @@ StatusOr<Prepared> PrepareInverse(const NodeView& node, const KernelPolicy&) {
         for (int64_t m = 0; m < matrices.count; ++m) {
           LoadMatrix(InputOf<T>(c, 0) + m * n * n, a, adjoint);
           if (Factor(a, order) == 0) return Singular(m);
-          for (int64_t i = 0; i < n; ++i)
-            for (int64_t j = 0; j < n; ++j) b(i, j) = i == j ? 1 : 0;
+          SetIdentity(b);
           SolveFactored(a, order, b, column);
           StoreMatrix(b, OutputOf<T>(c, 0) + m * n * n);
         }
@@ -239,8 +243,7 @@ void Rotation(double a, double b, double d, double* cosine, double* sine) {
 // Jacobi's rotations turn the symmetric `a` into its eigenvalues, and `v` into the vectors, as columns.
 void Diagonalize(const DenseMatrix& a, const DenseMatrix& v) {
   const int64_t n = a.rows;
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = 0; j < n; ++j) v(i, j) = i == j ? 1 : 0;
+  SetIdentity(v);
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     double off = 0, all = 0;
     for (int64_t i = 0; i < n; ++i)
@@ -300,8 +303,7 @@ StatusOr<Prepared> PrepareEigh(const NodeView& node, const KernelPolicy&) {
 // Hestenes' one-sided rotations make the columns of `a` orthogonal; `v` collects them.
 void OrthogonalizeColumns(const DenseMatrix& a, const DenseMatrix& v) {
   const int64_t n = a.columns;
-  for (int64_t i = 0; i < n; ++i)
-    for (int64_t j = 0; j < n; ++j) v(i, j) = i == j ? 1 : 0;
+  SetIdentity(v);
   for (int sweep = 0; sweep < kMostSweeps; ++sweep) {
     bool rotated = false;
     for (int64_t p = 0; p < n; ++p)

@@ -12,10 +12,10 @@
 // server keeps a weight of each client. The values carry the weights (federated/mechanisms/tilt.cc). t = 0 is federated
 // averaging with uniform weights, to the bit.
 //
-// Weights are e^(t · (F_k − R)) with one R for all clients of a version, which the division takes out again: the log-sum-
-// exp's shift. The largest loss of a round is known once it is over, so R is the largest training loss of the round
-// before (the smallest where t < 0), and `reference` in the first (federated/numbers/loss_reference.cc). A weight that
-// the sums cannot hold is refused. Where tasks start from several versions, R is `reference` throughout.
+// Weights are e^(t · (F_k − R)) with one R for all clients of a version, which the division takes out again: the
+// log-sum- exp's shift. The largest loss of a round is known once it is over, so R is the largest training loss of the
+// round before (the smallest where t < 0), and `reference` in the first (federated/numbers/loss_reference.cc). A weight
+// that the sums cannot hold is refused. Where tasks start from several versions, R is `reference` throughout.
 #include "federated/algorithms/weighs_by_loss.h"
 
 namespace rivulet {

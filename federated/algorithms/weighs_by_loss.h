@@ -18,7 +18,8 @@ namespace rivulet {
 // `more_bits`: what its largest factor needs above server.value_bits. INVALID_ARGUMENT: the model has running
 // statistics, which are averaged and not weighed.
 inline StatusOr<Composition> FedAvgByLoss(const AlgorithmContext& context, PieceSpec mechanism,
-                                          const std::string& weight, std::optional<bool> by_largest, int more_bits = 0) {
+                                          const std::string& weight, std::optional<bool> by_largest,
+                                          int more_bits = 0) {
   const Scenario& scenario = context.scenario;
   if (context.layout.elements(Segment::kShared) > 0) {
     return InvalidArgument(

@@ -1,0 +1,14 @@
+// Absolute errors of numbers.
+#include "engine/models/objectives/objective.h"
+
+namespace rivulet {
+namespace {
+
+Output OfNumbers(const Scope& scope, const ScoredTargets& targets, const Settings&) {
+  return scope.Op("Abs", {scope.Op("Sub", {targets.scores, targets.target})});
+}
+
+RIVULET_OBJECTIVE(mae_registration, {.name = "mae", .doc = "absolute error, of numbers", .of_numbers = OfNumbers});
+
+}  // namespace
+}  // namespace rivulet

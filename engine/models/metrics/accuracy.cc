@@ -4,20 +4,20 @@
 namespace rivulet {
 namespace {
 
-Output OfClass(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
+Output AccuracyOfClass(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
   const Output correct = scope.Op("Equal", {PredictionOf(scope, targets), targets.target}, {}, "correct");
   return AddRate(scope, correct, "correct/float", request.name);
 }
 
-Output OfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
+Output AccuracyOfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
   const Output correct = scope.Op("Equal", {DecisionOf(scope, targets), targets.target}, {}, "correct");
   return AddRate(scope, correct, "correct/float", request.name);
 }
 
 RIVULET_METRIC(accuracy_registration, {.name = "accuracy",
                                        .doc = "share of examples, positions or labels that are told right",
-                                       .of_class = OfClass,
-                                       .of_labels = OfLabels});
+                                       .of_class = AccuracyOfClass,
+                                       .of_labels = AccuracyOfLabels});
 
 }  // namespace
 }  // namespace rivulet

@@ -5,7 +5,7 @@ namespace rivulet {
 namespace {
 
 // All of an example are right where as many are as it has.
-Output OfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
+Output ExactMatchOfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
   Output right;
   if (Node* const made = scope.graph().Find(scope.prefix() + "correct/float")) {
     right = made->output();  // accuracy's
@@ -27,7 +27,7 @@ Output OfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRe
 
 RIVULET_METRIC(exact_match_registration, {.name = "exact_match",
                                           .doc = "share of examples of which all labels are told right",
-                                          .of_labels = OfLabels});
+                                          .of_labels = ExactMatchOfLabels});
 
 }  // namespace
 }  // namespace rivulet

@@ -23,14 +23,14 @@ bool TooMany(const Scope& scope, int64_t classes) {
   return true;
 }
 
-Output OfClass(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
+Output CountedByClassOfClass(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
   if (TooMany(scope, targets.classes)) return {};
   const Output prediction = PredictionOf(scope, targets);
   const Scope s = scope.SubScope(request.name + "_of");
   return Counts(s, OneHotOf(s, targets), OneHotOf(s, {targets.scores, prediction, targets.classes}), request);
 }
 
-Output OfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
+Output CountedByClassOfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
   const Shape& shape = targets.scores.shape();
   if (shape.rank() != 2) {
     scope.Fail(InvalidArgument("labels of shape {} are not told one by one; it takes [?,labels]", shape.ToString()));
@@ -48,7 +48,7 @@ struct OfOne {
 };
 
 template <double (*measure)(const OfOne&)>
-FinishedCounts Macro(std::span<const double> sums) {
+FinishedCounts MeanOverClasses(std::span<const double> sums) {
   const size_t classes = sums.size() / 3;
   double sum = 0;
   int64_t counted = 0;
@@ -69,19 +69,19 @@ double F1(const OfOne& one) { return 2 * one.right / (one.taken + one.examples);
 RIVULET_METRIC(precision_registration,
                {.name = "precision",
                 .doc = "share of right ones among those taken for a class, its mean over classes",
-                .of_class = OfClass,
-                .of_labels = OfLabels,
-                .finish = Macro<Precision>});
+                .of_class = CountedByClassOfClass,
+                .of_labels = CountedByClassOfLabels,
+                .finish = MeanOverClasses<Precision>});
 RIVULET_METRIC(recall_registration, {.name = "recall",
                                      .doc = "share of a class that is taken for it, its mean over classes",
-                                     .of_class = OfClass,
-                                     .of_labels = OfLabels,
-                                     .finish = Macro<Recall>});
+                                     .of_class = CountedByClassOfClass,
+                                     .of_labels = CountedByClassOfLabels,
+                                     .finish = MeanOverClasses<Recall>});
 RIVULET_METRIC(f1_registration, {.name = "f1",
                                  .doc = "harmonic mean of precision and recall, its mean over classes",
-                                 .of_class = OfClass,
-                                 .of_labels = OfLabels,
-                                 .finish = Macro<F1>});
+                                 .of_class = CountedByClassOfClass,
+                                 .of_labels = CountedByClassOfLabels,
+                                 .finish = MeanOverClasses<F1>});
 
 }  // namespace
 }  // namespace rivulet

@@ -64,7 +64,7 @@ Output Column(const Scope& scope, Output of, int64_t column) {
                   {{"begin_mask", int64_t{1}}, {"end_mask", int64_t{1}}});
 }
 
-Output OfClass(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
+Output RankingOfClass(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
   const Scope s = scope.SubScope(request.name + "_of");
   const Output is = OneHotOf(s, targets);
   if (targets.classes == 2) {
@@ -77,7 +77,7 @@ Output OfClass(const Scope& scope, const ScoredTargets& targets, const MetricReq
   return Histograms(s, s.Op("Sub", {log_p, log_rest}, {}, "log_odds"), is, targets.classes, request);
 }
 
-Output OfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
+Output RankingOfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
   const Shape& shape = targets.scores.shape();
   if (shape.rank() != 2) {
     scope.Fail(InvalidArgument("labels of shape {} are not ranked one by one; it takes [?,labels]", shape.ToString()));
@@ -153,7 +153,7 @@ Measured AveragePrecision(const Bins& bins) {
 }
 
 template <Measured (*measure)(const Bins&)>
-FinishedCounts Macro(std::span<const double> sums) {
+FinishedCounts MeanOverRankings(std::span<const double> sums) {
   Measured sum;
   int64_t counted = 0;
   for (const Bins& bins : BinsOf(sums)) {
@@ -171,16 +171,16 @@ FinishedCounts Macro(std::span<const double> sums) {
 RIVULET_METRIC(auc_registration, {.name = "auc",
                                   .doc = "area under the ROC curve, its mean over classes; `auc_bound`: how far it may "
                                          "be off by its histogram",
-                                  .of_class = OfClass,
-                                  .of_labels = OfLabels,
-                                  .finish = Macro<Area>});
+                                  .of_class = RankingOfClass,
+                                  .of_labels = RankingOfLabels,
+                                  .finish = MeanOverRankings<Area>});
 RIVULET_METRIC(average_precision_registration,
                {.name = "average_precision",
                 .doc = "area under the curve of precision over recall, its mean over classes, with "
                        "`average_precision_bound`",
-                .of_class = OfClass,
-                .of_labels = OfLabels,
-                .finish = Macro<AveragePrecision>});
+                .of_class = RankingOfClass,
+                .of_labels = RankingOfLabels,
+                .finish = MeanOverRankings<AveragePrecision>});
 
 }  // namespace
 }  // namespace rivulet

@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-Output OfClass(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
+Output TopOfClass(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {
   const Scope s = scope.SubScope(request.name + "_of");
   if (request.number >= targets.classes) {
     scope.Fail(InvalidArgument("there are {} classes, and the best {} of them are all; ask for fewer", targets.classes,
@@ -25,7 +25,7 @@ Output OfClass(const Scope& scope, const ScoredTargets& targets, const MetricReq
 RIVULET_METRIC(top_registration, {.name = "top",
                                   .doc = "share of examples whose class is among the K of the highest scores",
                                   .numbered = true,
-                                  .of_class = OfClass});
+                                  .of_class = TopOfClass});
 
 }  // namespace
 }  // namespace rivulet

@@ -21,7 +21,7 @@ Output Focused(const Scope& scope, Output cross_entropy, const Settings& setting
   return scope.Op("Mul", {power, cross_entropy}, {}, "focal_loss");
 }
 
-Output OfClass(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
+Output FocalLossOfClass(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
   const Output cross_entropy =
       scope.Op("SparseSoftmaxCrossEntropyWithLogits", {targets.scores, targets.target}, {}, "cross_entropy");
   const Output loss = Focused(scope, cross_entropy, settings);
@@ -29,7 +29,7 @@ Output OfClass(const Scope& scope, const ScoredTargets& targets, const Settings&
   return weights ? scope.Op("Mul", {loss, weights}, {}, "weighted_loss") : loss;
 }
 
-Output OfLabels(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
+Output FocalLossOfLabels(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
   if (!settings.integers("class_weights").empty()) {
     scope.Fail(InvalidArgument("model.class_weights weighs classes, and the target is \"labels\"; set focal_alpha"));
     return {};
@@ -60,8 +60,8 @@ Setting Alpha() {
 RIVULET_OBJECTIVE(focal_registration, {.name = "focal",
                                        .doc = "focal loss, for rare classes or labels",
                                        .settings = {ClassWeights(), Gamma(), Alpha()},
-                                       .of_class = OfClass,
-                                       .of_labels = OfLabels});
+                                       .of_class = FocalLossOfClass,
+                                       .of_labels = FocalLossOfLabels});
 
 }  // namespace
 }  // namespace rivulet

@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-Output OfNumbers(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
+Output HuberOfNumbers(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
   return HuberLoss(scope, targets.scores, targets.target, settings.number("huber_delta"));
 }
 
@@ -15,8 +15,10 @@ Setting Delta() {
   return delta;
 }
 
-RIVULET_OBJECTIVE(huber_registration,
-                  {.name = "huber", .doc = "Huber's loss, of numbers", .settings = {Delta()}, .of_numbers = OfNumbers});
+RIVULET_OBJECTIVE(huber_registration, {.name = "huber",
+                                       .doc = "Huber's loss, of numbers",
+                                       .settings = {Delta()},
+                                       .of_numbers = HuberOfNumbers});
 
 }  // namespace
 }  // namespace rivulet

@@ -5,18 +5,18 @@
 namespace rivulet {
 namespace {
 
-Output OfClass(const Scope& scope, const ScoredTargets& targets, const Settings&) {
+Output SquaredErrorsOfClass(const Scope& scope, const ScoredTargets& targets, const Settings&) {
   return scope.Op("SquaredDifference", {targets.scores, OneHotOf(scope, targets)}, {}, "squared_error");
 }
 
-Output OfNumbers(const Scope& scope, const ScoredTargets& targets, const Settings&) {
+Output SquaredErrorsOfNumbers(const Scope& scope, const ScoredTargets& targets, const Settings&) {
   return SquaredError(scope, targets.scores, targets.target);
 }
 
 RIVULET_OBJECTIVE(mse_registration, {.name = "mse",
                                      .doc = "squared error, of numbers or of a class's scores",
-                                     .of_class = OfClass,
-                                     .of_numbers = OfNumbers});
+                                     .of_class = SquaredErrorsOfClass,
+                                     .of_numbers = SquaredErrorsOfNumbers});
 
 }  // namespace
 }  // namespace rivulet

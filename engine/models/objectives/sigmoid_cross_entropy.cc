@@ -17,11 +17,11 @@ Output Weighted(const Scope& scope, Output scores, Output labels, const Settings
   return scope.Op("Mul", {loss, scope.Op("AddV2", {more, scope.Const(1.0f)})}, {}, "weighted_loss");
 }
 
-Output OfClass(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
+Output SigmoidCrossEntropyOfClass(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
   return Weighted(scope, targets.scores, OneHotOf(scope, targets), settings);
 }
 
-Output OfLabels(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
+Output SigmoidCrossEntropyOfLabels(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
   const Output labels = scope.Op("Cast", {targets.target}, {{"DstT", DType::kFloat32}}, "labels");
   return Weighted(scope, targets.scores, labels, settings);
 }
@@ -35,8 +35,8 @@ Setting PositiveWeight() {
 RIVULET_OBJECTIVE(sigmoid_registration, {.name = "sigmoid_cross_entropy",
                                          .doc = "cross-entropy of each score's sigmoid by itself, of labels or a class",
                                          .settings = {PositiveWeight()},
-                                         .of_class = OfClass,
-                                         .of_labels = OfLabels});
+                                         .of_class = SigmoidCrossEntropyOfClass,
+                                         .of_labels = SigmoidCrossEntropyOfLabels});
 
 }  // namespace
 }  // namespace rivulet

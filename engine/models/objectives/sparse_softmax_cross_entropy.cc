@@ -22,7 +22,7 @@ Output Smoothed(const Scope& scope, const ScoredTargets& targets, Output weights
                   "weighted_loss");
 }
 
-Output OfClass(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
+Output SoftmaxCrossEntropyOfClass(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
   const double smoothing = settings.number("label_smoothing");
   if (smoothing > 0) return Smoothed(scope, targets, WeightsOfClasses(scope, targets, settings), smoothing);
   const Output loss =
@@ -41,7 +41,7 @@ Setting LabelSmoothing() {
 RIVULET_OBJECTIVE(sparse_softmax_registration, {.name = "sparse_softmax_cross_entropy",
                                                 .doc = "cross-entropy of the softmax over the scores, of a class",
                                                 .settings = {ClassWeights(), LabelSmoothing()},
-                                                .of_class = OfClass});
+                                                .of_class = SoftmaxCrossEntropyOfClass});
 
 }  // namespace
 }  // namespace rivulet

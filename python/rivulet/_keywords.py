@@ -33,7 +33,7 @@ def suggests_keys(function: F) -> F:
             short = key.rpartition(".")[2]
             hint = ""
             if near:
-                hint = f". Did you mean {near[0]}=?"
+                hint = f". Did you mean {near[0]}={value!r}?"
             elif key.startswith("run.") and short in known:
                 hint = f". Did you mean {short}={value!r}?"
             elif key:

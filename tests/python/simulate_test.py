@@ -111,7 +111,7 @@ class Simulate(packaged.ProgramTest):
             ("lr", 0.1, ". Did you mean set={'client.optimizer.learning_rate': 0.1}?"),
             ("epochs", 3, ". Did you mean set={'client.epochs': 3}?"),
             ("num_rounds", 3, ". Did you mean rounds=3?"),
-            ("round", 3, ". Did you mean rounds=?"),
+            ("round", 3, ". Did you mean rounds=3?"),
             ("momentum", 0.9, ". Did you mean set={'client.optimizer.momentum': 0.9}?"),
             ("xyzzy", 1, ""),
         ]:

@@ -62,6 +62,7 @@ struct Command {
   std::vector<Argument> arguments = {};
   std::function<Status()> run = {};  // empty when there are only subcommands
   std::vector<Command> subcommands = {};
+  bool hidden = false;  // in no help, page or completion: for scripts that this program writes itself
 
   // A required positional. A vector takes all that remain (at least one).
   Command& Positional(std::string value_name, std::string* target, std::string help);

@@ -1,38 +1,11 @@
-// rivulet ca request, issue, kit: what a site gets for the first time.
+// rivulet ca issue, kit: what a site gets for the first time.
 #include "certificates/key.h"
 #include "certificates/kit.h"
-#include "certificates/request.h"
 #include "cli/ca/commands.h"
 #include "rpc/credentials.h"
 
 namespace rivulet {
 namespace {
-
-// ca request
-
-struct CaRequestOptions {
-  std::string name, out;
-};
-
-Status RequestCertificate(const CaRequestOptions& options) {
-  RIVULET_ASSIGN_OR_RETURN(const CertificateName name, NameArgument(options.name));
-  FileSystem& fs = FileSystem::Default();
-  Delivery delivery(fs, options.out.empty() ? name.FileName() : options.out, Delivery::Form::kFolder);
-  RIVULET_RETURN_IF_ERROR(delivery.CheckFree());
-  RIVULET_RETURN_IF_ERROR(WithMend(delivery.RemoveStaged()));  // of a call that was interrupted
-  RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, MakeKey());
-  RIVULET_ASSIGN_OR_RETURN(std::string key_pem, KeyPem(key.get()));
-  RIVULET_ASSIGN_OR_RETURN(std::string request, MakeRequest(name, key.get()));
-  RIVULET_ASSIGN_OR_RETURN(const std::string number, RandomSerial());
-  RIVULET_RETURN_IF_ERROR(WithMend(delivery.Stage(number,
-                                                  {{.name = std::string(kNodeKey), .bytes = std::move(key_pem)},
-                                                   {.name = std::string(kNodeRequest), .bytes = std::move(request)}},
-                                                  "", 0)));
-  RIVULET_RETURN_IF_ERROR(WithMend(delivery.Publish(number)));
-  fmt::print("{}: the key of {}, which stays here\n", JoinPath(delivery.path(), kNodeKey), name.ToString());
-  fmt::print("{}: send it to the authority\n", JoinPath(delivery.path(), kNodeRequest));
-  return absl::OkStatus();
-}
 
 // ca issue, ca kit
 
@@ -156,17 +129,6 @@ void AddIssueOptions(Command& command, const std::shared_ptr<CaIssueOptions>& op
 }
 
 }  // namespace
-
-Command CaRequestCommand() {
-  auto options = std::make_shared<CaRequestOptions>();
-  Command command{.name = "request",
-                  .summary = "At a site: make its key, and a request that the authority can certify it by.",
-                  .example = "rivulet ca request client/hospital-b"};
-  command.Positional("NAME", &options->name, RoleNamesHelp())
-      .Option("--out", "DIR", &options->out, "the folder to make [its name, client-hospital-b]");
-  command.run = [options] { return RequestCertificate(*options); };
-  return command;
-}
 
 Command CaIssueCommand() {
   auto options = std::make_shared<CaIssueOptions>();

@@ -240,8 +240,8 @@ const RegisterCommand kSimulate(10, [] {
   AddScenarioOptions(command, &options->run);
   command
       .Option("--workers", "N", &options->workers,
-              "threads that train clients here; the result is the same for any number [one per core; with a GPU one "
-              "per GPU; with --workers-at 0]",
+              "threads that train clients here; the result is the same for any number [one per core or per GPU; none "
+              "with --workers-at]",
               {0, 1024})
       .Option("--memory", "MEGABYTES", &options->memory,
               "that tasks may take at a time; fewer threads train where they are planned to take more [what this "

@@ -186,7 +186,7 @@ void PrintProfile(const RunRow& run, const RoundProfile& profile, const std::vec
   line("the rest of it", std::max(0.0, profile.seconds - profile.train - profile.aggregate - profile.evaluate));
   line("until the next one", profile.between);
   if (profile.tasks > 0) {
-    fmt::print("{:.0f} tasks came through, {:.1f} of them at a time\n", profile.tasks, profile.at_once);
+    fmt::print("{:.0f} tasks were aggregated, {:.1f} at a time\n", profile.tasks, profile.at_once);
     fmt::print("  half in {}, 9 of 10 in {}, all in {}\n", SecondsText(profile.median), SecondsText(profile.ninth),
                SecondsText(profile.last));
     fmt::print("  a task waits {}, trains {}, uploads {}\n", SecondsText(profile.waits), SecondsText(profile.trains),

@@ -112,7 +112,7 @@ std::string ClientsText(const RunOverview& page) {
   }
   if (tasks == 0) return "";
   std::string text = HeadText("Clients");
-  text += fmt::format("  {} had {} tasks: {} came through{}\n", page.clients.size(), tasks, folded,
+  text += fmt::format("  {} had {} tasks: {} aggregated{}\n", page.clients.size(), tasks, folded,
                       Lost(refused, dropped, failed));
   std::vector<const ClientReliabilityRow*> slow;
   for (const ClientReliabilityRow& client : page.clients)

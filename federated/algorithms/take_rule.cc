@@ -122,13 +122,10 @@ Status TakeRule(const Scenario& scenario, Composition& composition) {
   const StatusOr<std::string> bytes = FileSystem::Default().ReadAll(path);
   if (!bytes.ok()) return Annotate(bytes.status(), "algorithm.graph");
   if (bytes->empty()) {
-    return InvalidArgument("algorithm.graph: '{}' is empty; write it with 'rivulet graph build RULE.txt --out {}'",
-                           path, path);
+    return InvalidArgument("algorithm.graph: '{}' is empty; write the rule into it (docs/guide/local-rules.md)", path);
   }
-  StatusOr<OwnRule> rule = OwnRule::Open(*bytes);
-  if (!rule.ok()) {
-    return Annotate(rule.status(), fmt::format("algorithm.graph: '{}' (written by 'rivulet graph build'?)", path));
-  }
+  StatusOr<OwnRule> rule = OwnRule::OfFile(*bytes, path);
+  if (!rule.ok()) return Annotate(rule.status(), "algorithm.graph");
   return Annotate(TakeOpened(std::make_shared<const OwnRule>(*std::move(rule)), scenario, composition),
                   fmt::format("algorithm.graph: '{}'", path));
 }

@@ -25,6 +25,10 @@ class OwnRule {
   // names beyond what a plan may have.
   static StatusOr<OwnRule> Open(std::string_view graph_def);
 
+  // Reads a file of that name: text (rule_graph.h), or the graph that `rivulet graph build` makes of it. As Open;
+  // errors begin with the name, of text with FILE:LINE:COLUMN.
+  static StatusOr<OwnRule> OfFile(std::string_view bytes, std::string_view path);
+
   // With their defaults.
   const std::map<std::string, double>& settings() const { return settings_; }
   // NAME of the flat vectors that it has or wants, in byte order: "memory/NAME", the plan's slots of these numbers;

@@ -95,7 +95,7 @@ Status Assign(const Entry& entry, Scenario& scenario, Given& given, Options& opt
   }
   if (!scenario::IsSection(entry.key)) {
     return InvalidArgument("unknown {} '{}' in {}.{}", entry.is_table ? "table" : "key", entry.key, entry.where,
-                           scenario::SuggestKey(entry.key));
+                           scenario::SuggestKey(entry.key, entry.is_table));
   }
   if (!entry.is_table)
     return InvalidArgument("{} in {} must be a table, not {}", entry.key, entry.where, scenario::Describe(entry.value));

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, List, Mapping, Optional, Union
 from rivulet._errors import Interrupted, RivuletError
 from rivulet._files import PathLike
 from rivulet._history import History, Run
+from rivulet._keywords import suggests_keys
 from rivulet._program import program, sentence
 from rivulet._progress import ROUND, Bar, bar
 from rivulet._scenario import Scenario, scenario_file, set_arguments
@@ -125,6 +126,7 @@ class _Child:
                 stream.close()
 
 
+@suggests_keys
 def simulate(
     scenario: Scenario,
     *,

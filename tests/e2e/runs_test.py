@@ -140,7 +140,7 @@ class Show(RunsTest):
         self.assertRegex(page, r"(?m)^finished: round 4 of 4, in ")
         self.assertRegex(page, r"(?m)^tags: baseline$")
         self.assertRegex(page, r"(?m)^  test accuracy +[▁-█]{4} +0\.\d{4} (the best|best 0\.\d{4} \(\d\))$")
-        self.assertRegex(page, r"(?m)^  \d had 12 tasks: 12 came through$")
+        self.assertRegex(page, r"(?m)^  \d had 12 tasks: 12 aggregated$")
         self.assertRegex(page, r"(?m)^  client\.epochs +2$")
         self.assertRegex(page, r"(?m)^  clients at work .* %")
         # What is as it would be anyway is not told, and no key of no value is.

@@ -1,7 +1,7 @@
 """Chance and time of the hostile tests.
 
-RIVULET_HOSTILE_SEED decides every case, and a test prints it. RIVULET_HOSTILE_SECONDS is how long each search lasts. A case is
-drawn from the seed and its number alone, so a failure names both, and RIVULET_HOSTILE_CASE repeats that case.
+RIVULET_HOSTILE_SEED decides every case, and a test prints it. RIVULET_HOSTILE_SECONDS is how long each test searches. A case is drawn
+from the seed and its number alone. A failure names both, and RIVULET_HOSTILE_CASE repeats that case.
 """
 import os
 import random
@@ -10,9 +10,12 @@ import time
 SEED = int(os.environ.get("RIVULET_HOSTILE_SEED", "1"))
 
 
+def seconds(default):
+    return float(os.environ.get("RIVULET_HOSTILE_SECONDS", default))
+
+
 def cases(what, seconds, most=10**9):
     """(number, chance) until the time is over; at least one."""
-    seconds = float(os.environ.get("RIVULET_HOSTILE_SECONDS", seconds))
     only = os.environ.get("RIVULET_HOSTILE_CASE")
     if only:
         yield int(only), of(what, int(only))

@@ -26,9 +26,10 @@ DIALECT = re.compile(r"\b(?:told|tells?|lies?|lay|nobody|somebody|anybody|goes o
 OPENINGS = re.compile(r"(?:what|how|whether|who|whose|which|where|when|why|it|they|if|of|to)\b", re.IGNORECASE)
 LITERAL = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
 LITERALS = re.compile(r'(?<![\w\'])(?:"(?:[^"\\\n]|\\.)*"\s*)+')
-ARGUMENT = re.compile(r"\.(Positional|OptionalPositional|Flag|CountedFlag|Option|Required)\(")
+ARGUMENT = re.compile(r"\.(Positional|OptionalPositional|Flag|CountedFlag|Option|Required|Repeated)\(")
 SUMMARY = re.compile(r"\.summary\s*=\s*((?:\"(?:[^\"\\\n]|\\.)*\"\s*)+)")
-NAMES_BEFORE_HELP = {"Positional": 1, "OptionalPositional": 1, "Flag": 1, "CountedFlag": 1, "Option": 2, "Required": 2}
+NAMES_BEFORE_HELP = {"Positional": 1, "OptionalPositional": 1, "Flag": 1, "CountedFlag": 1, "Option": 2, "Required": 2,
+                     "Repeated": 2}
 
 
 def head_of(text):

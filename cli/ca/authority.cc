@@ -127,8 +127,8 @@ Command CaInitCommand() {
                   .summary = "Make an authority: a folder with its key, certificate, index and revocation list.",
                   .example = "rivulet ca init --name 'Heart study'"};
   AddAuthorityFolder(command, &options->folder);
-  command.Required("--name", "TEXT", &options->name, "what people read in its certificates")
-      .Option("--days", "N", &options->days, fmt::format("how long it is good [{}]", kAuthorityDays),
+  command.Required("--name", "TEXT", &options->name, "display name in its certificates")
+      .Option("--days", "N", &options->days, fmt::format("days of validity [{}]", kAuthorityDays),
               {.min = 1, .max = kMostDays});
   command.run = [options] { return InitAuthority(*options); };
   return command;
@@ -137,15 +137,16 @@ Command CaInitCommand() {
 Command CaRenewCommand() {
   auto options = std::make_shared<CaRenewOptions>();
   Command command{.name = "renew",
-                  .summary = "Sign a new certificate of the same name, for the key that the site has.",
+                  .summary = "Sign a new certificate of the same name for the site's existing key.",
                   .example = "rivulet ca renew client/hospital-a --out hospital-a.crt"};
-  command.Positional("NAME", &options->name, RoleNamesHelp() + ", or 'authority' for its own");
+  command.Positional("NAME", &options->name, RoleNamesHelp() + ", or 'authority' for the authority's certificate");
   AddAuthorityFolder(command, &options->folder);
-  command.Option("--request", "FILE", &options->request, "for another key, by the site's request for it")
+  command.Option("--request", "FILE", &options->request, "the site's request for a new key")
       .Option("--days", "N", &options->days,
-              fmt::format("how long it is good [{}; the authority's own {}]", kCertificateDays, kAuthorityDays),
+              fmt::format("days of validity [{}; the authority's {}]", kCertificateDays, kAuthorityDays),
               {.min = 1, .max = kMostDays})
-      .Option("--out", "FILE", &options->out, "the certificate [its name with .crt, client-hospital-a.crt]");
+      .Option("--out", "FILE", &options->out,
+              "the certificate file to write [its name with .crt, client-hospital-a.crt]");
   command.run = [options] { return RenewCertificate(*options); };
   return command;
 }
@@ -153,11 +154,11 @@ Command CaRenewCommand() {
 Command CaRevokeCommand() {
   auto options = std::make_shared<CaRevokeOptions>();
   Command command{.name = "revoke",
-                  .summary = "Take certificates back, and sign the list that says so.",
+                  .summary = "Revoke certificates, and sign the revocation list.",
                   .example = "rivulet ca revoke client/hospital-a --reason key-compromise"};
-  command.OptionalPositional("NAME", &options->name, RoleNamesHelp() + ": all that is still good of it");
+  command.OptionalPositional("NAME", &options->name, RoleNamesHelp() + ": revoke all its valid certificates");
   AddAuthorityFolder(command, &options->folder);
-  command.Option("--serial", "HEX", &options->serial, "one certificate instead, by its serial number")
+  command.Option("--serial", "HEX", &options->serial, "revoke one certificate instead, by its serial number")
       .Option("--reason", "WORD", &options->reason,
               "unspecified, key-compromise, superseded or cessation [unspecified]");
   command.run = [options] { return RevokeCertificates(*options); };

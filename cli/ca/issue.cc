@@ -122,9 +122,9 @@ void AddIssueOptions(Command& command, const std::shared_ptr<CaIssueOptions>& op
   command
       .Repeated("--host", "HOST", &options->hosts,
                 "a host by which others reach a coordinator (beside its name) or an aggregator; repeatable")
-      .Option("--request", "FILE", &options->request, "the site's request: its key was made there and stays there")
+      .Option("--request", "FILE", &options->request, "the site's request, whose key stays at the site")
       .Option("--days", "N", &options->days,
-              fmt::format("how long it is good [{}, or as long as the authority]", kCertificateDays),
+              fmt::format("days of validity [{}, or as long as the authority]", kCertificateDays),
               {.min = 1, .max = kMostDays});
 }
 
@@ -133,13 +133,13 @@ void AddIssueOptions(Command& command, const std::shared_ptr<CaIssueOptions>& op
 Command CaIssueCommand() {
   auto options = std::make_shared<CaIssueOptions>();
   Command command{.name = "issue",
-                  .summary = "Sign a certificate, with its key in a folder or for a key that a site has.",
+                  .summary = "Sign a certificate, with a new key in a folder or for a site's existing key.",
                   .example =
                       "rivulet ca issue operator/alice\n"
                       "  rivulet ca issue client/hospital-b --request node.csr --out hospital-b.crt"};
   AddIssueOptions(command, options);
   command.Option("--out", "PATH", &options->out,
-                 "the folder, or with --request the file, to make [its name, operator-alice]");
+                 "the folder, or with --request the file, to write [its name, operator-alice]");
   command.run = [options] { return IssueCertificate(*options); };
   return command;
 }
@@ -148,7 +148,7 @@ Command CaKitCommand() {
   auto options = std::make_shared<CaIssueOptions>();
   Command command{
       .name = "kit",
-      .summary = "Sign a certificate and pack all that a client, an aggregator or a coordinator starts with.",
+      .summary = "Sign a certificate and pack the start-up kit of a client, an aggregator or a coordinator.",
       .example =
           "rivulet ca kit client/hospital-a --coordinator fl.example.org:7000\n"
           "  rivulet ca kit aggregator/north --host north.example.org --coordinator fl.example.org:7000\n"
@@ -156,13 +156,13 @@ Command CaKitCommand() {
   AddIssueOptions(command, options);
   command
       .Option("--coordinator", "HOST:PORT", &options->coordinator,
-              "of a client or an aggregator: where its coordinator listens")
-      .Option("--data", "NAME=GLOB", &options->data, "of a client: its records [train=data/*.tfrecord]")
-      .Option("--scenario", "FILE", &options->scenario, "of a coordinator: what to run [scenario.toml]")
+              "for a client or an aggregator: its coordinator's address")
+      .Option("--data", "NAME=GLOB", &options->data, "for a client: its records [train=data/*.tfrecord]")
+      .Option("--scenario", "FILE", &options->scenario, "for a coordinator: the scenario to run [scenario.toml]")
       .Option("--listen", "HOST:PORT", &options->listen,
-              "of a coordinator or an aggregator: where it listens [0.0.0.0:7000]")
+              "for a coordinator or an aggregator: its listening address [0.0.0.0:7000]")
       .Option("--out", "PATH", &options->out,
-              "an archive when it ends in .tar.gz, or else a folder [its name, client-hospital-a.tar.gz]");
+              "the archive (.tar.gz) or folder to write [its name, client-hospital-a.tar.gz]");
   command.run = [options] { return PackKit(*options); };
   return command;
 }

@@ -153,10 +153,9 @@ Command DataFetchCommand() {
   Command fetch{.name = "fetch",
                 .summary = "Fetch a known data set over HTTPS, check it, and import it.",
                 .example = "rivulet data fetch\n  rivulet data fetch mnist"};
-  fetch.OptionalPositional("NAME", &options->name, "which; without it they are listed")
-      .Option("--out", "DIR", &options->out,
-              "the folder to write to; the files as they came lie in DIR/original [./NAME]")
-      .Option("--mirror", "URL", &options->mirror, "take the files from here; their digests must be the same");
+  fetch.OptionalPositional("NAME", &options->name, "the data set to fetch; without it, list all")
+      .Option("--out", "DIR", &options->out, "the folder to write to; original files are kept in DIR/original [./NAME]")
+      .Option("--mirror", "URL", &options->mirror, "download the files from here; their digests are checked");
   fetch.run = [options] { return Fetch(*options); };
   return fetch;
 }

@@ -60,7 +60,7 @@ Status PrintCompletion() {
 
 const RegisterCommand kCompletion(96, [] {
   Command command{.name = "completion",
-                  .summary = "Print a script by which bash completes commands and options.",
+                  .summary = "Print a bash completion script for commands and options.",
                   .example = "rivulet completion >~/.local/share/bash-completion/completions/rivulet"};
   command.run = PrintCompletion;
   return command;

@@ -100,7 +100,7 @@ Status WriteManual(const ManualOptions& options) {
 const RegisterCommand kManual(95, [] {
   auto options = std::make_shared<ManualOptions>();
   Command command{.name = "manual",
-                  .summary = "Write a page for man(1) of every command.",
+                  .summary = "Write man pages of all commands.",
                   .example = "rivulet manual --out ~/.local/share/man/man1"};
   command.Required("--out", "DIR", &options->out, "the folder to write to");
   command.run = [options] { return WriteManual(*options); };

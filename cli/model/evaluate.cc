@@ -226,10 +226,9 @@ Command ModelEvaluateCommand() {
       .Option("--db", "FILE", &arguments->db, "the history [./rivulet.sqlite]")
       .Option("--cluster", "K", &arguments->cluster, kClusterHelp, {.min = 0})
       .Flag("--classes", &arguments->classes,
-            "what it takes for what: a confusion matrix, precision and recall of each class, calibration")
+            "print a confusion matrix, precision and recall of each class, and calibration")
       .Flag("--clients", &arguments->clients,
-            "what it is to each client: its measures over the data that each trains on, or over those of its key in "
-            "--data (by_key), and how they are spread")
+            "measure for each client: on its training data, or on its examples in --data (by_key); print the spread")
       .Option("--confusion", "FILE", &arguments->confusion, "the confusion matrix as a picture, .png or .svg")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Evaluate(*arguments); };

@@ -384,22 +384,21 @@ const RegisterCommand kCoordinator(20, [] {
                       "--insecure --set data.partition.clients=5 --set server.clients_per_round=2\n"
                       "  rivulet coordinator --listen 0.0.0.0:7000 --tls coordinator-fl.example.org"};
   AddScenarioOptions(command, &options->run, "what to run; without it, what operators submit (rivulet submit)");
-  command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
-  command.Option(
-      "--plan", "FILE", &options->plan,
-      "start a run with this plan, of `rivulet plan build`, and the keys beside it; of the scenario count only "
-      "keys of the classes operation and place");
+  command.Required("--listen", "HOST:PORT", &options->listen, "listening address; port 0 takes any free one");
+  command.Option("--plan", "FILE", &options->plan,
+                 "start a run with this plan of `rivulet plan build` and the keys beside it; the scenario then gives "
+                 "only keys of the classes operation and place");
   AddSecurityOptions(command, &options->security);
   command.Option("--clients", "FILE", &options->clients,
-                 "admit only the clients that it names, one a line; a name may be added while it runs");
+                 "admit only the clients named in this file, one a line; names may be added during the run");
   command
       .Flag("--aggregators", &options->aggregators,
-            "admit aggregators (rivulet aggregator), whose clients' single updates are not seen here")
+            "admit aggregators (rivulet aggregator); their clients' single updates do not arrive here")
       .Formerly("--tiers");
   AddHttpOptions(
       command, &options->http,
       "serve pages of the run as it goes on (of submitted ones their closed rounds), and /metrics for Prometheus");
-  command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
+  command.Flag("--json", &options->json, "print events as JSON on stdout, one object per line, the result last");
   AddLogOptions(command, &options->log);
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Coordinate(*options); };

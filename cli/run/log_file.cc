@@ -57,13 +57,11 @@ class RotatingLog final : public LogFile {
 
 void AddLogOptions(Command& command, LogOptions* options) {
   command
-      .Option(
-          "--log", "FILE", &options->path,
-          "write what happens there too, a line each, beside what is said here; what is full is kept as FILE.1 and on")
-      .Flag("--log-json", &options->json, "as JSON objects, with run, round, client and task as fields")
+      .Option("--log", "FILE", &options->path,
+              "write events to this file too, one a line; full files are kept as FILE.1, FILE.2, …")
+      .Flag("--log-json", &options->json, "write JSON objects, with run, round, client and task as fields")
       .Option("--log-megabytes", "N", &options->megabytes,
-              fmt::format("how large the file may become before a new one begins; {} older ones are kept [{}]",
-                          kOlderFiles, kMegabytes),
+              fmt::format("size at which a new file begins; {} older ones are kept [{}]", kOlderFiles, kMegabytes),
               {1, 4096});
 }
 

@@ -13,9 +13,8 @@ const char* MadeBy(Role role) { return role == Role::kOperator ? "issue" : "kit"
 
 void AddSecurityOptions(Command& command, SecurityOptions* options) {
   command.Option("--tls", "DIR", &options->tls,
-                 "who this is and whom it believes: a folder that `rivulet ca kit` makes");
-  command.CountedFlag("--insecure", &options->insecure,
-                      "speak plaintext instead: for this machine say it once, for a network you trust twice");
+                 "folder with this node's certificate and CA (made by `rivulet ca kit`)");
+  command.CountedFlag("--insecure", &options->insecure, "use plaintext; give it twice to allow it beyond this machine");
 }
 
 std::string ShellArguments(const SecurityOptions& options) {

@@ -243,22 +243,20 @@ const RegisterCommand kSimulate(10, [] {
               "threads that train clients here; the result is the same for any number [one per core or per GPU; none "
               "with --workers-at]",
               {0, 1024})
-      .Option("--memory", "MEGABYTES", &options->memory,
-              "that tasks may take at a time; fewer threads train where they are planned to take more [what this "
-              "process may take]",
-              {1, 1'000'000'000})
+      .Option(
+          "--memory", "MEGABYTES", &options->memory,
+          "memory for concurrent tasks; fewer threads train if the planned memory exceeds it [this process's limit]",
+          {1, 1'000'000'000})
       .Option("--workers-at", "HOST:PORT", &options->workers_at.address,
-              "let others train too: any number of 'rivulet worker --simulation HOST:PORT', which come and go as they "
-              "like, or Python's rivulet.simulate(client_fn=...); port 0 takes any free one")
+              "accept workers: 'rivulet worker --simulation HOST:PORT', which join and leave at any time, or Python's "
+              "rivulet.simulate(client_fn=...); port 0 takes any free one")
       .Option("--logdir", "DIR", &options->logdir,
-              "each round's numbers in DIR/RUN_ID as it closes, for tensorboard --logdir DIR")
+              "write each round's numbers to DIR/RUN_ID as it closes, for tensorboard --logdir DIR")
       .Flag("--json", &options->json, "print the result as one JSON object")
       .Flag("--dry-run", &options->dry_run,
-            "train one client and no more: say what would be run, how long it would last, and the memory that it is "
-            "planned to take")
-      .Option(
-          "--replay", "RUN", &options->replay,
-          "do the recorded tasks of a run again, by id, name or 'latest', and hold each version against its history");
+            "train one client only, and estimate the run: its parts, duration and planned memory")
+      .Option("--replay", "RUN", &options->replay,
+              "replay the recorded tasks of a run, by id, name or 'latest', and compare each version with its history");
   AddDeviceOptions(command, &options->device);
   AddSecurityOptions(command, &options->workers_at.security);
   AddHttpOptions(command, &options->http, "serve pages of the run as it goes on, for a browser");

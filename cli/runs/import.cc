@@ -165,12 +165,12 @@ Command RunsImportCommand() {
   auto options = std::make_shared<ImportRunsOptions>();
   Command command{.name = "import",
                   .summary =
-                      "Take the runs of another history with their models, or the numbers of TensorBoard's event "
-                      "files; those that are here already stay.",
+                      "Import the runs of another history with their models, or the numbers of TensorBoard's event "
+                      "files. Existing runs stay.",
                   .example = "rivulet runs import colleague/rivulet.sqlite\n  rivulet runs import logs"};
   command.Positional(
       "DB|LOGDIR", &options->other,
-      "the other history, with its models beside it, or a folder of event files, a run each folder in it");
+      "the other history, with its models beside it, or a folder with one folder of event files per run");
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return ImportRuns(*options); };
   return command;

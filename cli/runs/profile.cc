@@ -251,10 +251,10 @@ Status ProfileRun(const RunsProfileOptions& options) {
 Command RunsProfileCommand() {
   auto options = std::make_shared<RunsProfileOptions>();
   Command command{.name = "profile",
-                  .summary = "What bounds a run's rounds, and what would make them shorter.",
+                  .summary = "Show the bottleneck of a run's rounds, and estimate possible improvements.",
                   .example = "rivulet runs profile latest\n  rivulet runs profile latest --rounds 500 --json"};
   command.Positional("RUN", &options->run, kRunHelp)
-      .Option("--rounds", "N", &options->rounds, "the newest N committed rounds [50]", {1, kMostRounds});
+      .Option("--rounds", "N", &options->rounds, "profile the newest N committed rounds [50]", {1, kMostRounds});
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return ProfileRun(*options); };
   return command;

@@ -307,13 +307,13 @@ Status ShowRun(const ShowOptions& options) {
 Command RunsShowCommand() {
   auto options = std::make_shared<ShowOptions>();
   Command command{.name = "show",
-                  .summary = "One run on one page: how it went, who failed, where the time went, what was configured.",
+                  .summary = "Summarise one run: results, failed clients, time and configuration.",
                   .example =
                       "rivulet runs show latest\n"
                       "  rivulet runs show latest --config > again.toml"};
   command.Positional("RUN", &options->run, kRunHelp);
   AddHistoryOptions(command, &options->history);
-  command.Flag("--config", &options->config, "print the whole configuration alone, as a scenario");
+  command.Flag("--config", &options->config, "print only the whole configuration, as a scenario");
   command.run = [options] { return ShowRun(*options); };
   return command;
 }

@@ -29,7 +29,8 @@ struct BenchOptions {
 
 Status CheckDevice(const BenchOptions& options) {
   if (options.device != "cpu") return CheckGpuNames(options.device);
-  return options.lanes ? UsageError("--lanes is of a GPU; give --device gpu too, or leave it") : absl::OkStatus();
+  return options.lanes ? UsageError("--lanes is for a GPU; give --device gpu too, or leave --lanes out")
+                       : absl::OkStatus();
 }
 
 // The GPUs that --device names, none for the host.
@@ -72,8 +73,8 @@ double ToleranceOf(const std::string& dtype, const OpTiming& first) {
 StatusOr<std::vector<std::string>> WantedOf(const BenchOptions& options, const std::vector<std::string>& known) {
   if (options.algorithm != "all") {
     if (std::ranges::find(known, options.algorithm) != known.end()) return std::vector{options.algorithm};
-    return UsageError("--algorithm '{}' is none that this op has; there is all, {}.{}", options.algorithm,
-                      Join(known, ", "), DidYouMean(options.algorithm, known));
+    return UsageError("this op has no --algorithm '{}'; give all, {}.{}", options.algorithm, Join(known, ", "),
+                      DidYouMean(options.algorithm, known));
   }
   if (options.device != "cpu") return std::vector<std::string>{"native"};  // to compare with
   // Of the instruction sets the two that differ most from what a machine with AVX-512 takes anyway.

@@ -32,7 +32,7 @@ Status MakeOrShowAuthor(const CaAuthorOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::string author, AuthorOf(key.get(), options.out));
   PrivateFileSystem owners(fs);
   RIVULET_RETURN_IF_ERROR(WithMend(WriteFileAtomically(owners, options.out, pem)));
-  fmt::print("{}: the author's key, for 'rivulet plan sign'; keep it where plans are written, and nowhere else\n",
+  fmt::print("{}: the author's key, for 'rivulet plan sign'; keep it only on the machine where plans are written\n",
              options.out);
   fmt::print("{}\n", AuthorText(author));
   return absl::OkStatus();

@@ -22,7 +22,7 @@ Status InitAuthority(const CaInitOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto authority, Authority::OpenToRead(fs, Clock::System(), options.folder));
   fmt::print("authority '{}' in {}, good until {}\n", authority->certificate().subject, options.folder,
              DayText(authority->certificate().validity.until));
-  fmt::print("whoever has {} admits whom they like: keep it on a machine of its own, with a backup\n",
+  fmt::print("{} can admit anyone: keep it on a separate machine, with a backup\n",
              JoinPath(options.folder, "authority.key"));
   return absl::OkStatus();
 }
@@ -82,7 +82,7 @@ struct CaRevokeOptions {
 
 Status RevokeCertificates(const CaRevokeOptions& options) {
   if (options.name.empty() == options.serial.empty())
-    return UsageError("say whose certificates to revoke, NAME, or which one, --serial");
+    return UsageError("nothing names the certificates to revoke; give NAME for all of a name, or --serial for one");
   StatusOr<RevocationReason> reason = ParseReason(options.reason);
   if (!reason.ok()) return AsUsageError(Annotate(reason.status(), "--reason"));
   std::optional<CertificateName> name;
@@ -115,7 +115,7 @@ StatusOr<KeyHandle> RequestedKey(FileSystem& fs, const std::string& path, const 
   RIVULET_ASSIGN_OR_RETURN(const std::string pem, fs.ReadAll(path));
   RIVULET_ASSIGN_OR_RETURN(CertificateRequest request, ReadRequest(pem, path));
   if (request.name && *request.name != name) {
-    return InvalidArgument("the request '{}' is for '{}', not for '{}'; ask its sender, and name whom you mean", path,
+    return InvalidArgument("the request '{}' is for '{}', not for '{}'; ask its sender, and give the right name", path,
                            request.name->ToString(), name.ToString());
   }
   return std::move(request.public_key);

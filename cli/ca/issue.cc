@@ -65,7 +65,7 @@ Status IssueCertificate(const CaIssueOptions& options) {
   if (file) {
     fmt::print("{}: send it to the site, with {}\n", delivery.path(), JoinPath(options.folder, kAuthorityCertificate));
   } else {
-    fmt::print("{}: its key, its certificate and the authority's; bring it there by a way that you trust\n",
+    fmt::print("{}: its key, its certificate and the authority's; transfer it by a channel that you trust\n",
                delivery.path());
   }
   return absl::OkStatus();
@@ -82,7 +82,7 @@ Status CheckKitOptions(const CaIssueOptions& options, Role role) {
   RIVULET_RETURN_IF_ERROR(only("--scenario", options.scenario, Role::kCoordinator, Role::kCoordinator));
   RIVULET_RETURN_IF_ERROR(only("--listen", options.listen, Role::kCoordinator, Role::kAggregator));
   if ((role == Role::kClient || role == Role::kAggregator) && options.coordinator.empty())
-    return UsageError("the kit of {} says where its coordinator is: give --coordinator HOST:PORT", role->text);
+    return UsageError("the kit of {} needs its coordinator's address; give --coordinator HOST:PORT", role->text);
   for (const std::string* address : {&options.coordinator, &options.listen})
     if (!address->empty()) RIVULET_RETURN_IF_ERROR(AsUsageError(ParseAddress(*address).status()));
   return absl::OkStatus();
@@ -109,7 +109,7 @@ Status PackKit(const CaIssueOptions& options) {
     return FilesOfKit(name, node, configuration).value();
   }));
   if (options.request.empty()) {
-    fmt::print("{}: the kit, with its key; bring it there by a way that you trust\n", delivery.path());
+    fmt::print("{}: the kit, with its key; transfer it by a channel that you trust\n", delivery.path());
   } else {
     fmt::print("{}: the kit, for the folder with the key\n", delivery.path());
   }

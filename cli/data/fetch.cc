@@ -130,7 +130,7 @@ Status Fetch(const FetchOptions& options) {
     if (fetched.ok()) continue;
     if (!absl::IsUnavailable(fetched) && !absl::IsNotFound(fetched) && !absl::IsUnimplemented(fetched)) return fetched;
     return Status(fetched.code(),
-                  fmt::format("{}; bring the files by another way, and the same command takes them from there{}",
+                  fmt::format("{}; copy the files there by another way, and the same command uses them{}",
                               Message(fetched), WhereTheyGo(*set, folder)));
   }
   if (set->import.empty()) {

@@ -163,7 +163,7 @@ FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
 Status ImportFromTable(const TableCommandOptions& given) {
   TableOptions table = given.Complete();
   if (given.labels.empty() == table.targets.empty())
-    return UsageError("give --label, what is to be told of a row, or --target, a number that is to be predicted");
+    return UsageError("the table has no target; give --label for classes, or --target for numbers");
   if (given.labels.size() == 1) {
     table.label = given.labels[0];
   } else {
@@ -186,7 +186,7 @@ Status ImportFromTable(const TableCommandOptions& given) {
                fmt::format(" of {} and {}", FeaturesText(counts.columns), TargetText(counts.columns)));
   if (counts.test > 0) TellImported(table.out, "test", counts.test);
   const std::string columns_file = JoinPath(table.out, "columns.json");
-  fmt::print("{}: what each feature and class is\n", columns_file);
+  fmt::print("{}: the meaning of each feature and class\n", columns_file);
   TellRoles(counts, table.key, columns_file);
   return WriteFirstScenario(ScenarioOf(counts, table));
 }

@@ -120,7 +120,7 @@ Status Print(const Profile& profile, const ProfileOptions& options) {
 
 Status Attach(const ProfileOptions& options) {
   if (!options.source.what.empty())
-    return UsageError("--attach profiles what process {} runs; leave out '{}'", *options.attach, options.source.what);
+    return UsageError("--attach profiles the work of process {}; leave out '{}'", *options.attach, options.source.what);
   int64_t steps = 20;
   if (!options.steps.empty()) {
     RIVULET_ASSIGN_OR_RETURN(steps, ParseCount(options.steps));
@@ -160,7 +160,7 @@ Status ProfileSteps(ProfileOptions options) {
   RIVULET_RETURN_IF_ERROR(options.gpu.Check());
   if (options.gpu.on_gpu() && (options.attach || !options.tensorboard.empty()))
     return UsageError(
-        "--device is of steps that are run here and shown here; leave it with --attach and --tensorboard");
+        "--device is for steps in this process without --tensorboard; leave it out with --attach and --tensorboard");
   if (options.attach) return Attach(options);
   if (options.source.what.empty())
     return UsageError("say what to profile: a scenario, a preset, a graph file, or --attach PID");

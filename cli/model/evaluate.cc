@@ -136,9 +136,8 @@ Status Evaluate(const EvaluateArguments& arguments) {
       Scenario::ParseStored(found.config, fmt::format("the stored configuration of run {}", found.run_id)));
   if (arguments.clients && !arguments.data.empty() && !CountsClients(scenario.data.partition))
     return UsageError(
-        "--clients takes --data FILE of a run whose clients are the values of a feature (by_key); leave --data out, "
-        "and "
-        "they are measured on what they train on");
+        "--clients with --data FILE needs a run with the partition by_key; leave --data out to measure clients on "
+        "their training data");
   if (!arguments.data.empty()) {
     RIVULET_RETURN_IF_ERROR(RecordFilesMatching(arguments.data).status());
     scenario.data.test = std::filesystem::absolute(arguments.data).string();

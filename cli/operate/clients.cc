@@ -118,7 +118,7 @@ const RegisterCommand kClients(30, [] {
   command.Flag("--json", &options->json, "print an array of objects");
   command.run = [options] { return ListClients(*options); };
   command.subcommands.push_back(DecideCommand(
-      "approve", "Let a client in: one that nobody expects (--clients), or that was banned.",
+      "approve", "Admit a client that is not in --clients, or that was banned.",
       "rivulet clients approve hospital-c --coordinator fl.example.org:7000 --tls operator-alice", false));
   command.subcommands.push_back(DecideCommand(
       "ban", "Keep a client out: its task ends, its next call is refused, also after a restart.",

@@ -17,7 +17,8 @@ void AddOperatorOptions(Command& command, OperatorOptions* options) {
 }
 
 StatusOr<std::unique_ptr<ControlApi>> ConnectAsOperator(const OperatorOptions& options) {
-  if (options.coordinator.empty()) return UsageError("say which coordinator: give --coordinator HOST:PORT");
+  if (options.coordinator.empty())
+    return UsageError("the coordinator's address is missing; give --coordinator HOST:PORT");
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
   RIVULET_ASSIGN_OR_RETURN(Security security,

@@ -77,15 +77,13 @@ const RegisterCommand kStatus(31, [] {
   command.run = [options] { return PrintStatus(*options); };
   return command;
 });
-const RegisterCommand kPause(32, [] {
-  return SteerCommand("pause", "Let a run rest: the open round is made, and nobody is asked after it.");
-});
-const RegisterCommand kResume(33, [] { return SteerCommand("resume", "Let a paused run go on."); });
+const RegisterCommand kPause(32, [] { return SteerCommand("pause", "Pause a run after its current round."); });
+const RegisterCommand kResume(33, [] { return SteerCommand("resume", "Resume a paused run."); });
 const RegisterCommand kStop(34, [] {
   return SteerCommand("stop", "End a run once its open round is made; it can be resumed.");
 });
 const RegisterCommand kAbort(35, [] {
-  return SteerCommand("abort", "End a run at once: what is on its way is lost; it can be resumed.");
+  return SteerCommand("abort", "Abort a run at once. Updates under way are lost; the run can be resumed.");
 });
 
 }  // namespace

@@ -20,7 +20,7 @@ std::optional<double> RealOf(std::string_view text) {
 
 StatusOr<double> RealOption(std::string_view flag, const std::string& text) {
   const std::optional<double> value = RealOf(text);
-  if (!value) return UsageError("{} takes a number, and '{}' is none", flag, Shortened(text));
+  if (!value) return UsageError("{} takes a number, and '{}' is not one", flag, Shortened(text));
   return *value;
 }
 

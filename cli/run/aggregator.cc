@@ -72,17 +72,17 @@ Status Aggregate(const AggregatorOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(Security security,
                            SecurityOf(options.security, Role::kAggregator, listen, PlaceIn(options.state), warn));
   if (!security.name.empty() && !options.name.empty()) {
-    return UsageError("an aggregator with a certificate is called what it says, '{}'; leave out --name", security.name);
+    return UsageError("the certificate names this aggregator '{}'; leave out --name", security.name);
   }
   if (security.name.empty() && options.name.empty()) {
-    return UsageError("without a certificate nothing says what this aggregator is called; give --name ID");
+    return UsageError("without a certificate this aggregator has no name; give --name ID");
   }
   if (!security.name.empty()) *name = security.name;
   RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", *name)));
   // Uploads beyond the staging budget lie there without names.
   std::error_code missing;
   const std::string spool = std::filesystem::temp_directory_path(missing).string();
-  if (missing) return FailedPrecondition("TMPDIR names no folder; it is where large uploads are put down");
+  if (missing) return FailedPrecondition("TMPDIR is no folder; large uploads need one");
 
   RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
 
@@ -125,7 +125,7 @@ Status Aggregate(const AggregatorOptions& options) {
   server->Stop(std::chrono::seconds(1));
   if (!status.ok() && interrupt.happened()) {
     const Status told = Cancelled(
-        "aggregator '{}' was stopped; started again, it has its clients send again what it has not on disk", *name);
+        "aggregator '{}' was stopped; after a restart its clients send updates that are not on its disk again", *name);
     return interrupt.asked() ? StoppedAsAsked(told) : told;
   }
   RIVULET_RETURN_IF_ERROR(status);

@@ -85,7 +85,7 @@ AgentObserver ObserveInWords(const std::string& name) {
           good ? Note::kProgress : Note::kImportant);
     } else if (good) {
       say(fmt::format("round {}: {}{} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.base_version + 1,
-                      report.resent ? "sent what was finished before: " : "", report.examples.value_or(0),
+                      report.resent ? "sent the finished update: " : "", report.examples.value_or(0),
                       report.train_seconds.value_or(0), report.train_loss.value_or(0), report.bytes_up));
     } else {
       say(fmt::format("round {}: {}: {}", task.base_version + 1, Name(report.kind), report.reason), Note::kImportant);
@@ -261,10 +261,10 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
 // What its certificate says, or else --name.
 StatusOr<std::string> NameOfClient(const ClientOptions& options, const Security& security) {
   if (!security.name.empty() && !options.name.empty()) {
-    return UsageError("a client with a certificate is called what it says, '{}'; leave out --name", security.name);
+    return UsageError("the certificate names this client '{}'; leave out --name", security.name);
   }
   if (security.name.empty() && options.name.empty()) {
-    return UsageError("without a certificate nothing says what this client is called; give --name ID");
+    return UsageError("without a certificate this client has no name; give --name ID");
   }
   const std::string& name = security.name.empty() ? options.name : security.name;
   RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", name)));
@@ -299,8 +299,8 @@ Status ServeAsClient(const ClientOptions& options) {
   device.soft = options.device.soft;
   if (device.device != nullptr && options.checkpoint_seconds.value_or(0) > 0) {
     return UsageError(
-        "--checkpoint-seconds is of a training on the processor; leave it with --device {}, which begins "
-        "a task that was interrupted anew",
+        "--checkpoint-seconds is for training on the processor; leave it out with --device {}, which restarts an "
+        "interrupted task",
         options.device.device);
   }
   RIVULET_ASSIGN_OR_RETURN(std::vector<BoundData> data, BindData(options.data, options.tags));
@@ -350,7 +350,7 @@ Status ServeAsClient(const ClientOptions& options) {
   interrupt.Forget();
   const Status traced = watching->Finish();
   if (!status.ok() && interrupt.happened()) {
-    const Status told = Cancelled("client '{}' was stopped; started again it takes up what it was doing", name);
+    const Status told = Cancelled("client '{}' was stopped; after a restart it resumes its task", name);
     return interrupt.asked() ? StoppedAsAsked(told) : told;
   }
   RIVULET_RETURN_IF_ERROR(status);

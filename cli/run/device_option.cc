@@ -40,7 +40,7 @@ StatusOr<std::vector<int>> NumbersOf(const std::string& name) {
     end = name.find(',', begin);
     const std::optional<int> number = NumberOf(std::string_view(name).substr(begin, end - begin));
     if (!number)
-      return UsageError("--device '{}' is none; give cpu, gpu, gpu:N, several as gpu:0,gpu:1, or gpu:all", name);
+      return UsageError("--device '{}' is unknown; give cpu, gpu, gpu:N, several as gpu:0,gpu:1, or gpu:all", name);
     if (std::ranges::find(numbers, *number) != numbers.end()) {
       return UsageError("--device '{}' names GPU {} twice; name each once", name, *number);
     }
@@ -99,9 +99,9 @@ StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options, const ChooseOne&
   TrainingDevice on;
   if (options.device == "cpu") {
     if (!options.lanes && !options.soft && !options.tf32) return on;
-    return UsageError("{} is of a GPU; give --device gpu too, or leave it", options.soft   ? "--soft"
-                                                                            : options.tf32 ? "--tf32"
-                                                                                           : "--lanes");
+    return UsageError("{0} is for a GPU; give --device gpu too, or leave {0} out", options.soft   ? "--soft"
+                                                                                   : options.tf32 ? "--tf32"
+                                                                                                  : "--lanes");
   }
   on.check = options.device == kCheck;
   const GpuOptions how{.allow_tf32 = options.tf32};

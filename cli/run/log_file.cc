@@ -67,8 +67,8 @@ void AddLogOptions(Command& command, LogOptions* options) {
 
 StatusOr<std::shared_ptr<LogFile>> LogFile::Open(const LogOptions& options) {
   if (options.path.empty()) {
-    if (options.json) return UsageError("--log-json is of a log; say where with --log FILE");
-    if (options.megabytes) return UsageError("--log-megabytes is of a log; say where with --log FILE");
+    if (options.json) return UsageError("--log-json needs a log; give --log FILE too");
+    if (options.megabytes) return UsageError("--log-megabytes needs a log; give --log FILE too");
     return std::shared_ptr<LogFile>();
   }
   struct stat info {};

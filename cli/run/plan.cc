@@ -63,7 +63,7 @@ std::string OpsText(const std::shared_ptr<const Graph>& graph) {
 
 std::string AuthorField(const Plan& plan) {
   const PlanAuthor author = AuthorOf(plan);
-  if (author.text.empty()) return "nobody has signed it";
+  if (author.text.empty()) return "unsigned";
   return author.good ? author.text : author.text + ", whose signature this is not";
 }
 

@@ -62,7 +62,7 @@ void LookAtMemory(int64_t wanted, Findings& findings) {
   const bool known = memory != std::numeric_limits<int64_t>::max();
   const std::string free = fmt::format(
       "{}, and about {} MB are needed",
-      known ? fmt::format("{} MB are free", memory / 1'000'000) : "nobody can tell what is free", wanted / 1'000'000);
+      known ? fmt::format("{} MB are free", memory / 1'000'000) : "the free memory is unknown", wanted / 1'000'000);
   memory >= wanted ? findings.Good("memory", free)
                    : findings.Wrong("memory", ResourceExhausted("{}", free), "use a machine with more");
 }
@@ -130,12 +130,12 @@ Status Preflight(const PreflightOptions& options) {
                                                  [&soon](const std::string& sentence) { soon = sentence; });
   const std::string today = TimeText(Clock::System().UnixMs() / 1000);
   if (!security.ok()) {
-    findings.Wrong("certificate", security.status(), fmt::format("this machine's clock says {}", today));
+    findings.Wrong("certificate", security.status(), fmt::format("this machine's clock is at {}", today));
   } else if (!soon.empty()) {
     findings.Soon("certificate", soon);
   } else {
     findings.Good("certificate", security->name.empty()
-                                     ? "none, as --insecure says"
+                                     ? "none, because of --insecure"
                                      : fmt::format("coordinator/{}, good at {}", security->name, today));
   }
   return findings.Print(options.json);

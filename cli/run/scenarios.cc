@@ -44,7 +44,7 @@ every = 1                  # rounds between evaluations on the test set
 Status ListScenarios() {
   const std::vector<ShippedScenario> scenarios = ShippedIn(ShippedFolder::kScenarios);
   if (scenarios.empty()) {
-    return NotFound("no scenarios are installed beside this program; 'rivulet new FILE.toml' writes one");
+    return NotFound("no scenarios are installed with this program; 'rivulet new FILE.toml' writes one");
   }
   for (const ShippedScenario& scenario : scenarios) {
     std::string about = scenario.about;

@@ -26,11 +26,11 @@ std::string ShellArguments(const SecurityOptions& options) {
 StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const NetworkAddress& address,
                               const std::string& lists_beside, std::function<void(const std::string& sentence)> tell) {
   if (!options.tls.empty() && options.insecure > 0) {
-    return UsageError("--tls is for certificates and --insecure for none; give one of them");
+    return UsageError("--tls uses certificates and --insecure none; give one of them");
   }
   if (options.tls.empty() && options.insecure == 0) {
     return UsageError(
-        "nothing says who this is: give --tls DIR, the folder that 'rivulet ca {} {}/{}' makes, or accept plaintext "
+        "this node has no identity; give --tls DIR, the folder that 'rivulet ca {} {}/{}' makes, or accept plaintext "
         "with --insecure",
         MadeBy(role), role->name, role->named_by_host ? "HOST" : "ID");
   }

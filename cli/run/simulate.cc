@@ -70,7 +70,7 @@ Status ShowPages(LivePages& pages, const SimulateOptions& options, const std::st
 
 // The history is only read: a run that comes out otherwise is no reason to change what is recorded of it.
 Status ReplayRun(const SimulateOptions& options) {
-  if (!options.run.resume.empty()) return UsageError("--replay does a run again and --resume goes on with one");
+  if (!options.run.resume.empty()) return UsageError("--replay repeats a run and --resume continues one");
   ScenarioOptions of_run = options.run;
   of_run.resume = options.replay;
   ReplayOptions replay{
@@ -103,7 +103,7 @@ Status CheckOptions(const SimulateOptions& options) {
     return UsageError("--replay does a run again here, and with --workers-at others train too; give one of them");
   }
   if (options.memory && (!options.replay.empty() || options.dry_run || options.device.device != "cpu")) {
-    return UsageError("--memory bounds how many threads train here; leave it with --replay, --dry-run and --device");
+    return UsageError("--memory limits the training threads here; leave it out with --replay, --dry-run and --device");
   }
   if (!options.replay.empty() && !options.logdir.empty()) {
     return UsageError(
@@ -114,13 +114,13 @@ Status CheckOptions(const SimulateOptions& options) {
   }
   if (options.device.device != "cpu" && (!options.replay.empty() || others || options.dry_run)) {
     return UsageError(
-        "--device says where this process trains a run; leave it with --replay, --workers-at and --dry-run");
+        "--device chooses this process's device for training; leave it out with --replay, --workers-at and --dry-run");
   }
   if (options.dry_run && (!options.replay.empty() || others)) {
-    return UsageError("--dry-run tells what would be trained here; leave --replay and --workers-at");
+    return UsageError("--dry-run estimates a run in this process; leave out --replay and --workers-at");
   }
   if (!others && options.workers == 0) {
-    return UsageError("--workers 0 leaves nobody to train; give at least 1, or --workers-at for others");
+    return UsageError("--workers 0 leaves no worker; give at least 1, or --workers-at to accept others");
   }
   if (!others && (!options.workers_at.security.tls.empty() || options.workers_at.security.insecure > 0)) {
     return UsageError("--tls and --insecure are for workers that call, and without --workers-at none do; leave them");
@@ -259,7 +259,7 @@ const RegisterCommand kSimulate(10, [] {
               "replay the recorded tasks of a run, by id, name or 'latest', and compare each version with its history");
   AddDeviceOptions(command, &options->device);
   AddSecurityOptions(command, &options->workers_at.security);
-  AddHttpOptions(command, &options->http, "serve pages of the run as it goes on, for a browser");
+  AddHttpOptions(command, &options->http, "serve live pages of the run, for a browser");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Simulate(*options); };
   return command;

@@ -178,7 +178,7 @@ class Worker {
       PrintNote(OneLine(fmt::format("waiting for {}: {}", options_.simulation, Message(status))), Note::kProgress);
     }
     if (!patience_.over()) return;
-    End(Unavailable("{} was not reached for {} s; --patience says how long to look for a simulation",
+    End(Unavailable("{} was not reached for {} s; raise --patience to wait longer for a simulation",
                     options_.simulation, patience_.seconds()));
   }
 
@@ -212,7 +212,7 @@ Status Work(const WorkerOptions& options) {
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--simulation"));
   Worker worker(options, *std::move(connection), security.name);
   Interrupt interrupt;
-  interrupt.Call([&] { worker.End(Cancelled("the worker was stopped; what it was training is trained by others")); });
+  interrupt.Call([&] { worker.End(Cancelled("the worker was stopped; other workers train its tasks")); });
   const Status status = worker.Run();
   interrupt.Forget();
   return interrupt.asked() && absl::IsCancelled(status) ? StoppedAsAsked(status) : status;

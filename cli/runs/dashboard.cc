@@ -52,7 +52,7 @@ const RegisterCommand kDashboard(41, [] {
                   .summary = "Serve the history of runs as pages for a browser.",
                   .example = "rivulet dashboard --db ./rivulet.sqlite"};
   command.Repeated("--db", "FILE", &options->dbs, "the history, opened read-only; repeatable [./rivulet.sqlite]");
-  AddHttpOptions(command, &options->http, "where it is served, port 0 being any");
+  AddHttpOptions(command, &options->http, "listening address; port 0 takes any free one");
   command.run = [options] { return ServeDashboard(*options); };
   return command;
 });

@@ -216,7 +216,7 @@ void PrintPage(const RunOverview& page, const std::string& folder) {
   }
   if (!page.first_reason.empty()) fmt::print("{}", Wrapped(OneLine(page.first_reason), kPage, ""));
   if ((page.run.status == "interrupted" || page.run.status == "failed") && !page.run.foreign())
-    fmt::print("to go on: --resume {}\n", page.run.run_id);
+    fmt::print("to resume: --resume {}\n", page.run.run_id);
   const int64_t lost = static_cast<int64_t>(page.attempts.size()) - page.committed();
   if (lost > 0) fmt::print("{} of {} attempts at a round were given up\n", lost, page.attempts.size());
   fmt::print("{}{}", SaidText(page), CurvesText(page));

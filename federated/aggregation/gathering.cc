@@ -96,8 +96,7 @@ Aggregation::Taken Gathering::Count(const UpdateView& update, const Weights& wei
   }
   for (size_t i = 0; i < into.scalars.size(); ++i) {
     const std::string& name = spec().scalars[i].name;
-    const double value =
-        name == kSquaredNorm ? std::min(taken.norm * taken.norm, kMostMeasured) : update.scalars.at(name);
+    const double value = name == kSquaredNorm ? taken.norm * taken.norm : update.scalars.at(name);
     into.scalars[i].Add(WideSum::Of(weights.scalars[i], value));
   }
   into.tasks.insert(update.task);
@@ -303,9 +302,16 @@ Status Gathering::BadValue(const UpdateView& update, size_t p, int64_t index, fl
 }
 
 Status Gathering::CheckNorm(const UpdateView& update, std::span<const FoldState> folds) const {
-  if (spec().most_norm == 0) return absl::OkStatus();
   double squares = 0;
   for (const FoldState& fold : folds) squares += fold.Norm() * fold.Norm();
+  const auto measured = [](const ScalarSpec& scalar) { return scalar.name == kSquaredNorm; };
+  if (squares > kMostMeasured && std::ranges::any_of(spec().scalars, measured)) {
+    return InvalidArgument(
+        "the update of task '{}' has the norm {}, and its square is summed, which is at most 2^32 − 1; its training "
+        "diverged, or client.optimizer.learning_rate is too high",
+        update.task, std::sqrt(squares));
+  }
+  if (spec().most_norm == 0) return absl::OkStatus();
   const double norm = std::sqrt(squares);
   if (norm <= spec().most_norm * (1 + kNormRounding)) return absl::OkStatus();
   return InvalidArgument(

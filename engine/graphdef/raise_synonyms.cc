@@ -3,8 +3,27 @@
 #include <string>
 #include <unordered_map>
 
+#include "engine/graphdef/verify.h"
+
 namespace rivulet {
 namespace {
+
+constexpr int kMaxLoops = 32;  // that a handle passes
+
+// The handle that `text` names. Loops and identities give out the handles that they take, under other names.
+const proto::NodeDef* HandleBehind(const proto::GraphDef& graph, const std::unordered_map<std::string, int>& places,
+                                   std::string text) {
+  for (int depth = 0; depth < kMaxLoops; ++depth) {
+    const StatusOr<InputRef> ref = ParseInputRef(text);
+    const auto place = ref.ok() && !ref->control ? places.find(std::string(ref->node)) : places.end();
+    if (place == places.end()) return nullptr;
+    const proto::NodeDef& node = graph.node(place->second);
+    if (node.op() != "While" && node.op() != "StatelessWhile" && node.op() != "Identity") return &node;
+    if (ref->port >= node.input_size()) return nullptr;
+    text = node.input(ref->port);
+  }
+  return nullptr;
+}
 
 // The type of the variable behind a handle; nullptr where its node does not say it.
 const proto::AttrValue* VariableType(const proto::NodeDef& handle) {
@@ -24,8 +43,8 @@ void RaiseVariableShapes(proto::GraphDef& graph) {
   const int count = any ? graph.node_size() : 0;  // reads are appended
   for (int i = 0; i < count; ++i) {
     if (graph.node(i).op() != "VariableShape" || graph.node(i).input_size() == 0) continue;
-    const auto handle = places.find(graph.node(i).input(0));
-    const proto::AttrValue* const type = handle == places.end() ? nullptr : VariableType(graph.node(handle->second));
+    const proto::NodeDef* const handle = HandleBehind(graph, places, graph.node(i).input(0));
+    const proto::AttrValue* const type = handle == nullptr ? nullptr : VariableType(*handle);
     if (type == nullptr) continue;
     std::string name = graph.node(i).name() + "/Read";
     while (places.contains(name)) name += "_";
@@ -33,7 +52,7 @@ void RaiseVariableShapes(proto::GraphDef& graph) {
     proto::NodeDef read;
     read.set_name(name);
     read.set_op("ReadVariableOp");
-    read.add_input(graph.node(i).input(0));
+    read.add_input(handle->name());
     (*read.mutable_attr())["dtype"] = *type;
     *graph.add_node() = std::move(read);
     proto::NodeDef& shape = *graph.mutable_node(i);

@@ -156,7 +156,7 @@ def scenario(
         )
     inputs = _inputs(model, kind)
     for name, weight in _weights(model).items():
-        if weight.dtype != "float32":
+        if weight.dtype in ("float16", "bfloat16", "float64"):
             raise RivuletError(f"the model's '{name}' is {weight.dtype}, and models are float32")
     if len(model.outputs) != 1:
         raise RivuletError(f"the model has {len(model.outputs)} outputs; give one that has the output of the loss alone")

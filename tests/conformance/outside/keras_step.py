@@ -6,12 +6,13 @@ import subprocess
 import tempfile
 from typing import Any, Dict, List, Tuple
 
+from keras_catalogue import Entry  # first: it chooses how TensorFlow computes
+
 import keras
 import numpy as np
 import rivulet
 import rivulet.keras
 import tensorflow as tf
-from keras_catalogue import Entry
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
 RATE = 0.25
@@ -31,7 +32,7 @@ def made(entry: Entry, dtype: str, values: Any = None) -> Any:
         value = weight.numpy()
         if values is not None:
             value = values[i]
-        elif np.ptp(value) == 0:  # a bias, a scale or an average
+        elif value.dtype == np.float32 and np.ptp(value) == 0:  # a bias, a scale or an average
             value = value + draws.uniform(0, 0.2, value.shape).astype(np.float32)
         weight.assign(value)
     return model
@@ -114,13 +115,13 @@ def roles(entry: Entry, model: Any, folder: pathlib.Path) -> str:
         printed = json.loads(rivulet._program.ask(arguments))
         table = {row["tensor"]: row["role"] for row in printed["tensors"]}
         trained = {id(weight) for weight in model.trainable_weights}
-        for name, weight in weights.items():
-            wanted = "weight" if id(weight) in trained else "running statistic"
-            if table.pop(name, None) != wanted:
-                return f"'{name}' is no {wanted}"
-        others = [name for name, role in table.items() if role != "constant"]
-        if others:
-            return f"'{others[0]}' is no constant"
+        for name, role in table.items():
+            wanted = name in weights and id(weights[name]) in trained
+            if (role == "weight") != wanted:
+                return f"'{name}' is a {role}"
+        lost = [name for name, weight in weights.items() if id(weight) in trained and name not in table]
+        if lost:
+            return f"'{lost[0]}' is not in the table"
     return ""
 
 
@@ -165,9 +166,6 @@ def trained(entry: Entry, runner: str) -> Dict[str, Any]:
             row["forward"] = found if isinstance(found, str) else ratio(found[0], scores, exact_scores, exact_scores)
             after = programs_step(entry, model, features, labels, folder)
             row["step"], row["where"] = worst(after, single, exact, start)
-            missing = set(start) - set(after)
-            if missing:
-                row["roles"] = row["roles"] or f"'{sorted(missing)[0]}' is no variable"
         except rivulet.RivuletError as error:
             row["refused"] = str(error)
     return row

@@ -24,10 +24,11 @@ _SPARSE = ("SparseCategoricalCrossentropy", "sparse_categorical_crossentropy")
 
 
 def _weights(model: Any) -> Dict[str, Any]:
-    """A model's weights by the names that their variables have: Keras' paths, made unique."""
+    """A model's weights by the names that their variables have: Keras' paths within the model, made unique."""
     found: Dict[str, Any] = {}
     for weight in model.weights:
-        path = re.sub(r"[^\w.\-/]", "_", weight.path, flags=re.ASCII).lstrip("_/-")
+        within = weight.path.removeprefix(f"{model.name}/")  # a Sequential's own name
+        path = re.sub(r"[^\w.\-/]", "_", within, flags=re.ASCII).lstrip("_/-")
         name, n = path, 1
         while name in found:
             name, n = f"{path}_{n}", n + 1
@@ -203,7 +204,10 @@ def load(model: Any, params: Mapping[str, Array]) -> None:
     weights = _weights(model)
     for name, array in params.items():
         if name not in weights:
-            raise RivuletError(f"the model has no weight '{name}'; its weights are {', '.join(weights) or 'none'}")
+            raise RivuletError(
+                f"the model has no weight '{name}'; its weights are {', '.join(weights) or 'none'}. Keras counts layers "
+                "of a kind: give them names, or call keras.backend.clear_session() before the model is built"
+            )
         if tuple(array.shape) != tuple(weights[name].shape):
             raise RivuletError(f"'{name}' has the shape {tuple(array.shape)}, and the model's {tuple(weights[name].shape)}")
     for name, array in params.items():

@@ -21,6 +21,7 @@ class Scenarios(packaged.ProgramTest):
         import keras
 
         layers = keras.layers
+        keras.backend.clear_session()
         keras.utils.set_random_seed(3)
         return keras.Sequential(
             [
@@ -29,8 +30,8 @@ class Scenarios(packaged.ProgramTest):
             ]
         )
 
-    def scenario(self, section, **more):
-        return {
+    def run_of(self, section, **more):
+        scenario = {
             **section,
             "run": {"name": "from Keras", "rounds": 3},
             "data": {
@@ -43,6 +44,7 @@ class Scenarios(packaged.ProgramTest):
             "server": {"clients_per_round": 5},
             **more,
         }
+        return rivulet.simulate(scenario)
 
     def test_a_model_is_trained_by_the_program_and_comes_back(self):
         import keras
@@ -54,9 +56,9 @@ class Scenarios(packaged.ProgramTest):
         section = rivulet.keras.scenario(model, loss=loss)
         self.assertEqual(section["model"]["inputs"], [{"name": "image", "kind": "pixels"}])
         statistics = [f"batch_normalization/moving_{name}" for name in ("mean", "variance")]
-        self.assertEqual([name.replace("_1", "") for name in section["model"]["freeze"]], statistics)
-        run = rivulet.simulate(self.scenario(section))
-        self.assertGreater(run.scores["test/accuracy"], 0.5)
+        self.assertEqual(section["model"]["freeze"], statistics)
+        run = self.run_of(section)
+        self.assertGreater(run.scores["test/accuracy"], 0.3)
         trained = run.model()
         self.assertEqual(set(trained), set(before))
         rivulet.keras.load(model, trained)
@@ -72,7 +74,7 @@ class Scenarios(packaged.ProgramTest):
         model = self.model()
         model.layers[0].trainable = False
         section = rivulet.keras.scenario(model, loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True))
-        trained = rivulet.simulate(self.scenario(section)).model()
+        trained = self.run_of(section).model()
         for name, value in rivulet.keras.params(model).items():
             self.assertEqual(np.array_equal(trained[name], value), name in section["model"]["freeze"], name)
         self.assertEqual(sum("conv2d" in name for name in section["model"]["freeze"]), 2)
@@ -93,7 +95,7 @@ class Scenarios(packaged.ProgramTest):
         rows = {"age": draws.uniform(size=(40, 2)).astype(np.float32), "words": draws.integers(0, 9, (40, 4))}
         rivulet.write_examples("rows.tfrecord", {**rows, "label": rows["age"].sum(1, keepdims=True)})
         data = {"train": "rows.tfrecord", "partition": {"kind": "iid", "clients": 2}}
-        trained = rivulet.simulate(self.scenario(section, data=data, server={"clients_per_round": 2})).model()
+        trained = self.run_of(section, data=data, server={"clients_per_round": 2}).model()
         rivulet.keras.load(model, trained)
         for name, value in rivulet.keras.params(model).items():
             self.assertTrue(np.array_equal(trained[name], value), name)

@@ -105,9 +105,10 @@ def run_graph(runner: str, folder: pathlib.Path, graph: pathlib.Path, feeds: Dic
 
 
 def roles(entry: Entry, model: Any, folder: pathlib.Path) -> str:
-    """What the import's table says otherwise than Keras does, of both forms of control flow; empty if nothing."""
+    """What the import's table says otherwise than Keras does, of both forms of loops; empty if nothing."""
     weights = rivulet.keras._weights(model)
-    for lower in (False, True):
+    loops = any(isinstance(layer, (keras.layers.RNN, keras.layers.Bidirectional)) for layer in model.layers)
+    for lower in (True, False) if loops else (False,):
         function, classes = rivulet.keras._loss(objective(entry), None)
         graph = rivulet.keras._frozen(model, rivulet.keras._inputs(model, None), function, classes, lower)
         (folder / "frozen.pb").write_bytes(graph.SerializeToString())

@@ -4,6 +4,7 @@
 #include "cli/model/format.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "engine/base/table.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/io/atomic_file.h"

@@ -7,6 +7,7 @@
 #include "cli/model/format.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "engine/base/table.h"
 #include "engine/onnx/export/export.h"
 #include "engine/onnx/import.h"

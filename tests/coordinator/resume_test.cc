@@ -291,7 +291,7 @@ TEST_F(ResumeTest, ModelDiffers_IsRefused) {
   Interrupt();
   auto other = *TinyParts(4, 3).initial_model();
   ASSERT_OK(WriteFileAtomically(FileSystem::Default(), ModelFile(), ModelToSafetensors(*other, {})));
-  EXPECT_THAT(ResumeError(Options(5)), HasSubstr("and the history says"));
+  EXPECT_THAT(ResumeError(Options(5)), HasSubstr("and the history has"));
 }
 
 TEST_F(ResumeTest, ModelDamaged_IsRefused) {

@@ -83,8 +83,8 @@ Status MeasuredSet::Check(std::span<const TensorSpec> fetched) const {
     const TensorSpec& spec = fetched[i];
     if (fetched_[i].counted) continue;
     if (spec.shape != Shape{} || (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64)) {
-      return InvalidArgument("'{}' is {}{}; what is evaluated must be a float32 or float64 scalar", fetched_[i].tensor,
-                             Name(spec.dtype), spec.shape.ToString());
+      return InvalidArgument("'{}' is {}{}; an evaluated tensor must be a float32 or float64 scalar",
+                             fetched_[i].tensor, Name(spec.dtype), spec.shape.ToString());
     }
   }
   return absl::OkStatus();

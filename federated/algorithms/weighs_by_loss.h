@@ -22,8 +22,8 @@ inline StatusOr<Composition> FedAvgByLoss(const AlgorithmContext& context, Piece
   const Scenario& scenario = context.scenario;
   if (context.layout.elements(Segment::kShared) > 0) {
     return InvalidArgument(
-        "[algorithm] name = \"{}\" divides what clients changed by weights of their losses, and the running statistics "
-        "of this model (batch_norm) are averaged; take a model without them, or \"fedavg\"",
+        "[algorithm] name = \"{}\" divides updates by weights of their losses, but the running statistics of this "
+        "model (batch_norm) are averaged; use a model without them, or \"fedavg\"",
         scenario.algorithm.name);
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));

@@ -90,7 +90,7 @@ Status Assign(const Entry& entry, Scenario& scenario, Given& given, Options& opt
   }
   if (entry.key == kFormerAlgorithm) {
     const auto* name = std::get_if<SettingValue>(&entry.value);
-    return InvalidArgument("{} in {} is a table of its own now; write [algorithm] name = {}", kFormerAlgorithm,
+    return InvalidArgument("{} in {} is a separate table now; write [algorithm] name = {}", kFormerAlgorithm,
                            entry.where, name == nullptr ? "\"fedavg\"" : rivulet::ToToml(*name));
   }
   if (!scenario::IsSection(entry.key)) {
@@ -294,7 +294,8 @@ Status CheckClients(const Scenario& scenario, const Given& given) {
     const size_t equals = line.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == line.size()) {
       return InvalidArgument(
-          "data.partition.tags has '{}'; write TAG=PATTERN, such as icu=client-0000*, for whom the tag is", line);
+          "data.partition.tags has '{}'; write TAG=PATTERN with the clients of the tag, such as icu=client-0000*",
+          line);
     }
   }
   return absl::OkStatus();

@@ -99,7 +99,7 @@ class Tls(RivuletTest):
         before = folded()
         # Started again it is refused as it connects, and hears that much.
         again = self.start_client(gone, port)
-        self.said(gone, rf"it closed the connection when it saw the certificate [0-9A-F]{{32}} of 'client/{gone}'")
+        self.said(gone, rf"it closed the connection because it does not admit the certificate [0-9A-F]{{32}} of 'client/{gone}'")
         self.said("coordinator", "refused a connection: " + revoked)
         # Nor does the list from before let it in.
         self.replace("earlier.crl", "coordinator/revoked.crl")

@@ -62,7 +62,7 @@ class Workers(RivuletTest):
                 _, err = simulation.communicate(timeout=120)
                 self.assertEqual(simulation.returncode, 0, err)
                 if count == 1:  # of several, those that are killed may have had nothing
-                    self.assertIn("what it had is given to others", err)
+                    self.assertIn("others get its tasks", err)
                 self.assertEqual(self.digests(db), expected)
                 self.assertEqual(self.statuses(db), self.statuses("alone.sqlite"))
                 # One that comes when the others have done all the work finds nobody, and goes on looking.

@@ -841,7 +841,7 @@ TEST(Scenario, TrainingDataNotGiven_IsForWhoeverNeedsItToRefuse) {
 
 TEST(Refuse, ServerAlgorithm_NamesTheNewSpelling) {
   EXPECT_EQ(ErrorOf("[server]\nalgorithm = \"fedavg\"\n"),
-            "server.algorithm in s.toml:2:13 is a table of its own now; write [algorithm] name = \"fedavg\"");
+            "server.algorithm in s.toml:2:13 is a separate table now; write [algorithm] name = \"fedavg\"");
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.algorithm", "fedavg"}}), HasSubstr("write [algorithm] name = \"fedavg\""));
   EXPECT_THAT(ErrorOf(kMinimal, {{"algorithm", "fedavg"}}), HasSubstr("algorithm in --set must be a table"));
 }
@@ -925,7 +925,7 @@ TEST(ScenarioToResume, AnotherPlanKey_IsRefusedByName) {
     EXPECT_THAT(ResumedWith(stored, Parse(kMinimal, {{key, value}})), HasSubstr("when the run began")) << key;
   }
   EXPECT_EQ(ResumedWith(stored, Parse(kMinimal, {{"server.value_bits", "3"}})),
-            "server.value_bits was 10 when the run began, and is 3 now; it decides what the run computes (its class is "
+            "server.value_bits was 10 when the run began, and is 3 now; it affects the run's results (its class is "
             "\"plan\"), and only keys of the classes \"operation\" and \"place\" may change: start a new run");
   EXPECT_EQ(ResumedWith(stored, Parse(kMinimal, {{"server.value_bits", "10"}})), stored.ToToml());
 }

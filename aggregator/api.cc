@@ -274,7 +274,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::Submit(const Caller& caller, 
     case Submission::Kind::kState:
       break;
   }
-  return PermissionDenied("'{}' brings what a client keeps; an aggregator's clients keep that themselves", caller.name);
+  return PermissionDenied("'{}' sends client state; an aggregator's clients keep it on their disks", caller.name);
 }
 
 StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginUpload(const Caller& caller, const Submission& submission) {
@@ -286,8 +286,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginUpload(const Caller& cal
     if (over_) return Decided(SubmitResult::Kind::kRefused, "the run is over");
     const auto member = members_.find(caller.name);
     if (member == members_.end() || !member->second.confirmed) {
-      return Unavailable("this aggregator does not know yet what its coordinator has given '{}'; ask again",
-                         caller.name);
+      return Unavailable("this aggregator does not know the coordinator's answer for '{}' yet; ask again", caller.name);
     }
     if (const auto& last = member->second.outcome; last && last->task == task) {
       return last->end == TaskEnd::kFolded ? Decided(SubmitResult::Kind::kDuplicate)
@@ -297,7 +296,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginUpload(const Caller& cal
   }
   switch (job->stage) {
     case Job::Stage::kFetched:
-      return Unavailable("what task '{}' names is being fetched anew; ask again", task);
+      return Unavailable("the inputs of task '{}' are being fetched again; ask again", task);
     case Job::Stage::kFolding:
       return Unavailable("this update is being folded; ask again");
     case Job::Stage::kHeld:

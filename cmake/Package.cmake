@@ -9,7 +9,8 @@ install(CODE [[
   file(MAKE_DIRECTORY "${folder}/share/bash-completion/completions")
   execute_process(COMMAND "${folder}/bin/rivulet" completion COMMAND_ERROR_IS_FATAL ANY
                   OUTPUT_FILE "${folder}/share/bash-completion/completions/rivulet")
-  file(REMOVE "${folder}/share/man/man1/rivulet-client.1")  # the other package's
+  file(GLOB client_pages "${folder}/share/man/man1/rivulet-client.1" "${folder}/share/man/man1/rivulet-client-*.1")
+  file(REMOVE ${client_pages})  # the other package's
 ]] COMPONENT program)
 # rivulet-client tells neither by itself: `rivulet` knows both programs.
 install(CODE "set(rivulet \"$<TARGET_FILE:rivulet>\")\nset(pages \"${PROJECT_BINARY_DIR}/client_pages\")" COMPONENT client)
@@ -17,7 +18,8 @@ install(CODE [[
   set(folder "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
   file(REMOVE_RECURSE "${pages}")
   execute_process(COMMAND "${rivulet}" manual --out "${pages}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-  file(COPY "${pages}/rivulet-client.1" DESTINATION "${folder}/share/man/man1")
+  file(GLOB client_pages "${pages}/rivulet-client.1" "${pages}/rivulet-client-*.1")
+  file(COPY ${client_pages} DESTINATION "${folder}/share/man/man1")
   file(MAKE_DIRECTORY "${folder}/share/bash-completion/completions")
   execute_process(COMMAND "${rivulet}" completion COMMAND_ERROR_IS_FATAL ANY
                   OUTPUT_FILE "${folder}/share/bash-completion/completions/rivulet-client")

@@ -292,8 +292,8 @@ class TlsChannel final : public ChannelSecurity {
     if (!handshakes_->refusal.empty()) return handshakes_->refusal;
     if (!handshakes_->in_doubt) return "";
     return fmt::format(
-        "it closed the connection when it saw the certificate {} of '{}', which it does not admit; its own log says "
-        "why: ask who runs it",
+        "it closed the connection because it does not admit the certificate {} of '{}'; ask its operator for the "
+        "reason in its log",
         identity_->serial, identity_->name.ToString());
   }
 

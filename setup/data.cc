@@ -52,7 +52,7 @@ Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
   if (!train_missing && !test_missing) return absl::OkStatus();
   const std::string& missing = train_missing ? data.train : data.test;
   if (data.synth.kind.empty()) {
-    return NotFound("{}; {} names it, and no data.synth says how to generate it", Message(train_missing ? train : test),
+    return NotFound("{}; {} names it, and there is no data.synth to generate it", Message(train_missing ? train : test),
                     train_missing ? "data.train" : "data.test");
   }
   if (IsFilePattern(missing)) {

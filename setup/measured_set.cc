@@ -94,8 +94,8 @@ Status MeasuredSet::Check(std::span<const TensorSpec> fetched) const {
     if (fetched_[i].finish != nullptr && spec == TensorSpec{DType::kFloat32, {static_cast<int64_t>(fetched_[i].width)}})
       continue;
     if (spec.shape != Shape{} || (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64)) {
-      return InvalidArgument("'{}' is {}{}; what is evaluated must be a float32 or float64 scalar", fetched_[i].tensor,
-                             Name(spec.dtype), spec.shape.ToString());
+      return InvalidArgument("'{}' is {}{}; an evaluated tensor must be a float32 or float64 scalar",
+                             fetched_[i].tensor, Name(spec.dtype), spec.shape.ToString());
     }
   }
   return absl::OkStatus();

@@ -129,7 +129,7 @@ Status CompleteArrays(const ModelConfig& config, ModelDef& model) {
     if (variable.segment == "frozen" || variable.spec.dtype == DType::kFloat32) continue;
     return InvalidArgument(
         "{}: tensor '{}' is {}, and updates are float32; convert it, or name it in model.freeze, which sends it to "
-        "clients as it is",
+        "clients unchanged",
         config.arrays, variable.name, Name(variable.spec.dtype));
   }
   StatusOr<ModelLayout> layout = ModelLayoutOf(model);

@@ -171,7 +171,7 @@ StatusOr<std::shared_ptr<const Model>> RunSetup::initial_model() {
   const Digest found = model->ComputeDigest(), wanted = opened->model().initial_model;
   if (found == wanted) return model;
   return FailedPrecondition(
-      "model.arrays, '{}', has digest {}, and the plan begins with {}; bring the file that the plan was built from, or "
+      "model.arrays, '{}', has digest {}, and the plan begins with {}; use the file that the plan was built from, or "
       "build the plan again",
       scenario_.model.arrays, found.Hex(), wanted.Hex());
 }

@@ -150,7 +150,7 @@ class LocalSimulation : public Simulation {
       const int64_t clients = scenario.data.partition.clients;
       if (clients <= 0) {
         return InvalidArgument(
-            "without data.train, data.partition.clients says how many clients there are; give one of them");
+            "without data.train the number of clients is unknown; give data.train or data.partition.clients");
       }
       coordinator.population = NumberedPopulation(clients);
       return absl::OkStatus();

@@ -39,13 +39,13 @@ void AddCommand(const Command& command, const std::string& path, std::string& pa
   const auto add = [](std::string& list, std::string_view word) {
     list += fmt::format("{}{}", list.empty() ? "" : " ", word);
   };
-  for (const Command& child : command.subcommands) add(subcommands, child.name);
+  for (const Command* child : ShownSubcommands(command)) add(subcommands, child->name);
   for (const Argument& argument : command.arguments)
     if (!IsPositional(argument)) add(TakesValue(argument) ? values : flags, argument.name);
   for (const CommonOption& common : CommonOptionsOf(path))
     add(common.value_name[0] != '\0' ? values : flags, common.name);
   cases += fmt::format("    \"{}\") subcommands='{}' flags='{}' values='{}' ;;\n", path, subcommands, flags, values);
-  for (const Command& child : command.subcommands) AddCommand(child, path + " " + child.name, paths, cases);
+  for (const Command* child : ShownSubcommands(command)) AddCommand(*child, path + " " + child->name, paths, cases);
 }
 
 Status PrintCompletion() {
@@ -60,7 +60,7 @@ Status PrintCompletion() {
 
 const RegisterCommand kCompletion(96, [] {
   Command command{.name = "completion",
-                  .summary = "Print a script by which bash completes commands and options.",
+                  .summary = "Print a bash completion script for commands and options.",
                   .example = "rivulet completion >~/.local/share/bash-completion/completions/rivulet"};
   command.run = PrintCompletion;
   return command;

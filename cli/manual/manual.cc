@@ -44,8 +44,8 @@ std::string Page(const Command& command, const std::string& path) {
   page += fmt::format(".SH SYNOPSIS\n.B {}\n{}\n", Roff(path), Roff(UsageOf(command, path).substr(path.size() + 1)));
   if (!command.subcommands.empty()) {
     page += ".SH SUBCOMMANDS\n";
-    for (const Command& child : command.subcommands) {
-      page += fmt::format(".TP\n.BR {} (1)\n{}\n", Roff(PageName(path + " " + child.name)), Roff(child.summary));
+    for (const Command* child : ShownSubcommands(command)) {
+      page += fmt::format(".TP\n.BR {} (1)\n{}\n", Roff(PageName(path + " " + child->name)), Roff(child->summary));
     }
   }
   std::string positionals, options;
@@ -74,10 +74,10 @@ Status WritePages(const Command& command, const std::string& path, const std::st
   FileSystem& fs = FileSystem::Default();
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, JoinPath(folder, PageName(path) + ".1"), Page(command, path)));
   ++pages;
-  for (const Command& child : command.subcommands) {
-    const std::string below = path + " " + child.name;
+  for (const Command* child : ShownSubcommands(command)) {
+    const std::string below = path + " " + child->name;
     if (PageName(below) == kClientProgram) continue;  // one page: of the program that this command is
-    RIVULET_RETURN_IF_ERROR(WritePages(child, below, folder, pages));
+    RIVULET_RETURN_IF_ERROR(WritePages(*child, below, folder, pages));
   }
   return absl::OkStatus();
 }
@@ -100,7 +100,7 @@ Status WriteManual(const ManualOptions& options) {
 const RegisterCommand kManual(95, [] {
   auto options = std::make_shared<ManualOptions>();
   Command command{.name = "manual",
-                  .summary = "Write a page for man(1) of every command.",
+                  .summary = "Write man pages of all commands.",
                   .example = "rivulet manual --out ~/.local/share/man/man1"};
   command.Required("--out", "DIR", &options->out, "the folder to write to");
   command.run = [options] { return WriteManual(*options); };

@@ -1,5 +1,6 @@
 #include "cli/program/root.h"
 
+#include "cli/ca/commands.h"
 #include "cli/run/client_command.h"
 
 namespace rivulet {
@@ -10,7 +11,7 @@ constexpr char kVersionHelp[] = "Print the version.";
 }  // namespace
 
 std::vector<CommonOption> CommonOptionsOf(std::string_view path) {
-  if (path == kClientProgram) return {kQuietOption, kProgressOption, kVlogOption, kHelpOption};
+  if (path.starts_with(kClientProgram)) return {kQuietOption, kProgressOption, kVlogOption, kHelpOption};
   return {kQuietOption, kProgressOption, kVlogOption, kOpLibraryOption, kAlgorithmLibraryOption, kHelpOption};
 }
 
@@ -23,6 +24,10 @@ Command ClientRoot(RootArguments* arguments) {
   for (size_t at = 0; (at = client.example.find(kWords, at)) != std::string::npos;)
     client.example.replace(at, kWords.size() - 1, kClientProgram);
   client.Flag("--version", &arguments->version, kVersionHelp);
+  Command request = CaRequestCommand();
+  request.example = "rivulet-client request client/hospital-b";
+  client.example += "\n  " + request.example;
+  client.subcommands.push_back(std::move(request));
   return client;
 }
 
@@ -41,6 +46,13 @@ Command RootCommand(RootArguments* arguments) {
   return root;
 }
 
+std::vector<const Command*> ShownSubcommands(const Command& command) {
+  std::vector<const Command*> shown;
+  for (const Command& child : command.subcommands)
+    if (!child.hidden) shown.push_back(&child);
+  return shown;
+}
+
 bool TakesValue(const Argument& argument) {
   return !std::holds_alternative<bool*>(argument.target) && !std::holds_alternative<int*>(argument.target);
 }
@@ -52,7 +64,7 @@ std::string UsageOf(const Command& command, std::string_view path) {
     usage += argument.required ? " " + argument.name : " [" + argument.name + "]";
     if (TakesSeveral(argument)) usage += " …";
   }
-  if (!command.subcommands.empty()) usage += " SUBCOMMAND";
+  if (!command.subcommands.empty()) usage += command.run ? " [SUBCOMMAND]" : " SUBCOMMAND";
   return usage + " [OPTIONS]";
 }
 

@@ -21,7 +21,7 @@ Status RemoteClientState::Propose(std::string_view run_id, std::string_view, con
       const SubmitResult result,
       calls_.Submit(In(run_id), submission, std::make_shared<const std::string>(std::move(state))));
   if (result.kind != SubmitResult::Kind::kRefused) return absl::OkStatus();
-  return FailedPrecondition("the coordinator does not keep what task '{}' proposes: {}", task, result.reason);
+  return FailedPrecondition("the coordinator refuses the state of task '{}': {}", task, result.reason);
 }
 
 }  // namespace rivulet

@@ -33,7 +33,7 @@ const Status& StatusOf(const StatusOr<T>& result) {
 Status ClientRegistry::CheckBan(const std::string& client_id) const {
   const auto found = banned_.find(client_id);
   if (found == banned_.end()) return absl::OkStatus();
-  return PermissionDenied("client '{}' is banned here{}{}; ask who runs the coordinator to approve it",
+  return PermissionDenied("client '{}' is banned here{}{}; ask the coordinator's operator to approve it",
                           DisplayText(client_id, 80), found->second.empty() ? "" : ": ", found->second);
 }
 
@@ -69,7 +69,7 @@ bool ClientRegistry::IsDoubled(const Caller& caller) {
   entry.turns = caller.session == entry.session_before ? entry.turns + 1 : 0;
   entry.session_before = std::exchange(entry.session, caller.session);
   if (entry.turns < kTurnsOfTwo) return false;
-  NoteError(caller.name, "two processes take turns under this name; stop one of them, or give it a name of its own");
+  NoteError(caller.name, "two processes use this name in turn; stop one of them, or give it another name");
   if (entry.doubled_at != 0 && entry.seen - entry.doubled_at < kSaidAgainMs) return false;
   entry.doubled_at = entry.seen;
   return true;
@@ -80,8 +80,7 @@ StatusOr<PollReply> ClientRegistry::Poll(const PollRequest& request) {
   StatusOr<PollReply> reply = PassPoll(request, &doubled);
   if (doubled && on_doubled_) {
     on_doubled_(
-        fmt::format("two processes call as '{}' and take turns at its tasks; stop one of them, or give it a name "
-                    "of its own",
+        fmt::format("two processes call as '{}' and take its tasks in turn; stop one of them, or give it another name",
                     DisplayText(request.caller.name, 80)));
   }
   return reply;

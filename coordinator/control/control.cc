@@ -173,7 +173,7 @@ StatusOr<std::string> Control::Steer(AuditRow row, const std::string& run_name) 
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Coordinator> run, FindRun(run_name));
   const RunState state = run->Standing().state;
   if (run->over()) {
-    return FailedPrecondition("run '{}' is over ({}), and cannot be told to {}", state.run_id, state.state, row.action);
+    return FailedPrecondition("run '{}' is over ({}), and cannot {}", state.run_id, state.state, row.action);
   }
   row.client_id.clear();
   row.run_id = state.run_id;
@@ -184,7 +184,7 @@ StatusOr<std::string> Control::Steer(AuditRow row, const std::string& run_name) 
   }
   if (row.action == "resume") {
     run->Steer(Steering::kResume);
-    return fmt::format("run '{}' goes on", state.run_id);
+    return fmt::format("run '{}' resumes", state.run_id);
   }
   if (row.action == "abort") {
     run->Steer(Steering::kStop);

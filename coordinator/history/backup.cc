@@ -109,7 +109,8 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
     }
     if (again && times < kMostTimes) continue;
     if (again) {
-      return DataLoss("the last version of a run of '{}' is not in its folder; 'rivulet runs verify' says which", from);
+      return DataLoss("the last version of a run of '{}' is not in its folder; 'rivulet runs verify' names the run",
+                      from);
     }
     break;
   }

@@ -168,7 +168,7 @@ Status Database::Error(int code, std::string_view doing) const {
   switch (code & 0xFF) {
     case SQLITE_INTERRUPT:
       if (!stopped_.ok()) return std::exchange(stopped_, absl::OkStatus());
-      return Cancelled("what was asked of the history '{}' was stopped", path_);
+      return Cancelled("the query of the history '{}' was stopped", path_);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:  // too many others were opening it

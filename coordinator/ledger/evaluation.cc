@@ -18,8 +18,7 @@ constexpr std::string_view kRight = "/right", kTotal = "/total", kExamplesScalar
 StatusOr<double> Declared(const Scalars& declared, const std::string& name) {
   const auto found = declared.find(name);
   if (found == declared.end()) return InvalidArgument("it does not say '{}', which the plan asks for", name);
-  if (!std::isfinite(found->second))
-    return InvalidArgument("it says that '{}' is {}, which is not finite", name, found->second);
+  if (!std::isfinite(found->second)) return InvalidArgument("its '{}' is {}, which is not finite", name, found->second);
   return found->second;
 }
 
@@ -56,7 +55,7 @@ StatusOr<Measures> MeasuresOf(const AggregationSpec& spec, const Scalars& declar
     const std::string rate(name.substr(0, name.size() - kRight.size()));
     RIVULET_ASSIGN_OR_RETURN(const double total, Declared(declared, rate + std::string(kTotal)));
     if (!IsCount(value) || !IsCount(total) || value > total)
-      return InvalidArgument("it says that {} of {} of '{}' are right, which cannot be", value, total, rate);
+      return InvalidArgument("it reports {} of {} of '{}' as right, which is impossible", value, total, rate);
     if (total > 0) measures[rate] = Measure::Rate(static_cast<int64_t>(value), static_cast<int64_t>(total));
   }
   for (const auto& [metric, sums] : counts) {
@@ -73,7 +72,7 @@ StatusOr<Measures> MeasuresOf(const AggregationSpec& spec, const Scalars& declar
 
 StatusOr<Measures> MeasuresOfSums(const AggregationSpec& spec, const Scalars& sums) {
   RIVULET_ASSIGN_OR_RETURN(const double examples, Declared(sums, std::string(kExamplesScalar)));
-  if (examples < 1) return FailedPrecondition("nobody had an example to measure with");
+  if (examples < 1) return FailedPrecondition("no client had an example to measure with");
   Scalars declared = sums;
   for (const ScalarSpec& scalar : spec.scalars) {
     if (scalar.weigh == kExamplesScalar) declared[scalar.name] /= examples;

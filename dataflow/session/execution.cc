@@ -210,7 +210,7 @@ Status Execution::FinishAsync(int step, const AsyncCall& call, StatusOr<std::vec
     const TensorSpec& spec = node.outputs()[port];
     const Tensor& value = (*outputs)[port];
     if (value.empty() || value.dtype() != spec.dtype || !Shape::Compatible(value.shape(), spec.shape))
-      return InvalidArgument("{}: output {} is {}{}, but the graph says {}{}", where, port, Name(value.dtype()),
+      return InvalidArgument("{}: output {} is {}{}, but the graph has {}{}", where, port, Name(value.dtype()),
                              value.shape().ToString(), Name(spec.dtype), spec.shape.ToString());
   }
   MutexLock lock(mutex_);

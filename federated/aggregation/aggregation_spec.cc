@@ -120,8 +120,7 @@ StatusOr<int64_t> WeightOf(std::string_view weigh, int fraction_bits, const Scal
   if (over != std::string_view::npos) {
     const std::string_view by = weigh.substr(over + kOver.size() + kNumberPrefix.size());
     RIVULET_ASSIGN_OR_RETURN(const double divisor, NumberOf(numbers, by, "the task's number"));
-    if (!(divisor > 0))
-      return InvalidArgument("the task's number '{}' is {}; what is divided by is above 0", by, divisor);
+    if (!(divisor > 0)) return InvalidArgument("the task's number '{}' is {}; a divisor must be above 0", by, divisor);
     weight /= divisor;
   }
   // Beyond every bound in any case, and what an int64 holds.

@@ -170,8 +170,9 @@ class Mean : public Gathering {
     RIVULET_RETURN_IF_ERROR(WithSums(sums, [&](const auto& values) -> Status {
       for (size_t i = 0; i < values.size(); ++i) {
         if (values[i] > bound || values[i] < -bound) {
-          return InvalidArgument("a partial's sum {} at element {} of its {} is beyond what a weight of {} can give",
-                                 values[i], i, part.name, sums.weight_sum);
+          return InvalidArgument(
+              "a partial sum's value {} at element {} of its {} is beyond the range of a weight of {}", values[i], i,
+              part.name, sums.weight_sum);
         }
       }
       return absl::OkStatus();
@@ -194,8 +195,8 @@ class Mean : public Gathering {
     const double norm = std::sqrt(squares) * unit;
     if (norm <= most * (1 + kNormRounding) + rounding) return absl::OkStatus();
     return InvalidArgument(
-        "a partial's sum of {} has the norm {}, more than the {} that updates of a weight of {} in all can give within "
-        "the {} of privacy.clip; a client of its site does not clip as the plan says",
+        "a partial sum's {} has the norm {}, more than the {} of updates of the total weight {} within the {} of "
+        "privacy.clip; a client of its site does not clip",
         part.name, norm, most, sums.weight_sum, spec().most_norm);
   }
 

@@ -87,7 +87,7 @@ class OverUpdates : public Gathering {
     int64_t weights = 0;
     for (const SpooledPart& spooled : sums.spooled) {
       if (spooled.weight < 1 || spooled.weight > spec().weight_bound(part)) {
-        return InvalidArgument("a partial says that its update of task '{}' weighs {}, which is not between 1 and {}",
+        return InvalidArgument("a partial sum's update of task '{}' has the weight {}, which is not between 1 and {}",
                                spooled.task, spooled.weight, spec().weight_bound(part));
       }
       weights += spooled.weight;
@@ -105,8 +105,8 @@ class OverUpdates : public Gathering {
       }
       if (const double most = spec().most_norm; most > 0 && std::sqrt(squares) > most * (1 + kNormRounding)) {
         return InvalidArgument(
-            "a partial's update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does not "
-            "clip as the plan says",
+            "a partial sum's update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does "
+            "not clip",
             spooled.task, std::sqrt(squares), most);
       }
     }

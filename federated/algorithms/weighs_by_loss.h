@@ -1,5 +1,4 @@
-// Federated averaging whose clients count by the loss of the model that they were given: what q_fedavg.cc and term.cc
-// are made of.
+// Federated averaging weighted by each client's loss of the received model: the base of q_fedavg.cc and term.cc.
 #pragma once
 
 #include <algorithm>
@@ -23,8 +22,8 @@ inline StatusOr<Composition> FedAvgByLoss(const AlgorithmContext& context, Piece
   const Scenario& scenario = context.scenario;
   if (context.layout.elements(Segment::kShared) > 0) {
     return InvalidArgument(
-        "[algorithm] name = \"{}\" divides what clients changed by weights of their losses, and the running statistics "
-        "of this model (batch_norm) are averaged; take a model without them, or \"fedavg\"",
+        "[algorithm] name = \"{}\" divides updates by weights of their losses, but the running statistics of this "
+        "model (batch_norm) are averaged; use a model without them, or \"fedavg\"",
         scenario.algorithm.name);
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));

@@ -1,4 +1,4 @@
-// Which metrics of a model are rates or counts, and what they are counted by.
+// Metrics of a model that are rates or counts, and their denominators.
 #pragma once
 
 #include <optional>

@@ -41,7 +41,8 @@ void CopyWeights(const Model& model, std::span<float> to) {
 
 // Models that begin as one stay one: whoever is to choose between them sees no difference.
 Status DrawWeights(const Model& model, const std::string& flat, const DrawModel& draw, std::span<float> to) {
-  if (draw == nullptr) return FailedPrecondition("'{}' begins as a draw of the model, and nobody draws any", flat);
+  if (draw == nullptr)
+    return FailedPrecondition("'{}' starts as a draw of the model, but no draws are available", flat);
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Model> drawn, draw(flat));
   CopyWeights(*drawn, to);
   std::vector<float> first(to.size());
@@ -96,11 +97,11 @@ StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const Serve
 Status CheckState(const ServerState& state, const ServerOptimizer& optimizer) {
   const std::vector<ServerOptimizer::Flat> flats = optimizer.Flats();
   for (const ServerOptimizer::Flat& flat : flats) {
-    if (state.flat(flat.name).empty()) return DataLoss("it has no '{}', with which the server goes on", flat.name);
+    if (state.flat(flat.name).empty()) return DataLoss("it has no '{}', which the server needs to resume", flat.name);
   }
   const size_t found = state.flats == nullptr ? 0 : state.flats->size();
   if (found != flats.size()) {
-    return DataLoss("it has {} vectors of the server, which goes on with {}", found, flats.size());
+    return DataLoss("it has {} vectors of the server, which needs {} to resume", found, flats.size());
   }
   return absl::OkStatus();
 }

@@ -15,6 +15,7 @@ from typing import IO, TYPE_CHECKING, Any, List, Mapping, Optional, Union
 from rivulet._errors import Interrupted, RivuletError
 from rivulet._files import PathLike
 from rivulet._history import History, Run
+from rivulet._keywords import suggests_keys
 from rivulet._program import program, sentence
 from rivulet._progress import ROUND, Bar, bar
 from rivulet._scenario import Scenario, scenario_file, set_arguments
@@ -125,6 +126,7 @@ class _Child:
                 stream.close()
 
 
+@suggests_keys
 def simulate(
     scenario: Scenario,
     *,
@@ -253,7 +255,7 @@ def _interrupted(
     found = History(db).run(resumable.group(1)) if resumable else _of_this_call(db, resume, began)
     if found is None:
         return Interrupted(f"interrupted: {why}")
-    return Interrupted(f"{why.split(';')[0]}; to go on: rivulet.simulate(…, db={db!r}, resume={found.id!r})", found)
+    return Interrupted(f"{why.split(';')[0]}; to resume: rivulet.simulate(…, db={db!r}, resume={found.id!r})", found)
 
 
 def _of_this_call(db: str, resume: Optional[Union[str, Run]], began: float) -> Optional[Run]:

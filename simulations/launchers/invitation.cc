@@ -42,8 +42,8 @@ StatusOr<Invitation> Invitation::FromBytes(std::string_view bytes) {
   const std::string_view whole = bytes;
   if (line() != kMagic) {
     return InvalidArgument(
-        "what this simulation tells its workers begins otherwise than with '{}'; it is of another "
-        "version: install the same one at both",
+        "the simulation's invitation does not begin with '{}', so its version differs; install the same version at "
+        "both ends",
         kMagic);
   }
   Invitation invitation;
@@ -51,7 +51,7 @@ StatusOr<Invitation> Invitation::FromBytes(std::string_view bytes) {
   invitation.fingerprint = line();
   invitation.scenario = bytes;
   if (std::ranges::count(whole, '\n') < 3)
-    return InvalidArgument("what this simulation tells its workers is cut off; start this worker again");
+    return InvalidArgument("the simulation's invitation is cut off; start this worker again");
   return invitation;
 }
 
@@ -77,14 +77,14 @@ StatusOr<std::unique_ptr<VirtualClients>> JoinSimulation(const Invitation& invit
   RunSetup setup(scenario);
   auto clients = VirtualClients::Create(setup, false);  // whether its attack fits its plan was asked there
   if (absl::IsNotFound(clients.status()) && data.empty()) {
-    return NotFound("{}; where they lie elsewhere than with the simulation, --data says in which folder",
+    return NotFound("{}; give --data FOLDER if the files are in another folder than at the simulation",
                     Message(clients.status()));
   }
   RIVULET_RETURN_IF_ERROR(clients.status());
   RIVULET_ASSIGN_OR_RETURN(const std::string fingerprint, (*clients)->Fingerprint());
   if (fingerprint != invitation.fingerprint) {
     return FailedPrecondition(
-        "the data in '{}' is not that of the simulation, whose clients would be trained on other examples here; bring "
+        "the data in '{}' is not that of the simulation, whose clients would be trained on other examples here; copy "
         "the same files",
         scenario.data.train);
   }

@@ -119,7 +119,7 @@ void WorkerGate::Watch() {
     for (const std::string& site : gone) {
       coordinator_.LoseSite(site);
       if (options_.tell) {
-        options_.tell(fmt::format("'{}' has said nothing for {:g} s; what it had is given to others", site,
+        options_.tell(fmt::format("'{}' was silent for {:g} s; others get its tasks", site,
                                   static_cast<double>(options_.lease.count()) / 1000));
       }
     }

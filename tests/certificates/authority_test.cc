@@ -295,9 +295,8 @@ TEST_F(Authorities, OpenOfWhatIsNone_SaysWhatToDo) {
   ASSERT_OK(fs_.Rename(Path("other/authority.key"), Path("ca/authority.key")));
   EXPECT_THAT(Open(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is not that of authority.crt beside it")));
-  EXPECT_THAT(Open("other"),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("nothing can be signed without it; bring it back from where it is kept")));
+  EXPECT_THAT(Open("other"), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                      HasSubstr("nothing can be signed without it; restore it from a backup")));
   EXPECT_OK(Authority::OpenToRead(fs_, clock_, Path("other")));
   Write("ca/authority.key", "junk");
   EXPECT_THAT(Open(),
@@ -316,11 +315,12 @@ TEST_F(Authorities, IndexThatWasChanged_IsRefusedWithItsLine) {
   ASSERT_OK(Issue("client/a", "a"));
   const std::string index = ContentOf(Path("ca/index.txt"));
   Write("ca/index.txt", index.substr(0, index.size() - 1));
-  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no whole index")));
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no complete index")));
   Write("ca/index.txt", index + "zz rivulet:client/b - 2025-01-31T00:00:00Z 2026-01-31T00:00:00Z k\n");
   EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("line 3 of")));
   ASSERT_OK(fs_.Remove(Path("ca/index.txt")));
-  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is missing, and with it what was issued")));
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss,
+                               HasSubstr("the record of issued and revoked certificates, is missing")));
 }
 
 TEST_F(Authorities, TwoAtOnce_AreRefused) {

@@ -136,7 +136,8 @@ TEST_F(RevocationRecordTest, ListPastItsDate_WarnsAndStays) {
   NodeIdentity identity;
   identity.revoked = list;
   EXPECT_EQ(ListExpiryWarning(identity, list.next_update), "");
-  EXPECT_THAT(ListExpiryWarning(identity, list.next_update + 1), HasSubstr("it stays in force, but whoever"));
+  EXPECT_THAT(ListExpiryWarning(identity, list.next_update + 1),
+              HasSubstr("it stays in force, but nodes revoked since"));
   RevocationRecord record(fs_, "");
   PassDays(1000);
   ASSERT_OK_AND_ASSIGN(const auto taken, record.Take(ContentOf(Path("b/revoked.crl")), "l",

@@ -169,7 +169,7 @@ TEST_F(ControlTest, TwoProcessesOfOneName_AreToldApartFromOneThatWasStartedAgain
   for (const uint64_t session : {5, 4, 5, 4, 5, 4}) poll(session);
   EXPECT_THAT(said,
               ::testing::ElementsAre(HasSubstr("two processes call as 'client-00000' and take turns at its tasks")));
-  EXPECT_THAT(Clients()["client-00000"].error, HasSubstr("two processes take turns under this name"));
+  EXPECT_THAT(Clients()["client-00000"].error, HasSubstr("two processes use this name in turn"));
   process_->now += 61'000;
   for (const uint64_t session : {5, 4}) poll(session);
   EXPECT_EQ(said.size(), 2u);

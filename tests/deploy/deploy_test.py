@@ -105,7 +105,7 @@ class Completion(RivuletTest):
         self.assertEqual(self.complete("rivulet", "simulate", "--db", "tin"), ["tiny.toml"])
         self.assertEqual(self.complete("rivulet", "--verb"), [])
         self.assertEqual(self.complete("rivulet-client", "--coo"), ["--coordinator"])
-        self.assertEqual(self.complete("rivulet-client", "tin"), ["tiny.toml"])
+        self.assertEqual(self.complete("rivulet-client", "re"), ["request"])
 
     @needs("shellcheck")
     def test_scripts_are_clean(self):
@@ -275,7 +275,7 @@ class Package(SoftwareList, RivuletTest):
         # A machine may have both.
         self.assertEqual(files["rivulet"] & files["rivulet-client"], set())
         self.assertIn("usr/share/man/man1/rivulet-ca-kit.1", files["rivulet"])
-        self.assertEqual([name for name in files["rivulet-client"] if "/man1/" in name], ["usr/share/man/man1/rivulet-client.1"])
+        self.assertEqual(sorted(name for name in files["rivulet-client"] if "/man1/" in name), ["usr/share/man/man1/rivulet-client-request.1", "usr/share/man/man1/rivulet-client.1"])
         unit = (roots["rivulet-client"] / "usr/lib/systemd/system/rivulet-client@.service").read_text()
         self.assertIn("man:rivulet-client(1)", unit)
         self.assertIn("ExecStart=/var/lib/rivulet/%i/start", unit)

@@ -140,7 +140,7 @@ class Show(RunsTest):
         self.assertRegex(page, r"(?m)^finished: round 4 of 4, in ")
         self.assertRegex(page, r"(?m)^tags: baseline$")
         self.assertRegex(page, r"(?m)^  test accuracy +[▁-█]{4} +0\.\d{4} (the best|best 0\.\d{4} \(\d\))$")
-        self.assertRegex(page, r"(?m)^  \d had 12 tasks: 12 came through$")
+        self.assertRegex(page, r"(?m)^  \d had 12 tasks: 12 aggregated$")
         self.assertRegex(page, r"(?m)^  client\.epochs +2$")
         self.assertRegex(page, r"(?m)^  clients at work .* %")
         # What is as it would be anyway is not told, and no key of no value is.
@@ -668,8 +668,8 @@ class Import(RunsTest):
         for number, (sql, fragment) in enumerate([
             ("UPDATE model SET file = '../../../etc/passwd' WHERE file IS NOT NULL", "leads elsewhere"),
             ("UPDATE run SET run_id = '../evil'", "no name of a folder"),
-            ("UPDATE model SET digest = zeroblob(32)", "another model"),
-            ("UPDATE model SET digest = x'00' WHERE file IS NULL", "digest that is none"),
+            ("UPDATE model SET digest = zeroblob(32)", "is not the model of the history"),
+            ("UPDATE model SET digest = x'00' WHERE file IS NULL", "invalid model digest"),
             ("UPDATE run SET plan_digest = zeroblob(32)", "plan"),
             ("CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM run; END", "has a trigger"),
             ("PRAGMA ignore_check_constraints = ON; UPDATE attempt SET round = -round", "hostile6.sqlite' has rows that no program"),

@@ -145,7 +145,7 @@ TEST(TaskRecordsTest, ScalarTwice_IsRefused) {
   }
   const std::string bytes = Framed(message.SerializeAsString());
   EXPECT_THAT(ReadTaskRecords(BytesIn(bytes), 1),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("or not once")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("or is repeated")));
 }
 
 // What a version of so many tasks needs fits what a site may announce.

@@ -73,7 +73,7 @@ TEST_F(WorkerGateTest, SilentWorker_WhatItHadIsGivenToAnother) {
   EXPECT_TRUE(given.contains(first->tasks[0].id));
   EXPECT_TRUE(given.contains(first->tasks[1].id));
   EXPECT_THAT(told(), HasSubstr("'one' has come"));
-  EXPECT_THAT(told(), HasSubstr("'one' has said nothing for 0.04 s; what it had is given to others"));
+  EXPECT_THAT(told(), HasSubstr("'one' was silent for 0.04 s; others get its tasks"));
 }
 
 TEST_F(WorkerGateTest, ThreadsOfOneCertificate_AreSitesOfTheirOwn) {

@@ -133,7 +133,7 @@ TEST_F(TableTest, StoredColumns_GiveOtherFilesTheSameMeaning) {
   second.out = Path("out");
   second.columns = Path("other/columns.json");
   second.from = Write("t.csv", "y,c,a\nqq,v,5\n");
-  EXPECT_EQ(Error(second), "t.csv: line 2: the label 'qq' is none of the 2 classes.");
+  EXPECT_EQ(Error(second), "t.csv: line 2: the label 'qq' is not one of the 2 classes.");
   second.from = Write("t.csv", "y,c\nq,v\n");
   EXPECT_THAT(Error(second), HasSubstr("t.csv has no column 'a'. It has 'y', 'c'."));
   second.label = "c";
@@ -266,7 +266,8 @@ TEST_F(TableTest, SitesPooled_AreTheTableOfAllTheirRows) {
               HasSubstr("site 2 has numbers in the column 'a' where another"));
   sites[1] = sites[2];
   sites[1].second.features[1].count = 0;
-  EXPECT_THAT(testing::ErrorOf(PoolTableColumns(sites)), HasSubstr("says not of how many rows the mean of 'b' is"));
+  EXPECT_THAT(testing::ErrorOf(PoolTableColumns(sites)),
+              HasSubstr("does not give the number of rows behind the mean of 'b'"));
   sites[1] = sites[2];
   sites[1].second.label = "z";
   EXPECT_THAT(testing::ErrorOf(PoolTableColumns(sites)), HasSubstr("is for other columns to be learnt"));
@@ -415,7 +416,7 @@ TEST_F(TableTest, BadTables_AreRefusedByLine) {
   EXPECT_THAT(Error("a,y\n1,0\nnan,1\n"),
               HasSubstr("t.csv: column 'a': 1 of 2 cells is no number: 'nan' (line 3). Pass --missing"));
   EXPECT_THAT(Error("a,y\n1e999,0\n"), HasSubstr("column 'a': 1 of 1 cells is no number: '1e999' (line 2)"));
-  EXPECT_THAT(Error("a,y\n1e39,0\n"), HasSubstr("'1e39' in column 'a' is beyond what a float holds"));
+  EXPECT_THAT(Error("a,y\n1e39,0\n"), HasSubstr("'1e39' in column 'a' is beyond the range of a float"));
   EXPECT_THAT(Error("a,y\n1,\n"), HasSubstr("t.csv: line 2: the label 'y' is empty"));
   EXPECT_THAT(Error("a,y\n1,0.5\n"),
               HasSubstr("the label '0.5' is no class; to have the numbers of 'y' predicted, name it as the target"));

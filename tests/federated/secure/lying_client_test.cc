@@ -135,8 +135,8 @@ TEST(LyingClient, ACorruptedShareWithoutSpareOnes_AbandonsTheAttempt) {
   EXPECT_THAT(
       cohort.server().Unmask(cohort.sum()),
       StatusIs(StatusCode::kFailedPrecondition,
-               HasSubstr("the shares of 'client-00001' give no secret that fits what was announced; the attempt is "
-                         "abandoned. Which client answered badly cannot be told.")));
+               HasSubstr("the shares of 'client-00001' give no secret that matches the announcement; the attempt is "
+                         "abandoned. The client with the wrong answer is unknown.")));
 }
 
 // A holder that is wrong about all, and an owner that dealt wrong shares.

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "engine/base/setting.h"
 #include "engine/base/status.h"
 #include "engine/models/model_def.h"
 

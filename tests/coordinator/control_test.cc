@@ -168,7 +168,7 @@ TEST_F(ControlTest, TwoProcessesOfOneName_AreToldApartFromOneThatWasStartedAgain
   // Two machines with one kit.
   for (const uint64_t session : {5, 4, 5, 4, 5, 4}) poll(session);
   EXPECT_THAT(said,
-              ::testing::ElementsAre(HasSubstr("two processes call as 'client-00000' and take turns at its tasks")));
+              ::testing::ElementsAre(HasSubstr("two processes call as 'client-00000' and take its tasks in turn")));
   EXPECT_THAT(Clients()["client-00000"].error, HasSubstr("two processes use this name in turn"));
   process_->now += 61'000;
   for (const uint64_t session : {5, 4}) poll(session);

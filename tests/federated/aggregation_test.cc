@@ -701,8 +701,8 @@ TEST(Merge, BadPartials_AreRefusedAndAggregateUnchanged) {
               HasSubstr("a partial has 4 sums of part 'delta' where 5 belong"));
   EXPECT_THAT(error([](auto&, auto& p) { p.sums32.push_back(1); }),
               HasSubstr("a partial has 6 sums of part 'delta' where 5 belong"));
-  EXPECT_THAT(error([](auto&, auto& p) { p.weight_sum = 65537; }), HasSubstr("says that they weigh 65537"));
-  EXPECT_THAT(error([](auto&, auto& p) { p.weight_sum = 0; }), HasSubstr("says that they weigh 0"));
+  EXPECT_THAT(error([](auto&, auto& p) { p.weight_sum = 65537; }), HasSubstr("claims the weight 65537"));
+  EXPECT_THAT(error([](auto&, auto& p) { p.weight_sum = 0; }), HasSubstr("claims the weight 0"));
   EXPECT_THAT(error([](auto&, auto& p) { p.updates = 0; }), HasSubstr("of 1 updates claims 0 of part 'delta'"));
   EXPECT_THAT(error([](auto&, auto& p) { p.updates = 2; }), HasSubstr("of 1 updates claims 2 of part 'delta'"));
   EXPECT_THAT(error([](auto& p, auto&) { p.tasks.clear(); }), HasSubstr("of 0 updates claims 1 of part 'delta'"));

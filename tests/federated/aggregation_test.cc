@@ -709,7 +709,7 @@ TEST(Merge, BadPartials_AreRefusedAndAggregateUnchanged) {
   EXPECT_THAT(error([](auto&, auto& p) { p.sums[3] = std::numeric_limits<int64_t>::min(); }),
               HasSubstr("at element 3 of its delta is beyond"));
   EXPECT_THAT(error([](auto&, auto& p) { p.sums[0] = (int64_t{7} << 42) + 1; }),
-              HasSubstr("beyond what a weight of 7 can give"));
+              HasSubstr("beyond the range of a weight of 7"));
   EXPECT_THAT(error([](auto&, auto& p) { p.lost_nonzeros = 6; }), HasSubstr("6 lost of 5 non-zero values"));
   EXPECT_THAT(error([](auto&, auto& p) { p.lost_nonzeros = -1; }), HasSubstr("which cannot be"));
   EXPECT_THAT(error([](auto&, auto& p) { p.nonzeros = 1000; }), HasSubstr("which cannot be"));

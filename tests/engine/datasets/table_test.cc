@@ -168,7 +168,7 @@ TEST_F(TableTest, ColumnsOfSeveralKinds_AreFeaturesOfTheirOwn) {
 TEST_F(TableTest, FeaturesThatCannotBe_AreRefused) {
   TableOptions options = Options("a,b,c,y\n1,2,3,0\n");
   options.parts = {{"label", {"a"}}};
-  EXPECT_THAT(Error(options), HasSubstr("the feature 'label' has no name of its own"));
+  EXPECT_THAT(Error(options), HasSubstr("the feature 'label' has the name of another one"));
   options.parts = {{"x", {"a"}}, {"z", {"a"}}};
   EXPECT_THAT(Error(options), HasSubstr("column 'a' cannot be part of two features"));
   options.parts = {{"x", {"a", "y"}}};

@@ -18,7 +18,7 @@ namespace rivulet {
 StatusOr<std::shared_ptr<const Plan>> OfferedPlan(CoordinatorApi& api, StopSignal& stop, const PollRequest& request,
                                                   const std::function<void(const std::string& sentence)>& tell);
 
-// On stdout, for a person or as one JSON object: what it does, and whether `policy` has it done.
+// Prints its work and the decision of `policy` on stdout, as text or as one JSON object.
 void PrintPlan(const Plan& plan, const SitePolicy& policy, bool json);
 
 }  // namespace rivulet

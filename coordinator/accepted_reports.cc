@@ -18,7 +18,7 @@ Status RunCoordinator::KeepReport(const TaskId& task, const Upload::Whole& whole
     const Lease* const lease = machine_.FindLease(task);
     // What is too late the machine refuses. Who measures a version is asked again after a crash.
     if (lease == nullptr || lease->resolved() || lease->kind != TaskKind::kTrain) return absl::OkStatus();
-    base = VersionOf(lease->base_round).sent_digest;
+    base = versions_.Of(lease->base_round)->sent_digest;
   }
   RIVULET_RETURN_IF_ERROR(reports_.Keep(task, base, whole.submission.measured.train_seconds.value_or(0),
                                         {reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size()}));
@@ -38,7 +38,7 @@ StatusOr<std::optional<KeptPartial>> RunCoordinator::KeepPartial(const std::stri
       const Lease* const lease = machine_.FindLease(record.task);
       if (lease == nullptr || lease->resolved()) return std::nullopt;
       tasks.push_back(record.task);
-      base = VersionOf(lease->base_round).sent_digest;
+      base = versions_.Of(lease->base_round)->sent_digest;
     }
   }
   RIVULET_ASSIGN_OR_RETURN(
@@ -114,7 +114,7 @@ StatusOr<int64_t> RunCoordinator::BaseOfRecoveredReport(const TaskId& task, cons
   if (lease != nullptr && (lease->state == Lease::State::kFolding || lease->state == Lease::State::kFolded)) {
     return AlreadyExists("it has come again meanwhile");
   }
-  if (lease == nullptr || lease->resolved() || VersionOf(lease->base_round).sent_digest != base) {
+  if (lease == nullptr || lease->resolved() || versions_.Of(lease->base_round)->sent_digest != base) {
     return FailedPrecondition("its task is another by now");
   }
   return lease->base_round;

@@ -60,7 +60,8 @@ Task RunCoordinator::MakeTask(Offer offer) const {
   task.base_version = offer.lease.base_round;
   task.ordinal = offer.lease.ordinal;
   task.plan = parts_.plan_digest;
-  const ServedVersion& base = VersionOf(task.base_version);
+  const Versions::Version version = versions_.Of(task.base_version);
+  const ServedVersion& base = *version;
   task.inputs.push_back({"model", {BlobId::Form::kModel, base.sent_digest}});
   const bool trains = task.kind == TaskKind::kTrain;
   if (trains || (task.kind == TaskKind::kEvaluate && parts_.measures_broadcasts)) {
@@ -186,7 +187,6 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
     RIVULET_ASSIGN_OR_RETURN(std::string kept, ReadState(caller, blob));
     state = std::make_shared<const std::string>(std::move(kept));
   }
-  MutexLock lock(mutex_);
   Blob found;
   if (state != nullptr) {
     found = {std::ssize(*state),
@@ -196,18 +196,8 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
       return std::as_bytes(std::span(*plan)).subspan(static_cast<size_t>(from));
     };
     found = {static_cast<int64_t>(parts_.plan->size()), at};
-  } else if (const ServedVersion* const version =
-                 blob.form == BlobId::Form::kModel ? FindVersion(blob.digest) : nullptr;
-             version != nullptr) {
-    if (version->encoded == nullptr) {
-      found = {version->file->bytes(), [file = version->file](int64_t from) { return file->At(from); }};
-    } else {
-      found = {std::ssize(*version->encoded), [bytes = version->encoded](int64_t from) {
-                 return std::as_bytes(std::span(*bytes)).subspan(static_cast<size_t>(from));
-               }};
-    }
-  } else if (const auto [flats, bytes] = FindBroadcast(blob); flats != nullptr) {
-    found = {std::ssize(bytes), [flats, bytes](int64_t from) { return bytes.subspan(static_cast<size_t>(from)); }};
+  } else if (std::optional<Blob> bytes = versions_.Read(blob)) {
+    found = *std::move(bytes);
   } else {
     return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
   }
@@ -216,6 +206,7 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
   }
   // Counted in the task that the caller has by now; a download outside of one belongs to no row.
   std::shared_ptr<std::atomic<int64_t>> counter;
+  MutexLock lock(mutex_);
   for (const TaskKind kind : {TaskKind::kEvaluate, TaskKind::kTrain}) {
     const Lease* const lease = AttemptOf(kind) == nullptr ? nullptr : machine_.LeaseOf(caller.name, kind);
     if (lease == nullptr || (counter != nullptr && !lease->in_hand())) continue;

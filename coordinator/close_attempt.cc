@@ -102,11 +102,7 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   TraceSpan committing(options_.tracer, "phase", "commit");
   committing.Arg("round", round);
 
-  ServerState base;
-  {
-    MutexLock lock(mutex_);
-    base = current_;
-  }
+  const Versions::Version base = versions_.current();
   Outcome outcome;
   AttemptEnd& end = outcome.pending.end;
   std::unique_ptr<Aggregation> aggregation = attempt.accumulator->Close();
@@ -123,7 +119,7 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
                                number_rule_.get(),
                                number_rule_ == nullptr ? std::vector<ReportedLoss>() : ReportedLosses(job)};
   StatusOr<MadeVersion> made =
-      MakeVersion(base, std::move(aggregation), StalenessOf(round, parts_.policy.staleness_exponent), update,
+      MakeVersion(*base, std::move(aggregation), StalenessOf(round, parts_.policy.staleness_exponent), update,
                   measure ? options_.evaluator : nullptr, options_.tracer);
   StatusOr<ServedVersion> version =
       made.ok() ? models_->Describe(round, std::move(static_cast<ServerState&>(*made))) : made.status();
@@ -219,37 +215,6 @@ EvaluationReport RunCoordinator::ReportOfEvaluation(const PendingAttempt& pendin
     if (metric.scope == "federated" && metric.value) report.federated[metric.name] = *metric.value;
   }
   return report;
-}
-
-const ServedVersion* RunCoordinator::FindVersion(const Digest& digest) const {
-  if (digest == current_.sent_digest) return &current_;
-  for (const auto& [round, version] : earlier_) {
-    if (version.sent_digest == digest) return &version;
-  }
-  return nullptr;
-}
-
-std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> RunCoordinator::FindBroadcast(
-    const BlobId& blob) const {
-  std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> found;
-  const auto look = [&](const ServedVersion& version) {
-    for (const auto& [name, digest] : version.broadcasts) {
-      if (blob != BlobId{BlobId::Form::kBytes, digest}) continue;
-      found = {version.flats, std::as_bytes(std::span(version.broadcast(name)))};
-    }
-  };
-  look(current_);
-  for (const auto& [round, version] : earlier_) look(version);
-  return found;
-}
-
-// A version that is measured stays until it has been, whatever follows it meanwhile, and one that tasks start from
-// until these have ended; what the machine needs no longer goes when it has heard of the new one.
-void RunCoordinator::SetCurrent(ServedVersion version) {
-  const int64_t round = current_.row.round;
-  if (parts_.policy.base == TaskPolicy::Base::kLatest || machine_.Needs(round))
-    earlier_.emplace(round, std::move(current_));
-  current_ = std::move(version);
 }
 
 namespace {
@@ -365,7 +330,7 @@ void RunCoordinator::CloseJob(Job job) {
     } else {
       Feed(EvaluationDone{});
     }
-    std::erase_if(earlier_, [&](const auto& version) REQUIRES(mutex_) { return !machine_.Needs(version.first); });
+    versions_.Keep([this](int64_t version) REQUIRES(mutex_) { return machine_.Needs(version); });
   };
   const auto tell = [&]() REQUIRES(mutex_) {
     Notify(pending, std::move(news));
@@ -374,7 +339,13 @@ void RunCoordinator::CloseJob(Job job) {
   size_t callbacks_before = 0;
   {
     MutexLock lock(mutex_);
-    if (pending.version) SetCurrent(*pending.version);
+    if (pending.version) {
+      // A version that is measured stays until it has been, and one that tasks start from until these have ended; what
+      // the machine needs no longer goes when it has heard of the new one.
+      const bool keeps =
+          parts_.policy.base == TaskPolicy::Base::kLatest || machine_.Needs(pending.version->row.round - 1);
+      versions_.SetCurrent(*pending.version, keeps);
+    }
     ++unwritten_;
     holds_callbacks_ = goes_on_first;
     if (!goes_on_first) tell();

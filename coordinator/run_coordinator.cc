@@ -13,15 +13,6 @@ namespace {
 
 constexpr TimeMs kQuiet = 60'000;  // after so long without news what is awaited is said
 
-std::map<int64_t, ServedVersion> EarlierOf(std::vector<ServedVersion> versions) {
-  std::map<int64_t, ServedVersion> earlier;
-  for (ServedVersion& version : versions) {
-    const int64_t round = version.row.round;
-    earlier.emplace(round, std::move(version));
-  }
-  return earlier;
-}
-
 // Of either kind of cohort. What measures a version brings numbers alone, of however many clients.
 int64_t MostPartialBytes(const RunParts& parts, const EvaluationConfig& evaluation) {
   AggregationSpec measures = parts.evaluation;
@@ -53,15 +44,14 @@ RunCoordinator::RunCoordinator(Setup setup)
       keeps_reports_(options_.scenario.server.checkpoint_reports),
       reports_(options_.file_system != nullptr ? *options_.file_system : FileSystem::Default(), models_->folder()),
       intake_(models_->folder(), options_.scenario.server.staging_megabytes * 1'000'000),
+      versions_(std::move(setup.current), std::move(setup.before)),
       clock_start_(std::chrono::steady_clock::now()),
       stop_rule_(std::move(setup.stop_rule)),
       last_round_(setup.last_round),
       machine_(*std::move(setup.machine)),
-      current_(std::move(setup.current)),
-      earlier_(EarlierOf(std::move(setup.before))),
       states_(run_id_),
       writer_(*history_, *models_, ThreadExecutor("writes", 1), Clock::System(), WriterOptions(), setup.model_rows,
-              current_.row.round) {
+              first_version_ - 1) {
   if (parts_.measures_state) states_.AskedFrom(machine_.oldest_to_measure());
   for (const TaskId& task : setup.folded) states_.Folded(task);
   for (const std::string& why : reports_.FindPartials()) {
@@ -69,7 +59,7 @@ RunCoordinator::RunCoordinator(Setup setup)
               fmt::format("a partial that was acknowledged before the restart cannot be counted: {}; its updates are "
                           "asked for again",
                           why),
-              current_.row.round + 1));
+              first_version_));
   }
   thread_ = std::thread([this] { RunThread(); });
 }
@@ -380,10 +370,7 @@ void RunCoordinator::Stop() {
   Drain();
 }
 
-std::shared_ptr<const Model> RunCoordinator::model() const {
-  MutexLock lock(mutex_);
-  return current_.model;
-}
+std::shared_ptr<const Model> RunCoordinator::model() const { return versions_.current()->model; }
 
 // Clients learn of the end when they poll, so a process that serves them stays until those that were heard of lately
 // have asked.

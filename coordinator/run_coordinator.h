@@ -18,8 +18,8 @@
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
 // read.
 //
-// Locks, in the order they may nest: mutex_ → Intake's → Upload's → Staging's, and History's. A accumulator's is taken
-// alone.
+// Locks, in the order they may nest: mutex_ → Intake's → Upload's → Staging's, History's and Versions'. An accumulator's
+// is taken alone.
 #pragma once
 
 #include <atomic>
@@ -47,6 +47,7 @@
 #include "coordinator/rounds/run_machine.h"
 #include "coordinator/run_parts.h"
 #include "coordinator/stop_rule.h"
+#include "coordinator/versions.h"
 #include "engine/base/mutex.h"
 #include "federated/mechanisms/mean_mechanisms.h"
 #include "federated/numbers/number_rule.h"
@@ -291,16 +292,6 @@ class RunCoordinator final : public Coordinator {
   Outcome AbandonRound(Job& job) EXCLUDES(mutex_);
   Outcome FinishEvaluation(Job& job) EXCLUDES(mutex_);
   EvaluationReport ReportOfEvaluation(const PendingAttempt& pending) const;
-  // The newest version, or an earlier one that is still measured or started from; null: it is not here.
-  const ServedVersion* FindVersion(const Digest& digest) const REQUIRES(mutex_);
-  // What clients read of such a version, and who holds the bytes; null: there is none of that name.
-  std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> FindBroadcast(const BlobId& blob) const
-      REQUIRES(mutex_);
-  void SetCurrent(ServedVersion version) REQUIRES(mutex_);
-  // That of this round, which tasks start from.
-  const ServedVersion& VersionOf(int64_t round) const REQUIRES(mutex_) {
-    return current_.row.round == round ? current_ : earlier_.at(round);
-  }
   // Takes its leases. `room` is memory for the tasks; none are in it.
   ClosedAttempt Closed(Job& job, std::vector<ClosedAttempt::ClosedTask> room) const;
   std::vector<ReportedLoss> ReportedLosses(const Job& job) const;
@@ -324,6 +315,7 @@ class RunCoordinator final : public Coordinator {
   const bool keeps_reports_;
   ReportStore reports_;
   Intake intake_;
+  Versions versions_;
   const std::chrono::steady_clock::time_point clock_start_;
   // Of the run's thread.
   // None: the memory of a cohort's, which is had anew from the system otherwise.
@@ -341,8 +333,6 @@ class RunCoordinator final : public Coordinator {
   int64_t readers_ GUARDED_BY(mutex_) = 0;    // of the history, who began before it was closed
   Status failure_ GUARDED_BY(mutex_);         // why the run fails, with its code
   Status result_ GUARDED_BY(mutex_);          // once told_end_
-  ServedVersion current_ GUARDED_BY(mutex_);  // the newest version that is ready, whether or not it is written
-  std::map<int64_t, ServedVersion> earlier_ GUARDED_BY(mutex_);  // those that the machine needs still
   int64_t unwritten_ GUARDED_BY(mutex_) = 0;         // attempts that were closed and whose rows are not written
   std::set<TaskId> named_tasks_ GUARDED_BY(mutex_);  // by the snapshot that was written for reports last
   std::deque<LeftReport> left_ GUARDED_BY(mutex_);   // for the run's thread; its first is being counted

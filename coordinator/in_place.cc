@@ -147,7 +147,7 @@ StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Par
     Feed(Merged{std::move(tasks), merged.ok(), result->reason});
     TellProgress();
   }
-  Drain();
+  events_.Drain();
   return result;
 }
 

@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "aggregator/blobs.h"
+#include "federated/plan/download_bounds.h"
 #include "federated/plan/plan.h"
 #include "federated/tasks/task.h"
 #include "federated/updates/site_partial_bytes.h"
@@ -19,7 +20,8 @@ constexpr std::chrono::seconds kSayPresence{1};
 
 StatusOr<AggregatorPlan> AggregatorPlanOf(std::string bytes) {
   RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
-  return AggregatorPlan{plan->aggregation(TaskKind::kTrain), plan->aggregation(TaskKind::kEvaluate)};
+  return AggregatorPlan{plan->aggregation(TaskKind::kTrain), plan->aggregation(TaskKind::kEvaluate),
+                        MaxModelBytes(*plan->layout()), MaxBroadcastBytes(*plan->layout())};
 }
 
 AggregatorOptions Completed(AggregatorOptions options,

@@ -51,6 +51,7 @@ namespace rivulet {
 // All that an aggregator reads of a plan.
 struct AggregatorPlan {
   AggregationSpec training, evaluation;
+  int64_t most_model_bytes = 0, most_broadcast_bytes = 0;  // federated/plan/download_bounds.h
   const AggregationSpec& of(TaskKind kind) const { return kind == TaskKind::kTrain ? training : evaluation; }
 };
 
@@ -61,7 +62,8 @@ struct AggregatorOptions {
   std::string state;                  // where updates lie that are kept; made when the first one is
   FileSystem* file_system = nullptr;  // of `state`; null: the machine's
   int64_t staging_bytes = 64'000'000;
-  CallOptions calls;         // to the parent; on_retry is the aggregator's own
+  // To the parent; on_retry is the aggregator's own. All that is fetched and kept has at most max_download_bytes.
+  CallOptions calls;
   int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
   // What whoever runs it may want to know: "info", "warning". On any thread, without the aggregator's lock.
   std::function<void(const std::string& level, const std::string& sentence)> on_event;
@@ -155,6 +157,8 @@ class Aggregator final : public CoordinatorApi {
   void FailUp(TaskFailure failure) REQUIRES(mutex_);  // and forgets the task
   Status FetchFor(CoordinatorCalls& calls, const TaskId& task) EXCLUDES(mutex_);
   Status Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) EXCLUDES(mutex_);
+  StatusOr<std::string> FetchBlob(CoordinatorCalls& calls, const Caller& caller, const Digest& plan, const BlobId& blob)
+      EXCLUDES(mutex_);
   void ForgetBlobs() REQUIRES(mutex_);  // that no task names
 
   // api.cc: the side of the clients.

@@ -1,6 +1,7 @@
 // rivulet worker: trains clients of a simulation that runs elsewhere, for as long as it is there.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "cli/terminal.h"
 #include "client/calls/coordinator_calls.h"
 #include "engine/base/available_cores.h"
+#include "engine/base/available_memory.h"
 #include "engine/base/mutex.h"
 #include "federated/transport/grpc_client.h"
 #include "setup/run_setup.h"
@@ -110,6 +112,9 @@ class Worker {
         connection_(std::move(connection)),
         patience_(std::chrono::seconds(options.patience.value_or(kPatienceSeconds))),
         api_(*connection_, patience_) {
+    const auto available = static_cast<int64_t>(std::min<size_t>(AvailableMemory(), INT64_MAX));
+    calls_.max_download_bytes = options_.memory ? *options_.memory * 1'000'000 : available;
+    if (options_.memory) calls_.max_plan_bytes = calls_.max_download_bytes;
     calls_.on_retry = [this](const Status& status, int64_t) { Retries(status); };
   }
 
@@ -162,7 +167,7 @@ class Worker {
 
   // Waits for a simulation that has not begun.
   StatusOr<Invitation> Join() {
-    const StatusOr<std::string> bytes = CoordinatorCalls(api_, stop_, calls_).Fetch({.name = name_}, InvitationBlob());
+    const StatusOr<std::string> bytes = CoordinatorCalls(api_, stop_, calls_).Fetch({.name = name_}, InvitationBlob(), kMaxInvitationBytes);
     if (stop_.stopped()) return Error();
     if (absl::IsNotFound(bytes.status()) || absl::IsPermissionDenied(bytes.status())) {
       return FailedPrecondition(

@@ -34,9 +34,14 @@ Agent::Agent(CoordinatorApi& api, AgentOptions options)
 Status Agent::Run() {
   EnterWorkerThread();
   const AgentObserver& observer = options_.observer;
+  CallOptions calls{.backoff = OfCalls(options_.backoff),
+                    .chunk_bytes = options_.chunk_bytes,
+                    .max_upload_rate = options_.max_upload_rate,
+                    .on_retry = observer.on_retry};
+  if (options_.memory_budget > 0) calls.max_plan_bytes = calls.max_download_bytes = options_.memory_budget;
   TaskRunner runner(
       api_, *artifacts_, stop_,
-      {.calls = {OfCalls(options_.backoff), options_.chunk_bytes, options_.max_upload_rate, observer.on_retry},
+      {.calls = std::move(calls),
        .instruments = options_.instruments,
        .states = options_.states.get(),
        .memory_budget = options_.memory_budget,

@@ -81,7 +81,7 @@ Status TaskTrainer::FetchBroadcasts(const Task& task, const Plan& plan, const So
           InvalidArgument("task {} does not name the '{}' that plan '{}' reads", task.id, input, plan.name()),
           TaskFailure::Code::kBadModel);
     }
-    auto fetched = plan_->Broadcast(blob->id.digest, [&] { return sources.blob(blob->id); });
+    auto fetched = plan_->Broadcast(blob->id.digest, [&] { return sources.blob(blob->id, MaxBroadcastBytes(*plan.layout())); });
     if (!fetched.ok()) return WithReason(Annotate(fetched.status(), input), TaskFailure::Code::kBadModel);
     broadcasts_.push_back(*std::move(fetched));
   }
@@ -211,6 +211,7 @@ StatusOr<StateBlob> TaskTrainer::ReadStateOf(const Task& task, std::string_view 
                            plan().name()),
         TaskFailure::Code::kNotWilling, kStateSubject);
   }
+  states_->Expect(MaxStateBytes(plan()));
   auto kept = states_->Read(task.run_id, client_id, task.state_of);
   if (!kept.ok()) return WithReason(kept.status(), TaskFailure::Code::kBadModel, kStateSubject);
   return *std::move(kept);

@@ -24,6 +24,9 @@ struct Invitation {
   static StatusOr<Invitation> FromBytes(std::string_view bytes);
 };
 
+// Most bytes of an invitation. A scenario that is submitted has 768 KB at most; this leaves room for its comments.
+inline constexpr int64_t kMaxInvitationBytes = 4'000'000;
+
 // Under which the server of a simulation has it, for sites alone, as what clients keep is.
 BlobId InvitationBlob();
 

@@ -43,12 +43,19 @@ class WorkerGateTest : public SimulatorTest {
 TEST_F(WorkerGateTest, Invitation_IsThereForWhoAsks) {
   Start({.invitation = "an invitation"});
   StopSignal stop;
-  const auto bytes = CoordinatorCalls(*gate_, stop).Fetch({.name = "node"}, InvitationBlob());
+  const auto bytes = CoordinatorCalls(*gate_, stop).Fetch({.name = "node"}, InvitationBlob(), kMaxInvitationBytes);
   ASSERT_OK(bytes);
   EXPECT_EQ(*bytes, "an invitation");
   EXPECT_THAT(gate_->Fetch({.name = "node"}, InvitationBlob(), 99), StatusIs(absl::StatusCode::kOutOfRange));
   EXPECT_THAT(simulation_->coordinator().Fetch({.name = "node"}, InvitationBlob(), 0),
               StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(WorkerGateTest, InvitationOfManyMegabytes_IsNotTaken) {
+  Start({.invitation = std::string(kMaxInvitationBytes + 1, 'x')});
+  StopSignal stop;
+  EXPECT_THAT(CoordinatorCalls(*gate_, stop).Fetch({.name = "node"}, InvitationBlob(), kMaxInvitationBytes),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 4000000 are taken")));
 }
 
 TEST_F(WorkerGateTest, SilentWorker_WhatItHadIsGivenToAnother) {

@@ -11,6 +11,7 @@
 #include <random>
 
 #include "federated/transport/grpc_client.h"
+#include "federated/transport/grpc_control.h"
 #include "federated/transport/grpc_server.h"
 #include "tests/testing/sanitized.h"
 #include "tests/testing/status_matchers.h"
@@ -184,6 +185,75 @@ TEST_F(HostilePeersTest, MessageThatIsNoProtobuf_IsRefusedBeforeAnybodySeesIt) {
   EXPECT_EQ(refused, 50);
   EXPECT_EQ(api_.polls, before);
   PollHonestly();
+}
+
+// gRPC would unpack 40 MB out of 40 KB before it looked at the length; its error would tell.
+TEST_F(HostilePeersTest, CompressedMessage_IsNotUnpackedByAServer) {
+  const auto channel = grpc::CreateChannel(server_->address().ToString(), grpc::InsecureChannelCredentials());
+  grpc::GenericStub stub(channel);
+  const std::string zeros(40 << 20, '\0');
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    grpc::Slice slice(zeros);
+    grpc::ByteBuffer request(&slice, 1), reply;
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    grpc::CompletionQueue queue;
+    const auto call = stub.PrepareUnaryCall(&context, "/rivulet.rpc.Coordinator/Poll", request, &queue);
+    call->StartCall();
+    grpc::Status status;
+    call->Finish(&reply, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    EXPECT_FALSE(status.ok());
+    EXPECT_NE(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+    EXPECT_EQ(status.error_message().find(std::to_string(zeros.size())), std::string::npos) << status.error_message();
+  }
+  EXPECT_EQ(api_.polls, 1);
+  PollHonestly();
+}
+
+// Answers every call with zeros, packed.
+class PackingServer : public grpc::CallbackGenericService {
+ public:
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    context->set_compression_algorithm(GRPC_COMPRESS_GZIP);
+    class Answer : public grpc::ServerGenericBidiReactor {
+     public:
+      Answer() : slice_(std::string(40 << 20, '\0')), zeros_(&slice_, 1) {
+        StartWriteAndFinish(&zeros_, grpc::WriteOptions(), grpc::Status::OK);
+      }
+      void OnDone() override { delete this; }
+
+     private:
+      grpc::Slice slice_;
+      grpc::ByteBuffer zeros_;
+    };
+    return new Answer;
+  }
+};
+
+TEST(HostileServer, CompressedMessage_IsNotUnpackedByAClient) {
+  PackingServer packing;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterCallbackGenericService(&packing);
+  const auto server = builder.BuildAndStart();
+  const NetworkAddress address{.host = "127.0.0.1", .port = static_cast<uint16_t>(port)};
+  const auto client = GrpcClient::Create({.coordinator = address, .credentials = InsecureCredentials(false)}).value();
+  const auto reply = client->Poll({.caller = {.name = "a"}});
+  EXPECT_FALSE(reply.ok());
+  EXPECT_EQ(Message(reply.status()).find(std::to_string(40 << 20)), std::string_view::npos) << Message(reply.status());
+  const auto fetched = client->Fetch({.name = "a"}, {}, 0);
+  EXPECT_FALSE(fetched.ok());
+  EXPECT_EQ(Message(fetched.status()).find(std::to_string(40 << 20)), std::string_view::npos);
+  const auto control = ConnectControl({.coordinator = address, .credentials = InsecureCredentials(false)}).value();
+  const auto runs = control->Runs({});
+  EXPECT_FALSE(runs.ok());
+  EXPECT_EQ(Message(runs.status()).find(std::to_string(40 << 20)), std::string_view::npos);
+  server->Shutdown(std::chrono::system_clock::now());
 }
 
 // More connections than a site would ever open, which say nothing, half a preface, or nothing but pings and resets.

@@ -14,6 +14,8 @@
 #include "client/calls/coordinator_calls.h"
 #include "engine/base/available_cores.h"
 #include "engine/base/available_memory.h"
+#include "engine/base/display_name.h"
+#include "engine/base/file_system.h"
 #include "engine/base/mutex.h"
 #include "federated/transport/grpc_client.h"
 #include "setup/run_setup.h"
@@ -95,6 +97,13 @@ std::string OwnName() {
   return fmt::format("{} {}", host[0] == '\0' ? "worker" : host, getpid());
 }
 
+// Where data are generated that the scenario describes, unless --data says where. Simulations with other data have
+// other folders; the name is this program's, whatever the invitation says.
+std::string OwnDataFolder(const Invitation& invitation) {
+  constexpr size_t kDigits = 16;
+  return JoinPath("rivulet-worker", Sha256Of(invitation.fingerprint).Hex().substr(0, kDigits));
+}
+
 StatusOr<Security> SecurityOfWorker(const WorkerOptions& options, const NetworkAddress& address) {
   if (address.IsLoopback() && options.security.tls.empty() && options.security.insecure == 0) {
     return Security{InsecureCredentials(false), ""};
@@ -121,7 +130,8 @@ class Worker {
   // Until the run is over, or it cannot be gone on with.
   Status Run() {
     RIVULET_ASSIGN_OR_RETURN(const Invitation invitation, Join());
-    RIVULET_ASSIGN_OR_RETURN(const auto clients, JoinSimulation(invitation, options_.data));
+    data_ = options_.data.empty() ? OwnDataFolder(invitation) : options_.data;
+    RIVULET_ASSIGN_OR_RETURN(const auto clients, JoinSimulation(invitation, data_));
     const int threads = Threads(invitation, *clients);
     SiteThreads sites(api_, *clients,
                       {.threads = threads,
@@ -133,8 +143,8 @@ class Worker {
       if (!ended_) sites_ = &sites;
     }
     if (stop_.stopped()) return Error();
-    PrintNote(fmt::format("training for run {} of {} with {} thread{}", invitation.run_id, options_.simulation, threads,
-                          threads == 1 ? "" : "s"),
+    PrintNote(fmt::format("training for run {} of {} with {} thread{}", DisplayText(invitation.run_id, 100),
+                          options_.simulation, threads, threads == 1 ? "" : "s"),
               Note::kProgress);
     sites.Start();
     sites.Join();
@@ -157,7 +167,7 @@ class Worker {
   // unless it goes on with an older program's.
   int Threads(const Invitation& invitation, VirtualClients& clients) const {
     const int wanted = static_cast<int>(options_.workers.value_or(AvailableCores()));
-    const StatusOr<Scenario> scenario = Scenario::ParseStored(invitation.scenario, options_.simulation);
+    const StatusOr<Scenario> scenario = ScenarioOf(invitation, data_);
     if (wanted == 1 || !scenario.ok()) return wanted;
     const StatusOr<std::shared_ptr<const Plan>> plan = RunSetup(*scenario).plan();
     if (!plan.ok()) return wanted;
@@ -198,6 +208,7 @@ class Worker {
   const std::unique_ptr<GrpcClient> connection_;
   Patience patience_;
   HeardApi api_;
+  std::string data_;  // where this machine's files of the scenario are
   CallOptions calls_;
   StopSignal stop_;
   Mutex mutex_;
@@ -238,7 +249,8 @@ const RegisterCommand kWorker(12, [] {
               "process may take]",
               {1, 1'000'000'000})
       .Option("--data", "DIR", &options->data,
-              "the folder that has the scenario's files under their names [where the scenario says that they lie]")
+              "the folder with the scenario's files; no others are opened, and generated data are written there "
+              "[rivulet-worker/DIGEST]")
       .Option("--patience", "SECONDS", &options->patience,
               "how long to look for a simulation that cannot be reached; 0: for ever [600]",
               {0, INT64_MAX / 1'000'000});

@@ -8,6 +8,7 @@
 #include "client/training/task_work.h"
 #include "client/training/training_checkpoint.h"
 #include "engine/profile/tracer.h"
+#include "federated/plan/download_bounds.h"
 
 namespace rivulet {
 
@@ -81,7 +82,8 @@ Status TaskTrainer::FetchBroadcasts(const Task& task, const Plan& plan, const So
           InvalidArgument("task {} does not name the '{}' that plan '{}' reads", task.id, input, plan.name()),
           TaskFailure::Code::kBadModel);
     }
-    auto fetched = plan_->Broadcast(blob->id.digest, [&] { return sources.blob(blob->id, MaxBroadcastBytes(*plan.layout())); });
+    auto fetched = plan_->Broadcast(
+        blob->id.digest, [&] { return sources.blob(blob->id, MaxBroadcastBytes(*plan.layout())); });
     if (!fetched.ok()) return WithReason(Annotate(fetched.status(), input), TaskFailure::Code::kBadModel);
     broadcasts_.push_back(*std::move(fetched));
   }

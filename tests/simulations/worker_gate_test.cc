@@ -111,7 +111,8 @@ TEST_F(WorkerGateTest, OtherData_IsNotJoined) {
   WriteRecords("train.tfrecord", DigitRecords(205, 3));
   EXPECT_THAT(JoinSimulation(*invitation, ""),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is not that of the simulation")));
-  EXPECT_THAT(JoinSimulation(*invitation, Path("elsewhere")), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(JoinSimulation(*invitation, Path("elsewhere")),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("from one folder, which --data names")));
   invitation->fingerprint.clear();
   EXPECT_THAT(JoinSimulation(*invitation, ""),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no data that a worker could find")));

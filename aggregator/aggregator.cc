@@ -38,7 +38,10 @@ Aggregator::Aggregator(CoordinatorApi& parent, AggregatorOptions options)
     : parent_(parent),
       options_(Completed(std::move(options), [this](const Status& status, int64_t) { NoteLost(status); })),
       session_(uint64_t{std::random_device()()} << 32 | std::random_device()()),
-      intake_(options_.folder, options_.staging_bytes) {
+      intake_(options_.folder, options_.staging_bytes),
+      warnings_([this](const std::string& sentence) {
+        if (options_.on_event) options_.on_event("warning", sentence);
+      }) {
   PersistedUpdates::RemoveHalfWritten(*options_.file_system, options_.state);
 }
 
@@ -327,7 +330,8 @@ void Aggregator::Erase(const TaskId& task) {
 }
 
 void Aggregator::Tell(const char* level, const std::string& sentence) const {
-  if (options_.on_event) options_.on_event(level, sentence);
+  if (!options_.on_event) return;
+  std::string_view(level) == "warning" ? warnings_.Tell(sentence) : options_.on_event(level, sentence);
 }
 
 }  // namespace rivulet

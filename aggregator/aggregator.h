@@ -43,6 +43,7 @@
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/round_accumulator.h"
 #include "engine/base/mutex.h"
+#include "engine/base/rate_limited_log.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/transport/coordinator_api.h"
 
@@ -233,6 +234,7 @@ class Aggregator final : public CoordinatorApi {
   bool said_unkept_ GUARDED_BY(mutex_) = false;
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
   uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts news, for AwaitWork
+  mutable RateLimitedLog warnings_;        // peers cause them, above and below
 };
 
 }  // namespace rivulet

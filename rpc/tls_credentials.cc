@@ -19,8 +19,8 @@
 #include "certificates/watched_identity.h"
 #include "engine/base/display_name.h"
 #include "engine/base/mutex.h"
+#include "engine/base/rate_limited_log.h"
 #include "rpc/credentials.h"
-#include "rpc/rate_limited_log.h"
 #include "rpc/security.h"
 
 namespace rivulet {

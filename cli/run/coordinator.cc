@@ -24,6 +24,7 @@
 #include "coordinator/host/coordinator_host.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/clock.h"
+#include "engine/base/rate_limited_log.h"
 #include "federated/transport/allow_list.h"
 #include "federated/transport/grpc_server.h"
 #include "federated/transport/shutdown_barrier.h"
@@ -76,7 +77,8 @@ struct Front {
                                                        .now_unix_ms = [] { return Clock::System().UnixMs(); },
                                                        .start = std::move(start),
                                                        .warnings = std::move(security.warnings)}));
-    roster->OnDoubled(tell);
+    // Names may be invented, each for a line of its own.
+    roster->OnDoubled([log = std::make_shared<RateLimitedLog>(tell)](const std::string& sentence) { log->Tell(sentence); });
     CoordinatorApi* api = roster.get();
     if (!options.clients.empty()) {
       RIVULET_ASSIGN_OR_RETURN(

@@ -58,6 +58,27 @@ TEST_F(WorkerGateTest, InvitationOfManyMegabytes_IsNotTaken) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 4000000 are taken")));
 }
 
+TEST_F(WorkerGateTest, ThousandsOfInventedNames_AreAFewLines) {
+  Start({});
+  for (int i = 0; i < 5000; ++i) (void)Poll({.name = fmt::format("invented {}", i)}, 0);
+  gate_.reset();
+  const std::string all = told();
+  EXPECT_LE(std::ranges::count(all, '\n'), 21);
+  EXPECT_THAT(all, HasSubstr("'invented 0' has come"));
+  EXPECT_THAT(all, HasSubstr("4980 more lines of this kind were left out"));
+}
+
+TEST_F(WorkerGateTest, MoreSitesThanAnyClusterHas_AreNotAdmitted) {
+  Start({});
+  Status last = NotFound("not asked yet");
+  int asked = 0;
+  for (; asked < 20'000 && absl::IsNotFound(last); ++asked) {
+    last = gate_->Submit({.name = fmt::format("{}", asked)}, {.task = "none"}).status();
+  }
+  EXPECT_THAT(last, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("threads of workers take part already")));
+  EXPECT_EQ(asked, 16'385);
+}
+
 TEST_F(WorkerGateTest, SilentWorker_WhatItHadIsGivenToAnother) {
   Start({.lease = std::chrono::milliseconds(40)});
   const auto first = Poll({.name = "one"}, 4);

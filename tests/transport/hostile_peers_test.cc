@@ -187,6 +187,23 @@ TEST_F(HostilePeersTest, MessageThatIsNoProtobuf_IsRefusedBeforeAnybodySeesIt) {
   PollHonestly();
 }
 
+// One grammar of names at every call: what is refused here would stand in a log, a row or on a terminal.
+TEST_F(HostilePeersTest, NameThatDoesNotShow_IsRefusedAtEveryCall) {
+  const int before = api_.polls;
+  for (const std::string& name : {std::string(), std::string("a\nround 9: done"), std::string("\x1b[2J"), std::string("a\0", 2),
+                                  std::string("\xe2\x80\xae" "a"), std::string("\xff"), std::string("\xc2\x9b" "1m"),
+                                  std::string(256, 'a'), std::string(100'000, 'a')}) {
+    SCOPED_TRACE(name.substr(0, 20));
+    const Caller caller{.name = name};
+    EXPECT_EQ(honest_->Poll({.caller = caller}).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(honest_->Fetch(caller, {}, 0).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(honest_->Submit(caller, {.task = "t", .bytes = 1}).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(honest_->Fail(caller, {.task = "t"}).code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(api_.polls, before);
+  EXPECT_OK(honest_->Poll({.caller = {.name = "Spital Zürich, Ward 7"}}));
+}
+
 // gRPC would unpack 40 MB out of 40 KB before it looked at the length; its error would tell.
 TEST_F(HostilePeersTest, CompressedMessage_IsNotUnpackedByAServer) {
   const auto channel = grpc::CreateChannel(server_->address().ToString(), grpc::InsecureChannelCredentials());

@@ -29,15 +29,15 @@ class PathsWithinTest : public SimulatorTest {
 TEST_F(PathsWithinTest, AnyPath_IsLookedForByItsFilesName) {
   for (const char* path : {"/etc/train.tfrecord", "/proc/self/../../etc/train.tfrecord", "/train.tfrecord",
                            "/tmp/ours-too/train.tfrecord", "../../train.tfrecord", "train.tfrecord"}) {
-    EXPECT_EQ(Value(Train(path)), Ours("train.tfrecord")) << path;
+    EXPECT_EQ(Train(path).value(), Ours("train.tfrecord")) << path;
   }
-  EXPECT_EQ(Value(Train("/etc/*.conf")), Ours("*.conf")) << "a pattern matches within the folder";
+  EXPECT_EQ(Train("/etc/*.conf").value(), Ours("*.conf")) << "a pattern matches within the folder";
 }
 
 TEST_F(PathsWithinTest, PathBelowTheFolder_Stays) {
-  EXPECT_EQ(Value(Train(Ours("sub/train.tfrecord"))), Ours("sub/train.tfrecord"));
-  EXPECT_EQ(Value(Train(Ours("sub/../train.tfrecord"))), Ours("train.tfrecord"));
-  EXPECT_EQ(Value(Train(Ours("../ours-too/train.tfrecord"))), Ours("train.tfrecord"));
+  EXPECT_EQ(Train(Ours("sub/train.tfrecord")).value(), Ours("sub/train.tfrecord"));
+  EXPECT_EQ(Train(Ours("sub/../train.tfrecord")).value(), Ours("train.tfrecord"));
+  EXPECT_EQ(Train(Ours("../ours-too/train.tfrecord")).value(), Ours("train.tfrecord"));
 }
 
 TEST_F(PathsWithinTest, PathWithoutAFilesName_IsRefusedWithItsKey) {
@@ -64,7 +64,7 @@ TEST_F(PathsWithinTest, LinkOutOfTheFolder_IsNotFollowed) {
 TEST_F(PathsWithinTest, LinkWithinTheFolder_AndALinkToTheFolder_AreFollowed) {
   fs::rename(WriteRecords("data.tfrecord", DigitRecords(3)), Ours("data.tfrecord"));
   fs::create_symlink("data.tfrecord", Ours("link.tfrecord"));
-  EXPECT_EQ(Value(Train("/x/link.tfrecord")), Ours("link.tfrecord"));
+  EXPECT_EQ(Train("/x/link.tfrecord").value(), Ours("link.tfrecord"));
   fs::create_directory_symlink(Path("ours"), Path("ours-by-link"));
   Scenario scenario;
   scenario.data.train = "/x/data.tfrecord";

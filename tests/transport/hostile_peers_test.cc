@@ -1,6 +1,7 @@
 // Peers that speak no gRPC at all, or damaged gRPC, and many of them: each is cut off or refused, and an honest client
 // beside them is served as if they were not there.
 #include <arpa/inet.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <netinet/in.h>

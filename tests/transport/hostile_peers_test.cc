@@ -192,7 +192,7 @@ TEST_F(HostilePeersTest, MessageThatIsNoProtobuf_IsRefusedBeforeAnybodySeesIt) {
 TEST_F(HostilePeersTest, NameThatDoesNotShow_IsRefusedAtEveryCall) {
   const int before = api_.polls;
   for (const std::string& name : {std::string(), std::string("a\nround 9: done"), std::string("\x1b[2J"), std::string("a\0", 2),
-                                  std::string("\xe2\x80\xae" "a"), std::string("\xff"), std::string("\xc2\x9b" "1m"),
+                                  std::string("\xe2\x80\xae" "a"), std::string("\xc2\x9b" "1m"),
                                   std::string(256, 'a'), std::string(100'000, 'a')}) {
     SCOPED_TRACE(name.substr(0, 20));
     const Caller caller{.name = name};

@@ -70,12 +70,15 @@ TEST(DownloadBounds, StateOfAllVectors_Fits) {
 
 // A plan may declare what fits in no memory; a bound that overflowed would be none.
 TEST(DownloadBounds, HugeLayout_DoesNotOverflow) {
-  const std::vector<VariableSpec> variables = {
-      {"w", {DType::kFloat32, Shape{int64_t{1} << 28, int64_t{1} << 28}}, Segment::kTrainable}};
+  std::vector<VariableSpec> variables;
+  for (int i = 0; i < 1000; ++i) {
+    variables.push_back(
+        {fmt::format("w{}", i), {DType::kFloat32, Shape{int64_t{1} << 20, int64_t{1} << 20}}, Segment::kTrainable});
+  }
   const auto layout = ModelLayout::Create(variables);
-  if (!layout.ok()) GTEST_SKIP() << layout.status();
-  EXPECT_GT(MaxModelBytes(*layout), int64_t{1} << 55);
-  EXPECT_GT(MaxBroadcastBytes(*layout), int64_t{1} << 55);
+  ASSERT_OK(layout);
+  EXPECT_GT(MaxModelBytes(*layout), int64_t{4000} << 40);
+  EXPECT_EQ(MaxBroadcastBytes(*layout), int64_t{4000} << 40);
 }
 
 }  // namespace

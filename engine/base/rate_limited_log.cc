@@ -33,7 +33,9 @@ void RateLimitedLog::TellRest() {
 
 void RateLimitedLog::TellLeftOut() {
   const int64_t count = std::exchange(left_out_, 0);
-  if (count > 0 && tell_) tell_(fmt::format("{} more line{} of this kind left out", count, count == 1 ? " was" : "s were"));
+  if (count == 0 || !tell_) return;
+  tell_(fmt::format("{} more {} of this kind {} left out", count, count == 1 ? "line" : "lines",
+                    count == 1 ? "was" : "were"));
 }
 
 }  // namespace rivulet

@@ -102,6 +102,7 @@ TEST_F(PathsWithinTest, EveryKeyThatIsAPath_IsPutWithin) {
 
 TEST_F(PathsWithinTest, FalseInvitation_CreatesNothingOutsideTheFolder) {
   Scenario scenario;
+  scenario.run.name = "false";
   scenario.model.preset = "logistic_regression";
   scenario.data.synth.kind = "digits";
   scenario.data.train = Path("anywhere/deep/train.tfrecord");

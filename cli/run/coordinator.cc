@@ -23,6 +23,7 @@
 #include "coordinator/history/history.h"
 #include "coordinator/host/coordinator_host.h"
 #include "coordinator/stored_run.h"
+#include "certificates/name.h"
 #include "engine/base/clock.h"
 #include "engine/base/rate_limited_log.h"
 #include "federated/transport/allow_list.h"
@@ -94,7 +95,13 @@ struct Front {
                                                               .credentials = std::move(security.credentials),
                                                               .admit_aggregators = options.aggregators,
                                                               .limits = {},
-                                                              .control = control.get()}));
+                                                              .control = control.get(),
+                                                              .on_revoked = [this](const RevokedPeer& peer) {
+                                                                const auto name = ParseCertificateName(peer.name);
+                                                                if (name.ok()) {
+                                                                  control->Revoked(name->id, peer.serial, peer.sentence);
+                                                                }
+                                                              }}));
     return absl::OkStatus();
   }
   // Nobody calls any more, and the history has one opener less.

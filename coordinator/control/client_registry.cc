@@ -50,6 +50,7 @@ void ClientRegistry::Heard(const Caller& caller, int64_t expected_in_ms) {
   entry.serial = caller.certificate_serial;
   entry.valid_until = caller.certificate_until * 1000;
   knocks_.erase(caller.name);  // whoever let it in, it waits no more
+  revoked_.erase(caller.name);  // it has another certificate by now
 }
 
 void ClientRegistry::NoteError(const std::string& client_id, std::string_view sentence) {
@@ -194,6 +195,7 @@ void ClientRegistry::Forget(const std::string& client_id) {
   MutexLock lock(mutex_);
   entries_.erase(client_id);
   knocks_.erase(client_id);
+  revoked_.erase(client_id);
   approved_.erase(client_id);
 }
 
@@ -211,6 +213,18 @@ void ClientRegistry::Knocked(const std::string& client_id, const std::string& de
   MutexLock lock(mutex_);
   if (banned_.contains(client_id) || (knocks_.size() >= kMostKnocks && !knocks_.contains(client_id))) return;
   knocks_[client_id] = {Shortened(detail), now_()};
+}
+
+bool ClientRegistry::Revoked(const std::string& client_id, const std::string& serial, const std::string& sentence) {
+  MutexLock lock(mutex_);
+  const auto entry = entries_.find(client_id);
+  const bool known = entry != entries_.end() && entry->second.seen != 0;
+  if (known && entry->second.serial != serial) return false;
+  if (!known && revoked_.size() >= kMostRefused && !revoked_.contains(client_id)) return false;
+  Revocation& revocation = revoked_[client_id];
+  const bool first = revocation.at == 0;
+  revocation = {Shortened(sentence), first ? now_() : revocation.at};
+  return first;
 }
 
 void ClientRegistry::Failed(const std::string& client_id, const std::string& sentence) {
@@ -237,6 +251,11 @@ ClientState ClientRegistry::StateOf(const std::string& client_id) const {
     state.detail = knock->second.detail;
     state.last_seen_unix_ms = knock->second.at;
   }
+  if (const auto revoked = revoked_.find(client_id); revoked != revoked_.end()) {
+    state.state = "revoked";
+    state.error = revoked->second.sentence;
+    state.error_unix_ms = revoked->second.at;
+  }
   if (const auto ban = banned_.find(client_id); ban != banned_.end()) {
     state.state = "banned";
     state.detail = ban->second;
@@ -254,6 +273,7 @@ std::vector<ClientState> ClientRegistry::Clients(const std::string& after, size_
   add(entries_);
   add(banned_);
   add(knocks_);
+  add(revoked_);
   std::vector<ClientState> clients;
   for (const std::string& name : names) {
     if (clients.size() >= most) break;
@@ -270,7 +290,7 @@ ClientRegistry::Counts ClientRegistry::counts() const {
   const int64_t now = now_();
   for (const auto& [name, entry] : entries_) {
     if (banned_.contains(name) || entry.aggregator || entry.seen == 0) continue;
-    ++(entry.expected_by >= now ? counts.connected : counts.away);
+    ++(entry.expected_by >= now && !revoked_.contains(name) ? counts.connected : counts.away);
   }
   return counts;
 }

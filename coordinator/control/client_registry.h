@@ -43,10 +43,14 @@ class ClientRegistry final : public CoordinatorApi {
   bool banned(const std::string& client_id) const;
   // Somebody called whom nobody expects, for `detail`: an operator may approve it.
   void Knocked(const std::string& client_id, const std::string& detail);
+  // The certificate of this serial was refused as revoked. True: it is the one under which the name was heard of last,
+  // or nobody has called by that name yet, so that what the name has to do is to be given to others. False: the name
+  // goes on under another certificate, or it was said before. The name is revoked until it is heard of again.
+  bool Revoked(const std::string& client_id, const std::string& serial, const std::string& sentence);
   // What it brought was refused, or it could not do its task.
   void Failed(const std::string& client_id, const std::string& sentence);
 
-  // Whoever has called, is banned, or waits for an operator's word; not what they work on. By name, behind `after`, at
+  // Whoever has called, is banned or revoked, or waits for an operator's word; not what they work on. By name, behind `after`, at
   // most `most`.
   std::vector<ClientState> Clients(const std::string& after, size_t most) const;
   struct Counts {
@@ -70,6 +74,10 @@ class ClientRegistry final : public CoordinatorApi {
     std::string detail;
     int64_t at = 0;
   };
+  struct Revocation {
+    std::string sentence;
+    int64_t at = 0;
+  };
 
   Status CheckBan(const std::string& client_id) const REQUIRES(mutex_);
   Entry* EntryOf(const std::string& client_id) REQUIRES(mutex_);  // a new one, as long as there is room; else null
@@ -91,6 +99,7 @@ class ClientRegistry final : public CoordinatorApi {
   std::map<std::string, std::string> banned_ GUARDED_BY(mutex_);  // with the reason
   std::set<std::string> approved_ GUARDED_BY(mutex_);
   std::map<std::string, Knock> knocks_ GUARDED_BY(mutex_);
+  std::map<std::string, Revocation> revoked_ GUARDED_BY(mutex_);
   // Taken alone: news comes under the coordinator's locks.
   Mutex news_mutex_;
   NewsListener* listener_ GUARDED_BY(news_mutex_) = nullptr;

@@ -231,6 +231,62 @@ TEST_F(ControlTest, Ban_OfAnAggregatorsClient_IsToldToTheAggregator) {
   run->Stop();
 }
 
+TEST_F(ControlTest, Revoked_IsShownAndItsLeaseEndsAtTheRefusal) {
+  Begin();
+  const auto run = Serve("study");
+  Open();
+  const auto poll = [&](const std::string& serial) {
+    PollRequest request = AskedBy("client-00001");
+    request.caller.certificate_serial = serial;
+    return process_->roster.Poll(request);
+  };
+  for (const char* name : {"client-00000", "client-00002"}) EXPECT_OK(process_->roster.Poll(AskedBy(name)));
+  auto reply = poll("AA");
+  ASSERT_OK(reply);
+  ASSERT_FALSE(reply->tasks.empty());
+  EXPECT_EQ(Clients()["client-00001"].task, reply->tasks[0].id);
+
+  process_->now += 1000;
+  process_->control->Revoked("client-00001", "AA", "the certificate AA of 'client/client-00001' was revoked on 2026-11-28");
+  ClientState state = Clients()["client-00001"];
+  EXPECT_EQ(state.state, "revoked");
+  EXPECT_EQ(state.task, "") << "its lease has ended";
+  EXPECT_THAT(state.error, HasSubstr("was revoked on 2026-11-28"));
+  EXPECT_EQ(state.error_unix_ms, process_->now);
+
+  // Refused again, nothing new is said; a certificate issued since counts.
+  process_->now += 1000;
+  process_->control->Revoked("client-00001", "AA", "again");
+  EXPECT_EQ(Clients()["client-00001"].error_unix_ms, process_->now - 1000);
+  reply = poll("BB");
+  ASSERT_OK(reply);
+  EXPECT_EQ(Clients()["client-00001"].state, "connected");
+}
+
+// Whoever has a revoked key must not end the leases of the name's new certificate.
+TEST_F(ControlTest, RevokedCertificateOfANameThatHasAnother_ChangesNothing) {
+  Begin();
+  const auto run = Serve("study");
+  Open();
+  for (const char* name : {"client-00000", "client-00002"}) EXPECT_OK(process_->roster.Poll(AskedBy(name)));
+  PollRequest request = AskedBy("client-00001");
+  request.caller.certificate_serial = "BB";
+  const auto reply = process_->roster.Poll(request);
+  ASSERT_OK(reply);
+  ASSERT_FALSE(reply->tasks.empty());
+  process_->control->Revoked("client-00001", "AA", "the certificate AA was revoked");
+  EXPECT_EQ(Clients()["client-00001"].state, "connected");
+  EXPECT_EQ(Clients()["client-00001"].task, reply->tasks[0].id);
+}
+
+TEST_F(ControlTest, RevokedWhomNobodyHasHeardOf_IsShown) {
+  Begin();
+  const auto run = Serve("study");
+  Open();
+  process_->control->Revoked("client-00009", "AA", "the certificate AA was revoked");
+  EXPECT_EQ(Clients()["client-00009"].state, "revoked");
+}
+
 TEST_F(ControlTest, Remove_SendsAwayUntilItComesAgain) {
   Begin();
   const auto run = Serve("study");

@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "certificates/request.h"
+#include "certificates/verify.h"
+#include "engine/base/error_facts.h"
 #include "tests/certificates/test_authority.h"
 
 namespace rivulet::testing {

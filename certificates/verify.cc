@@ -29,9 +29,9 @@ Status VerifyCertificate(const Certificate& certificate, const Certificate& auth
   const std::string name = certificate.name->ToString();
   if (revoked != nullptr) {
     if (const auto found = revoked->revocations.find(certificate.serial); found != revoked->revocations.end()) {
-      Status status = FailedPrecondition("the certificate {} of '{}' was revoked on {} ({}); ask the authority for another",
-                                         certificate.serial, name, DayText(found->second.at),
-                                         ReasonText(found->second.reason));
+      Status status =
+          FailedPrecondition("the certificate {} of '{}' was revoked on {} ({}); ask the authority for another",
+                             certificate.serial, name, DayText(found->second.at), ReasonText(found->second.reason));
       if (!IsSignedBy(certificate, authority)) return status;
       return WithFact(WithFact(std::move(status), kRevokedFact, certificate.serial), kRevokedNameFact, name);
     }

@@ -240,7 +240,8 @@ class TlsServer final : public ServerSecurity {
   const std::shared_ptr<WatchedIdentity> identity_;
   const std::shared_ptr<RateLimitedLog> teller_;
   const std::shared_ptr<Peers> peers_;
-  const std::shared_ptr<RevokedPeers> revoked_ = std::make_shared<RevokedPeers>();  // gRPC keeps its verifier as it likes
+  const std::shared_ptr<RevokedPeers> revoked_ =
+      std::make_shared<RevokedPeers>();  // gRPC keeps its verifier as it likes
   Mutex revoked_mutex_;
   std::function<void(const RevokedPeer&)> on_revoked_ GUARDED_BY(revoked_mutex_);
   ShownFile shown_;  // written by Start and then by thread_

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "certificates/name.h"
 #include "cli/command.h"
 #include "cli/http_options.h"
 #include "cli/interrupt.h"
@@ -23,7 +24,6 @@
 #include "coordinator/history/history.h"
 #include "coordinator/host/coordinator_host.h"
 #include "coordinator/stored_run.h"
-#include "certificates/name.h"
 #include "engine/base/clock.h"
 #include "engine/base/rate_limited_log.h"
 #include "federated/transport/allow_list.h"
@@ -79,7 +79,8 @@ struct Front {
                                                        .start = std::move(start),
                                                        .warnings = std::move(security.warnings)}));
     // Names may be invented, each for a line of its own.
-    roster->OnDoubled([log = std::make_shared<RateLimitedLog>(tell)](const std::string& sentence) { log->Tell(sentence); });
+    roster->OnDoubled(
+        [log = std::make_shared<RateLimitedLog>(tell)](const std::string& sentence) { log->Tell(sentence); });
     CoordinatorApi* api = roster.get();
     if (!options.clients.empty()) {
       RIVULET_ASSIGN_OR_RETURN(
@@ -99,7 +100,8 @@ struct Front {
                                                               .on_revoked = [this](const RevokedPeer& peer) {
                                                                 const auto name = ParseCertificateName(peer.name);
                                                                 if (name.ok()) {
-                                                                  control->Revoked(name->id, peer.serial, peer.sentence);
+                                                                  control->Revoked(name->id, peer.serial,
+                                                                                   peer.sentence);
                                                                 }
                                                               }}));
     return absl::OkStatus();

@@ -177,7 +177,8 @@ class Worker {
 
   // Waits for a simulation that has not begun.
   StatusOr<Invitation> Join() {
-    const StatusOr<std::string> bytes = CoordinatorCalls(api_, stop_, calls_).Fetch({.name = name_}, InvitationBlob(), kMaxInvitationBytes);
+    const StatusOr<std::string> bytes =
+        CoordinatorCalls(api_, stop_, calls_).Fetch({.name = name_}, InvitationBlob(), kMaxInvitationBytes);
     if (stop_.stopped()) return Error();
     if (absl::IsNotFound(bytes.status()) || absl::IsPermissionDenied(bytes.status())) {
       return FailedPrecondition(

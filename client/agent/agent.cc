@@ -39,16 +39,15 @@ Status Agent::Run() {
                     .max_upload_rate = options_.max_upload_rate,
                     .on_retry = observer.on_retry};
   if (options_.memory_budget > 0) calls.max_plan_bytes = calls.max_download_bytes = options_.memory_budget;
-  TaskRunner runner(
-      api_, *artifacts_, stop_,
-      {.calls = std::move(calls),
-       .instruments = options_.instruments,
-       .states = options_.states.get(),
-       .memory_budget = options_.memory_budget,
-       .available_memory = options_.available_memory,
-       .persisted = options_.persisted.get(),
-       .checkpoint = options_.checkpoint.get(),
-       .trainers = options_.trainers});
+  TaskRunner runner(api_, *artifacts_, stop_,
+                    {.calls = std::move(calls),
+                     .instruments = options_.instruments,
+                     .states = options_.states.get(),
+                     .memory_budget = options_.memory_budget,
+                     .available_memory = options_.available_memory,
+                     .persisted = options_.persisted.get(),
+                     .checkpoint = options_.checkpoint.get(),
+                     .trainers = options_.trainers});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;

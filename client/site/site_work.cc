@@ -68,7 +68,8 @@ StatusOr<std::shared_ptr<const Model>> Site::ModelOf(const BlobId& id, const Pla
     }
     heartbeat_ = std::make_unique<Heartbeat>(api_, stop_);
   }
-  return artifacts_.ModelVersion(id.digest, plan, [&] { return calls_.Fetch(caller_, id, MaxModelBytes(*plan.layout())); });
+  return artifacts_.ModelVersion(id.digest, plan,
+                                 [&] { return calls_.Fetch(caller_, id, MaxModelBytes(*plan.layout())); });
 }
 
 TaskTrainer::Sources Site::SourcesOf(const Task& task) {

@@ -82,8 +82,8 @@ Status TaskTrainer::FetchBroadcasts(const Task& task, const Plan& plan, const So
           InvalidArgument("task {} does not name the '{}' that plan '{}' reads", task.id, input, plan.name()),
           TaskFailure::Code::kBadModel);
     }
-    auto fetched = plan_->Broadcast(
-        blob->id.digest, [&] { return sources.blob(blob->id, MaxBroadcastBytes(*plan.layout())); });
+    auto fetched =
+        plan_->Broadcast(blob->id.digest, [&] { return sources.blob(blob->id, MaxBroadcastBytes(*plan.layout())); });
     if (!fetched.ok()) return WithReason(Annotate(fetched.status(), input), TaskFailure::Code::kBadModel);
     broadcasts_.push_back(*std::move(fetched));
   }

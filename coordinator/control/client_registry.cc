@@ -49,7 +49,7 @@ void ClientRegistry::Heard(const Caller& caller, int64_t expected_in_ms) {
   entry.expected_by = entry.seen + expected_in_ms + kPatienceMs;
   entry.serial = caller.certificate_serial;
   entry.valid_until = caller.certificate_until * 1000;
-  knocks_.erase(caller.name);  // whoever let it in, it waits no more
+  knocks_.erase(caller.name);   // whoever let it in, it waits no more
   revoked_.erase(caller.name);  // it has another certificate by now
 }
 

@@ -50,8 +50,8 @@ class ClientRegistry final : public CoordinatorApi {
   // What it brought was refused, or it could not do its task.
   void Failed(const std::string& client_id, const std::string& sentence);
 
-  // Whoever has called, is banned or revoked, or waits for an operator's word; not what they work on. By name, behind `after`, at
-  // most `most`.
+  // Whoever has called, is banned or revoked, or waits for an operator's word; not what they work on. By name, behind
+  // `after`, at most `most`.
   std::vector<ClientState> Clients(const std::string& after, size_t most) const;
   struct Counts {
     int64_t connected = 0, away = 0, banned = 0, waiting = 0;

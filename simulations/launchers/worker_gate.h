@@ -4,7 +4,8 @@
 //   silence                 a worker that has said nothing for `lease` is gone, and what it had is offered to others.
 //                           Leases of a simulation do not lapse by themselves: threads beside the coordinator say
 //                           nothing while they train.
-//   strangers               over plaintext anybody may invent names: so many sites are known at a time, and log lines are
+//   strangers               over plaintext anybody may invent names: so many sites are known at a time, and log lines
+//   are
 //                           limited in rate
 //   names                   under TLS all threads of a worker bear its certificate's name; here each gets one of its
 //   own

@@ -247,7 +247,8 @@ TEST_F(ControlTest, Revoked_IsShownAndItsLeaseEndsAtTheRefusal) {
   EXPECT_EQ(Clients()["client-00001"].task, reply->tasks[0].id);
 
   process_->now += 1000;
-  process_->control->Revoked("client-00001", "AA", "the certificate AA of 'client/client-00001' was revoked on 2026-11-28");
+  process_->control->Revoked("client-00001", "AA",
+                             "the certificate AA of 'client/client-00001' was revoked on 2026-11-28");
   ClientState state = Clients()["client-00001"];
   EXPECT_EQ(state.state, "revoked");
   EXPECT_EQ(state.task, "") << "its lease has ended";

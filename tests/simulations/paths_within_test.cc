@@ -1,5 +1,5 @@
-// Scenarios that came from elsewhere and name files anywhere: every path is below one folder afterwards, or the scenario
-// is refused.
+// Scenarios that came from elsewhere and name files anywhere: every path is below one folder afterwards, or the
+// scenario is refused.
 #include "simulations/launchers/paths_within.h"
 
 #include <filesystem>
@@ -95,8 +95,8 @@ TEST_F(PathsWithinTest, EveryKeyThatIsAPath_IsPutWithin) {
     EXPECT_EQ(fs::path(path).parent_path(), fs::path(Path("ours"))) << key;
   });
   EXPECT_EQ(after, before.size());
-  EXPECT_THAT(scenario.data.tests, ::testing::ElementsAre("north=" + Ours("north.tfrecord"),
-                                                          "south=" + Ours("south.tfrecord")));
+  EXPECT_THAT(scenario.data.tests,
+              ::testing::ElementsAre("north=" + Ours("north.tfrecord"), "south=" + Ours("south.tfrecord")));
   EXPECT_EQ(scenario.ToToml().find("/etc/"), std::string::npos);
 }
 

@@ -191,9 +191,13 @@ TEST_F(HostilePeersTest, MessageThatIsNoProtobuf_IsRefusedBeforeAnybodySeesIt) {
 // One grammar of names at every call: what is refused here would stand in a log, a row or on a terminal.
 TEST_F(HostilePeersTest, NameThatDoesNotShow_IsRefusedAtEveryCall) {
   const int before = api_.polls;
-  for (const std::string& name : {std::string(), std::string("a\nround 9: done"), std::string("\x1b[2J"), std::string("a\0", 2),
-                                  std::string("\xe2\x80\xae" "a"), std::string("\xc2\x9b" "1m"),
-                                  std::string(256, 'a'), std::string(100'000, 'a')}) {
+  for (const std::string& name :
+       {std::string(), std::string("a\nround 9: done"), std::string("\x1b[2J"), std::string("a\0", 2),
+        std::string("\xe2\x80\xae"
+                    "a"),
+        std::string("\xc2\x9b"
+                    "1m"),
+        std::string(256, 'a'), std::string(100'000, 'a')}) {
     SCOPED_TRACE(name.substr(0, 20));
     const Caller caller{.name = name};
     EXPECT_EQ(honest_->Poll({.caller = caller}).status().code(), absl::StatusCode::kInvalidArgument);

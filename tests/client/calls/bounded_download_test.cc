@@ -60,7 +60,8 @@ class BoundedDownloadTest : public ::testing::Test {
   void SetUp() override {
     server_ =
         GrpcServer::Start(false_, {.listen = {.host = "127.0.0.1"}, .credentials = InsecureCredentials(false)}).value();
-    client_ = GrpcClient::Create({.coordinator = server_->address(), .credentials = InsecureCredentials(false)}).value();
+    client_ =
+        GrpcClient::Create({.coordinator = server_->address(), .credentials = InsecureCredentials(false)}).value();
   }
   void TearDown() override { server_->Stop(std::chrono::seconds(1)); }
   CoordinatorCalls Calls(CallOptions options = {}) { return CoordinatorCalls(*client_, stop_, std::move(options)); }

@@ -44,6 +44,7 @@ struct CoordinatorCommandOptions {
   std::string plan;
   std::string clients;
   bool aggregators = false;
+  std::optional<int64_t> aggregator_clients;
   LogOptions log;
   SecurityOptions security;
   HttpOptions http;
@@ -78,6 +79,7 @@ struct Front {
                                                        .now_unix_ms = [] { return Clock::System().UnixMs(); },
                                                        .start = std::move(start),
                                                        .warnings = std::move(security.warnings)}));
+    roster->BoundAggregators(options.aggregator_clients.value_or(0));
     // Names may be invented, each for a line of its own.
     roster->OnDoubled(
         [log = std::make_shared<RateLimitedLog>(tell)](const std::string& sentence) { log->Tell(sentence); });
@@ -165,6 +167,7 @@ Status ShowPages(LivePages& pages, const CoordinatorCommandOptions& options, con
 std::string MoreArguments(const CoordinatorCommandOptions& options, const std::string& address) {
   std::string more = "--listen " + address + ShellArguments(options.security) + ShellArguments(options.http);
   if (options.aggregators) more += " --aggregators";
+  if (options.aggregator_clients) more += fmt::format(" --aggregator-clients {}", *options.aggregator_clients);
   if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
   return more;
 }
@@ -407,6 +410,9 @@ const RegisterCommand kCoordinator(20, [] {
       .Flag("--aggregators", &options->aggregators,
             "admit aggregators (rivulet aggregator), whose clients' single updates are not seen here")
       .Formerly("--tiers");
+  command.Option("--aggregator-clients", "N", &options->aggregator_clients,
+                 "how many clients one aggregator may bring, where --clients does not list them [any number]",
+                 {1, 1'000'000'000});
   AddHttpOptions(
       command, &options->http,
       "serve pages of the run as it goes on (of submitted ones their closed rounds), and /metrics for Prometheus");

@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "engine/base/display_name.h"
+#include "engine/base/error_facts.h"
+#include "federated/population/population.h"
 
 namespace rivulet {
 namespace {
@@ -20,6 +22,13 @@ std::string Shortened(std::string_view sentence) {
   size_t end = kLongestError;
   while (end > 0 && (static_cast<unsigned char>(sentence[end]) & 0xc0) == 0x80) --end;  // not within a character
   return std::string(sentence.substr(0, end)) + "…";
+}
+
+constexpr int64_t kWaitForPlaceMs = 5000;
+
+bool HasNoPlace(const Status& status) { return !FactOf(status, kNoPlaceFact).empty(); }
+std::string WaitsForPlace(const Status& status) {
+  return fmt::format("{}, and waits for another run", Message(status));
 }
 
 const Status& StatusOf(const Status& status) { return status; }
@@ -98,7 +107,13 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
     MutexLock lock(mutex_);
     RIVULET_RETURN_IF_ERROR(CheckBan(caller.name));
     for (const ServedName& served : request.serves.names) {
-      if (Status ban = CheckBan(served.name); !ban.ok()) refused.push_back({served.name, std::move(ban)});
+      Status status = CheckBan(served.name);
+      if (status.ok() && !brought_.Admit(caller.name, served.name)) {
+        status = ResourceExhausted(
+            "aggregator '{}' has brought {} clients, as many as one may (--aggregator-clients); '{}' waits for a place",
+            caller.name, brought_.most(), DisplayText(served.name, 80));
+      }
+      if (!status.ok()) refused.push_back({served.name, std::move(status)});
     }
   }
   std::optional<PollRequest> lesser;  // without those: a request names thousands, and hardly ever one that is banned
@@ -114,7 +129,11 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
   RIVULET_RETURN_IF_ERROR(CheckBan(caller.name));  // meanwhile: what it was given lapses
   if (!reply.ok()) {
     NoteError(caller.name, Message(reply.status()));
-    return reply;
+    if (caller.proven != Caller::Proven::kClient || !HasNoPlace(reply.status())) return reply;
+    PollReply waits;
+    waits.wait_ms = kWaitForPlaceMs;
+    waits.awaited.sentence = WaitsForPlace(reply.status());
+    return waits;
   }
   const int64_t expected = reply->wait_ms + (reply->tasks.empty() ? request.hold_ms : 0);
   Heard(caller, expected);
@@ -125,6 +144,8 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
     const auto turned = std::ranges::find(reply->refused_names, served.name, &RefusedName::name);
     if (turned != reply->refused_names.end()) {
       NoteError(served.name, Message(turned->reason));
+      brought_.Withdraw(caller.name, served.name);
+      if (HasNoPlace(turned->reason)) turned->reason = absl::ResourceExhaustedError(WaitsForPlace(turned->reason));
       continue;
     }
     Heard({.name = served.name}, expected);

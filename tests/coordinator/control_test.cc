@@ -288,6 +288,58 @@ TEST_F(ControlTest, RevokedWhomNobodyHasHeardOf_IsShown) {
   EXPECT_EQ(Clients()["client-00009"].state, "revoked");
 }
 
+// Without a list of clients an aggregator's word is all that there is; its names take no more places than it may.
+TEST_F(ControlTest, AggregatorThatInventsNames_IsBoundedAndOthersHaveTheirPlaces) {
+  Begin();
+  process_->roster.BoundAggregators(1);
+  const auto run = Serve("study");  // of three clients
+  Open();
+  PollRequest aggregator{As("east"), {.version = "1"}};
+  aggregator.serves = {.kind = Serves::Kind::kNames};
+  for (int i = 0; i < 5; ++i) {
+    aggregator.serves.names.push_back({fmt::format("invented-{}", i), AskedBy("").capabilities.datasets});
+  }
+  const auto reply = process_->roster.Poll(aggregator);
+  ASSERT_OK(reply);
+  ASSERT_EQ(reply->refused_names.size(), 4u);
+  for (const RefusedName& refused : reply->refused_names) {
+    EXPECT_THAT(refused.reason, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("as many as one may")));
+  }
+  EXPECT_OK(process_->roster.Poll(AskedBy("client-00001")));
+  EXPECT_OK(process_->roster.Poll(AskedBy("client-00002")));
+  // The name that it has is its own as before.
+  aggregator.serves.names = {{"invented-0", AskedBy("").capabilities.datasets}};
+  const auto again = process_->roster.Poll(aggregator);
+  ASSERT_OK(again);
+  EXPECT_THAT(again->refused_names, IsEmpty());
+}
+
+TEST_F(ControlTest, CertifiedClientWithoutAPlace_WaitsAndHearsForWhat) {
+  Begin();
+  const auto run = Serve("study");
+  Open();
+  for (const char* name : {"client-00000", "client-00001", "client-00002"}) {
+    EXPECT_OK(process_->roster.Poll(AskedBy(name)));
+  }
+  PollRequest late = AskedBy("late");
+  EXPECT_THAT(process_->roster.Poll(late).status(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  late.caller.proven = Caller::Proven::kClient;
+  const auto reply = process_->roster.Poll(late);
+  ASSERT_OK(reply);
+  EXPECT_THAT(reply->awaited.sentence, HasSubstr("'late' is one too many, and waits for another run"));
+  EXPECT_GE(reply->wait_ms, 1000);
+  EXPECT_THAT(reply->tasks, IsEmpty());
+  EXPECT_THAT(Clients()["late"].error, HasSubstr("one too many"));
+  // Of an aggregator's client the same is said by a code that lets it wait.
+  PollRequest aggregator{As("east"), {.version = "1"}};
+  aggregator.serves = {.kind = Serves::Kind::kNames, .names = {{"later", AskedBy("").capabilities.datasets}}};
+  const auto told = process_->roster.Poll(aggregator);
+  ASSERT_OK(told);
+  ASSERT_EQ(told->refused_names.size(), 1u);
+  EXPECT_THAT(told->refused_names[0].reason,
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("waits for another run")));
+}
+
 TEST_F(ControlTest, Remove_SendsAwayUntilItComesAgain) {
   Begin();
   const auto run = Serve("study");

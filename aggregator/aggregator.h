@@ -42,6 +42,7 @@
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/round_accumulator.h"
 #include "engine/base/mutex.h"
+#include "engine/base/rate_limited_log.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/transport/coordinator_api.h"
 
@@ -50,6 +51,7 @@ namespace rivulet {
 // All that an aggregator reads of a plan.
 struct AggregatorPlan {
   AggregationSpec training, evaluation;
+  int64_t most_model_bytes = 0, most_broadcast_bytes = 0;  // federated/plan/download_bounds.h
   const AggregationSpec& of(TaskKind kind) const { return kind == TaskKind::kTrain ? training : evaluation; }
 };
 
@@ -60,7 +62,8 @@ struct AggregatorOptions {
   std::string state;                  // folder of stored updates; made for the first one
   FileSystem* file_system = nullptr;  // of `state`; null: the machine's
   int64_t staging_bytes = 64'000'000;
-  CallOptions calls;         // to the parent; on_retry is the aggregator's own
+  // To the parent; on_retry is the aggregator's own. All that is fetched and kept has at most max_download_bytes.
+  CallOptions calls;
   int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
   // Log messages: "info", "warning". Called on any thread, without the aggregator's lock.
   std::function<void(const std::string& level, const std::string& sentence)> on_event;
@@ -154,6 +157,8 @@ class Aggregator final : public CoordinatorApi {
   void FailUp(TaskFailure failure) REQUIRES(mutex_);  // and forgets the task
   Status FetchFor(CoordinatorCalls& calls, const TaskId& task) EXCLUDES(mutex_);
   Status Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) EXCLUDES(mutex_);
+  StatusOr<std::string> FetchBlob(CoordinatorCalls& calls, const Caller& caller, const Digest& plan, const BlobId& blob)
+      EXCLUDES(mutex_);
   void ForgetBlobs() REQUIRES(mutex_);  // that no task names
 
   // api.cc: the side of the clients.
@@ -228,6 +233,7 @@ class Aggregator final : public CoordinatorApi {
   bool said_unkept_ GUARDED_BY(mutex_) = false;
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
   uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts news, for AwaitWork
+  mutable RateLimitedLog warnings_;        // peers cause them, above and below
 };
 
 }  // namespace rivulet

@@ -27,13 +27,13 @@ std::string KeyText(DType dtype, uint64_t word) {
 
 }  // namespace
 
-size_t Table::bytes() const {
+size_t LookupTable::bytes() const {
   MutexLock lock(mutex_);
   constexpr size_t kPlaceBytes = 40;  // a map's node, about
   return content_.keys.size() * (2 * sizeof(Word) + kPlaceBytes);
 }
 
-Status Table::CheckHandle(const Node& handle) const {
+Status LookupTable::CheckHandle(const Node& handle) const {
   const DType key = handle.attr<DType>("key_dtype"), value = handle.attr<DType>("value_dtype");
   if (key != key_dtype_ || value != value_dtype_ || (handle.type() == "HashTableV2") != filled_once_)
     return InvalidArgument("the table goes from {} to {}{}, and the handle says {} from {} to {}", Name(key_dtype_),
@@ -42,14 +42,14 @@ Status Table::CheckHandle(const Node& handle) const {
   return absl::OkStatus();
 }
 
-Status Table::CheckTypes(const Tensor& keys, const Tensor& values) const {
+Status LookupTable::CheckTypes(const Tensor& keys, const Tensor& values) const {
   if (keys.dtype() != key_dtype_ || values.dtype() != value_dtype_)
     return InvalidArgument("the table goes from {} to {}, and is given {} and {}", Name(key_dtype_), Name(value_dtype_),
                            Name(keys.dtype()), Name(values.dtype()));
   return absl::OkStatus();
 }
 
-Status Table::AddTo(Content& content, const Tensor& keys, const Tensor& values) const {
+Status LookupTable::AddTo(Content& content, const Tensor& keys, const Tensor& values) const {
   RIVULET_RETURN_IF_ERROR(CheckTypes(keys, values));
   if (keys.shape() != values.shape())
     return InvalidArgument("keys {} and values {} differ in shape", keys.shape().ToString(), values.shape().ToString());
@@ -68,7 +68,7 @@ Status Table::AddTo(Content& content, const Tensor& keys, const Tensor& values) 
   return absl::OkStatus();
 }
 
-Status Table::Fill(const Tensor& keys, const Tensor& values) {
+Status LookupTable::Fill(const Tensor& keys, const Tensor& values) {
   Content content;
   RIVULET_RETURN_IF_ERROR(AddTo(content, keys, values));
   MutexLock lock(mutex_);
@@ -81,9 +81,9 @@ Status Table::Fill(const Tensor& keys, const Tensor& values) {
   return absl::OkStatus();
 }
 
-Status Table::Replace(const Tensor& keys, const Tensor& values) { return Fill(keys, values); }
+Status LookupTable::Replace(const Tensor& keys, const Tensor& values) { return Fill(keys, values); }
 
-Status Table::Insert(const Tensor& keys, const Tensor& values) {
+Status LookupTable::Insert(const Tensor& keys, const Tensor& values) {
   if (filled_once_)
     return FailedPrecondition(
         "a HashTableV2 is filled once, by InitializeTableV2; MutableHashTableV2 takes insertions");
@@ -94,13 +94,13 @@ Status Table::Insert(const Tensor& keys, const Tensor& values) {
   return absl::OkStatus();
 }
 
-Status Table::CheckFilled() const {
+Status LookupTable::CheckFilled() const {
   if (filled_once_ && !filled_)
     return FailedPrecondition("the table is read before it has entries; run the target that initialises it");
   return absl::OkStatus();
 }
 
-StatusOr<Tensor> Table::Find(const Tensor& keys, const Tensor& default_value) const {
+StatusOr<Tensor> LookupTable::Find(const Tensor& keys, const Tensor& default_value) const {
   RIVULET_RETURN_IF_ERROR(CheckTypes(keys, default_value));
   RIVULET_ASSIGN_OR_RETURN(Tensor found, Tensor::Create(value_dtype_, keys.shape()));
   MutexLock lock(mutex_);
@@ -113,13 +113,13 @@ StatusOr<Tensor> Table::Find(const Tensor& keys, const Tensor& default_value) co
   return found;
 }
 
-StatusOr<int64_t> Table::size() const {
+StatusOr<int64_t> LookupTable::size() const {
   MutexLock lock(mutex_);
   RIVULET_RETURN_IF_ERROR(CheckFilled());
   return static_cast<int64_t>(content_.keys.size());
 }
 
-StatusOr<Table::Entries> Table::Export() const {
+StatusOr<LookupTable::Entries> LookupTable::Export() const {
   MutexLock lock(mutex_);
   const Shape shape({static_cast<int64_t>(content_.keys.size())});
   Entries entries;

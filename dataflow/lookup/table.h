@@ -13,11 +13,11 @@
 namespace rivulet {
 
 // Thread-safe.
-class Table final : public Resource {
+class LookupTable final : public Resource {
  public:
   static constexpr std::string_view kType = "Table";
   // `filled_once`: entries come from one Fill, and before it there is nothing to find.
-  Table(DType key_dtype, DType value_dtype, bool filled_once)
+  LookupTable(DType key_dtype, DType value_dtype, bool filled_once)
       : key_dtype_(key_dtype), value_dtype_(value_dtype), filled_once_(filled_once) {}
 
   std::string_view type() const override { return kType; }

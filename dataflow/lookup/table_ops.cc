@@ -8,11 +8,11 @@ namespace {
 
 StatusOr<std::shared_ptr<Resource>> MakeTable(const ResourceContext& context) {
   const Node& node = context.node;
-  return std::shared_ptr<Resource>(std::make_shared<Table>(
+  return std::shared_ptr<Resource>(std::make_shared<LookupTable>(
       node.attr<DType>("key_dtype"), node.attr<DType>("value_dtype"), node.type() == "HashTableV2"));
 }
 
-Table& TableOf(AsyncContext& context) { return static_cast<Table&>(*context.resources[0]); }
+LookupTable& TableOf(AsyncContext& context) { return static_cast<LookupTable&>(*context.resources[0]); }
 
 void Done(const Status& status, const AsyncDone& done) {
   if (!status.ok()) return done(status);
@@ -44,7 +44,7 @@ void Size(AsyncContext& context, AsyncDone done) {
 }
 
 void Export(AsyncContext& context, AsyncDone done) {
-  StatusOr<Table::Entries> entries = TableOf(context).Export();
+  StatusOr<LookupTable::Entries> entries = TableOf(context).Export();
   if (!entries.ok()) return done(entries.status());
   done(std::vector{std::move(entries->keys), std::move(entries->values)});
 }

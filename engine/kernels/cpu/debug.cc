@@ -62,7 +62,7 @@ void AppendTensor(const TensorSpec& spec, const std::byte* data, int64_t summari
   case DType::dtype:                         \
     AppendElements<type>(data, shown, text); \
     break;
-    RIVULET_EVERY_TYPE(RIVULET_APPEND)
+      RIVULET_EVERY_TYPE(RIVULET_APPEND)
 #undef RIVULET_APPEND
     default:
       AppendWords(Name(spec.dtype), text);

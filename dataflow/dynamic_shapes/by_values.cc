@@ -17,7 +17,12 @@ StatusOr<std::vector<Tensor>> WithKnownValues(const AsyncContext& context) {
   }
   RIVULET_ASSIGN_OR_RETURN(const Node* node, graph.AddNode(std::move(spec)));
   std::vector<Tensor> outputs;
+  // A value must not decide how much memory a run takes.
+  constexpr int64_t kMostElements = int64_t{1} << 24;
   for (const TensorSpec& output : node->outputs()) {
+    if (output.shape.elements() > kMostElements)
+      return InvalidArgument("the values ask for an output {}, of more than {} elements", output.shape.ToString(),
+                             kMostElements);
     RIVULET_ASSIGN_OR_RETURN(outputs.emplace_back(), Tensor::Create(output.dtype, output.shape));
   }
   RIVULET_RETURN_IF_ERROR(RunKernelOf(context, *node, outputs));

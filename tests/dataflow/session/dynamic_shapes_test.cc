@@ -117,6 +117,8 @@ TEST_F(DynamicShapes, SizesThatWereComputed_AreTheValues) {
   EXPECT_THAT(Values<float>(values[2]), ElementsAre(0, 1, 0, 2));
   ASSERT_OK_AND_ASSIGN(values, Run({0}, {"range", "dense", "bins"}));
   EXPECT_THAT(Values<float>(values[1]), ElementsAre(1));
+  EXPECT_THAT(Run({1e9}, {"range"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("of more than 16777216 elements")));
 }
 
 TEST_F(DynamicShapes, DynamicStitch_PutsRowsBackWhereTheyWere) {

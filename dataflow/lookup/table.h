@@ -1,4 +1,4 @@
-// A table from keys to values: what HashTableV2 and MutableHashTableV2 name.
+// A table from keys to values: the resource behind HashTableV2 and MutableHashTableV2.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Runs a cut call (cut_call.h): each function as an execution of its own, on the calling thread.
+// The run of a cut call (cut_call.h): one execution for each function, on the calling thread.
 #pragma once
 
 #include <vector>

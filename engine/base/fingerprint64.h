@@ -1,5 +1,5 @@
 // FarmHash's Fingerprint64 (Google, 2014): the hash by which TensorFlow's StringToHashBucketFast chooses buckets. It
-// never changes, so buckets of a trained embedding stay what they were. Not for security.
+// never changes, so a trained embedding keeps its buckets. Not for security.
 #pragma once
 
 #include <cstdint>

@@ -3,8 +3,8 @@
 // programs and functions alike, and the empty text is 0, as zeroed memory says. Numbers mean nothing to another
 // process: files and messages hold the texts.
 //
-// The table only grows, up to kMostTextBytes. That is enough for labels, vocabularies and messages, which are what
-// string tensors are for; records go through input pipelines (engine/input), which hold them as bytes. Thread-safe.
+// The table only grows, up to kMostTextBytes: enough for labels, vocabularies and messages. Input pipelines
+// (engine/input) hold records, as bytes. Thread-safe.
 #pragma once
 
 #include <cstdint>

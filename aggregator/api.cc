@@ -59,11 +59,22 @@ StatusOr<PollReply> Aggregator::Poll(const PollRequest& request) {
             "'{}' wants to speak for every client of the run, and an aggregator serves its own alone",
             request.caller.name);
     }
+    // Its parent has no place for this client now, and may have one later.
+    std::string waits;
+    if (request.serves.kind == Serves::Kind::kItself && absl::IsResourceExhausted(reply.status())) {
+      waits = Message(reply.status());
+      reply = PollReply{};
+    }
     if (reply.ok()) {
       reply->epoch = epoch_;
       reply->awaited.sentence = awaited_.empty() ? "the coordinator that this aggregator works for" : awaited_;
       const bool busy = !reply->tasks.empty() || !request.working_on.empty();
       reply->wait_ms = busy ? beat_ms_ : std::clamp<int64_t>(std::ssize(members_), 20, 10'000);
+      if (!waits.empty()) {
+        constexpr int64_t kWaitForPlaceMs = 5000;
+        reply->awaited.sentence = std::move(waits);
+        reply->wait_ms = kWaitForPlaceMs;
+      }
     }
   }
   if (!event.empty()) Tell("info", event);

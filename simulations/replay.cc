@@ -368,6 +368,7 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
                      .site = {.name = "worker",
                               .run_id = run.run_id(),
                               .version = "replay",
+                              .calls = {.max_plan_bytes = kAnyBytes},  // of this process
                               .instruments = options.instruments,
                               .states = run.states()},
                      .on_error = [&slice](const Status& status) { slice.End(status); }});

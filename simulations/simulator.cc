@@ -318,6 +318,7 @@ class LocalSimulation : public Simulation {
                      .run_id = run_id(),
                      .version = kVersion,
                      .most_tasks = kMostTasks,
+                     .calls = {.max_plan_bytes = kAnyBytes},  // of this process
                      .instruments = instruments_};
     if (!others_train_) {
       // As safe as the versions that name what is in it: where each is synced before the next but one, so is this.

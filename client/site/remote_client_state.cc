@@ -12,7 +12,7 @@ Caller RemoteClientState::In(std::string_view run_id) const {
 
 StatusOr<StateBlob> RemoteClientState::Read(std::string_view run_id, std::string_view, const TaskId& state_of) {
   if (state_of.empty()) return StateBlob();
-  return calls_.Fetch(In(run_id), StateBlobOf(state_of));
+  return calls_.Fetch(In(run_id), StateBlobOf(state_of), most_bytes_);
 }
 
 Status RemoteClientState::Propose(std::string_view run_id, std::string_view, const TaskId& task, StateBlob state) {

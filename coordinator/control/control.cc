@@ -49,6 +49,15 @@ Status Control::Recall() {
   return absl::OkStatus();
 }
 
+void Control::Revoked(const std::string& caller, const std::string& serial, const std::string& sentence) {
+  if (!options_.roster->Revoked(caller, serial, sentence)) return;
+  // Of whichever kind it is: it has the tasks of the one or of the other.
+  for (const auto& run : options_.host->runs()) {
+    run->Remove(caller, sentence);
+    run->LoseSite(caller);
+  }
+}
+
 StatusOr<ServedRuns> Control::Runs(const OperatorCaller&) {
   ServedRuns served;
   for (const auto& run : options_.host->runs()) served.runs.push_back(run->Standing().state);

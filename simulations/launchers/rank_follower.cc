@@ -216,6 +216,7 @@ std::string NameOf(const TrainingDevice& device) {
 }
 
 SiteOptions SiteOfRank(SiteOptions site) {
+  site.calls.max_plan_bytes = kAnyBytes;  // plans come from this process
   if (site.device.device == nullptr) return site;
   site.least_tasks = site.device.most_lanes;
   site.most_tasks = std::max(site.most_tasks, site.least_tasks);

@@ -26,7 +26,7 @@ class CoordinatorInputs final : public TaskInputs {
   }
   StatusOr<std::string> BytesOf(const BlobId& id) override {
     MutexLock lock(mutex_);
-    return calls_.Fetch(caller_, id);
+    return calls_.Fetch(caller_, id, kAnyBytes);
   }
 
  private:

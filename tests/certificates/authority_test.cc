@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "certificates/request.h"
+#include "certificates/verify.h"
+#include "engine/base/error_facts.h"
 #include "tests/certificates/test_authority.h"
 
 namespace rivulet::testing {
@@ -157,6 +159,25 @@ TEST_F(Authorities, RenewedAuthority_KeepsWhatItSigned) {
   ASSERT_OK(fs_.Rename(Path("ca/authority.crt"), Path("a/authority.crt")));
   ASSERT_OK_AND_ASSIGN(const NodeIdentity identity, Load("a"));
   EXPECT_EQ(DaysLeft(identity.authority.validity.until, now()), 7300);
+}
+
+// Anybody may write a revoked serial and another's name into a certificate of their own: nobody's lease ends for that.
+TEST_F(Authorities, RevokedCertificate_IsNamedAsAFactIfThisAuthoritySignedIt) {
+  ASSERT_OK_AND_ASSIGN(const IndexRow a, Issue("client/a", "a"));
+  ASSERT_OK_AND_ASSIGN(const auto authority, Open());
+  ASSERT_OK(authority->RevokeName(Name("client/a"), RevocationReason::kSuperseded));
+  ASSERT_OK_AND_ASSIGN(const RevocationList list,
+                       ReadRevocationList(authority->revocation_list(), "l", authority->certificate()));
+  ASSERT_OK_AND_ASSIGN(const Certificate certificate, ReadCertificate(ContentOf(Path("a/node.crt")), "a"));
+  const Status refused =
+      VerifyCertificate(certificate, authority->certificate(), &list, CertificatePurpose::kConnect, now());
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("was revoked")));
+  EXPECT_EQ(FactOf(refused, kRevokedFact), a.serial);
+  EXPECT_EQ(FactOf(refused, kRevokedNameFact), "client/a");
+  // The same, under the eyes of an authority that has not signed it.
+  const Status forged = VerifyCertificate(certificate, certificate, &list, CertificatePurpose::kConnect, now());
+  EXPECT_FALSE(forged.ok());
+  EXPECT_EQ(FactOf(forged, kRevokedFact), "");
 }
 
 TEST_F(Authorities, Revoke_IsInTheListAndCannotBeDoneTwice) {

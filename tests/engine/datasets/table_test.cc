@@ -168,7 +168,7 @@ TEST_F(TableTest, ColumnsOfSeveralKinds_AreFeaturesOfTheirOwn) {
 TEST_F(TableTest, FeaturesThatCannotBe_AreRefused) {
   TableOptions options = Options("a,b,c,y\n1,2,3,0\n");
   options.parts = {{"label", {"a"}}};
-  EXPECT_THAT(Error(options), HasSubstr("the feature 'label' has no name of its own"));
+  EXPECT_THAT(Error(options), HasSubstr("the feature 'label' has the name of another one"));
   options.parts = {{"x", {"a"}}, {"z", {"a"}}};
   EXPECT_THAT(Error(options), HasSubstr("column 'a' cannot be part of two features"));
   options.parts = {{"x", {"a", "y"}}};
@@ -324,7 +324,7 @@ TEST_F(TableTest, NoHeader_NamesColumnsByTheirNumber) {
 
 TEST_F(TableTest, EmptyCells_AreRefusedOrTakeTheMean) {
   TableOptions options = Options("a,y\n1,0\n,1\n3,0\n");
-  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 3: column 'a' is empty. Pass --fill-missing to let the"));
+  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 3: column 'a' is empty. Pass --fill-missing to use the"));
   options.fill_missing = true;
   ASSERT_OK(Import(options));
   EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("1 = 0", "2 = 1", "3 = 0"));
@@ -443,8 +443,10 @@ TEST_F(TableTest, BadRoles_AreRefused) {
   EXPECT_THAT(Error(options), HasSubstr("t.csv has no column 'z'. It has 'a', 'b', 'y'."));
   TableOptions semicolons = options;
   semicolons.from = Write("s.csv", "a;b;y\n1;2;0\n");
-  EXPECT_THAT(Error(semicolons),
-              HasSubstr("s.csv has no column 'y': its first row is one cell, 'a;b;y'; say with --delimiter what"));
+  EXPECT_THAT(
+      Error(semicolons),
+      HasSubstr(
+          "s.csv has no column 'y': its first row is one cell, 'a;b;y'; give the separator of cells with --delimiter"));
   options.without = {"a"};
   options.categories = {"a"};
   EXPECT_THAT(Error(options), HasSubstr("column 'a' is no feature, so it cannot be a category"));

@@ -95,7 +95,7 @@ TEST(VerifyTest, UnknownOp_NamesTheNearest) {
 
 TEST(VerifyTest, ControlFlowThatCannotBeRaised_IsRefusedByName) {
   EXPECT_THAT(ParseGraphText(NodeText("y", "Switch")),
-              StatusIs(kUnimplemented, HasSubstr("Switch 'y': what it switches reaches no Merge")));
+              StatusIs(kUnimplemented, HasSubstr("Switch 'y': its outputs reach no Merge")));
   EXPECT_THAT(ParseGraphText(NodeText("y", "Merge")),
               StatusIs(kUnimplemented, HasSubstr("Merge 'y' merges 0 tensors")));
   EXPECT_THAT(ParseGraphText(NodeText("y", "Enter")), StatusIs(kRefused, HasSubstr("has no LoopCond")));

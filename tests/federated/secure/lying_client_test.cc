@@ -59,7 +59,7 @@ TEST(LyingClient, KeysThatItMayNotAnnounce_AreRefused) {
                 message.channel = ParseSecureKeys(other).value().mask;
                 vouched(message, HolderOf("client-00003"));
               }),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("'client-00003' announced a key that stands twice")));
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("'client-00003' announced a key that occurs twice")));
   EXPECT_OK(cohort.Deliver(kLiar, honest));
   EXPECT_THAT(cohort.Deliver(kLiar, honest),
               StatusIs(StatusCode::kAlreadyExists, HasSubstr("a second process of that name is refused")));

@@ -38,6 +38,8 @@ StatusOr<ModelDef> FromLayers(const ModelConfig& config) {
   options.input = config.input.shape;
   RIVULET_ASSIGN_OR_RETURN(options.target, TargetKindFromName(config.target));
   options.loss = config.objective;
+  options.loss_settings = config.objective_settings;
+  options.metrics = config.metrics;
   RIVULET_ASSIGN_OR_RETURN(options.encoding, EncodingFromKind(config.input.kind));
   return ModelFromLayers(options, config.layers);
 }
@@ -66,6 +68,8 @@ StatusOr<ModelDef> FromOnnx(const ModelConfig& config) {
   RIVULET_ASSIGN_OR_RETURN(options.inputs, InputsOf(config));
   RIVULET_ASSIGN_OR_RETURN(options.target, TargetKindFromName(config.target));
   options.loss = config.objective;
+  options.loss_settings = config.objective_settings;
+  options.metrics = config.metrics;
   options.folder = FolderOf(config.onnx);
   options.trainable = config.trainable;
   StatusOr<ModelDef> model = onnx::ModelFromOnnx(bytes, options);
@@ -94,8 +98,12 @@ StatusOr<ModelDef> FromArrays(const ModelConfig& config) {
 
 StatusOr<ModelDef> Whole(const ModelConfig& config) {
   if (!config.preset.empty())
-    return Preset(config.preset,
-                  {.classes = config.classes, .input = config.input.shape, .normalization = config.normalization});
+    return Preset(config.preset, {.classes = config.classes,
+                                  .input = config.input.shape,
+                                  .normalization = config.normalization,
+                                  .loss = config.objective,
+                                  .loss_settings = config.objective_settings,
+                                  .metrics = config.metrics});
   if (!config.onnx.empty()) return FromOnnx(config);
   if (!config.arrays.empty()) return FromArrays(config);
   return config.layers.empty() ? FromGraph(config) : FromLayers(config);

@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/models/metrics/metric.h"
+#include "federated/evaluation/count_scalar.h"
+
 namespace rivulet {
 namespace {
 
@@ -35,10 +38,16 @@ double MeanOf(std::span<const double> values) {
 
 StatusOr<Measures> MeasuresOf(const AggregationSpec& spec, const Scalars& declared) {
   Measures measures;
+  std::map<std::string, std::vector<double>> counts;  // by "evaluate/auc"
   for (const ScalarSpec& scalar : spec.scalars) {
     RIVULET_ASSIGN_OR_RETURN(const double value, Declared(declared, scalar.name));
     const std::string_view name = scalar.name;
     if (name == kExamplesScalar || name.ends_with(kTotal)) continue;
+    if (const size_t at = name.rfind(kCountScalar); at != std::string_view::npos) {
+      if (!IsCount(value)) return InvalidArgument("it says that '{}' is {}, which is no count", name, value);
+      counts[std::string(name.substr(0, at))].push_back(value);
+      continue;
+    }
     if (!name.ends_with(kRight)) {
       measures[scalar.name] = {value};
       continue;
@@ -48,6 +57,15 @@ StatusOr<Measures> MeasuresOf(const AggregationSpec& spec, const Scalars& declar
     if (!IsCount(value) || !IsCount(total) || value > total)
       return InvalidArgument("it reports {} of {} of '{}' as right, which is impossible", value, total, rate);
     if (total > 0) measures[rate] = Measure::Rate(static_cast<int64_t>(value), static_cast<int64_t>(total));
+  }
+  for (const auto& [metric, sums] : counts) {
+    const FinishFunction finish = FinishOf(metric.substr(metric.rfind('/') + 1));
+    if (finish == nullptr)
+      return InvalidArgument("the plan counts '{}', and this program knows no such metric", metric);
+    for (const auto& [suffix, number] : finish(sums)) {
+      if (!std::isfinite(number)) return InvalidArgument("its counts of '{}' cannot be", metric);
+      measures[metric + suffix] = {number};
+    }
   }
   return measures;
 }

@@ -230,6 +230,8 @@ StatusOr<ModelDef> ModelFromOnnx(std::string_view bytes, const TrainableOptions&
   ClassifierOptions classifier = body.Fed();
   classifier.target = options.target;
   classifier.loss = options.loss;
+  classifier.loss_settings = options.loss_settings;
+  classifier.metrics = options.metrics;
   return Classifier(classifier,
                     [&](Layers& layers, std::span<const Output> inputs) { return body.Build(layers, inputs); });
 }

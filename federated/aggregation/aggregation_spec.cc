@@ -14,7 +14,7 @@ int CeilLog2(uint64_t count) { return static_cast<int>(std::bit_width(count - 1)
 constexpr int64_t kMaxUpdates = int64_t{1} << 31;
 constexpr int kMaxValueBits = 30;
 constexpr int kMaxWeightFractionBits = 28;
-constexpr size_t kMaxSpecParts = 16, kMaxSpecScalars = 64, kMaxSpecNameBytes = 256;
+constexpr size_t kMaxSpecParts = 16, kMaxSpecScalars = 10000, kMaxSpecNameBytes = 256;
 
 constexpr std::string_view kExamples = "examples", kOne = "one",
                            kScalarPrefix = "scalar:", kNumberPrefix = "number:", kOver = " / ";

@@ -248,6 +248,8 @@ void FillDefaults(Scenario& scenario, const Given& given) {
   if (!given.contains("run.name")) scenario.run.name = path.stem().string();
   if (!given.contains("model.objective") && scenario.model.target != "class")
     scenario.model.objective = scenario.model.target == "labels" ? "sigmoid_cross_entropy" : "mse";
+  if (!given.contains("model.metrics") && (!scenario.model.graph.empty() || !scenario.model.arrays.empty()))
+    scenario.model.metrics = {"accuracy"};
   const int64_t rounds = scenario.run.rounds;
   FillLength("schedule", "client.schedule", given, rounds, scenario.client.schedule);
   FillLength("server schedule", "server.schedule", given, rounds, scenario.server.schedule);

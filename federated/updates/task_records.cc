@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kRecordsMagic = "RVTASKS1";
 constexpr size_t kRecordsHead = kRecordsMagic.size() + sizeof(uint32_t);
-constexpr int kMaxDeclared = 64;
+constexpr int kMaxDeclared = 10000;
 constexpr size_t kMaxTaskNameBytes = 1024, kMaxDeclaredNameBytes = 256;
 // Of one record whose names are as long as they usually are, and then some.
 constexpr int64_t kRecordBytes = 4096;

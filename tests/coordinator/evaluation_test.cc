@@ -56,6 +56,27 @@ TEST(EvaluationTest, WhatCannotBe_IsRefusedInASentence) {
   EXPECT_EQ(ErrorOf(MeasuresOfSums(DigitsSpec(), Says(0, 0, 0, 0))), "no client had an example to measure with");
 }
 
+// Two classes: 3 of 4 and 1 of 2 right, of 5 and 1 that were taken for them. Precision 3/5 and 1/1, so 0.8 in the mean.
+TEST(EvaluationTest, Counts_BecomeTheirMetric) {
+  AggregationSpec spec;
+  spec.scalars = {{"examples", "one"}};
+  Scalars declared = {{"examples", 6}};
+  const std::vector<double> counts = {3, 1, 5, 1, 4, 2};
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const std::string name = fmt::format("evaluate/precision/count/{:04}", i);
+    spec.scalars.push_back({name, "one"});
+    declared[name] = counts[i];
+  }
+  EXPECT_EQ(*MeasuresOf(spec, declared), (Measures{{"evaluate/precision", {0.8}}}));
+  EXPECT_EQ(*MeasuresOfSums(spec, declared), (Measures{{"evaluate/precision", {0.8}}}));
+  declared["evaluate/precision/count/0002"] = 1.5;
+  EXPECT_EQ(ErrorOf(MeasuresOf(spec, declared)),
+            "it says that 'evaluate/precision/count/0002' is 1.5, which is no count");
+  declared["evaluate/precision/count/0002"] = -1;
+  EXPECT_EQ(ErrorOf(MeasuresOf(spec, declared)),
+            "it says that 'evaluate/precision/count/0002' is -1, which is no count");
+}
+
 // Ten clients of accuracy 0.1, 0.2, …, 1: the smallest that 10 % do not exceed is the first, half are the fifth, and
 // the worst tenth is one client. Of losses the worst are the highest.
 TEST(EvaluationTest, Distribution_ByHand) {

@@ -6,7 +6,7 @@
 #include "dataflow/session/session.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/models/objectives.h"
+#include "engine/models/objectives/objective.h"
 #include "engine/presets/presets.h"
 #include "engine/variables/initializers.h"
 #include "engine/variables/variables.h"

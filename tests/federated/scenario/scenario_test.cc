@@ -362,6 +362,7 @@ std::vector<Effect> OptionEffects() {
   const Kind kinds[] = {{"partitioner", "data.partition", "data.partition.kind"},
                         {"law of sizes", "data.partition", "data.partition.sizes"},
                         {"feature shift", "data.shift", "data.shift.kind"},
+                        {"objective", "model", "model.objective"},
                         {"optimizer", "client.optimizer", "client.optimizer.kind"},
                         {"schedule", "client.schedule", "client.schedule.kind"},
                         {"loss scale", "client.loss_scale", "client.loss_scale.kind"},

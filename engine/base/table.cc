@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "engine/base/display_name.h"
 #include "engine/base/json.h"
 
 namespace rivulet {
@@ -35,7 +36,7 @@ std::string ToText(const Cell& cell, int digits) {
       for (char& c : line) {
         if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
       }
-      return line;
+      return DisplayText(line, line.size());  // nor turn its direction, nor be no text
     }
   };
   return std::visit(Visitor{digits}, cell);

@@ -1,9 +1,11 @@
 #include "engine/base/user_library.h"
 
 #include <dlfcn.h>
+#include <elf.h>
 #include <sys/stat.h>
 
 #include <charconv>
+#include <cstring>
 #include <exception>
 
 #include "engine/base/file_system.h"
@@ -39,6 +41,24 @@ void* OpenedBy(const std::string& path, std::string* thrown) {
   return nullptr;
 }
 
+// Whether all is there that the loader would map. It maps a file that was cut as if it were whole, and the process dies
+// where it reads behind the end.
+bool IsWholeElf(std::string_view file) {
+  Elf64_Ehdr header;
+  if (file.size() < sizeof(header)) return false;
+  std::memcpy(&header, file.data(), sizeof(header));
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) return false;
+  if (header.e_phoff > file.size() || header.e_phnum > (file.size() - header.e_phoff) / sizeof(Elf64_Phdr))
+    return false;
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, file.data() + header.e_phoff + i * sizeof(segment), sizeof(segment));
+    if (segment.p_type != PT_LOAD) continue;
+    if (segment.p_offset > file.size() || segment.p_filesz > file.size() - segment.p_offset) return false;
+  }
+  return true;
+}
+
 std::string LoaderError() {
   const char* message = dlerror();
   return message == nullptr ? "no reason given" : message;
@@ -56,6 +76,8 @@ Status CheckUserLibrary(const std::string& path, const LibraryInterface& interfa
   }
   RIVULET_ASSIGN_OR_RETURN(const std::string file, FileSystem::Default().ReadAll(path));
   if (!file.starts_with("\177ELF")) return InvalidArgument("{} is not a shared library", path);
+  if (!IsWholeElf(file))
+    return InvalidArgument("{} is a part of a shared library and not all of it; copy or build it again", path);
   const int abi = MarkedAbi(file, interface.marker);
   if (abi < 0) {
     return InvalidArgument("{} is not a library of {}: one of its files must say {}(\"…\")", path, interface.holds,

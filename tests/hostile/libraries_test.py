@@ -70,11 +70,16 @@ class Libraries(World):
         os.mkfifo(self.path("pipe.so"))
         os.symlink("/dev/zero", self.path("zero.so"))
         os.symlink("circle.so", self.path("circle.so"))
-        for name in ("half.so", "head.so", "junk.so", "pipe.so", "zero.so", "circle.so"):
+        cut = [len(whole) * part // 16 for part in range(1, 16)] + [len(whole) - 1, 63, 16]
+        for size in cut:
+            self.write(f"cut-{size}.so", whole[:size])
+        for name in ("half.so", "head.so", "junk.so", "pipe.so", "zero.so", "circle.so", *(f"cut-{size}.so" for size in cut)):
             with self.subTest(name):
                 result = self.run_with("nowhere", library=self.path(name))
-                self.assertIn(result.code, (1, 2), result)
-                self.assertRegex(result.err, r"(?m)^rivulet: ")
+                # What the loader maps may be whole where symbols for debuggers are cut off.
+                self.assertIn(result.code, (0, 1, 2) if name.startswith("cut-") else (1, 2), result)
+                if result.code:
+                    self.assertRegex(result.err, r"(?m)^rivulet: ")
 
 
 if __name__ == "__main__":

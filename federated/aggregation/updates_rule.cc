@@ -9,6 +9,7 @@
 #include "federated/aggregation/gathering.h"
 #include "federated/aggregation/update_spool.h"
 #include "federated/aggregation/whole_updates_rule.h"
+#include "federated/settings/made_piece.h"
 #include "federated/settings/registered_piece.h"
 
 namespace rivulet {
@@ -192,7 +193,9 @@ StatusOr<std::unique_ptr<Aggregation>> CreateOverUpdates(const AggregationSpec& 
   const SettingValues given(spec.rule_settings.begin(), spec.rule_settings.end());
   RIVULET_ASSIGN_OR_RETURN(const Settings settings,
                            Settings::Read(rule.settings, given, fmt::format("aggregation rule '{}'", spec.rule)));
-  return std::make_unique<OverUpdates>(spec, std::move(codecs), rule.factory(settings));
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<const UpdatesRule> made,
+                           MadePiece<UpdatesRule>("aggregation rule", spec.rule, rule.factory(settings)));
+  return std::make_unique<OverUpdates>(spec, std::move(codecs), std::move(made));
 }
 
 }  // namespace

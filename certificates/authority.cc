@@ -162,6 +162,11 @@ Status Authority::WriteIndex(std::vector<IndexRow> rows) {
 StatusOr<Validity> Authority::ValidityOf(std::optional<int64_t> days) const {
   const int64_t until = certificate_.validity.until;
   const int64_t left = DaysLeft(until, now());
+  // Signed now, it would end before those who believe this authority have heard of it.
+  if (now() < certificate_.validity.from) {
+    return FailedPrecondition("the authority '{}' begins on {}, and here it is {}; set the clock", certificate_.subject,
+                              DayText(certificate_.validity.from), TimeText(now()));
+  }
   if (left < 1) {
     return FailedPrecondition(
         "the authority '{}' ended on {}; renew it ('rivulet ca renew authority') and give its sites the new "

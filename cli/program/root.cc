@@ -39,8 +39,8 @@ Command RootCommand(RootArguments* arguments) {
   root.Flag("--version", &arguments->version, kVersionHelp);
   Command help{
       .name = kHelpCommand,
-      .summary = "Print the help of a command.",
-      .example = "rivulet help runs show",
+      .summary = "Print the help of a command, or of scenario keys: help keys [PATTERN].",
+      .example = "rivulet help runs show\n  rivulet help keys 'client.*'\n  rivulet help keys lr",
       .arguments = {{.name = "COMMAND", .target = &arguments->help_of, .help = "its words; none: all commands"}}};
   root.subcommands.insert(root.subcommands.end() - 1, std::move(help));  // before `version`
   return root;

@@ -14,6 +14,7 @@
 #include "cli/run/log_file.h"
 #include "cli/run/options.h"
 #include "cli/run/progress.h"
+#include "cli/run/python_aggregation.h"
 #include "cli/run/result.h"
 #include "cli/run/security.h"
 #include "cli/run/served_run.h"
@@ -40,6 +41,7 @@ constexpr std::chrono::seconds kFarewell{20};
 
 struct CoordinatorCommandOptions {
   ScenarioOptions run;
+  AggregateOptions aggregate;
   std::string listen;
   std::string plan;
   std::string clients;
@@ -166,6 +168,7 @@ Status ShowPages(LivePages& pages, const CoordinatorCommandOptions& options, con
 
 std::string MoreArguments(const CoordinatorCommandOptions& options, const std::string& address) {
   std::string more = "--listen " + address + ShellArguments(options.security) + ShellArguments(options.http);
+  more += ShellArguments(options.aggregate);
   if (options.aggregators) more += " --aggregators";
   if (options.aggregator_clients) more += fmt::format(" --aggregator-clients {}", *options.aggregator_clients);
   if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
@@ -180,6 +183,9 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
   Interrupt interrupt;
   ServedRun served;  // before the front: its evaluator outlives the run
   auto front = std::make_unique<Front>(false);
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<PythonAggregation> aggregation,
+                           PythonAggregation::Start(options.aggregate));
+  UseExternalAggregation(aggregation);
   CoordinatorObserver observer = TellRoster(ObserveRun(progress, options.json), front->roster);
   pages.Observe(observer);
   LogTo(log, observer);
@@ -190,6 +196,7 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
                                                   .observer = std::move(observer),
                                                   .instruments = watching.instruments()}));
   const std::string run_id = served.coordinator->run_id();
+  if (aggregation != nullptr) aggregation->BeginRun(options.run.db, run_id);
   if (served.coordinator->already_finished()) {
     served.coordinator.reset();
     progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
@@ -329,6 +336,7 @@ Status CheckServesSubmitted(const CoordinatorCommandOptions& options) {
   };
   if (!options.plan.empty()) return refused("--plan");
   if (!options.run.sets.empty()) return refused("--set");
+  if (!options.aggregate.function.empty()) return refused("--aggregate");
   if (options.run.rounds) return refused("--rounds");
   if (options.run.seed) return refused("--seed");
   if (!options.run.kernels.empty()) return refused("--kernels");
@@ -337,6 +345,14 @@ Status CheckServesSubmitted(const CoordinatorCommandOptions& options) {
 
 Status Coordinate(const CoordinatorCommandOptions& options) {
   SetUpTransferHeap();
+  if (options.aggregators && !options.aggregate.function.empty()) {
+    return UsageError(
+        "--aggregate reads the update of every client, and behind --aggregators clients' single updates are not seen "
+        "here; give one of them");
+  }
+  if (!options.plan.empty() && !options.aggregate.function.empty()) {
+    return UsageError("--plan says how updates are aggregated; leave --aggregate");
+  }
   if (!options.plan.empty() && !options.run.resume.empty()) {
     return UsageError("--plan starts a run, and --resume continues one with its stored plan; give one of them");
   }
@@ -346,7 +362,7 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   if (submitted) {
     RIVULET_RETURN_IF_ERROR(CheckServesSubmitted(options));
   } else {
-    RIVULET_ASSIGN_OR_RETURN(scenario, LoadScenario(options.run));
+    RIVULET_ASSIGN_OR_RETURN(scenario, LoadScenario(options.run, options.aggregate));
   }
   if (!options.plan.empty()) {
     RIVULET_ASSIGN_OR_RETURN(PlanFile file, ReadPlanFile(FileSystem::Default(), options.plan, scenario));
@@ -397,6 +413,7 @@ const RegisterCommand kCoordinator(20, [] {
                       "  rivulet coordinator --listen 0.0.0.0:7000 --tls coordinator-fl.example.org"};
   AddScenarioOptions(command, &options->run,
                      "the scenario to run; without it, run the scenarios that operators submit (rivulet submit)");
+  AddAggregateOptions(command, &options->aggregate);
   command.Required("--listen", "HOST:PORT", &options->listen, "listening address; port 0 takes any free one");
   command.Option("--plan", "FILE", &options->plan,
                  "start a run with this plan of `rivulet plan build` and the keys beside it; the scenario then gives "

@@ -12,6 +12,7 @@
 #include "cli/run/options.h"
 #include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
+#include "cli/run/python_aggregation.h"
 #include "cli/run/replay_here.h"
 #include "cli/run/result.h"
 #include "cli/run/watching.h"
@@ -37,6 +38,7 @@ struct SimulateOptions {
   bool json = false, dry_run = false;
   std::string replay;
   WorkersAt workers_at;
+  AggregateOptions aggregate;
   std::string logdir;
   HttpOptions http;
   TraceOptions trace;
@@ -46,6 +48,7 @@ struct SimulateOptions {
 std::string MoreArguments(const SimulateOptions& options) {
   std::vector<std::string> more;
   if (options.workers) more.push_back(fmt::format("--workers {}", *options.workers));
+  if (!options.aggregate.function.empty()) more.push_back(ShellArguments(options.aggregate).substr(1));
   if (options.memory) more.push_back(fmt::format("--memory {}", *options.memory));
   if (const std::string device = ShellArguments(options.device); !device.empty()) more.push_back(device.substr(1));
   if (!options.workers_at.address.empty()) {
@@ -119,6 +122,10 @@ Status CheckOptions(const SimulateOptions& options) {
   if (options.dry_run && (!options.replay.empty() || others)) {
     return UsageError("--dry-run estimates a run in this process; leave out --replay and --workers-at");
   }
+  if (!options.aggregate.function.empty() && !options.replay.empty()) {
+    return UsageError(
+        "--replay compares a run with its history, and a function in Python may differ; leave --aggregate");
+  }
   if (!others && options.workers == 0) {
     return UsageError("--workers 0 leaves no worker; give at least 1, or --workers-at to accept others");
   }
@@ -151,7 +158,7 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
                                PrintNote(OneLine(sentence), Note::kImportant);
                              }));
   }
-  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run, options.aggregate));
   if (!others || workers > 0) RIVULET_RETURN_IF_ERROR(AsUsageError(RequireGraph(scenario)));
   if (!others || !scenario.data.train.empty()) RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RIVULET_ASSIGN_OR_RETURN(const TrainingDevice device, DeviceOf(options.device, OneOf(ranks)));
@@ -160,6 +167,9 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
                       device.count(), device.count());
   }
   if (options.dry_run) return DryRun(scenario, workers, options.json);
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<PythonAggregation> aggregation,
+                           PythonAggregation::Start(options.aggregate));
+  UseExternalAggregation(aggregation);
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "simulate " + scenario.run.name));
   Interrupt interrupt;
@@ -186,6 +196,7 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   if (!created.ok()) return BlameModel(scenario, created.status());
   std::unique_ptr<Simulation> simulation = *std::move(created);
   const std::string run_id = simulation->run_id();
+  if (aggregation != nullptr) aggregation->BeginRun(options.run.db, run_id);
   if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, options.run.db, run_id));
   std::unique_ptr<WorkerServer> server;
   if (others && !simulation->coordinator().already_finished()) {
@@ -257,6 +268,7 @@ const RegisterCommand kSimulate(10, [] {
             "train one client only, and estimate the run: its parts, duration and planned memory")
       .Option("--replay", "RUN", &options->replay,
               "replay the recorded tasks of a run, by id, name or 'latest', and compare each version with its history");
+  AddAggregateOptions(command, &options->aggregate);
   AddDeviceOptions(command, &options->device);
   AddSecurityOptions(command, &options->workers_at.security);
   AddHttpOptions(command, &options->http, "serve live pages of the run, for a browser");

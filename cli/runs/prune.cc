@@ -23,7 +23,9 @@ struct PruneOptions {
 
 // Only what a run's folder is known to hold; anything else in it is somebody's, and stays with the folder.
 bool IsRunFile(const std::string& name) {
-  return name == "lock" || WithoutTemporary(name) == "plan" || ModelStore::IsModelFile(name);
+  const std::string_view whole = WithoutTemporary(name);
+  const bool of_aggregation = whole.starts_with("aggregate-") && whole.ends_with(".pickle");  // python/rivulet/_aggregate.py
+  return name == "lock" || whole == "plan" || of_aggregation || ModelStore::IsModelFile(name);
 }
 
 // Its lock is held until its files are gone, so that nobody goes on with it meanwhile. The rows go first: files without

@@ -279,7 +279,7 @@ StatusOr<ServerInput> Gathering::FinishUndivided(const Staleness& staleness) && 
       updates += sums.updates;
       nonzeros += sums.nonzeros;
       lost += sums.lost_nonzeros;
-      shares.push_back({&sums, factors[shares.size()]});
+      shares.push_back({&sums, factors[shares.size()], base});
     }
     ServerInput::Part& made = input.parts.emplace_back();
     made.name = spec().parts[p].name;

@@ -47,6 +47,7 @@ class Gathering : public Aggregation {
   struct Share {
     PartSums* sums = nullptr;
     int64_t factor = 1;
+    int64_t base_version = 0;
   };
 
   // Without sums until there is something to sum: who only takes a partial in needs none of its own.

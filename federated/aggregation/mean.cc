@@ -209,7 +209,7 @@ class Mean : public Gathering {
     const PartSpec& part = spec().parts[p];
     PartSums& total = *shares[0].sums;
     Wide weights = 0;
-    for (const auto& [sums, factor] : shares) {
+    for (const auto& [sums, factor, base] : shares) {
       weights += static_cast<Wide>(factor) * sums->weight_sum;
       if (sums != &total) {
         AddTimes(total, *sums, factor);

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "engine/base/status.h"
 
@@ -24,6 +25,8 @@ class UpdateSpool {
   Status Append(std::span<const std::byte> bytes);
   int64_t size() const { return size_; }
   void Truncate(int64_t size) { size_ = size; }  // what follows is written over
+  // By which another process of this user opens it while this one has it.
+  std::string path() const;
   // INTERNAL: the disk has lost it.
   Status Read(int64_t offset, std::span<std::byte> bytes) const;
 

@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "federated/server_optimizers/averaged.h"
+#include "federated/settings/made_piece.h"
 #include "federated/settings/registered_piece.h"
 #include "federated/settings/setting_tables.h"
 #include "federated/weights/following_digest.h"
@@ -68,7 +69,7 @@ StatusOr<std::unique_ptr<const ServerOptimizer>> ServerOptimizer::Create(const P
   RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable(kKind, piece.name));
   RIVULET_ASSIGN_OR_RETURN(const Settings settings,
                            Settings::Read(table->settings, piece.settings, fmt::format("{} '{}'", kKind, piece.name)));
-  RIVULET_ASSIGN_OR_RETURN(auto optimizer, OptimizersByName().at(piece.name)(settings));
+  RIVULET_ASSIGN_OR_RETURN(auto optimizer, MadePiece(kKind, piece.name, OptimizersByName().at(piece.name)(settings)));
   return average > 0 ? Averaged(std::move(optimizer), average) : std::move(optimizer);
 }
 

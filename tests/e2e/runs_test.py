@@ -756,6 +756,19 @@ class Help(RivuletTest):
                          self.run_rivulet("runs", "show", "--help", code=0).out)
         self.assert_refused(self.run_rivulet("help", "runs", "shwo"), "'show'", code=2)
 
+    def test_keys_of_scenarios_have_help_too(self):
+        keys = lambda *words: re.findall(r"^([a-z_.0-9]+) = ", self.run_rivulet("help", "keys", *words, code=0).out, re.M)
+        self.assertGreater(len(keys()), 100)
+        self.assertEqual(keys("client.epochs"), ["client.epochs"])
+        self.assertEqual(keys("*.epochs"), ["client.epochs", "server.fine_tune.epochs"])
+        self.assertEqual(keys("lr"), ["client.optimizer.learning_rate"])
+        self.assertLessEqual({"privacy.clip", "privacy.noise"}, set(keys("privacy")))
+        text = self.run_rivulet("help", "keys", "client.epochs", code=0).out
+        self.assertIn("integer, default 1; at least 1 and at most 1000000", text)
+        self.assertLessEqual(max(map(len, self.run_rivulet("help", "keys", code=0).out.splitlines())), 130)
+        self.assert_refused(self.run_rivulet("help", "keys", "xyzzy"), "no key is like 'xyzzy'", code=1)
+        self.assert_refused(self.run_rivulet("help", "keys", "a", "b"), "one pattern", code=2)
+
 
 if __name__ == "__main__":
     main()

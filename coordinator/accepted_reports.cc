@@ -188,7 +188,7 @@ void RunCoordinator::CountLeft(const LeftReport& left) {
                         what, Message(counted), stays ? ", and stays on disk until it has come" : "");
   const char* const level = counted.ok() ? "info" : "warning";
   events_.Tell(left.partial ? events_.Note(level, std::move(sentence), left.round)
-                    : events_.NoteOf(left.client_id, level, std::move(sentence), left.round, left.task));
+                            : events_.NoteOf(left.client_id, level, std::move(sentence), left.round, left.task));
 }
 
 }  // namespace rivulet

@@ -96,8 +96,9 @@ StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attemp
     if (refused) Feed(SiteLost{caller.name});
     if (!site.ok()) distrusted_.Add(caller, result->reason);
     if (!site.ok() || (refused && attempt->open)) {
-      event = events_.Note("warning", fmt::format("the partial of site '{}' is refused: {}", caller.name, result->reason),
-                   attempt->round);
+      event =
+          events_.Note("warning", fmt::format("the partial of site '{}' is refused: {}", caller.name, result->reason),
+                       attempt->round);
     }
   }
   if (event) events_.Tell(*std::move(event));

@@ -1,5 +1,5 @@
-// A log whose lines are caused by strangers: each sentence at most once a minute, at most 20 sentences a minute,
-// cleaned and shortened, with a count of those that were left out.
+// Log of lines that strangers cause, limited in rate: each sentence at most once a minute, and 20 sentences a minute.
+// Lines are cleaned and shortened, and a count tells how many were left out.
 #pragma once
 
 #include <chrono>

@@ -1,25 +1,24 @@
-// An aggregator: between a coordinator and clients it is a site to the one and a coordinator to the others. It serves
-// its clients as a coordinator does (polls, fetches, staged uploads, the same checks), folds what they bring into one
-// exact partial a gathering, with a record a task, and hands that over when its parent asks. The parent may be an
-// aggregator too. Sums are integers, so the model's bits do not depend on how many aggregators are between.
+// An aggregator: a site towards its coordinator, and a coordinator towards its clients. It serves its clients as a
+// coordinator does (polls, fetches, staged uploads, the same checks). It adds their updates to one exact partial sum
+// per gathering, with a record a task, and submits that sum on request. Its coordinator may be another aggregator. Sums
+// are integers, so the model's bits do not depend on the number of aggregators.
 //
-//   clients' polls ──→ said to the parent (Serves::kNames) ──→ tasks of these clients ──→ fetched once, given on
-//   clients' uploads ─→ staged, checked, folded ──→ said to be held ──→ asked for ──→ sent as one partial
-//   aggregators' partials ──→ staged, checked, merged ─┘
+//   clients' polls ──→ reported above (Serves::kNames) ──→ tasks of these clients ──→ fetched once, passed on
+//   clients' uploads ─→ staged, checked, folded ──→ reported as held ──→ requested ──→ sent as one partial sum
+//   aggregators' partial sums ──→ staged, checked, merged ─┘
 //
-// It decides nothing about a round. Who is drawn, for how long, and who takes the place of whom is the coordinator's:
-// a task is named to the parent as long as its client is heard of, and lapses there when it is not. What an aggregator
-// has lost (it was started again, or a partial could not be kept) it says to be no longer held, and the same clients do
-// it again: they hold what they have sent, and send it without training.
+// It makes no decision about a round. The coordinator draws and replaces clients, and sets deadlines: the aggregator
+// names a task above while its client calls, and the task lapses there when the client is silent. An aggregator may
+// lose updates (it was restarted, or a partial sum could not be stored). It then reports them as no longer held, and
+// the same clients send their stored updates again without training.
 //
-// Where nothing that was acknowledged may be lost (Task::keep), an update lies on this aggregator's disk before it is
-// folded, as it lay on its client's (client/agent/persisted_updates.h), until the parent says what became of it for
-// good. When its task is given again, to this process or to the next, it is folded from there and nobody is asked. So a
-// partial need not be kept on its way up: whoever loses one has the tasks given again, down to the aggregator that has
-// the updates. The other way, to acknowledge only what the parent has taken, would hold every client until its round is
-// closed.
+// If no acknowledged update may be lost (Task::keep), an update is on this aggregator's disk before it is folded, as it
+// was on its client's (client/agent/persisted_updates.h). It stays until its outcome above is final. When its task is
+// assigned again, to this process or to the next, it is folded from disk and no client is asked. So a partial sum need
+// not be stored on its way up: after a loss the tasks are assigned again, down to the aggregator with the updates. The
+// alternative, to acknowledge only updates that have arrived above, would block every client until its round is closed.
 //
-// Memory: a partial a gathering, what its tasks name (the plan, a model or two), the staging budget.
+// Memory: a partial sum per gathering, the inputs of its tasks (the plan, a model or two), the staging budget.
 #pragma once
 
 #include <chrono>

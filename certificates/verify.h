@@ -1,4 +1,4 @@
-// Whether a certificate is to be believed: at a handshake, with the peer's, and at the start, with one's own.
+// Verification of a certificate: the peer's at a handshake, and the node's own at the start.
 #pragma once
 
 #include "certificates/certificate.h"

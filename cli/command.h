@@ -1,12 +1,12 @@
-// A subcommand of `rivulet`, declared as data: what it is called, what it takes, an example and a function that runs
-// it. Only cli/program/application.cc knows the library that parses the command line (its header alone costs seconds to
+// A subcommand of `rivulet`, declared as data: its name, arguments, an example and a function that runs it. Only
+// cli/program/application.cc knows the library that parses the command line (its header alone costs seconds to
 // compile).
 //
 //   namespace {
 //   struct Options { std::string file; bool json = false; };
 //   Status Inspect(const Options& options);
 //   const RegisterCommand kData(60, [] {
-//     Command data{.name = "data", .summary = "Make, look at and check data sets."};
+//     Command data{.name = "data", .summary = "Import, generate, inspect and check data sets."};
 //     auto options = std::make_shared<Options>();  // lives as long as `run`
 //     Command inspect{.name = "inspect", .summary = "…", .example = "rivulet data inspect train.tfrecord"};
 //     inspect.Positional("FILE", &options->file, "a TFRecord file")

@@ -1,8 +1,8 @@
 // Ctrl-C (and SIGTERM, and the SIGHUP of a terminal that is closed): the first asks for a clean end, the second ends
 // the process at once with exit code 1.
 //
-// The signal handler does nothing but write a byte to a pipe. Whoever waits in poll() adds fd(); whoever blocks
-// elsewhere gives a function, called once on a thread of its own.
+// The signal handler only writes a byte to a pipe. Code that waits in poll() adds fd(). Other blocking code registers a
+// function, which is called once on a separate thread.
 #pragma once
 
 #include <functional>

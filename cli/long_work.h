@@ -1,5 +1,4 @@
-// How far long work is, told on stderr in the way that --quiet and --progress ask for; and work that Ctrl-C stops
-// cleanly.
+// Progress of long operations on stderr, in the style of --quiet and --progress, and their clean stop by Ctrl-C.
 #pragma once
 
 #include <chrono>

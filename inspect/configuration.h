@@ -1,4 +1,4 @@
-// What the configuration of a run says that others do not say.
+// Differences between the configurations of runs.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// Runs as a list has them, and which of them somebody means.
+// Rows of a list of runs, and selection of runs by name, prefix or condition.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// A run as a page tells it: everything of its rows that people ask for first, read at once.
+// Overview of a run: the rows that people look at first, read at once.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Runs that an operator has paused, by what the audit says.
+// Runs that an operator has paused, according to the audit.
 #pragma once
 
 #include <map>

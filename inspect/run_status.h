@@ -1,4 +1,4 @@
-// Whether a run is still going on.
+// Current status of a run: whether it is still running.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A run for TensorBoard while it goes on: `--logdir DIR`.
+// TensorBoard log of a run under way: `--logdir DIR`.
 #pragma once
 
 #include <chrono>

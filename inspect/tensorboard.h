@@ -1,4 +1,4 @@
-// A run as TensorBoard shows it: one table of tags, for `runs export --tensorboard` and for `--logdir`
+// TensorBoard form of a run: one table of tags, for `runs export --tensorboard` and for `--logdir`
 // (docs/reference/history.md lists them).
 #pragma once
 

@@ -1,9 +1,9 @@
-// A run that goes on in this process, as its page shows it between the rows of its history: who joins, what is handed
-// out, how much of it has come in, and a round's figures at the moment it closes.
+// Live page of a run in this process, with news between the rows of its history: joining clients, assigned tasks,
+// received updates, and a round's figures when it closes.
 //
-// The run only leaves its news here, which takes microseconds and no memory that grows with who looks on. Each browser
-// has a stream that sends what the page shows now when something has changed, at most twenty times a second: one that
-// is slow gets fewer of these states and never an old one, and nothing is kept for it.
+// The run only stores its news here, which takes microseconds and no memory per viewer. Each browser has a stream that
+// sends the page's present state after a change, at most twenty times a second. A slow browser gets fewer of these
+// states and never an old one, and nothing is queued for it.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What the pages are made of. Texts come in as they are and go out as HTML.
+// Building blocks of the pages. Texts are passed in unescaped and are emitted as HTML.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The pages of a history, made by the server whole: HTML, every figure an SVG in the page. A script in each page adds
-// to it and is needed for nothing (script.cc). Texts of the history are data and come out escaped, whoever wrote them.
+// Pages of a history, rendered by the server: HTML, with every figure an SVG in the page. A script in each page is
+// optional (script.cc). Texts of the history are data from any author and are always escaped.
 #pragma once
 
 #include <cstdint>

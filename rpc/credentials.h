@@ -1,5 +1,5 @@
-// How the two ends of a connection prove who they are. Servers and clients take credentials and do not look inside, so
-// that a kind of credentials is added here without touching either.
+// Credentials by which the two ends of a connection authenticate. Servers and clients accept credentials without
+// inspecting them, so that a new kind of credentials is added here without touching either.
 #pragma once
 
 #include <functional>

@@ -1,8 +1,8 @@
 // Options of gRPC that both ends of a connection must agree on, and limits of every server.
 //
-// A client trains for minutes without a call. Its pings keep the connection open through firewalls and tell a dead peer
-// from a silent one; a server that found them too frequent would close the connection, so the two periods stand side by
-// side here.
+// A client trains for minutes without a call. Its pings keep the connection open through firewalls and distinguish a
+// dead peer from a silent one. A server closes the connection if it finds them too frequent, so both periods are
+// defined here.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -1,4 +1,4 @@
-// Credentials as gRPC sees them. For code that serves or calls over gRPC; credentials.h shows nothing of it.
+// Credentials in gRPC's types. For code that serves or calls over gRPC; credentials.h includes nothing of it.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

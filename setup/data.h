@@ -1,4 +1,4 @@
-// Data on first use: what [data.synth] describes is generated when data.train or data.test does not exist yet.
+// Data on first use: the data of [data.synth] is generated if data.train or data.test does not exist yet.
 #pragma once
 
 #include "engine/base/status.h"

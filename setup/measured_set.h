@@ -1,4 +1,4 @@
-// What an evaluation fetches of each batch, and how batches come to measures: the same wherever they are run.
+// Fetches of an evaluation batch, and the computation of measures from batches, the same on every device.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// A federated run in one process: a coordinator, and sites in threads (client/site/site.h) that speak for its virtual
-// clients through the same CoordinatorApi and the same trainer as deployed clients, and fold where they train. No
-// training loop, fold or selection of its own.
+// A federated run in one process: a coordinator, and sites in threads (client/site/site.h) for its virtual clients.
+// They use the same CoordinatorApi and trainer as deployed clients. A simulation has no separate training loop,
+// aggregation or selection.
 #pragma once
 
 #include <functional>

@@ -17,7 +17,7 @@ namespace {
 
 const RegisterCommand kCa(45, [] {
   Command ca{.name = "ca",
-             .summary = "Say who takes part: an authority, its certificates and start-up kits.",
+             .summary = "Manage the certificate authority, certificates and start-up kits.",
              .example =
                  "rivulet ca init --name 'Heart study'\n"
                  "  rivulet ca kit coordinator/fl.example.org --scenario scenario.toml\n"

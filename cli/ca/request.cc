@@ -44,7 +44,7 @@ StatusOr<CertificateName> NameArgument(const std::string& text) {
 Command CaRequestCommand() {
   auto options = std::make_shared<CaRequestOptions>();
   Command command{.name = "request",
-                  .summary = "At a site: make its key, and a request that the authority can certify it by.",
+                  .summary = "Make a site's key, and a request for the authority to certify it.",
                   .example = "rivulet ca request client/hospital-b"};
   command.Positional("NAME", &options->name, RoleNamesHelp())
       .Option("--out", "DIR", &options->out, "the folder to make [its name, client-hospital-b]");

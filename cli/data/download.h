@@ -1,4 +1,4 @@
-// A file over HTTP or HTTPS, a bit at a time if need be.
+// Download of a file over HTTP or HTTPS, in pieces if necessary.
 #pragma once
 
 #include <cstdint>

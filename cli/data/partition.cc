@@ -152,17 +152,17 @@ Status DividePartition(const PartitionCommandOptions& options) {
 Command DataPartitionCommand() {
   auto options = std::make_shared<PartitionCommandOptions>();
   Command command{.name = "partition",
-                  .summary = "Show how a scenario divides its training data, or write each client's to a file.",
+                  .summary = "Show a scenario's partition of its training data, or write each client's data to a file.",
                   .example =
                       "rivulet data partition quickstart\n"
                       "rivulet data partition quickstart --out clients"};
-  command.Positional("SCENARIO.toml", &options->run.scenario, "whose data set and partition to take")
+  command.Positional("SCENARIO.toml", &options->run.scenario, "the scenario with the data set and partition")
       .Repeated("--set", "KEY=VALUE", &options->run.sets,
                 "set a key of the scenario, such as data.partition.clients=5; repeatable")
       .Option("--out", "DIR", &options->out, "write DIR/<client_id>.tfrecord")
       .Option("--split", "80/10/10", &options->split,
-              "with --out: percents of each client's examples in DIR/train, DIR/validation and DIR/test, or of two in "
-              "train and test")
+              "with --out: percentages of each client's examples in DIR/train, DIR/validation and DIR/test; two "
+              "numbers: train and test")
       .Option("--plot", "FILE", &options->plot, "draw labels by clients: .svg or .png")
       .Flag("--json", &options->json, "print one JSON object about the partition");
   command.run = [options] { return DividePartition(*options); };

@@ -1,4 +1,4 @@
-// Lines from a terminal: edited, with history and completion where the library for that was there when this was built.
+// Input of lines from a terminal: edited, with history and completion if the line library was found at build time.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// The commands of `rivulet debug`, modelled on those of TensorFlow's tfdbg: they look at what a step computed, and say
-// how the run goes on. The shell stands between a source of command lines (a terminal, -c, a script) and a Debugger.
+// Commands of `rivulet debug`, modelled on those of TensorFlow's tfdbg: they inspect a step's tensors and continue the
+// run. The shell connects a source of command lines (a terminal, -c, a script) with a Debugger.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What `rivulet debug` runs: a client's task of a scenario, or a graph on its own.
+// Target of `rivulet debug`: a client's task of a scenario, or a single graph.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a machine has for work of ours.
+// Resources of a machine: processors, memory, disk and limits.
 #pragma once
 
 #include <cstdint>

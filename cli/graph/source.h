@@ -1,4 +1,4 @@
-// What `rivulet graph` looks at: the graph of a preset, a scenario or a file, with what a program of it would compute.
+// Graph argument of `rivulet graph`: the graph of a preset, a scenario or a file, and the signature of its program.
 #pragma once
 
 #include <cstdint>

@@ -50,9 +50,8 @@ StatusOr<const ModelFormat*> FindModelFormat(const std::string& name, const std:
   if (named == nullptr) return UsageError("there is no format '{}'; formats are {}", name, Join(names, ", "));
   if (by_ending != nullptr && by_ending != named && by_ending->name != named->container) {
     return UsageError(
-        "'{}' ends like a file of the format {}, and --format says {}; name the file otherwise, or leave out "
-        "--format",
-        path, by_ending->name, name);
+        "'{}' has the ending of the format {}, but --format is {}; rename the file, or leave out --format", path,
+        by_ending->name, name);
   }
   return named;
 }

@@ -1,5 +1,5 @@
-// The formats in which models come and go: `rivulet model export --format` and `rivulet model import`. A format is a
-// file of this folder (format_NAME.cc) that registers itself; nothing lists them.
+// Formats of `rivulet model export --format` and `rivulet model import`. A format is a file of this folder
+// (format_NAME.cc) that registers itself; no list names it.
 #pragma once
 
 #include <string>

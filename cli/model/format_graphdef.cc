@@ -39,7 +39,7 @@ Status WriteGraphDef(const ExportRequest& request) {
 
 // FOLDER/graph.pb with variables, and FOLDER/model.safetensors with their values.
 Status ReadGraphDef(const ImportRequest& request) {
-  if (!request.shapes.empty()) return UsageError("a GraphDef says the shapes of its inputs; leave --shape out");
+  if (!request.shapes.empty()) return UsageError("a GraphDef has the shapes of its inputs; leave --shape out");
   if (!request.values.empty()) return UsageError("--value is for ONNX models; leave it out");
   FileSystem& files = FileSystem::Default();
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, files.ReadAll(request.file));
@@ -48,8 +48,8 @@ Status ReadGraphDef(const ImportRequest& request) {
   RIVULET_ASSIGN_OR_RETURN(const UnfrozenGraph unfrozen, Unfreeze(*frozen));
   if (unfrozen.variables.empty())
     return InvalidArgument(
-        "{} has no constants that stand where weights stand: there is nothing to import; model.graph takes the file as "
-        "it is",
+        "{} has no constants in the places of weights, so there is nothing to import; model.graph takes the file "
+        "unchanged",
         request.file);
   std::vector<SafetensorsEntry> entries;
   int64_t parameters = 0;

@@ -149,11 +149,12 @@ Status ReadOnnx(const ImportRequest& request) {
   return absl::OkStatus();
 }
 
-const RegisterModelFormat kOnnx({.name = "onnx",
-                                 .endings = {".onnx"},
-                                 .doc = "what the scores need, with the weights, for other runtimes",
-                                 .write = WriteOnnx,
-                                 .read = ReadOnnx});
+const RegisterModelFormat kOnnx(
+    {.name = "onnx",
+     .endings = {".onnx"},
+     .doc = "the part of the graph that the scores need, with the weights, for other runtimes",
+     .write = WriteOnnx,
+     .read = ReadOnnx});
 
 }  // namespace
 }  // namespace rivulet

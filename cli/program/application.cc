@@ -308,7 +308,7 @@ Status SetUpLogs(const std::string& vlog) {
 
 Status SetUpProgress(const CommonOptions& common) {
   if (common.quiet && !common.progress.empty())
-    return UsageError("--quiet says nothing of progress and --progress how to; give one of them");
+    return UsageError("--quiet hides progress and --progress shows it; give one of them");
   if (!common.progress.empty() && common.progress != "auto" && common.progress != "json")
     return UsageError("--progress takes auto or json, not '{}'", Shortened(common.progress));
   SetProgressStyle(common.quiet                ? ProgressStyle::kQuiet

@@ -1,5 +1,5 @@
-// The life of a program of ours: its command line is parsed into a registered Command (cli/command.h), which is run,
-// and whose Status becomes one line on stderr and an exit code. `rivulet` and `rivulet-client` are one each.
+// Main function of a program. It parses the command line into a registered Command (cli/command.h) and runs that. The
+// Status becomes one line on stderr and an exit code. `rivulet` and `rivulet-client` are one each.
 #pragma once
 
 #include <span>

@@ -1,5 +1,5 @@
-// The whole command line as data: what the parser (cli/program/application.cc), the manual and the completion
-// (cli/manual/) go through.
+// The whole command line as data, shared by the parser (cli/program/application.cc), the manual and the completion
+// (cli/manual/).
 #pragma once
 
 #include "cli/command.h"

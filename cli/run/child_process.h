@@ -1,5 +1,5 @@
-// A child that runs this same binary, with its output read through pipes. It is in a process group of its own, so that
-// Ctrl-C on the terminal reaches only the parent, and it is told to stop (SIGTERM) when the parent dies in any way.
+// A child process that runs this same binary, with its output read through pipes. It has a separate process group, so
+// that Ctrl-C on the terminal reaches only the parent. If the parent dies in any way, the child receives SIGTERM.
 #pragma once
 
 #include <sys/types.h>

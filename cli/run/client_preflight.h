@@ -1,4 +1,4 @@
-// --preflight of a client: all that can be found out before it is started for months.
+// Option --preflight of a client: all checks possible before it is started for months.
 #pragma once
 
 #include "cli/run/client_options.h"

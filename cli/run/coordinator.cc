@@ -86,7 +86,7 @@ struct Front {
                                      {.approved = [this](const std::string& name) { return roster->approved(name); },
                                       .on_stranger =
                                           [this](const std::string& name) {
-                                            roster->Knocked(name, "nobody expects it; approve it to let it in");
+                                            roster->Knocked(name, "it is not in --clients; approve it to admit it");
                                           }}));
       api = admission.get();
     }
@@ -258,7 +258,7 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
     // A service that is started again goes on with the newest run, and there may be nothing left of it.
     if (served.coordinator->already_finished()) {
       served.coordinator.reset();
-      progress->Note(fmt::format("run {} had finished; waiting for what is submitted", run_id));
+      progress->Note(fmt::format("run {} had finished; waiting for submitted runs", run_id));
       return run_id;
     }
     if (options.json) {
@@ -308,17 +308,16 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
   const Status told =
       interrupted.empty()
           ? Cancelled("the coordinator was stopped")
-          : Cancelled(
-                "the coordinator was stopped with {}; to go on with one: rivulet coordinator --db {} --resume RUN {}",
-                interrupted, ShellQuote(options.run.db), MoreArguments(options, address.ToString()));
+          : Cancelled("the coordinator was stopped with {}; to resume one: rivulet coordinator --db {} --resume RUN {}",
+                      interrupted, ShellQuote(options.run.db), MoreArguments(options, address.ToString()));
   return interrupt.asked() ? StoppedAsAsked(told) : told;
 }
 
 Status CheckServesSubmitted(const CoordinatorCommandOptions& options) {
   const auto refused = [](const char* flag) {
     return UsageError(
-        "{} is of a run that this coordinator is started with; give SCENARIO.toml, or leave it out and submit "
-        "runs with `rivulet submit`",
+        "{} needs a run from the command line; give SCENARIO.toml, or leave it out and submit runs with `rivulet "
+        "submit`",
         flag);
   };
   if (!options.plan.empty()) return refused("--plan");
@@ -341,8 +340,7 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
     return UsageError("--plan says how updates are aggregated; leave --aggregate");
   }
   if (!options.plan.empty() && !options.run.resume.empty()) {
-    return UsageError(
-        "--plan starts a run, and --resume goes on with one and the plan that it keeps; give one of them");
+    return UsageError("--plan starts a run, and --resume continues one with its stored plan; give one of them");
   }
   const bool submitted = options.run.scenario.empty();
   Scenario scenario;
@@ -399,24 +397,23 @@ const RegisterCommand kCoordinator(20, [] {
                       "  rivulet coordinator simulations/scenarios/mnist-fedavg.toml --listen 127.0.0.1:7000 "
                       "--insecure --set data.partition.clients=5 --set server.clients_per_round=2\n"
                       "  rivulet coordinator --listen 0.0.0.0:7000 --tls coordinator-fl.example.org"};
-  AddScenarioOptions(command, &options->run, "what to run; without it, what operators submit (rivulet submit)");
+  AddScenarioOptions(command, &options->run,
+                     "the scenario to run; without it, run the scenarios that operators submit (rivulet submit)");
   AddAggregateOptions(command, &options->aggregate);
-  command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
-  command.Option(
-      "--plan", "FILE", &options->plan,
-      "start a run with this plan, of `rivulet plan build`, and the keys beside it; of the scenario count only "
-      "keys of the classes operation and place");
+  command.Required("--listen", "HOST:PORT", &options->listen, "listening address; port 0 takes any free one");
+  command.Option("--plan", "FILE", &options->plan,
+                 "start a run with this plan of `rivulet plan build` and the keys beside it; the scenario then gives "
+                 "only keys of the classes operation and place");
   AddSecurityOptions(command, &options->security);
   command.Option("--clients", "FILE", &options->clients,
-                 "admit only the clients that it names, one a line; a name may be added while it runs");
+                 "admit only the clients named in this file, one a line; names may be added during the run");
   command
       .Flag("--aggregators", &options->aggregators,
-            "admit aggregators (rivulet aggregator), whose clients' single updates are not seen here")
+            "admit aggregators (rivulet aggregator); their clients' single updates do not arrive here")
       .Formerly("--tiers");
-  AddHttpOptions(
-      command, &options->http,
-      "serve pages of the run as it goes on (of submitted ones their closed rounds), and /metrics for Prometheus");
-  command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
+  AddHttpOptions(command, &options->http,
+                 "serve live pages of the run (of submitted ones their closed rounds), and /metrics for Prometheus");
+  command.Flag("--json", &options->json, "print events as JSON on stdout, one object per line, the result last");
   AddLogOptions(command, &options->log);
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Coordinate(*options); };

@@ -1,4 +1,4 @@
-// What a look before the start has found, each with its mend.
+// Findings of a preflight check, each with its remedy.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What GPUs did in a run, in its trace beside the host's spans.
+// GPU activity in a run's trace, beside the host's spans.
 #pragma once
 
 #include <functional>

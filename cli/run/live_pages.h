@@ -1,4 +1,4 @@
-// What `simulate` and `coordinator` serve of themselves while they run: --http.
+// Live pages of a running `simulate` or `coordinator`: --http.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What a process that runs for months leaves to read: a line a happening, as text or as JSON, in a file that begins
-// anew when it has its size, with some older ones beside it.
+// Log file of a long-running process: one event a line, as text or JSON. At its size limit a new file begins, and a few
+// older ones are kept.
 #pragma once
 
 #include <cstdint>

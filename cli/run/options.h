@@ -1,4 +1,4 @@
-// What `simulate`, `up` and `coordinator` have in common: the scenario, what overrides it, and where the run is kept.
+// Options shared by `simulate`, `up` and `coordinator`: the scenario, its overrides, and the history.
 #pragma once
 
 #include <cstdint>

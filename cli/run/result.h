@@ -1,4 +1,4 @@
-// How a run ended, read from its history: what `simulate`, `up` and `coordinator` print last on stdout.
+// Result of a run, read from its history: the last output of `simulate`, `up` and `coordinator` on stdout.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// How the two ends of a connection know each other: by certificates (--tls DIR), or not at all (--insecure: plaintext,
-// on this machine when said once, anywhere when said twice).
+// Security options of a connection: certificates (--tls DIR), or plaintext (--insecure: given once on this machine,
+// given twice anywhere).
 #pragma once
 
 #include <functional>

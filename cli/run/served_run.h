@@ -1,4 +1,4 @@
-// One run as a coordinator process serves it: made from its scenario, and told of as it goes.
+// One run in a coordinator process: made from its scenario, with its events logged.
 #pragma once
 
 #include <memory>

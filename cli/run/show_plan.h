@@ -1,4 +1,4 @@
-// --show-plan: what a plan would have this site do, without doing it.
+// Option --show-plan: the work of a plan at this site, without doing it.
 #pragma once
 
 #include <functional>

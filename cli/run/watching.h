@@ -1,5 +1,5 @@
-// What `simulate`, `client` and `coordinator` offer to whoever wants to look inside: --trace, and a profile asked for
-// by `rivulet graph profile --attach`.
+// Inspection of a running `simulate`, `client` or `coordinator`: --trace, and a profile requested by `rivulet graph
+// profile --attach`.
 #pragma once
 
 #include <cstdint>

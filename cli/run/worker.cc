@@ -178,7 +178,7 @@ class Worker {
       PrintNote(OneLine(fmt::format("waiting for {}: {}", options_.simulation, Message(status))), Note::kProgress);
     }
     if (!patience_.over()) return;
-    End(Unavailable("{} was not reached for {} s; --patience says how long to look for a simulation",
+    End(Unavailable("{} was not reached for {} s; raise --patience to wait longer for a simulation",
                     options_.simulation, patience_.seconds()));
   }
 
@@ -212,7 +212,7 @@ Status Work(const WorkerOptions& options) {
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--simulation"));
   Worker worker(options, *std::move(connection), security.name);
   Interrupt interrupt;
-  interrupt.Call([&] { worker.End(Cancelled("the worker was stopped; what it was training is trained by others")); });
+  interrupt.Call([&] { worker.End(Cancelled("the worker was stopped; other workers train its tasks")); });
   const Status status = worker.Run();
   interrupt.Forget();
   return interrupt.asked() && absl::IsCancelled(status) ? StoppedAsAsked(status) : status;
@@ -221,23 +221,22 @@ Status Work(const WorkerOptions& options) {
 const RegisterCommand kWorker(12, [] {
   auto options = std::make_shared<WorkerOptions>();
   Command command{.name = "worker",
-                  .summary = "Train clients of a simulation that runs elsewhere.",
+                  .summary = "Train clients of a simulation on another machine.",
                   .example = "rivulet worker --simulation 127.0.0.1:7000 --workers 4"};
   command.Required("--simulation", "HOST:PORT", &options->simulation,
-                   "a simulation's address, as its --workers-at says it; it may begin later");
+                   "a simulation's address, as in its --workers-at; it may start later");
   command
       .Option("--workers", "N", &options->workers, "threads that train [one per core that this process may use]",
               {1, 1024})
-      .Option("--memory", "MEGABYTES", &options->memory,
-              "that tasks may take at a time; fewer threads train where they are planned to take more [what this "
-              "process may take]",
-              {1, 1'000'000'000})
+      .Option(
+          "--memory", "MEGABYTES", &options->memory,
+          "memory for concurrent tasks; fewer threads train if the planned memory exceeds it [this process's limit]",
+          {1, 1'000'000'000})
       .Option("--data", "DIR", &options->data,
-              "the folder that has the scenario's files under their names [where the scenario says that they lie]")
+              "folder with the scenario's files under their names [the scenario's paths]")
       .Option("--patience", "SECONDS", &options->patience,
-              "how long to look for a simulation that cannot be reached; 0: for ever [600]",
-              {0, INT64_MAX / 1'000'000});
-  command.Flag("--zstd", &options->zstd, "have what comes and goes packed on its way");
+              "seconds to retry a simulation that cannot be reached; 0: for ever [600]", {0, INT64_MAX / 1'000'000});
+  command.Flag("--zstd", &options->zstd, "compress models and results on the connection");
   AddSecurityOptions(command, &options->security);
   command.run = [options] { return Work(*options); };
   return command;

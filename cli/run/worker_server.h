@@ -1,4 +1,4 @@
-// Lets processes that train a simulation's clients in: `rivulet worker`, and those of Python's rivulet.simulate.
+// Server for processes that train a simulation's clients: `rivulet worker`, and those of Python's rivulet.simulate.
 #pragma once
 
 #include <functional>

@@ -74,7 +74,7 @@ Command RunsClientsCommand() {
       .Option("--sort", "COLUMN", &options->sort,
               "client_id, reliability (worst first), slowest or tasks (most first) [client_id]");
   AddHistoryOptions(command, &options->history);
-  command.Flag("--wide", &options->wide, "print all columns, however narrow the terminal is");
+  command.Flag("--wide", &options->wide, "print all columns, even beyond the terminal's width");
   command.run = [options] { return PrintClients(*options); };
   return command;
 }

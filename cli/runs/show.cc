@@ -216,7 +216,7 @@ void PrintPage(const RunOverview& page, const std::string& folder) {
   }
   if (!page.first_reason.empty()) fmt::print("{}", Wrapped(OneLine(page.first_reason), kPage, ""));
   if ((page.run.status == "interrupted" || page.run.status == "failed") && !page.run.foreign())
-    fmt::print("to go on: --resume {}\n", page.run.run_id);
+    fmt::print("to resume: --resume {}\n", page.run.run_id);
   const int64_t lost = static_cast<int64_t>(page.attempts.size()) - page.committed();
   if (lost > 0) fmt::print("{} of {} attempts at a round were given up\n", lost, page.attempts.size());
   fmt::print("{}{}", SaidText(page), CurvesText(page));
@@ -307,13 +307,13 @@ Status ShowRun(const ShowOptions& options) {
 Command RunsShowCommand() {
   auto options = std::make_shared<ShowOptions>();
   Command command{.name = "show",
-                  .summary = "One run on one page: how it went, who failed, where the time went, what was configured.",
+                  .summary = "Summarise one run: results, failed clients, time and configuration.",
                   .example =
                       "rivulet runs show latest\n"
                       "  rivulet runs show latest --config > again.toml"};
   command.Positional("RUN", &options->run, kRunHelp);
   AddHistoryOptions(command, &options->history);
-  command.Flag("--config", &options->config, "print the whole configuration alone, as a scenario");
+  command.Flag("--config", &options->config, "print only the whole configuration, as a scenario");
   command.run = [options] { return ShowRun(*options); };
   return command;
 }

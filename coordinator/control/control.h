@@ -1,6 +1,6 @@
-// What operators ask of a coordinator, answered from its runs, its roster and its history: the audit first, then the
-// deed; of a run that is submitted the deed first, as only then it has an id. Bans and approvals are rows of the
-// history, and so outlive the process.
+// Operators' service of a coordinator, answered from its runs, its clients and its history. The audit is written before
+// the action; for a submitted run after it, since only then it has an id. Bans and approvals are rows of the history,
+// and so outlive the process.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,4 @@
-// Which process of each aggregator that calls is the one that counts: the latest to come, whatever one before it still
-// says.
+// The valid process of each aggregator that calls: the latest to connect, even if an earlier one still calls.
 #pragma once
 
 #include <cstddef>

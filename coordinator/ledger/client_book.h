@@ -1,5 +1,5 @@
-// What is known, beyond their leases, of clients that poll for themselves: when each did so last and what its row says
-// of that, and how its last task ended. A pure value. Not thread-safe.
+// Records of single clients, beyond their leases: the time of the last poll, the time in their row, and the end of
+// their last task. A pure value. Not thread-safe.
 #pragma once
 
 #include <cstdint>

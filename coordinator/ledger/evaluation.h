@@ -1,5 +1,5 @@
-// What a measuring of a version by clients comes to: the measures of each, those of all together, and how the clients'
-// are spread. Pure functions of values.
+// Results of clients' evaluations of a version: the measures of each, their aggregate, and their spread. Pure functions
+// of values.
 #pragma once
 
 #include <map>

@@ -1,8 +1,7 @@
-// Shared libraries with code of the user's own: what is asked of a file before any of its code runs, and its opening.
-// What such a library holds is for whoever loads it (engine/program/op_library.h, federated/algorithms/
-// algorithm_library.h).
+// Opening of shared libraries with the user's code, after checks of the file that run none of that code. The loaders of
+// each kind read the library's content (engine/program/op_library.h, federated/algorithms/algorithm_library.h).
 //
-// A library is code, and is trusted as the program is: only the user names one, never a file, a plan or a peer.
+// A library is code and as trusted as the program: only the user names one, never a file, a plan or a peer.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What a graph from outside says to people when something is wrong.
+// Removal of the message strings of Assert and Print nodes in foreign graphs.
 #pragma once
 
 #include "proto/graph/graph.pb.h"

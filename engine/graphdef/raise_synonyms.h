@@ -1,4 +1,4 @@
-// Ops of TensorFlow's that are others under another name.
+// Replacement of TensorFlow ops that are synonyms of other ops.
 #pragma once
 
 #include "proto/graph/graph.pb.h"

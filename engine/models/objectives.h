@@ -1,4 +1,4 @@
-// What a model is trained for: what its examples say is right (its targets), and the losses that go with each kind.
+// Training objectives of a model: the kinds of targets in its examples, and the losses for each kind.
 #pragma once
 
 #include <cstdint>

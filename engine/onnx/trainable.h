@@ -1,4 +1,4 @@
-// Models that someone else wrote in ONNX, trained: their scores under a loss of ours.
+// Training form of a foreign ONNX model: its scores under a loss of the engine.
 #pragma once
 
 #include <string>

@@ -1,6 +1,7 @@
 // Factorisations of matrices, and systems of equations.
 #include <algorithm>
 
+#include "engine/ops/factorization_gradients.h"
 #include "engine/ops/gradient_ops.h"
 #include "engine/ops/shape_functions.h"
 
@@ -34,7 +35,7 @@ RIVULET_OP("Qr")
     .Attr("full_matrices: bool = false")
     .Attr("T: {float, double}")
     .Shape(QrShape)
-    .NotDifferentiable("it is there for first values of variables")
+    .Gradient(QrGradient)
     .Doc(
         "input = q · r for each matrix [M, N] of the last two axes: q has orthonormal columns, r is upper triangular. "
         "Householder's reflections, as LAPACK's. q is [M, min(M, N)], with full_matrices [M, M].");
@@ -201,7 +202,7 @@ RIVULET_OP("Cholesky")
     .Output("output: T")
     .Attr(RIVULET_MATRIX_TYPES)
     .Shape(SquareShape)
-    .NotDifferentiable("its gradient is not offered")
+    .Gradient(CholeskyGradient)
     .Doc("The lower triangular L with L · Lᵀ = input, which must be symmetric and positive definite.");
 
 RIVULET_OP("MatrixDeterminant")
@@ -258,7 +259,7 @@ RIVULET_OP("SelfAdjointEigV2")
     .Attr("compute_v: bool = true")
     .Attr(RIVULET_MATRIX_TYPES)
     .Shape(EighShape)
-    .NotDifferentiable("its gradient is not offered")
+    .Gradient(EighGradient)
     .Doc("The eigenvalues of each symmetric matrix, ascending, and unit eigenvectors as columns. Signs are free.");
 
 RIVULET_OP("Svd")
@@ -270,7 +271,7 @@ RIVULET_OP("Svd")
     .Attr("full_matrices: bool = false")
     .Attr(RIVULET_MATRIX_TYPES)
     .Shape(SvdShape)
-    .NotDifferentiable("its gradient is not offered")
+    .Gradient(SvdGradient)
     .Doc("input = u · diag(s) · vᵀ, singular values descending. Signs of the vectors are free.");
 
 RIVULET_OP("Lu")
@@ -280,7 +281,7 @@ RIVULET_OP("Lu")
     .Attr(RIVULET_MATRIX_TYPES)
     .Attr("output_idx_type: {int32, int64} = DT_INT32")
     .Shape(LuShape)
-    .NotDifferentiable("its gradient is not offered")
+    .NotDifferentiable("TensorFlow has no gradient of it")
     .Doc("L and U of each matrix in one, with rows in the order p, chosen by largest pivots.");
 
 }  // namespace

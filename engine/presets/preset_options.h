@@ -1,4 +1,4 @@
-// What presets share: their own defaults where nothing else is asked for.
+// Default options shared by presets.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// Models by name. A target of its own (engine_presets): a client links none of them.
+// Model presets by name. They are a separate target (engine_presets), so that clients link none of them.
 #pragma once
 
 #include <string>

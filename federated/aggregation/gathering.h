@@ -1,5 +1,5 @@
-// What every rule has in common: updates are checked, kept by base version and counted once; scalars are summed; what
-// was gathered can be saved, handed over and merged. A rule says what becomes of a part.
+// Base of all rules: checks updates, keeps them by base version, counts each once and sums scalars. Its state can be
+// saved, transferred and merged. A rule defines only the handling of parts.
 #pragma once
 
 #include <algorithm>

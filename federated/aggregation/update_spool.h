@@ -1,5 +1,5 @@
-// Updates on disk, for rules that need all of a version at once: a file without a name in the folder for temporary
-// files (TMPDIR, else /var/tmp), which goes with its last holder, however the process ends.
+// Updates on disk, for rules that need all of a version at once. The spool is an unnamed file in the folder for
+// temporary files (TMPDIR, else /var/tmp), so it disappears with its last owner, however the process ends.
 #pragma once
 
 #include <cstddef>

@@ -1,10 +1,10 @@
-// A rule that must see every update of a version at once: a median, a trimmed mean. Updates lie on disk until the end,
-// and then a block of coordinates of all of them is looked at at a time: memory is bounded, whatever the cohort.
+// A rule that needs all updates of a version at once, such as a median or a trimmed mean. Updates stay on disk until
+// the end. The rule then reads one block of coordinates of all of them at a time, so memory is bounded for any cohort.
 //
 //   class Median : public UpdatesRule { … };
 //   RIVULET_UPDATES_RULE("median", {}, CreateMedian);
 //
-// A rule that looks at whole updates, as Krum's does, is one of whole_updates_rule.h.
+// whole_updates_rule.h is the base of rules over whole updates, such as Krum's.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Algorithms by name. An algorithm is one file of this folder: its paper in the comment, its options as a table of
-// settings, and a function that composes what a plan is built from. Options stand in a scenario's [algorithm] beside
-// the name. Clients know no algorithm: the plan says everything.
+// settings, and a function that composes a plan. A scenario's [algorithm] has the name and the options. Clients know no
+// algorithm, only the plan.
 //
 // Reading is thread-safe once main has begun.
 #pragma once

@@ -1,5 +1,4 @@
-// Federated averaging whose clients count by the loss of the model that they were given: what q_fedavg.cc and term.cc
-// are made of.
+// Federated averaging weighted by each client's loss of the received model: the base of q_fedavg.cc and term.cc.
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,5 @@
-// What measures a committed model: a coordinator asks for it, whatever makes a run's parts gives it.
+// Interface that measures a committed model. The coordinator calls it; the code that builds a run's parts implements
+// it.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which metrics of a model are rates, and what they are counted by.
+// Metrics of a model that are rates, and their denominators.
 #pragma once
 
 #include <optional>

@@ -1,6 +1,6 @@
-// The one table of scenario keys. Parsing, overrides, errors, canonical TOML and the reference page all derive from it:
-// adding a key is a field of the config struct and an entry of its section's file in keys/. Options of registered
-// pieces have neither (piece_keys.h).
+// The one table of scenario keys, the source of parsing, overrides, errors, canonical TOML and the reference page. A
+// new key is a field of the config struct and an entry of its section's file in keys/. Options of registered pieces
+// need neither (piece_keys.h).
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// A scenario: everything a run is made from, read from TOML. Every key has a default and a documented meaning
+// A scenario: the complete description of a run, read from TOML. Every key has a default and a documented meaning
 // (federated/scenario/keys/ is the one table: name, type, default, doc; docs/reference/scenario.md is checked against
 // it).
 #pragma once

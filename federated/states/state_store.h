@@ -1,10 +1,10 @@
-// What clients keep between tasks: control variates, previous models, personal layers. A task names the task whose
-// proposal is its state, so a crash goes back by name: a proposal can be read as soon as it is made, and is deleted
+// Store of client state between tasks: control variates, previous models, personal layers. A task names the task whose
+// proposal is its state, so recovery from a crash goes back by name. A proposal is readable at once, and is deleted
 // only when a later one of the same client is durable.
 //
 //   Read(run, client, state_of) … Propose(task) … Durable(task) | Forget(task)      per client, in that order
 //
-// Deployed, it never leaves the client's disk. In a simulation all worker sites share one store.
+// In a deployment the state never leaves the client's disk. In a simulation all worker sites share one store.
 #pragma once
 
 #include <memory>

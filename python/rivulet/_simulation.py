@@ -272,7 +272,7 @@ def _interrupted(
     found = History(db).run(resumable.group(1)) if resumable else _of_this_call(db, resume, began)
     if found is None:
         return Interrupted(f"interrupted: {why}")
-    return Interrupted(f"{why.split(';')[0]}; to go on: rivulet.simulate(…, db={db!r}, resume={found.id!r})", found)
+    return Interrupted(f"{why.split(';')[0]}; to resume: rivulet.simulate(…, db={db!r}, resume={found.id!r})", found)
 
 
 def _of_this_call(db: str, resume: Optional[Union[str, Run]], began: float) -> Optional[Run]:

@@ -1,6 +1,6 @@
-// What those among a simulation's clients do that mean ill: one registered file each, with its own settings. An attack
-// changes what an attacker trains on, or the update that it sends, or both; who attacks, and when, is
-// simulations/attacks/adversaries.h's affair. Nothing of this is linked into what real clients run.
+// An attack by malicious clients of a simulation: one registered file each, with its settings. An attack changes an
+// attacker's training data, its update, or both; simulations/attacks/adversaries.h selects the attackers. Programs of
+// real clients do not link it.
 //
 //   RIVULET_ATTACK("sign_flip", {Float("scale", 1.0, "…").Above(0)}, CreateSignFlip);
 #pragma once

@@ -1,5 +1,5 @@
-// What tasks are planned to take, known from their compiled programs before any of them runs: memory for whoever
-// chooses how many threads train, arithmetic for whoever deals tasks out.
+// Planned cost of tasks, known from their compiled programs before any of them runs: memory, for the number of training
+// threads, and arithmetic, for the distribution of tasks.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Worker threads of a simulation in this process: sites of many names (client/site/site.h) that train virtual clients
-// for one coordinator, here or elsewhere.
+// Worker threads of a simulation in this process: sites of many clients (client/site/site.h) that train virtual clients
+// for one coordinator, local or remote.
 #pragma once
 
 #include <deque>

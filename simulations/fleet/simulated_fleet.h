@@ -1,5 +1,5 @@
-// The devices that [devices] of a scenario describes: each client's speeds, drawn once by the run's seed, and how long
-// each of its tasks takes, from what that is planned to compute and to send.
+// Simulated devices of a scenario's [devices]: each client's speeds, drawn once by the run's seed, and the duration of
+// each of its tasks, from the planned computation and transfers.
 #pragma once
 
 #include <functional>

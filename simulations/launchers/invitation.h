@@ -1,7 +1,6 @@
-// What a process must know that is to train some of a simulation's clients: the scenario as the simulation runs it, and
-// by what it is seen that both have the same data. It travels to workers that call (beside what the coordinator serves
-// itself) and to ranks. As bytes: three lines, "RVJOIN1", the run's id and the fingerprint, and then the scenario's
-// TOML.
+// Invitation of a process that trains some of a simulation's clients: the simulation's scenario, and a fingerprint that
+// proves both have the same data. It goes to connecting workers (beside the coordinator's own blobs) and to ranks. As
+// bytes: three lines, "RVJOIN1", the run's id and the fingerprint, and then the scenario's TOML.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// In the place of a coordinator, for sites of this process alone: gives them the tasks of one step after the other, and
-// has what they folded, as partials by gathering, and what failed. Whoever drew the tasks is elsewhere: another rank.
+// Replacement of the coordinator for the sites of this process. It gives them the tasks of one step after the other,
+// and collects their partial sums by gathering, and their failures. Another rank has drawn the tasks.
 //
 //   Do(tasks) ─→ Poll … SubmitInPlace | Fail   until every task has ended one way or the other ─→ Done
 #pragma once

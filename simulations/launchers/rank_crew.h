@@ -1,12 +1,13 @@
-// A simulation on several ranks (ranks.h): rank 0 has the coordinator, and is its only site; all of them train. One
+// A simulation on several ranks (ranks.h). Rank 0 has the coordinator, and is its only site; all of them train. One
 // step after the other, all ranks together:
 //
-//   rank 0: Poll … until the coordinator has no more to give                            (the cohort, or what is left of
-//   it) Broadcast   which gatherings there are, and models and other inputs that are new Scatter     to each rank its
-//   tasks, dealt by their planned cost, with what their clients keep all:        train and fold, each with its own
-//   threads (local_task_server.h, client/site/site.h) Gather      what failed, and what clients are to keep join the
-//   partials of each gathering to one at rank 0 (joined_partials.h) rank 0: keeps it open, as every site does, and
-//   hands it over when it is asked
+//   rank 0: Poll … until the coordinator has no more tasks (the cohort, or the rest of it)
+//           Broadcast   the gatherings, and new models and other inputs
+//           Scatter     to each rank its tasks, dealt by their planned cost, with their clients' state
+//   all:    train and aggregate, each with its own threads (local_task_server.h, client/site/site.h)
+//           Gather      failures, and new client states
+//           merge the partial sums of each gathering to one at rank 0 (joined_partials.h)
+//   rank 0: keeps it open, as every site does, and submits it on request
 //
 // The bits are those of one process, as the sums are integers.
 #pragma once

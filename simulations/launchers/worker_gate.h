@@ -1,4 +1,11 @@
-// Stands between a server and the coordinator of a simulation, for workers that join and leave as they like:
+// Proxy between a server and the coordinator of a simulation, for workers that join and leave at any time:
+//
+//   Fetch(InvitationBlob)   everything a worker must know before it asks for work
+//   silence                 a worker silent for `lease` is gone, and its tasks are offered to others. Other leases
+//                           of a simulation never expire: threads of the coordinator's process are silent while
+//                           they train.
+//   names                   under TLS all threads of a worker have its certificate's name; here each gets a separate
+//                           one
 //
 //   Fetch(InvitationBlob)   what a worker must know, before it asks for work
 //   silence                 a worker that has said nothing for `lease` is gone, and what it had is offered to others.

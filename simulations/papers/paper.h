@@ -1,5 +1,5 @@
-// A paper's numbers beside our own: simulations/papers/NAME.toml is what is run, NAME.expected.json what has been
-// published of it, and what of it has to come out here.
+// A paper's numbers beside ours: simulations/papers/NAME.toml is the scenario, NAME.expected.json has the published
+// numbers and the bounds that ours must meet.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// What came of a paper's number: its runs, of which the best setting counts, and whether it is what was wanted.
+// Reproduction of a paper's number: its runs, of which the best setting counts, and whether the result is within
+// bounds.
 #pragma once
 
 #include <cstdint>

@@ -188,7 +188,7 @@ class Pods(RivuletTest):
         process.send_signal(signal.SIGTERM)
         code, printed = self.ended(process)
         self.assertEqual(code, 0, printed)
-        self.assertIn("had finished; waiting for what is submitted", printed)
+        self.assertIn("had finished; waiting for submitted runs", printed)
         for client in clients:
             client.send_signal(signal.SIGTERM)
             self.assertEqual(self.ended(client)[0], 0)

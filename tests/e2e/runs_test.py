@@ -668,7 +668,7 @@ class Import(RunsTest):
         for number, (sql, fragment) in enumerate([
             ("UPDATE model SET file = '../../../etc/passwd' WHERE file IS NOT NULL", "leads elsewhere"),
             ("UPDATE run SET run_id = '../evil'", "no name of a folder"),
-            ("UPDATE model SET digest = zeroblob(32)", "another model"),
+            ("UPDATE model SET digest = zeroblob(32)", "is not the model of the history"),
             ("UPDATE model SET digest = x'00' WHERE file IS NULL", "digest that is none"),
             ("UPDATE run SET plan_digest = zeroblob(32)", "plan"),
             ("CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM run; END", "has a trigger"),

@@ -112,7 +112,7 @@ class Tls(RivuletTest):
         self.stop(again, gone)
         self.wait_for(lambda: self.committed(DB) >= rounds + 5, "the run to go on")
         self.stop(coordinator, "coordinator")
-        self.assertRegex(self.logs["coordinator"][-1], r"to go on: rivulet coordinator .* --tls coordinator$")
+        self.assertRegex(self.logs["coordinator"][-1], r"to resume: rivulet coordinator .* --tls coordinator$")
         for name, process in clients.items():
             self.stop(process, name)
         self.assertEqual(folded(), before)
@@ -131,7 +131,7 @@ class Tls(RivuletTest):
             self.follow(process, f"coordinator {ended}")
             self.assertRegex(process.stdout.readline(), r"^listening on 127\.0\.0\.1:\d+\n$")
             self.stop(process, f"coordinator {ended}")
-            self.assertEqual("had finished; waiting for what is submitted" in "".join(self.logs[f"coordinator {ended}"]), ended)
+            self.assertEqual("had finished; waiting for submitted runs" in "".join(self.logs[f"coordinator {ended}"]), ended)
 
     def test_what_a_person_can_get_wrong(self):
         name, = self.partition()[:1]

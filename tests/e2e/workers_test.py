@@ -90,7 +90,7 @@ class Workers(RivuletTest):
         _, err = asked.communicate(timeout=60)
         self.assertEqual(asked.returncode, 0, err)
         self.assertIn("with 1 thread\n", err)
-        self.assertIn("trained by others", err)
+        self.assertIn("other workers train its tasks", err)
         self.end(self.work(address), simulation)
         self.assertEqual(self.digests(), expected)
 
@@ -151,9 +151,9 @@ class Workers(RivuletTest):
 
     def test_what_does_not_go_together_is_told(self):
         for arguments, sentence in (
-                (["--workers", "0"], "leaves nobody to train"),
+                (["--workers", "0"], "leaves no worker"),
                 (["--insecure"], "without --workers-at none do"),
-                (["--workers-at", "0.0.0.0:0"], "nothing says who this is"),
+                (["--workers-at", "0.0.0.0:0"], "this node has no identity"),
                 (["--workers-at", "0.0.0.0:0", "--insecure"], "--insecure twice"),
                 (["--workers-at", "127.0.0.1:0", "--replay", "latest"], "give one of them")):
             with self.subTest(arguments):

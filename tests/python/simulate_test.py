@@ -191,7 +191,7 @@ class Simulate(packaged.ProgramTest):
         self.assertEqual(run.status, "interrupted")
         self.assertRegex(
             str(raised.exception),
-            f"^interrupted after round [0-9]+; to go on: rivulet.simulate\\(…, db='rivulet.sqlite', "
+            f"^interrupted after round [0-9]+; to resume: rivulet.simulate\\(…, db='rivulet.sqlite', "
             f"resume='{run.id}'\\)$",
         )
         rounds = len(self.digests("rivulet.sqlite")) + 2

@@ -1,5 +1,10 @@
 // Systems of equations and factorisations of square matrices, in float64 whatever the type: Gauss with partial pivoting
 // and Cholesky; and the cross product.
+//
+// By hand and not by Eigen, for three reasons. Eigen's decompositions own their matrices and permutations, and so
+// allocate in every run, which kernels must not. Their order of sums follows the vectors that Eigen was compiled for,
+// so the portable policy would need this code besides. And elimination by rows is as fast as Eigen's up to matrices of
+// 256 rows, which are larger than those in losses and whitening.
 #include <algorithm>
 #include <cmath>
 #include <numeric>

@@ -1,4 +1,10 @@
 // Eigenvalues of symmetric matrices and singular values, by Jacobi's rotations, in float64 whatever the type.
+//
+// By hand and not by Eigen: a run must not allocate, and the portable policy needs the same bits on every CPU (see
+// linear_algebra_equations.cc). Jacobi is slower than Eigen's tridiagonal form, several times from 64 rows on, and
+// keeps small singular values to full relative accuracy. The matrices of models (covariances, whitening, spectral
+// norms) are small. A model that spends its time here is the reason to add Eigen as a second, native kernel whose
+// solver lives in the KernelState.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -47,6 +53,8 @@ void Diagonalize(const DenseMatrix& a, const DenseMatrix& v) {
           v(k, p) = cosine * vp - sine * vq;
           v(k, q) = sine * vp + cosine * vq;
         }
+        // Zero but for rounding, which would keep the sweeps going.
+        a(p, q) = a(q, p) = 0;
       }
   }
 }

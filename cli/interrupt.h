@@ -14,15 +14,15 @@ namespace rivulet {
 class Interrupt {
  public:
   Interrupt();
-  ~Interrupt();  // restores what the signals did before
+  ~Interrupt();  // restores the previous signal handlers
   Interrupt(const Interrupt&) = delete;
   Interrupt& operator=(const Interrupt&) = delete;
 
   bool happened() const;
-  // It came as SIGTERM, from whoever runs this process as a service, and not from somebody at a terminal.
+  // It was SIGTERM, from a service manager, and not Ctrl-C at a terminal.
   bool asked() const;
   int fd() const;  // readable once a signal has come
-  // Calls `function` when the first signal comes, at once if it has come already. Call it once; what `function` uses
+  // Calls `function` at the first signal, at once if it has come already. Call it once; the data that `function` uses
   // must outlive this object or Forget().
   void Call(std::function<void()> function);
   // No call is made after this returns.

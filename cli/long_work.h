@@ -14,13 +14,13 @@ class WorkProgress {
  public:
   // kSeldom: in a pipe a line every five seconds; kEach: one a step, from the first on.
   enum class Lines { kSeldom, kEach };
-  // `what`: "writing clients". `bytes`: what is counted are bytes.
+  // `what`: "writing clients". `bytes`: the count is of bytes.
   explicit WorkProgress(std::string what, Lines lines = Lines::kSeldom, bool bytes = false);
   ~WorkProgress();
   WorkProgress(const WorkProgress&) = delete;
   WorkProgress& operator=(const WorkProgress&) = delete;
 
-  void Tell(int64_t done, int64_t total);  // total 0: nobody knows
+  void Tell(int64_t done, int64_t total);  // total 0: unknown
   const std::string& what() const { return what_; }
 
  private:

@@ -41,7 +41,7 @@ class LiveRun {
  private:
   friend class LiveStream;
   using SteadyClock = std::chrono::steady_clock;
-  // What a page shows, by the ids of its places, and which state it is.
+  // Content of a page by the ids of its places, and the number of the state.
   struct Shown {
     uint64_t change = 0;
     bool ended = false;
@@ -55,7 +55,7 @@ class LiveRun {
   std::string StateHtml() const REQUIRES(mutex_);
   std::string RoundsHtml() const REQUIRES(mutex_);
   std::string LogHtml() const REQUIRES(mutex_);
-  // The newest state, made by whoever first asks for it.
+  // The newest state, made at the first request.
   std::shared_ptr<const Shown> Show();
   // Blocks until there is another state than `seen`, or it has ended; false: neither within `patience`.
   bool AwaitChange(uint64_t seen, std::chrono::milliseconds patience);

@@ -44,8 +44,8 @@ StatusOr<std::string> RunsPage(std::span<const PlacedHistory> histories, const R
 // One run: first whether it is healthy, how good, what is slow and who failed; then curves, rounds, clients, how losses
 // and norms are spread, what is configured, log. Of rounds and clients one leaf each.
 StatusOr<std::string> RunPage(const PlacedRun& run, int64_t first_round, int64_t first_client, LiveRun* live);
-// What differs between runs, and how they went: runs that are equal but for the seed are one line, their mean, with a
-// band of one standard deviation.
+// Differences between runs and their results. Runs equal except for the seed are one line, their mean, with a band of
+// one standard deviation.
 StatusOr<std::string> ComparePage(std::span<const PlacedRun> runs);
 // The tasks of a round: how long each client waited, trained and uploaded, and why some failed; one leaf of them.
 StatusOr<std::string> RoundPage(const PlacedRun& run, int64_t round, int64_t first_task);

@@ -67,6 +67,9 @@ class RunSetup {
   StatusOr<std::shared_ptr<Evaluator>> evaluator();
 
  private:
+  // The scenario with the number of clients that data.partition finds, where its algorithm reads that and nobody gave
+  // it. Errors as shares.
+  StatusOr<Scenario> Counted();
   StatusOr<std::shared_ptr<const Dataset>> Open(const std::string& path);
   // As it was recorded: who holds what does not depend on how it is seen.
   StatusOr<std::shared_ptr<const Dataset>> RecordedData();

@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// What the last word of `line` could become.
+// Completions of the last word of `line`.
 using CompleteFn = std::function<std::vector<std::string>(std::string_view line, std::string_view word)>;
 
 // The next line, without its end; nothing at the end of input. Empty lines and repetitions are not remembered. One

@@ -26,7 +26,7 @@ Status PrintCompletion(const std::string& name) {
 const RegisterCommand kCompletion(96, [] {
   auto shell = std::make_shared<std::string>("bash");
   Command command{.name = "completion",
-                  .summary = "Print a script by which bash, zsh or fish completes commands, options, runs and keys.",
+                  .summary = "Print a completion script for bash, zsh or fish: commands, options, runs and keys.",
                   .example =
                       "rivulet completion >~/.local/share/bash-completion/completions/rivulet\n"
                       "  rivulet completion zsh >~/.zfunc/_rivulet\n"

@@ -95,7 +95,7 @@ Status WriteManual(const ManualOptions& options) {
 const RegisterCommand kManual(95, [] {
   auto options = std::make_shared<ManualOptions>();
   Command command{.name = "manual",
-                  .summary = "Write pages for man(1): of every command, or rivulet-scenario(5) with all keys.",
+                  .summary = "Write man pages: of all commands, or rivulet-scenario(5) with all keys.",
                   .example =
                       "rivulet manual --out ~/.local/share/man/man1\n"
                       "  rivulet manual --section 5 --out ~/.local/share/man/man5"};

@@ -32,6 +32,13 @@ StatusOr<const ModelFormat*> FindModelFormat(const std::string& name, const std:
           "there",
           path, pickle);
   }
+  for (const std::string_view keras : {".keras", ".h5", ".hdf5"}) {
+    if (path.ends_with(keras))
+      return UsageError(
+          "'{}': {} files hold Keras' layers and no graph; write the graph in Python, by rivulet.keras.scenario(model, "
+          "loss=…) (docs/guide/python.md)",
+          path, keras);
+  }
   std::vector<std::string> names, endings;
   const ModelFormat *named = nullptr, *by_ending = nullptr;
   for (const ModelFormat& format : Formats()) {

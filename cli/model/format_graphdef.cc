@@ -4,6 +4,7 @@
 #include "cli/model/format.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "engine/base/table.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/io/atomic_file.h"
@@ -69,12 +70,14 @@ Status ReadGraphDef(const ImportRequest& request) {
                          {"nodes", static_cast<int64_t>(unfrozen.graph.nodes().size())},
                          {"variables", static_cast<int64_t>(unfrozen.variables.size())},
                          {"parameters", parameters}};
-  if (request.json) {
-    fmt::print("{}\n", JsonObject(fields));
-    return absl::OkStatus();
-  }
   Table roles({{.name = "tensor"}, {.name = "role"}, {.name = "why"}});
   for (const FrozenConstant& constant : unfrozen.constants) roles.Add({constant.name, constant.role, constant.why});
+  if (request.json) {
+    Json object = ToJson(fields);
+    object["tensors"] = roles.Rows();
+    fmt::print("{}\n", object.Dump());
+    return absl::OkStatus();
+  }
   fmt::print("{}\n{}", FieldLines(fields), roles.Text());
   return absl::OkStatus();
 }

@@ -16,6 +16,14 @@ Cell TimeCell(int64_t unix_ms, bool json) {
   return json ? Cell(Iso8601(unix_ms)) : Cell(AgoText(unix_ms));
 }
 
+// Of a whole list, which comes in pages for as long as the other side says that there are more.
+constexpr size_t kMostText = 256'000'000;
+
+size_t TextBytes(const ClientState& c) {
+  return c.client_id.size() + c.detail.size() + c.error.size() + c.via.size() + c.task.size() + c.version.size() +
+         c.run_id.size() + c.state.size() + c.doing.size() + c.serial.size();
+}
+
 Status ListClients(const OperatorOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto control, ConnectAsOperator(options));
   Table table({{.name = "client_id"},
@@ -36,9 +44,18 @@ Status ListClients(const OperatorOptions& options) {
   const bool json = options.json;
   const int64_t now = Clock::System().UnixMs() / 1000;
   std::string after;
+  size_t text = 0;
   for (bool more = true; more;) {
     RIVULET_ASSIGN_OR_RETURN(const ClientPage page, control->Clients({}, after));
     for (const ClientState& c : page.clients) {
+      if (c.client_id <= after) {
+        return DataLoss("the coordinator's list of clients is not in order: '{}' came after '{}'",
+                        Shortened(OneLine(c.client_id)), Shortened(OneLine(after)));
+      }
+      text += sizeof(ClientState) + TextBytes(c);
+      if (text > kMostText) {
+        return ResourceExhausted("the coordinator's list of clients has more than {} MB", kMostText / 1'000'000);
+      }
       const bool works = !c.task.empty();
       table.Add({c.client_id, c.state, TimeCell(c.last_seen_unix_ms, json), TextCell(c.doing),
                  TimeCell(c.since_unix_ms, json), works ? Cell(c.round) : Cell(), TextCell(c.run_id), TextCell(c.task),

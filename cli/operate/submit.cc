@@ -4,6 +4,7 @@
 #include "cli/operate/operate.h"
 #include "cli/run/options.h"
 #include "engine/base/file_system.h"
+#include "engine/base/shown_text.h"
 #include "engine/base/table.h"
 #include "setup/blame_model.h"
 #include "setup/plan_file.h"
@@ -45,7 +46,7 @@ Status SubmitRun(const SubmitOptions& options) {
   if (options.to.json) {
     fmt::print("{}\n", JsonObject({{"run_id", run_id}}));
   } else {
-    fmt::print("run {} has begun at {}\n", run_id, options.to.coordinator);
+    fmt::print("run {} has begun at {}\n", OneLine(run_id), options.to.coordinator);
   }
   return absl::OkStatus();
 }

@@ -13,8 +13,8 @@ namespace rivulet {
 
 struct Application {
   const char* name;  // in front of its errors
-  // All that it can be told, as RootCommand (cli/program/root.h) gives it. It may have a function, or subcommands with
-  // `help` among them.
+  // Its command line, as RootCommand (cli/program/root.h) gives it. It may have a function, or subcommands with `help`
+  // among them.
   Command (*root)(RootArguments* arguments);
   // Loads these after those of the environment; null: it loads no code, and has no --op-library and so on.
   Status (*load_libraries)(const LibraryPaths& paths) = nullptr;

@@ -27,7 +27,7 @@ inline constexpr CommonOption kHelpOption = {"--help", "", "Print this help."};
 // Those of the program that a command's path begins with: rivulet-client loads no code.
 std::vector<CommonOption> CommonOptionsOf(std::string_view path);
 
-// What a program itself takes.
+// Arguments of the program itself.
 struct RootArguments {
   bool version = false;
   std::vector<std::string> help_of;  // `rivulet help runs show`

@@ -1,8 +1,10 @@
 // rivulet aggregator: a node between a coordinator and clients.
 #include "aggregator/aggregator.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -13,6 +15,8 @@
 #include "cli/run/proxy.h"
 #include "cli/run/security.h"
 #include "cli/terminal.h"
+#include "client/calls/coordinator_calls.h"
+#include "engine/base/available_memory.h"
 #include "engine/base/display_name.h"
 #include "engine/base/file_system.h"
 #include "federated/transport/allow_list.h"
@@ -43,6 +47,7 @@ struct AggregatorOptions {
   std::string name;
   std::string clients;
   std::string state = "rivulet-state";
+  std::optional<int64_t> memory;
   bool aggregators = false;
   bool zstd = false;
   bool json = false;
@@ -92,10 +97,14 @@ Status Aggregate(const AggregatorOptions& options) {
       {.coordinator = parent, .credentials = security.credentials, .proxy = *std::move(proxy), .zstd = options.zstd});
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--parent"));
   Interrupt interrupt;
+  CallOptions calls;
+  calls.max_download_bytes = static_cast<int64_t>(std::min<size_t>(AvailableMemory(), INT64_MAX));
+  if (options.memory) calls.max_plan_bytes = calls.max_download_bytes = *options.memory * 1'000'000;
   Aggregator aggregator(**connection, {.name = *name,
                                        .version = RIVULET_VERSION,
                                        .folder = spool,
                                        .state = PlaceIn(options.state),  // a client's own may lie beside it
+                                       .calls = std::move(calls),
                                        .on_event = tell});
   ShutdownBarrier attendance(aggregator);
   CoordinatorApi* api = &attendance;
@@ -154,6 +163,9 @@ const RegisterCommand kAggregator(27, [] {
   command.Option(
       "--state", "DIR", &options->state,
       "folder for acknowledged updates until they are durable, in runs with server.checkpoint_reports [rivulet-state]");
+  command.Option("--memory", "MEGABYTES", &options->memory,
+                 "memory for plans and models of its tasks [this process's limit, and 64 for a plan]",
+                 {1, 1'000'000'000});
   command.Flag("--zstd", &options->zstd,
                "compress models and partial sums on the connection to --parent, if it supports that");
   AddLogOptions(command, &options->log);

@@ -13,12 +13,12 @@
 
 namespace rivulet {
 
-// Use it from one thread, which must outlive it: the child is told when that thread is gone.
+// Use it from one thread, which must outlive it: the child gets its signal when that thread ends.
 class ChildProcess {
  public:
   // Runs `rivulet ARGUMENTS…`.
   static StatusOr<std::unique_ptr<ChildProcess>> Start(const std::vector<std::string>& arguments);
-  ~ChildProcess();  // kills what still runs
+  ~ChildProcess();  // kills a running child
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 

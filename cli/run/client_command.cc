@@ -250,7 +250,7 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
                             .capabilities = {.version = RIVULET_VERSION, .datasets = OffersOf(data)},
                             .hold_ms = 20'000};
   StatusOr<std::shared_ptr<const Plan>> plan =
-      OfferedPlan(connection, stop, request,
+      OfferedPlan(connection, stop, request, policy.budget.TaskBytes(),
                   [&name](const std::string& sentence) { PrintNote(OneLine(sentence), Note::kProgress, name); });
   interrupt.Forget();
   RIVULET_RETURN_IF_ERROR(plan.status());

@@ -5,8 +5,8 @@
 
 namespace rivulet {
 
-// Looks at everything and stops at nothing, prints what it found, and calls the coordinator once, for no task.
-// FAILED_PRECONDITION: something is to be mended.
+// Runs all checks, prints the findings, and calls the coordinator once, for no task. FAILED_PRECONDITION: a check
+// failed.
 Status PreflightClient(const ClientOptions& options);
 
 }  // namespace rivulet

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "certificates/name.h"
 #include "cli/command.h"
 #include "cli/http_options.h"
 #include "cli/interrupt.h"
@@ -25,6 +26,7 @@
 #include "coordinator/host/coordinator_host.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/clock.h"
+#include "engine/base/rate_limited_log.h"
 #include "federated/transport/allow_list.h"
 #include "federated/transport/grpc_server.h"
 #include "federated/transport/shutdown_barrier.h"
@@ -44,6 +46,7 @@ struct CoordinatorCommandOptions {
   std::string plan;
   std::string clients;
   bool aggregators = false;
+  std::optional<int64_t> aggregator_clients;
   LogOptions log;
   SecurityOptions security;
   HttpOptions http;
@@ -78,7 +81,10 @@ struct Front {
                                                        .now_unix_ms = [] { return Clock::System().UnixMs(); },
                                                        .start = std::move(start),
                                                        .warnings = std::move(security.warnings)}));
-    roster->OnDoubled(tell);
+    roster->BoundAggregators(options.aggregator_clients.value_or(0));
+    // Names may be invented, each for a line of its own.
+    roster->OnDoubled(
+        [log = std::make_shared<RateLimitedLog>(tell)](const std::string& sentence) { log->Tell(sentence); });
     CoordinatorApi* api = roster.get();
     if (!options.clients.empty()) {
       RIVULET_ASSIGN_OR_RETURN(
@@ -94,7 +100,14 @@ struct Front {
                                                               .credentials = std::move(security.credentials),
                                                               .admit_aggregators = options.aggregators,
                                                               .limits = {},
-                                                              .control = control.get()}));
+                                                              .control = control.get(),
+                                                              .on_revoked = [this](const RevokedPeer& peer) {
+                                                                const auto name = ParseCertificateName(peer.name);
+                                                                if (name.ok()) {
+                                                                  control->Revoked(name->id, peer.serial,
+                                                                                   peer.sentence);
+                                                                }
+                                                              }}));
     return absl::OkStatus();
   }
   // Nobody calls any more, and the history has one opener less.
@@ -157,6 +170,7 @@ std::string MoreArguments(const CoordinatorCommandOptions& options, const std::s
   std::string more = "--listen " + address + ShellArguments(options.security) + ShellArguments(options.http);
   more += ShellArguments(options.aggregate);
   if (options.aggregators) more += " --aggregators";
+  if (options.aggregator_clients) more += fmt::format(" --aggregator-clients {}", *options.aggregator_clients);
   if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
   return more;
 }
@@ -411,6 +425,9 @@ const RegisterCommand kCoordinator(20, [] {
       .Flag("--aggregators", &options->aggregators,
             "admit aggregators (rivulet aggregator); their clients' single updates do not arrive here")
       .Formerly("--tiers");
+  command.Option("--aggregator-clients", "N", &options->aggregator_clients,
+                 "most clients that one aggregator may bring, where --clients does not list them [any number]",
+                 {1, 1'000'000'000});
   AddHttpOptions(command, &options->http,
                  "serve live pages of the run (of submitted ones their closed rounds), and /metrics for Prometheus");
   command.Flag("--json", &options->json, "print events as JSON on stdout, one object per line, the result last");

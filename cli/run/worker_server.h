@@ -14,7 +14,7 @@
 namespace rivulet {
 
 struct WorkersAt {
-  std::string address;       // "HOST:PORT"; "": nobody is let in
+  std::string address;       // "HOST:PORT"; "": no worker is admitted
   SecurityOptions security;  // on this machine alone it may be left out
 };
 

@@ -40,6 +40,11 @@ class Control final : public ControlApi {
   StatusOr<std::string> Command(const OperatorCaller& caller, const OperatorCommand& command) override;
   StatusOr<std::string> StartRun(const OperatorCaller& caller, const RunSubmission& submission) override;
 
+  // The server has refused `caller`, whose certificate of this serial is revoked, with `sentence`. Operators see that,
+  // and what the caller had to do is given to others at once: its lease does not have to lapse. An aggregator's clients
+  // are served by the next one that they call.
+  void Revoked(const std::string& caller, const std::string& serial, const std::string& sentence);
+
  private:
   Control(ControlOptions options, std::unique_ptr<History> history)
       : options_(std::move(options)), history_(std::move(history)) {}

@@ -30,11 +30,6 @@ class AggregatorSessions {
   }
   bool contains(const std::string& name) const { return sessions_.contains(name); }
   bool empty() const { return sessions_.empty(); }
-  // Calls `each` with every name.
-  template <typename Each>
-  void ForEach(const Each& each) const {
-    for (const auto& [name, session] : sessions_) each(name);
-  }
 
  private:
   struct Session {

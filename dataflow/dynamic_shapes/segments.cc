@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <cstring>
 
+#include "dataflow/dynamic_shapes/run_kernel.h"
 #include "dataflow/resources/async_op.h"
-#include "engine/program/via_float32.h"
 
 namespace rivulet {
 namespace {
@@ -26,26 +26,7 @@ StatusOr<std::vector<Tensor>> SegmentsOf(const AsyncContext& context) {
   shape.set_dim(0, last + 1);
   std::vector<Tensor> outputs;
   RIVULET_ASSIGN_OR_RETURN(outputs.emplace_back(), Tensor::Create(inputs[0].dtype(), shape));
-  std::vector<TensorSpec> in;
-  std::vector<const Tensor*> constants(inputs.size(), nullptr);
-  std::vector<std::byte*> from;
-  for (const Tensor& input : inputs) {
-    in.push_back({input.dtype(), input.shape()});
-    from.push_back(input.view().data);
-  }
-  const std::vector<TensorSpec> out = {{inputs[0].dtype(), shape}};
-  const NodeView view{context.node, in, out, {}, constants, 0, &context.graph, &context.compile.passes};
-  RIVULET_ASSIGN_OR_RETURN(const Prepared prepared,
-                           PrepareKernel(view, {.portable = context.compile.kernels.portable}));
-  AlignedBuffer scratch(prepared.scratch_bytes);
-  const std::unique_ptr<KernelState> state = prepared.kernel->NewState();
-  std::byte* to = outputs[0].data();
-  KernelContext kernel;
-  kernel.inputs = from;
-  kernel.outputs = {&to, 1};
-  kernel.scratch = scratch.data();
-  kernel.state = state.get();
-  RIVULET_RETURN_IF_ERROR(prepared.kernel->Run(kernel));
+  RIVULET_RETURN_IF_ERROR(RunKernelOf(context, context.node, outputs));
   return outputs;
 }
 void Segments(AsyncContext& context, AsyncDone done) { done(SegmentsOf(context)); }

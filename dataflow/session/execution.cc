@@ -3,6 +3,7 @@
 #include <atomic>
 #include <utility>
 
+#include "dataflow/session/run_cut_call.h"
 #include "engine/graph/op.h"
 #include "engine/graph/variable_name.h"
 
@@ -154,10 +155,28 @@ StatusOr<std::shared_ptr<Resource>> Execution::ResourceOf(const Node& handle) co
   return resource;
 }
 
+Status Execution::RunCall(int step, const PlanAsync& async) {
+  const auto begin = std::chrono::steady_clock::now();
+  StatusOr<std::vector<Tensor>> results = RunCutCall(*async.call, *async.node, TakeInputs(async.inputs), environment_);
+  // Handles have no value, and keep their ports.
+  if (results.ok()) {
+    size_t next = 0;
+    std::vector<Tensor> outputs;
+    for (const TensorSpec& spec : async.node->outputs())
+      outputs.push_back(spec.dtype == DType::kResource ? Tensor() : std::move((*results)[next++]));
+    results = std::move(outputs);
+  }
+  return Finish(step, *async.node, begin, std::move(results));
+}
+
 // The call's context is shared with the callback, which may outlive this frame and, if the run is given up, the caller.
 bool Execution::StartAsync(int step, Status* status) {
   const PlanAsync& async = plan_.asyncs[static_cast<size_t>(plan_.steps[static_cast<size_t>(step)].index)];
   const Node& node = *async.node;
+  if (async.call != nullptr) {
+    *status = RunCall(step, async);
+    return true;
+  }
   const auto call = std::make_shared<AsyncCall>(
       AsyncContext{node,
                    *plan_.graph,
@@ -196,10 +215,14 @@ bool Execution::StartAsync(int step, Status* status) {
 }
 
 Status Execution::FinishAsync(int step, const AsyncCall& call, StatusOr<std::vector<Tensor>> outputs) {
+  return Finish(step, call.context.node, call.begin, std::move(outputs));
+}
+
+Status Execution::Finish(int step, const Node& node, std::chrono::steady_clock::time_point begin,
+                         StatusOr<std::vector<Tensor>> outputs) {
   if (environment_.info.trace != nullptr)
-    environment_.info.trace->AddAsync(call.context.node, call.begin, std::chrono::steady_clock::now());
+    environment_.info.trace->AddAsync(node, begin, std::chrono::steady_clock::now());
   const PlanAsync& async = plan_.asyncs[static_cast<size_t>(plan_.steps[static_cast<size_t>(step)].index)];
-  const Node& node = *async.node;
   const std::string where = fmt::format("{} '{}'", node.type(), node.name());
   if (!outputs.ok()) return Annotate(outputs.status(), where);
   if (outputs->size() != node.outputs().size())
@@ -209,8 +232,9 @@ Status Execution::FinishAsync(int step, const AsyncCall& call, StatusOr<std::vec
   for (size_t port = 0; port < outputs->size(); ++port) {
     const TensorSpec& spec = node.outputs()[port];
     const Tensor& value = (*outputs)[port];
+    if (spec.dtype == DType::kResource) continue;
     if (value.empty() || value.dtype() != spec.dtype || !Shape::Compatible(value.shape(), spec.shape))
-      return InvalidArgument("{}: output {} is {}{}, but the graph says {}{}", where, port, Name(value.dtype()),
+      return InvalidArgument("{}: output {} is {}{}, but the graph has {}{}", where, port, Name(value.dtype()),
                              value.shape().ToString(), Name(spec.dtype), spec.shape.ToString());
   }
   MutexLock lock(mutex_);

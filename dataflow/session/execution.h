@@ -1,6 +1,7 @@
 // Execution of one run: starts parts and asynchronous ops when their inputs are ready.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <queue>
@@ -51,6 +52,9 @@ class Execution : public std::enable_shared_from_this<Execution> {
   // True when the op was done before it returned, `status` says how; else its done-callback goes on.
   bool StartAsync(int step, Status* status);
   Status FinishAsync(int step, const AsyncCall& call, StatusOr<std::vector<Tensor>> outputs);
+  Status RunCall(int step, const PlanAsync& async);
+  Status Finish(int step, const Node& node, std::chrono::steady_clock::time_point begin,
+                StatusOr<std::vector<Tensor>> outputs);
   std::vector<Tensor> TakeInputs(const std::vector<int>& values);
   // Marks the step as done or failed; the steps that can start now.
   std::vector<int> Complete(int step, const Status& status);

@@ -6,6 +6,7 @@
 #include <set>
 #include <unordered_map>
 
+#include "dataflow/session/cut_call.h"
 #include "engine/base/nearest.h"
 #include "engine/graph/function.h"
 #include "engine/graph/function_call.h"
@@ -131,16 +132,36 @@ class Planner {
                                         [&](const Node* node) { return node->device() != order_[0]->device(); });
   }
   bool HasAsync() const {
-    return std::any_of(order_.begin(), order_.end(), [](const Node* node) {
-      return AsyncOpRegistry::Global().Has(node->type()) || DynamicRun(*node) != nullptr;
+    return std::any_of(order_.begin(), order_.end(), [this](const Node* node) {
+      return AsyncOpRegistry::Global().Has(node->type()) || DynamicRun(*node) != nullptr || IsCutCall(*node);
     });
   }
 
   // How a node runs of which a size follows from values; nullptr where its sizes are known.
   static const AsyncFn* DynamicRun(const Node& node) {
-    const auto is_known = [](const TensorSpec& output) { return output.shape.IsFullyKnown(); };
-    if (std::all_of(node.outputs().begin(), node.outputs().end(), is_known)) return nullptr;
-    return AsyncOpRegistry::Global().FindDynamic(node.type());
+    return HasDynamicSizes(node) ? AsyncOpRegistry::Global().FindDynamic(node.type()) : nullptr;
+  }
+
+  bool IsCutCall(const Node& node) const { return RunsFunctions(node.type()) && MustBeCut(*graph_, node); }
+
+  StatusOr<std::shared_ptr<const CutCall>> PlanCall(const Node& node) {
+    auto cut = std::make_shared<CutCall>();
+    cut->call = DescribeFunctionCall(node.type(), node.attrs());
+    cut->index = static_cast<uint32_t>(std::max(0, RandomIndex(&node)));
+    for (size_t i = 0; i < cut->call.functions.size(); ++i) {
+      RIVULET_ASSIGN_OR_RETURN(CutBody body, BodyOfCut(*graph_, node, cut->call, i));
+      cut->functions.push_back(std::move(body.function));
+      if (body.fetches.empty() && body.targets.empty()) continue;
+      const RunNames names{std::move(body.feeds), std::move(body.fetches), std::move(body.targets)};
+      StatusOr<std::shared_ptr<const RunPlan>> plan = PlanRun(std::move(body.graph), names);
+      if (!plan.ok()) return Annotate(plan.status(), fmt::format("function '{}'", cut->call.functions[i]));
+      for (const PlanAsync& async : (*plan)->asyncs)
+        if (AsyncOpRegistry::Global().Has(async.node->type()))
+          return Unimplemented("{} '{}' may wait, and a function may not contain it: '{}'", async.node->type(),
+                               async.node->name(), cut->call.functions[i]);
+      cut->functions.back().plan = *std::move(plan);
+    }
+    return std::shared_ptr<const CutCall>(std::move(cut));
   }
 
   std::vector<VariableUse> Uses(const Graph& graph, std::span<Node* const> nodes) const {
@@ -201,7 +222,7 @@ class Planner {
       return Place::kNowhere;
     if (StructuralKind(node.type()) == StructuralOp::kView && node.outputs()[0].dtype == DType::kResource)
       return Place::kNowhere;
-    if (AsyncOpRegistry::Global().Find(node.type()) != nullptr) return Place::kAsync;
+    if (AsyncOpRegistry::Global().Find(node.type()) != nullptr || IsCutCall(node)) return Place::kAsync;
     if (node.op().stateful || node.outputs().empty() || !node.control_inputs().empty()) return Place::kPart;
     if (node.type() == "Const" || node.type() == "Shape" || node.type() == "ShapeN" || node.type() == "Size" ||
         node.type() == "Rank")
@@ -253,7 +274,10 @@ class Planner {
         asyncs_.push_back(node);
         const AsyncFn* run = place == Place::kAsync ? AsyncOpRegistry::Global().Find(node->type()) : nullptr;
         if (run == nullptr && place == Place::kAsync) run = DynamicRun(*node);
-        plan_->asyncs.push_back({node, run, {}, {}, {}});
+        plan_->asyncs.push_back({node, run, nullptr, {}, {}, {}});
+        if (run == nullptr && place == Place::kAsync) {
+          RIVULET_ASSIGN_OR_RETURN(plan_->asyncs.back().call, PlanCall(*node));
+        }
       } else if (place == Place::kPart) {
         // The device is part of the key, as a part is compiled for one device and edges between devices are
         // asynchronous ops anyway.
@@ -440,6 +464,11 @@ class Planner {
         RIVULET_ASSIGN_OR_RETURN(Node * copy, CopyNode(input.node, builder));
         return copy->output(input.port);
       }
+      if (place == Place::kAsync && input.dtype() == DType::kResource)
+        return Unimplemented(
+            "{} '{}' takes a handle from {} '{}', in which a size follows from values; take it from the variable "
+            "itself",
+            consumer->type(), consumer->name(), input.node->type(), input.node->name());
       if (place == Place::kAnywhere || part_of_[Id(input.node)] == static_cast<int>(builder.index)) {
         RIVULET_ASSIGN_OR_RETURN(Node * copy, CopyNode(input.node, builder));
         return copy->output(input.port);
@@ -473,7 +502,8 @@ class Planner {
     async.outputs.assign(async.node->outputs().size(), -1);
     for (const Output& input : async.node->inputs()) {
       if (input.dtype() == DType::kResource) {
-        async.handles.push_back(ResourceHandleOf(input));
+        // The parts of a cut call find their variables themselves.
+        if (async.call == nullptr) async.handles.push_back(ResourceHandleOf(input));
       } else {
         async.inputs.push_back(Use(input));
         WaitFor(step, input);
@@ -541,8 +571,13 @@ class Planner {
     };
     std::map<std::string, Touched> touched;
     for (size_t step : order) {
-      if (step >= members_.size()) continue;
-      for (const VariableUse& use : plan_->parts[step].variables) {
+      std::vector<VariableUse> uses;
+      if (step < members_.size()) {
+        uses = plan_->parts[step].variables;
+      } else if (step < members_.size() + asyncs_.size() && plan_->asyncs[step - members_.size()].call != nullptr) {
+        uses = Uses(*graph_, std::span(&asyncs_[step - members_.size()], 1));
+      }
+      for (const VariableUse& use : uses) {
         Touched& variable = touched[std::string(VariableName(*use.handle))];
         if (variable.written) before_[step].insert(variable.writer);
         if (use.written) {

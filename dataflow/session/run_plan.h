@@ -13,6 +13,7 @@
 
 #include "dataflow/placement/run_graph.h"
 #include "dataflow/resources/async_op.h"
+#include "dataflow/session/cut_call.h"
 #include "engine/base/status.h"
 #include "engine/graph/graph.h"
 #include "engine/program/variable_uses.h"
@@ -31,8 +32,9 @@ struct PlanPart {
 
 struct PlanAsync {
   const Node* node = nullptr;
-  const AsyncFn* run = nullptr;  // nullptr: a handle that is a target, whose resource is made
-  std::vector<int> inputs;       // values of the inputs that are no resources
+  const AsyncFn* run = nullptr;  // nullptr: a cut call, or a handle that is a target, whose resource is made
+  std::shared_ptr<const CutCall> call;
+  std::vector<int> inputs;  // values of the inputs that are no resources
   std::vector<const Node*> handles;
   std::vector<int> outputs;  // a value per output, or -1 where nobody wants it
 };

@@ -12,6 +12,8 @@ StatusOr<std::shared_ptr<VariableResource>> VariableResource::Create(std::string
   const std::string what = fmt::format("the variable '{}'", name);
   const StatusOr<int64_t> elements = spec.shape.CheckedElements();
   if (!elements.ok()) return Annotate(elements.status(), what);
+  if (spec.dtype == DType::kString)
+    return Unimplemented("{} is string; variables hold numbers, and tables (HashTableV2) strings", what);
   if (SizeOf(spec.dtype) == 0 || spec.dtype == DType::kVariant)
     return InvalidArgument("{} is {}, which has no values", what, Name(spec.dtype));
   std::shared_ptr<VariableResource> variable(new VariableResource());

@@ -25,16 +25,16 @@ struct LibraryInterface {
 };
 
 // NOT_FOUND: no such file. INVALID_ARGUMENT: not a shared library, without the macro. FAILED_PRECONDITION: built for
-// another version of the interface.
+// another version of the interface, or everybody on this machine may write the file.
 Status CheckUserLibrary(const std::string& path, const LibraryInterface& interface);
 
 // Where the loader looks for a path: its own folders only for a name without a slash, which is therefore given one.
 std::string LoaderPath(const std::string& path);
 
 // Opens a library that was checked, which runs its initialisers, and gives its description. It stays in memory, as what
-// it has registered points into it. INVALID_ARGUMENT: it needs symbols that are not there, or hides the macro's.
-// Names are bound at once, so that a missing symbol is an error here and no crash later, and stay the library's own, so
-// that two libraries may have functions of one name.
+// it has registered points into it. INVALID_ARGUMENT: it needs symbols that are not there, its initialisers throw, or
+// it hides the macro's. Names are bound at once, so that a missing symbol is an error here and no crash later, and stay
+// the library's own, so that two libraries may have functions of one name.
 StatusOr<std::string> OpenUserLibrary(const std::string& path, const LibraryInterface& interface);
 
 }  // namespace rivulet

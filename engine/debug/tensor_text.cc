@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "engine/base/shown_text.h"
 #include "engine/debug/statistics.h"
+#include "engine/tensor/text.h"
 
 namespace rivulet {
 namespace {
@@ -12,7 +14,9 @@ constexpr int64_t kEdge = 3;
 constexpr size_t kLineWidth = 100;
 
 std::string ElementText(const TensorView& tensor, int64_t i, const TensorTextOptions& options) {
-  if (tensor.dtype == DType::kVariant || tensor.dtype == DType::kString || tensor.dtype == DType::kResource) return "-";
+  if (tensor.dtype == DType::kVariant || tensor.dtype == DType::kResource) return "-";
+  if (tensor.dtype == DType::kString)
+    return fmt::format("'{}'", OneLine(Shortened(TextOfNumber(reinterpret_cast<const uint64_t*>(tensor.data)[i]))));
   std::string text;
   const double value = ElementOf(tensor, i);
   if (tensor.dtype == DType::kBool) {

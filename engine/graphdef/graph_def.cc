@@ -13,7 +13,6 @@
 #include "engine/base/nearest.h"
 #include "engine/graph/function_call.h"
 #include "engine/graph/op.h"
-#include "engine/graphdef/drop_messages.h"
 #include "engine/graphdef/function_library.h"
 #include "engine/graphdef/proto_conversion.h"
 #include "engine/graphdef/raise_control_flow.h"
@@ -202,7 +201,6 @@ StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
   if (static_cast<size_t>(def.node_size()) > options.limits.nodes)
     return ResourceExhausted("the graph has {} nodes, more than {}", def.node_size(), options.limits.nodes);
   if (!options.roots.empty()) RIVULET_RETURN_IF_ERROR(Prune(def, options.roots));
-  DropMessages(def);
   RIVULET_RETURN_IF_ERROR(RaiseReferenceVariables(def));
   RIVULET_RETURN_IF_ERROR(RaiseTensorArrays(def));
   RIVULET_RETURN_IF_ERROR(RaiseControlFlow(def));
@@ -210,7 +208,6 @@ StatusOr<Graph> Build(proto::GraphDef def, const GraphImport& options) {
   size_t fill_budget = options.limits.filled_bytes;
   Functions functions;
   for (LibraryFunction& function : library) {
-    DropMessages(function.body);
     StatusOr<std::shared_ptr<const Function>> built = BuildFunction(function, options.limits, functions, fill_budget);
     if (!built.ok()) return Annotate(built.status(), fmt::format("function '{}'", function.name));
     functions.emplace(function.name, *std::move(built));

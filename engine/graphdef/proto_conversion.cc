@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "engine/tensor/text.h"
+
 namespace rivulet {
 namespace {
 
@@ -59,6 +61,13 @@ Status ReadTyped(const proto::TensorProto& proto, Tensor& tensor) {
       return Read<uint32_t>(proto.uint32_val(), tensor);
     case DType::kUint64:
       return Read<uint64_t>(proto.uint64_val(), tensor);
+    case DType::kString: {
+      std::vector<uint64_t> numbers;
+      for (const std::string& text : proto.string_val()) {
+        RIVULET_ASSIGN_OR_RETURN(numbers.emplace_back(), NumberOfText(text));
+      }
+      return Read<uint64_t>(numbers, tensor);
+    }
     default:
       return Unimplemented("tensors of type {} have no values here", Name(tensor.dtype()));
   }
@@ -183,7 +192,12 @@ void ToProto(const Shape& shape, proto::TensorShapeProto* out) {
 void ToProto(const Tensor& tensor, proto::TensorProto* out) {
   out->set_dtype(Number(tensor.dtype()));
   ToProto(tensor.shape(), out->mutable_tensor_shape());
-  if (!tensor.empty()) out->set_tensor_content(tensor.data(), tensor.bytes());
+  if (tensor.empty()) return;
+  if (tensor.dtype() == DType::kString) {
+    for (const std::string_view text : TextsOf(tensor)) out->add_string_val(text.data(), text.size());
+  } else {
+    out->set_tensor_content(tensor.data(), tensor.bytes());
+  }
 }
 
 void ToProto(const AttrValue& value, proto::AttrValue* out) {
@@ -262,6 +276,8 @@ StatusOr<Tensor> TensorFromProto(const proto::TensorProto& proto, size_t& fill_b
   if (SizeOf(dtype) == 0) return Unimplemented("tensors of type {} have no values here", Name(dtype));
   RIVULET_ASSIGN_OR_RETURN(const int64_t elements, shape.CheckedElements());
   const size_t bytes = static_cast<size_t>(elements) * SizeOf(dtype);
+  if (!proto.tensor_content().empty() && dtype == DType::kString)
+    return Unimplemented("a string tensor as content of one piece; write its texts one by one");
   if (!proto.tensor_content().empty()) {
     if (proto.tensor_content().size() != bytes)
       return InvalidArgument("a {} tensor of shape {} has {} bytes, but its content has {}", Name(dtype),

@@ -5,7 +5,8 @@
 
 namespace rivulet {
 
-// AccumulateNV2 becomes AddN, and BatchMatMulV3 of one type BatchMatMulV2.
+// AccumulateNV2 becomes AddN, BatchMatMulV3 of one type BatchMatMulV2, and VariableShape the Shape of what a new node
+// "<name>/Read" reads.
 void RaiseSynonyms(proto::GraphDef& graph);
 
 }  // namespace rivulet

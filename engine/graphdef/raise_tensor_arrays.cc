@@ -212,7 +212,7 @@ class ArrayRaiser {
       return InvalidArgument("{} '{}' has {} inputs, fewer than it needs", node.op(), node.name(), node.input_size());
     const proto::NodeDef* maker = MakerOf(node.input(0));
     if (maker == nullptr)
-      return Unimplemented("{} '{}': which TensorArrayV3 its handle '{}' is of cannot be told", node.op(), node.name(),
+      return Unimplemented("{} '{}': the TensorArrayV3 of its handle '{}' is unknown", node.op(), node.name(),
                            node.input(0));
     const std::string flow = node.input(op.flow);
     const bool dynamic = maker->attr().count("dynamic_size") != 0 && maker->attr().at("dynamic_size").b();

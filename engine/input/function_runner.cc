@@ -82,6 +82,8 @@ StatusOr<std::vector<Component>> FunctionRunner::Run(std::span<const Component> 
   for (const Component& argument : arguments) feeds.push_back(argument.tensor().view());
   std::vector<Component> results;
   for (const TensorSpec& spec : bound.program->fetch_specs()) {
+    if (spec.dtype == DType::kString)
+      return InvalidArgument("{}: functions of input pipelines give no strings; turn them into numbers there", where_);
     RIVULET_ASSIGN_OR_RETURN(Tensor result, Tensor::Create(spec.dtype, spec.shape));
     fetches.push_back(result.view());
     results.emplace_back(std::move(result));

@@ -82,7 +82,7 @@ Status CountedSuppressionShape(InferenceContext& c) {
 }
 
 #define RIVULET_LIST_TYPE \
-  "{half, bfloat16, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool}"
+  "{half, bfloat16, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool, string}"
 #define RIVULET_CHOSEN_ELEMENTS "its outputs are chosen by equality"
 
 RIVULET_OP("Unique")

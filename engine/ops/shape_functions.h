@@ -9,9 +9,9 @@
 
 #include "engine/graph/op.h"
 
-// The element types that ops which only move elements have: all that a tensor can hold.
+// The element types that ops which only move elements have: all that a tensor can hold, strings as their numbers.
 #define RIVULET_ANY_TYPE \
-  "{half, bfloat16, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool}"
+  "{half, bfloat16, float, double, int8, int16, int32, int64, uint8, uint16, uint32, uint64, bool, string}"
 
 namespace rivulet {
 

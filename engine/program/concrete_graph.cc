@@ -207,7 +207,8 @@ Status ConcreteGraph::ResolveSignature(const Graph& graph, const Signature& sign
       return InvalidArgument("variable '{}' is bound to offset {}, which is no multiple of 64", variable.name,
                              variable.offset);
     }
-    if (SizeOf(variable.spec.dtype) == 0) {
+    // A text's number means nothing beyond the process, and variables go further.
+    if (SizeOf(variable.spec.dtype) == 0 || variable.spec.dtype == DType::kString) {
       return InvalidArgument("variable '{}' cannot hold {}", variable.name, Name(variable.spec.dtype));
     }
     RIVULET_RETURN_IF_ERROR(CheckConcrete(variable.spec.shape, fmt::format("variable '{}'", variable.name)));

@@ -71,6 +71,9 @@ StatusOr<const PrepareFn*> KernelRegistry::Find(std::string_view op, Device devi
                             entry.dtype == DType::kInvalid ? "any type" : Name(entry.dtype));
   }
   if (general != nullptr) return &general->prepare;
+  // Texts are numbers of 8 bytes, which whoever moves or compares integers moves and compares.
+  if (dtype == DType::kString && device == Device::kCpu && IsRegisteredFor(op, device, DType::kUint64))
+    return Find(op, device, DType::kUint64);
   return Unimplemented("op '{}' has no {} kernel for {}; there is {}", op, Name(device), Name(dtype), there_is);
 }
 

@@ -21,7 +21,7 @@ constexpr std::array<DTypeInfo, 17> kDTypes = {{
     {DType::kUint8, 1, "uint8", "uint8", "DT_UINT8", "U8"},
     {DType::kInt16, 2, "int16", "int16", "DT_INT16", "I16"},
     {DType::kInt8, 1, "int8", "int8", "DT_INT8", "I8"},
-    {DType::kString, 0, "string", "string", "DT_STRING", ""},
+    {DType::kString, 8, "string", "string", "DT_STRING", ""},
     {DType::kInt64, 8, "int64", "int64", "DT_INT64", "I64"},
     {DType::kBool, 1, "bool", "bool", "DT_BOOL", "BOOL"},
     {DType::kBFloat16, 2, "bfloat16", "bfloat16", "DT_BFLOAT16", "BF16"},

@@ -9,6 +9,7 @@
 #include "federated/aggregation/gathering.h"
 #include "federated/aggregation/update_spool.h"
 #include "federated/aggregation/whole_updates_rule.h"
+#include "federated/settings/made_piece.h"
 #include "federated/settings/registered_piece.h"
 
 namespace rivulet {
@@ -87,7 +88,7 @@ class OverUpdates : public Gathering {
     int64_t weights = 0;
     for (const SpooledPart& spooled : sums.spooled) {
       if (spooled.weight < 1 || spooled.weight > spec().weight_bound(part)) {
-        return InvalidArgument("a partial says that its update of task '{}' weighs {}, which is not between 1 and {}",
+        return InvalidArgument("a partial sum's update of task '{}' has the weight {}, which is not between 1 and {}",
                                spooled.task, spooled.weight, spec().weight_bound(part));
       }
       weights += spooled.weight;
@@ -105,8 +106,8 @@ class OverUpdates : public Gathering {
       }
       if (const double most = spec().most_norm; most > 0 && std::sqrt(squares) > most * (1 + kNormRounding)) {
         return InvalidArgument(
-            "a partial's update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does not "
-            "clip as the plan says",
+            "a partial sum's update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does "
+            "not clip",
             spooled.task, std::sqrt(squares), most);
       }
     }
@@ -192,7 +193,9 @@ StatusOr<std::unique_ptr<Aggregation>> CreateOverUpdates(const AggregationSpec& 
   const SettingValues given(spec.rule_settings.begin(), spec.rule_settings.end());
   RIVULET_ASSIGN_OR_RETURN(const Settings settings,
                            Settings::Read(rule.settings, given, fmt::format("aggregation rule '{}'", spec.rule)));
-  return std::make_unique<OverUpdates>(spec, std::move(codecs), rule.factory(settings));
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<const UpdatesRule> made,
+                           MadePiece<UpdatesRule>("aggregation rule", spec.rule, rule.factory(settings)));
+  return std::make_unique<OverUpdates>(spec, std::move(codecs), std::move(made));
 }
 
 }  // namespace

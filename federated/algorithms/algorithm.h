@@ -34,6 +34,9 @@ struct Algorithm {
   // INVALID_ARGUMENT: a scenario that it cannot do, naming the key.
   StatusOr<Composition> (*build)(const AlgorithmContext& context) = nullptr;
   std::string equations;  // as the reference shows them, a line each
+  // Whether it reads the number of all clients, data.partition.clients. Whoever builds the plan counts them where the
+  // data tells (setup/run_setup.h).
+  bool counts_clients = false;
 };
 
 // Registers the algorithm's settings too, as the table ("algorithm", name). A check fails where two have one name.

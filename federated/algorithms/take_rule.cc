@@ -51,8 +51,8 @@ StatusOr<PassBuilder*> PassOf(const Algorithm& algorithm, Composition& compositi
   // One without options has nothing that would then be for nothing.
   if (plain && ((!pass.gradient && !pass.at_end) || algorithm.settings.empty())) return &pass;
   return InvalidArgument(
-      "the clients of {} train in a way of their own, which its options are about; take an algorithm that leaves it to "
-      "them, such as \"fedavg\" or \"fedadam\"",
+      "{} defines the clients' training; choose an algorithm that allows another local rule, such as \"fedavg\" or "
+      "\"fedadam\"",
       algorithm.name);
 }
 

@@ -79,7 +79,9 @@ class Key {
   Status Set(const Value& value, std::string_view where, const std::string& folder, Scenario& scenario) const;
   // Of an option of the chosen piece: whether its value is in the range that this piece has.
   Status CheckOwnRange(std::string_view where, const Scenario& scenario) const;
-  void Reset(Scenario& scenario) const;              // to the default
+  void Reset(Scenario& scenario) const;  // to the default
+  // Of a key that holds paths: each that is given, which `visit` may change.
+  void ForEachPath(Scenario& scenario, const std::function<void(std::string& path)>& visit) const;
   std::string Toml(const Scenario& scenario) const;  // the value as TOML
   // Whether the value is the "" that leaves a choice to whoever runs the scenario: there is nothing to be written down.
   bool Unset(const Scenario& scenario) const;

@@ -7,6 +7,7 @@
 // In a deployment the state never leaves the client's disk. In a simulation all worker sites share one store.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,6 +25,8 @@ using StateBlob = std::string;
 class ClientStateStore {
  public:
   virtual ~ClientStateStore() = default;
+  // The largest state that the plan of the next Reads allows; a store that fetches states takes no more.
+  virtual void Expect(int64_t most_bytes) { (void)most_bytes; }
   // `state_of` "": an empty state. NOT_FOUND: no such proposal, or no longer whole: the client's state was lost, or
   // belongs elsewhere.
   virtual StatusOr<StateBlob> Read(std::string_view run_id, std::string_view client_id, const TaskId& state_of) = 0;

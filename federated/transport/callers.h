@@ -20,7 +20,8 @@ class Callers {
       : security_(security), admit_aggregators_(admit_aggregators) {}
 
   // Makes `caller`, as the call's message has it, the client that the call's connection proves. UNAUTHENTICATED: its
-  // certificate is no longer valid. PERMISSION_DENIED: it is another name's, or of another role.
+  // certificate is no longer valid. PERMISSION_DENIED: it is another name's, or of another role. INVALID_ARGUMENT: no
+  // name that shows (engine/base/display_name.h), at whichever port.
   Status Identify(const grpc::ServerContextBase& context, Caller* caller) const;
   // The operator that calls. Codes as Identify's.
   Status IdentifyOperator(const grpc::ServerContextBase& context, OperatorCaller* caller) const;

@@ -36,7 +36,7 @@ struct ServedRuns {
 
 struct ClientState {
   std::string client_id;
-  std::string state;   // connected, away, banned, waiting (for an operator's word)
+  std::string state;   // connected, away, banned, revoked, waiting (for an operator's word)
   std::string detail;  // why it was banned; what it asked for
   std::string via;     // the aggregator that it is reached through; "": none
   // What it has been given to do; "" where it has nothing.

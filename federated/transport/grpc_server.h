@@ -10,6 +10,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -43,6 +44,9 @@ struct GrpcServerOptions {
   // What operators may ask; null: nothing. Must outlive the server. Under TLS an operator is who has an operator's
   // certificate and nobody else; without it, who calls from this machine.
   ControlApi* control = nullptr;
+  // Who hears of refused callers whose certificate is revoked, on a thread of the server's and within a second or two;
+  // null: nobody. Not called any more once Stop has returned.
+  std::function<void(const RevokedPeer& peer)> on_revoked = nullptr;
 };
 
 class GrpcServer {

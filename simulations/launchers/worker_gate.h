@@ -11,6 +11,9 @@
 //   silence                 a worker that has said nothing for `lease` is gone, and what it had is offered to others.
 //                           Leases of a simulation do not lapse by themselves: threads beside the coordinator say
 //                           nothing while they train.
+//   strangers               over plaintext anybody may invent names: so many sites are known at a time, and log lines
+//   are
+//                           limited in rate
 //   names                   under TLS all threads of a worker bear its certificate's name; here each gets one of its
 //   own
 #pragma once
@@ -23,6 +26,7 @@
 
 #include "coordinator/coordinator.h"
 #include "engine/base/mutex.h"
+#include "engine/base/rate_limited_log.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -57,13 +61,15 @@ class WorkerGate final : public CoordinatorApi, private NewsListener {
 
   void OnNews(const std::string& site) override;
   // Of `caller`, whose next word may be `later` than it would be.
-  void Heard(const Caller& caller, const std::string& site, std::chrono::milliseconds later = {});
+  // RESOURCE_EXHAUSTED: as many sites as may be are known.
+  Status Heard(const Caller& caller, const std::string& site, std::chrono::milliseconds later = {});
   void Watch();
 
   Coordinator& coordinator_;
   CoordinatorApi& api_;
   const WorkerGateOptions options_;
   const std::shared_ptr<const std::string> invitation_;
+  RateLimitedLog log_;
   NewsListener* listener_ = nullptr;  // the transport, while api_ tells news
   Mutex mutex_;
   CondVar closed_;

@@ -62,6 +62,7 @@ class Pods(RivuletTest):
         if not (self.folder / f"{tls}-mount").exists():
             self.mount(tls, f"{tls}-mount")
         for pods, here in (("/tls", self.path(f"{tls}-mount")), ("/http/", self.path("http/")), ("/etc/rivulet/", self.path("config/")),
+                           ("/data", self.path("worker-data")),
                            ("0.0.0.0:7000", "127.0.0.1:0"), ("0.0.0.0:8080", "127.0.0.1:0"), ("rivulet-simulation:7000", simulation)):
             script = re.sub(rf"(?<=[\s-]){re.escape(pods)}", here + ("/" if pods.endswith("/") else ""), script)
         self.assertNotRegex(script, r"\s/(tls|etc|http)\b")

@@ -669,7 +669,7 @@ class Import(RunsTest):
             ("UPDATE model SET file = '../../../etc/passwd' WHERE file IS NOT NULL", "leads elsewhere"),
             ("UPDATE run SET run_id = '../evil'", "no name of a folder"),
             ("UPDATE model SET digest = zeroblob(32)", "is not the model of the history"),
-            ("UPDATE model SET digest = x'00' WHERE file IS NULL", "digest that is none"),
+            ("UPDATE model SET digest = x'00' WHERE file IS NULL", "invalid model digest"),
             ("UPDATE run SET plan_digest = zeroblob(32)", "plan"),
             ("CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM run; END", "has a trigger"),
             ("PRAGMA ignore_check_constraints = ON; UPDATE attempt SET round = -round", "hostile6.sqlite' has rows that no program"),

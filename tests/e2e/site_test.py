@@ -65,7 +65,7 @@ class Site(RivuletTest):
         for check, fragment in (("plan", "reads 'diagnosis' of each example, which is not in this site's plans.columns"),
                                 ("data", "; make these records as the plan reads them (docs/guide/own-data.md)"),
                                 ("disk", "is no folder; give one"),
-                                ("coordinator", "nothing listens there; ask whether it runs")):
+                                ("coordinator", "nothing listens there; check that it runs")):
             self.assertEqual(found[check][0], "mend", (check, found))
             self.assertIn(fragment, found[check][1])
         self.run_rivulet("ca", "init", "--name", "study", code=0)

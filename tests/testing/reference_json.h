@@ -14,6 +14,7 @@
 
 #include "engine/graph/attr.h"
 #include "engine/tensor/float16.h"
+#include "engine/tensor/text.h"
 
 namespace rivulet::testing {
 
@@ -91,6 +92,8 @@ inline Tensor TensorOf(const Json& entry) {
       return FilledFrom<uint64_t>(entry, shape);
     case DType::kBool:
       return FilledFrom<bool>(entry, shape);
+    case DType::kString:
+      return TextTensor(shape, entry["values"].get<std::vector<std::string>>()).value();
     default:
       ADD_FAILURE() << "unknown dtype in " << entry.dump();
       return {};

@@ -5,6 +5,7 @@
 #include "engine/kernels/cpu/strided/elementwise.h"
 #include "engine/kernels/cpu/strided/every_type.h"
 #include "engine/tensor/spec_bytes.h"
+#include "engine/tensor/text.h"
 
 namespace rivulet {
 namespace {
@@ -46,13 +47,22 @@ void AppendElements(const std::byte* data, int64_t shown, Text& text) {
 
 void AppendTensor(const TensorSpec& spec, const std::byte* data, int64_t summarize, Text& text) {
   const int64_t elements = spec.shape.elements(), shown = summarize < 0 ? elements : std::min(elements, summarize);
+  // A message stands as it is, as in TensorFlow.
+  if (spec.dtype == DType::kString && spec.shape.rank() == 0)
+    return AppendWords(TextOfNumber(*reinterpret_cast<const uint64_t*>(data)), text);
   text.push_back('[');
   switch (spec.dtype) {
+    case DType::kString:
+      for (int64_t i = 0; i < shown; ++i) {
+        if (i > 0) text.push_back(' ');
+        AppendWords(TextOfNumber(reinterpret_cast<const uint64_t*>(data)[i]), text);
+      }
+      break;
 #define RIVULET_APPEND(dtype, type)          \
   case DType::dtype:                         \
     AppendElements<type>(data, shown, text); \
     break;
-    RIVULET_EVERY_TYPE(RIVULET_APPEND)
+      RIVULET_EVERY_TYPE(RIVULET_APPEND)
 #undef RIVULET_APPEND
     default:
       AppendWords(Name(spec.dtype), text);

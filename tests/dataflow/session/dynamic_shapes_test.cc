@@ -102,6 +102,25 @@ TEST_F(DynamicShapes, DynamicPartition_SendsRowsAndTheirGradientsBack) {
   EXPECT_THAT(Values<float>(values[3]), ElementsAre(10, 0, 10, 1));
 }
 
+TEST_F(DynamicShapes, SizesThatWereComputed_AreTheValues) {
+  const Output whole = scope_.Op("Cast", {x_}, {{"DstT", DType::kInt32}});
+  const Output largest = scope_.Op("Max", {whole, Integers({0})});
+  const Output size = scope_.Op("AddV2", {largest, scope_.Const(Tensor::Scalar<int32_t>(1))});
+  const Output no_weights = scope_.Const(Tensor(DType::kFloat32, {0}));
+  scope_.Op("Range", {scope_.Const(Tensor::Scalar<int32_t>(0)), size, scope_.Const(Tensor::Scalar<int32_t>(2))}, {},
+            "range");
+  scope_.Op("DenseBincount", {whole, size, no_weights}, {}, "dense");
+  scope_.Op("Bincount", {whole, size, no_weights}, {}, "bins");
+  ASSERT_OK_AND_ASSIGN(std::vector<Tensor> values, Run({3, 1, 3}, {"range", "dense", "bins"}));
+  EXPECT_THAT(Values<int32_t>(values[0]), ElementsAre(0, 2));
+  EXPECT_THAT(Values<float>(values[1]), ElementsAre(0, 1, 0, 2));
+  EXPECT_THAT(Values<float>(values[2]), ElementsAre(0, 1, 0, 2));
+  ASSERT_OK_AND_ASSIGN(values, Run({0}, {"range", "dense", "bins"}));
+  EXPECT_THAT(Values<float>(values[1]), ElementsAre(1));
+  EXPECT_THAT(Run({1e9}, {"range"}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("of more than 16777216 elements")));
+}
+
 TEST_F(DynamicShapes, DynamicStitch_PutsRowsBackWhereTheyWere) {
   const Output which = scope_.Op("Cast", {x_}, {{"DstT", DType::kInt32}});
   const auto split = [&](Output rows) {

@@ -192,8 +192,8 @@ TEST(MemoryTest, MoreThanTheMachineHas_IsRefusedAndNotFatal) {
   EXPECT_THAT(AlignedBuffer::Create(size_t{1} << 60),
               StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("and the machine has")));
   EXPECT_THAT(Tensor::Create(DType::kFloat64, Shape{int64_t{1} << 39}), StatusIs(absl::StatusCode::kResourceExhausted));
-  EXPECT_THAT(Tensor::Create(DType::kString, Shape{1}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("string")));
+  EXPECT_THAT(Tensor::Create(DType::kResource, Shape{1}),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("resource")));
   Graph vast;
   ASSERT_OK(
       vast.AddNode({"w", "VarHandleOp", {}, {}, {{"dtype", DType::kFloat32}, {"shape", Shape{int64_t{1} << 39}}}}));

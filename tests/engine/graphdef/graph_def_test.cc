@@ -3,6 +3,7 @@
 #include "dataflow/session/session.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/proto_conversion.h"
+#include "engine/tensor/text.h"
 #include "proto/graph/graph.pb.h"
 #include "tests/engine/graphdef/tensor_message.h"
 #include "tests/testing/status_matchers.h"
@@ -127,9 +128,23 @@ TEST(TensorProtoTest, UnknownDimension_IsRefused) {
               StatusIs(kInvalid, "a shape has the impossible dimension -2"));
 }
 
-TEST(TensorProtoTest, StringsAndUnknownTypes_AreRefused) {
-  EXPECT_THAT(ParseTensor(Proto(proto::DT_STRING, {1}).SerializeAsString()),
-              StatusIs(absl::StatusCode::kUnimplemented, "tensors of type string have no values here"));
+TEST(TensorProtoTest, Strings_TravelAsTexts) {
+  proto::TensorProto proto = Proto(proto::DT_STRING, {3});
+  proto.add_string_val("label");
+  proto.add_string_val("\xff\0byte");
+  const auto tensor = ParseTensor(proto.SerializeAsString());
+  ASSERT_OK(tensor);
+  EXPECT_THAT(TextsOf(*tensor), ::testing::ElementsAre("label", "\xff", "\xff"));
+  proto::TensorProto written;
+  ToProto(*tensor, &written);
+  EXPECT_THAT(written.string_val(), ::testing::ElementsAre("label", "\xff", "\xff"));
+  EXPECT_TRUE(written.tensor_content().empty());
+}
+
+TEST(TensorProtoTest, UnknownTypesAndTextsOfOnePiece_AreRefused) {
+  proto::TensorProto piece = Proto(proto::DT_STRING, {1});
+  piece.set_tensor_content("abcdefgh");
+  EXPECT_THAT(ParseTensor(piece.SerializeAsString()), StatusIs(absl::StatusCode::kUnimplemented));
   EXPECT_THAT(ParseTensor(Proto(proto::DT_COMPLEX64, {1}).SerializeAsString()),
               StatusIs(kInvalid, "8 is not the number of a supported data type"));
 }

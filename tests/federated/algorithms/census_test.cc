@@ -63,7 +63,9 @@ const std::map<std::string, std::string>& OptionTests() {
       {"norm_bound.bound", "RobustRules.Bound_IsTheLargestNormThatCounts"},
       {"per_fedavg.hessian_step", "LocalTraining.HessianStep_IsHowFarGradientsAreCompared"},
       {"per_fedavg.alpha", "LocalTraining.Alpha_IsHowFarPerFedAvgLooksAhead"},
+      {"q_fedavg.reference", "WeighsByLoss.Reference_ChangesNoMeanAndIsWhatSumsHold"},
       {"q_fedavg.q", "LocalTraining.Q_MakesTheModelFairer"},
+      {"term.reference", "WeighsByLoss.Reference_ChangesNoMeanAndIsWhatSumsHold"},
       {"term.t", "LocalTraining.T_MakesTheModelFairer"},
       {"trimmed_mean.trim", "TrimmedMean.Trim_LeavesOutSoManyAtEitherEnd"},
   };

@@ -362,6 +362,7 @@ std::vector<Effect> OptionEffects() {
   const Kind kinds[] = {{"partitioner", "data.partition", "data.partition.kind"},
                         {"law of sizes", "data.partition", "data.partition.sizes"},
                         {"feature shift", "data.shift", "data.shift.kind"},
+                        {"objective", "model", "model.objective"},
                         {"optimizer", "client.optimizer", "client.optimizer.kind"},
                         {"schedule", "client.schedule", "client.schedule.kind"},
                         {"loss scale", "client.loss_scale", "client.loss_scale.kind"},
@@ -841,7 +842,7 @@ TEST(Scenario, TrainingDataNotGiven_IsForWhoeverNeedsItToRefuse) {
 
 TEST(Refuse, ServerAlgorithm_NamesTheNewSpelling) {
   EXPECT_EQ(ErrorOf("[server]\nalgorithm = \"fedavg\"\n"),
-            "server.algorithm in s.toml:2:13 is a table of its own now; write [algorithm] name = \"fedavg\"");
+            "server.algorithm in s.toml:2:13 is a separate table now; write [algorithm] name = \"fedavg\"");
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.algorithm", "fedavg"}}), HasSubstr("write [algorithm] name = \"fedavg\""));
   EXPECT_THAT(ErrorOf(kMinimal, {{"algorithm", "fedavg"}}), HasSubstr("algorithm in --set must be a table"));
 }
@@ -925,7 +926,7 @@ TEST(ScenarioToResume, AnotherPlanKey_IsRefusedByName) {
     EXPECT_THAT(ResumedWith(stored, Parse(kMinimal, {{key, value}})), HasSubstr("when the run began")) << key;
   }
   EXPECT_EQ(ResumedWith(stored, Parse(kMinimal, {{"server.value_bits", "3"}})),
-            "server.value_bits was 10 when the run began, and is 3 now; it decides what the run computes (its class is "
+            "server.value_bits was 10 when the run began, and is 3 now; it affects the run's results (its class is "
             "\"plan\"), and only keys of the classes \"operation\" and \"place\" may change: start a new run");
   EXPECT_EQ(ResumedWith(stored, Parse(kMinimal, {{"server.value_bits", "10"}})), stored.ToToml());
 }

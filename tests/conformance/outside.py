@@ -74,14 +74,15 @@ def compute_rows(part, arguments, folder):
         more = ["--families", arguments.families] if arguments.families else []
         subprocess.run([sys.executable, *script, *more, "--json", str(folder / "all.json")], stdout=sys.stderr, check=False)
         return
-    for order, name in enumerate(names_of(part)):
+    names = names_of(part)
+    for order, name in enumerate(names):
         file = folder / f"{name}.json"
         if file.exists() or (arguments.only and name not in arguments.only):
             continue
         if part == "applications" and arguments.only != [name]:
             run_part(part, arguments, folder.parent, ["--only", name])
             continue
-        row = {**row_of(part, name, arguments), "order": order}
+        row = {**row_of(part, name, arguments), "order": order, "of": len(names)}
         print(part, json.dumps(row)[:300], file=sys.stderr, flush=True)
         file.write_text(json.dumps(row))
 

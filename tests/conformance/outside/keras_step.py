@@ -70,6 +70,11 @@ def keras_step(entry: Entry, model: Any, features: Arrays, labels: np.ndarray) -
     return after, scores.numpy().astype(np.float64)
 
 
+def keras_scores(model: Any, features: Arrays) -> np.ndarray:
+    scores = tf.function(lambda batch: model(batch, training=False), autograph=False)(fed(model, features))
+    return scores.numpy().astype(np.float64)
+
+
 def ratio(actual: np.ndarray, single: np.ndarray, exact: np.ndarray, start: np.ndarray) -> float:
     """The distance to the step in float64, by TIMES the distance of Keras' own step in float32."""
     rounding = np.linalg.norm(start) * 2.0**-24 + 2.0**-30
@@ -153,8 +158,8 @@ def programs_step(
     return {name: value.astype(np.float64) for name, value in run.model().items()}
 
 
-def trained(entry: Entry, runner: str) -> Dict[str, Any]:
-    """The row of a model: forward pass, table of variables, and one step of SGD."""
+def trained(entry: Entry, runner: str, step: bool = True) -> Dict[str, Any]:
+    """The row of a model: forward pass, table of variables, and one step of SGD, if `step`."""
     keras.utils.set_random_seed(7)
     model = made(entry, "float32")
     start = rivulet.keras.params(model)
@@ -164,8 +169,11 @@ def trained(entry: Entry, runner: str) -> Dict[str, Any]:
     labels = entry.labels(draws, features)
     row: Dict[str, Any] = {"name": entry.name, "parameters": int(model.count_params())}
     row["variables"] = len(model.trainable_weights)
-    single, scores = keras_step(entry, model, features, labels)
-    exact, exact_scores = keras_step(entry, double, features, labels)
+    if step:
+        single, scores = keras_step(entry, model, features, labels)
+        exact, exact_scores = keras_step(entry, double, features, labels)
+    else:
+        scores, exact_scores = (keras_scores(each, features) for each in (model, double))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         try:
@@ -173,8 +181,9 @@ def trained(entry: Entry, runner: str) -> Dict[str, Any]:
             feeds = {table[0]: x for table, x in zip(rivulet.keras._inputs(model, None), features.values())}
             found = run_graph(runner, folder / "imported" / "graph.pb", feeds, ["scores"], ["init"])
             row["forward"] = found if isinstance(found, str) else ratio(found[0], scores, exact_scores, exact_scores)
-            after = programs_step(entry, model, features, labels, folder)
-            row["step"], row["where"] = worst(after, single, exact, start)
+            if step:
+                after = programs_step(entry, model, features, labels, folder)
+                row["step"], row["where"] = worst(after, single, exact, start)
         except rivulet.RivuletError as error:
             row["refused"] = str(error)
     return row

@@ -102,8 +102,8 @@ def of_models(rows, training):
         refused = "refused" in row
         variables = row.get("roles") or f"{row['variables']} of {row['variables']}"
         cells = [f"`{row['name']}`", f"{row['parameters']:,}", number(row.get("forward", "refused")), variables]
-        cells.append("refused" if refused else number(row["step"]))
-        ratios = [row.get("forward", "refused"), row.get("step", "refused")]
+        cells.append("refused" if refused else number(row["step"]) if "step" in row else "not run")
+        ratios = [row.get("forward", "refused"), row.get("step", "refused" if refused else 0)]
         if training:
             ratios += [row["training"][kind] for kind in ("frozen", "SGD", "Adam")]
             cells += map(number, ratios[2:])
@@ -111,7 +111,7 @@ def of_models(rows, training):
         lines.append("| " + " | ".join(cells) + " |")
     left_out = max(row.get("of", 0) for row in rows) - len(rows)
     more = f" {left_out} more were not run." if left_out > 0 else ""
-    return [*lines, "", f"{agree} of {len(rows)} agree in every column.{more}"], agree < len(rows)
+    return [*lines, "", f"{agree} of {len(rows)} agree in every column that was run.{more}"], agree < len(rows)
 
 
 PARTS = {

@@ -1,6 +1,6 @@
-// The coordinator of one run. Events go into the round machine under one lock; what the machine answers is carried out
-// here: heavy work (digests, checks, folds, versions) outside that lock, on the thread that brought it (an upload's) or
-// on the run's own thread (versions, deadlines). Files and rows are the writer's (commit/version_writer.h).
+// The coordinator of one run. Events go into the round machine under one lock, and its answers are carried out here.
+// Heavy work (digests, checks, folds, versions) runs outside that lock: on the caller's thread for uploads, on the
+// run's own thread for versions and deadlines. The writer owns files and rows (commit/version_writer.h).
 //
 //   create.cc           a new run or a stored one
 //   run_coordinator.cc  events, the run's thread, callbacks, the end
@@ -12,8 +12,8 @@
 //   close_attempt.cc    what becomes of an attempt: the next version or none, who is told
 //   steering.cc         what operators ask: how it stands, that it pauses or ends, that a client goes
 //
-// Where tasks outlive versions, an attempt at a round is what goes into its version: when that is made, the records of
-// those that are still out go over to the next one. What a task starts from is its lease's, never the attempt's.
+// If tasks outlive versions, an attempt at a round is the set of updates of its version. When that is made, the records
+// of open tasks move to the next attempt. A task's base version belongs to its lease, never to the attempt.
 //
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
 // read.

@@ -1,5 +1,5 @@
-// Log of lines that strangers cause, limited in rate: each sentence at most once a minute, and 20 sentences a minute.
-// Lines are cleaned and shortened, and a count tells how many were left out.
+// A rate-limited log for lines caused by foreign peers: each sentence at most once a minute, at most 20 sentences a
+// minute. Sentences are cleaned and shortened, and omitted ones are counted.
 #pragma once
 
 #include <chrono>

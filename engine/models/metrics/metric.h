@@ -1,4 +1,4 @@
-// Metrics of an evaluation beside the loss, by name: one registered file a metric, with a function for each kind of
+// Metrics of an evaluation beside the loss, by name: one registered file each, with a function for each kind of
 // target that it takes. A metric is one of three:
 //
 //   a mean    a scalar, the mean over the batch: of the set the mean over its examples

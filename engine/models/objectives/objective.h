@@ -1,6 +1,5 @@
-// What a model is trained for: what its examples say is right (its targets), and the losses that go with each kind. An
-// objective is one registered file of this folder, with its settings and a function for each kind of target that it
-// takes.
+// Training objectives of a model: the kinds of targets in its examples, and the losses for each kind. An objective is
+// one registered file of this folder, with its settings and a function for each kind of target that it takes.
 //
 //   RIVULET_OBJECTIVE(mse_registration, {.name = "mse", .doc = "…", .settings = {…}, .of_numbers = SquaredErrors});
 //

@@ -191,7 +191,7 @@ TEST(ModelFromLayers, Targets_SayWhatTheLabelIs) {
   EXPECT_THAT(
       ErrorOf({kFlatten, Dense(1)}, options),
       HasSubstr("there is no objective 'sigmoid_cross_entropy' for the target \"numbers\". Objectives for it are "
-                "mse, mae, huber"));
+                "mse, huber, mae"));
 }
 
 TEST(ModelFromLayers, Mistakes_NameLayerKeyAndNearest) {

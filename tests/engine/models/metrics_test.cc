@@ -182,8 +182,10 @@ TEST(Metrics, OneKindOfExamplesAlone_SaysNothingOfTheirOrder) {
 
 TEST(Metrics, WithoutNames_AreTheUsualOnes) {
   const auto names = [](TargetKind kind, const Tensor& scores, const Tensor& target) {
+    const auto metrics = MetricsOf(kind, {}, 2, {{scores, target}});
+    EXPECT_OK(metrics);
     std::vector<std::string> told;
-    for (const auto& [name, value] : *MetricsOf(kind, {}, 2, {{scores, target}})) told.push_back(name);
+    for (const auto& [name, value] : *metrics) told.push_back(name);
     return told;
   };
   const Tensor scores = Tensor::Of<float>({1, 2}, {1, 2});

@@ -1,6 +1,6 @@
-// `--aggregate MODULE:FUNCTION`: a child process, Python, whose function aggregates a run's updates. The process maps the
-// updates' files into memory. State of the function is stored beside the run's models, a file per version, so that a
-// resumed run continues with it. The other side is python/rivulet/_aggregate.py.
+// `--aggregate MODULE:FUNCTION`: a child process, Python, whose function aggregates a run's updates. The process maps
+// the updates' files into memory. State of the function is stored beside the run's models, a file per version, so that
+// a resumed run continues with it. The other side is python/rivulet/_aggregate.py.
 #pragma once
 
 #include <sys/types.h>

@@ -1,5 +1,5 @@
-// Names of a metric's counts among the numbers that a client declares of a version: "evaluate/auc/count/0007" is one of
-// the counts of the metric "auc". Four digits make the order of bytes that of the counts.
+// Names of a metric's counts among a client's declared scalars: "evaluate/auc/count/0007" is one of the counts of the
+// metric "auc". Digits are four, so that byte order is the counts' order.
 #pragma once
 
 namespace rivulet {

@@ -1,8 +1,7 @@
 // An attempt at a round, or a cohort that measures a version: its open tasks, and the sum of their updates.
 //
-// Its records lie in an object of their own, shared with the uploads and the commit that work on it. When the next
-// attempt begins, theirs stays as it is for as long as they need it, and nobody has to be waited for. While it is open,
-// they are guarded by the lock of Rounds; once it is closed they are only read.
+// Uploads and the commit share an attempt's records, so the next attempt begins without waiting for them. The lock of
+// Rounds guards the records of an open attempt; those of a closed one are only read.
 #pragma once
 
 #include <atomic>

@@ -4,6 +4,8 @@
 #   ./test.sh -L unit         arguments go to ctest (labels: unit, conformance, e2e)
 #   ./test.sh --sanitize      the tests under AddressSanitizer + UBSan, then under ThreadSanitizer
 #   ./test.sh --fuzz          a minute of each target of tests/fuzz (scripts/fuzz.sh takes other times)
+#   ./test.sh --hostile [SECONDS [SEED]]   every caller on every call, changed uploads and requests to pages: each search so
+#                             long [60], by a seed that is printed; the suite runs the same for a minute in all
 # RIVULET_TEST_DATA names a folder of real data sets; tests that need it are skipped by name without it.
 set -euo pipefail
 cd "$(dirname "$0")"
@@ -11,6 +13,12 @@ cd "$(dirname "$0")"
 . scripts/build.sh
 
 if [ "${1:-}" = --fuzz ]; then exec scripts/fuzz.sh 60; fi
+hostile=0
+if [ "${1:-}" = --hostile ]; then
+  hostile=1
+  export RIVULET_HOSTILE_SECONDS=${2:-60} RIVULET_HOSTILE_SEED=${3:-$(date +%s)} RIVULET_HOSTILE_UPDATES=1500
+  set -- -R '^hostile\.|^HostileUpdates\.' --verbose
+fi
 sanitize=0
 [ "${1:-}" != --sanitize ] || { sanitize=1; shift; }
 install_packages "${build_packages[@]}" "${test_packages[@]}" "${bench_packages[@]}"
@@ -41,6 +49,7 @@ count_conformance() {
     END { printf "Conformance cases: %d passed, %d skipped, %d failed\n", count["run"], count["notrun"], count["fail"] }'
 }
 
+[ $hostile = 0 ] || echo "Hostile searches of $RIVULET_HOSTILE_SECONDS s each with seed $RIVULET_HOSTILE_SEED"
 if [ $sanitize = 0 ]; then
   echo "Building build/release"
   build release -DRIVULET_TESTS=ON -DRIVULET_BENCH=ON -- all

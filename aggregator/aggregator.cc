@@ -5,6 +5,7 @@
 #include <thread>
 
 #include "aggregator/blobs.h"
+#include "federated/plan/download_bounds.h"
 #include "federated/plan/plan.h"
 #include "federated/tasks/task.h"
 #include "federated/updates/site_partial_bytes.h"
@@ -19,7 +20,8 @@ constexpr std::chrono::seconds kSayPresence{1};
 
 StatusOr<AggregatorPlan> AggregatorPlanOf(std::string bytes) {
   RIVULET_ASSIGN_OR_RETURN(const auto plan, Plan::Open(std::move(bytes)));
-  return AggregatorPlan{plan->aggregation(TaskKind::kTrain), plan->aggregation(TaskKind::kEvaluate)};
+  return AggregatorPlan{plan->aggregation(TaskKind::kTrain), plan->aggregation(TaskKind::kEvaluate),
+                        MaxModelBytes(*plan->layout()), MaxBroadcastBytes(*plan->layout())};
 }
 
 AggregatorOptions Completed(AggregatorOptions options,
@@ -36,7 +38,10 @@ Aggregator::Aggregator(CoordinatorApi& parent, AggregatorOptions options)
     : parent_(parent),
       options_(Completed(std::move(options), [this](const Status& status, int64_t) { NoteLost(status); })),
       session_(uint64_t{std::random_device()()} << 32 | std::random_device()()),
-      intake_(options_.folder, options_.staging_bytes) {
+      intake_(options_.folder, options_.staging_bytes),
+      warnings_([this](const std::string& sentence) {
+        if (options_.on_event) options_.on_event("warning", sentence);
+      }) {
   PersistedUpdates::RemoveHalfWritten(*options_.file_system, options_.state);
 }
 
@@ -325,7 +330,8 @@ void Aggregator::Erase(const TaskId& task) {
 }
 
 void Aggregator::Tell(const char* level, const std::string& sentence) const {
-  if (options_.on_event) options_.on_event(level, sentence);
+  if (!options_.on_event) return;
+  std::string_view(level) == "warning" ? warnings_.Tell(sentence) : options_.on_event(level, sentence);
 }
 
 }  // namespace rivulet

@@ -1,25 +1,24 @@
-// An aggregator: between a coordinator and clients it is a site to the one and a coordinator to the others. It serves
-// its clients as a coordinator does (polls, fetches, staged uploads, the same checks), folds what they bring into one
-// exact partial a gathering, with a record a task, and hands that over when its parent asks. The parent may be an
-// aggregator too. Sums are integers, so the model's bits do not depend on how many aggregators are between.
+// An aggregator: a site towards its coordinator, and a coordinator towards its clients. It serves its clients as a
+// coordinator does (polls, fetches, staged uploads, the same checks). It adds their updates to one exact partial sum
+// per gathering, with a record a task, and submits that sum on request. Its coordinator may be another aggregator. Sums
+// are integers, so the model's bits do not depend on the number of aggregators.
 //
-//   clients' polls ──→ said to the parent (Serves::kNames) ──→ tasks of these clients ──→ fetched once, given on
-//   clients' uploads ─→ staged, checked, folded ──→ said to be held ──→ asked for ──→ sent as one partial
-//   aggregators' partials ──→ staged, checked, merged ─┘
+//   clients' polls ──→ reported above (Serves::kNames) ──→ tasks of these clients ──→ fetched once, passed on
+//   clients' uploads ─→ staged, checked, folded ──→ reported as held ──→ requested ──→ sent as one partial sum
+//   aggregators' partial sums ──→ staged, checked, merged ─┘
 //
-// It decides nothing about a round. Who is drawn, for how long, and who takes the place of whom is the coordinator's:
-// a task is named to the parent as long as its client is heard of, and lapses there when it is not. What an aggregator
-// has lost (it was started again, or a partial could not be kept) it says to be no longer held, and the same clients do
-// it again: they hold what they have sent, and send it without training.
+// It makes no decision about a round. The coordinator draws and replaces clients, and sets deadlines: the aggregator
+// names a task above while its client calls, and the task lapses there when the client is silent. An aggregator may
+// lose updates (it was restarted, or a partial sum could not be stored). It then reports them as no longer held, and
+// the same clients send their stored updates again without training.
 //
-// Where nothing that was acknowledged may be lost (Task::keep), an update lies on this aggregator's disk before it is
-// folded, as it lay on its client's (client/agent/persisted_updates.h), until the parent says what became of it for
-// good. When its task is given again, to this process or to the next, it is folded from there and nobody is asked. So a
-// partial need not be kept on its way up: whoever loses one has the tasks given again, down to the aggregator that has
-// the updates. The other way, to acknowledge only what the parent has taken, would hold every client until its round is
-// closed.
+// If no acknowledged update may be lost (Task::keep), an update is on this aggregator's disk before it is folded, as it
+// was on its client's (client/agent/persisted_updates.h). It stays until its outcome above is final. When its task is
+// assigned again, to this process or to the next, it is folded from disk and no client is asked. So a partial sum need
+// not be stored on its way up: after a loss the tasks are assigned again, down to the aggregator with the updates. The
+// alternative, to acknowledge only updates that have arrived above, would block every client until its round is closed.
 //
-// Memory: a partial a gathering, what its tasks name (the plan, a model or two), the staging budget.
+// Memory: a partial sum per gathering, the inputs of its tasks (the plan, a model or two), the staging budget.
 #pragma once
 
 #include <chrono>
@@ -43,6 +42,7 @@
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/round_accumulator.h"
 #include "engine/base/mutex.h"
+#include "engine/base/rate_limited_log.h"
 #include "federated/aggregation/aggregation.h"
 #include "federated/transport/coordinator_api.h"
 
@@ -51,19 +51,21 @@ namespace rivulet {
 // All that an aggregator reads of a plan.
 struct AggregatorPlan {
   AggregationSpec training, evaluation;
+  int64_t most_model_bytes = 0, most_broadcast_bytes = 0;  // federated/plan/download_bounds.h
   const AggregationSpec& of(TaskKind kind) const { return kind == TaskKind::kTrain ? training : evaluation; }
 };
 
 struct AggregatorOptions {
   std::string name;
   std::string version;                // of this software
-  std::string folder;                 // where uploads lie that are beyond the staging budget, without names
-  std::string state;                  // where updates lie that are kept; made when the first one is
+  std::string folder;                 // of unnamed files with uploads beyond the staging budget
+  std::string state;                  // folder of stored updates; made for the first one
   FileSystem* file_system = nullptr;  // of `state`; null: the machine's
   int64_t staging_bytes = 64'000'000;
-  CallOptions calls;         // to the parent; on_retry is the aggregator's own
+  // To the parent; on_retry is the aggregator's own. All that is fetched and kept has at most max_download_bytes.
+  CallOptions calls;
   int64_t hold_ms = 20'000;  // how long a poll may wait for its answer when there is nothing to do
-  // What whoever runs it may want to know: "info", "warning". On any thread, without the aggregator's lock.
+  // Log messages: "info", "warning". Called on any thread, without the aggregator's lock.
   std::function<void(const std::string& level, const std::string& sentence)> on_event;
   // Null: of a plan's bytes (Plan::Open).
   std::function<StatusOr<AggregatorPlan>(std::string bytes)> read_plan;
@@ -76,14 +78,14 @@ class Aggregator final : public CoordinatorApi {
   Aggregator(CoordinatorApi& parent, AggregatorOptions options);
   ~Aggregator() override;
 
-  // Works until the run is over: OK, also when it failed (over() says so). CANCELLED after Stop; what is held then is
-  // lost, and done again by the same clients. Otherwise the parent's error; PERMISSION_DENIED: it admits no such
-  // aggregator, or no longer this one, whose partial it refused.
+  // Works until the run is over: OK, also if the run failed (over() tells). CANCELLED after Stop; held updates are then
+  // lost, and the same clients send them again. Otherwise the parent's error; PERMISSION_DENIED: it admits no such
+  // aggregator, or not this one any more, because it refused its partial sum.
   Status Run();
   void Stop() EXCLUDES(mutex_);
   std::optional<PollReply::Over> over() const;
 
-  // As a coordinator's. A client that the parent turns away is told its reason at its next poll.
+  // As a coordinator's. A client refused by the parent receives the reason at its next poll.
   StatusOr<PollReply> Poll(const PollRequest& request) override;
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
@@ -93,19 +95,19 @@ class Aggregator final : public CoordinatorApi {
 
  private:
   using Clock = std::chrono::steady_clock;
-  // Somebody who calls, or who calls an aggregator that calls here.
+  // A client that calls here, or through another aggregator.
   struct Member {
     std::string below;  // that aggregator; "": it calls itself
     std::vector<DatasetOffer> datasets;
     Clock::time_point called;
-    bool confirmed = false;  // the parent has answered a poll that named it: what it has is known
+    bool confirmed = false;  // the parent has answered a poll that named it, so its tasks are known
     Status refused;          // by the parent
     std::optional<TaskOutcome> outcome;
   };
   // A task of a client, from when the parent gives it.
   struct Job {
     enum class Stage : uint8_t {
-      kFetched,  // what it names is being fetched
+      kFetched,  // its inputs are being fetched
       kOffered,  // waits for its client's poll
       kGiven,
       kFolding,
@@ -113,17 +115,17 @@ class Aggregator final : public CoordinatorApi {
       kSending,  // on its way to the parent
     } stage = Stage::kFetched;
     Task task;
-    bool heard = false;       // of its client, since the parent was told so last
+    bool heard = false;       // of its client, since the last report to the parent
     bool held_below = false;  // by the aggregator that serves the client
     bool kept = false;        // its update is on disk
   };
-  // What is folded into one partial.
+  // The tasks of one partial sum.
   struct Gathering {
     std::unique_ptr<RoundAccumulator> pot;
     int64_t base_version = 0;
     std::vector<TaskRecord> records;
     int folding = 0;    // that are being added
-    bool gone = false;  // it has what nobody wants any more, and nothing can be taken out
+    bool gone = false;  // it has unwanted updates, and none can be removed
   };
   // Of an aggregator that calls, whose partial was refused.
   struct Distrusted {
@@ -132,10 +134,10 @@ class Aggregator final : public CoordinatorApi {
   };
   using Errand = std::function<Status(CoordinatorCalls& calls)>;  // to the parent, and long
 
-  // aggregator.cc: the side of the parent. Three threads, as news must be heard while it is told what is done, and both
-  // while a model comes or a partial goes.
+  // aggregator.cc: the side of the parent. Three threads, because news, reports, and transfers of models and partial
+  // sums must not wait for each other.
   void Listen();  // holds a poll open, for new tasks
-  void Beat();    // says who has called and what is in whose hands
+  void Beat();    // reports the clients that have called and their tasks
   void End(const Status& status) EXCLUDES(mutex_);
   void NoteLost(const Status& status) EXCLUDES(mutex_);
   StatusOr<PollReply> Ask(CoordinatorCalls& calls, const PollRequest& request) EXCLUDES(mutex_);
@@ -150,11 +152,13 @@ class Aggregator final : public CoordinatorApi {
   void Erase(const TaskId& task) REQUIRES(mutex_);
   void ForgetRun() REQUIRES(mutex_);
 
-  // parent_transfers.cc: what takes long with the parent.
+  // parent_transfers.cc: long calls to the parent.
   void TransferLoop();
   void FailUp(TaskFailure failure) REQUIRES(mutex_);  // and forgets the task
   Status FetchFor(CoordinatorCalls& calls, const TaskId& task) EXCLUDES(mutex_);
   Status Bring(CoordinatorCalls& calls, uint64_t gather, Gathering& gathering) EXCLUDES(mutex_);
+  StatusOr<std::string> FetchBlob(CoordinatorCalls& calls, const Caller& caller, const Digest& plan, const BlobId& blob)
+      EXCLUDES(mutex_);
   void ForgetBlobs() REQUIRES(mutex_);  // that no task names
 
   // api.cc: the side of the clients.
@@ -166,7 +170,7 @@ class Aggregator final : public CoordinatorApi {
   void Give(const std::string& client_id, const std::set<TaskId>& named, int64_t* want, PollReply* reply)
       REQUIRES(mutex_);
   void AskHolder(const std::string& below, PollReply* reply) const REQUIRES(mutex_);
-  const std::string& WayOf(const std::string& client_id) const REQUIRES(mutex_);  // who calls for it
+  const std::string& WayOf(const std::string& client_id) const REQUIRES(mutex_);  // the caller that serves the client
   void News(const std::string& client_id) REQUIRES(mutex_);
   Job* JobOf(const Caller& caller, const TaskId& task) REQUIRES(mutex_);  // null: it has no such task here
   StatusOr<std::unique_ptr<ChunkWriter>> BeginUpload(const Caller& caller, const Submission& submission)
@@ -174,18 +178,18 @@ class Aggregator final : public CoordinatorApi {
   StatusOr<std::shared_ptr<Gathering>> Open(const Task& task) REQUIRES(mutex_);
   StatusOr<SubmitResult> CloseUpload(const TaskId& task, Upload& upload, int64_t writer, const Digest& identity)
       EXCLUDES(mutex_);
-  // What is next done with an update that has come: its gathering, and its stage kFolding; null where `result` tells
-  // why not.
+  // Starts the fold of a received update: gives its gathering and sets its stage to kFolding; null if `result` has the
+  // reason against it.
   std::shared_ptr<Gathering> Admit(const TaskId& task, StatusOr<ArrivedUpdate>& update, Task* of, SubmitResult* result)
       REQUIRES(mutex_);
   SubmitResult FoldInto(const std::shared_ptr<Gathering>& gathering, const Task& of, ArrivedUpdate update)
       EXCLUDES(mutex_);
 
-  // persisted_updates.cc: what lies on disk.
+  // persisted_updates.cc: updates on disk.
   PersistedUpdates PersistedOf(const std::string& client_id) const;
   Status MakeFolder() EXCLUDES(folder_mutex_);
   Status Keep(const Task& task, const Upload::Whole& whole) EXCLUDES(mutex_);
-  Status CountKept(const TaskId& task) EXCLUDES(mutex_);  // folds what lies there
+  Status CountKept(const TaskId& task) EXCLUDES(mutex_);  // folds the stored update
   void Settle(const TaskOutcome& outcome) REQUIRES(mutex_);
 
   // partials.cc: of the aggregators below.
@@ -203,7 +207,7 @@ class Aggregator final : public CoordinatorApi {
   StopSignal stop_;
   Intake intake_;
   Mutex folder_mutex_;
-  bool folder_made_ GUARDED_BY(folder_mutex_) = false;  // of what is kept
+  bool folder_made_ GUARDED_BY(folder_mutex_) = false;  // of the stored updates
   mutable Mutex mutex_;
   CondVar changed_;
   std::string run_id_ GUARDED_BY(mutex_);
@@ -212,10 +216,10 @@ class Aggregator final : public CoordinatorApi {
   std::optional<PollReply::Over> over_ GUARDED_BY(mutex_);
   std::string awaited_ GUARDED_BY(mutex_);
   bool lost_ GUARDED_BY(mutex_) = false;       // the parent cannot be reached
-  int64_t beat_ms_ GUARDED_BY(mutex_) = 1000;  // how often who has a task is to say so
+  int64_t beat_ms_ GUARDED_BY(mutex_) = 1000;  // interval of heartbeats for a task
   Clock::time_point beaten_ GUARDED_BY(mutex_);
   bool dirty_ GUARDED_BY(mutex_) = false;           // there is something that the parent waits for
-  std::set<std::string> heard_ GUARDED_BY(mutex_);  // have called since the parent was told
+  std::set<std::string> heard_ GUARDED_BY(mutex_);  // have called since the last report to the parent
   std::map<std::string, Member> members_ GUARDED_BY(mutex_);
   AggregatorSessions below_ GUARDED_BY(mutex_);  // of aggregators that call
   std::map<std::string, Distrusted> distrusted_ GUARDED_BY(mutex_);
@@ -229,6 +233,7 @@ class Aggregator final : public CoordinatorApi {
   bool said_unkept_ GUARDED_BY(mutex_) = false;
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
   uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts news, for AwaitWork
+  mutable RateLimitedLog warnings_;        // peers cause them, above and below
 };
 
 }  // namespace rivulet

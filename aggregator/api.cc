@@ -59,11 +59,22 @@ StatusOr<PollReply> Aggregator::Poll(const PollRequest& request) {
             "'{}' wants to speak for every client of the run, and an aggregator serves its own alone",
             request.caller.name);
     }
+    // Its parent has no place for this client now, and may have one later.
+    std::string waits;
+    if (request.serves.kind == Serves::Kind::kItself && absl::IsResourceExhausted(reply.status())) {
+      waits = Message(reply.status());
+      reply = PollReply{};
+    }
     if (reply.ok()) {
       reply->epoch = epoch_;
       reply->awaited.sentence = awaited_.empty() ? "the coordinator that this aggregator works for" : awaited_;
       const bool busy = !reply->tasks.empty() || !request.working_on.empty();
       reply->wait_ms = busy ? beat_ms_ : std::clamp<int64_t>(std::ssize(members_), 20, 10'000);
+      if (!waits.empty()) {
+        constexpr int64_t kWaitForPlaceMs = 5000;
+        reply->awaited.sentence = std::move(waits);
+        reply->wait_ms = kWaitForPlaceMs;
+      }
     }
   }
   if (!event.empty()) Tell("info", event);
@@ -274,7 +285,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::Submit(const Caller& caller, 
     case Submission::Kind::kState:
       break;
   }
-  return PermissionDenied("'{}' brings what a client keeps; an aggregator's clients keep that themselves", caller.name);
+  return PermissionDenied("'{}' sends client state; an aggregator's clients keep it on their disks", caller.name);
 }
 
 StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginUpload(const Caller& caller, const Submission& submission) {
@@ -286,8 +297,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginUpload(const Caller& cal
     if (over_) return Decided(SubmitResult::Kind::kRefused, "the run is over");
     const auto member = members_.find(caller.name);
     if (member == members_.end() || !member->second.confirmed) {
-      return Unavailable("this aggregator does not know yet what its coordinator has given '{}'; ask again",
-                         caller.name);
+      return Unavailable("this aggregator does not know the coordinator's answer for '{}' yet; ask again", caller.name);
     }
     if (const auto& last = member->second.outcome; last && last->task == task) {
       return last->end == TaskEnd::kFolded ? Decided(SubmitResult::Kind::kDuplicate)
@@ -297,7 +307,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginUpload(const Caller& cal
   }
   switch (job->stage) {
     case Job::Stage::kFetched:
-      return Unavailable("what task '{}' names is being fetched anew; ask again", task);
+      return Unavailable("the inputs of task '{}' are being fetched again; ask again", task);
     case Job::Stage::kFolding:
       return Unavailable("this update is being folded; ask again");
     case Job::Stage::kHeld:

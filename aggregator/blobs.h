@@ -1,4 +1,4 @@
-// How an aggregator names what its tasks name. Internal to this folder.
+// Names of the blobs in an aggregator's tasks. Internal to this folder.
 #pragma once
 
 #include <string>

@@ -64,7 +64,7 @@ Status Aggregator::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
       MutexLock lock(mutex_);
       if (blobs_.contains(KeyOf(blob))) continue;
     }
-    StatusOr<std::string> fetched = calls.Fetch(caller, blob);
+    StatusOr<std::string> fetched = FetchBlob(calls, caller, plan, blob);
     if (absl::IsCancelled(fetched.status()) || absl::IsPermissionDenied(fetched.status())) return fetched.status();
     StatusOr<AggregatorPlan> read = AggregatorPlan{};
     const bool is_plan = blob == blobs[0];
@@ -73,8 +73,11 @@ Status Aggregator::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
       const Status& why = fetched.ok() ? read.status() : fetched.status();
       Tell("warning", fmt::format("task '{}' cannot be given on: {}", task, Message(why)));
       MutexLock lock(mutex_);
-      if (fetched.ok()) {
-        FailUp({.task = task, .code = TaskFailure::Code::kBadPlan});
+      // Announced beyond its bound, the same would be announced again.
+      if (fetched.ok() || absl::IsInvalidArgument(fetched.status())) {
+        FailUp({.task = task, .code = is_plan ? TaskFailure::Code::kBadPlan : TaskFailure::Code::kBadModel});
+      } else if (absl::IsResourceExhausted(fetched.status())) {
+        FailUp({.task = task, .code = TaskFailure::Code::kNotWilling, .subject = "memory"});
       } else {
         Erase(task);
       }
@@ -99,6 +102,28 @@ Status Aggregator::FetchFor(CoordinatorCalls& calls, const TaskId& task) {
     }
   }
   return CountKept(task);
+}
+
+// The plan comes first, and says how long the others may be. Tasks of many versions together are bounded too: what is
+// kept already counts.
+StatusOr<std::string> Aggregator::FetchBlob(CoordinatorCalls& calls, const Caller& caller, const Digest& plan,
+                                            const BlobId& blob) {
+  int64_t most = options_.calls.max_plan_bytes, kept = 0;
+  {
+    MutexLock lock(mutex_);
+    if (blob != BlobId{BlobId::Form::kBytes, plan}) {
+      const auto known = plans_.find(plan);
+      if (known == plans_.end()) return NotFound("the plan of its task is gone");
+      most = blob.form == BlobId::Form::kModel ? known->second.most_model_bytes : known->second.most_broadcast_bytes;
+    }
+    for (const auto& [key, bytes] : blobs_) kept += std::ssize(*bytes);
+  }
+  const int64_t room = options_.calls.max_download_bytes - kept;
+  if (most <= room) return calls.Fetch(caller, blob, most);
+  StatusOr<std::string> fetched = calls.Fetch(caller, blob, std::max<int64_t>(room, 0));
+  if (!absl::IsInvalidArgument(fetched.status())) return fetched;
+  return ResourceExhausted("{} bytes are kept for other tasks, and this aggregator's memory allows {}; {}", kept,
+                           options_.calls.max_download_bytes, Message(fetched.status()));
 }
 
 void Aggregator::ForgetBlobs() {

@@ -10,8 +10,8 @@ Status Aggregator::CheckTrusted(const Caller& caller) const {
   const auto found = distrusted_.find(caller.name);
   if (found == distrusted_.end() || found->second.session != caller.session) return absl::OkStatus();
   return PermissionDenied(
-      "aggregator '{}' gets no more tasks, as its partial was refused ({}); mend it and start it again", caller.name,
-      found->second.why);
+      "aggregator '{}' gets no more tasks, because its partial sum was refused ({}); fix it and restart it",
+      caller.name, found->second.why);
 }
 
 // A process of an aggregator that was started again knows nothing of what the one before it had.

@@ -1,4 +1,4 @@
-// A folder of small files as one: POSIX.1-1988's "ustar" (IEEE 1003.1), compressed by gzip (RFC 1952).
+// Archive of a folder of small files: POSIX.1-1988's "ustar" (IEEE 1003.1), compressed by gzip (RFC 1952).
 #pragma once
 
 #include <string>

@@ -63,7 +63,7 @@ std::string AuthorText(std::string_view author) {
 
 StatusOr<std::string> ParseAuthor(std::string_view text) {
   const auto refuse = [&] {
-    return InvalidArgument("'{}' is no author; one is 'ed25519:' and 44 characters, as 'rivulet ca author' prints",
+    return InvalidArgument("'{}' is no author; give 'ed25519:' and 44 characters, as 'rivulet ca author' prints",
                            text.substr(0, 80));
   };
   if (!text.starts_with(kKind)) return refuse();

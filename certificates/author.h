@@ -1,8 +1,8 @@
-// Whoever writes plans signs them with a key of his own: Ed25519 (RFC 8032) over a plan's bytes. The key is made where
-// plans are written, and lies on no machine that serves or trains: a coordinator that is taken over cannot have sites
-// run another plan.
+// Authors of plans and their signatures: Ed25519 (RFC 8032) over a plan's bytes. The key is made on the machine where
+// plans are written, and never stored on one that serves or trains. So an attacker in control of a coordinator cannot
+// make sites run another plan.
 //
-// An author is known by his public key, which is short enough to be read out: "ed25519:" and 32 bytes in base64.
+// The public key identifies the author, and is short enough to be read out: "ed25519:" and 32 bytes in base64.
 #pragma once
 
 #include <string>

@@ -82,12 +82,12 @@ Status Authority::Read() {
   if (!pem.ok()) return WithMend(pem.status());
   RIVULET_ASSIGN_OR_RETURN(certificate_, ReadCertificate(*pem, certificate_path));
   if (!certificate_.authority) {
-    return FailedPrecondition("'{}' is not an authority's certificate; bring it back from a backup", certificate_path);
+    return FailedPrecondition("'{}' is not an authority's certificate; restore it from a backup", certificate_path);
   }
   const std::string index_path = JoinPath(folder_, kIndexFile);
   StatusOr<std::string> index = fs_.ReadAll(index_path);
   if (absl::IsNotFound(index.status())) {
-    return DataLoss("'{}' is missing, and with it what was issued and revoked; bring it back from a backup",
+    return DataLoss("'{}', the record of issued and revoked certificates, is missing; restore it from a backup",
                     index_path);
   }
   if (!index.ok()) return WithMend(index.status());
@@ -103,9 +103,7 @@ Status Authority::ReadAuthorityKey() {
   const std::string path = JoinPath(folder_, kKeyFile);
   if (!fs_.Exists(path)) {
     return FailedPrecondition(
-        "the authority's key '{}' is not there, and nothing can be signed without it; bring it "
-        "back from where it is kept",
-        path);
+        "the authority's key '{}' is missing, and nothing can be signed without it; restore it from a backup", path);
   }
   StatusOr<std::string> pem = fs_.ReadAll(path);
   if (!pem.ok()) return WithMend(pem.status());
@@ -113,7 +111,7 @@ Status Authority::ReadAuthorityKey() {
   const bool pair = X509_check_private_key(certificate_.x509.get(), key_.get()) == 1;
   if (!pair) {
     (void)OpenSslError("");  // its queue is emptied
-    return FailedPrecondition("the key '{}' is not that of {} beside it; bring both back from one backup", path,
+    return FailedPrecondition("the key '{}' is not that of {} beside it; restore both from one backup", path,
                               kCertificateFile);
   }
   return CheckPrivate(path);
@@ -164,6 +162,11 @@ Status Authority::WriteIndex(std::vector<IndexRow> rows) {
 StatusOr<Validity> Authority::ValidityOf(std::optional<int64_t> days) const {
   const int64_t until = certificate_.validity.until;
   const int64_t left = DaysLeft(until, now());
+  // Signed now, it would end before those who believe this authority have heard of it.
+  if (now() < certificate_.validity.from) {
+    return FailedPrecondition("the authority '{}' begins on {}, and here it is {}; set the clock", certificate_.subject,
+                              DayText(certificate_.validity.from), TimeText(now()));
+  }
   if (left < 1) {
     return FailedPrecondition(
         "the authority '{}' ended on {}; renew it ('rivulet ca renew authority') and give its sites the new "
@@ -273,7 +276,7 @@ StatusOr<std::vector<IndexRow>> Authority::RevokeSerial(std::string_view serial,
     if (rows_[i].revocation && reason != RevocationReason::kKeyCompromise) return std::vector{rows_[i]};
     return Revoke({i}, reason);
   }
-  return NotFound("this authority has signed no certificate {}; 'rivulet ca list --all' tells their numbers",
+  return NotFound("this authority has signed no certificate {}; 'rivulet ca list --all' lists their numbers",
                   DisplayText(serial, 80));
 }
 
@@ -306,8 +309,8 @@ Status Authority::CheckNotCompromised(EVP_PKEY* public_key) const {
     RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, PublicKeyOf(row.public_key));
     if (!SameKeyPair(key.get(), public_key)) continue;
     return FailedPrecondition(
-        "this key was revoked on {} as compromised (certificate {} of '{}'), and whoever has it could use a new "
-        "certificate too; have another key made ('rivulet ca request'), or leave out --request",
+        "this key was revoked on {} as compromised (certificate {} of '{}'), and its thief could use a new certificate "
+        "too; make another key ('rivulet ca request'), or leave out --request",
         DayText(row.revocation->at), row.serial, row.subject.name.ToString());
   }
   return absl::OkStatus();

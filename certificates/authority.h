@@ -1,14 +1,14 @@
-// An authority: a folder that says who takes part. It holds
+// A certificate authority: a folder that defines the members of a deployment. It contains
 //
-//   authority.key   its key (0600); whoever has it admits whom they like
+//   authority.key   its key (0600), whose holder can admit anyone
 //   authority.crt   its certificate, which every site has
 //   index.txt       everything that it has signed (certificates/index.h)
-//   revoked.crl     what of that it has taken back, signed; every site that others connect to has it
-//   lock            held while something is signed
+//   revoked.crl     its signed revocation list; every site that accepts connections has it
+//   lock            locked while something is signed
 //
-// No call leaves anything half done. One that was interrupted (a crash, a full disk) has issued nothing, or is finished
-// by calling again: index.txt is written before anybody gets a certificate, so there is none that could not be revoked,
-// and what was not handed over by then lies ready under the serial number that the index knows (Delivery).
+// Calls are atomic. An interrupted call (a crash, a full disk) has issued nothing, or the same call again finishes it.
+// The index is written before a certificate is delivered, so every certificate can be revoked. An undelivered one stays
+// ready under the serial number in the index (Delivery).
 #pragma once
 
 #include <functional>

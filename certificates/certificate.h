@@ -1,4 +1,4 @@
-// X.509 certificates as this system reads them: an authority's own, and those that it signs.
+// X.509 certificates of this system: an authority's own, and those that it signs.
 #pragma once
 
 #include <cstdint>

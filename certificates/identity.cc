@@ -76,8 +76,8 @@ std::string ExpiryWarning(const NodeIdentity& identity, int64_t now) {
 std::string ListExpiryWarning(const NodeIdentity& identity, int64_t now) {
   if (!identity.revoked || identity.revoked->next_update == 0 || now <= identity.revoked->next_update) return "";
   return fmt::format(
-      "the revocation list {} was to be replaced before {}; it stays in force, but whoever was revoked since is "
-      "admitted: take the newest {} from the authority's folder",
+      "the revocation list {} was to be replaced before {}; it stays in force, but nodes revoked since are admitted: "
+      "copy the newest {} from the authority's folder",
       identity.revoked->number, DayText(identity.revoked->next_update), kRevokedList);
 }
 

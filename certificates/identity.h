@@ -1,4 +1,5 @@
-// Who a node is: what it shows at a handshake and by what it believes others, read from its folder (kit.h) and checked.
+// Identity of a node: its certificate and key for handshakes, and the authority by which it verifies peers. It is read
+// from the node's folder (kit.h) and checked.
 #pragma once
 
 #include <cstdint>

@@ -24,7 +24,7 @@ StatusOr<int64_t> ParseTime(std::string_view text) {
   if (end == nullptr || *end != '\0') return InvalidArgument("'{}' is not a time", copy);
   const int64_t seconds = timegm(&parts);
   // strptime takes "2026-2-31" too.
-  if (TimeText(seconds) != text) return InvalidArgument("'{}' is no time as it is written here", copy);
+  if (TimeText(seconds) != text) return InvalidArgument("'{}' is no time in the format of this file", copy);
   return seconds;
 }
 
@@ -40,7 +40,7 @@ StatusOr<IndexRow> ParseRow(std::string_view line) {
   RIVULET_ASSIGN_OR_RETURN(row.validity.from, ParseTime(fields[3]));
   RIVULET_ASSIGN_OR_RETURN(row.validity.until, ParseTime(fields[4]));
   if (fields.size() == 6) return row;
-  if (fields[6] != "revoked") return InvalidArgument("'{}' stands where 'revoked' would", fields[6]);
+  if (fields[6] != "revoked") return InvalidArgument("'{}' is in the place of 'revoked'", fields[6]);
   row.revocation.emplace();
   RIVULET_ASSIGN_OR_RETURN(row.revocation->at, ParseTime(fields[7]));
   RIVULET_ASSIGN_OR_RETURN(row.revocation->reason, ParseReason(fields[8]));
@@ -72,13 +72,13 @@ std::string IndexText(const std::vector<IndexRow>& rows) {
 StatusOr<std::vector<IndexRow>> ParseIndex(std::string_view text, std::string_view where) {
   const std::vector<std::string_view> lines = Split(text, '\n');
   if (lines.front() != kHeader || !lines.back().empty()) {
-    return DataLoss("'{}' is no whole index of certificates; bring it back from a backup", where);
+    return DataLoss("'{}' is no complete index of certificates; restore it from a backup", where);
   }
   std::vector<IndexRow> rows;
   for (size_t i = 1; i + 1 < lines.size(); ++i) {
     StatusOr<IndexRow> row = ParseRow(lines[i]);
     if (!row.ok()) {
-      return DataLoss("line {} of '{}' was changed: {}; bring the file back from a backup", i + 1, where,
+      return DataLoss("line {} of '{}' was changed: {}; restore the file from a backup", i + 1, where,
                       Message(row.status()));
     }
     rows.push_back(*std::move(row));

@@ -1,11 +1,12 @@
-// Everything that an authority has ever signed: the file index.txt of its folder, the one truth of it. A row a line:
+// Record of everything that an authority has ever signed: the file index.txt of its folder, its one source of truth. A
+// row a line:
 //
 //   rivulet-certificates 1
 //   0F3A…9C rivulet:client/hospital-a - 2026-11-22T14:25:30Z 2027-11-22T14:25:30Z MFkwEwYHKoZI…
 //   77B0…12 rivulet:coordinator/fl.example.org fl.example.org,192.0.2.7 … … … revoked 2026-12-01T08:00:00Z superseded
 //
-// serial number, name, hosts ("-": none), first and last second, public key (SubjectPublicKeyInfo in base64) and, when
-// it was taken back, when and why. Fields are parted by one space, which none of them can hold.
+// serial number, name, hosts ("-": none), first and last second, and public key (SubjectPublicKeyInfo in base64). A
+// revoked certificate also has the time and reason. Fields are separated by one space, which none of them can contain.
 #pragma once
 
 #include <optional>

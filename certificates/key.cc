@@ -46,8 +46,8 @@ StatusOr<KeyHandle> ReadKey(std::string_view pem, std::string_view where) {
   ERR_clear_error();
   if (asked) {
     return InvalidArgument(
-        "the key in '{}' is encrypted, and nobody is there to be asked for its password; decrypt it with 'openssl "
-        "pkey' and let the file's mode protect it",
+        "the key in '{}' is encrypted, and a service cannot ask for its password; decrypt it with 'openssl pkey' and "
+        "protect it by the file's mode",
         where);
   }
   if (key == nullptr) return InvalidArgument("'{}' holds no private key in PEM; give the .key file", where);

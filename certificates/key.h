@@ -1,4 +1,4 @@
-// Key pairs. Those made here are ECDSA's on the curve P-256 (secp256r1): see docs/guide/certificates.md for why.
+// Key pairs. New ones are ECDSA keys on the curve P-256 (secp256r1); docs/guide/certificates.md has the reasons.
 #pragma once
 
 #include <string>

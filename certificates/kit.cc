@@ -65,7 +65,7 @@ StatusOr<std::vector<DeliveredFile>> FilesOfKit(const CertificateName& name, con
        {&configuration.coordinator, &configuration.data, &configuration.scenario, &configuration.listen}) {
     if (!value->empty()) RIVULET_RETURN_IF_ERROR(CheckDisplayName("a value of the kit's configuration", *value));
   }
-  std::string site = "# What this site decides. Read by ./start, and as an EnvironmentFile by systemd.\n";
+  std::string site = "# This site's settings. Read by ./start, and as an EnvironmentFile by systemd.\n";
   std::string what, before, command;
   if (name.role == Role::kClient) {
     what = "the client";
@@ -87,10 +87,10 @@ StatusOr<std::vector<DeliveredFile>> FilesOfKit(const CertificateName& name, con
     before = std::string(kShow) + std::string(kResume);
     command =
         R"(coordinator ${RIVULET_SCENARIO:+"$RIVULET_SCENARIO"} --listen "$RIVULET_LISTEN" --tls . --db "$RIVULET_DB" $resume)";
-    site += Setting("What to run; relative to this folder. Empty: what operators submit.", "RIVULET_SCENARIO",
-                    configuration.scenario);
+    site += Setting("The scenario to run, relative to this folder. Empty: run the scenarios that operators submit.",
+                    "RIVULET_SCENARIO", configuration.scenario);
     site += Setting("Where clients reach it.", "RIVULET_LISTEN", configuration.listen);
-    site += Setting("The history; models lie beside it.", "RIVULET_DB", "rivulet.sqlite");
+    site += Setting("The history; models are beside it.", "RIVULET_DB", "rivulet.sqlite");
   } else {
     return Unimplemented(
         "there is no start-up kit for {}, since no program starts with one; 'rivulet ca issue {}' makes its "

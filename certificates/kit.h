@@ -1,5 +1,5 @@
-// What a site is sent: with `node.key` and `node.crt` it proves who it is, by `authority.crt` and `revoked.crl` it
-// knows whom to believe. A start-up kit has also `site.conf`, which says what the site decides, and `start`.
+// Files of a site: it proves its identity with `node.key` and `node.crt`, and verifies peers with `authority.crt` and
+// `revoked.crl`. A start-up kit also has `site.conf`, with the settings that the site chooses, and `start`.
 #pragma once
 
 #include <string>

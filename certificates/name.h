@@ -1,6 +1,5 @@
-// Whom a certificate speaks for: a role and a name. They stand in the certificate as one URI,
-// "rivulet:client/ward%207", which stays the same when the certificate is renewed; nothing else of a certificate is
-// taken for a name.
+// Subject of a certificate: a role and a name. The certificate contains them as one URI, "rivulet:client/ward%207",
+// which a renewal keeps. No other field is taken for a name.
 #pragma once
 
 #include <string>

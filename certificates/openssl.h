@@ -1,5 +1,5 @@
-// OpenSSL's objects as owners and its errors as sentences. Every object of OpenSSL that this folder holds is held by
-// one of these handles; nothing else here frees anything.
+// Owning handles of OpenSSL objects, and its errors as sentences. One of these handles owns every OpenSSL object of
+// this folder; nothing else here frees anything.
 #pragma once
 
 #include <openssl/asn1.h>

@@ -64,7 +64,7 @@ Status CheckPrivate(const std::string& path) {
 Status WithMend(Status status) {
   std::string_view mend;
   if (absl::IsResourceExhausted(status)) mend = "free some space there and call again; nothing is half done";
-  if (absl::IsPermissionDenied(status)) mend = "call again as a user who may, or with a folder that can be written";
+  if (absl::IsPermissionDenied(status)) mend = "run it as a user with write permission, or with a writable folder";
   if (mend.empty()) return status;
   return Status(status.code(), ToAbsl(fmt::format("{}; {}", Message(status), mend)));
 }

@@ -1,4 +1,4 @@
-// Files and folders for their owner alone, and handing several of them over at once.
+// Files and folders that only their owner can read, and atomic delivery of several of them.
 #pragma once
 
 #include <string>

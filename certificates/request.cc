@@ -38,8 +38,7 @@ StatusOr<CertificateRequest> ReadRequest(std::string_view pem, std::string_view 
   ERR_clear_error();
   if (!proven) {
     return InvalidArgument(
-        "the request '{}' is not signed by the key that it is for; it was changed on its way, or who "
-        "sent it does not have the key",
+        "the request '{}' is not signed by its key; it was changed on its way, or its sender does not have the key",
         where);
   }
   CertificateRequest result{.public_key = std::move(key)};

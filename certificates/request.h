@@ -1,5 +1,5 @@
-// A request to be certified (PKCS #10): made where the key is and stays. It proves that who asks has the key; whom it
-// speaks for is for the authority to know.
+// A certificate request (PKCS #10), made where the key is and stays. It proves possession of the key; the authority
+// decides the name.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// The serial numbers that an authority has taken back (a version 2 CRL, RFC 5280 section 5), signed by it.
+// Serial numbers that an authority has revoked (a version 2 CRL, RFC 5280 section 5), signed by it.
 #pragma once
 
 #include <cstdint>

@@ -61,10 +61,10 @@ StatusOr<std::optional<RevocationList>> RevocationRecord::Take(const std::option
         where, list->number, last_->number));
   }
   if (last_ && list->number == last_->number && !(list->revocations == last_->revocations)) {
-    return stays(fmt::format(
-        "the revocation list '{}' has the number of the last one, {}, and says something else; take the newest "
-        "revoked.crl from the authority's folder",
-        where, list->number));
+    return stays(
+        fmt::format("the revocation list '{}' has the number of the last one, {}, and a different content; copy the "
+                    "newest revoked.crl from the authority's folder",
+                    where, list->number));
   }
   const bool newer = !last_ || list->number > last_->number;
   last_ = *std::move(list);

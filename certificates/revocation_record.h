@@ -1,9 +1,9 @@
-// The newest good revocation list of an authority that a process has seen: a list of the folder may follow it and never
-// go back behind it. Kept in memory and, where a place is given, in a file, so that a restart forgets nothing.
+// The newest valid revocation list of an authority that a process has seen. A list in the folder may be newer, but
+// never older. The record is in memory and, if a path is given, in a file, so that a restart keeps it.
 //
-// An earlier list is signed too, and would admit again whoever was revoked since. So a list is refused when it is gone,
-// damaged, signed by another key, or has a lower number than the last one (RFC 5280, section 5.2.3); the last good one
-// stays in force. A list that should have been replaced by now (nextUpdate) stays in force too.
+// An earlier list is signed too, and would admit clients revoked since. So a list is refused if it is missing, damaged,
+// signed by another key, or has a lower number than the last one (RFC 5280, section 5.2.3). The last valid one then
+// stays in force. An overdue list (nextUpdate) stays in force too.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Roles of a deployment's nodes: the word that a certificate's name begins with, and the rights that it gives. Four are
-// built in; a library that brings a service of its own registers its role.
+// Roles of a deployment's nodes: the first word of a certificate's name, and its rights. Four are built in; a library
+// with another service registers its role.
 #pragma once
 
 #include <string>

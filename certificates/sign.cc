@@ -66,7 +66,7 @@ Status CheckSubject(const Subject& subject) {
         subject.name.ToString());
   }
   if (!ServesOthers(subject.name.role) && !subject.hosts.empty()) {
-    return InvalidArgument("nobody connects to '{}', so its certificate names no host; leave out '{}'",
+    return InvalidArgument("'{}' accepts no connections, so its certificate names no host; leave out '{}'",
                            subject.name.ToString(), subject.hosts.front());
   }
   for (const std::string& host : subject.hosts) RIVULET_RETURN_IF_ERROR(CheckHost(host));

@@ -1,5 +1,5 @@
-// What certificates of this system say, and their making. The profile is RFC 5280's: version 3, random serial numbers
-// of 128 bits, one authority without others below it.
+// Content and signing of this system's certificates. The profile is RFC 5280's: version 3, random serial numbers of 128
+// bits, one authority without others below it.
 #pragma once
 
 #include <span>

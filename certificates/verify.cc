@@ -4,9 +4,20 @@
 #include <openssl/x509_vfy.h>
 
 #include "engine/base/display_name.h"
+#include "engine/base/error_facts.h"
 #include "engine/base/join.h"
 
 namespace rivulet {
+
+namespace {
+
+bool IsSignedBy(const Certificate& certificate, const Certificate& authority) {
+  const bool is = X509_verify(certificate.x509.get(), X509_get0_pubkey(authority.x509.get())) == 1;
+  ERR_clear_error();
+  return is;
+}
+
+}  // namespace
 
 Status VerifyCertificate(const Certificate& certificate, const Certificate& authority, const RevocationList* revoked,
                          CertificatePurpose purpose, int64_t now) {
@@ -18,8 +29,11 @@ Status VerifyCertificate(const Certificate& certificate, const Certificate& auth
   const std::string name = certificate.name->ToString();
   if (revoked != nullptr) {
     if (const auto found = revoked->revocations.find(certificate.serial); found != revoked->revocations.end()) {
-      return FailedPrecondition("the certificate {} of '{}' was revoked on {} ({}); ask the authority for another",
-                                certificate.serial, name, DayText(found->second.at), ReasonText(found->second.reason));
+      Status status =
+          FailedPrecondition("the certificate {} of '{}' was revoked on {} ({}); ask the authority for another",
+                             certificate.serial, name, DayText(found->second.at), ReasonText(found->second.reason));
+      if (!IsSignedBy(certificate, authority)) return status;
+      return WithFact(WithFact(std::move(status), kRevokedFact, certificate.serial), kRevokedNameFact, name);
     }
   }
   const StoreHandle store(X509_STORE_new());

@@ -1,5 +1,7 @@
-// Whether a certificate is to be believed: at a handshake, with the peer's, and at the start, with one's own.
+// Verification of a certificate: the peer's at a handshake, and the node's own at the start.
 #pragma once
+
+#include <string_view>
 
 #include "certificates/certificate.h"
 #include "certificates/revocation_list.h"
@@ -7,6 +9,10 @@
 namespace rivulet {
 
 enum class CertificatePurpose { kConnect, kServe };  // what the bearer of the certificate does
+
+// Facts (engine/base/error_facts.h) of a refusal because the certificate is revoked: its serial and "client/ID". Only
+// of one that the authority has signed: anybody may write a serial into a certificate of their own.
+inline constexpr std::string_view kRevokedFact = "revoked", kRevokedNameFact = "revoked name";
 
 // OK: signed by `authority`, good at `now`, made for `purpose`, with a name of this system, and not in `revoked` (null:
 // nothing is). FAILED_PRECONDITION says which of these it is not, and the mend. UNAUTHENTICATED is left to the caller.

@@ -1,7 +1,7 @@
-// A node's identity that follows its folder: a renewed certificate or a new revocation list counts from when it lies
-// there, without a restart. What is read is checked whole (LoadIdentity), and what is no good changes nothing: the last
-// good identity stays, and the reason is told. A revocation list counts apart from the rest: one that is no good, or
-// older than the last one, leaves that one in force (revocation_record.h).
+// A node's identity that follows its folder: a renewed certificate or a new revocation list takes effect without a
+// restart. New files are checked completely (LoadIdentity). Invalid ones change nothing: the last valid identity stays,
+// and the reason is logged. A revocation list is separate: an invalid or older one leaves the last one in force
+// (revocation_record.h).
 #pragma once
 
 #include <functional>

@@ -1,12 +1,12 @@
-// A subcommand of `rivulet`, declared as data: what it is called, what it takes, an example and a function that runs
-// it. Only cli/program/application.cc knows the library that parses the command line (its header alone costs seconds to
+// A subcommand of `rivulet`, declared as data: its name, arguments, an example and a function that runs it. Only
+// cli/program/application.cc knows the library that parses the command line (its header alone costs seconds to
 // compile).
 //
 //   namespace {
 //   struct Options { std::string file; bool json = false; };
 //   Status Inspect(const Options& options);
 //   const RegisterCommand kData(60, [] {
-//     Command data{.name = "data", .summary = "Make, look at and check data sets."};
+//     Command data{.name = "data", .summary = "Import, generate, inspect and check data sets."};
 //     auto options = std::make_shared<Options>();  // lives as long as `run`
 //     Command inspect{.name = "inspect", .summary = "…", .example = "rivulet data inspect train.tfrecord"};
 //     inspect.Positional("FILE", &options->file, "a TFRecord file")
@@ -62,6 +62,7 @@ struct Command {
   std::vector<Argument> arguments = {};
   std::function<Status()> run = {};  // empty when there are only subcommands
   std::vector<Command> subcommands = {};
+  bool hidden = false;  // in no help, page or completion: for scripts that this program writes itself
 
   // A required positional. A vector takes all that remain (at least one).
   Command& Positional(std::string value_name, std::string* target, std::string help);

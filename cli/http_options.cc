@@ -7,12 +7,13 @@ namespace rivulet {
 void AddHttpOptions(Command& command, HttpOptions* options, const std::string& what) {
   if (!HttpServer::IsBuilt()) return;
   command
-      .Option("--http", "HOST:PORT", &options->address,
-              what + (options->address.empty() ? ", port 0 being any" : fmt::format(" [{}]", options->address)))
-      .Option("--http-token", "FILE", &options->token_file, "only for who gives the token that stands in this file")
+      .Option(
+          "--http", "HOST:PORT", &options->address,
+          what + (options->address.empty() ? "; port 0 takes any free one" : fmt::format(" [{}]", options->address)))
+      .Option("--http-token", "FILE", &options->token_file, "require the token in this file from every reader")
       .Option("--http-tls", "DIR", &options->tls,
-              "by TLS, with the certificate of this folder of `rivulet ca kit coordinator/HOST`; needed where HOST is "
-              "not this machine. Without --http-token operators' certificates open it");
+              "serve over TLS with the certificate of this folder of `rivulet ca kit coordinator/HOST`; required "
+              "unless HOST is this machine. Without --http-token, operators' certificates give access");
 }
 
 std::string ShellArguments(const HttpOptions& options) {

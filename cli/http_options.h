@@ -8,8 +8,8 @@
 
 namespace rivulet {
 
-// Declares --http, --http-token and --http-tls. `what` is said of --http: "serve pages of this run". Nothing is
-// declared where this program was built without a library for HTTP.
+// Declares --http, --http-token and --http-tls. `what` is the help of --http: "serve pages of this run". Declares
+// nothing if this program was built without a library for HTTP.
 void AddHttpOptions(Command& command, HttpOptions* options, const std::string& what);
 // " --http ADDR …", as they were given, for a shell.
 std::string ShellArguments(const HttpOptions& options);

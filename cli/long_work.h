@@ -1,5 +1,4 @@
-// How far long work is, told on stderr in the way that --quiet and --progress ask for; and work that Ctrl-C stops
-// cleanly.
+// Progress of long operations on stderr, in the style of --quiet and --progress, and their clean stop by Ctrl-C.
 #pragma once
 
 #include <chrono>
@@ -15,13 +14,13 @@ class WorkProgress {
  public:
   // kSeldom: in a pipe a line every five seconds; kEach: one a step, from the first on.
   enum class Lines { kSeldom, kEach };
-  // `what`: "writing clients". `bytes`: what is counted are bytes.
+  // `what`: "writing clients". `bytes`: the count is of bytes.
   explicit WorkProgress(std::string what, Lines lines = Lines::kSeldom, bool bytes = false);
   ~WorkProgress();
   WorkProgress(const WorkProgress&) = delete;
   WorkProgress& operator=(const WorkProgress&) = delete;
 
-  void Tell(int64_t done, int64_t total);  // total 0: nobody knows
+  void Tell(int64_t done, int64_t total);  // total 0: unknown
   const std::string& what() const { return what_; }
 
  private:

@@ -1,4 +1,4 @@
-// A bar of characters, and the time that is left beside it.
+// Progress bar of characters, with the remaining time.
 #pragma once
 
 #include <cstdint>

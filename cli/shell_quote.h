@@ -1,4 +1,4 @@
-// A word of a command line that is shown, to be copied into a shell.
+// Quoting of a word in a displayed command line, for copying into a shell.
 #pragma once
 
 #include <string>

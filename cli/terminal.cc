@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "engine/base/shown_text.h"
 #include "engine/base/table.h"
 
 namespace rivulet {
@@ -28,7 +29,7 @@ void PrintNote(const std::string& sentence, Note note, const std::string& who) {
     if (!who.empty()) fields.emplace_back("name", who);
     line = JsonObject(fields);
   } else {
-    line = who.empty() ? sentence : fmt::format("{}: {}", who, sentence);
+    line = OneLine(who.empty() ? sentence : fmt::format("{}: {}", who, sentence));  // it may quote a peer
   }
   line += '\n';  // in one write: lines of several threads stay apart
   std::fwrite(line.data(), 1, line.size(), stderr);

@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-// How a process tells on stderr how far it is: --quiet, --progress. Set once, before anything runs.
+// Style of progress on stderr: --quiet, --progress. Set once, before anything runs.
 enum class ProgressStyle { kText, kJson, kQuiet };
 void SetProgressStyle(ProgressStyle style);
 ProgressStyle CurrentProgressStyle();
@@ -21,7 +21,7 @@ void PrintNote(const std::string& sentence, Note note, const std::string& who = 
 bool StderrIsTerminal();
 // How many characters fit in a line of it, less the one where the cursor would wrap; 79 where that is not known.
 size_t TerminalColumns();
-// How many characters a line of results has: of stdout's terminal, else what the environment's COLUMNS says, else 100.
+// Width of a line of results: of stdout's terminal, else the environment's COLUMNS, else 100.
 size_t ResultColumns();
 
 // Words that stand out, by colour, where stdout is a terminal and nobody objects (NO_COLOR). Colour only repeats what

@@ -1,15 +1,24 @@
-# `cpack -G DEB`: `rivulet` and `rivulet-client`, each with its man pages, completion for bash and service as a package of
-# Debian's. They ask for the libraries that the binaries were linked with, so they are for the release that they were
+# `cpack -G DEB`: `rivulet` and `rivulet-client`, each with its man pages, completion for bash, zsh and fish, and
+# service as a package of Debian's. They ask for the libraries that the binaries were linked with, so they are for the release that they were
 # built on. Neither has a file of the other: a machine may have both.
 install(CODE [[
   set(folder "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
   # Made by the program that was just installed: the pages are its own.
   execute_process(COMMAND "${folder}/bin/rivulet" manual --out "${folder}/share/man/man1" OUTPUT_QUIET
                   COMMAND_ERROR_IS_FATAL ANY)
-  file(MAKE_DIRECTORY "${folder}/share/bash-completion/completions")
-  execute_process(COMMAND "${folder}/bin/rivulet" completion COMMAND_ERROR_IS_FATAL ANY
-                  OUTPUT_FILE "${folder}/share/bash-completion/completions/rivulet")
-  file(REMOVE "${folder}/share/man/man1/rivulet-client.1")  # the other package's
+  execute_process(COMMAND "${folder}/bin/rivulet" manual --section 5 --out "${folder}/share/man/man5" OUTPUT_QUIET
+                  COMMAND_ERROR_IS_FATAL ANY)
+  foreach(script bash:bash-completion/completions/rivulet zsh:zsh/vendor-completions/_rivulet
+          fish:fish/vendor_completions.d/rivulet.fish)
+    string(REPLACE ":" ";" script "${script}")
+    list(POP_FRONT script shell)
+    get_filename_component(scripts "${folder}/share/${script}" DIRECTORY)
+    file(MAKE_DIRECTORY "${scripts}")
+    execute_process(COMMAND "${folder}/bin/rivulet" completion ${shell} COMMAND_ERROR_IS_FATAL ANY
+                    OUTPUT_FILE "${folder}/share/${script}")
+  endforeach()
+  file(GLOB client_pages "${folder}/share/man/man1/rivulet-client.1" "${folder}/share/man/man1/rivulet-client-*.1")
+  file(REMOVE ${client_pages})  # the other package's
 ]] COMPONENT program)
 # rivulet-client tells neither by itself: `rivulet` knows both programs.
 install(CODE "set(rivulet \"$<TARGET_FILE:rivulet>\")\nset(pages \"${PROJECT_BINARY_DIR}/client_pages\")" COMPONENT client)
@@ -17,7 +26,8 @@ install(CODE [[
   set(folder "$ENV{DESTDIR}${CMAKE_INSTALL_PREFIX}")
   file(REMOVE_RECURSE "${pages}")
   execute_process(COMMAND "${rivulet}" manual --out "${pages}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
-  file(COPY "${pages}/rivulet-client.1" DESTINATION "${folder}/share/man/man1")
+  file(GLOB client_pages "${pages}/rivulet-client.1" "${pages}/rivulet-client-*.1")
+  file(COPY ${client_pages} DESTINATION "${folder}/share/man/man1")
   file(MAKE_DIRECTORY "${folder}/share/bash-completion/completions")
   execute_process(COMMAND "${rivulet}" completion COMMAND_ERROR_IS_FATAL ANY
                   OUTPUT_FILE "${folder}/share/bash-completion/completions/rivulet-client")

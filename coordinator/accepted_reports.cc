@@ -18,7 +18,7 @@ Status RunCoordinator::KeepReport(const TaskId& task, const Upload::Whole& whole
     const Lease* const lease = machine_.FindLease(task);
     // What is too late the machine refuses. Who measures a version is asked again after a crash.
     if (lease == nullptr || lease->resolved() || lease->kind != TaskKind::kTrain) return absl::OkStatus();
-    base = VersionOf(lease->base_round).sent_digest;
+    base = versions_.Of(lease->base_round)->sent_digest;
   }
   RIVULET_RETURN_IF_ERROR(reports_.Keep(task, base, whole.submission.measured.train_seconds.value_or(0),
                                         {reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size()}));
@@ -38,7 +38,7 @@ StatusOr<std::optional<KeptPartial>> RunCoordinator::KeepPartial(const std::stri
       const Lease* const lease = machine_.FindLease(record.task);
       if (lease == nullptr || lease->resolved()) return std::nullopt;
       tasks.push_back(record.task);
-      base = VersionOf(lease->base_round).sent_digest;
+      base = versions_.Of(lease->base_round)->sent_digest;
     }
   }
   RIVULET_ASSIGN_OR_RETURN(
@@ -63,7 +63,7 @@ Status RunCoordinator::AskAgain(const Status& why) {
     round = machine_.round();
   }
   if (!said) {
-    Tell(Note(
+    events_.Tell(events_.Note(
         "warning",
         fmt::format("updates cannot be kept, and are not acknowledged (server.checkpoint_reports): {}", Message(why)),
         round));
@@ -78,10 +78,12 @@ Status RunCoordinator::NameInHistory(const TaskId& task) {
   MutexLock lock(mutex_);
   for (;;) {
     if (named_tasks_.contains(task)) return absl::OkStatus();
-    if (!failure_.ok() || history_closed_) return Unavailable("the run has ended");
+    if (!failure_.ok()) return Unavailable("the run has ended");
     if (unwritten_ == 0) break;
-    // The run may end meanwhile: its history stays open for this.
-    RIVULET_RETURN_IF_ERROR(Unlocked([&] { return writer_.Flush(); }));
+    mutex_.Unlock();
+    const std::optional<Status> written = history_.WhileOpen([&] { return writer_.Flush(); });
+    mutex_.Lock();
+    RIVULET_RETURN_IF_ERROR(written.value_or(Unavailable("the run has ended")));
     // One that was closed just now is about to be given to the writer.
     if (unwritten_ > 0) changed_.WaitFor(mutex_, std::chrono::milliseconds(10));
   }
@@ -90,8 +92,11 @@ Status RunCoordinator::NameInHistory(const TaskId& task) {
   const int64_t round = machine_.committed_round() + (machine_.attempt() > 1 ? 1 : 0);
   std::set<TaskId> named = {task};
   for (const Lease& lease : machine_.leases()) named.insert(lease.task);
-  const BlobRow snapshot{kSnapshotBlob, machine_.Save(Now())};
-  RIVULET_RETURN_IF_ERROR(Unlocked([&] { return history_->PutBlob(run_id_, round, snapshot); }));
+  const BlobRow snapshot{kSnapshotBlob, machine_.Save(clock_.Now())};
+  mutex_.Unlock();
+  const std::optional<Status> put = history_.WhileOpen([&] { return history_->PutBlob(run_id_, round, snapshot); });
+  mutex_.Lock();
+  RIVULET_RETURN_IF_ERROR(put.value_or(Unavailable("the run has ended")));
   named_tasks_ = std::move(named);
   return absl::OkStatus();
 }
@@ -114,7 +119,7 @@ StatusOr<int64_t> RunCoordinator::BaseOfRecoveredReport(const TaskId& task, cons
   if (lease != nullptr && (lease->state == Lease::State::kFolding || lease->state == Lease::State::kFolded)) {
     return AlreadyExists("it has come again meanwhile");
   }
-  if (lease == nullptr || lease->resolved() || VersionOf(lease->base_round).sent_digest != base) {
+  if (lease == nullptr || lease->resolved() || versions_.Of(lease->base_round)->sent_digest != base) {
     return FailedPrecondition("its task is another by now");
   }
   return lease->base_round;
@@ -182,8 +187,8 @@ void RunCoordinator::CountLeft(const LeftReport& left) {
           : fmt::format("{} that was acknowledged before the restart cannot be counted: {}; it is asked for again{}",
                         what, Message(counted), stays ? ", and stays on disk until it has come" : "");
   const char* const level = counted.ok() ? "info" : "warning";
-  Tell(left.partial ? Note(level, std::move(sentence), left.round)
-                    : NoteOf(left.client_id, level, std::move(sentence), left.round, left.task));
+  events_.Tell(left.partial ? events_.Note(level, std::move(sentence), left.round)
+                            : events_.NoteOf(left.client_id, level, std::move(sentence), left.round, left.task));
 }
 
 }  // namespace rivulet

@@ -15,20 +15,6 @@
 namespace rivulet {
 namespace {
 
-// How an earlier task ended, for a client that asks again.
-SubmitResult ResultOf(const TaskOutcome& outcome) {
-  if (outcome.end == TaskEnd::kFolded) return {SubmitResult::Kind::kDuplicate, ""};
-  return {SubmitResult::Kind::kRefused, outcome.reason};
-}
-
-TaskOutcome OutcomeOf(const ClientRoundRow& row) {
-  TaskOutcome outcome{row.task_id, TaskEnd::kDropped, row.error, row.status == Name(TaskEnd::kFolded)};
-  for (const TaskEnd end : {TaskEnd::kFolded, TaskEnd::kRefused, TaskEnd::kFailed}) {
-    if (row.status == Name(end)) outcome.end = end;
-  }
-  return outcome;
-}
-
 SitePolled::Serves ServesOf(Serves::Kind kind) {
   switch (kind) {
     case Serves::Kind::kItself:
@@ -60,7 +46,8 @@ Task RunCoordinator::MakeTask(Offer offer) const {
   task.base_version = offer.lease.base_round;
   task.ordinal = offer.lease.ordinal;
   task.plan = parts_.plan_digest;
-  const ServedVersion& base = VersionOf(task.base_version);
+  const Versions::Version version = versions_.Of(task.base_version);
+  const ServedVersion& base = *version;
   task.inputs.push_back({"model", {BlobId::Form::kModel, base.sent_digest}});
   const bool trains = task.kind == TaskKind::kTrain;
   if (trains || (task.kind == TaskKind::kEvaluate && parts_.measures_broadcasts)) {
@@ -90,93 +77,58 @@ Task RunCoordinator::MakeTask(Offer offer) const {
   return task;
 }
 
-// Looked up once per client, found or not: a thousand clients that poll a resumed run must not become a thousand
-// queries a second. The disk may take long over one, and the history be in the middle of a transaction: nobody else is
-// to wait for that.
-std::optional<TaskOutcome> RunCoordinator::EarlierOutcome(const std::string& client_id) {
-  if (resumed_ && !history_closed_ && machine_.knows(client_id) && clients_.ShouldLookUp(client_id)) {
-    const auto row = Unlocked([&] { return history_->LastTask(run_id_, client_id); });
-    if (row.ok() && row->has_value() && clients_.LastOutcome(client_id) == nullptr) {
-      clients_.Remember(client_id, OutcomeOf(**row));
-    }
-  }
-  const TaskOutcome* const last = clients_.LastOutcome(client_id);
-  return last == nullptr ? std::nullopt : std::optional(*last);
+StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
+  RIVULET_RETURN_IF_ERROR(CheckCaller(request.caller));
+  StatusOr<PollReply> reply = clients_.Poll(request);
+  events_.Drain();
+  return reply;
 }
 
-// A poll holds the lock only for a few lookups and, once per client and run, for the row of a new name. Training and
-// waiting hold no call open, so a coordinator's cost follows from polls and not from clients.
-StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
-  const Caller& caller = request.caller;
-  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
-  const bool itself = request.serves.kind == Serves::Kind::kItself;
-  SitePolled event{caller.name, ServesOf(request.serves.kind), {}, request.want};
-  event.working_on.reserve(request.working_on.size());
-  for (const TaskProgress& progress : request.working_on) event.working_on.push_back({progress.task, progress.held});
-  PollReply reply;
-  RIVULET_RETURN_IF_ERROR(Admit(request, &reply.refused_names));
-  std::set<std::string_view> refused;
-  for (const RefusedName& turned : reply.refused_names) refused.insert(turned.name);
+bool RunCoordinator::Answer(const PollRequest& request, const std::set<std::string_view>& refused, PollReply* reply) {
+  const std::string& name = request.caller.name;
+  SitePolled event{name, ServesOf(request.serves.kind), {}, request.want};
   for (const ServedName& served : request.serves.names) {
     if (!refused.contains(served.name)) event.names.push_back(served.name);
   }
-  {
-    MutexLock lock(mutex_);
-    RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
-    BeginRun();
-    TickIfDue();
-    // Nobody is asked for what is about to be counted.
-    while (!left_.empty() && !machine_.over()) changed_.Wait(mutex_);
-    const bool known = itself && machine_.knows(caller.name);
-    // Whoever hears that a task is durable drops what its client kept before: not while a version is measured with it.
-    const auto early = [this](const TaskOutcome& outcome)
-                           REQUIRES(mutex_) { return outcome.durable && Superseding(outcome.task); };
-    if (known) {
-      clients_.Saw(caller.name, NowUnixMs());
-      if (std::optional<TaskOutcome> outcome = EarlierOutcome(caller.name)) {
-        outcome->durable &= !early(*outcome);
-        reply.outcomes.push_back(*std::move(outcome));
-      }
+  MutexLock lock(mutex_);
+  BeginRun();
+  TickIfDue();
+  if (!left_.empty() && !machine_.over()) return false;
+  if (request.serves.kind == Serves::Kind::kNames) aggregators_.insert(name);
+  event.working_on.reserve(request.working_on.size());
+  for (const TaskProgress& progress : request.working_on) {
+    if (MayHave(progress.task)) {
+      event.working_on.push_back({progress.task, progress.held});
+    } else {
+      reply->cancelled.push_back(progress.task);
     }
-    if (const auto untold = untold_.find(caller.name); !itself && untold != untold_.end()) {
-      reply.outcomes = std::exchange(untold->second, {});
-      const auto later = std::stable_partition(reply.outcomes.begin(), reply.outcomes.end(), std::not_fn(early));
-      untold->second.assign(std::make_move_iterator(later), std::make_move_iterator(reply.outcomes.end()));
-      reply.outcomes.erase(later, reply.outcomes.end());
-    }
-    std::erase_if(event.working_on, [&](const SitePolled::Holding& holding) REQUIRES(mutex_) {
-      if (MayHave(holding.task)) return false;
-      reply.cancelled.push_back(holding.task);
-      return true;
-    });
-    for (Action& action : Feed(event)) {
-      if (auto* const offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
-        reply.tasks.push_back(MakeTask(std::move(*offer)));
-      } else if (const auto* cancel = std::get_if<Cancel>(&action)) {
-        reply.cancelled.push_back(cancel->task);
-      } else if (auto* const hand_over = std::get_if<HandOverPartial>(&action)) {
-        if (hand_over->site == caller.name) reply.hand_over.push_back({hand_over->gather, std::move(hand_over->tasks)});
-      } else if (const auto* wait = std::get_if<AskToWait>(&action)) {
-        reply.wait_ms = wait->wait_ms;
-        reply.awaited.sentence = wait->message;
-      } else if (const auto* refusal = std::get_if<Refuse>(&action)) {
-        if (machine_.phase() == RunMachine::Phase::kStopped) {
-          reply.wait_ms = 1000;  // it may be resumed, here or by the next process
-          reply.awaited.sentence = refusal->reason;
-        } else {
-          reply.over =
-              PollReply::Over{.failed = machine_.phase() == RunMachine::Phase::kFailed, .sentence = refusal->reason};
-          if (known) clients_.ToldEnd(caller.name);
-        }
-      }
-    }
-    // Who has a task says so as often.
-    if (!reply.tasks.empty()) reply.wait_ms = machine_.heartbeat_ms();
-    TellProgress();
-    reply.epoch = epoch_;
   }
-  Drain();
-  return reply;
+  for (Action& action : Feed(event)) {
+    if (auto* const offer = std::get_if<Offer>(&action); offer != nullptr && offer->again) {
+      reply->tasks.push_back(MakeTask(std::move(*offer)));
+    } else if (const auto* cancel = std::get_if<Cancel>(&action)) {
+      reply->cancelled.push_back(cancel->task);
+    } else if (auto* const hand_over = std::get_if<HandOverPartial>(&action)) {
+      if (hand_over->site == name) reply->hand_over.push_back({hand_over->gather, std::move(hand_over->tasks)});
+    } else if (const auto* wait = std::get_if<AskToWait>(&action)) {
+      reply->wait_ms = wait->wait_ms;
+      reply->awaited.sentence = wait->message;
+    } else if (const auto* refusal = std::get_if<Refuse>(&action)) {
+      // A stopped run may be resumed, here or by the next process; and who was sent away just now may come again.
+      if (machine_.phase() == RunMachine::Phase::kStopped || refusal->why == Refuse::Why::kUnknown) {
+        reply->wait_ms = 1000;
+        reply->awaited.sentence = refusal->reason;
+      } else {
+        reply->over =
+            PollReply::Over{.failed = machine_.phase() == RunMachine::Phase::kFailed, .sentence = refusal->reason};
+      }
+    }
+  }
+  // Who has a task says so as often.
+  if (!reply->tasks.empty()) reply->wait_ms = machine_.heartbeat_ms();
+  TellProgress();
+  reply->epoch = epoch_;
+  return true;
 }
 
 StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
@@ -186,7 +138,6 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
     RIVULET_ASSIGN_OR_RETURN(std::string kept, ReadState(caller, blob));
     state = std::make_shared<const std::string>(std::move(kept));
   }
-  MutexLock lock(mutex_);
   Blob found;
   if (state != nullptr) {
     found = {std::ssize(*state),
@@ -196,18 +147,8 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
       return std::as_bytes(std::span(*plan)).subspan(static_cast<size_t>(from));
     };
     found = {static_cast<int64_t>(parts_.plan->size()), at};
-  } else if (const ServedVersion* const version =
-                 blob.form == BlobId::Form::kModel ? FindVersion(blob.digest) : nullptr;
-             version != nullptr) {
-    if (version->encoded == nullptr) {
-      found = {version->file->bytes(), [file = version->file](int64_t from) { return file->At(from); }};
-    } else {
-      found = {std::ssize(*version->encoded), [bytes = version->encoded](int64_t from) {
-                 return std::as_bytes(std::span(*bytes)).subspan(static_cast<size_t>(from));
-               }};
-    }
-  } else if (const auto [flats, bytes] = FindBroadcast(blob); flats != nullptr) {
-    found = {std::ssize(bytes), [flats, bytes](int64_t from) { return bytes.subspan(static_cast<size_t>(from)); }};
+  } else if (std::optional<Blob> bytes = versions_.Read(blob)) {
+    found = *std::move(bytes);
   } else {
     return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
   }
@@ -216,6 +157,7 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
   }
   // Counted in the task that the caller has by now; a download outside of one belongs to no row.
   std::shared_ptr<std::atomic<int64_t>> counter;
+  MutexLock lock(mutex_);
   for (const TaskKind kind : {TaskKind::kEvaluate, TaskKind::kTrain}) {
     const Lease* const lease = AttemptOf(kind) == nullptr ? nullptr : machine_.LeaseOf(caller.name, kind);
     if (lease == nullptr || (counter != nullptr && !lease->in_hand())) continue;
@@ -228,32 +170,22 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
   return std::make_unique<BlobReader>(std::move(found), offset, std::move(counter));
 }
 
-// What the machine does not know may be of an earlier attempt or of the process before this one. Memory is asked first
-// and then the history; only who is in neither is told that there is no such task.
-StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Answer(const Refuse& refusal) {
+// What the machine does not know may be of an earlier attempt or of the process before this one.
+StatusOr<SubmitResult> RunCoordinator::ResultOfRefused(const Refuse& refusal) {
   switch (refusal.why) {
     case Refuse::Why::kBusy:
       return Unavailable("{}", refusal.reason);
     case Refuse::Why::kDuplicate:
-      return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kDuplicate, ""});
+      return SubmitResult{SubmitResult::Kind::kDuplicate, ""};
     case Refuse::Why::kLate:
       // A stopped run is resumed with the same task: the client keeps its update.
-      if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("{}", refusal.reason);
-      return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, refusal.reason});
+      if (stopped()) return Unavailable("{}", refusal.reason);
+      return SubmitResult{SubmitResult::Kind::kRefused, refusal.reason};
     case Refuse::Why::kUnknown:
     case Refuse::Why::kOver:
       break;
   }
-  if (const auto earlier = EarlierOutcome(refusal.client_id); earlier && earlier->task == refusal.task) {
-    return std::make_unique<DecidedWriter>(ResultOf(*earlier));
-  }
-  if (!history_closed_ && machine_.knows(refusal.client_id)) {
-    RIVULET_ASSIGN_OR_RETURN(const auto row, Unlocked([&] { return history_->FindTask(refusal.task); }));
-    if (row && row->client_id == refusal.client_id && row->run_id == run_id_) {
-      return std::make_unique<DecidedWriter>(ResultOf(OutcomeOf(*row)));
-    }
-  }
-  return NotFound("{}", refusal.reason);
+  return clients_.ResultOf(refusal.client_id, refusal.task, refusal.reason);
 }
 
 // The machine hears of an upload before its first byte, so that a late or repeated one costs no transfer.
@@ -261,24 +193,26 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
   const auto& [task, step, bytes, measured, kind, gather] = submission;
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   if (kind != Submission::Kind::kUpdate) {
+    RIVULET_RETURN_IF_ERROR(distrusted_.Check(caller));
     StatusOr<std::unique_ptr<ChunkWriter>> begun = nullptr;
     {
       MutexLock lock(mutex_);
       TickIfDue();
       begun = kind == Submission::Kind::kPartial ? BeginPartial(caller, submission) : BeginState(caller, submission);
     }
-    Drain();
+    events_.Drain();
     return begun;
   }
   if (step != 0) return InvalidArgument("task '{}' has no step {}; its only step is 0", task, step);
   StatusOr<std::unique_ptr<ChunkWriter>> writer = nullptr;
+  std::optional<Refuse> refused;
   {
     MutexLock lock(mutex_);
     TickIfDue();
     if (!MayHave(task)) return NotFound("task '{}' starts from a version that was made again; poll for it", task);
     const std::vector<Action> actions = Feed(StepReported{caller.name, task, step});
     if (const auto* refusal = std::get_if<Refuse>(&actions.at(0))) {
-      writer = Answer(*refusal);
+      refused = *refusal;
     } else if (bytes < 1 || bytes > max_update_bytes_) {
       // Announced sizes are bounded by the plan before any memory is reserved.
       const std::string reason = fmt::format("an update of {} bytes was announced, and those of this plan have 1 to {}",
@@ -287,13 +221,13 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
       writer = std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, reason});
     } else {
       TaskEntry& record = AttemptOf(task)->tasks.at(task);
-      if (!record.upload_began) record.upload_began = Now();
+      if (!record.upload_began) record.upload_began = clock_.Now();
       StatusOr<Intake::Begun> begun = intake_.Begin(task, submission);
       if (begun.ok()) {
         writer = std::make_unique<StagedWriter>(
             *std::move(begun), [this, task](Upload& upload, int64_t turn, const Digest& identity) {
               StatusOr<SubmitResult> result = CloseUpload(task, upload, turn, identity);
-              Drain();
+              events_.Drain();
               return result;
             });
       } else {
@@ -301,7 +235,12 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& call
       }
     }
   }
-  Drain();
+  if (refused) {
+    StatusOr<SubmitResult> result = ResultOfRefused(*refused);
+    writer = result.ok() ? std::make_unique<DecidedWriter>(*std::move(result))
+                         : StatusOr<std::unique_ptr<ChunkWriter>>(result.status());
+  }
+  events_.Drain();
   if (options_.tracer != nullptr)
     options_.tracer->Counter("staging bytes", static_cast<double>(intake_.memory_in_use()));
   return writer;
@@ -323,11 +262,16 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
     if (refused && std::holds_alternative<Fold>(actions.at(0))) actions = Feed(FoldDone{task, false, sentence});
     for (const Action& action : actions) {
       const auto* refusal = std::get_if<Refuse>(&action);
-      // Resolved already: nothing is lost by saying it again.
-      if (refusal == nullptr || refusal->why != Refuse::Why::kUnknown) continue;
-      const auto earlier = EarlierOutcome(caller.name);
-      if (!earlier || earlier->task != task) status = NotFound("{}", refusal->reason);
+      if (refusal != nullptr && refusal->why == Refuse::Why::kUnknown) status = NotFound("{}", refusal->reason);
     }
+  }
+  // Resolved already: nothing is lost by saying it again.
+  if (!status.ok()) {
+    const auto earlier = clients_.LastOutcome(caller.name);
+    if (earlier && earlier->task == task) status = absl::OkStatus();
+  }
+  {
+    MutexLock lock(mutex_);
     const auto lost = TaskNameOf(task, run_id_);
     if (status.ok() && lost && failure.code == TaskFailure::Code::kBadModel && failure.subject == kStateSubject) {
       // What it has trained since an earlier version is not lost with what it had when that was made.
@@ -336,7 +280,7 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
       if (newest) states_.Lost(lost->client_id);
     }
   }
-  Drain();
+  events_.Drain();
   if (refused && options_.tracer != nullptr) {
     const TraceArg args[] = {{"task", std::string_view(task)}, {"reason", std::string_view(sentence)}};
     options_.tracer->Instant({}, "round", "refused", args);
@@ -382,7 +326,7 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const TaskId& task, Upload& u
     MutexLock lock(mutex_);
     // Once the attempt is closed, its records are the commit's.
     if (TaskEntry* const record = EntryOf(task); record != nullptr) {
-      record->uploaded = Now();
+      record->uploaded = clock_.Now();
       record->bytes_up += std::ssize(whole->bytes);
       record->update_digest = whole->identity;
       base_version = record->base_version;

@@ -102,11 +102,7 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   TraceSpan committing(options_.tracer, "phase", "commit");
   committing.Arg("round", round);
 
-  ServerState base;
-  {
-    MutexLock lock(mutex_);
-    base = current_;
-  }
+  const Versions::Version base = versions_.current();
   Outcome outcome;
   AttemptEnd& end = outcome.pending.end;
   std::unique_ptr<Aggregation> aggregation = attempt.accumulator->Close();
@@ -123,7 +119,7 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
                                number_rule_.get(),
                                number_rule_ == nullptr ? std::vector<ReportedLoss>() : ReportedLosses(job)};
   StatusOr<MadeVersion> made =
-      MakeVersion(base, std::move(aggregation), StalenessOf(round, parts_.policy.staleness_exponent), update,
+      MakeVersion(*base, std::move(aggregation), StalenessOf(round, parts_.policy.staleness_exponent), update,
                   measure ? options_.evaluator : nullptr, options_.tracer);
   StatusOr<ServedVersion> version =
       made.ok() ? models_->Describe(round, std::move(static_cast<ServerState&>(*made))) : made.status();
@@ -132,7 +128,7 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
 
   end.status = version.ok() ? "committed" : "failed";
   end.reason = Message(version.status());
-  end.finished_unix_ms = NowUnixMs();
+  end.finished_unix_ms = clock_.UnixMs();
   attempt.traced_until = ProfileNanos();
   if (!version.ok()) {
     // No fault of files or rows: the attempt is closed as failed, and a resumed run makes another one.
@@ -163,28 +159,11 @@ RunCoordinator::Outcome RunCoordinator::AbandonRound(Job& job) {
   AttemptEnd& end = outcome.pending.end;
   end.status = "abandoned";
   end.reason = std::get<Abandon>(job.action).reason;
-  end.finished_unix_ms = NowUnixMs();
+  end.finished_unix_ms = clock_.UnixMs();
   attempt.traced_until = ProfileNanos();
   (void)attempt.accumulator->Close();
   end.aggregate_seconds = attempt.accumulator->fold_seconds();
   return outcome;
-}
-
-// What a site has not heard of the clients that it works for: how each of their tasks ended that is in no version, at
-// once, and which are in a durable one, when it is. Only the newest is of use: a client's later task settles what came
-// before it. So a site that asks no more costs little.
-void RunCoordinator::TellSites(const PendingAttempt& attempt, bool durable) {
-  constexpr size_t kMostUntold = 65'536;
-  if (!parts_.keeps_state && aggregators_.empty()) return;
-  for (auto& [site, outcome] : OutcomesOfSites(attempt.attempt, attempt.end)) {
-    if (!parts_.keeps_state && !aggregators_.contains(site))
-      continue;  // an aggregator's clients ask how their tasks ended
-    if ((outcome.end == TaskEnd::kFolded) != durable) continue;
-    std::vector<TaskOutcome>& untold = untold_[site];
-    if (untold.size() >= kMostUntold) untold.clear();
-    outcome.durable = durable;
-    untold.push_back(std::move(outcome));
-  }
 }
 
 // Nothing of the run depends on what is measured, so that what cannot be summed is a reason and no failure.
@@ -202,7 +181,7 @@ RunCoordinator::Outcome RunCoordinator::FinishEvaluation(Job& job) {
   }
   end.status = end.reason.empty() ? "measured" : "abandoned";
   end.aggregate_seconds = attempt.accumulator->fold_seconds();
-  end.finished_unix_ms = NowUnixMs();
+  end.finished_unix_ms = clock_.UnixMs();
   end.finishes_run = attempt.round == last_round_;
   return outcome;
 }
@@ -219,37 +198,6 @@ EvaluationReport RunCoordinator::ReportOfEvaluation(const PendingAttempt& pendin
     if (metric.scope == "federated" && metric.value) report.federated[metric.name] = *metric.value;
   }
   return report;
-}
-
-const ServedVersion* RunCoordinator::FindVersion(const Digest& digest) const {
-  if (digest == current_.sent_digest) return &current_;
-  for (const auto& [round, version] : earlier_) {
-    if (version.sent_digest == digest) return &version;
-  }
-  return nullptr;
-}
-
-std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> RunCoordinator::FindBroadcast(
-    const BlobId& blob) const {
-  std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> found;
-  const auto look = [&](const ServedVersion& version) {
-    for (const auto& [name, digest] : version.broadcasts) {
-      if (blob != BlobId{BlobId::Form::kBytes, digest}) continue;
-      found = {version.flats, std::as_bytes(std::span(version.broadcast(name)))};
-    }
-  };
-  look(current_);
-  for (const auto& [round, version] : earlier_) look(version);
-  return found;
-}
-
-// A version that is measured stays until it has been, whatever follows it meanwhile, and one that tasks start from
-// until these have ended; what the machine needs no longer goes when it has heard of the new one.
-void RunCoordinator::SetCurrent(ServedVersion version) {
-  const int64_t round = current_.row.round;
-  if (parts_.policy.base == TaskPolicy::Base::kLatest || machine_.Needs(round))
-    earlier_.emplace(round, std::move(current_));
-  current_ = std::move(version);
 }
 
 namespace {
@@ -271,8 +219,9 @@ std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt, const
 // this attempt ended.
 bool RunCoordinator::NextRoundDependsOn(const Job& job) {
   if (parts_.keeps_state || parts_.measures_state || options_.names_states) return true;
+  if (clients_.has_aggregators()) return true;
   MutexLock lock(mutex_);
-  if (machine_.remembers() || !aggregators_.empty()) return true;
+  if (machine_.remembers()) return true;
   return !std::ranges::all_of(job.leases, &Lease::served_by_another);
 }
 
@@ -300,27 +249,30 @@ RunCoordinator::ClosedNews RunCoordinator::NewsOf(const Attempt& attempt, const 
   return news;
 }
 
-void RunCoordinator::Notify(const PendingAttempt& pending, ClosedNews news) {
+std::vector<RunEvents::Callback> RunCoordinator::Notify(const PendingAttempt& pending, ClosedNews news) {
   const bool trains = pending.attempt.kind == TaskKind::kTrain;
-  if ((parts_.keeps_state || options_.names_states) && trains && pending.end.status == "committed") {
-    for (const auto& [lease, facts] : pending.attempt.tasks) {
-      if (lease.state == Lease::State::kFolded) states_.Folded(lease.task);
+  {
+    MutexLock lock(mutex_);
+    if ((parts_.keeps_state || options_.names_states) && trains && pending.end.status == "committed") {
+      for (const auto& [lease, facts] : pending.attempt.tasks) {
+        if (lease.state == Lease::State::kFolded) states_.Folded(lease.task);
+      }
     }
+    if (!trains && parts_.measures_state) measured_.insert(pending.attempt.round);
   }
-  // What a client has measured is of no use to it any more.
-  if (trains) {
-    TellSites(pending, false);
-    for (auto& [client_id, outcome] : news.outcomes) clients_.Remember(client_id, std::move(outcome));
-  }
+  clients_.Closed(pending, std::move(news.outcomes));
+  std::vector<RunEvents::Callback> callbacks;
   for (EventRow& event : news.events) {
-    if (event.level != "info") Say(std::move(event));  // of the rest the report tells
+    if (event.level == "info") continue;  // the report tells
+    events_.Heard();
+    callbacks.emplace_back([this, event = std::move(event)] { options_.observer.on_event(event); });
   }
-  if (!trains && parts_.measures_state) measured_.insert(pending.attempt.round);
   if (trains && options_.observer.on_round) {
-    Later([this, report = std::move(news.report)] { options_.observer.on_round(report); });
+    callbacks.emplace_back([this, report = std::move(news.report)] { options_.observer.on_round(report); });
   } else if (!trains && options_.observer.on_evaluation) {
-    Later([this, measured = std::move(news.measured)] { options_.observer.on_evaluation(measured); });
+    callbacks.emplace_back([this, measured = std::move(news.measured)] { options_.observer.on_evaluation(measured); });
   }
+  return callbacks;
 }
 
 // The run goes on as soon as the version is there: the next cohort is drawn while files and rows of this one are still
@@ -354,7 +306,6 @@ void RunCoordinator::CloseJob(Job job) {
   if (!goes_on_first) gather();
   const auto go_on = [&]() REQUIRES(mutex_) {
     if (!status.ok()) failure_ = status;
-    while (writing_names_) changed_.Wait(mutex_);
     if (trains) {
       CommitDone done{status.ok(), std::string(Message(status))};
       done.last = ends_early;
@@ -365,38 +316,42 @@ void RunCoordinator::CloseJob(Job job) {
     } else {
       Feed(EvaluationDone{});
     }
-    std::erase_if(earlier_, [&](const auto& version) REQUIRES(mutex_) { return !machine_.Needs(version.first); });
+    versions_.Keep([this](int64_t version) REQUIRES(mutex_) { return machine_.Needs(version); });
   };
-  const auto tell = [&]() REQUIRES(mutex_) {
-    Notify(pending, std::move(news));
-    pending.seen = clients_.TakeSeen(pending.attempt, NowUnixMs(), pending.end.finishes_run);
+  const auto tell = [&] {
+    std::vector<RunEvents::Callback> callbacks = Notify(pending, std::move(news));
+    pending.seen = clients_.TakeSeen(pending.attempt, pending.end.finishes_run);
+    return callbacks;
   };
-  size_t callbacks_before = 0;
   {
     MutexLock lock(mutex_);
-    if (pending.version) SetCurrent(*pending.version);
+    if (pending.version) {
+      // A version that is measured stays until it has been, and one that tasks start from until these have ended; what
+      // the machine needs no longer goes when it has heard of the new one.
+      const int64_t before = pending.version->row.round - 1;
+      versions_.SetCurrent(*pending.version, parts_.policy.base == TaskPolicy::Base::kLatest || machine_.Needs(before));
+    }
     ++unwritten_;
-    holds_callbacks_ = goes_on_first;
-    if (!goes_on_first) tell();
-    callbacks_before = callbacks_.size();
-    if (!ends) {
+  }
+  if (goes_on_first) {
+    events_.Hold();
+  } else {
+    for (RunEvents::Callback& callback : tell()) events_.Later(std::move(callback));
+  }
+  if (!ends) {
+    clients_.WhileNobodyJoins([&] {
+      MutexLock lock(mutex_);
       go_on();
       const bool snapshot = trains && (!machine_.over() || machine_.phase() == RunMachine::Phase::kStopped);
       if (snapshot && !(goes_on_first && RowsSufficeToResume())) {
-        pending.snapshot = machine_.Save(Now());
+        pending.snapshot = machine_.Save(clock_.Now());
         pending.needed = machine_.NeededVersions();
       }
-    }
+    });
   }
   if (goes_on_first) {
     gather();
-    MutexLock lock(mutex_);
-    const auto since = callbacks_.begin() + static_cast<std::ptrdiff_t>(callbacks_before);
-    std::deque<std::function<void()>> after(std::make_move_iterator(since), std::make_move_iterator(callbacks_.end()));
-    callbacks_.resize(callbacks_before);
-    tell();
-    std::ranges::move(after, std::back_inserter(callbacks_));
-    holds_callbacks_ = false;
+    events_.Release(tell());
   }
   // Where a report is kept for a task, whoever writes its row lets go of the report.
   if (goes_on_first && !keeps_reports_ && !resumed_) {
@@ -409,10 +364,10 @@ void RunCoordinator::CloseJob(Job job) {
   ForgetSuperseded();
   writer_.Add(std::move(pending));
   if (!ends || !writer_.Flush().ok()) return;  // what was not written has ended the run (OnWriteFailed)
-  {
+  clients_.WhileNobodyJoins([&] {
     MutexLock lock(mutex_);
     go_on();
-  }
+  });
   ForgetSuperseded();
 }
 

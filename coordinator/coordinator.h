@@ -164,9 +164,6 @@ class Coordinator : public CoordinatorApi {
   virtual bool over() const = 0;
   virtual bool stopped() const = 0;  // over, by Stop or an operator: the next process may go on with it
   virtual std::shared_ptr<const Model> model() const = 0;  // as last committed
-  // Clients that polled in the last minute and have not been told that the run is over: a server that is about to leave
-  // may give them a moment.
-  virtual int64_t unaware_clients() const = 0;
 };
 
 }  // namespace rivulet

@@ -34,8 +34,7 @@ void RunCoordinator::SetListener(NewsListener* listener) {
 
 StatusOr<std::shared_ptr<const Model>> RunCoordinator::FetchInPlace(const Caller& caller, const BlobId& blob) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
-  MutexLock lock(mutex_);
-  const ServedVersion* const version = blob.form == BlobId::Form::kModel ? FindVersion(blob.digest) : nullptr;
+  const Versions::Version version = blob.form == BlobId::Form::kModel ? versions_.Find(blob.digest) : nullptr;
   if (version == nullptr) {
     return NotFound("this coordinator has no model {}, or no longer; poll for the current task", blob.digest.Hex());
   }
@@ -47,7 +46,7 @@ StatusOr<std::shared_ptr<const Model>> RunCoordinator::FetchInPlace(const Caller
 Status RunCoordinator::CheckNumbers(const TaskId& task, const Scalars& declared) const {
   const Lease* const lease = number_rule_ == nullptr ? nullptr : machine_.FindLease(task);
   if (lease == nullptr || lease->resolved() || lease->kind != TaskKind::kTrain) return absl::OkStatus();
-  for (const auto& [name, brought] : number_rule_->Of(*VersionOf(lease->base_round).numbers, lease->client_id)) {
+  for (const auto& [name, brought] : number_rule_->Of(*versions_.Of(lease->base_round)->numbers, lease->client_id)) {
     const auto said = declared.find(name);
     if (said != declared.end() && said->second == brought) continue;
     return InvalidArgument("the update of task '{}' does not declare the number '{}' that its task brought, {}", task,
@@ -148,7 +147,7 @@ StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Par
     Feed(Merged{std::move(tasks), merged.ok(), result->reason});
     TellProgress();
   }
-  Drain();
+  events_.Drain();
   return result;
 }
 

@@ -1,4 +1,4 @@
-// Which program writes a run.
+// Version of the program that writes a run.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Callers that were turned away, told in a line a minute, however many they are.
+// Rate-limited log of refused callers: at most one line a minute.
 #pragma once
 
 #include <cstdint>

@@ -11,17 +11,6 @@
 namespace rivulet {
 namespace {
 
-constexpr TimeMs kQuiet = 60'000;  // after so long without news what is awaited is said
-
-std::map<int64_t, ServedVersion> EarlierOf(std::vector<ServedVersion> versions) {
-  std::map<int64_t, ServedVersion> earlier;
-  for (ServedVersion& version : versions) {
-    const int64_t round = version.row.round;
-    earlier.emplace(round, std::move(version));
-  }
-  return earlier;
-}
-
 // Of either kind of cohort. What measures a version brings numbers alone, of however many clients.
 int64_t MostPartialBytes(const RunParts& parts, const EvaluationConfig& evaluation) {
   AggregationSpec measures = parts.evaluation;
@@ -43,7 +32,9 @@ RunCoordinator::RunCoordinator(Setup setup)
       first_version_(setup.current.row.round + 1),
       max_update_bytes_(MostUpdateBytes(parts_.aggregation)),
       max_partial_bytes_(MostPartialBytes(parts_, options_.scenario.evaluation)),
+      clock_(options_.now_ms),
       history_(std::move(setup.history)),
+      events_(run_id_, options_.observer, history_, clock_, [this] { Wake(); }),
       models_(std::move(setup.models)),
       // Synced each: a version that names one may be the next thing that is written.
       kept_(parts_.keeps_state
@@ -53,23 +44,23 @@ RunCoordinator::RunCoordinator(Setup setup)
       keeps_reports_(options_.scenario.server.checkpoint_reports),
       reports_(options_.file_system != nullptr ? *options_.file_system : FileSystem::Default(), models_->folder()),
       intake_(models_->folder(), options_.scenario.server.staging_megabytes * 1'000'000),
-      clock_start_(std::chrono::steady_clock::now()),
+      versions_(std::move(setup.current), std::move(setup.before)),
       stop_rule_(std::move(setup.stop_rule)),
       last_round_(setup.last_round),
       machine_(*std::move(setup.machine)),
-      current_(std::move(setup.current)),
-      earlier_(EarlierOf(std::move(setup.before))),
       states_(run_id_),
+      clients_(run_id_, options_, parts_, resumed_, history_, clock_, events_, distrusted_, *this),
       writer_(*history_, *models_, ThreadExecutor("writes", 1), Clock::System(), WriterOptions(), setup.model_rows,
-              current_.row.round) {
+              first_version_ - 1) {
   if (parts_.measures_state) states_.AskedFrom(machine_.oldest_to_measure());
   for (const TaskId& task : setup.folded) states_.Folded(task);
   for (const std::string& why : reports_.FindPartials()) {
-    Tell(Note("warning",
-              fmt::format("a partial that was acknowledged before the restart cannot be counted: {}; its updates are "
-                          "asked for again",
-                          why),
-              current_.row.round + 1));
+    events_.Tell(events_.Note(
+        "warning",
+        fmt::format("a partial that was acknowledged before the restart cannot be counted: {}; its updates are "
+                    "asked for again",
+                    why),
+        first_version_));
   }
   thread_ = std::thread([this] { RunThread(); });
 }
@@ -79,7 +70,7 @@ RunCoordinator::RunCoordinator(Setup setup)
 RunCoordinator::~RunCoordinator() {
   Stop();
   thread_.join();
-  Drain();
+  events_.Drain();
 }
 
 VersionWriter::Options RunCoordinator::WriterOptions() {
@@ -111,18 +102,16 @@ void RunCoordinator::OnWritten(std::span<const PendingAttempt> attempts) {
   std::vector<RoundRow> rows;
   for (const PendingAttempt& pending : attempts)
     if (pending.attempt.kind == TaskKind::kTrain) rows.push_back(*pending.row);
+  for (const PendingAttempt& pending : attempts) clients_.Written(pending);
   {
     MutexLock lock(mutex_);
     for (const RoundRow& row : rows) CountTotals(row);
     for (const PendingAttempt& pending : attempts) {
       if (pending.attempt.kind == TaskKind::kEvaluate) measured_.erase(pending.attempt.round);
-      if (pending.end.status != "committed") continue;
+      if (pending.end.status != "committed" || kept_ == nullptr) continue;
       for (const auto& [lease, facts] : pending.attempt.tasks) {
-        if (lease.state != Lease::State::kFolded) continue;
-        if (!lease.served_by_another()) clients_.IsDurable(lease.client_id, lease.task);
-        if (facts.left_state && kept_ != nullptr) superseding_.push_back(lease.task);
+        if (lease.state == Lease::State::kFolded && facts.left_state) superseding_.push_back(lease.task);
       }
-      TellSites(pending, true);
     }
     unwritten_ -= std::ssize(attempts);
     changed_.NotifyAll();
@@ -134,15 +123,12 @@ void RunCoordinator::OnWritten(std::span<const PendingAttempt> attempts) {
 // Versions that are ready beyond the last one that is written are lost with the process; what is resumed makes them
 // again, to the same bits.
 void RunCoordinator::OnLogHeld(int64_t seconds, int64_t log_bytes) {
-  mutex_.Lock();
-  const int64_t round = machine_.round();
-  mutex_.Unlock();
-  Tell(Note(
+  events_.Tell(events_.Note(
       "warning",
       fmt::format("somebody has been reading one state of the history '{}' for {} s, so that its log cannot be used "
                   "again and has grown to {} MB; end that reader (a transaction left open in a notebook, say)",
                   history_->path(), seconds, log_bytes / 1'000'000),
-      round));
+      Round()));
 }
 
 void RunCoordinator::OnWriteFailed(const Status& status) {
@@ -151,26 +137,13 @@ void RunCoordinator::OnWriteFailed(const Status& status) {
   Feed(VersionFailed{std::string(Message(status))});
 }
 
-int64_t RunCoordinator::NowUnixMs() const {
-  if (options_.now_ms) return options_.now_ms();
-  return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-// Deadlines run on a clock that nobody sets.
-TimeMs RunCoordinator::Now() const {
-  if (options_.now_ms) return options_.now_ms();
-  const auto elapsed = std::chrono::steady_clock::now() - clock_start_;
-  return 1 + std::chrono::duration_cast<std::chrono::milliseconds>(elapsed).count();
-}
-
 // The one way into the machine, always under mutex_. What an action costs decides where it is carried out: what only
 // touches memory is done here, at once, so that the record and the machine never differ; commits and abandoned attempts
 // go to the run's own thread, as a large model takes a second; and callbacks wait in a queue until no lock is held.
 std::vector<Action> RunCoordinator::Feed(const Event& event, std::vector<Action> room) {
   const bool was_over = machine_.over();
   const int64_t offered = machine_.offered();
-  std::vector<Action> actions = machine_.On(event, Now(), std::move(room));
+  std::vector<Action> actions = machine_.On(event, clock_.Now(), std::move(room));
   // A site that waits hears of tasks that it may take, new ones or such as another site had, and of what it is to hand
   // over; of the end below.
   const bool work = std::any_of(actions.begin(), actions.end(), [](const Action& action) {
@@ -181,7 +154,7 @@ std::vector<Action> RunCoordinator::Feed(const Event& event, std::vector<Action>
   bool news = for_sites || (machine_.over() && !was_over);
   if (for_sites && listener_ != nullptr) {
     for (const auto& [site, heard] : machine_.sites()) listener_->OnNews(site);
-    aggregators_.ForEach([&listener = *listener_](const std::string& aggregator) { listener.OnNews(aggregator); });
+    for (const std::string& aggregator : aggregators_) listener_->OnNews(aggregator);
   }
   std::shared_ptr<Attempt> closed;  // by the Close that goes before what becomes of it
   // Copied: the machine clears its own once the job is done, and polls change them until then.
@@ -189,7 +162,7 @@ std::vector<Action> RunCoordinator::Feed(const Event& event, std::vector<Action>
   for (const Action& action : actions) {
     RIVULET_VLOG(1, "{}", rivulet::Describe(action, run_id_));
     if (options_.observer.on_action) {
-      Later([this, text = rivulet::Describe(action, run_id_)] { options_.observer.on_action(text); });
+      events_.Later([this, text = rivulet::Describe(action, run_id_)] { options_.observer.on_action(text); });
     }
     if (const auto* hand_over = std::get_if<HandOverPartial>(&action)) {
       news = true;
@@ -197,12 +170,12 @@ std::vector<Action> RunCoordinator::Feed(const Event& event, std::vector<Action>
     } else if (const auto* offer = std::get_if<Offer>(&action)) {
       if (offer->again) {
         TaskEntry& record = AttemptOf(offer->lease.kind)->tasks.at(offer->lease.task);
-        if (!record.taken) record.taken = Now();
+        if (!record.taken) record.taken = clock_.Now();
       } else {
         BeginTask(*offer);
         if (listener_ != nullptr) listener_->OnNews(offer->lease.client_id);
         if (options_.observer.on_offer) {
-          Later([this, client_id = offer->lease.client_id] { options_.observer.on_offer(client_id); });
+          events_.Later([this, client_id = offer->lease.client_id] { options_.observer.on_offer(client_id); });
         }
       }
     } else if (const auto* wake = std::get_if<WakeAt>(&action)) {
@@ -242,8 +215,8 @@ void RunCoordinator::BeginAttempt(TaskKind kind, int64_t round, int64_t number) 
   attempt->kind = kind;
   attempt->round = round;
   attempt->number = number;
-  attempt->started_unix_ms = NowUnixMs();
-  attempt->started = Now();
+  attempt->started_unix_ms = clock_.UnixMs();
+  attempt->started = clock_.Now();
   attempt->traced_from = ProfileNanos();
   attempt->tasks.reserve(static_cast<size_t>(std::clamp<int64_t>(options_.scenario.server.clients_asked(), 0, 65'536)));
   auto aggregation = Aggregation::Create(kind == TaskKind::kTrain ? parts_.aggregation : parts_.evaluation);
@@ -276,7 +249,7 @@ void RunCoordinator::BeginTask(const Offer& offer) {
   BeginAttempt(offer.lease.kind, offer.round, offer.attempt);
   Attempt& attempt = *AttemptOf(offer.lease.kind);
   TaskEntry& entry = attempt.tasks[offer.lease.task];
-  entry.offered = Now();
+  entry.offered = clock_.Now();
   entry.base_version = offer.lease.base_round;
   entry.gather = offer.gather;
   attempt.gathers[offer.gather] = offer.lease.base_round;
@@ -302,7 +275,7 @@ std::shared_ptr<RunCoordinator::Attempt> RunCoordinator::CloseAttempt(const Clos
                                                                       std::span<const Lease> leases) {
   BeginAttempt(close.kind, close.round, close.attempt);  // one that nobody could be drawn for has no task
   const std::shared_ptr<Attempt> attempt = AttemptOf(close.kind);
-  attempt->closed = Now();
+  attempt->closed = clock_.Now();
   attempt->open = false;
   for (const Lease& lease : leases) {
     if (lease.state != Lease::State::kFolded) intake_.Cancel(lease.task, lease.reason);
@@ -333,13 +306,13 @@ void RunCoordinator::BeginRun() {
   begun_ = true;
   changed_.NotifyAll();
   if (!machine_.over()) Feed(Tick{});
-  if (options_.observer.on_event) say_at_ = Now();
+  events_.Begin();
 }
 
 // Whoever calls moves the clock on too: a client that polls just after a deadline must not be answered from before it,
 // whenever the run's thread wakes.
 void RunCoordinator::TickIfDue() {
-  if (wake_at_ != 0 && Now() >= wake_at_) {
+  if (wake_at_ != 0 && clock_.Now() >= wake_at_) {
     wake_at_ = 0;
     Feed(Tick{});
   }
@@ -352,9 +325,9 @@ void RunCoordinator::TellProgress() {
   const int64_t done = machine_.CountInState(Lease::State::kFolded) + machine_.CountInState(Lease::State::kHeld);
   if (done <= attempt_->told_progress) return;
   attempt_->told_progress = done;
-  if (say_at_ != 0) say_at_ = Now() + kQuiet;
+  events_.Heard();
   if (!options_.observer.on_progress) return;
-  Later([this, round = attempt_->round, done, selected = static_cast<int64_t>(attempt_->tasks.size())] {
+  events_.Later([this, round = attempt_->round, done, selected = static_cast<int64_t>(attempt_->tasks.size())] {
     options_.observer.on_progress(round, done, selected);
   });
 }
@@ -364,10 +337,7 @@ Status RunCoordinator::Wait() {
     MutexLock lock(mutex_);
     BeginRun();
   }
-  Drain();
-  MutexLock lock(mutex_);
-  WaitUntilTold();
-  return result_;
+  return events_.WaitUntilEnd();
 }
 
 void RunCoordinator::Stop() {
@@ -377,39 +347,14 @@ void RunCoordinator::Stop() {
     changed_.NotifyAll();
     Feed(Operator{});
   }
-  Drain();
+  events_.Drain();
 }
 
-std::shared_ptr<const Model> RunCoordinator::model() const {
+std::shared_ptr<const Model> RunCoordinator::model() const { return versions_.current()->model; }
+
+void RunCoordinator::Wake() {
   MutexLock lock(mutex_);
-  return current_.model;
-}
-
-// Clients learn of the end when they poll, so a process that serves them stays until those that were heard of lately
-// have asked.
-int64_t RunCoordinator::unaware_clients() const {
-  MutexLock lock(mutex_);
-  return clients_.UnawareSince(NowUnixMs() - 60'000);
-}
-
-void RunCoordinator::Later(std::function<void()> callback) { callbacks_.push_back(std::move(callback)); }
-
-// Whoever comes first runs what is there, so that callbacks are heard one at a time and in the order of what they tell.
-// One batch only: a caller is not kept for what others go on queueing, and the run's own thread takes care of what it
-// leaves.
-void RunCoordinator::Drain() {
-  mutex_.Lock();
-  if (!draining_ && !holds_callbacks_ && !callbacks_.empty()) {
-    draining_ = true;
-    const std::deque<std::function<void()>> batch = std::exchange(callbacks_, {});
-    mutex_.Unlock();
-    for (const std::function<void()>& callback : batch) callback();
-    mutex_.Lock();
-    draining_ = false;
-    // Every poll comes by here, so nobody is woken who would find nothing to do.
-    if (!callbacks_.empty() || told_end_) changed_.NotifyAll();
-  }
-  mutex_.Unlock();
+  changed_.NotifyAll();
 }
 
 // Commits go before deadlines, as a deadline of the attempt that is being committed means nothing any more, and both
@@ -431,79 +376,42 @@ void RunCoordinator::RunThread() {
       mutex_.Lock();
       left_.pop_front();
       changed_.NotifyAll();
-    } else if (wake_at_ != 0 && Now() >= wake_at_) {
+    } else if (wake_at_ != 0 && clock_.Now() >= wake_at_) {
       TickIfDue();
-    } else if (!draining_ && !callbacks_.empty()) {
+    } else if (events_.HasWork()) {
       mutex_.Unlock();
-      Drain();
+      events_.Drain();
       mutex_.Lock();
-    } else if (say_at_ != 0 && Now() >= say_at_) {
+    } else if (events_.quiet_until() != 0 && clock_.Now() >= events_.quiet_until()) {
       LogWaiting();
     } else if (const TimeMs next = NextWake(); next != 0) {
-      changed_.WaitFor(mutex_, std::chrono::milliseconds(next - Now()));
+      changed_.WaitFor(mutex_, std::chrono::milliseconds(next - clock_.Now()));
     } else {
       changed_.Wait(mutex_);
     }
   }
-  while (writing_names_) changed_.Wait(mutex_);
   mutex_.Unlock();
+  clients_.WhileNobodyJoins([] {});
   EndRun();
-  mutex_.Lock();
-  WaitUntilTold();
-  mutex_.Unlock();
-}
-
-void RunCoordinator::WaitUntilTold() {
-  while (!told_end_) {
-    if (draining_ || holds_callbacks_ || callbacks_.empty()) {
-      changed_.Wait(mutex_);
-    } else {
-      mutex_.Unlock();
-      Drain();
-      mutex_.Lock();
-    }
-  }
-}
-
-void RunCoordinator::Tell(EventRow event) {
-  // What cannot be written is at least said.
-  history_->AddEvents(std::span(&event, 1)).IgnoreError();
-  MutexLock lock(mutex_);
-  Say(std::move(event));
-}
-
-void RunCoordinator::Say(EventRow event) {
-  if (!options_.observer.on_event) return;
-  say_at_ = Now() + kQuiet;
-  Later([this, event = std::move(event)] { options_.observer.on_event(event); });
+  (void)events_.WaitUntilEnd();
 }
 
 void RunCoordinator::LogWaiting() {
-  say_at_ = Now() + kQuiet;
+  events_.Heard();
   if (machine_.phase() == RunMachine::Phase::kWaiting || machine_.phase() == RunMachine::Phase::kEvaluating) {
-    Say(Note("info", "waiting: " + machine_.Awaited(Now()), machine_.round()));
+    events_.Say(events_.Note("info", "waiting: " + machine_.Awaited(clock_.Now()), machine_.round()));
   } else if (machine_.phase() == RunMachine::Phase::kTraining) {
-    Say(Note("info",
-             fmt::format("waiting: {} of {} updates of round {} are in", machine_.CountInState(Lease::State::kFolded),
-                         attempt_->tasks.size(), machine_.round()),
-             machine_.round()));
+    events_.Say(events_.Note(
+        "info",
+        fmt::format("waiting: {} of {} updates of round {} are in", machine_.CountInState(Lease::State::kFolded),
+                    attempt_->tasks.size(), machine_.round()),
+        machine_.round()));
   }
 }
 
 TimeMs RunCoordinator::NextWake() const {
-  return wake_at_ == 0 || say_at_ == 0 ? std::max(wake_at_, say_at_) : std::min(wake_at_, say_at_);
-}
-
-EventRow RunCoordinator::Note(std::string level, std::string message, int64_t round) const {
-  return {run_id_, round, Iso8601(NowUnixMs()), std::move(level), "run", std::move(message)};
-}
-
-EventRow RunCoordinator::NoteOf(std::string client_id, std::string level, std::string message, int64_t round,
-                                TaskId task) const {
-  EventRow event = Note(std::move(level), std::move(message), round);
-  event.client_id = std::move(client_id);
-  event.task_id = std::move(task);
-  return event;
+  const TimeMs say_at = events_.quiet_until();
+  return wake_at_ == 0 || say_at == 0 ? std::max(wake_at_, say_at) : std::min(wake_at_, say_at);
 }
 
 // What was told as the end of a run is durable, and so is the round that a stopped one names.
@@ -521,42 +429,80 @@ void RunCoordinator::EndRun() {
   // Uploads that were on their way lead nowhere now.
   intake_.CancelAll("the run has ended");
   const int64_t round = machine_.committed_round();
-  const std::string refused = refusals_.Rest();
   mutex_.Unlock();
 
   if (phase == RunMachine::Phase::kFinished) {
     ReportStore::RemoveAll(options_.file_system != nullptr ? *options_.file_system : FileSystem::Default(),
                            models_->folder());
   }
-  if (!refused.empty()) Tell(Note("warning", refused, round));
+  if (const std::string refused = clients_.RestOfRefusals(); !refused.empty())
+    events_.Tell(events_.Note("warning", refused, round));
   if (phase == RunMachine::Phase::kFailed) {
     // Where the reason is a full disk, this cannot be written either; the run's rows then say that it was running.
-    const EventRow event = Note("error", reason, round + 1);
+    const EventRow event = events_.Note("error", reason, round + 1);
     history_->EndRun(run_id_, "failed", reason, event.at, std::span(&event, 1)).IgnoreError();
   } else if (phase == RunMachine::Phase::kStopped) {
-    const EventRow event = Note("info", fmt::format("stopped after round {}", round), round + 1);
+    const EventRow event = events_.Note("info", fmt::format("stopped after round {}", round), round + 1);
     if (const Status status = history_->EndRun(run_id_, "interrupted", "", event.at, std::span(&event, 1));
         !status.ok()) {
       result = Cancelled("{}; the history could not be told: {}", Message(result), Message(status));
     }
   }
 
-  mutex_.Lock();
-  history_closed_ = true;
-  while (readers_ > 0) changed_.Wait(mutex_);
-  mutex_.Unlock();
-  // What matters is committed; a log that cannot be folded into the file stays beside it and loses nothing.
-  history_->Close().IgnoreError();
+  history_.Close();
+  events_.End(result);
+}
 
-  mutex_.Lock();
-  result_ = result;
-  Later([this, result] {
-    if (options_.observer.on_finished) options_.observer.on_finished(result);
-    MutexLock lock(mutex_);
-    told_end_ = true;
-  });
-  changed_.NotifyAll();
-  mutex_.Unlock();
+// --- What clients need of the rounds
+
+bool RunCoordinator::Begin() {
+  MutexLock lock(mutex_);
+  BeginRun();
+  TickIfDue();
+  return !machine_.over();
+}
+
+bool RunCoordinator::Over() {
+  MutexLock lock(mutex_);
+  return machine_.over();
+}
+
+bool RunCoordinator::Knows(const std::string& client_id) {
+  MutexLock lock(mutex_);
+  return machine_.knows(client_id);
+}
+
+std::string RunCoordinator::ViaOf(const std::string& client_id) {
+  MutexLock lock(mutex_);
+  return machine_.via(client_id);
+}
+
+Status RunCoordinator::MayJoin(const std::string& client_id, int64_t others) {
+  MutexLock lock(mutex_);
+  return machine_.MayJoin(client_id, others);
+}
+
+std::pair<int64_t, int64_t> RunCoordinator::NextDraw() {
+  MutexLock lock(mutex_);
+  return machine_.next_draw();
+}
+
+std::string RunCoordinator::Join(std::vector<std::string> client_ids, const std::string& via) {
+  MutexLock lock(mutex_);
+  if (machine_.over()) return "";
+  Feed(ClientsJoined{std::move(client_ids), via});
+  return machine_.phase() == RunMachine::Phase::kWaiting ? machine_.Awaited(clock_.Now()) : "";
+}
+
+int64_t RunCoordinator::Round() {
+  MutexLock lock(mutex_);
+  return machine_.round();
+}
+
+// Nobody is asked for what is about to be counted.
+void RunCoordinator::AwaitRecovered() {
+  MutexLock lock(mutex_);
+  while (!left_.empty() && !machine_.over()) changed_.Wait(mutex_);
 }
 
 }  // namespace rivulet

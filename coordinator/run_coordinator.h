@@ -1,6 +1,6 @@
-// The coordinator of one run. Events go into the round machine under one lock; what the machine answers is carried out
-// here: heavy work (digests, checks, folds, versions) outside that lock, on the thread that brought it (an upload's) or
-// on the run's own thread (versions, deadlines). Files and rows are the writer's (commit/version_writer.h).
+// The coordinator of one run. Events go into the round machine under one lock, and its answers are carried out here.
+// Heavy work (digests, checks, folds, versions) runs outside that lock: on the caller's thread for uploads, on the
+// run's own thread for versions and deadlines. The writer owns files and rows (commit/version_writer.h).
 //
 //   create.cc           a new run or a stored one
 //   run_coordinator.cc  events, the run's thread, callbacks, the end
@@ -12,14 +12,14 @@
 //   close_attempt.cc    what becomes of an attempt: the next version or none, who is told
 //   steering.cc         what operators ask: how it stands, that it pauses or ends, that a client goes
 //
-// Where tasks outlive versions, an attempt at a round is what goes into its version: when that is made, the records of
-// those that are still out go over to the next one. What a task starts from is its lease's, never the attempt's.
+// If tasks outlive versions, an attempt at a round is the set of updates of its version. When that is made, the records
+// of open tasks move to the next attempt. A task's base version belongs to its lease, never to the attempt.
 //
 // A task's record is written under mutex_ while its attempt is open; once the machine has closed the attempt it is only
 // read.
 //
-// Locks, in the order they may nest: mutex_ → Intake's → Upload's → Staging's, and History's. A accumulator's is taken
-// alone.
+// Locks, in the order they may nest: mutex_ → Intake's → Upload's → Staging's, History's and Versions'. An
+// accumulator's is taken alone.
 #pragma once
 
 #include <atomic>
@@ -33,20 +33,23 @@
 #include <unordered_set>
 #include <utility>
 
+#include "coordinator/clients.h"
 #include "coordinator/commit/version_writer.h"
 #include "coordinator/history/history.h"
-#include "coordinator/intake/aggregator_sessions.h"
+#include "coordinator/intake/distrusted_sites.h"
 #include "coordinator/intake/intake.h"
 #include "coordinator/intake/report_store.h"
 #include "coordinator/intake/round_accumulator.h"
-#include "coordinator/ledger/client_book.h"
 #include "coordinator/ledger/ledger.h"
 #include "coordinator/ledger/state_book.h"
 #include "coordinator/model_store/model_store.h"
-#include "coordinator/refusals.h"
 #include "coordinator/rounds/run_machine.h"
+#include "coordinator/run_clock.h"
+#include "coordinator/run_events.h"
+#include "coordinator/run_history.h"
 #include "coordinator/run_parts.h"
 #include "coordinator/stop_rule.h"
+#include "coordinator/versions.h"
 #include "engine/base/mutex.h"
 #include "federated/mechanisms/mean_mechanisms.h"
 #include "federated/numbers/number_rule.h"
@@ -60,7 +63,7 @@ inline double DurationOf(const CoordinatorOptions& options, const std::string& c
   return options.task_time ? static_cast<double>(options.task_time(client_id)) : train_seconds;
 }
 
-class RunCoordinator final : public Coordinator {
+class RunCoordinator final : public Coordinator, private ClientRounds {
  public:
   struct Setup {
     CoordinatorOptions options;
@@ -108,7 +111,6 @@ class RunCoordinator final : public Coordinator {
   bool over() const override;
   bool stopped() const override;
   std::shared_ptr<const Model> model() const override;
-  int64_t unaware_clients() const override;
 
  private:
   // What is known of one task while it is open.
@@ -161,19 +163,11 @@ class RunCoordinator final : public Coordinator {
     int64_t round = 0;
     std::optional<KeptPartial> partial;
   };
-  // Names that wait for their rows, and who brought them for the word that they are written.
-  struct Joining {
-    std::vector<std::pair<std::string, std::string>> client_ids;  // with the aggregator that each is reached through
-    bool done = false;
-    Status status;
-  };
   // run_coordinator.cc
   VersionWriter::Options WriterOptions();
   void OnWritten(std::span<const PendingAttempt> attempts) EXCLUDES(mutex_);
   void OnWriteFailed(const Status& status) EXCLUDES(mutex_);
   void OnLogHeld(int64_t seconds, int64_t log_bytes) EXCLUDES(mutex_);
-  int64_t NowUnixMs() const;
-  TimeMs Now() const;
   std::vector<Action> Feed(const Event& event, std::vector<Action> room = {}) REQUIRES(mutex_);
   std::shared_ptr<Attempt>& AttemptOf(TaskKind kind) REQUIRES(mutex_) {
     return kind == TaskKind::kTrain ? attempt_ : evaluation_;
@@ -188,34 +182,26 @@ class RunCoordinator final : public Coordinator {
   void BeginRun() REQUIRES(mutex_);  // once, at the first call
   void TickIfDue() REQUIRES(mutex_);
   void TellProgress() REQUIRES(mutex_);  // of the open attempt
-  void Later(std::function<void()> callback) REQUIRES(mutex_);
-  void Drain() EXCLUDES(mutex_);          // runs callbacks in order, without the lock
-  void WaitUntilTold() REQUIRES(mutex_);  // all callbacks up to on_finished have run
   void RunThread();
   void EndRun() EXCLUDES(mutex_);
-  void Tell(EventRow event) EXCLUDES(mutex_);  // writes it, and says it
-  void Say(EventRow event) REQUIRES(mutex_);   // to whoever watches
   void LogWaiting() REQUIRES(mutex_);
   TimeMs NextWake() const REQUIRES(mutex_);  // of the run's thread, if nothing happens before; 0: never
-  EventRow Note(std::string level, std::string message, int64_t round) const;  // of the run
-  EventRow NoteOf(std::string client_id, std::string level, std::string message, int64_t round, TaskId task = {}) const;
+  void Wake() EXCLUDES(mutex_);              // the run's thread
 
-  // joining.cc
-  Status CheckProtocol(const PollRequest& request) const;
-  Status CheckAble(const std::string& client_id, const std::vector<DatasetOffer>& datasets) const;
-  // Makes a caller that speaks for itself a member; of an aggregator, those whom it names, but for those who are turned
-  // away.
-  Status Admit(const PollRequest& request, std::vector<RefusedName>* refused_names) EXCLUDES(mutex_);
-  Status AdmitAggregator(const PollRequest& request, std::vector<RefusedName>* refused_names) REQUIRES(mutex_);
-  Status MayServe(const std::string& aggregator, const std::string& client_id) const REQUIRES(mutex_);
-  // Frees mutex_ while it writes: what a caller has read under it before may no longer hold.
-  Status AddClient(const std::string& client_id) REQUIRES(mutex_);
-  // The same of names that an aggregator serves; of those that are turned away it says why.
-  Status AddClientsOf(const std::string& aggregator, const std::vector<ServedName>& names,
-                      std::vector<RefusedName>* refused_names) REQUIRES(mutex_);
-  Status MayJoin(const std::string& client_id) REQUIRES(mutex_);
-  Status WaitForRows(std::vector<std::pair<std::string, std::string>> client_ids) REQUIRES(mutex_);
-  void WriteJoining() REQUIRES(mutex_);
+  // What clients need of the rounds.
+  bool Begin() override EXCLUDES(mutex_);
+  bool Over() override EXCLUDES(mutex_);
+  bool Knows(const std::string& client_id) override EXCLUDES(mutex_);
+  std::string ViaOf(const std::string& client_id) override EXCLUDES(mutex_);
+  Status MayJoin(const std::string& client_id, int64_t others) override EXCLUDES(mutex_);
+  std::pair<int64_t, int64_t> NextDraw() override EXCLUDES(mutex_);
+  std::string Join(std::vector<std::string> client_ids, const std::string& via) override EXCLUDES(mutex_);
+  void Leave(const std::string& client_id, const std::string& reason) override EXCLUDES(mutex_);
+  int64_t Round() override EXCLUDES(mutex_);
+  void AwaitRecovered() override EXCLUDES(mutex_);
+  bool Answer(const PollRequest& request, const std::set<std::string_view>& refused, PollReply* reply) override
+      EXCLUDES(mutex_);
+  bool Superseding(const TaskId& task) override EXCLUDES(mutex_);
 
   // in_place.cc
   Status CheckNumbers(const TaskId& task, const Scalars& declared) const REQUIRES(mutex_);
@@ -230,7 +216,6 @@ class RunCoordinator final : public Coordinator {
   StatusOr<SubmitResult> ClosePartial(const std::shared_ptr<Attempt>& attempt, int64_t base_version,
                                       const Caller& caller, const std::string& key, Upload& upload, int64_t writer,
                                       const Digest& identity) EXCLUDES(mutex_);
-  Status CheckTrusted(const Caller& caller) const REQUIRES(mutex_);
 
   // site_states.cc
   StatusOr<std::string> ReadState(const Caller& caller, const BlobId& blob) EXCLUDES(mutex_);
@@ -239,7 +224,7 @@ class RunCoordinator final : public Coordinator {
   StatusOr<SubmitResult> CloseState(const std::shared_ptr<Attempt>& attempt, const TaskId& task, const std::string& key,
                                     Upload& upload, int64_t writer, const Digest& identity) EXCLUDES(mutex_);
   void ForgetUnfolded(const PendingAttempt& attempt) EXCLUDES(mutex_);
-  bool Superseding(const TaskId& task) const REQUIRES(mutex_);
+  bool IsSuperseding(const TaskId& task) const REQUIRES(mutex_);
   void ForgetSuperseded() EXCLUDES(mutex_);
 
   // accepted_reports.cc
@@ -260,19 +245,7 @@ class RunCoordinator final : public Coordinator {
   // api.cc
   Status CheckCaller(const Caller& caller) const;
   Task MakeTask(Offer offer) const REQUIRES(mutex_);
-  // These two free mutex_ while they ask the history.
-  std::optional<TaskOutcome> EarlierOutcome(const std::string& client_id) REQUIRES(mutex_);
-  StatusOr<std::unique_ptr<ChunkWriter>> Answer(const Refuse& refusal) REQUIRES(mutex_);
-  // What `read` says of the history, which stays open meanwhile.
-  template <typename Read>
-  auto Unlocked(const Read& read) REQUIRES(mutex_) {
-    ++readers_;
-    mutex_.Unlock();
-    auto answer = read();
-    mutex_.Lock();
-    if (--readers_ == 0) changed_.NotifyAll();
-    return answer;
-  }
+  StatusOr<SubmitResult> ResultOfRefused(const Refuse& refusal) EXCLUDES(mutex_);
   StatusOr<SubmitResult> CloseUpload(const TaskId& task, Upload& upload, int64_t writer, const Digest& identity)
       EXCLUDES(mutex_);
 
@@ -285,22 +258,12 @@ class RunCoordinator final : public Coordinator {
   bool NextRoundDependsOn(const Job& job) EXCLUDES(mutex_);
   bool RowsSufficeToResume() const REQUIRES(mutex_);
   ClosedNews NewsOf(const Attempt& attempt, const PendingAttempt& pending) const;
-  void Notify(const PendingAttempt& pending, ClosedNews news) REQUIRES(mutex_);
-  void TellSites(const PendingAttempt& attempt, bool durable) REQUIRES(mutex_);
+  // Gives what the observer is to be called with.
+  std::vector<RunEvents::Callback> Notify(const PendingAttempt& pending, ClosedNews news) EXCLUDES(mutex_);
   Outcome MakeRound(Job& job) EXCLUDES(mutex_);
   Outcome AbandonRound(Job& job) EXCLUDES(mutex_);
   Outcome FinishEvaluation(Job& job) EXCLUDES(mutex_);
   EvaluationReport ReportOfEvaluation(const PendingAttempt& pending) const;
-  // The newest version, or an earlier one that is still measured or started from; null: it is not here.
-  const ServedVersion* FindVersion(const Digest& digest) const REQUIRES(mutex_);
-  // What clients read of such a version, and who holds the bytes; null: there is none of that name.
-  std::pair<std::shared_ptr<const ServerFlats>, std::span<const std::byte>> FindBroadcast(const BlobId& blob) const
-      REQUIRES(mutex_);
-  void SetCurrent(ServedVersion version) REQUIRES(mutex_);
-  // That of this round, which tasks start from.
-  const ServedVersion& VersionOf(int64_t round) const REQUIRES(mutex_) {
-    return current_.row.round == round ? current_ : earlier_.at(round);
-  }
   // Takes its leases. `room` is memory for the tasks; none are in it.
   ClosedAttempt Closed(Job& job, std::vector<ClosedAttempt::ClosedTask> room) const;
   std::vector<ReportedLoss> ReportedLosses(const Job& job) const;
@@ -317,14 +280,17 @@ class RunCoordinator final : public Coordinator {
   const bool already_finished_;
   const int64_t first_version_;  // that this process may make
   const int64_t max_update_bytes_, max_partial_bytes_;
-  const std::unique_ptr<History> history_;
+  const RunClock clock_;
+  RunHistory history_;
+  RunEvents events_;
   const std::unique_ptr<ModelStore> models_;
   // Of clients whose sites share no disk; null where clients keep nothing.
   const std::unique_ptr<ClientStateStore> kept_;
   const bool keeps_reports_;
   ReportStore reports_;
   Intake intake_;
-  const std::chrono::steady_clock::time_point clock_start_;
+  Versions versions_;
+  DistrustedSites distrusted_;
   // Of the run's thread.
   // None: the memory of a cohort's, which is had anew from the system otherwise.
   std::vector<Action> offers_;
@@ -336,13 +302,7 @@ class RunCoordinator final : public Coordinator {
   CondVar changed_;
   RunMachine machine_ GUARDED_BY(mutex_);
   bool begun_ GUARDED_BY(mutex_) = false;
-  bool told_end_ GUARDED_BY(mutex_) = false;  // on_finished has returned
-  bool history_closed_ GUARDED_BY(mutex_) = false;
-  int64_t readers_ GUARDED_BY(mutex_) = 0;    // of the history, who began before it was closed
-  Status failure_ GUARDED_BY(mutex_);         // why the run fails, with its code
-  Status result_ GUARDED_BY(mutex_);          // once told_end_
-  ServedVersion current_ GUARDED_BY(mutex_);  // the newest version that is ready, whether or not it is written
-  std::map<int64_t, ServedVersion> earlier_ GUARDED_BY(mutex_);  // those that the machine needs still
+  Status failure_ GUARDED_BY(mutex_);                // why the run fails, with its code
   int64_t unwritten_ GUARDED_BY(mutex_) = 0;         // attempts that were closed and whose rows are not written
   std::set<TaskId> named_tasks_ GUARDED_BY(mutex_);  // by the snapshot that was written for reports last
   std::deque<LeftReport> left_ GUARDED_BY(mutex_);   // for the run's thread; its first is being counted
@@ -353,31 +313,17 @@ class RunCoordinator final : public Coordinator {
   std::shared_ptr<Attempt> evaluation_ GUARDED_BY(mutex_);  // the measuring of a version beside it
   std::deque<Job> jobs_ GUARDED_BY(mutex_);
   TimeMs wake_at_ GUARDED_BY(mutex_) = 0;  // 0: never
-  TimeMs say_at_ GUARDED_BY(mutex_) = 0;   // what is awaited; 0: nobody listens
   CondVar work_;                           // of epoch_
   uint64_t epoch_ GUARDED_BY(mutex_) = 1;  // counts what a waiting site may want to hear of
   NewsListener* listener_ GUARDED_BY(mutex_) = nullptr;
-  ClientBook clients_ GUARDED_BY(mutex_);  // those that poll for themselves
-  StateBook states_ GUARDED_BY(mutex_);    // where clients keep something, or may
+  std::set<std::string> aggregators_ GUARDED_BY(mutex_);  // that have polled
+  StateBook states_ GUARDED_BY(mutex_);                   // where clients keep something, or may
   // Where versions are measured with that: those that were and whose figures are not durable, so that a crash has them
   // measured again; and tasks in durable versions whose clients' earlier proposals wait for it (kept_ alone).
   std::set<int64_t> measured_ GUARDED_BY(mutex_);
   std::vector<TaskId> superseding_ GUARDED_BY(mutex_);
-  // By site, what it has not been told of the tasks that it did for others, where these keep something.
-  std::unordered_map<std::string, std::vector<TaskOutcome>> untold_ GUARDED_BY(mutex_);
-  AggregatorSessions aggregators_ GUARDED_BY(mutex_);
-  std::unordered_map<std::string, TimeMs> called_ GUARDED_BY(mutex_);  // when a member was last heard of, on its way
-  std::shared_ptr<Joining> joining_ GUARDED_BY(mutex_);                // gathers names; null: none
-  Refusals refusals_ GUARDED_BY(mutex_);
   RunStatus::Totals totals_ GUARDED_BY(mutex_);
-  std::unordered_set<std::string> joining_names_ GUARDED_BY(mutex_);  // each has a place in the population
-  bool writing_names_ GUARDED_BY(mutex_) = false;
-  // Sites whose partial was refused, by name and session, and why. They get no more tasks: they would bring the next
-  // one like it, and nobody else would get them.
-  std::map<std::pair<std::string, uint64_t>, std::string> distrusted_ GUARDED_BY(mutex_);
-  std::deque<std::function<void()>> callbacks_ GUARDED_BY(mutex_);
-  bool draining_ GUARDED_BY(mutex_) = false;
-  bool holds_callbacks_ GUARDED_BY(mutex_) = false;  // an attempt is closed of which nothing is told yet
+  Clients clients_;
   VersionWriter writer_;
   std::thread thread_;
 };

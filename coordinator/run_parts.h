@@ -1,5 +1,5 @@
-// What a coordinator needs of a plan: Coordinator::Create takes it from the options' plan, and tests of the coordinator
-// bring their own.
+// Parts that a coordinator needs of a plan. Coordinator::Create takes them from the options' plan; tests of the
+// coordinator supply theirs.
 #pragma once
 
 #include <functional>

@@ -7,18 +7,10 @@
 
 namespace rivulet {
 
-Status RunCoordinator::CheckTrusted(const Caller& caller) const {
-  const auto found = distrusted_.find({caller.name, caller.session});
-  if (found == distrusted_.end()) return absl::OkStatus();
-  return PermissionDenied("site '{}' gets no more tasks, as its partial was refused ({}); mend it and start it again",
-                          caller.name, found->second);
-}
-
 // A site has one partial a gathering under way. Its tasks are not known before all of it is read, so what is asked here
 // is only whether the round that it belongs to still takes any.
 StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginPartial(const Caller& caller,
                                                                     const Submission& submission) {
-  RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
   const auto refused = [](std::string reason) {
     return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)});
   };
@@ -47,7 +39,7 @@ StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginPartial(const Caller
   return std::make_unique<StagedWriter>(std::move(begun), [this, attempt, base_version, caller, key](
                                                               Upload& upload, int64_t writer, const Digest& identity) {
     StatusOr<SubmitResult> result = ClosePartial(attempt, base_version, caller, key, upload, writer, identity);
-    Drain();
+    events_.Drain();
     return result;
   });
 }
@@ -102,13 +94,14 @@ StatusOr<SubmitResult> RunCoordinator::ClosePartial(const std::shared_ptr<Attemp
     if (const auto& now = AttemptOf(attempt->kind); now != nullptr) now->arriving.erase(key);
     const bool refused = result.ok() && result->kind == SubmitResult::Kind::kRefused;
     if (refused) Feed(SiteLost{caller.name});
-    if (!site.ok()) distrusted_[{caller.name, caller.session}] = result->reason;
+    if (!site.ok()) distrusted_.Add(caller, result->reason);
     if (!site.ok() || (refused && attempt->open)) {
-      event = Note("warning", fmt::format("the partial of site '{}' is refused: {}", caller.name, result->reason),
-                   attempt->round);
+      event =
+          events_.Note("warning", fmt::format("the partial of site '{}' is refused: {}", caller.name, result->reason),
+                       attempt->round);
     }
   }
-  if (event) Tell(*std::move(event));
+  if (event) events_.Tell(*std::move(event));
   return result;
 }
 

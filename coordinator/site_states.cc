@@ -14,9 +14,9 @@ namespace rivulet {
 StatusOr<std::string> RunCoordinator::ReadState(const Caller& caller, const BlobId& blob) {
   TaskId state_of;
   std::string client_id;
+  RIVULET_RETURN_IF_ERROR(distrusted_.Check(caller));
   {
     MutexLock lock(mutex_);
-    RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
     for (const std::shared_ptr<Attempt>& attempt : {attempt_, evaluation_}) {
       if (kept_ == nullptr || attempt == nullptr) continue;
       const auto found = attempt->states.find(blob.digest.Hex());
@@ -32,7 +32,6 @@ StatusOr<std::string> RunCoordinator::ReadState(const Caller& caller, const Blob
 }
 
 StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::BeginState(const Caller& caller, const Submission& submission) {
-  RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
   if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("the run was stopped; it may be resumed");
   const Lease* const lease = machine_.FindLease(submission.task);
   if (lease == nullptr || lease->site != caller.name || lease->resolved() || attempt_ == nullptr ||
@@ -87,12 +86,17 @@ StatusOr<SubmitResult> RunCoordinator::CloseState(const std::shared_ptr<Attempt>
 
 // Whether the version that `task` is in came after one that is measured with what clients had kept then, and whose
 // figures are not durable yet: what this client proposed before it stays.
-bool RunCoordinator::Superseding(const TaskId& task) const {
+bool RunCoordinator::IsSuperseding(const TaskId& task) const {
   if (!parts_.measures_state) return false;
   std::optional<int64_t> oldest = machine_.oldest_to_measure();
   if (!measured_.empty()) oldest = std::min(oldest.value_or(*measured_.begin()), *measured_.begin());
   const std::optional<TaskName> name = TaskNameOf(task, run_id_);
   return oldest && name && name->round > *oldest;
+}
+
+bool RunCoordinator::Superseding(const TaskId& task) {
+  MutexLock lock(mutex_);
+  return IsSuperseding(task);
 }
 
 // After tasks were written, and after a version was measured, or left out.
@@ -101,7 +105,7 @@ void RunCoordinator::ForgetSuperseded() {
   {
     MutexLock lock(mutex_);
     if (parts_.measures_state) states_.AskedFrom(machine_.oldest_to_measure());
-    const auto still = [this](const TaskId& task) REQUIRES(mutex_) { return Superseding(task); };
+    const auto still = [this](const TaskId& task) REQUIRES(mutex_) { return IsSuperseding(task); };
     const auto ready = std::stable_partition(superseding_.begin(), superseding_.end(), still);
     free.assign(std::make_move_iterator(ready), std::make_move_iterator(superseding_.end()));
     superseding_.erase(ready, superseding_.end());

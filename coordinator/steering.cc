@@ -60,38 +60,33 @@ void RunCoordinator::Steer(Steering steering) {
     if (machine_.over()) return;
     const bool ends = steering == Steering::kFinish || steering == Steering::kStop;
     if (ends) begun_ = true;  // what nobody has called yet can end all the same
-    Say(Note("info", std::string(sentence), machine_.round()));
+    events_.Say(events_.Note("info", std::string(sentence), machine_.round()));
     Feed(Operator{command});
     changed_.NotifyAll();
   }
-  Drain();
+  events_.Drain();
+}
+
+bool RunCoordinator::Remove(const std::string& client_id, const std::string& reason) {
+  const bool known = clients_.Remove(client_id, reason);
+  events_.Drain();
+  return known;
 }
 
 // An upload that is on its way is cut off, as its end would only be refused.
-bool RunCoordinator::Remove(const std::string& client_id, const std::string& reason) {
-  bool known = false;
-  {
-    MutexLock lock(mutex_);
-    known = machine_.knows(client_id);
-    if (known && !machine_.over()) {
-      std::vector<TaskId> tasks;
-      for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
-        const Lease* const lease = machine_.LeaseOf(client_id, kind);
-        if (lease != nullptr && !lease->resolved()) tasks.push_back(lease->task);
-      }
-      Say(NoteOf(client_id, "warning", fmt::format("client '{}' is sent away: {}", client_id, reason),
-                 machine_.round()));
-      sent_away_ = true;
-      Feed(ClientLeft{client_id, reason});
-      for (const TaskId& task : tasks) {
-        const Lease* const lease = machine_.FindLease(task);
-        if (lease == nullptr || lease->state == Lease::State::kDropped) intake_.Cancel(task, reason);
-      }
-      called_.erase(client_id);
-    }
+void RunCoordinator::Leave(const std::string& client_id, const std::string& reason) {
+  MutexLock lock(mutex_);
+  std::vector<TaskId> tasks;
+  for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
+    const Lease* const lease = machine_.LeaseOf(client_id, kind);
+    if (lease != nullptr && !lease->resolved()) tasks.push_back(lease->task);
   }
-  Drain();
-  return known;
+  sent_away_ = true;
+  Feed(ClientLeft{client_id, reason});
+  for (const TaskId& task : tasks) {
+    const Lease* const lease = machine_.FindLease(task);
+    if (lease == nullptr || lease->state == Lease::State::kDropped) intake_.Cancel(task, reason);
+  }
 }
 
 void RunCoordinator::LoseSite(const std::string& site) {
@@ -99,13 +94,13 @@ void RunCoordinator::LoseSite(const std::string& site) {
     MutexLock lock(mutex_);
     if (!machine_.over()) Feed(SiteLost{site});
   }
-  Drain();
+  events_.Drain();
 }
 
 // Every wait says for what and until when.
 std::string RunCoordinator::WhatIsAwaited() {
   if (machine_.over()) return machine_.reason();
-  if (machine_.phase() != Phase::kTraining) return machine_.Awaited(Now());
+  if (machine_.phase() != Phase::kTraining) return machine_.Awaited(clock_.Now());
   std::string first;
   int64_t awaited = 0;
   for (const Lease& lease : machine_.leases()) {
@@ -120,7 +115,7 @@ std::string RunCoordinator::WhatIsAwaited() {
   if (awaited > 0) text += fmt::format("; waiting for client '{}'", first);
   if (awaited > 1) text += fmt::format(" and {} more", awaited - 1);
   if (const TimeMs deadline = machine_.deadline(); deadline != 0 && awaited > 0) {
-    text += fmt::format(", at most {} s more", std::max<int64_t>(deadline - Now(), 0) / 1000);
+    text += fmt::format(", at most {} s more", std::max<int64_t>(deadline - clock_.Now(), 0) / 1000);
   }
   if (machine_.stopping()) text += "; then the run ends";
   if (machine_.paused()) text += "; then it is paused";
@@ -154,7 +149,7 @@ RunStatus RunCoordinator::Standing() {
   state.folded = machine_.CountInState(Lease::State::kFolded) + machine_.CountInState(Lease::State::kHeld);
   state.clients = machine_.known_clients();
   standing.totals = totals_;
-  const int64_t ago = NowUnixMs() - Now();
+  const int64_t ago = clock_.UnixMs() - clock_.Now();
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
     const std::vector<Lease> leases = machine_.leases(kind);
     if (kind == TaskKind::kTrain) state.selected = std::ssize(leases);

@@ -1,6 +1,5 @@
-// Whether a run has come as far as it should before its rounds are over (run.stop, run.patience), by what its versions
-// were measured at. A pure function of these in their order: a run that is resumed tells those of before, and ends
-// where it would have.
+// Early end of a run by its measures (run.stop, run.patience). A pure function of the versions' measures in order: a
+// resumed run replays the earlier ones and ends at the same version.
 #pragma once
 
 #include <cstdint>

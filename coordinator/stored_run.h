@@ -1,4 +1,4 @@
-// What a stored run goes on with, read before anybody owns it.
+// State of a stored run needed to resume it, read before any process owns it.
 #pragma once
 
 #include <memory>

@@ -75,7 +75,8 @@ bool Admission::IsOurName(const std::string& host) const {
 // What is wrong with the caller's certificate; "": it is an operator's.
 std::string Admission::FaultOfOperator(SSL* ssl) const {
   X509Handle peer(ssl == nullptr ? nullptr : SSL_get1_peer_certificate(ssl));
-  if (peer == nullptr) return "This is for operators, who show a certificate of 'rivulet ca issue operator/NAME'.";
+  if (peer == nullptr)
+    return "Only operators may read this page, with a certificate of 'rivulet ca issue operator/NAME'.";
   BioHandle pem = EmptyBio();
   if (PEM_write_bio_X509(pem.get(), peer.get()) != 1) return "The certificate cannot be read.";
   const StatusOr<Certificate> certificate =

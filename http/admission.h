@@ -1,4 +1,4 @@
-// Who may read what an HTTP server serves: by the name that was asked for, a token, a session or a certificate.
+// Admission of readers to an HTTP server: by the requested host name, a token, a session or a certificate.
 #pragma once
 
 #include <openssl/ssl.h>

@@ -17,8 +17,8 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpOptions& opti
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--http"));
   if (!address->IsLoopback() && options.tls.empty()) {
     return UsageError(
-        "--http serves this machine alone, 127.0.0.1, [::1] or localhost, not '{}': from elsewhere, ssh -L brings a "
-        "port over, or --http-tls DIR lets whoever has the token or an operator's certificate read",
+        "--http serves only this machine, at 127.0.0.1, [::1] or localhost, not '{}'; use ssh -L from elsewhere, or "
+        "give --http-tls DIR to admit readers by token or operator's certificate",
         Shortened(address->host));
   }
   std::shared_ptr<WatchedIdentity> identity;
@@ -28,7 +28,7 @@ StatusOr<std::unique_ptr<HttpServer>> HttpServer::Create(const HttpOptions& opti
                                                    {.tell = std::move(tell), .lists_beside = options.lists_beside}));
     if (!ServesOthers(identity->Current()->name.role)) {
       return FailedPrecondition(
-          "'{}' is the folder of '{}', which serves nobody; --http-tls takes that of 'rivulet ca kit coordinator/HOST'",
+          "'{}' is the folder of '{}', which is no server; --http-tls takes that of 'rivulet ca kit coordinator/HOST'",
           options.tls, identity->Current()->name.ToString());
     }
   }

@@ -1,17 +1,17 @@
-// What a browser or a scraper may ask of a process: pages, and streams of events while something goes on. One class for
-// `dashboard`, `coordinator` and `simulate`; who has something to show registers a handler for its path.
+// HTTP server of a process: pages, and streams of events from a running process. One class for `dashboard`,
+// `coordinator` and `simulate`; each source of pages registers a handler for its path.
 //
-// Nothing can be changed through it: GET and HEAD are answered, and nothing else. On loopback whoever sits at the
-// machine reads; a token may be asked for there. Beyond loopback it speaks TLS 1.3 alone, and reads who has the token
-// or, where there is none, a certificate of an operator. Pages of other sites cannot read it: names that lead here by
-// somebody else's DNS are refused, and the content-security policy lets a page run and wear only what AllowInPages was
-// told, and load pictures and feeds from here alone.
+// Nothing can be changed through it: only GET and HEAD are answered. On loopback all users of the machine may read; a
+// token can be required there. Beyond loopback it speaks TLS 1.3 alone, and a reader needs the token or, without one,
+// an operator's certificate. Pages of other sites cannot read it. Host names that another party's DNS points here are
+// refused. The content-security policy lets a page run and style only the code given to AllowInPages, and load pictures
+// and feeds from here alone.
 //
-// Nothing that a peer sends before it is known costs more than HttpLimits. A request that is malformed, has a body,
-// names no host or two, or has bytes behind it is refused, and its connection closed.
+// Data from an unauthenticated peer costs at most HttpLimits. A request that is malformed, has a body, names no host or
+// two, or has trailing bytes is refused, and its connection closed.
 //
 // Calls: Create Handle* HandleStream* AllowInPages Start Stop. Handlers are called on kThreads threads of the server,
-// several at once, until Stop returns; streams have kStreams threads of their own, so that pages are always answered.
+// several at once, until Stop returns. Streams have kStreams separate threads, so that pages are always answered.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What an HTTP server serves, and to whom: the same for all its connections. Included by beast_server.cc alone.
+// Handlers and admission of an HTTP server, shared by all its connections. Included by beast_server.cc alone.
 #pragma once
 
 #include <atomic>

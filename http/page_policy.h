@@ -1,4 +1,4 @@
-// Headers of every reply: what a page may do in a browser.
+// Security headers of every reply: the rights of a page in a browser.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Where a server may send a browser on to: places of its own, however the request's target was written.
+// Redirects of a server: only to its own pages, for any form of the request's target.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// TLS 1.3 of an HTTP server: its certificate is taken anew from its folder at each handshake.
+// TLS 1.3 of an HTTP server: each handshake reads its certificate from its folder again.
 #pragma once
 
 #include <openssl/ssl.h>

@@ -1,4 +1,4 @@
-// Whether a client may take part, as the history says: what an operator decided, and why.
+// Admission status of a client in the history: an operator's decision, and its reason.
 #pragma once
 
 #include <map>

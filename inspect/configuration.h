@@ -1,4 +1,4 @@
-// What the configuration of a run says that others do not say.
+// Differences between the configurations of runs.
 #pragma once
 
 #include <map>
@@ -18,8 +18,8 @@ using ConfigKeys = std::vector<std::pair<std::string, std::string>>;  // key and
 // In its order. All keys of one that this program cannot read, such as a newer one's.
 ConfigKeys KeysThatMatter(const std::string& config);
 
-// The keys that have not one value in all of `runs`, and so tell them apart. One that is of no use to a run is not
-// among its keys, and counts as its default there.
+// The keys with different values in `runs`. A key without use in a run is not among its keys, and counts as its default
+// there.
 std::set<std::string> DifferingKeys(const std::vector<std::map<std::string, std::string>>& runs);
 
 // `key` as it is among `keys`, as short as it is clear: "learning_rate" of "client.optimizer.learning_rate" unless

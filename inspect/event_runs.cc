@@ -106,7 +106,7 @@ StatusOr<EventRun> ReadRun(const std::string& run_id, std::vector<fs::path> file
   made.run = {.run_id = run_id,
               .name = run_id,
               .status = StatusOf(end),
-              .reason = end == SummaryEnd::kFailure ? "its event file says that it failed" : "",
+              .reason = end == SummaryEnd::kFailure ? "its event file reports a failure" : "",
               .version = kVersion,
               .created_at = time(first),
               .started_at = time(first),

@@ -1,4 +1,4 @@
-// Runs that other programs did, from the event files that they wrote for TensorBoard.
+// Runs of other programs, read from their TensorBoard event files.
 #pragma once
 
 #include <string>

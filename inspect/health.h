@@ -1,4 +1,4 @@
-// Whether a run needs somebody's eye, judged by its rows.
+// Health of a run, judged by its rows: whether it needs attention.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Runs as a list has them, and which of them somebody means.
+// Rows of a list of runs, and selection of runs by name, prefix or condition.
 #pragma once
 
 #include <map>
@@ -23,7 +23,7 @@ inline constexpr const char* kListColumns[] = {"created_at", "name",       "stat
 // Newest first.
 StatusOr<std::vector<ListedRun>> LoadListedRuns(History& history);
 
-// What a run has under a name: a column of the list, or a key of its configuration; null where it has no such key.
+// A run's value under a name: a column of the list, or a key of its configuration; null if it has no such key.
 Cell ValueUnder(const ListedRun& run, const std::string& name);
 
 // A usage error where no run has that name; `option` begins the sentence.

@@ -157,7 +157,7 @@ StatusOr<ModelSource> FromRun(const RunModel& run, std::optional<int64_t> cluste
 StatusOr<ModelSource> Load(const ModelSourceOptions& options) {
   const auto& [what, weights, outputs, db, cluster] = options;
   if (cluster && !NamesRound(what) && !FindRunModel(db, what).ok())
-    return UsageError("--cluster has an effect only on a run of the history, and '{}' is none", what);
+    return UsageError("--cluster has an effect only on a run of the history, and '{}' is not one", what);
   if (what.ends_with(".toml")) return FromScenario(what);
   if (what.ends_with(".pb") || what.ends_with(".pbtxt")) return FromGraphFile(what);
   if (what.ends_with(".onnx")) return FromOnnxFile(what);

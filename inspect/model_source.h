@@ -1,4 +1,4 @@
-// What the commands under `rivulet model` work on: a model that is named in any of the ways there are, and its weights.
+// Model argument of the commands under `rivulet model`: a model in any of its named forms, and its weights.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// A run as a page tells it: everything of its rows that people ask for first, read at once.
+// Overview of a run: the rows that people look at first, read at once.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct Curve {
   const std::pair<int64_t, double>& best() const;
 };
 
-// Where the seconds from a run's start to its end went. What nobody measured is `rest`.
+// Division of the seconds from a run's start to its end. `rest` is the unmeasured part.
 struct TimeSplit {
   double total = 0;     // from the start to the end of the run, or to its last round
   double training = 0;  // of attempts, from the draw to the last update

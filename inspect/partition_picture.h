@@ -1,4 +1,4 @@
-// A partition as a picture: labels from top to bottom, clients from left to right, the darker the more examples.
+// Picture of a partition: labels from top to bottom, clients from left to right, darker for more examples.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Runs that an operator has paused, by what the audit says.
+// Runs that an operator has paused, according to the audit.
 #pragma once
 
 #include <map>
@@ -13,8 +13,8 @@ struct Pause {
   std::string Text() const;    // "paused by alice: maintenance"
 };
 
-// Of each run the pause that nobody has ended. A pause is of one process: it counts while the run's status is
-// "running", and a run that was resumed from its history since is not paused.
+// Each run's pause that has not ended. A pause belongs to one process: it counts while the run's status is "running",
+// and a run resumed from its history since is not paused.
 StatusOr<std::map<std::string, Pause>> PausedRuns(History& history);
 
 }  // namespace rivulet

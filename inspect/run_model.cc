@@ -76,7 +76,7 @@ StatusOr<RunModel> FindRunModel(const std::string& db, const std::string& what) 
   if (model->path.empty()) {
     if (kept.size() > 8) kept.erase(kept.begin() + 3, kept.end() - 4);
     return FailedPrecondition(
-        "the model of round {}{} of run '{}' was not kept; kept are those of rounds {} (run.keep_models says which)",
+        "the model of round {}{} of run '{}' was not kept; the models of rounds {} were (run.keep_models decides)",
         wanted, round == "best" ? ", the best," : "", run.run_id, Join(kept, ", "));
   }
   // The history may have come with its models from elsewhere: a file is where its run's models lie, whatever a row

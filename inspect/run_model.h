@@ -1,4 +1,4 @@
-// A model of a run's history, as `rivulet model` takes it: RUN[:ROUND].
+// A model of a run's history in the form RUN[:ROUND] of `rivulet model`.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Figures in a line of text.
+// Sparklines: small charts of numbers in a line of text.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A number over several runs, and which of their metrics people look at first.
+// Mean and spread of a number over several runs, and the choice of their primary metric.
 #pragma once
 
 #include <cstddef>

@@ -75,7 +75,7 @@ void SummaryLog::AddClientsNow() {
   if (history_ == nullptr || now - looked_ < std::chrono::seconds(1)) return;
   looked_ = now;
   if (const Status status = AddClients(*history_, kRounds); !status.ok()) {
-    tell_(fmt::format("{}; --logdir goes on without how clients are spread", Message(status)));
+    tell_(fmt::format("{}; --logdir continues without histograms of clients", Message(status)));
     history_.reset();
   }
 }
@@ -110,7 +110,7 @@ void SummaryLog::End(const std::string& db, const std::string& run_id) {
     if (writer_ == nullptr) return;
   }
   if (const Status status = AddEnd(db, run_id); !status.ok())
-    tell_(fmt::format("{}; --logdir is without what the models say", Message(status)));
+    tell_(fmt::format("{}; --logdir continues without histograms of models", Message(status)));
 }
 
 void SummaryLog::Observe(CoordinatorObserver& observer) {

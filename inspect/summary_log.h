@@ -1,4 +1,4 @@
-// A run for TensorBoard while it goes on: `--logdir DIR`.
+// TensorBoard log of a run under way: `--logdir DIR`.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace rivulet {
 // beside the first. Thread-safe. A folder that takes no more is told once and ends the log, not the run.
 class SummaryLog {
  public:
-  // `tell` hears that the log ended early, on any thread.
+  // `tell` is called if the log ended early, on any thread.
   explicit SummaryLog(std::function<void(const std::string& sentence)> tell) : tell_(std::move(tell)) {}
 
   // Adds to what `observer` does already; must outlive the coordinator.

@@ -1,4 +1,4 @@
-// A run as TensorBoard shows it: one table of tags, for `runs export --tensorboard` and for `--logdir`
+// TensorBoard form of a run: one table of tags, for `runs export --tensorboard` and for `--logdir`
 // (docs/reference/history.md lists them).
 #pragma once
 
@@ -22,10 +22,10 @@ SummaryEvent SummaryOf(const RoundReport& round);
 Status AddClientsTo(SummaryEvent& event, History& history, const std::string& run_id, int64_t attempt,
                     const std::vector<std::string>& metrics);
 
-// What a run was told, for the HParams page: keys of its scenario that bear on what it learns.
+// A run's configuration for the HParams page: keys of its scenario that affect its results.
 StatusOr<std::vector<std::pair<std::string, HyperParameter>>> HyperParametersOf(History& history,
                                                                                 const std::string& run_id);
-// What that page says of how it ended; nothing of one that was interrupted and may go on.
+// The end of a run for that page; nothing for an interrupted run, which may be resumed.
 std::optional<SummaryEnd> SummaryEndOf(const std::string& run_status);
 
 // What the models say that a run keeps: of the newest twelve, half a gigabyte at most.

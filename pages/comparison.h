@@ -1,4 +1,4 @@
-// Runs side by side: those that are equal but for the seed as one setting with a mean and a spread.
+// Comparison of runs side by side. Runs equal except for the seed are one setting with a mean and a spread.
 #pragma once
 
 #include <set>

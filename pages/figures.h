@@ -27,7 +27,7 @@ std::string ChartKnobs();
 
 Chart ChartOf(const Curve& curve, const std::string& label);
 
-// `width` by 30 points, without axes; "" of less than two values. Text for those who do not see it comes with it.
+// `width` by 30 points, without axes, with a text alternative; "" for less than two values.
 std::string SparklineSvg(const Curve& curve, double width);
 
 // SVG and PNG at "/picture.svg?QUERY" and "/picture.png?QUERY", kept as FILE.svg and FILE.png.

@@ -27,9 +27,8 @@ StatusOr<PartitionSummary> LabelsOf(History& history, const std::string& name) {
     return NotFound("run '{}' learns {}, so that there are no labels of which a client has some", run.run_id,
                     scenario.model.target == "numbers" ? "numbers" : "several labels of each example");
   if (train.empty() || !RecordFilesMatching(train).ok()) {
-    return NotFound(
-        "the data of run '{}' are not on this machine{}, so nobody here knows which client has which labels",
-        run.run_id, train.empty() ? "" : fmt::format(" ('{}')", train));
+    return NotFound("the data of run '{}' are not on this machine{}, so the clients' labels are unknown here",
+                    run.run_id, train.empty() ? "" : fmt::format(" ('{}')", train));
   }
   std::vector<std::string> names = ClassNamesOf(scenario, train);
   RunSetup setup(std::move(scenario));

@@ -1,4 +1,4 @@
-// The models that a run keeps, layer by layer and from round to round.
+// Report on a run's stored models, layer by layer and from round to round.
 #pragma once
 
 #include <cstdint>

@@ -216,7 +216,7 @@ std::string LiveRun::RoundsHtml() const {
   }
   return "<h3>Newest rounds</h3>\n" +
          HtmlTable({"round#", "attempt#", "status", "selected#", "folded#", "train loss#", "test accuracy#", "clients#",
-                    "aggregation#", "evaluation#", "what failed, and why"},
+                    "aggregation#", "evaluation#", "failures and their reasons"},
                    rows);
 }
 

@@ -1,9 +1,9 @@
-// A run that goes on in this process, as its page shows it between the rows of its history: who joins, what is handed
-// out, how much of it has come in, and a round's figures at the moment it closes.
+// Live page of a run in this process, with news between the rows of its history: joining clients, assigned tasks,
+// received updates, and a round's figures when it closes.
 //
-// The run only leaves its news here, which takes microseconds and no memory that grows with who looks on. Each browser
-// has a stream that sends what the page shows now when something has changed, at most twenty times a second: one that
-// is slow gets fewer of these states and never an old one, and nothing is kept for it.
+// The run only stores its news here, which takes microseconds and no memory per viewer. Each browser has a stream that
+// sends the page's present state after a change, at most twenty times a second. A slow browser gets fewer of these
+// states and never an old one, and nothing is queued for it.
 #pragma once
 
 #include <chrono>
@@ -41,7 +41,7 @@ class LiveRun {
  private:
   friend class LiveStream;
   using SteadyClock = std::chrono::steady_clock;
-  // What a page shows, by the ids of its places, and which state it is.
+  // Content of a page by the ids of its places, and the number of the state.
   struct Shown {
     uint64_t change = 0;
     bool ended = false;
@@ -55,7 +55,7 @@ class LiveRun {
   std::string StateHtml() const REQUIRES(mutex_);
   std::string RoundsHtml() const REQUIRES(mutex_);
   std::string LogHtml() const REQUIRES(mutex_);
-  // The newest state, made by whoever first asks for it.
+  // The newest state, made at the first request.
   std::shared_ptr<const Shown> Show();
   // Blocks until there is another state than `seen`, or it has ended; false: neither within `patience`.
   bool AwaitChange(uint64_t seen, std::chrono::milliseconds patience);

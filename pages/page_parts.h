@@ -1,4 +1,4 @@
-// What the pages are made of. Texts come in as they are and go out as HTML.
+// Building blocks of the pages. Texts are passed in unescaped and are emitted as HTML.
 #pragma once
 
 #include <string>
@@ -17,8 +17,7 @@ inline constexpr char kRowsAppear[] =
     "These pages read a file: a round appears when it has closed and its rows are written. <code>simulate</code> "
     "and <code>coordinator</code> show a run as it goes with <code>--http</code>.";
 
-// How a page that is open learns of what happens: not at all, by being loaded again while nobody has ticked or typed
-// something, by its feed (live_run.h).
+// Updates of an open page: none, reloads while the reader has not ticked or typed anything, or its feed (live_run.h).
 enum class Renewal { kNone, kEveryFiveSeconds, kByFeed };
 struct PageHead {
   std::string title;    // in the browser's tab, and the heading
@@ -47,7 +46,7 @@ std::string TimeHtml(const std::string& utc);
 std::string Share(const std::optional<double>& value);  // four digits; "" of nothing
 std::string TextOfCell(const Cell& cell);
 
-// A section that answers one question: a heading, a large word or figure (HTML), and what more is to be said (HTML).
+// A section that answers one question: a heading, a large word or figure (HTML), and details (HTML).
 std::string CardHtml(const std::string& title, const std::string& large, const std::string& more,
                      std::string_view grade = "");
 // What is said of a thing in one column: names as they are, values that are HTML already.

@@ -1,5 +1,5 @@
-// The pages of a history, made by the server whole: HTML, every figure an SVG in the page. A script in each page adds
-// to it and is needed for nothing (script.cc). Texts of the history are data and come out escaped, whoever wrote them.
+// Pages of a history, rendered by the server: HTML, with every figure an SVG in the page. A script in each page is
+// optional (script.cc). Texts of the history are data from any author and are always escaped.
 #pragma once
 
 #include <cstdint>
@@ -44,8 +44,8 @@ StatusOr<std::string> RunsPage(std::span<const PlacedHistory> histories, const R
 // One run: first whether it is healthy, how good, what is slow and who failed; then curves, rounds, clients, how losses
 // and norms are spread, what is configured, log. Of rounds and clients one leaf each.
 StatusOr<std::string> RunPage(const PlacedRun& run, int64_t first_round, int64_t first_client, LiveRun* live);
-// What differs between runs, and how they went: runs that are equal but for the seed are one line, their mean, with a
-// band of one standard deviation.
+// Differences between runs and their results. Runs equal except for the seed are one line, their mean, with a band of
+// one standard deviation.
 StatusOr<std::string> ComparePage(std::span<const PlacedRun> runs);
 // The tasks of a round: how long each client waited, trained and uploaded, and why some failed; one leaf of them.
 StatusOr<std::string> RoundPage(const PlacedRun& run, int64_t round, int64_t first_task);

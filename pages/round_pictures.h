@@ -25,10 +25,10 @@ Picture TasksPicture(const std::vector<TaskInTime>& tasks, const std::string& pl
 // The same as a section of a page, with a table of tasks that failed and why. "": no tasks are known.
 std::string TasksTimeline(const std::vector<TaskInTime>& tasks, const std::string& run_id, const std::string& place);
 
-// A line a task, of what it did from the moment it was drawn; nullopt: nothing was measured.
+// A line a task, of its phases since it was drawn; nullopt: nothing was measured.
 std::optional<Picture> TaskLines(std::span<const ClientRoundRow> tasks);
 
-// What a task's time consists of: how long it waited, trained and uploaded, in seconds.
+// Parts of a task's time: waiting, training and upload, in seconds.
 using TaskParts = std::array<double, 3>;
 inline TaskParts TaskPartsOf(const std::optional<double>& waited, const std::optional<double>& trained,
                              const std::optional<double>& uploaded) {

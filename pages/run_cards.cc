@@ -139,7 +139,7 @@ std::string ClientsCard(const RunOverview& run, const FailingClients& clients, c
   }
   items += Item(fmt::format("tasks: {} failed, {} refused, {} dropped", failed, refused, dropped), true);
   return CardHtml("Who failed?",
-                  clients.failing == 0 ? fmt::format("Nobody <small>of {} clients</small>", clients.seen)
+                  clients.failing == 0 ? fmt::format("None <small>of {} clients</small>", clients.seen)
                                        : fmt::format("{} <small>of {} clients</small>", clients.failing, clients.seen),
                   "<ul>" + items + "</ul>");
 }

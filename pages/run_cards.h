@@ -1,4 +1,4 @@
-// The four questions that a run's page answers first: is it healthy, how good is it, what is slow, who failed?
+// The four cards at the top of a run's page: health, accuracy, slowest parts, failing clients.
 #pragma once
 
 #include <string>

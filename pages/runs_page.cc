@@ -98,7 +98,7 @@ const std::vector<ListColumn>& Columns() {
                                                   {{{"seed", "seed", true}}, true},
                                                   {{{"best", "best"}}, true},
                                                   {{{"course", ""}}},
-                                                  {{{"what else differs", ""}}},
+                                                  {{{"other differences", ""}}},
                                                   {{{"rounds", "rounds"}}, true},
                                                   {{{"began", "began"}, {"took", "took"}}}};
   return columns;

@@ -1,4 +1,4 @@
-// The columns that tasks have on the page of a round and on that of a client.
+// Columns of tasks on the pages of a round and of a client.
 #pragma once
 
 #include <string>

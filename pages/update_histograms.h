@@ -1,4 +1,4 @@
-// How losses, norms and staleness of a run's newest updates are spread.
+// Histograms of losses, norms and staleness of a run's newest updates.
 #pragma once
 
 #include <string>

@@ -37,7 +37,7 @@ class Insecure final : public TransportCredentials {
   Status Check(const NetworkAddress& address) const override {
     if (beyond_loopback_ || address.IsLoopback()) return absl::OkStatus();
     return FailedPrecondition(
-        "{} is not a loopback address, and without TLS anybody on the way can read and change what is sent; say "
+        "{} is not a loopback address, and without TLS others on the network can read and change the messages; give "
         "--insecure twice to accept that",
         address.ToString());
   }

@@ -1,5 +1,5 @@
-// How the two ends of a connection prove who they are. Servers and clients take credentials and do not look inside, so
-// that a kind of credentials is added here without touching either.
+// Credentials by which the two ends of a connection authenticate. Servers and clients accept credentials without
+// inspecting them, so that a new kind of credentials is added here without touching either.
 #pragma once
 
 #include <functional>
@@ -25,6 +25,13 @@ StatusOr<NetworkAddress> ParseAddress(std::string_view text);
 
 // Of the other end of a connection as gRPC writes it: "ipv4:127.0.0.1:4711", "ipv6:%5B::1%5D:4711".
 bool IsLoopbackPeer(std::string_view peer);
+
+// A caller that a server has refused because its certificate is revoked.
+struct RevokedPeer {
+  std::string name;  // as the certificate says it: "client/ID"
+  std::string serial;
+  std::string sentence;  // why it was refused, and when it was revoked
+};
 
 class ServerSecurity;   // rpc/security.h
 class ChannelSecurity;  // the same

@@ -237,7 +237,7 @@ Status ClientCall::End(const grpc::Status& status) {
     case grpc::StatusCode::UNIMPLEMENTED:
       if (!said)
         return absl::UnimplementedError(
-            fmt::format("whoever listens at {} does not know this call; install the same version at both ends",
+            fmt::format("the server at {} does not know this call; install the same version at both ends",
                         connection_->server().ToString()));
       break;
     default:

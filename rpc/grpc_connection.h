@@ -1,11 +1,11 @@
 // One connection to a server, and calls on it. For classes that implement a service's interface over gRPC.
 //
-//   ClientConnection ──→ ClientChannel, made anew when what is shown on it has been replaced
+//   ClientConnection ──→ ClientChannel, made anew after its certificate has been replaced
 //       └──→ ClientCalls ←── ClientCall, one each
 //
-// Time is measured by the clock that nobody sets: a machine whose time is set back must not wait for so much longer.
-// gRPC's own timers wait on the wall clock, so that they are late by as much, until another timer wakes them; nothing
-// here waits for one of them alone.
+// Time is measured by the monotonic clock: a machine whose time is set back must not wait longer. gRPC's timers wait on
+// the wall clock. After such a change they are late until another timer wakes them, so nothing here waits for one of
+// them alone.
 #pragma once
 
 #include <grpcpp/generic/generic_stub.h>

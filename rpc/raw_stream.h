@@ -1,6 +1,6 @@
-// One call whose messages are gRPC's own buffers, both ways: an operation at a time. It is what gRPC's synchronous
-// streams are for messages of protobuf, save that a message is on its way while the caller makes the next. Internal to
-// this folder.
+// One bidirectional call with gRPC's raw buffers as messages, one operation at a time. It corresponds to gRPC's
+// synchronous streams of protobuf messages, but sends one message while the caller makes the next. Internal to this
+// folder.
 #pragma once
 
 #include <grpcpp/generic/generic_stub.h>

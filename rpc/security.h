@@ -1,14 +1,16 @@
-// Credentials as gRPC sees them. For code that serves or calls over gRPC; credentials.h shows nothing of it.
+// Credentials in gRPC's types. For code that serves or calls over gRPC; credentials.h includes nothing of it.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
 
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 
 #include "certificates/name.h"
 #include "engine/base/status.h"
+#include "rpc/credentials.h"
 
 namespace rivulet {
 
@@ -26,6 +28,9 @@ class ServerSecurity {
   virtual std::shared_ptr<grpc::ServerCredentials> credentials() = 0;
   // UNAUTHENTICATED: the certificate that the connection showed is no longer valid.
   virtual StatusOr<PeerIdentity> Identify(const grpc::ServerContextBase& context) = 0;
+  // Who hears of refused callers whose certificate is revoked, within a second or two, each certificate once a second
+  // at most, on a thread of this object; until null is given. By default nobody is ever heard of.
+  virtual void OnRevoked(std::function<void(const RevokedPeer& peer)> on_revoked) { (void)on_revoked; }
   // Logs why a caller was refused, where the credentials have a log.
   virtual void LogRefusal(const std::string& sentence) = 0;
 };

@@ -30,7 +30,7 @@ StatusOr<uint64_t> StreamGuard::Enter(const std::string& connection, std::functi
   MutexLock lock(mutex_);
   int& open = unnamed_[connection];
   if (open >= limits_.unnamed_per_connection) {
-    return Unavailable("{} streams of this connection have not said whose they are; say so before opening more", open);
+    return Unavailable("{} streams of this connection have not named their client; name it before opening more", open);
   }
   ++open;
   streams_.emplace(++entered_, Entry{connection, "", std::move(cancel), Clock::now() + limits_.header_timeout});

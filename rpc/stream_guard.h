@@ -1,8 +1,8 @@
-// Who may hold how many streams open, and how long a peer may keep one waiting. A stream costs the server memory and a
-// place; one that says nothing must not take them from those who work.
+// Limits on open streams: their number per peer and connection, and the time that a silent peer may keep one. A stream
+// costs the server memory and a place; silent streams must not take them from active ones.
 //
 //   Enter ──→ Name ──→ (Waiting Moved)* ──→ End ──→ Leave
-//     └── nobody is known by then: few a connection, and seconds to say who it is
+//     └── unauthenticated until then: few a connection, and seconds to authenticate
 #pragma once
 
 #include <chrono>

@@ -19,8 +19,9 @@
 #include "certificates/watched_identity.h"
 #include "engine/base/display_name.h"
 #include "engine/base/mutex.h"
+#include "engine/base/rate_limited_log.h"
 #include "rpc/credentials.h"
-#include "rpc/rate_limited_log.h"
+#include "rpc/revoked_peers.h"
 #include "rpc/security.h"
 
 namespace rivulet {
@@ -81,13 +82,17 @@ class Peers {
 
 class VerifiesClients final : public ExternalCertificateVerifier {
  public:
-  VerifiesClients(std::shared_ptr<Peers> peers, std::shared_ptr<RateLimitedLog> teller)
-      : peers_(std::move(peers)), teller_(std::move(teller)) {}
+  VerifiesClients(std::shared_ptr<Peers> peers, std::shared_ptr<RateLimitedLog> teller,
+                  std::shared_ptr<RevokedPeers> revoked)
+      : peers_(std::move(peers)), teller_(std::move(teller)), revoked_(std::move(revoked)) {}
   bool Verify(TlsCustomVerificationCheckRequest* request, std::function<void(grpc::Status)>,
               grpc::Status* sync_status) override {
     const grpc::string_ref pem = request->peer_cert();
     const StatusOr<Peer> peer = peers_->Verify(std::string(pem.data(), pem.size()));
-    if (!peer.ok()) teller_->Tell(fmt::format("refused a connection: {}", Message(peer.status())));
+    if (!peer.ok()) {
+      teller_->Tell(fmt::format("refused a connection: {}", Message(peer.status())));
+      revoked_->Note(peer.status());
+    }
     *sync_status = peer.ok() ? grpc::Status::OK : Refused(peer.status());
     return true;
   }
@@ -96,6 +101,7 @@ class VerifiesClients final : public ExternalCertificateVerifier {
  private:
   const std::shared_ptr<Peers> peers_;
   const std::shared_ptr<RateLimitedLog> teller_;
+  const std::shared_ptr<RevokedPeers> revoked_;
 };
 
 // What a server shows, at a path that gRPC's watcher reads: the watcher is its one way to replace a certificate, and
@@ -169,7 +175,7 @@ class TlsServer final : public ServerSecurity {
     options.watch_identity_key_cert_pairs();
     // A certificate must be shown and its key proved; the verifier says what it is worth.
     options.set_cert_request_type(GRPC_SSL_REQUEST_AND_REQUIRE_CLIENT_CERTIFICATE_BUT_DONT_VERIFY);
-    options.set_certificate_verifier(ExternalCertificateVerifier::Create<VerifiesClients>(peers_, teller_));
+    options.set_certificate_verifier(ExternalCertificateVerifier::Create<VerifiesClients>(peers_, teller_, revoked_));
     options.set_check_call_host(false);
     return grpc::experimental::TlsServerCredentials(options);
   }
@@ -183,6 +189,10 @@ class TlsServer final : public ServerSecurity {
     return PeerIdentity{std::move(peer->name), std::move(peer->serial), peer->validity.until};
   }
   void LogRefusal(const std::string& sentence) override { teller_->Tell(sentence); }
+  void OnRevoked(std::function<void(const RevokedPeer& peer)> on_revoked) override {
+    MutexLock lock(revoked_mutex_);
+    on_revoked_ = std::move(on_revoked);
+  }
 
  private:
   static std::string Bundle(const NodeIdentity& identity) { return identity.certificate_pem + identity.key_pem; }
@@ -192,8 +202,19 @@ class TlsServer final : public ServerSecurity {
         context.auth_context()->FindPropertyValues(GRPC_X509_PEM_CERT_PROPERTY_NAME);
     if (shown.size() != 1) return absl::UnauthenticatedError("the connection shows no certificate");
     StatusOr<Peer> peer = peers_->Verify(std::string(shown[0].data(), shown[0].size()));
-    if (!peer.ok()) return absl::UnauthenticatedError(peer.status().message());
+    if (!peer.ok()) {
+      revoked_->Note(peer.status());
+      return absl::UnauthenticatedError(peer.status().message());
+    }
     return peer;
+  }
+
+  // On this object's thread: a handshake and a call must not wait for whoever hears of them.
+  void ReportRevoked() {
+    MutexLock lock(revoked_mutex_);
+    for (const RevokedPeer& peer : revoked_->Take()) {
+      if (on_revoked_) on_revoked_(peer);
+    }
   }
 
   // A thread, because what a server shows must be new before anybody asks for it.
@@ -202,6 +223,9 @@ class TlsServer final : public ServerSecurity {
     MutexLock lock(mutex_);
     while (!closing_) {
       closed_.WaitFor(mutex_, kLookEvery);
+      mutex_.Unlock();
+      ReportRevoked();
+      mutex_.Lock();
       const std::shared_ptr<const NodeIdentity> identity = identity_->Look();
       std::string fresh = Bundle(*identity);
       if (fresh == bundle || closing_) continue;
@@ -216,6 +240,10 @@ class TlsServer final : public ServerSecurity {
   const std::shared_ptr<WatchedIdentity> identity_;
   const std::shared_ptr<RateLimitedLog> teller_;
   const std::shared_ptr<Peers> peers_;
+  const std::shared_ptr<RevokedPeers> revoked_ =
+      std::make_shared<RevokedPeers>();  // gRPC keeps its verifier as it likes
+  Mutex revoked_mutex_;
+  std::function<void(const RevokedPeer&)> on_revoked_ GUARDED_BY(revoked_mutex_);
   ShownFile shown_;  // written by Start and then by thread_
   Mutex mutex_;
   CondVar closed_;
@@ -292,8 +320,8 @@ class TlsChannel final : public ChannelSecurity {
     if (!handshakes_->refusal.empty()) return handshakes_->refusal;
     if (!handshakes_->in_doubt) return "";
     return fmt::format(
-        "it closed the connection when it saw the certificate {} of '{}', which it does not admit; its own log says "
-        "why: ask who runs it",
+        "it closed the connection because it does not admit the certificate {} of '{}'; ask its operator for the "
+        "reason in its log",
         identity_->serial, identity_->name.ToString());
   }
 

@@ -1,5 +1,5 @@
-// The heap of a process that serves transfers. A message of a megabyte comes in pieces of some KiB, through whichever
-// of gRPC's threads, and goes a moment later; what connections keep for as long as they live is allocated in between.
+// Heap settings of a process that serves transfers. A message of a megabyte arrives in pieces of some KiB, through any
+// of gRPC's threads, and is freed a moment later. Long-lived allocations of connections are made in between.
 #pragma once
 
 #include <atomic>

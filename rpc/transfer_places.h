@@ -1,13 +1,12 @@
-// Which uploads and downloads are under way, and which wait for their turn. Each that is costs memory, whether or not
-// anybody looks at it: what its stream is sent ahead of its reader, the message that is read or sent, room where it is
-// staged. A few at full speed are through as soon as many beside each other, so the others wait until one of these has
-// ended, and take nothing meanwhile.
+// Queue of uploads and downloads, of which only a few are under way at a time. Each active one costs memory, whether it
+// is served or not: data sent ahead of its reader, the current message, and staging space. A few at full speed finish
+// as soon as many side by side. So the others wait until one has ended, and take no memory meanwhile.
 //
 //   Enter ──→ [its turn] ──→ (Waiting Moved)* ──→ Leave
 //
-// A slow peer must not keep others from a server that has nothing to do. So a transfer holds a place only while the
-// server is what holds it up: one whose peer is waited for longer than its bytes explain at `bytes_per_second` holds
-// none, until it is faster again. What such a peer sends is read as it comes, and so takes little.
+// A slow peer must not block others from an idle server. So a transfer keeps its place only while the server limits it.
+// If its peer is slower than `bytes_per_second` allows for its bytes, the transfer gives up the place until the peer is
+// faster again. Data from such a peer is read as it arrives, and so takes little memory.
 #pragma once
 
 #include <algorithm>

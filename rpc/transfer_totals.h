@@ -1,4 +1,4 @@
-// What a server's uploads and downloads have moved since its start, in bytes.
+// Total bytes of a server's uploads and downloads since its start.
 #pragma once
 
 #include <cstdint>

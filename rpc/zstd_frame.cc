@@ -38,17 +38,17 @@ StatusOr<grpc::Slice> Unpacked(std::span<const std::span<const std::byte>> piece
   }
   const unsigned long long says = ZSTD_getFrameContentSize(frame.data(), frame.size());
   if (says == ZSTD_CONTENTSIZE_ERROR) return DataLoss("a chunk of {} bytes is no frame of zstd", frame.size());
-  if (says == ZSTD_CONTENTSIZE_UNKNOWN) return DataLoss("a packed chunk does not say how long it is");
-  if (says > most) return DataLoss("a packed chunk says to be {} bytes long, and may be {}", says, most);
+  if (says == ZSTD_CONTENTSIZE_UNKNOWN) return DataLoss("a compressed chunk does not state its length");
+  if (says > most) return DataLoss("a compressed chunk claims {} bytes, and at most {} are allowed", says, most);
   // Several frames in one would be unpacked after each other.
   if (ZSTD_findFrameCompressedSize(frame.data(), frame.size()) != frame.size()) {
-    return DataLoss("a packed chunk is cut off, or there is more than one frame in it");
+    return DataLoss("a compressed chunk is cut off, or there is more than one frame in it");
   }
   const size_t size = static_cast<size_t>(says);
   const grpc::Slice unpacked(size);
   const size_t came = ZSTD_decompress(BytesOf(unpacked), size, frame.data(), frame.size());
-  if (ZSTD_isError(came)) return DataLoss("a packed chunk is damaged: {}", ZSTD_getErrorName(came));
-  if (came != size) return DataLoss("a packed chunk says to be {} bytes long, and is {}", size, came);
+  if (ZSTD_isError(came)) return DataLoss("a compressed chunk is damaged: {}", ZSTD_getErrorName(came));
+  if (came != size) return DataLoss("a compressed chunk claims {} bytes, and has {}", size, came);
   return unpacked;
 }
 

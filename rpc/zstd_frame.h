@@ -1,5 +1,5 @@
-// A chunk as one frame of zstd (RFC 8878), and back. What comes may be anybody's: how long a frame says to be unpacked
-// is read before memory is taken for it. Internal to this folder.
+// A chunk as one frame of zstd (RFC 8878), and back. Frames are untrusted: the unpacked length is read before memory is
+// allocated for it. Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -1,4 +1,4 @@
-// Whose fault it is that a model cannot be made.
+// Classification of an error in creating a run or its model: a usage error, or a fault of a file.
 #pragma once
 
 #include "engine/base/status.h"

@@ -1,4 +1,4 @@
-// The names of the classes of a scenario's data, as an import wrote them beside its records.
+// Names of the classes of a scenario's data, stored by an import beside its records.
 #pragma once
 
 #include <string>

@@ -68,7 +68,7 @@ class ScoreCounter {
       return InvalidArgument("'{}' is {}{}, and scores are float32 with one for each class", scores_, Name(spec.dtype),
                              spec.shape.ToString());
     if (sizes.back() > kMostClassesReported)
-      return InvalidArgument("there are {} classes, and at most {} are told apart class by class", sizes.back(),
+      return InvalidArgument("there are {} classes, and a report by class has at most {}", sizes.back(),
                              kMostClassesReported);
     if (report_.counts.empty()) {
       report_.classes = sizes.back();
@@ -165,7 +165,7 @@ StatusOr<ClassReport> ReportClasses(const Plan& plan, std::shared_ptr<const Data
                                     const std::string& scores, int64_t batch_size, const DataProgress& progress) {
   if (!TellsClasses(plan.model(), scores))
     return InvalidArgument(
-        "the model tells {}, and no classes that could be taken for one another",
+        "the model predicts {}, not classes, so there is no confusion matrix",
         plan.model().label.encoding == FeatureEncoding::kInt64 ? "several labels of an example" : "numbers");
   if (test->size() == 0) return InvalidArgument("the test set has no examples");
   StatusOr<ClassReport> report = Internal("nothing was counted");

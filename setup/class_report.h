@@ -1,5 +1,4 @@
-// What a classifier takes for what: counted over a test set, class by class, with how far its confidence can be
-// believed.
+// Confusion report of a classifier on a test set: predicted classes by true class, per-class measures, and calibration.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// A model measured client by client, over what each holds of a data set that lies here: what
-// `evaluation.federated_every` has clients tell of themselves, and what they could not tell because it is no mean, such
-// as r2 of their targets.
+// Measures of a model for each client, over its examples of a local data set. `evaluation.federated_every` has clients
+// report such measures. This file also computes those that are no mean and cannot be reported, such as r2 of the
+// targets.
 #pragma once
 
 #include <cstdint>

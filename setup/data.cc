@@ -11,12 +11,23 @@
 namespace rivulet {
 namespace {
 
-// " Did you mean …?" of the record files beside a missing one.
-std::string NearestRecords(FileSystem& files, const std::string& missing) {
+std::string FileOf(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+// " Did you mean …?" of the record files beside a missing one, but for the file `other`.
+std::string NearestRecords(FileSystem& files, const std::string& missing, const std::string& other) {
   auto names = files.List(FolderOf(missing));
   if (!names.ok()) return "";
-  std::erase_if(*names, [](const std::string& name) { return !name.ends_with(".tfrecord"); });
-  return DidYouMean(missing.substr(missing.rfind('/') + 1), *names);
+  std::erase_if(*names, [&](const std::string& name) { return !name.ends_with(".tfrecord") || name == FileOf(other); });
+  return DidYouMean(FileOf(missing), *names);
+}
+
+// Whether a missing data.train, which a file gives beside data.test, looks like own data under a wrong name: the test
+// set is there, and the training set would be generated elsewhere, or beside records of nearly its name.
+bool LooksMistyped(FileSystem& files, const Scenario& scenario) {
+  const DataConfig& data = scenario.data;
+  if (!scenario.given.contains("data.train") || !scenario.given.contains("data.test") || data.test.empty())
+    return false;
+  return FolderOf(data.train) != FolderOf(data.test) || !NearestRecords(files, data.train, data.test).empty();
 }
 
 }  // namespace
@@ -41,16 +52,16 @@ Status PrepareData(const Scenario& scenario, const DataProgress& progress) {
   if (!train_missing && !test_missing) return absl::OkStatus();
   const std::string& missing = train_missing ? data.train : data.test;
   if (data.synth.kind.empty()) {
-    return NotFound("{}; {} names it, and no data.synth says how to generate it", Message(train_missing ? train : test),
+    return NotFound("{}; {} names it, and there is no data.synth to generate it", Message(train_missing ? train : test),
                     train_missing ? "data.train" : "data.test");
   }
   if (IsFilePattern(missing)) {
     return InvalidArgument("'{}' is a pattern that no file matches, and data.synth generates one file; give its name",
                            missing);
   }
-  if (train_missing && TrainsOnOwnData(scenario)) {
+  if (train_missing && (TrainsOnOwnData(scenario) || (!test_missing && LooksMistyped(files, scenario)))) {
     return NotFound("{}; data.train names it, and data.synth generates no data under a name that was given.{}",
-                    Message(train), NearestRecords(files, data.train));
+                    Message(train), NearestRecords(files, data.train, data.test));
   }
   RIVULET_ASSIGN_OR_RETURN(const Generator* const generator, FindGenerator(data.synth.kind));
   const SettingTable table = {.settings = generator->settings};

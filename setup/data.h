@@ -1,4 +1,4 @@
-// Data on first use: what [data.synth] describes is generated when data.train or data.test does not exist yet.
+// Data on first use: the data of [data.synth] is generated if data.train or data.test does not exist yet.
 #pragma once
 
 #include "engine/base/status.h"
@@ -12,7 +12,9 @@ namespace rivulet {
 bool TrainsOnOwnData(const Scenario& scenario);
 
 // Makes the scenario's files exist, each complete under its name or not at all. NOT_FOUND: a file that does not exist
-// and that nothing generates, or own training data. Existing files are left as they are. `progress` may stop it.
+// and that nothing generates, or own training data: by TrainsOnOwnData, or where both names are given, data.test is
+// there, and data.train is of another folder or beside records of nearly its name. Existing files are left as they are.
+// `progress` may stop it.
 Status PrepareData(const Scenario& scenario, const DataProgress& progress = {});
 
 }  // namespace rivulet

@@ -37,7 +37,7 @@ struct CentralEvaluator::Evaluation {
         errors(static_cast<size_t>(batches)) {}
   const Buffer params;  // the graph only reads its variables, so the committed model's own memory serves
   const int64_t batches;
-  std::vector<double> values;  // batch by batch: means, and of rates how many are right
+  std::vector<double> values;  // batch by batch, as MeasuredSet::Read writes them
   std::vector<Status> errors;  // of each batch
   std::atomic<int64_t> next = 0;
   std::atomic<bool> failed = false;
@@ -141,8 +141,9 @@ Status CentralEvaluator::EvaluateBatch(Worker& worker, int64_t batch, Evaluation
   MonitoredRun watched(monitor_, bindings);
   RIVULET_RETURN_IF_ERROR(bound.instance->Run(bindings));
   watched.Done();
-  double* const values = evaluation.values.data() + static_cast<size_t>(batch) * evaluated_.size();
-  for (size_t k = 0; k < evaluated_.size(); ++k) values[k] = evaluated_.ValueOf(k, bound.fetches[k]);
+  const size_t width = evaluated_.width();
+  const std::span<double> values = std::span(evaluation.values).subspan(static_cast<size_t>(batch) * width, width);
+  for (size_t k = 0; k < evaluated_.size(); ++k) evaluated_.Read(k, bound.fetches[k], values);
   return absl::OkStatus();
 }
 
@@ -170,7 +171,7 @@ void CentralEvaluator::Work(Worker& worker) {
 StatusOr<std::map<std::string, Measure>> CentralEvaluator::Evaluate(const Model& model) {
   const int64_t examples = examples_->size();
   const int64_t batches = (examples + batch_size_ - 1) / batch_size_;
-  Evaluation evaluation(model, batches, evaluated_.size());
+  Evaluation evaluation(model, batches, evaluated_.width());
   {
     MutexLock lock(mutex_);
     evaluation_ = &evaluation;

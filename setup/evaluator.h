@@ -1,5 +1,5 @@
-// Evaluates a committed model on the scenario's test set, with the plan's own graph: what the coordinator's rounds
-// report as "test/loss" and "test/<metric>", or under another set's name.
+// Evaluator of a committed model on the scenario's test set, with the plan's graph. The coordinator's rounds report the
+// results as "test/loss" and "test/<metric>", or under another set's name.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Clients that see the same things differently: a data set in which each client's inputs are shifted by a law of its
-// own. A virtual client and a file of a partition hold the same bytes.
+// Feature shift among clients: a data set in which each client's inputs are transformed differently. A virtual client
+// and a partition's file have the same bytes.
 #pragma once
 
 #include <cstdint>

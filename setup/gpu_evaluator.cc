@@ -134,13 +134,15 @@ StatusOr<std::map<std::string, Measure>> GpuEvaluator::Evaluate(const Model& mod
   Status status = work();
   if (Status ran = stream_->Wait(); status.ok()) status = std::move(ran);
   if (!status.ok()) return Annotate(status, "evaluation");
-  std::vector<double> values;
+  const size_t width = evaluated_.width();
+  std::vector<double> values(static_cast<size_t>(batches()) * width);
   for (int64_t batch = 0; batch < batches(); ++batch) {
     const Part& part = batch < whole ? whole_ : rest_;
     for (size_t k = 0; k < evaluated_.size(); ++k) {
       const TensorSpec& spec = part.program->fetch_specs()[k];
       std::byte* const at = host_fetches_.data() + static_cast<size_t>(batch) * fetched_bytes_ + fetch_offset_[k];
-      values.push_back(evaluated_.ValueOf(k, {at, spec.dtype, spec.shape}));
+      evaluated_.Read(k, {at, spec.dtype, spec.shape},
+                      std::span(values).subspan(static_cast<size_t>(batch) * width, width));
     }
   }
   return evaluated_.MeasuresOf(values, examples_, batch_size_, whole_.program->fetch_specs(),

@@ -1,5 +1,5 @@
-// Evaluates a committed model on a device beside the host: the test set lies there, and its batches are lanes that
-// share the weights, as many at once as the memory allows.
+// Evaluator of a committed model on a device. The test set is stored there, and its batches are lanes that share the
+// weights, as many at once as the memory allows.
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// A data set in two: some examples to learn from, some held out to choose by.
+// Split of a data set in two: training examples and validation examples.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <numeric>
 #include <optional>
 
@@ -56,7 +57,15 @@ MeasuredSet::MeasuredSet(const Plan& plan, const std::string& set) : set_(set) {
   const ModelDef& model = plan.model();
   fetched_ = {{set + "/loss", model.eval_loss}};
   for (const auto& [name, tensor] : model.metrics) {
-    fetched_.push_back(FetchedFor(model.graph, fmt::format("{}/{}", set, name), tensor));
+    Fetched& fetched = fetched_.emplace_back(FetchedFor(model.graph, fmt::format("{}/{}", set, name), tensor));
+    const std::optional<int64_t> counts = CountsOf(model.graph, name, tensor);
+    if (!counts) continue;
+    fetched.finish = FinishOf(name);
+    fetched.width = static_cast<size_t>(*counts);
+  }
+  for (Fetched& fetched : fetched_) {
+    fetched.first = width_;
+    width_ += fetched.width;
   }
 }
 
@@ -82,20 +91,27 @@ Status MeasuredSet::Check(std::span<const TensorSpec> fetched) const {
   for (size_t i = 0; i < fetched_.size(); ++i) {
     const TensorSpec& spec = fetched[i];
     if (fetched_[i].counted) continue;
+    if (fetched_[i].finish != nullptr && spec == TensorSpec{DType::kFloat32, {static_cast<int64_t>(fetched_[i].width)}})
+      continue;
     if (spec.shape != Shape{} || (spec.dtype != DType::kFloat32 && spec.dtype != DType::kFloat64)) {
-      return InvalidArgument("'{}' is {}{}; what is evaluated must be a float32 or float64 scalar", fetched_[i].tensor,
-                             Name(spec.dtype), spec.shape.ToString());
+      return InvalidArgument("'{}' is {}{}; an evaluated tensor must be a float32 or float64 scalar",
+                             fetched_[i].tensor, Name(spec.dtype), spec.shape.ToString());
     }
   }
   return absl::OkStatus();
 }
 
-double MeasuredSet::ValueOf(size_t k, const TensorView& fetch) const {
-  if (fetched_[k].counted) {
+void MeasuredSet::Read(size_t k, const TensorView& fetch, std::span<double> batch) const {
+  const Fetched& fetched = fetched_[k];
+  const std::span<double> into = batch.subspan(fetched.first, fetched.width);
+  if (fetched.counted) {
     const auto ones = fetch.flat<float>();
-    return std::accumulate(ones.begin(), ones.end(), 0.0);
+    into[0] = std::accumulate(ones.begin(), ones.end(), 0.0);
+  } else if (fetched.finish != nullptr) {
+    std::ranges::copy(fetch.flat<float>(), into.begin());
+  } else {
+    into[0] = fetch.dtype == DType::kFloat64 ? fetch.flat<double>()[0] : fetch.flat<float>()[0];
   }
-  return fetch.dtype == DType::kFloat64 ? fetch.flat<double>()[0] : fetch.flat<float>()[0];
 }
 
 std::map<std::string, Measure> MeasuredSet::MeasuresOf(std::span<const double> values, int64_t examples,
@@ -104,11 +120,20 @@ std::map<std::string, Measure> MeasuredSet::MeasuresOf(std::span<const double> v
   const int64_t batches = (examples + batch_size - 1) / batch_size;
   std::map<std::string, Measure> result;
   for (size_t k = 0; k < fetched_.size(); ++k) {
+    if (fetched_[k].finish != nullptr) {
+      std::vector<double> sums(fetched_[k].width);
+      for (int64_t batch = 0; batch < batches; ++batch) {
+        const auto counts = values.subspan(static_cast<size_t>(batch) * width_ + fetched_[k].first, sums.size());
+        std::ranges::transform(sums, counts, sums.begin(), std::plus<>());
+      }
+      for (const auto& [suffix, value] : fetched_[k].finish(sums)) result[fetched_[k].name + suffix] = {value};
+      continue;
+    }
     double sum = 0;
     int64_t total = 0;
     for (int64_t batch = 0; batch < batches; ++batch) {
       const int64_t size = std::min(batch_size, examples - batch * batch_size);
-      const double value = values[static_cast<size_t>(batch) * fetched_.size() + k];
+      const double value = values[static_cast<size_t>(batch) * width_ + fetched_[k].first];
       total += (size == batch_size ? whole : rest)[k].shape.elements();
       sum += fetched_[k].counted ? value : value * static_cast<double>(size);
     }

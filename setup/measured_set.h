@@ -1,4 +1,4 @@
-// What an evaluation fetches of each batch, and how batches come to measures: the same wherever they are run.
+// Fetches of an evaluation batch, and the computation of measures from batches, the same on every device.
 #pragma once
 
 #include <cstdint>
@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "engine/models/metrics/metric.h"
 #include "engine/program/program.h"
 #include "federated/evaluation/evaluator.h"
 #include "federated/plan/example_source.h"
@@ -23,27 +24,31 @@ class MeasuredSet {
   // `set` is what the data set is called ("test"). Reads its targets where there is something to be explained.
   // INVALID_ARGUMENT: it is empty. Errors name file, record and byte.
   static StatusOr<MeasuredSet> Of(const Plan& plan, const std::shared_ptr<const Dataset>& data, const std::string& set);
-  size_t size() const { return fetched_.size(); }
+  size_t size() const { return fetched_.size(); }  // how many are fetched
+  size_t width() const { return width_; }          // and how many numbers a batch has
   // Of a batch of so many, over the model's arena as buffer 0.
   Signature SignatureFor(const Plan& plan, const ExampleDecoder& decoder, int64_t batch_size) const;
   // INVALID_ARGUMENT: a metric that is no floating scalar.
   Status Check(std::span<const TensorSpec> fetched) const;
-  // What fetch `k` of a batch says: a mean, and of a rate how many are right.
-  double ValueOf(size_t k, const TensorView& fetch) const;
-  // `values`: batch by batch, one for each fetch, of batches of `batch_size` and a smaller last one, whose fetches are
-  // `whole` and `rest`. Summed in order of the batches.
+  // Writes what fetch `k` of a batch says into the batch's numbers: a mean, of a rate how many are right, or counts.
+  void Read(size_t k, const TensorView& fetch, std::span<double> batch) const;
+  // `values`: batch by batch, `width` numbers each, of batches of `batch_size` and a smaller last one, whose fetches
+  // are `whole` and `rest`. Summed in order of the batches.
   std::map<std::string, Measure> MeasuresOf(std::span<const double> values, int64_t examples, int64_t batch_size,
                                             std::span<const TensorSpec> whole, std::span<const TensorSpec> rest) const;
 
  private:
   struct Fetched {
     std::string name, tensor;
-    bool counted = false;  // a rate: the tensor holds a one or a zero for each of what it is over
+    bool counted = false;             // a rate: the tensor holds a one or a zero for each of what it is over
+    FinishFunction finish = nullptr;  // of counts (engine/models/metrics/metric.h)
+    size_t first = 0, width = 1;      // its numbers among a batch's
   };
   MeasuredSet(const Plan& plan, const std::string& set);
   static Fetched FetchedFor(const Graph& graph, const std::string& name, const std::string& tensor);
   std::string set_;
   std::vector<Fetched> fetched_;
+  size_t width_ = 0;
   double target_variance_ = 0;  // 0: nothing to be explained
 };
 

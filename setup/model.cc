@@ -38,6 +38,8 @@ StatusOr<ModelDef> FromLayers(const ModelConfig& config) {
   options.input = config.input.shape;
   RIVULET_ASSIGN_OR_RETURN(options.target, TargetKindFromName(config.target));
   options.loss = config.objective;
+  options.loss_settings = config.objective_settings;
+  options.metrics = config.metrics;
   RIVULET_ASSIGN_OR_RETURN(options.encoding, EncodingFromKind(config.input.kind));
   return ModelFromLayers(options, config.layers);
 }
@@ -66,6 +68,8 @@ StatusOr<ModelDef> FromOnnx(const ModelConfig& config) {
   RIVULET_ASSIGN_OR_RETURN(options.inputs, InputsOf(config));
   RIVULET_ASSIGN_OR_RETURN(options.target, TargetKindFromName(config.target));
   options.loss = config.objective;
+  options.loss_settings = config.objective_settings;
+  options.metrics = config.metrics;
   options.folder = FolderOf(config.onnx);
   options.trainable = config.trainable;
   StatusOr<ModelDef> model = onnx::ModelFromOnnx(bytes, options);
@@ -94,8 +98,12 @@ StatusOr<ModelDef> FromArrays(const ModelConfig& config) {
 
 StatusOr<ModelDef> Whole(const ModelConfig& config) {
   if (!config.preset.empty())
-    return Preset(config.preset,
-                  {.classes = config.classes, .input = config.input.shape, .normalization = config.normalization});
+    return Preset(config.preset, {.classes = config.classes,
+                                  .input = config.input.shape,
+                                  .normalization = config.normalization,
+                                  .loss = config.objective,
+                                  .loss_settings = config.objective_settings,
+                                  .metrics = config.metrics});
   if (!config.onnx.empty()) return FromOnnx(config);
   if (!config.arrays.empty()) return FromArrays(config);
   return config.layers.empty() ? FromGraph(config) : FromLayers(config);
@@ -121,7 +129,7 @@ Status CompleteArrays(const ModelConfig& config, ModelDef& model) {
     if (variable.segment == "frozen" || variable.spec.dtype == DType::kFloat32) continue;
     return InvalidArgument(
         "{}: tensor '{}' is {}, and updates are float32; convert it, or name it in model.freeze, which sends it to "
-        "clients as it is",
+        "clients unchanged",
         config.arrays, variable.name, Name(variable.spec.dtype));
   }
   StatusOr<ModelLayout> layout = ModelLayoutOf(model);

@@ -1,4 +1,4 @@
-// The model a scenario names: a preset, layers, a graph file or ONNX model made by anyone, or arrays without a graph.
+// Construction of a scenario's model: a preset, layers, any graph file or ONNX model, or arrays without a graph.
 #pragma once
 
 #include <memory>

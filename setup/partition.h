@@ -1,4 +1,4 @@
-// Divides a data set into clients. Pure functions of (data, configuration, seed).
+// Partition of a data set into clients. Pure functions of (data, configuration, seed).
 #pragma once
 
 #include <cstdint>

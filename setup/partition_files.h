@@ -1,4 +1,4 @@
-// A partition as files: what each client of a deployment trains on, in the order the simulator would use.
+// Files of a partition: the training data of each client of a deployment, in the simulator's order.
 #pragma once
 
 #include <string>

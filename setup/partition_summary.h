@@ -1,4 +1,4 @@
-// What a partition looks like: how many examples of each label the clients hold, and how unlike they are.
+// Summary of a partition: the clients' examples of each label, and the differences between clients.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A plan as a file, and beside it the keys of the scenario that it was built from: what a coordinator elsewhere starts
-// a run with. The keys are no part of the plan, as clients get that, and they are not to know a run's seed.
+// A plan in a file, and beside it the scenario keys it was built from, with which a coordinator elsewhere starts a run.
+// The keys are not part of the plan: clients receive the plan and must not learn a run's seed.
 #pragma once
 
 #include <memory>

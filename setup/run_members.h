@@ -1,5 +1,5 @@
-// Which clients of a partition a run has as its members: those with its tags and with examples enough
-// (selection.tags, selection.min_examples).
+// Members of a run among the clients of a partition: those with its tags and enough examples (selection.tags,
+// selection.min_examples).
 #pragma once
 
 #include <memory>

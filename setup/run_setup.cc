@@ -138,10 +138,28 @@ StatusOr<std::shared_ptr<const ModelDef>> RunSetup::model() {
   return model_;
 }
 
+StatusOr<Scenario> RunSetup::Counted() {
+  Scenario counted = scenario_;
+  const DataConfig& data = scenario_.data;
+  const auto algorithm = FindAlgorithm(scenario_.algorithm.name);
+  if (data.partition.clients > 0 || data.train.empty() || !algorithm.ok() || !(*algorithm)->counts_clients)
+    return counted;
+  const auto clients = shares();
+  if (!clients.ok()) {
+    return Annotate(clients.status(),
+                    fmt::format("[algorithm] name = \"{}\" divides by the number of all clients, and counts them in "
+                                "data.train where data.partition.clients does not give it",
+                                scenario_.algorithm.name));
+  }
+  counted.data.partition.clients = (*clients)->size();
+  return counted;
+}
+
 StatusOr<std::shared_ptr<const Plan>> RunSetup::plan() {
   if (plan_ == nullptr) {
     RIVULET_ASSIGN_OR_RETURN(const auto definition, model());
-    RIVULET_ASSIGN_OR_RETURN(plan_, ComposePlan(scenario_, *definition));
+    RIVULET_ASSIGN_OR_RETURN(const Scenario counted, Counted());
+    RIVULET_ASSIGN_OR_RETURN(plan_, ComposePlan(counted, *definition));
   }
   return plan_;
 }
@@ -153,7 +171,7 @@ StatusOr<std::shared_ptr<const Model>> RunSetup::initial_model() {
   const Digest found = model->ComputeDigest(), wanted = opened->model().initial_model;
   if (found == wanted) return model;
   return FailedPrecondition(
-      "model.arrays, '{}', has digest {}, and the plan begins with {}; bring the file that the plan was built from, or "
+      "model.arrays, '{}', has digest {}, and the plan begins with {}; use the file that the plan was built from, or "
       "build the plan again",
       scenario_.model.arrays, found.Hex(), wanted.Hex());
 }

@@ -1,6 +1,6 @@
-// What a run is made from, out of its scenario: the one place that goes from a scenario to data, shares, model, plan
-// and evaluator. A simulation takes all of it, a deployed coordinator plan and evaluator (training data stays with the
-// clients), `rivulet data partition` the shares, `rivulet graph` and `rivulet debug` the plan.
+// Parts of a run made from its scenario: data, shares, model, plan and evaluator. A simulation takes all of it. A
+// deployed coordinator takes plan and evaluator (training data stays with the clients). `rivulet data partition` takes
+// the shares, `rivulet graph` and `rivulet debug` the plan.
 #pragma once
 
 #include <memory>
@@ -67,6 +67,9 @@ class RunSetup {
   StatusOr<std::shared_ptr<Evaluator>> evaluator();
 
  private:
+  // The scenario with the number of clients that data.partition finds, where its algorithm reads that and nobody gave
+  // it. Errors as shares.
+  StatusOr<Scenario> Counted();
   StatusOr<std::shared_ptr<const Dataset>> Open(const std::string& path);
   // As it was recorded: who holds what does not depend on how it is seen.
   StatusOr<std::shared_ptr<const Dataset>> RecordedData();

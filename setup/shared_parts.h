@@ -1,5 +1,5 @@
-// What runs of one process have in common: data sets that are open, who holds what of them, and the last evaluator. A
-// run whose parts another one has made pays nothing for them.
+// Parts shared by the runs of one process: open data sets, their partitions, and the last evaluator. A run with the
+// same parts as an earlier one makes none again.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Some of the examples of a data set, as a data set: what one client holds of it, or what is held out.
+// A subset of a data set's examples, as a data set: one client's share, or held-out examples.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Each client's examples divided once more: some to learn from, some to be judged on.
+// Split of each client's examples into training and evaluation examples.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Training on the server's own data (server.fine_tune), by the trainer that clients have: for a simulation, for a
-// coordinator's process, and for who does a run again.
+// Training on the server's data (server.fine_tune) by the clients' trainer: for a simulation, a coordinator's process,
+// and a replay.
 #pragma once
 
 #include <memory>

@@ -203,7 +203,7 @@ class RecordedVersions final : public TaskInputs {
     if (!state.ok()) return Annotate(state.status(), path);
     RIVULET_RETURN_IF_ERROR(Annotate(CheckState(*state, *optimizer_), path));
     if (number_rule_ != nullptr && state->numbers == nullptr) {
-      return DataLoss("{}: it has no numbers, with which the server goes on", path);
+      return DataLoss("{}: it has no numbers, which the server needs to resume", path);
     }
     return state;
   }
@@ -368,6 +368,7 @@ StatusOr<ReplayResult> Replay(const ReplayOptions& given) {
                      .site = {.name = "worker",
                               .run_id = run.run_id(),
                               .version = "replay",
+                              .calls = {.max_plan_bytes = kAnyBytes},  // of this process
                               .instruments = options.instruments,
                               .states = run.states()},
                      .on_error = [&slice](const Status& status) { slice.End(status); }});

@@ -1,7 +1,6 @@
-// Does a stored run again from what its history tells of it: of each version the tasks whose updates it holds, each
-// from the version that it started from. Nothing is drawn, and nothing is decided by who was there or how fast anybody
-// was: what comes of it must be the run's own versions, to the bit. So a run is verified, simulated or deployed; of the
-// latter by whoever has the data of its clients.
+// Replay of a stored run from its history. For each version it repeats the tasks with recorded updates, each from its
+// base version. Nothing is drawn, and connections and speeds have no influence: the resulting versions must equal the
+// run's, to the bit. A replay verifies a simulated run, or a deployed one given its clients' data.
 #pragma once
 
 #include <cstdint>

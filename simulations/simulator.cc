@@ -150,7 +150,7 @@ class LocalSimulation : public Simulation {
       const int64_t clients = scenario.data.partition.clients;
       if (clients <= 0) {
         return InvalidArgument(
-            "without data.train, data.partition.clients says how many clients there are; give one of them");
+            "without data.train the number of clients is unknown; give data.train or data.partition.clients");
       }
       coordinator.population = NumberedPopulation(clients);
       return absl::OkStatus();
@@ -318,6 +318,7 @@ class LocalSimulation : public Simulation {
                      .run_id = run_id(),
                      .version = kVersion,
                      .most_tasks = kMostTasks,
+                     .calls = {.max_plan_bytes = kAnyBytes},  // of this process
                      .instruments = instruments_};
     if (!others_train_) {
       // As safe as the versions that name what is in it: where each is synced before the next but one, so is this.

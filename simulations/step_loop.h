@@ -1,5 +1,5 @@
-// A client's training step, or what a graph computes, ready to be run again and again by whoever measures it: with a
-// scenario's own data and first values, or with made-up ones.
+// A client's training step, or a graph's computation, prepared for repeated runs by a measurement, with a scenario's
+// data and initial values or with generated ones.
 #pragma once
 
 #include <cstdint>

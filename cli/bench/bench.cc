@@ -29,7 +29,8 @@ struct BenchOptions {
 
 Status CheckDevice(const BenchOptions& options) {
   if (options.device != "cpu") return CheckGpuNames(options.device);
-  return options.lanes ? UsageError("--lanes is of a GPU; give --device gpu too, or leave it") : absl::OkStatus();
+  return options.lanes ? UsageError("--lanes is for a GPU; give --device gpu too, or leave --lanes out")
+                       : absl::OkStatus();
 }
 
 // The GPUs that --device names, none for the host.
@@ -72,8 +73,8 @@ double ToleranceOf(const std::string& dtype, const OpTiming& first) {
 StatusOr<std::vector<std::string>> WantedOf(const BenchOptions& options, const std::vector<std::string>& known) {
   if (options.algorithm != "all") {
     if (std::ranges::find(known, options.algorithm) != known.end()) return std::vector{options.algorithm};
-    return UsageError("--algorithm '{}' is none that this op has; there is all, {}.{}", options.algorithm,
-                      Join(known, ", "), DidYouMean(options.algorithm, known));
+    return UsageError("this op has no --algorithm '{}'; give all, {}.{}", options.algorithm, Join(known, ", "),
+                      DidYouMean(options.algorithm, known));
   }
   if (options.device != "cpu") return std::vector<std::string>{"native"};  // to compare with
   // Of the instruction sets the two that differ most from what a machine with AVX-512 takes anyway.
@@ -192,7 +193,7 @@ Status BenchOp(const BenchOptions& options) {
 const RegisterCommand kBench(67, [] {
   auto options = std::make_shared<BenchOptions>();
   Command op{.name = "op",
-             .summary = "Time one op on made-up data, every implementation side by side, and compare their results.",
+             .summary = "Time every implementation of one op on generated data, and compare their results.",
              .example =
                  "rivulet bench op MatMul --shape 64x784 --shape 784x128\n  rivulet bench op Conv2D --shape "
                  "10x28x28x32 --shape 5x5x32x64 --attr strides=1,1,1,1 --attr padding=SAME\n  rivulet bench op "
@@ -200,21 +201,21 @@ const RegisterCommand kBench(67, [] {
                  "--device gpu --lanes 64"};
   op.Positional("NAME", &options->bench.op, "the op, such as MatMul")
       .Repeated("--shape", "SHAPE", &options->bench.shapes,
-                "of each input in turn: 64x784, 'scalar', or its values: =1,0")
-      .Option("--dtype", "TYPE", &options->bench.dtype, "of the inputs that may have several [float32]")
+                "shape of each input in turn: 64x784, 'scalar', or its values: =1,0")
+      .Option("--dtype", "TYPE", &options->bench.dtype, "type of the inputs, if the op allows several [float32]")
       .Repeated("--attr", "NAME=VALUE", &options->bench.attrs, "an attribute of the op; lists as 1,2,2,1")
-      .Option(
-          "--algorithm", "NAME", &options->algorithm,
-          "all; native, portable; dnnl, own, eigen, reference where the op has them; or an instruction set: avx512, "
-          "avx2, sse4, none [all]")
+      .Option("--algorithm", "NAME", &options->algorithm,
+              "all; native, portable; dnnl, own, eigen, reference if the op has them; or an instruction set: avx512, "
+              "avx2, sse4, none [all]")
       .Option("--device", "cpu|gpu|gpu:N", &options->device,
-              "also on a GPU (several: gpu:0,gpu:1 or gpu:all), held against what that can do and compared with the "
-              "processor's native [cpu]")
-      .Option("--lanes", "N", &options->lanes, "of it at once on a GPU, as training has clients [1]", {1, 4096})
+              "time on a GPU too (several: gpu:0,gpu:1 or gpu:all), and compare with its peak and with the processor's "
+              "native kernel [cpu]")
+      .Option("--lanes", "N", &options->lanes, "instances at once on a GPU, like the clients of a training [1]",
+              {1, 4096})
       .Flag("--json", &options->json, "print one JSON object");
   op.run = [options] { return BenchOp(*options); };
   Command bench{
-      .name = "bench", .summary = "Measure single parts.", .example = "rivulet bench op Relu --shape 1000x1000"};
+      .name = "bench", .summary = "Benchmark single parts.", .example = "rivulet bench op Relu --shape 1000x1000"};
   bench.subcommands = {std::move(op)};
   return bench;
 });

@@ -246,8 +246,8 @@ StatusOr<OpBenchGraph> MakeOpBenchGraph(const OpBenchOptions& options) {
   for (const TensorSpec& output : bench.node->outputs()) {
     if (output.dtype != DType::kResource && (!output.shape.known_rank() || !output.shape.CheckedElements().ok()))
       return UsageError(
-          "the shape of {}'s output does not follow from these inputs; give those that tell it as values, such as "
-          "--shape =2,3",
+          "the shape of {}'s output does not follow from these inputs; give the inputs that determine it as values, "
+          "such as --shape =2,3",
           op.name);
   }
   bench.title = fmt::format("{} {}{}", op.name, Join(described, " "),

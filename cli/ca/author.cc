@@ -32,7 +32,7 @@ Status MakeOrShowAuthor(const CaAuthorOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const std::string author, AuthorOf(key.get(), options.out));
   PrivateFileSystem owners(fs);
   RIVULET_RETURN_IF_ERROR(WithMend(WriteFileAtomically(owners, options.out, pem)));
-  fmt::print("{}: the author's key, for 'rivulet plan sign'; keep it where plans are written, and nowhere else\n",
+  fmt::print("{}: the author's key, for 'rivulet plan sign'; keep it only on the machine where plans are written\n",
              options.out);
   fmt::print("{}\n", AuthorText(author));
   return absl::OkStatus();
@@ -43,12 +43,12 @@ Status MakeOrShowAuthor(const CaAuthorOptions& options) {
 Command CaAuthorCommand() {
   auto options = std::make_shared<CaAuthorOptions>();
   Command command{.name = "author",
-                  .summary = "Make the key by which an author signs plans; sites pin what it prints.",
+                  .summary = "Make an author's key for signing plans, and print the author's name for sites to pin.",
                   .example =
                       "rivulet ca author --out author.key\n"
                       "  rivulet plan sign heart.plan --key author.key"};
-  command.Option("--out", "FILE", &options->out, "the key's file, for its owner alone [author.key]")
-      .Flag("--show", &options->show, "make none: print the author of the key in --out");
+  command.Option("--out", "FILE", &options->out, "the key file to write, readable by its owner alone [author.key]")
+      .Flag("--show", &options->show, "make no key: print the author of the key in --out");
   command.run = [options] { return MakeOrShowAuthor(*options); };
   return command;
 }

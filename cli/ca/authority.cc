@@ -22,7 +22,7 @@ Status InitAuthority(const CaInitOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto authority, Authority::OpenToRead(fs, Clock::System(), options.folder));
   fmt::print("authority '{}' in {}, good until {}\n", authority->certificate().subject, options.folder,
              DayText(authority->certificate().validity.until));
-  fmt::print("whoever has {} admits whom they like: keep it on a machine of its own, with a backup\n",
+  fmt::print("{} can admit anyone: keep it on a separate machine, with a backup\n",
              JoinPath(options.folder, "authority.key"));
   return absl::OkStatus();
 }
@@ -82,7 +82,7 @@ struct CaRevokeOptions {
 
 Status RevokeCertificates(const CaRevokeOptions& options) {
   if (options.name.empty() == options.serial.empty())
-    return UsageError("say whose certificates to revoke, NAME, or which one, --serial");
+    return UsageError("nothing names the certificates to revoke; give NAME for all of a name, or --serial for one");
   StatusOr<RevocationReason> reason = ParseReason(options.reason);
   if (!reason.ok()) return AsUsageError(Annotate(reason.status(), "--reason"));
   std::optional<CertificateName> name;
@@ -115,7 +115,7 @@ StatusOr<KeyHandle> RequestedKey(FileSystem& fs, const std::string& path, const 
   RIVULET_ASSIGN_OR_RETURN(const std::string pem, fs.ReadAll(path));
   RIVULET_ASSIGN_OR_RETURN(CertificateRequest request, ReadRequest(pem, path));
   if (request.name && *request.name != name) {
-    return InvalidArgument("the request '{}' is for '{}', not for '{}'; ask its sender, and name whom you mean", path,
+    return InvalidArgument("the request '{}' is for '{}', not for '{}'; ask its sender, and give the right name", path,
                            request.name->ToString(), name.ToString());
   }
   return std::move(request.public_key);
@@ -127,8 +127,8 @@ Command CaInitCommand() {
                   .summary = "Make an authority: a folder with its key, certificate, index and revocation list.",
                   .example = "rivulet ca init --name 'Heart study'"};
   AddAuthorityFolder(command, &options->folder);
-  command.Required("--name", "TEXT", &options->name, "what people read in its certificates")
-      .Option("--days", "N", &options->days, fmt::format("how long it is good [{}]", kAuthorityDays),
+  command.Required("--name", "TEXT", &options->name, "display name in its certificates")
+      .Option("--days", "N", &options->days, fmt::format("days of validity [{}]", kAuthorityDays),
               {.min = 1, .max = kMostDays});
   command.run = [options] { return InitAuthority(*options); };
   return command;
@@ -137,15 +137,16 @@ Command CaInitCommand() {
 Command CaRenewCommand() {
   auto options = std::make_shared<CaRenewOptions>();
   Command command{.name = "renew",
-                  .summary = "Sign a new certificate of the same name, for the key that the site has.",
+                  .summary = "Sign a new certificate of the same name for the site's existing key.",
                   .example = "rivulet ca renew client/hospital-a --out hospital-a.crt"};
-  command.Positional("NAME", &options->name, RoleNamesHelp() + ", or 'authority' for its own");
+  command.Positional("NAME", &options->name, RoleNamesHelp() + ", or 'authority' for the authority's certificate");
   AddAuthorityFolder(command, &options->folder);
-  command.Option("--request", "FILE", &options->request, "for another key, by the site's request for it")
+  command.Option("--request", "FILE", &options->request, "the site's request for a new key")
       .Option("--days", "N", &options->days,
-              fmt::format("how long it is good [{}; the authority's own {}]", kCertificateDays, kAuthorityDays),
+              fmt::format("days of validity [{}; the authority's {}]", kCertificateDays, kAuthorityDays),
               {.min = 1, .max = kMostDays})
-      .Option("--out", "FILE", &options->out, "the certificate [its name with .crt, client-hospital-a.crt]");
+      .Option("--out", "FILE", &options->out,
+              "the certificate file to write [its name with .crt, client-hospital-a.crt]");
   command.run = [options] { return RenewCertificate(*options); };
   return command;
 }
@@ -153,11 +154,11 @@ Command CaRenewCommand() {
 Command CaRevokeCommand() {
   auto options = std::make_shared<CaRevokeOptions>();
   Command command{.name = "revoke",
-                  .summary = "Take certificates back, and sign the list that says so.",
+                  .summary = "Revoke certificates, and sign the revocation list.",
                   .example = "rivulet ca revoke client/hospital-a --reason key-compromise"};
-  command.OptionalPositional("NAME", &options->name, RoleNamesHelp() + ": all that is still good of it");
+  command.OptionalPositional("NAME", &options->name, RoleNamesHelp() + ": revoke all its valid certificates");
   AddAuthorityFolder(command, &options->folder);
-  command.Option("--serial", "HEX", &options->serial, "one certificate instead, by its serial number")
+  command.Option("--serial", "HEX", &options->serial, "revoke one certificate instead, by its serial number")
       .Option("--reason", "WORD", &options->reason,
               "unspecified, key-compromise, superseded or cessation [unspecified]");
   command.run = [options] { return RevokeCertificates(*options); };

@@ -7,12 +7,6 @@ void AddAuthorityFolder(Command& command, std::string* folder) {
   command.Option("--ca", "DIR", folder, fmt::format("the authority's folder [{}]", kAuthorityFolder));
 }
 
-StatusOr<CertificateName> NameArgument(const std::string& text) {
-  StatusOr<CertificateName> name = ParseCertificateName(text);
-  if (!name.ok()) return AsUsageError(name.status());
-  return name;
-}
-
 void PrintSigned(const IndexRow& row) {
   const int64_t now = Clock::System().UnixMs() / 1000;
   fmt::print("{}: certificate {}, good until {} ({})\n", row.subject.name.ToString(), row.serial,
@@ -23,7 +17,7 @@ namespace {
 
 const RegisterCommand kCa(45, [] {
   Command ca{.name = "ca",
-             .summary = "Say who takes part: an authority, its certificates and start-up kits.",
+             .summary = "Manage the certificate authority, certificates and start-up kits.",
              .example =
                  "rivulet ca init --name 'Heart study'\n"
                  "  rivulet ca kit coordinator/fl.example.org --scenario scenario.toml\n"

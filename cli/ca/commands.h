@@ -1,4 +1,4 @@
-// The subcommands of `rivulet ca`, a file per group, and what they share.
+// Subcommands of `rivulet ca`, a file per group, and their shared helpers.
 #pragma once
 
 #include <memory>

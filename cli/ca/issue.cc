@@ -1,38 +1,11 @@
-// rivulet ca request, issue, kit: what a site gets for the first time.
+// rivulet ca issue, kit: what a site gets for the first time.
 #include "certificates/key.h"
 #include "certificates/kit.h"
-#include "certificates/request.h"
 #include "cli/ca/commands.h"
 #include "rpc/credentials.h"
 
 namespace rivulet {
 namespace {
-
-// ca request
-
-struct CaRequestOptions {
-  std::string name, out;
-};
-
-Status RequestCertificate(const CaRequestOptions& options) {
-  RIVULET_ASSIGN_OR_RETURN(const CertificateName name, NameArgument(options.name));
-  FileSystem& fs = FileSystem::Default();
-  Delivery delivery(fs, options.out.empty() ? name.FileName() : options.out, Delivery::Form::kFolder);
-  RIVULET_RETURN_IF_ERROR(delivery.CheckFree());
-  RIVULET_RETURN_IF_ERROR(WithMend(delivery.RemoveStaged()));  // of a call that was interrupted
-  RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, MakeKey());
-  RIVULET_ASSIGN_OR_RETURN(std::string key_pem, KeyPem(key.get()));
-  RIVULET_ASSIGN_OR_RETURN(std::string request, MakeRequest(name, key.get()));
-  RIVULET_ASSIGN_OR_RETURN(const std::string number, RandomSerial());
-  RIVULET_RETURN_IF_ERROR(WithMend(delivery.Stage(number,
-                                                  {{.name = std::string(kNodeKey), .bytes = std::move(key_pem)},
-                                                   {.name = std::string(kNodeRequest), .bytes = std::move(request)}},
-                                                  "", 0)));
-  RIVULET_RETURN_IF_ERROR(WithMend(delivery.Publish(number)));
-  fmt::print("{}: the key of {}, which stays here\n", JoinPath(delivery.path(), kNodeKey), name.ToString());
-  fmt::print("{}: send it to the authority\n", JoinPath(delivery.path(), kNodeRequest));
-  return absl::OkStatus();
-}
 
 // ca issue, ca kit
 
@@ -92,7 +65,7 @@ Status IssueCertificate(const CaIssueOptions& options) {
   if (file) {
     fmt::print("{}: send it to the site, with {}\n", delivery.path(), JoinPath(options.folder, kAuthorityCertificate));
   } else {
-    fmt::print("{}: its key, its certificate and the authority's; bring it there by a way that you trust\n",
+    fmt::print("{}: its key, its certificate and the authority's; transfer it by a channel that you trust\n",
                delivery.path());
   }
   return absl::OkStatus();
@@ -109,7 +82,7 @@ Status CheckKitOptions(const CaIssueOptions& options, Role role) {
   RIVULET_RETURN_IF_ERROR(only("--scenario", options.scenario, Role::kCoordinator, Role::kCoordinator));
   RIVULET_RETURN_IF_ERROR(only("--listen", options.listen, Role::kCoordinator, Role::kAggregator));
   if ((role == Role::kClient || role == Role::kAggregator) && options.coordinator.empty())
-    return UsageError("the kit of {} says where its coordinator is: give --coordinator HOST:PORT", role->text);
+    return UsageError("the kit of {} needs its coordinator's address; give --coordinator HOST:PORT", role->text);
   for (const std::string* address : {&options.coordinator, &options.listen})
     if (!address->empty()) RIVULET_RETURN_IF_ERROR(AsUsageError(ParseAddress(*address).status()));
   return absl::OkStatus();
@@ -136,7 +109,7 @@ Status PackKit(const CaIssueOptions& options) {
     return FilesOfKit(name, node, configuration).value();
   }));
   if (options.request.empty()) {
-    fmt::print("{}: the kit, with its key; bring it there by a way that you trust\n", delivery.path());
+    fmt::print("{}: the kit, with its key; transfer it by a channel that you trust\n", delivery.path());
   } else {
     fmt::print("{}: the kit, for the folder with the key\n", delivery.path());
   }
@@ -149,35 +122,24 @@ void AddIssueOptions(Command& command, const std::shared_ptr<CaIssueOptions>& op
   command
       .Repeated("--host", "HOST", &options->hosts,
                 "a host by which others reach a coordinator (beside its name) or an aggregator; repeatable")
-      .Option("--request", "FILE", &options->request, "the site's request: its key was made there and stays there")
+      .Option("--request", "FILE", &options->request, "the site's request, whose key stays at the site")
       .Option("--days", "N", &options->days,
-              fmt::format("how long it is good [{}, or as long as the authority]", kCertificateDays),
+              fmt::format("days of validity [{}, or as long as the authority]", kCertificateDays),
               {.min = 1, .max = kMostDays});
 }
 
 }  // namespace
 
-Command CaRequestCommand() {
-  auto options = std::make_shared<CaRequestOptions>();
-  Command command{.name = "request",
-                  .summary = "At a site: make its key, and a request that the authority can certify it by.",
-                  .example = "rivulet ca request client/hospital-b"};
-  command.Positional("NAME", &options->name, RoleNamesHelp())
-      .Option("--out", "DIR", &options->out, "the folder to make [its name, client-hospital-b]");
-  command.run = [options] { return RequestCertificate(*options); };
-  return command;
-}
-
 Command CaIssueCommand() {
   auto options = std::make_shared<CaIssueOptions>();
   Command command{.name = "issue",
-                  .summary = "Sign a certificate, with its key in a folder or for a key that a site has.",
+                  .summary = "Sign a certificate, with a new key in a folder or for a site's existing key.",
                   .example =
                       "rivulet ca issue operator/alice\n"
                       "  rivulet ca issue client/hospital-b --request node.csr --out hospital-b.crt"};
   AddIssueOptions(command, options);
   command.Option("--out", "PATH", &options->out,
-                 "the folder, or with --request the file, to make [its name, operator-alice]");
+                 "the folder, or with --request the file, to write [its name, operator-alice]");
   command.run = [options] { return IssueCertificate(*options); };
   return command;
 }
@@ -186,7 +148,7 @@ Command CaKitCommand() {
   auto options = std::make_shared<CaIssueOptions>();
   Command command{
       .name = "kit",
-      .summary = "Sign a certificate and pack all that a client, an aggregator or a coordinator starts with.",
+      .summary = "Sign a certificate and pack the start-up kit of a client, an aggregator or a coordinator.",
       .example =
           "rivulet ca kit client/hospital-a --coordinator fl.example.org:7000\n"
           "  rivulet ca kit aggregator/north --host north.example.org --coordinator fl.example.org:7000\n"
@@ -194,13 +156,13 @@ Command CaKitCommand() {
   AddIssueOptions(command, options);
   command
       .Option("--coordinator", "HOST:PORT", &options->coordinator,
-              "of a client or an aggregator: where its coordinator listens")
-      .Option("--data", "NAME=GLOB", &options->data, "of a client: its records [train=data/*.tfrecord]")
-      .Option("--scenario", "FILE", &options->scenario, "of a coordinator: what to run [scenario.toml]")
+              "for a client or an aggregator: its coordinator's address")
+      .Option("--data", "NAME=GLOB", &options->data, "for a client: its records [train=data/*.tfrecord]")
+      .Option("--scenario", "FILE", &options->scenario, "for a coordinator: the scenario to run [scenario.toml]")
       .Option("--listen", "HOST:PORT", &options->listen,
-              "of a coordinator or an aggregator: where it listens [0.0.0.0:7000]")
+              "for a coordinator or an aggregator: its listening address [0.0.0.0:7000]")
       .Option("--out", "PATH", &options->out,
-              "an archive when it ends in .tar.gz, or else a folder [its name, client-hospital-a.tar.gz]");
+              "the archive (.tar.gz) or folder to write [its name, client-hospital-a.tar.gz]");
   command.run = [options] { return PackKit(*options); };
   return command;
 }

@@ -127,11 +127,10 @@ Status ShowCertificates(const CaShowOptions& options) {
 
 Command CaListCommand() {
   auto options = std::make_shared<CaListOptions>();
-  Command command{.name = "list",
-                  .summary = "List what an authority has signed and is still good.",
-                  .example = "rivulet ca list --all"};
+  Command command{
+      .name = "list", .summary = "List an authority's valid certificates.", .example = "rivulet ca list --all"};
   AddAuthorityFolder(command, &options->folder);
-  command.Flag("--all", &options->all, "also what is expired or revoked")
+  command.Flag("--all", &options->all, "list expired and revoked certificates too")
       .Flag("--json", &options->json, "print one JSON object per line");
   command.run = [options] { return ListCertificates(*options); };
   return command;
@@ -140,9 +139,9 @@ Command CaListCommand() {
 Command CaShowCommand() {
   auto options = std::make_shared<CaShowOptions>();
   Command command{.name = "show",
-                  .summary = "Say whose a kit, a certificate, a request or an authority is, and check a kit.",
+                  .summary = "Print the owner of a kit, a certificate, a request or an authority, and check a kit.",
                   .example = "rivulet ca show client-hospital-a"};
-  command.Positional("PATH", &options->path, "a folder of a site or of an authority, a .crt or a .csr file")
+  command.Positional("PATH", &options->path, "a site's or an authority's folder, a .crt or a .csr file")
       .Flag("--json", &options->json, "print one JSON object");
   command.run = [options] { return ShowCertificates(*options); };
   return command;

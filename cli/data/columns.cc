@@ -39,8 +39,8 @@ Command DataColumnsCommand() {
       .name = "columns",
       .summary = "Pool the columns.json of several sites: means, deviations, categories over all their rows.",
       .example = "rivulet data columns north/columns.json south/columns.json west/columns.json --out columns.json"};
-  command.Positional("COLUMNS.json", &options->files, "what `data import csv` wrote at each site")
-      .Required("--out", "FILE", &options->out, "the file for every site's --columns");
+  command.Positional("COLUMNS.json", &options->files, "files written by `data import csv` at each site")
+      .Required("--out", "FILE", &options->out, "the file to write, for every site's --columns");
   command.run = [options] { return PoolColumns(*options); };
   return command;
 }

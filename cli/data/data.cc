@@ -6,7 +6,7 @@ namespace {
 
 const RegisterCommand kData(50, [] {
   Command data{.name = "data",
-               .summary = "Make, look at and check data sets.",
+               .summary = "Import, generate, inspect and check data sets.",
                .example = "rivulet data inspect mnist/train.tfrecord"};
   data.subcommands.push_back(DataFetchCommand());
   data.subcommands.push_back(DataImportCommand());

@@ -1,4 +1,4 @@
-// A file over HTTP or HTTPS, a bit at a time if need be.
+// Download of a file over HTTP or HTTPS, in pieces if necessary.
 #pragma once
 
 #include <cstdint>
@@ -12,14 +12,12 @@ namespace rivulet {
 // Whether this program was built with libcurl's header.
 bool DownloadIsBuilt();
 
-// Brings `path` to `bytes` bytes by what `url` has: the rest of them where `path` has some already and the server can
-// begin in the middle, else all. A connection that breaks off is made again as long as each brings something; what has
-// come stays in `path` after an error. HTTPS stays HTTPS when it is sent elsewhere, and certificates are checked
-// against the system's, or those that SSL_CERT_FILE names.
-//
-// UNAVAILABLE: no server, no network, or it broke off too often. NOT_FOUND: the server has no such file.
-// DATA_LOSS: it sends more or fewer bytes, and `path` is gone. FAILED_PRECONDITION: this machine has no libcurl.
-// UNIMPLEMENTED: it was built without. Otherwise `progress`' error, or the disk's.
+// Downloads `url` to `path`, `bytes` bytes in all. If `path` has some of them and the server supports ranges, it
+// fetches only the rest. A broken connection is made again as long as each one yields bytes; received bytes stay in
+// `path` after an error. Redirects of HTTPS stay HTTPS, and certificates are checked against the system's, or those of
+// SSL_CERT_FILE. UNAVAILABLE: no server, no network, or too many broken connections. NOT_FOUND: the server has no such
+// file. DATA_LOSS: the size differs, and `path` is removed. FAILED_PRECONDITION: this machine has no libcurl.
+// UNIMPLEMENTED: built without it. Otherwise `progress`' error, or the disk's.
 Status Download(const std::string& url, const std::string& path, int64_t bytes, const DataProgress& progress);
 
 }  // namespace rivulet

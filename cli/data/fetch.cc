@@ -130,7 +130,7 @@ Status Fetch(const FetchOptions& options) {
     if (fetched.ok()) continue;
     if (!absl::IsUnavailable(fetched) && !absl::IsNotFound(fetched) && !absl::IsUnimplemented(fetched)) return fetched;
     return Status(fetched.code(),
-                  fmt::format("{}; bring the files by another way, and the same command takes them from there{}",
+                  fmt::format("{}; copy the files there by another way, and the same command uses them{}",
                               Message(fetched), WhereTheyGo(*set, folder)));
   }
   if (set->import.empty()) {
@@ -153,10 +153,9 @@ Command DataFetchCommand() {
   Command fetch{.name = "fetch",
                 .summary = "Fetch a known data set over HTTPS, check it, and import it.",
                 .example = "rivulet data fetch\n  rivulet data fetch mnist"};
-  fetch.OptionalPositional("NAME", &options->name, "which; without it they are listed")
-      .Option("--out", "DIR", &options->out,
-              "the folder to write to; the files as they came lie in DIR/original [./NAME]")
-      .Option("--mirror", "URL", &options->mirror, "take the files from here; their digests must be the same");
+  fetch.OptionalPositional("NAME", &options->name, "the data set to fetch; without it, list all")
+      .Option("--out", "DIR", &options->out, "the folder to write to; original files are kept in DIR/original [./NAME]")
+      .Option("--mirror", "URL", &options->mirror, "download the files from here; their digests are checked");
   fetch.run = [options] { return Fetch(*options); };
   return fetch;
 }

@@ -1,4 +1,4 @@
-// Data sets that can be fetched, each file with the digest that it must have.
+// Data sets that can be fetched, each file with its expected digest.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The scenario that an import writes beside its records: a small model that runs at once and is a place to begin.
+// The scenario that an import writes beside its records: a small runnable model as a starting point.
 #pragma once
 
 #include <cstdint>

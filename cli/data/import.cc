@@ -60,7 +60,7 @@ Status ImportFromShakespeare(const ImportOptions& options) {
 Command ImportShakespeareCommand() {
   auto options = std::make_shared<ImportOptions>();
   Command shakespeare{.name = "shakespeare",
-                      .summary = "Plays as plain text, in windows of 80 characters by speaker.",
+                      .summary = "Import plays as plain text, in windows of 80 characters by speaker.",
                       .example = "rivulet data import shakespeare --from input.txt --out shakespeare"};
   shakespeare.Required("--from", "FILE", &options->from, "speeches between blank lines, each begun by a line SPEAKER:")
       .Required("--out", "DIR", &options->out, "the folder to write to");
@@ -94,11 +94,11 @@ Status ImportFromLeaf(const LeafOptions& options) {
 Command ImportLeafCommand() {
   auto options = std::make_shared<LeafOptions>();
   Command leaf{.name = "leaf",
-               .summary = "LEAF's JSON (FEMNIST, Shakespeare, the synthetic sets), a client per user.",
+               .summary = "Import LEAF's JSON (FEMNIST, Shakespeare, the synthetic sets), a client per user.",
                .example = "rivulet data import leaf --from leaf/data/femnist/data --pixels --out femnist"};
   leaf.Required("--from", "DIR", &options->from, "the folder with train/ and test/, or with *.json; or one file")
       .Required("--out", "DIR", &options->out, "the folder to write to")
-      .Flag("--pixels", &options->pixels, "numbers are pixels from 0 to 1: write images of bytes");
+      .Flag("--pixels", &options->pixels, "treat numbers as pixels from 0 to 1 and write images of bytes");
   leaf.run = [options] { return ImportFromLeaf(*options); };
   return leaf;
 }
@@ -125,11 +125,11 @@ Status ImportFromArrays(const ArrayOptions& arrays) {
 Command ImportArraysCommand() {
   auto options = std::make_shared<Divided<ArrayOptions>>();
   Command numpy{.name = "numpy",
-                .summary = "NumPy's arrays: x_train, y_train, x_test and y_test, or x and y.",
+                .summary = "Import NumPy's arrays: x_train, y_train, x_test and y_test, or x and y.",
                 .example = "rivulet data import numpy --from mnist.npz --out mnist"};
   numpy.Required("--from", "FILE.npz", &options->options.from, "the arrays, or a folder of .npy files")
       .Required("--out", "DIR", &options->options.out, "the folder to write to")
-      .Option("--test-every", "N", &options->test_every, "every Nth row is for the test [none]", {.min = 2});
+      .Option("--test-every", "N", &options->test_every, "use every Nth row for the test [none]", {.min = 2});
   numpy.run = [options] { return ImportFromArrays(options->Complete()); };
   return numpy;
 }
@@ -153,12 +153,12 @@ Status ImportFromImages(const ImageFolderOptions& images) {
 Command ImportImagesCommand() {
   auto options = std::make_shared<Divided<ImageFolderOptions>>();
   Command images{.name = "images",
-                 .summary = "Folders of PNG and JPEG images, one for each class.",
+                 .summary = "Import folders of PNG and JPEG images, one for each class.",
                  .example = "rivulet data import images --from leaves --test-every 10 --out leaves-records"};
   images.Required("--from", "DIR", &options->options.from, "a folder of classes, or of train/ and test/ with classes")
       .Required("--out", "DIR", &options->options.out, "the folder to write to")
-      .Flag("--grey", &options->options.grey, "one channel instead of red, green and blue")
-      .Option("--test-every", "N", &options->test_every, "every Nth image of a class is for the test [none]",
+      .Flag("--grey", &options->options.grey, "write one channel instead of red, green and blue")
+      .Option("--test-every", "N", &options->test_every, "use every Nth image of a class for the test [none]",
               {.min = 2});
   images.run = [options] { return ImportFromImages(options->Complete()); };
   return images;
@@ -179,12 +179,12 @@ Status ImportFromText(const TextOptions& text) {
 Command ImportTextCommand() {
   auto options = std::make_shared<Divided<TextOptions>>();
   Command text{.name = "text",
-               .summary = "Plain text in windows of 80 characters, a source per file.",
+               .summary = "Import plain text in windows of 80 characters, a source per file.",
                .example = "rivulet data import text --from letters --by-line --test-every 10 --out letters"};
   text.Required("--from", "FILE", &options->options.from, "a text, plain or .gz, or a folder of *.txt")
       .Required("--out", "DIR", &options->options.out, "the folder to write to")
-      .Flag("--by-line", &options->options.by_line, "every line is a passage of its own")
-      .Option("--test-every", "N", &options->test_every, "every Nth line, or window, is for the test [none]",
+      .Flag("--by-line", &options->options.by_line, "treat every line as a separate passage")
+      .Option("--test-every", "N", &options->test_every, "use every Nth line, or window, for the test [none]",
               {.min = 2});
   text.run = [options] { return ImportFromText(options->Complete()); };
   return text;
@@ -194,7 +194,7 @@ Command ImportTextCommand() {
 
 Command DataImportCommand() {
   Command command{.name = "import",
-                  .summary = "Turn a data set's original files into TFRecord files.",
+                  .summary = "Import a data set's original files as TFRecord files.",
                   .example = "rivulet data import mnist --from mnist --out mnist"};
   command.subcommands.push_back(
       ImportOfFolder("mnist", "MNIST's four IDX files, raw or .gz, as train.tfrecord and test.tfrecord.",

@@ -163,7 +163,7 @@ FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
 Status ImportFromTable(const TableCommandOptions& given) {
   TableOptions table = given.Complete();
   if (given.labels.empty() == table.targets.empty())
-    return UsageError("give --label, what is to be told of a row, or --target, a number that is to be predicted");
+    return UsageError("the table has no target; give --label for classes, or --target for numbers");
   if (given.labels.size() == 1) {
     table.label = given.labels[0];
   } else {
@@ -186,7 +186,7 @@ Status ImportFromTable(const TableCommandOptions& given) {
                fmt::format(" of {} and {}", FeaturesText(counts.columns), TargetText(counts.columns)));
   if (counts.test > 0) TellImported(table.out, "test", counts.test);
   const std::string columns_file = JoinPath(table.out, "columns.json");
-  fmt::print("{}: what each feature and class is\n", columns_file);
+  fmt::print("{}: the meaning of each feature and class\n", columns_file);
   TellRoles(counts, table.key, columns_file);
   return WriteFirstScenario(ScenarioOf(counts, table));
 }
@@ -198,35 +198,34 @@ Command ImportTableCommand() {
   TableOptions& table = options->options;
   Command csv{
       .name = "csv",
-      .summary = "A table as CSV or TSV: numbers and categories to features, columns to be learnt.",
+      .summary = "Import a CSV or TSV table: columns become features and targets.",
       .example =
           "rivulet data import csv --from visits.csv --label outcome --key hospital --standardise --out visits\n"
           "  rivulet data import csv --from houses.csv --target price --test-every 5 --standardise --out houses"};
   csv.Required("--from", "FILE", &table.from, "the table, plain or .gz")
       .Required("--out", "DIR", &table.out, "the folder to write to")
-      .Repeated(
-          "--label", "COLUMN", &options->labels,
-          "classes: whole numbers from 0, or names, which are numbered in byte order; of several such columns each "
-          "is a label of its own, 0 or 1")
-      .Repeated("--target", "COLUMN", &table.targets, "numbers that are to be predicted; repeatable")
-      .Option("--key", "COLUMN", &table.key, "whose values are the clients: a feature of that name, as by_key takes it")
+      .Repeated("--label", "COLUMN", &options->labels,
+                "a target of classes: whole numbers from 0, or names, which are numbered in byte order; several "
+                "columns are separate labels of 0 or 1")
+      .Repeated("--target", "COLUMN", &table.targets, "a numeric target; repeatable")
+      .Option("--key", "COLUMN", &table.key, "the column of client names: written as a feature for by_key")
       .Option("--test", "FILE", &table.test, "a table for test.tfrecord")
-      .Option("--test-every", "N", &options->test_every, "every Nth row is for the test [none]", {.min = 2})
-      .Repeated("--without", "COLUMN", &table.without, "a column that is no feature; repeatable")
-      .Repeated("--category", "COLUMN", &table.categories,
-                "a column whose values are names though they look like numbers; repeatable")
+      .Option("--test-every", "N", &options->test_every, "use every Nth row for the test [none]", {.min = 2})
+      .Repeated("--without", "COLUMN", &table.without, "leave this column out of the features; repeatable")
+      .Repeated("--category", "COLUMN", &table.categories, "treat this column's numbers as categories; repeatable")
       .Repeated("--index", "COLUMN", &table.indexed,
-                "a category as one integer for an embedding, a feature of that name; 0 is an unknown value; repeatable")
+                "write this category as one integer for an embedding, in a feature of that name; 0 is an unknown "
+                "value; repeatable")
       .Repeated("--feature", "NAME=COLUMN,COLUMN", &options->parts,
-                "columns that are a feature of their own, for a model of several inputs; repeatable")
-      .Flag("--standardise", &table.standardise, "numbers to mean 0 and deviation 1 over --from")
-      .Flag("--fill-missing", &table.fill_missing, "an empty cell of a number takes the column's mean")
-      .Repeated("--missing", "TEXT", &table.missing, "take a cell of this text, such as NA, as empty; repeatable")
-      .Option("--decimal", "C", &options->decimal, "the sign before a number's fraction [.]")
-      .Option("--thousands", "C", &options->thousands, "the sign between groups of three digits [none]")
+                "combine these columns to a separate feature, for a model of several inputs; repeatable")
+      .Flag("--standardise", &table.standardise, "scale numbers to mean 0 and deviation 1 over --from")
+      .Flag("--fill-missing", &table.fill_missing, "replace an empty numeric cell by the column's mean")
+      .Repeated("--missing", "TEXT", &table.missing, "treat a cell of this text, such as NA, as missing; repeatable")
+      .Option("--decimal", "C", &options->decimal, "decimal separator [.]")
+      .Option("--thousands", "C", &options->thousands, "thousands separator [none]")
       .Option("--columns", "FILE", &table.columns, "take columns, means and classes from an earlier columns.json")
-      .Option("--delimiter", "C", &options->delimiter, "what stands between cells [, or, of .tsv, tab]")
-      .Flag("--no-header", &options->no_header, "the first row is data; columns are called 1, 2, …");
+      .Option("--delimiter", "C", &options->delimiter, "cell separator [, or, of .tsv, tab]")
+      .Flag("--no-header", &options->no_header, "treat the first row as data; columns are named 1, 2, …");
   csv.run = [options] { return ImportFromTable(*options); };
   return csv;
 }

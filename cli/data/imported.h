@@ -1,4 +1,4 @@
-// What all imports print and take.
+// Output and options shared by all imports.
 #pragma once
 
 #include <fmt/format.h>

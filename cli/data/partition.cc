@@ -47,13 +47,20 @@ Status RefuseOtherRecords(FileSystem& fs, const std::string& folder, const Share
   return absl::OkStatus();
 }
 
-Status WriteClients(const std::string& folder, const Dataset& data, const Shares& shares, bool tell) {
+// `names`: of the classes, which travel as classes.txt; empty: nobody named them.
+Status WriteClients(const std::string& folder, const Dataset& data, const Shares& shares,
+                    const std::vector<std::string>& names, bool tell) {
   FileSystem& fs = FileSystem::Default();
   RIVULET_ASSIGN_OR_RETURN(const auto made, NewFolder::Create(fs, folder));
   RIVULET_RETURN_IF_ERROR(RefuseOtherRecords(fs, folder, shares));
   {
     LongWork work("writing clients");
     RIVULET_RETURN_IF_ERROR(WritePartitionFiles(fs, data, shares, folder, work.progress()).status());
+  }
+  if (!names.empty()) {
+    std::string lines;
+    for (const std::string& name : names) lines += name + "\n";
+    RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, JoinPath(folder, "classes.txt"), lines));
   }
   if (tell) fmt::print("{}: {} examples for {} clients\n", folder, shares.examples(), shares.size());
   return absl::OkStatus();
@@ -77,12 +84,13 @@ StatusOr<std::vector<int64_t>> PercentsOf(const std::string& split) {
 
 // DIR/train, perhaps DIR/validation, and DIR/test.
 Status WriteSplitClients(const std::string& folder, const Dataset& data, const Shares& shares,
-                         const std::vector<int64_t>& percents, uint64_t seed, bool tell) {
+                         const std::vector<int64_t>& percents, uint64_t seed, const std::vector<std::string>& names,
+                         bool tell) {
   auto parts = SplitEach(shares, percents, seed);
   if (!parts.ok()) return UsageError("--split: {}", Message(parts.status()));
   for (size_t part = 0; part < parts->size(); ++part) {
     const char* const name = part == 0 ? "train" : part + 1 == parts->size() ? "test" : "validation";
-    RIVULET_RETURN_IF_ERROR(WriteClients(JoinPath(folder, name), data, (*parts)[part], tell));
+    RIVULET_RETURN_IF_ERROR(WriteClients(JoinPath(folder, name), data, (*parts)[part], names, tell));
   }
   return absl::OkStatus();
 }
@@ -115,18 +123,19 @@ Status DividePartition(const PartitionCommandOptions& options) {
   RunSetup setup(std::move(scenario));
   RIVULET_ASSIGN_OR_RETURN(const auto data, setup.training_data());
   RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());
+  const DataConfig& config = setup.scenario().data;
+  const std::vector<std::string> names = ClassNamesOf(setup.scenario(), config.train);
   if (!options.out.empty() && percents.empty())
-    RIVULET_RETURN_IF_ERROR(WriteClients(options.out, *data, *shares, !options.json));
+    RIVULET_RETURN_IF_ERROR(WriteClients(options.out, *data, *shares, names, !options.json));
   if (!options.out.empty() && !percents.empty())
     RIVULET_RETURN_IF_ERROR(
-        WriteSplitClients(options.out, *data, *shares, percents, setup.scenario().run.seed, !options.json));
-  const DataConfig& config = setup.scenario().data;
+        WriteSplitClients(options.out, *data, *shares, percents, setup.scenario().run.seed, names, !options.json));
   const std::string label = ClassFeatureOf(setup.scenario());
   if (!options.plot.empty()) {
     if (label.empty())
       return UsageError("--plot draws classes by clients, and model.target is \"{}\"", setup.scenario().model.target);
     RIVULET_ASSIGN_OR_RETURN(PartitionSummary summary, Summarise(*data, *shares, label, kPictureColumns));
-    summary.names = ClassNamesOf(setup.scenario(), config.train);
+    summary.names = names;
     const std::string title =
         fmt::format("{}: {} over {} clients", setup.scenario().run.name, config.partition.kind, summary.clients);
     RIVULET_RETURN_IF_ERROR(WritePicture(PartitionPicture(summary, title), options.plot));
@@ -137,7 +146,7 @@ Status DividePartition(const PartitionCommandOptions& options) {
     const auto columns = static_cast<int64_t>(TerminalColumns());
     RIVULET_ASSIGN_OR_RETURN(PartitionSummary summary,
                              Summarise(*data, *shares, label, std::clamp<int64_t>(columns - 20, 10, 200)));
-    summary.names = ClassNamesOf(setup.scenario(), config.train);
+    summary.names = names;
     fmt::print("{}", options.json ? PartitionJson(summary) + "\n" : PartitionText(summary));
     if (!options.json && !config.shift.kind.empty()) {
       RIVULET_ASSIGN_OR_RETURN(const std::string shift, ShiftText(config.shift, shares->size()));
@@ -152,17 +161,17 @@ Status DividePartition(const PartitionCommandOptions& options) {
 Command DataPartitionCommand() {
   auto options = std::make_shared<PartitionCommandOptions>();
   Command command{.name = "partition",
-                  .summary = "Show how a scenario divides its training data, or write each client's to a file.",
+                  .summary = "Show a scenario's partition of its training data, or write each client's data to a file.",
                   .example =
                       "rivulet data partition quickstart\n"
                       "rivulet data partition quickstart --out clients"};
-  command.Positional("SCENARIO.toml", &options->run.scenario, "whose data set and partition to take")
+  command.Positional("SCENARIO.toml", &options->run.scenario, "the scenario with the data set and partition")
       .Repeated("--set", "KEY=VALUE", &options->run.sets,
                 "set a key of the scenario, such as data.partition.clients=5; repeatable")
-      .Option("--out", "DIR", &options->out, "write DIR/<client_id>.tfrecord")
+      .Option("--out", "DIR", &options->out, "write DIR/<client_id>.tfrecord, and the classes' names")
       .Option("--split", "80/10/10", &options->split,
-              "with --out: percents of each client's examples in DIR/train, DIR/validation and DIR/test, or of two in "
-              "train and test")
+              "with --out: percentages of each client's examples in DIR/train, DIR/validation and DIR/test; two "
+              "numbers: train and test")
       .Option("--plot", "FILE", &options->plot, "draw labels by clients: .svg or .png")
       .Flag("--json", &options->json, "print one JSON object about the partition");
   command.run = [options] { return DividePartition(*options); };

@@ -33,10 +33,10 @@ Status Inspect(const InspectOptions& options) {
 Command DataInspectCommand() {
   auto options = std::make_shared<InspectOptions>();
   Command command{.name = "inspect",
-                  .summary = "Tell a TFRecord file's examples, features with types and shapes, labels and bytes.",
+                  .summary = "Summarise a TFRecord file: examples, features with types and shapes, labels and bytes.",
                   .example = "rivulet data inspect mnist/train.tfrecord"};
   command.Positional("FILE", &options->file, "a TFRecord file, plain, GZIP or ZLIB")
-      .Option("--label", "FEATURE", &options->label, "the feature whose values are counted [label]")
+      .Option("--label", "FEATURE", &options->label, "count the values of this feature [label]")
       .Flag("--json", &options->json, "print one JSON object");
   command.run = [options] { return Inspect(*options); };
   return command;
@@ -72,7 +72,7 @@ Status Verify(const VerifyOptions& options) {
 Command DataVerifyCommand() {
   auto options = std::make_shared<VerifyOptions>();
   Command command{.name = "verify",
-                  .summary = "Check every checksum of TFRecord files; exit 1 when one is wrong.",
+                  .summary = "Check every checksum of TFRecord files; exit 1 if one is wrong.",
                   .example = "rivulet data verify mnist/train.tfrecord mnist/test.tfrecord"};
   command.Positional("FILE", &options->files, "TFRecord files, plain, GZIP or ZLIB");
   command.run = [options] { return Verify(*options); };

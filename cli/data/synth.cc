@@ -74,17 +74,16 @@ Status Synthesise(const SyntheticCommandOptions& options) {
 
 Command SynthSyntheticCommand() {
   auto options = std::make_shared<SyntheticCommandOptions>();
-  Command command{
-      .name = "synthetic",
-      .summary = "FedProx' synthetic(alpha, beta): clients with models and data that differ by two numbers.",
-      .example = "rivulet data synth synthetic --alpha 1 --beta 1 --clients 30 --seed 1 --out synthetic"};
+  Command command{.name = "synthetic",
+                  .summary = "Generate FedProx' synthetic(alpha, beta): clients with different models and data.",
+                  .example = "rivulet data synth synthetic --alpha 1 --beta 1 --clients 30 --seed 1 --out synthetic"};
   command
       .Option("--alpha", "X", &options->alpha,
-              "deviation of the mean of a client's model; as defined it moves no label [0]")
-      .Option("--beta", "X", &options->beta, "how much clients' data differ, a deviation [0]")
-      .Flag("--iid", &options->iid, "one model for all clients")
-      .Option("--clients", "N", &options->clients, "how many there are [30]", {.max = 100000})
-      .Option("--seed", "S", &options->seed, "everything follows from it [1]", {.min = 0})
+              "deviation of the mean of a client's model; by its definition it changes no label [0]")
+      .Option("--beta", "X", &options->beta, "deviation between clients' data [0]")
+      .Flag("--iid", &options->iid, "use one model for all clients")
+      .Option("--clients", "N", &options->clients, "number of clients [30]", {.max = 100000})
+      .Option("--seed", "S", &options->seed, "seed of all draws [1]", {.min = 0})
       .Required("--out", "DIR", &options->out, "the folder to write to");
   command.run = [options] { return Synthesise(*options); };
   return command;
@@ -110,14 +109,15 @@ Status SynthesiseBlobs(const BlobCommandOptions& options) {
 Command SynthBlobsCommand() {
   auto options = std::make_shared<BlobCommandOptions>();
   Command command{.name = "blobs",
-                  .summary = "Gaussian blobs: examples around a centre for each class.",
+                  .summary = "Generate Gaussian blobs: examples around a centre for each class.",
                   .example = "rivulet data synth blobs --classes 5 --features 20 --examples 1000 --out blobs"};
-  command.Option("--classes", "N", &options->classes, "how many blobs [3]")
-      .Option("--features", "N", &options->features, "numbers in an example [2]")
-      .Option("--examples", "N", &options->examples, "of train.tfrecord [1000]")
-      .Option("--test-examples", "N", &options->test_examples, "of test.tfrecord, around the same centres [200]")
-      .Option("--deviation", "X", &options->deviation, "in each direction, where centres are within 10 of 0 [1]")
-      .Option("--seed", "S", &options->seed, "everything follows from it [1]", {.min = 0})
+  command.Option("--classes", "N", &options->classes, "number of blobs [3]")
+      .Option("--features", "N", &options->features, "features of an example [2]")
+      .Option("--examples", "N", &options->examples, "examples in train.tfrecord [1000]")
+      .Option("--test-examples", "N", &options->test_examples,
+              "examples in test.tfrecord, around the same centres [200]")
+      .Option("--deviation", "X", &options->deviation, "deviation in each direction; centres are within 10 of 0 [1]")
+      .Option("--seed", "S", &options->seed, "seed of all draws [1]", {.min = 0})
       .Required("--out", "DIR", &options->out, "the folder to write to");
   command.run = [options] { return SynthesiseBlobs(*options); };
   return command;
@@ -128,16 +128,16 @@ Command SynthBlobsCommand() {
 Command DataSynthCommand() {
   auto options = std::make_shared<SynthOptions>();
   Command digits{.name = "digits",
-                 .summary = "Draw handwritten-like digits by writers with hands of their own.",
+                 .summary = "Generate handwritten-like digits by writers with different styles.",
                  .example = "rivulet data synth digits --writers 100 --examples-per-writer 60 --seed 1 --out digits"};
-  digits.Option("--writers", "N", &options->writers, "writers of train.tfrecord [100]")
-      .Option("--test-writers", "N", &options->test_writers, "other writers, of test.tfrecord [a fifth of --writers]")
-      .Option("--examples-per-writer", "M", &options->examples_per_writer, "examples of each [60]")
-      .Option("--seed", "S", &options->seed, "everything follows from it [1]", {.min = 0})
+  digits.Option("--writers", "N", &options->writers, "writers in train.tfrecord [100]")
+      .Option("--test-writers", "N", &options->test_writers, "other writers, in test.tfrecord [a fifth of --writers]")
+      .Option("--examples-per-writer", "M", &options->examples_per_writer, "examples of each writer [60]")
+      .Option("--seed", "S", &options->seed, "seed of all draws [1]", {.min = 0})
       .Required("--out", "DIR", &options->out, "the folder to write to");
   digits.run = [options] { return SynthDigits(*options); };
   Command command{.name = "synth",
-                  .summary = "Make data sets that need no download.",
+                  .summary = "Generate data sets that need no download.",
                   .example = "rivulet data synth digits --writers 100 --examples-per-writer 60 --seed 1 --out digits"};
   command.subcommands = {std::move(digits), SynthSyntheticCommand(), SynthBlobsCommand()};
   return command;

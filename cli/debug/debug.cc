@@ -78,20 +78,22 @@ const RegisterCommand kDebug(55, [] {
   command
       .Positional("SCENARIO.toml|GRAPH", &options->target.what,
                   "a scenario; or a graph: a preset's name, FILE.pb or FILE.pbtxt")
-      .Repeated("-c", "COMMANDS", &options->commands, "carry these out instead of asking; repeatable")
-      .Option("--script", "FILE", &options->script, "carry out the commands of a file, one per line")
-      .Option("--client", "ID", &options->target.client, "of a scenario: whose data [the first client]")
+      .Repeated("-c", "COMMANDS", &options->commands, "run these commands instead of prompting; repeatable")
+      .Option("--script", "FILE", &options->script, "run the commands of a file, one per line")
+      .Option("--client", "ID", &options->target.client, "for a scenario: the client to train as [the first]")
       .Option("--round", "N", &options->target.round,
-              "of a scenario: begin with that round's model; the rounds before it are simulated [1]", {1, 1'000'000})
+              "for a scenario: start with that round's model, after simulating the earlier rounds [1]", {1, 1'000'000})
       .Repeated("--set", "KEY=VALUE", &options->target.sets, "set a key of the scenario; repeatable")
       .Option("--batch", "N", &options->target.batch, "examples in a batch [the scenario's, or 10]", {1, 1'000'000})
-      .Flag("--training", &options->target.training, "of a graph: with gradients and SGD")
-      .Option("--loss", "TENSOR", &options->target.loss, "of a graph file: what training minimises [loss]")
-      .Repeated("--fetch", "TENSOR", &options->target.fetches, "of a graph file: what to compute [what no node uses]")
-      .Repeated("--feed", "NAME=FILE.npy", &options->target.feeds, "of a graph: an input [small made-up numbers]")
-      .Option("--steps", "N", &options->target.steps, "of a graph: steps [1]", {1, 1'000'000})
-      .Flag("--no-passes", &options->target.no_passes, "compile without passes: every node is a call of its own")
-      .Option("--memory", "BYTES", &options->memory, "for the values of one step's tensors [1 GiB]", {0, INT64_MAX})
+      .Flag("--training", &options->target.training, "for a graph: add gradients and SGD")
+      .Option("--loss", "TENSOR", &options->target.loss, "for a graph file: the tensor that training minimises [loss]")
+      .Repeated("--fetch", "TENSOR", &options->target.fetches,
+                "for a graph file: a tensor to compute [all without consumers]")
+      .Repeated("--feed", "NAME=FILE.npy", &options->target.feeds, "for a graph: an input [small generated numbers]")
+      .Option("--steps", "N", &options->target.steps, "for a graph: number of steps [1]", {1, 1'000'000})
+      .Flag("--no-passes", &options->target.no_passes, "compile without passes: every node is a separate call")
+      .Option("--memory", "BYTES", &options->memory, "memory for the values of one step's tensors [1 GiB]",
+              {0, INT64_MAX})
       .Flag("--json", &options->json, "print JSON, one value per command");
   command.run = [options] { return Debug(*options); };
   return command;

@@ -150,7 +150,7 @@ std::string DebugShell::WhyNoCall(const Node& node) const {
     case StructuralOp::kView:
       return "is its input's memory under another shape, and needs no call";
     case StructuralOp::kRead:
-      return "reads its variable where that lies, and needs no call";
+      return "reads its variable in place, and needs no call";
     case StructuralOp::kAssign:
     case StructuralOp::kNone:
       break;
@@ -158,11 +158,10 @@ std::string DebugShell::WhyNoCall(const Node& node) const {
   for (const PassReport& pass : target_.optimized.report)
     for (const std::string& rewrite : pass.rewrites)
       if (Mentions(rewrite, node.name()))
-        return fmt::format("is no call of its own: the pass {} made \"{}\"; start with --no-passes to see it",
-                           pass.pass, rewrite);
+        return fmt::format("is no separate call: the pass {} made \"{}\"; start with --no-passes to see it", pass.pass,
+                           rewrite);
   if (target_.optimized.graph.Find(node.name()) != nullptr)
-    return "is no call of its own: it is done inside of another one (the pass fuse_updates); start with --no-passes to "
-           "see it";
+    return "is no separate call: the pass fuse_updates merged it into another one; start with --no-passes to see it";
   // A rewrite names the node that stays; what went with it was used by that alone.
   for (const Node* user = &node;;) {
     const std::vector<Node*> users = target_.graph.Consumers(const_cast<Node*>(user)->output());
@@ -172,8 +171,8 @@ std::string DebugShell::WhyNoCall(const Node& node) const {
       for (const std::string& rewrite : pass.rewrites)
         if (Mentions(rewrite, user->name()))
           return fmt::format(
-              "is no call of its own: it went into '{}', of which the pass {} made \"{}\"; start with "
-              "--no-passes to see it",
+              "is no separate call: it became part of '{}', of which the pass {} made \"{}\"; start with --no-passes "
+              "to see it",
               user->name(), pass.pass, rewrite);
   }
   return "is left out: nothing that the step computes needs it, or another node computes the same";
@@ -411,7 +410,7 @@ Status DebugShell::ListEdges(const Arguments& arguments, bool inputs) {
         {options_.json ? row.node->name() : std::string(2 * static_cast<size_t>(row.depth - 1), ' ') + row.node->name(),
          std::string(row.node->type()), TextCell(Describe({row.node->outputs().begin(), row.node->outputs().end()})),
          row.edge, row.depth});
-  Print(table, inputs ? "no inputs" : "nobody uses it");
+  Print(table, inputs ? "no inputs" : "it has no consumers");
   return absl::OkStatus();
 }
 
@@ -468,7 +467,7 @@ Status DebugShell::PrintSource(const Arguments& arguments) {
     for (const Node* node : nodes) names.push_back(fmt::format("{} ({})", node->name(), node->type()));
     table.Add({fmt::format("{}:{}", line.first, line.second), static_cast<int64_t>(nodes.size()), Join(names, ", ")});
   }
-  Print(table, "no node says where it was built: graphs from files do not");
+  Print(table, "no node has its source line; graphs from files have none");
   return absl::OkStatus();
 }
 

@@ -1,4 +1,4 @@
-// Lines from a terminal: edited, with history and completion where the library for that was there when this was built.
+// Input of lines from a terminal: edited, with history and completion if the line library was found at build time.
 #pragma once
 
 #include <functional>
@@ -9,7 +9,7 @@
 
 namespace rivulet {
 
-// What the last word of `line` could become.
+// Completions of the last word of `line`.
 using CompleteFn = std::function<std::vector<std::string>(std::string_view line, std::string_view word)>;
 
 // The next line, without its end; nothing at the end of input. Empty lines and repetitions are not remembered. One

@@ -100,12 +100,12 @@ StatusOr<std::regex> DebugShell::Arguments::Regex(char flag) const {
 const std::vector<DebugShell::CommandDef>& DebugShell::Commands() {
   static const std::vector<CommandDef> commands = {
       {"run", "r", "run [-t N] [-f CONDITION] [-n]",
-       "Go on: to the end of this step, of N steps, until a tensor fulfils has_nan, has_inf, has_inf_or_nan, abs>C, "
+       "Continue to the end of this step or of N steps, until a tensor meets has_nan, has_inf, has_inf_or_nan, abs>C, "
        "max>C or min<C, or (-n) to the end of the run.",
        "n", "tf", 0, 0, &DebugShell::RunCommand},
-      {"step", "s", "step [N]", "Go on for one call of a kernel, or N.", "", "", 0, 1, &DebugShell::Step},
-      {"break", "b", "break [NODE] [-d NODE]", "Stop after this node, or (-d) no longer; alone: list where.", "", "d",
-       0, 1, &DebugShell::Break},
+      {"step", "s", "step [N]", "Continue for one call of a kernel, or N.", "", "", 0, 1, &DebugShell::Step},
+      {"break", "b", "break [NODE] [-d NODE]",
+       "Stop after this node, or (-d) remove the break; alone: list all breaks.", "", "d", 0, 1, &DebugShell::Break},
       {"lt", "list_tensors", "lt [-n NAME] [-t OP] [-f CONDITION] [-s name|op|size|time|dump] [-r]",
        "List the tensors of this step; -n and -t are regular expressions, -s sorts, -r reverses.", "r", "ntfs", 0, 0,
        &DebugShell::ListTensors},
@@ -114,12 +114,13 @@ const std::vector<DebugShell::CommandDef>& DebugShell::Commands() {
        "file.",
        "sa", "rw", 1, 1, &DebugShell::PrintTensor},
       {"ni", "node_info", "ni NODE [-t] [-d]",
-       "What a node is; -t where it and its op come from, -d what it made in this step.", "td", "", 1, 1,
+       "Describe a node; -t its origin and its op's, -d its values in this step.", "td", "", 1, 1,
        &DebugShell::NodeInfo},
       {"li", "list_inputs", "li NODE [-r] [-d DEPTH] [-c]", "Its inputs; -r their inputs too, -c control inputs too.",
        "rc", "d", 1, 1, &DebugShell::ListInputs},
-      {"lo", "list_outputs", "lo NODE [-r] [-d DEPTH] [-c]", "Who uses it.", "rc", "d", 1, 1, &DebugShell::ListOutputs},
-      {"ri", "run_info", "ri", "What runs: feeds, fetches, memory, and where it stands.", "", "", 0, 0,
+      {"lo", "list_outputs", "lo NODE [-r] [-d DEPTH] [-c]", "List the consumers of a node.", "rc", "d", 1, 1,
+       &DebugShell::ListOutputs},
+      {"ri", "run_info", "ri", "Describe the program: feeds, fetches, memory, and the present position.", "", "", 0, 0,
        &DebugShell::RunInfo},
       {"ps", "print_source", "ps [-n FILE]", "Source lines, and the nodes that each has built.", "", "n", 0, 0,
        &DebugShell::PrintSource},

@@ -1,5 +1,5 @@
-// The commands of `rivulet debug`, modelled on those of TensorFlow's tfdbg: they look at what a step computed, and say
-// how the run goes on. The shell stands between a source of command lines (a terminal, -c, a script) and a Debugger.
+// Commands of `rivulet debug`, modelled on those of TensorFlow's tfdbg: they inspect a step's tensors and continue the
+// run. The shell connects a source of command lines (a terminal, -c, a script) with a Debugger.
 #pragma once
 
 #include <cstddef>
@@ -18,7 +18,7 @@ namespace rivulet {
 
 struct DebugShellOptions {
   bool json = false;         // results as JSON, one value per command
-  bool interactive = false;  // an error is told and the next command read; else it ends the session
+  bool interactive = false;  // an error is printed and the next command read; else it ends the session
   size_t memory_bytes = size_t{1} << 30;
 };
 
@@ -32,7 +32,7 @@ class DebugShell {
   // its words are wrong), or of the run.
   Status Run();
 
-  // What a line could go on with: command names for its first word, node and tensor names after it.
+  // Completions of a line: command names for its first word, node and tensor names after it.
   std::vector<std::string> Completions(std::string_view line, std::string_view word) const;
 
  private:
@@ -41,13 +41,13 @@ class DebugShell {
   using Handler = Status (DebugShell::*)(const Arguments&);
   static const std::vector<CommandDef>& Commands();
 
-  // Reads and carries out commands until one lets the run go on. CANCELLED: quit, or a command of a script failed.
+  // Reads and runs commands until one continues the run. CANCELLED: quit, or a command of a script failed.
   Status Loop();
   Status Execute(const std::vector<std::string>& words);
   Status OnStop(const DebugStop& stop);
   void PrintStop(const DebugStop& stop) const;
 
-  // Commands that let the run go on.
+  // Commands that continue the run.
   Status RunCommand(const Arguments& arguments);
   Status Step(const Arguments& arguments);
   Status Break(const Arguments& arguments);
@@ -75,7 +75,7 @@ class DebugShell {
   std::string_view OpOf(const TensorRecord& record) const;
   // Position of a node's call in the step's program, or -1.
   int CallOf(std::string_view node) const;
-  // Why a node is no call of its own: "is left out by the pass fuse_products (…); …".
+  // The reason why a node is no separate call: "is left out by the pass fuse_products (…); …".
   std::string WhyNoCall(const Node& node) const;
   Status ListEdges(const Arguments& arguments, bool inputs);
 

@@ -94,7 +94,7 @@ std::string DigestOf(const LocalResult& result) {
 
 StatusOr<std::unique_ptr<DebugTarget>> FromScenario(const DebugTargetOptions& options) {
   if (options.training || !options.fetches.empty() || !options.feeds.empty() || options.steps)
-    return UsageError("--training, --fetch, --feed and --steps are of a graph; a scenario says what its clients do");
+    return UsageError("--training, --fetch, --feed and --steps are for a graph; leave them out for a scenario");
   ScenarioOptions run;
   run.scenario = options.what;
   run.sets = options.sets;

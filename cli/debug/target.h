@@ -1,4 +1,4 @@
-// What `rivulet debug` runs: a client's task of a scenario, or a graph on its own.
+// Target of `rivulet debug`: a client's task of a scenario, or a single graph.
 #pragma once
 
 #include <cstdint>
@@ -28,7 +28,7 @@ struct DebugTargetOptions {
   std::vector<std::string> fetches;
   std::vector<std::string> feeds;  // of a graph: NAME=FILE.npy
   std::optional<int64_t> steps;    // of a graph; 1
-  bool no_passes = false;          // every node a call of its own
+  bool no_passes = false;          // every node a separate call
 };
 
 struct DebugTarget {
@@ -42,7 +42,7 @@ struct DebugTarget {
   // Of nodes that do not say it themselves: a plan's graph has been bytes since it was built.
   std::map<std::string, std::string, std::less<>> source_lines;
   std::function<std::string(const Program&)> phase_of;
-  // Runs until the end; says in a sentence what came out: "12 steps, loss 0.31, update 3f2a…".
+  // Runs until the end and returns a summary: "12 steps, loss 0.31, update 3f2a…".
   std::function<StatusOr<std::string>(RunObserver* observer)> run;
 };
 

@@ -1,4 +1,4 @@
-// Which optional parts this program was built with, and which without: "pages over HTTP", "PNG".
+// Optional parts of this build, present and absent: "pages over HTTP", "PNG".
 #pragma once
 
 #include <string>

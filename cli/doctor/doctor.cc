@@ -182,7 +182,7 @@ Status Examine(const DoctorOptions& options) {
 const RegisterCommand kDoctor(94, [] {
   auto options = std::make_shared<DoctorOptions>();
   Command command{.name = "doctor",
-                  .summary = "Say what was found on this machine, and what is missing: processor, memory, GPUs, parts.",
+                  .summary = "Check this machine's processor, memory, GPUs and optional parts, and print remedies.",
                   .example = "rivulet doctor"};
   command.Flag("--json", &options->json, "print one JSON object");
   command.run = [options] { return Examine(*options); };

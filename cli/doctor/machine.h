@@ -1,4 +1,4 @@
-// What a machine has for work of ours.
+// Resources of a machine: processors, memory, disk and limits.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 namespace rivulet {
 
 struct Machine {
-  std::string processor;                      // "Intel(R) Xeon(R) Platinum 8481C"; "" where the system does not tell
+  std::string processor;                      // "Intel(R) Xeon(R) Platinum 8481C"; "" if unknown
   std::vector<std::string> instruction_sets;  // of those that our kernels and oneDNN's know
   int cores = 0;                              // of the machine
   int allowed_cores = 0;                      // that this process may run on

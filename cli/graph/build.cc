@@ -57,7 +57,7 @@ Command GraphBuildCommand() {
   for (const RuleFunction& function : RuleFunctions())
     functions += fmt::format("{}{}", functions.empty() ? "" : ", ", function.call);
   Command build{.name = "build",
-                .summary = "Make the graph of a local rule (algorithm.graph) from a few lines of text.",
+                .summary = "Build the graph of a local rule (algorithm.graph) from a few lines of text.",
                 .example =
                     "rivulet graph build rule.txt --out rule.pb\n  "
                     "rivulet simulate quickstart --set algorithm.graph=rule.pb --set algorithm.mu=0.01"};
@@ -66,7 +66,7 @@ Command GraphBuildCommand() {
                   fmt::format("lines NAME = EXPRESSION: mu = 0.1, and below it gradient = grad + mu * (params - base); "
                               "docs/guide/local-rules.md has the language. Functions: {}",
                               functions))
-      .Required("--out", "FILE.pb", &options->out, "where the graph goes")
+      .Required("--out", "FILE.pb", &options->out, "the graph file to write")
       .Flag("--json", &options->json, "print one JSON object");
   build.run = [options] { return Build(*options); };
   return build;

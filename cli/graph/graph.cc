@@ -215,18 +215,19 @@ void AddSourceOptions(Command& command, GraphOptions& options) {
                   "a graph file (.pb, .pbtxt), a scenario (.toml, or a name of 'rivulet scenarios') or a preset's name")
       .Option("--batch", "N", &options.source.batch, "examples at once [the scenario's, or 10]", {1, 1 << 20})
       .Flag("--training", &options.source.training,
-            "a training step: gradients and SGD; of a scenario, the step its clients run")
-      .Repeated("--fetch", "TENSOR", &options.source.fetches, "of a graph file: what to compute [what no node uses]")
-      .Option("--loss", "TENSOR", &options.source.loss, "of a graph file with --training [loss]")
+            "use a training step: gradients and SGD; for a scenario, its clients' step")
+      .Repeated("--fetch", "TENSOR", &options.source.fetches,
+                "for a graph file: a tensor to compute [all without consumers]")
+      .Option("--loss", "TENSOR", &options.source.loss, "for a graph file with --training: the loss [loss]")
       .Option("--format", "FORMAT", &options.format, "text, dot (for Graphviz) or json [text]")
       .Flag("--json", &options.json, "the same as --format json")
-      .Option("--tensorboard", "DIR", &options.tensorboard, "also write event files that TensorBoard draws");
+      .Option("--tensorboard", "DIR", &options.tensorboard, "write event files for TensorBoard too");
 }
 
 const RegisterCommand kGraph(65, [] {
   auto options = std::make_shared<GraphOptions>();
   Command inspect{.name = "inspect",
-                  .summary = "List the nodes of a graph as it is written.",
+                  .summary = "List the nodes of a graph without changes.",
                   .example =
                       "rivulet graph inspect mnist_cnn --training\n  "
                       "rivulet graph inspect model.pb --format dot | dot -Tsvg > model.svg"};
@@ -239,22 +240,22 @@ const RegisterCommand kGraph(65, [] {
   std::vector<std::string> names;
   for (const Pass& pass : Passes()) names.emplace_back(pass.name);
   Command optimize{.name = "optimize",
-                   .summary = "Show what the passes make of a graph, and the calls of the program that runs.",
+                   .summary = "Show the graph after all passes, and the calls of the compiled program.",
                    .example =
                        "rivulet graph optimize mnist_cnn --training --rewrites\n  "
                        "rivulet graph optimize model.pb --without fuse_products --out smaller.pb\n  "
                        "rivulet graph optimize quickstart --training --tensorboard events"};
   AddSourceOptions(optimize, *options);
-  optimize.Repeated("--pass", "NAME", &options->only, fmt::format("this pass and no others: {}", Join(names, ", ")))
-      .Repeated("--without", "NAME", &options->without, "all passes but this")
+  optimize.Repeated("--pass", "NAME", &options->only, fmt::format("run only this pass: {}", Join(names, ", ")))
+      .Repeated("--without", "NAME", &options->without, "run all passes except this")
       .Option("--memory-budget", "BYTES", &options->memory_budget,
-              "of the arena; values are computed again to fit [any]", {1, INT64_MAX})
-      .Flag("--rewrites", &options->rewrites, "also list every rewrite")
-      .Option("--out", "FILE.pb", &options->out, "write the optimised graph, whose shapes are those of this batch");
+              "limit of the arena; values are recomputed to fit [no limit]", {1, INT64_MAX})
+      .Flag("--rewrites", &options->rewrites, "list every rewrite too")
+      .Option("--out", "FILE.pb", &options->out, "write the optimised graph, with the shapes of this batch");
   optimize.run = [options] { return Optimize(*options); };
 
   Command command{.name = "graph",
-                  .summary = "Look at dataflow graphs, before and after the passes, and make one of a local rule.",
+                  .summary = "Inspect dataflow graphs before and after the passes, or build one of a local rule.",
                   .example = "rivulet graph optimize mnist_cnn --training"};
   command.subcommands = {std::move(inspect), std::move(optimize), GraphPlaceCommand(), GraphProfileCommand(),
                          GraphBuildCommand()};

@@ -213,7 +213,7 @@ Status Place(const PlaceOptions& options) {
 Command GraphPlaceCommand() {
   auto options = std::make_shared<PlaceOptions>();
   Command place{.name = "place",
-                .summary = "Show on which device each node of a graph would live, why, and what would travel.",
+                .summary = "Show the placement of a graph's nodes on devices, its reasons, and the transfers.",
                 .example =
                     "rivulet graph place logistic_regression --training --on dense1=/cpu:1\n  "
                     "rivulet graph place mnist_cnn --training --measure 20 --costs-out costs.pb"};
@@ -222,19 +222,21 @@ Command GraphPlaceCommand() {
                   "a graph file (.pb, .pbtxt), a scenario (.toml, or a name of 'rivulet scenarios') or a preset's name")
       .Option("--batch", "N", &options->source.batch, "examples at once [the scenario's, or 10]", {1, 1 << 20})
       .Flag("--training", &options->source.training,
-            "a training step: gradients and SGD; of a scenario, the step its clients run")
-      .Repeated("--fetch", "TENSOR", &options->source.fetches, "of a graph file: what to compute [what no node uses]")
-      .Option("--loss", "TENSOR", &options->source.loss, "of a graph file with --training [loss]")
-      .Option("--cpus", "N", &options->cpus, "CPU devices there are [2]", {1, 64})
-      .Repeated("--on", "PREFIX=DEVICE", &options->on, "constrain nodes whose names begin so; later ones win")
-      .Repeated("--device-filter", "DEVICE", &options->filters, "count only devices that fit one of these")
-      .Flag("--soft", &options->soft, "let a constraint give way that no device fits")
+            "use a training step: gradients and SGD; for a scenario, its clients' step")
+      .Repeated("--fetch", "TENSOR", &options->source.fetches,
+                "for a graph file: a tensor to compute [all without consumers]")
+      .Option("--loss", "TENSOR", &options->source.loss, "for a graph file with --training: the loss [loss]")
+      .Option("--cpus", "N", &options->cpus, "number of CPU devices [2]", {1, 64})
+      .Repeated("--on", "PREFIX=DEVICE", &options->on,
+                "constrain nodes with names that begin with PREFIX; later options win")
+      .Repeated("--device-filter", "DEVICE", &options->filters, "use only devices that match one of these")
+      .Flag("--soft", &options->soft, "relax a constraint that no device meets")
       .Flag("--bfloat16", &options->bfloat16, "send float32 tensors as bfloat16")
       .Flag("--late-receives", &options->late_receives, "receive just before the result is needed")
-      .Option("--measure", "N", &options->measure, "run N steps on zeros and place by what nodes cost", {1, 100'000})
-      .Option("--costs", "FILE.pb", &options->costs, "place by the costs in this CostGraphDef")
+      .Option("--measure", "N", &options->measure, "run N steps on zeros and place by the measured costs", {1, 100'000})
+      .Option("--costs", "FILE.pb", &options->costs, "place by the costs in this CostGraphDef file")
       .Option("--costs-out", "FILE.pb", &options->costs_out, "write the costs as a CostGraphDef")
-      .Option("--out", "PREFIX", &options->out, "write each device's graph to PREFIX.CPU_0.pb and on")
+      .Option("--out", "PREFIX", &options->out, "write each device's graph to PREFIX.CPU_0.pb, PREFIX.CPU_1.pb, …")
       .Flag("--json", &options->json, "print one JSON object");
   place.run = [options] { return Place(*options); };
   return place;

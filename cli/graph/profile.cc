@@ -120,7 +120,7 @@ Status Print(const Profile& profile, const ProfileOptions& options) {
 
 Status Attach(const ProfileOptions& options) {
   if (!options.source.what.empty())
-    return UsageError("--attach profiles what process {} runs; leave out '{}'", *options.attach, options.source.what);
+    return UsageError("--attach profiles the work of process {}; leave out '{}'", *options.attach, options.source.what);
   int64_t steps = 20;
   if (!options.steps.empty()) {
     RIVULET_ASSIGN_OR_RETURN(steps, ParseCount(options.steps));
@@ -160,7 +160,7 @@ Status ProfileSteps(ProfileOptions options) {
   RIVULET_RETURN_IF_ERROR(options.gpu.Check());
   if (options.gpu.on_gpu() && (options.attach || !options.tensorboard.empty()))
     return UsageError(
-        "--device is of steps that are run here and shown here; leave it with --attach and --tensorboard");
+        "--device is for steps in this process without --tensorboard; leave it out with --attach and --tensorboard");
   if (options.attach) return Attach(options);
   if (options.source.what.empty())
     return UsageError("say what to profile: a scenario, a preset, a graph file, or --attach PID");
@@ -216,7 +216,7 @@ Status ProfileSteps(ProfileOptions options) {
 Command GraphProfileCommand() {
   auto options = std::make_shared<ProfileOptions>();
   Command profile{.name = "profile",
-                  .summary = "Run steps and tell where their time goes, held against what this machine can do.",
+                  .summary = "Profile steps: time per layer, op and call, compared with this machine's peak.",
                   .example =
                       "rivulet graph profile quickstart\n  rivulet graph profile mnist_cnn --steps 10:40 --trace "
                       "steps.json\n  rivulet graph profile mnist_cnn --device gpu --lanes 64\n  rivulet graph profile "
@@ -225,19 +225,21 @@ Command GraphProfileCommand() {
       .OptionalPositional("WHAT", &options->source.what,
                           "a scenario (.toml, or a name of 'rivulet scenarios') or a preset's name: the step that "
                           "clients run; or a graph file (.pb, .pbtxt)")
-      .Option("--steps", "A:B", &options->steps, "profile steps A to B; or N, so many after three to warm up [4:23]")
+      .Option("--steps", "A:B", &options->steps, "profile steps A to B, or N steps after three warm-up steps [4:23]")
       .Option("--batch", "N", &options->source.batch, "examples at once [the scenario's, or 10]", {1, 1 << 20})
-      .Flag("--forward", &options->forward, "of a scenario or preset: its evaluation, on made-up data")
-      .Flag("--training", &options->source.training, "of a graph file: a training step, with gradients and SGD")
-      .Option("--loss", "TENSOR", &options->source.loss, "of a graph file with --training [loss]")
-      .Repeated("--fetch", "TENSOR", &options->source.fetches, "of a graph file: what to compute [what no node uses]")
+      .Flag("--forward", &options->forward, "for a scenario or preset: profile its evaluation, on generated data")
+      .Flag("--training", &options->source.training,
+            "for a graph file: profile a training step, with gradients and SGD")
+      .Option("--loss", "TENSOR", &options->source.loss, "for a graph file with --training: the loss [loss]")
+      .Repeated("--fetch", "TENSOR", &options->source.fetches,
+                "for a graph file: a tensor to compute [all without consumers]")
       .Option("--device", "cpu|gpu|gpu:N", &options->gpu.device,
-              "on a GPU: by its driver's records, held against what it can do [cpu]")
+              "profile on a GPU, by its driver's records, compared with its peak [cpu]")
       .Option("--lanes", "N", &options->gpu.lanes, "clients at once on a GPU, all on the same examples [1]", {1, 4096})
-      .Flag("--all", &options->all, "also list every call")
+      .Flag("--all", &options->all, "list every call too")
       .Flag("--json", &options->json, "print one JSON object")
       .Option("--tensorboard", "DIR", &options->tensorboard,
-              "also write the graph and what its last steps cost, for TensorBoard")
+              "write the graph and the cost of its last steps for TensorBoard too")
       .Option(
           "--attach", "PID", &options->attach,
           "profile the next steps (20, or --steps N) of a running simulate or client, or evaluations of a coordinator",

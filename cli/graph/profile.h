@@ -1,4 +1,4 @@
-// rivulet graph profile: where the time of a step goes.
+// Command `rivulet graph profile`: the time of a step by layer, op and call.
 #pragma once
 
 #include "cli/command.h"

@@ -31,7 +31,7 @@ std::vector<std::span<const std::byte>> BuffersOf(StepLoop& loop) {
 
 Status GpuProfileOptions::Check() const {
   if (!on_gpu())
-    return lanes ? UsageError("--lanes is of a GPU; give --device gpu too, or leave it") : absl::OkStatus();
+    return lanes ? UsageError("--lanes is for a GPU; give --device gpu too, or leave --lanes out") : absl::OkStatus();
   RIVULET_RETURN_IF_ERROR(CheckGpuNames(device));
   return CheckOneGpu(device, "steps are profiled");
 }

@@ -1,4 +1,4 @@
-// `rivulet graph profile --device gpu`: the steps of a loop on a device, as training has clients there.
+// Command `rivulet graph profile --device gpu`: a loop's steps on a device, for several clients as in training.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A profile as people and programs read it.
+// Formatting of a profile as text and as JSON.
 #pragma once
 
 #include <string>

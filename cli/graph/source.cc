@@ -53,7 +53,7 @@ StatusOr<FeedSpec> FeedOf(const Node& placeholder, int64_t batch) {
   for (int axis = 0; axis < spec.shape.rank(); ++axis) {
     if (spec.shape.dim(axis) != kUnknownDim) continue;
     if (axis > 0)
-      return InvalidArgument("placeholder '{}' is {}{}; --batch tells its first size only", placeholder.name(),
+      return InvalidArgument("placeholder '{}' is {}{}; --batch sets only its first size", placeholder.name(),
                              Name(spec.dtype), spec.shape.ToString());
     spec.shape.set_dim(axis, batch);
   }
@@ -171,7 +171,7 @@ StatusOr<GraphSource> FromFile(const GraphSourceOptions& options, int64_t batch)
       if (node->outputs()[0].dtype != DType::kResource) source.signature.fetches.push_back(node->name());
     }
     if (source.signature.fetches.empty())
-      return InvalidArgument("{}: no output is left over; name what to compute with --fetch", options.what);
+      return InvalidArgument("{}: every tensor has a consumer; name the tensors to compute with --fetch", options.what);
   }
   // Only placeholders that what is wanted needs: others may have shapes that nothing tells.
   std::vector<Node*> roots;

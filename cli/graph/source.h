@@ -1,4 +1,4 @@
-// What `rivulet graph` looks at: the graph of a preset, a scenario or a file, with what a program of it would compute.
+// Graph argument of `rivulet graph`: the graph of a preset, a scenario or a file, and the signature of its program.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ struct GraphSource {
   int64_t parameters = 0;  // elements of trainable and shared variables
 };
 
-// A usage error: a preset, file or tensor that is not there. INVALID_ARGUMENT: a placeholder whose shape the batch does
-// not tell. Others as ParseGraph, Scenario::Load and ComputeGradients.
+// A usage error: a missing preset, file or tensor. INVALID_ARGUMENT: a placeholder with a shape that the batch does not
+// determine. Others as ParseGraph, Scenario::Load and ComputeGradients.
 StatusOr<GraphSource> LoadGraphSource(const GraphSourceOptions& options);
 
 }  // namespace rivulet

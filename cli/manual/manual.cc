@@ -1,29 +1,12 @@
-// rivulet manual: the help of every command as a page for man(1). `cmake --install` calls it, so that pages are those
-// of the program beside them.
+// rivulet manual: the help of every command as a page for man(1), and the keys of scenarios as one. `cmake --install`
+// calls it, so that pages are those of the program beside them.
+#include "cli/manual/roff.h"
 #include "cli/program/root.h"
 #include "engine/base/file_system.h"
 #include "engine/io/new_folder.h"
 
 namespace rivulet {
 namespace {
-
-// Text as roff reads it: a hyphen that is one, no escape, no line that looks like a request.
-std::string Roff(std::string_view text) {
-  std::string roff;
-  bool begins = true;
-  for (const char c : text) {
-    if (begins && (c == '.' || c == '\'')) roff += "\\&";
-    if (c == '\\') {
-      roff += "\\e";
-    } else if (c == '-') {
-      roff += "\\-";
-    } else {
-      roff += c;
-    }
-    begins = c == '\n';
-  }
-  return roff;
-}
 
 // "rivulet ca issue" is the page rivulet-ca-issue(1).
 std::string PageName(std::string_view path) {
@@ -44,8 +27,8 @@ std::string Page(const Command& command, const std::string& path) {
   page += fmt::format(".SH SYNOPSIS\n.B {}\n{}\n", Roff(path), Roff(UsageOf(command, path).substr(path.size() + 1)));
   if (!command.subcommands.empty()) {
     page += ".SH SUBCOMMANDS\n";
-    for (const Command& child : command.subcommands) {
-      page += fmt::format(".TP\n.BR {} (1)\n{}\n", Roff(PageName(path + " " + child.name)), Roff(child.summary));
+    for (const Command* child : ShownSubcommands(command)) {
+      page += fmt::format(".TP\n.BR {} (1)\n{}\n", Roff(PageName(path + " " + child->name)), Roff(child->summary));
     }
   }
   std::string positionals, options;
@@ -74,20 +57,32 @@ Status WritePages(const Command& command, const std::string& path, const std::st
   FileSystem& fs = FileSystem::Default();
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, JoinPath(folder, PageName(path) + ".1"), Page(command, path)));
   ++pages;
-  for (const Command& child : command.subcommands) {
-    const std::string below = path + " " + child.name;
+  for (const Command* child : ShownSubcommands(command)) {
+    const std::string below = path + " " + child->name;
     if (PageName(below) == kClientProgram) continue;  // one page: of the program that this command is
-    RIVULET_RETURN_IF_ERROR(WritePages(child, below, folder, pages));
+    RIVULET_RETURN_IF_ERROR(WritePages(*child, below, folder, pages));
   }
   return absl::OkStatus();
 }
 
 struct ManualOptions {
   std::string out;
+  std::optional<int64_t> section;
 };
 
+// man(1)'s number of the section of files.
+constexpr int64_t kFormats = 5;
+
 Status WriteManual(const ManualOptions& options) {
+  if (options.section && *options.section != 1 && *options.section != kFormats)
+    return UsageError("--section is 1 or {}, not {}", kFormats, *options.section);
   RIVULET_ASSIGN_OR_RETURN(const auto folder, NewFolder::Create(FileSystem::Default(), options.out));
+  if (options.section == kFormats) {
+    RIVULET_RETURN_IF_ERROR(
+        WriteFileAtomically(FileSystem::Default(), JoinPath(options.out, "rivulet-scenario.5"), ScenarioManualPage()));
+    fmt::print("{}: 1 page\n", options.out);
+    return absl::OkStatus();
+  }
   RootArguments arguments;
   const Command root = RootCommand(&arguments);
   int pages = 0;
@@ -100,9 +95,13 @@ Status WriteManual(const ManualOptions& options) {
 const RegisterCommand kManual(95, [] {
   auto options = std::make_shared<ManualOptions>();
   Command command{.name = "manual",
-                  .summary = "Write a page for man(1) of every command.",
-                  .example = "rivulet manual --out ~/.local/share/man/man1"};
-  command.Required("--out", "DIR", &options->out, "the folder to write to");
+                  .summary = "Write man pages: of all commands, or rivulet-scenario(5) with all keys.",
+                  .example =
+                      "rivulet manual --out ~/.local/share/man/man1\n"
+                      "  rivulet manual --section 5 --out ~/.local/share/man/man5"};
+  command.Required("--out", "DIR", &options->out, "the folder to write to")
+      .Option("--section", "N", &options->section, "1: a page of every command; 5: rivulet-scenario [1]",
+              {1, kFormats});
   command.run = [options] { return WriteManual(*options); };
   return command;
 });

@@ -78,11 +78,11 @@ Command OnnxCheckCommand() {
                 .example =
                     "rivulet model check onnx/node/test_conv_with_strides_padding\n"
                     "rivulet model check --json --rtol 1e-4 onnx/node/*"};
-  check.Positional("DIR", &arguments->folders, "folders, a case each")
-      .Option("--rtol", "R", &arguments->rtol, "largest |actual - expected| per |expected| (default 1e-3)")
-      .Option("--atol", "A", &arguments->atol, "and besides (default 1e-7)")
+  check.Positional("DIR", &arguments->folders, "folders, one case each")
+      .Option("--rtol", "R", &arguments->rtol, "relative tolerance: |actual - expected| per |expected| (default 1e-3)")
+      .Option("--atol", "A", &arguments->atol, "absolute tolerance, added to that (default 1e-7)")
       .Flag("--portable", &arguments->portable, "use the portable kernels only")
-      .Flag("--open-batch", &arguments->open_batch, "import with the first axis of every input open, where that can be")
+      .Flag("--open-batch", &arguments->open_batch, "import with the first axis of every input open, if possible")
       .Flag("--json", &arguments->json, "print one JSON object per case");
   check.run = [arguments] { return Check(*arguments); };
   return check;

@@ -1,4 +1,4 @@
-// rivulet model check.
+// Command `rivulet model check`.
 #pragma once
 
 #include "cli/command.h"

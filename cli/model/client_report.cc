@@ -70,8 +70,8 @@ Table ClientTable(std::vector<ClientMeasures> clients) {
 StatusOr<std::vector<ClientMeasures>> ReportClients(RunSetup& setup, const Model& model) {
   if (model.layout().elements(Segment::kLocal) > 0) {
     return FailedPrecondition(
-        "clients keep layers of this model for themselves (model.personal), so no one model is everybody's; what they "
-        "measured themselves is in the history (evaluation.federated_every)");
+        "this model has personal layers (model.personal), so clients have different models; the history has their own "
+        "measurements (evaluation.federated_every)");
   }
   RIVULET_ASSIGN_OR_RETURN(const auto plan, setup.plan());
   RIVULET_ASSIGN_OR_RETURN(const auto shares, setup.shares());

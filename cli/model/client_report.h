@@ -1,4 +1,4 @@
-// What a model is to each client: its measures by client, and how they are spread.
+// Measures of a model for each client, and their spread.
 #pragma once
 
 #include <vector>

@@ -96,7 +96,7 @@ Command ModelDiffCommand() {
   auto arguments = std::make_shared<DiffArguments>();
   Command command{
       .name = "diff",
-      .summary = "Compare the tensors of two models by name. Exit code 0 when they are the same, 1 when not.",
+      .summary = "Compare the tensors of two models by name. Exit code 0 if they are the same, 1 otherwise.",
       .example =
           "rivulet model diff latest:best latest:latest\n  "
           "rivulet model diff ours.safetensors theirs.npz --tolerance 1e-6"};
@@ -104,11 +104,11 @@ Command ModelDiffCommand() {
       .Positional(
           "FIRST", &arguments->first,
           "RUN:ROUND of the history, ROUND being a number, 'latest' or 'best'; FILE.safetensors, FILE.npz or a model")
-      .Positional("SECOND", &arguments->second, "what it is compared with")
+      .Positional("SECOND", &arguments->second, "the model to compare with")
       .Option("--tolerance", "R", &arguments->tolerance,
               "tensors with ||first - second|| <= R ||first|| count as the same [0: every bit]")
       .Option("--db", "FILE", &arguments->db, "the history that has the runs [./rivulet.sqlite]")
-      .Flag("--all", &arguments->all, "list those that are the same too")
+      .Flag("--all", &arguments->all, "list equal tensors too")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Diff(*arguments); };
   return command;

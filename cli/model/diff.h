@@ -1,4 +1,4 @@
-// rivulet model diff: what two models, or two files of weights, have not in common.
+// Command `rivulet model diff`: the differences of two models or files of weights.
 #pragma once
 
 #include "cli/command.h"

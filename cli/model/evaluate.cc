@@ -136,9 +136,8 @@ Status Evaluate(const EvaluateArguments& arguments) {
       Scenario::ParseStored(found.config, fmt::format("the stored configuration of run {}", found.run_id)));
   if (arguments.clients && !arguments.data.empty() && !CountsClients(scenario.data.partition))
     return UsageError(
-        "--clients takes --data FILE of a run whose clients are the values of a feature (by_key); leave --data out, "
-        "and "
-        "they are measured on what they train on");
+        "--clients with --data FILE needs a run with the partition by_key; leave --data out to measure clients on "
+        "their training data");
   if (!arguments.data.empty()) {
     RIVULET_RETURN_IF_ERROR(RecordFilesMatching(arguments.data).status());
     scenario.data.test = std::filesystem::absolute(arguments.data).string();
@@ -226,10 +225,9 @@ Command ModelEvaluateCommand() {
       .Option("--db", "FILE", &arguments->db, "the history [./rivulet.sqlite]")
       .Option("--cluster", "K", &arguments->cluster, kClusterHelp, {.min = 0})
       .Flag("--classes", &arguments->classes,
-            "what it takes for what: a confusion matrix, precision and recall of each class, calibration")
+            "print a confusion matrix, precision and recall of each class, and calibration")
       .Flag("--clients", &arguments->clients,
-            "what it is to each client: its measures over the data that each trains on, or over those of its key in "
-            "--data (by_key), and how they are spread")
+            "measure for each client: on its training data, or on its examples in --data (by_key); print the spread")
       .Option("--confusion", "FILE", &arguments->confusion, "the confusion matrix as a picture, .png or .svg")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Evaluate(*arguments); };

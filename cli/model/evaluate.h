@@ -1,10 +1,10 @@
+// Command `rivulet model evaluate`.
 #pragma once
 
 #include "cli/command.h"
 
 namespace rivulet {
 
-// rivulet model evaluate.
 Command ModelEvaluateCommand();
 
 }  // namespace rivulet

@@ -32,6 +32,13 @@ StatusOr<const ModelFormat*> FindModelFormat(const std::string& name, const std:
           "there",
           path, pickle);
   }
+  for (const std::string_view keras : {".keras", ".h5", ".hdf5"}) {
+    if (path.ends_with(keras))
+      return UsageError(
+          "'{}': {} files hold Keras' layers and no graph; write the graph in Python, by rivulet.keras.scenario(model, "
+          "loss=…) (docs/guide/python.md)",
+          path, keras);
+  }
   std::vector<std::string> names, endings;
   const ModelFormat *named = nullptr, *by_ending = nullptr;
   for (const ModelFormat& format : Formats()) {
@@ -50,9 +57,8 @@ StatusOr<const ModelFormat*> FindModelFormat(const std::string& name, const std:
   if (named == nullptr) return UsageError("there is no format '{}'; formats are {}", name, Join(names, ", "));
   if (by_ending != nullptr && by_ending != named && by_ending->name != named->container) {
     return UsageError(
-        "'{}' ends like a file of the format {}, and --format says {}; name the file otherwise, or leave out "
-        "--format",
-        path, by_ending->name, name);
+        "'{}' has the ending of the format {}, but --format is {}; rename the file, or leave out --format", path,
+        by_ending->name, name);
   }
   return named;
 }

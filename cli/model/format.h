@@ -1,5 +1,5 @@
-// The formats in which models come and go: `rivulet model export --format` and `rivulet model import`. A format is a
-// file of this folder (format_NAME.cc) that registers itself; nothing lists them.
+// Formats of `rivulet model export --format` and `rivulet model import`. A format is a file of this folder
+// (format_NAME.cc) that registers itself; no list names it.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@ namespace rivulet {
 struct ExportRequest {
   const ModelSource& source;
   std::string out;             // a path
-  bool external_data = false;  // weights in a file of their own, for formats that know both
-  bool json = false;           // what is printed
+  bool external_data = false;  // weights in a separate file, for formats that support both
+  bool json = false;           // print JSON
 };
 
 struct ImportRequest {
@@ -26,9 +26,9 @@ struct ImportRequest {
 };
 
 struct ModelFormat {
-  std::string name;                  // "onnx": what --format takes
+  std::string name;                  // "onnx": the value of --format
   std::vector<std::string> endings;  // of file names that mean it: ".onnx"
-  std::string doc;                   // what a file of it holds, as part of a sentence
+  std::string doc;                   // the content of such a file, as part of a sentence
   std::string container = {};        // the format whose endings its files may have too: "safetensors"
   // Write or read one file and print one record about it. nullptr: this format is not written, or not read.
   Status (*write)(const ExportRequest& request) = nullptr;

@@ -4,6 +4,7 @@
 #include "cli/model/format.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "engine/base/table.h"
 #include "engine/graphdef/graph_def.h"
 #include "engine/io/atomic_file.h"
@@ -39,7 +40,7 @@ Status WriteGraphDef(const ExportRequest& request) {
 
 // FOLDER/graph.pb with variables, and FOLDER/model.safetensors with their values.
 Status ReadGraphDef(const ImportRequest& request) {
-  if (!request.shapes.empty()) return UsageError("a GraphDef says the shapes of its inputs; leave --shape out");
+  if (!request.shapes.empty()) return UsageError("a GraphDef has the shapes of its inputs; leave --shape out");
   if (!request.values.empty()) return UsageError("--value is for ONNX models; leave it out");
   FileSystem& files = FileSystem::Default();
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, files.ReadAll(request.file));
@@ -48,8 +49,8 @@ Status ReadGraphDef(const ImportRequest& request) {
   RIVULET_ASSIGN_OR_RETURN(const UnfrozenGraph unfrozen, Unfreeze(*frozen));
   if (unfrozen.variables.empty())
     return InvalidArgument(
-        "{} has no constants that stand where weights stand: there is nothing to import; model.graph takes the file as "
-        "it is",
+        "{} has no constants in the places of weights, so there is nothing to import; model.graph takes the file "
+        "unchanged",
         request.file);
   std::vector<SafetensorsEntry> entries;
   int64_t parameters = 0;
@@ -69,12 +70,14 @@ Status ReadGraphDef(const ImportRequest& request) {
                          {"nodes", static_cast<int64_t>(unfrozen.graph.nodes().size())},
                          {"variables", static_cast<int64_t>(unfrozen.variables.size())},
                          {"parameters", parameters}};
-  if (request.json) {
-    fmt::print("{}\n", JsonObject(fields));
-    return absl::OkStatus();
-  }
   Table roles({{.name = "tensor"}, {.name = "role"}, {.name = "why"}});
   for (const FrozenConstant& constant : unfrozen.constants) roles.Add({constant.name, constant.role, constant.why});
+  if (request.json) {
+    Json object = ToJson(fields);
+    object["tensors"] = roles.Rows();
+    fmt::print("{}\n", object.Dump());
+    return absl::OkStatus();
+  }
   fmt::print("{}\n{}", FieldLines(fields), roles.Text());
   return absl::OkStatus();
 }

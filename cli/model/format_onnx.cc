@@ -7,6 +7,7 @@
 #include "cli/model/format.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
+#include "engine/base/json.h"
 #include "engine/base/table.h"
 #include "engine/onnx/export/export.h"
 #include "engine/onnx/import.h"
@@ -137,23 +138,26 @@ Status ReadOnnx(const ImportRequest& request) {
                          {"parameters", parameters},
                          {"inputs", Listed(model->inputs)},
                          {"outputs", Listed(model->outputs)}};
-  if (request.json) {
-    fmt::print("{}\n", JsonObject(fields));
-    return absl::OkStatus();
-  }
   // Which tensors training moves, and by what each is told: a mask that trained would make another model.
   Table roles({{.name = "tensor"}, {.name = "role"}, {.name = "why"}});
   for (const onnx::OnnxInitializer& initializer : model->initializers)
     roles.Add({initializer.name, initializer.role, initializer.why});
+  if (request.json) {
+    Json object = ToJson(fields);
+    object["tensors"] = roles.Rows();
+    fmt::print("{}\n", object.Dump());
+    return absl::OkStatus();
+  }
   fmt::print("{}{}{}", FieldLines(fields), roles.size() > 0 ? "\n" : "", roles.Text());
   return absl::OkStatus();
 }
 
-const RegisterModelFormat kOnnx({.name = "onnx",
-                                 .endings = {".onnx"},
-                                 .doc = "what the scores need, with the weights, for other runtimes",
-                                 .write = WriteOnnx,
-                                 .read = ReadOnnx});
+const RegisterModelFormat kOnnx(
+    {.name = "onnx",
+     .endings = {".onnx"},
+     .doc = "the part of the graph that the scores need, with the weights, for other runtimes",
+     .write = WriteOnnx,
+     .read = ReadOnnx});
 
 }  // namespace
 }  // namespace rivulet

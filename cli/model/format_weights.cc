@@ -59,8 +59,10 @@ Status ExportNpz(const ExportRequest& request) {
 
 // Weights of one format in the other.
 Status ImportWeights(const ImportRequest& request) {
-  if (!request.shapes.empty()) return UsageError("{} holds weights alone: there is no input for --shape", request.file);
-  if (!request.values.empty()) return UsageError("{} holds weights alone: there is no input for --value", request.file);
+  if (!request.shapes.empty())
+    return UsageError("{} has only weights and no input for --shape; leave --shape out", request.file);
+  if (!request.values.empty())
+    return UsageError("{} has only weights and no input for --value; leave --value out", request.file);
   RIVULET_ASSIGN_OR_RETURN(const WeightsSource source, LoadWeights(request.file));
   if (request.out.ends_with(".npz")) {
     RIVULET_RETURN_IF_ERROR(WriteNpzFile(request.out, source.weights));

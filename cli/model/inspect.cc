@@ -65,7 +65,7 @@ Status Inspect(const InspectArguments& arguments) {
 Command ModelInspectCommand() {
   auto arguments = std::make_shared<InspectArguments>();
   Command command{.name = "inspect",
-                  .summary = "Show a model's tensors: types, shapes and what their values are like.",
+                  .summary = "Show a model's tensors: types, shapes and statistics of their values.",
                   .example = "rivulet model inspect latest:best\n  rivulet model inspect weights.npz"};
   command
       .Positional("WHAT", &arguments->what,

@@ -1,4 +1,4 @@
-// rivulet model inspect: the tensors of a model or a file of weights.
+// Command `rivulet model inspect`: the tensors of a model or a file of weights.
 #pragma once
 
 #include "cli/command.h"

@@ -70,15 +70,15 @@ Command ExportCommand() {
           "WHAT", &arguments->source.what,
           "a preset, SCENARIO.toml, FILE.pb, FILE.onnx, a folder of `rivulet model import`, or RUN[:ROUND] of the "
           "history, ROUND being a number, 'latest' or 'best'")
-      .Required("--out", "FILE", &arguments->out, "where to write it")
+      .Required("--out", "FILE", &arguments->out, "the file to write")
       .Option("--format", "FORMAT", &arguments->format, FormatHelp(true) + " [by FILE's ending]")
       .Option("--weights", "FILE.safetensors", &arguments->source.weights,
-              "the weights, such as a model of a run's history [the first values: of a scenario by its seed]")
+              "the weights, such as a model of a run's history [the initial values: of a scenario by its seed]")
       .Repeated("--output", "TENSOR", &arguments->source.outputs,
-                "a tensor that the model gives [the scores; of a file what no node uses]")
+                "an output of the model [the scores; for a file, all tensors without consumers]")
       .Option("--db", "FILE", &arguments->source.db, "the history that has the run [./rivulet.sqlite]")
       .Option("--cluster", "K", &arguments->source.cluster, kClusterHelp, {.min = 0})
-      .Flag("--external-data", &arguments->external_data, "ONNX: the weights in FILE.data")
+      .Flag("--external-data", &arguments->external_data, "ONNX: write the weights to FILE.data")
       .Flag("--json", &arguments->json, "print one JSON object");
   command.run = [arguments] { return Export(*arguments); };
   return command;
@@ -88,15 +88,15 @@ Command ImportCommand() {
   auto arguments = std::make_shared<ImportArguments>();
   ImportRequest& request = arguments->request;
   Command command{.name = "import",
-                  .summary = "Turn a model of other tools into a graph, and its weights into variables.",
+                  .summary = "Import a model of other tools: its graph, with the weights as variables.",
                   .example =
                       "rivulet model import mnist.onnx --out mnist\n  "
                       "rivulet model import net.onnx --shape image=?,3,224,224 --out net"};
   command.Positional("FILE", &request.file, "the model")
-      .Required("--out", "DIR", &request.out, "the folder to write; made where it is not there")
+      .Required("--out", "DIR", &request.out, "the folder to write to; created if missing")
       .Option("--format", "FORMAT", &arguments->format, FormatHelp(false) + " [by FILE's ending]")
       .Repeated("--shape", "NAME=SIZES", &request.shapes, "ONNX: the shape of an input, '?' for open sizes")
-      .Repeated("--value", "NAME=NUMBERS", &request.values, "ONNX: the value of an input, which becomes a constant")
+      .Repeated("--value", "NAME=NUMBERS", &request.values, "ONNX: replace an input by a constant of this value")
       .Flag("--json", &request.json, "print one JSON object");
   command.run = [arguments] { return Import(*arguments); };
   return command;
@@ -104,7 +104,7 @@ Command ImportCommand() {
 
 const RegisterCommand kModel(60, [] {
   Command command{.name = "model",
-                  .summary = "Work with models: exchange them with other tools, check them.",
+                  .summary = "Export, import, inspect, compare and check models.",
                   .example = "rivulet model export mnist_cnn --out mnist_cnn.onnx"};
   command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),
                          ExportCommand(),       ImportCommand(),        OnnxCheckCommand()};

@@ -1,4 +1,4 @@
-// The weights that a command line names: a file of weights alone, or anything that `rivulet model` takes as a model.
+// Weights argument of a command line: a file of weights, or any model that `rivulet model` accepts.
 #pragma once
 
 #include <map>

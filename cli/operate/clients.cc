@@ -16,6 +16,14 @@ Cell TimeCell(int64_t unix_ms, bool json) {
   return json ? Cell(Iso8601(unix_ms)) : Cell(AgoText(unix_ms));
 }
 
+// Of a whole list, which comes in pages for as long as the other side says that there are more.
+constexpr size_t kMostText = 256'000'000;
+
+size_t TextBytes(const ClientState& c) {
+  return c.client_id.size() + c.detail.size() + c.error.size() + c.via.size() + c.task.size() + c.version.size() +
+         c.run_id.size() + c.state.size() + c.doing.size() + c.serial.size();
+}
+
 Status ListClients(const OperatorOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto control, ConnectAsOperator(options));
   Table table({{.name = "client_id"},
@@ -36,9 +44,18 @@ Status ListClients(const OperatorOptions& options) {
   const bool json = options.json;
   const int64_t now = Clock::System().UnixMs() / 1000;
   std::string after;
+  size_t text = 0;
   for (bool more = true; more;) {
     RIVULET_ASSIGN_OR_RETURN(const ClientPage page, control->Clients({}, after));
     for (const ClientState& c : page.clients) {
+      if (c.client_id <= after) {
+        return DataLoss("the coordinator's list of clients is not in order: '{}' came after '{}'",
+                        Shortened(OneLine(c.client_id)), Shortened(OneLine(after)));
+      }
+      text += sizeof(ClientState) + TextBytes(c);
+      if (text > kMostText) {
+        return ResourceExhausted("the coordinator's list of clients has more than {} MB", kMostText / 1'000'000);
+      }
       const bool works = !c.task.empty();
       table.Add({c.client_id, c.state, TimeCell(c.last_seen_unix_ms, json), TextCell(c.doing),
                  TimeCell(c.since_unix_ms, json), works ? Cell(c.round) : Cell(), TextCell(c.run_id), TextCell(c.task),
@@ -62,10 +79,10 @@ struct DecideOptions {
 Command DecideCommand(std::string action, std::string summary, std::string example, bool with_reason) {
   auto options = std::make_shared<DecideOptions>();
   Command command{.name = action, .summary = std::move(summary), .example = std::move(example)};
-  command.Positional("NAME", &options->name, "the client's name, as `rivulet clients` has it");
+  command.Positional("NAME", &options->name, "the client's name, as in `rivulet clients`");
   AddOperatorOptions(command, &options->to);
   if (with_reason)
-    command.Option("--reason", "TEXT", &options->reason, "why: the client is told, and the audit keeps it");
+    command.Option("--reason", "TEXT", &options->reason, "reason, sent to the client and kept in the audit");
   command.run = [options, action = std::move(action)]() -> Status {
     RIVULET_ASSIGN_OR_RETURN(const auto control, ConnectAsOperator(options->to));
     RIVULET_ASSIGN_OR_RETURN(const std::string sentence,
@@ -98,7 +115,7 @@ Status PrintAudit(const OperatorOptions& options) {
 Command AuditCommand() {
   auto options = std::make_shared<OperatorOptions>();
   Command command{.name = "audit",
-                  .summary = "Who approved, banned, submitted, paused and stopped what, and when.",
+                  .summary = "List the operators' actions: approvals, bans, submissions, pauses and stops.",
                   .example = "rivulet clients audit --coordinator fl.example.org:7000 --tls operator-alice"};
   AddOperatorOptions(command, options.get());
   command.Flag("--json", &options->json, "print an array of objects");
@@ -109,7 +126,7 @@ Command AuditCommand() {
 const RegisterCommand kClients(30, [] {
   auto options = std::make_shared<OperatorOptions>();
   Command command{.name = "clients",
-                  .summary = "Who takes part at a running coordinator, and who may.",
+                  .summary = "List the clients of a running coordinator, and their admission.",
                   .example =
                       "rivulet clients --coordinator fl.example.org:7000 --tls operator-alice\n"
                       "  rivulet clients ban hospital-b --reason 'sends noise' --coordinator fl.example.org:7000 --tls "
@@ -118,7 +135,7 @@ const RegisterCommand kClients(30, [] {
   command.Flag("--json", &options->json, "print an array of objects");
   command.run = [options] { return ListClients(*options); };
   command.subcommands.push_back(DecideCommand(
-      "approve", "Let a client in: one that nobody expects (--clients), or that was banned.",
+      "approve", "Admit a client that is not in --clients, or that was banned.",
       "rivulet clients approve hospital-c --coordinator fl.example.org:7000 --tls operator-alice", false));
   command.subcommands.push_back(DecideCommand(
       "ban", "Keep a client out: its task ends, its next call is refused, also after a restart.",

@@ -12,13 +12,13 @@ namespace rivulet {
 void AddOperatorOptions(Command& command, OperatorOptions* options) {
   command.Option("--coordinator", "HOST:PORT", &options->coordinator, "the running coordinator's address");
   command.Option("--tls", "DIR", &options->security.tls,
-                 "who this is and whom it believes: a folder that `rivulet ca issue operator/ID` makes");
-  command.CountedFlag("--insecure", &options->security.insecure,
-                      "speak plaintext instead, to a coordinator on this machine");
+                 "folder with the operator's certificate and CA (made by `rivulet ca issue operator/ID`)");
+  command.CountedFlag("--insecure", &options->security.insecure, "use plaintext, to a coordinator on this machine");
 }
 
 StatusOr<std::unique_ptr<ControlApi>> ConnectAsOperator(const OperatorOptions& options) {
-  if (options.coordinator.empty()) return UsageError("say which coordinator: give --coordinator HOST:PORT");
+  if (options.coordinator.empty())
+    return UsageError("the coordinator's address is missing; give --coordinator HOST:PORT");
   StatusOr<NetworkAddress> address = ParseAddress(options.coordinator);
   if (!address.ok()) return AsUsageError(Annotate(address.status(), "--coordinator"));
   RIVULET_ASSIGN_OR_RETURN(Security security,

@@ -1,4 +1,4 @@
-// What the commands share that speak to a running coordinator as an operator.
+// Options and helpers of the commands by which an operator controls a running coordinator.
 #pragma once
 
 #include <cstdint>

@@ -54,9 +54,9 @@ Command SteerCommand(std::string action, std::string summary) {
   Command command{.name = action,
                   .summary = std::move(summary),
                   .example = fmt::format("rivulet {} --coordinator fl.example.org:7000 --tls operator-alice", action)};
-  command.OptionalPositional("RUN", &options->run, "its id or name; may be left out where one is under way");
+  command.OptionalPositional("RUN", &options->run, "the run's id or name; optional if one run is active");
   AddOperatorOptions(command, &options->to);
-  command.Option("--reason", "TEXT", &options->reason, "why: the audit keeps it");
+  command.Option("--reason", "TEXT", &options->reason, "reason, kept in the audit");
   command.run = [options, action = std::move(action)]() -> Status {
     RIVULET_ASSIGN_OR_RETURN(const auto control, ConnectAsOperator(options->to));
     RIVULET_ASSIGN_OR_RETURN(const std::string sentence, control->Command({}, {action, options->run, options->reason}));
@@ -69,23 +69,21 @@ Command SteerCommand(std::string action, std::string summary) {
 const RegisterCommand kStatus(31, [] {
   auto options = std::make_shared<SteerOptions>();
   Command command{.name = "status",
-                  .summary = "What the runs of a running coordinator are at, and what they wait for.",
+                  .summary = "Print the status of a coordinator's runs: progress, and missing updates.",
                   .example = "rivulet status --coordinator fl.example.org:7000 --tls operator-alice"};
-  command.OptionalPositional("RUN", &options->run, "its id or name; all of them where it is left out");
+  command.OptionalPositional("RUN", &options->run, "the run's id or name [all runs]");
   AddOperatorOptions(command, &options->to);
   command.Flag("--json", &options->to.json, "print an array of objects");
   command.run = [options] { return PrintStatus(*options); };
   return command;
 });
-const RegisterCommand kPause(32, [] {
-  return SteerCommand("pause", "Let a run rest: the open round is made, and nobody is asked after it.");
-});
-const RegisterCommand kResume(33, [] { return SteerCommand("resume", "Let a paused run go on."); });
+const RegisterCommand kPause(32, [] { return SteerCommand("pause", "Pause a run after its current round."); });
+const RegisterCommand kResume(33, [] { return SteerCommand("resume", "Resume a paused run."); });
 const RegisterCommand kStop(34, [] {
   return SteerCommand("stop", "End a run once its open round is made; it can be resumed.");
 });
 const RegisterCommand kAbort(35, [] {
-  return SteerCommand("abort", "End a run at once: what is on its way is lost; it can be resumed.");
+  return SteerCommand("abort", "Abort a run at once. Updates under way are lost; the run can be resumed.");
 });
 
 }  // namespace

@@ -4,6 +4,7 @@
 #include "cli/operate/operate.h"
 #include "cli/run/options.h"
 #include "engine/base/file_system.h"
+#include "engine/base/shown_text.h"
 #include "engine/base/table.h"
 #include "setup/blame_model.h"
 #include "setup/plan_file.h"
@@ -45,7 +46,7 @@ Status SubmitRun(const SubmitOptions& options) {
   if (options.to.json) {
     fmt::print("{}\n", JsonObject({{"run_id", run_id}}));
   } else {
-    fmt::print("run {} has begun at {}\n", run_id, options.to.coordinator);
+    fmt::print("run {} has begun at {}\n", OneLine(run_id), options.to.coordinator);
   }
   return absl::OkStatus();
 }
@@ -53,19 +54,18 @@ Status SubmitRun(const SubmitOptions& options) {
 const RegisterCommand kSubmit(29, [] {
   auto options = std::make_shared<SubmitOptions>();
   Command command{.name = "submit",
-                  .summary = "Begin a run at a running coordinator.",
+                  .summary = "Submit a run to a running coordinator.",
                   .example =
                       "rivulet submit scenario.toml --coordinator fl.example.org:7000 --tls operator-alice\n"
                       "  rivulet submit scenario.toml --plan study.plan --coordinator 127.0.0.1:7000 --insecure"};
   command.Positional("SCENARIO.toml", &options->scenario,
-                     "what to run; files of its model and its rules are read here, and all others, such as data.test, "
-                     "by the coordinator on its machine");
+                     "the scenario to run; files of its model and rules are read here, all others, such as data.test, "
+                     "on the coordinator's machine");
   AddOperatorOptions(command, &options->to);
   command
-      .Option(
-          "--plan", "FILE", &options->plan,
-          "the plan of `rivulet plan build`, and the keys beside it; of the scenario count only keys of the classes "
-          "operation and place")
+      .Option("--plan", "FILE", &options->plan,
+              "use this plan of `rivulet plan build` and the keys beside it; the scenario then gives only keys of the "
+              "classes operation and place")
       .Repeated("--set", "KEY=VALUE", &options->sets, "set a key of the scenario, such as client.epochs=5; repeatable")
       .Option("--rounds", "N", &options->rounds, "rounds to run; as --set run.rounds=N")
       .Flag("--json", &options->to.json, "print one JSON object");

@@ -200,25 +200,24 @@ Status ReproducePaper(const ReproduceCommand& options) {
 const RegisterCommand kReproduce(12, [] {
   auto options = std::make_shared<ReproduceCommand>();
   Command command{.name = "reproduce",
-                  .summary = "Run what a paper ran, and hold its numbers against what is published.",
+                  .summary = "Reproduce a paper's experiments, and compare the results with the published numbers.",
                   .example =
                       "rivulet reproduce\n"
                       "  rivulet reproduce fedprox-synthetic --quick\n"
                       "  rivulet reproduce fedopt-digits --quick --only FedAvg --plot fedopt.svg"};
-  command.OptionalPositional("PAPER", &options->name, "which; without it they are listed")
-      .Repeated("--only", "RESULT", &options->only, "this result and what it is held against; repeatable")
+  command.OptionalPositional("PAPER", &options->name, "the paper; without it, list all")
+      .Repeated("--only", "RESULT", &options->only, "run only this result and those it is compared with; repeatable")
       .Repeated("--setting", "KEY=VALUE", &options->settings,
-                "run only what the grids have with this value, such as client.optimizer.learning_rate=0.1; what is in "
-                "the history of the others counts; repeatable")
-      .Option("--seeds", "N", &options->seeds, "runs of each setting [as the paper's file says]", {1, 1000})
-      .Flag("--gathered", &options->gathered, "run nothing: say what the history has of it, whole or in part")
-      .Flag("--quick", &options->quick, "a few rounds of the first setting of each, and no bound is held")
-      .Option("--db", "FILE", &options->db,
-              "the history; what it has of the paper's runs is not done again [./rivulet.sqlite]")
+                "run only the grid points with this value, such as client.optimizer.learning_rate=0.1; other points "
+                "count if the history has them; repeatable")
+      .Option("--seeds", "N", &options->seeds, "runs of each setting [as in the paper's file]", {1, 1000})
+      .Flag("--gathered", &options->gathered, "run nothing: report the complete and partial results in the history")
+      .Flag("--quick", &options->quick, "run a few rounds of the first setting of each, without checking bounds")
+      .Option("--db", "FILE", &options->db, "the history; the paper's runs in it are not repeated [./rivulet.sqlite]")
       .Option("--workers", "N", &options->workers, "threads that train clients [one per core]", {1, 1024})
       .Option("--plot", "FILE", &options->plot,
-              "draw the course of each result at its best setting, over rounds or virtual time: .svg or .png")
-      .Flag("--json", &options->json, "print what came of it as one JSON object");
+              "draw each result at its best setting, over rounds or virtual time: .svg or .png")
+      .Flag("--json", &options->json, "print the results as one JSON object");
   command.run = [options] { return ReproducePaper(*options); };
   return command;
 });

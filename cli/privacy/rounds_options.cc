@@ -20,7 +20,7 @@ std::optional<double> RealOf(std::string_view text) {
 
 StatusOr<double> RealOption(std::string_view flag, const std::string& text) {
   const std::optional<double> value = RealOf(text);
-  if (!value) return UsageError("{} takes a number, and '{}' is none", flag, Shortened(text));
+  if (!value) return UsageError("{} takes a number, and '{}' is not one", flag, Shortened(text));
   return *value;
 }
 
@@ -73,17 +73,16 @@ void AddPrivacyOptions(Command& command, PrivacyOptions* options, const PrivacyQ
   command
       .Option(
           "--rate", "Q", &options->rate,
-          "share of the members that is sampled: by Poisson sampling, or with --relation replace-one as a cohort of "
-          "fixed size [1]")
+          "share of sampled members: by Poisson sampling, or with --relation replace-one as a cohort of fixed size [1]")
       .Option("--noise", "LAW", &options->noise, "gaussian, laplace, discrete-gaussian or discrete-laplace [gaussian]")
       .Option("--relation", "R", &options->relation,
-              "which inputs are neighbours: add-remove or replace-one, where one member changes the sum by up to twice "
-              "the clip [add-remove]")
-      .Option("--sensitivity", "U", &options->sensitivity, "the clip in units, of discrete noise [1]")
-      .Option("--dimension", "N", &options->dimension, "coordinates of the sum, of discrete and Laplace noise [1]")
+              "neighbouring inputs: add-remove or replace-one; in the latter, one member changes the sum by up to "
+              "twice the clip [add-remove]")
+      .Option("--sensitivity", "U", &options->sensitivity, "for discrete noise: the clip in units [1]")
+      .Option("--dimension", "N", &options->dimension, "for discrete and Laplace noise: coordinates of the sum [1]")
       .Option("--contributors", "N", &options->contributors,
               "honest clients whose discrete Gaussian noise adds up to --sigma [1]")
-      .Repeated("--with", "SIGMA,RATE,ROUNDS", &options->with, "further rounds of the same kind of noise")
+      .Repeated("--with", "SIGMA,RATE,ROUNDS", &options->with, "add rounds of the same kind of noise")
       .Option("--accountant", "NAME", &options->accountant,
               "pld (tight), rdp, zcdp, or gdp (with sampling an estimate) [pld]")
       .Flag("--json", &options->json, "print one JSON object");

@@ -1,4 +1,4 @@
-// The options by which the commands of `rivulet privacy` are told of rounds, and what they have in common.
+// Options and output shared by the commands of `rivulet privacy`: descriptions of noised rounds.
 #pragma once
 
 #include <optional>

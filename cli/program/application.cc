@@ -41,6 +41,7 @@ struct CommonOptions {
 
 // A Command as the parser knows it: where the texts of its arguments land until they are checked.
 struct Parsed {
+  const Application* application = nullptr;
   const Command* command = nullptr;
   CLI::App* app = nullptr;
   std::string path;  // "rivulet data import"
@@ -82,7 +83,16 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
   app.allow_extras();  // unknown arguments are named, with the nearest known one, in CheckArguments
   app.formatter(std::make_shared<HelpFormatter>(parsed));
   app.set_help_flag("-h,--help", kHelpOption.help);
-  if (!command.example.empty()) app.footer("Example:\n  " + command.example);
+  // What every command takes is printed once, in the help of the program.
+  const bool is_program = parsed.path.find(' ') == std::string::npos;
+  const char* const common_group = is_program ? "Global options" : "";
+  const std::string program = parsed.path.substr(0, parsed.path.find(' '));
+  app.get_help_ptr()->group(common_group);
+  std::string footer = command.example.empty() ? "" : "Example:\n  " + command.example;
+  if (!is_program)
+    footer += fmt::format("{}Global options, such as --quiet, --progress and --vlog: {} --help",
+                          footer.empty() ? "" : "\n\n", program);
+  app.footer(footer);
   for (const Argument& argument : command.arguments) {
     CLI::Option* option = nullptr;
     if (auto* const* flag = std::get_if<bool*>(&argument.target)) {
@@ -108,11 +118,14 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
   }
   // One is all that a command line names: what stands after it is an argument, though it be called like another one.
   if (!command.subcommands.empty()) app.require_subcommand(0, 1);
-  app.add_option(kVlogOption.name, common.vlog, kVlogOption.help)->option_text(kVlogOption.value_name);
-  app.add_flag(kQuietOption.name, common.quiet, kQuietOption.help);
-  app.add_option(kProgressOption.name, common.progress, kProgressOption.help)->option_text(kProgressOption.value_name);
+  const auto in_group = [&](CLI::Option* option, const CommonOption& text) {
+    option->option_text(text.value_name)->group(common_group);
+  };
+  in_group(app.add_option(kVlogOption.name, common.vlog, kVlogOption.help), kVlogOption);
+  app.add_flag(kQuietOption.name, common.quiet, kQuietOption.help)->group(common_group);
+  in_group(app.add_option(kProgressOption.name, common.progress, kProgressOption.help), kProgressOption);
   const auto add_libraries = [&](const CommonOption& option, std::vector<std::string>& paths) {
-    app.add_option(option.name, paths, option.help)->allow_extra_args(false)->option_text(option.value_name);
+    in_group(app.add_option(option.name, paths, option.help)->allow_extra_args(false), option);
   };
   if (common.takes_libraries) {
     add_libraries(kOpLibraryOption, common.libraries.ops);
@@ -120,7 +133,9 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
   }
   for (const Command& subcommand : command.subcommands) {
     auto child = std::make_unique<Parsed>();
+    child->application = parsed.application;
     child->app = app.add_subcommand(subcommand.name, subcommand.summary);
+    if (subcommand.hidden) child->app->group("");
     child->path = parsed.path + " " + subcommand.name;
     Declare(subcommand, common, *child);
     parsed.children.push_back(std::move(child));
@@ -130,6 +145,24 @@ void Declare(const Command& command, CommonOptions& common, Parsed& parsed) {
 std::string Hint(const Parsed& parsed, std::string_view unknown, std::span<const std::string> known) {
   const std::string suggestion = DidYouMean(unknown, known);
   return suggestion.empty() ? fmt::format("; see '{} --help'", parsed.path) : "." + suggestion;
+}
+
+// " Did you mean '--set client.optimizer.learning_rate=VALUE'?" for `--lr` of a command that takes keys, or "". An
+// option that sets the same key is the shorter way.
+std::string KeyHint(const Parsed& parsed, std::string_view flag) {
+  const std::vector<Argument>& arguments = parsed.command->arguments;
+  const bool takes_keys = std::ranges::find(arguments, "--set", &Argument::name) != arguments.end();
+  if (!takes_keys || parsed.application->nearest_key == nullptr) return "";
+  const size_t word = flag.find_first_not_of('-');
+  if (word == std::string_view::npos) return "";
+  const std::string key = parsed.application->nearest_key(flag.substr(word));
+  if (key.empty()) return "";
+  const auto sets_it = [&](const Argument& argument) {
+    return argument.help.find(fmt::format("as --set {}=", key)) != std::string::npos;
+  };
+  const auto option = std::ranges::find_if(arguments, sets_it);
+  return option == arguments.end() ? fmt::format(" Did you mean '--set {}=VALUE'?", key)
+                                   : fmt::format(" Did you mean '{} {}'?", option->name, option->value_name);
 }
 
 // What the parser did not recognise, as an error that names the nearest known name.
@@ -147,11 +180,13 @@ Status CheckUnknown(const Parsed& parsed) {
         if (!IsPositional(argument)) known.push_back(argument.name);
       }
       const std::string flag = extra.substr(0, extra.find('='));
-      return UsageError("unknown option '{}' for '{}'{}", Shortened(flag), parsed.path, Hint(parsed, flag, known));
+      const std::string key_hint = DidYouMean(flag, known).empty() ? KeyHint(parsed, flag) : "";
+      return UsageError("unknown option '{}' for '{}'{}", Shortened(flag), parsed.path,
+                        key_hint.empty() ? Hint(parsed, flag, known) : "." + key_hint);
     }
     if (!parsed.command->subcommands.empty()) {
       std::vector<std::string> known;
-      for (const Command& subcommand : parsed.command->subcommands) known.push_back(subcommand.name);
+      for (const Command* subcommand : ShownSubcommands(*parsed.command)) known.push_back(subcommand->name);
       return UsageError("unknown subcommand '{} {}'{}", parsed.path, Shortened(extra), Hint(parsed, extra, known));
     }
     return UsageError("unexpected argument '{}' for '{}'; see '{} --help'", Shortened(extra), parsed.path, parsed.path);
@@ -233,12 +268,16 @@ const Parsed& Deepest(const Parsed& parsed) {
 
 // `rivulet help COMMAND…`.
 Status PrintHelp(const Parsed& root, std::span<const std::string> words) {
+  if (root.application->print_topic != nullptr) {
+    RIVULET_ASSIGN_OR_RETURN(const bool printed, root.application->print_topic(words));
+    if (printed) return absl::OkStatus();
+  }
   const Parsed* at = &root;
   for (const std::string& word : words) {
     const auto child = std::ranges::find(at->children, word, [](const auto& c) { return c->command->name; });
     if (child == at->children.end()) {
       std::vector<std::string> known;
-      for (const auto& c : at->children) known.push_back(c->command->name);
+      for (const Command* child : ShownSubcommands(*at->command)) known.push_back(child->name);
       return UsageError("there is no '{} {}'{}", at->path, Shortened(word), Hint(*at, word, known));
     }
     at = child->get();
@@ -269,7 +308,7 @@ Status SetUpLogs(const std::string& vlog) {
 
 Status SetUpProgress(const CommonOptions& common) {
   if (common.quiet && !common.progress.empty())
-    return UsageError("--quiet says nothing of progress and --progress how to; give one of them");
+    return UsageError("--quiet hides progress and --progress shows it; give one of them");
   if (!common.progress.empty() && common.progress != "auto" && common.progress != "json")
     return UsageError("--progress takes auto or json, not '{}'", Shortened(common.progress));
   SetProgressStyle(common.quiet                ? ProgressStyle::kQuiet
@@ -364,6 +403,7 @@ int Main(const Application& application, int argc, char** argv) {
       return PrintHelp(parsed, arguments.help_of);
     };
   }
+  parsed.application = &application;
   parsed.app = &app;
   parsed.path = application.name;
   CommonOptions common{.takes_libraries = application.load_libraries != nullptr};

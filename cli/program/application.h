@@ -1,6 +1,10 @@
-// The life of a program of ours: its command line is parsed into a registered Command (cli/command.h), which is run,
-// and whose Status becomes one line on stderr and an exit code. `rivulet` and `rivulet-client` are one each.
+// Main function of a program. It parses the command line into a registered Command (cli/command.h) and runs that. The
+// Status becomes one line on stderr and an exit code. `rivulet` and `rivulet-client` are one each.
 #pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
 
 #include "cli/program/libraries.h"
 #include "cli/program/root.h"
@@ -9,11 +13,15 @@ namespace rivulet {
 
 struct Application {
   const char* name;  // in front of its errors
-  // All that it can be told, as RootCommand (cli/program/root.h) gives it. It may have a function, or subcommands with
-  // `help` among them.
+  // Its command line, as RootCommand (cli/program/root.h) gives it. It may have a function, or subcommands with `help`
+  // among them.
   Command (*root)(RootArguments* arguments);
   // Loads these after those of the environment; null: it loads no code, and has no --op-library and so on.
   Status (*load_libraries)(const LibraryPaths& paths) = nullptr;
+  // The scenario key that an unknown option means ("lr"), or "": of commands that take --set. Null: there are none.
+  std::string (*nearest_key)(std::string_view word) = nullptr;
+  // Prints the help of what is no command, such as `rivulet help keys`. False: `words` name no such topic.
+  StatusOr<bool> (*print_topic)(std::span<const std::string> words) = nullptr;
 };
 
 // main() of `application`.

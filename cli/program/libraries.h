@@ -1,4 +1,4 @@
-// Libraries of ops and kernels, and of algorithms, that a program takes beside its own.
+// Op libraries and algorithm libraries that a program loads.
 #pragma once
 
 #include <string>

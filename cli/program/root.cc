@@ -1,5 +1,6 @@
 #include "cli/program/root.h"
 
+#include "cli/ca/commands.h"
 #include "cli/run/client_command.h"
 
 namespace rivulet {
@@ -10,7 +11,7 @@ constexpr char kVersionHelp[] = "Print the version.";
 }  // namespace
 
 std::vector<CommonOption> CommonOptionsOf(std::string_view path) {
-  if (path == kClientProgram) return {kQuietOption, kProgressOption, kVlogOption, kHelpOption};
+  if (path.starts_with(kClientProgram)) return {kQuietOption, kProgressOption, kVlogOption, kHelpOption};
   return {kQuietOption, kProgressOption, kVlogOption, kOpLibraryOption, kAlgorithmLibraryOption, kHelpOption};
 }
 
@@ -23,6 +24,10 @@ Command ClientRoot(RootArguments* arguments) {
   for (size_t at = 0; (at = client.example.find(kWords, at)) != std::string::npos;)
     client.example.replace(at, kWords.size() - 1, kClientProgram);
   client.Flag("--version", &arguments->version, kVersionHelp);
+  Command request = CaRequestCommand();
+  request.example = "rivulet-client request client/hospital-b";
+  client.example += "\n  " + request.example;
+  client.subcommands.push_back(std::move(request));
   return client;
 }
 
@@ -34,11 +39,18 @@ Command RootCommand(RootArguments* arguments) {
   root.Flag("--version", &arguments->version, kVersionHelp);
   Command help{
       .name = kHelpCommand,
-      .summary = "Print the help of a command.",
-      .example = "rivulet help runs show",
+      .summary = "Print the help of a command, or of scenario keys: help keys [PATTERN].",
+      .example = "rivulet help runs show\n  rivulet help keys 'client.*'\n  rivulet help keys lr",
       .arguments = {{.name = "COMMAND", .target = &arguments->help_of, .help = "its words; none: all commands"}}};
   root.subcommands.insert(root.subcommands.end() - 1, std::move(help));  // before `version`
   return root;
+}
+
+std::vector<const Command*> ShownSubcommands(const Command& command) {
+  std::vector<const Command*> shown;
+  for (const Command& child : command.subcommands)
+    if (!child.hidden) shown.push_back(&child);
+  return shown;
 }
 
 bool TakesValue(const Argument& argument) {
@@ -52,7 +64,7 @@ std::string UsageOf(const Command& command, std::string_view path) {
     usage += argument.required ? " " + argument.name : " [" + argument.name + "]";
     if (TakesSeveral(argument)) usage += " …";
   }
-  if (!command.subcommands.empty()) usage += " SUBCOMMAND";
+  if (!command.subcommands.empty()) usage += command.run ? " [SUBCOMMAND]" : " SUBCOMMAND";
   return usage + " [OPTIONS]";
 }
 

@@ -1,5 +1,5 @@
-// The whole command line as data: what the parser (cli/program/application.cc), the manual and the completion
-// (cli/manual/) go through.
+// The whole command line as data, shared by the parser (cli/program/application.cc), the manual and the completion
+// (cli/manual/).
 #pragma once
 
 #include "cli/command.h"
@@ -27,7 +27,7 @@ inline constexpr CommonOption kHelpOption = {"--help", "", "Print this help."};
 // Those of the program that a command's path begins with: rivulet-client loads no code.
 std::vector<CommonOption> CommonOptionsOf(std::string_view path);
 
-// What a program itself takes.
+// Arguments of the program itself.
 struct RootArguments {
   bool version = false;
   std::vector<std::string> help_of;  // `rivulet help runs show`
@@ -36,7 +36,8 @@ struct RootArguments {
 // that is the parser's, which knows how help is printed.
 Command RootCommand(RootArguments* arguments);
 inline constexpr char kHelpCommand[] = "help";
-// `rivulet-client`, which is `rivulet client` (cli/run/client_command.h) under a name of its own. It has no subcommand.
+// `rivulet-client`: `rivulet client` (cli/run/client_command.h) under its own name. Its one subcommand makes a site's
+// key and request (cli/ca/request.cc).
 Command ClientRoot(RootArguments* arguments);
 inline constexpr char kClientProgram[] = "rivulet-client";
 // "rivulet 0.2.0" on stdout.
@@ -48,6 +49,8 @@ bool TakesValue(const Argument& argument);
 inline bool TakesSeveral(const Argument& argument) {
   return std::holds_alternative<std::vector<std::string>*>(argument.target);
 }
+// The subcommands that people are shown.
+std::vector<const Command*> ShownSubcommands(const Command& command);
 // "Usage" without that word: "rivulet simulate SCENARIO.toml [OPTIONS]".
 std::string UsageOf(const Command& command, std::string_view path);
 

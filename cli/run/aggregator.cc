@@ -1,8 +1,10 @@
 // rivulet aggregator: a node between a coordinator and clients.
 #include "aggregator/aggregator.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/interrupt.h"
@@ -13,6 +15,8 @@
 #include "cli/run/proxy.h"
 #include "cli/run/security.h"
 #include "cli/terminal.h"
+#include "client/calls/coordinator_calls.h"
+#include "engine/base/available_memory.h"
 #include "engine/base/display_name.h"
 #include "engine/base/file_system.h"
 #include "federated/transport/allow_list.h"
@@ -43,6 +47,7 @@ struct AggregatorOptions {
   std::string name;
   std::string clients;
   std::string state = "rivulet-state";
+  std::optional<int64_t> memory;
   bool aggregators = false;
   bool zstd = false;
   bool json = false;
@@ -72,17 +77,17 @@ Status Aggregate(const AggregatorOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(Security security,
                            SecurityOf(options.security, Role::kAggregator, listen, PlaceIn(options.state), warn));
   if (!security.name.empty() && !options.name.empty()) {
-    return UsageError("an aggregator with a certificate is called what it says, '{}'; leave out --name", security.name);
+    return UsageError("the certificate names this aggregator '{}'; leave out --name", security.name);
   }
   if (security.name.empty() && options.name.empty()) {
-    return UsageError("without a certificate nothing says what this aggregator is called; give --name ID");
+    return UsageError("without a certificate this aggregator has no name; give --name ID");
   }
   if (!security.name.empty()) *name = security.name;
   RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", *name)));
   // Uploads beyond the staging budget lie there without names.
   std::error_code missing;
   const std::string spool = std::filesystem::temp_directory_path(missing).string();
-  if (missing) return FailedPrecondition("TMPDIR names no folder; it is where large uploads are put down");
+  if (missing) return FailedPrecondition("TMPDIR is no folder; large uploads need one");
 
   RIVULET_RETURN_IF_ERROR(CheckStateFolder(options.state));
 
@@ -92,10 +97,14 @@ Status Aggregate(const AggregatorOptions& options) {
       {.coordinator = parent, .credentials = security.credentials, .proxy = *std::move(proxy), .zstd = options.zstd});
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--parent"));
   Interrupt interrupt;
+  CallOptions calls;
+  calls.max_download_bytes = static_cast<int64_t>(std::min<size_t>(AvailableMemory(), INT64_MAX));
+  if (options.memory) calls.max_plan_bytes = calls.max_download_bytes = *options.memory * 1'000'000;
   Aggregator aggregator(**connection, {.name = *name,
                                        .version = RIVULET_VERSION,
                                        .folder = spool,
                                        .state = PlaceIn(options.state),  // a client's own may lie beside it
+                                       .calls = std::move(calls),
                                        .on_event = tell});
   ShutdownBarrier attendance(aggregator);
   CoordinatorApi* api = &attendance;
@@ -125,7 +134,7 @@ Status Aggregate(const AggregatorOptions& options) {
   server->Stop(std::chrono::seconds(1));
   if (!status.ok() && interrupt.happened()) {
     const Status told = Cancelled(
-        "aggregator '{}' was stopped; started again, it has its clients send again what it has not on disk", *name);
+        "aggregator '{}' was stopped; after a restart its clients send updates that are not on its disk again", *name);
     return interrupt.asked() ? StoppedAsAsked(told) : told;
   }
   RIVULET_RETURN_IF_ERROR(status);
@@ -137,26 +146,29 @@ Status Aggregate(const AggregatorOptions& options) {
 const RegisterCommand kAggregator(27, [] {
   auto options = std::make_shared<AggregatorOptions>();
   Command command{.name = "aggregator",
-                  .summary = "Stand between a coordinator and clients, and fold what these bring.",
+                  .summary = "Aggregate the updates of clients, and forward one sum to a coordinator.",
                   .example =
                       "rivulet aggregator --parent fl.example.org:7000 --listen 0.0.0.0:7001 --tls aggregator-north\n"
                       "  rivulet aggregator --parent 127.0.0.1:7000 --listen 127.0.0.1:7001 --insecure --name north"};
   command.Required("--parent", "HOST:PORT", &options->parent,
-                   "the coordinator, or another aggregator; it must have been started with --aggregators");
-  command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
+                   "address of the coordinator or aggregator above; it must run with --aggregators");
+  command.Required("--listen", "HOST:PORT", &options->listen, "listening address; port 0 takes any free one");
   AddSecurityOptions(command, &options->security);
-  command.Option("--name", "ID", &options->name,
-                 "with --insecure: this aggregator's name, unlike any client's; otherwise its certificate says it");
+  command.Option(
+      "--name", "ID", &options->name,
+      "with --insecure: this aggregator's name, different from all clients' names; otherwise its certificate has it");
   command.Option("--clients", "FILE", &options->clients,
-                 "admit only the clients that it names, one a line; a name may be added while it runs");
-  command.Flag("--aggregators", &options->aggregators, "admit aggregators here too").Formerly("--tiers");
-  command.Option("--state", "DIR", &options->state,
-                 "where it keeps updates that it has acknowledged until they are counted for good, of runs with "
-                 "server.checkpoint_reports [rivulet-state]");
+                 "admit only the clients named in this file, one a line; names may be added during the run");
+  command.Flag("--aggregators", &options->aggregators, "admit other aggregators").Formerly("--tiers");
+  command.Option(
+      "--state", "DIR", &options->state,
+      "folder for acknowledged updates until they are durable, in runs with server.checkpoint_reports [rivulet-state]");
+  command.Option("--memory", "MEGABYTES", &options->memory,
+                 "memory for plans and models of tasks [this process's limit; 64 for a plan]", {1, 1'000'000'000});
   command.Flag("--zstd", &options->zstd,
-               "have models and partials packed on their way from and to --parent, where it does that too");
+               "compress models and partial sums on the connection to --parent, if it supports that");
   AddLogOptions(command, &options->log);
-  command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
+  command.Flag("--json", &options->json, "print events as JSON on stdout, one object per line");
   command.run = [options] { return Aggregate(*options); };
   return command;
 });

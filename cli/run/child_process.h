@@ -1,5 +1,5 @@
-// A child that runs this same binary, with its output read through pipes. It is in a process group of its own, so that
-// Ctrl-C on the terminal reaches only the parent, and it is told to stop (SIGTERM) when the parent dies in any way.
+// A child process that runs this same binary, with its output read through pipes. It has a separate process group, so
+// that Ctrl-C on the terminal reaches only the parent. If the parent dies in any way, the child receives SIGTERM.
 #pragma once
 
 #include <sys/types.h>
@@ -13,12 +13,12 @@
 
 namespace rivulet {
 
-// Use it from one thread, which must outlive it: the child is told when that thread is gone.
+// Use it from one thread, which must outlive it: the child gets its signal when that thread ends.
 class ChildProcess {
  public:
   // Runs `rivulet ARGUMENTS…`.
   static StatusOr<std::unique_ptr<ChildProcess>> Start(const std::vector<std::string>& arguments);
-  ~ChildProcess();  // kills what still runs
+  ~ChildProcess();  // kills a running child
   ChildProcess(const ChildProcess&) = delete;
   ChildProcess& operator=(const ChildProcess&) = delete;
 

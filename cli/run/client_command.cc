@@ -85,7 +85,7 @@ AgentObserver ObserveInWords(const std::string& name) {
           good ? Note::kProgress : Note::kImportant);
     } else if (good) {
       say(fmt::format("round {}: {}{} examples in {:.2f} s, loss {:.4f}, {} bytes uploaded", task.base_version + 1,
-                      report.resent ? "sent what was finished before: " : "", report.examples.value_or(0),
+                      report.resent ? "sent the finished update: " : "", report.examples.value_or(0),
                       report.train_seconds.value_or(0), report.train_loss.value_or(0), report.bytes_up));
     } else {
       say(fmt::format("round {}: {}: {}", task.base_version + 1, Name(report.kind), report.reason), Note::kImportant);
@@ -250,7 +250,7 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
                             .capabilities = {.version = RIVULET_VERSION, .datasets = OffersOf(data)},
                             .hold_ms = 20'000};
   StatusOr<std::shared_ptr<const Plan>> plan =
-      OfferedPlan(connection, stop, request,
+      OfferedPlan(connection, stop, request, policy.budget.TaskBytes(),
                   [&name](const std::string& sentence) { PrintNote(OneLine(sentence), Note::kProgress, name); });
   interrupt.Forget();
   RIVULET_RETURN_IF_ERROR(plan.status());
@@ -261,10 +261,10 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
 // What its certificate says, or else --name.
 StatusOr<std::string> NameOfClient(const ClientOptions& options, const Security& security) {
   if (!security.name.empty() && !options.name.empty()) {
-    return UsageError("a client with a certificate is called what it says, '{}'; leave out --name", security.name);
+    return UsageError("the certificate names this client '{}'; leave out --name", security.name);
   }
   if (security.name.empty() && options.name.empty()) {
-    return UsageError("without a certificate nothing says what this client is called; give --name ID");
+    return UsageError("without a certificate this client has no name; give --name ID");
   }
   const std::string& name = security.name.empty() ? options.name : security.name;
   RIVULET_RETURN_IF_ERROR(AsUsageError(CheckDisplayName("--name", name)));
@@ -299,8 +299,8 @@ Status ServeAsClient(const ClientOptions& options) {
   device.soft = options.device.soft;
   if (device.device != nullptr && options.checkpoint_seconds.value_or(0) > 0) {
     return UsageError(
-        "--checkpoint-seconds is of a training on the processor; leave it with --device {}, which begins "
-        "a task that was interrupted anew",
+        "--checkpoint-seconds is for training on the processor; leave it out with --device {}, which restarts an "
+        "interrupted task",
         options.device.device);
   }
   RIVULET_ASSIGN_OR_RETURN(std::vector<BoundData> data, BindData(options.data, options.tags));
@@ -350,7 +350,7 @@ Status ServeAsClient(const ClientOptions& options) {
   interrupt.Forget();
   const Status traced = watching->Finish();
   if (!status.ok() && interrupt.happened()) {
-    const Status told = Cancelled("client '{}' was stopped; started again it takes up what it was doing", name);
+    const Status told = Cancelled("client '{}' was stopped; after a restart it resumes its task", name);
     return interrupt.asked() ? StoppedAsAsked(told) : told;
   }
   RIVULET_RETURN_IF_ERROR(status);
@@ -365,7 +365,7 @@ Command ClientCommand() {
   auto options = std::make_shared<ClientOptions>();
   Command command{
       .name = "client",
-      .summary = "Train for a coordinator on data that stays on this machine.",
+      .summary = "Train for a coordinator on data that never leaves this machine.",
       .example =
           "rivulet client --coordinator fl.example.org:7000 --tls client-hospital-a --data 'train=records/*.tfrecord'\n"
           "  rivulet client --coordinator 127.0.0.1:7000 --insecure --name client-00000 "
@@ -373,47 +373,41 @@ Command ClientCommand() {
   command.Required("--coordinator", "HOST:PORT", &options->coordinator, "the coordinator's address");
   AddSecurityOptions(command, &options->security);
   command.Option("--name", "ID", &options->name,
-                 "with --insecure: this client's name, the same at every start; otherwise its certificate says it");
-  command.Repeated(
-      "--data", "NAME=GLOB", &options->data,
-      "TFRecord files bound to a name that plans may use ('train', or what data.name says); repeatable, also "
-      "for other names");
+                 "with --insecure: this client's name, the same at every start; otherwise its certificate has it");
+  command.Repeated("--data", "NAME=GLOB", &options->data,
+                   "bind TFRecord files to a name for plans ('train', or the scenario's data.name); repeatable, also "
+                   "for other names");
   command.arguments.back().required = true;
   command.Repeated("--tag", "TAG", &options->tags,
-                   "what this client's data are, for runs of clients that are tagged so (selection.tags); repeatable");
+                   "tag of this client's data, for runs that select clients by tags (selection.tags); repeatable");
   command.Option("--kernels", "KIND", &options->kernels,
-                 "take only plans that compute with native or with portable kernels [what the plan says]");
-  command.Option(
-      "--state", "DIR", &options->state,
-      "where it keeps finished updates until they are counted for good, and what a plan has it keep from task to "
-      "task, which never leaves it [rivulet-state]");
+                 "accept only plans with native or with portable kernels [as the plan says]");
+  command.Option("--state", "DIR", &options->state,
+                 "folder for finished updates until they are durable, and for state between tasks, which never leaves "
+                 "it [rivulet-state]");
   command.Option("--hold-megabytes", "N", &options->hold_megabytes,
-                 "how much of --state finished updates may take until the version that they are in is written; 0: none "
-                 "is held, and a crash of either side costs their training [2000]",
+                 "limit of finished updates in --state until their version is written; 0: keep none, so that a crash "
+                 "of either side loses their training [2000]",
                  {.min = 0, .max = 1'000'000'000});
-  command.Option(
-      "--checkpoint-seconds", "N", &options->checkpoint_seconds,
-      "how often a training writes below --state how far it is, so that after a crash it goes on from there; "
-      "0: never [60]",
-      {.min = 0, .max = 1'000'000'000});
+  command.Option("--checkpoint-seconds", "N", &options->checkpoint_seconds,
+                 "interval of training checkpoints in --state, from which a crashed training resumes; 0: never [60]",
+                 {.min = 0, .max = 1'000'000'000});
   command.Option("--device", "cpu|gpu|gpu:N|check", &options->device.device,
-                 "where it trains: on the processor, or on a GPU; N counts those that CUDA_VISIBLE_DEVICES shows, from "
-                 "0; check: on GPU 0 and on the processor, and refuses what differs [cpu]");
-  command.Flag("--soft", &options->device.soft, "train on the processor the plans that the device cannot train");
+                 "device for training: the processor or a GPU; N counts from 0 in CUDA_VISIBLE_DEVICES; check: train "
+                 "on GPU 0 and the processor, and refuse differing results [cpu]");
+  command.Flag("--soft", &options->device.soft, "train plans that the device does not support on the processor");
   command.Option("--policy", "FILE", &options->policy,
-                 "what this site allows: whose plans, with which ops, of which columns (docs/guide/site.md)");
-  command.Option(
-      "--show-plan", "FILE", &options->show_plan,
-      "train nothing: say what this plan would do here, or with 'offered' the plan that the coordinator has");
-  command.Flag(
-      "--preflight", &options->preflight,
-      "train nothing: look at certificate, clock, data, disk, memory and the way to the coordinator, and say what "
-      "to mend; with --show-plan FILE at the data against that plan too");
-  command.Option("--max-upload-rate", "N", &options->max_upload_rate,
-                 "send at most so many KB a second [as fast as it goes]", {.min = 1, .max = 1'000'000'000});
+                 "this site's policy: allowed authors, ops and columns of plans (docs/guide/site.md)");
+  command.Option("--show-plan", "FILE", &options->show_plan,
+                 "train nothing: print the work of this plan here, or with 'offered' of the coordinator's plan");
+  command.Flag("--preflight", &options->preflight,
+               "train nothing: check certificate, clock, data, disk, memory and connection, and print remedies; with "
+               "--show-plan FILE check the data against that plan too");
+  command.Option("--max-upload-rate", "N", &options->max_upload_rate, "send at most N KB a second [no limit]",
+                 {.min = 1, .max = 1'000'000'000});
   command.Flag("--zstd", &options->zstd,
-               "have models and updates packed on their way, where the coordinator does that too");
-  command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line");
+               "compress models and updates on the connection, if the coordinator supports that");
+  command.Flag("--json", &options->json, "print events as JSON on stdout, one object per line");
   AddLogOptions(command, &options->log);
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return ServeAsClient(*options); };

@@ -1,4 +1,4 @@
-// What a site runs: `rivulet client` and `rivulet-client` are both this.
+// Command of a site, shared by `rivulet client` and `rivulet-client`.
 #pragma once
 
 #include "cli/command.h"

@@ -1,4 +1,4 @@
-// What a client is told on its command line, and what of it can be opened before anybody is called.
+// Options of a client's command line, and the files they open before any connection.
 #pragma once
 
 #include <cstdint>

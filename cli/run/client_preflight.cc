@@ -36,11 +36,11 @@ void LookAtState(const std::string& folder, Findings& findings) {
 void LookAtMemory(const SitePolicy& policy, const Plan* plan, int64_t examples, Findings& findings) {
   const int64_t available = LookAtMachine().available_bytes;
   const bool known = available != std::numeric_limits<int64_t>::max();
-  const std::string free = known ? fmt::format("{} MB free", available / kMegabyte) : "nobody can tell what is free";
+  const std::string free = known ? fmt::format("{} MB free", available / kMegabyte) : "the free memory is unknown";
   if (known && policy.budget.memory_bytes > available) {
     return findings.Wrong(
         "memory", ResourceExhausted("{}, and the policy allows {}", free, policy.budget.memory_bytes / kMegabyte),
-        "lower budget.memory_megabytes, or free what others hold");
+        "lower budget.memory_megabytes, or free memory of other processes");
   }
   if (plan == nullptr || plan->external()) return findings.Good("memory", free);
   EnterWorkerThread();
@@ -109,7 +109,7 @@ void LookAtPlan(const SitePolicy& policy, const Plan& plan, Findings& findings) 
   if (const Status willing = CheckPlan(policy, plan); !willing.ok()) return findings.Wrong("plan", willing);
   const PlanAuthor author = AuthorOf(plan);
   findings.Good("plan", fmt::format("'{}', {}, may run here", plan.name(),
-                                    author.text.empty() ? "signed by nobody" : "signed by " + author.text));
+                                    author.text.empty() ? "unsigned" : "signed by " + author.text));
 }
 
 // One poll for no task: it proves name, port, proxy, both certificates, admission and protocol.
@@ -131,7 +131,7 @@ void LookAtCoordinator(const ClientOptions& options, const NetworkAddress& addre
   const StatusOr<PollReply> reply = (*connection)->Poll(request);
   if (absl::IsUnavailable(reply.status())) {
     return findings.Wrong("coordinator", reply.status(),
-                          "ask whether it runs, and whether a firewall or a proxy (https_proxy) stands between");
+                          "check that it runs, and that no firewall or proxy (https_proxy) blocks the connection");
   }
   if (!reply.ok()) return findings.Wrong("coordinator", reply.status());
   findings.Good("coordinator",
@@ -184,11 +184,11 @@ Status PreflightClient(const ClientOptions& options) {
   const std::string today = TimeText(Clock::System().UnixMs() / 1000);
   if (!security.ok()) {
     // What is out of its days may be right, and the clock wrong.
-    findings.Wrong("certificate", security.status(), fmt::format("this machine's clock says {}", today));
+    findings.Wrong("certificate", security.status(), fmt::format("this machine's clock is at {}", today));
     return findings.Print(options.json);
   }
   if (soon.empty()) {
-    findings.Good("certificate", security->name.empty() ? "none, as --insecure says"
+    findings.Good("certificate", security->name.empty() ? "none, because of --insecure"
                                                         : fmt::format("client/{}, good at {}", security->name, today));
   } else {
     findings.Soon("certificate", soon);

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "certificates/name.h"
 #include "cli/command.h"
 #include "cli/http_options.h"
 #include "cli/interrupt.h"
@@ -13,6 +14,7 @@
 #include "cli/run/log_file.h"
 #include "cli/run/options.h"
 #include "cli/run/progress.h"
+#include "cli/run/python_aggregation.h"
 #include "cli/run/result.h"
 #include "cli/run/security.h"
 #include "cli/run/served_run.h"
@@ -24,6 +26,7 @@
 #include "coordinator/host/coordinator_host.h"
 #include "coordinator/stored_run.h"
 #include "engine/base/clock.h"
+#include "engine/base/rate_limited_log.h"
 #include "federated/transport/allow_list.h"
 #include "federated/transport/grpc_server.h"
 #include "federated/transport/shutdown_barrier.h"
@@ -38,10 +41,12 @@ constexpr std::chrono::seconds kFarewell{20};
 
 struct CoordinatorCommandOptions {
   ScenarioOptions run;
+  AggregateOptions aggregate;
   std::string listen;
   std::string plan;
   std::string clients;
   bool aggregators = false;
+  std::optional<int64_t> aggregator_clients;
   LogOptions log;
   SecurityOptions security;
   HttpOptions http;
@@ -76,7 +81,10 @@ struct Front {
                                                        .now_unix_ms = [] { return Clock::System().UnixMs(); },
                                                        .start = std::move(start),
                                                        .warnings = std::move(security.warnings)}));
-    roster->OnDoubled(tell);
+    roster->BoundAggregators(options.aggregator_clients.value_or(0));
+    // Names may be invented, each for a line of its own.
+    roster->OnDoubled(
+        [log = std::make_shared<RateLimitedLog>(tell)](const std::string& sentence) { log->Tell(sentence); });
     CoordinatorApi* api = roster.get();
     if (!options.clients.empty()) {
       RIVULET_ASSIGN_OR_RETURN(
@@ -84,7 +92,7 @@ struct Front {
                                      {.approved = [this](const std::string& name) { return roster->approved(name); },
                                       .on_stranger =
                                           [this](const std::string& name) {
-                                            roster->Knocked(name, "nobody expects it; approve it to let it in");
+                                            roster->Knocked(name, "it is not in --clients; approve it to admit it");
                                           }}));
       api = admission.get();
     }
@@ -92,7 +100,14 @@ struct Front {
                                                               .credentials = std::move(security.credentials),
                                                               .admit_aggregators = options.aggregators,
                                                               .limits = {},
-                                                              .control = control.get()}));
+                                                              .control = control.get(),
+                                                              .on_revoked = [this](const RevokedPeer& peer) {
+                                                                const auto name = ParseCertificateName(peer.name);
+                                                                if (name.ok()) {
+                                                                  control->Revoked(name->id, peer.serial,
+                                                                                   peer.sentence);
+                                                                }
+                                                              }}));
     return absl::OkStatus();
   }
   // Nobody calls any more, and the history has one opener less.
@@ -153,7 +168,9 @@ Status ShowPages(LivePages& pages, const CoordinatorCommandOptions& options, con
 
 std::string MoreArguments(const CoordinatorCommandOptions& options, const std::string& address) {
   std::string more = "--listen " + address + ShellArguments(options.security) + ShellArguments(options.http);
+  more += ShellArguments(options.aggregate);
   if (options.aggregators) more += " --aggregators";
+  if (options.aggregator_clients) more += fmt::format(" --aggregator-clients {}", *options.aggregator_clients);
   if (!options.clients.empty()) more += " --clients " + ShellQuote(options.clients);
   return more;
 }
@@ -166,6 +183,9 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
   Interrupt interrupt;
   ServedRun served;  // before the front: its evaluator outlives the run
   auto front = std::make_unique<Front>(false);
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<PythonAggregation> aggregation,
+                           PythonAggregation::Start(options.aggregate));
+  UseExternalAggregation(aggregation);
   CoordinatorObserver observer = TellRoster(ObserveRun(progress, options.json), front->roster);
   pages.Observe(observer);
   LogTo(log, observer);
@@ -176,6 +196,7 @@ Status ServeOneRun(const CoordinatorCommandOptions& options, const NetworkAddres
                                                   .observer = std::move(observer),
                                                   .instruments = watching.instruments()}));
   const std::string run_id = served.coordinator->run_id();
+  if (aggregation != nullptr) aggregation->BeginRun(options.run.db, run_id);
   if (served.coordinator->already_finished()) {
     served.coordinator.reset();
     progress.Note(fmt::format("run {} had finished; nothing to do", run_id));
@@ -251,7 +272,7 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
     // A service that is started again goes on with the newest run, and there may be nothing left of it.
     if (served.coordinator->already_finished()) {
       served.coordinator.reset();
-      progress->Note(fmt::format("run {} had finished; waiting for what is submitted", run_id));
+      progress->Note(fmt::format("run {} had finished; waiting for submitted runs", run_id));
       return run_id;
     }
     if (options.json) {
@@ -301,21 +322,21 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
   const Status told =
       interrupted.empty()
           ? Cancelled("the coordinator was stopped")
-          : Cancelled(
-                "the coordinator was stopped with {}; to go on with one: rivulet coordinator --db {} --resume RUN {}",
-                interrupted, ShellQuote(options.run.db), MoreArguments(options, address.ToString()));
+          : Cancelled("the coordinator was stopped with {}; to resume one: rivulet coordinator --db {} --resume RUN {}",
+                      interrupted, ShellQuote(options.run.db), MoreArguments(options, address.ToString()));
   return interrupt.asked() ? StoppedAsAsked(told) : told;
 }
 
 Status CheckServesSubmitted(const CoordinatorCommandOptions& options) {
   const auto refused = [](const char* flag) {
     return UsageError(
-        "{} is of a run that this coordinator is started with; give SCENARIO.toml, or leave it out and submit "
-        "runs with `rivulet submit`",
+        "{} needs a run from the command line; give SCENARIO.toml, or leave it out and submit runs with `rivulet "
+        "submit`",
         flag);
   };
   if (!options.plan.empty()) return refused("--plan");
   if (!options.run.sets.empty()) return refused("--set");
+  if (!options.aggregate.function.empty()) return refused("--aggregate");
   if (options.run.rounds) return refused("--rounds");
   if (options.run.seed) return refused("--seed");
   if (!options.run.kernels.empty()) return refused("--kernels");
@@ -324,9 +345,16 @@ Status CheckServesSubmitted(const CoordinatorCommandOptions& options) {
 
 Status Coordinate(const CoordinatorCommandOptions& options) {
   SetUpTransferHeap();
-  if (!options.plan.empty() && !options.run.resume.empty()) {
+  if (options.aggregators && !options.aggregate.function.empty()) {
     return UsageError(
-        "--plan starts a run, and --resume goes on with one and the plan that it keeps; give one of them");
+        "--aggregate reads the update of every client, and behind --aggregators clients' single updates are not seen "
+        "here; give one of them");
+  }
+  if (!options.plan.empty() && !options.aggregate.function.empty()) {
+    return UsageError("--plan says how updates are aggregated; leave --aggregate");
+  }
+  if (!options.plan.empty() && !options.run.resume.empty()) {
+    return UsageError("--plan starts a run, and --resume continues one with its stored plan; give one of them");
   }
   const bool submitted = options.run.scenario.empty();
   Scenario scenario;
@@ -334,7 +362,7 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   if (submitted) {
     RIVULET_RETURN_IF_ERROR(CheckServesSubmitted(options));
   } else {
-    RIVULET_ASSIGN_OR_RETURN(scenario, LoadScenario(options.run));
+    RIVULET_ASSIGN_OR_RETURN(scenario, LoadScenario(options.run, options.aggregate));
   }
   if (!options.plan.empty()) {
     RIVULET_ASSIGN_OR_RETURN(PlanFile file, ReadPlanFile(FileSystem::Default(), options.plan, scenario));
@@ -383,23 +411,25 @@ const RegisterCommand kCoordinator(20, [] {
                       "  rivulet coordinator simulations/scenarios/mnist-fedavg.toml --listen 127.0.0.1:7000 "
                       "--insecure --set data.partition.clients=5 --set server.clients_per_round=2\n"
                       "  rivulet coordinator --listen 0.0.0.0:7000 --tls coordinator-fl.example.org"};
-  AddScenarioOptions(command, &options->run, "what to run; without it, what operators submit (rivulet submit)");
-  command.Required("--listen", "HOST:PORT", &options->listen, "where clients reach it; port 0 takes any free one");
-  command.Option(
-      "--plan", "FILE", &options->plan,
-      "start a run with this plan, of `rivulet plan build`, and the keys beside it; of the scenario count only "
-      "keys of the classes operation and place");
+  AddScenarioOptions(command, &options->run,
+                     "the scenario to run; without it, run the scenarios that operators submit (rivulet submit)");
+  AddAggregateOptions(command, &options->aggregate);
+  command.Required("--listen", "HOST:PORT", &options->listen, "listening address; port 0 takes any free one");
+  command.Option("--plan", "FILE", &options->plan,
+                 "start a run with this plan of `rivulet plan build` and the keys beside it; the scenario then gives "
+                 "only keys of the classes operation and place");
   AddSecurityOptions(command, &options->security);
   command.Option("--clients", "FILE", &options->clients,
-                 "admit only the clients that it names, one a line; a name may be added while it runs");
+                 "admit only the clients named in this file, one a line; names may be added during the run");
   command
       .Flag("--aggregators", &options->aggregators,
-            "admit aggregators (rivulet aggregator), whose clients' single updates are not seen here")
+            "admit aggregators (rivulet aggregator); their clients' single updates do not arrive here")
       .Formerly("--tiers");
-  AddHttpOptions(
-      command, &options->http,
-      "serve pages of the run as it goes on (of submitted ones their closed rounds), and /metrics for Prometheus");
-  command.Flag("--json", &options->json, "say what happens as JSON on stdout, one object per line, the result last");
+  command.Option("--aggregator-clients", "N", &options->aggregator_clients,
+                 "largest number of clients of one aggregator outside --clients [no limit]", {1, 1'000'000'000});
+  AddHttpOptions(command, &options->http,
+                 "serve live pages of the run (of submitted ones their closed rounds), and /metrics for Prometheus");
+  command.Flag("--json", &options->json, "print events as JSON on stdout, one object per line, the result last");
   AddLogOptions(command, &options->log);
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Coordinate(*options); };

@@ -40,7 +40,7 @@ StatusOr<std::vector<int>> NumbersOf(const std::string& name) {
     end = name.find(',', begin);
     const std::optional<int> number = NumberOf(std::string_view(name).substr(begin, end - begin));
     if (!number)
-      return UsageError("--device '{}' is none; give cpu, gpu, gpu:N, several as gpu:0,gpu:1, or gpu:all", name);
+      return UsageError("--device '{}' is unknown; give cpu, gpu, gpu:N, several as gpu:0,gpu:1, or gpu:all", name);
     if (std::ranges::find(numbers, *number) != numbers.end()) {
       return UsageError("--device '{}' names GPU {} twice; name each once", name, *number);
     }
@@ -71,18 +71,15 @@ StatusOr<GpuDevices> Annotated(const std::string& given, StatusOr<GpuDevices> de
 void AddDeviceOptions(Command& command, DeviceOptions* options) {
   command
       .Option("--device", "cpu|gpu|gpu:N|check", &options->device,
-              "where clients are trained: on the processor, or many at once on a GPU; N counts those that "
-              "CUDA_VISIBLE_DEVICES shows, from 0; on several: gpu:0,gpu:1 or gpu:all; check: on GPU 0 and on the "
-              "processor, and refuses what differs [cpu]")
+              "device for training: cpu, or a GPU for many clients at once (N counts from 0 in CUDA_VISIBLE_DEVICES); "
+              "several: gpu:0,gpu:1 or gpu:all; check: compare GPU 0 with the processor [cpu]")
       .Option("--lanes", "N", &options->lanes,
-              "clients that a GPU trains at once, at most; the result is the same for any number [64, as far as its "
-              "memory goes]",
+              "largest number of clients that a GPU trains at once; the result is the same for any number [64, or as "
+              "many as fit its memory]",
               {1, 4096})
-      .Flag("--soft", &options->soft, "train on the processor what the device has no kernels for, and say so")
-      .Flag(
-          "--tf32", &options->tf32,
-          "multiply float32 by the device's tensor cores, which take 10 of the 23 bits behind the point; the model is "
-          "another one then");
+      .Flag("--soft", &options->soft, "train plans without device kernels on the processor, with a message")
+      .Flag("--tf32", &options->tf32,
+            "multiply float32 by the device's tensor cores, with 10 of the 23 fraction bits; this changes the model");
 }
 
 Status CheckGpuNames(const std::string& name) { return name == kAll ? absl::OkStatus() : NumbersOf(name).status(); }
@@ -102,9 +99,9 @@ StatusOr<TrainingDevice> DeviceOf(const DeviceOptions& options, const ChooseOne&
   TrainingDevice on;
   if (options.device == "cpu") {
     if (!options.lanes && !options.soft && !options.tf32) return on;
-    return UsageError("{} is of a GPU; give --device gpu too, or leave it", options.soft   ? "--soft"
-                                                                            : options.tf32 ? "--tf32"
-                                                                                           : "--lanes");
+    return UsageError("{0} is for a GPU; give --device gpu too, or leave {0} out", options.soft   ? "--soft"
+                                                                                   : options.tf32 ? "--tf32"
+                                                                                                  : "--lanes");
   }
   on.check = options.device == kCheck;
   const GpuOptions how{.allow_tf32 = options.tf32};

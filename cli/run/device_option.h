@@ -1,4 +1,4 @@
-// --device: where clients are trained.
+// Option --device: the device that trains clients.
 #pragma once
 
 #include <cstddef>

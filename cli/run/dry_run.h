@@ -1,5 +1,5 @@
-// What a simulation would be, without running it: its clients, tasks and updates, the memory that they are planned to
-// take, and how long it would last by what one task and one evaluation take here.
+// Dry run of a simulation: its clients, tasks and updates, their planned memory, and an estimated duration. The
+// estimate scales the measured time of one task and one evaluation.
 #pragma once
 
 #include "engine/base/status.h"

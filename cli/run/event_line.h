@@ -1,5 +1,5 @@
-// With --json a long-lived process says what happens as one JSON object per line on stdout: "event" first, then the
-// event's own fields. `rivulet up` draws its picture from these lines; so can anybody.
+// Event output of a long-lived process with --json: one JSON object per line on stdout, "event" first, then the event's
+// fields. `rivulet up` draws its picture from these lines, and other programs may too.
 #pragma once
 
 #include <string>

@@ -27,7 +27,7 @@ void Findings::Wrong(std::string what, const Status& status, std::string mend) {
 Status Findings::Print(bool json) const {
   fmt::print("{}", json ? table_.Json() : table_.Text());
   if (wrong_ == 0) return absl::OkStatus();
-  return FailedPrecondition("{} of {} checks have found something to mend", wrong_, table_.size());
+  return FailedPrecondition("{} of {} checks failed", wrong_, table_.size());
 }
 
 void LookAtDisk(const std::string& folder, int64_t least, const std::string& otherwise, Findings& findings) {
@@ -37,10 +37,10 @@ void LookAtDisk(const std::string& folder, int64_t least, const std::string& oth
   while (!std::filesystem::exists(there, ignored) && there != there.parent_path()) there = there.parent_path();
   if (access(there.c_str(), W_OK | X_OK) != 0) {
     return findings.Wrong("disk", FailedPrecondition("'{}' may not be written by this user", there.string()),
-                          fmt::format("give it to whoever runs this (chown), or {}", otherwise));
+                          fmt::format("give it to the user that runs this (chown), or {}", otherwise));
   }
   struct statvfs info;
-  if (statvfs(there.c_str(), &info) != 0) return findings.Good("disk", "nobody can tell how much is free");
+  if (statvfs(there.c_str(), &info) != 0) return findings.Good("disk", "the free space is unknown");
   const int64_t free = static_cast<int64_t>(info.f_bavail) * static_cast<int64_t>(info.f_frsize);
   const std::string text = fmt::format("{} MB are free for '{}'", free / kMegabyte, folder);
   if (free >= least) return findings.Good("disk", text);

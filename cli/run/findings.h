@@ -1,4 +1,4 @@
-// What a look before the start has found, each with its mend.
+// Findings of a preflight check, each with its remedy.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ class Findings {
   void Good(std::string what, std::string text);
   // Nothing is wrong yet.
   void Soon(std::string what, std::string text);
-  // `status` says what is wrong and, as errors here do, what to do; `mend` is added where it cannot know.
+  // `status` has the failure and usually the remedy; `mend` adds a remedy that it cannot know.
   void Wrong(std::string what, const Status& status, std::string mend = "");
 
   // On stdout, a line or an object each. FAILED_PRECONDITION: something is wrong; how many of how many.
@@ -26,8 +26,8 @@ class Findings {
   int wrong_ = 0;
 };
 
-// Whether `folder`, or what it will be made in, can be written to and has `least` bytes free. `otherwise` is the mend
-// beside making room or giving rights.
+// Checks that `folder`, or its future parent, is writable and has `least` bytes free. `otherwise` is the remedy besides
+// free space and rights.
 void LookAtDisk(const std::string& folder, int64_t least, const std::string& otherwise, Findings& findings);
 
 }  // namespace rivulet

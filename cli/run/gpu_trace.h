@@ -1,4 +1,4 @@
-// What GPUs did in a run, in its trace beside the host's spans.
+// GPU activity in a run's trace, beside the host's spans.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace rivulet {
 
 class GpuTrace {
  public:
-  // Begins to record where there are a tracer and a device; why it cannot is told by `note`, and is no error.
+  // Starts recording if there are a tracer and a device. A failure is passed to `note`, and is no error.
   static GpuTrace Start(Tracer* tracer, const TrainingDevice& device,
                         const std::function<void(const std::string&)>& note);
   // Writes all that was recorded. Devices are idle, and the trace is open.

@@ -12,7 +12,7 @@ StatusOr<std::unique_ptr<LivePages>> LivePages::Create(HttpOptions options, cons
   std::unique_ptr<LivePages> pages(new LivePages(rounds));
   if (options.address.empty()) {
     if (!options.token_file.empty() || !options.tls.empty())
-      return UsageError("--http-token and --http-tls say who may read what --http HOST:PORT serves; give that too");
+      return UsageError("--http-token and --http-tls protect the pages of --http HOST:PORT; give that too");
     return pages;
   }
   options.lists_beside = db;

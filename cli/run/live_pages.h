@@ -1,4 +1,4 @@
-// What `simulate` and `coordinator` serve of themselves while they run: --http.
+// Live pages of a running `simulate` or `coordinator`: --http.
 #pragma once
 
 #include <memory>
@@ -22,10 +22,10 @@ class LivePages {
   // Serves the history at `db`, with the run of this id as what goes on; "": none does, and rows show when rounds
   // close. Gives the address of its page; "" without --http.
   StatusOr<std::string> Begin(const std::string& db, const std::string& run_id);
-  // Tells whoever looks on how it ended, and that the pages go with the process.
+  // Shows viewers the end of the run, and that the pages end with the process.
   void End(const Status& status, const std::string& db);
 
-  // For other things that a process tells of itself, before Begin; null without --http.
+  // For other pages of the process, before Begin; null without --http.
   HttpServer* server() { return server_.get(); }
 
  private:

@@ -57,20 +57,18 @@ class RotatingLog final : public LogFile {
 
 void AddLogOptions(Command& command, LogOptions* options) {
   command
-      .Option(
-          "--log", "FILE", &options->path,
-          "write what happens there too, a line each, beside what is said here; what is full is kept as FILE.1 and on")
-      .Flag("--log-json", &options->json, "as JSON objects, with run, round, client and task as fields")
+      .Option("--log", "FILE", &options->path,
+              "write events to this file too, one a line; full files are kept as FILE.1, FILE.2, …")
+      .Flag("--log-json", &options->json, "write JSON objects, with run, round, client and task as fields")
       .Option("--log-megabytes", "N", &options->megabytes,
-              fmt::format("how large the file may become before a new one begins; {} older ones are kept [{}]",
-                          kOlderFiles, kMegabytes),
+              fmt::format("size at which a new file begins; {} older ones are kept [{}]", kOlderFiles, kMegabytes),
               {1, 4096});
 }
 
 StatusOr<std::shared_ptr<LogFile>> LogFile::Open(const LogOptions& options) {
   if (options.path.empty()) {
-    if (options.json) return UsageError("--log-json is of a log; say where with --log FILE");
-    if (options.megabytes) return UsageError("--log-megabytes is of a log; say where with --log FILE");
+    if (options.json) return UsageError("--log-json needs a log; give --log FILE too");
+    if (options.megabytes) return UsageError("--log-megabytes needs a log; give --log FILE too");
     return std::shared_ptr<LogFile>();
   }
   struct stat info {};

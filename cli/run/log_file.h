@@ -1,5 +1,5 @@
-// What a process that runs for months leaves to read: a line a happening, as text or as JSON, in a file that begins
-// anew when it has its size, with some older ones beside it.
+// Log file of a long-running process: one event a line, as text or JSON. At its size limit a new file begins, and a few
+// older ones are kept.
 #pragma once
 
 #include <cstdint>
@@ -21,8 +21,8 @@ struct LogOptions {
 // --log, --log-json and --log-megabytes.
 void AddLogOptions(Command& command, LogOptions* options);
 
-// What happened beside its sentence: "run_id", "round", "client_id", "task_id" and what else there is to count. Nulls
-// are left out.
+// Fields of an event beside its sentence: "run_id", "round", "client_id", "task_id" and other counts. Nulls are left
+// out.
 struct LogEntry {
   std::string level = "info";  // info, warning, error
   std::string source;          // "round", "client", "security", …
@@ -30,8 +30,8 @@ struct LogEntry {
   Fields fields = {};
 };
 
-// Thread-safe. What cannot be written is lost, as with a full disk, and the next line is tried again: no work ends for
-// a log. Mode 0600.
+// Thread-safe. Lines that cannot be written, as on a full disk, are lost, and the next line is tried again: no work
+// ends because of a log. Mode 0600.
 class LogFile {
  public:
   // Null without a path. Usage errors. FAILED_PRECONDITION: the file cannot be opened, and why.

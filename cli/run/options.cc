@@ -11,24 +11,25 @@ namespace rivulet {
 
 void AddScenarioSettings(Command& command, ScenarioOptions* options, const std::string& optional) {
   if (optional.empty()) {
-    command.Positional("SCENARIO.toml", &options->scenario,
-                       "what to run (docs/reference/scenario.md lists every key), or a name of 'rivulet scenarios'");
+    command.Positional(
+        "SCENARIO.toml", &options->scenario,
+        "a scenario file (docs/reference/scenario.md lists every key), or a name of 'rivulet scenarios'");
   } else {
     command.OptionalPositional("SCENARIO.toml", &options->scenario, optional);
   }
   command
       .Repeated("--set", "KEY=VALUE", &options->sets, "set a key of the scenario, such as client.epochs=5; repeatable")
       .Option("--rounds", "N", &options->rounds, "rounds to run; as --set run.rounds=N")
-      .Option("--seed", "N", &options->seed, "decides every draw; as --set run.seed=N", {0, INT64_MAX})
+      .Option("--seed", "N", &options->seed, "seed of every draw; as --set run.seed=N", {0, INT64_MAX})
       .Option("--kernels", "KIND", &options->kernels,
               "native: the fastest here; portable: the same bits on any CPU; as --set run.kernels=KIND")
       .Option("--db", "FILE", &options->db,
-              "the history, created when missing; models lie in FILE.models/ [./rivulet.sqlite]");
+              "the history, created if missing; models are in FILE.models/ [./rivulet.sqlite]");
 }
 
 void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::string& optional) {
   AddScenarioSettings(command, options, optional);
-  command.Option("--resume", "RUN", &options->resume, "go on with a run, by id, name or 'latest'");
+  command.Option("--resume", "RUN", &options->resume, "resume a run, by id, name or 'latest'");
 }
 
 StatusOr<Scenario> LoadScenario(const ScenarioOptions& options) {

@@ -1,4 +1,4 @@
-// What `simulate`, `up` and `coordinator` have in common: the scenario, what overrides it, and where the run is kept.
+// Options shared by `simulate`, `up` and `coordinator`: the scenario, its overrides, and the history.
 #pragma once
 
 #include <cstdint>
@@ -22,8 +22,8 @@ struct ScenarioOptions {
   ScenarioPart part = ScenarioPart::kAll;  // of the scenario that the command uses
 };
 
-// Declares SCENARIO.toml, --set, --rounds, --seed, --kernels and --db. `optional`: the scenario may be left out, and
-// this says what that means.
+// Declares SCENARIO.toml, --set, --rounds, --seed, --kernels and --db. `optional`: the scenario may be left out; this
+// is the help for that case.
 void AddScenarioSettings(Command& command, ScenarioOptions* options, const std::string& optional = "");
 // The same and --resume.
 void AddScenarioOptions(Command& command, ScenarioOptions* options, const std::string& optional = "");

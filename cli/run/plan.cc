@@ -63,7 +63,7 @@ std::string OpsText(const std::shared_ptr<const Graph>& graph) {
 
 std::string AuthorField(const Plan& plan) {
   const PlanAuthor author = AuthorOf(plan);
-  if (author.text.empty()) return "nobody has signed it";
+  if (author.text.empty()) return "unsigned";
   return author.good ? author.text : author.text + ", whose signature this is not";
 }
 
@@ -170,36 +170,37 @@ Status SignPlan(const PlanSignOptions& options) {
 const RegisterCommand kPlan(45, [] {
   auto build = std::make_shared<PlanBuildOptions>();
   Command build_command{.name = "build",
-                        .summary = "Write the plan of a scenario: what its clients will be given, byte by byte.",
+                        .summary = "Write the plan of a scenario: the bytes that its clients will receive.",
                         .example = "rivulet plan build quickstart --out quickstart.plan"};
-  build_command.Positional("SCENARIO.toml", &build->run.scenario, "whose model, algorithm and settings")
+  build_command.Positional("SCENARIO.toml", &build->run.scenario, "the scenario with model, algorithm and settings")
       .Repeated("--set", "KEY=VALUE", &build->run.sets,
                 "set a key of the scenario, such as client.epochs=5; repeatable")
-      .Required("--out", "FILE", &build->out, "the file to write; beside it FILE.keys.toml, for a coordinator");
+      .Required("--out", "FILE", &build->out, "the file to write; FILE.keys.toml beside it is for the coordinator");
   build_command.run = [build] { return BuildPlanFile(*build); };
 
   auto show = std::make_shared<PlanShowOptions>();
-  Command show_command{.name = "show",
-                       .summary = "Say what a plan has its clients do: passes, ops, parts, sums and their resolution.",
-                       .example = "rivulet plan show quickstart.plan"};
+  Command show_command{
+      .name = "show",
+      .summary = "Print the work that a plan gives its clients: passes, ops, parts, sums and their resolution.",
+      .example = "rivulet plan show quickstart.plan"};
   show_command.Positional("FILE", &show->file, "a plan, of `plan build` or beside the models of a run")
       .Flag("--json", &show->json, "print it as one JSON object");
   show_command.run = [show] { return ShowPlanFile(*show); };
 
   auto sign = std::make_shared<PlanSignOptions>();
   Command sign_command{.name = "sign",
-                       .summary = "Sign a plan as its author; sites that know him run what he has signed.",
+                       .summary = "Sign a plan as its author, for sites that accept only known authors.",
                        .example =
                            "rivulet plan sign quickstart.plan --key author.key\n"
                            "  rivulet coordinator quickstart --plan quickstart.plan --listen "
                            "0.0.0.0:7000 --tls coordinator"};
   sign_command.Positional("FILE", &sign->file, "a plan, of `plan build`")
       .Required("--key", "FILE", &sign->key, "the author's key, of `rivulet ca author`")
-      .Option("--out", "FILE", &sign->out, "where the signed plan goes, with its keys beside it [in its place]");
+      .Option("--out", "FILE", &sign->out, "the signed plan to write, with its keys beside it [in place]");
   sign_command.run = [sign] { return SignPlan(*sign); };
 
   Command plan{.name = "plan",
-               .summary = "Make, sign and look at plans, which are what clients are given to do.",
+               .summary = "Build, sign and inspect plans, the signed descriptions of clients' work.",
                .example = "rivulet plan show quickstart.plan"};
   plan.subcommands.push_back(std::move(build_command));
   plan.subcommands.push_back(std::move(show_command));

@@ -62,7 +62,7 @@ void LookAtMemory(int64_t wanted, Findings& findings) {
   const bool known = memory != std::numeric_limits<int64_t>::max();
   const std::string free = fmt::format(
       "{}, and about {} MB are needed",
-      known ? fmt::format("{} MB are free", memory / 1'000'000) : "nobody can tell what is free", wanted / 1'000'000);
+      known ? fmt::format("{} MB are free", memory / 1'000'000) : "the free memory is unknown", wanted / 1'000'000);
   memory >= wanted ? findings.Good("memory", free)
                    : findings.Wrong("memory", ResourceExhausted("{}", free), "use a machine with more");
 }
@@ -130,12 +130,12 @@ Status Preflight(const PreflightOptions& options) {
                                                  [&soon](const std::string& sentence) { soon = sentence; });
   const std::string today = TimeText(Clock::System().UnixMs() / 1000);
   if (!security.ok()) {
-    findings.Wrong("certificate", security.status(), fmt::format("this machine's clock says {}", today));
+    findings.Wrong("certificate", security.status(), fmt::format("this machine's clock is at {}", today));
   } else if (!soon.empty()) {
     findings.Soon("certificate", soon);
   } else {
     findings.Good("certificate", security->name.empty()
-                                     ? "none, as --insecure says"
+                                     ? "none, because of --insecure"
                                      : fmt::format("coordinator/{}, good at {}", security->name, today));
   }
   return findings.Print(options.json);
@@ -144,18 +144,18 @@ Status Preflight(const PreflightOptions& options) {
 const RegisterCommand kPreflight(28, [] {
   auto options = std::make_shared<PreflightOptions>();
   Command command{.name = "preflight",
-                  .summary = "Look at all that a coordinator needs before it is started, and say what to mend.",
+                  .summary = "Check everything that a coordinator needs before it is started, and print remedies.",
                   .example =
                       "rivulet preflight scenario.toml --listen 0.0.0.0:7000 --tls coordinator-fl.example.org\n"
                       "  rivulet client --preflight --coordinator fl.example.org:7000 --tls client-hospital-a --data "
                       "'train=records/*.tfrecord'"};
   command
       .OptionalPositional("SCENARIO.toml", &options->run.scenario,
-                          "what is to be run; without it the coordinator waits for what operators submit")
+                          "the scenario to run; without it the coordinator waits for submitted runs")
       .Repeated("--set", "KEY=VALUE", &options->run.sets, "set a key of the scenario; repeatable")
       .Option("--db", "FILE", &options->run.db, "the history [./rivulet.sqlite]")
-      .Option("--plan", "FILE", &options->plan, "the plan that the run is to be started with")
-      .Required("--listen", "HOST:PORT", &options->listen, "where clients are to reach it");
+      .Option("--plan", "FILE", &options->plan, "the plan to start the run with")
+      .Required("--listen", "HOST:PORT", &options->listen, "listening address");
   AddSecurityOptions(command, &options->security);
   command.Flag("--json", &options->json, "print it as JSON");
   command.run = [options] { return Preflight(*options); };

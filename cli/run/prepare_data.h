@@ -1,4 +1,4 @@
-// Data on first use, as a person at a terminal meets it.
+// Generation of data on first use, with progress on the terminal.
 #pragma once
 
 #include "engine/base/status.h"

@@ -1,10 +1,10 @@
-// The progress of a run on stderr: on a terminal rounds that stay and below them one line that is drawn anew, elsewhere
-// a line per round; by --progress json an object a line, and by --quiet only what goes wrong.
+// Progress of a run on stderr. A terminal shows a line per finished round and one updating line below them; otherwise
+// there is a line per round. With --progress json it is an object a line, with --quiet only errors.
 //
 //   round 11/50 accuracy 0.9698  test loss 0.1071
 //   round 12/50 [#####---------------] accuracy 0.9712  test loss 0.1034  ETA 34 s
 //
-// and, where devices take virtual time, how much of it before what is left: "virtual 3 h 12 min  ETA 34 s".
+// and, if devices use virtual time, the elapsed virtual time before the remaining time: "virtual 3 h 12 min  ETA 34 s".
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// The HTTP proxy that a site's network lets connections out by, as the environment of its processes says.
+// HTTP proxy for a site's outgoing connections, read from the environment.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A stored run done again, as a person at a terminal meets it.
+// Replay of a stored run, with progress on the terminal.
 #pragma once
 
 #include "engine/base/status.h"

@@ -67,7 +67,7 @@ Status InterruptedError(const std::string& subcommand, const ScenarioOptions& op
       round = rounds->back().round;
     }
   }
-  return Cancelled("interrupted {}; to go on: rivulet {} {}{}{}",
+  return Cancelled("interrupted {}; to resume: rivulet {} {}{}{}",
                    round == 0 ? "before the first round was committed" : fmt::format("after round {}", round),
                    subcommand, ShellArguments(options, run_id), more_arguments.empty() ? "" : " ", more_arguments);
 }

@@ -44,7 +44,7 @@ every = 1                  # rounds between evaluations on the test set
 Status ListScenarios() {
   const std::vector<ShippedScenario> scenarios = ShippedIn(ShippedFolder::kScenarios);
   if (scenarios.empty()) {
-    return NotFound("no scenarios are installed beside this program; 'rivulet new FILE.toml' writes one");
+    return NotFound("no scenarios are installed with this program; 'rivulet new FILE.toml' writes one");
   }
   for (const ShippedScenario& scenario : scenarios) {
     std::string about = scenario.about;
@@ -74,7 +74,7 @@ Status WriteNew(const NewOptions& options) {
 
 const RegisterCommand kScenarios(12, [] {
   Command command{.name = "scenarios",
-                  .summary = "List the scenarios that come with the program, to be run by name.",
+                  .summary = "List the shipped scenarios, which can be run by name.",
                   .example = "rivulet scenarios"};
   command.run = ListScenarios;
   return command;
@@ -83,10 +83,10 @@ const RegisterCommand kScenarios(12, [] {
 const RegisterCommand kNew(13, [] {
   auto options = std::make_shared<NewOptions>();
   Command command{.name = "new",
-                  .summary = "Write a scenario, with comments, to begin with.",
+                  .summary = "Write a commented scenario as a start.",
                   .example = "rivulet new mine.toml --from mnist-fedavg"};
-  command.Positional("SCENARIO.toml", &options->file, "where to")
-      .Option("--from", "NAME", &options->from, "as this one of 'rivulet scenarios'");
+  command.Positional("SCENARIO.toml", &options->file, "the file to write")
+      .Option("--from", "NAME", &options->from, "copy this scenario of 'rivulet scenarios'");
   command.run = [options] { return WriteNew(*options); };
   return command;
 });

@@ -13,9 +13,8 @@ const char* MadeBy(Role role) { return role == Role::kOperator ? "issue" : "kit"
 
 void AddSecurityOptions(Command& command, SecurityOptions* options) {
   command.Option("--tls", "DIR", &options->tls,
-                 "who this is and whom it believes: a folder that `rivulet ca kit` makes");
-  command.CountedFlag("--insecure", &options->insecure,
-                      "speak plaintext instead: for this machine say it once, for a network you trust twice");
+                 "folder with this node's certificate and CA (made by `rivulet ca kit`)");
+  command.CountedFlag("--insecure", &options->insecure, "use plaintext; give it twice to allow it beyond this machine");
 }
 
 std::string ShellArguments(const SecurityOptions& options) {
@@ -27,11 +26,11 @@ std::string ShellArguments(const SecurityOptions& options) {
 StatusOr<Security> SecurityOf(const SecurityOptions& options, Role role, const NetworkAddress& address,
                               const std::string& lists_beside, std::function<void(const std::string& sentence)> tell) {
   if (!options.tls.empty() && options.insecure > 0) {
-    return UsageError("--tls is for certificates and --insecure for none; give one of them");
+    return UsageError("--tls uses certificates and --insecure none; give one of them");
   }
   if (options.tls.empty() && options.insecure == 0) {
     return UsageError(
-        "nothing says who this is: give --tls DIR, the folder that 'rivulet ca {} {}/{}' makes, or accept plaintext "
+        "this node has no identity; give --tls DIR, the folder that 'rivulet ca {} {}/{}' makes, or accept plaintext "
         "with --insecure",
         MadeBy(role), role->name, role->named_by_host ? "HOST" : "ID");
   }

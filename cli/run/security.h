@@ -1,5 +1,5 @@
-// How the two ends of a connection know each other: by certificates (--tls DIR), or not at all (--insecure: plaintext,
-// on this machine when said once, anywhere when said twice).
+// Security options of a connection: certificates (--tls DIR), or plaintext (--insecure: given once on this machine,
+// given twice anywhere).
 #pragma once
 
 #include <functional>
@@ -25,7 +25,7 @@ std::string ShellArguments(const SecurityOptions& options);
 struct Security {
   std::shared_ptr<const TransportCredentials> credentials;
   std::string name;  // the id in the certificate; "" without
-  // What is wrong with the folder now, a sentence each, for `rivulet status`; null without certificates.
+  // Present faults of the folder, a sentence each, for `rivulet status`; null without certificates.
   std::function<std::vector<std::string>()> warnings = nullptr;
 };
 // For a node of `role` that listens on `address`, or calls it. `tell` hears sentences for the log: of a certificate

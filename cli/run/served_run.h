@@ -1,4 +1,4 @@
-// One run as a coordinator process serves it: made from its scenario, and told of as it goes.
+// One run in a coordinator process: made from its scenario, with its events logged.
 #pragma once
 
 #include <memory>
@@ -19,12 +19,12 @@ void PrintEventRow(const EventRow& event);
 // To `progress`, or, with `json`, to stdout. `progress` must outlive the run.
 CoordinatorObserver ObserveRun(RoundProgress& progress, bool json);
 
-// What `observer` is told goes to the log too; null: to none.
+// Events of `observer` go to the log too; null: to none.
 void LogTo(const std::shared_ptr<LogFile>& log, CoordinatorObserver& observer);
 
 struct ServedRunOptions {
   Scenario scenario;
-  std::shared_ptr<const Plan> plan;  // built elsewhere; null: from the scenario, or what the resumed run keeps
+  std::shared_ptr<const Plan> plan;  // built elsewhere; null: from the scenario, or stored by the resumed run
   std::string arrays = {};           // the file of model.arrays, where it came with the plan; "": it is read
   std::string db, resume;
   CoordinatorObserver observer;

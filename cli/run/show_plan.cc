@@ -9,8 +9,10 @@
 namespace rivulet {
 
 StatusOr<std::shared_ptr<const Plan>> OfferedPlan(CoordinatorApi& api, StopSignal& stop, const PollRequest& request,
+                                                  int64_t memory_budget,
                                                   const std::function<void(const std::string& sentence)>& tell) {
   CallOptions options;
+  if (memory_budget > 0) options.max_plan_bytes = options.max_download_bytes = memory_budget;
   options.on_retry = [&tell](const Status& status, int64_t) { tell(std::string(Message(status))); };
   CoordinatorCalls calls(api, stop, std::move(options));
   PollRequest asked = request;
@@ -19,8 +21,7 @@ StatusOr<std::shared_ptr<const Plan>> OfferedPlan(CoordinatorApi& api, StopSigna
     if (reply.over) return Aborted("there is no plan to show: {}", reply.over->sentence);
     if (!reply.tasks.empty()) {
       asked.caller.run_id = reply.tasks[0].run_id;
-      RIVULET_ASSIGN_OR_RETURN(std::string bytes,
-                               calls.Fetch(asked.caller, {BlobId::Form::kBytes, reply.tasks[0].plan}));
+      RIVULET_ASSIGN_OR_RETURN(std::string bytes, calls.FetchPlan(asked.caller, reply.tasks[0].plan));
       return Plan::Open(std::move(bytes));
     }
     if (!asked.told) tell(fmt::format("waiting: {}", reply.awaited.sentence));

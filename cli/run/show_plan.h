@@ -1,4 +1,4 @@
-// --show-plan: what a plan would have this site do, without doing it.
+// Option --show-plan: the work of a plan at this site, without doing it.
 #pragma once
 
 #include <functional>
@@ -14,11 +14,13 @@ namespace rivulet {
 
 // The plan of the first task that the coordinator has for the caller of `request`, waiting for one as a client does;
 // `tell` hears what for. The task is not begun: it stays the caller's for its lease. ABORTED: the run is over.
-// CANCELLED after Stop. Otherwise the coordinator's error, or Plan::Open's.
+// CANCELLED after Stop. FAILED_PRECONDITION: the plan has more than `memory_budget` bytes (0: kMaxPlanBytes). Otherwise
+// the coordinator's error, or Plan::Open's.
 StatusOr<std::shared_ptr<const Plan>> OfferedPlan(CoordinatorApi& api, StopSignal& stop, const PollRequest& request,
+                                                  int64_t memory_budget,
                                                   const std::function<void(const std::string& sentence)>& tell);
 
-// On stdout, for a person or as one JSON object: what it does, and whether `policy` has it done.
+// Prints its work and the decision of `policy` on stdout, as text or as one JSON object.
 void PrintPlan(const Plan& plan, const SitePolicy& policy, bool json);
 
 }  // namespace rivulet

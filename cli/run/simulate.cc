@@ -12,6 +12,7 @@
 #include "cli/run/options.h"
 #include "cli/run/prepare_data.h"
 #include "cli/run/progress.h"
+#include "cli/run/python_aggregation.h"
 #include "cli/run/replay_here.h"
 #include "cli/run/result.h"
 #include "cli/run/watching.h"
@@ -37,6 +38,7 @@ struct SimulateOptions {
   bool json = false, dry_run = false;
   std::string replay;
   WorkersAt workers_at;
+  AggregateOptions aggregate;
   std::string logdir;
   HttpOptions http;
   TraceOptions trace;
@@ -46,6 +48,7 @@ struct SimulateOptions {
 std::string MoreArguments(const SimulateOptions& options) {
   std::vector<std::string> more;
   if (options.workers) more.push_back(fmt::format("--workers {}", *options.workers));
+  if (!options.aggregate.function.empty()) more.push_back(ShellArguments(options.aggregate).substr(1));
   if (options.memory) more.push_back(fmt::format("--memory {}", *options.memory));
   if (const std::string device = ShellArguments(options.device); !device.empty()) more.push_back(device.substr(1));
   if (!options.workers_at.address.empty()) {
@@ -70,7 +73,7 @@ Status ShowPages(LivePages& pages, const SimulateOptions& options, const std::st
 
 // The history is only read: a run that comes out otherwise is no reason to change what is recorded of it.
 Status ReplayRun(const SimulateOptions& options) {
-  if (!options.run.resume.empty()) return UsageError("--replay does a run again and --resume goes on with one");
+  if (!options.run.resume.empty()) return UsageError("--replay repeats a run and --resume continues one");
   ScenarioOptions of_run = options.run;
   of_run.resume = options.replay;
   ReplayOptions replay{
@@ -103,7 +106,7 @@ Status CheckOptions(const SimulateOptions& options) {
     return UsageError("--replay does a run again here, and with --workers-at others train too; give one of them");
   }
   if (options.memory && (!options.replay.empty() || options.dry_run || options.device.device != "cpu")) {
-    return UsageError("--memory bounds how many threads train here; leave it with --replay, --dry-run and --device");
+    return UsageError("--memory limits the training threads here; leave it out with --replay, --dry-run and --device");
   }
   if (!options.replay.empty() && !options.logdir.empty()) {
     return UsageError(
@@ -114,13 +117,17 @@ Status CheckOptions(const SimulateOptions& options) {
   }
   if (options.device.device != "cpu" && (!options.replay.empty() || others || options.dry_run)) {
     return UsageError(
-        "--device says where this process trains a run; leave it with --replay, --workers-at and --dry-run");
+        "--device chooses this process's device for training; leave it out with --replay, --workers-at and --dry-run");
   }
   if (options.dry_run && (!options.replay.empty() || others)) {
-    return UsageError("--dry-run tells what would be trained here; leave --replay and --workers-at");
+    return UsageError("--dry-run estimates a run in this process; leave out --replay and --workers-at");
+  }
+  if (!options.aggregate.function.empty() && !options.replay.empty()) {
+    return UsageError(
+        "--replay compares a run with its history, and a function in Python may differ; leave --aggregate");
   }
   if (!others && options.workers == 0) {
-    return UsageError("--workers 0 leaves nobody to train; give at least 1, or --workers-at for others");
+    return UsageError("--workers 0 leaves no worker; give at least 1, or --workers-at to accept others");
   }
   if (!others && (!options.workers_at.security.tls.empty() || options.workers_at.security.insecure > 0)) {
     return UsageError("--tls and --insecure are for workers that call, and without --workers-at none do; leave them");
@@ -151,7 +158,7 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
                                PrintNote(OneLine(sentence), Note::kImportant);
                              }));
   }
-  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run));
+  RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options.run, options.aggregate));
   if (!others || workers > 0) RIVULET_RETURN_IF_ERROR(AsUsageError(RequireGraph(scenario)));
   if (!others || !scenario.data.train.empty()) RIVULET_RETURN_IF_ERROR(PrepareDataHere(scenario));
   RIVULET_ASSIGN_OR_RETURN(const TrainingDevice device, DeviceOf(options.device, OneOf(ranks)));
@@ -160,6 +167,9 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
                       device.count(), device.count());
   }
   if (options.dry_run) return DryRun(scenario, workers, options.json);
+  RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<PythonAggregation> aggregation,
+                           PythonAggregation::Start(options.aggregate));
+  UseExternalAggregation(aggregation);
   RIVULET_ASSIGN_OR_RETURN(const std::unique_ptr<Watching> watching,
                            Watching::Start(options.trace, "simulate " + scenario.run.name));
   Interrupt interrupt;
@@ -186,6 +196,7 @@ Status Lead(const SimulateOptions& options, Ranks* ranks) {
   if (!created.ok()) return BlameModel(scenario, created.status());
   std::unique_ptr<Simulation> simulation = *std::move(created);
   const std::string run_id = simulation->run_id();
+  if (aggregation != nullptr) aggregation->BeginRun(options.run.db, run_id);
   if (!options.logdir.empty()) RIVULET_RETURN_IF_ERROR(log.Begin(options.logdir, options.run.db, run_id));
   std::unique_ptr<WorkerServer> server;
   if (others && !simulation->coordinator().already_finished()) {
@@ -240,28 +251,27 @@ const RegisterCommand kSimulate(10, [] {
   AddScenarioOptions(command, &options->run);
   command
       .Option("--workers", "N", &options->workers,
-              "threads that train clients here; the result is the same for any number [one per core; with a GPU one "
-              "per GPU; with --workers-at 0]",
+              "threads that train clients here; the result is the same for any number [one per core or per GPU; none "
+              "with --workers-at]",
               {0, 1024})
-      .Option("--memory", "MEGABYTES", &options->memory,
-              "that tasks may take at a time; fewer threads train where they are planned to take more [what this "
-              "process may take]",
-              {1, 1'000'000'000})
+      .Option(
+          "--memory", "MEGABYTES", &options->memory,
+          "memory for concurrent tasks; fewer threads train if the planned memory exceeds it [this process's limit]",
+          {1, 1'000'000'000})
       .Option("--workers-at", "HOST:PORT", &options->workers_at.address,
-              "let others train too: any number of 'rivulet worker --simulation HOST:PORT', which come and go as they "
-              "like, or Python's rivulet.simulate(client_fn=...); port 0 takes any free one")
+              "accept workers: 'rivulet worker --simulation HOST:PORT', which join and leave at any time, or Python's "
+              "rivulet.simulate(client_fn=...); port 0 takes any free one")
       .Option("--logdir", "DIR", &options->logdir,
-              "each round's numbers in DIR/RUN_ID as it closes, for tensorboard --logdir DIR")
+              "write each round's numbers to DIR/RUN_ID as it closes, for tensorboard --logdir DIR")
       .Flag("--json", &options->json, "print the result as one JSON object")
       .Flag("--dry-run", &options->dry_run,
-            "train one client and no more: say what would be run, how long it would last, and the memory that it is "
-            "planned to take")
-      .Option(
-          "--replay", "RUN", &options->replay,
-          "do the recorded tasks of a run again, by id, name or 'latest', and hold each version against its history");
+            "train one client only, and estimate the run: its parts, duration and planned memory")
+      .Option("--replay", "RUN", &options->replay,
+              "replay the recorded tasks of a run, by id, name or 'latest', and compare each version with its history");
+  AddAggregateOptions(command, &options->aggregate);
   AddDeviceOptions(command, &options->device);
   AddSecurityOptions(command, &options->workers_at.security);
-  AddHttpOptions(command, &options->http, "serve pages of the run as it goes on, for a browser");
+  AddHttpOptions(command, &options->http, "serve live pages of the run, for a browser");
   AddTraceOptions(command, &options->trace);
   command.run = [options] { return Simulate(*options); };
   return command;

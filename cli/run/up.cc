@@ -419,7 +419,7 @@ const RegisterCommand kUp(15, [] {
                       "rivulet up quickstart --clients 4 "
                       "--set server.clients_per_round=2"};
   AddScenarioOptions(command, &options->run);
-  command.Required("--clients", "N", &options->clients, "client processes, each with its part of the data", {1, 1000});
+  command.Required("--clients", "N", &options->clients, "client processes, each with its share of the data", {1, 1000});
   command.Flag("--json", &options->json, "print the result as one JSON object");
   command.run = [options] { return Up(*options); };
   return command;

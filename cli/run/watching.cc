@@ -7,9 +7,9 @@ namespace rivulet {
 void AddTraceOptions(Command& command, TraceOptions* options) {
   command
       .Option("--trace", "FILE", &options->file,
-              "write what is done when, for chrome://tracing or ui.perfetto.dev (docs/guide/profiling.md)")
+              "write a trace for chrome://tracing or ui.perfetto.dev (docs/guide/profiling.md)")
       .Option("--trace-megabytes", "N", &options->megabytes,
-              "no larger trace than this; steps and ops stop at half of it [256]", {1, 1 << 20});
+              "limit of the trace's size; steps and ops stop at half of it [256]", {1, 1 << 20});
 }
 
 StatusOr<std::unique_ptr<Watching>> Watching::Start(const TraceOptions& options, const std::string& process) {

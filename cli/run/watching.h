@@ -1,5 +1,5 @@
-// What `simulate`, `client` and `coordinator` offer to whoever wants to look inside: --trace, and a profile asked for
-// by `rivulet graph profile --attach`.
+// Inspection of a running `simulate`, `client` or `coordinator`: --trace, and a profile requested by `rivulet graph
+// profile --attach`.
 #pragma once
 
 #include <cstdint>
@@ -22,14 +22,14 @@ struct TraceOptions {
 // Declares --trace and --trace-megabytes.
 void AddTraceOptions(Command& command, TraceOptions* options);
 
-// Must outlive what it watches.
+// Must outlive the watched run.
 class Watching {
  public:
   // `process` names it in traces and profiles: "simulate quickstart". A trace file that cannot be created is an error;
   // a process that cannot be profiled from outside is none.
   static StatusOr<std::unique_ptr<Watching>> Start(const TraceOptions& options, const std::string& process);
   Instruments instruments() { return {trace_.get(), monitor_.get()}; }
-  // The trace's end, and on stderr what is missing in it. The first error of writing it.
+  // Ends the trace, and reports missing parts on stderr. Returns the first error of writing it.
   Status Finish();
 
  private:

@@ -1,6 +1,7 @@
 // rivulet worker: trains clients of a simulation that runs elsewhere, for as long as it is there.
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <utility>
@@ -12,6 +13,9 @@
 #include "cli/terminal.h"
 #include "client/calls/coordinator_calls.h"
 #include "engine/base/available_cores.h"
+#include "engine/base/available_memory.h"
+#include "engine/base/display_name.h"
+#include "engine/base/file_system.h"
 #include "engine/base/mutex.h"
 #include "federated/transport/grpc_client.h"
 #include "setup/run_setup.h"
@@ -93,6 +97,13 @@ std::string OwnName() {
   return fmt::format("{} {}", host[0] == '\0' ? "worker" : host, getpid());
 }
 
+// Where data are generated that the scenario describes, unless --data says where. Simulations with other data have
+// other folders; the name is this program's, whatever the invitation says.
+std::string OwnDataFolder(const Invitation& invitation) {
+  constexpr size_t kDigits = 16;
+  return JoinPath("rivulet-worker", Sha256Of(invitation.fingerprint).Hex().substr(0, kDigits));
+}
+
 StatusOr<Security> SecurityOfWorker(const WorkerOptions& options, const NetworkAddress& address) {
   if (address.IsLoopback() && options.security.tls.empty() && options.security.insecure == 0) {
     return Security{InsecureCredentials(false), ""};
@@ -110,13 +121,17 @@ class Worker {
         connection_(std::move(connection)),
         patience_(std::chrono::seconds(options.patience.value_or(kPatienceSeconds))),
         api_(*connection_, patience_) {
+    const auto available = static_cast<int64_t>(std::min<size_t>(AvailableMemory(), INT64_MAX));
+    calls_.max_download_bytes = options_.memory ? *options_.memory * 1'000'000 : available;
+    if (options_.memory) calls_.max_plan_bytes = calls_.max_download_bytes;
     calls_.on_retry = [this](const Status& status, int64_t) { Retries(status); };
   }
 
   // Until the run is over, or it cannot be gone on with.
   Status Run() {
     RIVULET_ASSIGN_OR_RETURN(const Invitation invitation, Join());
-    RIVULET_ASSIGN_OR_RETURN(const auto clients, JoinSimulation(invitation, options_.data));
+    data_ = options_.data.empty() ? OwnDataFolder(invitation) : options_.data;
+    RIVULET_ASSIGN_OR_RETURN(const auto clients, JoinSimulation(invitation, data_));
     const int threads = Threads(invitation, *clients);
     SiteThreads sites(api_, *clients,
                       {.threads = threads,
@@ -128,8 +143,8 @@ class Worker {
       if (!ended_) sites_ = &sites;
     }
     if (stop_.stopped()) return Error();
-    PrintNote(fmt::format("training for run {} of {} with {} thread{}", invitation.run_id, options_.simulation, threads,
-                          threads == 1 ? "" : "s"),
+    PrintNote(fmt::format("training for run {} of {} with {} thread{}", DisplayText(invitation.run_id, 100),
+                          options_.simulation, threads, threads == 1 ? "" : "s"),
               Note::kProgress);
     sites.Start();
     sites.Join();
@@ -152,7 +167,7 @@ class Worker {
   // unless it goes on with an older program's.
   int Threads(const Invitation& invitation, VirtualClients& clients) const {
     const int wanted = static_cast<int>(options_.workers.value_or(AvailableCores()));
-    const StatusOr<Scenario> scenario = Scenario::ParseStored(invitation.scenario, options_.simulation);
+    const StatusOr<Scenario> scenario = ScenarioOf(invitation, data_);
     if (wanted == 1 || !scenario.ok()) return wanted;
     const StatusOr<std::shared_ptr<const Plan>> plan = RunSetup(*scenario).plan();
     if (!plan.ok()) return wanted;
@@ -162,7 +177,8 @@ class Worker {
 
   // Waits for a simulation that has not begun.
   StatusOr<Invitation> Join() {
-    const StatusOr<std::string> bytes = CoordinatorCalls(api_, stop_, calls_).Fetch({.name = name_}, InvitationBlob());
+    const StatusOr<std::string> bytes =
+        CoordinatorCalls(api_, stop_, calls_).Fetch({.name = name_}, InvitationBlob(), kMaxInvitationBytes);
     if (stop_.stopped()) return Error();
     if (absl::IsNotFound(bytes.status()) || absl::IsPermissionDenied(bytes.status())) {
       return FailedPrecondition(
@@ -178,7 +194,7 @@ class Worker {
       PrintNote(OneLine(fmt::format("waiting for {}: {}", options_.simulation, Message(status))), Note::kProgress);
     }
     if (!patience_.over()) return;
-    End(Unavailable("{} was not reached for {} s; --patience says how long to look for a simulation",
+    End(Unavailable("{} was not reached for {} s; raise --patience to wait longer for a simulation",
                     options_.simulation, patience_.seconds()));
   }
 
@@ -193,6 +209,7 @@ class Worker {
   const std::unique_ptr<GrpcClient> connection_;
   Patience patience_;
   HeardApi api_;
+  std::string data_;  // where this machine's files of the scenario are
   CallOptions calls_;
   StopSignal stop_;
   Mutex mutex_;
@@ -212,7 +229,7 @@ Status Work(const WorkerOptions& options) {
   if (!connection.ok()) return AsUsageError(Annotate(connection.status(), "--simulation"));
   Worker worker(options, *std::move(connection), security.name);
   Interrupt interrupt;
-  interrupt.Call([&] { worker.End(Cancelled("the worker was stopped; what it was training is trained by others")); });
+  interrupt.Call([&] { worker.End(Cancelled("the worker was stopped; other workers train its tasks")); });
   const Status status = worker.Run();
   interrupt.Forget();
   return interrupt.asked() && absl::IsCancelled(status) ? StoppedAsAsked(status) : status;
@@ -221,23 +238,23 @@ Status Work(const WorkerOptions& options) {
 const RegisterCommand kWorker(12, [] {
   auto options = std::make_shared<WorkerOptions>();
   Command command{.name = "worker",
-                  .summary = "Train clients of a simulation that runs elsewhere.",
+                  .summary = "Train clients of a simulation on another machine.",
                   .example = "rivulet worker --simulation 127.0.0.1:7000 --workers 4"};
   command.Required("--simulation", "HOST:PORT", &options->simulation,
-                   "a simulation's address, as its --workers-at says it; it may begin later");
+                   "a simulation's address, as in its --workers-at; it may start later");
   command
       .Option("--workers", "N", &options->workers, "threads that train [one per core that this process may use]",
               {1, 1024})
-      .Option("--memory", "MEGABYTES", &options->memory,
-              "that tasks may take at a time; fewer threads train where they are planned to take more [what this "
-              "process may take]",
-              {1, 1'000'000'000})
+      .Option(
+          "--memory", "MEGABYTES", &options->memory,
+          "memory for concurrent tasks; fewer threads train if the planned memory exceeds it [this process's limit]",
+          {1, 1'000'000'000})
       .Option("--data", "DIR", &options->data,
-              "the folder that has the scenario's files under their names [where the scenario says that they lie]")
+              "folder with the scenario's files; no others are opened, and generated data are written there "
+              "[rivulet-worker/DIGEST]")
       .Option("--patience", "SECONDS", &options->patience,
-              "how long to look for a simulation that cannot be reached; 0: for ever [600]",
-              {0, INT64_MAX / 1'000'000});
-  command.Flag("--zstd", &options->zstd, "have what comes and goes packed on its way");
+              "seconds to retry a simulation that cannot be reached; 0: for ever [600]", {0, INT64_MAX / 1'000'000});
+  command.Flag("--zstd", &options->zstd, "compress models and results on the connection");
   AddSecurityOptions(command, &options->security);
   command.run = [options] { return Work(*options); };
   return command;

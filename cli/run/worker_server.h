@@ -1,4 +1,4 @@
-// Lets processes that train a simulation's clients in: `rivulet worker`, and those of Python's rivulet.simulate.
+// Server for processes that train a simulation's clients: `rivulet worker`, and those of Python's rivulet.simulate.
 #pragma once
 
 #include <functional>
@@ -14,7 +14,7 @@
 namespace rivulet {
 
 struct WorkersAt {
-  std::string address;       // "HOST:PORT"; "": nobody is let in
+  std::string address;       // "HOST:PORT"; "": no worker is admitted
   SecurityOptions security;  // on this machine alone it may be left out
 };
 

@@ -50,16 +50,15 @@ Command SayCommand(Command command, std::string value_name, Status (*run)(const 
 
 Command RunsTagCommand() {
   return SayCommand({.name = "tag",
-                     .summary = "Give a run a tag, by which lists and queries find it.",
+                     .summary = "Tag a run, for lists and queries.",
                      .example = "rivulet runs tag latest baseline\n  rivulet runs list --where tag=baseline"},
                     "TAG", TagRun);
 }
 
 Command RunsNoteCommand() {
-  return SayCommand({.name = "note",
-                     .summary = "Write a note about a run.",
-                     .example = "rivulet runs note latest 'with the old labels'"},
-                    "TEXT", NoteOnRun);
+  return SayCommand(
+      {.name = "note", .summary = "Add a note to a run.", .example = "rivulet runs note latest 'with the old labels'"},
+      "TEXT", NoteOnRun);
 }
 
 }  // namespace rivulet

@@ -30,13 +30,13 @@ const RegisterCommand kBackup(52, [] {
   auto options = std::make_shared<BackupOptions>();
   Command command{
       .name = "backup",
-      .summary = "Copy a history with its models as they are now, while runs write on.",
+      .summary = "Copy a history with its models, even while runs write to it.",
       .example =
           "rivulet backup --db rivulet.sqlite --out backups/monday.sqlite\n"
           "  rivulet coordinator scenario.toml --db backups/monday.sqlite --resume latest --listen 0.0.0.0:7000 "
           "--tls coordinator"};
   command.Option("--db", "FILE", &options->db, "the history [./rivulet.sqlite]")
-      .Required("--out", "FILE", &options->out, "the copy, a file that is not there yet; models lie in FILE.models/");
+      .Required("--out", "FILE", &options->out, "the copy, a new file; models are in FILE.models/");
   command.Flag("--json", &options->json, "print one JSON object");
   command.run = [options] { return BackUp(*options); };
   return command;

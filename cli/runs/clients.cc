@@ -1,4 +1,4 @@
-// rivulet runs clients: a run's clients, and how they came through.
+// rivulet runs clients: a run's clients, their tasks and how these ended.
 #include <algorithm>
 #include <set>
 
@@ -68,13 +68,13 @@ Status PrintClients(const ClientsOptions& options) {
 Command RunsClientsCommand() {
   auto options = std::make_shared<ClientsOptions>();
   Command command{.name = "clients",
-                  .summary = "A run's clients: how often they were asked and came through.",
+                  .summary = "List a run's clients: how many tasks each was given, and how they ended.",
                   .example = "rivulet runs clients latest\n  rivulet runs clients latest --sort reliability"};
   command.Positional("RUN", &options->run, kRunHelp)
       .Option("--sort", "COLUMN", &options->sort,
               "client_id, reliability (worst first), slowest or tasks (most first) [client_id]");
   AddHistoryOptions(command, &options->history);
-  command.Flag("--wide", &options->wide, "print all columns, however narrow the terminal is");
+  command.Flag("--wide", &options->wide, "print all columns, even beyond the terminal's width");
   command.run = [options] { return PrintClients(*options); };
   return command;
 }

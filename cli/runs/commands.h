@@ -1,4 +1,4 @@
-// The subcommands of `rivulet runs`, a file each, and what they share.
+// Subcommands of `rivulet runs`, a file each, and their shared helpers.
 #pragma once
 
 #include <memory>

@@ -49,11 +49,10 @@ Status ServeDashboard(const DashboardOptions& options) {
 const RegisterCommand kDashboard(41, [] {
   auto options = std::make_shared<DashboardOptions>();
   Command command{.name = "dashboard",
-                  .summary = "Show the history of runs as pages for a browser.",
+                  .summary = "Serve the history of runs as pages for a browser.",
                   .example = "rivulet dashboard --db ./rivulet.sqlite"};
-  command.Repeated("--db", "FILE", &options->dbs,
-                   "the history; it is only read, and may be one of several [./rivulet.sqlite]");
-  AddHttpOptions(command, &options->http, "where it is served, port 0 being any");
+  command.Repeated("--db", "FILE", &options->dbs, "the history, opened read-only; repeatable [./rivulet.sqlite]");
+  AddHttpOptions(command, &options->http, "listening address; port 0 takes any free one");
   command.run = [options] { return ServeDashboard(*options); };
   return command;
 });

@@ -216,11 +216,12 @@ Command RunsExportCommand() {
           "  rivulet runs export latest --tensorboard events"};
   command.Positional("RUN", &options->runs, kRunsHelp)
       .Option("--csv", "DIR", &options->csv,
-              "a file a table, such as DIR/rounds.csv, or DIR/RUN_ID/rounds.csv of several runs; the folder is made")
-      .Option("--json", "FILE", &options->json_file, "one JSON object with an array a table")
+              "write one CSV file a table, such as DIR/rounds.csv, or DIR/RUN_ID/rounds.csv of several runs; the "
+              "folder is created")
+      .Option("--json", "FILE", &options->json_file, "write one JSON object with an array a table")
       .Option("--tensorboard", "DIR", &options->tensorboard,
-              "DIR/RUN_ID with events of each round: metrics, histograms over its clients and of weights, confusion "
-              "matrices; with the graph and the hyperparameters");
+              "write TensorBoard events to DIR/RUN_ID: metrics, histograms, confusion matrices, the graph and the "
+              "hyperparameters");
   AddHistoryOptions(command, &options->history, false);
   command.run = [options] { return ExportRun(*options); };
   return command;

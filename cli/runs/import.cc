@@ -55,16 +55,16 @@ StatusOr<RunFiles> ReadRunFiles(History& other, const RunRow& run) {
     const std::string path = JoinPath(RunFolder(other, run.run_id), name);
     if (plan == nullptr || !fs.Exists(path))
       return FailedPrecondition(
-          "run '{}' of the history '{}' has a model of round {}, and '{}' is not there; bring "
-          "'{}.models' with the history",
+          "run '{}' of the history '{}' has a model of round {}, but '{}' is missing; copy '{}.models' with the "
+          "history",
           run.run_id, other.path(), row.round, plan == nullptr ? JoinPath(RunFolder(other, run.run_id), "plan") : path,
           other.path());
     RIVULET_ASSIGN_OR_RETURN(std::string file, fs.ReadAll(path));
     const StatusOr<std::shared_ptr<Model>> model = ModelFromSafetensors(plan->layout(), file);
     if (!model.ok()) return Annotate(model.status(), path);
     if (const std::string digest = (*model)->ComputeDigest().Hex(); digest != row.digest)
-      return DataLoss("'{}' is another model than the history says: its digest is {}, and that of its row {}", path,
-                      digest, row.digest);
+      return DataLoss("'{}' is not the model of the history: its digest is {}, and its row has {}", path, digest,
+                      row.digest);
     result.files.emplace_back(name, std::move(file));
   }
   return result;
@@ -165,12 +165,12 @@ Command RunsImportCommand() {
   auto options = std::make_shared<ImportRunsOptions>();
   Command command{.name = "import",
                   .summary =
-                      "Take the runs of another history with their models, or the numbers of TensorBoard's event "
-                      "files; those that are here already stay.",
+                      "Import the runs of another history with their models, or the numbers of TensorBoard's event "
+                      "files. Existing runs stay.",
                   .example = "rivulet runs import colleague/rivulet.sqlite\n  rivulet runs import logs"};
   command.Positional(
       "DB|LOGDIR", &options->other,
-      "the other history, with its models beside it, or a folder of event files, a run each folder in it");
+      "the other history, with its models beside it, or a folder with one folder of event files per run");
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return ImportRuns(*options); };
   return command;

@@ -129,9 +129,9 @@ Command RunsListCommand() {
   command
       .Option("--sort", "KEY", &options->sort,
               fmt::format("{}, or a key of the scenario [created_at, newest first]", Join(kListColumns, ", ")))
-      .Option("--limit", "N", &options->limit, "at most so many");
+      .Option("--limit", "N", &options->limit, "largest number of runs");
   AddHistoryOptions(command, &options->history);
-  command.Flag("--wide", &options->wide, "print all columns, however narrow the terminal is");
+  command.Flag("--wide", &options->wide, "print all columns, even beyond the terminal's width");
   command.run = [options] { return ListRuns(*options); };
   return command;
 }

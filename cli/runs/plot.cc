@@ -96,9 +96,10 @@ Command RunsPlotCommand() {
                       "  rivulet runs plot fedavg fedprox --metric test/loss --out loss.png"};
   command.Positional("RUN", &options->runs, kRunsHelp)
       .Option("--metric", "NAME", &options->metric,
-              "such as test/accuracy, test/loss, train/loss [the first of these that is there]")
-      .Option("--x", "WHAT", &options->x, "round, or time: virtual seconds, of simulations with [devices] [round]")
-      .Option("--out", "FILE", &options->out, "the drawing, .png or .svg; needs no display")
+              "the metric, such as test/accuracy, test/loss, train/loss [the first of these in the run]")
+      .Option("--x", "WHAT", &options->x,
+              "horizontal axis: round, or time: virtual seconds, of simulations with [devices] [round]")
+      .Option("--out", "FILE", &options->out, "the drawing to write, .png or .svg; needs no display")
       .Flag("--terminal", &options->terminal, "draw it in the terminal");
   AddHistoryOptions(command, &options->history, false);
   command.run = [options] { return PlotRuns(*options); };

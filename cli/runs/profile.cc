@@ -108,17 +108,17 @@ std::vector<Advice> AdviceOn(const RoundProfile& profile, const std::vector<RunK
   const bool side_by_side = profile.at_once >= 0.3 * profile.tasks;
   if (!side_by_side && profile.tasks > 1) {
     advice.push_back(
-        {profile.train / 2, fmt::format("{:.1f} tasks were trained at a time, of {:.0f} in a round: with twice "
-                                        "as many workers or sites (--workers) a round's training takes "
-                                        "half, where there are cores for them",
-                                        std::max(profile.at_once, 0.1), profile.tasks)});
+        {profile.train / 2,
+         fmt::format("{:.1f} tasks were trained at a time, of {:.0f} in a round: with twice as many workers or sites "
+                     "(--workers) a round's training takes half, if there are cores for them",
+                     std::max(profile.at_once, 0.1), profile.tasks)});
   }
   if (side_by_side && profile.tasks >= 2 && profile.last > 0) {
     const double gain = profile.train * (1 - profile.ninth / profile.last);
     advice.push_back(
         {gain,
-         fmt::format("the last tenth of the updates is waited for: nine of ten are in after {}. server.deadline = "
-                     "{:.3g} with server.min_reports = {} goes on without the others",
+         fmt::format("the round waits for the last tenth of the updates: nine of ten are in after {}. server.deadline "
+                     "= {:.3g} with server.min_reports = {} closes it without the others",
                      SecondsText(profile.ninth), profile.ninth * 1.1, std::max<int64_t>(1, profile.drawn * 9 / 10))});
   }
   const double task = profile.waits + profile.trains + profile.uploads;
@@ -146,8 +146,8 @@ std::vector<Advice> AdviceOn(const RoundProfile& profile, const std::vector<RunK
                       "those of a second together, and a crash makes them again"});
   } else {
     advice.push_back({rest,
-                      "between rounds nobody trains: the coordinator waits for clients (server.min_clients), "
-                      "writes, or the run stood still"});
+                      "between rounds no client trains: the coordinator waits for clients (server.min_clients), "
+                      "writes, or the run was stopped"});
   }
   std::erase_if(advice, [&](const Advice& one) { return one.gain < kWorthSaying * profile.whole(); });
   std::ranges::stable_sort(advice, std::greater{}, &Advice::gain);
@@ -186,7 +186,7 @@ void PrintProfile(const RunRow& run, const RoundProfile& profile, const std::vec
   line("the rest of it", std::max(0.0, profile.seconds - profile.train - profile.aggregate - profile.evaluate));
   line("until the next one", profile.between);
   if (profile.tasks > 0) {
-    fmt::print("{:.0f} tasks came through, {:.1f} of them at a time\n", profile.tasks, profile.at_once);
+    fmt::print("{:.0f} tasks were aggregated, {:.1f} at a time\n", profile.tasks, profile.at_once);
     fmt::print("  half in {}, 9 of 10 in {}, all in {}\n", SecondsText(profile.median), SecondsText(profile.ninth),
                SecondsText(profile.last));
     fmt::print("  a task waits {}, trains {}, uploads {}\n", SecondsText(profile.waits), SecondsText(profile.trains),
@@ -194,12 +194,12 @@ void PrintProfile(const RunRow& run, const RoundProfile& profile, const std::vec
     if (profile.slowest_times > 1)
       fmt::print("  last most often: {} ({} rounds)\n", profile.slowest, profile.slowest_times);
   }
-  fmt::print("\n{}\n", Emphasised(Emphasis::kHeading, "What would make a round shorter"));
+  fmt::print("\n{}\n", Emphasised(Emphasis::kHeading, "Possible improvements"));
   for (const Advice& one : advice) {
     fmt::print("{}", Listed(fmt::format("by up to {} ({}): {}", SecondsText(one.gain),
                                         PercentText(one.gain / profile.whole()), one.what)));
   }
-  if (advice.empty()) fmt::print("  nothing that its rows tell\n");
+  if (advice.empty()) fmt::print("  none found in its rows\n");
 }
 
 void PrintProfileJson(const RunRow& run, const RoundProfile& profile, const std::vector<Advice>& advice) {
@@ -229,7 +229,7 @@ Status ProfileRun(const RunsProfileOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
   RIVULET_ASSIGN_OR_RETURN(const auto rounds, NewestRoundTimes(*history, run.run_id, options.rounds.value_or(kRounds)));
-  if (rounds.empty()) return NotFound("run '{}' has no committed round yet, whose time could be told", run.run_id);
+  if (rounds.empty()) return NotFound("run '{}' has no committed round yet to profile", run.run_id);
   RIVULET_ASSIGN_OR_RETURN(const auto keys, history->RunKeys(run.run_id));
   RoundProfile profile = ProfileOf(rounds);
   RIVULET_ASSIGN_OR_RETURN(const SqlAnswer drawn,
@@ -251,10 +251,10 @@ Status ProfileRun(const RunsProfileOptions& options) {
 Command RunsProfileCommand() {
   auto options = std::make_shared<RunsProfileOptions>();
   Command command{.name = "profile",
-                  .summary = "What bounds a run's rounds, and what would make them shorter.",
+                  .summary = "Show the bottleneck of a run's rounds, and estimate possible improvements.",
                   .example = "rivulet runs profile latest\n  rivulet runs profile latest --rounds 500 --json"};
   command.Positional("RUN", &options->run, kRunHelp)
-      .Option("--rounds", "N", &options->rounds, "the newest N committed rounds [50]", {1, kMostRounds});
+      .Option("--rounds", "N", &options->rounds, "profile the newest N committed rounds [50]", {1, kMostRounds});
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return ProfileRun(*options); };
   return command;

@@ -23,7 +23,10 @@ struct PruneOptions {
 
 // Only what a run's folder is known to hold; anything else in it is somebody's, and stays with the folder.
 bool IsRunFile(const std::string& name) {
-  return name == "lock" || WithoutTemporary(name) == "plan" || ModelStore::IsModelFile(name);
+  const std::string_view whole = WithoutTemporary(name);
+  const bool of_aggregation =
+      whole.starts_with("aggregate-") && whole.ends_with(".pickle");  // python/rivulet/_aggregate.py
+  return name == "lock" || whole == "plan" || of_aggregation || ModelStore::IsModelFile(name);
 }
 
 // Its lock is held until its files are gone, so that nobody goes on with it meanwhile. The rows go first: files without
@@ -84,12 +87,12 @@ Status PruneRuns(const PruneOptions& options) {
 Command RunsPruneCommand() {
   auto options = std::make_shared<PruneOptions>();
   Command command{.name = "prune",
-                  .summary = "Remove old runs with their rows and models; those that have a tag or still run stay.",
+                  .summary = "Remove old runs with their rows and models. Tagged and active runs stay.",
                   .example =
                       "rivulet runs prune --keep 20\n"
                       "  rivulet runs prune --keep 0 --where status=failed --yes"};
-  command.Required("--keep", "N", &options->keep, "the newest so many stay", {0})
-      .Flag("--yes", &options->yes, "remove them; without it they are only listed");
+  command.Required("--keep", "N", &options->keep, "keep the newest N runs", {0})
+      .Flag("--yes", &options->yes, "remove them; without it, only list them");
   AddWhere(command, &options->where);
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return PruneRuns(*options); };

@@ -81,11 +81,11 @@ Status PrintRounds(const RoundsOptions& options) {
 Command RunsRoundsCommand() {
   auto options = std::make_shared<RoundsOptions>();
   Command command{.name = "rounds",
-                  .summary = "A run's rounds, every attempt.",
+                  .summary = "List a run's rounds, with every attempt.",
                   .example = "rivulet runs rounds latest\n  rivulet runs rounds latest --json"};
   command.Positional("RUN", &options->run, kRunHelp);
   AddHistoryOptions(command, &options->history);
-  command.Flag("--wide", &options->wide, "print all columns, however narrow the terminal is");
+  command.Flag("--wide", &options->wide, "print all columns, even beyond the terminal's width");
   command.run = [options] { return PrintRounds(*options); };
   return command;
 }

@@ -31,7 +31,7 @@ namespace {
 
 const RegisterCommand kRuns(40, [] {
   Command command{.name = "runs",
-                  .summary = "Look into the history of runs: what happened last night?",
+                  .summary = "Inspect the history of runs.",
                   .example =
                       "rivulet runs list\n"
                       "  rivulet runs show latest\n"

@@ -112,7 +112,7 @@ std::string ClientsText(const RunOverview& page) {
   }
   if (tasks == 0) return "";
   std::string text = HeadText("Clients");
-  text += fmt::format("  {} had {} tasks: {} came through{}\n", page.clients.size(), tasks, folded,
+  text += fmt::format("  {} had {} tasks: {} aggregated{}\n", page.clients.size(), tasks, folded,
                       Lost(refused, dropped, failed));
   std::vector<const ClientReliabilityRow*> slow;
   for (const ClientReliabilityRow& client : page.clients)
@@ -177,7 +177,8 @@ std::string KeysText(const RunOverview& page) {
   std::string text = HeadText(page.run.foreign() ? "What it was told" : "What differs from the defaults");
   size_t width = 0;
   for (const auto& [key, value] : page.keys) width = std::max(width, key.size());
-  for (const auto& [key, value] : page.keys) {
+  for (const auto& [written, value] : page.keys) {
+    const std::string key = OneLine(written);
     // A path is known by its end.
     std::string shown = OneLine(value);
     const size_t room = kPage - std::min(kPage - 12, width + 4);
@@ -191,7 +192,7 @@ std::string SaidText(const RunOverview& page) {
   std::string text;
   if (!page.tags.empty()) {
     std::vector<std::string> tags;
-    for (const TagRow& tag : page.tags) tags.push_back(tag.tag);
+    for (const TagRow& tag : page.tags) tags.push_back(OneLine(tag.tag));
     text += fmt::format("tags: {}\n", Join(tags, ", "));
   }
   for (const NoteRow& note : page.notes)
@@ -202,21 +203,22 @@ std::string SaidText(const RunOverview& page) {
 std::string ModelText(const RunOverview& page, const std::string& folder) {
   const ModelRow* model = page.newest_model();
   if (model == nullptr) return "";
-  return HeadText("Model") + fmt::format("  {}\n  of round {}: {} parameters, {}\n", JoinPath(folder, model->path),
-                                         model->round, model->parameters, BytesText(model->bytes));
+  return HeadText("Model") + fmt::format("  {}\n  of round {}: {} parameters, {}\n",
+                                         OneLine(JoinPath(folder, model->path)), model->round, model->parameters,
+                                         BytesText(model->bytes));
 }
 
 void PrintPage(const RunOverview& page, const std::string& folder) {
-  fmt::print("{}\n{}", Emphasised(Emphasis::kHeading, page.run.run_id), StatusLine(page));
+  fmt::print("{}\n{}", Emphasised(Emphasis::kHeading, OneLine(page.run.run_id)), StatusLine(page));
   const std::string began = When(page.run.started_at.empty() ? page.run.created_at : page.run.started_at);
   if (page.run.foreign()) {
-    fmt::print("began {} UTC, not by Rivulet: from {}\n", began, page.run.version);
+    fmt::print("began {} UTC, not by Rivulet: from {}\n", began, OneLine(page.run.version));
   } else {
-    fmt::print("began {} UTC, seed {}, rivulet {}\n", began, page.run.seed, page.run.version);
+    fmt::print("began {} UTC, seed {}, rivulet {}\n", began, page.run.seed, OneLine(page.run.version));
   }
   if (!page.first_reason.empty()) fmt::print("{}", Wrapped(OneLine(page.first_reason), kPage, ""));
   if ((page.run.status == "interrupted" || page.run.status == "failed") && !page.run.foreign())
-    fmt::print("to go on: --resume {}\n", page.run.run_id);
+    fmt::print("to resume: --resume {}\n", OneLine(page.run.run_id));
   const int64_t lost = static_cast<int64_t>(page.attempts.size()) - page.committed();
   if (lost > 0) fmt::print("{} of {} attempts at a round were given up\n", lost, page.attempts.size());
   fmt::print("{}{}", SaidText(page), CurvesText(page));
@@ -256,7 +258,7 @@ void PrintJson(const RunOverview& page, const RunSummaryRow& summary) {
     json["parameters"] = model.parameters;
   }
   std::vector<std::string> tags, notes;
-  for (const TagRow& tag : page.tags) tags.push_back(tag.tag);
+  for (const TagRow& tag : page.tags) tags.push_back(OneLine(tag.tag));
   for (const NoteRow& note : page.notes) notes.push_back(note.at + " " + OneLine(note.text));
   put(json, "tags", TextCell(Join(tags, ", ")));
   put(json, "notes", TextCell(Join(notes, "\n")));
@@ -307,13 +309,13 @@ Status ShowRun(const ShowOptions& options) {
 Command RunsShowCommand() {
   auto options = std::make_shared<ShowOptions>();
   Command command{.name = "show",
-                  .summary = "One run on one page: how it went, who failed, where the time went, what was configured.",
+                  .summary = "Summarise one run: results, failed clients, time and configuration.",
                   .example =
                       "rivulet runs show latest\n"
                       "  rivulet runs show latest --config > again.toml"};
   command.Positional("RUN", &options->run, kRunHelp);
   AddHistoryOptions(command, &options->history);
-  command.Flag("--config", &options->config, "print the whole configuration alone, as a scenario");
+  command.Flag("--config", &options->config, "print only the whole configuration, as a scenario");
   command.run = [options] { return ShowRun(*options); };
   return command;
 }

@@ -29,11 +29,10 @@ Status AskHistory(const SqlOptions& options) {
 
 Command RunsSqlCommand() {
   auto options = std::make_shared<SqlOptions>();
-  Command command{
-      .name = "sql",
-      .summary = "Ask the history in SQL: its views are described in docs/reference/history.md. Nothing is written.",
-      .example = "rivulet runs sql \"SELECT run_id, best_accuracy FROM run_leaderboard LIMIT 5\""};
-  command.Positional("SELECT", &options->sql, "one statement, in quotes");
+  Command command{.name = "sql",
+                  .summary = "Query the history in SQL, read-only. docs/reference/history.md describes its views.",
+                  .example = "rivulet runs sql \"SELECT run_id, best_accuracy FROM run_leaderboard LIMIT 5\""};
+  command.Positional("SELECT", &options->sql, "one SQL statement, in quotes");
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return AskHistory(*options); };
   return command;

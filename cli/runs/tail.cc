@@ -102,10 +102,10 @@ Command RunsTailCommand() {
   auto options = std::make_shared<TailOptions>();
   options->lines = 10;
   Command command{.name = "tail",
-                  .summary = "Follow a run: its rounds and events as they are written, until it ends.",
+                  .summary = "Print a run's rounds and events as they are written, until it ends.",
                   .example = "rivulet runs tail latest"};
   command.Positional("RUN", &options->run, kRunHelp)
-      .Option("--lines", "N", &options->lines, "how many of those that are there already [10]", {0});
+      .Option("--lines", "N", &options->lines, "earlier lines to print first [10]", {0});
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return TailRun(*options); };
   return command;

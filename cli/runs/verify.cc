@@ -58,17 +58,19 @@ Status VerifyRun(const VerifyRunOptions& options) {
 
 Command RunsVerifyCommand() {
   auto options = std::make_shared<VerifyRunOptions>();
-  Command command{.name = "verify",
-                  .summary = "Do a run again from its history; every version must come out as recorded, to the bit.",
-                  .example =
-                      "rivulet runs verify latest\n"
-                      "  rivulet runs verify latest --from 41 --to 50\n"
-                      "  rivulet runs verify latest --set data.train=/elsewhere/train.tfrecord"};
+  Command command{
+      .name = "verify",
+      .summary = "Replay a run from its history, and compare every version with the recorded one, to the bit.",
+      .example =
+          "rivulet runs verify latest\n"
+          "  rivulet runs verify latest --from 41 --to 50\n"
+          "  rivulet runs verify latest --set data.train=/elsewhere/train.tfrecord"};
   command.Positional("RUN", &options->run, kRunHelp)
-      .Repeated("--set", "KEY=VALUE", &options->sets, "where its files lie now, such as data.train=FILE; repeatable")
-      .Option("--from", "ROUND", &options->from, "begin there, with the kept model of the round before [1]",
+      .Repeated("--set", "KEY=VALUE", &options->sets,
+                "give the present path of a file, such as data.train=FILE; repeatable")
+      .Option("--from", "ROUND", &options->from, "first round, from the stored model of the round before [1]",
               {1, INT64_MAX})
-      .Option("--to", "ROUND", &options->to, "end with that one [the last]", {1, INT64_MAX})
+      .Option("--to", "ROUND", &options->to, "last round [the run's last]", {1, INT64_MAX})
       .Option("--workers", "N", &options->workers, "threads that train clients [one per core]", {1, 1024});
   AddHistoryOptions(command, &options->history);
   command.run = [options] { return VerifyRun(*options); };

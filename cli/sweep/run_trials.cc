@@ -26,8 +26,7 @@ StatusOr<std::vector<SweptPoint>> RunTrialsHere(const SweepPlan& plan) {
     if (!result.ok()) {
       interrupt.Forget();
       if (absl::IsCancelled(result.status()) && interrupt.happened()) {
-        return Cancelled("interrupted at run {}; the same command goes on, and what is done is not done again",
-                         trial.name);
+        return Cancelled("interrupted at run {}; the same command resumes without repeating finished runs", trial.name);
       }
       return Annotate(BlameModel(trial.scenario, result.status()), trial.name);
     }

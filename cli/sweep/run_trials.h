@@ -1,5 +1,5 @@
-// The runs of a sweep as somebody at a terminal meets them: data is made first, each trial shows how far it is, and
-// Ctrl-C ends them so that the same command goes on.
+// Runs of a sweep with progress on a terminal. Data is generated first, each trial shows its progress, and after Ctrl-C
+// the same command resumes.
 #pragma once
 
 #include <vector>

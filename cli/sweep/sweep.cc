@@ -67,7 +67,7 @@ const RegisterCommand kSweep(11, [] {
   auto options = std::make_shared<SweepOptions>();
   Command command{
       .name = "sweep",
-      .summary = "Run a scenario with several settings and seeds, and tell which did best.",
+      .summary = "Run a scenario with several settings and seeds, and rank the settings.",
       .example =
           "rivulet sweep quickstart --rounds 2 --grid client.optimizer.learning_rate=0.05,0.1 --seeds 2\n"
           "  rivulet sweep quickstart --rounds 2 --random client.optimizer.learning_rate=log:0.01:0.3 --draws 3\n"
@@ -78,18 +78,19 @@ const RegisterCommand kSweep(11, [] {
       .Repeated("--grid", "KEY=VALUES", &options->axes.grids,
                 "try each of these values, separated by commas, with each of the other axes; repeatable")
       .Repeated("--list", "KEY=VALUES", &options->axes.lists,
-                "values that go together with those of the other --list, the n-th with the n-th; repeatable")
+                "combine the n-th value with the n-th of every other --list; repeatable")
       .Repeated("--random", "KEY=LOW:HIGH", &options->axes.randoms,
                 "draw values between these, or evenly by magnitude: KEY=log:LOW:HIGH; repeatable")
-      .Option("--draws", "N", &options->draws, "of all --random together; the seed decides which", {1, 10'000})
-      .Option("--seeds", "N", &options->seeds, "runs of each setting, with seeds that follow each other [1]", {1, 1000})
+      .Option("--draws", "N", &options->draws, "number of draws of all --random together; --seed decides them",
+              {1, 10'000})
+      .Option("--seeds", "N", &options->seeds, "runs of each setting, with consecutive seeds [1]", {1, 1000})
       .Option("--best", "METRIC", &options->best,
-              "by which settings are judged, such as test/loss [of a validation set where there is one, else "
-              "test/accuracy, or what there is of the kind]")
-      .Option("--plot", "FILE", &options->plot, "draw its mean course for each setting: .svg or .png")
-      .Option("--tag", "TAG", &options->tag, "that every run gets in the history [sweep-NAME]")
+              "metric that ranks the settings, such as test/loss [validation metrics if present, else test/accuracy or "
+              "a similar one]")
+      .Option("--plot", "FILE", &options->plot, "draw the metric's mean curve for each setting: .svg or .png")
+      .Option("--tag", "TAG", &options->tag, "tag of every run in the history [sweep-NAME]")
       .Option("--workers", "N", &options->workers, "threads that train clients [one per core]", {1, 1024})
-      .Flag("--json", &options->json, "print what came of it as one JSON object");
+      .Flag("--json", &options->json, "print the outcome as one JSON object");
   command.run = [options] { return Sweep(*options); };
   return command;
 });

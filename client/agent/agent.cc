@@ -34,16 +34,20 @@ Agent::Agent(CoordinatorApi& api, AgentOptions options)
 Status Agent::Run() {
   EnterWorkerThread();
   const AgentObserver& observer = options_.observer;
-  TaskRunner runner(
-      api_, *artifacts_, stop_,
-      {.calls = {OfCalls(options_.backoff), options_.chunk_bytes, options_.max_upload_rate, observer.on_retry},
-       .instruments = options_.instruments,
-       .states = options_.states.get(),
-       .memory_budget = options_.memory_budget,
-       .available_memory = options_.available_memory,
-       .persisted = options_.persisted.get(),
-       .checkpoint = options_.checkpoint.get(),
-       .trainers = options_.trainers});
+  CallOptions calls{.backoff = OfCalls(options_.backoff),
+                    .chunk_bytes = options_.chunk_bytes,
+                    .max_upload_rate = options_.max_upload_rate,
+                    .on_retry = observer.on_retry};
+  if (options_.memory_budget > 0) calls.max_plan_bytes = calls.max_download_bytes = options_.memory_budget;
+  TaskRunner runner(api_, *artifacts_, stop_,
+                    {.calls = std::move(calls),
+                     .instruments = options_.instruments,
+                     .states = options_.states.get(),
+                     .memory_budget = options_.memory_budget,
+                     .available_memory = options_.available_memory,
+                     .persisted = options_.persisted.get(),
+                     .checkpoint = options_.checkpoint.get(),
+                     .trainers = options_.trainers});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};
   request.capabilities.version = options_.version;

@@ -39,7 +39,8 @@ struct AgentOptions {
   int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
   AgentObserver observer;
   Instruments instruments;
-  int64_t memory_budget = 0;                            // peak bytes of a task; 0: those of available_memory
+  int64_t memory_budget = 0;  // peak bytes of a task, and of any download; 0: those of available_memory, and of a plan
+                              // kMaxPlanBytes
   std::function<int64_t()> available_memory = nullptr;  // bytes available now; null: no bound
   // Called before each poll. Returns a sentence for on_wait that says why no task is wanted now; "", or null: one is
   // wanted. The coordinator passes over a client that does not poll.

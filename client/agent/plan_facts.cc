@@ -98,7 +98,7 @@ std::vector<std::pair<std::string, std::string>> TellPlan(const Plan& plan) {
   std::vector<std::pair<std::string, std::string>> told = {
       {"plan", plan.name()},
       {"digest", plan.digest().Hex()},
-      {"author", author.text.empty() ? "nobody has signed it"
+      {"author", author.text.empty() ? "unsigned"
                                      : fmt::format("{}{}", author.text,
                                                    author.good ? "" : ", whose signature this is not: do not run it")}};
   std::vector<std::string> columns;
@@ -106,7 +106,7 @@ std::vector<std::pair<std::string, std::string>> TellPlan(const Plan& plan) {
     columns.push_back(
         fmt::format("{} ({}{})", feature.feature, EncodingText(feature.encoding), feature.shape.ToString()));
   told.emplace_back("reads", fmt::format("of the data set '{}': {}", plan.dataset(),
-                                         plan.external() ? "what the client's own code reads" : Join(columns, ", ")));
+                                         plan.external() ? "read by the client's own code" : Join(columns, ", ")));
   for (const auto& [kind, what] : {std::pair(TaskKind::kTrain, "trains"), std::pair(TaskKind::kEvaluate, "measures")}) {
     const LocalProgram* const program = plan.program(kind);
     if (program == nullptr) continue;
@@ -118,7 +118,7 @@ std::vector<std::pair<std::string, std::string>> TellPlan(const Plan& plan) {
   std::vector<std::string> kept;
   for (const StateVector& state : plan.flat_names().state)
     kept.push_back(fmt::format("'{}' ({} numbers)", state.name, plan.layout()->parameters()));
-  if (kept.empty() && plan.keeps_state()) kept.push_back("variables of its own, or what was not sent");
+  if (kept.empty() && plan.keeps_state()) kept.push_back("personal variables, or the unsent rest of updates");
   told.emplace_back("keeps", kept.empty() ? "nothing from round to round" : Join(kept, ", "));
   if (const std::string before = MechanismsText(plan.training()); !before.empty()) told.emplace_back("before", before);
   told.emplace_back("sends", SentText(plan.aggregation(), plan.flat_names().declared));

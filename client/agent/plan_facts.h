@@ -1,5 +1,5 @@
-// Summary of a plan for the data's owner: which columns it reads, what it computes, how often, and what leaves the
-// client.
+// Summary of a plan for the data's owner: the columns it reads, its computations and their number, and the data that
+// leave the client.
 #pragma once
 
 #include <cstdint>

@@ -26,8 +26,8 @@ using Table = std::map<std::string, std::vector<Setting>, std::less<>>;
 const Table& SiteKeys() {
   static const Table* const table = new Table{
       {"plans",
-       {Names("authors", "Who may have written a plan"), Names("ops", "What it may compute with"),
-        Names("columns", "What it may read of an example"),
+       {Names("authors", "Accepted authors of plans"), Names("ops", "Accepted ops"),
+        Names("columns", "Accepted columns of examples"),
         Integer("max_epochs", std::nullopt, "How often a task may go over the data").AtLeast(1)}},
       {"budget",
        {Integer("memory_megabytes", std::nullopt, "Memory that a task may take").Between(1, 1e9),
@@ -148,19 +148,19 @@ Status CheckPlan(const SitePolicy& policy, const Plan& plan) {
   if (pinned.authors) {
     const PlanAuthor author = AuthorOf(plan);
     if (author.text.empty()) {
-      return NotWilling(FailedPrecondition("nobody has signed plan '{}', and this site runs only plans of authors "
-                                           "that it knows (plans.authors); have one of them sign it",
+      return NotWilling(FailedPrecondition("plan '{}' is unsigned, and this site runs only plans of known authors "
+                                           "(plans.authors); have one of them sign it",
                                            plan.name()),
                         "unsigned plan");
     }
     if (!author.good) {
-      return NotWilling(FailedPrecondition("plan '{}' says that {} signed it, and the signature is not that author's "
-                                           "over these bytes: it was changed, or somebody else's name was put on it",
+      return NotWilling(FailedPrecondition("plan '{}' names the author {}, and its signature is not that author's: the "
+                                           "plan was changed, or another author's name was put on it",
                                            plan.name(), author.text),
                         "wrong signature");
     }
     if (!Has(*pinned.authors, author.text)) {
-      return NotWilling(FailedPrecondition("plan '{}' was signed by {}, who is not in this site's plans.authors",
+      return NotWilling(FailedPrecondition("plan '{}' was signed by {}, an author outside this site's plans.authors",
                                            plan.name(), author.text),
                         "author");
     }

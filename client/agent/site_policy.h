@@ -1,26 +1,26 @@
-// Policy of a site for its data and machine: a TOML file of the site, which no coordinator can change. A task that it
-// forbids is refused with a sentence in the site's log and a reason at the coordinator, and the round continues without
+// Policy of a site for its data and machine: a TOML file of the site, which no coordinator can change. A task that
+// violates it is refused with a sentence in the site's log and a reason at the coordinator. The round continues without
 // this site.
 //
 //   [plans]
-//   authors = ["ed25519:…"]      # who may have written plans (certificates/author.h); an unsigned one has no author
-//   ops = ["MatMul", "Add"]      # all that a plan may compute with
-//   columns = ["image"]          # all that it may read of an example
-//   max_epochs = 5               # how often a task may go over the data, all its passes together; what a
-//                                # pass repeats by dataset ops of its own is not counted
+//   authors = ["ed25519:…"]      # accepted authors of plans (certificates/author.h); an unsigned plan has none
+//   ops = ["MatMul", "Add"]      # all ops that a plan may use
+//   columns = ["image"]          # all columns of an example that it may read
+//   max_epochs = 5               # epochs of a task over the data, all its passes together; repetitions by
+//                                # a pass's dataset ops do not count
 //
 //   [budget]
-//   memory_megabytes = 2000      # that tasks may take at their height (client/training/planned_memory.h), of
-//                                # which a quarter is for decoded examples
-//   processors = 2               # that this process may run on
-//   niceness = 10                # its priority, 1 to 19: how far everything else goes first
+//   memory_megabytes = 2000      # peak memory of tasks (client/training/planned_memory.h), of which a
+//                                # quarter is for decoded examples
+//   processors = 2               # on which this process may run
+//   niceness = 10                # its nice value, 1 to 19: a higher one yields more
 //
 //   [when]
-//   hours = ["20:00-06:00"]      # local time; tasks begin then, and one that has begun is done
+//   hours = ["20:00-06:00"]      # local time; tasks start then, and a started task is finished
 //   max_load = 0.5               # of the last minute, for each processor: an idle machine has about 0
-//   min_free_megabytes = 4000    # memory that is free
+//   min_free_megabytes = 4000    # free memory
 //
-// A key that is left out allows anything; an empty list allows nothing.
+// A missing key allows anything; an empty list allows nothing.
 #pragma once
 
 #include <cstdint>

@@ -5,6 +5,7 @@
 #include "client/agent/update_message_writer.h"
 #include "client/training/failure.h"
 #include "engine/profile/tracer.h"
+#include "federated/plan/download_bounds.h"
 
 namespace rivulet {
 namespace {
@@ -68,16 +69,17 @@ StatusOr<TaskReport> TaskRunner::Perform(const Caller& caller, const Task& task,
   TaskReport report;
   TaskTrainer::Sources sources;
   bool lost = false;
-  const auto fetch = [&](const BlobId& id) {
-    StatusOr<std::string> blob = calls_.Fetch(caller, id);
+  // Of a download's errors, beyond this site's budget alone is FAILED_PRECONDITION.
+  const auto noted = [&](StatusOr<std::string> blob) -> StatusOr<std::string> {
     lost |= absl::IsNotFound(blob.status());
-    return blob;
+    if (!absl::IsFailedPrecondition(blob.status())) return blob;
+    return WithReason(blob.status(), TaskFailure::Code::kNotWilling, "memory");
   };
-  sources.plan = [&] { return fetch({BlobId::Form::kBytes, task.plan}); };
+  sources.plan = [&] { return noted(calls_.FetchPlan(caller, task.plan)); };
+  sources.blob = [&](const BlobId& id, int64_t most) { return noted(calls_.Fetch(caller, id, most)); };
   sources.model = [&](const BlobId& id, const Plan& plan) {
-    return artifacts_.ModelVersion(id.digest, plan, [&] { return fetch(id); });
+    return artifacts_.ModelVersion(id.digest, plan, [&] { return sources.blob(id, MaxModelBytes(*plan.layout())); });
   };
-  sources.blob = fetch;
   StatusOr<FinishedWork> work = Cancelled("not begun");
   if (std::optional<FinishedWork> found = FindPersisted(caller, task, sources); found) {
     report.resent = true;

@@ -37,7 +37,10 @@ StatusOr<PollReply> CoordinatorCalls::Poll(const PollRequest& request) {
 // What has arrived is kept over lost connections, and only the rest is asked for; the digest is of the whole, so a
 // coordinator that was restarted, or another one, may serve the second half. A model's digest is of what is in the file
 // and is compared by whoever parses it.
-StatusOr<std::string> CoordinatorCalls::Fetch(const Caller& caller, const BlobId& id) {
+//
+// The announced size is compared with the bounds before memory is taken, and no more than was announced is kept. A try
+// that begins anew may announce another size, which is compared again.
+StatusOr<std::string> CoordinatorCalls::Fetch(const Caller& caller, const BlobId& id, int64_t most_bytes) {
   Backoff backoff(options_.backoff, caller.name);
   std::string blob;
   int wrong = 0;
@@ -45,7 +48,15 @@ StatusOr<std::string> CoordinatorCalls::Fetch(const Caller& caller, const BlobId
   const auto read_on = [&]() -> Status {
     RIVULET_ASSIGN_OR_RETURN(auto reader, api_.Fetch(caller, id, static_cast<int64_t>(blob.size())));
     const int64_t total = reader->total_bytes();
-    // What a stranger announces is no reason to take memory; what arrives is.
+    if (total > most_bytes) {
+      return InvalidArgument("the coordinator announced {} bytes for blob {}, and at most {} are taken", total,
+                             id.digest.Hex(), most_bytes);
+    }
+    if (total > options_.max_download_bytes) {
+      return FailedPrecondition("the coordinator announced {} bytes for blob {}, and this site's memory allows {}",
+                                total, id.digest.Hex(), options_.max_download_bytes);
+    }
+    // Beyond a gigabyte memory follows the bytes that arrive.
     if (total > 0 && total <= int64_t{1} << 30) blob.reserve(static_cast<size_t>(total));
     for (;;) {
       if (stop_.stopped()) return Cancelled("stopped");
@@ -55,8 +66,12 @@ StatusOr<std::string> CoordinatorCalls::Fetch(const Caller& caller, const BlobId
       const std::span<const std::byte> chunk = *next;
       if (chunk.empty()) break;
       backoff.Reset();
+      if (std::ssize(chunk) > total - std::ssize(blob)) {
+        blob.clear();
+        ++wrong;
+        return DataLoss("more than the {} bytes that were announced came for blob {}", total, id.digest.Hex());
+      }
       blob.append(reinterpret_cast<const char*>(chunk.data()), chunk.size());
-      if (static_cast<int64_t>(blob.size()) > total) break;
     }
     // Wrong bytes cannot be told from right ones by their place, so all go. A few tries: what is wrong again and again
     // is wrong where it comes from.
@@ -76,6 +91,10 @@ StatusOr<std::string> CoordinatorCalls::Fetch(const Caller& caller, const BlobId
     if (absl::IsDataLoss(status) && wrong < kTransferTries) continue;
     if (!Pause(status, backoff)) return stop_.stopped() ? Cancelled("stopped") : status;
   }
+}
+
+StatusOr<std::string> CoordinatorCalls::FetchPlan(const Caller& caller, const Digest& plan) {
+  return Fetch(caller, {BlobId::Form::kBytes, plan}, options_.max_plan_bytes);
 }
 
 // Another process of this name may upload the same task at the same time: each takes the upload over from the other,

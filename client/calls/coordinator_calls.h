@@ -1,11 +1,14 @@
 // Calls to a coordinator, repeated while it cannot be reached. A call that fails with UNAVAILABLE or DEADLINE_EXCEEDED
 // is retried with backoff until the stop signal, or until its task is cancelled. A fetch resumes at the offset reached.
 // A submission resumes where its bytes begin to differ from the staged ones.
+//
+// No download exceeds a bound known before it starts, for any announcement or data of the coordinator.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <string>
 
@@ -17,10 +20,16 @@
 
 namespace rivulet {
 
+// Most bytes of a plan, unless the site's budget says otherwise. A plan is read before anything is known of it.
+inline constexpr int64_t kMaxPlanBytes = 64'000'000;
+inline constexpr int64_t kAnyBytes = std::numeric_limits<int64_t>::max();  // for calls within one process
+
 struct CallOptions {
   BackoffOptions backoff;
   int64_t chunk_bytes = kSubmissionChunkBytes;
   int64_t max_upload_rate = 0;  // bytes a second; 0: as fast as it goes
+  int64_t max_plan_bytes = kMaxPlanBytes;
+  int64_t max_download_bytes = kAnyBytes;  // of any one download: the site's budget
   // Called before each wait, with the error that is retried.
   std::function<void(const Status& status, int64_t wait_ms)> on_retry;
 };
@@ -33,8 +42,11 @@ class CoordinatorCalls {
       : api_(api), stop_(stop), options_(std::move(options)), pace_(options_.max_upload_rate) {}
 
   StatusOr<PollReply> Poll(const PollRequest& request);
-  // Returns the whole blob. DATA_LOSS: its digest was wrong several times.
-  StatusOr<std::string> Fetch(const Caller& caller, const BlobId& id);
+  // Returns the whole blob, of at most `most_bytes`. DATA_LOSS: its digest was wrong several times. INVALID_ARGUMENT:
+  // more bytes were announced. FAILED_PRECONDITION: more than max_download_bytes. Then nothing of it is kept.
+  StatusOr<std::string> Fetch(const Caller& caller, const BlobId& id, int64_t most_bytes);
+  // The bytes of a plan, of at most max_plan_bytes. Errors as Fetch's.
+  StatusOr<std::string> FetchPlan(const Caller& caller, const Digest& plan);
   // `bytes` are the update that `submission` announces; the network may hold them a little longer than the call.
   StatusOr<SubmitResult> Submit(const Caller& caller, const Submission& submission,
                                 const std::shared_ptr<const std::string>& bytes);

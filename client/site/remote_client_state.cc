@@ -12,7 +12,7 @@ Caller RemoteClientState::In(std::string_view run_id) const {
 
 StatusOr<StateBlob> RemoteClientState::Read(std::string_view run_id, std::string_view, const TaskId& state_of) {
   if (state_of.empty()) return StateBlob();
-  return calls_.Fetch(In(run_id), StateBlobOf(state_of));
+  return calls_.Fetch(In(run_id), StateBlobOf(state_of), most_bytes_);
 }
 
 Status RemoteClientState::Propose(std::string_view run_id, std::string_view, const TaskId& task, StateBlob state) {
@@ -21,7 +21,7 @@ Status RemoteClientState::Propose(std::string_view run_id, std::string_view, con
       const SubmitResult result,
       calls_.Submit(In(run_id), submission, std::make_shared<const std::string>(std::move(state))));
   if (result.kind != SubmitResult::Kind::kRefused) return absl::OkStatus();
-  return FailedPrecondition("the coordinator does not keep what task '{}' proposes: {}", task, result.reason);
+  return FailedPrecondition("the coordinator refuses the state of task '{}': {}", task, result.reason);
 }
 
 }  // namespace rivulet

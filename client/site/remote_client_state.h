@@ -3,6 +3,7 @@
 // proposals are durable, so that Durable and Forget do nothing here.
 #pragma once
 
+#include <atomic>
 #include <string>
 #include <string_view>
 
@@ -18,6 +19,8 @@ class RemoteClientState final : public ClientStateStore {
   RemoteClientState(CoordinatorApi& api, StopSignal& stop, Caller caller, CallOptions options)
       : calls_(api, stop, std::move(options)), caller_(std::move(caller)) {}
 
+  void Expect(int64_t most_bytes) override { most_bytes_ = most_bytes; }
+  // INVALID_ARGUMENT: the coordinator announced more than was expected.
   StatusOr<StateBlob> Read(std::string_view run_id, std::string_view client_id, const TaskId& state_of) override;
   // FAILED_PRECONDITION: the coordinator does not take it, and why.
   Status Propose(std::string_view run_id, std::string_view client_id, const TaskId& task, StateBlob state) override;
@@ -29,6 +32,7 @@ class RemoteClientState final : public ClientStateStore {
 
   CoordinatorCalls calls_;
   const Caller caller_;
+  std::atomic<int64_t> most_bytes_ = 0;
 };
 
 }  // namespace rivulet

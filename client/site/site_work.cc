@@ -6,6 +6,7 @@
 #include "client/site/site.h"
 #include "client/training/failure.h"
 #include "engine/profile/tracer.h"
+#include "federated/plan/download_bounds.h"
 
 namespace rivulet {
 
@@ -67,15 +68,16 @@ StatusOr<std::shared_ptr<const Model>> Site::ModelOf(const BlobId& id, const Pla
     }
     heartbeat_ = std::make_unique<Heartbeat>(api_, stop_);
   }
-  return artifacts_.ModelVersion(id.digest, plan, [&] { return calls_.Fetch(caller_, id); });
+  return artifacts_.ModelVersion(id.digest, plan,
+                                 [&] { return calls_.Fetch(caller_, id, MaxModelBytes(*plan.layout())); });
 }
 
 TaskTrainer::Sources Site::SourcesOf(const Task& task) {
   TaskTrainer::Sources sources;
   // Once a process: whoever comes later finds it among the artifacts.
-  sources.plan = [this, plan = task.plan] { return calls_.Fetch(caller_, {BlobId::Form::kBytes, plan}); };
+  sources.plan = [this, plan = task.plan] { return calls_.FetchPlan(caller_, plan); };
   sources.model = [this](const BlobId& id, const Plan& plan) { return ModelOf(id, plan); };
-  sources.blob = [this](const BlobId& id) { return calls_.Fetch(caller_, id); };
+  sources.blob = [this](const BlobId& id, int64_t most) { return calls_.Fetch(caller_, id, most); };
   return sources;
 }
 

@@ -11,7 +11,7 @@ Status GraphNumbers::Begin(const Task& task, Scalars& declared) {
     const std::string& name = names.numbers[i];
     const auto told = task.numbers.find(name);
     if (told == task.numbers.end() || !std::isfinite(told->second)) {
-      return InvalidArgument("the task brings no number '{}', which plan '{}' reads", name, plan_.name());
+      return InvalidArgument("the task has no number '{}', which plan '{}' reads", name, plan_.name());
     }
     numbers_[table_.number(i)] = told->second;
     declared[name] = told->second;

@@ -76,7 +76,7 @@ StatusOr<std::vector<VariableBinding>> PassPrograms::BindVariables(const Graph& 
     }
     const Shape& shape = node->attr<Shape>("shape");
     if (VariableDType(*node) != flat->dtype || !Shape::Compatible(shape, flat->shape)) {
-      return InvalidArgument("the plan's variable '{}' is {}{}, but it stands for {}{}", name,
+      return InvalidArgument("the plan's variable '{}' is {}{}, but its flat variable is {}{}", name,
                              Name(VariableDType(*node)), shape.ToString(), Name(flat->dtype), flat->shape.ToString());
     }
     const auto [buffer, offset] = buffers_.PlaceOf(name);

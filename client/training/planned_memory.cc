@@ -17,7 +17,7 @@ int64_t ProgramBytes(const std::shared_ptr<const Program>& program) {
 }  // namespace
 
 std::string PlannedMemory::ToString() const {
-  return fmt::format("{} MB: {} for the model, {} for what is trained, {} for the program, {} on the way",
+  return fmt::format("{} MB: {} for the model, {} for the trained vectors, {} for the program, {} for the update",
                      Megabytes(total()), Megabytes(model), Megabytes(vectors), Megabytes(program), Megabytes(transfer));
 }
 

@@ -24,8 +24,8 @@ Status CheckBroadcasts(const Plan& plan, const BufferTable& table, TaskKind kind
   const std::vector<std::string>& names = plan.flat_names().broadcast;
   if (!plan.reads_broadcasts(kind)) return absl::OkStatus();
   if (broadcasts.size() != names.size() && !names.empty()) {
-    return InvalidArgument("plan '{}' has clients read {} vectors beside the model, and the task brings {}",
-                           plan.name(), names.size(), broadcasts.size());
+    return InvalidArgument("plan '{}' has clients read {} vectors beside the model, and the task has {}", plan.name(),
+                           names.size(), broadcasts.size());
   }
   for (size_t i = 0; i < names.size(); ++i) {
     const size_t bytes = table.bytes(table.broadcast(i));

@@ -8,6 +8,7 @@
 #include "client/training/task_work.h"
 #include "client/training/training_checkpoint.h"
 #include "engine/profile/tracer.h"
+#include "federated/plan/download_bounds.h"
 
 namespace rivulet {
 
@@ -81,7 +82,8 @@ Status TaskTrainer::FetchBroadcasts(const Task& task, const Plan& plan, const So
           InvalidArgument("task {} does not name the '{}' that plan '{}' reads", task.id, input, plan.name()),
           TaskFailure::Code::kBadModel);
     }
-    auto fetched = plan_->Broadcast(blob->id.digest, [&] { return sources.blob(blob->id); });
+    auto fetched =
+        plan_->Broadcast(blob->id.digest, [&] { return sources.blob(blob->id, MaxBroadcastBytes(*plan.layout())); });
     if (!fetched.ok()) return WithReason(Annotate(fetched.status(), input), TaskFailure::Code::kBadModel);
     broadcasts_.push_back(*std::move(fetched));
   }
@@ -211,6 +213,7 @@ StatusOr<StateBlob> TaskTrainer::ReadStateOf(const Task& task, std::string_view 
                            plan().name()),
         TaskFailure::Code::kNotWilling, kStateSubject);
   }
+  states_->Expect(MaxStateBytes(plan()));
   auto kept = states_->Read(task.run_id, client_id, task.state_of);
   if (!kept.ok()) return WithReason(kept.status(), TaskFailure::Code::kBadModel, kStateSubject);
   return *std::move(kept);

@@ -69,7 +69,8 @@ class TaskTrainer {
   struct Sources {
     ArtifactCache::FetchFn plan;
     std::function<StatusOr<std::shared_ptr<const Model>>(const BlobId& model, const Plan& plan)> model;
-    std::function<StatusOr<std::string>(const BlobId& blob)> blob;  // the bytes of any other input
+    // The bytes of any other input, at most `most_bytes`.
+    std::function<StatusOr<std::string>(const BlobId& blob, int64_t most_bytes)> blob;
   };
 
   // All must outlive this. `states` null: plans whose clients keep state are refused. `memory_budget`: tasks with a

@@ -134,7 +134,7 @@ std::optional<TrainingPosition> TrainingCheckpoint::GoOn(std::span<const std::sp
     std::memcpy(buffer.data(), from, buffer.size());
     from += buffer.size();
   }
-  Say(fmt::format("goes on after step {} of a training that was interrupted", at->step));
+  Say(fmt::format("resumes after step {} of an interrupted training", at->step));
   return at;
 }
 

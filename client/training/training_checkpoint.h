@@ -3,7 +3,7 @@
 //
 //   Begin(task) ──→ GoOn ──→ step, Due? Keep, step, Due? … ──→ Remove, when the task is over
 //
-// One file a client, <folder>/<24 digits of its name's SHA-256>, mode 0600. It holds what is trained (parameters,
+// One file a client, <folder>/<24 digits of its name's SHA-256>, mode 0600. It holds the training's state (parameters,
 // gradients, an optimiser's slots, the client's state) and the position. The next task's checkpoint replaces it. Not
 // thread-safe.
 #pragma once

@@ -1,6 +1,6 @@
-// From what a round gathered to the next version: finished, applied to the version before, hashed, evaluated when that
-// is due. Memory and processor alone; it is written later (version_writer.h). Knows nothing of the coordinator, its
-// lock or its machine.
+// Computation of the next version from a round's sums: finished, applied to the version before, hashed, and evaluated
+// when due. It uses memory and processor alone; version_writer.h writes the version later. It does not depend on the
+// coordinator, its lock or its machine.
 #pragma once
 
 #include <cstdint>

@@ -1,17 +1,17 @@
-// Makes what attempts leave survive a crash, behind the back of the run, which goes on meanwhile.
+// Background writer that makes the results of attempts durable, while the run continues.
 //
 //   Add ──→ pending ──→ written        run.durability "round":  at once, and a run gets at most three versions ahead
 //                                                    "second": a second after the oldest that waits, or when much waits
 //                                                    "end":    when much waits, or at Flush
 //
-// Whatever waits is written as one: the newest version's file (every one's where all models are kept), synced and
-// renamed; one transaction of all rows, and the newest snapshot of the rounds; the removal of files that are of no use
-// any more. The order is what a crash may interrupt anywhere. A file comes before the row that names it, since a row
-// without its file would make the run impossible to resume, while a file without a row is only removed; the row comes
-// before an old file's removal for the same reason.
+// All waiting attempts are written together. First comes the newest version's file (every one's if all models are
+// kept), synced and renamed. Then follows one transaction of all rows and the newest snapshot of the rounds, and then
+// the removal of unused files. A crash may interrupt this order anywhere. A file comes before the row that names it: a
+// row without its file would make the run impossible to resume, while a file without a row is only removed. The row
+// comes before an old file's removal for the same reason.
 //
-// Files that stay: the two newest that rows name; those that tasks of the newest snapshot start from; and that of the
-// version which the database without its log tells of, so that a log that is lost costs rounds and not the run.
+// Kept files: the two newest that rows name, and the base versions of tasks in the newest snapshot. The version in the
+// database without its log is also kept, so that a lost log costs rounds and not the run.
 #pragma once
 
 #include <cstdint>

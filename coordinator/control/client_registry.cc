@@ -5,6 +5,8 @@
 #include <utility>
 
 #include "engine/base/display_name.h"
+#include "engine/base/error_facts.h"
+#include "federated/population/population.h"
 
 namespace rivulet {
 namespace {
@@ -22,6 +24,13 @@ std::string Shortened(std::string_view sentence) {
   return std::string(sentence.substr(0, end)) + "…";
 }
 
+constexpr int64_t kWaitForPlaceMs = 5000;
+
+bool HasNoPlace(const Status& status) { return !FactOf(status, kNoPlaceFact).empty(); }
+std::string WaitsForPlace(const Status& status) {
+  return fmt::format("{}, and waits for another run", Message(status));
+}
+
 const Status& StatusOf(const Status& status) { return status; }
 template <typename T>
 const Status& StatusOf(const StatusOr<T>& result) {
@@ -33,7 +42,7 @@ const Status& StatusOf(const StatusOr<T>& result) {
 Status ClientRegistry::CheckBan(const std::string& client_id) const {
   const auto found = banned_.find(client_id);
   if (found == banned_.end()) return absl::OkStatus();
-  return PermissionDenied("client '{}' is banned here{}{}; ask who runs the coordinator to approve it",
+  return PermissionDenied("client '{}' is banned here{}{}; ask the coordinator's operator to approve it",
                           DisplayText(client_id, 80), found->second.empty() ? "" : ": ", found->second);
 }
 
@@ -49,7 +58,8 @@ void ClientRegistry::Heard(const Caller& caller, int64_t expected_in_ms) {
   entry.expected_by = entry.seen + expected_in_ms + kPatienceMs;
   entry.serial = caller.certificate_serial;
   entry.valid_until = caller.certificate_until * 1000;
-  knocks_.erase(caller.name);  // whoever let it in, it waits no more
+  knocks_.erase(caller.name);   // whoever let it in, it waits no more
+  revoked_.erase(caller.name);  // it has another certificate by now
 }
 
 void ClientRegistry::NoteError(const std::string& client_id, std::string_view sentence) {
@@ -69,7 +79,7 @@ bool ClientRegistry::IsDoubled(const Caller& caller) {
   entry.turns = caller.session == entry.session_before ? entry.turns + 1 : 0;
   entry.session_before = std::exchange(entry.session, caller.session);
   if (entry.turns < kTurnsOfTwo) return false;
-  NoteError(caller.name, "two processes take turns under this name; stop one of them, or give it a name of its own");
+  NoteError(caller.name, "two processes use this name in turn; stop one of them, or give it another name");
   if (entry.doubled_at != 0 && entry.seen - entry.doubled_at < kSaidAgainMs) return false;
   entry.doubled_at = entry.seen;
   return true;
@@ -80,8 +90,7 @@ StatusOr<PollReply> ClientRegistry::Poll(const PollRequest& request) {
   StatusOr<PollReply> reply = PassPoll(request, &doubled);
   if (doubled && on_doubled_) {
     on_doubled_(
-        fmt::format("two processes call as '{}' and take turns at its tasks; stop one of them, or give it a name "
-                    "of its own",
+        fmt::format("two processes call as '{}' and take its tasks in turn; stop one of them, or give it another name",
                     DisplayText(request.caller.name, 80)));
   }
   return reply;
@@ -97,7 +106,13 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
     MutexLock lock(mutex_);
     RIVULET_RETURN_IF_ERROR(CheckBan(caller.name));
     for (const ServedName& served : request.serves.names) {
-      if (Status ban = CheckBan(served.name); !ban.ok()) refused.push_back({served.name, std::move(ban)});
+      Status status = CheckBan(served.name);
+      if (status.ok() && !brought_.Admit(caller.name, served.name)) {
+        status = ResourceExhausted(
+            "aggregator '{}' has brought {} clients, as many as one may (--aggregator-clients); '{}' waits for a place",
+            caller.name, brought_.most(), DisplayText(served.name, 80));
+      }
+      if (!status.ok()) refused.push_back({served.name, std::move(status)});
     }
   }
   std::optional<PollRequest> lesser;  // without those: a request names thousands, and hardly ever one that is banned
@@ -113,7 +128,11 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
   RIVULET_RETURN_IF_ERROR(CheckBan(caller.name));  // meanwhile: what it was given lapses
   if (!reply.ok()) {
     NoteError(caller.name, Message(reply.status()));
-    return reply;
+    if (caller.proven != Caller::Proven::kClient || !HasNoPlace(reply.status())) return reply;
+    PollReply waits;
+    waits.wait_ms = kWaitForPlaceMs;
+    waits.awaited.sentence = WaitsForPlace(reply.status());
+    return waits;
   }
   const int64_t expected = reply->wait_ms + (reply->tasks.empty() ? request.hold_ms : 0);
   Heard(caller, expected);
@@ -124,6 +143,8 @@ StatusOr<PollReply> ClientRegistry::PassPoll(const PollRequest& request, bool* d
     const auto turned = std::ranges::find(reply->refused_names, served.name, &RefusedName::name);
     if (turned != reply->refused_names.end()) {
       NoteError(served.name, Message(turned->reason));
+      brought_.Withdraw(caller.name, served.name);
+      if (HasNoPlace(turned->reason)) turned->reason = absl::ResourceExhaustedError(WaitsForPlace(turned->reason));
       continue;
     }
     Heard({.name = served.name}, expected);
@@ -194,6 +215,7 @@ void ClientRegistry::Forget(const std::string& client_id) {
   MutexLock lock(mutex_);
   entries_.erase(client_id);
   knocks_.erase(client_id);
+  revoked_.erase(client_id);
   approved_.erase(client_id);
 }
 
@@ -211,6 +233,18 @@ void ClientRegistry::Knocked(const std::string& client_id, const std::string& de
   MutexLock lock(mutex_);
   if (banned_.contains(client_id) || (knocks_.size() >= kMostKnocks && !knocks_.contains(client_id))) return;
   knocks_[client_id] = {Shortened(detail), now_()};
+}
+
+bool ClientRegistry::Revoked(const std::string& client_id, const std::string& serial, const std::string& sentence) {
+  MutexLock lock(mutex_);
+  const auto entry = entries_.find(client_id);
+  const bool known = entry != entries_.end() && entry->second.seen != 0;
+  if (known && entry->second.serial != serial) return false;
+  if (!known && revoked_.size() >= kMostRefused && !revoked_.contains(client_id)) return false;
+  Revocation& revocation = revoked_[client_id];
+  const bool first = revocation.at == 0;
+  revocation = {Shortened(sentence), first ? now_() : revocation.at};
+  return first;
 }
 
 void ClientRegistry::Failed(const std::string& client_id, const std::string& sentence) {
@@ -237,6 +271,11 @@ ClientState ClientRegistry::StateOf(const std::string& client_id) const {
     state.detail = knock->second.detail;
     state.last_seen_unix_ms = knock->second.at;
   }
+  if (const auto revoked = revoked_.find(client_id); revoked != revoked_.end()) {
+    state.state = "revoked";
+    state.error = revoked->second.sentence;
+    state.error_unix_ms = revoked->second.at;
+  }
   if (const auto ban = banned_.find(client_id); ban != banned_.end()) {
     state.state = "banned";
     state.detail = ban->second;
@@ -254,6 +293,7 @@ std::vector<ClientState> ClientRegistry::Clients(const std::string& after, size_
   add(entries_);
   add(banned_);
   add(knocks_);
+  add(revoked_);
   std::vector<ClientState> clients;
   for (const std::string& name : names) {
     if (clients.size() >= most) break;
@@ -270,7 +310,7 @@ ClientRegistry::Counts ClientRegistry::counts() const {
   const int64_t now = now_();
   for (const auto& [name, entry] : entries_) {
     if (banned_.contains(name) || entry.aggregator || entry.seen == 0) continue;
-    ++(entry.expected_by >= now ? counts.connected : counts.away);
+    ++(entry.expected_by >= now && !revoked_.contains(name) ? counts.connected : counts.away);
   }
   return counts;
 }

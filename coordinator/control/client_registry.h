@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "coordinator/control/aggregator_names.h"
 #include "engine/base/mutex.h"
 #include "federated/transport/control_api.h"
 #include "federated/transport/coordinator_api.h"
@@ -22,7 +23,8 @@ class ClientRegistry final : public CoordinatorApi {
   ClientRegistry(CoordinatorApi& api, std::function<int64_t()> now_unix_ms) : api_(api), now_(std::move(now_unix_ms)) {}
 
   // PERMISSION_DENIED beside what the api says: the caller is banned. Of an aggregator that is done to the names it
-  // serves.
+  // serves, and RESOURCE_EXHAUSTED to those that are more than it may bring, or that the run has no place for. A client
+  // with a certificate that the run has no place for is answered and not refused: it waits.
   StatusOr<PollReply> Poll(const PollRequest& request) override;
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override;
   StatusOr<std::unique_ptr<ChunkWriter>> Submit(const Caller& caller, const Submission& submission) override;
@@ -32,6 +34,9 @@ class ClientRegistry final : public CoordinatorApi {
   // Who hears, in a sentence, that two processes take turns under one name; at most once a minute for each. Before the
   // first call.
   void OnDoubled(std::function<void(const std::string& sentence)> on_doubled) { on_doubled_ = std::move(on_doubled); }
+
+  // How many names one aggregator may bring; 0: any number. Before the first call.
+  void BoundAggregators(int64_t most_names) { brought_ = AggregatorNames(most_names); }
 
   // Polls of this name that are held are answered with the ban.
   void Ban(const std::string& client_id, const std::string& reason);
@@ -43,11 +48,15 @@ class ClientRegistry final : public CoordinatorApi {
   bool banned(const std::string& client_id) const;
   // Somebody called whom nobody expects, for `detail`: an operator may approve it.
   void Knocked(const std::string& client_id, const std::string& detail);
+  // The certificate of this serial was refused as revoked. True: it is the one under which the name was heard of last,
+  // or nobody has called by that name yet, so that what the name has to do is to be given to others. False: the name
+  // goes on under another certificate, or it was said before. The name is revoked until it is heard of again.
+  bool Revoked(const std::string& client_id, const std::string& serial, const std::string& sentence);
   // What it brought was refused, or it could not do its task.
   void Failed(const std::string& client_id, const std::string& sentence);
 
-  // Whoever has called, is banned, or waits for an operator's word; not what they work on. By name, behind `after`, at
-  // most `most`.
+  // Whoever has called, is banned or revoked, or waits for an operator's word; not what they work on. By name, behind
+  // `after`, at most `most`.
   std::vector<ClientState> Clients(const std::string& after, size_t most) const;
   struct Counts {
     int64_t connected = 0, away = 0, banned = 0, waiting = 0;
@@ -70,6 +79,10 @@ class ClientRegistry final : public CoordinatorApi {
     std::string detail;
     int64_t at = 0;
   };
+  struct Revocation {
+    std::string sentence;
+    int64_t at = 0;
+  };
 
   Status CheckBan(const std::string& client_id) const REQUIRES(mutex_);
   Entry* EntryOf(const std::string& client_id) REQUIRES(mutex_);  // a new one, as long as there is room; else null
@@ -87,10 +100,12 @@ class ClientRegistry final : public CoordinatorApi {
   const std::function<int64_t()> now_;
   std::function<void(const std::string&)> on_doubled_;
   mutable Mutex mutex_;
+  AggregatorNames brought_ GUARDED_BY(mutex_);
   std::map<std::string, Entry> entries_ GUARDED_BY(mutex_);
   std::map<std::string, std::string> banned_ GUARDED_BY(mutex_);  // with the reason
   std::set<std::string> approved_ GUARDED_BY(mutex_);
   std::map<std::string, Knock> knocks_ GUARDED_BY(mutex_);
+  std::map<std::string, Revocation> revoked_ GUARDED_BY(mutex_);
   // Taken alone: news comes under the coordinator's locks.
   Mutex news_mutex_;
   NewsListener* listener_ GUARDED_BY(news_mutex_) = nullptr;

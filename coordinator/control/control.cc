@@ -49,6 +49,15 @@ Status Control::Recall() {
   return absl::OkStatus();
 }
 
+void Control::Revoked(const std::string& caller, const std::string& serial, const std::string& sentence) {
+  if (!options_.roster->Revoked(caller, serial, sentence)) return;
+  // Of whichever kind it is: it has the tasks of the one or of the other.
+  for (const auto& run : options_.host->runs()) {
+    run->Remove(caller, sentence);
+    run->LoseSite(caller);
+  }
+}
+
 StatusOr<ServedRuns> Control::Runs(const OperatorCaller&) {
   ServedRuns served;
   for (const auto& run : options_.host->runs()) served.runs.push_back(run->Standing().state);
@@ -173,7 +182,7 @@ StatusOr<std::string> Control::Steer(AuditRow row, const std::string& run_name) 
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<Coordinator> run, FindRun(run_name));
   const RunState state = run->Standing().state;
   if (run->over()) {
-    return FailedPrecondition("run '{}' is over ({}), and cannot be told to {}", state.run_id, state.state, row.action);
+    return FailedPrecondition("run '{}' is over ({}), and cannot {}", state.run_id, state.state, row.action);
   }
   row.client_id.clear();
   row.run_id = state.run_id;
@@ -184,7 +193,7 @@ StatusOr<std::string> Control::Steer(AuditRow row, const std::string& run_name) 
   }
   if (row.action == "resume") {
     run->Steer(Steering::kResume);
-    return fmt::format("run '{}' goes on", state.run_id);
+    return fmt::format("run '{}' resumes", state.run_id);
   }
   if (row.action == "abort") {
     run->Steer(Steering::kStop);

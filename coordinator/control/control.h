@@ -1,6 +1,6 @@
-// What operators ask of a coordinator, answered from its runs, its roster and its history: the audit first, then the
-// deed; of a run that is submitted the deed first, as only then it has an id. Bans and approvals are rows of the
-// history, and so outlive the process.
+// Operators' service of a coordinator, answered from its runs, its clients and its history. The audit is written before
+// the action; for a submitted run after it, since only then it has an id. Bans and approvals are rows of the history,
+// and so outlive the process.
 #pragma once
 
 #include <functional>
@@ -39,6 +39,11 @@ class Control final : public ControlApi {
   StatusOr<std::vector<AuditEntry>> Audit(const OperatorCaller& caller) override;
   StatusOr<std::string> Command(const OperatorCaller& caller, const OperatorCommand& command) override;
   StatusOr<std::string> StartRun(const OperatorCaller& caller, const RunSubmission& submission) override;
+
+  // The server has refused `caller`, whose certificate of this serial is revoked, with `sentence`. Operators see that,
+  // and what the caller had to do is given to others at once: its lease does not have to lapse. An aggregator's clients
+  // are served by the next one that they call.
+  void Revoked(const std::string& caller, const std::string& serial, const std::string& sentence);
 
  private:
   Control(ControlOptions options, std::unique_ptr<History> history)

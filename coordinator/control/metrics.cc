@@ -92,7 +92,7 @@ std::string MetricsText(const MetricsSnapshot& snapshot) {
           [](const RunStatus& run) { return run.totals.committed; });
   of_runs("rivulet_run_attempts_abandoned_total", "counter", "Attempts that this process has given up.",
           [](const RunStatus& run) { return run.totals.abandoned; });
-  out.Metric("rivulet_run_tasks_total", "counter", "Tasks that ended in this process, by what became of them.");
+  out.Metric("rivulet_run_tasks_total", "counter", "Tasks that ended in this process, by outcome.");
   for (const RunStatus& run : snapshot.runs) {
     const RunStatus::Totals& totals = run.totals;
     const std::pair<const char*, int64_t> ends[] = {

@@ -1,4 +1,4 @@
-// What a coordinator tells Prometheus: a pure function from what it is at to the text of its exposition format 0.0.4.
+// Prometheus metrics of a coordinator: a pure function from its state to the text of exposition format 0.0.4.
 #pragma once
 
 #include <cstdint>

@@ -1,9 +1,16 @@
 #include "coordinator/history/backup.h"
 
+#include <sys/stat.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "coordinator/history/database.h"
 #include "coordinator/history/history.h"
+#include "engine/base/sha256.h"
 #include "engine/base/temporary_name.h"
 
 namespace rivulet {
@@ -29,7 +36,7 @@ void RemoveLeftOf(FileSystem& fs, const std::string& to) {
 
 struct KeptModel {
   std::string run_id, file;
-  int64_t round = 0;
+  int64_t round = 0, bytes = 0;
   bool newest = false;  // of its run: what it goes on from
 };
 
@@ -37,19 +44,29 @@ struct KeptModel {
 // is.
 StatusOr<std::vector<KeptModel>> ModelsOf(Database& copy) {
   std::vector<KeptModel> models;
-  RIVULET_RETURN_IF_ERROR(
-      copy.Query("SELECT r.run_id, m.file, m.round, m.round = (SELECT max(n.round) FROM model n WHERE n.run = m.run) "
-                 "FROM model m JOIN run r ON r.run = m.run WHERE m.file = printf('round-%06d.safetensors', m.round)",
-                 {}, [&](const SqlRow& row) {
-                   models.push_back({row.Text(0), row.Text(1), row.Int(2), row.Int(3) != 0});
-                 }));
+  RIVULET_RETURN_IF_ERROR(copy.Query(
+      "SELECT r.run_id, m.file, m.round, m.round = (SELECT max(n.round) FROM model n WHERE n.run = m.run), "
+      "m.bytes FROM model m JOIN run r ON r.run = m.run WHERE m.file = printf('round-%06d.safetensors', m.round)",
+      {}, [&](const SqlRow& row) {
+        models.push_back({row.Text(0), row.Text(1), row.Int(2), row.Int(4), row.Int(3) != 0});
+      }));
   return models;
 }
 
-// A file that is there already was copied by the snapshot before; versions are never written again.
-Status CopyFile(FileSystem& fs, const std::string& from, const std::string& to, Backup& backup) {
+// Something of this name, be it a link that leads nowhere.
+bool IsThere(const std::string& path, struct stat* info) { return lstat(path.c_str(), info) == 0; }
+
+// The file `from`, if `is_whole` of its bytes. One that is there already was copied by the snapshot before; versions
+// are never written again. A link may lead to a file that is none of the run's, which a backup would give away.
+Status CopyFile(FileSystem& fs, const std::string& from, const std::string& to,
+                const std::function<bool(const std::string& bytes)>& is_whole, Backup& backup) {
   if (fs.Exists(to)) return absl::OkStatus();
+  struct stat info;
+  if (IsThere(from, &info) && S_ISLNK(info.st_mode))
+    return FailedPrecondition("'{}' is a link, and a backup copies plain files alone; put the file in its place", from);
   RIVULET_ASSIGN_OR_RETURN(const std::string bytes, fs.ReadAll(from));
+  if (!is_whole(bytes))
+    return DataLoss("'{}' is not the file that its run has written; 'rivulet runs verify' says which are whole", from);
   RIVULET_RETURN_IF_ERROR(WriteFileAtomically(fs, to, bytes));
   ++backup.files;
   backup.bytes += std::ssize(bytes);
@@ -57,7 +74,9 @@ Status CopyFile(FileSystem& fs, const std::string& from, const std::string& to, 
 }
 
 StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std::string& to, const std::string& part) {
-  if (fs.Exists(to)) return AlreadyExists("'{}' is there already, and a backup replaces nothing; name another", to);
+  struct stat info;
+  if (IsThere(to, &info))
+    return AlreadyExists("'{}' is there already, and a backup replaces nothing; name another", to);
   RemoveLeftOf(fs, to);
   std::string real_from;
   {
@@ -70,6 +89,7 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
   // A run that commits while its last version is copied may prune that one: then the history is copied again, which
   // says of a newer one. Each time the copying has less to do.
   constexpr int kMostTimes = 100;
+  std::set<std::string> missing_before;  // last versions: one that is not there twice was not pruned meanwhile
   for (int times = 1;; ++times) {
     if (fs.Exists(part)) RIVULET_RETURN_IF_ERROR(fs.Remove(part));
     {
@@ -78,40 +98,43 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
     }
     RIVULET_ASSIGN_OR_RETURN(const auto copy, Database::Open(part, Database::Access::kReadWrite));
     RIVULET_ASSIGN_OR_RETURN(const std::vector<KeptModel> models, ModelsOf(*copy));
-    std::vector<std::string> runs;
-    RIVULET_RETURN_IF_ERROR(
-        copy->Query("SELECT run_id FROM run", {}, [&](const SqlRow& row) { runs.push_back(row.Text(0)); }));
+    std::vector<std::pair<std::string, std::string>> runs;  // with the plan's digest, in hexadecimal digits
+    RIVULET_RETURN_IF_ERROR(copy->Query("SELECT run_id, lower(hex(plan_digest)) FROM run", {},
+                                        [&](const SqlRow& row) { runs.emplace_back(row.Text(0), row.Text(1)); }));
     backup.runs = std::ssize(runs);
     const auto folder = [](const std::string& db, const std::string& run_id) {
       return JoinPath(FolderOf(db), History::ModelsFolder(db, run_id));
     };
-    for (const std::string& run_id : runs) {
+    for (const auto& [run_id, plan_digest] : runs) {
       if (run_id.empty() || run_id.find('/') != std::string::npos || run_id.starts_with('.'))
         return DataLoss("the run id '{}' of the history '{}' is no name of a folder", run_id, from);
       if (!fs.Exists(folder(real_from, run_id))) continue;
       RIVULET_RETURN_IF_ERROR(fs.CreateFolders(folder(to, run_id)));
-      const Status plan =
-          CopyFile(fs, JoinPath(folder(real_from, run_id), "plan"), JoinPath(folder(to, run_id), "plan"), backup);
+      const auto is_plan = [&](const std::string& bytes) { return Sha256Of(bytes).Hex() == plan_digest; };
+      const Status plan = CopyFile(fs, JoinPath(folder(real_from, run_id), "plan"),
+                                   JoinPath(folder(to, run_id), "plan"), is_plan, backup);
       if (!plan.ok() && !absl::IsNotFound(plan)) return plan;  // a run of before plans were kept
       RIVULET_RETURN_IF_ERROR(copy->Run("UPDATE run SET models = ? WHERE run_id = ? AND models <> ''",
                                         {History::ModelsFolder(to, run_id), run_id}));
     }
-    bool again = false;
+    std::set<std::string> missing;
     for (const KeptModel& model : models) {
+      const auto is_model = [&](const std::string& bytes) { return std::ssize(bytes) == model.bytes; };
       const Status copied = CopyFile(fs, JoinPath(folder(real_from, model.run_id), model.file),
-                                     JoinPath(folder(to, model.run_id), model.file), backup);
+                                     JoinPath(folder(to, model.run_id), model.file), is_model, backup);
       if (!copied.ok() && !absl::IsNotFound(copied)) return copied;
       if (copied.ok()) continue;
-      again |= model.newest;
+      if (model.newest) missing.insert(JoinPath(model.run_id, model.file));
       RIVULET_RETURN_IF_ERROR(
           copy->Run("UPDATE model SET file = NULL WHERE round = ? AND run = (SELECT run FROM run WHERE run_id = ?)",
                     {model.round, model.run_id}));
     }
-    if (again && times < kMostTimes) continue;
-    if (again) {
-      return DataLoss("the last version of a run of '{}' is not in its folder; 'rivulet runs verify' says which", from);
-    }
-    break;
+    if (missing.empty()) break;
+    const bool stays = std::ranges::any_of(missing, [&](const auto& file) { return missing_before.contains(file); });
+    if (stays || times == kMostTimes)
+      return DataLoss("the last version of a run of '{}' is not in its folder; 'rivulet runs verify' names the run",
+                      from);
+    missing_before = std::move(missing);
   }
   RIVULET_RETURN_IF_ERROR(fs.Rename(part, to));
   RIVULET_RETURN_IF_ERROR(fs.SyncFolder(FolderOf(to)));

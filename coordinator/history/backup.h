@@ -1,4 +1,4 @@
-// A history with its models as they were at one moment, in another place, while runs write on.
+// Consistent copy of a history with its models, made while runs write to it.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,6 @@
-// Whether the tables of a file are those that this program makes: asked before anything is read from them, as a file
-// may come from anybody. What SQLite would run of a file's own is refused or never looked at: triggers, generated
-// columns, checks and indices of expressions are refused, and views of a file are not run at all (database.h): a
-// history is read by views of the connection (UseOwnViews).
+// Check that a file's tables are those of this program, before any read, since a file may come from anyone. SQLite must
+// not run code of the file. Triggers, generated columns, checks and indices of expressions are refused. Views of a file
+// are never run (database.h): a history is read by views of the connection (UseOwnViews).
 #pragma once
 
 #include <string>

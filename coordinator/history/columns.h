@@ -1,5 +1,5 @@
-// A column stated once: its name, its SQL type, and the member of the row that holds it. CREATE TABLE, INSERT, SELECT
-// and what the command line prints derive from that one list, which stands beside the row:
+// Declaration of a column: its name, its SQL type, and the member of the row that holds it. CREATE TABLE, INSERT,
+// SELECT and the command line's output derive from this one list beside the row:
 //
 //   template <>
 //   struct SqlTable<TagRow> {

@@ -12,6 +12,7 @@
 #include "coordinator/history/full_disk.h"
 #include "coordinator/history/immutable_file.h"
 #include "engine/base/check.h"
+#include "engine/base/display_name.h"
 #include "engine/base/file_system.h"
 
 namespace rivulet {
@@ -160,7 +161,8 @@ Database::~Database() {
 }
 
 Status Database::Error(int code, std::string_view doing) const {
-  const char* said = sqlite3_errmsg(db_);
+  // It may repeat words of the file, which anybody may have written.
+  const std::string said = DisplayText(sqlite3_errmsg(db_), 200);
   if (IsFullDisk(db_, code, path_)) {
     return ResourceExhausted("cannot {} the history '{}': the disk is full; free some space, or name a --db elsewhere",
                              doing, path_);
@@ -168,7 +170,7 @@ Status Database::Error(int code, std::string_view doing) const {
   switch (code & 0xFF) {
     case SQLITE_INTERRUPT:
       if (!stopped_.ok()) return std::exchange(stopped_, absl::OkStatus());
-      return Cancelled("what was asked of the history '{}' was stopped", path_);
+      return Cancelled("the query of the history '{}' was stopped", path_);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
     case SQLITE_PROTOCOL:  // too many others were opening it
@@ -234,7 +236,8 @@ StatusOr<SqlAnswer> Database::Ask(const std::string& sql, std::initializer_list<
   const char* rest = nullptr;
   const int code = sqlite3_prepare_v3(db_, sql.c_str(), static_cast<int>(sql.size()), 0, &handle, &rest);
   const std::unique_ptr<sqlite3_stmt, int (*)(sqlite3_stmt*)> owner(handle, sqlite3_finalize);
-  if (code == SQLITE_ERROR) return InvalidArgument("SQLite does not understand the question: {}", sqlite3_errmsg(db_));
+  if (code == SQLITE_ERROR)
+    return InvalidArgument("SQLite does not understand the question: {}", DisplayText(sqlite3_errmsg(db_), 200));
   if (code != SQLITE_OK) return Error(code, "read");
   if (handle == nullptr) return InvalidArgument("the question is empty; ask with SELECT");
   if (std::string_view(rest).find_first_not_of(" \t\r\n;") != std::string_view::npos)

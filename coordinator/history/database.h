@@ -1,10 +1,10 @@
-// SQLite in RAII: a connection with its prepared statements, and transactions that roll back unless committed. Nothing
-// here knows what a run is. Views and triggers that a file brings are never run, whatever is asked: a statement that
-// names such a view is an error, and temporary views of the connection take their place.
+// SQLite in RAII: a connection with its prepared statements, and transactions that roll back unless committed. It has
+// no knowledge of runs. Views and triggers of a file are never run: a statement that names such a view is an error, and
+// temporary views of the connection replace them.
 //
-// Not thread-safe: the owner serialises calls. Errors are one sentence with the file's name: RESOURCE_EXHAUSTED (disk
-// full), UNAVAILABLE (held by another process for longer than the busy timeout), DATA_LOSS (damaged, or no SQLite
-// file), PERMISSION_DENIED (unreadable, unwritable), ALREADY_EXISTS (a key twice), INTERNAL otherwise.
+// Not thread-safe: the owner serialises calls. Errors are one sentence with the file's name. RESOURCE_EXHAUSTED: disk
+// full. UNAVAILABLE: locked by another process for longer than the busy timeout. DATA_LOSS: damaged, or no SQLite file.
+// PERMISSION_DENIED: unreadable or unwritable. ALREADY_EXISTS: a duplicate key. INTERNAL otherwise.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Whether an error of SQLite is a disk that is full: its own word for that is one of several.
+// Detection of a full disk in an error of SQLite, whose code for that is one of several.
 #pragma once
 
 #include <string>

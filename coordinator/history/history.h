@@ -1,11 +1,11 @@
-// The history of runs: who trained what and when, in one SQLite file that anyone may read while it is written. The
-// views are a public interface (docs/reference/history.md); this class is the only writer.
+// The history of runs in one SQLite file, which others may read while it is written. The views are a public interface
+// (docs/reference/history.md); this class is the only writer.
 //
-// Thread-safe; calls are serialised. A writer keeps the file in WAL mode with synchronous = FULL: what a call has
-// committed survives a crash and a power cut. Several processes may write different runs, and open the file at any
-// moment of each other; a writer waits without end for another's transaction and says so (SetOnBusy), a reader up to 20
-// s. Close (or the destructor) truncates the log and leaves one plain file, unless another process still has it open.
-// Errors as in database.h; what a run or client is not known for is NOT_FOUND.
+// Thread-safe; calls are serialised. A writer keeps the file in WAL mode with synchronous = FULL: committed data
+// survive a crash and a power cut. Several processes may write different runs, and open the file at any time. A writer
+// waits indefinitely for another's transaction and reports that (SetOnBusy); a reader waits up to 20 s. Close (or the
+// destructor) truncates the log and leaves one plain file, unless another process still has it open. Errors as in
+// database.h; an unknown run or client is NOT_FOUND.
 #pragma once
 
 #include <array>

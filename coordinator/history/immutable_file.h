@@ -1,5 +1,5 @@
-// A database in a folder where nothing may be made: SQLite has no place for the shared memory of a write-ahead log
-// there, and reads the file as one that nobody changes.
+// Opening of a database in a read-only folder. SQLite has no place for the shared memory of a write-ahead log there,
+// and reads the file as immutable.
 #pragma once
 
 #include <string>

@@ -25,10 +25,10 @@ constexpr HostileRow kHostileRows[] = {
     {"SELECT r.run_id FROM other.model m JOIN other.run r ON r.run = m.run "
      "WHERE m.file <> printf('round-%06d.safetensors', m.round)",
      "a model whose path leads elsewhere than to its round's file"},
-    {"SELECT run_id FROM other.run WHERE length(plan_digest) <> 32", "a plan's digest that is none"},
+    {"SELECT run_id FROM other.run WHERE length(plan_digest) <> 32", "an invalid plan digest"},
     {"SELECT r.run_id FROM other.model m JOIN other.run r ON r.run = m.run WHERE length(m.digest) <> 32",
-     "a model's digest that is none"},
-    {"SELECT t.task FROM other.task t WHERE length(t.update_digest) <> 32", "an update's digest that is none"},
+     "an invalid model digest"},
+    {"SELECT t.task FROM other.task t WHERE length(t.update_digest) <> 32", "an invalid update digest"},
 };
 
 // Copies a table of the other file: each column as it is, or as `expressions` say; one that they leave empty is a key

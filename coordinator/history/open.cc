@@ -102,7 +102,7 @@ Status UseWriteAheadLog(Database& db, const std::function<void(const std::string
     if (status.ok() && mode == "wal") return absl::OkStatus();
     if (status.ok()) {
       return FailedPrecondition(
-          "the history '{}' lies on a file system without SQLite's write-ahead log (mode '{}'); use a local disk",
+          "the history '{}' is on a file system without SQLite's write-ahead log (mode '{}'); use a local disk",
           db.path(), mode);
     }
     if (status.code() != absl::StatusCode::kUnavailable) return status;
@@ -175,8 +175,8 @@ StatusOr<std::unique_ptr<History>> History::Open(const std::string& path, Access
     // What reads an older one brings it up to date too: nobody would start a run only to look at those that were.
     db.reset();
     if (const Status status = Open(path, Access::kReadWrite).status(); !status.ok()) {
-      return Annotate(status, fmt::format("the history '{}' has the older version {} and cannot be brought to {}", path,
-                                          version, kHistoryVersion));
+      return Annotate(status, fmt::format("the history '{}' has the older version {} and cannot be migrated to {}",
+                                          path, version, kHistoryVersion));
     }
     return Open(path, access);
   }

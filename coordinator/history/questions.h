@@ -1,4 +1,4 @@
-// Questions about a run that no single view answers, for those who show it to people.
+// Queries about a run that no single view answers, for display.
 #pragma once
 
 #include <cstdint>

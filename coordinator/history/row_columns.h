@@ -1,5 +1,5 @@
-// The columns of rows.h, from which SELECT and what is printed derive. They stand apart from the rows because a list of
-// two dozen takes a compiler half a second wherever it is read, and few of those who hold a row ask for its columns.
+// Columns of rows.h, from which SELECT and output derive. A list of two dozen columns takes a compiler half a second
+// wherever it is read. Few users of a row need its columns, so they are separate from the rows.
 #pragma once
 
 #include <tuple>

@@ -1,5 +1,5 @@
-// The rows of a history as people read them: a struct per view, a field per column, under the column's name
-// (docs/reference/history.md). The lists of their columns are row_columns.h, how they are stored is tables.h.
+// Rows of a history as people read them: a struct per view, a field per column, under the column's name
+// (docs/reference/history.md). The lists of their columns are in row_columns.h, their storage in tables.h.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The schema of a history (docs/reference/history.md): tables, indices and views of this version, and migrations from
-// older ones.
+// Schema of a history (docs/reference/history.md): tables, indices and views of this version, and migrations from older
+// ones.
 #pragma once
 
 #include <algorithm>

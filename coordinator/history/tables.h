@@ -1,6 +1,6 @@
-// The tables of a history, version 4: integer keys for run, client and task, digests as 32 bytes, times as milliseconds
-// since 1970 UTC, states as small numbers, and no value twice. The views (schema.cc) give them the names and texts that
-// people read (rows.h, docs/reference/history.md). Nothing outside of coordinator/history includes this.
+// The tables of a history, version 4. Run, client and task have integer keys; digests are 32 bytes, times milliseconds
+// since 1970 UTC, states small numbers. No value is stored twice. The views (schema.cc) give them the names and texts
+// that people read (rows.h, docs/reference/history.md). Nothing outside of coordinator/history includes this.
 #pragma once
 
 #include <array>

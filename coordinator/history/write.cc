@@ -405,7 +405,7 @@ Status History::InsertMetrics(int64_t run, const AttemptRecord& record) {
       }
       if (known && known == metric.value) continue;
       if (known) {
-        return InvalidArgument("round {} of run '{}' says {} twice, as {} and as {}", metric.round, metric.run_id,
+        return InvalidArgument("round {} of run '{}' has {} twice, as {} and as {}", metric.round, metric.run_id,
                                metric.name, *known, metric.value.value_or(0));
       }
     }

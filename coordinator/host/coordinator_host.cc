@@ -245,7 +245,7 @@ void CoordinatorHost::SetListener(NewsListener* listener) {
 StatusOr<SubmitResult> CoordinatorHost::SubmitInPlace(const Caller& caller, Partial&& partial,
                                                       std::span<const TaskRecord> records) {
   RIVULET_ASSIGN_OR_RETURN(const Runs runs, RunsOf(caller));
-  if (runs.size() != 1) return InvalidArgument("site '{}' says of no run that its partial is of", caller.name);
+  if (runs.size() != 1) return InvalidArgument("site '{}' names no run for its partial sum", caller.name);
   return runs.front()->SubmitInPlace(caller, std::move(partial), records);
 }
 

@@ -1,16 +1,15 @@
-// One CoordinatorApi in front of one run or many, for clients that serve whichever has work for them.
+// One CoordinatorApi in front of one run or many, for clients that serve any run with work for them.
 //
-// A client that speaks for itself and has nothing in hand is asked for by every run in turn, beginning after the one
-// that it worked for last, so that no run keeps the clients of another from it; while it works for one, the others hear
-// that it is there. It is told that it is over when that is so of every run, and what it has in hand for a run that has
-// ended is cancelled. A host that outlives its runs asks it to wait instead, and what is in hand for a run that an
-// operator has stopped is cancelled too.
+// An idle single client is offered to every run in turn, beginning after the one that it worked for last, so that no
+// run withholds clients from another. While it works for one, the others learn that it is present. It hears the end
+// only once all runs have ended. Its task for a run that has ended is cancelled. A host that outlives its runs asks it
+// to wait instead, and also cancels its task if an operator has stopped the run.
 //
-// A site of many names is one of the run that it names, and of no other; one that names none, of the first that goes
-// on. So an aggregator serves one run after the other: when its own is over and another is, or will be, there, it is
-// told that its own is not here any more.
+// A site with many clients belongs to the run that it names, and to no other; without a name it gets the first run
+// under way. So an aggregator serves one run after the other. If its run has ended and another is present or expected,
+// it learns that its run is gone.
 //
-// What a run computes is not to be seen from here: it hears the same polls as alone, later or sooner.
+// The host never influences a run's results: the run hears the same polls as it would alone, later or sooner.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,4 @@
-// Which process of each aggregator that calls is the one that counts: the latest to come, whatever one before it still
-// says.
+// The valid process of each aggregator that calls: the latest to connect, even if an earlier one still calls.
 #pragma once
 
 #include <cstddef>
@@ -31,11 +30,6 @@ class AggregatorSessions {
   }
   bool contains(const std::string& name) const { return sessions_.contains(name); }
   bool empty() const { return sessions_.empty(); }
-  // Calls `each` with every name.
-  template <typename Each>
-  void ForEach(const Each& each) const {
-    for (const auto& [name, session] : sessions_) each(name);
-  }
 
  private:
   struct Session {

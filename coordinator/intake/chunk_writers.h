@@ -1,4 +1,4 @@
-// What a Submit gives: whatever is submitted, its bytes arrive alike, and only its end differs.
+// Writers of a Submit: bytes arrive alike for all submissions, and only the end differs.
 #pragma once
 
 #include <functional>

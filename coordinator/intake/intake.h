@@ -1,14 +1,14 @@
-// What comes in over a network: uploads, staged whole, read, and only then folded. Heavy work runs on the thread that
-// brought it; nothing here knows the coordinator's lock, its machine or a database.
+// Intake of uploads from the network: staged completely, read, and only then aggregated. Heavy work runs on the calling
+// thread; nothing here depends on the coordinator's lock, its machine or a database.
 //
 //   Begin → (Resume Write*)* → Complete → ReadUpdate → [the machine says fold] → RoundAccumulator::Take → Release,
 //   Forget
 //                                  └── from here on no writer and no Cancel reaches it
 //
-// A site's partial takes the same way: Complete → ReadSitePartial (site_partial.h) → [the machine takes all its tasks]
-// → RoundAccumulator::Merge.
+// A site's partial sum takes the same way: Complete → ReadSitePartial (site_partial.h) → [the machine takes all its
+// tasks] → RoundAccumulator::Merge.
 //
-// Memory: the staging budget, whatever the cohort; beyond it uploads lie in unlinked files.
+// Memory: the staging budget for any cohort; beyond it uploads are in unlinked files.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Updates and sites' partials that were accepted, on disk from before they are acknowledged until the version that they
-// are in is written (server.checkpoint_reports), so that a coordinator that dies loses none that it has acknowledged.
+// Store of accepted updates and sites' partial sums on disk, from before their acknowledgement until their version is
+// written (server.checkpoint_reports). A coordinator that dies loses none that it has acknowledged.
 //
 //   whole ──→ Keep ──→ folded, acknowledged ──→ its attempt is written ──→ Remove
 //                └──→ (the process dies) ──→ TakeLeft: the next one offers the tasks again ──→ Read, folded

@@ -1,4 +1,4 @@
-// The sum of one attempt's updates: one aggregation behind a lock of its own. Folds of an attempt follow one another;
+// The sum of one attempt's updates: one aggregation behind a separate lock. Folds of an attempt run one after another;
 // the rest of the coordinator does not wait for them.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A partial that a site of many names has sent, as it is read: whole, checked against what its records say, or refused.
+// A partial sum sent by a site with many clients: complete and checked against its records, or refused.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// Where uploads wait until they are whole: in memory up to a budget, beyond it in unlinked files beside the run's
-// models, which the system removes with this process. So the coordinator's memory does not grow with the cohort.
+// Staging area of incomplete uploads: in memory up to a budget, beyond it in unlinked files beside the run's models,
+// which the system removes with this process. So the coordinator's memory does not grow with the cohort.
 #pragma once
 
 #include <cstddef>

@@ -1,8 +1,8 @@
-// One task's upload on its way in: who writes it, how much has arrived, what it is known by, what became of it.
+// One task's upload under way: its writer, received bytes, identity and outcome.
 //
-// A connection may die and its client come back while the old one still looks alive, and two processes may bear one
-// name: each Submit takes the upload over, and a writer that was taken over is asked to come back later. That is no
-// failure of anybody's task. Thread-safe.
+// A client may reconnect while its dead connection still looks alive, and two processes may have one name. So each
+// Submit takes the upload over, and the earlier writer is asked to come back later. That is not a failure of the task.
+// Thread-safe.
 #pragma once
 
 #include <memory>

@@ -17,11 +17,13 @@ void ClientBook::Saw(const std::string& client_id, int64_t unix_ms) {
   waiting_.emplace(seen.written_unix_ms + kExactTo, client_id);
 }
 
-void ClientBook::ToldEnd(const std::string& client_id) { seen_[client_id].told_end = true; }
+std::optional<TimeMs> ClientBook::LastHeard(const std::string& client_id) const {
+  const auto found = seen_.find(client_id);
+  return found == seen_.end() ? std::nullopt : found->second.heard;
+}
 
-int64_t ClientBook::UnawareSince(int64_t unix_ms) const {
-  return std::count_if(seen_.begin(), seen_.end(),
-                       [&](const auto& entry) { return !entry.second.told_end && entry.second.unix_ms >= unix_ms; });
+void ClientBook::Left(const std::string& client_id) {
+  if (const auto found = seen_.find(client_id); found != seen_.end()) found->second.heard.reset();
 }
 
 std::vector<std::pair<std::string, int64_t>> ClientBook::TakeSeen(const ClosedAttempt& attempt, int64_t now_unix_ms,

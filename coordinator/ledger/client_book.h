@@ -1,8 +1,9 @@
-// What is known, beyond their leases, of clients that poll for themselves: when each did so last and what its row says
-// of that, and how its last task ended. A pure value. Not thread-safe.
+// Records of single clients, beyond their leases: the times of the last call, of the last own poll and in their row,
+// and the end of their last task. A pure value. Not thread-safe.
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <queue>
 #include <string>
 #include <string_view>
@@ -19,9 +20,10 @@ class ClientBook {
  public:
   // A poll of it at a time in milliseconds since 1970 UTC.
   void Saw(const std::string& client_id, int64_t unix_ms);
-  void ToldEnd(const std::string& client_id);
-  // Clients that polled at `unix_ms` or later and have not been told that the run is over.
-  int64_t UnawareSince(int64_t unix_ms) const;
+  // It polled, or an aggregator named it, at a time of the coordinator's clock.
+  void Heard(const std::string& client_id, TimeMs now) { seen_[client_id].heard = now; }
+  std::optional<TimeMs> LastHeard(const std::string& client_id) const;
+  void Left(const std::string& client_id);  // as if it had not been heard of
   // Names and times of those whose row is to be brought up to date in the transaction of `attempt`, which from now on
   // counts as written: its workers, those whose row is a minute old, and all at the end of the run. Waiting clients
   // poll often, and a minute is exact enough for them. A client whose site speaks for it was seen when its attempt was.
@@ -42,7 +44,7 @@ class ClientBook {
     int64_t unix_ms = 0;
     int64_t written_unix_ms = 0;  // as the history has it; 0: never
     bool waits = false;           // is in waiting_
-    bool told_end = false;
+    std::optional<TimeMs> heard;
   };
   struct Later {
     bool operator()(const std::pair<int64_t, std::string>& a, const std::pair<int64_t, std::string>& b) const {

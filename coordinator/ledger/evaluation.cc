@@ -7,6 +7,9 @@
 #include <utility>
 #include <vector>
 
+#include "engine/models/metrics/metric.h"
+#include "federated/evaluation/count_scalar.h"
+
 namespace rivulet {
 namespace {
 
@@ -15,8 +18,7 @@ constexpr std::string_view kRight = "/right", kTotal = "/total", kExamplesScalar
 StatusOr<double> Declared(const Scalars& declared, const std::string& name) {
   const auto found = declared.find(name);
   if (found == declared.end()) return InvalidArgument("it does not say '{}', which the plan asks for", name);
-  if (!std::isfinite(found->second))
-    return InvalidArgument("it says that '{}' is {}, which is not finite", name, found->second);
+  if (!std::isfinite(found->second)) return InvalidArgument("its '{}' is {}, which is not finite", name, found->second);
   return found->second;
 }
 
@@ -36,10 +38,16 @@ double MeanOf(std::span<const double> values) {
 
 StatusOr<Measures> MeasuresOf(const AggregationSpec& spec, const Scalars& declared) {
   Measures measures;
+  std::map<std::string, std::vector<double>> counts;  // by "evaluate/auc"
   for (const ScalarSpec& scalar : spec.scalars) {
     RIVULET_ASSIGN_OR_RETURN(const double value, Declared(declared, scalar.name));
     const std::string_view name = scalar.name;
     if (name == kExamplesScalar || name.ends_with(kTotal)) continue;
+    if (const size_t at = name.rfind(kCountScalar); at != std::string_view::npos) {
+      if (!IsCount(value)) return InvalidArgument("it says that '{}' is {}, which is no count", name, value);
+      counts[std::string(name.substr(0, at))].push_back(value);
+      continue;
+    }
     if (!name.ends_with(kRight)) {
       measures[scalar.name] = {value};
       continue;
@@ -47,15 +55,24 @@ StatusOr<Measures> MeasuresOf(const AggregationSpec& spec, const Scalars& declar
     const std::string rate(name.substr(0, name.size() - kRight.size()));
     RIVULET_ASSIGN_OR_RETURN(const double total, Declared(declared, rate + std::string(kTotal)));
     if (!IsCount(value) || !IsCount(total) || value > total)
-      return InvalidArgument("it says that {} of {} of '{}' are right, which cannot be", value, total, rate);
+      return InvalidArgument("it reports {} of {} of '{}' as right, which is impossible", value, total, rate);
     if (total > 0) measures[rate] = Measure::Rate(static_cast<int64_t>(value), static_cast<int64_t>(total));
+  }
+  for (const auto& [metric, sums] : counts) {
+    const FinishFunction finish = FinishOf(metric.substr(metric.rfind('/') + 1));
+    if (finish == nullptr)
+      return InvalidArgument("the plan counts '{}', and this program knows no such metric", metric);
+    for (const auto& [suffix, number] : finish(sums)) {
+      if (!std::isfinite(number)) return InvalidArgument("its counts of '{}' cannot be", metric);
+      measures[metric + suffix] = {number};
+    }
   }
   return measures;
 }
 
 StatusOr<Measures> MeasuresOfSums(const AggregationSpec& spec, const Scalars& sums) {
   RIVULET_ASSIGN_OR_RETURN(const double examples, Declared(sums, std::string(kExamplesScalar)));
-  if (examples < 1) return FailedPrecondition("nobody had an example to measure with");
+  if (examples < 1) return FailedPrecondition("no client had an example to measure with");
   Scalars declared = sums;
   for (const ScalarSpec& scalar : spec.scalars) {
     if (scalar.weigh == kExamplesScalar) declared[scalar.name] /= examples;

@@ -1,5 +1,5 @@
-// What a measuring of a version by clients comes to: the measures of each, those of all together, and how the clients'
-// are spread. Pure functions of values.
+// Results of clients' evaluations of a version: the measures of each, their aggregate, and their spread. Pure functions
+// of values.
 #pragma once
 
 #include <map>
@@ -21,8 +21,9 @@ using Measures = std::map<std::string, Measure>;  // "evaluate/accuracy"
 inline constexpr char kPersonalTrained[] = "personal/trained";
 
 // What one client declares, by a spec of scalars (Plan::aggregation of an evaluation): "X/right" and "X/total" are the
-// rate X, every other scalar but "examples" a mean over its examples. A rate of nothing is left out. INVALID_ARGUMENT:
-// a scalar is missing or not finite, or counts are no counts.
+// rate X, "X/count/0000" and so on the counts that X is made of (engine/models/metrics/metric.h), every other scalar
+// but "examples" a mean over its examples. A rate of nothing is left out. INVALID_ARGUMENT: a scalar is missing or not
+// finite, or counts are no counts.
 StatusOr<Measures> MeasuresOf(const AggregationSpec& spec, const Scalars& declared);
 
 // The same of all clients together, from their sums (ServerInput::scalars): means weighed by examples, and all that is

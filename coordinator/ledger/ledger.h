@@ -1,5 +1,5 @@
-// From records to rows: what a closed attempt tells the history and its clients. Pure functions of values; no clock,
-// lock, file or database, so that what a round leaves behind can be read, and tested, without running one.
+// Conversion of a closed attempt's records to rows for the history and messages for its clients. Pure functions of
+// values, without clock, lock, file or database, so that a round's output can be tested without running one.
 #pragma once
 
 #include <cstdint>

@@ -1,8 +1,8 @@
-// The tasks of a closed attempt while they wait for their rows: as bytes, in a fifth of the memory that they take as
-// values. A second of rounds of a thousand small tasks each is 60 MB of these, and a round's fresh memory takes longer
-// to be had from the system than its rows to be packed.
+// Packed tasks of a closed attempt until their rows are written: bytes that need a fifth of the memory of the values. A
+// second of rounds of a thousand small tasks each is 60 MB of values. The system takes longer to provide that memory
+// than this file to pack the rows.
 //
-// A pure value. Never written anywhere: how it is made may change.
+// A pure value. It is never written anywhere, so its format may change.
 #pragma once
 
 #include <string>

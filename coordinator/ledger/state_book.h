@@ -1,7 +1,6 @@
-// Which task's proposal is each client's state: its newest that is folded into a version that is ready. Of clients that
-// were never folded, nothing. Where clients measure versions with what they keep, also which one it was when an earlier
-// version was made. A pure value; a name and 24 bytes a client, and as much for each state that is kept beside a newer
-// one. Not thread-safe.
+// Current state of each client, as the task that proposed it: the newest one aggregated into a finished version.
+// Clients never aggregated have none. If clients also evaluate with their state, the book keeps the states at earlier
+// versions. A pure value; a name and 24 bytes a client, and as much for each older state that is kept. Not thread-safe.
 #pragma once
 
 #include <cstdint>

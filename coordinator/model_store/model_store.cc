@@ -84,7 +84,7 @@ StatusOr<std::optional<std::string>> ModelStore::ReadPlan(FileSystem& fs, const 
   RIVULET_ASSIGN_OR_RETURN(std::string bytes, fs.ReadAll(path));
   if (const Digest found = Sha256Of(bytes); found.Hex() != digest) {
     return DataLoss(
-        "the plan of run '{}' is damaged, '{}': its digest is {} and the history says {}; restore it from a copy, or "
+        "the plan of run '{}' is damaged, '{}': its digest is {} and the history has {}; restore it from a copy, or "
         "remove it to have it built again from the run's configuration",
         run_id, path, found.Hex(), digest);
   }
@@ -158,7 +158,7 @@ StatusOr<ServedVersion> ModelStore::Load(const ModelRow& row, std::shared_ptr<co
                               row.round, run_id_, PathOf(row.round), why);
   };
   if (row.path.empty()) {
-    return FailedPrecondition("the model of round {} of run '{}' was removed; the run cannot go on from it", row.round,
+    return FailedPrecondition("the model of round {} of run '{}' was removed; the run cannot resume from it", row.round,
                               run_id_);
   }
   StatusOr<std::string> bytes = fs_.ReadAll(PathOf(row.round));
@@ -168,7 +168,7 @@ StatusOr<ServedVersion> ModelStore::Load(const ModelRow& row, std::shared_ptr<co
   ServedVersion stored;
   static_cast<ServerState&>(stored) = *std::move(state);
   if (stored.digest.Hex() != row.digest) {
-    return refuse(fmt::format("its digest is {} and the history says {}", stored.digest.Hex(), row.digest));
+    return refuse(fmt::format("its digest is {} and the history has {}", stored.digest.Hex(), row.digest));
   }
   if (const Status fits = CheckState(stored, optimizer); !fits.ok()) return refuse(Message(fits));
   stored.row = row;

@@ -1,7 +1,7 @@
-// The files of one run: DB.models/<run_id>/round-000001.safetensors, its plan, and the lock that says whose run it is.
-// Beside the database itself, wherever links to it lie: two names of one history are one folder and one lock. A copy of
-// the history has a folder of its own. A file's name follows from its round, and nothing else in the folder is ever
-// touched: what the rows of a history say of paths tells whether a file is there, never where.
+// Files of one run: DB.models/<run_id>/round-000001.safetensors, its plan, and a lock that marks the owning process.
+// The folder is beside the database file itself, after links: two names of one history share folder and lock, and a
+// copy has a separate folder. A file's name follows from its round, and nothing else in the folder is ever touched.
+// Paths in a history's rows only show that a file exists, never its place.
 #pragma once
 
 #include <map>

@@ -1,6 +1,5 @@
-// The devices of a simulation: when which of them is there, how long each takes over a task, and whether it is gone
-// before that. What the run machine asks where a run has virtual time; who they are, and by which laws, is for whoever
-// simulates them (simulations/fleet).
+// Interface to a simulation's devices: their availability, the duration of each task, and their absence before its end.
+// The run machine uses it for virtual time; simulations/fleet defines the devices and their distributions.
 #pragma once
 
 #include <cstdint>

@@ -1,13 +1,13 @@
-// The book of leases: who works on which task, from which version, until when. Pure; no clock of its own.
+// Book of leases: the client, task, base version and deadline of each. Pure, without a clock.
 //
-//   offered ──→ taken ──→ held ─────────┐       by a site that folds it into its own partial
+//   offered ──→ taken ──→ held ─────────┐       by a site that folds it into its partial sum
 //    │  ↑         │                     ↓
-//    ↓  │         └───→ staging ──→ folding ──→ folded       by an upload; no deadline reaches one that is being folded
+//    ↓  │         └───→ staging ──→ folding ──→ folded       by an upload; no deadline applies during the fold
 //   taken, staging ──→ reported ──→ taken     a step that is not the last: it waits at the barrier for the others
-//   lapsed ←── taken, staging      nobody was heard of for a lease: another may take its place, and it may come back
+//   lapsed ←── taken, staging      no call within a lease: another may take its place, and it may come back
 //   any of them ──→ refused | dropped | failed
 //
-// Cost: O(log n) a call of what is open; memory that of the leases in it. Not thread-safe.
+// Cost: O(log n) a call in the number of open leases; memory for the leases. Not thread-safe.
 #pragma once
 
 #include <array>

@@ -1,4 +1,5 @@
-// The members of a run: who may be drawn, and from when on. Pure, but for the seeded streams of a draw.
+// Members of a run: the clients that may be drawn, and the first draw of each. Pure, except for the seeded streams of a
+// draw.
 //
 // A name that joins while an attempt is open may be drawn from the next one on. If it could be drawn at once, the
 // cohort would depend on when it joined; and after a crash, on whether it had joined before the attempt is drawn again.

@@ -1,5 +1,5 @@
-// The run machine's policies: who is there to be asked, who is not asked again, how often those who wait call, and how
-// soon an attempt follows one that came to nothing. Pure values and functions; each has its test without a machine.
+// Policies of the run machine: presence of clients, exclusion from draws, poll intervals, and the delay after a failed
+// attempt. Pure values and functions; each has its test without a machine.
 #pragma once
 
 #include <cstdint>

@@ -1,26 +1,26 @@
-// What happens to a run (events) and what is to be done about it (actions). Values without payload: updates and models
-// are named, never carried.
+// Events of a run, and the actions that answer them. Values without payload: updates and models are named, never
+// carried.
 //
 //   ClientsJoined, Tick ──→ Offer* WakeAt        a cohort is drawn
 //   Polled ──→ Offer (again) | AskToWait | Refuse
 //   SitePolled ──→ Cancel* HandOverPartial* Offer (again)* | AskToWait | Refuse     one poll, many answers
 //   StepReported ──→ Stage | Refuse       an upload begins, or a client gives up
 //   StageDone ──→ Fold | Refuse           it is complete and checked, or not
-//   PartialReported ──→ Fold* | Refuse    a site brings the partial in which it has folded its tasks
+//   PartialReported ──→ Fold* | Refuse    a site submits the partial sum of its tasks
 //   FoldDone, Merged ──→ HandOverPartial* | Close (Commit | Abandon)     when only held leases are awaited, or none
-//   SiteLost ──→ nothing                  what the site had is offered again
+//   SiteLost ──→ nothing                  the site's tasks are offered again
 //   Tick ──→ Close (Commit | Abandon)     at the deadline
-//   CommitDone ──→ Offer* WakeAt | nothing        after Commit and after Abandon: what follows may begin
+//   CommitDone ──→ Offer* WakeAt | nothing        after Commit and after Abandon: the next may begin
 //
-// Beside training a version may be measured, by clients of their own: RunRules::evaluation says which. Everything about
-// it is as above, with kEvaluate as the lease's kind, and no event of one kind moves the other; but where training ends
-// in Commit or Abandon, it ends in
+// Beside training, separate clients may measure a version, as RunRules::evaluation states. Everything about it is as
+// above, with kEvaluate as the lease's kind, and no event of one kind affects the other. Only the end differs from
+// training's Commit or Abandon:
 //
 //   … ──→ Close Evaluated       enough have reported, or too few and nobody else is awaited
 //   EvaluationDone ──→ Offer* WakeAt | nothing       its rows are on their way: the next one may begin, or the run end
 //
-// Where a task has steps, its client reports each (StepReported, Stage, StageDone). Behind all but the last stands a
-// barrier; when enough have reached it, Offer names each of them with its next step.
+// A client reports each step of a task with steps (StepReported, Stage, StageDone). All steps but the last end at a
+// barrier. When enough clients have reached it, Offer gives each of them its next step.
 #pragma once
 
 #include <cstdint>

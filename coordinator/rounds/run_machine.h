@@ -2,34 +2,34 @@
 // the seeded stream of the selection, which is a pure function of (seed, round, attempt, candidates). So the same
 // machine drives a simulation and a deployment, and a restart that gives it the same start draws the same cohort.
 //
-// Underneath are a book of leases, a buffer for the version that is being made, and policies: at most `in_flight`
-// leases are out at a time, and `updates_per_version` folded updates make a model version. With in_flight = cohort =
-// updates_per_version it is the classic synchronous round; with more in flight than needed it over-selects, and the
+// Its parts are a book of leases, a buffer for the next version, and policies. At most `in_flight` leases are active at
+// a time, and `updates_per_version` aggregated updates make a model version. With in_flight = cohort =
+// updates_per_version it is the classic synchronous round. With more in flight than needed it over-selects, and the
 // first updates make the version.
 //
 //   Waiting → Training ─→ Committing → Training …            → Finished
 //                  └────→ Abandoning → Training (next attempt) … → Failed
 //
-// Where a simulation gives each task a length, arrivals are ordered by (virtual time, name) and known before anybody
-// trains (virtual_arrivals.cc): at the beginning of a version those whose updates come first become due, until there
-// are as many as the version takes; where leases outlive versions each is followed by the next of the draw as if it had
-// come. Sites are given due leases alone, in any order and on as many threads as there are; one that fails lets the
-// next arrival become due. So who is in a version is a function of the draws, the lengths and the failures, and of no
-// clock; and what would come too late is not trained at all. Where the lengths are those of devices (fleet.h), these
-// are absent and vanish too, and deadline and leases are of their clock.
+// If a simulation gives each task a duration, arrivals are ordered by (virtual time, name) and known before any
+// training (virtual_arrivals.cc). At the start of a version the earliest arrivals become due, as many as the version
+// takes. If leases outlive versions, the next draw follows each as if it had arrived. Sites receive due leases alone,
+// in any order and on any number of threads; a failed one lets the next arrival become due. So the content of a version
+// is a function of the draws, durations and failures, and of no clock. Late updates are not trained at all. If the
+// durations are those of devices (fleet.h), these may also be absent or vanish; deadline and leases then use their
+// clock.
 //
-// Beside it versions are measured, one after the other, each by a cohort of its own: draw, leases, ordinals and
-// replacement are its own, a client may hold a lease of each kind, and whether anything is measured moves no draw of
-// training. A version never waits for an evaluation; the end of the run does (Evaluating), as long as its deadline lets
-// it. An evaluation has one attempt.
+// Beside training, versions are measured one after the other, each by a separate cohort with its own draw, leases,
+// ordinals and replacement. A client may hold a lease of each kind, and measuring changes no draw of training. A
+// version never waits for an evaluation. The end of the run does (Evaluating), up to the evaluation's deadline. An
+// evaluation has one attempt.
 //
-// A site may serve many names and fold their updates into a partial of its own. Its leases are then held: an attempt
-// waits for nothing else, asks the holders, and takes each partial as a whole. What is in a partial cannot be taken out
-// again, so a site is given no more tasks than the version still has room for. An aggregator is such a site of those
-// names that are reached through it, and of no other; whether they are there it says name by name.
+// A site may serve many clients and aggregate their updates into its own partial sum. Its leases are then held: an
+// attempt that waits for nothing else asks the holders, and takes each partial sum as a whole. A partial sum cannot be
+// divided again, so a site gets no more tasks than the version still has room for. An aggregator is a site of the
+// clients that are connected through it, and of no other; it reports the presence of each.
 //
-// Not thread-safe. Every call returns at once; a poll costs what it touches, the beginning and the end of an attempt
-// its leases. Nothing walks all members.
+// Not thread-safe. Every call returns at once. A poll costs the leases it touches, the start and end of an attempt its
+// leases. Nothing walks all members.
 #pragma once
 
 #include <cstdint>

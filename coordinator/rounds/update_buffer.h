@@ -1,8 +1,8 @@
-// A buffer: what is gathered towards one model version, or towards the measuring of one, how much is wanted, and when
-// it closes. Pure.
+// Buffer of the updates towards one model version, or of the reports of one evaluation: their number, the wanted
+// number, and the condition of closing. Pure.
 //
-//   Open ──→ Closing ──→ Closed      closing: nothing is awaited but what sites hold; they were asked for it
-//        ←──                         too little has come, and somebody who was silent may be back
+//   Open ──→ Closing ──→ Closed      closing: only partial sums at sites are missing, and were requested
+//        ←──                         too few updates, and a silent client may come back
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// Data sets by name. A graph names what it reads; which files that is, is said by whoever runs it: in code for a
-// session (BindData), by its own configuration for a client.
+// Bindings of data set names to files. A graph names its data sets; the caller chooses the files. A session binds them
+// in code (BindData), a client by its configuration.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
 // Dataset ops in a session: each op of the PipelineRegistry runs as an asynchronous op, and its handle is a variant
-// that stands for the pipeline within the run.
+// that refers to the pipeline within the run.
 #pragma once
 
 #include <memory>

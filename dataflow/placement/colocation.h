@@ -1,5 +1,6 @@
-// Which nodes must share a device, by union-find: nodes that say so (_class), handles with all who use them, tensors
-// that make sense only where they were made. For errors it keeps why any two nodes are together.
+// Groups of nodes that must share a device, by union-find. A group joins nodes with an explicit constraint (_class),
+// handles with all their users, and tensors that are meaningful only where they were made. For errors it keeps the
+// reason why any two nodes are together.
 #pragma once
 
 #include <string>

@@ -110,7 +110,7 @@ StatusOr<CostModel> CostModel::Parse(std::string_view cost_graph_def) {
     if (node.name().empty()) return InvalidArgument("a node of the cost model has no name");
     if (model.nodes_.contains(node.name())) return InvalidArgument("the cost model has two nodes '{}'", node.name());
     if (node.compute_cost() < 0 || node.compute_time() < 0)
-      return InvalidArgument("the cost model says that '{}' takes {} us", node.name(),
+      return InvalidArgument("the cost model gives '{}' {} us", node.name(),
                              std::min(node.compute_cost(), node.compute_time()));
     if (node.output_info_size() > kMaxPorts)
       return InvalidArgument("the cost model gives '{}' {} outputs", node.name(), node.output_info_size());

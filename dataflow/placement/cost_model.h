@@ -1,5 +1,5 @@
-// What nodes cost: how long they take and how many bytes they put out, measured in earlier steps. Placement and the
-// schedule of receives read it; nothing that decides values does.
+// Cost model of nodes: their durations and output bytes, measured in earlier steps. Placement and the schedule of
+// receives use it; it never influences values.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a session is given so that its runs spread over devices: places its graph, and cuts each run.
+// Placer that spreads a session's runs over devices: it places the graph, and partitions each run.
 //
 //   RIVULET_ASSIGN_OR_RETURN(auto placer, DevicePlacer::Create({.cpus = 2, .allow_soft_placement = true}));
 //   SessionConfig config;

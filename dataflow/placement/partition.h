@@ -1,12 +1,12 @@
-// Cuts a placed graph where edges change devices.
+// Partitioner of a placed graph at the edges between devices.
 //
-// A tensor that is used on another device gets one _Send where it is made and one _Recv there, however many nodes use
-// it. A control edge is carried by an empty constant. Constants and what follows from shapes alone are not sent but
-// copied to whoever uses them, so that they are still known when programs are compiled: what is sent is then the tensor
-// whose shape is asked for. Everything keeps its name; what is new is called "<node>/_<number>", as in TensorFlow.
+// A tensor used on another device gets one _Send on its device and one _Recv there, for any number of consumers. A
+// control edge is carried by an empty constant. Constants and values that follow from shapes alone are not sent but
+// copied to their consumers, so that they are still known when programs are compiled. Instead of a shape, its tensor is
+// then sent. Existing nodes keep their names; new ones are called "<node>/_<number>", as in TensorFlow.
 //
-// Reads and writes of one variable, which all happen on its device, keep the order in which the uncut graph's program
-// would do them, by control edges: so the cut graph computes the same bits.
+// All reads and writes of one variable are on its device. Control edges keep them in the order of the unpartitioned
+// graph's program, so the partitioned graph computes the same bits.
 #pragma once
 
 #include <string>

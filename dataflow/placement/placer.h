@@ -1,15 +1,13 @@
-// Gives every node of a graph a device, as TensorFlow's placer does:
+// Assignment of a device to every node of a graph, as TensorFlow's placer does it:
 //
-//   1. What a node asks for (its device, perhaps partly stated) joins with what the nodes ask for that must share a
-//      device with it (dataflow/placement/colocation.h). Of the devices that fit, those remain that can run all of
-//      them.
-//   2. With soft placement, a constraint that no device fits, or whose device cannot run the node, gives up its type
-//   and
-//      number, never its job, replica or task.
-//   3. A node that only asks for the shape of another's value (Shape, Size, Rank) goes where that value is; one that
-//      makes a value out of nothing (Const, Placeholder, VarHandleOp that nobody shares) goes to its users, where they
-//      all are on one device. Everything else goes to the first device in the set's order, or, with a cost model, to
-//      where it is estimated to finish first.
+//   1. A node's requested device (perhaps partial) is merged with those of all nodes that must share a device with
+//      it (dataflow/placement/colocation.h). Of the matching devices, those remain that can run all of them.
+//   2. Soft placement relaxes a constraint that matches no device, or only devices that cannot run the node: it drops
+//      the type and number, never the job, replica or task.
+//   3. A node that only needs the shape of another's value (Shape, Size, Rank) goes to the device of that value. A
+//      node without inputs (Const, Placeholder, unshared VarHandleOp) goes to its users if they are all on one device.
+//      Other nodes go to the first device in the set's order, or, with a cost model, to the one with the earliest
+//      estimated finish.
 #pragma once
 
 #include <map>

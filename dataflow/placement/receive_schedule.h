@@ -1,7 +1,7 @@
-// When receives start. A tensor that is received long before it is used takes memory all that time; started too late it
-// holds up the critical path. So each receive waits, by a control edge, for what runs on its device just before its
-// result is needed, as far as the costs foretell ("TensorFlow: Large-scale machine learning on heterogeneous
-// distributed systems", 2015, §5.2).
+// Start times of receives ("TensorFlow: Large-scale machine learning on heterogeneous distributed systems", 2015,
+// §5.2). A tensor received long before its use occupies memory meanwhile; one received too late delays the critical
+// path. So each receive waits, by a control edge, for the node that the costs predict to run on its device just before
+// its first consumer.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Where tensors of one run change devices: a send leaves its tensor under a key, the receive of that key takes it,
-// whichever comes first.
+// Exchange of tensors between the devices of one run. A send stores its tensor under a key and the receive of that key
+// takes it; either may come first.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What one run needs of a session's graph, and the seam where it is placed on devices.
+// The part of a session's graph that one run needs, and the interface that places it on devices.
 #pragma once
 
 #include <span>

@@ -377,8 +377,8 @@ size_t Queue::bytes() const {
 
 Status Queue::CheckHandle(const Node& handle) const {
   const auto differs = [&](std::string_view what) {
-    return InvalidArgument("Shared queue '{}': {} says {} that are not the queue's", options_.name,
-                           DescribeNode(handle), what);
+    return InvalidArgument("Shared queue '{}': {} has other {} than the queue", options_.name, DescribeNode(handle),
+                           what);
   };
   if (handle.type() != options_.op + "V2")
     return InvalidArgument("Shared queue '{}' is a {}V2, and {} takes it for another", options_.name, options_.op,

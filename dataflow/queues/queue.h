@@ -1,10 +1,10 @@
-// Queues of elements (tuples of tensors) between runs and threads: first in first out, or shuffling. What they do, and
-// what they say, is what TensorFlow's queues do and say.
+// Queues of elements (tuples of tensors) between runs and threads: first in first out, or shuffling. Behaviour and
+// error messages are those of TensorFlow's queues.
 //
-// Operations are asynchronous. Each is an attempt: it stands in line behind the earlier attempts of its side (enqueues
-// and closings; dequeues), is carried out as soon as it can be, and then its callback is called once, on the thread
-// that made it possible, without a lock held. A big one may go on bit by bit: an EnqueueMany of more elements than fit
-// puts in what fits, a DequeueMany of more than are there takes what is there, and holds it until it is complete.
+// Operations are asynchronous. Each waits behind the earlier operations of its side (enqueues and closings; dequeues)
+// and runs as soon as it can. Its callback is then called once, without a lock held, on the thread that made the
+// operation possible. A large operation may proceed in steps. An EnqueueMany with too many elements first adds as many
+// as fit. A DequeueMany takes the available elements and keeps them until it is complete.
 #pragma once
 
 #include <cstdint>

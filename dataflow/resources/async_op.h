@@ -1,6 +1,6 @@
-// Ops that a program cannot run, because they wait: queues, iterators, sends and receives. A session cuts a graph at
-// them. What lies between are programs; an asynchronous op is started when all that it depends on has run, gives up the
-// thread, and says later that it is done. Functions may not contain any.
+// Asynchronous ops, which wait and so cannot be part of a program: queues, iterators, sends and receives. A session
+// partitions a graph at them; the parts between them are programs. An asynchronous op starts when all its inputs have
+// run, releases the thread, and calls back when it is done. Functions must not contain any.
 //
 //   void Dequeue(AsyncContext& context, AsyncDone done) {
 //     static_cast<Queue&>(*context.resources[0]).Dequeue(context.cancel, [done](StatusOr<Tensor> value) {
@@ -10,8 +10,8 @@
 //   }
 //   RIVULET_ASYNC_OP("QueueDequeueV2", Dequeue);
 //
-// The handle that names a resource is an op of its own; what it names lives in the session's ResourceManager, by the
-// node's attributes `container` and `shared_name` (its name where that is empty):
+// The handle of a resource is a separate op. The session's ResourceManager owns the resource under the node's
+// attributes `container` and `shared_name` (the node's name if that is empty):
 //
 //   StatusOr<std::shared_ptr<Resource>> MakeQueue(const ResourceContext& context);
 //   RIVULET_RESOURCE_OP("FIFOQueueV2", "Queue", MakeQueue);

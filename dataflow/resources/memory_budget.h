@@ -1,4 +1,4 @@
-// How many bytes may be held, and how many are: of one session, and of all that share state.
+// Limit and current total of allocated bytes, of one session and of all that share state.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
-// Where what outlives a run lives: variables, queues, iterators; by container and name. Sessions that are given one
-// ResourceManager share what is in it.
+// Owner of state that outlives a run: variables, queues and iterators, by container and name. Sessions with the same
+// ResourceManager share its content.
 #pragma once
 
 #include <atomic>

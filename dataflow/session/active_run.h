@@ -1,4 +1,4 @@
-// A run as its session sees it from start to end: what can end it early.
+// A run under way, as its session tracks it: reasons to end it early.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// Calls back when a time has come: what ends runs that take too long.
+// Timer that calls back at a given time; sessions use it to end runs that exceed their time limit.
 #pragma once
 
 #include <chrono>

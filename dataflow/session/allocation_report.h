@@ -1,4 +1,4 @@
-// What memory consists of when it runs out.
+// Report of the live allocations when memory runs out.
 #pragma once
 
 #include <string>

@@ -234,7 +234,7 @@ Status Execution::Finish(int step, const Node& node, std::chrono::steady_clock::
     const Tensor& value = (*outputs)[port];
     if (spec.dtype == DType::kResource) continue;
     if (value.empty() || value.dtype() != spec.dtype || !Shape::Compatible(value.shape(), spec.shape))
-      return InvalidArgument("{}: output {} is {}{}, but the graph says {}{}", where, port, Name(value.dtype()),
+      return InvalidArgument("{}: output {} is {}{}, but the graph has {}{}", where, port, Name(value.dtype()),
                              value.shape().ToString(), Name(spec.dtype), spec.shape.ToString());
   }
   MutexLock lock(mutex_);

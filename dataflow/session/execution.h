@@ -1,4 +1,4 @@
-// One run under way: parts and asynchronous ops are started when what they wait for is done.
+// Execution of one run: starts parts and asynchronous ops when their inputs are ready.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// A bounded cache whose values are made once, without holding up those who want another.
+// A bounded cache that computes each value once and does not block requests for other values meanwhile.
 #pragma once
 
 #include <list>

@@ -1,4 +1,4 @@
-// Compiles and runs parts: programs by shape, instances, arenas and variables of one session.
+// Compiler and runner of a run's parts: programs by shape, instances, arenas and variables of one session.
 #pragma once
 
 #include <chrono>

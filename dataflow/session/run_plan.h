@@ -1,9 +1,9 @@
-// A run cut into parts: stretches of the graph that become programs, and the asynchronous ops between them.
+// A run partitioned into parts: sections of the graph that become programs, and the asynchronous ops between them.
 //
-// A node belongs to a part by the set of asynchronous ops that it depends on, and by its device: nodes of one part can
-// run as soon as the first of them can, and a part never waits for anything that only one of its nodes does not need.
-// Constants and what follows from shapes alone are computed in every part that uses them, so that they are still known
-// when its program is compiled.
+// The set of asynchronous ops that a node depends on, and its device, determine its part. So all nodes of a part become
+// ready together, and a part never waits for an input that only some of its nodes need. Constants and values that
+// follow from shapes alone are computed in every part that uses them, so that they are still known when its program is
+// compiled.
 #pragma once
 
 #include <memory>

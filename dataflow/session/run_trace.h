@@ -1,4 +1,4 @@
-// What a run notes about itself for RunMetadata.
+// Recording of a run for RunMetadata.
 #pragma once
 
 #include <chrono>

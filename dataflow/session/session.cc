@@ -156,7 +156,7 @@ StatusOr<std::unique_ptr<Session>> Session::Create(Graph graph, const SessionCon
   state.placer = config.placer;
   if (config.placement.has_value()) {
     if (config.placer != nullptr)
-      return InvalidArgument("the session is given a placer, and options for one of its own; drop one of the two");
+      return InvalidArgument("the session has both a placer and options for a new one; drop one of the two");
     RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<DevicePlacer> own, DevicePlacer::Create(*config.placement));
     state.placer = own;
     if (config.placement->placement_period > 0) state.costs_wanted = own;
@@ -243,7 +243,7 @@ StatusOr<std::vector<Tensor>> Session::RunWith(const RunOptions& options, const 
 Status Session::Extend(const Graph& more) {
   State& state = *state_;
   if (state.config.static_graph)
-    return FailedPrecondition("the session's graph was said to be static, and cannot be extended");
+    return FailedPrecondition("the session's graph was declared static, and cannot be extended");
   if (state.active->closed()) return FailedPrecondition("the session is closed, and cannot be extended");
   MutexLock lock(state.extend_mutex);
   Graph extended = state.graph()->Clone();
@@ -260,7 +260,7 @@ Status Session::Extend(const Graph& more) {
 Status Session::ExtendDef(std::string_view graph_def) {
   State& state = *state_;
   if (state.config.static_graph)
-    return FailedPrecondition("the session's graph was said to be static, and cannot be extended");
+    return FailedPrecondition("the session's graph was declared static, and cannot be extended");
   if (state.active->closed()) return FailedPrecondition("the session is closed, and cannot be extended");
   MutexLock lock(state.extend_mutex);
   Graph extended = state.graph()->Clone();

@@ -1,5 +1,5 @@
-// Runs parts of a graph, and owns its variables. For tests, examples, evaluation and serving; training in federated
-// rounds binds programs to the model's own memory instead (engine/program/program.h).
+// A session: runs parts of a graph, and owns its variables. For tests, examples, evaluation and serving; training in
+// federated rounds binds programs to the model's memory instead (engine/program/program.h).
 //
 //   RIVULET_ASSIGN_OR_RETURN(auto session, Session::Create(std::move(graph)));
 //   RIVULET_RETURN_IF_ERROR(session->Run({}, {}, {"init"}).status());

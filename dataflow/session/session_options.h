@@ -1,5 +1,5 @@
-// TensorFlow's ConfigProto and RunOptions as this session's: each field is honoured, or refused by name when it is set
-// to something that would not be done. docs/reference/session_options.md is the table.
+// Conversion of TensorFlow's ConfigProto and RunOptions to this session's options. Each field is honoured, or refused
+// by name if its value is not supported. docs/reference/session_options.md is the table.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// What a session consists of; private to session.cc and partial_run.cc.
+// Members of a session; private to session.cc and partial_run.cc.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// The threads that runs share: a pool runs closures, those of higher priority first, else in the order they came.
+// Thread pool shared by runs: closures run by priority, then in the order of submission.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How many processors a process may use.
+// Number of processors that this process may use.
 #pragma once
 
 namespace rivulet {

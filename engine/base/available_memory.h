@@ -1,4 +1,4 @@
-// How much memory a process may still take.
+// Amount of memory that this process may still allocate.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// RIVULET_CHECK(condition, "format", …): for what only a bug in this house can cause; no input reaches one. A check
-// that fails says where and why, prints a stack trace (engine/base/stack_trace.h) and aborts.
+// RIVULET_CHECK(condition, "format", …): an assertion of an invariant that no input can break, only a bug in this
+// program. A failed check prints its place and reason and a stack trace (engine/base/stack_trace.h), and aborts.
 #pragma once
 
 #include <fmt/format.h>

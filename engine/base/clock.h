@@ -1,4 +1,4 @@
-// Time as an argument: who is given a clock asks nothing else for the time, so that a test can let a day pass at once.
+// Clock interface. Code that receives a clock reads time only from it, so that a test can advance a day at once.
 #pragma once
 
 #include <atomic>

@@ -1,4 +1,4 @@
-// Names that people give to things and that rows, messages, logs and terminals show again.
+// Display names: names chosen by people and printed in rows, messages, logs and terminals.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Vectors of doubles as wide as the instruction set has them, for sums whose bits do not depend on that. Included per
-// target (no include guard of the usual kind).
+// SIMD vectors of doubles at the width of the instruction set, for sums whose bits do not depend on that width.
+// Included per target (no include guard of the usual kind).
 #include <hwy/highway.h>
 
 #if defined(RIVULET_DOUBLES_INL_H_) == defined(HWY_TARGET_TOGGLE)

@@ -1,4 +1,4 @@
-// Sequential draws of one operation's stream, and what is made of them.
+// Sequential random draws from one operation's stream: uniform and normal numbers, integers, permutations.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What an error is about, beside its sentence: for whoever must not pass the sentence on, as it may hold paths and
-// values of data that stay where they are.
+// Machine-readable facts attached to an error, beside its sentence. A process that must not forward the sentence,
+// because it may contain private paths or values, forwards these facts instead.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Where work is done that its caller does not wait for.
+// Executors: run work asynchronously, so that the caller does not wait for it.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// Values as one text.
+// Concatenation of values into one text, with a separator.
 #pragma once
 
 #include <fmt/format.h>

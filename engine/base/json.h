@@ -1,5 +1,5 @@
-// JSON values: what commands print and read, and what the program keeps in small files of its own. The library behind
-// them is met by json.cc alone; its header costs each file that includes it two seconds of compilation.
+// JSON values, for command output, command input and the program's small state files. Only json.cc includes the JSON
+// library: its header costs each including file two seconds of compilation.
 #pragma once
 
 #include <concepts>

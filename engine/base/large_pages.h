@@ -1,5 +1,6 @@
-// An allocator for arrays that are swept from end to end: from 4 MB on they begin at a large page and ask the system
-// for large pages, since a sweep over small ones waits for an address translation every 4 kB.
+// Allocator for large arrays that are read or written from end to end. From 4 MB on, an array begins at a large page
+// and the allocator requests large pages from the system. A sweep over small pages waits for an address translation
+// every 4 kB.
 #pragma once
 
 #include <sys/mman.h>

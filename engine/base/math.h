@@ -1,6 +1,6 @@
-// Exponentials and logarithms from additions, multiplications and divisions alone, in double: unlike machines, and
-// unlike versions of the C library, give the same bits. Within 2 units in the last place of a double; a float is
-// rounded from that.
+// Exponentials and logarithms in double, computed from additions, multiplications and divisions alone. Different
+// machines and versions of the C library therefore give the same bits. Results are within 2 units in the last place of
+// a double; floats are rounded from the double.
 #pragma once
 
 #include <bit>

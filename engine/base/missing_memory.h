@@ -1,9 +1,9 @@
-// What happens where operator new finds no memory.
+// Handler for the case that operator new finds no memory.
 //
-// Protobuf, and not it alone of the libraries that we stand on, is not made for exceptions: its containers, destroyed
-// while std::bad_alloc is unwound, read what was never written. Our own locks would be given back over state that is
-// half changed, to threads that go on. So a program ends on the spot, as it would by kill -9, which histories and files
-// are made to bear; only who asks for much, and has something to say where it is refused, is told.
+// The process ends at once, as by kill -9; histories and files survive that. Unwinding std::bad_alloc is not safe:
+// Protobuf and other libraries are not made for exceptions, and their containers read uninitialized memory when
+// destroyed. Our own locks would be released over half-changed state while other threads continue. Code that may ask
+// for a lot of memory and can report a refusal opts out (MemoryMayBeRefused).
 #pragma once
 
 namespace rivulet {

@@ -1,5 +1,5 @@
-// Quantiles of the normal distribution (Wichura's AS 241, 1988, PPND16), for code of the host and of devices: by
-// additions, multiplications, divisions, and whichever logarithm and root the caller has.
+// Quantiles of the normal distribution (Wichura's AS 241, 1988, PPND16), for host and device code. The caller supplies
+// the logarithm and the square root; the rest is additions, multiplications and divisions.
 #pragma once
 
 #include "engine/base/polynomial.h"

@@ -1,4 +1,4 @@
-// Names of things that are known by their numbers, such as the classes of a data set.
+// Names of numbered things, such as the classes of a data set.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Philox4x32-10 (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC 2011): a counter-based generator.
-// The block at a counter is a pure function of (key, counter), so threads and restarts cannot change what is drawn.
+// Philox4x32-10, a counter-based random generator (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3", SC
+// 2011). The block at a counter is a pure function of (key, counter), so threads and restarts cannot change the draws.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// Polynomials of doubles, for code of the host and of devices.
+// Evaluation of polynomials in double, for host and device code.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Sizes and times as people read them.
+// Formatting of sizes, durations and percentages for people.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Address space that costs memory only as far as it is written to: room for as much as there might be.
+// Reserved address space for a buffer of unknown final size: memory is used only up to the highest written byte.
 #pragma once
 
 #include <cstddef>

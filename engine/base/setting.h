@@ -1,6 +1,6 @@
-// A setting: one named value that somebody may give, with its type, range, default and meaning. Scenario keys, the keys
-// of a layer and the options of an optimiser or an algorithm are tables of settings: checking, error messages, TOML and
-// reference pages derive from the table, so that adding one is an entry and its test.
+// A setting: one named value with its type, range, default and meaning. Scenario keys, the keys of a layer and the
+// options of an optimiser or an algorithm are tables of settings. Checks, error messages, TOML and reference pages
+// derive from the table, so that a new setting is one entry and its test.
 //
 //   const std::vector<Setting> kTable = {Integer("units", std::nullopt, "Width of the result").AtLeast(1),
 //                                        Text("padding", "valid", "What is around").OneOf({"valid", "same"})};

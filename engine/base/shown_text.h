@@ -1,4 +1,4 @@
-// Texts as a terminal and an error's sentence show them: in one line, bounded, without control characters.
+// Formatting of foreign text for terminals and error messages: one line, bounded length, no control characters.
 #pragma once
 
 #include <string>

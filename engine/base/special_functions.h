@@ -1,6 +1,6 @@
-// Special functions in double, from additions, multiplications, divisions and this folder's elementary functions, so
-// that unlike machines give the same bits. Relative error below 1e-12 within the ranges that are named, of results that
-// are not tiny themselves.
+// Special functions in double, computed from additions, multiplications, divisions and this folder's elementary
+// functions, so that all machines give the same bits. The relative error is below 1e-12 within the named ranges, except
+// where the result itself is tiny.
 #pragma once
 
 namespace rivulet::math {

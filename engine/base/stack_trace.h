@@ -1,4 +1,5 @@
-// Stack traces of a process that is about to end: of a failed check, and of fatal signals once a program asks for them.
+// Stack traces of a process that is about to end: for failed checks and, once a program installs the handler, for fatal
+// signals.
 #pragma once
 
 namespace rivulet {

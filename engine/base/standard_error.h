@@ -1,4 +1,4 @@
-// Standard error as a place that a program may always write to.
+// A forgiving standard error: output is dropped instead of failing or blocking.
 #pragma once
 
 namespace rivulet {

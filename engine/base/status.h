@@ -1,9 +1,9 @@
-// Errors as values. Every function that can fail returns absl::Status or absl::StatusOr<T>; the message is one
-// sentence that names what, where and the mend, built with fmt:
+// Errors as values. Every function that can fail returns absl::Status or absl::StatusOr<T>. The message is one
+// sentence, built with fmt, that names the failure, its input and the remedy:
 //
 //   return InvalidArgument("'{}' has {} examples; give the client at least one", client_id, examples);
 //
-// Codes are gRPC's, so that they cross the wire as they are.
+// Codes are gRPC's and cross the wire unchanged.
 #pragma once
 
 #include <fmt/format.h>

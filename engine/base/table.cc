@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "engine/base/json.h"
+#include "engine/base/shown_text.h"
 
 namespace rivulet {
 namespace {
@@ -31,11 +32,7 @@ std::string ToText(const Cell& cell, int digits) {
       return digits < 0 ? fmt::format("{:.10g}", value) : fmt::format("{:.{}f}", value, digits);
     }
     std::string operator()(const std::string& value) const {
-      std::string line = value;  // what a client sent must not move the cursor
-      for (char& c : line) {
-        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7F) c = ' ';
-      }
-      return line;
+      return OneLine(value);  // what a client sent must not move the cursor
     }
   };
   return std::visit(Visitor{digits}, cell);

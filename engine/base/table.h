@@ -1,4 +1,4 @@
-// Rows for people and for programs: the same cells as an aligned table or as JSON whose keys are the column names.
+// Tables for people and programs: the same cells print as aligned columns or as JSON with the column names as keys.
 #pragma once
 
 #include <cstdint>

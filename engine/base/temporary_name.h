@@ -1,6 +1,6 @@
-// Names of files that are being written: "PATH.tmp-" and 16 random hexadecimal digits, beside the file that they
-// become. A process that ends in between leaves such a file behind. Who removes what is left goes by the whole name,
-// and never by a part of it: anything else in a folder is somebody's.
+// Names of files that are being written: "PATH.tmp-" and 16 random hexadecimal digits, in the folder of the final file.
+// A process that ends early leaves such a file behind. Cleanup matches the whole name, never a part of it, since other
+// files in the folder may belong to the user.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,7 @@
-// Trigonometric and hyperbolic functions, their inverses, and the logarithm of the gamma function, in double from
-// additions, multiplications, divisions and square roots alone, so that unlike machines, and unlike versions of the C
-// library, give the same bits. Within 4 units in the last place (Lgamma: within 3e-14, of 1 or of its value).
+// Trigonometric and hyperbolic functions, their inverses, and the logarithm of the gamma function, in double. They use
+// additions, multiplications, divisions and square roots alone, so that different machines and versions of the C
+// library give the same bits. Results are within 4 units in the last place (Lgamma: within 3e-14, of 1 or of its
+// value).
 #pragma once
 
 namespace rivulet::math {

@@ -1,4 +1,4 @@
-// Errors that are the caller's: a command line or a request that says something wrong. A program exits with 2 for them.
+// Errors of the caller: an invalid command line or request. A program exits with status 2 for them.
 #pragma once
 
 #include <utility>

@@ -1,8 +1,12 @@
 #include "engine/base/user_library.h"
 
 #include <dlfcn.h>
+#include <elf.h>
+#include <sys/stat.h>
 
 #include <charconv>
+#include <cstring>
+#include <exception>
 
 #include "engine/base/file_system.h"
 
@@ -23,6 +27,38 @@ int MarkedAbi(std::string_view file, std::string_view marker) {
   return -1;
 }
 
+// The library's initialisers run here, and may throw. dlopen is declared as if it never did, so it is called through a
+// pointer that is not. Null with a reason, or the library.
+void* OpenedBy(const std::string& path, std::string* thrown) {
+  void* (*volatile const open)(const char*, int) = dlopen;
+  try {
+    return open(LoaderPath(path).c_str(), RTLD_NOW | RTLD_LOCAL);
+  } catch (const std::exception& error) {
+    *thrown = fmt::format("its initialisers threw '{}'", error.what());
+  } catch (...) {
+    *thrown = "its initialisers threw an exception";
+  }
+  return nullptr;
+}
+
+// Whether all is there that the loader would map. It maps a file that was cut as if it were whole, and the process dies
+// where it reads behind the end.
+bool IsWholeElf(std::string_view file) {
+  Elf64_Ehdr header;
+  if (file.size() < sizeof(header)) return false;
+  std::memcpy(&header, file.data(), sizeof(header));
+  if (header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_phentsize != sizeof(Elf64_Phdr)) return false;
+  if (header.e_phoff > file.size() || header.e_phnum > (file.size() - header.e_phoff) / sizeof(Elf64_Phdr))
+    return false;
+  for (size_t i = 0; i < header.e_phnum; ++i) {
+    Elf64_Phdr segment;
+    std::memcpy(&segment, file.data() + header.e_phoff + i * sizeof(segment), sizeof(segment));
+    if (segment.p_type != PT_LOAD) continue;
+    if (segment.p_offset > file.size() || segment.p_filesz > file.size() - segment.p_offset) return false;
+  }
+  return true;
+}
+
 std::string LoaderError() {
   const char* message = dlerror();
   return message == nullptr ? "no reason given" : message;
@@ -31,8 +67,17 @@ std::string LoaderError() {
 }  // namespace
 
 Status CheckUserLibrary(const std::string& path, const LibraryInterface& interface) {
+  struct stat info;
+  if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & S_IWOTH) != 0) {
+    return FailedPrecondition(
+        "{} has the mode {:04o}, so everybody on this machine may put their code into it; look at what it holds, and "
+        "chmod o-w it",
+        path, info.st_mode & 07777);
+  }
   RIVULET_ASSIGN_OR_RETURN(const std::string file, FileSystem::Default().ReadAll(path));
   if (!file.starts_with("\177ELF")) return InvalidArgument("{} is not a shared library", path);
+  if (!IsWholeElf(file))
+    return InvalidArgument("{} is a part of a shared library and not all of it; copy or build it again", path);
   const int abi = MarkedAbi(file, interface.marker);
   if (abi < 0) {
     return InvalidArgument("{} is not a library of {}: one of its files must say {}(\"…\")", path, interface.holds,
@@ -56,8 +101,10 @@ Status CheckUserLibrary(const std::string& path, const LibraryInterface& interfa
 std::string LoaderPath(const std::string& path) { return path.find('/') == std::string::npos ? "./" + path : path; }
 
 StatusOr<std::string> OpenUserLibrary(const std::string& path, const LibraryInterface& interface) {
-  void* const handle = dlopen(LoaderPath(path).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle == nullptr) return InvalidArgument("{} cannot be loaded: {}", path, LoaderError());
+  std::string thrown;
+  void* const handle = OpenedBy(path, &thrown);
+  if (handle == nullptr)
+    return InvalidArgument("{} cannot be loaded: {}", path, thrown.empty() ? LoaderError() : thrown);
   const auto* const description =
       static_cast<const char*>(dlsym(handle, fmt::format("{}{}", interface.marker, interface.abi).c_str()));
   if (description != nullptr) return std::string(description);

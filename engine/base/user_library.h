@@ -1,8 +1,7 @@
-// Shared libraries with code of the user's own: what is asked of a file before any of its code runs, and its opening.
-// What such a library holds is for whoever loads it (engine/program/op_library.h, federated/algorithms/
-// algorithm_library.h).
+// Opening of shared libraries with the user's code, after checks of the file that run none of that code. The loaders of
+// each kind read the library's content (engine/program/op_library.h, federated/algorithms/algorithm_library.h).
 //
-// A library is code, and is trusted as the program is: only the user names one, never a file, a plan or a peer.
+// A library is code and as trusted as the program: only the user names one, never a file, a plan or a peer.
 #pragma once
 
 #include <string>
@@ -26,16 +25,16 @@ struct LibraryInterface {
 };
 
 // NOT_FOUND: no such file. INVALID_ARGUMENT: not a shared library, without the macro. FAILED_PRECONDITION: built for
-// another version of the interface.
+// another version of the interface, or everybody on this machine may write the file.
 Status CheckUserLibrary(const std::string& path, const LibraryInterface& interface);
 
 // Where the loader looks for a path: its own folders only for a name without a slash, which is therefore given one.
 std::string LoaderPath(const std::string& path);
 
 // Opens a library that was checked, which runs its initialisers, and gives its description. It stays in memory, as what
-// it has registered points into it. INVALID_ARGUMENT: it needs symbols that are not there, or hides the macro's.
-// Names are bound at once, so that a missing symbol is an error here and no crash later, and stay the library's own, so
-// that two libraries may have functions of one name.
+// it has registered points into it. INVALID_ARGUMENT: it needs symbols that are not there, its initialisers throw, or
+// it hides the macro's. Names are bound at once, so that a missing symbol is an error here and no crash later, and stay
+// the library's own, so that two libraries may have functions of one name.
 StatusOr<std::string> OpenUserLibrary(const std::string& path, const LibraryInterface& interface);
 
 }  // namespace rivulet

@@ -1,4 +1,4 @@
-// Text as UTF-8 (RFC 3629).
+// Validation of UTF-8 text (RFC 3629).
 #pragma once
 
 #include <string_view>

@@ -6,9 +6,9 @@
 //
 //   V1 14:03:07.120334 program.cc:57] compiled 31 calls in 2.4 ms
 //
-// Levels by custom: 1, once per program, task or round; 2, once per node or step; 3, more. All are 0 until somebody
-// sets them: --vlog executor=2,pass*=1 on any command line, or the environment variable RIVULET_VLOG. A log that is off
-// costs one relaxed load; its arguments are not evaluated. Thread-safe.
+// Levels by custom: 1, once per program, task or round; 2, once per node or step; 3, more. All levels start at 0. The
+// option --vlog executor=2,pass*=1 of any command line, or the environment variable RIVULET_VLOG, sets them. A disabled
+// log costs one relaxed load; its arguments are not evaluated. Thread-safe.
 #pragma once
 
 #include <fmt/format.h>

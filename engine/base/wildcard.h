@@ -1,4 +1,4 @@
-// Names by pattern.
+// Matching of names against wildcard patterns.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Where the bytes of a file that is written anew go.
+// Resolution of an output path to the file that is written: links are followed, special files are recognised.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// From a graph to a program: what a signature needs of the graph with every shape known (program/concrete_graph.h), the
-// passes over it (optimize.h), kernels bound and memory planned (program/lowering.h).
+// Compilation of a graph to a program: the part that a signature needs with all shapes known
+// (program/concrete_graph.h), the passes over it (optimize.h), kernel binding and memory planning (program/lowering.h).
 #pragma once
 
 #include <memory>

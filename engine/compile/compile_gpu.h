@@ -1,4 +1,4 @@
-// A program for a device (engine/program/gpu_program.h).
+// Compilation of a program for a device (engine/program/gpu_program.h).
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// A program that several lanes run at once (engine/program/lanes.h).
+// Compilation of a program that several lanes run at once (engine/program/lanes.h).
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// Functions inside of programs: the program that a function becomes, and its runs. A function is compiled for the
-// shapes, and the known values, of one call; what those are is told by engine/program/function_site.h.
+// Functions inside programs: the program compiled from a function's body, and its runs. A function is compiled for the
+// shapes and known values of one call; engine/program/function_site.h determines them.
 #pragma once
 
 #include <memory>

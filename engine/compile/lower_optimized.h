@@ -1,4 +1,4 @@
-// The way from a graph to calls, which programs of every device go.
+// Optimisation and lowering of a graph to calls, shared by the programs of every device.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// All passes over a graph: what CompileProgram does before it binds kernels, and what `rivulet graph` shows.
+// The sequence of all passes over a graph. CompileProgram runs it before binding kernels; `rivulet graph` prints its
+// steps.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// tf.train.Example without a copy: views into the serialized message, read as Protobuf would (packed and unpacked
-// lists, repeated submessages merged, the last of several map entries or oneof members wins, unknown fields skipped).
-// engine/data/dataset.h has the functions that take one feature out.
+// Views of tf.train.Example in the serialized message, without a copy. The parser agrees with Protobuf: packed and
+// unpacked lists, repeated submessages merged, the last of several map entries or oneof members wins, unknown fields
+// skipped. The functions of engine/data/dataset.h extract one feature.
 #pragma once
 
 #include <cstdint>

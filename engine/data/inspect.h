@@ -1,4 +1,4 @@
-// What is in a file of records: how many, which features with which types and shapes, how the labels are distributed.
+// Summary of a file of records: number of records, features with types and shapes, distribution of labels.
 #pragma once
 
 #include <cstdint>

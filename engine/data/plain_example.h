@@ -1,6 +1,6 @@
-// Examples as nearly every writer lays them out, read in one pass: one message of features, each entry its key and then
-// its value, each list in one packed piece. What is laid out otherwise is no error: readers of engine/data/dataset.h
-// take every layout, and say what is wrong with what none has. Whatever is found here is what they would find.
+// Fast reader of examples in the usual layout: one message of features, each entry its key and then its value, each
+// list in one packed piece. Another layout is no error: the readers of engine/data/dataset.h accept every layout and
+// report malformed examples. Both readers return the same values.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// How far a long piece of work has come, and a way to stop it.
+// Progress of a long operation, and a way to stop it.
 #pragma once
 
 #include <cstdint>

@@ -57,7 +57,7 @@ Status TakeEvent(const proto::Event& event, EventFileNumbers& numbers) {
     if (plugin == "hparams") {
       proto::HParamsPluginData data;
       if (!data.ParseFromString(value.metadata().plugin_data().content()))
-        return DataLoss("what it has for the page HParams is damaged");
+        return DataLoss("its HParams data are damaged");
       TakeSession(data, numbers);
       continue;
     }

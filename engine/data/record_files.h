@@ -1,4 +1,4 @@
-// The files that a pattern names, as one data set: one file, or the shards of a set.
+// Record files that match a pattern, opened as one data set: one file, or the shards of a set.
 #pragma once
 
 #include <memory>

@@ -1,7 +1,6 @@
-// Where each record of a plain TFRecord file begins: the sidecar FILE.index, or a file of the cache folder where FILE's
-// own folder cannot be written. docs/internals/formats.md has its layout. An index is used only while the file has the
-// size, the time and the sampled content that it was made from; everything it says is checked again when a record is
-// read.
+// Index of the offsets of all records in a plain TFRecord file. It is the sidecar FILE.index, or a file of the cache
+// folder if FILE's folder is not writable; the layout is in docs/internals/formats.md. An index is used only while the
+// file has the size, time and sampled content recorded in it. Every entry is checked again when a record is read.
 #pragma once
 
 #include <cstdint>

@@ -1,10 +1,11 @@
 // TFRecord files, byte for byte as TensorFlow writes them. A record is
 //   length of the data (u64) ‖ masked CRC-32C of the length (u32) ‖ data ‖ masked CRC-32C of the data (u32),
 //   little-endian.
-// The whole file may be packed with GZIP or ZLIB; which is told from its first bytes.
+// The whole file may be packed with GZIP or ZLIB; the reader recognises the compression by the first bytes.
 //
-// Every error reads "FILE: record N at byte B: what", N counted from 0 and B where the record begins in the (unpacked)
-// stream; a missing file reads "FILE: no such file". DATA_LOSS: damage; INVALID_ARGUMENT: not a regular file.
+// Every error reads "FILE: record N at byte B: REASON". N counts from 0, and B is the start of the record in the
+// (unpacked) stream. A missing file reads "FILE: no such file". DATA_LOSS: damage; INVALID_ARGUMENT: not a regular
+// file.
 #pragma once
 
 #include <cstddef>

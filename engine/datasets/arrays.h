@@ -1,4 +1,4 @@
-// NumPy's arrays (engine/io/npy.h, engine/io/npz.h) as examples: a row of x and its label in y.
+// Import of NumPy arrays (engine/io/npy.h, engine/io/npz.h) as examples: one row of x and its label in y.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// CIFAR-10's binary version (engine/datasets/cifar_records.h) as TFRecord files.
+// Import of CIFAR-10's binary version (engine/datasets/cifar_records.h) as TFRecord files.
 #pragma once
 
 #include <string>

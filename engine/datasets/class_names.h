@@ -1,4 +1,4 @@
-// The names of a data set's classes, as an import wrote them beside its records.
+// Names of a data set's classes, stored by an import beside the records.
 #pragma once
 
 #include <string>

@@ -57,8 +57,8 @@ StatusOr<TableColumn> ColumnFit::Numbers(const TableOptions& options) const {
   if (count_ == 0) return DataLoss("{}: column '{}' is empty in every row; leave it out", options.from, name_);
   if (!first_empty_.empty() && !options.fill_missing)
     return DataLoss(
-        "{}: column '{}' is empty. Pass --fill-missing to let the column's mean stand for it, --without '{}' to leave "
-        "the column out, or fill the cell",
+        "{}: column '{}' is empty. Pass --fill-missing to use the column's mean, --without '{}' to leave the column "
+        "out, or fill the cell",
         first_empty_, name_, name_);
   TableColumn column;
   column.name = name_;

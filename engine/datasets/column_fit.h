@@ -1,5 +1,5 @@
-// What the first pass over a table learns of one column of features: whether it holds numbers or names, its mean and
-// deviation or its values.
+// Statistics of one feature column, collected in the first pass over a table: its type (numbers or categories), and its
+// mean and deviation or its set of values.
 #pragma once
 
 #include <cstdint>

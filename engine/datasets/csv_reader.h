@@ -1,5 +1,5 @@
-// Comma-separated values as RFC 4180 has them: cells that may be quoted, quotes in them doubled, rows that end with LF
-// or CRLF; a byte-order mark is read over. Another character may stand for the comma.
+// Reader of comma-separated values as in RFC 4180: quoted cells, doubled quotes in them, rows that end with LF or CRLF.
+// A byte-order mark is skipped. Another separator than the comma can be set.
 #pragma once
 
 #include <cstdint>

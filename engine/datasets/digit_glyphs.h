@@ -1,4 +1,4 @@
-// How people write the digits: for each digit a few variants, each made of pen strokes in a box of width and height 1,
+// Shapes of handwritten digits: for each digit a few variants, each made of pen strokes in a box of width and height 1,
 // x to the right, y downwards. A stroke runs through its points, along a smooth curve or in straight lines.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Images in files: PNG by libpng and JPEG by libjpeg, each where the library was there when this was built.
+// Decoding of image files: PNG by libpng and JPEG by libjpeg, each if the library was found at build time.
 #pragma once
 
 #include <cstdint>

@@ -66,7 +66,7 @@ Status AppendClass(FileSystem& fs, const std::string& folder, int64_t label, int
       counts.height = image.height;
     }
     if (image.width != counts.width || image.height != counts.height)
-      return DataLoss("{}: {} × {} pixels, but images before it have {} × {}; bring all to one size first", path,
+      return DataLoss("{}: {} × {} pixels, but earlier images have {} × {}; resize all to one size first", path,
                       image.width, image.height, counts.width, counts.height);
     RIVULET_RETURN_IF_ERROR(
         at(static_cast<int64_t>(i))

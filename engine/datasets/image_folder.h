@@ -1,4 +1,4 @@
-// Folders of images, one for each class: CLASS/*.png, *.jpg.
+// Import of folders of images, one folder per class: CLASS/*.png, *.jpg.
 #pragma once
 
 #include <cstdint>

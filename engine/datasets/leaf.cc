@@ -250,7 +250,7 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
 
   bool AddValue(double value) {
     if (!(std::abs(value) <= std::numeric_limits<float>::max()))
-      return FailAtSample(SamplesRead(), "beyond what a float holds: it has {}", value);
+      return FailAtSample(SamplesRead(), "beyond the range of a float: it has {}", value);
     if (pixels_ && !(value >= 0 && value <= 1))
       return FailAtSample(SamplesRead(), "no image: it has {}, and pixels are from 0 to 1; import without --pixels",
                           value);
@@ -365,8 +365,7 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
     for (const auto& [user, samples] : read_)
       if (!named_.contains(user))
         return wrong(
-            fmt::format("'user_data' has the user '{}', whom 'users' does not list; add the name or remove the "
-                        "user's data",
+            fmt::format("'user_data' has the user '{}', but 'users' does not; add the name or remove the user's data",
                         Short(user)));
     if (counts_.size() != named_.size() && !counts_.empty())
       return wrong(fmt::format("it has {} 'users' and {} 'num_samples'", named_.size(), counts_.size()));
@@ -374,7 +373,7 @@ class LeafReader : public nlohmann::json_sax<nlohmann::json> {
       const auto read = read_.find(user);
       if (read == read_.end()) return wrong(fmt::format("'user_data' has no user '{}'", Short(user)));
       if (!counts_.empty() && counts_[place] != read->second)
-        return wrong(fmt::format("the user '{}' has {} samples, but 'num_samples' says {}", Short(user), read->second,
+        return wrong(fmt::format("the user '{}' has {} samples, but 'num_samples' gives {}", Short(user), read->second,
                                  counts_[place]));
     }
     return absl::OkStatus();
@@ -413,8 +412,7 @@ StatusOr<std::vector<std::string>> JsonFiles(FileSystem& fs, const std::string& 
     // Some sets are passed on without what they are learnt from.
     const std::string held_out = JoinPath(folder, "test");
     if (fs.Exists(held_out)) {
-      return NotFound("{}: it has test/ and no train/; give {} to have a train.tfrecord of what is there", folder,
-                      held_out);
+      return NotFound("{}: it has test/ and no train/; give {} to make its data a train.tfrecord", folder, held_out);
     }
     return NotFound("{}: no *.json in this folder; give LEAF's data folder, which has train/ and test/, or a file",
                     folder);

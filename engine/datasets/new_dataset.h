@@ -1,4 +1,4 @@
-// The files that an importer makes: train.tfrecord and perhaps test.tfrecord in one folder.
+// Output files of an importer: train.tfrecord and optionally test.tfrecord in one folder.
 #pragma once
 
 #include <memory>

@@ -96,7 +96,7 @@ std::string OddCells::Options(std::string_view column) const {
     spelt = spelt || (!grouped && !comma);
   }
   std::string told;
-  if (!missing.empty()) told += fmt::format("Pass {}--fill-missing to let the column's mean stand for them. ", missing);
+  if (!missing.empty()) told += fmt::format("Pass {}--fill-missing to use the column's mean for them. ", missing);
   if (thousands) told += "Pass --thousands , if the comma groups digits. ";
   if (decimal) told += "Pass --decimal , if the comma ends the whole part. ";
   if (spelt) told += "Write a number without its unit, or pass --missing for a text that means none. ";

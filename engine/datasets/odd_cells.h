@@ -1,5 +1,4 @@
-// The cells of a column that are no numbers where others are: which texts they hold, how often, and in which line
-// first.
+// Non-numeric cells of a column that is otherwise numeric: their texts, their counts and the first line of each.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The file that an importer reads, from its beginning to its end: plain, or packed with GZIP or ZLIB.
+// Input file of an importer, read once from start to end: plain, or packed with GZIP or ZLIB.
 #pragma once
 
 #include <array>

@@ -1,10 +1,9 @@
-// Handwritten-like digits: 28×28 images drawn from stroke skeletons (engine/datasets/digit_glyphs.h) by writers who
-// each have a slant, size, proportions, pen, pressure, unsteadiness and glyph habits of their own and write some digits
-// more often than others. Writers are natural federated clients. Everything is a pure function of (seed, writer's name,
-// example).
+// Synthetic handwritten digits: 28×28 images drawn from stroke skeletons (engine/datasets/digit_glyphs.h). Each writer
+// has an individual slant, size, pen, pressure, unsteadiness, set of glyphs and distribution of digits, so writers are
+// natural federated clients. Everything is a pure function of (seed, writer's name, example).
 //
-// The difficulty is chosen so that on writers never seen in training a linear model stays at or below 90 % while a
-// small convolutional network reaches 97 % and more (docs/guide/own-data.md has the measurement).
+// The difficulty is fixed by two models on writers not seen in training. A linear model reaches at most 90 %, a small
+// convolutional network at least 97 % (docs/guide/own-data.md has the measurement).
 #pragma once
 
 #include <array>

@@ -1,16 +1,16 @@
-// synthetic(alpha, beta) of Li et al., "Federated Optimization in Heterogeneous Networks" (FedProx, MLSys 2020),
-// section 5.1, as its authors' generate_synthetic.py draws it: 60 features, 10 classes, and for client k
+// The synthetic(alpha, beta) data of Li et al., "Federated Optimization in Heterogeneous Networks" (FedProx, MLSys
+// 2020), section 5.1, drawn like its authors' generate_synthetic.py. It has 60 features and 10 classes; for client k
 //
 //   u ~ N(0, alpha²), B ~ N(0, beta²), W ∈ R^(60×10) and b ∈ R^10 of N(u, 1), v ∈ R^60 of N(B, 1)
 //   x ~ N(v, Σ) with Σ diagonal, Σ_jj = j^-1.2 for j = 1 .. 60
 //   y = argmax softmax(x W + b)
 //   samples: 50 + the whole part of exp(N(4, 2²)), of which nine tenths are to learn from
 //
-// The paper writes N(0, alpha), the program takes alpha for the deviation; here it is the deviation. beta makes the
-// clients' data unlike. alpha is meant to make their models unlike, but as every entry of W and b has the one mean u,
-// it adds u (1 + Σ x) to all classes alike and moves no label: synthetic(0, beta) and synthetic(1, beta) are one law,
-// in which clients' models differ all the same. In the IID set all clients have one W and b of N(0, 1), and v is B
-// itself.
+// The paper writes N(0, alpha); the authors' program takes alpha as the deviation, and so does this one. The parameter
+// beta makes the clients' data differ. The parameter alpha is meant to make their models differ. But every entry of W
+// and b has the same mean u, so alpha adds u (1 + Σ x) to all classes alike and changes no label. So synthetic(0, beta)
+// and synthetic(1, beta) are one distribution, in which clients' models differ all the same. In the IID set all clients
+// share one W and b of N(0, 1), and v is B itself.
 #pragma once
 
 #include <array>

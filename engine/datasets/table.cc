@@ -31,7 +31,7 @@ StatusOr<std::map<std::string, std::string>> PartsOf(const TableOptions& options
   const auto claim = [&](const std::string& feature) {
     if (!feature.empty() && feature.size() <= kMaxCellValueBytes && names.insert(feature).second)
       return absl::OkStatus();
-    return InvalidArgument("the feature '{}' has no name of its own; call it otherwise", ShortCell(feature));
+    return InvalidArgument("the feature '{}' has the name of another one; rename it", ShortCell(feature));
   };
   for (const auto& [feature, columns] : options.parts) {
     RIVULET_RETURN_IF_ERROR(claim(feature));
@@ -154,10 +154,10 @@ class RowEncoder {
       if (!value && options_.fill_missing && Trimmed(cell).empty()) value = column.mean;
       if (!value || !std::isfinite(*value))
         return DataLoss("{}: '{}' in column '{}' is no finite number{}", table.Where(), ShortCell(cell), column.name,
-                        Trimmed(cell).empty() ? "; pass --fill-missing to let the column's mean stand for it" : "");
+                        Trimmed(cell).empty() ? "; pass --fill-missing to use the column's mean" : "");
       const double scaled = columns_.standardised ? (*value - column.mean) / column.deviation : *value;
       if (!(std::abs(scaled) <= std::numeric_limits<float>::max()))
-        return DataLoss("{}: '{}' in column '{}' is beyond what a float holds", table.Where(), ShortCell(cell),
+        return DataLoss("{}: '{}' in column '{}' is beyond the range of a float", table.Where(), ShortCell(cell),
                         column.name);
       numbers_[column.feature].push_back(static_cast<float>(scaled));
     }
@@ -222,12 +222,11 @@ Status CheckRoles(const TableOptions& options) {
     return InvalidArgument("the column '{}' cannot be the key, for examples have a feature of that name; rename it",
                            options.key);
   if (!options.test.empty() && options.test_every > 0)
-    return InvalidArgument("rows for the test come from a file of their own, or from every {}th row; give one of both",
+    return InvalidArgument("rows for the test come from a separate file or from every {}th row; give one of both",
                            options.test_every);
   if (!options.columns.empty() && (options.standardise || !options.categories.empty() || !options.without.empty() ||
                                    !options.indexed.empty() || !options.parts.empty()))
-    return InvalidArgument("{} says what the columns are; give no other settings of columns beside it",
-                           options.columns);
+    return InvalidArgument("{} defines the columns; give no other settings of columns with it", options.columns);
   if (options.decimal == options.thousands)
     return InvalidArgument("'{}' cannot be the decimal sign and the separator of thousands at once", options.decimal);
   return absl::OkStatus();

@@ -1,5 +1,6 @@
-// Tables, a row an example: columns of numbers and of categories as one list of features, or as several, a column of
-// classes (or several of labels, or of numbers) to be learnt, and perhaps one that says whose row it is.
+// Import of tables, one example per row. Columns of numbers and categories become one list of features, or several. The
+// target is a column of classes, several columns of labels, or columns of numbers; an optional column names the client
+// of each row.
 #pragma once
 
 #include <cstdint>

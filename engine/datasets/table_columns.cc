@@ -59,8 +59,9 @@ Status PoolFeatures(TableColumns& pooled, const TableColumns& more, std::string_
           "{} has numbers in the column '{}' where another site has names; import it as a category everywhere", where,
           ShortCell(column.name));
     if (!column.category && (column.count == 0 || other.count == 0))
-      return InvalidArgument("{} says not of how many rows the mean of '{}' is; import its table with this program",
-                             where, ShortCell(column.name));
+      return InvalidArgument(
+          "{} does not give the number of rows behind the mean of '{}'; import its table with this program", where,
+          ShortCell(column.name));
     if (column.category)
       Unite(column.values, other.values);
     else

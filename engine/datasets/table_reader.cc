@@ -97,7 +97,7 @@ StatusOr<size_t> TableReader::Find(const std::string& column) const {
   // One column whose name holds what separates cells elsewhere: the file is read with the wrong delimiter.
   if (names_.size() == 1 && names_[0].find_first_of(",;|\t") != std::string::npos)
     return InvalidArgument(
-        "{} has no column '{}': its first row is one cell, '{}'; say with --delimiter what stands between cells",
+        "{} has no column '{}': its first row is one cell, '{}'; give the separator of cells with --delimiter",
         source_->path(), ShortCell(column), ShortCell(names_[0]));
   const std::string nearest = DidYouMean(column, names_);
   return InvalidArgument("{} has no column '{}'.{}", source_->path(), ShortCell(column),

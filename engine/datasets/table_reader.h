@@ -1,4 +1,4 @@
-// A table's rows, cell by cell, and what a cell says.
+// Reader of a table's rows cell by cell, with conversion of cells to numbers.
 #pragma once
 
 #include <cstdint>

@@ -141,13 +141,13 @@ StatusOr<int64_t> TargetEncoder::ClassOf(const std::string& cell, const TableRea
   if (columns_.classes.empty()) {
     const std::optional<int64_t> whole = CellClass(value);
     if (!whole || *whole >= columns_.class_count)
-      return DataLoss("{}: the label '{}' is none of the classes 0 to {}", table.Where(), ShortCell(value),
+      return DataLoss("{}: the label '{}' is not one of the classes 0 to {}", table.Where(), ShortCell(value),
                       columns_.class_count - 1);
     return *whole;
   }
   const auto found = std::ranges::lower_bound(columns_.classes, value);
   if (found == columns_.classes.end() || *found != value)
-    return DataLoss("{}: the label '{}' is none of the {} classes.{}", table.Where(), ShortCell(value),
+    return DataLoss("{}: the label '{}' is not one of the {} classes.{}", table.Where(), ShortCell(value),
                     columns_.classes.size(), DidYouMean(value, columns_.classes));
   return found - columns_.classes.begin();
 }

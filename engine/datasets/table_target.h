@@ -1,4 +1,4 @@
-// What a table says is to be learnt: a column of classes, several columns of 0 and 1, or columns of numbers.
+// Target of a table: a column of classes, several columns of 0 and 1, or columns of numbers.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Plain text in windows of characters (engine/datasets/shakespeare.h has the windows, and plays by speaker).
+// Import of plain text as windows of characters (engine/datasets/shakespeare.h has the windows, and plays by speaker).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Runs something under observation and stops it where one asked to: after so many steps, at the first tensor that
-// fulfils a condition, at a node, after so many instructions. It stops inside of the run, on the running thread: the
-// prompt is called, looks around, says how to go on, and returns.
+// A debugger: observes runs and stops after a number of steps or instructions, at a node, or at the first tensor that
+// meets a condition. It stops inside the run, on the running thread. The prompt callback inspects values, chooses how
+// to continue, and returns.
 //
 //   Debugger debugger(options, [&](const DebugStop& stop) { … debugger.RunSteps(1); return absl::OkStatus(); });
 //   debugger.RunUntil(*WatchCondition::Parse("has_nan"));

@@ -1,6 +1,5 @@
-// Keeps the tensors of a step while it runs: what each instruction made, what was fed and read, and what it left in
-// variables, copied before the memory is used again. Watching changes nothing: the same program runs over the same
-// memory.
+// A recorder of one step's tensors: results of instructions, feeds, reads and the new values of variables. It copies
+// each before its memory is reused. Recording changes nothing: the same program runs over the same memory.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What a tensor's values are like, and conditions on that: what a debugger watches for.
+// Statistics of a tensor's values, and the conditions on them that a debugger watches for.
 #pragma once
 
 #include <cstdint>

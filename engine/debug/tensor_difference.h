@@ -1,4 +1,4 @@
-// How far two tensors of one shape are apart.
+// Distance between two tensors of one shape.
 #pragma once
 
 #include <cstdint>

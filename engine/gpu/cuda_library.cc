@@ -28,11 +28,11 @@ Found FindBackend() {
     if (!absl::IsNotFound(api.status())) return {api.ok() ? place : "", api};
   }
   if (std::getenv(kVariable) != nullptr) {
-    return {"", Unavailable("there is no '{}', which {} names; say where {} lies, or unset it", places[0], kVariable,
+    return {"", Unavailable("there is no '{}', which {} names; give the path of {}, or unset it", places[0], kVariable,
                             kLibrary)};
   }
-  return {"", Unavailable("{} is neither {}; install the package rivulet-cuda, build with RIVULET_CUDA=ON where nvcc "
-                          "is, or say where it lies by {}",
+  return {"", Unavailable("{} is neither {}; install the package rivulet-cuda, build with RIVULET_CUDA=ON and nvcc, or "
+                          "give its path by {}",
                           kLibrary, Join(places, " nor "), kVariable)};
 }
 

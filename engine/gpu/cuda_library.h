@@ -1,4 +1,4 @@
-// Opening a library that has a back end (gpu_api.h).
+// Loader of a library that contains a device back end (gpu_api.h).
 #pragma once
 
 #include <string>

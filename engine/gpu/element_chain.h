@@ -1,5 +1,5 @@
-// The one kernel of functions of elements that follow each other (engine/program/gpu_elements.h): what is between them
-// never leaves the block. Its device code is engine/kernels/cuda/element_chain.cu.
+// Arguments of the kernel that runs a chain of elementwise functions (engine/program/gpu_elements.h). Intermediate
+// values never leave the block. Its device code is engine/kernels/cuda/element_chain.cu.
 #pragma once
 
 #include <cstddef>

@@ -54,10 +54,10 @@ Status GpuRecording::Error(int code, std::string_view doing) const {
 
 StatusOr<std::unique_ptr<GpuRecording>> GpuRecording::Start(const RivuletGpuApi& api) {
   if (const std::string_view missing = api.activity_missing(); !missing.empty()) {
-    return Unavailable("there are no records of what GPUs do: {}", missing);
+    return Unavailable("GPU activity cannot be recorded: {}", missing);
   }
   if (taken.exchange(true)) {
-    return FailedPrecondition("what GPUs do is being recorded already; a process records it once at a time");
+    return FailedPrecondition("GPU activity is being recorded already; a process has one recording at a time");
   }
   std::unique_ptr<GpuRecording> recording(new GpuRecording(api));
   const Status started = recording->Error(api.activity_start(), "starting records");

@@ -1,4 +1,4 @@
-// What devices did and when, as their driver recorded it, on the host's clock: a profile's and a trace's material.
+// Record of device activity, as the driver timed it, on the host's clock: input of profiles and traces.
 //
 //   RIVULET_ASSIGN_OR_RETURN(const auto recording, GpuRecording::Start(backend));
 //   stream->Label(7);                                      // names what is put there from now on

@@ -1,4 +1,4 @@
-// How memory of a device is dealt out.
+// Alignment of device memory.
 #pragma once
 
 #include <cstddef>

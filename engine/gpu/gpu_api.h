@@ -1,11 +1,11 @@
-// What a device back end offers: one table of C functions, the only thing that passes between Rivulet and the library
-// that holds the device's code. The engine links no CUDA: librivulet_cuda.so is opened when a GPU is asked for, and a
-// machine without a driver, or without the toolkit's libraries, runs the same build (docs/internals/gpu.md). The
-// emulated device has the same table over the same kernels' sources, compiled for the host, so that everything but the
-// hardware is tested everywhere.
+// Interface of a device back end: one table of C functions, the only connection between Rivulet and the library with
+// the device's code. The engine links no CUDA: librivulet_cuda.so is opened at the first request for a GPU. The same
+// build therefore runs on machines without a driver or toolkit (docs/internals/gpu.md). The emulated device has the
+// same table over the same kernel sources, compiled for the host, so that everything but the hardware is tested
+// everywhere.
 //
-// Every function returns 0 or an error of the back end, which `error_text` puts into words. None throws. Handles are
-// used by one thread at a time; different handles by different threads.
+// Every function returns 0 or an error of the back end; `error_text` translates it to text. None throws. One handle is
+// used by one thread at a time; different handles may be used by different threads.
 #pragma once
 
 #include <stddef.h>

@@ -206,7 +206,7 @@ Status GpuStream::LaunchNamed(std::string_view kernel, const void* arguments, si
   RIVULET_RETURN_IF_ERROR(device_->Use());
   const int code = found->second->launch(stream_, arguments);
   if (code == RIVULET_GPU_NOT_THERE) {
-    return NotFound("'{}' is a library's that is not here, or is another version; 'rivulet doctor' tells of libraries",
+    return NotFound("'{}' needs a library that is missing or has another version; 'rivulet doctor' lists libraries",
                     kernel);
   }
   return device_->Error(code, fmt::format("launching '{}'", kernel));

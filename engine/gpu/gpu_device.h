@@ -1,5 +1,5 @@
-// Devices beside the host: their memory, streams of work, and kernels by name, over whichever back end has them
-// (gpu_api.h). Programs compiled for a device run here (engine/program/gpu_program.h).
+// Devices: memory, work streams and kernels by name, over any back end (gpu_api.h). Programs compiled for a device run
+// here (engine/program/gpu_program.h).
 #pragma once
 
 #include <cstddef>

@@ -15,7 +15,7 @@ StatusOr<GpuListing> ListGpus(const RivuletGpuApi& api) {
   int32_t devices = 0;
   const char* why = "";
   if (const int code = api.count(&devices, &why); code != 0) {
-    return Internal("the {} back end cannot say what GPUs there are: {}", api.backend, api.error_text(code));
+    return Internal("the {} back end cannot list GPUs: {}", api.backend, api.error_text(code));
   }
   for (int32_t device = 0; device < devices; ++device) {
     RivuletGpuProperties properties{};

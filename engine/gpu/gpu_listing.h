@@ -1,4 +1,4 @@
-// What devices a back end shows, for whoever tells a person.
+// List of the devices that a back end finds, for display.
 #pragma once
 
 #include <string>

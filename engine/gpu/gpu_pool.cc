@@ -159,7 +159,7 @@ std::string GpuPool::LargestHolders() const {
   if (holders.size() > kHolders) holders.resize(kHolders);
   std::string list;
   for (const auto& [name, held] : holders) {
-    list += list.empty() ? "most is held by " : ", ";
+    list += list.empty() ? "the largest user is " : ", ";
     list += fmt::format("{} ({}", name, Readable(held.first));
     list += held.second == 1 ? ")" : fmt::format(" in {} pieces)", held.second);
   }

@@ -1,6 +1,6 @@
-// How a device's memory is shared out: stretches of regions that were taken of the driver, each at a multiple of 256
-// bytes. Best fit, lowest address first; neighbours that are free grow together. A region goes back to the driver only
-// when the limit would be passed otherwise, so that a second run asks the driver for nothing.
+// Pool allocator of a device's memory. It divides regions taken from the driver into blocks at multiples of 256 bytes:
+// best fit, lowest address first, adjacent free blocks merged. A region returns to the driver only when the limit would
+// be exceeded otherwise, so that a second run needs no driver allocation.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Adds numbers that lie on several devices of one process, each device's at its own address, so that the first has the
-// sums: by links between the devices where there are any (NCCL), and without the host. Sums are of integers, modulo
-// 2^64 or 2^32: exact, and the same in whatever order they are added.
+// Sums of numbers in the memories of several devices of one process, at each device's address; the first device
+// receives the result. NCCL uses the links between the devices and bypasses the host. Sums are of integers modulo 2^64
+// or 2^32: exact, and the same in any order.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The device kernels of a library, in no order: each registers itself (RIVULET_GPU_KERNEL, engine/kernels/cuda), and
-// the back end of that library offers them. Nothing here knows CUDA, so that the emulated device has the same list.
+// Unordered list of a library's device kernels. Each registers itself (RIVULET_GPU_KERNEL, engine/kernels/cuda), and
+// the library's back end offers them. Nothing here depends on CUDA, so that the emulated device has the same list.
 #pragma once
 
 #include <cstddef>

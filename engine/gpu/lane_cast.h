@@ -1,5 +1,5 @@
-// Kernels between float and the 16-bit floating types, of several lanes at once, for ops that have none of their own
-// for these (engine/program/via_float32.h). Their device code is engine/kernels/cuda/lane_cast.cu.
+// Arguments of the conversions between float and the 16-bit floating types, for several lanes at once. Ops without a
+// 16-bit kernel use them (engine/program/via_float32.h). The device code is engine/kernels/cuda/lane_cast.cu.
 #pragma once
 
 #include <cstddef>

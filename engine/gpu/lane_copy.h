@@ -1,5 +1,5 @@
-// The one kernel that programs launch themselves: assignments, and fetches, of several lanes at once. Its device code
-// is engine/kernels/cuda/lane_copy.cu.
+// Arguments of the one kernel that programs launch directly: assignments and fetches of several lanes at once. Its
+// device code is engine/kernels/cuda/lane_copy.cu.
 #pragma once
 
 #include <cstddef>

@@ -158,7 +158,7 @@ Status FunctionCallGradient(GradientContext& g) {
     handle_types.push_back(handle ? dtype : DType::kInvalid);
     if (!g.wants(input)) continue;
     if (dtype == DType::kInvalid && effects.reads[static_cast<size_t>(input)])
-      return Unimplemented("input {} is the handle of a variable whose type nothing tells", input);
+      return Unimplemented("input {} is the handle of a variable of unknown type", input);
     if (!IsFloating(dtype) && dtype != DType::kVariant) continue;
     arguments.push_back(static_cast<int>(i));
     types.push_back(dtype);

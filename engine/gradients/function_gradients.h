@@ -1,10 +1,10 @@
 // Gradients of functions, and of the nodes that run them.
 //
-// The gradient of a function is a function: it computes again what it needs of the forward pass, rather than being
-// handed it. So a forward call stays as it was built, memory holds only what crosses the call, and a branch that was
-// not taken leaves nothing to fill in; and it is exact, because draws are counted and not consumed: a gradient call
-// draws from the place of its forward node (the attribute "_random_of"). Calls cost nothing for it: both are inlined,
-// and what is computed twice is merged.
+// The gradient of a function is a function. It recomputes the parts of the forward pass that it needs, instead of
+// receiving them. So a forward call stays unchanged, memory holds only the values that cross the call, and a branch
+// that was not taken leaves nothing to fill in. The recomputation is exact because draws are counted and not consumed:
+// a gradient call draws from the position of its forward node (attribute "_random_of"). It costs nothing for calls:
+// both functions are inlined, and duplicate nodes are merged.
 #pragma once
 
 #include <memory>

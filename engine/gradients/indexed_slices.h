@@ -1,6 +1,7 @@
-// Sparse gradients. The gradient of rows chosen from a table is the table's gradient with zeros everywhere else. In the
-// graph it is one node, UnsortedSegmentSum(values, indices, rows), so that everything that wants a tensor has one
-// (clipping, noise, a flat gradient); who only wants the rows takes the node's inputs, and the node is never computed.
+// Sparse gradients. The gradient of rows chosen from a table equals the table's gradient, which is zero elsewhere. In
+// the graph it is one node, UnsortedSegmentSum(values, indices, rows), so that consumers of a dense tensor (clipping,
+// noise, a flat gradient) work unchanged. A consumer of the rows alone takes the node's inputs, and the node is never
+// computed.
 #pragma once
 
 #include <optional>

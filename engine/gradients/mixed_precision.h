@@ -1,11 +1,11 @@
 // Mixed precision: the products of a model in a 16-bit type, its variables, sums and losses in float32.
 //
-// Three kinds of ops. Products (MatMul, Conv2D, …) compute in the 16-bit type: their float32 inputs, variables
-// included, are rounded to it, once each; save for convolutions of images of up to 4 channels, which do not pay. What
-// only passes a product's result on (BiasAdd, Relu, pooling, …) stays in the 16-bit type, where no input would have to
-// be rounded for it but a variable or a constant. Everything else (softmax, losses, norms, means, …) sees float32.
-// Variables keep float32 values (master weights): gradients pass through the roundings backwards as conversions, so
-// ComputeGradients on the result gives float32 gradients.
+// There are three kinds of ops. Products (MatMul, Conv2D, …) compute in the 16-bit type. Each of their float32 inputs,
+// variables included, is rounded once. Convolutions of images with up to 4 channels are excepted, because they gain
+// nothing. Ops that only pass a product's result on (BiasAdd, Relu, pooling, …) stay in the 16-bit type, if only
+// variables and constants must be rounded for it. Everything else (softmax, losses, norms, means, …) computes in
+// float32. Variables keep float32 values (master weights). Gradients pass through the roundings backwards as
+// conversions, so ComputeGradients on the result gives float32 gradients.
 #pragma once
 
 #include <span>

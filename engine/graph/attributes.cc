@@ -187,7 +187,7 @@ Status ResolveAttributes(const OpDef& op, std::string_view where, std::span<cons
       if (wanted != DType::kInvalid && wanted != dtype)
         return InvalidArgument("{}: input {} ('{}') is {}, but must be {}{}", where, next, arg.name, Name(dtype),
                                Name(wanted),
-                               arg.type_attr.empty() ? "" : fmt::format(" as attribute '{}' says", arg.type_attr));
+                               arg.type_attr.empty() ? "" : fmt::format(" as in attribute '{}'", arg.type_attr));
     }
     if (!arg.type_list_attr.empty() && listed == nullptr && attrs.find(arg.type_list_attr) == attrs.end())
       attrs[arg.type_list_attr] = given;

@@ -1,4 +1,4 @@
-// Where the ops of a library go while it is being loaded: kept apart until all of it is known to fit
+// Staging area for the ops of a library during loading. They are registered only once all of them are known to fit
 // (engine/program/op_library.h).
 #pragma once
 

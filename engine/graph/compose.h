@@ -1,4 +1,4 @@
-// Puts one graph into another, and cuts one out.
+// Import of one graph into another, and extraction of a subgraph.
 #pragma once
 
 #include <map>

@@ -6,8 +6,8 @@
 //          | ("/cpu" | "/gpu", in either case) [":" (number | "*")]                     the old way
 //   word   = letter { letter | digit | "_" }, type likewise but may begin with "_"
 //
-// Parts stand in any order, each at most once; the first "/" may be left out ("cpu:0"). "*" says nothing about its
-// part, as if it were not there. "cpu" and "gpu" are read as the types CPU and GPU.
+// Parts come in any order, each at most once; the first "/" is optional ("cpu:0"). "*" leaves its part unspecified, as
+// if it were absent. "cpu" and "gpu" are read as the types CPU and GPU.
 #pragma once
 
 #include <optional>

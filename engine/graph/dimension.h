@@ -1,7 +1,7 @@
-// A size that may not be known yet: a number, a symbol, or sums and products of these, such as 4·batch·sequence + 1.
-// Symbols are numbers here; their meaning stands in the table of SymbolicValues (symbolic_values.h). Even ones are
-// sizes, which are at least 1; odd ones may be anything. A polynomial has at most 32 terms of degree 8; what would be
-// larger, or overflow, has no value (nullopt).
+// A possibly unknown size: a number, a symbol, or sums and products of these, such as 4·batch·sequence + 1. Symbols are
+// numbers here; the table of SymbolicValues (symbolic_values.h) defines them. Even symbols are sizes of at least 1; odd
+// symbols are arbitrary integers. A polynomial has at most 32 terms of degree 8. A larger or overflowing result has no
+// value (nullopt).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Arithmetic and comparisons of integers as ops have them, on dimensions: the result where it is the same expression,
-// or the same truth, for every size.
+// Arithmetic and comparisons of integer ops on symbolic dimensions. They return a result only if it is the same
+// expression, or the same truth value, for every size.
 #pragma once
 
 #include <optional>

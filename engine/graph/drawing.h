@@ -1,4 +1,4 @@
-// Graphs for eyes: DOT for Graphviz, and the form of GraphDef in which TensorBoard shows shapes.
+// Drawings of graphs: DOT for Graphviz, and the form of GraphDef in which TensorBoard shows shapes.
 #pragma once
 
 #include <string>

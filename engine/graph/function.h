@@ -1,5 +1,5 @@
-// Functions: subgraphs with arguments and results that If, While and calls run. A function is immutable once made, and
-// shared by every graph that holds it.
+// Functions: subgraphs with arguments and results that If, While and calls run. A function is immutable and shared by
+// every graph that refers to it.
 //
 //   Graph body;
 //   Scope scope(body);
@@ -8,8 +8,8 @@
 //   RIVULET_ASSIGN_OR_RETURN(auto square, Function::Create("square", std::move(body), {y}));
 //   RIVULET_RETURN_IF_ERROR(graph.AddFunction(square));
 //
-// A body holds the functions that it calls itself (Graph::functions), so a function can call only what was made before
-// it: there is no recursion.
+// A body contains the functions that it calls (Graph::functions), so a function can call only functions created before
+// it. Recursion is impossible.
 #pragma once
 
 #include <memory>

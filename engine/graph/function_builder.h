@@ -1,5 +1,5 @@
-// Builds functions, and the nodes that run them, in C++. What a body uses of the graph around it becomes an argument by
-// itself: tensors, and handles of variables.
+// Builders of functions, and of the nodes that run them, in C++. Tensors and variable handles of the surrounding graph
+// that a body uses become arguments automatically.
 //
 //   Output y = Cond(scope, training, [&](const Scope& s) { return std::vector{s.Op("Mul", {x, mask})}; },
 //                                    [&](const Scope&) { return std::vector{x}; })[0];
@@ -7,9 +7,9 @@
 //                               [&](const Scope& s, auto v) { return std::vector{s.Op("AddV2", {v[0], one})}; },
 //                               {zero})[0];
 //
-// Errors stick in the scope, as elsewhere: results are empty then, as many as the bodies gave. Ops that hold state make
-// the node the stateful one (If instead of StatelessIf). Inside a body, as in a graph, effects have no order but that
-// of data and control edges (Scope::WithControl).
+// Errors stick in the scope, as elsewhere: results are then empty, in the number that the bodies gave. Stateful ops in
+// a body make the node the stateful variant (If instead of StatelessIf). Inside a body, as in a graph, only data and
+// control edges order effects (Scope::WithControl).
 #pragma once
 
 #include <functional>

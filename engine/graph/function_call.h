@@ -1,5 +1,5 @@
-// Nodes that run functions of the graph's library: If, Case, While and calls, with and without state. Which functions
-// they run, and which of their inputs are the functions' arguments.
+// Description of nodes that run functions of the graph's library: If, Case, While and calls, with and without state. It
+// gives the functions that a node runs and the inputs that become their arguments.
 #pragma once
 
 #include <functional>

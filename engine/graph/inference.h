@@ -1,5 +1,6 @@
-// Types and shapes of a node's outputs, from its op, attributes and inputs; and the values of small integer tensors
-// that follow from constants and known shapes ("the batch size of x, and 784"), which shape functions ask for.
+// Inference of the types and shapes of a node's outputs from its op, attributes and inputs. It also evaluates small
+// integer tensors that follow from constants and known shapes ("the batch size of x, and 784"), which shape functions
+// need.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
-// What is known of a tensor list: a tensor of type kVariant has the shape that its elements would have as one tensor,
-// [length, element…]. A list of lists has [length, …] of the shape that its lists have. An element shape of unknown
-// rank makes the whole shape unknown, and so does a scalar, as other programs write it for every variant.
+// Shapes of tensor lists. The shape of a kVariant tensor is that of its elements stacked into one tensor, [length,
+// element…]. A list of lists has [length, …] of its lists' shape. If the element shape has unknown rank, or is a scalar
+// as other programs write it for every variant, the whole shape is unknown.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Why a node cannot be built, told so that it teaches: after the sentence come lines with the expression, the shape of
-// every operand under it, marks under what clashes, and where the operands that clash come from:
+// Explanation of errors in building a node. After the sentence come lines with the expression, the shape of every
+// operand under it, marks under the conflicting parts, and the origin of the conflicting operands:
 //
 //   MatMul 'logits' (mlp.cc:14): columns of a [?,784] and rows of b [512,10] differ: 784 vs 512 (inputs: …)
 //       MatMul(flat,    kernel)
@@ -8,8 +8,9 @@
 //       flat = Reshape(pool: [?,28,28], [-1,784])  (mlp.cc:12)
 //       kernel = variable  (mlp.cc:13)
 //
-// What clashes is found by asking the op again: a dimension, shape, type or value without which the error would not
-// be. So it works for every op, those of user libraries included, and costs something only where there is an error.
+// The conflict is found by running the op's checks again with each dimension, shape, type or value changed: a part
+// without which there is no error is marked. So it works for every op, those of user libraries included, and costs time
+// only after an error.
 #pragma once
 
 #include <span>

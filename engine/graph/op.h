@@ -1,5 +1,5 @@
-// The op registry: for each op, in one place, its signature, attributes, shape function, gradient and doc. Signatures
-// are written as TensorFlow writes them:
+// The op registry. It has for each op, in one place, its signature, attributes, shape function, gradient and
+// documentation. Signatures are written as TensorFlow writes them:
 //
 //   RIVULET_OP("MatMul")
 //       .Input("a: T").Input("b: T").Output("product: T")
@@ -10,12 +10,11 @@
 //       .Doc("Matrix product a · b.");
 //
 // Types: an input or output is "name: TYPE", "name: T" (a type attr), "name: N * T" or "name: Tlist". Attr kinds: int,
-// float, bool, string, type, shape, tensor, func, list(int|float|string|type|shape|func); "{a, b}" lists allowed types
-// or strings;
-// ">= n" bounds an int or a list's length; "= value" is the default; numbertype, realnumbertype name the numeric types,
-// floattype is {half, bfloat16, float, double}: a kernel for float serves half and bfloat16 too
-// (program/via_float32.h). Attributes named "_…" are free. A type or number attribute that the inputs tell may be left
-// out when a node is added.
+// float, bool, string, type, shape, tensor, func, list(int|float|string|type|shape|func). "{a, b}" lists allowed types
+// or strings; ">= n" bounds an int or a list's length; "= value" is the default. The names numbertype and
+// realnumbertype abbreviate the numeric types. The name floattype abbreviates {half, bfloat16, float, double}: a kernel
+// for float serves half and bfloat16 too (program/via_float32.h). Attributes named "_…" are free. A node may omit a
+// type or number attribute that follows from its inputs.
 #pragma once
 
 #include <functional>

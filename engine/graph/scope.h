@@ -1,5 +1,5 @@
-// Builds graphs: unique names under name scopes, control dependencies. Variables, their sharing and reuse:
-// engine/variables/variables.h.
+// Builder of graphs: unique names under name scopes, control dependencies. engine/variables/variables.h has variables,
+// their sharing and reuse.
 //
 //   Graph graph;
 //   Scope root(graph);
@@ -7,8 +7,8 @@
 //   Output w = Variable(dense, "kernel", {784, 10}, GlorotUniform());
 //   Output y = dense.Op("MatMul", {x, w});
 //
-// Errors stick: after the first one every call returns an empty Output, and status() tells it. So a model is written
-// without a check per line, and checked once.
+// Errors stick: after the first error every call returns an empty Output, and status() returns the error. So a model
+// needs one check at its end, not a check per line.
 #pragma once
 
 #include <functional>

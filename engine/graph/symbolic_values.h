@@ -1,14 +1,13 @@
-// What is known of shapes and of the values of small integer tensors, element by element, while a graph is built. A
-// size that is not known yet is a Dimension, an expression in symbols; `Shape` itself stays as it is, and the symbols
-// stand here, in a side table by output. Shape functions, the ONNX importer and the GraphDef importer ask this one
-// evaluator.
+// Known facts about shapes and values of small integer tensors, element by element, while a graph is built. An unknown
+// size is a Dimension, an expression in symbols. `Shape` itself is unchanged; the symbols are kept here, in a side
+// table by output. Shape functions, the ONNX importer and the GraphDef importer use this one evaluator.
 //
 //   x: [?,16,4,4]    Shape(x) = (batch, 16, 4, 4)    Concat(Shape(x)[0:1], -1) = (batch, -1)
 //
 // A tensor of int32, int64 or bool with at most 256 elements has a value for each of them: a number, an expression, or
-// a symbol that stands for what nobody knows. Two elements that are equal expressions are equal whatever is fed.
+// a symbol for an unknown. Two elements with equal expressions are equal for every feed.
 //
-// Facts are remembered by node. A graph may grow meanwhile; nodes that were asked for must not change. Not thread-safe.
+// Facts are cached by node. A graph may grow meanwhile; nodes with cached facts must not change. Not thread-safe.
 #pragma once
 
 #include <optional>

@@ -1,4 +1,4 @@
-// Which variable a VarHandleOp names, and which one names a variable.
+// Mapping between VarHandleOp nodes and variable names.
 #pragma once
 
 #include <string_view>

@@ -1,4 +1,4 @@
-// Branches and the sides of loops, as functions of a graph's library while its control flow is raised.
+// Bodies of conditions and loops as functions of a graph's library, built while its control flow is raised.
 #pragma once
 
 #include <functional>

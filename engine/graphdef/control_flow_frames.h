@@ -1,4 +1,4 @@
-// Which frame of a version-1 loop each node of a graph is in. Frames are not written down but follow from paths: an
+// Frame of each node of a graph with version-1 loops. Frames are not stored in the graph but follow from paths: an
 // Enter leads into one, an Exit out of it.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A graph from outside with version-1 control flow, as it is changed in place while that is raised.
+// Mutable view of a foreign graph with version-1 control flow, edited in place while that is raised.
 #pragma once
 
 #include <string>

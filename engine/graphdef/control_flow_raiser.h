@@ -1,4 +1,4 @@
-// Raises the loops and conditions of one graph, and by itself those of the bodies that it makes of them.
+// Raises the loops and conditions of one graph, and recursively those of the resulting bodies.
 #pragma once
 
 #include <map>

@@ -108,7 +108,7 @@ class Library {
       if (!foreign.empty())
         return Unimplemented(
             "'{}' calls the function '{}' with the attribute '{}'; functions that differ by attributes are not "
-            "supported, so export each form as a function of its own",
+            "supported, so export each form as a separate function",
             PrintableText(node.name()), PrintableText(node.op()), PrintableText(foreign[0]));
       proto::AttrValue in, out;
       in.mutable_list();
@@ -170,7 +170,7 @@ class Library {
     const proto::OpDef& signature = def.signature();
     out.name = signature.name();
     if (signature.attr_size() > 0)
-      return Unimplemented("is polymorphic by its attribute '{}'; export each form as a function of its own",
+      return Unimplemented("is polymorphic by its attribute '{}'; export each form as a separate function",
                            PrintableText(signature.attr(0).name()));
     if (static_cast<size_t>(def.node_def_size()) > limits_.nodes)
       return ResourceExhausted("has {} nodes, more than {}", def.node_def_size(), limits_.nodes);
@@ -183,7 +183,7 @@ class Library {
       const auto& argument = signature.input_arg(i);
       if (!argument.type_attr().empty() || !argument.number_attr().empty() || !argument.type_list_attr().empty() ||
           argument.is_ref())
-        return Unimplemented("is polymorphic by its argument '{}'; export each form as a function of its own",
+        return Unimplemented("is polymorphic by its argument '{}'; export each form as a separate function",
                              PrintableText(argument.name()));
       if (!arguments.try_emplace(argument.name(), i).second)
         return InvalidArgument("has two arguments of the name '{}'", PrintableText(argument.name()));

@@ -1,5 +1,5 @@
-// Functions in files: a GraphDef's library (FunctionDef) as graphs of its own, and back. For files that include the
-// generated headers anyway.
+// Conversion of a GraphDef's function library (FunctionDef) to graphs, and back. For files that include the generated
+// headers anyway.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Graphs as bytes: GraphDef, wire-compatible with TensorFlow's, to and from Graph.
+// Serialization of graphs as GraphDef, wire-compatible with TensorFlow's, to and from Graph.
 #pragma once
 
 #include <cstdint>

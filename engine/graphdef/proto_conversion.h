@@ -1,5 +1,5 @@
-// Tensors, shapes and attributes to and from their messages. For files that include the generated headers anyway;
-// others use engine/graphdef/graph_def.h.
+// Conversion of tensors, shapes and attributes to and from their messages. For files that include the generated headers
+// anyway; others use engine/graphdef/graph_def.h.
 #pragma once
 
 #include <string_view>

@@ -134,12 +134,12 @@ class ConditionRaiser {
     for (const auto& [predicate, branch] : all) {
       if (!TellsApart(predicate, of_inputs)) continue;
       if (!resolved->empty())
-        return Unimplemented("{} merges tensors that both '{}' and '{}' tell apart; one condition must",
+        return Unimplemented("{} merges tensors that both '{}' and '{}' switch; only one condition may",
                              DescribeMessage(merge), *resolved, predicate);
       *resolved = predicate;
     }
     if (resolved->empty())
-      return Unimplemented("{} merges '{}' and '{}', which no Switch of one predicate tells apart",
+      return Unimplemented("{} merges '{}' and '{}', which no Switch of one predicate separates",
                            DescribeMessage(merge), merge.input(0), merge.input(1));
     for (const ControlFlowBranches& other : of_inputs) all.insert(other.begin(), other.end());
     all.erase(*resolved);
@@ -178,7 +178,8 @@ class ConditionRaiser {
       proto::NodeDef& merge = nodes_.at(group.merges[i]);
       // Which input a Merge took has no counterpart in an If; that it is asked at all is rare.
       if (const auto asks = second_outputs_.find(merge.name()); asks != second_outputs_.end())
-        return Unimplemented("{}: '{}' asks which of its inputs it took", DescribeMessage(merge), asks->second);
+        return Unimplemented("{}: '{}' uses the index of its taken input, which is not supported",
+                             DescribeMessage(merge), asks->second);
       merge.set_op("Identity");
       merge.clear_attr();
       (*merge.mutable_attr())["T"].set_type(static_cast<proto::DataType>(result_types[i]));

@@ -50,7 +50,7 @@ Status ControlFlowRaiser::Prune(const std::vector<std::string>* results, const s
     const int i = work.back();
     work.pop_back();
     if (IsSwitch(nodes_.at(i).op()))
-      return Unimplemented("{}: what it switches reaches no Merge, so it is no tf.cond", DescribeMessage(nodes_.at(i)));
+      return Unimplemented("{}: its outputs reach no Merge, so it is no tf.cond", DescribeMessage(nodes_.at(i)));
     RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, nodes_.Inputs(i));
     for (const NodeRef& input : inputs) keep(nodes_.Find(input.node));
   }

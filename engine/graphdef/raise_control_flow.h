@@ -1,4 +1,4 @@
-// Version-1 control flow in a graph from outside (tf.cond and tf.while_loop as TensorFlow 1 writes them), raised to
+// Conversion of version-1 control flow in foreign graphs (tf.cond and tf.while_loop as TensorFlow 1 writes them) to
 // functions.
 #pragma once
 

@@ -75,8 +75,7 @@ class LoopRaiser {
       if (node.op() == "Exit") loop.exits.push_back(i);
       if (node.op() == "Merge" && node.input_size() == 2) RIVULET_RETURN_IF_ERROR(ReadLoopVariable(i, loop));
     }
-    if (loop.condition < 0)
-      return InvalidArgument("the loop '{}' has no LoopCond: nothing says when it ends", loop.name);
+    if (loop.condition < 0) return InvalidArgument("the loop '{}' has no LoopCond, so it has no end", loop.name);
     for (const int i : switches) RIVULET_RETURN_IF_ERROR(ReadLoopSwitch(i, loop));
     return loop;
   }

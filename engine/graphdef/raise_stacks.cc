@@ -119,7 +119,7 @@ class StackRaiser {
       if (node.op() != "Enter" && node.op() != "Identity" && node.op() != "Switch") break;
       RIVULET_ASSIGN_OR_RETURN(inputs, nodes_.Inputs(from));
     }
-    return Unimplemented("{}: which stack its handle is of cannot be told", DescribeMessage(nodes_.at(i)));
+    return Unimplemented("{}: the stack of its handle is unknown", DescribeMessage(nodes_.at(i)));
   }
 
   Status RaiseStack(int stack, const Uses& uses) {

@@ -1,4 +1,4 @@
-// Stacks of version 1, in which loops keep what their gradients need, raised to tensor lists.
+// Conversion of version-1 stacks, which hold the values that a loop's gradient needs, to tensor lists.
 #pragma once
 
 #include "engine/base/status.h"

@@ -1,11 +1,12 @@
-// Ops of TensorFlow's that are others under another name.
+// Replacement of TensorFlow ops that are synonyms of other ops.
 #pragma once
 
 #include "proto/graph/graph.pb.h"
 
 namespace rivulet {
 
-// AccumulateNV2 becomes AddN, and BatchMatMulV3 of one type BatchMatMulV2.
+// AccumulateNV2 becomes AddN, BatchMatMulV3 of one type BatchMatMulV2, and VariableShape the Shape of what a new node
+// "<name>/Read" reads.
 void RaiseSynonyms(proto::GraphDef& graph);
 
 }  // namespace rivulet

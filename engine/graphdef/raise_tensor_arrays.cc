@@ -419,7 +419,7 @@ class ArrayRaiser {
       return InvalidArgument("{} '{}' has {} inputs, fewer than it needs", node.op(), node.name(), node.input_size());
     const proto::NodeDef* maker = MakerOf(node.input(0));
     if (maker == nullptr)
-      return Unimplemented("{} '{}': which TensorArrayV3 its handle '{}' is of cannot be told", node.op(), node.name(),
+      return Unimplemented("{} '{}': the TensorArrayV3 of its handle '{}' is unknown", node.op(), node.name(),
                            node.input(0));
     const std::string flow = node.input(op.flow);
     if (op.makes_flow && IsGradient(node.input(0))) {

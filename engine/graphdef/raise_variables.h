@@ -1,4 +1,4 @@
-// Version-1 reference variables in a graph from outside, raised to resource variables.
+// Conversion of version-1 reference variables in foreign graphs to resource variables.
 #pragma once
 
 #include "engine/base/status.h"

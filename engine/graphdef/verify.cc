@@ -88,7 +88,7 @@ Status CheckOp(const proto::NodeDef& node) {
       "MatchingFilesDataset", "FixedLengthRecordDatasetV2", "TFRecordReaderV2", "WholeFileReaderV2",
       "TextLineReaderV2",     "FixedLengthRecordReaderV2",  "ReadFile"};
   if (kReadsPaths.contains(node.op()))
-    return InvalidArgument("{}: opens files by path; a graph names data that whoever runs it has bound: BoundDataset",
+    return InvalidArgument("{}: opens files by path; a graph may only read data bound by its caller: BoundDataset",
                            DescribeNode(node));
   const StatusOr<const OpDef*> op = OpRegistry::Global().Get(node.op());
   if (!op.ok())

@@ -1,6 +1,5 @@
-// The verifier of graphs from outside. It runs on the message, before anything is built from it, so that no later code
-// meets a malformed graph; what needs types and shapes is checked node by node while the graph is built
-// (Graph::AddNode).
+// Verifier of foreign graphs. It runs on the message before anything is built from it, so that no later code sees a
+// malformed graph. Checks that need types and shapes run node by node while the graph is built (Graph::AddNode).
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// From dataset ops in a graph to a pipeline, all at once: in a function that makes a data set of each element, and in a
-// plan's input graph. In a session dataset ops run one by one instead (dataflow/input/dataset_resource.h).
+// Construction of a pipeline from all dataset ops of a graph at once, for functions that return a data set per element
+// and for a plan's input graph. In a session dataset ops run one by one instead (dataflow/input/dataset_resource.h).
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
-// What travels through an input pipeline. An element has one or more components, each a tensor or an array of byte
-// strings (records, which are no tensors here). An element of a source may be deferred: it is read and decoded when
-// somebody looks into it, so that shuffling, skipping and queueing cost no more than a number.
+// Elements of an input pipeline. An element has one or more components, each a tensor or an array of byte strings
+// (records, which are no tensors here). A source's element may be deferred: it is read and decoded on first access.
+// Shuffling, skipping and queueing then cost no more than a number.
 #pragma once
 
 #include <cstdint>

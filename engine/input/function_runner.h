@@ -1,4 +1,4 @@
-// Calls functions of tensors (of MapDataset, FilterDataset) as compiled programs, one for each set of argument shapes.
+// Runner of tensor functions (of MapDataset, FilterDataset) as compiled programs, one for each set of argument shapes.
 #pragma once
 
 #include <map>

@@ -1,7 +1,6 @@
-// Input pipelines: where elements come from and what is done to them, one after another. A Pipeline is a description,
-// immutable and shared (save for a shuffle, which counts its iterations); an iterator of it is used by one thread at a
-// time. The same pipeline with the same seeds gives the same elements in the same order, whatever threads work behind
-// it.
+// Input pipelines: a source of elements and a sequence of stages that transform them. A Pipeline is an immutable,
+// shared description, except that a shuffle counts its iterations. One thread at a time uses an iterator. The same
+// pipeline with the same seeds gives the same elements in the same order, regardless of the threads behind it.
 //
 //   RIVULET_ASSIGN_OR_RETURN(auto pipeline, BuildPipeline(graph, batches, environment));
 //   RIVULET_ASSIGN_OR_RETURN(auto iterator, pipeline->MakeIterator({}));

@@ -1,4 +1,5 @@
-// Dataset ops: each makes a pipeline of its node, once per (run of the node | place in a plan). One op, one file:
+// Registry of dataset ops: each makes a pipeline of its node, once per (run of the node | place in a plan). One op, one
+// file:
 //
 //   StatusOr<std::shared_ptr<Pipeline>> MakeTake(PipelineArguments& arguments);
 //   RIVULET_DATASET_OP("TakeDataset", MakeTake);

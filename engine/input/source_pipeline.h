@@ -1,4 +1,4 @@
-// Pipelines over elements that are there already: the first stage of every input.
+// Source pipelines over existing elements: the first stage of every input.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// A file that appears under its name at once and complete, however large: written piece by piece to a temporary name
-// beside it, synced, renamed. WriteFileAtomically (engine/base/file_system.h) is the same for bytes that are at hand.
-// Both follow links, and write into what is no regular file (engine/base/write_target.h).
+// A file that is written atomically, however large: piece by piece to a temporary name beside it, then synced and
+// renamed. WriteFileAtomically (engine/base/file_system.h) does the same for bytes in memory. Both follow links, and
+// write in place if the target is no regular file (engine/base/write_target.h).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Bytes one after the other: of a mapped file as they are, or unpacked from GZIP or ZLIB on the way.
+// Sequential reader of bytes: plain from a mapped file, or unpacked from GZIP or ZLIB.
 #pragma once
 
 #include <cstddef>

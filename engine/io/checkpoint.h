@@ -1,13 +1,13 @@
-// Checkpoints: a folder of safetensors files, one per saved step, each written whole or not at all. A file holds the
-// tensors as they are in memory, one after the other, with no message around them and no limit of 2 GB, and a checksum
-// of each; any safetensors reader opens it.
+// Checkpoints: a folder of safetensors files, one per saved step, each written atomically. A file holds the tensors as
+// they are in memory, one after the other, with a checksum of each. No message wraps them and no 2 GB limit applies;
+// any safetensors reader opens the file.
 //
 //   CheckpointFolder folder(FileSystem::Default(), "checkpoints", /*keep=*/3);
 //   RIVULET_RETURN_IF_ERROR(folder.Save(step, tensors));
 //   RIVULET_ASSIGN_OR_RETURN(const Checkpoint newest, folder.Latest());
 //
-// A crash at any point leaves every checkpoint that Save returned OK for, and none that is half written: Latest gives
-// the newest whose bytes are what was saved.
+// A crash at any point keeps every checkpoint that Save confirmed with OK, and leaves none half written. Latest returns
+// the newest one whose checksums match.
 #pragma once
 
 #include <cstdint>

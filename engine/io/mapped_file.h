@@ -1,7 +1,6 @@
-// A regular file mapped for reading; it holds no descriptor, so there may be more of them than a process may have open
-// files. The bytes are only ever copied out under a guard: a file that another program
-// truncates while it is mapped raises SIGBUS at the first touch beyond its new end, which here is a `false` and not the
-// end of the process.
+// A regular file mapped for reading. It keeps no descriptor open, so the number of mapped files may exceed the
+// process's limit of open files. Bytes are only copied out, under a guard: if another program truncates the file, the
+// first access beyond its new end raises SIGBUS. The guard turns that into `false` instead of ending the process.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// A folder that was made for files that then could not be written does not stay behind.
+// A newly made folder that is removed again if its files cannot be written.
 #pragma once
 
 #include <memory>

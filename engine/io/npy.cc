@@ -106,7 +106,7 @@ Status ReadLiteral(std::string_view text, NpyHeader& header) {
     if (!in.Quoted(key) || !in.Skip(":")) return Malformed("is no dictionary of names");
     if (key == "descr" && !descr) {
       std::string type;
-      if (in.Skip("[")) return Unimplemented("the .npy array holds records; write each field as an array of its own");
+      if (in.Skip("[")) return Unimplemented("the .npy array has records; write each field as a separate array");
       if (!in.Quoted(type)) return Malformed("has a 'descr' that is no text");
       RIVULET_RETURN_IF_ERROR(ReadType(type, header));
       descr = true;
@@ -125,7 +125,7 @@ Status ReadLiteral(std::string_view text, NpyHeader& header) {
     if (!in.Skip(",") && !in.Skip("}")) return Malformed("is no dictionary");
     if (descr && order && shape && in.Done()) break;  // the closing brace was read just now
   }
-  if (!in.Done()) return Malformed("goes on after its dictionary");
+  if (!in.Done()) return Malformed("has more bytes after its dictionary");
   if (!descr || !order || !shape) return Malformed("lacks one of descr, fortran_order and shape");
   return absl::OkStatus();
 }

@@ -1,6 +1,6 @@
 // safetensors files: named tensors of raw little-endian, row-major bytes behind a JSON header.
-// docs/internals/formats.md has the layout. This file knows bytes, not models: federated/weights builds model files on
-// it.
+// docs/internals/formats.md has the layout. This file handles bytes, not models: federated/weights builds model files
+// on it.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// A private file (mode 0600) that is whole or is not there: some pieces one behind the other, then the CRC-32C of them
-// all, little-endian. What a process keeps for the one after it.
+// A private file (mode 0600) that is complete or absent: concatenated pieces, then the CRC-32C of all of them,
+// little-endian. Processes keep state for their successor in such files.
 #pragma once
 
 #include <cstdint>

@@ -47,9 +47,9 @@ StatusOr<Directory> FindDirectory(std::string_view bytes) {
       directory = {Load(bytes, end64 + 48, 8), Load(bytes, end64 + 40, 8), Load(bytes, end64 + 32, 8)};
     }
     if (directory.offset > at || directory.bytes > at - directory.offset)
-      return Damaged("has a directory that lies outside of it");
+      return Damaged("has a directory outside of the file");
     if (directory.members > directory.bytes / kCentralBytes)
-      return Damaged(fmt::format("says that it has {} members, more than its directory can hold", directory.members));
+      return Damaged(fmt::format("claims {} members, more than its directory can hold", directory.members));
     return directory;
   }
   return DataLoss("not a ZIP archive, or cut off: it has no directory at its end");
@@ -116,7 +116,7 @@ StatusOr<std::vector<ZipMember>> ReadZipDirectory(std::string_view bytes) {
                            i + 1, method);
     member.deflated = method == 8;
     if (offset > directory.offset || directory.offset - offset < kLocalBytes || Load(bytes, offset, 4) != kLocal)
-      return Damaged(fmt::format("has no member {} where its directory says", i + 1));
+      return Damaged(fmt::format("has no member {} at the place in its directory", i + 1));
     const uint64_t data = offset + kLocalBytes + Load(bytes, offset + 26, 2) + Load(bytes, offset + 28, 2);
     if (data > directory.offset || stored > directory.offset - data)
       return Damaged(fmt::format("has a member {} that reaches beyond its data", i + 1));

@@ -1,5 +1,5 @@
-// Activation functions that are built of other ops, for layers and importers. x is of any floating type and any shape;
-// errors stick in the scope.
+// Activation functions composed of other ops, for layers and importers. x has any floating type and any shape; errors
+// stick in the scope.
 #pragma once
 
 #include "engine/graph/scope.h"

@@ -1,4 +1,5 @@
-// Attention over heads that lie side by side, built from ScaledDotProductAttention (ops/attention.cc documents it).
+// Multi-head attention, built from ScaledDotProductAttention (ops/attention.cc documents it). Heads are adjacent in the
+// last axis.
 #pragma once
 
 #include "engine/graph/scope.h"

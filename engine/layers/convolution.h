@@ -1,11 +1,11 @@
-// Convolutions that are put together from ops: one-dimensional and transposed ones. Errors stick in the scope.
+// One-dimensional and transposed convolutions composed of ops. Errors stick in the scope.
 //
 //   Output y = Conv1D(scope, x, filter, {.strides = {2}, .padding = "EXPLICIT", .paddings = {{1, 0}}});
 //   Output up = Conv2DTranspose(scope, x, filter, {.strides = {2, 2}, .padding = "SAME"});
 //
 // Images are [batch, spatial…, channels] with data_format "NHWC" and [batch, channels, spatial…] with "NCHW", with one
-// spatial axis where the function says so. Filters are [spatial…, in / groups, out]: a transposed convolution's has its
-// own output where the convolution it transposes has its input, as Conv2DBackpropInput does.
+// spatial axis in the functions named so. Filters are [spatial…, in / groups, out]. The output axis of a transposed
+// convolution's filter is in the place of the input axis of the convolution it transposes, as in Conv2DBackpropInput.
 #pragma once
 
 #include <string>

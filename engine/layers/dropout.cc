@@ -5,7 +5,7 @@ namespace rivulet {
 Output Dropout(const Scope& scope, Output x, float rate) {
   if (!x) return {};
   if (!(rate >= 0 && rate < 1)) {
-    scope.Fail(InvalidArgument("dropout of '{}' with rate {}; a rate lies in [0, 1)", x.name(), rate));
+    scope.Fail(InvalidArgument("dropout of '{}' with rate {}; a rate must be in [0, 1)", x.name(), rate));
     return {};
   }
   if (!IsFloating(x.dtype())) {

@@ -1,5 +1,5 @@
-// Dropout, built from other ops. Srivastava et al., "Dropout: a simple way to prevent neural networks from
-// overfitting", JMLR 15 (2014), in the inverted form: what stays is scaled up in training, so that inference needs
+// Dropout, composed of other ops (Srivastava et al., "Dropout: a simple way to prevent neural networks from
+// overfitting", JMLR 15, 2014). It is the inverted form: training scales the kept values up, so that inference needs
 // nothing.
 #pragma once
 

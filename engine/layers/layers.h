@@ -1,9 +1,9 @@
-// Layers that models are built of. A layer "conv1" has the variables "conv1/kernel" and "conv1/bias" and its nodes in
-// the name scope "conv1".
+// Layers of models. A layer "conv1" has the variables "conv1/kernel" and "conv1/bias" and its nodes in the name scope
+// "conv1".
 //
 // A model with dropout or batch normalisation is two graphs over the same variables, one for evaluation and one for
-// training: its body runs once for each, and the layers differ. Everything stands in one Graph; the first to run
-// creates the variables.
+// training. Its body runs once for each, with different layers. Both are in one Graph; the first to run creates the
+// variables.
 #pragma once
 
 #include <map>

@@ -1,5 +1,5 @@
-// Losses that are built of other ops, element by element, for training graphs; the caller takes their mean or sum.
-// Errors stick in the scope.
+// Losses composed of other ops, element by element, for training graphs; the caller takes their mean or sum. Errors
+// stick in the scope.
 #pragma once
 
 #include "engine/graph/scope.h"

@@ -1,4 +1,4 @@
-// A convolution without bias, a normalisation and an activation: what deep image models are made of.
+// A convolution without bias, a normalisation and an activation: the building block of deep image models.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Builds recurrent layers out of a product for all steps and the op that walks the sequence (ops/recurrent.cc documents
-// the ops). A bidirectional layer is two of them, the second with `reverse`, and a ConcatV2.
+// Recurrent layers, composed of one product for all steps and the op that walks the sequence (ops/recurrent.cc
+// documents the ops). A bidirectional layer is two of them, the second with `reverse`, and a ConcatV2.
 #pragma once
 
 #include <string>

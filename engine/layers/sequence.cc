@@ -32,9 +32,9 @@ Output Layers::Recurrent(std::string_view name, Output x, int64_t units, const R
   const Scope layer = scope_.SubScope(name);
   const bool both = options.direction == "bidirectional";
   if (!both && options.direction != "forward" && options.direction != "reverse") {
-    scope_.Fail(
-        InvalidArgument("layer '{}' ({}) has the direction '{}', which is none of forward, reverse and bidirectional",
-                        name, cell.kind, options.direction));
+    scope_.Fail(InvalidArgument(
+        "layer '{}' ({}) has the direction '{}', which is not one of forward, reverse and bidirectional", name,
+        cell.kind, options.direction));
     return {};
   }
   std::vector<Output> results;

@@ -4,6 +4,7 @@
 #include <iterator>
 #include <set>
 
+#include "engine/models/metrics/metric.h"
 #include "engine/variables/variables.h"
 
 namespace rivulet {
@@ -27,7 +28,7 @@ class Builder {
       : options_(options), body_(body), scope_(model_.graph) {}
 
   StatusOr<ModelDef> Build() {
-    RIVULET_ASSIGN_OR_RETURN(objective_, FindObjective(options_.target, options_.loss));
+    RIVULET_ASSIGN_OR_RETURN(objective_, FindObjective(options_.target, options_.loss, options_.loss_settings));
     for (const InputSpec& input : InputsOf(options_)) RIVULET_RETURN_IF_ERROR(AddInput(input));
     RIVULET_RETURN_IF_ERROR(Evaluation());
     model_.eval_loss = model_.train_loss = "loss";
@@ -87,7 +88,9 @@ class Builder {
     const Output logits = Rows(scope_, scope_.Op("Identity", {scores}, {}, name), {-1, classes_});
     logits_ = logits.name();
     Loss(scope_, logits);
-    model_.metrics = AddMetrics(scope_, options_.target, {logits, flat_label_, classes_});
+    RIVULET_RETURN_IF_ERROR(scope_.status());
+    RIVULET_ASSIGN_OR_RETURN(model_.metrics,
+                             AddMetrics(scope_, options_.target, {logits, flat_label_, classes_}, options_.metrics));
     return scope_.status();
   }
 
@@ -137,7 +140,7 @@ class Builder {
   ModelDef model_;
   Scope scope_;
   SharedLayers shared_;
-  Objective objective_ = nullptr;
+  Objective objective_;
   std::set<std::string> names_;
   std::vector<Output> fed_;
   Output label_, flat_label_;

@@ -11,7 +11,7 @@
 #include "engine/base/status.h"
 #include "engine/layers/layers.h"
 #include "engine/models/model_def.h"
-#include "engine/models/objectives.h"
+#include "engine/models/objectives/objective.h"
 
 namespace rivulet {
 
@@ -24,6 +24,8 @@ struct ClassifierOptions {
   std::vector<InputSpec> inputs;
   TargetKind target = TargetKind::kClass;
   std::string loss = "sparse_softmax_cross_entropy";  // an objective for the target (FindObjective)
+  SettingValues loss_settings = {};                   // of the objective; of what is not here its defaults
+  std::vector<std::string> metrics = {};              // by name (AddMetrics); empty: those usual for the target
   int64_t classes = 0;                                // of kClass; 0: as many as the body's output is wide
 };
 
@@ -37,7 +39,7 @@ using JoiningBody = std::function<Output(Layers& layers, std::span<const Output>
 // "logits" ("prediction" of numbers), "loss" and its metrics (AddMetrics), and "training/loss" where dropout or batch
 // normalisation make training another graph. INVALID_ARGUMENT: what a layer or Graph::AddNode refused; a width that is
 // not `classes`; an input whose name is taken or whose shape is none; several inputs for a ModelBody. Errors as
-// FindObjective.
+// FindObjective and AddMetrics.
 StatusOr<ModelDef> Classifier(const ClassifierOptions& options, const ModelBody& body);
 StatusOr<ModelDef> Classifier(const ClassifierOptions& options, const JoiningBody& body);
 

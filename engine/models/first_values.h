@@ -1,4 +1,4 @@
-// A model that begins with given values.
+// Initialisation of a model from given values.
 #pragma once
 
 #include <string>

@@ -83,8 +83,8 @@ Status MakePersonal(ModelDef& model, std::span<const std::string> patterns) {
   if (patterns.empty()) return absl::OkStatus();
   if (!model.has_graph()) {
     return InvalidArgument(
-        "the model has no graph (model.arrays), and its clients train in their own way; leave what is theirs out of "
-        "the arrays");
+        "the model has no graph (model.arrays), and its clients train externally; leave personal variables out of the "
+        "arrays");
   }
   RIVULET_ASSIGN_OR_RETURN(const std::set<std::string> personal,
                            MatchingNames(model, patterns, [](const ModelVariable& variable) {

@@ -1,4 +1,4 @@
-// Variables that are not trained, or that leave no client.
+// Marking of variables as frozen (not trained) or personal (never sent by a client).
 #pragma once
 
 #include <span>

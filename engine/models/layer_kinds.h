@@ -1,5 +1,5 @@
-// The one table of layer kinds: parsing, error messages and the reference page derive from it. Adding a kind is an
-// entry of layer_kinds.cc.
+// The table of layer kinds, the single source of parsing, error messages and the reference page. A new kind is an entry
+// of layer_kinds.cc.
 #pragma once
 
 #include <functional>

@@ -221,8 +221,15 @@ StatusOr<ModelDef> ModelFromGraph(std::string_view graph_def, const GraphModelSp
   if (!spec.eval_loss.empty()) import.roots.push_back(spec.eval_loss);
   for (const auto& [name, tensor] : spec.metrics) import.roots.push_back(tensor);
 
-  RIVULET_ASSIGN_OR_RETURN(const Graph graph,
-                           spec.text ? ParseGraphText(graph_def, import) : ParseGraph(graph_def, import));
+  const StatusOr<Graph> parsed = spec.text ? ParseGraphText(graph_def, import) : ParseGraph(graph_def, import);
+  if (absl::IsNotFound(parsed.status()) &&
+      Message(parsed.status()).find(fmt::format("'{}'", spec.init_target)) != std::string_view::npos)
+    return NotFound(
+        "{} A frozen graph holds its weights as constants: `rivulet model import FILE --out DIR` makes variables of "
+        "them, in DIR/graph.pb",
+        Message(parsed.status()));
+  if (!parsed.ok()) return parsed.status();
+  const Graph& graph = *parsed;
   const std::string& eval_loss = spec.eval_loss.empty() ? spec.loss : spec.eval_loss;
   std::vector<Node*> results;
   RIVULET_ASSIGN_OR_RETURN(const Output loss, FindScalar(graph, spec.loss, "the loss"));

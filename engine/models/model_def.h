@@ -1,5 +1,5 @@
-// A model: a graph with variables, its inputs, its loss and its metrics. What presets return, what a graph file gives,
-// what a plan carries. Or variables alone, without a graph: whoever trains those does it by means of his own.
+// A model: a graph with variables, its inputs, its loss and its metrics. Presets, graph files and plans all give one. A
+// model for external training has variables alone and no graph.
 #pragma once
 
 #include <string>

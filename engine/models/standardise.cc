@@ -22,7 +22,7 @@ StatusOr<Tensor> Floats(const Shape& shape, std::span<const double> values, std:
   Tensor tensor(DType::kFloat32, shape);
   for (size_t i = 0; i < values.size(); ++i) {
     const auto value = static_cast<float>(values[i]);
-    if (!std::isfinite(value)) return InvalidArgument("{}: {} is beyond what a float holds", what, values[i]);
+    if (!std::isfinite(value)) return InvalidArgument("{}: {} is beyond the range of a float", what, values[i]);
     tensor.flat<float>()[i] = value;
   }
   return tensor;

@@ -1,4 +1,4 @@
-// A model that sees its numbers standardised.
+// Standardisation of a model's numeric inputs, added to its graph.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Graphs in TensorFlow's ops alone, for its own readers.
+// Conversion of graphs to TensorFlow's ops alone, so that TensorFlow can read them.
 #pragma once
 
 #include <string>

@@ -95,7 +95,7 @@ class WeightFinder {
     std::optional<Place> place = PlaceOf(graph_, constant.output(), 0);
     if (place) return {constant.name(), place->statistics ? "running statistic" : "weight", place->why};
     if (named_) return {constant.name(), "weight", "it is read as a variable"};
-    return {constant.name(), "constant", "no op takes it where weights stand"};
+    return {constant.name(), "constant", "no op uses it as a weight"};
   }
 
  private:

@@ -1,5 +1,5 @@
-// A frozen graph's constants as variables again. TensorFlow's freezing (convert_variables_to_constants) writes weights
-// into a graph as Const nodes; undone, the model can be trained and its weights exchanged.
+// Conversion of a frozen graph's constants to variables. TensorFlow's freezing (convert_variables_to_constants) writes
+// weights into a graph as Const nodes. After the conversion the model can be trained and its weights exchanged.
 #pragma once
 
 #include <string>

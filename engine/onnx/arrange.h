@@ -1,4 +1,4 @@
-// Tensors in another order of axes, outside any graph.
+// Transposition of tensors outside any graph.
 #pragma once
 
 #include <vector>

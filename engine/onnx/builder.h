@@ -1,6 +1,6 @@
-// What the importer builds nodes with: a scope whose ops take every type, and the compositions that several families of
-// ONNX's operators share. Errors stick, as in Scope: after the first one every call returns an empty Output; functions
-// that ask facts of an empty Output answer "unknown".
+// The importer's node builder: a scope whose ops take every type, and the compositions shared by several families of
+// ONNX operators. Errors stick, as in Scope: after the first one every call returns an empty Output; queries about an
+// empty Output answer "unknown".
 #pragma once
 
 #include <optional>

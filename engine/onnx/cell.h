@@ -1,5 +1,5 @@
-// One direction of a recurrent layer, as ONNX describes it: gates along axis 0 of the weights in the order of our ops
-// (LSTM i, f, c, o; GRU z, r, h), activations by name.
+// One direction of a recurrent layer, as ONNX describes it. Gates are along axis 0 of the weights in the order of our
+// ops (LSTM i, f, c, o; GRU z, r, h); activations are given by name.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// One case in the layout of ONNX's own backend tests: FOLDER/model.onnx and, for each data set,
-// FOLDER/test_data_set_N/input_K.pb and output_K.pb (serialized TensorProtos). Given to the importer, run, compared.
+// One test case in the layout of ONNX's backend tests: FOLDER/model.onnx and, for each data set,
+// FOLDER/test_data_set_N/input_K.pb and output_K.pb (serialized TensorProtos). The case is imported, run and compared.
 #pragma once
 
 #include <string>

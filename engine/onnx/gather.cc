@@ -88,7 +88,7 @@ Status ScatterND(NodeContext& n) {
                          : reduction == "max" ? "TensorScatterMax"
                          : reduction == "min" ? "TensorScatterMin"
                                               : "";
-  if (op.empty()) return InvalidArgument("reduction '{}' is none of none, add, mul, max and min", reduction);
+  if (op.empty()) return InvalidArgument("reduction '{}' is not one of none, add, mul, max and min", reduction);
   RIVULET_ASSIGN_OR_RETURN(const Output indices, IndexVectors(n, 0));
   n.set_output(0, n.b().Op(op, {n.input(0), indices, n.input(2)}));
   return n.status();

@@ -182,7 +182,7 @@ Status Importer::AddOutputs(const Frame& frame) {
     const auto found = frame.values.find(info.name());
     if (found == frame.values.end() || !found->second)
       return InvalidArgument("the output '{}' of the graph is made by no node", info.name());
-    if (!seen.insert(info.name()).second) return InvalidArgument("the output '{}' stands twice", info.name());
+    if (!seen.insert(info.name()).second) return InvalidArgument("the output '{}' is listed twice", info.name());
     results_.push_back(found->second);
     if (body_ != nullptr) continue;
     const Output output = root_.Op("Identity", {found->second}, {}, GraphName(info.name(), "output"));

@@ -1,6 +1,6 @@
-// ONNX models as graphs. Each node becomes ops of ours (engine/onnx/operator.h); initializers that are weights
-// (engine/onnx/weight_places.h) become variables, so that an imported model can be trained, and everything else that is
-// constant stays in the graph.
+// Import of ONNX models as graphs. Each node becomes ops of ours (engine/onnx/operator.h). Initializers that are
+// weights (engine/onnx/weight_places.h) become variables, so that an imported model can be trained; other constants
+// stay in the graph.
 #pragma once
 
 #include <cstdint>

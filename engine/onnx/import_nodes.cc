@@ -117,7 +117,7 @@ Status Importer::AddNode(const proto::NodeProto& original, Frame& frame, const S
   }
   for (const auto& attr : original.attribute())
     if (attr.has_g() || attr.graphs_size() > 0)
-      return Unimplemented("{}: it has a graph of its own; control flow is not supported", where);
+      return Unimplemented("{}: it has a subgraph; control flow is not supported", where);
   // Inside a function, attributes that refer to the call's are replaced by these.
   const proto::NodeProto* node = &original;
   proto::NodeProto resolved;

@@ -10,7 +10,7 @@ Status Importer::Branch(const proto::NodeProto& node, Frame& frame, const Scope&
   if (condition == frame.values.end() || !condition->second) return InvalidArgument("its condition is not there");
   StatusOr<Tensor> known = known_.Value(condition->second);
   if (!known.ok())
-    return Unimplemented("it has graphs of its own, and its condition is not known when the model is imported: {}",
+    return Unimplemented("it has subgraphs, and its condition is unknown when the model is imported: {}",
                          Message(known.status()));
   if (known->dtype() != DType::kBool || known->elements() != 1) return InvalidArgument("its condition is no bool");
   const bool then = known->flat<bool>()[0];

@@ -1,6 +1,6 @@
-// Importer: the state of one import. Once nodes are in an order in which inputs come first (InOrder), one walk builds
-// the graph. Its parts stand in import.cc (inputs, outputs, the walk), import_initializers.cc, import_nodes.cc
-// (operators and functions) and import_sequences.cc (branches that are known, lists of tensors).
+// State of one import. Nodes are first ordered so that inputs come before consumers (InOrder); then one walk builds the
+// graph. The parts are in import.cc (inputs, outputs, the walk), import_initializers.cc, import_nodes.cc (operators and
+// functions) and import_sequences.cc (known branches, lists of tensors).
 #pragma once
 
 #include <map>

@@ -1,6 +1,6 @@
-// What can be said of a tensor's value while a graph is still being built. Small integer tensors are known element by
-// element (engine/graph/symbolic_values.h). Of other tensors the engine computes what follows from constants and from
-// those, so that a folded value is what a run would give.
+// Known tensor values while a graph is still being built. Small integer tensors are known element by element
+// (engine/graph/symbolic_values.h). The engine computes other tensors that follow from constants and from those, so
+// that a folded value equals the value of a run.
 #pragma once
 
 #include <map>

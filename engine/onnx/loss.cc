@@ -52,7 +52,7 @@ Status ReducedLoss(NodeContext& n, const LossRows& rows, Output losses) {
     n.set_output(0, weights ? b.Div(b.Reduce("Sum", losses, {0}, false), b.Reduce("Sum", weights, {0}, false))
                             : b.Reduce("Mean", losses, {0}, false));
   } else {
-    return InvalidArgument("reduction '{}' is none of none, sum and mean", reduction);
+    return InvalidArgument("reduction '{}' is not one of none, sum and mean", reduction);
   }
   return n.status();
 }

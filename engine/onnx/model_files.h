@@ -1,4 +1,4 @@
-// An imported model as files of ours: the graph as a GraphDef, the weights as safetensors.
+// Storage of an imported model: the graph as a GraphDef, the weights as safetensors.
 #pragma once
 
 #include <string>

@@ -1,4 +1,5 @@
-// What an ONNX operator means here: a function that builds our ops for one node. Each family's file registers its own:
+// Converter of an ONNX operator: a function that builds our ops for one node. Each family's file registers its
+// converters:
 //
 //   Status Relu(NodeContext& n) {
 //     n.set_output(0, n.b().Op("Relu", {n.input(0)}));
@@ -6,8 +7,8 @@
 //   }
 //   RIVULET_ONNX("Relu", Relu);
 //
-// One function serves every version of its operator; n.opset() tells which is meant. Errors stick: a converter checks
-// them where it goes on with a value of its own, and the importer puts operator, node and opset before them.
+// One function serves every version of its operator; n.opset() returns the version. Errors stick: a converter checks
+// them before it uses a value, and the importer adds operator, node and opset to the message.
 #pragma once
 
 #include <functional>

@@ -49,7 +49,7 @@ Status Recurrent(NodeContext& n, Cell::Kind kind) {
   const std::string direction = n.String("direction", "forward");
   const size_t directions = direction == "bidirectional" ? 2 : 1;
   if (direction != "forward" && direction != "reverse" && directions != 2)
-    return InvalidArgument("direction '{}' is none of forward, reverse and bidirectional", direction);
+    return InvalidArgument("direction '{}' is not one of forward, reverse and bidirectional", direction);
   const int64_t units = r.rank() == 3 ? r.dim(2) : 0;
   if (rank != 3 || w.rank() != 3 || r.rank() != 3 || w.dim(0) != static_cast<int64_t>(directions) ||
       r.dim(0) != w.dim(0) || units < 1 || r.dim(1) != gates * units || w.dim(1) != r.dim(1))

@@ -1,4 +1,4 @@
-// One run of a graph, with a bound on what it may take: models and cases come from outside.
+// One bounded run of a foreign graph: models and test cases come from outside.
 #pragma once
 
 #include <string>

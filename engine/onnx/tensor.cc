@@ -95,7 +95,7 @@ Status FillTyped(const proto::TensorProto& proto, Tensor& tensor) {
 // The bytes that external_data names: "location" (a plain file name here), "offset", "length".
 StatusOr<std::string> ReadExternal(const proto::TensorProto& proto, const ExternalData& external, uint64_t bytes) {
   if (external.folder.empty())
-    return Unimplemented("its values lie in another file, which is read only for a model that is a file itself");
+    return Unimplemented("its values are in another file, which is read only if the model is a file too");
   std::string location;
   uint64_t offset = 0, length = bytes;
   for (const auto& entry : proto.external_data()) {

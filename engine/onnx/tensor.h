@@ -1,4 +1,4 @@
-// Values of ONNX as tensors. For files that include the generated header anyway.
+// Conversion of ONNX values to tensors. For files that include the generated header anyway.
 #pragma once
 
 #include <string_view>

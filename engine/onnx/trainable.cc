@@ -90,8 +90,8 @@ class Body {
     RIVULET_ASSIGN_OR_RETURN(const std::vector<OnnxValue> inputs, OnnxInputs(bytes_));
     if (!options_.inputs.empty()) return PrepareNamed(inputs);
     if (inputs.size() != 1)
-      return InvalidArgument("the model has {} inputs, {}; say of each what it is fed with in a table [[model.inputs]]",
-                             inputs.size(), Join(NamesOf(inputs), ", "));
+      return InvalidArgument("the model has {} inputs, {}; describe each in a table [[model.inputs]]", inputs.size(),
+                             Join(NamesOf(inputs), ", "));
     FedInput& input = inputs_.emplace_back(FedInput{inputs[0].spec, inputs[0].name});
     input.example.shape = options_.input;
     input.example.encoding = options_.encoding;
@@ -230,6 +230,8 @@ StatusOr<ModelDef> ModelFromOnnx(std::string_view bytes, const TrainableOptions&
   ClassifierOptions classifier = body.Fed();
   classifier.target = options.target;
   classifier.loss = options.loss;
+  classifier.loss_settings = options.loss_settings;
+  classifier.metrics = options.metrics;
   return Classifier(classifier,
                     [&](Layers& layers, std::span<const Output> inputs) { return body.Build(layers, inputs); });
 }

@@ -1,4 +1,4 @@
-// Models that someone else wrote in ONNX, trained: their scores under a loss of ours.
+// Training form of a foreign ONNX model: its scores under a loss of the engine.
 #pragma once
 
 #include <string>
@@ -20,6 +20,8 @@ struct TrainableOptions {
   std::vector<InputSpec> inputs;
   TargetKind target = TargetKind::kClass;             // as ClassifierOptions
   std::string loss = "sparse_softmax_cross_entropy";  // as ClassifierOptions
+  SettingValues loss_settings = {};                   // as ClassifierOptions
+  std::vector<std::string> metrics = {};              // as ClassifierOptions
   std::string folder;                                 // where the model's external data lie
   std::vector<std::string> trainable;                 // as ImportOptions
 };

@@ -102,8 +102,7 @@ StatusOr<WeightPlaces> WeightPlaces::Find(const proto::ModelProto& model, const 
   }
   for (const auto& entry : model.metadata_props()) {
     const auto unreadable = [&] {
-      return InvalidArgument("the model's metadata '{}' are not what rivulet.torch writes; export it again",
-                             entry.key());
+      return InvalidArgument("the model's metadata '{}' are not those of rivulet.torch; export it again", entry.key());
     };
     if (entry.key() != "rivulet.parameters" && entry.key() != "rivulet.padding_rows") continue;
     const StatusOr<Json> json = Json::Parse(entry.value());

@@ -1,9 +1,9 @@
-// Roles of an ONNX model's floating initializers: which are weights, which running statistics, and which constants that
-// training leaves alone, such as masks and tables of positions.
+// Roles of an ONNX model's floating initializers: weights, running statistics, and constants excluded from training,
+// such as masks and tables of positions.
 //
-// A weight is an initializer that stands at a weight's place, such as input 1 of a Conv, directly or through operators
-// that only rearrange it. Where the model names its parameters (metadata "rivulet.parameters", which rivulet.torch
-// writes), these names decide instead. The caller's patterns overrule both.
+// A weight is an initializer in a weight's place, such as input 1 of a Conv, directly or through operators that only
+// rearrange it. If the model names its parameters (metadata "rivulet.parameters", written by rivulet.torch), these
+// names decide instead. The caller's patterns overrule both.
 #pragma once
 
 #include <map>

@@ -97,7 +97,7 @@ Status SetOutputs(InferenceContext& c, std::vector<Shape> shapes, const std::vec
     if (given != nullptr && dtype != DType::kResource && dtype != DType::kVariant) {
       StatusOr<Shape> merged = Shape::Merge(shapes[i], (*given)[i]);
       if (!merged.ok())
-        return InvalidArgument("output_shapes says {} for output {}, which is {}", (*given)[i].ToString(), i,
+        return InvalidArgument("output_shapes has {} for output {}, which is {}", (*given)[i].ToString(), i,
                                shapes[i].ToString());
       shapes[i] = *std::move(merged);
     }
@@ -164,7 +164,7 @@ Status WhileShape(InferenceContext& c) {
       argument.spec.shape = CommonList(argument.spec.shape, Shape::UnknownRank());
     if (given != nullptr && types[i] != DType::kResource && types[i] != DType::kVariant) {
       if (!Shape::Compatible((*given)[i], argument.spec.shape))
-        return InvalidArgument("output_shapes says {} of loop variable {} ('{}'), which starts as {}",
+        return InvalidArgument("output_shapes has {} for loop variable {} ('{}'), which starts as {}",
                                (*given)[i].ToString(), i, callees.function(1).arguments[i]->name(),
                                argument.spec.shape.ToString());
       argument.spec.shape = Common((*given)[i], argument.spec.shape);
@@ -181,8 +181,8 @@ Status WhileShape(InferenceContext& c) {
     }
     if (!Shape::Compatible(kept[i], after[i]))
       return InvalidArgument(
-          "loop variable {} ('{}') enters an iteration as {} and leaves it as {}; output_shapes must say which of its "
-          "dimensions change",
+          "loop variable {} ('{}') enters an iteration as {} and leaves it as {}; mark its changing dimensions in "
+          "output_shapes",
           i, callees.function(1).arguments[i]->name(), kept[i].ToString(), after[i].ToString());
     Shape common = Common(kept[i], after[i]);
     changed = changed || !(common == kept[i]);

@@ -1,5 +1,5 @@
-// A band of diagonals of a matrix, as TensorFlow's third versions of the MatrixDiag ops have them: diagonal d begins in
-// row 0 and column d where d > 0, in row -d and column 0 otherwise. Shared by shape functions and kernels.
+// A band of diagonals of a matrix, as in TensorFlow's third versions of the MatrixDiag ops. Diagonal d begins in row 0
+// and column d if d > 0, and in row -d and column 0 otherwise. Shared by shape functions and kernels.
 #pragma once
 
 #include <algorithm>

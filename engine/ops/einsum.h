@@ -1,6 +1,6 @@
 // The equation of an Einsum, as NumPy and TensorFlow write it: "ij,jk->ik", "...ab,...bc->...ac", "ii->i". A label that
-// stands twice in an operand is its diagonal; labels absent from the output are summed over. Without "->" the output
-// holds what stands for "..." and then, in ASCII order, the labels that stand once in all operands together.
+// occurs twice in an operand selects its diagonal; labels absent from the output are summed over. Without "->" the
+// output has the axes of "..." and then, in ASCII order, the labels that occur once in all operands together.
 #pragma once
 
 #include <string>

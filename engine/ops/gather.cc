@@ -104,8 +104,8 @@ Status GatherGradShape(InferenceContext& c) {
     dims.insert(dims.end(), indices.dims().begin() + batch_dims, indices.dims().end());
     dims.insert(dims.end(), params.dims().begin() + axis + 1, params.dims().end());
     if (!Shape::Compatible(c.input(0), Shape(std::move(dims))))
-      return InvalidArgument("dy {} is not what indices {} choose from {}", c.input(0).ToString(), indices.ToString(),
-                             params.ToString());
+      return InvalidArgument("dy {} does not have the shape that indices {} choose from {}", c.input(0).ToString(),
+                             indices.ToString(), params.ToString());
   }
   c.set_output(0, std::move(params));
   return absl::OkStatus();

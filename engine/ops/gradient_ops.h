@@ -1,5 +1,5 @@
 // Building blocks of gradient functions. Errors stick, as in Scope: after the first one every call returns an empty
-// Output, and status() tells it.
+// Output, and status() returns the error.
 //
 //   Status MulGradient(GradientContext& g) {
 //     GradientOps ops(g);
@@ -8,8 +8,8 @@
 //     return ops.status();
 //   }
 //
-// Shapes that are unknown when the gradient is built (the batch) are asked for in the graph, with Shape and
-// BroadcastGradientArgs; a compiled program knows them all, so these nodes become constants there.
+// Shapes that are unknown when the gradient is built (the batch) are computed in the graph, with Shape and
+// BroadcastGradientArgs. A compiled program knows all shapes, so these nodes become constants there.
 #pragma once
 
 #include <optional>

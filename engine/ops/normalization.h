@@ -1,4 +1,4 @@
-// What normalisations share: shapes, and the gradient of their gradient.
+// Shared parts of the normalisation ops: shapes, and the gradient of their gradient.
 #pragma once
 
 #include <functional>

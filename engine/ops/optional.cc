@@ -30,7 +30,7 @@ Status GetValueShape(InferenceContext& c) {
   if (!shapes.empty()) {
     StatusOr<Shape> merged = Shape::Merge(element, shapes[0]);
     if (!merged.ok())
-      return InvalidArgument("output_shapes says {}, but the optional holds {}", shapes[0].ToString(),
+      return InvalidArgument("output_shapes has {}, but the optional holds {}", shapes[0].ToString(),
                              element.ToString());
     element = *std::move(merged);
   }

@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-constexpr std::string_view kNoQueueGradient = "what a queue holds was computed in other runs";
+constexpr std::string_view kNoQueueGradient = "a queue's elements were computed in other runs";
 
 Status QueueHandleShape(InferenceContext& c) {
   c.set_output(0, Shape{});

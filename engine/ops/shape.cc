@@ -402,7 +402,7 @@ RIVULET_OP("PreventGradient")
     .Attr("T: " RIVULET_ANY_TYPE)
     .Attr("message: string = ''")
     .Shape(SameAsInput(0))
-    .NotDifferentiable("whoever built it forbids gradients through it")
+    .NotDifferentiable("its author forbids gradients through it")
     .Doc("Its input; a gradient through it is an error.");
 
 RIVULET_OP("Reshape")

@@ -1,6 +1,6 @@
-// What shape functions of several families share. Every function returns INVALID_ARGUMENT with the operands and the
-// dimension that clashes; the graph adds the node's name and source line. Sizes are checked for overflow here, because
-// a graph may come from outside.
+// Helpers shared by shape functions of several families. Every function returns INVALID_ARGUMENT with the operands and
+// the conflicting dimension; the graph adds the node's name and source line. Sizes are checked for overflow here,
+// because a graph may come from outside.
 #pragma once
 
 #include <initializer_list>

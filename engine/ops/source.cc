@@ -8,7 +8,7 @@ namespace {
 Status ConstShape(InferenceContext& c) {
   const Tensor& value = c.attr<Tensor>("value");
   if (value.dtype() != c.attr<DType>("dtype"))
-    return InvalidArgument("the value is {}, but attribute 'dtype' says {}", Name(value.dtype()),
+    return InvalidArgument("the value is {}, but attribute 'dtype' is {}", Name(value.dtype()),
                            Name(c.attr<DType>("dtype")));
   c.set_output(0, value.shape());
   return absl::OkStatus();

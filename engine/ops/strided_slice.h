@@ -1,5 +1,5 @@
-// What StridedSlice takes from each axis, resolved from begin, end, strides and its five masks, as TensorFlow defines
-// them. Shared by the shape functions and kernels of StridedSlice and StridedSliceGrad.
+// Ranges that StridedSlice takes from each axis, resolved from begin, end, strides and its five masks, as TensorFlow
+// defines them. Shared by the shape functions and kernels of StridedSlice and StridedSliceGrad.
 #pragma once
 
 #include <span>

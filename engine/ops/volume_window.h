@@ -1,5 +1,5 @@
 // The geometry of a window that slides over a volume [batch, depth, height, width, channels] ("NDHWC") or [batch,
-// channels, depth, height, width] ("NCDHW"): three axes as window.h has them.
+// channels, depth, height, width] ("NCDHW"): three axes as in window.h.
 #pragma once
 
 #include <array>

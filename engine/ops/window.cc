@@ -159,8 +159,7 @@ StatusOr<FusedOps> FusedOpsOf(const AttrMap& attrs) {
     } else if (name == "Relu6" && last) {
       fused.activation = FusedOps::Activation::kRelu6;
     } else {
-      return Unimplemented("fused_ops hold '{}' at a place where BiasAdd (first), Relu or Relu6 (last) may stand",
-                           name);
+      return Unimplemented("fused_ops have '{}' in a place for BiasAdd (first), Relu or Relu6 (last)", name);
     }
   }
   return fused;

@@ -1,4 +1,4 @@
-// A training step as graph nodes: what changes variables once their gradients are known.
+// A training step as graph nodes: the updates of all variables by their gradients.
 #pragma once
 
 #include <span>

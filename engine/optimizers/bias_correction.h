@@ -1,4 +1,4 @@
-// The bias correction that Adam and its kin share.
+// Bias correction, shared by Adam and its relatives.
 #pragma once
 
 #include "engine/optimizers/kind.h"

@@ -1,4 +1,4 @@
-// What may happen to gradients between ComputeGradients and ApplyGradients. Each function adds nodes and returns the
+// Transformations of gradients between ComputeGradients and ApplyGradients. Each function adds nodes and returns the
 // new gradients in the same order; errors go to the scope.
 #pragma once
 

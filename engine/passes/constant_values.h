@@ -1,4 +1,4 @@
-// What passes ask about constants.
+// Queries of constants for passes.
 #pragma once
 
 #include <cstdint>

@@ -428,7 +428,7 @@ StatusOr<Graph> GraphEditor::Finish() const {
       const TensorSpec& claimed = node->outputs[port];
       const TensorSpec& inferred = (*added)->outputs()[port];
       if (claimed.dtype != inferred.dtype || !Shape::Compatible(claimed.shape, inferred.shape)) {
-        return Internal("a pass made '{}', whose output {} is {}{} and was said to be {}{}", node->name, port,
+        return Internal("a pass made '{}', whose output {} is {}{} and was declared as {}{}", node->name, port,
                         Name(inferred.dtype), inferred.shape.ToString(), Name(claimed.dtype), claimed.shape.ToString());
       }
     }

@@ -1,13 +1,14 @@
-// A graph as passes change it: only what a signature needs, every shape known, who uses what, and an order in which
-// the nodes run. It begins as a ConcreteGraph and ends as a Graph.
+// A graph under edit by the passes: only the part that a signature needs, with all shapes known, consumers indexed, and
+// an execution order. It starts as a ConcreteGraph and ends as a Graph.
 //
 // Invariants that every change keeps:
-//   - Feeds, fetches and targets keep their names; such a node is `pinned`, and one that is replaced stays as an
-//     Identity of its replacement. What is fed is a Placeholder here.
-//   - Whoever waited for a node, by data or by control, waits for its replacement and for what the node waited for.
+//   - Feeds, fetches and targets keep their names; such a node is `pinned`, and a replaced one stays as an
+//     Identity of its replacement. A fed tensor is a Placeholder here.
+//   - A node that waited for a replaced node, by data or by control, waits for its replacement and for the
+//     inputs of the replaced node.
 //   - Nodes run by `position`, as in the graph before: reads and writes of variables keep their order.
-//   - Random ops carry their place among those of the whole graph, so that they draw what they drew.
-// Edits cost what they touch, never a walk over the graph.
+//   - Random ops keep their position among those of the whole graph, so that their draws stay the same.
+// Edits cost only the nodes they touch, never a walk over the graph.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// A pass rewrites a graph into one that computes the same with less. A file per pass; it registers nothing: passes.cc
-// lists them in the order in which they run, because the order matters.
+// A pass rewrites a graph into an equivalent one with less work. Each is one file and registers nothing: passes.cc
+// lists them in execution order, because the order matters.
 #pragma once
 
 #include <span>

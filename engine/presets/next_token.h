@@ -1,4 +1,4 @@
-// Models that read a text and say at every position what comes next.
+// Models that predict the next token at every position of a text.
 #pragma once
 
 #include "engine/base/status.h"

@@ -1,4 +1,4 @@
-// What presets share: their own defaults where nothing else is asked for.
+// Default options shared by presets.
 #pragma once
 
 #include <utility>
@@ -16,6 +16,9 @@ inline int64_t ClassesOr(const PresetOptions& options, int64_t usual) {
 inline ClassifierOptions InputOr(const PresetOptions& options, std::vector<int64_t> usual) {
   ClassifierOptions classifier;
   classifier.input = options.input.empty() ? std::move(usual) : options.input;
+  if (!options.loss.empty()) classifier.loss = options.loss;
+  classifier.loss_settings = options.loss_settings;
+  classifier.metrics = options.metrics;
   return classifier;
 }
 

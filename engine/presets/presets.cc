@@ -33,8 +33,13 @@ constexpr NamedPreset kPresets[] = {
 
 Status CheckOptions(const NamedPreset& preset, const PresetOptions& options) {
   if (preset.fixed && (options.classes != 0 || !options.input.empty()))
+    return InvalidArgument("the preset '{}' has a fixed vocabulary and window; neither classes nor input can be chosen",
+                           preset.name);
+  const bool own_loss = options.loss.empty() || options.loss == "sparse_softmax_cross_entropy";
+  if (preset.fixed && (!own_loss || !options.loss_settings.empty() || !options.metrics.empty()))
     return InvalidArgument(
-        "the preset '{}' has a vocabulary and windows of its own; neither classes nor input can be chosen",
+        "the preset '{}' counts no padding, in its loss and in its accuracy; neither model.objective nor model.metrics "
+        "can be chosen",
         preset.name);
   if (options.classes < 0 || options.classes == 1)
     return InvalidArgument("a classifier has two classes or more, not {}", options.classes);

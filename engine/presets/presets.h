@@ -1,10 +1,11 @@
-// Models by name. A target of its own (engine_presets): a client links none of them.
+// Model presets by name. They are a separate target (engine_presets), so that clients link none of them.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "engine/base/setting.h"
 #include "engine/base/status.h"
 #include "engine/models/model_def.h"
 
@@ -15,6 +16,9 @@ struct PresetOptions {
   int64_t classes = 0;
   std::vector<int64_t> input = {};  // of one example: height, width, channels
   std::string normalization = "";   // batch, group, none: of the residual networks and mobilenet_v2
+  std::string loss = "";            // an objective for classes (FindObjective), and its settings
+  SettingValues loss_settings = {};
+  std::vector<std::string> metrics = {};  // as ClassifierOptions
 };
 
 // docs/reference/models.md lists the presets, their layers and their parameters. Those of images take float32

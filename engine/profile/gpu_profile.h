@@ -1,5 +1,5 @@
-// What a program's steps cost on a device: its records (engine/gpu/gpu_activity.h), by the labels that instructions
-// gave their work, as a Profile and in a trace.
+// Profile and trace of a program's steps on a device, from its activity records (engine/gpu/gpu_activity.h) by the
+// labels that instructions set.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What a device can do at best, measured by our own kernels (engine/kernels/cuda/roofline.cu): the ruler of its
+// Peak performance of a device, measured by our kernels (engine/kernels/cuda/roofline.cu): the reference of its
 // profile.
 #pragma once
 

@@ -1,5 +1,4 @@
-// How long work takes on a device, by events of its own around many runs of it: what a host's clock would see is mostly
-// the launching.
+// Timer of work on a device, by device events around many runs of it. A host clock would mostly measure the launching.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A program on a device with memory of its own, for who measures it: every lane is given the same values.
+// A program with its own device memory, for measurements: every lane receives the same values.
 //
 //   RIVULET_ASSIGN_OR_RETURN(const auto run, GpuTrial::Create(program, device, buffers, 8));
 //   RIVULET_RETURN_IF_ERROR(run->Feed(feeds));

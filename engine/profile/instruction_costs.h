@@ -1,4 +1,4 @@
-// What each instruction of a program has to do, whatever it takes: operations, bytes, memory, and where it comes from.
+// Cost of each instruction of a program, independent of time: operations, bytes, memory, and its origin.
 #pragma once
 
 #include <cstdint>

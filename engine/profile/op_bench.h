@@ -1,4 +1,4 @@
-// One op by itself: a one-node graph, run by each implementation there is for it.
+// Benchmark of one op: a one-node graph, run by each available implementation.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// One op by itself on a device, as its programs run it.
+// Benchmark of one op on a device.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What `rivulet bench op` feeds an op, compiles and compares, wherever it runs.
+// Inputs, compilation and comparison of `rivulet bench op`, for host and device.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What steps cost, summed: per instruction, and from there per op, layer and implementation, held against the machine's
+// Profile of steps: summed cost per instruction, and per op, layer and implementation, compared with the machine's
 // roofline.
 #pragma once
 

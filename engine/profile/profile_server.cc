@@ -196,7 +196,7 @@ Status CheckNotStopped(int pid) {
   const size_t state = line.rfind(')');  // the name before it may hold anything
   if (state == std::string::npos || state + 2 >= line.size() || (line[state + 2] != 'T' && line[state + 2] != 't'))
     return absl::OkStatus();
-  return FailedPrecondition("process {} is stopped; let it go on first: kill -CONT {}", pid, pid);
+  return FailedPrecondition("process {} is stopped; continue it first: kill -CONT {}", pid, pid);
 }
 
 }  // namespace

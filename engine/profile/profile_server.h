@@ -1,10 +1,10 @@
-// Profiling a process that runs: another process of the same user asks it for its next steps.
+// Profiling of a running process: another process of the same user requests a profile of its next steps.
 //
-// The process listens on a Unix socket in Linux' abstract namespace, "rivulet-profile-PID": no file, so nothing stale
-// is left behind, and nobody is stopped by a signal that he does not expect. Both sides look at who is at the other end
-// (SO_PEERCRED): only the same user, or root, may ask, and an answer is only taken from the process asked. A request is
-// one line, "profile STEPS"; the answer is a profile as ProfileToJson gives it, without a roofline of its own, or one
-// line that begins with "error: ".
+// The process listens on a Unix socket in Linux's abstract namespace, "rivulet-profile-PID". There is no file, so
+// nothing stale is left behind, and no signal can stop an unprepared process. Both sides check the peer (SO_PEERCRED):
+// only the same user, or root, may ask, and an answer is accepted only from the requested process. A request is one
+// line, "profile STEPS". The answer is a profile as ProfileToJson gives it, without a roofline, or one line that begins
+// with "error: ".
 #pragma once
 
 #include <atomic>

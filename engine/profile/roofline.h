@@ -1,8 +1,8 @@
-// What this machine can do at best, measured: the ruler of a profile.
+// Measured peak performance of this machine: the reference of a profile.
 //
 // Williams, Waterman & Patterson, "Roofline: an insightful visual performance model for multicore architectures", 2009:
 // work of F operations and B bytes takes at least max(F / peak, B / bandwidth). The bandwidth is that of the nearest
-// memory which holds B bytes, so that the limit is honest for what stays in a cache.
+// memory that holds B bytes, so that the limit is also right for data that stay in a cache.
 #pragma once
 
 #include <cstdint>

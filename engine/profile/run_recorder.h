@@ -1,4 +1,4 @@
-// Notes when each instruction of a run began and ended, in memory taken beforehand.
+// Recorder of the start and end of each instruction of a run, in preallocated memory.
 //
 //   RunRecorder recorder;
 //   bindings.observer = &recorder;

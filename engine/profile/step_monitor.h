@@ -1,4 +1,4 @@
-// Watches the steps of a training loop for whoever wants to know: a trace file, a profile asked for from outside.
+// Monitor of the steps of a training loop, for a trace file or a profile requested by another process.
 //
 //   MonitoredRun watched(monitor, bindings);   // monitor may be null: nothing is spent
 //   RIVULET_RETURN_IF_ERROR(instance->Run(bindings));

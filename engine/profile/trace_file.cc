@@ -214,8 +214,8 @@ class JsonTraceFile final : public TraceFile {
   std::string Shortened() const override {
     MutexLock lock(mutex_);
     if (full_) {
-      return fmt::format("{} has reached {} MB, and what came after is not in it; allow more with --trace-megabytes",
-                         path_, options_.limit_bytes >> 20);
+      return fmt::format("{} has reached {} MB, and later events are missing; allow more with --trace-megabytes", path_,
+                         options_.limit_bytes >> 20);
     }
     if (detail_over_) {
       return fmt::format(

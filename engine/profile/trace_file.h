@@ -1,10 +1,9 @@
 // A trace in the Trace Event Format, which chrome://tracing and https://ui.perfetto.dev open: a JSON array of events,
-// one per line, written as they happen. The array may stay open at its end, as the format allows, so a file is whole at
-// every moment, also when the process is killed.
+// one per line, written as they happen. The format allows an array without its end, so the file is valid at every
+// moment, also after the process is killed.
 //
-// Events: "X" rounds, tasks, phases, steps and ops; "i" things that happen; "s" "t" "f" arrows; "C" counters; "M" names
-// of processes and threads. An op's arguments lead from the kernel's symbol over implementation, op and node to the
-// layer.
+// Events: "X" rounds, tasks, phases, steps and ops; "i" instant events; "s" "t" "f" arrows; "C" counters; "M" names of
+// processes and threads. An op's arguments name the kernel's symbol, implementation, op, node and layer.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Where the spans of a run go: what was done when, by which thread, for whom. Code that can be traced holds a Tracer*,
-// null where nobody wants a trace; tracing changes no result.
+// Tracer interface: receives the spans of a run with their times and threads. Code that can be traced holds a Tracer*,
+// null without a trace; tracing changes no result.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// A buffer that a run begins as a copy of another: read from there, and copied only where it must be.
+// A buffer that a run begins as a copy of another: read from the original, and copied only if necessary.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// What instructions do not list but profiles want to know of a compiled program's calls.
+// Details of a compiled program's calls for profiles, beyond the instruction list.
 #pragma once
 
 #include <cstdint>

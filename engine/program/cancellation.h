@@ -1,4 +1,4 @@
-// Ending a run from another thread.
+// Cancellation of a run from another thread.
 #pragma once
 
 #include <atomic>

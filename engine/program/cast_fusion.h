@@ -1,6 +1,6 @@
-// Conversions between float32 and bfloat16 inside the kernels that use what they make: weights are rounded in registers
-// on their way into a product, and a gradient's factors are read as they were before they were widened. What is saved
-// is memory: a converted copy is neither written nor read.
+// Fusion of conversions between float32 and bfloat16 into the kernels that use their results. Weights are rounded in
+// registers on their way into a product, and the factors of a gradient are read before they are widened. This saves
+// memory traffic: a converted copy is neither written nor read.
 #pragma once
 
 #include <vector>

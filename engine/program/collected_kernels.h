@@ -1,4 +1,4 @@
-// Where the kernels of a library of ops go while it is being loaded (engine/program/op_library.h).
+// Staging area for the kernels of an op library while it is being loaded (engine/program/op_library.h).
 #pragma once
 
 #include <string>

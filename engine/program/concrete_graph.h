@@ -1,6 +1,6 @@
-// The part of a graph that a signature needs, with every shape known: pruned from fetches and targets, shapes inferred
-// again from the feeds, constants folded, variables resolved to slices of buffers, nodes in the order in which they
-// run.
+// The part of a graph that a signature needs, with every shape known. It is pruned from fetches and targets; shapes are
+// inferred again from the feeds, constants folded, variables resolved to slices of buffers, and nodes put in execution
+// order.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Joins functions of elements that follow each other into one kernel of a device (engine/program/gpu_elements.h): what
-// the one makes and only the other reads is never in memory.
+// Fusion of consecutive elementwise functions into one device kernel (engine/program/gpu_elements.h): a value with one
+// consumer never reaches memory.
 #pragma once
 
 #include <vector>

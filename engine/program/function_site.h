@@ -1,5 +1,5 @@
-// Functions at the places that call them: what a call's results are once all shapes are known, and the graph and
-// signature that a function's body becomes there. engine/compile/function_program.h compiles and runs them.
+// A function at one call site: its result specs once all shapes are known, and the graph and signature of its body
+// there. engine/compile/function_program.h compiles and runs them.
 #pragma once
 
 #include <span>

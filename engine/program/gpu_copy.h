@@ -1,4 +1,4 @@
-// What lowering puts where values are copied: assignments, reads that a write would spoil, and fetches.
+// Device copies inserted by lowering: assignments, reads that a later write would overwrite, and fetches.
 #pragma once
 
 #include <cstddef>

@@ -1,7 +1,6 @@
-// Functions of elements on a device: what each element of a result is made of, as a little program. Kernels that know
-// theirs are joined where one follows the other (engine/program/element_fusion.h), and run as one kernel that keeps
-// what is between them to itself. Its steps are the functions of the kernels by themselves, each rounded by itself, so
-// that the bits are those of one kernel after the other.
+// Elementwise functions on a device, each described as a small program of steps per element. Consecutive kernels with
+// such a description are fused into one (engine/program/element_fusion.h), which keeps intermediate values in
+// registers. The steps are the functions of the single kernels with the same roundings, so that the bits do not change.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
-// Kernels of a device. They are registered and prepared as any (engine/program/kernel.h, Device::kCuda), but a call of
-// one is put into a stream, and is for several lanes at once: clients that train in step, each with weights of its own.
+// Device kernels. They are registered and prepared like host kernels (engine/program/kernel.h, Device::kCuda). A call
+// is put into a stream, and computes several lanes at once: clients that train in step, each with its weights.
 //
-// Lanes are the grid's third dimension: an operand of lane l lies `lane_stride` bytes behind that of lane l - 1, and a
-// kernel does for each lane what it does for one, element for element in the same order. So nothing that a lane
-// computes depends on how many there are, and a client's bits are the same in a group of one and of sixty-four.
+// Lanes are the grid's third dimension. An operand of lane l is `lane_stride` bytes behind that of lane l - 1. A kernel
+// computes every lane like a single one, element for element in the same order. So a lane's results do not depend on
+// the number of lanes, and a client's bits are the same in a group of one and of sixty-four.
 //
-// Not every lane takes part in every step: clients have unlike numbers of examples. `ids` lists those that do, in
-// device memory, and the grid is as deep as the list. A lane that is not listed is neither read nor written.
+// Not every lane takes part in every step, because clients have different numbers of examples. `ids` lists the
+// participating lanes, in device memory, and the grid is as deep as the list. Other lanes are neither read nor written.
 #pragma once
 
 #include <cstddef>

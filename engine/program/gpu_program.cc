@@ -108,7 +108,7 @@ class GpuTableInstance final : public GpuInstance {
     for (size_t i = 0; i < lowered_.uses_buffer.size(); ++i) {
       if (!lowered_.uses_buffer[i]) continue;
       if (i >= bindings.buffers.size()) {
-        return InvalidArgument("the program's variables lie in buffer {}, which is not bound", i);
+        return InvalidArgument("the program's variables are in buffer {}, which is not bound", i);
       }
       RIVULET_RETURN_IF_ERROR(
           CheckOperand(bindings.buffers[i], lanes, 1, writes_buffer_[i], fmt::format("buffer {}", i)));
@@ -229,11 +229,10 @@ StatusOr<std::shared_ptr<const GpuProgram>> NewGpuProgram(Signature signature, s
   for (size_t i = 0; i < lowered.calls.size(); ++i) {
     const Call& call = lowered.calls[i];
     if (call.nested) {
-      return Unimplemented("{} '{}' runs functions of its own, which a device cannot; compile it for the CPU", call.op,
-                           call.node);
+      return Unimplemented("{} '{}' runs functions, which a device cannot; compile it for the CPU", call.op, call.node);
     }
     RIVULET_CHECK(dynamic_cast<const GpuKernel*>(call.kernel.get()) != nullptr,
-                  "the CUDA kernel of {} '{}' is none of a device", call.op, call.node);
+                  "the CUDA kernel of {} '{}' is no device kernel", call.op, call.node);
     if (CopiesOverItself(call, lowered.instructions[i])) {
       return Unimplemented("{} '{}' assigns a part of a buffer to memory that overlaps it; compile it for the CPU",
                            call.op, call.node);

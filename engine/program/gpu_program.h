@@ -1,6 +1,5 @@
-// A program on a device, for several lanes at once: the same steps in the same order as the host's (program.h), each
-// put into a stream. Everything it reads and writes lies in the device's memory, a lane's part at a fixed stride behind
-// the one before.
+// A program on a device, for several lanes at once: the steps of the host's program (program.h) in the same order, each
+// put into a stream. All its operands are in device memory, with a fixed stride between lanes.
 //
 //   CompileForGpu (engine/compile/compile.h) → GpuProgram → Instantiate(device) → Enqueue(…)*, stream.Wait()
 #pragma once

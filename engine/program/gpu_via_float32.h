@@ -1,4 +1,4 @@
-// A device's kernel for 16-bit floats: the float kernel between conversions in scratch memory (via_float32.h).
+// Device kernel for 16-bit floats: the float kernel between conversions in scratch memory (via_float32.h).
 #pragma once
 
 #include <cstdint>

@@ -178,7 +178,7 @@ class TableInstance final : public Instance {
     for (size_t i = 0; i < lowered_.uses_buffer.size(); ++i) {
       if (!lowered_.uses_buffer[i]) continue;
       if (i >= bindings.buffers.size() || bindings.buffers[i].data == nullptr) {
-        return InvalidArgument("the program's variables lie in buffer {}, which is not bound", i);
+        return InvalidArgument("the program's variables are in buffer {}, which is not bound", i);
       }
       if (reinterpret_cast<uintptr_t>(bindings.buffers[i].data) % 64 != 0) {
         return InvalidArgument("buffer {} does not start at a multiple of 64 bytes", i);

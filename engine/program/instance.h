@@ -1,4 +1,4 @@
-// Running a lowered program: a table of addresses, patched where a binding moved, and a loop over kernels.
+// Execution of a lowered program: a table of addresses, patched after a binding changed, and a loop over kernels.
 #pragma once
 
 #include <memory>

@@ -1,6 +1,6 @@
-// Kernels. A kernel is prepared once for a node with fully known shapes and run often; what Prepare returns is
-// immutable and shared by all threads, so all mutable memory (outputs, scratch) is the caller's, planned before the
-// first step.
+// Kernels. A kernel is prepared once for a node with fully known shapes and run often. The result of Prepare is
+// immutable and shared by all threads. All mutable memory (outputs, scratch) belongs to the caller and is planned
+// before the first step.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// Other implementations of an op's kernel than the one that programs take, by name, so that they can be measured side
-// by side (`rivulet bench op`). No program ever runs one.
+// Alternative implementations of an op's kernel, by name, for measurements side by side (`rivulet bench op`). No
+// program ever runs one.
 #pragma once
 
 #include <string>

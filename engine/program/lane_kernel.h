@@ -1,5 +1,5 @@
-// What kernels may offer beside kernel.h to whoever runs one program for several lanes at once
-// (engine/program/lanes.h). Both are capabilities: a kernel without them runs once a lane, or its program in one lane.
+// Optional capabilities of kernels for programs that run several lanes at once (engine/program/lanes.h). A kernel
+// without them runs once a lane, or its program in one lane.
 #pragma once
 
 #include <cstdint>

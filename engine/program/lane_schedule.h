@@ -3,7 +3,7 @@
 // size left take it together. An epoch is a few groups of lanes, each with a repeat count.
 //
 // A lane outside a group is idle: none of its memory is read or written, its stream draws no number, and its step count
-// stands still.
+// does not change.
 #pragma once
 
 #include <cstdint>

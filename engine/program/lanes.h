@@ -1,14 +1,14 @@
-// One program for several lanes at once: the same run for each of several clients, who read the same variables and are
-// fed apart. Small models are bound by memory and not by arithmetic: a client of six examples reads every weight for
-// six rows. Here the lanes' activations lie one behind the other, so what multiplies rows by shared weights is one call
-// for the rows of all lanes (engine/program/lane_kernel.h); other kernels run once a lane, and what no feed reaches
-// once.
+// One program for several lanes at once: the same run for each of several clients, with shared variables and separate
+// feeds. Small models are bound by memory and not by arithmetic: a client of six examples reads every weight for six
+// rows. The lanes' activations are adjacent, so a product of rows with shared weights is one call for the rows of all
+// lanes (engine/program/lane_kernel.h). Other kernels run once a lane, and nodes that depend on no feed run once.
 //
-// Updates of variables are not run at all. They stand last in the program, and whoever wants them makes them part by
-// part: of all lanes one part, then of all the next, so that a gradient never is in memory, and what a part is added
-// to is near for all lanes.
+// Updates of variables are not run at all. They are last in the program, and the caller computes them part by part: one
+// part of all lanes, then the next. So a gradient is never complete in memory, and the sum it is added to stays in the
+// cache for all lanes.
 //
-// The bits of each lane are those of a run by itself, however many there are: no kernel is chosen by the lanes' number.
+// The bits of each lane are those of a separate run, for any number of lanes: the choice of kernels does not depend on
+// it.
 //
 //   CompileLanes → LaneProgram → Instantiate(n) → (Run, Make of parts)*
 #pragma once

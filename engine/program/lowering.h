@@ -1,4 +1,4 @@
-// From a concrete graph to calls of kernels over planned memory.
+// Lowering of a concrete graph to calls of kernels over planned memory.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// Where storages lie in the arena: storages whose lives do not meet may share bytes.
+// Assignment of storages to offsets in the arena: storages whose lifetimes do not overlap may share bytes.
 #pragma once
 
 #include <cstddef>

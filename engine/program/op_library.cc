@@ -45,8 +45,8 @@ Status CheckAgainstRegistries(const Pending& pending, const std::string& path) {
       return AlreadyExists("{}: the kernel {} ({}:{}) is there already", path, Described(kernel), kernel.file,
                            kernel.line);
     if (!seen.contains(kernel.op) && OpRegistry::Global().Find(kernel.op) == nullptr)
-      return NotFound("{}: the kernel {} ({}:{}) is for an op that nobody registers", path, Described(kernel),
-                      kernel.file, kernel.line);
+      return NotFound("{}: the kernel {} ({}:{}) is for an unregistered op", path, Described(kernel), kernel.file,
+                      kernel.line);
   }
   return absl::OkStatus();
 }

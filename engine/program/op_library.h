@@ -1,13 +1,13 @@
-// Libraries of ops: shared libraries, built against the installed package, that register ops, gradients and kernels of
-// their own with RIVULET_OP and RIVULET_KERNEL. One file of such a library says
+// Op libraries: shared libraries, built against the installed package, that register ops, gradients and kernels with
+// RIVULET_OP and RIVULET_KERNEL. One file of such a library contains
 //
 //   #include "engine/program/op_library.h"
 //   RIVULET_OP_LIBRARY("Activations of our own.");
 //
-// and CMake links it against nothing but headers, Rivulet::headers: it takes the engine from the program that loads it,
-// so that both have one registry. `rivulet … --op-library FILE.so` loads it, on every command.
+// and CMake links it only against headers, Rivulet::headers. It uses the engine of the program that loads it, so that
+// both share one registry. `rivulet … --op-library FILE.so` loads it, on every command.
 //
-// A library is code, and is trusted as the program is: only the user names one, never a file, a plan or a peer.
+// A library is code and as trusted as the program: only the user names one, never a file, a plan or a peer.
 #pragma once
 
 #include <string>

@@ -1,6 +1,6 @@
-// What kernels may offer beside kernel.h so that a gradient need not be in memory: some of it is made, used by an
-// optimiser's update while it lies in the nearest cache, and overwritten by the next part
-// (engine/program/update_fusion.h). Capabilities of float32 alone.
+// Optional capabilities of float32 kernels that keep a gradient out of memory. A part of the gradient is computed, used
+// by an optimiser's update while it is in the nearest cache, and overwritten by the next part
+// (engine/program/update_fusion.h).
 #pragma once
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// Which passes run when a program is compiled.
+// Selection of the passes that run when a program is compiled.
 #pragma once
 
 #include <algorithm>

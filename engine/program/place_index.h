@@ -1,4 +1,4 @@
-// Finds what was said to lie in a stretch of variables' memory without a walk over everything that lies somewhere.
+// Index of the places in variables' memory: finds the entries that overlap a range without a walk over all of them.
 #pragma once
 
 #include <bit>

@@ -1,7 +1,7 @@
 // A compiled program: pruned, shape-inferred, memory-planned and bound to kernels once per (graph, batch shape,
 // device), then run many times. A Program is immutable, holds offsets and never addresses, and is shared by all
-// threads; each thread owns an Instance. A Run of an instance allocates nothing of ours, takes no lock and looks
-// nothing up.
+// threads. Each thread owns an Instance. A run of an instance allocates none of our memory, takes no lock and does no
+// lookup.
 #pragma once
 
 #include <chrono>

@@ -1,4 +1,4 @@
-// What kernels may offer beside kernel.h so that a conversion between float32 and bfloat16 need not be in memory
+// Optional capability of kernels that avoids a conversion between float32 and bfloat16 in memory
 // (engine/program/cast_fusion.h).
 #pragma once
 

@@ -1,4 +1,4 @@
-// Why a call of a kernel failed, with its inputs.
+// Explanation of a failed kernel call, with its inputs.
 #pragma once
 
 #include "engine/base/status.h"

@@ -1,4 +1,4 @@
-// What may watch a run: a profiler, a debugger. The program that runs is the same with and without one.
+// Observer of a run, such as a profiler or debugger. The program is the same with and without one.
 #pragma once
 
 #include "engine/base/status.h"

@@ -88,7 +88,7 @@ class StagedInstance final : public Instance {
     }
     for (size_t i = 0; i < buffers_.size(); ++i) {
       if (program_.uses_buffer()[i] && (i >= bindings.buffers.size() || bindings.buffers[i].data == nullptr)) {
-        return InvalidArgument("the program's variables lie in buffer {}, which is not bound", i);
+        return InvalidArgument("the program's variables are in buffer {}, which is not bound", i);
       }
     }
     return {};

@@ -1,6 +1,6 @@
-// A program on a device that the host runs as any of its own: what is fed, and the variables, lie in the host's memory
-// and are brought to the device for each run; what is fetched, and what has changed, comes back. For sessions. Training
-// in federated rounds keeps everything on the device instead (gpu_program.h).
+// A device program with the interface of a host program, for sessions. Feeds and variables are in host memory and are
+// copied to the device for each run; fetches and changed variables are copied back. Training in federated rounds keeps
+// everything on the device instead (gpu_program.h).
 #pragma once
 
 #include <memory>

@@ -1,5 +1,5 @@
-// What a program's values lie in, while it is being planned: stretches of memory with a life in the schedule. Several
-// values share one storage where one is a view of the other.
+// Storage of a program's values during planning: memory ranges with a lifetime in the schedule. A value and its views
+// share one storage.
 #pragma once
 
 #include <cstddef>

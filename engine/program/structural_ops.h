@@ -1,4 +1,4 @@
-// Ops that a compiled program carries out itself, by planning, and that never become a kernel call of their own.
+// Ops that a compiled program resolves by planning and that never become a kernel call.
 #pragma once
 
 #include <string_view>

@@ -1,13 +1,13 @@
 // Tensor lists, as TensorFlow's TensorList ops and the gradients of loops use them: values of type kVariant.
 //
-// A value is a list: an op that changes one gives a new list and leaves the old one as it was. What a tensor holds is a
-// handle of 8 bytes, the address of a TensorList in the store of the run; 0 is the empty list. Handles are copied
-// freely, and nobody counts them: all lists of a run end with it.
+// A list is a value: an op that changes one gives a new list and leaves the old one as it was. A tensor contains an
+// 8-byte handle, the address of a TensorList in the run's store; 0 is the empty list. Handles are copied freely without
+// counting references: all lists end with their run.
 //
-// The versions of one list share a buffer. The newest is changed in place: each slot keeps its element and since which
-// version it holds, and what it held before for older versions. So a chain of versions, as loops make them, costs one
-// copy of each element written, and a handle that is kept costs nothing. A change to an older version copies the table
-// of slots first; the elements, which never change, are shared.
+// The versions of one list share a buffer. The newest is changed in place. Each slot has its element, the version since
+// which it has it, and its earlier elements for older versions. So a chain of versions, as loops create, costs one copy
+// of each element written, and a kept handle costs nothing. A change to an older version copies the table of slots
+// first; the elements, which never change, are shared.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Updates inside the kernels that make the gradients: a weight's gradient is used while it lies in registers, or by
-// momentum, Adam and their like in the nearest cache, and neither written to memory nor read again. Exact: the bits are
-// those of the separate update.
+// Fusion of optimiser updates into the kernels that compute the gradients. A weight's gradient is used in registers, or
+// in the nearest cache by momentum, Adam and similar, and is neither written to memory nor read again. Exact: the bits
+// are those of the separate update.
 #pragma once
 
 #include <span>

@@ -1,6 +1,6 @@
-// Keeps reads of variables true. A read is a view of the variable's memory as long as nothing overwrites that memory
-// before the read's last use, and becomes a copy otherwise; an assignment is written by its producer straight into the
-// variable where nobody could tell the difference.
+// Resolution of read-write hazards of variables. A read is a view of the variable's memory if nothing overwrites it
+// before the read's last use, and a copy otherwise. The producer of an assigned value writes straight into the variable
+// if no other node can observe the difference.
 #pragma once
 
 #include <span>

@@ -1,4 +1,4 @@
-// Which variables nodes read and write, through functions too.
+// Reads and writes of variables by nodes, through functions too.
 #pragma once
 
 #include <span>

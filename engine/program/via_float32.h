@@ -1,6 +1,6 @@
-// bfloat16 and float16 nodes whose op has no kernel for them run through the float kernel: inputs are converted to
-// float in scratch memory, the kernel runs there, outputs are rounded to the nearest. So every op that has a kernel for
-// float has one for the 16-bit types, anywhere; a kernel of their own is a matter of speed.
+// Execution of bfloat16 and float16 nodes by the float kernel, for ops without a 16-bit kernel. Inputs are converted to
+// float in scratch memory, the kernel runs there, and outputs are rounded to the nearest. So every op with a float
+// kernel supports the 16-bit types; a dedicated kernel is only faster.
 #pragma once
 
 #include "engine/base/status.h"

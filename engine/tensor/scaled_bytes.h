@@ -1,4 +1,4 @@
-// Pixels and the like: bytes, as float32 by a factor.
+// Conversion of bytes, such as pixels, to float32 with a factor.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Shapes, possibly partly unknown. A dimension of -1 is unknown (typically the batch); a shape may also have unknown
-// rank.
+// Shapes, possibly partly unknown. A dimension of -1 is unknown (typically the batch); the rank may be unknown too.
 #pragma once
 
 #include <cstdint>

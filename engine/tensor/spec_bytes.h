@@ -1,4 +1,4 @@
-// How much memory a value of a spec takes. Its shape is known.
+// Memory size of a value with a given spec. Its shape must be known.
 #pragma once
 
 #include <cstddef>

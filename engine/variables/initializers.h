@@ -1,4 +1,4 @@
-// First values of variables, as Keras computes them; emitted as graph nodes, so that a plan carries them.
+// Initial values of variables, as Keras computes them; emitted as graph nodes, so that a plan contains them.
 #pragma once
 
 #include <functional>

@@ -1,6 +1,6 @@
-// Variables by path, as TensorFlow's tf.variable_scope and tf.get_variable: a function that builds a layer can run
-// twice and share its weights, because variables are named by the variable scopes that were entered and nodes by name
-// scopes, which are made unique.
+// Variables by path, as TensorFlow's tf.variable_scope and tf.get_variable. A function that builds a layer can run
+// twice and share its weights: variables are named by the entered variable scopes, nodes by name scopes, which are made
+// unique.
 //
 //   Output Dense(const VariableScope& parent, Output x, int64_t units) {
 //     const VariableScope scope = parent.Enter("dense");

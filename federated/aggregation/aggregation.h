@@ -1,12 +1,12 @@
-// Folds updates into one aggregate. Calls: (Take | Check Fold | Check Merge)* (Save | Extract | Finish).
+// Aggregation of updates into one sum. Calls: (Take | Check Fold | Check Merge)* (Save | Extract | Finish).
 //
-// The result depends only on the set of folded updates and their weights, never on their order, on how they were
-// divided over partials, or on who folded them. Each addend is a pure function of (update, weight): weight × value,
-// exact in double, is rounded once to a multiple of 2^-s and added as an integer; weights and scalars are added as
+// The result depends only on the set of aggregated updates and their weights. Their order, their division over partial
+// sums and the aggregating process do not matter. Each addend is a pure function of (update, weight): weight × value,
+// exact in double, is rounded once to a multiple of 2^-s and added as an integer. Weights and scalars are added as
 // integers too. aggregation_spec.h has the arithmetic.
 //
-// How stale an update is enters after the sums: they are kept for each base version, and Finish multiplies each by its
-// factor, in integers. So whoever folds, here or in another process, needs to know nothing of staleness.
+// Staleness enters after the sums: one sum is kept for each base version, and Finish multiplies each by its factor, in
+// integers. So the aggregating code, here or in another process, needs no knowledge of staleness.
 //
 // Idempotent by task. Not thread-safe: shard updates over several aggregations and Merge their Partials.
 #pragma once

@@ -14,7 +14,7 @@ int CeilLog2(uint64_t count) { return static_cast<int>(std::bit_width(count - 1)
 constexpr int64_t kMaxUpdates = int64_t{1} << 31;
 constexpr int kMaxValueBits = 30;
 constexpr int kMaxWeightFractionBits = 28;
-constexpr size_t kMaxSpecParts = 16, kMaxSpecScalars = 64, kMaxSpecNameBytes = 256;
+constexpr size_t kMaxSpecParts = 16, kMaxSpecScalars = 10000, kMaxSpecNameBytes = 256;
 
 constexpr std::string_view kExamples = "examples", kOne = "one",
                            kScalarPrefix = "scalar:", kNumberPrefix = "number:", kOver = " / ";
@@ -120,8 +120,7 @@ StatusOr<int64_t> WeightOf(std::string_view weigh, int fraction_bits, const Scal
   if (over != std::string_view::npos) {
     const std::string_view by = weigh.substr(over + kOver.size() + kNumberPrefix.size());
     RIVULET_ASSIGN_OR_RETURN(const double divisor, NumberOf(numbers, by, "the task's number"));
-    if (!(divisor > 0))
-      return InvalidArgument("the task's number '{}' is {}; what is divided by is above 0", by, divisor);
+    if (!(divisor > 0)) return InvalidArgument("the task's number '{}' is {}; a divisor must be above 0", by, divisor);
     weight /= divisor;
   }
   // Beyond every bound in any case, and what an int64 holds.

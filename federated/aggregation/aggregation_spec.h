@@ -1,5 +1,5 @@
-// What an aggregation is made from: constants of the plan, the same simulated, deployed, in aggregators and
-// asynchronously.
+// Parameters of an aggregation: constants of the plan, the same in simulations, deployments, aggregators and
+// asynchronous runs.
 //
 // For a part, with f = weight_fraction_bits and U = updates_per_version:
 //
@@ -7,7 +7,7 @@
 //   s       = sum_bits − 2 − value_bits − ceil(log2(U × Wmax)) − staleness_bits, at least 0
 //   addend  = W × value, rounded once (to nearest, ties to even) to a multiple of 2^-s
 //
-// so that sums stay below 2^(sum_bits − 2 − staleness_bits) units, whatever arrives.
+// so that sums stay below 2^(sum_bits − 2 − staleness_bits) units for any updates.
 #pragma once
 
 #include <cstdint>

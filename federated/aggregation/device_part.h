@@ -1,5 +1,5 @@
-// Part of several updates that were trained together on a device and that the host does not read. The device folds
-// them, and only sums come to the host.
+// A part of several updates that were trained together on a device and stay there. The device adds them, and only sums
+// reach the host.
 #pragma once
 
 #include <cstdint>

@@ -96,8 +96,7 @@ Aggregation::Taken Gathering::Count(const UpdateView& update, const Weights& wei
   }
   for (size_t i = 0; i < into.scalars.size(); ++i) {
     const std::string& name = spec().scalars[i].name;
-    const double value =
-        name == kSquaredNorm ? std::min(taken.norm * taken.norm, kMostMeasured) : update.scalars.at(name);
+    const double value = name == kSquaredNorm ? taken.norm * taken.norm : update.scalars.at(name);
     into.scalars[i].Add(WideSum::Of(weights.scalars[i], value));
   }
   into.tasks.insert(update.task);
@@ -196,7 +195,7 @@ Status Gathering::Check(const Partial& partial) const {
   const int64_t most = tasks * (spec().max_weight << spec().weight_fraction_bits);
   for (size_t i = 0; i < partial.scalars.size(); ++i) {
     if (partial.scalars[i].Within(most)) continue;
-    return InvalidArgument("a partial's sum {} of '{}' is beyond what its {} updates can give",
+    return InvalidArgument("a partial sum's {} of '{}' is beyond the range of its {} updates",
                            partial.scalars[i].ToDouble(), spec().scalars[i].name, tasks);
   }
   return absl::OkStatus();
@@ -280,7 +279,7 @@ StatusOr<ServerInput> Gathering::FinishUndivided(const Staleness& staleness) && 
       updates += sums.updates;
       nonzeros += sums.nonzeros;
       lost += sums.lost_nonzeros;
-      shares.push_back({&sums, factors[shares.size()]});
+      shares.push_back({&sums, factors[shares.size()], base});
     }
     ServerInput::Part& made = input.parts.emplace_back();
     made.name = spec().parts[p].name;
@@ -303,14 +302,20 @@ Status Gathering::BadValue(const UpdateView& update, size_t p, int64_t index, fl
 }
 
 Status Gathering::CheckNorm(const UpdateView& update, std::span<const FoldState> folds) const {
-  if (spec().most_norm == 0) return absl::OkStatus();
   double squares = 0;
   for (const FoldState& fold : folds) squares += fold.Norm() * fold.Norm();
+  const auto measured = [](const ScalarSpec& scalar) { return scalar.name == kSquaredNorm; };
+  if (squares > kMostMeasured && std::ranges::any_of(spec().scalars, measured)) {
+    return InvalidArgument(
+        "the update of task '{}' has the norm {}, and its square is summed, which is at most 2^32 − 1; its training "
+        "diverged, or client.optimizer.learning_rate is too high",
+        update.task, std::sqrt(squares));
+  }
+  if (spec().most_norm == 0) return absl::OkStatus();
   const double norm = std::sqrt(squares);
   if (norm <= spec().most_norm * (1 + kNormRounding)) return absl::OkStatus();
   return InvalidArgument(
-      "the update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does not clip as the plan "
-      "says",
+      "the update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does not clip",
       update.task, norm, spec().most_norm);
 }
 
@@ -357,7 +362,7 @@ StatusOr<std::vector<const PartView*>> Gathering::CheckForm(const UpdateView& up
       return InvalidArgument("the update of task '{}' does not say its {}, which the plan sums", update.task, name);
     }
     if (!WideSum::Takes(found->second)) {
-      return InvalidArgument("the update of task '{}' says {} = {}; what is summed lies between -2^32 and 2^32",
+      return InvalidArgument("the update of task '{}' has {} = {}; a summed number must be between -2^32 and 2^32",
                              update.task, name, found->second);
     }
   }
@@ -386,7 +391,7 @@ Status Gathering::CheckOnlyWhere(const UpdateView& update, const PartSpec& part,
 Status Gathering::CheckSize(const UpdateView& update, const PartView& part, size_t p) const {
   const PartSpec& owner = spec().parts[p];
   if (part.device_part != nullptr && !TakesDeviceParts()) {
-    return InvalidArgument("the {} of task '{}' lies on a device, and the rule '{}' reads every value on the host",
+    return InvalidArgument("the {} of task '{}' is on a device, and the rule '{}' reads every value on the host",
                            part.name, update.task, spec().rule);
   }
   if (part.runs.empty() && part.made == nullptr && part.device_part == nullptr) {
@@ -423,11 +428,11 @@ Status Gathering::CheckWeight(const UpdateView& update, int64_t weight, int64_t 
 
 Status Gathering::CheckCounts(const PartSpec& part, const PartSums& sums, int64_t tasks) const {
   if (sums.updates < 0 || sums.updates > tasks || (sums.updates < tasks && !part.optional)) {
-    return InvalidArgument("a partial of {} updates says that {} had part '{}'", tasks, sums.updates, part.name);
+    return InvalidArgument("a partial sum of {} updates claims {} of part '{}'", tasks, sums.updates, part.name);
   }
   const int64_t most = sums.updates * spec().weight_bound(part);
   if (sums.weight_sum < sums.updates || sums.weight_sum > most) {
-    return InvalidArgument("a partial of {} updates says that they weigh {}, which is not between {} and {}",
+    return InvalidArgument("a partial sum of {} updates claims the weight {}, which is not between {} and {}",
                            sums.updates, sums.weight_sum, sums.updates, most);
   }
   if (sums.lost_nonzeros < 0 || sums.lost_nonzeros > sums.nonzeros || sums.nonzeros / part.elements > sums.updates) {

@@ -1,5 +1,5 @@
-// What every rule has in common: updates are checked, kept by base version and counted once; scalars are summed; what
-// was gathered can be saved, handed over and merged. A rule says what becomes of a part.
+// Base of all rules: checks updates, keeps them by base version, counts each once and sums scalars. Its state can be
+// saved, transferred and merged. A rule defines only the handling of parts.
 #pragma once
 
 #include <algorithm>
@@ -47,6 +47,7 @@ class Gathering : public Aggregation {
   struct Share {
     PartSums* sums = nullptr;
     int64_t factor = 1;
+    int64_t base_version = 0;
   };
 
   // Without sums until there is something to sum: who only takes a partial in needs none of its own.

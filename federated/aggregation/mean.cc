@@ -170,8 +170,9 @@ class Mean : public Gathering {
     RIVULET_RETURN_IF_ERROR(WithSums(sums, [&](const auto& values) -> Status {
       for (size_t i = 0; i < values.size(); ++i) {
         if (values[i] > bound || values[i] < -bound) {
-          return InvalidArgument("a partial's sum {} at element {} of its {} is beyond what a weight of {} can give",
-                                 values[i], i, part.name, sums.weight_sum);
+          return InvalidArgument(
+              "a partial sum's value {} at element {} of its {} is beyond the range of a weight of {}", values[i], i,
+              part.name, sums.weight_sum);
         }
       }
       return absl::OkStatus();
@@ -194,8 +195,8 @@ class Mean : public Gathering {
     const double norm = std::sqrt(squares) * unit;
     if (norm <= most * (1 + kNormRounding) + rounding) return absl::OkStatus();
     return InvalidArgument(
-        "a partial's sum of {} has the norm {}, more than the {} that updates of a weight of {} in all can give within "
-        "the {} of privacy.clip; a client of its site does not clip as the plan says",
+        "a partial sum's {} has the norm {}, more than the {} of updates of the total weight {} within the {} of "
+        "privacy.clip; a client of its site does not clip",
         part.name, norm, most, sums.weight_sum, spec().most_norm);
   }
 
@@ -208,7 +209,7 @@ class Mean : public Gathering {
     const PartSpec& part = spec().parts[p];
     PartSums& total = *shares[0].sums;
     Wide weights = 0;
-    for (const auto& [sums, factor] : shares) {
+    for (const auto& [sums, factor, base] : shares) {
       weights += static_cast<Wide>(factor) * sums->weight_sum;
       if (sums != &total) {
         AddTimes(total, *sums, factor);
@@ -234,6 +235,7 @@ class Mean : public Gathering {
         break;
       case Denominator::Kind::kScalar:
         made.denominator = input.scalars.at(part.denominator.scalar);
+        RIVULET_RETURN_IF_ERROR(CheckDigits(part, input.updates, made.denominator));
         units = std::ldexp(made.denominator, unit);
         break;
     }
@@ -247,6 +249,21 @@ class Mean : public Gathering {
   }
 
  private:
+  // Each update's values were rounded to a multiple of 2^-s and its scalar to one of 2^-32. That adds up as a random
+  // walk does, and is divided by the denominator too: a small one leaves nothing but rounding. Below, the mean's values
+  // are within 2^-18 and the denominator within a 4096th.
+  Status CheckDigits(const PartSpec& part, int64_t updates, double denominator) const {
+    const double least = std::sqrt(static_cast<double>(updates)) *
+                         std::max(std::ldexp(1.0, 12 - 32), std::ldexp(1.0, 18 - spec().fraction_bits(part)));
+    if (!(denominator > 0) || denominator >= least) return absl::OkStatus();
+    return FailedPrecondition(
+        "the denominator of part '{}' comes to {}, and sums of {} updates in steps of 2^-{} need {} for their mean to "
+        "be "
+        "more than rounding; lower server.value_bits or, where clients weigh by losses, set algorithm.reference nearer "
+        "to theirs",
+        part.name, denominator, updates, spec().fraction_bits(part), least);
+  }
+
   // Of all updates at once, by whoever holds them.
   void AddHeld(std::span<const Adding> updates, size_t p, PartSums& into) {
     std::vector<int32_t> numbers;

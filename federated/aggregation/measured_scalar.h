@@ -1,5 +1,6 @@
-// The scalar that no client declares. A spec that has one of this name (ScalarSpec) is given the sum of weight × square
-// of the L2 norm of the part "delta", which whoever folds an update measures. It counts at most 2^32 − 1.
+// Name of the scalar that no client declares: the sum of weight × squared L2 norm of the part "delta". The aggregating
+// process measures the norm of each update. A spec requests it by a ScalarSpec of this name. An update whose square
+// exceeds 2^32 − 1 is refused.
 #pragma once
 
 namespace rivulet {

@@ -83,7 +83,7 @@ StatusOr<Partial> FromHeader(const AggregationSpec& spec, std::string_view bytes
   }
   const Digest digest = spec.digest();
   if (header.spec() != digest.AsBytes()) {
-    return InvalidArgument("a partial was gathered as another plan says; this one's aggregation is {}", digest.Hex());
+    return InvalidArgument("a partial sum belongs to another plan; this plan's aggregation is {}", digest.Hex());
   }
   if (header.tasks_size() > spec.updates_per_version) {
     return InvalidArgument("a partial holds {} updates, more than the {} of a version", header.tasks_size(),
@@ -302,7 +302,7 @@ struct PartialReader::State {
     PartSums& owned = partial.parts[part];
     const bool updates = IsUpdatesRule(spec.rule);
     if (owned.updates < 0 || owned.updates > std::ssize(partial.tasks)) {
-      return DataLoss("a partial of {} tasks says that {} had part '{}'", partial.tasks.size(), owned.updates,
+      return DataLoss("a partial sum of {} tasks claims {} of part '{}'", partial.tasks.size(), owned.updates,
                       owner.name);
     }
     if (!updates) MakeSums(owner, owned);

@@ -1,5 +1,5 @@
-// What a fold has gathered from one base version: enough to go on elsewhere or later. Crash recovery, aggregators,
-// worker threads and ranks are all the moving and merging of partials.
+// A partial sum of the updates of one base version, complete enough to continue elsewhere or later. Crash recovery,
+// aggregators, worker threads and ranks all move and merge partial sums.
 //
 // As bytes, all little-endian:
 //
@@ -8,8 +8,8 @@
 //     u32 length, name, u64 bytes, u32 CRC-32C of these three
 //     its body in blocks of 1 MiB, the last what is left, each followed by its u32 CRC-32C
 //
-// A body is the part's sums (i64 or i32, wire order). Of a rule that needs all updates (updates_rule.h) it is those, in
-// order of their tasks: u32 index of the task in the header, i64 weight, values (f32, wire order).
+// A body is the part's sums (i64 or i32, wire order). A rule that needs all updates (updates_rule.h) has the updates
+// instead, in order of their tasks: u32 index of the task in the header, i64 weight, values (f32, wire order).
 //
 // A part of two 64-bit sums, 1 and -1: 05 00 00 00 "delta" 10 00 00 00 00 00 00 00 CRC, 01 00 .. 00 ff ff .. ff CRC.
 #pragma once

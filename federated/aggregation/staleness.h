@@ -1,5 +1,5 @@
-// What an update counts that is late, by a power of how late it is (Xie et al. 2019, arXiv:1903.03934, section 5.2;
-// FedBuff takes the exponent 1/2).
+// Weight factor of a stale update, a power of its staleness (Xie et al. 2019, arXiv:1903.03934, section 5.2; FedBuff
+// uses the exponent 1/2).
 #pragma once
 
 #include <cstdint>

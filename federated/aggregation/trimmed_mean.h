@@ -1,4 +1,4 @@
-// What a trimmed mean can be told: the rule's own table, and that of algorithms that are made of it.
+// Settings of a trimmed mean: the rule's table, shared with the algorithms based on it.
 #pragma once
 
 #include <vector>

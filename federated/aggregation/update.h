@@ -1,4 +1,5 @@
-// One task's update as it is folded: named parts where they lie, as staged or as trained, complete and read only.
+// One task's update for aggregation: views of its named parts in a staging buffer or the trainer's memory, complete and
+// read-only.
 #pragma once
 
 #include <cstddef>

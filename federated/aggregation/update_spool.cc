@@ -35,6 +35,8 @@ StatusOr<std::shared_ptr<UpdateSpool>> UpdateSpool::Create() {
   return std::shared_ptr<UpdateSpool>(new UpdateSpool(fd));
 }
 
+std::string UpdateSpool::path() const { return fmt::format("/proc/{}/fd/{}", getpid(), fd_); }
+
 UpdateSpool::~UpdateSpool() { close(fd_); }
 
 Status UpdateSpool::Append(std::span<const std::byte> bytes) {

@@ -1,11 +1,12 @@
-// Updates on disk, for rules that need all of a version at once: a file without a name in the folder for temporary
-// files (TMPDIR, else /var/tmp), which goes with its last holder, however the process ends.
+// Updates on disk, for rules that need all of a version at once. The spool is an unnamed file in the folder for
+// temporary files (TMPDIR, else /var/tmp), so it disappears with its last owner, however the process ends.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 
 #include "engine/base/status.h"
 
@@ -24,6 +25,8 @@ class UpdateSpool {
   Status Append(std::span<const std::byte> bytes);
   int64_t size() const { return size_; }
   void Truncate(int64_t size) { size_ = size; }  // what follows is written over
+  // By which another process of this user opens it while this one has it.
+  std::string path() const;
   // INTERNAL: the disk has lost it.
   Status Read(int64_t offset, std::span<std::byte> bytes) const;
 

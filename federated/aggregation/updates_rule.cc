@@ -9,6 +9,7 @@
 #include "federated/aggregation/gathering.h"
 #include "federated/aggregation/update_spool.h"
 #include "federated/aggregation/whole_updates_rule.h"
+#include "federated/settings/made_piece.h"
 #include "federated/settings/registered_piece.h"
 
 namespace rivulet {
@@ -87,7 +88,7 @@ class OverUpdates : public Gathering {
     int64_t weights = 0;
     for (const SpooledPart& spooled : sums.spooled) {
       if (spooled.weight < 1 || spooled.weight > spec().weight_bound(part)) {
-        return InvalidArgument("a partial says that its update of task '{}' weighs {}, which is not between 1 and {}",
+        return InvalidArgument("a partial sum's update of task '{}' has the weight {}, which is not between 1 and {}",
                                spooled.task, spooled.weight, spec().weight_bound(part));
       }
       weights += spooled.weight;
@@ -105,8 +106,8 @@ class OverUpdates : public Gathering {
       }
       if (const double most = spec().most_norm; most > 0 && std::sqrt(squares) > most * (1 + kNormRounding)) {
         return InvalidArgument(
-            "a partial's update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does not "
-            "clip as the plan says",
+            "a partial sum's update of task '{}' has the norm {}, more than the {} of privacy.clip; its client does "
+            "not clip",
             spooled.task, std::sqrt(squares), most);
       }
     }
@@ -127,7 +128,7 @@ class OverUpdates : public Gathering {
                     ServerInput::Part& made) const override {
     // In one order, whoever gathered them: a rule need not be one that forgets it.
     std::map<TaskId, std::pair<const SpooledPart*, int64_t>> updates;
-    for (const auto& [sums, factor] : shares) {
+    for (const auto& [sums, factor, base] : shares) {
       for (const SpooledPart& spooled : sums->spooled) updates[spooled.task] = {&spooled, spooled.weight * factor};
     }
     const auto elements = static_cast<size_t>(spec().parts[p].elements);
@@ -137,6 +138,7 @@ class OverUpdates : public Gathering {
     for (const auto& [task, update] : updates) weights.push_back(update.second);
     made.denominator = static_cast<double>(updates.size());
     made.mean.resize(elements);
+    if (rule_->reads_stored()) return ReduceStored(p, shares.front().base_version, updates, made.mean);
     std::vector<std::span<const float>> rows(updates.size());
     const auto each_block = [&](const auto& body) -> Status {
       for (size_t first = 0; first < elements; first += block) {
@@ -163,6 +165,19 @@ class OverUpdates : public Gathering {
   }
 
  private:
+  Status ReduceStored(size_t p, int64_t base_version,
+                      const std::map<TaskId, std::pair<const SpooledPart*, int64_t>>& updates,
+                      std::span<float> mean) const {
+    std::vector<UpdatesRule::Stored::Update> stored;
+    for (const auto& [task, update] : updates)
+      stored.push_back({task, update.second, update.first->spool.get(), update.first->offset});
+    return rule_->ReduceStored({.part = spec().parts[p].name,
+                                .base_version = base_version,
+                                .weight_unit = std::ldexp(1.0, -spec().weight_fraction_bits - spec().staleness_bits),
+                                .updates = stored},
+                               mean);
+  }
+
   static Status ReadValues(const SpooledPart& spooled, int64_t first, std::span<float> values) {
     return spooled.spool->Read(spooled.offset + first * static_cast<int64_t>(sizeof(float)),
                                std::as_writable_bytes(values));
@@ -178,7 +193,9 @@ StatusOr<std::unique_ptr<Aggregation>> CreateOverUpdates(const AggregationSpec& 
   const SettingValues given(spec.rule_settings.begin(), spec.rule_settings.end());
   RIVULET_ASSIGN_OR_RETURN(const Settings settings,
                            Settings::Read(rule.settings, given, fmt::format("aggregation rule '{}'", spec.rule)));
-  return std::make_unique<OverUpdates>(spec, std::move(codecs), rule.factory(settings));
+  RIVULET_ASSIGN_OR_RETURN(std::unique_ptr<const UpdatesRule> made,
+                           MadePiece<UpdatesRule>("aggregation rule", spec.rule, rule.factory(settings)));
+  return std::make_unique<OverUpdates>(spec, std::move(codecs), std::move(made));
 }
 
 }  // namespace

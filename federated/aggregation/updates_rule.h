@@ -1,10 +1,10 @@
-// A rule that must see every update of a version at once: a median, a trimmed mean. Updates lie on disk until the end,
-// and then a block of coordinates of all of them is looked at at a time: memory is bounded, whatever the cohort.
+// A rule that needs all updates of a version at once, such as a median or a trimmed mean. Updates stay on disk until
+// the end. The rule then reads one block of coordinates of all of them at a time, so memory is bounded for any cohort.
 //
 //   class Median : public UpdatesRule { … };
 //   RIVULET_UPDATES_RULE("median", {}, CreateMedian);
 //
-// A rule that looks at whole updates, as Krum's does, is one of whole_updates_rule.h.
+// whole_updates_rule.h is the base of rules over whole updates, such as Krum's.
 #pragma once
 
 #include <cstdint>
@@ -19,6 +19,7 @@
 namespace rivulet {
 
 class SquaredDistances;
+class UpdateSpool;
 
 // Immutable.
 class UpdatesRule {
@@ -42,6 +43,22 @@ class UpdatesRule {
   // Of a rule that looks at whole updates (whole_updates_rule.h); then Count is asked once, before any column is.
   virtual bool looks_at_whole_updates() const { return false; }
   virtual Counts Count(const SquaredDistances&) const { return {}; }
+  // Every update of a part, where it is stored.
+  struct Stored {
+    struct Update {
+      std::string_view task;
+      int64_t weight = 1;
+      const UpdateSpool* spool = nullptr;  // float32, from `offset` on
+      int64_t offset = 0;
+    };
+    std::string_view part;
+    int64_t base_version = 0;
+    double weight_unit = 1;           // what a weight of 1 stands for
+    std::span<const Update> updates;  // in the order of their tasks' names
+  };
+  // Of a rule that reads them there itself (external.h); then ReduceStored is asked once, and nothing else.
+  virtual bool reads_stored() const { return false; }
+  virtual Status ReduceStored(const Stored&, std::span<float>) const { return absl::OkStatus(); }
   // What they come to: out[i] of updates[u][i] for every update u.
   virtual void Reduce(const Columns& columns, std::span<float> out) const = 0;
 };

@@ -1,7 +1,7 @@
-// Rules that look at whole updates: Krum's, a geometric median, clipping. All that these ask of updates are distances,
-// and all that comes out is a linear combination of them. So the updates are read twice, a block of coordinates at a
-// time: for the squared distances between any two, and for the sum of what each counts. Between the two a rule has
-// nothing in memory but the square of their number.
+// Rules over whole updates: Krum's, a geometric median, clipping. They need only the distances between updates, and
+// their result is a linear combination of updates. So the updates are read twice, a block of coordinates at a time: for
+// the squared distances between any two, and for the weighted sum. Between the two passes a rule keeps one number per
+// pair of updates.
 //
 //   class Krum final : public WholeUpdatesRule { Counts Count(const SquaredDistances& distances) const override; };
 //   RIVULET_UPDATES_RULE("krum", {Float("byzantine", …)}, CreateKrum);

@@ -1,6 +1,6 @@
-// Sums of numbers that do not depend on their order: weight × value is a pure function of both, rounded once to a
-// multiple of 2^-32 (to nearest, ties to even), and added as an integer of 128 bits. Values below 2^32, weights below
-// 2^29 and 2^31 addends stay within 2^124, so nothing ever overflows.
+// Sums of numbers that do not depend on their order. A term, weight × value, is a pure function of both, rounded once
+// to a multiple of 2^-32 (to nearest, ties to even). Terms are added as integers of 128 bits. Values below 2^32,
+// weights below 2^29 and 2^31 addends stay within 2^124, so nothing ever overflows.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
 // Algorithms by name. An algorithm is one file of this folder: its paper in the comment, its options as a table of
-// settings, and a function that composes what a plan is built from. Options stand in a scenario's [algorithm] beside
-// the name. Clients know no algorithm: the plan says everything.
+// settings, and a function that composes a plan. A scenario's [algorithm] has the name and the options. Clients know no
+// algorithm, only the plan.
 //
 // Reading is thread-safe once main has begun.
 #pragma once
@@ -34,6 +34,9 @@ struct Algorithm {
   // INVALID_ARGUMENT: a scenario that it cannot do, naming the key.
   StatusOr<Composition> (*build)(const AlgorithmContext& context) = nullptr;
   std::string equations;  // as the reference shows them, a line each
+  // Whether it reads the number of all clients, data.partition.clients. Whoever builds the plan counts them where the
+  // data tells (setup/run_setup.h).
+  bool counts_clients = false;
 };
 
 // Registers the algorithm's settings too, as the table ("algorithm", name). A check fails where two have one name.

@@ -1,15 +1,15 @@
-// Libraries of algorithms: shared libraries, built against the installed headers, that register algorithms, server
-// optimisers, selectors and aggregation rules of their own with RIVULET_ALGORITHM, RIVULET_SERVER_OPTIMIZER,
-// RIVULET_SELECTOR and RIVULET_UPDATES_RULE. One file of such a library says
+// Algorithm libraries: shared libraries, built against the installed headers, that register algorithms, server
+// optimisers, selectors and aggregation rules. They use RIVULET_ALGORITHM, RIVULET_SERVER_OPTIMIZER, RIVULET_SELECTOR
+// and RIVULET_UPDATES_RULE. One file of such a library contains
 //
 //   #include "federated/algorithms/algorithm_library.h"
 //   RIVULET_ALGORITHM_LIBRARY("Averages of our own.");
 //
-// and CMake links it against nothing but headers, Rivulet::headers: it takes everything from the program that loads it.
-// `rivulet … --algorithm-library FILE.so` loads it, on every command. Clients need none of it: a plan says what they
-// do. What folds updates at an aggregator or a worker needs an aggregation rule of a library there too.
+// and CMake links it only against headers, Rivulet::headers; it uses the symbols of the program that loads it. `rivulet
+// … --algorithm-library FILE.so` loads it, on every command. Clients do not need it: the plan describes their work. An
+// aggregator or worker needs it if it provides the aggregation rule.
 //
-// A library is code, and is trusted as the program is: only the user names one, never a file, a plan or a peer.
+// A library is code and as trusted as the program: only the user names one, never a file, a plan or a peer.
 #pragma once
 
 #include <array>

@@ -29,8 +29,8 @@ Status SetDial(const ServerConfig& server, const ModelLayout& layout, Compositio
   }
   if (server.over_selection > 1) {
     return InvalidArgument(
-        "server.over_selection is {}, and server.base \"latest\": no round waits for anybody there; leave it out, and "
-        "let server.in_flight say how many train at a time",
+        "server.over_selection is {}, and server.base \"latest\", where no round waits; leave it out, and set the "
+        "number of concurrent clients by server.in_flight",
         server.over_selection);
   }
   if (composition.aggregation.rule != "mean") {
@@ -47,8 +47,8 @@ Status SetDial(const ServerConfig& server, const ModelLayout& layout, Compositio
   }
   if (layout.segment_bytes(Segment::kLocal) > 0) {
     return InvalidArgument(
-        "server.base is \"latest\", and clients keep layers of their own (model.personal) from task to task: a client "
-        "may begin its next task before its last one is in a version; set it to \"committed\"");
+        "server.base is \"latest\", and clients keep personal layers (model.personal) from task to task: a client may "
+        "begin its next task before its last one is in a version; set it to \"committed\"");
   }
   if (std::ranges::any_of(composition.aggregation.parts, &PartSpec::error_feedback)) {
     return InvalidArgument(
@@ -71,8 +71,8 @@ Status ChooseCodec(const Scenario& scenario, PartSpec& part) {
   part.error_feedback = table->HasTrait(kLosesInTheMean) && update.error_feedback;
   if (!part.error_feedback || scenario.privacy.clip == 0) return absl::OkStatus();
   return InvalidArgument(
-      "update.codec = \"{}\" adds to an update what was left out of earlier ones, which may then say more than "
-      "privacy.clip; set update.error_feedback = false, or privacy.clip = 0",
+      "update.codec = \"{}\" adds the rest of earlier updates to an update, which may then exceed privacy.clip; set "
+      "update.error_feedback = false, or privacy.clip = 0",
       update.codec);
 }
 
@@ -129,8 +129,8 @@ Status CheckLeavesTrainingAlone(const Scenario& scenario, const Composition& com
     return absl::OkStatus();
   }
   return InvalidArgument(
-      "[algorithm] name = \"{}\" says how clients train, and those of a model without a graph (model.arrays) train in "
-      "their own way; take one that leaves it to them, such as \"fedavg\" or \"fedadam\"",
+      "[algorithm] name = \"{}\" defines the clients' training, but clients of a model without a graph (model.arrays) "
+      "train externally; choose an algorithm that allows it, such as \"fedavg\" or \"fedadam\"",
       scenario.algorithm.name);
 }
 
@@ -156,7 +156,7 @@ Status CheckKeptStatistics(const Scenario& scenario, const ModelDef& model) {
 Status FineTune(const Scenario& scenario, const ModelDef& model, const ModelLayout& layout, Composition& composition) {
   if (!composition.personal.empty() || layout.elements(Segment::kLocal) > 0) {
     return InvalidArgument(
-        "clients have models or layers of their own, which they measure as they are (personal/…); set "
+        "clients have personal models or layers, which they measure unchanged (personal/…); set "
         "evaluation.fine_tune_epochs to 0");
   }
   if (!model.has_graph()) {

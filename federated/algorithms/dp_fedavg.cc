@@ -48,12 +48,12 @@ Status CheckNoise(const AlgorithmContext& context) {
   if (scenario.server.base == "latest") {
     return InvalidArgument(
         "[algorithm] name = \"dp_fedavg\" with server.base = \"latest\": a client may be in a version twice, and the "
-        "noise would hide half of what it says; leave it at \"committed\"");
+        "noise would be too small by half; leave it at \"committed\"");
   }
   if (scenario.update.codec != "f32") {
     return InvalidArgument(
-        "[algorithm] name = \"dp_fedavg\" with update.codec = \"{}\": what it makes of an update may be longer than "
-        "privacy.clip, and the noise would be too little; leave it at \"f32\"",
+        "[algorithm] name = \"dp_fedavg\" with update.codec = \"{}\": a decoded update may exceed privacy.clip, and "
+        "the noise would be too small; leave it at \"f32\"",
         scenario.update.codec);
   }
   if (context.layout.elements(Segment::kShared) > 0) {

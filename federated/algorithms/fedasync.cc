@@ -37,14 +37,14 @@ StatusOr<Composition> FedAsync(const AlgorithmContext& context) {
   }
   if (scenario.privacy.clip > 0) {
     return InvalidArgument(
-        "[algorithm] name = \"fedasync\" sends models and not what changed, of which privacy.clip would leave little; "
-        "set it to 0, or take \"fedbuff\"");
+        "[algorithm] name = \"fedasync\" sends models and not differences, of which privacy.clip would leave little; "
+        "set it to 0, or use \"fedbuff\"");
   }
   for (const char* codec : {"top_k", "random_k", "sign"}) {
     if (scenario.update.codec != codec) continue;
     return InvalidArgument(
-        "[algorithm] name = \"fedasync\" sends models and not what changed, of which update.codec = \"{}\" would leave "
-        "little; take another codec, or \"fedbuff\"",
+        "[algorithm] name = \"fedasync\" sends models and not differences, of which update.codec = \"{}\" would leave "
+        "little; use another codec, or \"fedbuff\"",
         codec);
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));

@@ -49,12 +49,13 @@ StatusOr<Composition> FedDyn(const AlgorithmContext& context) {
 RIVULET_ALGORITHM(
     feddyn_registration, "feddyn", "Acar et al. 2021, arXiv:2111.04263, algorithm 1",
     "Federated averaging with a regulariser that each client and the server keep and move from round to round. It "
-    "makes the clients' own optima agree with the common one. All count the same. Needs `data.partition.clients`, the "
-    "number m of all.",
+    "makes the clients' own optima agree with the common one. All count the same. Needs the number m of all "
+    "clients: `data.partition.clients`, or as many as `data.partition` finds in `data.train`.",
     {Alpha()}, FedDyn,
     "∇ of client k: ∇F_k(w) − h_k + alpha · (w − w^t);  then h_k ← h_k − alpha · (w_k − w^t)\n"
     "h ← h − (alpha / m) · Σ_{k ∈ P} (w_k − w^t)\n"
-    "w ← w^t + server.learning_rate · Σ_{k ∈ P} (w_k − w^t) / |P| − h / alpha");
+    "w ← w^t + server.learning_rate · Σ_{k ∈ P} (w_k − w^t) / |P| − h / alpha",
+    /*counts_clients=*/true);
 
 }  // namespace
 }  // namespace rivulet

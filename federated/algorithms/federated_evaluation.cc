@@ -4,8 +4,9 @@
 //
 //   loss = Σ_k n_k · loss_k / Σ_k n_k,    rate = Σ_k right_k / Σ_k total_k
 //
-// A metric that is the mean of truths is a rate and is counted; every other is a mean over examples, as the loss is.
-// The version itself hears nothing of it: a run with it and one without have the same models, to the bit.
+// A metric that is the mean of truths is a rate and is counted. One of counts, such as a histogram, sends each count,
+// and these are added up. Every other is a mean over examples, as the loss is. The version itself hears nothing of it:
+// a run with it and one without have the same models, to the bit.
 //
 // Where clients have models of their own, a client measures its own over the same examples beside the shared one, as it
 // was when the version was made: what it kept of its last task that is in this version or an earlier one, whatever it
@@ -18,6 +19,7 @@
 
 #include "engine/graph/scope.h"
 #include "federated/algorithms/algorithm.h"
+#include "federated/evaluation/count_scalar.h"
 #include "federated/plan/compose_pass.h"
 #include "federated/plan/rates.h"
 
@@ -33,6 +35,11 @@ void CountTruths(const Scope& scope, Output truths, const std::string& rate) {
   const Output axis = scope.Const(Tensor::Of<int32_t>({1}, {0}));
   scope.Op("Sum", {ones, axis}, {}, rate + "/right");
   scope.Op("Cast", {scope.Op("Size", {ones})}, {{"DstT", DType::kFloat32}}, rate + "/total");
+}
+
+// Each count as a node's output "<counts>:i".
+void TakeApart(const Scope& scope, Output counts, int64_t size, const std::string& name) {
+  scope.Op("Unpack", {counts}, {{"num", size}, {"axis", int64_t{0}}}, name);
 }
 
 // Of the model over `buffer`; what it reports is called after `scope`.
@@ -56,6 +63,16 @@ StatusOr<LocalPass> Measuring(const ModelDef& model, const std::string& buffer, 
   const Scope scope(loss);
   for (size_t i = 0; i < model.metrics.size(); ++i) {
     const auto& [name, tensor] = model.metrics[i];
+    if (const std::optional<int64_t> counts = CountsOf(model.graph, name, tensor)) {
+      const std::string placeholder = fmt::format("counts_{}", i), each = placeholder + "/each";
+      TakeApart(scope, scope.Placeholder(placeholder, DType::kFloat32, Shape{*counts}), *counts, each);
+      pass.loss_inputs[placeholder] = tensor;
+      for (int64_t c = 0; c < *counts; ++c) {
+        pass.scalars.push_back({fmt::format("{}/{}{}{:04}", scope_name, name, kCountScalar, c),
+                                fmt::format("{}/{}:{}", kLossScope, each, c), true});
+      }
+      continue;
+    }
     const std::optional<Output> ones = OnesOfRate(model.graph, tensor);
     if (!ones) {
       pass.scalars.push_back({fmt::format("{}/{}", scope_name, name), tensor});

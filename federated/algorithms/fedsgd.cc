@@ -12,8 +12,8 @@ namespace {
 StatusOr<Composition> FedSgd(const AlgorithmContext& context) {
   if (!context.scenario.client.input_graph.empty()) {
     return InvalidArgument(
-        "[algorithm] name = \"fedsgd\" takes all of a client's examples in one batch, and client.input_graph makes "
-        "batches of its own; leave that out, or take \"fedavg\"");
+        "[algorithm] name = \"fedsgd\" takes all of a client's examples in one batch, but client.input_graph makes "
+        "other batches; leave that out, or use \"fedavg\"");
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   for (PassBuilder& pass : composition.passes) {

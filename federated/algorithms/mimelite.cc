@@ -35,8 +35,8 @@ StatusOr<Composition> MimeOrLite(const AlgorithmContext& context, bool whole) {
   const ClientConfig& client = context.scenario.client;
   if (client.optimizer.kind != "sgd" || client.optimizer.weight_decay() > 0 || !client.input_graph.empty()) {
     return InvalidArgument(
-        "[algorithm] name = \"{}\" has a momentum and a first batch of its own: it needs client.optimizer.kind = "
-        "\"sgd\" without weight_decay, and no client.input_graph",
+        "[algorithm] name = \"{}\" has its own momentum and first batch: it needs client.optimizer.kind = \"sgd\" "
+        "without weight_decay, and no client.input_graph",
         context.scenario.algorithm.name);
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));

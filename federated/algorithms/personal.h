@@ -1,4 +1,4 @@
-// What algorithms share whose clients keep layers of their own.
+// Checks shared by the algorithms with personal layers, which stay on each client.
 #pragma once
 
 #include <string_view>

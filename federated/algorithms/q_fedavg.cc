@@ -6,8 +6,10 @@
 //
 // which is the paper's step with both its sums over L. Weights of many magnitudes are no whole numbers: the values
 // carry them (federated/mechanisms/fair.cc), and the sum of what they are divided by is declared. Sums have an absolute
-// resolution (server.value_bits), so that losses far below 1 and a large q leave few digits. q = 0 is federated
-// averaging with uniform weights, to the bit.
+// resolution and a bound (server.value_bits), so losses are taken in units of one R for all clients of a version, which
+// the division takes out again: the largest training loss of the round before, and `reference` in the first
+// (federated/numbers/loss_reference.cc). Where tasks start from several versions, R is `reference` throughout. q = 0 is
+// federated averaging with uniform weights, to the bit.
 #include "federated/algorithms/weighs_by_loss.h"
 
 namespace rivulet {
@@ -19,16 +21,28 @@ Setting Fairness() {
   return q;
 }
 
+Setting ReferenceOfFairness() {
+  Setting reference = Float("reference", 1,
+                            "Loss at which a client weighs 1 in the first round; it changes no result. Set it near the "
+                            "clients' first losses where their power `q` is large or tiny. Later rounds take it from "
+                            "the losses of the round before.")
+                          .Between(1e-10, 1e30);
+  reference.example = "150";
+  return reference;
+}
+
 StatusOr<Composition> QFedAvg(const AlgorithmContext& context) {
   const double rate = context.scenario.client.optimizer.learning_rate;
-  return FedAvgByLoss(context, {"fair", {{"q", context.settings.number("q")}, {"learning_rate", rate}}}, "fair_weight");
+  const double q = context.settings.number("q");
+  return FedAvgByLoss(context, {"fair", {{"q", q}, {"learning_rate", rate}}}, "fair_weight",
+                      q == 0 ? std::nullopt : std::optional(/*by_largest=*/true));
 }
 
 RIVULET_ALGORITHM(
     q_fedavg_registration, "q_fedavg", "Li et al. 2020, arXiv:1905.10497, algorithm 2",
     "Federated averaging that is fairer to clients: those with a higher loss count more, by a power of it. Clients "
     "also measure the received model.",
-    {Fairness()}, QFedAvg,
+    {Fairness(), ReferenceOfFairness()}, QFedAvg,
     "L = 1 / client.optimizer.learning_rate\n"
     "h_k = F_k(w)^q + q · L · F_k(w)^(q − 1) · ‖w_k − w‖²\n"
     "w ← w + server.learning_rate · Σ_k F_k(w)^q · (w_k − w) / Σ_k h_k");

@@ -1,4 +1,5 @@
-// What algorithms share that are federated averaging by another rule than the mean (federated/aggregation/).
+// Federated averaging with another aggregation rule than the mean (federated/aggregation/), shared by the robust
+// algorithms.
 #pragma once
 
 #include <map>

@@ -16,8 +16,8 @@ constexpr char kVote[] = "update/vote";
 StatusOr<Composition> SignSgd(const AlgorithmContext& context) {
   if (!context.scenario.client.input_graph.empty()) {
     return InvalidArgument(
-        "[algorithm] name = \"signsgd\" takes the gradient of all of a client's examples in one batch, and "
-        "client.input_graph makes batches of its own; leave that out");
+        "[algorithm] name = \"signsgd\" takes the gradient of all of a client's examples in one batch, but "
+        "client.input_graph makes other batches; leave that out");
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
   PassBuilder& pass = composition.passes[0];

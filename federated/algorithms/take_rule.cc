@@ -51,8 +51,8 @@ StatusOr<PassBuilder*> PassOf(const Algorithm& algorithm, Composition& compositi
   // One without options has nothing that would then be for nothing.
   if (plain && ((!pass.gradient && !pass.at_end) || algorithm.settings.empty())) return &pass;
   return InvalidArgument(
-      "the clients of {} train in a way of their own, which its options are about; take an algorithm that leaves it to "
-      "them, such as \"fedavg\" or \"fedadam\"",
+      "{} defines the clients' training; choose an algorithm that allows another local rule, such as \"fedavg\" or "
+      "\"fedadam\"",
       algorithm.name);
 }
 
@@ -122,13 +122,10 @@ Status TakeRule(const Scenario& scenario, Composition& composition) {
   const StatusOr<std::string> bytes = FileSystem::Default().ReadAll(path);
   if (!bytes.ok()) return Annotate(bytes.status(), "algorithm.graph");
   if (bytes->empty()) {
-    return InvalidArgument("algorithm.graph: '{}' is empty; write it with 'rivulet graph build RULE.txt --out {}'",
-                           path, path);
+    return InvalidArgument("algorithm.graph: '{}' is empty; write the rule into it (docs/guide/local-rules.md)", path);
   }
-  StatusOr<OwnRule> rule = OwnRule::Open(*bytes);
-  if (!rule.ok()) {
-    return Annotate(rule.status(), fmt::format("algorithm.graph: '{}' (written by 'rivulet graph build'?)", path));
-  }
+  StatusOr<OwnRule> rule = OwnRule::OfFile(*bytes, path);
+  if (!rule.ok()) return Annotate(rule.status(), "algorithm.graph");
   return Annotate(TakeOpened(std::make_shared<const OwnRule>(*std::move(rule)), scenario, composition),
                   fmt::format("algorithm.graph: '{}'", path));
 }

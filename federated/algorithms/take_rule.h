@@ -1,4 +1,4 @@
-// A scenario's own local rule (algorithm.graph) in the place of its algorithm's.
+// Replacement of an algorithm's local rule by the scenario's (algorithm.graph).
 #pragma once
 
 #include "engine/base/status.h"

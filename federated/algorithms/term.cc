@@ -11,6 +11,11 @@
 // arXiv:1902.00146) gives after one step of length t from even ones: cohorts are drawn anew in each round, and no
 // server keeps a weight of each client. The values carry the weights (federated/mechanisms/tilt.cc). t = 0 is federated
 // averaging with uniform weights, to the bit.
+//
+// Weights are e^(t · (F_k − R)) with one R for all clients of a version, which the division takes out again: the
+// log-sum- exp's shift. The largest loss of a round is known once it is over, so R is the largest training loss of the
+// round before (the smallest where t < 0), and `reference` in the first (federated/numbers/loss_reference.cc). A weight
+// that the sums cannot hold is refused. Where tasks start from several versions, R is `reference` throughout.
 #include "federated/algorithms/weighs_by_loss.h"
 
 namespace rivulet {
@@ -26,16 +31,28 @@ Setting TiltOfLosses() {
   return tilt;
 }
 
+Setting ReferenceOfTilt() {
+  Setting reference = Float("reference", 0,
+                            "Loss at which a client weighs 1 in the first round; it changes no result. Set it near the "
+                            "clients' first losses where `t` times these is beyond 10. Later rounds take it from the "
+                            "losses of the round before.")
+                          .Between(-1e30, 1e30);
+  reference.example = "150";
+  return reference;
+}
+
 StatusOr<Composition> Term(const AlgorithmContext& context) {
   const double tilt = context.settings.number("t");
-  return FedAvgByLoss(context, {"tilt", {{"t", tilt}}}, "tilted_weight", tilt > 0 ? kTiltBits : 0);
+  const PieceSpec mechanism = {"tilt", {{"t", tilt}}};
+  if (tilt == 0) return FedAvgByLoss(context, mechanism, "tilted_weight", std::nullopt);
+  return FedAvgByLoss(context, mechanism, "tilted_weight", /*by_largest=*/tilt > 0, kTiltBits);
 }
 
 RIVULET_ALGORITHM(term_registration, "term", "Li et al. 2021, arXiv:2007.01162, equation 2",
                   "Federated averaging whose clients count by the exponential of their loss. With `t` above 0 the "
                   "model improves for the clients with the highest loss (agnostic federated learning is its limit), "
                   "with `t` below 0 outliers count less. Clients also measure the received model.",
-                  {TiltOfLosses()}, Term,
+                  {TiltOfLosses(), ReferenceOfTilt()}, Term,
                   "p_k = e^(t · F_k(w)) / Σ_j e^(t · F_j(w))\n"
                   "w ← w + server.learning_rate · Σ_k p_k · (w_k − w)");
 

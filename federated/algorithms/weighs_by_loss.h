@@ -1,8 +1,8 @@
-// Federated averaging whose clients count by the loss of the model that they were given: what q_fedavg.cc and term.cc
-// are made of.
+// Federated averaging weighted by each client's loss of the received model: the base of q_fedavg.cc and term.cc.
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -12,15 +12,18 @@ namespace rivulet {
 
 // Clients measure the model that they were given, which a task declares as "initial_loss", and `mechanism` multiplies
 // the values of an update by what that loss makes of it and declares by what the sum is divided: the scalar `weight`.
+// The mechanism's `reference` is the algorithm's of that name, and moves with the largest or the smallest loss.
+// `by_largest` says which; nothing: all weigh 1, and it stays.
 // `more_bits`: what its largest factor needs above server.value_bits. INVALID_ARGUMENT: the model has running
 // statistics, which are averaged and not weighed.
 inline StatusOr<Composition> FedAvgByLoss(const AlgorithmContext& context, PieceSpec mechanism,
-                                          const std::string& weight, int more_bits = 0) {
+                                          const std::string& weight, std::optional<bool> by_largest,
+                                          int more_bits = 0) {
   const Scenario& scenario = context.scenario;
   if (context.layout.elements(Segment::kShared) > 0) {
     return InvalidArgument(
-        "[algorithm] name = \"{}\" divides what clients changed by weights of their losses, and the running statistics "
-        "of this model (batch_norm) are averaged; take a model without them, or \"fedavg\"",
+        "[algorithm] name = \"{}\" divides updates by weights of their losses, but the running statistics of this "
+        "model (batch_norm) are averaged; use a model without them, or \"fedavg\"",
         scenario.algorithm.name);
   }
   RIVULET_ASSIGN_OR_RETURN(Composition composition, FedAvg(context));
@@ -30,7 +33,14 @@ inline StatusOr<Composition> FedAvgByLoss(const AlgorithmContext& context, Piece
   look.trains = "";
   look.reports = "initial_loss";
   composition.passes.push_back(std::move(look));
+  const double reference = context.settings.number("reference");
+  mechanism.settings["reference"] = reference;
   composition.mechanisms = {std::move(mechanism)};
+  // Updates of several versions in one sum need one reference.
+  if (by_largest && scenario.server.base != "latest") {
+    composition.numbers = {"loss_reference"};
+    composition.number_rule = {"loss_reference", {{"first", reference}, {"largest", *by_largest}}};
+  }
   PartSpec delta = {.value_bits = std::min(30, static_cast<int>(scenario.server.value_bits) + more_bits),
                     .weigh = "one"};
   delta.denominator = {.kind = Denominator::Kind::kScalar, .scalar = weight};

@@ -1,6 +1,6 @@
-// The scale of a block of values that travel as whole multiples of it, up to `levels` in magnitude: rounded up, so that
-// no value is beyond the last level, where the mean could not be kept. NaN where a value is no number: the whole block
-// is none then, and is refused.
+// Scale of a block of values that are encoded as whole multiples of it, up to `levels` in magnitude. It is rounded up,
+// so that no value is beyond the last level, which would bias the mean. The scale is NaN if any value is not a number;
+// the whole block is then refused.
 #pragma once
 
 #include <algorithm>

@@ -1,6 +1,6 @@
-// How a part travels: floats to bytes where it was made, bytes into sums on whoever folds, with no temporary of the
-// part's size on either side, and without touching what a codec did not send. A codec is one registered file of this
-// folder, and the plan names it for each part.
+// Codec of a part: encodes floats to bytes at the client and adds bytes to sums at the aggregation. Neither side needs
+// a temporary of the part's size, and coordinates that a codec did not send are not touched. A codec is one registered
+// file of this folder, and the plan names it for each part.
 //
 //   class Int8 : public Codec { … };
 //   RIVULET_CODEC("int8", "a quarter of the bytes, …", CreateInt8);

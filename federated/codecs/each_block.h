@@ -1,4 +1,4 @@
-// Values of runs in blocks of one size, for codecs that treat so many at a time.
+// Iteration over runs of values in blocks of one size, for codecs that process one block at a time.
 #pragma once
 
 #include <array>

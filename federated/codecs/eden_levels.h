@@ -1,4 +1,4 @@
-// The levels that "eden1" … "eden4" round to, for whoever has values of theirs.
+// Quantisation levels of "eden1" … "eden4".
 #pragma once
 
 #include <array>

@@ -144,7 +144,7 @@ class EliasCoded final : public Codec {
       }
     }
     if (EndOf(bytes, groups_ - 1) == bytes.size() - IndexBytes()) return absl::OkStatus();
-    return InvalidArgument("its {} bytes go on behind the last group", bytes.size());
+    return InvalidArgument("its {} bytes continue behind the last group", bytes.size());
   }
 
   void Decode(std::span<const std::byte> bytes, int64_t first, std::span<float> out) const override {

@@ -1,4 +1,4 @@
-// Values where they lie in memory.
+// A run of values in memory.
 #pragma once
 
 #include <cstdint>

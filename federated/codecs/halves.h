@@ -1,4 +1,4 @@
-// Codecs of two bytes a value. `Half` says what the two are: kName, Of(float) and ValueOf(uint16_t).
+// Codecs of two bytes a value. `Half` defines the two bytes: kName, Of(float) and ValueOf(uint16_t).
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// What codecs share that round by chance to levels of a block's norm (QSGD, Alistarh et al. 2017, arXiv:1610.02132,
-// section 3.1), however levels travel.
+// Shared parts of codecs that round randomly to levels of a block's norm (QSGD, Alistarh et al. 2017, arXiv:1610.02132,
+// section 3.1), for any encoding of the levels.
 #pragma once
 
 #include <bit>

@@ -1,5 +1,5 @@
-// How values travel as whole multiples of a scale, in blocks that have one each. A block of kValues values, the last
-// what is left, is, little-endian:
+// Encoding of values as whole multiples of a scale, with one scale per block. A block has kValues values, the last the
+// remaining ones. Little-endian:
 //
 //   scale  f32              0, or a normal number (federated/codecs/block_scale.h)
 //   level  [values]         kInByte in a byte, the first in the lowest bits; what is left over of the last is a zero's

@@ -1,4 +1,4 @@
-// Values of which most are zero, where they lie in bytes.
+// A run of mostly zero values, as a view of their bytes.
 #pragma once
 
 #include <cstddef>

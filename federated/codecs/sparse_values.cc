@@ -24,7 +24,8 @@ Status SparseValues::Check(std::span<const std::byte> bytes) const {
   for (int64_t i = 0; i < run.count; ++i) {
     const int64_t index = run.index(i);
     if (index <= before || index >= elements_) {
-      return InvalidArgument("its index {} after {}, of {} values, is none: they ascend", index, before, elements_);
+      return InvalidArgument("its index {} after {}, of {} values, is invalid: indices must ascend", index, before,
+                             elements_);
     }
     before = index;
   }

@@ -1,4 +1,4 @@
-// What codecs share that send k of d values, and where they are; the others count as zeros. Little-endian:
+// Shared parts of codecs that send k of d values with their indices; the others count as zeros. Little-endian:
 //
 //   index  u32[k]  ascending
 //   value  f32[k]  in the same order

@@ -1,4 +1,4 @@
-// A version as clients get it where it travels by a codec that rounds: README.md.
+// A version as clients decode it after a lossy download codec: README.md.
 #pragma once
 
 #include <memory>

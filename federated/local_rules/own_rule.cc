@@ -96,7 +96,7 @@ Status OwnRule::CheckNode(const Node& node, bool assigned) {
   const bool number = gives.shape == Shape{} &&
                       (gives.dtype == DType::kFloat32 || gives.dtype == DType::kFloat64 || gives.dtype == DType::kBool);
   if ((vector || number) && !keeps) return absl::OkStatus();
-  return InvalidArgument("{} '{}' of the rule gives {}{}; a rule has float32 vectors, numbers, and what compares them",
+  return InvalidArgument("{} '{}' of the rule gives {}{}; a rule has float32 vectors, numbers, and comparisons of them",
                          type, node.name(), Name(gives.dtype), gives.shape.ToString());
 }
 
@@ -213,7 +213,7 @@ Status OwnRule::CheckTargets() const {
     RIVULET_RETURN_IF_ERROR(check.CheckOutput(*loss, false));
     RIVULET_RETURN_IF_ERROR(check.CheckReads({"steps", "grads"}));
     if (!check.Reads("params")) {
-      return InvalidArgument("what the rule adds to the loss is not made of params, so that it changes no gradient");
+      return InvalidArgument("the rule's addition to the loss does not depend on params, so it changes no gradient");
     }
   }
   if (step != nullptr) {

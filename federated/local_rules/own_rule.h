@@ -1,10 +1,10 @@
-// A local rule of one's own, as a file has it: a graph over the flat variables of a pass that knows no model yet
-// (rule_names.h has its names; rule_graph.h makes such graphs of text, and whoever writes a GraphDef may make one too).
-// Opened it is checked; given a model's layout and its settings' values it becomes nodes of a plan's own graphs, so
-// that clients need to know nothing of it. Thread-safe.
+// A user-defined local rule from a file: a graph over the flat variables of a pass that does not refer to any model
+// yet. Its variables have the names of rule_names.h. Such graphs are made from text (rule_graph.h), or another program
+// writes the GraphDef. The rule is checked when it is opened. Given a model's layout and the values of its settings, it
+// becomes nodes of a plan's graphs, so that clients need no knowledge of it. Thread-safe.
 //
-// The padding between tensors is zero in every flat vector and has to stay so. Where a rule's arithmetic does not keep
-// it (grad + 1, exp(grad), 0 / 0), what is assigned, summed and handed to the optimiser is zero there all the same.
+// The padding between tensors is zero in every flat vector and must stay zero. A rule's arithmetic may not preserve it
+// (grad + 1, exp(grad), 0 / 0). Assigned, summed and optimised values are therefore zeroed there.
 #pragma once
 
 #include <map>
@@ -24,6 +24,10 @@ class OwnRule {
   // of, a constant that is no number, a variable that a rule has not or may not write there, an output of another type,
   // names beyond what a plan may have.
   static StatusOr<OwnRule> Open(std::string_view graph_def);
+
+  // Reads a file of that name: text (rule_graph.h), or the graph that `rivulet graph build` makes of it. As Open;
+  // errors begin with the name, of text with FILE:LINE:COLUMN.
+  static StatusOr<OwnRule> OfFile(std::string_view bytes, std::string_view path);
 
   // With their defaults.
   const std::map<std::string, double>& settings() const { return settings_; }

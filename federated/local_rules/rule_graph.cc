@@ -42,7 +42,7 @@ class RuleReader {
   StatusOr<Graph> Read() && {
     while (token().kind != RuleToken::Kind::kEnd) RIVULET_RETURN_IF_ERROR(ReadLine());
     if (!gradient_.output && !loss_.output && !nodes_.assigns()) {
-      return Refuse(token(), "the rule does nothing; say what clients follow: gradient = grad + …");
+      return Refuse(token(), "the rule does nothing; set the gradient that clients follow: gradient = grad + …");
     }
     if (!unread_.empty()) {
       const auto& [setting, at] = *unread_.begin();
@@ -72,13 +72,13 @@ class RuleReader {
   Status ReadLine() {
     const RuleToken name = token();
     if (name.kind != RuleToken::Kind::kName) {
-      return Refuse(name, "a line begins with the name of what it gives, not with {}", Shown(name));
+      return Refuse(name, "a line begins with the name that it sets, not with {}", Shown(name));
     }
     ++at_;
     if (name.text == "end" && Take(":")) {
       RIVULET_RETURN_IF_ERROR(BeginEnd(name));
     } else if (!Take("=")) {
-      return Refuse(token(), "after '{}' a line goes on with '=', not with {}", name.text.substr(0, 40),
+      return Refuse(token(), "after '{}' a line continues with '=', not with {}", name.text.substr(0, 40),
                     Shown(token()));
     } else {
       RIVULET_RETURN_IF_ERROR(ReadAssignment(name));
@@ -92,8 +92,7 @@ class RuleReader {
 
   // Another program, whose variables are as the last step has left them.
   Status BeginEnd(const RuleToken& at) {
-    if (in_end_)
-      return Refuse(at, "'end:' stands twice; what is done when the last step is done stands behind the first");
+    if (in_end_) return Refuse(at, "'end:' occurs twice; put all work after the last step behind the first");
     in_end_ = true;
     for (const auto& [name, value] : values_) of_step_.insert(name);
     values_.clear();
@@ -108,7 +107,7 @@ class RuleReader {
     if (name.text == "loss") return ReadLoss(name);
     const bool target = name.text == "gradient" || name.text == "params" || name.text.find('.') != name.text.npos;
     if (!target && IsReserved(name.text)) {
-      return Refuse(name, "'{}' is a name of the language; take another one for what this line gives", name.text);
+      return Refuse(name, "'{}' is a name of the language; choose another one for this line", name.text);
     }
     if (!target && IsSetting()) return ReadSetting(name);
     std::string flat;
@@ -139,26 +138,25 @@ class RuleReader {
     if (text == "params") {
       flat = text;
       if (in_end_) return absl::OkStatus();
-      return Refuse(name, "params are what the optimiser steps with; write gradient, or params after 'end:'");
+      return Refuse(name, "params belong to the optimiser; write gradient, or params after 'end:'");
     }
     flat = text;
     flat[flat.find('.')] = '/';
     if (text.starts_with(kState)) return absl::OkStatus();
     if (text.starts_with(kMemory)) {
       if (!in_end_) return absl::OkStatus();
-      return Refuse(name, "what is remembered is forgotten after the last step; write state.{} to keep it",
-                    text.substr(kMemory.size()));
+      return Refuse(name, "memory is lost after the last step; write state.{} to keep it", text.substr(kMemory.size()));
     }
     if (text.starts_with(kUpdate)) {
       if (in_end_) return absl::OkStatus();
       return Refuse(name, "an update is made when the last step is done; write it after 'end:'");
     }
     if (text.starts_with(kBroadcast)) {
-      return Refuse(name, "'{}' is what the server sent, and is only read; write memory or state instead", text);
+      return Refuse(name, "'{}' is sent by the server and read-only; write memory or state instead", text);
     }
     return Refuse(name,
-                  "nothing is called '{}'; what a rule writes is gradient, loss, memory.NAME, state.NAME, and "
-                  "after 'end:' params, state.NAME and update.NAME",
+                  "nothing is called '{}'; a rule writes gradient, loss, memory.NAME, state.NAME, and after 'end:' "
+                  "params, state.NAME and update.NAME",
                   text.substr(0, 40));
   }
 
@@ -187,8 +185,7 @@ class RuleReader {
     const RuleToken begin = token();
     RIVULET_ASSIGN_OR_RETURN(const Value value, ReadSum(true));
     in_loss_ = false;
-    if (value.vector || value.truth)
-      return Refuse(begin, "the loss is a number, and this is none; sum(…) makes one of it");
+    if (value.vector || value.truth) return Refuse(begin, "the loss must be a number; use sum(…)");
     loss_ = value;
     return absl::OkStatus();
   }
@@ -285,13 +282,11 @@ class RuleReader {
 
   Status Close(const RuleToken& open) {
     if (Take(")")) return absl::OkStatus();
-    return Refuse(token(), "{} stands where ')' would close that of {}:{}", Shown(token()), open.line, open.column);
+    return Refuse(token(), "{} is in the place of the ')' that closes {}:{}", Shown(token()), open.line, open.column);
   }
 
   static Status TooDeep(const RuleToken& at) {
-    return Refuse(at,
-                  "more than {} expressions stand inside of each other; give an inner one a name on a line of its own",
-                  kMaxDepth);
+    return Refuse(at, "more than {} expressions are nested; give an inner one a name on a separate line", kMaxDepth);
   }
 
   static Status CheckNoTruth(const Value& value, const RuleToken& at) {
@@ -311,13 +306,13 @@ class RuleReader {
     if (text == "learning_rate") return nodes_.Rate();
     if (text == "round") return nodes_.Scalar("round");
     if (text == "grad") {
-      if (in_loss_) return Refuse(name, "the loss is what the gradient is of; it cannot be made of grad");
+      if (in_loss_) return Refuse(name, "the gradient is computed from the loss, so the loss cannot use grad");
       if (!in_end_) return nodes_.Vector("grads");
-      return Refuse(name, "a gradient is its step's, and after 'end:' there is none; keep it as state.NAME");
+      return Refuse(name, "a gradient exists only in its step, not after 'end:'; keep it as state.NAME");
     }
     if (text == "steps") {
       if (in_end_) return nodes_.Scalar("steps");
-      return Refuse(name, "steps are counted when the last one is done; read them after 'end:'");
+      return Refuse(name, "steps are known only after the last one; read them after 'end:'");
     }
     if (text == "loss") return Refuse(name, "the loss has no value here; a rule adds to it: loss = loss + …");
     for (const std::string_view prefix : {kMemory, kState, kBroadcast}) {
@@ -391,8 +386,8 @@ class RuleReader {
 
 StatusOr<Graph> BuildRule(std::string_view text) {
   if (text.size() > kMaxBytes) {
-    return ResourceExhausted("the rule has {} bytes, and may have {}; what is longer is an algorithm of its own",
-                             text.size(), kMaxBytes);
+    return ResourceExhausted("the rule has {} bytes, and may have {}; write a longer one as an algorithm", text.size(),
+                             kMaxBytes);
   }
   RIVULET_ASSIGN_OR_RETURN(std::vector<RuleToken> tokens, ReadRuleTokens(text));
   return RuleReader(std::move(tokens)).Read();

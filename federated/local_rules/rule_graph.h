@@ -1,11 +1,11 @@
-// A local rule as text, and the graph that it is. A rule says what a client takes for the gradient of a step, and what
-// it does when the last step is done, over the flat variables of a pass (federated/plan/README.md):
+// Parser of a local rule's text into its graph. A rule defines the gradient that a client uses in a step, and the
+// actions after the last step, over the flat variables of a pass (federated/plan/README.md):
 //
 //   # FedProx
 //   mu = 0.1
 //   gradient = grad + mu * (params - base)
 //
-// A line is `NAME = EXPRESSION`; `#` begins a comment, and inside of parentheses a line goes on.
+// A line is `NAME = EXPRESSION`; `#` begins a comment, and parentheses may span lines.
 //
 //   rule       = { setting | value | target } [ "end" ":" { setting | value | end target } ]
 //   setting    = NAME "=" [ "-" ] NUMBER            of the scenario's [algorithm], with this default
@@ -20,13 +20,13 @@
 //   power      = atom [ "^" signed ]
 //   atom       = NUMBER | NAME | NAME "(" expression { "," expression } ")" | "(" expression ")"
 //
-// Values are vectors, as many float32 as the model has trained elements, or numbers, float64. `params`, `base` (where
-// the task began), `grad` (of the step alone), `memory.NAME` (from step to step, at first zeros), `state.NAME` (from
-// task to task, at first zeros) and `broadcast.NAME` (of the server, where the algorithm sends one) are vectors;
-// settings, `round`, `steps` (after `end:` alone) and `learning_rate` are numbers. A number beside a vector is rounded
-// to float32 first, and a vector is divided by a number as it is multiplied by its inverse. A target that was given is
-// then what it was given. What stands after `loss = loss +` is a number that is added to the loss of each batch: its
-// gradient by params is added to `grad`, wherever that is read.
+// Values are vectors, as many float32 as the model has trained elements, or float64 numbers. The vectors are `params`,
+// `base` (at the start of the task) and `grad` (of the step alone). Vectors that start as zeros are `memory.NAME` (kept
+// from step to step) and `state.NAME` (from task to task). The server sends `broadcast.NAME`, if the algorithm has one.
+// Settings, `round`, `steps` (only after `end:`) and `learning_rate` are numbers. A number combined with a vector is
+// rounded to float32 first; division of a vector by a number multiplies by its inverse. After an assignment a target
+// has the assigned value. The expression after `loss = loss +` is a number added to the loss of each batch. Its
+// gradient by params is added to `grad` wherever that is read.
 #pragma once
 
 #include <string_view>

@@ -1,5 +1,5 @@
-// What a rule's graph is made of: the names of its variables, settings and targets. Its variables have the names of a
-// plan's flat variables, but for what it remembers from step to step, which it calls by a name of its own.
+// Names of a rule graph's variables, settings and targets. Variables have the names of a plan's flat variables, except
+// that values kept from step to step have a separate prefix.
 #pragma once
 
 namespace rivulet {

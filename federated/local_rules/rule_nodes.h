@@ -1,5 +1,5 @@
-// The nodes that a rule is read into, by what they calculate: numbers are float64 among themselves and float32 beside a
-// vector. What is named here has the bits of what FlatScope (federated/plan/flat_scope.h) calls alike.
+// Nodes of a parsed rule, by operation: numbers are float64 among themselves and float32 combined with a vector.
+// Operations have the bits of the operations of the same name in FlatScope (federated/plan/flat_scope.h).
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// The ops that a rule's graph may have, and what each makes of padding.
+// Ops allowed in a rule's graph, and the effect of each on padding.
 #pragma once
 
 #include <cstdint>

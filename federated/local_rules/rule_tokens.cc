@@ -60,7 +60,7 @@ class RuleTokenReader {
     const auto [end, error] = std::from_chars(first, text_.data() + text_.size(), number);
     const auto size = static_cast<size_t>(end - first);
     if (error != std::errc() || !std::isfinite(number)) {
-      return Refuse("'{}' is beyond what a float64 number can be", text_.substr(at_, std::min<size_t>(size, 40)));
+      return Refuse("'{}' is beyond the range of a float64 number", text_.substr(at_, std::min<size_t>(size, 40)));
     }
     if (at_ + size < text_.size() && IsLetter(text_[at_ + size])) {
       return Refuse("'{}' runs into a name; put a sign or a space between",
@@ -83,8 +83,7 @@ class RuleTokenReader {
     }
     const auto byte = static_cast<unsigned char>(text_[at_]);
     if (byte < 0x20 || byte >= 0x7F) {
-      return Refuse("byte 0x{:02x} is none of a rule's, which are ASCII; write it with letters, digits and signs",
-                    byte);
+      return Refuse("byte 0x{:02x} is not ASCII; write the rule with letters, digits and signs", byte);
     }
     return Refuse("a rule has no '{}'; its signs are + - * / ^ ( ) , = : and those that compare", text_[at_]);
   }

@@ -1,4 +1,4 @@
-// The words of a rule file (rule_graph.h has its grammar).
+// Tokens of a rule file (rule_graph.h has its grammar).
 #pragma once
 
 #include <cstdint>

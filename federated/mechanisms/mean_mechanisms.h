@@ -1,5 +1,5 @@
-// What is done to the means of a version before the server takes a step with them: the same pieces as on clients, at
-// the other end. Noise added here hides one update among all, of whoever sees the model and not the updates.
+// Mechanisms applied to the means of a version before the server's step: the same pieces as on clients. Noise added
+// here hides each update from readers of the model, but not from the server.
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// What is done to the values of an update before it leaves its client, or to the mean of a version before the server
-// takes a step with it (mean_mechanisms.h): a pure loop over flat spans, on the own code of whoever has them. One
-// registered file a mechanism, with its own table of settings.
+// A mechanism: modifies the values of an update before it leaves its client, or the mean of a version before the
+// server's step (mean_mechanisms.h). It is a pure loop over flat spans. One registered file a mechanism, with its table
+// of settings.
 //
 //   class Clip final : public Mechanism { Status Apply(…) const override; };
 //   RIVULET_MECHANISM(clip_registration, "clip", {Float("norm", …)}, CreateClip);

@@ -1,11 +1,11 @@
-// How the numbers that go with tasks move from version to version. One registered file a rule, with its own table of
-// settings.
+// A rule that updates the numbers sent with tasks from version to version. One registered file a rule, with its table
+// of settings.
 //
 //   class AdaptiveMu final : public NumberRule { … };
 //   RIVULET_NUMBER_RULE(adaptive_mu_registration, "adaptive_mu", {Float("first", 0, "…")}, CreateAdaptiveMu);
 //
-// A rule is a pure function of what was kept of the version before and of what its clients told, so a version that is
-// made once more has the same numbers, and a run that was killed goes on with them.
+// A rule is a pure function of the numbers of the version before and of the scalars its clients reported. So a version
+// computed again has the same numbers, and a killed run resumes with them.
 //
 // Reading the registry is thread-safe once main has begun.
 #pragma once

@@ -1,4 +1,4 @@
-// What a server keeps of a version in numbers, beside its model and vectors.
+// Numbers that a server keeps with a version, beside its model and vectors.
 #pragma once
 
 #include <map>

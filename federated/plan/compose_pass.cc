@@ -90,12 +90,13 @@ class ForwardBuilder {
     Substitutes instead;
     for (const auto& node : pass_.loss->nodes()) {
       if (node->type() == "VarHandleOp") {
-        return InvalidArgument("the loss has a variable '{}'; it takes what models give", VariableName(*node));
+        return InvalidArgument("the loss has a variable '{}'; it may use only the models' outputs",
+                               VariableName(*node));
       }
       if (node->type() != "Placeholder") continue;
       const auto input = pass_.loss_inputs.find(node->name());
       if (input == pass_.loss_inputs.end()) {
-        return InvalidArgument("the loss has a placeholder '{}', which stands for nothing", node->name());
+        return InvalidArgument("the loss has an unbound placeholder '{}'", node->name());
       }
       RIVULET_ASSIGN_OR_RETURN(instead[node->name()], graph.FindOutput(input->second));
     }

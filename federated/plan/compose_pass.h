@@ -1,4 +1,4 @@
-// What a step of a pass computes before it knows a gradient: the instances of the model and the loss, in one graph.
+// Forward part of a step: the instances of the model and the loss, in one graph, before any gradient.
 #pragma once
 
 #include <functional>

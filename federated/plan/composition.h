@@ -1,4 +1,4 @@
-// What an algorithm decides of a plan. Algorithms compose it (federated/algorithms), Plan::Build writes it down.
+// An algorithm's choices for a plan. Algorithms compose it (federated/algorithms); Plan::Build turns it into the plan.
 #pragma once
 
 #include <cstdint>

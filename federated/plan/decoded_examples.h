@@ -1,5 +1,5 @@
-// A data set's examples, decoded once: the second time a client trains, or a test set is evaluated, no record is read,
-// checked and parsed again.
+// Cache of a data set's decoded examples: later tasks of a client, and later evaluations of a test set, do not read,
+// check and parse the records again.
 #pragma once
 
 #include <atomic>

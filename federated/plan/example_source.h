@@ -1,4 +1,5 @@
-// From records to feed tensors: TFRecord data, decoded as a plan's features say, of a client's share or of a test set.
+// Conversion of records to feed tensors: TFRecord data of a client or a test set, decoded as a plan's features
+// describe.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The vocabulary of plans: what the graphs of a pass may call a variable (README.md has the table). Clients allocate
-// what these names say and bind nothing else, so a plan cannot reach memory that is not its own.
+// The vocabulary of plans: the allowed names of variables in the graphs of a pass (README.md has the table). Clients
+// allocate the variables with these names and bind nothing else, so a plan cannot reach foreign memory.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Builds one graph over flat variables, as a pass holds three of them: begin, step and end.
+// Builder of a graph over flat variables. A pass has three of them: begin, step and end.
 //
 //   FlatScope f(layout);
 //   f.Assign("update/x", f.Scale(0.5, f.Sub(f.params(), f.base_params())));

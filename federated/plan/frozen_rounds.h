@@ -1,4 +1,4 @@
-// Variables that clients do not train in some rounds (client.frozen): their gradient is zero there.
+// Variables that clients do not train in some rounds (client.frozen): their gradient is zero in these.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// What files of a plan's model say of how it lies (docs/internals/formats.md, "Models of a run").
+// Layout metadata in the files of a plan's model (docs/internals/formats.md, "Models of a run").
 #pragma once
 
 #include <map>

@@ -1,4 +1,4 @@
-// The learning rate of a client over time, as graph nodes: a plan carries them, and every machine computes the same.
+// Learning rate of a client over time, as graph nodes of the plan, so that every machine computes the same.
 #pragma once
 
 #include <utility>

@@ -1,4 +1,4 @@
-// The local rule of a pass: what happens to `params` once `grads` are known, as two graphs over flat variables
+// The local rule of a pass: the change of `params` by the gradients `grads`, as two graphs over flat variables
 // (README.md has the names).
 #pragma once
 

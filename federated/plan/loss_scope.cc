@@ -25,10 +25,9 @@ Output LossScope::Loss(std::string_view instance) { return StandFor(model_.train
 Output LossScope::Of(std::string_view output, std::string_view instance) {
   const auto named = std::ranges::find(model_.outputs, output, &std::pair<std::string, std::string>::first);
   if (named == model_.outputs.end()) {
-    scope_.Fail(
-        InvalidArgument("the model does not say which of its tensors is its {}, which this loss is made of; presets "
-                        "and models of layers with a dense layer do",
-                        output));
+    scope_.Fail(InvalidArgument(
+        "the model does not name its {}, which this loss needs; presets and models of layers with a dense layer do",
+        output));
     return {};
   }
   const Output value = StandFor(named->second, instance);

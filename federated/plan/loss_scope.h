@@ -1,4 +1,4 @@
-// Builds the loss of a pass over what its instances of the model give: a graph of its own, whose placeholders stand for
+// Builder of a pass's loss over the outputs of its model instances. It is a separate graph; its placeholders stand for
 // tensors of the composed graph.
 #pragma once
 

@@ -1,5 +1,5 @@
-// A pass: one way over a client's data with flat variables (README.md has the names). What a client runs for a task is
-// a list of passes; what it sends afterwards are parts, which lie where their sources say.
+// A pass: one traversal of a client's data with flat variables (README.md has the names). A task's work is a list of
+// passes. Afterwards the client sends parts, whose sources the pass names.
 #pragma once
 
 #include <cstdint>

@@ -1,12 +1,12 @@
-// The input pipeline of a pass: a graph of dataset ops that shuffles, maps and batches what the client has bound,
-// decoded by the client as the plan's features say. Nothing in it names a file.
+// The input pipeline of a pass: a graph of dataset ops that shuffles, maps and batches the client's data set, decoded
+// as the plan's features describe. It never names a file.
 //
 //   BoundDataset(name = the pass's data set): one element for each example; one component for each feature, in the
 //     order of the plan's features: float32 for bytes and floats, int64 for integers, of the feature's shape
 //   … any dataset ops (engine/ops/dataset.cc) and functions …
 //   the node "batches": elements of the same components, each with the examples of one step along a first dimension
 //
-// An epoch is one iteration over it. A shuffle without seeds draws from the client's own stream: over a whole buffer it
+// An epoch is one iteration over it. A shuffle without seeds draws from the client's stream: over a whole buffer it
 // gives the order of the built-in epochs.
 #pragma once
 

@@ -25,9 +25,8 @@ StatusOr<std::shared_ptr<const Plan>> PlanReader::Read(std::string bytes) {
     return InvalidArgument("the plan has format 1: it was built by an older program; build it again with this one");
   }
   if (message.format() < kPlanFormat || message.format() > kNewestPlanFormat) {
-    return InvalidArgument(
-        "the plan has format {}, and this program reads {} to {}: one side is to be brought up to date",
-        message.format(), kPlanFormat, kNewestPlanFormat);
+    return InvalidArgument("the plan has format {}, and this program reads {} to {}: update the older side",
+                           message.format(), kPlanFormat, kNewestPlanFormat);
   }
   PlanReader reader;
   Plan& plan = *reader.plan_;

@@ -1,5 +1,5 @@
-// Turns a message into a Plan, one part after another, each checked against those before it: plan_reader.cc has the
-// order and what is checked of several parts together, and a file read_….cc each part.
+// Parser of a plan message, one part after another, each checked against the earlier ones. The order, and checks across
+// several parts, are in plan_reader.cc; each file read_….cc has one part.
 #pragma once
 
 #include <cstdint>

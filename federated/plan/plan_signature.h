@@ -1,10 +1,10 @@
-// Who wrote a plan, as it travels with it: the last 100 bytes of a signed plan are its fields `author` and `signature`,
-// and the signature is over all bytes before them. So a signed plan is stored, digested, sent and kept as any other,
-// by whoever knows nothing of signatures, and with the fields cut off it is the plan that was signed.
+// Signature of a plan by its author, as part of the plan. The last 100 bytes of a signed plan are its fields `author`
+// and `signature`, and the signature is over all bytes before them. So code without knowledge of signatures stores,
+// digests and sends a signed plan as any other. Without these fields it is the plan that was signed.
 //
 //   plan bytes | 5A 20 author (32 bytes) | 62 40 signature (64 bytes)
 //
-// This file knows where they lie; certificates/author.h whether they are right.
+// This file has the layout; certificates/author.h verifies.
 #pragma once
 
 #include <string>

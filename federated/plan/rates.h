@@ -1,8 +1,9 @@
-// Which metrics of a model are rates, and what they are counted by.
+// Metrics of a model that are rates or counts, and their denominators.
 #pragma once
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "engine/graph/graph.h"
 
@@ -12,5 +13,9 @@ namespace rivulet {
 // and zeros that it is the mean of, float32, one for each of what it is over; their node's input are the truths.
 // Nothing: the tensor is no rate, or there is none of that name.
 std::optional<Output> OnesOfRate(const Graph& graph, const std::string& tensor);
+
+// Of a metric that counts (engine/models/metrics/metric.h) how many counts its tensor has. Nothing: it is no such
+// metric.
+std::optional<int64_t> CountsOf(const Graph& graph, std::string_view metric, const std::string& tensor);
 
 }  // namespace rivulet

@@ -22,7 +22,7 @@ Status PlanReader::ReadAggregation(const proto::AggregationDef& message) {
   for (const proto::SettingDef& setting : message.rule_settings()) {
     RIVULET_RETURN_IF_ERROR(CheckName("setting of an aggregation rule", setting.name()));
     if (!spec.rule_settings.emplace(setting.name(), setting.number()).second) {
-      return InvalidArgument("the plan says twice what '{}' of its aggregation rule is", setting.name());
+      return InvalidArgument("the plan gives '{}' of its aggregation rule twice", setting.name());
     }
   }
   spec.updates_per_version = message.updates_per_version();
@@ -62,14 +62,13 @@ Status PlanReader::ReadPart(const proto::PartDef& entry, AggregationSpec& spec) 
   for (const proto::SettingDef& setting : entry.codec_settings()) {
     RIVULET_RETURN_IF_ERROR(CheckName("setting of a codec", setting.name()));
     if (!part.codec_settings.emplace(setting.name(), setting.number()).second) {
-      return InvalidArgument("the plan says twice what '{}' of codec '{}' is", setting.name(), part.codec);
+      return InvalidArgument("the plan gives '{}' of codec '{}' twice", setting.name(), part.codec);
     }
   }
   part.error_feedback = entry.error_feedback();
   if (part.error_feedback && !plan_->training().mechanisms.empty()) {
     return InvalidArgument(
-        "the plan has clients add to part '{}' what was left out of earlier ones, so that its mechanism '{}' would "
-        "bound and hide less than it says",
+        "the plan has error feedback for part '{}', so that its mechanism '{}' would bound and hide less than stated",
         part.name, plan_->training().mechanisms[0].name);
   }
   part.elements = elements;
@@ -80,7 +79,8 @@ Status PlanReader::ReadPart(const proto::PartDef& entry, AggregationSpec& spec) 
   if (entry.has_only_where()) part.only_where = {entry.only_where().scalar(), entry.only_where().value()};
   const int32_t kind = entry.denominator().kind();
   if (kind < 0 || kind > static_cast<int32_t>(Denominator::Kind::kScalar)) {
-    return InvalidArgument("the plan divides part '{}' by what it calls {}; this client knows 0 to 3", part.name, kind);
+    return InvalidArgument("the plan divides part '{}' by the unknown denominator {}; this client knows 0 to 3",
+                           part.name, kind);
   }
   part.denominator.kind = static_cast<Denominator::Kind>(kind);
   part.denominator.constant = entry.denominator().constant();

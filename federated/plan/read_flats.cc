@@ -63,7 +63,7 @@ Status PlanReader::ReadState(const proto::FlatNamesDef& message) {
   }
   for (const std::string& name : message.state_from_base()) {
     if (Flat(fmt::format("{}{}", kStatePrefix, name)).ok()) continue;
-    return InvalidArgument("the plan says how '{}' begins, which no client keeps", name);
+    return InvalidArgument("the plan gives a start of '{}', which no client keeps", name);
   }
   return absl::OkStatus();
 }
@@ -87,7 +87,7 @@ Status PlanReader::ReadBroadcasts(const proto::FlatNamesDef& message) {
 Status PlanReader::ReadNumbers(const proto::FlatNamesDef& message) {
   FlatNames& names = plan_->flat_names_;
   if (message.numbers_size() > kMaxNumbers) {
-    return InvalidArgument("the plan has tasks bring {} numbers; a task brings up to {}", message.numbers_size(),
+    return InvalidArgument("the plan has tasks with {} numbers; a task has up to {}", message.numbers_size(),
                            kMaxNumbers);
   }
   for (const std::string& name : message.numbers()) {
@@ -129,7 +129,7 @@ Status PlanReader::CheckVariableNames() const {
 Status PlanReader::ReadNames(std::string_view what, const google::protobuf::RepeatedPtrField<std::string>& said,
                              int most, std::vector<std::string>& names) {
   if (said.size() > most) {
-    return InvalidArgument("the plan names {} of what it calls a {}; there are up to {}", said.size(), what, most);
+    return InvalidArgument("the plan has {} names of a {}; at most {} are allowed", said.size(), what, most);
   }
   for (const std::string& name : said) {
     RIVULET_RETURN_IF_ERROR(CheckName(fmt::format("name of a {}", what), name));

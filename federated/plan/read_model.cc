@@ -12,7 +12,7 @@ StatusOr<FeatureSpec::Encoding> EncodingFromName(std::string_view feature, std::
   if (name == "uint8") return FeatureSpec::Encoding::kUint8;
   if (name == "float") return FeatureSpec::Encoding::kFloat;
   if (name == "int64") return FeatureSpec::Encoding::kInt64;
-  return InvalidArgument("feature '{}' of the plan has the encoding '{}', which is none of uint8, float and int64",
+  return InvalidArgument("feature '{}' of the plan has the encoding '{}', which is not one of uint8, float and int64",
                          feature, name);
 }
 

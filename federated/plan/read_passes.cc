@@ -78,8 +78,8 @@ Status PlanReader::ReadModels(const proto::PassDef& message, LocalPass& pass) {
     const bool vector = IsModelVector(instance.buffer()) && Flat(instance.buffer()).ok();
     if (instance.buffer() != "params" && instance.buffer() != "base_params" && !vector) {
       return InvalidArgument(
-          "a pass of the plan runs the model over '{}'; it can be run over params, base_params and what the client "
-          "keeps, remembers or is sent",
+          "a pass of the plan runs the model over '{}'; it can be run over params, base_params, client state, memory "
+          "and broadcast vectors",
           instance.buffer());
     }
     if (instance.prefix().empty() != pass.models.empty() || !prefixes.insert(instance.prefix()).second) {
@@ -127,7 +127,7 @@ Status PlanReader::CheckHasNoGraphs(const proto::PassDef& message) {
       std::ranges::all_of(message.scalars(), [](const auto& scalar) { return scalar.tensor().empty(); })) {
     return absl::OkStatus();
   }
-  return InvalidArgument("a pass of the plan says how it is run, and the plan's model has no graph to run");
+  return InvalidArgument("a pass of the plan has graphs, but the plan's model has none to run");
 }
 
 Status PlanReader::ReadScalars(const proto::PassDef& message, LocalPass& pass) {
@@ -165,10 +165,10 @@ Status PlanReader::ReadFlatGraph(std::string_view what, const std::string& graph
                              Name(VariableDType(*node)), shape.ToString(), Name(flat->dtype), flat->shape.ToString());
     }
     if ((name == "grads" || name == "other_grads") && (what != "step" || !gradient)) {
-      return InvalidArgument("the plan's {} graph takes '{}', which are nobody's but their step's", what, name);
+      return InvalidArgument("the plan's {} graph uses '{}', which only their step may use", what, name);
     }
     if (name == "steps" && what != "end") {
-      return InvalidArgument("the plan's {} graph takes 'steps', which are counted when the last one is done", what);
+      return InvalidArgument("the plan's {} graph uses 'steps', which are known only after the last one", what);
     }
     // The base model is that of every task in the process. Whoever gets the handle might write: a function, say.
     for (const Node* user : OnlyRead(name) ? graph->Consumers(node->output()) : std::vector<Node*>{}) {

@@ -68,7 +68,7 @@ Status PlanReader::ReadSource(const proto::PartSourceDef& message, LocalProgram&
   if (!message.less().empty()) RIVULET_RETURN_IF_ERROR(check(message.less()));
   const PartSource source = {message.from(), message.less(), message.shared_too()};
   if (!program.parts.emplace(message.part(), source).second) {
-    return InvalidArgument("the plan says twice where the part '{}' lies", message.part());
+    return InvalidArgument("the plan gives the source of part '{}' twice", message.part());
   }
   return absl::OkStatus();
 }

@@ -3,6 +3,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/error_facts.h"
 #include "federated/population/population.h"
 
 namespace rivulet {
@@ -53,8 +54,9 @@ class Named : public Population {
       return InvalidArgument("a client name has {} bytes; at most {} are allowed", name.size(), kMaxName);
     }
     if (size() >= most_ - others) {
-      return FailedPrecondition("the {} clients that this run has room for have joined; '{}' is one too many", most_,
-                                name);
+      return WithFact(FailedPrecondition("the {} clients that this run has room for have joined; '{}' is one too many",
+                                         most_, name),
+                      kNoPlaceFact, "1");
     }
     return absl::OkStatus();
   }

@@ -14,6 +14,9 @@
 
 namespace rivulet {
 
+// Fact (engine/base/error_facts.h) of MayInsert's refusal because every place is taken.
+inline constexpr std::string_view kNoPlaceFact = "no place";
+
 // Reading is thread-safe while nobody inserts.
 class Population {
  public:
@@ -24,8 +27,8 @@ class Population {
   // NameAt of each, at less than its cost for each: a cohort lies all over memory.
   virtual std::vector<std::string> NamesAt(std::span<const int64_t> ranks) const;
   virtual std::optional<int64_t> Find(std::string_view name) const = 0;  // its rank
-  // Whether Insert would take it after `others` more names. FAILED_PRECONDITION: full, or of fixed members; the
-  // sentence is for the caller who knocks. INVALID_ARGUMENT: more than 255 bytes.
+  // Whether Insert would take it after `others` more names. FAILED_PRECONDITION: full (with kNoPlaceFact), or of
+  // fixed members; the sentence is for the caller who knocks. INVALID_ARGUMENT: more than 255 bytes.
   virtual Status MayInsert(std::string_view name, int64_t others) const = 0;
   // True when it is new. Errors as MayInsert.
   virtual StatusOr<bool> Insert(std::string_view name) = 0;

@@ -1,5 +1,5 @@
-// The accountants: what epsilon, which delta, how much noise or how many rounds a composition of noised rounds comes
-// to. Pure functions; each call is independent of all others.
+// Privacy accountants: epsilon, delta, noise or rounds of a composition of noised rounds. Pure functions; each call is
+// independent of all others.
 #pragma once
 
 #include <optional>

@@ -1,8 +1,8 @@
-// Adaptive clipping (Andrew, Thakkar, McMahan, Ramaswamy 2021): the clip follows a quantile of the norms of updates by
-// a noised count of those that were not clipped. Pure arithmetic.
+// Adaptive clipping (Andrew, Thakkar, McMahan, Ramaswamy 2021). The clip follows a quantile of the updates' norms,
+// estimated by a noised count of unclipped updates. Pure arithmetic.
 //
-// Each client says one more number: +1 where its update's norm was at most the clip and -1 otherwise, twice the paper's
-// b - 1/2. Adding or removing a client changes the sum of these by 1.
+// Each client sends one more number: +1 if its update's norm was at most the clip and -1 otherwise, twice the paper's b
+// - 1/2. Adding or removing a client changes the sum of these by 1.
 #pragma once
 
 namespace rivulet::privacy {

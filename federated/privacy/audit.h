@@ -1,4 +1,4 @@
-// What canaries show of a run's privacy. Pure functions of what was observed.
+// Estimates of a run's privacy from canaries. Pure functions of observations.
 #pragma once
 
 #include <cstdint>

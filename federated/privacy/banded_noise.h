@@ -1,6 +1,6 @@
-// Correlated noise of DP-FTRL: the noise of version t is row t of C^-1 Z, Z fresh Gaussian noise for every version and
-// C a lower triangular Toeplitz matrix with few bands (Choquette-Choo et al. 2023; coefficients of Kalinin and Lampert
-// 2024). Nobody is sampled; a member may take part in versions that are far enough apart. Pure functions.
+// Correlated noise of DP-FTRL. The noise of version t is row t of C^-1 Z. Z is fresh Gaussian noise for every version;
+// C is a lower triangular Toeplitz matrix with few bands (Choquette-Choo et al. 2023; coefficients of Kalinin and
+// Lampert 2024). There is no sampling; a member may take part in versions that are far enough apart. Pure functions.
 #pragma once
 
 #include <cstdint>

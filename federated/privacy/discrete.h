@@ -1,7 +1,7 @@
-// Noise on integers: its exact laws, and how far they are from those that accountants know.
+// Exact distributions of integer noise, and their distance from the distributions that accountants support.
 //
-// The discrete Gaussian of the parameter s has the mass e^(-k^2 / 2 s^2) / (the sum of that over the integers) at k,
-// and the discrete Laplace of the scale t the mass proportional to e^(-|k| / t).
+// The discrete Gaussian of the parameter s has at k the mass e^(-k^2 / 2 s^2), divided by the sum of that over the
+// integers. The discrete Laplace of the scale t has a mass proportional to e^(-|k| / t).
 #pragma once
 
 #include <cstdint>

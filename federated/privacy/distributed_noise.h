@@ -1,5 +1,5 @@
-// How much noise each client adds when the noise of a round comes from its clients, below secure aggregation (Kairouz,
-// Liu, Steinke 2021): enough that the smallest honest sum that can be revealed has all of it, and room in the words for
+// Noise that each client adds under secure aggregation when the clients generate a round's noise (Kairouz, Liu, Steinke
+// 2021). It is sized so that the smallest honest sum that can be revealed has all of the noise. The words have room for
 // the tails of the largest.
 #pragma once
 

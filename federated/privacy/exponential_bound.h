@@ -1,6 +1,6 @@
-// Decisions with probability e^-g for a rational number g, exact: by integers alone. A uniform number's first 64 bits
-// are compared with bounds of 2^64 e^-g that integer arithmetic proves; only where they lie between the bounds (once in
-// 2^50 decisions) is e^-g computed to as many digits as it takes, with as many further bits of the uniform number.
+// Exact decisions with probability e^-g for a rational number g, by integers alone. A uniform number's first 64 bits
+// are compared with bounds of 2^64 e^-g that integer arithmetic proves. Between the bounds (once in 2^50 decisions),
+// e^-g is computed to as many digits as necessary, with as many further bits of the uniform number.
 #pragma once
 
 #include <cstdint>

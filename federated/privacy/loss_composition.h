@@ -1,6 +1,6 @@
-// The privacy loss of many rounds: the n-fold convolution of their losses by the fast Fourier transform, after an
-// exponential tilt that puts the place of interest into the middle (so that small deltas keep their digits), with a
-// bound on what wraps around and on rounding.
+// Privacy loss of many rounds: the n-fold convolution of their losses by the fast Fourier transform. An exponential
+// tilt first moves the point of interest into the middle, so that small deltas keep their digits. The wrap-around and
+// rounding errors are bounded.
 #pragma once
 
 #include <cstdint>

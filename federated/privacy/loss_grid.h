@@ -1,6 +1,6 @@
-// A pair of laws whose privacy losses are moved to multiples of a step: upwards, so that the new pair does worse at
-// every epsilon ("connect the dots", Doroshenko et al. 2022), or downwards, so that it does better. Both keep the mean
-// of e^-loss, which is what makes the error of second order in the step.
+// A pair of distributions whose privacy losses are moved to multiples of a step. Moved upwards, the new pair is worse
+// at every epsilon ("connect the dots", Doroshenko et al. 2022); moved downwards, it is better. Both keep the mean of
+// e^-loss, so that the error is of second order in the step.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// The privacy loss of one round for a pair of neighbouring inputs: log(P / Q) of an outcome drawn from P, as pieces in
-// rising order of the loss. Pairs made here dominate: no neighbours do worse.
+// Privacy loss of one round for a pair of neighbouring inputs: log(P / Q) of an outcome drawn from P, as pieces in
+// rising order of the loss. Pairs made here dominate: no neighbours have a larger loss.
 #pragma once
 
 #include <memory>

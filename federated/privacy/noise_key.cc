@@ -75,9 +75,8 @@ Status CheckOwnerOnly(const std::string& path) {
   }
   if ((info.st_mode & 077) == 0) return absl::OkStatus();
   return FailedPrecondition(
-      "the noise key '{}' has the mode {:04o}, so others may have read it; end the run, or chmod 600 it if you know "
-      "that "
-      "nobody did",
+      "the noise key '{}' has the mode {:04o}, so others may have read it; end the run, or chmod 600 it if you are "
+      "sure that none did",
       path, info.st_mode & 07777);
 }
 

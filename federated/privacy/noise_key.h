@@ -1,6 +1,6 @@
-// A run's noise key: 256 secret bits from which all noise and all draws of a private run follow. Whoever has it can
-// take the noise away again, so it is never served, exported or logged, its file is its owner's alone, and its bytes
-// are wiped from memory with the object.
+// A run's noise key: 256 secret bits that determine all noise and all draws of a private run. Its holder can remove the
+// noise. So it is never served, exported or logged, only its owner can read its file, and its bytes are wiped from
+// memory with the object.
 #pragma once
 
 #include <array>

@@ -1,6 +1,6 @@
-// Random words for noise: AES-256 in counter mode under a key that belongs to one version and one purpose. A version's
-// elements are drawn in blocks of kElementsPerBlock, each block from a stream of its own, so that the noise of an
-// element depends on its place alone and not on how many threads there are.
+// Random words for noise: AES-256 in counter mode under a key of one version and one purpose. A version's elements are
+// drawn in blocks of kElementsPerBlock, each from a separate stream. So the noise of an element depends on its position
+// alone and not on the number of threads.
 #pragma once
 
 #include <array>

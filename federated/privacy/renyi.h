@@ -1,5 +1,6 @@
-// Renyi accounting: divergences per order, which add up over rounds, and their conversion to (epsilon, delta) by
-// proposition 12 of Canonne, Kamath and Steinke 2020, or by the Kullback-Leibler divergence where that is better.
+// Renyi accounting: divergences per order, which add up over rounds, and their conversion to (epsilon, delta). The
+// conversion is proposition 12 of Canonne, Kamath and Steinke 2020, or the Kullback-Leibler divergence if that is
+// better.
 #pragma once
 
 #include <span>

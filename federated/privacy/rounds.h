@@ -1,5 +1,5 @@
-// Descriptions of noised rounds, as accountants read them: which noise, how much of it, who was sampled and how often.
-// Plain values: nothing here draws or computes noise.
+// Descriptions of noised rounds for accountants: kind and scale of the noise, sampling and number of rounds. Plain
+// values; nothing here draws or computes noise.
 //
 // "Sensitivity" is the largest change of the sum when one member (a client, or an example) is added or removed: the
 // clip. A replaced member changes the sum by up to twice as much; accountants double the sensitivity under

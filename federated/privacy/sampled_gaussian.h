@@ -1,5 +1,5 @@
-// Renyi divergences of Gaussian noise behind sampling, per order. All take the standard deviation over the sensitivity
-// of the relation at hand (`noise`), so whoever replaces members halves it first.
+// Renyi divergences of Gaussian noise with sampling, per order. All take the standard deviation over the sensitivity of
+// the relation in use (`noise`); under replacement the caller halves it first.
 #pragma once
 
 #include <cstdint>

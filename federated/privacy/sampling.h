@@ -1,4 +1,4 @@
-// The privacy loss of a member who takes part with some probability.
+// Privacy loss of a member that takes part with some probability.
 #pragma once
 
 namespace rivulet::privacy {

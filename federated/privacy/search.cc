@@ -36,7 +36,7 @@ StatusOr<double> LeastNoise(const Composition& composition, double epsilon, doub
   double at_low = at_high;
   while (at_high > 0) {
     if (high >= kMostFactor) {
-      return OutOfRange("no noise up to {} times the sensitivity brings epsilon down to {}", kMostFactor, epsilon);
+      return OutOfRange("no noise up to {} times the sensitivity reduces epsilon to {}", kMostFactor, epsilon);
     }
     low = high, at_low = at_high;
     high *= 2;

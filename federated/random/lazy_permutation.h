@@ -1,5 +1,5 @@
-// A random permutation of 0 .. n-1 of which only the beginning is wanted: Fisher–Yates that remembers nothing but what
-// it has displaced, so that k elements of a million cost O(k).
+// A random permutation of 0 .. n-1 of which only the beginning is needed. Fisher–Yates stores only the displaced
+// elements, so that k elements of a million cost O(k).
 #pragma once
 
 #include <cstdint>

@@ -1,6 +1,6 @@
-// Whose randomness is whose. Every draw comes from Philox4x32-10 under a key made of (seed, client_id) and a counter
-// that says purpose, operation, base round and the ordinal of this client's lease at that base version; see
-// engine/base/philox.h.
+// Streams of randomness by purpose and client. Every draw comes from Philox4x32-10 under a key made of (seed,
+// client_id). The counter consists of purpose, operation, base round and the ordinal of this client's lease at that
+// base version; see engine/base/philox.h.
 #pragma once
 
 #include <cstdint>

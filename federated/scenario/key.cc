@@ -205,6 +205,34 @@ void Key::Store(SettingValue value, const std::string& folder, Scenario& scenari
       field_);
 }
 
+void Key::ForEachPath(Scenario& scenario, const std::function<void(std::string& path)>& visit) const {
+  if (!path_) return;
+  const auto visit_given = [&visit](std::string& path) {
+    if (!path.empty()) visit(path);
+  };
+  if (choice_ != nullptr) {
+    SettingValues& given = choice_->settings(scenario);
+    const auto option = given.find(leaf());
+    if (option == given.end()) return;
+    if (auto* const text = std::get_if<std::string>(&option->second)) visit_given(*text);
+    return;
+  }
+  std::visit(
+      [&](auto field) {
+        using T = std::remove_reference_t<decltype(field(scenario))>;
+        if constexpr (std::is_same_v<T, std::string>) visit_given(field(scenario));
+        if constexpr (std::is_same_v<T, std::vector<std::string>>)
+          for (std::string& line : field(scenario)) {
+            const size_t equals = line.find('=');
+            if (equals == std::string::npos) continue;
+            std::string path = line.substr(equals + 1);
+            visit_given(path);
+            line = line.substr(0, equals + 1) + path;
+          }
+      },
+      field_);
+}
+
 void Key::Reset(Scenario& scenario) const {
   if (choice_ != nullptr) {
     choice_->settings(scenario).erase(leaf());

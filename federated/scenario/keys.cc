@@ -1,11 +1,9 @@
-// The table as a whole: finding keys, suggesting them, and its page.
+// The table as a whole: finding keys, and its page.
 #include "federated/scenario/keys.h"
 
 #include <algorithm>
 #include <iterator>
 #include <utility>
-
-#include "engine/base/nearest.h"
 
 namespace rivulet::scenario {
 
@@ -42,57 +40,6 @@ bool IsSection(std::string_view name) {
   return std::any_of(Keys().begin(), Keys().end(), [&](const Key& key) {
     return key.name().size() > name.size() && key.name().starts_with(name) && key.name()[name.size()] == '.';
   });
-}
-
-namespace {
-
-// What other frameworks and papers call it.
-struct OtherName {
-  std::string_view leaf, key;
-};
-constexpr OtherName kOtherNames[] = {{"lr", "client.optimizer.learning_rate"},
-                                     {"client_lr", "client.optimizer.learning_rate"},
-                                     {"client_learning_rate", "client.optimizer.learning_rate"},
-                                     {"server_lr", "server.learning_rate"},
-                                     {"server_learning_rate", "server.learning_rate"},
-                                     {"num_rounds", "run.rounds"},
-                                     {"total_rounds", "run.rounds"},
-                                     {"random_seed", "run.seed"},
-                                     {"num_clients", "data.partition.clients"},
-                                     {"total_clients", "data.partition.clients"},
-                                     {"cohort_size", "server.clients_per_round"},
-                                     {"local_epochs", "client.epochs"},
-                                     {"num_epochs", "client.epochs"},
-                                     {"betas", "client.optimizer.beta1"},
-                                     {"eps", "client.optimizer.epsilon"},
-                                     {"timeout", "server.deadline"},
-                                     {"algorithm", "algorithm.name"},
-                                     {"strategy", "algorithm.name"}};
-
-}  // namespace
-
-std::string SuggestKey(std::string_view unknown) {
-  const size_t dot = unknown.rfind('.');
-  const std::string_view leaf = unknown.substr(dot + 1);
-  const std::string_view table = dot == std::string_view::npos ? std::string_view() : unknown.substr(0, dot);
-  // The right word in the wrong table is the commonest slip; in a table that there is not, it means something else.
-  const bool known_table = table.empty() || IsSection(table);
-  std::vector<std::string> names;
-  for (const Key& key : Keys()) {
-    if (known_table && key.leaf() == leaf) return fmt::format(" Did you mean '{}'?", key.name());
-    names.push_back(key.name());
-  }
-  if (known_table) {
-    for (const OtherName& other : kOtherNames)
-      if (other.leaf == leaf && FindKey(other.key) != nullptr) return fmt::format(" Did you mean '{}'?", other.key);
-  }
-  for (const Key& key : Keys()) {
-    for (size_t dot = key.name().find('.'); dot != std::string::npos; dot = key.name().find('.', dot + 1)) {
-      const std::string section = key.name().substr(0, dot);
-      if (std::find(names.begin(), names.end(), section) == names.end()) names.push_back(section);
-    }
-  }
-  return DidYouMean(unknown, names);
 }
 
 }  // namespace rivulet::scenario

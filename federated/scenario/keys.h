@@ -1,6 +1,6 @@
-// The one table of scenario keys. Parsing, overrides, errors, canonical TOML and the reference page all derive from it:
-// adding a key is a field of the config struct and an entry of its section's file in keys/. Options of registered
-// pieces have neither (piece_keys.h).
+// The one table of scenario keys, the source of parsing, overrides, errors, canonical TOML and the reference page. A
+// new key is a field of the config struct and an entry of its section's file in keys/. Options of registered pieces
+// need neither (piece_keys.h).
 #pragma once
 
 #include <functional>
@@ -79,7 +79,9 @@ class Key {
   Status Set(const Value& value, std::string_view where, const std::string& folder, Scenario& scenario) const;
   // Of an option of the chosen piece: whether its value is in the range that this piece has.
   Status CheckOwnRange(std::string_view where, const Scenario& scenario) const;
-  void Reset(Scenario& scenario) const;              // to the default
+  void Reset(Scenario& scenario) const;  // to the default
+  // Of a key that holds paths: each that is given, which `visit` may change.
+  void ForEachPath(Scenario& scenario, const std::function<void(std::string& path)>& visit) const;
   std::string Toml(const Scenario& scenario) const;  // the value as TOML
   // Whether the value is the "" that leaves a choice to whoever runs the scenario: there is nothing to be written down.
   bool Unset(const Scenario& scenario) const;
@@ -119,8 +121,9 @@ std::vector<Key> DevicesKeys();
 
 const std::vector<Key>& Keys();  // grouped by section
 const Key* FindKey(std::string_view name);
-bool IsSection(std::string_view name);             // "data", "data.partition"
-std::string SuggestKey(std::string_view unknown);  // " Did you mean 'run.rounds'?" or ""
+bool IsSection(std::string_view name);  // "data", "data.partition"
+// " Did you mean 'run.rounds'?" or "" (suggest_key.h); of a table, where `unknown` is one.
+std::string SuggestKey(std::string_view unknown, bool is_table);
 std::string AbsolutePath(std::string_view path, const std::string& folder);
 
 // One `key = value` of a file or an override.

@@ -1,8 +1,8 @@
-// Keys that follow from registered pieces: a section's key that chooses a piece, and the options of every piece that
-// may be chosen. A new piece brings its options, ranges and meanings in its own table
-// (federated/settings/setting_tables.h); an option's key says which pieces have it, and what they say differently.
+// Keys of registered pieces: a section's key that chooses a piece, and the options of every selectable piece. A new
+// piece defines its options, ranges and meanings in its table (federated/settings/setting_tables.h). An option's key
+// names the pieces that have it and their differences.
 //
-// Tables are read at the first use of Keys(). A check fails where two pieces of a kind give an option of one name
+// Tables are read at the first use of Keys(). A check fails if two pieces of a kind give an option of one name
 // different types.
 #pragma once
 

@@ -90,12 +90,12 @@ Status Assign(const Entry& entry, Scenario& scenario, Given& given, Options& opt
   }
   if (entry.key == kFormerAlgorithm) {
     const auto* name = std::get_if<SettingValue>(&entry.value);
-    return InvalidArgument("{} in {} is a table of its own now; write [algorithm] name = {}", kFormerAlgorithm,
+    return InvalidArgument("{} in {} is a separate table now; write [algorithm] name = {}", kFormerAlgorithm,
                            entry.where, name == nullptr ? "\"fedavg\"" : rivulet::ToToml(*name));
   }
   if (!scenario::IsSection(entry.key)) {
     return InvalidArgument("unknown {} '{}' in {}.{}", entry.is_table ? "table" : "key", entry.key, entry.where,
-                           scenario::SuggestKey(entry.key));
+                           scenario::SuggestKey(entry.key, entry.is_table));
   }
   if (!entry.is_table)
     return InvalidArgument("{} in {} must be a table, not {}", entry.key, entry.where, scenario::Describe(entry.value));
@@ -248,6 +248,8 @@ void FillDefaults(Scenario& scenario, const Given& given) {
   if (!given.contains("run.name")) scenario.run.name = path.stem().string();
   if (!given.contains("model.objective") && scenario.model.target != "class")
     scenario.model.objective = scenario.model.target == "labels" ? "sigmoid_cross_entropy" : "mse";
+  if (!given.contains("model.metrics") && (!scenario.model.graph.empty() || !scenario.model.arrays.empty()))
+    scenario.model.metrics = {"accuracy"};
   const int64_t rounds = scenario.run.rounds;
   FillLength("schedule", "client.schedule", given, rounds, scenario.client.schedule);
   FillLength("server schedule", "server.schedule", given, rounds, scenario.server.schedule);
@@ -294,7 +296,8 @@ Status CheckClients(const Scenario& scenario, const Given& given) {
     const size_t equals = line.find('=');
     if (equals == std::string::npos || equals == 0 || equals + 1 == line.size()) {
       return InvalidArgument(
-          "data.partition.tags has '{}'; write TAG=PATTERN, such as icu=client-0000*, for whom the tag is", line);
+          "data.partition.tags has '{}'; write TAG=PATTERN with the clients of the tag, such as icu=client-0000*",
+          line);
     }
   }
   return absl::OkStatus();

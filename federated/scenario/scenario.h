@@ -1,4 +1,4 @@
-// A scenario: everything a run is made from, read from TOML. Every key has a default and a documented meaning
+// A scenario: the complete description of a run, read from TOML. Every key has a default and a documented meaning
 // (federated/scenario/keys/ is the one table: name, type, default, doc; docs/reference/scenario.md is checked against
 // it).
 #pragma once
@@ -47,13 +47,14 @@ struct ModelConfig {
   std::string columns;  // a columns.json (absolute after parsing) by which floats are standardised; "": they are not
   int64_t classes = 0;  // 0: the preset's own
   std::string normalization;                               // "": the preset's own
+  SettingValues objective_settings;                        // options of `objective`, of those that are given
   std::string target = "class";                            // class, labels, numbers; for `layers` and `onnx`
   std::string objective = "sparse_softmax_cross_entropy";  // for these; unless given, what is usual for the target
   std::vector<std::string> trainable;                      // for `onnx`: patterns of initializers that are variables
   std::vector<std::string> freeze;                         // patterns of variables that keep their first values
   std::vector<std::string> personal;                       // and of those of which each client keeps its own
   std::string loss = "loss";                               // for `graph`: scalar tensor, mean over the batch
-  std::vector<std::string> metrics = {"accuracy"};         // for `graph`: scalar tensors; for `arrays`: names
+  std::vector<std::string> metrics;                        // of `graph` scalar tensors; else names; empty: the usual
   std::string image_input = "image";                       // for `graph`: placeholders fed from the features
   std::string label_input = "label";
 };

@@ -1,4 +1,4 @@
-// What run.stop says: "accuracy >= 0.99".
+// Condition of run.stop, such as "accuracy >= 0.99".
 #pragma once
 
 #include <cstdint>

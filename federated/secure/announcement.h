@@ -1,5 +1,5 @@
-// Whether announced keys are a member's: its certificate is the authority's, carries its name and signed the keys. Both
-// halves check it, the coordinator of all members and each client of its neighbours.
+// Verification of a member's announced keys: its certificate is from the authority, has its name and signed the keys.
+// Both halves verify: the coordinator for all members, each client for its neighbours.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// A cohort that a client has checked: its members, the client's neighbours, and the keys whose signatures count.
+// A cohort that a client has checked: its members, the client's neighbours, and the valid signing keys.
 #pragma once
 
 #include <cstdint>

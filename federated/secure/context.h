@@ -1,5 +1,5 @@
-// What an attempt is about, as digests. They enter every signature, derived key and sealed message, so that nothing of
-// one attempt is good in another, and clients that were given different models, plans or cohorts share no key.
+// Context of an attempt, as digests. They enter every signature, derived key and sealed message, so that no message of
+// one attempt is valid in another. Clients that were given different models, plans or cohorts share no key.
 // docs/internals/secure-aggregation.md states all bytes.
 #pragma once
 

@@ -1,8 +1,8 @@
 // Elements of GF(2^128) with the polynomial x^128 + x^7 + x^2 + x + 1. As bytes they are big-endian: the first bit is
 // the coefficient of x^127. Sums are exclusive or; differences too.
 //
-// All functions take the same time for all values, except where they say otherwise. Products use the processor's
-// carry-less multiplication where it has one.
+// All functions take the same time for all values, unless documented otherwise. Products use the processor's carry-less
+// multiplication if it has one.
 #pragma once
 
 #include <cstdint>

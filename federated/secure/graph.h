@@ -1,5 +1,5 @@
-// Who is whose neighbour in a cohort: k/2 random cycles through all members, of which double edges are switched, so
-// that every member has k different neighbours. The graph is a function of the cohort's context, byte by byte as
+// Neighbour graph of a cohort: k/2 random cycles through all members, with double edges switched, so that every member
+// has k different neighbours. The graph is a function of the cohort's context, byte by byte as
 // docs/internals/secure-aggregation.md states it. Members are numbers from 0, in the order of their names.
 #pragma once
 

@@ -113,12 +113,12 @@ int64_t SmallestSum(const GraphNeeds& needs, const GraphShape& shape, int64_t to
 
 StatusOr<GraphShape> ChooseGraph(const GraphNeeds& needs) {
   if (needs.members < 3) {
-    return FailedPrecondition("a cohort of {} has nobody to hide among; secure aggregation needs 3 members or more",
-                              needs.members);
+    return FailedPrecondition(
+        "a cohort of {} is too small to hide a member; secure aggregation needs 3 members or more", needs.members);
   }
   if (needs.colluding < 0 || needs.dropped < 0 || needs.colluding >= needs.members || needs.dropped >= needs.members) {
-    return FailedPrecondition("{} colluding and {} dropped of {} members leave nobody", needs.colluding, needs.dropped,
-                              needs.members);
+    return FailedPrecondition("{} colluding and {} dropped of {} members leave no member", needs.colluding,
+                              needs.dropped, needs.members);
   }
   const Factorials factorials(needs.members);
   for (int k = 2; needs.members >= kLeastSparse && 2 * k <= needs.members - 1; k += 2) {

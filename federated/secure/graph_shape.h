@@ -1,5 +1,5 @@
 // The number of neighbours k and the threshold t of a cohort's graph, and α, the smallest sum that it protects. All are
-// functions of numbers in the signed plan and of the cohort's size, so that every client computes them itself.
+// functions of numbers in the signed plan and of the cohort's size, so that every client can compute them.
 // docs/internals/secure-aggregation.md derives them.
 #pragma once
 

@@ -55,7 +55,7 @@ StatusOr<SecretBytes> AgreementKey::Agree(const PublicKey& peer) const {
   // OpenSSL refuses a secret of zeros; other builds of it may not.
   const SecretBytes zeros(32);
   if (!agreed || EqualSecrets(secret.span(), zeros.span())) {
-    return InvalidArgument("a public key of X25519 has a low order, so everybody knows what it agrees on");
+    return InvalidArgument("a public key of X25519 has a low order, so its shared secret is public");
   }
   return secret;
 }

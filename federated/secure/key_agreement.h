@@ -1,4 +1,4 @@
-// X25519 (RFC 7748): key pairs, and the secret that two of them share.
+// X25519 (RFC 7748): key pairs, and the shared secret of two of them.
 #pragma once
 
 #include <array>

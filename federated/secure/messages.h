@@ -1,5 +1,5 @@
-// The messages of SecAgg+ as values, and their bytes. Each parser bounds its message before anything is allocated for
-// it. What a message means is for others to check: here are sizes and forms alone.
+// The messages of SecAgg+ as values, and their bytes. Each parser bounds its message before it allocates anything.
+// Parsers check sizes and forms alone; other files check the meaning.
 #pragma once
 
 #include <cstdint>

@@ -3,9 +3,9 @@
 //
 //   RIVULET_SECURE_PROTOCOL(arithmetic_registration, {.name = "arithmetic", …});
 //
-// A protocol has steps from 0. At each, every client that is left answers an input that the coordinator made for it; at
-// `sum_step` the answer is the client's words, masked. A coordinator closes a step, and what came is fixed. Sums are
-// taken modulo 2^word_bits. Whoever holds the words adds them: neither half keeps any.
+// A protocol has steps from 0. At each step the coordinator makes an input for every remaining client, and the client
+// answers it; at `sum_step` the answer is the client's masked words. When the coordinator closes a step, its set of
+// answers is fixed. Sums are taken modulo 2^word_bits. The aggregation adds the words; neither half stores any.
 //
 // Reading the registry is thread-safe once main has begun.
 #pragma once

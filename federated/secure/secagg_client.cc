@@ -223,7 +223,7 @@ StatusOr<std::string> SecAggClient::RevealShares(std::string_view input) {
     if (!message.signers[i]) continue;
     const uint32_t signer = cohort_.holders[i];
     if (!survivors_[signer]) {
-      return FailedPrecondition("member '{}' is said to have signed a set of survivors without it",
+      return FailedPrecondition("the coordinator claims that member '{}' signed a set of survivors without it",
                                 ShownName(cohort_.members[signer]));
     }
     if (!IsSignature(cohort_.signing_keys[i].get(), signed_bytes, message.signatures[next++])) {

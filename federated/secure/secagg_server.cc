@@ -64,7 +64,7 @@ Status SecAggServer::AcceptKeys(std::string_view client, std::string_view answer
   }
   if (message.channel == message.mask || announced_keys_.contains(message.channel) ||
       announced_keys_.contains(message.mask)) {
-    return FailedPrecondition("'{}' announced a key that stands twice in the cohort", DisplayText(client, 80));
+    return FailedPrecondition("'{}' announced a key that occurs twice in the cohort", DisplayText(client, 80));
   }
   announced_keys_.insert({message.channel, message.mask});
   announced_.emplace(client, std::pair(std::move(message), std::move(key)));

@@ -94,8 +94,8 @@ Status SecAggServer::LostSecrets(const SecretRecovery& recovery) const {
     blamed.push_back("'" + DisplayText(members_[member].name, 80) + "'");
   }
   return FailedPrecondition(
-      "the shares of {} give no secret that fits what was announced; the attempt is abandoned. {}", Join(lost, ", "),
-      blamed.empty() ? std::string("Which client answered badly cannot be told.")
+      "the shares of {} give no secret that matches the announcement; the attempt is abandoned. {}", Join(lost, ", "),
+      blamed.empty() ? std::string("The client with the wrong answer is unknown.")
                      : fmt::format("{} answered badly.", Join(blamed, ", ")));
 }
 

@@ -1,5 +1,5 @@
-// Memory of secrets: keys, seeds and shares. Bytes lie in OpenSSL's secure heap while it has room (locked in memory,
-// kept out of core dumps, guarded by pages that fault), else in ordinary memory. Both are wiped when the object goes.
+// Memory of secrets: keys, seeds and shares. Bytes are in OpenSSL's secure heap while it has room (locked in memory,
+// excluded from core dumps, between guard pages), else in ordinary memory. Both are wiped when the object is destroyed.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,6 @@
-// What the coordinator learns at the last step: seeds of survivors and mask keys of the others, from their shares, each
-// checked against what its owner announced. A share that does not fit is noted with its owner and its holder.
+// Secrets that the coordinator recovers at the last step: seeds of survivors and mask keys of the others. They are
+// recovered from shares, and each is checked against its owner's announcement. An invalid share is recorded with its
+// owner and its holder.
 #pragma once
 
 #include <cstdint>

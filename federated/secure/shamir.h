@@ -1,6 +1,6 @@
-// Shamir's sharing of 256-bit secrets over GF(2^128). A secret is two elements, each the constant coefficient of its
-// own polynomial of degree threshold - 1. A holder's share is the two polynomials' values at the holder's number, which
-// is at least 1. Any `threshold` shares give the secret; fewer tell nothing of it.
+// Shamir's sharing of 256-bit secrets over GF(2^128). A secret is two elements, each the constant coefficient of a
+// separate polynomial of degree threshold - 1. A holder's share is the two polynomials' values at the holder's number,
+// which is at least 1. Any `threshold` shares give the secret; fewer reveal nothing of it.
 #pragma once
 
 #include <array>

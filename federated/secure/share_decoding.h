@@ -1,5 +1,5 @@
-// Secrets from shares of which some are wrong. The true secret is known by its digest or public key, so any `threshold`
-// shares whose secret fits are the right ones; all shares off their polynomials are then known to be wrong.
+// Recovery of secrets from shares of which some are wrong. The true secret is known by its digest or public key, so any
+// `threshold` shares whose secret matches are right. All shares off their polynomials are then known to be wrong.
 #pragma once
 
 #include <cstdint>

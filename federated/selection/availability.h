@@ -1,11 +1,11 @@
-// When clients may be drawn: a trace of rounds, from a CSV file.
+// Availability of clients: a trace of rounds, from a CSV file.
 //
 //   client,from,until
 //   client-00003,1,20
 //   client-00003,41,60
 //
-// A client may be drawn in the rounds from `from` to `until`, both included, of any of its lines, and one without a
-// line in every round. After `period` rounds, where there is one, the trace begins anew.
+// A client may be selected in the rounds from `from` to `until`, both included, of any of its lines; a client without a
+// line in every round. After `period` rounds, if set, the trace repeats.
 #pragma once
 
 #include <cstdint>

@@ -2,6 +2,7 @@
 #include <map>
 
 #include "federated/selection/selector.h"
+#include "federated/settings/made_piece.h"
 #include "federated/settings/registered_piece.h"
 #include "federated/settings/setting_tables.h"
 
@@ -35,7 +36,7 @@ StatusOr<std::unique_ptr<const Selector>> Selector::Create(const PieceSpec& piec
   RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable(kSelection, piece.name));
   RIVULET_ASSIGN_OR_RETURN(const Settings settings, Settings::Read(table->settings, piece.settings,
                                                                    fmt::format("{} '{}'", kSelection, piece.name)));
-  return Selectors().at(piece.name).factory(settings);
+  return MadePiece<Selector>(kSelection, piece.name, Selectors().at(piece.name).factory(settings));
 }
 
 std::string SelectionReference() {

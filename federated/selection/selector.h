@@ -1,13 +1,13 @@
-// Who is drawn to train: the order in which the members of a run are asked. One registered file a way of selecting,
-// with its own table of settings.
+// Selection of the clients that train: the order in which members of a run are asked. One registered file a selector,
+// with its table of settings.
 //
 //   class RoundRobin final : public Selector { … };
 //   RIVULET_SELECTOR(round_robin_registration, "round_robin", "…", {}, CreateRoundRobin);
 //
-// An order is a pure function of a draw and of what earlier versions' clients said: never of a clock (unless it is
-// asked to go by measured durations), of who is there, or of the order in which anything arrived. So a restart draws
-// the same cohort, and a deployed run that of a simulated one. Who measures a version is drawn uniformly, whoever
-// trains.
+// An order is a pure function of a draw and of the reports of earlier versions' clients. It never depends on a clock
+// (unless the selector uses measured durations), on the connected clients, or on the order of arrivals. So a restart
+// draws the same cohort, and a deployed run draws that of a simulated one. The clients that measure a version are drawn
+// uniformly under every selector.
 //
 // Reading the registry is thread-safe once main has begun.
 #pragma once

@@ -1,4 +1,5 @@
-// Ranks without replacement, each next one with a probability in proportion to its weight among those that are left.
+// Random order without replacement, in which the probability of each next element is proportional to its weight among
+// the remaining ones.
 #pragma once
 
 #include <memory>

@@ -1,4 +1,4 @@
-// What the adaptive servers can be told (adaptive.cc): their own tables, and those of algorithms that are made of them.
+// Settings of the adaptive server optimisers (adaptive.cc): their tables, and those of algorithms based on them.
 #pragma once
 
 #include <vector>

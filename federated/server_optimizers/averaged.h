@@ -1,9 +1,9 @@
-// An exponential average of the versions' weights (Polyak and Juditsky 1992; as Izmailov et al. 2018, arXiv:1803.05407,
-// take it for evaluation), whatever makes the versions:
+// An exponential average of the versions' weights (Polyak and Juditsky 1992; for evaluation as in Izmailov et al. 2018,
+// arXiv:1803.05407), for any server optimiser:
 //
 //   a ← average · a + (1 − average) · w,    from a = w of version 0
 //
-// It is measured in the place of the version, and nothing is trained by it: versions are those of the optimiser alone.
+// It is measured in the place of the version and trains nothing: the optimiser alone makes the versions.
 #pragma once
 
 #include <memory>

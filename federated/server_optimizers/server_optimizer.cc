@@ -7,6 +7,7 @@
 #include <optional>
 
 #include "federated/server_optimizers/averaged.h"
+#include "federated/settings/made_piece.h"
 #include "federated/settings/registered_piece.h"
 #include "federated/settings/setting_tables.h"
 #include "federated/weights/following_digest.h"
@@ -41,7 +42,8 @@ void CopyWeights(const Model& model, std::span<float> to) {
 
 // Models that begin as one stay one: whoever is to choose between them sees no difference.
 Status DrawWeights(const Model& model, const std::string& flat, const DrawModel& draw, std::span<float> to) {
-  if (draw == nullptr) return FailedPrecondition("'{}' begins as a draw of the model, and nobody draws any", flat);
+  if (draw == nullptr)
+    return FailedPrecondition("'{}' starts as a draw of the model, but no draws are available", flat);
   RIVULET_ASSIGN_OR_RETURN(const std::shared_ptr<const Model> drawn, draw(flat));
   CopyWeights(*drawn, to);
   std::vector<float> first(to.size());
@@ -67,7 +69,7 @@ StatusOr<std::unique_ptr<const ServerOptimizer>> ServerOptimizer::Create(const P
   RIVULET_ASSIGN_OR_RETURN(const SettingTable* table, FindSettingTable(kKind, piece.name));
   RIVULET_ASSIGN_OR_RETURN(const Settings settings,
                            Settings::Read(table->settings, piece.settings, fmt::format("{} '{}'", kKind, piece.name)));
-  RIVULET_ASSIGN_OR_RETURN(auto optimizer, OptimizersByName().at(piece.name)(settings));
+  RIVULET_ASSIGN_OR_RETURN(auto optimizer, MadePiece(kKind, piece.name, OptimizersByName().at(piece.name)(settings)));
   return average > 0 ? Averaged(std::move(optimizer), average) : std::move(optimizer);
 }
 
@@ -96,11 +98,11 @@ StatusOr<ServerState> FirstState(std::shared_ptr<const Model> model, const Serve
 Status CheckState(const ServerState& state, const ServerOptimizer& optimizer) {
   const std::vector<ServerOptimizer::Flat> flats = optimizer.Flats();
   for (const ServerOptimizer::Flat& flat : flats) {
-    if (state.flat(flat.name).empty()) return DataLoss("it has no '{}', with which the server goes on", flat.name);
+    if (state.flat(flat.name).empty()) return DataLoss("it has no '{}', which the server needs to resume", flat.name);
   }
   const size_t found = state.flats == nullptr ? 0 : state.flats->size();
   if (found != flats.size()) {
-    return DataLoss("it has {} vectors of the server, which goes on with {}", found, flats.size());
+    return DataLoss("it has {} vectors of the server, which needs {} to resume", found, flats.size());
   }
   return absl::OkStatus();
 }

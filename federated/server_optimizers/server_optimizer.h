@@ -1,5 +1,5 @@
-// What the mean of a version's updates does to the server's state: a pure loop over flat spans. One registered file an
-// optimiser, with its own table of settings; the learning rate, which every one has, is server.learning_rate.
+// A server optimiser: applies the mean of a version's updates to the server's state in a pure loop over flat spans. One
+// registered file an optimiser, with its table of settings; the learning rate, common to all, is server.learning_rate.
 //
 //   class Momentum final : public ServerOptimizer {
 //     std::vector<Flat> Flats() const override { return {{"server/m", 0}}; }

@@ -1,4 +1,4 @@
-// The learning rate of the server, from version to version: server.schedule.
+// Learning rate of the server, from version to version: server.schedule.
 #pragma once
 
 #include <cstdint>

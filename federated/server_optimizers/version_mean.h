@@ -1,6 +1,6 @@
-// The mean of a version's updates, in wire order: values that lie somewhere, or what makes them where they are read. A
-// server's step that reads it stretch by stretch needs no memory for all of it, and the first stretch of the next model
-// is there to be hashed before the last of the mean is divided.
+// The mean of a version's updates, in wire order, stored or computed on access. A server's step that reads it range by
+// range needs no memory for all of it. The first range of the next model can be hashed before the last of the mean is
+// divided.
 #pragma once
 
 #include <algorithm>

@@ -27,7 +27,7 @@ StatusOr<ServerState> ReadServerState(std::shared_ptr<const ModelLayout> layout,
   ServerFlats flats;
   for (const std::string& name : ServerTensors(content.metadata)) {
     const SafetensorsEntry* entry = content.Find(name);
-    if (entry == nullptr) return DataLoss("the model file has no tensor '{}', which it says is the server's", name);
+    if (entry == nullptr) return DataLoss("the model file lists the server's tensor '{}', but does not have it", name);
     if (entry->dtype != DType::kFloat32 || entry->shape != shape) {
       return InvalidArgument("tensor '{}' of the model file is {}{}; the server's must be float32{}", name,
                              Name(entry->dtype), entry->shape.ToString(), shape.ToString());

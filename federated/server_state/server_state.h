@@ -1,6 +1,6 @@
-// What a server keeps of a version: the model, the flat vectors that its optimiser carries from version to version
-// ("server/m"), and numbers (federated/numbers). One safetensors file a version holds all, so that a run goes on from
-// one file; model_digest, by which clients know a model, is of the model alone.
+// The server's state after a version: the model, the optimiser's flat vectors ("server/m"), and numbers
+// (federated/numbers). One safetensors file a version has all of it, so that a run resumes from one file. The
+// model_digest that clients use covers the model alone.
 #pragma once
 
 #include <memory>

@@ -1,5 +1,4 @@
-// What trains a new version on data that the server has, before anybody else sees it: fine-tuning of the model that the
-// clients' updates gave.
+// Training of a new version on the server's data before it is published: fine-tuning of the aggregated model.
 #pragma once
 
 #include <cstdint>

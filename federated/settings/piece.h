@@ -1,5 +1,5 @@
-// A piece of a room by its name and the settings given for it: {"adam", {{"beta1", 0.9}}}. Algorithms compose pieces;
-// whoever owns the room checks the settings against the piece's own table.
+// A piece by its name and settings: {"adam", {{"beta1", 0.9}}}. Algorithms compose pieces; the piece's room checks the
+// settings against its table.
 #pragma once
 
 #include <string>

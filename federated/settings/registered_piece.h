@@ -1,6 +1,6 @@
 // Registrations of pieces: algorithms, server optimisers, selectors, rules and so on, each by its kind and name. Those
-// of a program's own files run before main; those of a library that is being loaded (federated/algorithms/
-// algorithm_library.h) are kept apart until all of it is known to fit.
+// of the program's files run before main. Those of a library under load (federated/algorithms/algorithm_library.h) are
+// kept apart until all of it is known to fit.
 #pragma once
 
 #include <functional>

@@ -1,5 +1,5 @@
-// Tables of settings by the kind of thing they configure and its name: ("algorithm", "fedavg"). Pieces register theirs
-// when the program starts, so that a scenario's options are checked without knowing who uses them.
+// Tables of settings by kind and name of the configured piece: ("algorithm", "fedavg"). Pieces register theirs when the
+// program starts, so that a scenario's options are checked without knowledge of their users.
 //
 // Reading is thread-safe once main has begun.
 #pragma once

@@ -1,4 +1,4 @@
-// Names of traits: facts of a piece that its kind states in its table (SettingTable::traits).
+// Names of traits: facts about a piece that its kind states in its table (SettingTable::traits).
 #pragma once
 
 namespace rivulet {

@@ -83,7 +83,7 @@ Status ReadState(std::string_view blob, std::span<const NamedState> state) {
     rest.remove_prefix(values.size_bytes());
   }
   if (same && rest.empty()) return absl::OkStatus();
-  return DataLoss("the client's state of {} bytes is not what the plan has clients keep", blob.size());
+  return DataLoss("the client's state of {} bytes is not the state of the plan", blob.size());
 }
 
 }  // namespace rivulet

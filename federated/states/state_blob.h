@@ -1,4 +1,4 @@
-// What a client keeps from task to task, as bytes: named vectors of float32 and a checksum. Little-endian:
+// Serialized client state: named vectors of float32 and a checksum. Little-endian:
 //
 //   u32 vectors, {u32 length, name, u64 elements, float32 …} …, u32 CRC-32C of all before
 #pragma once

@@ -49,8 +49,8 @@ class FileStateStore : public ClientStateStore {
     RIVULET_ASSIGN_OR_RETURN(const Place place, PlaceOf(run_id, client_id, state_of));
     StatusOr<std::string> blob = fs_.ReadAll(place.path());
     if (absl::IsNotFound(blob.status()) || (blob.ok() && !IsWholeState(*blob))) {
-      return NotFound("what client '{}' kept of task '{}' is {}; it begins anew", client_id, state_of,
-                      blob.ok() ? "damaged" : "not there");
+      return NotFound("the state of client '{}' from task '{}' is {}; it starts again without state", client_id,
+                      state_of, blob.ok() ? "damaged" : "not there");
     }
     return blob;
   }
@@ -62,7 +62,7 @@ class FileStateStore : public ClientStateStore {
       RIVULET_RETURN_IF_ERROR(fs_.CreateFolders(place.folder));
       status = Write(place.path(), state);
     }
-    return Annotate(status, fmt::format("what client '{}' is to keep", client_id));
+    return Annotate(status, fmt::format("the state of client '{}'", client_id));
   }
 
   // Whatever is earlier goes, and not the last one alone: a process that died may have left several. What cannot be

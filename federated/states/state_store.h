@@ -1,12 +1,13 @@
-// What clients keep between tasks: control variates, previous models, personal layers. A task names the task whose
-// proposal is its state, so a crash goes back by name: a proposal can be read as soon as it is made, and is deleted
+// Store of client state between tasks: control variates, previous models, personal layers. A task names the task whose
+// proposal is its state, so recovery from a crash goes back by name. A proposal is readable at once, and is deleted
 // only when a later one of the same client is durable.
 //
 //   Read(run, client, state_of) … Propose(task) … Durable(task) | Forget(task)      per client, in that order
 //
-// Deployed, it never leaves the client's disk. In a simulation all worker sites share one store.
+// In a deployment the state never leaves the client's disk. In a simulation all worker sites share one store.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -24,6 +25,8 @@ using StateBlob = std::string;
 class ClientStateStore {
  public:
   virtual ~ClientStateStore() = default;
+  // The largest state that the plan of the next Reads allows; a store that fetches states takes no more.
+  virtual void Expect(int64_t most_bytes) { (void)most_bytes; }
   // `state_of` "": an empty state. NOT_FOUND: no such proposal, or no longer whole: the client's state was lost, or
   // belongs elsewhere.
   virtual StatusOr<StateBlob> Read(std::string_view run_id, std::string_view client_id, const TaskId& state_of) = 0;

@@ -1,5 +1,4 @@
-// What a task is called, what it is for, and how it ended: words that aggregation, transport, the round machine, rows
-// and logs share.
+// Identity, kind and end of a task: the terms shared by aggregation, transport, the round machine, rows and logs.
 #pragma once
 
 #include <cstdint>

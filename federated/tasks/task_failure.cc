@@ -26,7 +26,8 @@ std::string SentenceOf(const TaskFailure& failure) {
       return subject.empty() ? "the plan cannot be carried out there"
                              : fmt::format("the plan cannot be carried out there: {} fails", subject);
     case TaskFailure::Code::kBadModel:
-      if (failure.subject == kStateSubject) return "what it kept from its last task is lost there; it begins anew";
+      if (failure.subject == kStateSubject)
+        return "its state from the last task is lost there; it starts again without state";
       return "the model to start from did not arrive there as the plan wants it";
     case TaskFailure::Code::kBadUpdate:
       return "its own site does not take its update";
@@ -37,11 +38,11 @@ std::string SentenceOf(const TaskFailure& failure) {
     case TaskFailure::Code::kExternal:
       return "the plan has no graph, and it runs graphs; clients of the Python package train such a model";
     case TaskFailure::Code::kRaised:
-      return fmt::format("its own code failed: {}", subject.empty() ? "its log says how" : subject);
+      return fmt::format("its own code failed: {}", subject.empty() ? "its log has the details" : subject);
     case TaskFailure::Code::kUnknown:
       break;
   }
-  return "it cannot be done there; the client's own log says why";
+  return "it cannot be done there; the client's log has the reason";
 }
 
 }  // namespace rivulet

@@ -1,5 +1,5 @@
-// A task that its client cannot do, and why, in words that may leave a client: a code, what it concerns, and counts.
-// The whole sentence, with paths and values of its data, stays in the client's own log.
+// A task failure, in words that may leave a client: a code, its subject, and counts. The whole sentence, with paths and
+// values of the data, stays in the client's log.
 #pragma once
 
 #include <cstdint>

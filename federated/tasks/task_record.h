@@ -1,5 +1,4 @@
-// The record of one task beside its update, as a site hands it over: its result, and every scalar that its client
-// declares.
+// Record of one task that a site sends beside the update: its result, and every scalar that the client declares.
 #pragma once
 
 #include "federated/tasks/task.h"

@@ -1,10 +1,9 @@
-// The result of one task: the numbers that are known of it beside its update, and the one list of their columns. The
-// list makes the fields of a site's record (federated/updates/task_columns.h), the packed tasks of a closed attempt
-// (coordinator/ledger/packed_tasks.h), the table `task` and its migrations, and the view `client_rounds`
-// (coordinator/history). A new column is a member, a line of kTaskColumns, and the code that sets it.
+// Result of one task: all numbers about it beside its update, and the one list of their columns. The list defines the
+// fields of a site's record (federated/updates/task_columns.h) and the packed tasks of a closed attempt
+// (coordinator/ledger/packed_tasks.h). It also defines the table `task` with its migrations, and the view
+// `client_rounds` (coordinator/history). A new column is a member, a line of kTaskColumns, and the code that sets it.
 //
-// Measurements are of a clock: they stand outside the update's bytes and identity, so that the same training gives the
-// same of both.
+// Measured times are outside the update's bytes and identity, so that the same training gives the same of both.
 #pragma once
 
 #include <cstdint>

@@ -12,8 +12,8 @@
 
 #include "engine/base/file_system.h"
 #include "engine/base/mutex.h"
+#include "engine/base/rate_limited_log.h"
 #include "federated/transport/coordinator_api.h"
-#include "rpc/rate_limited_log.h"
 
 namespace rivulet {
 

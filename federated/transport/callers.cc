@@ -34,7 +34,8 @@ Status OperatorOf(const grpc::ServerContextBase& context, PeerIdentity peer, Ope
 
 Status Callers::Identify(const grpc::ServerContextBase& context, Caller* caller) const {
   RIVULET_ASSIGN_OR_RETURN(PeerIdentity peer, security_.Identify(context));
-  const Status status = IdentifyBy(std::move(peer), caller);
+  Status status = IdentifyBy(std::move(peer), caller);
+  if (status.ok()) status = CheckDisplayName("the caller's name", caller->name);
   if (!status.ok()) security_.LogRefusal(fmt::format("refused a call: {}", Message(status)));
   return status;
 }

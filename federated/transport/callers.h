@@ -1,4 +1,5 @@
-// The callers of a coordinator's services: which certificates may poll, submit or steer. Internal to this folder.
+// The callers of a coordinator's services, and the rights of their certificates: poll, submit or steer. Internal to
+// this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>
@@ -20,7 +21,8 @@ class Callers {
       : security_(security), admit_aggregators_(admit_aggregators) {}
 
   // Makes `caller`, as the call's message has it, the client that the call's connection proves. UNAUTHENTICATED: its
-  // certificate is no longer valid. PERMISSION_DENIED: it is another name's, or of another role.
+  // certificate is no longer valid. PERMISSION_DENIED: it is another name's, or of another role. INVALID_ARGUMENT: no
+  // name that shows (engine/base/display_name.h), at whichever port.
   Status Identify(const grpc::ServerContextBase& context, Caller* caller) const;
   // The operator that calls. Codes as Identify's.
   Status IdentifyOperator(const grpc::ServerContextBase& context, OperatorCaller* caller) const;

@@ -1,5 +1,5 @@
-// What an operator may ask of a running coordinator. Implemented by coordinator/control and by a gRPC stub
-// (grpc_control.h); the service stands beside that of clients (coordinator_api.h), and nobody may call both.
+// The operators' interface of a running coordinator. Implemented by coordinator/control and by a gRPC stub
+// (grpc_control.h). Its service is separate from that of clients (coordinator_api.h), and no caller may use both.
 #pragma once
 
 #include <cstdint>
@@ -36,7 +36,7 @@ struct ServedRuns {
 
 struct ClientState {
   std::string client_id;
-  std::string state;   // connected, away, banned, waiting (for an operator's word)
+  std::string state;   // connected, away, banned, revoked, waiting (for an operator's word)
   std::string detail;  // why it was banned; what it asked for
   std::string via;     // the aggregator that it is reached through; "": none
   // What it has been given to do; "" where it has nothing.

@@ -179,6 +179,7 @@ class Server final : public GrpcServer {
  public:
   Server(CoordinatorApi& api, std::unique_ptr<ServerSecurity> security, const GrpcServerOptions& options)
       : security_(std::move(security)), service_(api, *security_, options), address_(options.listen) {
+    security_->OnRevoked(options.on_revoked);
     if (options.control != nullptr)
       control_ = std::make_unique<ControlService>(*options.control, Callers(*security_, false));
   }
@@ -223,6 +224,7 @@ class Server final : public GrpcServer {
     server_->Wait();  // every stream has heard its end
     service_.Drain();
     if (control_ != nullptr) control_->Drain();
+    security_->OnRevoked(nullptr);
   }
 
  private:

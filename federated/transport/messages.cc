@@ -1,5 +1,6 @@
 #include "federated/transport/messages.h"
 
+#include "engine/base/display_name.h"
 #include "federated/updates/task_columns.h"
 
 namespace rivulet {
@@ -17,6 +18,12 @@ StatusOr<E> ToEnum(int value, E last, std::string_view what) {
     return InvalidArgument("the other side sent {} {}, which this program does not know; is it older?", what, value);
   }
   return static_cast<E>(value);
+}
+
+// Of the other side, which may be hostile, for logs, terminals and rows.
+std::string Words(const std::string& text) {
+  constexpr size_t kMostBytes = 2000;
+  return DisplayText(text, kMostBytes);
 }
 
 using DatasetMessages = google::protobuf::RepeatedPtrField<rpc::DatasetProto>;
@@ -193,7 +200,7 @@ StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message) {
     reply.hand_over.push_back({.gather = from.gather(), .tasks = {from.tasks().begin(), from.tasks().end()}});
   }
   for (const rpc::OutcomeProto& from : message.outcomes()) {
-    TaskOutcome outcome{.task = from.task(), .reason = from.reason(), .durable = from.durable()};
+    TaskOutcome outcome{.task = from.task(), .reason = Words(from.reason()), .durable = from.durable()};
     RIVULET_ASSIGN_OR_RETURN(outcome.end, ToEnum(from.end(), TaskEnd::kFailed, "the end of a task"));
     reply.outcomes.push_back(std::move(outcome));
   }
@@ -201,12 +208,12 @@ StatusOr<PollReply> FromMessage(const rpc::PollReplyProto& message) {
     absl::StatusCode code{};
     RIVULET_ASSIGN_OR_RETURN(code, ToEnum(from.code(), absl::StatusCode::kUnauthenticated, "a refusal of code"));
     if (code == absl::StatusCode::kOk) return InvalidArgument("client '{}' is turned away for no reason", from.name());
-    reply.refused_names.push_back({from.name(), Status(code, from.sentence())});
+    reply.refused_names.push_back({from.name(), Status(code, Words(from.sentence()))});
   }
   reply.wait_ms = message.wait_ms();
-  reply.awaited.sentence = message.awaited().sentence();
+  reply.awaited.sentence = Words(message.awaited().sentence());
   if (message.has_over()) {
-    reply.over = PollReply::Over{.failed = message.over().failed(), .sentence = message.over().sentence()};
+    reply.over = PollReply::Over{.failed = message.over().failed(), .sentence = Words(message.over().sentence())};
   }
   return reply;
 }
@@ -255,7 +262,7 @@ void ToMessage(const SubmitResult& result, rpc::SubmitResultProto* message) {
 }
 
 StatusOr<SubmitResult> FromMessage(const rpc::SubmitResultProto& message) {
-  SubmitResult result{.reason = message.reason()};
+  SubmitResult result{.reason = Words(message.reason())};
   RIVULET_ASSIGN_OR_RETURN(result.kind,
                            ToEnum(message.kind(), SubmitResult::Kind::kRefused, "the answer to an upload"));
   return result;

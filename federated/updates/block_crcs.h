@@ -1,12 +1,12 @@
-// What bytes on their way are known by: the CRC-32C of each block of 1 MiB, of its own, taken as the bytes come, so
-// that nobody reads them a second time. By comparing blocks two ends find where to go on; a digest of all of them is
-// the identity of the whole. It is a function of the bytes alone, never of a run, a name or a clock: the same training
-// gives the same update, and the same update the same identity.
+// Checksums of a byte stream: the CRC-32C of each block of 1 MiB, computed as the bytes arrive, so that they are not
+// read twice. By comparing blocks two ends find the offset to resume at; a digest of all of them identifies the whole.
+// It is a function of the bytes alone, never of a run, a name or a clock. The same training gives the same update, and
+// the same update the same identity.
 //
 //   identity = SHA-256("RVUP" ‖ u32 step ‖ u64 bytes ‖ u32 n ‖ n × u32 CRC-32C, not masked)     n = ceil(bytes / 2^20)
 //
-// CRCs find what a connection or a disk has damaged. They are no defence against a peer that wants two updates to look
-// alike, which could as well send whichever it likes.
+// CRCs detect damage by a connection or a disk. They are no defence against a malicious peer that makes two updates
+// look alike; it could as well send either of them.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// What a site of many names hands over, as bytes: the records of its tasks (federated/updates/task_records.h), then the
-// partial that they are folded in (federated/aggregation/partial.h). coordinator/intake/site_partial.h reads it.
+// Serialized partial sum of a site with many clients: the records of its tasks (federated/updates/task_records.h), then
+// the partial sum itself (federated/aggregation/partial.h). coordinator/intake/site_partial.h reads it.
 #pragma once
 
 #include <span>

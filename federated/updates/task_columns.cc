@@ -87,7 +87,7 @@ Status ReadSiteColumns(const google::protobuf::Message& message, const std::stri
         value = static_cast<Value>(field.varint());
       }
       if (!std::isfinite(AsReal(value)) || AsReal(value) < 0) {
-        status = InvalidArgument("{} says {} = {}, which cannot be", whose, column.name, AsReal(value));
+        status = InvalidArgument("{} has {} = {}, which is impossible", whose, column.name, AsReal(value));
       }
     });
   }

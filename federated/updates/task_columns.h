@@ -1,6 +1,6 @@
 // Columns of a task's result (federated/tasks/task_result.h) in messages and among declared scalars. Columns of a site
 // are fields of a protobuf message under their numbers: a real number is a fixed64 of a double, a count or a flag a
-// varint. A field that the reader does not know, or the writer did not, is no error.
+// varint. A field unknown to the reader, or omitted by the writer, is no error.
 #pragma once
 
 #include <string>

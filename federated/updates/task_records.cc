@@ -15,7 +15,7 @@ namespace {
 
 constexpr std::string_view kRecordsMagic = "RVTASKS1";
 constexpr size_t kRecordsHead = kRecordsMagic.size() + sizeof(uint32_t);
-constexpr int kMaxDeclared = 64;
+constexpr int kMaxDeclared = 10000;
 constexpr size_t kMaxTaskNameBytes = 1024, kMaxDeclaredNameBytes = 256;
 // Of one record whose names are as long as they usually are, and then some.
 constexpr int64_t kRecordBytes = 4096;
@@ -33,7 +33,7 @@ StatusOr<TaskRecord> RecordOf(const proto::TaskRecordProto& message) {
   for (const proto::DeclaredProto& scalar : message.declared()) {
     if (scalar.name().empty() || scalar.name().size() > kMaxDeclaredNameBytes || !std::isfinite(scalar.value()) ||
         !record.declared.emplace(scalar.name(), scalar.value()).second) {
-      return InvalidArgument("the record of task '{}' says {} = {}, which is not a number to report, or not once",
+      return InvalidArgument("the record of task '{}' has {} = {}, which is no reported number, or is repeated",
                              record.task, scalar.name().substr(0, kMaxDeclaredNameBytes), scalar.value());
     }
   }
@@ -89,7 +89,7 @@ StatusOr<TaskRecords> ReadTaskRecords(std::span<const std::byte> bytes, int64_t 
     return InvalidArgument("the records of a site's partial cannot be read");
   }
   if (message.records_size() > most) {
-    return InvalidArgument("a site's partial brings {} records, more than the {} updates of a version",
+    return InvalidArgument("a site's partial sum has {} records, more than the {} updates of a version",
                            message.records_size(), most);
   }
   TaskRecords read;
@@ -97,7 +97,7 @@ StatusOr<TaskRecords> ReadTaskRecords(std::span<const std::byte> bytes, int64_t 
   std::unordered_set<std::string_view> tasks;
   for (const proto::TaskRecordProto& record : message.records()) {
     if (!tasks.insert(record.task()).second) {
-      return InvalidArgument("a site's partial brings two records of task '{}'", record.task());
+      return InvalidArgument("a site's partial sum has two records of task '{}'", record.task());
     }
     RIVULET_ASSIGN_OR_RETURN(read.records.emplace_back(), RecordOf(record));
   }

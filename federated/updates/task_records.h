@@ -1,8 +1,8 @@
-// The records of many tasks as bytes: what stands before a partial that a site of another process hands over.
+// Serialized records of many tasks, before the partial sum of a site in another process.
 //
 //   "RVTASKS1"  u32 length (little-endian), proto::TaskRecordsProto of that length     and then the partial
 //
-// Examples and steps of a task stand among what it declares. The same records are the same bytes.
+// Examples and steps of a task are among its declared scalars. The same records give the same bytes.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The Update message of proto/federated/update.proto, read without copying a part's data: an update is
-// megabytes, arrives in a staging buffer or a mapped spool file, and is looked at where it lies.
+// Zero-copy parser of the Update message of proto/federated/update.proto. An update is megabytes, arrives in a staging
+// buffer or a mapped spool file, and is read in place.
 #pragma once
 
 #include <string>

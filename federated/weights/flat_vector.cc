@@ -6,7 +6,7 @@ namespace rivulet {
 
 StatusOr<AlignedBuffer> FlatOfWire(const ModelLayout& layout, std::string_view wire) {
   if (wire.size() != static_cast<size_t>(layout.parameters()) * sizeof(float)) {
-    return InvalidArgument("a vector of {} bytes is none of {} float32 values, as many as the model has parameters",
+    return InvalidArgument("a vector of {} bytes does not have {} float32 values, as many as the model has parameters",
                            wire.size(), layout.parameters());
   }
   AlignedBuffer flat(layout.trained_bytes());

@@ -1,5 +1,5 @@
-// A value for each trainable element of a model: as a vector travels, in wire order, and as programs read it, where the
-// model's arena has that element.
+// A vector with one value for each trainable element of a model. On the wire it is in wire order; programs read it in
+// the order of the model's arena.
 #pragma once
 
 #include <string_view>

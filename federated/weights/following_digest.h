@@ -1,5 +1,5 @@
-// The digest of a model that is still being made, on a thread of its own behind whoever makes it: hashing takes as long
-// as all else of a version, and the definition of the digest (model.h) allows no division.
+// Digest of a model that is still being computed, on a separate thread that follows the writer. Hashing takes as long
+// as the rest of a version, and the definition of the digest (model.h) allows no division.
 #pragma once
 
 #include <cstddef>

@@ -81,7 +81,7 @@ StatusOr<Segment> SegmentFromName(std::string_view name) {
   for (const Segment segment : kSegments) {
     if (Name(segment) == name) return segment;
   }
-  return InvalidArgument("segment '{}' is none of trainable, shared, local and frozen", name);
+  return InvalidArgument("segment '{}' is not one of trainable, shared, local and frozen", name);
 }
 
 // Segments lie one behind the other, each with its variables in the order of declaration: so a rule sees the trainable
@@ -95,7 +95,7 @@ StatusOr<ModelLayout> ModelLayout::Create(std::span<const VariableSpec> declarat
   for (const VariableSpec& variable : declaration_order) {
     RIVULET_RETURN_IF_ERROR(CheckVariable(variable));
     if (!names.insert(variable.name).second) {
-      return InvalidArgument("two variables are named '{}'; names tell tensors apart in a model file", variable.name);
+      return InvalidArgument("two variables are named '{}'; names must be unique in a model file", variable.name);
     }
   }
   ModelLayout layout;

@@ -1,4 +1,4 @@
-// How a model lies in memory: every variable is a slice of one flat arena, in canonical (TensorFlow) layout.
+// Layout of a model in memory: every variable is a slice of one flat arena, in canonical (TensorFlow) layout.
 //
 // Order: by segment (trainable, local, shared, frozen), then declaration order. Each slice starts at a multiple of 64
 // bytes; the padding between is zero, and is neither sent nor digested. Gradients, optimiser slots and deltas mirror

@@ -1,4 +1,4 @@
-// Curves, as a picture and in the characters of a terminal.
+// Line charts, as a picture or as characters in a terminal.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// How values are spread, as bars.
+// Histogram of values, as bars.
 #pragma once
 
 #include <span>

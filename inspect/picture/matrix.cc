@@ -15,7 +15,7 @@ Picture MatrixPicture(const std::string& title, int64_t classes, std::span<const
   const double left = 14 + std::min(7.0 * static_cast<double>(WidthOfNames(names, 3) + 3), 240.0);
   Picture picture{.width = left + std::max(side, 300.0) + 20, .height = top + side + 20, .label = title, .marks = {}};
   picture.Text(left, 20, title, Anchor::kStart, 14).bold = true;
-  picture.Text(left, 38, "down: the label; across: what it was taken for");
+  picture.Text(left, 38, "down: the label; across: the prediction");
   // A mark every so many classes, so that their names do not touch.
   const int64_t step = with_numbers ? 1 : static_cast<int64_t>(std::ceil(24 / cell));
   for (int64_t row = 0; row < classes; ++row) {

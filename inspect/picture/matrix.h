@@ -1,4 +1,4 @@
-// Counts in rows and columns as squares that are the darker the more of their row they hold.
+// Matrix of counts as squares, darker for a larger share of their row.
 #pragma once
 
 #include <cstdint>

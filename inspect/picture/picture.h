@@ -1,5 +1,5 @@
-// Drawings made of few kinds of marks, as SVG for a page or a file, and as PNG without a display: text is drawn with
-// strokes of our own, so that no font need be installed.
+// Drawings of a few kinds of marks, as SVG for a page or a file, and as PNG without a display. Text is drawn with
+// built-in strokes, so that no font need be installed.
 #pragma once
 
 #include <array>

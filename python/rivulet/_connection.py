@@ -42,6 +42,9 @@ _OPTIONS = [
     ("grpc.http2.lookahead_bytes", 512 << 10),
     ("grpc.http2.max_frame_size", 128 << 10),
     ("grpc.max_receive_message_length", 1 << 20),
+    # gRPC unpacks a compressed message before it looks at its length. Nobody sends one.
+    ("grpc.compression_enabled_algorithms_bitset", 1),
+    ("grpc.per_message_decompression", 0),
     ("grpc.initial_reconnect_backoff_ms", 200),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.min_reconnect_backoff_ms", 20_000),  # how long one attempt may take, for all its name

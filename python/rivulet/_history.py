@@ -164,7 +164,7 @@ class History:
         )
 
     def clients(self, run: "Union[str, Run]" = "latest") -> Table:
-        """One row per client of a run that has had a task: how often it was asked and came through."""
+        """One row per client of a run that has had a task: how many it was given, and how they ended."""
         return self.sql("SELECT * FROM client_reliability WHERE run_id = ? ORDER BY client_id", [self.run(run).id])
 
     def tasks(self, run: "Union[str, Run]" = "latest") -> Table:

@@ -15,11 +15,13 @@ from typing import IO, TYPE_CHECKING, Any, List, Mapping, Optional, Union
 from rivulet._errors import Interrupted, RivuletError
 from rivulet._files import PathLike
 from rivulet._history import History, Run
+from rivulet._keywords import suggests_keys
 from rivulet._program import program, sentence
 from rivulet._progress import ROUND, Bar, bar
 from rivulet._scenario import Scenario, scenario_file, set_arguments
 
 if TYPE_CHECKING:
+    from rivulet._aggregate import AggregateFn
     from rivulet._virtual import ClientFn, Workers
 
 _RESUMABLE = re.compile(r"--resume (\S+)")
@@ -30,7 +32,7 @@ _LOOK_SECONDS = 1.0
 class _Child:
     """The program while it runs: `follow` it, then `wait` for its end, and `close` it in any case."""
 
-    def __init__(self, command: List[str]) -> None:
+    def __init__(self, command: List[str], environment: Mapping[str, str]) -> None:
         # A group of its own: a terminal's Ctrl-C goes to every process of the group, and a second one kills the
         # program. It is this process that hands on the first. And a kernel that is killed cannot hand on anything: then
         # the system does, where util-linux is there to ask it. It tells of each of our threads that ends, so that the
@@ -39,7 +41,12 @@ class _Child:
         if setpriv is not None:
             command = [setpriv, "--pdeathsig", "HUP", "--", *command]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            env={**os.environ, **environment},
         )
         self._lines: "queue.Queue[Optional[str]]" = queue.Queue()
         self._printed: List[bytes] = []
@@ -125,6 +132,7 @@ class _Child:
                 stream.close()
 
 
+@suggests_keys
 def simulate(
     scenario: Scenario,
     *,
@@ -134,6 +142,7 @@ def simulate(
     db: PathLike = "rivulet.sqlite",
     resume: Optional[Union[str, Run]] = None,
     client_fn: "Optional[ClientFn]" = None,
+    aggregate: "Optional[AggregateFn]" = None,
     logdir: Optional[PathLike] = None,
 ) -> Run:
     """Run a federation of virtual clients, and wait for it.
@@ -162,6 +171,10 @@ def simulate(
         train. What it gives is used for one task; what a client keeps from task to task is `Context.state`. The names
         are ``client-00000``, ``client-00001``, …, as many as ``data.partition.clients``; or with ``data.train`` those
         of its partition. Default: the program trains the scenario's model itself.
+    aggregate : callable, optional
+        Aggregates the updates of each round in place of the algorithm, as ``aggregate(updates, state)``, in a process
+        of its own: `updates` have `client`, `weight` and `delta`, read-only arrays by variable. It returns the model's
+        change as such a dict, alone or with the state that the next round's call gets. A resumed run needs it again.
     logdir : path, optional
         A folder in which the run's curves are written as TensorBoard reads them, in a folder of the run's id.
 
@@ -200,11 +213,17 @@ def simulate(
             stack.callback(processes.close)
             if not processes.forks:
                 processes.start()
+        environment: Mapping[str, str] = {}
+        if aggregate is not None:
+            from rivulet._aggregate_pickle import aggregate_arguments
+
+            more, environment = stack.enter_context(aggregate_arguments(aggregate))
+            arguments += more
         file = stack.enter_context(scenario_file(scenario))
         shown = bar()
         began = time.time()
         # After "--" a path that begins with a dash is no option.
-        child = _Child([program(), "simulate", *arguments, "--", file.path])
+        child = _Child([program(), "simulate", *arguments, "--", file.path], environment)
         with contextlib.closing(child):
             if processes is not None and processes.forks:
                 processes.start()  # while the program starts, and before any thread of this call
@@ -253,7 +272,7 @@ def _interrupted(
     found = History(db).run(resumable.group(1)) if resumable else _of_this_call(db, resume, began)
     if found is None:
         return Interrupted(f"interrupted: {why}")
-    return Interrupted(f"{why.split(';')[0]}; to go on: rivulet.simulate(…, db={db!r}, resume={found.id!r})", found)
+    return Interrupted(f"{why.split(';')[0]}; to resume: rivulet.simulate(…, db={db!r}, resume={found.id!r})", found)
 
 
 def _of_this_call(db: str, resume: Optional[Union[str, Run]], began: float) -> Optional[Run]:

@@ -57,14 +57,14 @@ class Workers:
     def start(self) -> None:
         """Once. A process that is not forked may turn out to be impossible: before there is anything else."""
         if not self.forks:
-            packed = _packed(self._client_fn)
+            function = packed(self._client_fn)
             for number in range(self._count):
                 ours, theirs = multiprocessing.Pipe()
                 with theirs:
                     self._processes.append(_Interpreter(theirs, f"rivulet worker {number}"))
                 self._pipes.append(ours)
                 with contextlib.suppress(OSError):  # one that ended at once is found by `lost`
-                    ours.send((sys.path, packed, f"python {number}", self._folder))
+                    ours.send((sys.path, function, f"python {number}", self._folder))
             return
         context: Any = multiprocessing.get_context("fork")
         importlib.import_module("rivulet._site")  # and Protobuf with it: once for all of them
@@ -123,17 +123,17 @@ class Workers:
             pipe.close()
 
 
-def _packed(client_fn: ClientFn) -> bytes:
-    """The function, for another interpreter. cloudpickle sends what stands in the main program or a notebook with it:
+def packed(function: Any, name: str = "client_fn", where: str = ", which it must where this one has loaded gRPC, as a client does") -> bytes:
+    """A function, for another interpreter; `name` and `where` are for the sentence that refuses it. cloudpickle sends what stands in the main program or a notebook with it:
     lambdas, closures, classes; of modules that can be imported their names."""
     try:
         pickler: Any = importlib.import_module("cloudpickle")
     except ImportError:
         pickler = pickle
     try:
-        packed: bytes = pickler.dumps(client_fn)
-        if pickler is not pickle or b"__main__" not in packed:
-            return packed
+        content: bytes = pickler.dumps(function)
+        if pickler is not pickle or b"__main__" not in content:
+            return content
         why = "it stands in the main program"
     except Exception as error:  # of whatever it holds, and of whatever kind
         why = str(error)
@@ -143,8 +143,7 @@ def _packed(client_fn: ClientFn) -> bytes:
         else "let it open what cannot be sent, such as a file or a lock, when it is called"
     )
     raise RivuletError(
-        f"client_fn cannot be sent to a new process ({why}), which it must where this one has loaded gRPC, as a client "
-        f"does; {mend}"
+        f"{name} cannot be sent to a new process ({why}){where}; {mend}"
     )
 
 

@@ -1,4 +1,5 @@
-// A law by which a client's features differ from what was recorded: its name, options and code, in one registered file.
+// A kind of feature shift, which transforms a client's recorded features: its name, options and code, in one registered
+// file.
 //
 //   RIVULET_FEATURE_SHIFT(noise_registration, {.name = "noise", .doc = "adds …", .settings = {…}, …});
 //

@@ -16,7 +16,7 @@ Status WriteDigits(const GeneratorRequest& request) {
 RIVULET_GENERATOR(
     digits_registration,
     {.name = "digits",
-     .doc = "handwritten-like digits by writers with habits of their own (feature `writer`)",
+     .doc = "handwritten-like digits by writers with different habits (feature `writer`)",
      .settings =
          {WithExample(Integer("writers", 100, "Writers of the training file.").Between(1, 1e6), "50"),
           WithExample(Integer("test_writers", 20, "Writers of the test file; none of them is in the training file.")

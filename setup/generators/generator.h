@@ -2,9 +2,8 @@
 //
 //   RIVULET_GENERATOR(digits_registration, {.name = "digits", .doc = "renders …", .settings = {…}, .write = …});
 //
-// The options are keys of [data.synth]; parsing, ranges, messages and docs/reference/scenario.md follow from them, and
-// so does the folder where the files are unless data.train names one. Reading the registry is thread-safe once main has
-// begun.
+// The options are keys of [data.synth]; parsing, ranges, messages and docs/reference/scenario.md follow from them. So
+// does the folder of the files, unless data.train names one. Reading the registry is thread-safe once main has begun.
 #pragma once
 
 #include <string>

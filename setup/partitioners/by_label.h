@@ -1,4 +1,4 @@
-// Each label's examples divided among the clients by a law of its own.
+// Partition of each label's examples among the clients by a separate distribution per label.
 #pragma once
 
 #include <functional>

@@ -55,7 +55,7 @@ StatusOr<Shares> PartitionDistribution(const PartitionRequest& request) {
   };
   for (size_t label = 0; label < piles.size(); ++label)
     if (!law(label).any())
-      return InvalidArgument("{}: column {} gives nobody any of its label's {} examples", file, label + 1,
+      return InvalidArgument("{}: column {} gives no client any of its label's {} examples", file, label + 1,
                              piles[label].size());
   LabelAssignment assignment = DealSizes(piles, clients, law);
   if (assignment.fewest == 0)

@@ -1,5 +1,5 @@
-// A way of dividing a data set among clients: its name, options and code, in one registered file, and the parts that
-// several ways share.
+// A partitioner of a data set among clients: its name, options and code, in one registered file. Helpers shared by
+// several partitioners are here too.
 //
 //   RIVULET_PARTITIONER(shards_registration, {.name = "shards", .doc = "sorts …", .settings = {…}, .divide = …});
 //

@@ -1,5 +1,5 @@
-// Things cut among clients in proportion to weights that are computed, or drawn, again whenever they are needed: a
-// million clients' weights are never held.
+// Proportional division among clients by weights that are computed or drawn again on each use: a million clients'
+// weights are never stored.
 #pragma once
 
 #include <cstdint>

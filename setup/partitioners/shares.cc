@@ -19,8 +19,7 @@ StatusOr<Shares> Shares::OfNamed(std::vector<std::string> names, std::vector<uin
     return InvalidArgument("{} clients cannot share {} parts of a data set", names.size(), ends.size());
   }
   if (const auto late = std::is_sorted_until(names.begin(), names.end()); late != names.end()) {
-    return InvalidArgument("the client '{}' stands behind '{}', and shares are in byte order of names", *late,
-                           late[-1]);
+    return InvalidArgument("the client '{}' comes after '{}', but shares are in byte order of names", *late, late[-1]);
   }
   Shares shares;
   RIVULET_ASSIGN_OR_RETURN(shares.population_, FixedPopulation(names));

@@ -1,5 +1,5 @@
-// Which client holds which examples of a data set, as one arena of indices: a client costs where its part ends, its
-// examples' indices, and its name where names are not numbers.
+// Assignment of a data set's examples to clients, as one arena of indices. A client costs its end offset, its examples'
+// indices, and its name unless names are numbers.
 #pragma once
 
 #include <cstdint>

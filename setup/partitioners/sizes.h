@@ -1,4 +1,4 @@
-// How many examples each client gets, where a kind of partition leaves that open.
+// Number of examples of each client, for partitioners that do not determine it.
 #pragma once
 
 #include "setup/partitioners/partitioner.h"

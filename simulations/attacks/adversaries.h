@@ -1,6 +1,6 @@
-// The clients of a simulation, some of whom attack: whose data is what, and what becomes of whose updates. Who attacks
-// is drawn by the run's seed among all clients, and each draw of an attacker is of its client, task and seed alone, so
-// a run under attack has the same bits for any number of workers, and comes out so when it is done again.
+// Clients of a simulation, some of them attackers: their data, and the changes to their updates. The run's seed selects
+// the attackers among all clients. Each draw of an attacker depends on its client, task and seed alone. So a run under
+// attack has the same bits for any number of workers and in every repetition.
 #pragma once
 
 #include <memory>
@@ -39,7 +39,7 @@ class Adversaries final : public ClientData, public UpdateAttack {
   Adversaries(std::shared_ptr<const Dataset> dataset, const std::shared_ptr<const Shares>& shares,
               const std::string& data_name)
       : data_(std::move(dataset), shares, data_name), shares_(shares) {}
-  // What attackers would have sent from the model that `task` starts from.
+  // The benign updates of attackers from the base model of `task`.
   StatusOr<Benign> BenignUpdatesFor(const Task& task, const TrainFn& train) const;
 
   const SharedData data_;

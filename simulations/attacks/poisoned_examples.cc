@@ -48,7 +48,7 @@ class LabelFlip final : public Attack {
     int64_t label = 0;
     RIVULET_RETURN_IF_ERROR(FindInt64Feature(example, features_.label, &label));
     if (label < 0 || label >= classes_) {
-      return InvalidArgument("label {} is none of attack.classes = {}; give the number of classes", label, classes_);
+      return InvalidArgument("label {} is outside attack.classes = {}; give the number of classes", label, classes_);
     }
     RIVULET_ASSIGN_OR_RETURN(example, Relabelled(example, features_, classes_ - 1 - label, nullptr));
     return absl::OkStatus();

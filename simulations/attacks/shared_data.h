@@ -1,4 +1,4 @@
-// The data of all clients where one machine has it.
+// Data of all clients on one machine.
 #pragma once
 
 #include <memory>

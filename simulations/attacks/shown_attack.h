@@ -1,5 +1,5 @@
-// Whether an attack has come to anything that the test set alone does not tell: a model with a backdoor is as right as
-// any, and takes whatever has the square for the attackers' label.
+// Measures of an attack's success that the test accuracy does not show. A model with a backdoor is as accurate as any,
+// but classifies every image with the trigger square as the attackers' label.
 #pragma once
 
 #include <memory>

@@ -54,9 +54,8 @@ Status VirtualClients::CheckFirstExample(const Plan& plan) const {
   // Whoever brings data of their own meets this first, and has the scenario at hand that has to fit them.
   if (!absl::IsInvalidArgument(decoded)) return decoded;
   return InvalidArgument(
-      "{}. data.input_feature and data.label_feature name what the model is fed with, model.input its shape and "
-      "whether "
-      "it is pixels, values or tokens",
+      "{}. data.input_feature and data.label_feature name the model's input and label; model.input, or model.inputs of "
+      "a graph, gives its shape and kind: pixels, values or tokens",
       Message(decoded));
 }
 

@@ -1,5 +1,5 @@
-// The clients of a simulation, as a process has them that trains any of them: their data, which of them attack, and
-// what is compiled, parsed and decoded once for all of them.
+// Virtual clients of a simulation in a process that can train any of them: their data, the attackers among them, and
+// everything compiled, parsed and decoded once for all.
 #pragma once
 
 #include <memory>

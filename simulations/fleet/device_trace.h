@@ -1,11 +1,11 @@
-// When devices are there, and how fast they are then: a trace of seconds, from a CSV file.
+// Trace of the devices' availability and speeds, in seconds, from a CSV file.
 //
 //   client,from,until,compute,download,upload
 //   client-00003,0,3600,2e9,4e6,1e6
 //   client-00003,7200,9000
 //
-// A device is there from `from` to before `until` of any of its lines. What a line does not say of its speed, the laws
-// do. After `period` the trace begins anew, so that no line is longer.
+// A device is available from `from` to before `until` of any of its lines. The distributions give speeds that a line
+// leaves out. After `period` the trace repeats, so that no line is longer.
 #pragma once
 
 #include <cstdint>

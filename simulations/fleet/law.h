@@ -1,4 +1,4 @@
-// Laws of chance as a scenario writes them ([devices]): what a quantity is among devices, or among tasks.
+// Distributions of a quantity among devices or tasks, as a scenario writes them ([devices]):
 //
 //   2e9                        always that
 //   uniform(LEAST, MOST)       evenly between them

@@ -1,7 +1,6 @@
-// What a process must know that is to train some of a simulation's clients: the scenario as the simulation runs it, and
-// by what it is seen that both have the same data. It travels to workers that call (beside what the coordinator serves
-// itself) and to ranks. As bytes: three lines, "RVJOIN1", the run's id and the fingerprint, and then the scenario's
-// TOML.
+// Invitation of a process that trains some of a simulation's clients: the simulation's scenario, and a fingerprint that
+// proves both have the same data. It goes to connecting workers (beside the coordinator's own blobs) and to ranks. As
+// bytes: three lines, "RVJOIN1", the run's id and the fingerprint, and then the scenario's TOML.
 #pragma once
 
 #include <memory>
@@ -24,12 +23,21 @@ struct Invitation {
   static StatusOr<Invitation> FromBytes(std::string_view bytes);
 };
 
+// Most bytes of an invitation. A scenario that is submitted has 768 KB at most; this leaves room for its comments.
+inline constexpr int64_t kMaxInvitationBytes = 4'000'000;
+
 // Under which the server of a simulation has it, for sites alone, as what clients keep is.
 BlobId InvitationBlob();
 
-// The clients of the simulation, in this process. Files lie where the scenario says, or under their names in the folder
-// `data` where that is not ""; what [data.synth] describes is generated. NOT_FOUND: they are not here.
-// FAILED_PRECONDITION: they are others than the simulation's, or it has none.
+// The scenario of an invitation as it is used in this process, without test sets: measuring is the simulation's affair.
+// With a folder `data` every path of it is below that folder (simulations/launchers/paths_within.h); "": paths stay as
+// they are, for an invitation of this user's own program. INVALID_ARGUMENT: no scenario, or a path that names no file.
+// FAILED_PRECONDITION: a link leads out of the folder.
+StatusOr<Scenario> ScenarioOf(const Invitation& invitation, const std::string& data);
+
+// The clients of the simulation, in this process. Files are looked for as ScenarioOf says; what [data.synth] describes
+// is generated there. NOT_FOUND: they are not here. FAILED_PRECONDITION: they are others than the simulation's, or it
+// has none. Other errors as ScenarioOf's.
 StatusOr<std::unique_ptr<VirtualClients>> JoinSimulation(const Invitation& invitation, const std::string& data);
 
 }  // namespace rivulet

@@ -1,5 +1,5 @@
-// One partial of those that ranks have of the same tasks. Sums are integers: which rank folded what, and in which order
-// they are added, moves no bit.
+// Merging of the partial sums of several ranks. Sums are integers: the rank that aggregated an update, and the order of
+// addition, change no bit.
 #pragma once
 
 #include "federated/aggregation/aggregation.h"

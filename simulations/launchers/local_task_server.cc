@@ -109,7 +109,7 @@ StatusOr<SubmitResult> LocalTaskServer::SubmitInPlace(const Caller& caller, Part
   MutexLock lock(mutex_);
   if (over_ || records.empty()) return SubmitResult{SubmitResult::Kind::kDuplicate, ""};
   const auto gather = gather_.find(records[0].task);
-  if (gather == gather_.end()) return NotFound("'{}' brings a task that this step has not", caller.name);
+  if (gather == gather_.end()) return NotFound("'{}' submits a task that is not in this step", caller.name);
   Open& open = open_.at(gather->second);
   RIVULET_RETURN_IF_ERROR(open.aggregation->Merge(std::move(partial)));
   for (const TaskRecord& record : records) {

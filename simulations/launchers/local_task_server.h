@@ -1,5 +1,5 @@
-// In the place of a coordinator, for sites of this process alone: gives them the tasks of one step after the other, and
-// has what they folded, as partials by gathering, and what failed. Whoever drew the tasks is elsewhere: another rank.
+// Replacement of the coordinator for the sites of this process. It gives them the tasks of one step after the other,
+// and collects their partial sums by gathering, and their failures. Another rank has drawn the tasks.
 //
 //   Do(tasks) ─→ Poll … SubmitInPlace | Fail   until every task has ended one way or the other ─→ Done
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace rivulet {
 
-// What tasks name, as this process has it. Thread-safe.
+// Inputs of tasks in this process. Thread-safe.
 class TaskInputs {
  public:
   virtual ~TaskInputs() = default;
@@ -50,7 +50,7 @@ class LocalTaskServer final : public CoordinatorApi {
 
   // Waits until all of them have ended. The error is that of End.
   StatusOr<Done> Do(std::vector<Task> tasks);
-  // From now on sites are told that the run is over, and Do gives `status`.
+  // Ends the run for the sites; Do then returns `status`.
   void End(const Status& status);
 
   StatusOr<PollReply> Poll(const PollRequest& request) override;

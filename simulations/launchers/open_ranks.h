@@ -1,4 +1,4 @@
-// Whether this process is one of several that mpirun, or Slurm's srun --mpi=pmix, has started together.
+// Detection of a process started with others by mpirun, or by Slurm's srun --mpi=pmix.
 #pragma once
 
 #include <functional>

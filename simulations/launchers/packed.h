@@ -1,6 +1,6 @@
-// Fields one after the other as bytes, between processes of one program on one machine or cluster: text and numbers, in
-// the order in which they were put. Numbers are 8 bytes, text its length and its bytes. What is read beyond the end is
-// empty or 0, and ok() says so.
+// Serialization of text and numbers between processes of one program on one machine or cluster. Fields are read in the
+// order of writing. Numbers are 8 bytes, text its length and its bytes. A read beyond the end gives empty text or 0,
+// and ok() is then false.
 #pragma once
 
 #include <cstdint>

@@ -151,7 +151,7 @@ class RankFollower {
       tasks.push_back(TakeTask(part));
       states_.Bring(tasks.back().state_of, StateBlob(part.Text()));
     }
-    if (wrong_.ok() && (!order.ok() || !part.ok())) wrong_ = Internal("rank 0 says otherwise than this version reads");
+    if (wrong_.ok() && (!order.ok() || !part.ok())) wrong_ = Internal("rank 0 sends another version of the messages");
     StatusOr<LocalTaskServer::Done> done = wrong_.ok() ? slice_.Do(std::move(tasks)) : wrong_;
     wrong_ = done.status();
     if (!done.ok()) done.emplace();
@@ -216,6 +216,7 @@ std::string NameOf(const TrainingDevice& device) {
 }
 
 SiteOptions SiteOfRank(SiteOptions site) {
+  site.calls.max_plan_bytes = kAnyBytes;  // plans come from this process
   if (site.device.device == nullptr) return site;
   site.least_tasks = site.device.most_lanes;
   site.most_tasks = std::max(site.most_tasks, site.least_tasks);

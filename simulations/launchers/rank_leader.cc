@@ -26,7 +26,7 @@ class CoordinatorInputs final : public TaskInputs {
   }
   StatusOr<std::string> BytesOf(const BlobId& id) override {
     MutexLock lock(mutex_);
-    return calls_.Fetch(caller_, id);
+    return calls_.Fetch(caller_, id, kAnyBytes);
   }
 
  private:
@@ -267,7 +267,7 @@ Status RankLeader::TakeReport(const std::string& bytes, LocalTaskServer::Done& d
   if (bytes.empty()) return absl::OkStatus();  // this rank's own
   Unpacker report(bytes);
   const std::string_view error = report.Text();
-  if (!error.empty()) return Aborted("a rank cannot go on: {}", error);
+  if (!error.empty()) return Aborted("a rank failed: {}", error);
   for (TaskFailure& failure : TakeAll(report, TakeFailure)) done.failures.push_back(std::move(failure));
   for (size_t left = report.Number<size_t>(); left > 0 && report.ok(); --left) {
     const std::string_view client_id = report.Text();

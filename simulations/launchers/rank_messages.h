@@ -1,4 +1,4 @@
-// What rank 0 says to the others, and what they answer; each side's order of fields is the other's. Texts are bytes.
+// Messages between rank 0 and the others. Both sides write and read the fields in this order. Texts are bytes.
 //
 //   rank 0: kJoin     invitation, plan             others: what is wrong ("": nothing), threads, what they train on
 //           kStep     gatherings; inputs: (id, 0, bytes) or, of the last step's, (id, 1)

@@ -1,9 +1,9 @@
-// The processes of one run that were started together ("ranks", as MPI calls them), by the little that a simulation
-// needs of MPI. All of them make the same calls in the same order; none returns before its part is done, and one that
-// has to wait sleeps. When a rank dies, all end: there is no error to return.
+// Processes of one run that were started together ("ranks", as MPI calls them): the few MPI calls that a simulation
+// needs. All of them make the same calls in the same order. None returns before its part is done, and a waiting one
+// sleeps. When a rank dies, all end: there is no error to return.
 //
-// The implementation is a library of its own that is opened where there are ranks (open_ranks.h), so this header is an
-// interface between two binaries: nothing but the standard library, and no function that is not virtual.
+// The implementation is a separate library, opened only in a process with ranks (open_ranks.h). So this header is an
+// interface between two binaries: it uses only the standard library and virtual functions.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ class Ranks {
   virtual void Broadcast(std::string& bytes) = 0;
   // parts[r] of rank 0, at rank r. Elsewhere `parts` is not looked at.
   virtual std::string Scatter(const std::vector<std::string>& parts) = 0;
-  // What each rank gave, at rank 0, by rank; elsewhere nothing.
+  // Each rank's part, at rank 0, by rank; elsewhere nothing.
   virtual std::vector<std::string> Gather(const std::string& bytes) = 0;
   // The sums over all ranks, modulo 2^64 or 2^32, at rank 0; elsewhere what was there before. Equally long everywhere.
   virtual void Sum(std::span<int64_t> sums) = 0;

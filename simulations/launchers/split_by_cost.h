@@ -1,4 +1,4 @@
-// How the tasks of a step are dealt to processes that begin together and wait for the last one.
+// Distribution of a step's tasks to processes that start together and wait for the last one.
 #pragma once
 
 #include <cstdint>

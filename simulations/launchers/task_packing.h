@@ -1,4 +1,4 @@
-// What goes between ranks of tasks and their ends.
+// Serialization of tasks and their outcomes between ranks.
 #pragma once
 
 #include <span>

@@ -4,11 +4,15 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/display_name.h"
 #include "federated/transport/blob_reader.h"
 #include "simulations/launchers/invitation.h"
 
 namespace rivulet {
 namespace {
+
+// Beyond the threads of any cluster; each costs some hundred bytes here and at the coordinator.
+constexpr size_t kMostSites = 16'384;
 
 // As the coordinator is to know it.
 Caller Named(Caller caller) {
@@ -23,6 +27,7 @@ WorkerGate::WorkerGate(Coordinator& coordinator, CoordinatorApi& api, WorkerGate
       api_(api),
       options_(std::move(options)),
       invitation_(std::make_shared<const std::string>(options_.invitation)),
+      log_(options_.tell),
       thread_([this] { Watch(); }) {}
 
 WorkerGate::~WorkerGate() {
@@ -32,6 +37,7 @@ WorkerGate::~WorkerGate() {
   }
   closed_.NotifyAll();
   thread_.join();
+  log_.TellRest();
 }
 
 // A beat is due three times a lease, as where leases lapse.
@@ -40,12 +46,12 @@ StatusOr<PollReply> WorkerGate::Poll(const PollRequest& asked) {
     return PermissionDenied(
         "this simulation is under attack.name = \"{}\", which 'rivulet worker' plays and '{}' does not; leave the "
         "attack out",
-        options_.attack, asked.caller.name);
+        options_.attack, DisplayText(asked.caller.name, 80));
   }
   PollRequest request = asked;
   request.caller = Named(asked.caller);
   const std::string& site = request.caller.name;
-  Heard(asked.caller, site);
+  RIVULET_RETURN_IF_ERROR(Heard(asked.caller, site));
   StatusOr<PollReply> reply = api_.Poll(request);
   if (!reply.ok()) return reply;
   reply->wait_ms = std::min<int64_t>(reply->wait_ms, std::max<int64_t>(options_.lease.count() / 3, 1));
@@ -53,7 +59,10 @@ StatusOr<PollReply> WorkerGate::Poll(const PollRequest& asked) {
     MutexLock lock(mutex_);
     sites_.erase(site);
   } else if (reply->tasks.empty()) {
-    Heard(asked.caller, site, std::chrono::milliseconds(asked.hold_ms));  // it may be held for so long
+    // It may be held for so long, and no transport holds a poll for longer.
+    constexpr int64_t kLongestHoldMs = 600'000;
+    RIVULET_RETURN_IF_ERROR(
+        Heard(asked.caller, site, std::chrono::milliseconds(std::clamp<int64_t>(asked.hold_ms, 0, kLongestHoldMs))));
   }
   return reply;
 }
@@ -71,7 +80,7 @@ StatusOr<std::unique_ptr<ChunkReader>> WorkerGate::Fetch(const Caller& caller, c
 
 StatusOr<std::unique_ptr<ChunkWriter>> WorkerGate::Submit(const Caller& caller, const Submission& submission) {
   const Caller named = Named(caller);
-  Heard(caller, named.name);
+  RIVULET_RETURN_IF_ERROR(Heard(caller, named.name));
   return api_.Submit(named, submission);
 }
 
@@ -92,13 +101,17 @@ void WorkerGate::OnNews(const std::string& site) {
   listener_->OnNews(name);
 }
 
-void WorkerGate::Heard(const Caller& caller, const std::string& site, std::chrono::milliseconds later) {
+Status WorkerGate::Heard(const Caller& caller, const std::string& site, std::chrono::milliseconds later) {
   bool first = false;
   {
     MutexLock lock(mutex_);
+    if (sites_.size() >= kMostSites && !sites_.contains(site)) {
+      return ResourceExhausted("{} threads of workers take part already; join when some have gone", kMostSites);
+    }
     first = sites_.insert_or_assign(site, Site{caller.name, Clock::now() + later}).second;
   }
-  if (first && options_.tell) options_.tell(fmt::format("'{}' has come", site));
+  if (first) log_.Tell(fmt::format("'{}' has come", site));
+  return absl::OkStatus();
 }
 
 void WorkerGate::Watch() {
@@ -118,10 +131,8 @@ void WorkerGate::Watch() {
     }
     for (const std::string& site : gone) {
       coordinator_.LoseSite(site);
-      if (options_.tell) {
-        options_.tell(fmt::format("'{}' has said nothing for {:g} s; what it had is given to others", site,
-                                  static_cast<double>(options_.lease.count()) / 1000));
-      }
+      log_.Tell(fmt::format("'{}' was silent for {:g} s; others get its tasks", site,
+                            static_cast<double>(options_.lease.count()) / 1000));
     }
   }
 }

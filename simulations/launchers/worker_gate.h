@@ -1,9 +1,19 @@
-// Stands between a server and the coordinator of a simulation, for workers that join and leave as they like:
+// Proxy between a server and the coordinator of a simulation, for workers that join and leave at any time:
+//
+//   Fetch(InvitationBlob)   everything a worker must know before it asks for work
+//   silence                 a worker silent for `lease` is gone, and its tasks are offered to others. Other leases
+//                           of a simulation never expire: threads of the coordinator's process are silent while
+//                           they train.
+//   names                   under TLS all threads of a worker have its certificate's name; here each gets a separate
+//                           one
 //
 //   Fetch(InvitationBlob)   what a worker must know, before it asks for work
 //   silence                 a worker that has said nothing for `lease` is gone, and what it had is offered to others.
 //                           Leases of a simulation do not lapse by themselves: threads beside the coordinator say
 //                           nothing while they train.
+//   strangers               over plaintext anybody may invent names: so many sites are known at a time, and log lines
+//   are
+//                           limited in rate
 //   names                   under TLS all threads of a worker bear its certificate's name; here each gets one of its
 //   own
 #pragma once
@@ -16,6 +26,7 @@
 
 #include "coordinator/coordinator.h"
 #include "engine/base/mutex.h"
+#include "engine/base/rate_limited_log.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -25,7 +36,7 @@ struct WorkerGateOptions {
   std::chrono::milliseconds lease{60'000};
   // The scenario's attack, which this program's workers play and clients written in Python do not; "": none.
   std::string attack;
-  std::function<void(const std::string& sentence)> tell;  // who has come and who is gone; null: nobody
+  std::function<void(const std::string& sentence)> tell;  // receives joining and leaving workers; null: none
 };
 
 // Thread-safe.
@@ -50,13 +61,15 @@ class WorkerGate final : public CoordinatorApi, private NewsListener {
 
   void OnNews(const std::string& site) override;
   // Of `caller`, whose next word may be `later` than it would be.
-  void Heard(const Caller& caller, const std::string& site, std::chrono::milliseconds later = {});
+  // RESOURCE_EXHAUSTED: as many sites as may be are known.
+  Status Heard(const Caller& caller, const std::string& site, std::chrono::milliseconds later = {});
   void Watch();
 
   Coordinator& coordinator_;
   CoordinatorApi& api_;
   const WorkerGateOptions options_;
   const std::shared_ptr<const std::string> invitation_;
+  RateLimitedLog log_;
   NewsListener* listener_ = nullptr;  // the transport, while api_ tells news
   Mutex mutex_;
   CondVar closed_;
@@ -65,7 +78,7 @@ class WorkerGate final : public CoordinatorApi, private NewsListener {
   std::thread thread_;
 };
 
-// What workers of this program say of their version, by which they are told from others.
+// Version text of this program's workers, which distinguishes them from others.
 inline constexpr char kWorkerVersion[] = "worker";
 
 }  // namespace rivulet

@@ -122,8 +122,8 @@ Status CheckBeside(const Paper& paper) {
   for (const PaperResult& result : paper.results) {
     for (const auto& beside : {result.at_least_beside, result.at_most_beside}) {
       if (beside && !earlier.contains(beside->of)) {
-        return InvalidArgument("'{}' of '{}' is held against '{}', which is no earlier result", result.name, paper.name,
-                               beside->of);
+        return InvalidArgument("'{}' of '{}' is compared with '{}', which is no earlier result", result.name,
+                               paper.name, beside->of);
       }
     }
     earlier.insert(result.name);

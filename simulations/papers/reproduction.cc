@@ -102,7 +102,7 @@ StatusOr<std::vector<SweepPoint>> Chosen(const std::vector<SweepPoint>& points, 
   if (!chosen.empty()) return chosen;
   std::vector<std::string> names;
   for (const SweepPoint& point : points) names.push_back(PointName(point));
-  return UsageError("--setting: no setting of '{}' says {}; it has {}", result.name, Join(settings, " and "),
+  return UsageError("--setting: no setting of '{}' has {}; it has {}", result.name, Join(settings, " and "),
                     Join(names, "; "));
 }
 

@@ -1,5 +1,5 @@
-// The scenarios that come with the program (simulations/scenarios, and those of simulations/papers), known by name from
-// any folder.
+// Scenarios shipped with the program (simulations/scenarios, and those of simulations/papers), found by name from any
+// folder.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What came of a sweep, read from its history: a line a point, over its seeds.
+// Outcome of a sweep, read from its history: a line a point, over its seeds.
 #pragma once
 
 #include <cstdint>

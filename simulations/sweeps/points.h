@@ -1,4 +1,4 @@
-// The points of a sweep: which settings are tried, as keys of a scenario with their values.
+// Points of a sweep: the settings to try, as scenario keys with their values.
 #pragma once
 
 #include <cstdint>

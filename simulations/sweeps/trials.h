@@ -1,5 +1,5 @@
-// The runs of a sweep: of one history, one after the other, in one process that has their data and programs once.
-// Whatever of them is in the history already is not done again, and one that was stopped or killed goes on.
+// Runs of a sweep in one history, one after the other, in one process that loads data and programs once. Runs already
+// in the history are not repeated, and a stopped or killed one resumes.
 #pragma once
 
 #include <cstdint>
@@ -41,7 +41,7 @@ class Trials {
   // The one that Run would take or go on with, if there is one, and else a row without an id. Runs nothing, and makes
   // no history where there is none.
   StatusOr<RunRow> Find(const Scenario& scenario);
-  // From another thread: what runs is stopped, and so is what would follow.
+  // From another thread: stops the present run and all later ones.
   void Stop();
 
  private:

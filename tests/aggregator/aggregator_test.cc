@@ -301,7 +301,7 @@ TEST_F(AggregatorTest, CorruptPartial_IsRefusedAndRecordedAndTheSameClientsDoItA
                           bytes[bytes.size() / 2] = static_cast<char>(bytes[bytes.size() / 2] ^ 1);
                           return bytes;
                         }),
-              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("mend it and start it again")));
+              StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("fix it and restart it")));
   WaitForEvent("the partial of site 'north' is refused");
   Address north;
   auto aggregator = AggregatorOf("north", root_);

@@ -84,7 +84,7 @@ class RunningAggregator {
                                    said_.push_back(sentence);
                                  },
                              .read_plan = [parts](const std::string&) -> StatusOr<AggregatorPlan> {
-                               return AggregatorPlan{parts.aggregation, parts.evaluation};
+                               return AggregatorPlan{parts.aggregation, parts.evaluation, kAnyBytes, kAnyBytes};
                              }}),
         thread_([this] { status_ = aggregator_.Run(); }) {}
   ~RunningAggregator() {

@@ -7,6 +7,8 @@
 #include <filesystem>
 
 #include "certificates/request.h"
+#include "certificates/verify.h"
+#include "engine/base/error_facts.h"
 #include "tests/certificates/test_authority.h"
 
 namespace rivulet::testing {
@@ -159,6 +161,25 @@ TEST_F(Authorities, RenewedAuthority_KeepsWhatItSigned) {
   EXPECT_EQ(DaysLeft(identity.authority.validity.until, now()), 7300);
 }
 
+// Anybody may write a revoked serial and another's name into a certificate of their own: nobody's lease ends for that.
+TEST_F(Authorities, RevokedCertificate_IsNamedAsAFactIfThisAuthoritySignedIt) {
+  ASSERT_OK_AND_ASSIGN(const IndexRow a, Issue("client/a", "a"));
+  ASSERT_OK_AND_ASSIGN(const auto authority, Open());
+  ASSERT_OK(authority->RevokeName(Name("client/a"), RevocationReason::kSuperseded));
+  ASSERT_OK_AND_ASSIGN(const RevocationList list,
+                       ReadRevocationList(authority->revocation_list(), "l", authority->certificate()));
+  ASSERT_OK_AND_ASSIGN(const Certificate certificate, ReadCertificate(ContentOf(Path("a/node.crt")), "a"));
+  const Status refused =
+      VerifyCertificate(certificate, authority->certificate(), &list, CertificatePurpose::kConnect, now());
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("was revoked")));
+  EXPECT_EQ(FactOf(refused, kRevokedFact), a.serial);
+  EXPECT_EQ(FactOf(refused, kRevokedNameFact), "client/a");
+  // The same, under the eyes of an authority that has not signed it.
+  const Status forged = VerifyCertificate(certificate, certificate, &list, CertificatePurpose::kConnect, now());
+  EXPECT_FALSE(forged.ok());
+  EXPECT_EQ(FactOf(forged, kRevokedFact), "");
+}
+
 TEST_F(Authorities, Revoke_IsInTheListAndCannotBeDoneTwice) {
   ASSERT_OK_AND_ASSIGN(const IndexRow a, Issue("client/a", "a"));
   ASSERT_OK_AND_ASSIGN(const IndexRow b, Issue("client/b", "b"));
@@ -295,9 +316,8 @@ TEST_F(Authorities, OpenOfWhatIsNone_SaysWhatToDo) {
   ASSERT_OK(fs_.Rename(Path("other/authority.key"), Path("ca/authority.key")));
   EXPECT_THAT(Open(),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is not that of authority.crt beside it")));
-  EXPECT_THAT(Open("other"),
-              StatusIs(absl::StatusCode::kFailedPrecondition,
-                       HasSubstr("nothing can be signed without it; bring it back from where it is kept")));
+  EXPECT_THAT(Open("other"), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                      HasSubstr("nothing can be signed without it; restore it from a backup")));
   EXPECT_OK(Authority::OpenToRead(fs_, clock_, Path("other")));
   Write("ca/authority.key", "junk");
   EXPECT_THAT(Open(),
@@ -316,11 +336,12 @@ TEST_F(Authorities, IndexThatWasChanged_IsRefusedWithItsLine) {
   ASSERT_OK(Issue("client/a", "a"));
   const std::string index = ContentOf(Path("ca/index.txt"));
   Write("ca/index.txt", index.substr(0, index.size() - 1));
-  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no whole index")));
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("no complete index")));
   Write("ca/index.txt", index + "zz rivulet:client/b - 2025-01-31T00:00:00Z 2026-01-31T00:00:00Z k\n");
   EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("line 3 of")));
   ASSERT_OK(fs_.Remove(Path("ca/index.txt")));
-  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss, HasSubstr("is missing, and with it what was issued")));
+  EXPECT_THAT(Open(), StatusIs(absl::StatusCode::kDataLoss,
+                               HasSubstr("the record of issued and revoked certificates, is missing")));
 }
 
 TEST_F(Authorities, TwoAtOnce_AreRefused) {

@@ -152,7 +152,7 @@ TEST_F(Interrupted, FolderThatCannotBeWritten_SaysSo) {
   };
   EXPECT_THAT(Issue(refusing, SubjectOf("client/a"), "kit"),
               StatusIs(absl::StatusCode::kPermissionDenied,
-                       HasSubstr("call again as a user who may, or with a folder that can be written")));
+                       HasSubstr("run it as a user with write permission, or with a writable folder")));
   EXPECT_THAT(Authority::Init(refusing, clock_, Path("b"), "b", 1), StatusIs(absl::StatusCode::kPermissionDenied));
   EXPECT_FALSE(fs_.Exists(Path("b")));
   EXPECT_THAT(Leftovers(), SizeIs(0));

@@ -121,7 +121,7 @@ TEST_F(RevocationRecordTest, SameNumberWithOtherContent_IsRefused) {
   EXPECT_EQ(record.fault(), "");
   ASSERT_OK_AND_ASSIGN(const auto taken, record.Take(other, "l", authority));
   EXPECT_TRUE(taken->Contains(serial_));
-  EXPECT_THAT(record.fault(), HasSubstr("has the number of the last one, 7, and says something else"));
+  EXPECT_THAT(record.fault(), HasSubstr("has the number of the last one, 7, and a different content"));
   ASSERT_OK(record.Take(one, "l", authority));
   EXPECT_EQ(record.fault(), "");
 }
@@ -136,7 +136,8 @@ TEST_F(RevocationRecordTest, ListPastItsDate_WarnsAndStays) {
   NodeIdentity identity;
   identity.revoked = list;
   EXPECT_EQ(ListExpiryWarning(identity, list.next_update), "");
-  EXPECT_THAT(ListExpiryWarning(identity, list.next_update + 1), HasSubstr("it stays in force, but whoever"));
+  EXPECT_THAT(ListExpiryWarning(identity, list.next_update + 1),
+              HasSubstr("it stays in force, but nodes revoked since"));
   RevocationRecord record(fs_, "");
   PassDays(1000);
   ASSERT_OK_AND_ASSIGN(const auto taken, record.Take(ContentOf(Path("b/revoked.crl")), "l",

@@ -1,110 +1,141 @@
 #!/usr/bin/env python3
-"""Conformance with models from outside: what the program makes of PyTorch's modules and of ONNX's own suites.
+"""Conformance with models from outside: PyTorch's modules, ONNX's own suites, TensorFlow's graphs and Keras' models.
 
   outside.py --rivulet build/release/rivulet --write docs/reference/outside.md
 
-Needs the packages torch, onnx and onnxscript; torchvision and transformers for the networks that come from them. Modules
-of a package that is missing are left out and named. Without --write the table is printed.
+Needs the packages torch, onnx and onnxscript for the parts "torch" and "onnx", and tensorflow for the parts "tensorflow",
+"keras" and "applications"; torchvision and transformers for the networks that come from them. Modules of a package that is
+missing are left out and named. Without --write the table is printed.
+
+With --keep, rows stay in a folder and are not computed again: parts may run one by one, with different Pythons.
 """
 
 import argparse
-import collections
-import logging
+import importlib.util
+import json
 import os
 import pathlib
-import re
+import subprocess
 import sys
 import tempfile
-import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE / "outside"), str(HERE.parents[1] / "python")]
-EXPORTERS = ("torchscript", "dynamo")
+PARTS = {"torch": "torch", "onnx": "onnx", "tensorflow": "tensorflow", "keras": "tensorflow", "applications": "tensorflow"}
 BEGIN, END = "<!-- outside: begin -->\n", "<!-- outside: end -->\n"
+SEED, EACH = 43043, 3  # of the random graphs
 
 
-def modules(only):
-    """One row per module: what each exporter's file gives, with the ratio to the bound."""
-    import torch_catalogue
-    import torch_step
+def names_of(part):
+    """The rows of a part that has one for each model."""
+    if part == "torch":
+        import torch_catalogue
 
-    rows, left_out = [], []
-    for entry in torch_catalogue.CATALOGUE:
-        if only and entry.name not in only:
-            continue
+        return [entry.name for entry in torch_catalogue.CATALOGUE]
+    import keras_catalogue
+
+    return [entry.name for entry in (keras_catalogue.CATALOGUE if part == "keras" else keras_catalogue.applications())]
+
+
+def row_of(part, name, arguments):
+    if part == "torch":
+        import torch_catalogue
+        import torch_step
+
+        entry = torch_catalogue.by_name()[name]
         if not torch_catalogue.available(entry):
-            left_out.append(f"{entry.name} ({entry.needs})")
+            return {"name": name, "needs": entry.needs}
+        return {"name": name, "found": [torch_step.compare(entry, exporter) for exporter in ("torchscript", "dynamo")]}
+    import keras_catalogue
+    import keras_step
+
+    if part == "keras":
+        entry = keras_catalogue.by_name()[name]
+        return {**keras_step.trained(entry, arguments.runner), "training": keras_step.training(entry, arguments.runner)}
+    entry = {entry.name: entry for entry in keras_catalogue.applications()}[name]
+    return keras_step.trained(entry, arguments.runner, not arguments.no_steps)
+
+
+def compute_rows(part, arguments, folder):
+    """Writes the rows that `folder` lacks. Networks have a process each, so that one's memory is not the next one's."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if part == "onnx":
+        import onnx_suites
+
+        with tempfile.TemporaryDirectory() as temporary:
+            suites = pathlib.Path(arguments.suites or temporary)
+            if not (suites / "node").exists():
+                onnx_suites.generate(suites)
+            counts, reports = onnx_suites.suites(arguments.rivulet, suites)
+        (folder / "all.json").write_text(json.dumps({"counts": counts, "reports": reports}))
+        return
+    if part == "tensorflow":
+        script = [str(HERE / "tensorflow/random_graphs.py"), arguments.runner, "--seed", str(SEED), "--each", str(EACH)]
+        more = ["--families", arguments.families] if arguments.families else []
+        subprocess.run([sys.executable, *script, *more, "--json", str(folder / "all.json")], stdout=sys.stderr, check=False)
+        return
+    names = names_of(part)
+    for order, name in enumerate(names):
+        file = folder / f"{name}.json"
+        if file.exists() or (arguments.only and name not in arguments.only):
             continue
-        found = []
-        for exporter in EXPORTERS:
-            outcome, where, ratio = torch_step.compare(entry, exporter)
-            found.append((outcome, where, ratio))
-            print(f"{entry.name} {exporter}: {outcome} {ratio:.2f} {where[:200]}", file=sys.stderr)
-        rows.append((entry.name, found))
-    return rows, left_out
+        if part == "applications" and arguments.only != [name]:
+            run_part(part, arguments, folder.parent, ["--only", name])
+            continue
+        row = {**row_of(part, name, arguments), "order": order, "of": len(names)}
+        print(part, json.dumps(row)[:300], file=sys.stderr, flush=True)
+        file.write_text(json.dumps(row))
 
 
-def cell(outcome, where, ratio):
-    if outcome == "agrees":
-        return f"{ratio:.2f}"
-    if "PyTorch cannot write" in where:
-        return "PyTorch does not write it"
-    return outcome if outcome == "refused" else f"differs: {ratio:.2f}"
-
-
-def module_table(rows, left_out):
-    lines = ["| module | " + " | ".join(EXPORTERS) + " |", "| --- | --- | --- |"]
-    lines += [f"| `{name}` | " + " | ".join(cell(*each) for each in found) + " |" for name, found in rows]
-    trained = sum(any(outcome == "agrees" for outcome, _, _ in found) for _, found in rows)
-    lines += ["", f"{trained} of {len(rows)} modules train as in PyTorch by at least one exporter."]
-    if left_out:
-        lines += ["", "Left out, as a package is missing: " + ", ".join(left_out) + "."]
-    return lines
-
-
-def suite_tables(binary, folder):
-    import onnx_suites
-
-    if not (folder / "node").exists():
-        onnx_suites.generate(folder)
-    counts, reports = onnx_suites.suites(binary, folder)
-    kinds = ("pass", "refused", "other numbers", "wrong", "crash")
-    lines = ["| suite | cases | " + " | ".join(kinds) + " |", "| --- " * (len(kinds) + 2) + "|"]
-    for suite, counter in counts.items():
-        lines.append(f"| {suite} | {sum(counter.values())} | " + " | ".join(str(counter[kind]) for kind in kinds) + " |")
-    refused = collections.Counter()
-    for report in reports:
-        if report["outcome"] == "refused":
-            node = re.match(r"(\w+) '[^']*' \(opset", report["message"])
-            refused[f"`{node.group(1)}`" if node else "types that Rivulet does not have"] += 1
-    by_count = collections.defaultdict(list)
-    for what, count in sorted(refused.items()):
-        by_count[count].append(what)
-    lines += ["", "| refused cases | of each of |", "| --- | --- |"]
-    lines += [f"| {count} | {', '.join(by_count[count])} |" for count in sorted(by_count, reverse=True)]
-    return lines, reports
+def run_part(part, arguments, keep, more=()):
+    options = ["--rivulet", arguments.rivulet, "--runner", arguments.runner, "--keep", str(keep), "--rows", part]
+    for name in ("suites", "families"):
+        if getattr(arguments, name):
+            options += [f"--{name}", getattr(arguments, name)]
+    if arguments.no_steps:
+        options.append("--no-steps")
+    if arguments.only and not more:
+        options += ["--only", *arguments.only]
+    return subprocess.run([sys.executable, __file__, *options, *more], check=False).returncode
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rivulet", default=os.environ.get("RIVULET_BINARY", "build/release/rivulet"), help="the program")
+    parser.add_argument("--runner", help="conformance_tensorflow_graphs [beside the program]")
     parser.add_argument("--write", metavar="PAGE", help="page whose table is replaced")
-    parser.add_argument("--modules", nargs="*", help="only these modules of the catalogue, and no suites")
+    parser.add_argument("--parts", nargs="*", choices=PARTS, help="only these parts are computed; others come from --keep")
+    parser.add_argument("--only", nargs="*", help="only these rows are computed")
+    parser.add_argument("--keep", metavar="DIR", help="folder of rows; those in it are not computed again")
+    parser.add_argument("--no-steps", action="store_true", help="keras.applications: no training steps, which take longest")
     parser.add_argument("--suites", metavar="DIR", help="folder of ONNX's suites; made where it is empty")
+    parser.add_argument("--families", metavar="FILE", help="names of families of random graphs, one a line [all]")
+    parser.add_argument("--rows", choices=PARTS, help=argparse.SUPPRESS)  # in a process of its own: writes rows alone
     arguments = parser.parse_args()
-    os.environ["RIVULET_BINARY"] = os.path.abspath(arguments.rivulet)
-    warnings.filterwarnings("ignore")
-    logging.disable(logging.WARNING)
+    arguments.rivulet = os.path.abspath(arguments.rivulet)
+    arguments.runner = os.path.abspath(
+        arguments.runner or os.path.join(os.path.dirname(arguments.rivulet), "conformance_tensorflow_graphs")
+    )
+    os.environ["RIVULET_BINARY"] = arguments.rivulet
+    if arguments.rows:
+        import logging
+        import warnings
 
-    rows, left_out = modules(arguments.modules)
-    lines = ["### PyTorch", "", *module_table(rows, left_out)]
-    failed = any(outcome == "differs" for _, found in rows for outcome, _, _ in found)
-    if not arguments.modules:
-        with tempfile.TemporaryDirectory() as temporary:
-            table, reports = suite_tables(os.environ["RIVULET_BINARY"], pathlib.Path(arguments.suites or temporary))
-        lines += ["", "### ONNX's suites", "", *table]
-        failed = failed or any(report["outcome"] in ("wrong", "crash") for report in reports)
-    text = "\n".join(lines) + "\n"
+        warnings.filterwarnings("ignore")
+        logging.disable(logging.WARNING)
+        compute_rows(arguments.rows, arguments, pathlib.Path(arguments.keep) / arguments.rows)
+        return 0
+
+    import outside_tables
+
+    with tempfile.TemporaryDirectory() as temporary:
+        keep = pathlib.Path(arguments.keep or temporary)
+        for part in PARTS if arguments.parts is None else arguments.parts:
+            if importlib.util.find_spec(PARTS[part]) is None:
+                print(f"{part}: left out, as the package {PARTS[part]} is missing", file=sys.stderr)
+            elif not (keep / part / "all.json").exists():
+                run_part(part, arguments, keep)
+        text, failed = outside_tables.tables(keep)
     if arguments.write:
         page = pathlib.Path(arguments.write)
         before, rest = page.read_text().split(BEGIN)

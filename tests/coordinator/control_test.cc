@@ -168,8 +168,8 @@ TEST_F(ControlTest, TwoProcessesOfOneName_AreToldApartFromOneThatWasStartedAgain
   // Two machines with one kit.
   for (const uint64_t session : {5, 4, 5, 4, 5, 4}) poll(session);
   EXPECT_THAT(said,
-              ::testing::ElementsAre(HasSubstr("two processes call as 'client-00000' and take turns at its tasks")));
-  EXPECT_THAT(Clients()["client-00000"].error, HasSubstr("two processes take turns under this name"));
+              ::testing::ElementsAre(HasSubstr("two processes call as 'client-00000' and take its tasks in turn")));
+  EXPECT_THAT(Clients()["client-00000"].error, HasSubstr("two processes use this name in turn"));
   process_->now += 61'000;
   for (const uint64_t session : {5, 4}) poll(session);
   EXPECT_EQ(said.size(), 2u);
@@ -229,6 +229,115 @@ TEST_F(ControlTest, Ban_OfAnAggregatorsClient_IsToldToTheAggregator) {
   EXPECT_EQ(Clients()["client-00000"].via, "east");
   EXPECT_EQ(Clients()["east"].doing, "aggregator");
   run->Stop();
+}
+
+TEST_F(ControlTest, Revoked_IsShownAndItsLeaseEndsAtTheRefusal) {
+  Begin();
+  const auto run = Serve("study");
+  Open();
+  const auto poll = [&](const std::string& serial) {
+    PollRequest request = AskedBy("client-00001");
+    request.caller.certificate_serial = serial;
+    return process_->roster.Poll(request);
+  };
+  for (const char* name : {"client-00000", "client-00002"}) EXPECT_OK(process_->roster.Poll(AskedBy(name)));
+  auto reply = poll("AA");
+  ASSERT_OK(reply);
+  ASSERT_FALSE(reply->tasks.empty());
+  EXPECT_EQ(Clients()["client-00001"].task, reply->tasks[0].id);
+
+  process_->now += 1000;
+  process_->control->Revoked("client-00001", "AA",
+                             "the certificate AA of 'client/client-00001' was revoked on 2026-11-28");
+  ClientState state = Clients()["client-00001"];
+  EXPECT_EQ(state.state, "revoked");
+  EXPECT_EQ(state.task, "") << "its lease has ended";
+  EXPECT_THAT(state.error, HasSubstr("was revoked on 2026-11-28"));
+  EXPECT_EQ(state.error_unix_ms, process_->now);
+
+  // Refused again, nothing new is said; a certificate issued since counts.
+  process_->now += 1000;
+  process_->control->Revoked("client-00001", "AA", "again");
+  EXPECT_EQ(Clients()["client-00001"].error_unix_ms, process_->now - 1000);
+  reply = poll("BB");
+  ASSERT_OK(reply);
+  EXPECT_EQ(Clients()["client-00001"].state, "connected");
+}
+
+// Whoever has a revoked key must not end the leases of the name's new certificate.
+TEST_F(ControlTest, RevokedCertificateOfANameThatHasAnother_ChangesNothing) {
+  Begin();
+  const auto run = Serve("study");
+  Open();
+  for (const char* name : {"client-00000", "client-00002"}) EXPECT_OK(process_->roster.Poll(AskedBy(name)));
+  PollRequest request = AskedBy("client-00001");
+  request.caller.certificate_serial = "BB";
+  const auto reply = process_->roster.Poll(request);
+  ASSERT_OK(reply);
+  ASSERT_FALSE(reply->tasks.empty());
+  process_->control->Revoked("client-00001", "AA", "the certificate AA was revoked");
+  EXPECT_EQ(Clients()["client-00001"].state, "connected");
+  EXPECT_EQ(Clients()["client-00001"].task, reply->tasks[0].id);
+}
+
+TEST_F(ControlTest, RevokedWhomNobodyHasHeardOf_IsShown) {
+  Begin();
+  const auto run = Serve("study");
+  Open();
+  process_->control->Revoked("client-00009", "AA", "the certificate AA was revoked");
+  EXPECT_EQ(Clients()["client-00009"].state, "revoked");
+}
+
+// Without a list of clients an aggregator's word is all that there is; its names take no more places than it may.
+TEST_F(ControlTest, AggregatorThatInventsNames_IsBoundedAndOthersHaveTheirPlaces) {
+  Begin();
+  process_->roster.BoundAggregators(1);
+  const auto run = Serve("study");  // of three clients
+  Open();
+  PollRequest aggregator{As("east"), {.version = "1"}};
+  aggregator.serves = {.kind = Serves::Kind::kNames};
+  for (int i = 0; i < 5; ++i) {
+    aggregator.serves.names.push_back({fmt::format("invented-{}", i), AskedBy("").capabilities.datasets});
+  }
+  const auto reply = process_->roster.Poll(aggregator);
+  ASSERT_OK(reply);
+  ASSERT_EQ(reply->refused_names.size(), 4u);
+  for (const RefusedName& refused : reply->refused_names) {
+    EXPECT_THAT(refused.reason, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("as many as one may")));
+  }
+  EXPECT_OK(process_->roster.Poll(AskedBy("client-00001")));
+  EXPECT_OK(process_->roster.Poll(AskedBy("client-00002")));
+  // The name that it has is its own as before.
+  aggregator.serves.names = {{"invented-0", AskedBy("").capabilities.datasets}};
+  const auto again = process_->roster.Poll(aggregator);
+  ASSERT_OK(again);
+  EXPECT_THAT(again->refused_names, IsEmpty());
+}
+
+TEST_F(ControlTest, CertifiedClientWithoutAPlace_WaitsAndHearsForWhat) {
+  Begin();
+  const auto run = Serve("study");
+  Open();
+  for (const char* name : {"client-00000", "client-00001", "client-00002"}) {
+    EXPECT_OK(process_->roster.Poll(AskedBy(name)));
+  }
+  PollRequest late = AskedBy("late");
+  EXPECT_THAT(process_->roster.Poll(late).status(), StatusIs(absl::StatusCode::kFailedPrecondition));
+  late.caller.proven = Caller::Proven::kClient;
+  const auto reply = process_->roster.Poll(late);
+  ASSERT_OK(reply);
+  EXPECT_THAT(reply->awaited.sentence, HasSubstr("'late' is one too many, and waits for another run"));
+  EXPECT_GE(reply->wait_ms, 1000);
+  EXPECT_THAT(reply->tasks, IsEmpty());
+  EXPECT_THAT(Clients()["late"].error, HasSubstr("one too many"));
+  // Of an aggregator's client the same is said by a code that lets it wait.
+  PollRequest aggregator{As("east"), {.version = "1"}};
+  aggregator.serves = {.kind = Serves::Kind::kNames, .names = {{"later", AskedBy("").capabilities.datasets}}};
+  const auto told = process_->roster.Poll(aggregator);
+  ASSERT_OK(told);
+  ASSERT_EQ(told->refused_names.size(), 1u);
+  EXPECT_THAT(told->refused_names[0].reason,
+              StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("waits for another run")));
 }
 
 TEST_F(ControlTest, Remove_SendsAwayUntilItComesAgain) {

@@ -101,7 +101,7 @@ TEST_F(EvaluationRunTest, NonsenseIsRefusedAndFailuresAreReplaced) {
       const auto result = Send(coordinator, client_id, task.id, Measurement(10, 1, 5, 4));
       ASSERT_OK(result);
       EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
-      EXPECT_THAT(result->reason, HasSubstr("5 of 4 of 'evaluate/rate' are right, which cannot be"));
+      EXPECT_THAT(result->reason, HasSubstr("5 of 4 of 'evaluate/rate' as right, which is impossible"));
       ++refused;
     } else {
       EXPECT_OK(Send(coordinator, client_id, task.id, Measurement(10, 1, 2, 4)));

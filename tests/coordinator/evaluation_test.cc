@@ -48,12 +48,33 @@ TEST(EvaluationTest, RateOfNothing_IsNone) {
 
 TEST(EvaluationTest, WhatCannotBe_IsRefusedInASentence) {
   const auto error = [](const Scalars& declared) { return ErrorOf(MeasuresOf(DigitsSpec(), declared)); };
-  EXPECT_EQ(error(Says(4, 0.5, 5, 4)), "it says that 5 of 4 of 'evaluate/accuracy' are right, which cannot be");
-  EXPECT_EQ(error(Says(4, 0.5, -1, 4)), "it says that -1 of 4 of 'evaluate/accuracy' are right, which cannot be");
-  EXPECT_EQ(error(Says(4, 0.5, 1.5, 4)), "it says that 1.5 of 4 of 'evaluate/accuracy' are right, which cannot be");
-  EXPECT_EQ(error(Says(4, HUGE_VAL, 1, 4)), "it says that 'evaluate/loss' is inf, which is not finite");
+  EXPECT_EQ(error(Says(4, 0.5, 5, 4)), "it reports 5 of 4 of 'evaluate/accuracy' as right, which is impossible");
+  EXPECT_EQ(error(Says(4, 0.5, -1, 4)), "it reports -1 of 4 of 'evaluate/accuracy' as right, which is impossible");
+  EXPECT_EQ(error(Says(4, 0.5, 1.5, 4)), "it reports 1.5 of 4 of 'evaluate/accuracy' as right, which is impossible");
+  EXPECT_EQ(error(Says(4, HUGE_VAL, 1, 4)), "its 'evaluate/loss' is inf, which is not finite");
   EXPECT_EQ(error({{"examples", 4}}), "it does not say 'evaluate/loss', which the plan asks for");
-  EXPECT_EQ(ErrorOf(MeasuresOfSums(DigitsSpec(), Says(0, 0, 0, 0))), "nobody had an example to measure with");
+  EXPECT_EQ(ErrorOf(MeasuresOfSums(DigitsSpec(), Says(0, 0, 0, 0))), "no client had an example to measure with");
+}
+
+// Two classes: 3 of 4 and 1 of 2 right, of 5 and 1 that were taken for them. Precision 3/5 and 1/1, so 0.8 in the mean.
+TEST(EvaluationTest, Counts_BecomeTheirMetric) {
+  AggregationSpec spec;
+  spec.scalars = {{"examples", "one"}};
+  Scalars declared = {{"examples", 6}};
+  const std::vector<double> counts = {3, 1, 5, 1, 4, 2};
+  for (size_t i = 0; i < counts.size(); ++i) {
+    const std::string name = fmt::format("evaluate/precision/count/{:04}", i);
+    spec.scalars.push_back({name, "one"});
+    declared[name] = counts[i];
+  }
+  EXPECT_EQ(*MeasuresOf(spec, declared), (Measures{{"evaluate/precision", {0.8}}}));
+  EXPECT_EQ(*MeasuresOfSums(spec, declared), (Measures{{"evaluate/precision", {0.8}}}));
+  declared["evaluate/precision/count/0002"] = 1.5;
+  EXPECT_EQ(ErrorOf(MeasuresOf(spec, declared)),
+            "it says that 'evaluate/precision/count/0002' is 1.5, which is no count");
+  declared["evaluate/precision/count/0002"] = -1;
+  EXPECT_EQ(ErrorOf(MeasuresOf(spec, declared)),
+            "it says that 'evaluate/precision/count/0002' is -1, which is no count");
 }
 
 // Ten clients of accuracy 0.1, 0.2, …, 1: the smallest that 10 % do not exceed is the first, half are the fifth, and

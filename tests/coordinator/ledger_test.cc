@@ -254,14 +254,16 @@ TEST(ClientBookTest, TakeSeen_WorkersAtOnceOthersOnceAMinute) {
       << "the end of the run leaves nobody out";
 }
 
-TEST(ClientBookTest, UnawareSince_CountsWhoPolledAndWasNotToldTheEnd) {
+TEST(ClientBookTest, LastHeard_OfWhoWasHeardOfOnAnyWay) {
   ClientBook book;
-  book.Saw("a", 1000);
-  book.Saw("b", 2000);
-  book.Saw("c", 3000);
-  book.ToldEnd("c");
-  EXPECT_EQ(book.UnawareSince(0), 2);
-  EXPECT_EQ(book.UnawareSince(2000), 1);
+  EXPECT_EQ(book.LastHeard("a"), std::nullopt);
+  book.Heard("a", 5);
+  book.Saw("b", 1000);
+  EXPECT_EQ(book.LastHeard("a"), 5);
+  EXPECT_EQ(book.LastHeard("b"), std::nullopt) << "a row's time is of another clock";
+  EXPECT_THAT(book.TakeSeen(ClosedAttempt(), 2000, true), ::testing::ElementsAre(::testing::Pair("b", 1000)));
+  book.Left("a");
+  EXPECT_EQ(book.LastHeard("a"), std::nullopt);
 }
 
 TEST(ClientBookTest, ShouldLookUp_OnceForWhomNothingIsKnown) {
@@ -281,7 +283,6 @@ TEST(ClientBookTest, ClientsWhoseSiteSpeaksForThem_AreSeenWithTheirAttempt) {
   ClientBook book;
   EXPECT_THAT(book.TakeSeen(attempt, 100'000, false),
               ::testing::ElementsAre(::testing::Pair(attempt.tasks[0].lease.client_id, 100'000)));
-  EXPECT_EQ(book.UnawareSince(0), 0) << "nobody waits for them at the end";
 }
 
 }  // namespace

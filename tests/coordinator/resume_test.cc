@@ -156,7 +156,7 @@ TEST_F(ResumeTest, OtherConfiguration_IsRefusedNamingTheKey) {
   EXPECT_EQ(
       ResumeError(options),
       fmt::format("run '{}' cannot be resumed so: server.learning_rate was 1.0 when the run began, and is 0.5 now; "
-                  "it decides what the run computes (its class is \"plan\"), and only keys of the classes "
+                  "it affects the run's results (its class is \"plan\"), and only keys of the classes "
                   "\"operation\" and \"place\" may change: start a new run",
                   run_id_));
   options = Options(5);
@@ -291,7 +291,7 @@ TEST_F(ResumeTest, ModelDiffers_IsRefused) {
   Interrupt();
   auto other = *TinyParts(4, 3).initial_model();
   ASSERT_OK(WriteFileAtomically(FileSystem::Default(), ModelFile(), ModelToSafetensors(*other, {})));
-  EXPECT_THAT(ResumeError(Options(5)), HasSubstr("and the history says"));
+  EXPECT_THAT(ResumeError(Options(5)), HasSubstr("and the history has"));
 }
 
 TEST_F(ResumeTest, ModelDamaged_IsRefused) {

@@ -89,7 +89,7 @@ TEST(ReadSitePartialTest, WhatCannotBe_IsRefusedByName) {
   {
     AggregationSpec other = SpecOf(3, 4);
     other.parts[0].value_bits = 3;
-    EXPECT_THAT(read(MadePartial(other)), refused("was gathered as another plan says"));
+    EXPECT_THAT(read(MadePartial(other)), refused("belongs to another plan"));
   }
   EXPECT_THAT(read(MadePartial(SpecOf(3, 4), 2, 5)), refused("starts from version 5, and its tasks from 4"));
   {
@@ -111,7 +111,7 @@ TEST(ReadSitePartialTest, WhatCannotBe_IsRefusedByName) {
   {
     MadePartial made(SpecOf(3, 4));
     made.partial.parts[0].sums[2] = int64_t{1} << 61;
-    EXPECT_THAT(read(made), refused("is beyond what a weight of 21 can give"));
+    EXPECT_THAT(read(made), refused("is beyond the range of a weight of 21"));
   }
   {
     MadePartial made(SpecOf(3, 4));

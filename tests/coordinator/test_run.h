@@ -80,6 +80,7 @@ inline StatusOr<std::vector<float>> DeltaOf(const Task& task, const Model& base,
   if (states == nullptr) return delta;
   std::vector<float> count = {0};
   const NamedState named[] = {{"n", count}};
+  states->Expect(INT64_MAX);
   RIVULET_ASSIGN_OR_RETURN(const StateBlob kept, states->Read(task.run_id, task.client_id, task.state_of));
   if (!kept.empty()) RIVULET_RETURN_IF_ERROR(ReadState(kept, named));
   for (float& value : delta) value += 0.125f * count[0];

@@ -3,10 +3,14 @@ import json
 import os
 import pathlib
 import platform
+import pty
 import re
+import select
 import shutil
+import signal
 import subprocess
 import sys
+import time
 import unittest
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -50,15 +54,26 @@ class Manual(RivuletTest):
                 block = text.split("Subcommands:\n", 1)[1].split("\n\n", 1)[0]
                 todo += [path + [child] for child in re.findall(r"^  (\S+)", block, re.M)]
 
+    def test_the_page_of_scenarios_has_every_key(self):
+        self.run_rivulet("manual", "--section", "5", "--out", self.path("man/man5"), code=0)
+        self.assertEqual([page.name for page in (self.folder / "man/man5").iterdir()], ["rivulet-scenario.5"])
+        page = (self.folder / "man/man5/rivulet-scenario.5").read_text().replace("\\-", "-")
+        keys = re.findall(r"^\| `([a-z_.0-9]+)` \|", (ROOT / "docs/reference/scenario.md").read_text(), re.M)
+        self.assertGreater(len(keys), 100)
+        for key in keys:
+            self.assertIn(f".B {key} = ", page)
+        self.assert_refused(self.run_rivulet("manual", "--section", "3", "--out", self.path("man/man3")), "--section", code=2)
+
     @needs("man", "groff")
     def test_man_shows_them_without_a_warning(self):
-        for page in self.pages():
-            if page.stem in ("rivulet", "rivulet-ca", "rivulet-ca-kit", "rivulet-simulate"):
+        self.run_rivulet("manual", "--section", "5", "--out", self.path("man/man5"), code=0)
+        for page in [*self.pages(), self.folder / "man/man5/rivulet-scenario.5"]:
+            if page.stem in ("rivulet", "rivulet-scenario", "rivulet-ca", "rivulet-ca-kit", "rivulet-simulate"):
                 code, printed = run("man", "--warnings=w", "-E", "UTF-8", "-l", page,
                                     env={**os.environ, "MANWIDTH": "100", "MANROFFOPT": "-ww", "LC_ALL": "C.UTF-8"})
                 self.assertEqual(code, 0, printed)
                 self.assertNotIn("warning", printed)
-                self.assertIn("SYNOPSIS", printed)
+                self.assertIn("SYNOPSIS" if page.suffix == ".1" else "client.epochs", printed)
 
 
 class Watching(unittest.TestCase):
@@ -88,24 +103,112 @@ class Watching(unittest.TestCase):
 
 
 class Completion(RivuletTest):
+    def setUp(self):
+        super().setUp()
+        self.environment = {**os.environ, "PATH": f"{pathlib.Path(RIVULET).parent}:{os.environ['PATH']}", "HOME": str(self.folder)}
+
+    def script(self, shell):
+        return self.write(f"completion.{shell}", self.run_rivulet("completion", shell, code=0).out)
+
     def complete(self, *words):
-        script = self.write("completion.bash", self.run_rivulet("completion", code=0).out)
         quoted = " ".join(f"'{word}'" for word in words)
-        code, printed = run("bash", "-c", f"source {script}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _rivulet; "
-                            "printf '%s\\n' \"${COMPREPLY[@]}\"", cwd=self.folder)
+        code, printed = run("bash", "-c", f"source {self.script('bash')}; COMP_WORDS=({quoted}); COMP_CWORD={len(words) - 1}; _rivulet; "
+                            "printf '%s\\n' \"${COMPREPLY[@]}\"", cwd=self.folder, env=self.environment)
         self.assertEqual(code, 0, printed)
         return printed.split()
 
     def test_commands_options_and_files(self):
         self.assertIn("simulate", self.complete("rivulet", "s"))
+        self.assertEqual(self.complete("rivulet", "compl"), ["completion"], "what people are not shown")
         self.assertEqual(self.complete("rivulet", "ca", "re"), ["request", "renew", "revoke"])
         self.assertIn("--reason", self.complete("rivulet", "ca", "revoke", "client/a", "--re"))
         self.assertIn("--vlog", self.complete("rivulet", "ca", "init", "--v"))
         self.assertEqual(self.complete("rivulet", "simulate", "tin"), ["tiny.toml"])
         self.assertEqual(self.complete("rivulet", "simulate", "--db", "tin"), ["tiny.toml"])
         self.assertEqual(self.complete("rivulet", "--verb"), [])
+        self.assertEqual(self.complete("rivulet", "simulate", "--rounds", "t"), [], "a number")
+        self.assertEqual(self.complete("rivulet", "simulate", "--device", "c"), ["cpu", "check"])
+        self.assertEqual(self.complete("rivulet", "completion", "--prog"), ["--progress"])
         self.assertEqual(self.complete("rivulet-client", "--coo"), ["--coordinator"])
-        self.assertEqual(self.complete("rivulet-client", "tin"), ["tiny.toml"])
+        self.assertEqual(self.complete("rivulet-client", "re"), ["request"])
+
+    def test_runs_keys_and_scenarios_are_asked_for(self):
+        self.assertEqual(self.complete("rivulet", "simulate", "quicks"), ["quickstart"])
+        self.assertEqual(self.complete("rivulet", "simulate", "tiny.toml", "--set", "client.ep"), ["client.epochs="])
+        self.assertEqual(self.complete("rivulet", "simulate", "tiny.toml", "--set", "server.download", "=", "b"), ["bf16"])
+        self.assertEqual(self.complete("rivulet", "simulate", "tiny.toml", "--set", "client.shuffle", "="), ["true", "false"])
+        self.assertEqual(self.complete("rivulet", "runs", "show", "l"), ["latest"], "without a history")
+        self.run_rivulet("simulate", self.scenario, "--rounds", "1", "--db", self.path("a.sqlite"), code=0)
+        (run_id,) = self.query("SELECT run_id FROM runs", db="a.sqlite")[0]
+        self.assertEqual(self.complete("rivulet", "runs", "show", "--db", "a.sqlite", "t"), [run_id])
+        self.assertEqual(self.complete("rivulet", "simulate", "tiny.toml", "--db", "a.sqlite", "--resume", "t"), [run_id])
+
+    @needs("zsh")
+    def test_zsh_completes(self):
+        """In a terminal, as zsh's completion reads keys: after a tab the line is printed."""
+        script = self.script("zsh")
+        self.assertEqual(run("zsh", "-n", script), (0, ""))
+        setup = (f"autoload -Uz compinit; compinit -u -D; source {script}; show() {{ print -r -- \"<<$BUFFER>>\" }}; zle -N show; "
+                 "bindkey '^X' show; PS1='ready> '; unsetopt beep")
+        for typed, line in (("rivulet ca revo", "rivulet ca revoke "), ("rivulet simulate quicks", "rivulet simulate quickstart "),
+                            ("rivulet simulate --set client.ep", "rivulet simulate --set client.epochs="),
+                            ("rivulet simulate --set client.shuffle=t", "rivulet simulate --set client.shuffle=true "),
+                            ("rivulet runs show lat", "rivulet runs show latest "), ("rivulet simulate --dev", "rivulet simulate --device "),
+                            ("rivulet-client requ", "rivulet-client request ")):
+            with self.subTest(typed):
+                self.assertEqual(self.typed_in_zsh(setup, typed), line)
+
+    def typed_in_zsh(self, setup, typed):
+        pid, terminal = pty.fork()
+        if pid == 0:
+            os.chdir(self.folder)
+            os.execvpe("zsh", ["zsh", "-f", "-i"], {**self.environment, "TERM": "dumb"})
+        try:
+            os.write(terminal, f"{setup}\n".encode())
+            self.read_until(terminal, r"\nready> $|\rready> $|ready> .*$")
+            os.write(terminal, f"{typed}\t\x18".encode())
+            return self.read_until(terminal, r"<<(.*)>>")[1]
+        finally:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+            os.close(terminal)
+
+    def read_until(self, terminal, pattern):
+        text, deadline = "", time.monotonic() + 60
+        while time.monotonic() < deadline:
+            if select.select([terminal], [], [], 1)[0]:
+                text += os.read(terminal, 65536).decode(errors="replace")
+                # The line of the setup itself holds the pattern's words.
+                found = re.search(pattern, text.split("unsetopt beep", 1)[-1])
+                if found:
+                    return found
+        self.fail(f"no {pattern!r} in {text!r}")
+
+    @needs("fish")
+    def test_fish_completes(self):
+        script = self.script("fish")
+        self.assertEqual(run("fish", "--no-execute", script), (0, ""))
+        for typed, words in (("rivulet ca re", {"request", "renew", "revoke"}), ("rivulet simulate quicks", {"quickstart"}),
+                             ("rivulet simulate tiny.toml --set client.ep", {"client.epochs="}),
+                             ("rivulet simulate tiny.toml --set client.shuffle=t", {"client.shuffle=true"}),
+                             ("rivulet runs show lat", {"latest"}), ("rivulet simulate --device c", {"cpu", "check"}),
+                             ("rivulet simulate tin", {"tiny.toml"}), ("rivulet-client requ", {"request"})):
+            code, printed = run("fish", "--no-config", "-c", f"source {script}; complete -C '{typed}'", cwd=self.folder, env=self.environment)
+            self.assertEqual((code, {line.split("\t")[0] for line in printed.splitlines()}), (0, words), typed)
+
+    def test_other_shells_scripts_have_the_same_words(self):
+        """Also where neither is installed: every option of a command is in each script."""
+        scripts = {shell: self.run_rivulet("completion", shell, code=0).out for shell in ("bash", "zsh", "fish")}
+        options = re.findall(r"^  (--[a-z0-9-]+)", self.run_rivulet("simulate", "--help", code=0).out, re.M)
+        self.assertGreater(len(options), 15)
+        fish = "\n".join(line for line in scripts["fish"].splitlines() if "'__rivulet_at rivulet simulate'" in line)
+        zsh = scripts["zsh"].split('"rivulet simulate")\n', 1)[1].split(";;", 1)[0]
+        (bash,) = re.findall(r'^    "rivulet simulate"\) .*$', scripts["bash"], re.M)
+        for option in options:
+            self.assertIn(f" -l {option[2:]} ", fish + " ")
+            self.assertIn(f"'{option}:", zsh)
+            self.assertIn(f"{option} ", bash.replace("'", " "))
+        self.assert_refused(self.run_rivulet("completion", "csh"), "'csh'", "bash, zsh or fish", code=2)
 
     @needs("shellcheck")
     def test_scripts_are_clean(self):
@@ -274,8 +377,10 @@ class Package(SoftwareList, RivuletTest):
             self.assertEqual("libsqlite3-0" in listed, name == "rivulet")
         # A machine may have both.
         self.assertEqual(files["rivulet"] & files["rivulet-client"], set())
-        self.assertIn("usr/share/man/man1/rivulet-ca-kit.1", files["rivulet"])
-        self.assertEqual([name for name in files["rivulet-client"] if "/man1/" in name], ["usr/share/man/man1/rivulet-client.1"])
+        for path in ("man/man1/rivulet-ca-kit.1", "man/man5/rivulet-scenario.5", "zsh/vendor-completions/_rivulet",
+                     "fish/vendor_completions.d/rivulet.fish", "doc/rivulet/docs/reference/scenario.md"):
+            self.assertIn(f"usr/share/{path}", files["rivulet"])
+        self.assertEqual(sorted(name for name in files["rivulet-client"] if "/man1/" in name), ["usr/share/man/man1/rivulet-client-request.1", "usr/share/man/man1/rivulet-client.1"])
         unit = (roots["rivulet-client"] / "usr/lib/systemd/system/rivulet-client@.service").read_text()
         self.assertIn("man:rivulet-client(1)", unit)
         self.assertIn("ExecStart=/var/lib/rivulet/%i/start", unit)

@@ -62,6 +62,7 @@ class Pods(RivuletTest):
         if not (self.folder / f"{tls}-mount").exists():
             self.mount(tls, f"{tls}-mount")
         for pods, here in (("/tls", self.path(f"{tls}-mount")), ("/http/", self.path("http/")), ("/etc/rivulet/", self.path("config/")),
+                           ("/data", self.path("worker-data")),
                            ("0.0.0.0:7000", "127.0.0.1:0"), ("0.0.0.0:8080", "127.0.0.1:0"), ("rivulet-simulation:7000", simulation)):
             script = re.sub(rf"(?<=[\s-]){re.escape(pods)}", here + ("/" if pods.endswith("/") else ""), script)
         self.assertNotRegex(script, r"\s/(tls|etc|http)\b")
@@ -188,7 +189,7 @@ class Pods(RivuletTest):
         process.send_signal(signal.SIGTERM)
         code, printed = self.ended(process)
         self.assertEqual(code, 0, printed)
-        self.assertIn("had finished; waiting for what is submitted", printed)
+        self.assertIn("had finished; waiting for submitted runs", printed)
         for client in clients:
             client.send_signal(signal.SIGTERM)
             self.assertEqual(self.ended(client)[0], 0)

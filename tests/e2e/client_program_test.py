@@ -58,13 +58,33 @@ class ClientProgram(RivuletTest):
     def test_help_version_and_errors_bear_its_name(self):
         self.assertRegex(self.client("--version").stdout, r"^rivulet-client \d+\.\d+\.\d+\n$")
         text = self.client("--help").stdout
-        self.assertIn("Usage: rivulet-client [OPTIONS]", text)
+        self.assertIn("Usage: rivulet-client [SUBCOMMAND] [OPTIONS]", text)
         self.assertIn("  rivulet-client --coordinator", text)
         self.assertNotRegex(text, "--(op|algorithm)-library")
         missing = self.client("--insecure")
         self.assertEqual(missing.returncode, 2)
         self.assertRegex(missing.stderr, "^rivulet-client: 'rivulet-client' needs --coordinator HOST:PORT; see")
         self.assertEqual(self.client("--version", "--nothing").returncode, 2)
+
+    def test_it_makes_its_own_key_and_a_request_that_an_authority_signs(self):
+        made = self.client("request", "client/hospital-b", "--out", self.path("site"))
+        self.assertEqual((made.returncode, made.stderr), (0, ""))
+        key = self.folder / "site/node.key"
+        self.assertEqual(key.stat().st_mode & 0o777, 0o600)
+        self.assertEqual(made.stdout, f"{key}: the key of client/hospital-b, which stays here\n"
+                         f"{self.path('site/node.csr')}: send it to the authority\n")
+        before = key.read_bytes()
+        self.run_rivulet("ca", "init", "--name", "study", "--ca", self.path("ca"), code=0)
+        self.run_rivulet("ca", "kit", "client/hospital-b", "--ca", self.path("ca"), "--request", self.path("site/node.csr"),
+                         "--coordinator", "127.0.0.1:1", "--out", self.path("kit"), code=0)
+        shutil.copytree(self.path("kit"), self.path("site"), dirs_exist_ok=True)
+        self.assertEqual(key.read_bytes(), before)
+        self.assertIn("client/hospital-b", self.run_rivulet("ca", "show", self.path("site"), code=0).out)
+        again = self.client("request", "client/hospital-b", "--out", self.path("site"))
+        self.assertEqual(again.returncode, 1)
+        self.assertIn("site", again.stderr)
+        self.assertEqual(self.client("request", "hospital-b").returncode, 2)
+        self.assertIn("Usage: rivulet-client request NAME [OPTIONS]", self.client("request", "--help").stdout)
 
     @unittest.skipUnless(FAKE_TIME, "there is no libfaketime")
     def test_time_that_is_set_while_nobody_listens_keeps_it_from_nothing(self):

@@ -182,6 +182,17 @@ units = {classes}
         again = self.run_rivulet("data", "partition", self.scenario, "--out", "writers")
         self.assert_refused(again, "writers", "writer-0000.tfrecord", "empty folder", code=1)
 
+    def test_class_names_travel_with_the_clients_files(self):
+        self.run_rivulet("data", "partition", self.scenario, "--out", "nameless", code=0)
+        self.assertFalse((self.folder / "nameless/classes.txt").exists())
+        names = "".join(f"digit {digit}\n" for digit in range(10))
+        (self.folder / "data/classes.txt").write_text(names)
+        self.run_rivulet("data", "partition", self.scenario, "--out", "clients", code=0)
+        self.run_rivulet("data", "partition", self.scenario, "--out", "split", "--split", "75/25", code=0)
+        for folder in ("clients", "split/train", "split/test"):
+            self.assertEqual((self.folder / folder / "classes.txt").read_text(), names)
+        self.assertIn("digit 3", self.run_rivulet("data", "inspect", "clients/client-00000.tfrecord", code=0).out)
+
     def test_partition_splits_each_client(self):
         self.run_rivulet("data", "partition", self.scenario, "--out", "clients", "--split", "75/25", code=0)
         parts = {name: len(read_records(path)) for part in ("train", "test")

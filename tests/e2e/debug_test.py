@@ -122,7 +122,7 @@ class Debug(RivuletTest):
 
     def test_what_a_pass_took_away_is_explained(self):
         result = self.run_rivulet("debug", self.scenario, "-c", "run; pt dense1/MatMul", code=1)
-        self.assertIn("is no call of its own", result.err)
+        self.assertIn("is no separate call", result.err)
         self.assertIn("fuse_products", result.err)
         self.assertIn("--no-passes", result.err)
         values = self.debug(self.scenario, "run; pt dense1/MatMul", arguments=("--no-passes",))

@@ -178,7 +178,7 @@ class Deploy(RivuletTest):
         _, err = coordinator.communicate(timeout=60)
         if coordinator.returncode != 0:  # else the run was over first
             self.assertEqual(coordinator.returncode, 1, err)
-            self.assertIn("to go on: rivulet coordinator", err.splitlines()[-1])
+            self.assertIn("to resume: rivulet coordinator", err.splitlines()[-1])
             coordinator = restart()
             self.ends_well(coordinator, "coordinator")
         for name, process in zip(names, clients):
@@ -399,7 +399,7 @@ class Up(RivuletTest):
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
         self.assertEqual(process.returncode, 1, err)
-        self.assertIn("to go on: rivulet up", err.splitlines()[-1])
+        self.assertIn("to resume: rivulet up", err.splitlines()[-1])
         self.gone(children)
 
     def test_kill_of_up_leaves_no_orphan(self):

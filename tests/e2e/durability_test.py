@@ -152,7 +152,7 @@ class Durability(RivuletTest):
         second = self.client("client-00000", *often, records="alone")
         self.assertEqual(coordinator.wait(timeout=60), 0)
         self.assertEqual(second.process.wait(timeout=60), 0)
-        self.assertRegex(second.of("event")[0]["message"], r"^goes on after step [1-9]\d* of a training that was interrupted$")
+        self.assertRegex(second.of("event")[0]["message"], r"^resumes after step [1-9]\d* of an interrupted training$")
         self.assertEqual(self.digests("deployed.sqlite"), self.digests("long.sqlite"))
         self.assertEqual([*folder.glob("*")], [])
 

@@ -164,7 +164,7 @@ class Fetch(RivuletTest):
         closed.server_close()
         result = self.fetch(closed)
         self.assertEqual(result.code, 1)
-        for fragment in ("bring the files by another way", "tinyshakespeare/original/input.txt (1115394 bytes, sha256 86c4e6aa",
+        for fragment in ("copy the files there by another way", "tinyshakespeare/original/input.txt (1115394 bytes, sha256 86c4e6aa",
                          "from https://raw.githubusercontent.com/karpathy"):
             self.assertIn(fragment, result.err)
         shutil.copy(FILE, self.original())

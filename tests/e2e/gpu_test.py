@@ -32,7 +32,7 @@ class Gpu(RivuletTest):
             self.assertEqual(self.digests(db), digests)
 
     def test_name_that_is_no_device_is_refused(self):
-        for name, sentence in (("gpu:", "is none"), ("gpu:0,tpu", "is none"), ("gpu:1,gpu:1", "names GPU 1 twice")):
+        for name, sentence in (("gpu:", "is unknown"), ("gpu:0,tpu", "is unknown"), ("gpu:1,gpu:1", "names GPU 1 twice")):
             ended = self.run_rivulet("simulate", self.scenario, "--device", name,
                                      env={"RIVULET_CUDA_LIBRARY": EMULATED}, code=2)
             self.assertIn(sentence, ended.err)
@@ -143,7 +143,7 @@ class Gpu(RivuletTest):
 
     def test_client_is_told_what_goes_not_with_a_device(self):
         self.simulate(db="data.sqlite")  # makes the data
-        self.assertIn("--checkpoint-seconds is of a training on the processor",
+        self.assertIn("--checkpoint-seconds is for training on the processor",
                       self.client("--device", "gpu", "--checkpoint-seconds", "5").err)
         self.assertIn("there is no GPU 7 here", self.client("--device", "gpu:7").err)
         self.assertIn("--soft is of a GPU", self.client("--soft").err)

@@ -73,7 +73,7 @@ class Graph(RivuletTest):
         path = pathlib.Path(__file__).resolve().parents[2] / "docs" / "guide" / "graphs.md"
         guide = path.read_text(encoding="utf-8")
         text = " ".join(self.run_rivulet("graph", "optimize", "--help", code=0).out.split())
-        names = text.split("this pass and no others: ", 1)[1].split(" --", 1)[0].rstrip(" .").split(", ")
+        names = text.split("run only this pass: ", 1)[1].split(" --", 1)[0].rstrip(" .").split(", ")
         self.assertIn("fuse_updates", names)
         for name in names:
             self.assertIn(f"| `{name}` |", guide)

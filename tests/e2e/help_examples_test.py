@@ -50,7 +50,8 @@ class HelpExamples(RivuletTest):
     def test_they_run_as_they_are_written(self):
         self.prepare()
         home = self.path("home")
-        os.makedirs(f"{home}/.local/share/bash-completion/completions")
+        for folder in (".local/share/bash-completion/completions", ".zfunc", ".config/fish/completions"):
+            os.makedirs(f"{home}/{folder}")
         environment = {**os.environ, "HOME": home, "PATH": f"{pathlib.Path(RIVULET).parent}:{os.environ['PATH']}", "RIVULET_DATA": self.path("")}
         # What is cut off after a few seconds comes last: on a machine at work its run has no round yet, and would be `latest` to the others.
         lines = sorted(dict.fromkeys(self.examples()), key=lambda line: line.removeprefix("rivulet ").startswith(LONG))

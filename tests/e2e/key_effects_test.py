@@ -205,6 +205,15 @@ class KeyEffects(RivuletTest):
     def test_model__metrics(self):
         names = {name for _, name, _ in self.central(self.outcome({**self.graph(), "model.metrics": "[]"})[1])}
         self.assertEqual(names, {"test/loss"})
+        asked = {"model.metrics": '["top_3", "f1", "auc"]', "evaluation.federated_every": 1}
+        db = self.outcome(asked)[1]
+        rows = dict((name, value) for round, name, value in self.central(db) if round == 2)
+        self.assertEqual(set(rows), {"test/loss", "test/top_3", "test/f1", "test/auc", "test/auc_bound"})
+        clients = dict(self.query("SELECT name, value FROM metrics WHERE scope = 'federated' AND round = 2", db=db))
+        for name in ("top_3", "f1", "auc"):
+            self.assertTrue(0 <= rows[f"test/{name}"] <= 1, rows)
+            self.assertTrue(0 <= clients[f"evaluate/{name}"] <= 1, clients)
+        self.refused({"model.metrics": '["acuracy"]'}, "acuracy", "Did you mean 'accuracy'?")
 
     def test_model__image_input(self):
         self.refused({**self.graph(), "model.image_input": "nowhere"}, "nowhere")
@@ -254,10 +263,33 @@ class KeyEffects(RivuletTest):
         self.refused(self.layers({"model.target": "numbers"}), "label", "float")  # the data has classes
         self.refused(self.layers({"model.target": "labels"}), "label", "10")
         self.refused(self.layers({"model.target": "numbers", "model.objective": "sparse_softmax_cross_entropy"}),
-                     "mse, mae, huber")
+                     "mse, huber, mae")
 
     def test_model__objective(self):
         self.changes({"model.objective": "mse"}, self.layers({}))
+
+    def test_model__label_smoothing(self):
+        self.changes({"model.label_smoothing": 0.1})
+
+    def test_model__class_weights(self):
+        self.changes({"model.class_weights": "[1, 1, 1, 1, 1, 1, 1, 1, 1, 9]"})
+        self.assertEqual(self.outcome({"model.class_weights": "[2, 2, 2, 2, 2, 2, 2, 2, 2, 2]"})[0], self.outcome({})[0])
+        self.refused({"model.class_weights": "[1, 2]"}, "model.class_weights has 2 weights", "10 classes")
+
+    def test_model__positive_weight(self):
+        self.changes({"model.positive_weight": 3}, {"model.objective": "sigmoid_cross_entropy"})
+
+    def test_model__focal_gamma(self):
+        self.changes({"model.focal_gamma": 1}, {"model.objective": "focal"})
+
+    def test_model__focal_alpha(self):
+        """Of labels; tests/engine/models/objectives_test.cc has the numbers."""
+        self.refused({"model.focal_alpha": 2, "model.objective": "focal"}, "model.focal_alpha")
+        self.refused({"model.focal_alpha": 0.5}, "model.focal_alpha", "focal")
+
+    def test_model__huber_delta(self):
+        self.refused({"model.huber_delta": 0, "model.objective": "huber"}, "model.huber_delta")
+        self.refused({"model.huber_delta": 0.5}, "model.huber_delta", "huber")
 
     def test_model__trainable(self):
         """A mask, which is no weight, is one where the scenario says so."""

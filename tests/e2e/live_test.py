@@ -151,7 +151,7 @@ class Live(RivuletTest):
         ca("issue", "operator/ann", "--out", "ann")
         ca("issue", "client/bob", "--out", "bob")
         self.assert_refused(self.run_rivulet("dashboard", "--db", "runs.sqlite", "--http", "0.0.0.0:0", "--http-tls", "bob"),
-                            "serves nobody", code=1)
+                            "is no server", code=1)
         process = self.start("dashboard", "--db", "runs.sqlite", "--http", "0.0.0.0:0", "--http-tls", "server")
         self.port = int(re.search(r"https://0\.0\.0\.0:(\d+)/", process.stdout.readline())[1])
 
@@ -185,7 +185,7 @@ class Live(RivuletTest):
             self.assert_refused(self.run_rivulet("simulate", self.scenario, "--db", self.path("x.sqlite"), *arguments),
                                 fragment, code=code)
 
-        refused("this machine alone", "--http", "0.0.0.0:0")
+        refused("only this machine", "--http", "0.0.0.0:0")
         refused("HOST:PORT", "--http", "8080")
         refused("--http HOST:PORT", "--http-token", self.write("t", "x" * 20))
         refused("can be guessed", "--http", "127.0.0.1:0", "--http-token", self.write("short", "secret\n"), code=1)

@@ -59,7 +59,17 @@ class LocalRules(RivuletTest):
         self.assert_refused(result, "rule.txt:2:25: there is no 'parms'. Did you mean 'params'?", code=1)
         self.assertFalse((self.folder / "rule.pb").exists())
         result = self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--set", f"algorithm.graph={text}")
-        self.assert_refused(result, "algorithm.graph", "rivulet graph build", code=1)
+        self.assert_refused(result, "algorithm.graph: ", "rule.txt:2:25: there is no 'parms'. Did you mean 'params'?", code=2)
+        junk = self.write("junk.pb", b"\x01\x02\x03")
+        result = self.run_rivulet("simulate", self.scenario, "--db", self.path("runs.sqlite"), "--set", f"algorithm.graph={junk}")
+        self.assert_refused(result, "algorithm.graph", "rivulet graph build", code=(1, 2))
+
+    def test_a_rule_as_text_trains_as_its_graph_does(self):
+        text = RULES / "fedprox.txt"
+        self.build("rule.pb", text)
+        self.simulate("--set", f"algorithm.graph={self.path('rule.pb')}", "--set", "algorithm.mu=0.5", db="graph.sqlite")
+        self.simulate("--set", f"algorithm.graph={text}", "--set", "algorithm.mu=0.5", db="text.sqlite")
+        self.assertEqual(self.digests("text.sqlite"), self.digests("graph.sqlite"))
 
     def test_what_it_is_can_be_shown(self):
         shown = self.build("rule.pb", RULES / "clipped_momentum.txt")

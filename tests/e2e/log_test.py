@@ -70,7 +70,7 @@ class Logs(RivuletTest):
             self.assertIn(f"'{log}' is no regular file", self.run_rivulet(*begin, "--log", log, code=1).err)
         self.assertIn("give --log a file that can be written", self.run_rivulet(*begin, "--log", "y" * 300,
                                                                                code=1).err)
-        self.assertIn("say where with --log FILE", self.run_rivulet(*begin, "--log-json", code=2).err)
+        self.assertIn("give --log FILE too", self.run_rivulet(*begin, "--log-json", code=2).err)
         self.assertEqual(list(self.folder.glob("*.sqlite*")), [])
 
 

@@ -101,6 +101,10 @@ class Models(RivuletTest):
     def test_a_frozen_graph_of_tensorflow_gets_its_variables_back(self):
         out = json.loads(self.run_rivulet("model", "import", FROZEN, "--out", self.path("model"), "--json", code=0).out)
         self.assertEqual(out["variables"], 8)
+        roles = {row["tensor"]: (row["role"], row["why"]) for row in out["tensors"]}
+        self.assertEqual(roles["conv/kernel"][0], "weight")
+        self.assertIn("Conv2D", roles["conv/kernel"][1])
+        self.assertEqual({roles[name][0] for name in ("bn/mean", "bn/variance")}, {"running statistic"})
         shown = json.loads(self.run_rivulet("model", "inspect", self.path("model/model.safetensors"), "--json", code=0).out)
         names = [row["tensor"] for row in shown["values"]]
         self.assertEqual(names, ["conv/kernel", "conv/bias", "bn/gamma", "bn/beta", "bn/mean", "bn/variance",

@@ -161,6 +161,7 @@ class Onnx(RivuletTest):
                                      (["mlp", "--out", "m.onnx", "--format", "onyx"], ["onyx", "onnx"]),
                                      (["mlp", "--out", "m.onnx", "--output", "logit"], ["logit", "logits"]),
                                      (["mlp", "--out", "m.pt", "--format", "pytorch"], ["m.pt", "pickle", ".safetensors"]),
+                                     (["mlp", "--out", "m.keras"], ["m.keras", "rivulet.keras.scenario"]),
                                      (["mlp", "--out", "m.pth"], ["m.pth", "pickle", "--format pytorch"]),
                                      (["mlp", "--out", "m.onnx", "--format", "pytorch"], ["m.onnx", "onnx", "pytorch"]),
                                      (["mlp", "--out", "m.npz", "--format", "safetensors"], ["m.npz", "npz", "safetensors"]),

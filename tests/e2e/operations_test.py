@@ -138,7 +138,7 @@ class Operations(RivuletTest):
             with self.subTest(option):
                 result = self.run_rivulet("coordinator", "--listen", "127.0.0.1:0", "--tls", "coordinator", "--db", DB, option, value,
                                           timeout=20)
-                self.assert_refused(result, f"{option} is of a run that this coordinator is started with", "rivulet submit", code=2)
+                self.assert_refused(result, f"{option} needs a run from the command line", "rivulet submit", code=2)
 
     def submit_with_files(self, files, *arguments, code=0):
         """`files` by their keys, under names that lead to them in the process that submits and in no other."""
@@ -241,7 +241,7 @@ class Operations(RivuletTest):
         # At once: what is on its way is lost, and the process ends as one that was asked to.
         self.operate("abort")
         self.ends(coordinator, "coordinator")
-        self.assertRegex(self.logs["coordinator"][-1], "to go on: rivulet coordinator ")
+        self.assertRegex(self.logs["coordinator"][-1], "to resume: rivulet coordinator ")
         for name in rest:
             processes[name].send_signal(signal.SIGTERM)
             self.ends(processes[name], name)

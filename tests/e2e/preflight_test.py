@@ -17,7 +17,7 @@ class Preflight(RivuletTest):
         found = {row["check"]: (row["verdict"], row["finding"]) for row in json.loads(done.out)}
         wrong = [check for check, (verdict, _) in found.items() if verdict == "mend"]
         if wrong:
-            self.assertIn(f"{len(wrong)} of {len(found)} checks have found something to mend", done.err)
+            self.assertIn(f"{len(wrong)} of {len(found)} checks failed", done.err)
         return found, wrong
 
     def authority(self):
@@ -63,7 +63,7 @@ class Preflight(RivuletTest):
         self.run_rivulet("ca", "issue", "client/a", "--out", "client", code=0)
         found, wrong = self.looked(code=1, security=("--tls", "client"))
         self.assertEqual(wrong, ["certificate"])
-        self.assertRegex(found["certificate"][1], r"client/a.*; this machine's clock says \d{4}-")
+        self.assertRegex(found["certificate"][1], r"client/a.*; this machine's clock is at \d{4}-")
         (self.folder / "node/node.key").chmod(0o644)
         found, wrong = self.looked(code=1, security=("--tls", "node"))
         self.assertRegex(found["certificate"][1], r"node\.key.*chmod")

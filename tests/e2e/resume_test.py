@@ -81,7 +81,7 @@ class Resume(RivuletTest):
         self.assertEqual(self.query("SELECT status FROM runs"), [("interrupted",)])
         done = self.committed()
         self.assertLess(done, ROUNDS)
-        command = shlex.split(last.split("to go on: rivulet ", 1)[1])
+        command = shlex.split(last.split("to resume: rivulet ", 1)[1])
         self.run_rivulet(*command, code=0)
         self.assertEqual(self.digests(), self.whole)
         self.assertEqual(self.query("SELECT count(*), status FROM runs"), [(1, "finished")])

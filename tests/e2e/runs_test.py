@@ -140,7 +140,7 @@ class Show(RunsTest):
         self.assertRegex(page, r"(?m)^finished: round 4 of 4, in ")
         self.assertRegex(page, r"(?m)^tags: baseline$")
         self.assertRegex(page, r"(?m)^  test accuracy +[▁-█]{4} +0\.\d{4} (the best|best 0\.\d{4} \(\d\))$")
-        self.assertRegex(page, r"(?m)^  \d had 12 tasks: 12 came through$")
+        self.assertRegex(page, r"(?m)^  \d had 12 tasks: 12 aggregated$")
         self.assertRegex(page, r"(?m)^  client\.epochs +2$")
         self.assertRegex(page, r"(?m)^  clients at work .* %")
         # What is as it would be anyway is not told, and no key of no value is.
@@ -668,8 +668,8 @@ class Import(RunsTest):
         for number, (sql, fragment) in enumerate([
             ("UPDATE model SET file = '../../../etc/passwd' WHERE file IS NOT NULL", "leads elsewhere"),
             ("UPDATE run SET run_id = '../evil'", "no name of a folder"),
-            ("UPDATE model SET digest = zeroblob(32)", "another model"),
-            ("UPDATE model SET digest = x'00' WHERE file IS NULL", "digest that is none"),
+            ("UPDATE model SET digest = zeroblob(32)", "is not the model of the history"),
+            ("UPDATE model SET digest = x'00' WHERE file IS NULL", "invalid model digest"),
             ("UPDATE run SET plan_digest = zeroblob(32)", "plan"),
             ("CREATE TRIGGER t AFTER INSERT ON event BEGIN DELETE FROM run; END", "has a trigger"),
             ("PRAGMA ignore_check_constraints = ON; UPDATE attempt SET round = -round", "hostile6.sqlite' has rows that no program"),
@@ -755,6 +755,19 @@ class Help(RivuletTest):
         self.assertEqual(self.run_rivulet("help", "runs", "show", code=0).out,
                          self.run_rivulet("runs", "show", "--help", code=0).out)
         self.assert_refused(self.run_rivulet("help", "runs", "shwo"), "'show'", code=2)
+
+    def test_keys_of_scenarios_have_help_too(self):
+        keys = lambda *words: re.findall(r"^([a-z_.0-9]+) = ", self.run_rivulet("help", "keys", *words, code=0).out, re.M)
+        self.assertGreater(len(keys()), 100)
+        self.assertEqual(keys("client.epochs"), ["client.epochs"])
+        self.assertEqual(keys("*.epochs"), ["client.epochs", "server.fine_tune.epochs"])
+        self.assertEqual(keys("lr"), ["client.optimizer.learning_rate"])
+        self.assertLessEqual({"privacy.clip", "privacy.noise"}, set(keys("privacy")))
+        text = self.run_rivulet("help", "keys", "client.epochs", code=0).out
+        self.assertIn("integer, default 1; at least 1 and at most 1000000", text)
+        self.assertLessEqual(max(map(len, self.run_rivulet("help", "keys", code=0).out.splitlines())), 130)
+        self.assert_refused(self.run_rivulet("help", "keys", "xyzzy"), "no key is like 'xyzzy'", code=1)
+        self.assert_refused(self.run_rivulet("help", "keys", "a", "b"), "one pattern", code=2)
 
 
 if __name__ == "__main__":

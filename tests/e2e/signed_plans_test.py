@@ -44,7 +44,7 @@ class SignedPlans(RivuletTest):
     def test_a_site_that_pins_runs_what_its_author_signed(self):
         author = self.author("author")
         self.write("site.toml", f'[plans]\nauthors = ["{author}"]\ncolumns = ["image", "label"]\nmax_epochs = 2\n')
-        self.assertRegex(self.show("tiny.plan", "--policy", "site.toml"), "this_site +refuses it: nobody has signed plan 'tiny'")
+        self.assertRegex(self.show("tiny.plan", "--policy", "site.toml"), "this_site +refuses it: plan 'tiny' is unsigned")
         self.run_rivulet("plan", "sign", "tiny.plan", "--key", "author.key", code=0)
         told = json.loads(self.show("tiny.plan", "--policy", "site.toml", "--json"))
         self.assertEqual((told["author"], told["this_site"]), (author, "would run it"))
@@ -78,7 +78,7 @@ class SignedPlans(RivuletTest):
         self.assertEqual(other.wait(timeout=60), 0)
         self.assertEqual(coordinator.wait(timeout=60), 0)
         said = pinning.communicate(timeout=60)[1]
-        self.assertIn(f"plan 'tiny' was signed by {another}, who is not in this site's plans.authors", said)
+        self.assertIn(f"plan 'tiny' was signed by {another}, an author outside this site's plans.authors", said)
         errors = {error for (error,) in self.query("SELECT error FROM client_rounds WHERE client_id = 'client-00000'")}
         self.assertEqual(len(errors), 1, errors)
         self.assertRegex(errors.pop(), "author")

@@ -61,11 +61,11 @@ class Site(RivuletTest):
         code, found, said = self.preflight("client-00000", port, "--show-plan", "other.plan", "--policy", "site.toml",
                                            state=self.path("taken"))
         self.assertEqual(code, 1)
-        self.assertIn("of 7 checks have found something to mend", said)
+        self.assertIn("of 7 checks failed", said)
         for check, fragment in (("plan", "reads 'diagnosis' of each example, which is not in this site's plans.columns"),
                                 ("data", "; make these records as the plan reads them (docs/guide/own-data.md)"),
                                 ("disk", "is no folder; give one"),
-                                ("coordinator", "nothing listens there; ask whether it runs")):
+                                ("coordinator", "nothing listens there; check that it runs")):
             self.assertEqual(found[check][0], "mend", (check, found))
             self.assertIn(fragment, found[check][1])
         self.run_rivulet("ca", "init", "--name", "study", code=0)
@@ -74,7 +74,7 @@ class Site(RivuletTest):
         done = subprocess.run([CLIENT, "--coordinator", f"127.0.0.1:{port}", "--tls", "a", "--data", "train=none/*", "--preflight"],
                               capture_output=True, text=True, cwd=self.folder, timeout=60)
         self.assertEqual(done.returncode, 1)
-        self.assertRegex(done.stdout, r"mend +certificate +.*node\.key.*clock says \d{4}-")
+        self.assertRegex(done.stdout, r"mend +certificate +.*node\.key.*clock is at \d{4}-")
         self.assertRegex(done.stdout, r"mend +data +no file matches 'none/\*'")
 
     def test_too_large_a_task_is_refused_and_the_round_goes_on(self):

@@ -109,7 +109,7 @@ class Sweep(RivuletTest):
     def test_interrupted_it_says_so_and_goes_on(self):
         process, done = self.killed(signal.SIGINT)
         self.assertEqual(process.returncode, 1)
-        self.assertIn("the same command goes on", process.stderr.read())
+        self.assertIn("the same command resumes", process.stderr.read())
         self.assertGreaterEqual(len(done), 2)
         self.go_on(done)
 

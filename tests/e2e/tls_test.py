@@ -93,13 +93,23 @@ class Tls(RivuletTest):
         self.assertRegex(self.logs[gone][-1], "^rivulet: " + revoked)
         self.said("coordinator", "refused a call: " + revoked)
         folded = lambda: self.query("SELECT count(*) FROM client_rounds WHERE client_id = ? AND status = 'folded'", gone, db=DB)
+        # Operators see it, and its round did not wait for its lease: another was asked.
+        def state_of_gone():
+            told = self.run_rivulet("clients", "--coordinator", f"127.0.0.1:{port}", "--tls", "ann", "--json", code=0)
+            found, = (client for client in json.loads(told.out) if client["client_id"] == gone)
+            return found
+        self.wait_for(lambda: state_of_gone()["state"] == "revoked", "operators to be told")
+        state = state_of_gone()
+        self.assertRegex(state["error"], revoked)
+        self.assertRegex(state["error_at"], r"^\d{4}-")
+        self.said("coordinator", f"client '{gone}' is sent away: " + revoked)
         # What it had sent by then is in the next versions.
         rounds = self.committed(DB) + 3
         self.wait_for(lambda: self.committed(DB) >= rounds, "the run to go on")
         before = folded()
         # Started again it is refused as it connects, and hears that much.
         again = self.start_client(gone, port)
-        self.said(gone, rf"it closed the connection when it saw the certificate [0-9A-F]{{32}} of 'client/{gone}'")
+        self.said(gone, rf"it closed the connection because it does not admit the certificate [0-9A-F]{{32}} of 'client/{gone}'")
         self.said("coordinator", "refused a connection: " + revoked)
         # Nor does the list from before let it in.
         self.replace("earlier.crl", "coordinator/revoked.crl")
@@ -112,7 +122,7 @@ class Tls(RivuletTest):
         self.stop(again, gone)
         self.wait_for(lambda: self.committed(DB) >= rounds + 5, "the run to go on")
         self.stop(coordinator, "coordinator")
-        self.assertRegex(self.logs["coordinator"][-1], r"to go on: rivulet coordinator .* --tls coordinator$")
+        self.assertRegex(self.logs["coordinator"][-1], r"to resume: rivulet coordinator .* --tls coordinator$")
         for name, process in clients.items():
             self.stop(process, name)
         self.assertEqual(folded(), before)
@@ -131,7 +141,7 @@ class Tls(RivuletTest):
             self.follow(process, f"coordinator {ended}")
             self.assertRegex(process.stdout.readline(), r"^listening on 127\.0\.0\.1:\d+\n$")
             self.stop(process, f"coordinator {ended}")
-            self.assertEqual("had finished; waiting for what is submitted" in "".join(self.logs[f"coordinator {ended}"]), ended)
+            self.assertEqual("had finished; waiting for submitted runs" in "".join(self.logs[f"coordinator {ended}"]), ended)
 
     def test_what_a_person_can_get_wrong(self):
         name, = self.partition()[:1]

@@ -34,8 +34,32 @@ class Usage(RivuletTest):
                      "data synth"):
             self.assertIn(name, seen)
 
+    def test_what_every_command_takes_is_in_the_help_of_the_program_alone(self):
+        whole = self.run_rivulet("--help", code=0).out.split("Global options:\n", 1)[1].split("\n\n", 1)[0]
+        names = re.findall(r"^  (?:-h,)?(--[a-z-]+)", whole, re.M)
+        self.assertEqual(set(names), {"--help", "--vlog", "--quiet", "--progress", "--op-library", "--algorithm-library"})
+        one = self.run_rivulet("runs", "show", "--help", code=0).out
+        self.assertEqual(re.findall(r"^  (-\S+)", one, re.M), ["--db", "--json", "--config"])
+        self.assertTrue(one.endswith("Global options, such as --quiet, --progress and --vlog: rivulet --help\n"), one)
+        self.run_rivulet("runs", "list", "--quiet", "--vlog", "*=0", "--db", self.path("none.sqlite"), code=1)
+
+    def test_words_of_other_frameworks_lead_to_options_and_keys(self):
+        for flag, meant in (("--lr", "--set client.optimizer.learning_rate=VALUE"), ("--epochs", "--set client.epochs=VALUE"),
+                            ("--batch-size", "--set client.batch_size=VALUE"), ("--num-rounds", "--rounds N"),
+                            ("--num_clients", "--set data.partition.clients=VALUE"), ("--momentum", "--set client.optimizer.momentum=VALUE"),
+                            ("--weight_decay", "--set client.optimizer.weight_decay=VALUE"), ("--client.epochs", "--set client.epochs=VALUE"),
+                            ("--random-seed", "--seed N"), ("--rouns", "--rounds")):
+            with self.subTest(flag):
+                refused = self.run_rivulet("simulate", self.scenario, flag, "3")
+                self.assert_refused(refused, f"unknown option '{flag}'", f"Did you mean '{meant}'?", code=2)
+        self.assert_refused(self.run_rivulet("runs", "list", "--lr", "3"), "see 'rivulet runs list --help'", code=2)
+        for key, meant in (("lr", "client.optimizer.learning_rate"), ("num-rounds", "run.rounds"), ("privacy.epsilon", "privacy.noise")):
+            refused = self.run_rivulet("simulate", self.scenario, "--set", f"{key}=3", "--db", self.path("a.sqlite"))
+            self.assert_refused(refused, f"Did you mean '{meant}'?", code=2)
+            self.assertEqual(self.run_rivulet("complete", "meant", key, code=0).out, meant + "\n")
+
     def test_what_options_do_stands_in_one_column(self):
-        options = re.findall(r"^  -.*$", self.run_rivulet("runs", "list", "--help", code=0).out, re.M)
+        options = re.findall(r"^  -.*$", self.run_rivulet("--help", code=0).out, re.M)
         self.assertTrue(any("…" in line for line in options), options)
         self.assertEqual({re.match(r"  -\S+( [A-Z]\S*)? +", line).end() for line in options}, {30}, options)
 

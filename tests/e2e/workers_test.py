@@ -1,5 +1,6 @@
 """rivulet worker: processes that train a simulation's clients join and leave as they like, and the bits are those of one process."""
 import os
+import shutil
 import signal
 
 from harness import RivuletTest, main
@@ -62,7 +63,7 @@ class Workers(RivuletTest):
                 _, err = simulation.communicate(timeout=120)
                 self.assertEqual(simulation.returncode, 0, err)
                 if count == 1:  # of several, those that are killed may have had nothing
-                    self.assertIn("what it had is given to others", err)
+                    self.assertIn("others get its tasks", err)
                 self.assertEqual(self.digests(db), expected)
                 self.assertEqual(self.statuses(db), self.statuses("alone.sqlite"))
                 # One that comes when the others have done all the work finds nobody, and goes on looking.
@@ -90,7 +91,7 @@ class Workers(RivuletTest):
         _, err = asked.communicate(timeout=60)
         self.assertEqual(asked.returncode, 0, err)
         self.assertIn("with 1 thread\n", err)
-        self.assertIn("trained by others", err)
+        self.assertIn("other workers train its tasks", err)
         self.end(self.work(address), simulation)
         self.assertEqual(self.digests(), expected)
 
@@ -127,6 +128,38 @@ class Workers(RivuletTest):
         self.assertTrue((elsewhere / "train.tfrecord").exists())
         self.assertEqual(self.digests(), expected)
 
+    def test_a_worker_opens_and_creates_nothing_outside_its_folder(self):
+        """What a false simulation would have it make, by absolute paths, by .. and through links."""
+        expected = self.expected(*SHORT)
+        worker_home, trap = self.folder / "home", self.folder / "trap"
+        for name in (worker_home, trap):
+            name.mkdir()
+        names = [f"data.train={trap}/new/deep/train.tfrecord", f"data.test={trap}/new/test.tfrecord"]
+        simulation, address = self.serve(*SHORT, *names)
+        made = sorted(self.path_names(trap))  # by the simulation itself
+        shutil.rmtree(trap / "new")
+        # It has no folder: what the scenario generates lies below one of its own.
+        self.end(self.work(address, cwd=worker_home), simulation)
+        self.assertEqual(self.path_names(trap), [])
+        self.assertNotEqual(made, [])
+        self.assertRegex("\n".join(self.path_names(worker_home)), r"rivulet-worker/[0-9a-f]{16}/train\.tfrecord")
+        self.assertEqual(self.digests(), expected)
+
+        # A link in its folder that leads out of it is not followed, to read or to write.
+        for name, target in (("read", self.folder / "data/train.tfrecord"), ("write", trap / "new.tfrecord")):
+            with self.subTest(name):
+                folder = self.folder / f"links-{name}"
+                folder.mkdir()
+                (folder / "train.tfrecord").symlink_to(target)
+                simulation, address = self.serve(*SHORT, db=f"{name}.sqlite")
+                self.refused(self.work(address, "--data", folder), "is a link that leads out of")
+                self.assertEqual(self.path_names(trap), [])
+                simulation.kill()
+                simulation.communicate()
+
+    def path_names(self, folder):
+        return sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+
     def test_under_tls_all_threads_of_a_worker_bear_its_name(self):
         expected = self.expected(*LONG)
         self.run_rivulet("ca", "init", "--name", "cluster", code=0)
@@ -151,9 +184,9 @@ class Workers(RivuletTest):
 
     def test_what_does_not_go_together_is_told(self):
         for arguments, sentence in (
-                (["--workers", "0"], "leaves nobody to train"),
+                (["--workers", "0"], "leaves no worker"),
                 (["--insecure"], "without --workers-at none do"),
-                (["--workers-at", "0.0.0.0:0"], "nothing says who this is"),
+                (["--workers-at", "0.0.0.0:0"], "this node has no identity"),
                 (["--workers-at", "0.0.0.0:0", "--insecure"], "--insecure twice"),
                 (["--workers-at", "127.0.0.1:0", "--replay", "latest"], "give one of them")):
             with self.subTest(arguments):

@@ -114,7 +114,7 @@ TEST(Partial, OfAnotherSpecOrForm_IsRefusedByName) {
   AggregationSpec other = spec;
   other.parts[0].value_bits = 9;
   EXPECT_THAT(Read(other, BytesOf(spec, TwoPartPartial())),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("was gathered as another plan says")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("belongs to another plan")));
   EXPECT_THAT(
       Read(spec, std::string_view("RVPART01\x0d\0\0\0weighted_mean", 25)),
       StatusIs(absl::StatusCode::kDataLoss, "these bytes are no saved partial: they do not begin with RVPART02"));

@@ -83,7 +83,7 @@ TEST(WeightsOf, WhatIsMissingOrNoNumber_IsRefusedByName) {
   EXPECT_EQ(error("examples", {}), "the declared 'examples', which weighs an update, is missing");
   EXPECT_EQ(error("scalar:steps", {{"steps", nan}}), "the declared 'steps', which weighs an update, is nan");
   EXPECT_EQ(error("one / number:p", {}), "the task's number 'p', which weighs an update, is missing");
-  EXPECT_EQ(error("one / number:p", {}, {{"p", 0}}), "the task's number 'p' is 0; what is divided by is above 0");
+  EXPECT_EQ(error("one / number:p", {}, {{"p", 0}}), "the task's number 'p' is 0; a divisor must be above 0");
 }
 
 TEST(Weights, OutOfRange_AreRefusedWithTheUpdate) {
@@ -306,7 +306,7 @@ TEST(Scalars, MissingOrTooLarge_AreRefusedByName) {
   };
   EXPECT_EQ(error({}), "the update of task 't' does not say its loss, which the plan sums");
   EXPECT_EQ(error({{"loss", 0x1p32}}),
-            "the update of task 't' says loss = 4294967296; what is summed lies between -2^32 and 2^32");
+            "the update of task 't' has loss = 4294967296; a summed number must be between -2^32 and 2^32");
   EXPECT_THAT(error({{"loss", std::nan("")}}), HasSubstr("says loss = nan"));
   EXPECT_EQ(error({{"loss", -4294967295.5}}), "");
 }
@@ -321,7 +321,7 @@ TEST(Merge, ScalarBeyondWhatUpdatesGive_IsRefused) {
   partial.scalars[0] = WideSum(0, 3);  // 3 × 2^32
   EXPECT_THAT(aggregation->Merge(partial),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       "a partial's sum 12884901888 of 'loss' is beyond what its 1 updates can give"));
+                       "a partial sum's 12884901888 of 'loss' is beyond the range of its 1 updates"));
 }
 
 // ---- Denominators --------------------------------------------------------------------------------------------------

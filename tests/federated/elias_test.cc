@@ -96,7 +96,7 @@ TEST(Elias, BytesOfAnotherForm_AreRefused) {
   const std::vector<float> values = RandomUpdates(1, 5000, 0.1f)[0].delta;
   const std::string bytes = CodedBytes("elias7", values);
   EXPECT_THAT(WhyRefused("elias7", 5000, "short"), HasSubstr("end inside the index of 2 groups"));
-  EXPECT_THAT(WhyRefused("elias7", 5000, bytes + '\0'), HasSubstr("go on behind the last group"));
+  EXPECT_THAT(WhyRefused("elias7", 5000, bytes + '\0'), HasSubstr("continue behind the last group"));
   EXPECT_THAT(WhyRefused("elias7", 5000, bytes.substr(0, bytes.size() - 1)), HasSubstr("its group 1 is from byte"));
   EXPECT_THAT(WhyRefused("elias1", 5000, bytes), HasSubstr("is no sequence of norms"));
   EXPECT_THAT(WhyRefused("elias7", 4999, bytes), HasSubstr("is no sequence of norms"));

@@ -87,7 +87,7 @@ TEST(ExternalPlan, AlgorithmsThatLeaveTrainingAlone_AreTaken) {
   for (const char* name : {"fedprox", "moon"}) {
     EXPECT_THAT(ComposePlan(OfArrays({{"algorithm.name", name}}), Arrays()),
                 StatusIs(absl::StatusCode::kInvalidArgument,
-                         HasSubstr("[algorithm] name = \"" + std::string(name) + "\" says how clients train")));
+                         HasSubstr("[algorithm] name = \"" + std::string(name) + "\" defines the clients' training")));
   }
 }
 
@@ -114,10 +114,10 @@ TEST(ExternalPlan, Forged_IsRefusedInASentence) {
       {[](auto& p) { p.mutable_model()->mutable_variables(2)->set_segment("local"); }, "is of segment local"},
       {[](auto& p) { p.mutable_model()->mutable_variables(0)->set_name("mean"); }, "mean"},
       {[](auto& p) { p.mutable_flats()->set_slots(1); }, "has flat variables, and no graph"},
-      {[&](auto& p) { pass(p)->set_step("x"); }, "has no graph to run"},
-      {[&](auto& p) { pass(p)->set_gradient_by("params"); }, "has no graph to run"},
-      {[&](auto& p) { pass(p)->add_models(); }, "has no graph to run"},
-      {[&](auto& p) { pass(p)->mutable_scalars(0)->set_tensor("loss"); }, "has no graph to run"},
+      {[&](auto& p) { pass(p)->set_step("x"); }, "plan's model has none to run"},
+      {[&](auto& p) { pass(p)->set_gradient_by("params"); }, "plan's model has none to run"},
+      {[&](auto& p) { pass(p)->add_models(); }, "plan's model has none to run"},
+      {[&](auto& p) { pass(p)->mutable_scalars(0)->set_tensor("loss"); }, "plan's model has none to run"},
       {[&](auto& p) { pass(p)->set_epochs(0); }, "the plan asks for 0 epochs"},
       {[&](auto& p) { pass(p)->clear_dataset(); }, "data set"}};
   const auto good = ComposePlan(OfArrays(), Arrays());

@@ -321,7 +321,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
       {[](auto& p) {
          for (int i = 0; i < 65; ++i) p.mutable_flats()->add_numbers(fmt::format("{}", i));
        },
-       "the plan has tasks bring 65 numbers; a task brings up to 64"},
+       "the plan has tasks with 65 numbers; a task has up to 64"},
       {[](auto& p) {
          for (int i = 0; i < 2; ++i) p.mutable_flats()->add_numbers("mu");
        },
@@ -329,7 +329,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
       {[](auto& p) {
          for (int i = 0; i < 17; ++i) p.mutable_flats()->add_measured(fmt::format("{}", i));
        },
-       "the plan names 17 of what it calls a number that graphs read; there are up to 16"},
+       "the plan has 17 names of a number that graphs read; at most 16 are allowed"},
       {[](auto& p) { p.mutable_flats()->add_measured("a/loss"); },
        "the plan's graphs read 'measured/a/loss', and no pass reports 'a/loss'"},
       {[=](auto& p) {
@@ -358,7 +358,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
        },
        "a pass of the plan differentiates by 'broadcast/c', which can only be read"},
       {[](auto& p) { PassIn(p).mutable_models(0)->set_buffer("broadcast/c"); },
-       "it can be run over params, base_params and what the client keeps, remembers or is sent"},
+       "it can be run over params, base_params, client state, memory and broadcast vectors"},
       {[=](auto& p) {
          p.mutable_flats()->add_numbers("mu");
          PassIn(p).set_step(handle("numbers/mu", DType::kFloat32, {}));
@@ -370,7 +370,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
        },
        "the plan's step graph gives 'broadcast/c', which can only be read, to AssignVariableOp"},
       {[=](auto& p) { PassIn(p).set_step(handle("steps", DType::kFloat64, {})); },
-       "the plan's step graph takes 'steps', which are counted when the last one is done"},
+       "the plan's step graph uses 'steps', which are known only after the last one"},
       {[](auto& p) { p.mutable_flats()->add_update("d\nc"); },
        "the plan's name of a vector to send has control characters"},
       {[](auto& p) { p.clear_programs(); }, "the plan has no program to train with"},
@@ -401,7 +401,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
        "the plan's step graph takes 'params' for float32[33], and it is float32[32]"},
       {[=](auto& p) { PassIn(p).set_step(handle("params", DType::kInt32, {32})); }, "takes 'params' for int32[32]"},
       {[=](auto& p) { PassIn(p).set_end(handle("grads", DType::kFloat32, {32})); },
-       "the plan's end graph takes 'grads', which are nobody's but their step's"},
+       "the plan's end graph uses 'grads', which only their step may use"},
       {[=](auto& p) { PassIn(p).set_step(writes("base_params", {32})); },
        "the plan's step graph gives 'base_params', which can only be read, to AssignVariableOp"},
       {[](auto& p) { PassIn(p).set_loss_scale("scalars/0"); }, "the plan's loss scale: 'scalars/0' is no flat"},
@@ -418,7 +418,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
       {[](auto& p) { p.mutable_programs(0)->mutable_parts(0)->set_less("round"); },
        "the plan's part 'delta' cannot be taken from 'round'"},
       {[](auto& p) { *p.mutable_programs(0)->add_parts() = p.programs(0).parts(0); },
-       "the plan says twice where the part 'delta' lies"},
+       "the plan gives the source of part 'delta' twice"},
       {[](auto& p) { p.mutable_programs(0)->mutable_parts(0)->set_part("dc"); },
        "the plan's training gives 1 parts and its aggregation takes 1; they must be one and the same"},
       {[](auto& p) { PartIn(p).set_codec(""); }, "the plan gives no codec"},
@@ -428,7 +428,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
        "the plan has 9 mechanisms; a client carries out up to 8"},
       {[](auto& p) { p.mutable_programs(0)->add_mechanisms(); }, "the plan gives no mechanism"},
       {[](auto& p) { p.mutable_flats()->add_state("a/b"); }, "the vector to keep 'a/b' twice, or with a '/'"},
-      {[](auto& p) { p.mutable_flats()->add_state_from_base("x"); }, "says how 'x' begins, which no client keeps"},
+      {[](auto& p) { p.mutable_flats()->add_state_from_base("x"); }, "gives a start of 'x', which no client keeps"},
       {[](auto& p) { PartIn(p).set_elements(16); },
        "the plan states 16 elements of part 'delta' where its training gives 15"},
       {[](auto& p) { PartIn(p).set_fraction_bits(31); }, "the plan states 31 fraction bits where its bounds give 32"},
@@ -438,7 +438,8 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
       {[](auto& p) { p.mutable_aggregation()->set_updates_per_version(-1); },
        "the plan's aggregation: -1 updates per version (server.clients_per_round)"},
       {[](auto& p) { PartIn(p).set_sum_bits(48); }, "the plan's aggregation: sums of 48 bits"},
-      {[](auto& p) { PartIn(p).mutable_denominator()->set_kind(256); }, "divides part 'delta' by what it calls 256"},
+      {[](auto& p) { PartIn(p).mutable_denominator()->set_kind(256); },
+       "divides part 'delta' by the unknown denominator 256"},
       {[](auto& p) { PartIn(p).mutable_denominator()->set_kind(3); },
        "part 'delta' is divided by the sum of the scalar '', which the plan does not sum"},
       {[](auto& p) { p.mutable_aggregation()->add_scalars()->set_name("loss"); }, "scalar 'loss' is weighed by ''"},
@@ -462,7 +463,7 @@ TEST(Open, ForgedPlans_AreRefusedInASentence) {
 TEST(Open, NoPlanAtAll_IsDataLoss) {
   EXPECT_THAT(Plan::Open("\xff\xff"), StatusIs(absl::StatusCode::kDataLoss));
   EXPECT_EQ(Message(Plan::Open("").status()),
-            "the plan has format 0, and this program reads 2 to 3: one side is to be brought up to date");
+            "the plan has format 0, and this program reads 2 to 3: update the older side");
 }
 
 TEST(Open, CutAnywhere_NeverCrashes) {

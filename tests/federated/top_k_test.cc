@@ -117,11 +117,12 @@ TEST(TopK, BytesOfAnotherForm_AreRefused) {
   EXPECT_EQ(refusal(Words({1, 2}, {1, 2})), "it has 16 bytes where 3 of 10 values with their indices have 24");
   EXPECT_EQ(refusal(Words({1, 2, 3, 4}, {1, 2, 3, 4})),
             "it has 32 bytes where 3 of 10 values with their indices have 24");
-  EXPECT_EQ(refusal(Words({1, 1, 9}, {1, 2, 3})), "its index 1 after 1, of 10 values, is none: they ascend");
-  EXPECT_EQ(refusal(Words({2, 1, 9}, {1, 2, 3})), "its index 1 after 2, of 10 values, is none: they ascend");
-  EXPECT_EQ(refusal(Words({1, 2, 10}, {1, 2, 3})), "its index 10 after 2, of 10 values, is none: they ascend");
+  EXPECT_EQ(refusal(Words({1, 1, 9}, {1, 2, 3})), "its index 1 after 1, of 10 values, is invalid: indices must ascend");
+  EXPECT_EQ(refusal(Words({2, 1, 9}, {1, 2, 3})), "its index 1 after 2, of 10 values, is invalid: indices must ascend");
+  EXPECT_EQ(refusal(Words({1, 2, 10}, {1, 2, 3})),
+            "its index 10 after 2, of 10 values, is invalid: indices must ascend");
   EXPECT_EQ(refusal(Words({1, 2, 0xFFFFFFFF}, {1, 2, 3})),
-            "its index 4294967295 after 2, of 10 values, is none: they ascend");
+            "its index 4294967295 after 2, of 10 values, is invalid: indices must ascend");
 }
 
 TEST(TopK, ValueThatIsNoNumber_IsSentAndRefusedWithoutATrace) {

@@ -174,7 +174,7 @@ class Arrays(Federation):
         refused = self.run_rivulet(
             "coordinator", scenario, "--plan", plan, "--listen", "127.0.0.1:0", "--insecure", "--db", self.path("x.sqlite")
         )
-        self.assertIn("bring the file that the plan was built from", refused.err)
+        self.assertIn("use the file that the plan was built from", refused.err)
 
 
 class Memory(unittest.TestCase):

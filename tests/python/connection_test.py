@@ -32,7 +32,7 @@ class Served:
     """A gRPC server whose calls do as they are told: by name a function of (request or its iterator, context), which
     gives bytes, or an iterator of them for the two that stream."""
 
-    def __init__(self, **calls):
+    def __init__(self, compression=None, **calls):
         rpc = grpc()
         kinds = {
             "Poll": rpc.unary_unary_rpc_method_handler,
@@ -46,7 +46,7 @@ class Served:
                 name = details.method[len(SERVICE) :]
                 return kinds[name](calls[name]) if name in calls else None
 
-        self.server = rpc.server(concurrent.futures.ThreadPoolExecutor(16))
+        self.server = rpc.server(concurrent.futures.ThreadPoolExecutor(16), compression=compression)
         self.server.add_generic_rpc_handlers((Handler(),))
         self.address = f"127.0.0.1:{self.server.add_insecure_port('127.0.0.1:0')}"
         self.server.start()
@@ -73,10 +73,10 @@ class Calls(unittest.TestCase):
         patched.start()
         self.addCleanup(patched.stop)
 
-    def connect(self, **calls):
+    def connect(self, compression=None, **calls):
         from rivulet._connection import Connection
 
-        served = Served(**calls)
+        served = Served(compression, **calls)
         self.addCleanup(served.stop)
         connection = Connection(served.address)
         self.addCleanup(connection.close)
@@ -121,6 +121,19 @@ class Calls(unittest.TestCase):
     def test_a_message_beyond_the_bound_ends_its_call(self):
         connection = self.connect(Poll=lambda request, context: bytes(2 << 20))
         self.assertEqual(self.fails(lambda: connection.poll(self.wire.PollRequest())).code, "RESOURCE_EXHAUSTED")
+
+    def test_a_packed_message_is_not_unpacked(self):
+        """gRPC would make 40 MB of 40 KB before it looked at the length, and its error would tell."""
+        packed = grpc().Compression.Gzip
+        connection = self.connect(packed, Poll=lambda request, context: bytes(40 << 20),
+                                  Fetch=lambda request, context: iter([bytes(40 << 20)]))
+        error = self.fails(lambda: connection.poll(self.wire.PollRequest()))
+        self.assertNotIn(str(40 << 20), str(error))
+
+        def fetch():
+            with connection.fetch(self.wire.FetchRequest()) as chunks:
+                list(chunks)
+        self.assertNotIn(str(40 << 20), str(self.fails(fetch)))
 
     def test_who_says_nothing_is_not_waited_for_longer_than_the_call_may_take(self):
         self.patched("rivulet._connection._CALL_SECONDS", 0.3)

@@ -1,4 +1,4 @@
-"""docs/guide/python.md: its code runs from top to bottom; examples/label_skew.py prints what the page shows."""
+"""docs/guide/python.md and python/README.md: their code runs from top to bottom; examples/label_skew.py prints what the page shows."""
 
 import os
 import re
@@ -25,17 +25,25 @@ class Guide(harness.RivuletTest):
         self.addCleanup(os.chdir, os.getcwd())
         os.chdir(self.folder)
 
-    def test_its_code_is_one_session(self):
-        page = GUIDE.read_text()
+    def run_page(self, path, least_blocks):
+        page = path.read_text()
         blocks = list(re.finditer(r"^```python\n(.*?)^```$", page, re.M | re.S))
-        self.assertGreater(len(blocks), 8)
-        session = {}
+        self.assertGreaterEqual(len(blocks), least_blocks)
+        session = {"__name__": "session"}
         for block in blocks:
             needed = re.match(r"# needs: (.+)", block[1])
             if needed and not all(map(packaged.installed, needed[1].split(", "))):
                 continue
             line = page.count("\n", 0, block.start(1))
-            exec(compile("\n" * line + block[1], str(GUIDE), "exec"), session)
+            exec(compile("\n" * line + block[1], str(path), "exec"), session)
+        return session
+
+    def test_the_page_of_package_indexes_is_one_session(self):
+        session = self.run_page(packaged.ROOT / "python/README.md", 3)
+        self.assertEqual(session["run"].scores.keys(), {"test/accuracy", "test/loss"})
+
+    def test_its_code_is_one_session(self):
+        self.run_page(GUIDE, 9)
         self.assertTrue((self.folder / "changed.safetensors").exists())
 
     def test_its_example_prints_what_it_shows(self):

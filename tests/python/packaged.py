@@ -64,4 +64,5 @@ needs_safetensors = unittest.skipUnless(installed("safetensors"), "needs safeten
 needs_pandas = unittest.skipUnless(installed("pandas"), "needs pandas")
 needs_matplotlib = unittest.skipUnless(installed("matplotlib"), "needs matplotlib")
 needs_torch = unittest.skipUnless(installed("torch"), "needs PyTorch")
+needs_keras = unittest.skipUnless(installed("keras") and installed("tensorflow"), "needs Keras and TensorFlow")
 needs_mypy = unittest.skipUnless(installed("mypy"), "needs mypy")

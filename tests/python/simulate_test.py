@@ -106,6 +106,19 @@ class Simulate(packaged.ProgramTest):
             self.assertEqual(str(raised.exception), sentence)
         self.assertEqual([name for name in os.listdir() if name.startswith(".")], [])
 
+    def test_words_of_other_frameworks_as_arguments_lead_to_what_is_meant(self):
+        for word, value, hint in [
+            ("lr", 0.1, ". Did you mean set={'client.optimizer.learning_rate': 0.1}?"),
+            ("epochs", 3, ". Did you mean set={'client.epochs': 3}?"),
+            ("num_rounds", 3, ". Did you mean rounds=3?"),
+            ("round", 3, ". Did you mean rounds=3?"),
+            ("momentum", 0.9, ". Did you mean set={'client.optimizer.momentum': 0.9}?"),
+            ("xyzzy", 1, ""),
+        ]:
+            with self.subTest(word), self.assertRaises(TypeError) as raised:
+                rivulet.simulate("tiny.toml", **{word: value})
+            self.assertEqual(str(raised.exception), f"simulate() has no argument '{word}'{hint}")
+
     def test_what_a_scenario_cannot_hold_is_refused_by_name(self):
         for scenario, sentence in [
             ({"run": {"name": None}}, "run.name is None, which a scenario cannot hold; leave the key out"),
@@ -178,7 +191,7 @@ class Simulate(packaged.ProgramTest):
         self.assertEqual(run.status, "interrupted")
         self.assertRegex(
             str(raised.exception),
-            f"^interrupted after round [0-9]+; to go on: rivulet.simulate\\(…, db='rivulet.sqlite', "
+            f"^interrupted after round [0-9]+; to resume: rivulet.simulate\\(…, db='rivulet.sqlite', "
             f"resume='{run.id}'\\)$",
         )
         rounds = len(self.digests("rivulet.sqlite")) + 2

@@ -391,7 +391,7 @@ class Virtual(packaged.ProgramTest):
         self.write("init.safetensors", b"")
         file = self.write("a.toml", "model = { arrays = 'init.safetensors' }\ndata = { partition = { kind = 'by_key' } }\n")
         for arguments, sentence in (
-            (["--workers-at", "0.0.0.0:0"], "nothing says who this is"),
+            (["--workers-at", "0.0.0.0:0"], "this node has no identity"),
             (["--workers-at", "here"], "--workers-at: "),
             (["--workers-at", "127.0.0.1:0", "--workers", 2], "clients in Python train in their own way"),
             (["--workers-at", "127.0.0.1:0", "--replay", "latest"], "with --workers-at others train"),

@@ -55,8 +55,9 @@ TEST(ZstdFrameTest, Packed_IsShorterAndUnpacksToTheSame) {
 TEST(ZstdFrameTest, Longest_IsWhatIsAllowed) {
   const std::string text(1'000, 'a');
   EXPECT_EQ(UnpackedText(FrameOf(text), 1'000).value(), text);
-  EXPECT_THAT(UnpackedText(FrameOf(text), 999),
-              StatusIs(absl::StatusCode::kDataLoss, "a packed chunk says to be 1000 bytes long, and may be 999"));
+  EXPECT_THAT(
+      UnpackedText(FrameOf(text), 999),
+      StatusIs(absl::StatusCode::kDataLoss, "a compressed chunk claims 1000 bytes, and at most 999 are allowed"));
 }
 
 // A frame of 30 KB that would be a gibibyte.
@@ -78,8 +79,9 @@ TEST(ZstdFrameTest, Bomb_IsRefusedByWhatItSays) {
     return out;
   }();
   EXPECT_LT(frame.size(), 100'000u);
-  EXPECT_THAT(UnpackedText(frame), StatusIs(absl::StatusCode::kDataLoss,
-                                            "a packed chunk says to be 1073741824 bytes long, and may be 1048576"));
+  EXPECT_THAT(UnpackedText(frame),
+              StatusIs(absl::StatusCode::kDataLoss,
+                       "a compressed chunk claims 1073741824 bytes, and at most 1048576 are allowed"));
 }
 
 // The length stands behind the magic number and a byte of flags, which say that it takes two bytes.
@@ -100,12 +102,12 @@ TEST(ZstdFrameTest, MoreThanItSays_IsRefused) {
 
 TEST(ZstdFrameTest, WithoutItsLength_IsRefused) {
   EXPECT_THAT(UnpackedText(FrameOfUnknownLength("some text")),
-              StatusIs(absl::StatusCode::kDataLoss, "a packed chunk does not say how long it is"));
+              StatusIs(absl::StatusCode::kDataLoss, "a compressed chunk does not state its length"));
 }
 
 TEST(ZstdFrameTest, SeveralFrames_AreRefused) {
   const std::string one = FrameOf("one"), skippable("\x50\x2a\x4d\x18\x03\x00\x00\x00xyz", 11);
-  const std::string why = "a packed chunk is cut off, or there is more than one frame in it";
+  const std::string why = "a compressed chunk is cut off, or there is more than one frame in it";
   EXPECT_THAT(UnpackedText(one + FrameOf("")), StatusIs(absl::StatusCode::kDataLoss, why));
   EXPECT_THAT(UnpackedText(one + one), StatusIs(absl::StatusCode::kDataLoss, why));
   EXPECT_THAT(UnpackedText(one + skippable), StatusIs(absl::StatusCode::kDataLoss, why));

@@ -92,8 +92,8 @@ TEST_F(ArraysTest, AnotherFileThanThePlans_IsRefused) {
   const_cast<float&>(weights_[0]) = 7;
   Write();
   RunSetup later(scenario_, {.plan = plan});
-  EXPECT_THAT(later.initial_model(), StatusIs(absl::StatusCode::kFailedPrecondition,
-                                              HasSubstr("bring the file that the plan was built from")));
+  EXPECT_THAT(later.initial_model(),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("use the file that the plan was built from")));
 }
 
 TEST_F(ArraysTest, UnfitFiles_AreNamed) {

@@ -126,6 +126,27 @@ TEST_F(ScenarioDataTest, OwnTrainingData_IsNotGenerated) {
   EXPECT_OK(PrepareData(scenario_));
 }
 
+// A file gives all three, and its own test set is there: the training set is own data under a wrong name.
+TEST_F(ScenarioDataTest, OwnTestSetBesideAMistypedTrainingSet_IsRefused) {
+  scenario_.given = {{"data.train", false}, {"data.test", false}};
+  ASSERT_OK(FileSystem::Default().CreateFolders(Path("made")));
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), scenario_.data.test, "mine"));
+  ASSERT_OK(WriteFileAtomically(FileSystem::Default(), Path("made/trian.tfrecord"), "mine"));
+  EXPECT_THAT(PrepareData(scenario_),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("that was given. Did you mean 'trian.tfrecord'?")));
+  scenario_.data.train = Path("mede/train.tfrecord");
+  EXPECT_THAT(PrepareData(scenario_), StatusIs(absl::StatusCode::kNotFound, HasSubstr("under a name that was given")));
+  EXPECT_FALSE(std::filesystem::exists(Path("mede")));
+}
+
+TEST_F(ScenarioDataTest, GeneratedPairOfGivenNames_IsMadeAgainWhereOneIsLost) {
+  scenario_.given = {{"data.train", false}, {"data.test", false}};
+  ASSERT_OK(PrepareData(scenario_));
+  std::filesystem::remove(scenario_.data.train);
+  ASSERT_OK(PrepareData(scenario_));
+  EXPECT_TRUE(std::filesystem::exists(scenario_.data.train));
+}
+
 TEST_F(ScenarioDataTest, NoTrainingDataNamed_IsRefused) {
   scenario_.data.train = "";
   EXPECT_THAT(PrepareData(scenario_),

@@ -244,7 +244,7 @@ TEST(PartitionTest, ManyClients_AreFoundByTheirNames) {
 
 TEST(SharesTest, NamesOutOfOrder_AreRefused) {
   EXPECT_THAT(Shares::OfNamed({"b", "a"}, {1, 2}, {0, 1}),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'a' stands behind 'b'")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'a' comes after 'b'")));
   EXPECT_THAT(Shares::OfNamed({"a", "a"}, {1, 2}, {0, 1}),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'a' is listed twice")));
   EXPECT_THAT(Shares::OfNamed({"a"}, {1, 2}, {0, 1}), StatusIs(absl::StatusCode::kInvalidArgument));

@@ -244,7 +244,7 @@ TEST_F(DistributionTest, BadMatrices_AreRefusedByLine) {
       {"1,1,nan\n1,1,1\n", "m.csv: line 1: 'nan' is no share"},
       {"1,1,inf\n1,1,1\n", "m.csv: line 1: 'inf' is no share"},
       {"1,1, \n1,1,1\n", "m.csv: line 1: ' ' is no share"},
-      {"1,0,1\n1,0,1\n", "m.csv: column 2 gives nobody any of its label's 10 examples"},
+      {"1,0,1\n1,0,1\n", "m.csv: column 2 gives no client any of its label's 10 examples"},
       {"1,1,1\n0,0,0\n", "m.csv: row 2 gives its client no example"},
   };
   for (const auto& [csv, message] : cases)

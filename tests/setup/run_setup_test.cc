@@ -139,6 +139,36 @@ TEST_F(RunSetupTest, TestSetNotThere_IsNamed) {
   EXPECT_THAT(setup.evaluator(), StatusIs(absl::StatusCode::kNotFound, HasSubstr("test.tfrecord")));
 }
 
+// By key the data says how many clients there are, which two algorithms divide by; others need no data for their plan.
+TEST_F(RunSetupTest, ClientsThatTheDataCounts_AreTheAlgorithmsNumber) {
+  scenario_.data.synth.kind = "digits";
+  scenario_.data.synth.settings = {
+      {"writers", int64_t{5}}, {"test_writers", int64_t{1}}, {"examples_per_writer", int64_t{2}}};
+  scenario_.data.partition = {.kind = "by_key", .clients = 0, .settings = {{"key", "writer"}}};
+  scenario_.client.optimizer.kind = "sgd";
+  const auto denominator = [this](int64_t clients) {
+    scenario_.data.partition.clients = clients;
+    RunSetup setup(scenario_);
+    const auto plan = setup.plan();
+    EXPECT_OK(plan);
+    EXPECT_EQ(setup.scenario().data.partition.clients, clients);
+    return (*plan)->aggregation().Find("dc")->denominator.constant;
+  };
+  scenario_.algorithm.name = "fedavg";
+  EXPECT_OK(RunSetup(scenario_).plan());
+  EXPECT_FALSE(std::filesystem::exists(scenario_.data.train));
+  scenario_.algorithm.name = "scaffold";
+  EXPECT_EQ(denominator(0), 5);
+  EXPECT_EQ(denominator(4), 4);
+  scenario_.data.partition.clients = 0;
+  scenario_.algorithm.name = "feddyn";
+  EXPECT_OK(RunSetup(scenario_).plan());
+  scenario_.data.train = folder_ + "/none.tfrecord";
+  scenario_.data.synth.kind = "";
+  EXPECT_THAT(Message(RunSetup(scenario_).plan().status()),
+              ::testing::AllOf(HasSubstr("divides by the number of all clients"), HasSubstr("none.tfrecord")));
+}
+
 TEST_F(RunSetupTest, DescribedData_IsGeneratedForWhoeverAsksFirst) {
   scenario_.data.synth.kind = "digits";
   scenario_.data.synth.settings["writers"] = int64_t{3};

@@ -70,7 +70,7 @@ TEST(Attack, LabelFlip_TurnsLabelsRoundAndLeavesTheRest) {
       ExampleBuilder().Bytes("image", std::string(784, '\x07')).Int64("label", 6).Bytes("writer", "ann").Serialize());
   EXPECT_THAT(NewAttack("label_flip", {{"classes", int64_t{3}}})->Poison(example, DrawsOfClient(0)),
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       "label 6 is none of attack.classes = 3; give the number of classes"));
+                       "label 6 is outside attack.classes = 3; give the number of classes"));
 }
 
 TEST(Attack, Backdoor_PutsASquareInTheCornerOfItsShare) {

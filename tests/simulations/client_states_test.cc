@@ -90,7 +90,7 @@ TEST_F(CountingTest, LostState_IsToldAndBeginsAnew) {
     ++failed;
     loser = row.client_id;
     lost_at = row.round;
-    EXPECT_THAT(row.error, HasSubstr("is not there; it begins anew"));
+    EXPECT_THAT(row.error, HasSubstr("is not there; it starts again without state"));
   }
   EXPECT_EQ(failed, 1);
   const bool again = std::ranges::any_of(rows, [&](const ClientRoundRow& row) {

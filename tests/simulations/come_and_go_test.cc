@@ -339,7 +339,7 @@ class FleetRun {
     sources.model = [&](const BlobId& id, const Plan& plan) {
       return shop_.artifacts.ModelVersion(id.digest, plan, [&] { return fetch(id); });
     };
-    sources.blob = fetch;
+    sources.blob = [&fetch](const BlobId& id, int64_t) { return fetch(id); };
     RIVULET_ASSIGN_OR_RETURN(const BoundData data, shop_.data.Of(caller.name));
     RIVULET_ASSIGN_OR_RETURN(const LocalResult trained,
                              shop_.trainer.Train(mine.task, caller.name, {&data, 1}, sources));

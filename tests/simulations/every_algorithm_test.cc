@@ -11,6 +11,7 @@
 #include "federated/settings/setting_tables.h"
 #include "setup/run_setup.h"
 #include "simulations/simulator.h"
+#include "tests/testing/external_mean.h"
 #include "tests/testing/memory_dataset.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -117,6 +118,7 @@ class EveryAlgorithmTest : public testing::FolderTest {
 };
 
 TEST_F(EveryAlgorithmTest, AnyWorkersAndDeployed_SameBits) {
+  const testing::UsesExternalMean external;
   for (const Algorithm* algorithm : Algorithms()) {
     SCOPED_TRACE(algorithm->name);
     const Scenario scenario = ScenarioOf(algorithm->name);

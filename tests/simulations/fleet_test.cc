@@ -211,7 +211,7 @@ TEST_F(SimulatedFleetTest, Trace_SaysWhoIsThereAndHowFast) {
   ASSERT_OK(WriteFileAtomically(FileSystem::Default(), Path("t.csv"), "client-00000,10,20,5e8\nclient-00000,30,90\n"));
   const auto fleet = Make({.compute = "1e9", .trace = Path("t.csv"), .period_seconds = 100});
   EXPECT_FALSE(fleet->IsThere("client-00000", 9 * kSecond));
-  EXPECT_TRUE(fleet->IsThere("client-00000", 110 * kSecond)) << "it begins anew";
+  EXPECT_TRUE(fleet->IsThere("client-00000", 110 * kSecond)) << "it starts again without state";
   EXPECT_TRUE(fleet->IsThere("client-00001", 0));
   EXPECT_EQ(fleet->NextBack(0), 10 * kSecond);
   EXPECT_EQ(fleet->NextBack(95 * kSecond), 110 * kSecond);

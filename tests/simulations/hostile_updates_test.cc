@@ -30,6 +30,14 @@ int Changes() {
   return given == nullptr ? 150 : std::atoi(given);
 }
 
+// RIVULET_HOSTILE_SEED draws other changes (test.sh --hostile).
+unsigned Seed(unsigned test) {
+  const char* given = std::getenv("RIVULET_HOSTILE_SEED");
+  const unsigned seed = given == nullptr ? 1 : static_cast<unsigned>(std::strtoul(given, nullptr, 10));
+  fmt::print("RIVULET_HOSTILE_SEED={}\n", seed);
+  return seed + test;
+}
+
 Scenario ScenarioOf(const std::string& algorithm, const std::string& codec) {
   Scenario scenario;
   scenario.run.name = "hostile";
@@ -228,7 +236,7 @@ Counts Lie(const Scenario& scenario, std::mt19937& random) {
 }
 
 TEST(HostileUpdates, OfEveryAlgorithm_AreFoldedOrRefusedWithoutATrace) {
-  std::mt19937 random(20);
+  std::mt19937 random(Seed(19));
   for (const Algorithm* algorithm : Algorithms()) {
     SCOPED_TRACE(algorithm->name);
     const Counts counts = Lie(ScenarioOf(algorithm->name, Scenario().update.codec), random);
@@ -238,7 +246,7 @@ TEST(HostileUpdates, OfEveryAlgorithm_AreFoldedOrRefusedWithoutATrace) {
 }
 
 TEST(HostileUpdates, OfEveryCodec_AreFoldedOrRefusedWithoutATrace) {
-  std::mt19937 random(21);
+  std::mt19937 random(Seed(20));
   for (const std::string& codec : SettingTableNames("codec")) {
     SCOPED_TRACE(codec);
     Scenario scenario = ScenarioOf("fedavg", codec);
@@ -257,7 +265,7 @@ TEST(HostileUpdates, OfEveryCodec_AreFoldedOrRefusedWithoutATrace) {
 
 // What a client keeps comes back to it, and to nobody else; a site that shares no disk sends it all the same.
 TEST(HostileUpdates, StatesThatAreChanged_AreToldFromWholeOnes) {
-  std::mt19937 random(22);
+  std::mt19937 random(Seed(21));
   std::vector<float> one(300, 0.5f), two(7, -1);
   const std::vector<NamedState> state = {{"left", one}, {"momentum", two}};
   const std::string good = WriteState(state);

@@ -43,12 +43,40 @@ class WorkerGateTest : public SimulatorTest {
 TEST_F(WorkerGateTest, Invitation_IsThereForWhoAsks) {
   Start({.invitation = "an invitation"});
   StopSignal stop;
-  const auto bytes = CoordinatorCalls(*gate_, stop).Fetch({.name = "node"}, InvitationBlob());
+  const auto bytes = CoordinatorCalls(*gate_, stop).Fetch({.name = "node"}, InvitationBlob(), kMaxInvitationBytes);
   ASSERT_OK(bytes);
   EXPECT_EQ(*bytes, "an invitation");
   EXPECT_THAT(gate_->Fetch({.name = "node"}, InvitationBlob(), 99), StatusIs(absl::StatusCode::kOutOfRange));
   EXPECT_THAT(simulation_->coordinator().Fetch({.name = "node"}, InvitationBlob(), 0),
               StatusIs(absl::StatusCode::kNotFound));
+}
+
+TEST_F(WorkerGateTest, InvitationOfManyMegabytes_IsNotTaken) {
+  Start({.invitation = std::string(kMaxInvitationBytes + 1, 'x')});
+  StopSignal stop;
+  EXPECT_THAT(CoordinatorCalls(*gate_, stop).Fetch({.name = "node"}, InvitationBlob(), kMaxInvitationBytes),
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("at most 4000000 are taken")));
+}
+
+TEST_F(WorkerGateTest, ThousandsOfInventedNames_AreAFewLines) {
+  Start({});
+  for (int i = 0; i < 5000; ++i) (void)Poll({.name = fmt::format("invented {}", i)}, 0);
+  gate_.reset();
+  const std::string all = told();
+  EXPECT_LE(std::ranges::count(all, '\n'), 21);
+  EXPECT_THAT(all, HasSubstr("'invented 0' has come"));
+  EXPECT_THAT(all, HasSubstr("4980 more lines of this kind were left out"));
+}
+
+TEST_F(WorkerGateTest, MoreSitesThanAnyClusterHas_AreNotAdmitted) {
+  Start({});
+  Status last = NotFound("not asked yet");
+  int asked = 0;
+  for (; asked < 20'000 && absl::IsNotFound(last); ++asked) {
+    last = gate_->Submit({.name = fmt::format("{}", asked)}, {.task = "none"}).status();
+  }
+  EXPECT_THAT(last, StatusIs(absl::StatusCode::kResourceExhausted, HasSubstr("threads of workers take part already")));
+  EXPECT_EQ(asked, 16'385);
 }
 
 TEST_F(WorkerGateTest, SilentWorker_WhatItHadIsGivenToAnother) {
@@ -73,7 +101,7 @@ TEST_F(WorkerGateTest, SilentWorker_WhatItHadIsGivenToAnother) {
   EXPECT_TRUE(given.contains(first->tasks[0].id));
   EXPECT_TRUE(given.contains(first->tasks[1].id));
   EXPECT_THAT(told(), HasSubstr("'one' has come"));
-  EXPECT_THAT(told(), HasSubstr("'one' has said nothing for 0.04 s; what it had is given to others"));
+  EXPECT_THAT(told(), HasSubstr("'one' was silent for 0.04 s; others get its tasks"));
 }
 
 TEST_F(WorkerGateTest, ThreadsOfOneCertificate_AreSitesOfTheirOwn) {
@@ -104,7 +132,8 @@ TEST_F(WorkerGateTest, OtherData_IsNotJoined) {
   WriteRecords("train.tfrecord", DigitRecords(205, 3));
   EXPECT_THAT(JoinSimulation(*invitation, ""),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is not that of the simulation")));
-  EXPECT_THAT(JoinSimulation(*invitation, Path("elsewhere")), StatusIs(absl::StatusCode::kNotFound));
+  EXPECT_THAT(JoinSimulation(*invitation, Path("elsewhere")),
+              StatusIs(absl::StatusCode::kNotFound, HasSubstr("from one folder, which --data names")));
   invitation->fingerprint.clear();
   EXPECT_THAT(JoinSimulation(*invitation, ""),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("no data that a worker could find")));

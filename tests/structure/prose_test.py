@@ -1,5 +1,8 @@
-"""The pages that people read keep the rules of plain words: at most 30 words in a sentence, and hardly a "what" or
-"who" as a pronoun. scripts/prose.py counts; the pages of NOT_YET do not keep them yet, and no page is added to it."""
+"""Prose keeps the rules of plain words: at most 30 words in a sentence, and hardly a "what" or "who" as a pronoun.
+
+scripts/prose.py counts in README.md and docs/. scripts/prose_code.py counts in the code, where no pronoun and no word of the
+dialect is allowed: in comments that open headers, in the folders' READMEs and in help texts. Pages of NOT_YET do not keep
+the rules yet, and no page is added to it."""
 import pathlib
 import sys
 import unittest
@@ -7,6 +10,7 @@ import unittest
 ROOT = pathlib.Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "scripts"))
 import prose  # noqa: E402: it is found by the line above
+import prose_code  # noqa: E402
 
 NOT_YET = {}
 
@@ -23,6 +27,46 @@ class Prose(unittest.TestCase):
     def test_the_list_only_shrinks(self):
         for name in NOT_YET:
             self.assertTrue(prose.Page((ROOT / name).read_text()).faults(), f"{name} keeps the rules: take it off the list")
+
+    def check(self, path, text):
+        self.assertEqual(prose_code.Plain(text).faults(), [], path.relative_to(ROOT).as_posix())
+
+    def test_headers_open_in_plain_words(self):
+        for folder in prose_code.FOLDERS:
+            headers = prose_code.headers_of(ROOT, folder)
+            self.assertTrue(headers, folder)
+            for path in headers:
+                head = prose_code.head_of(path.read_text())
+                self.assertTrue(head, f"{path}: no comment opens it")
+                self.check(path, head)
+
+    def test_pages_of_folders_keep_the_rules(self):
+        for folder in prose_code.FOLDERS:
+            for path in sorted((ROOT / folder).rglob("README.md")):
+                self.check(path, path.read_text())
+
+    def test_help_texts_keep_the_rules(self):
+        found = 0
+        for path in prose_code.sources_of(ROOT, "cli"):
+            for texts in prose_code.help_of(path.read_text()):
+                found += len(texts)
+                for text in texts:
+                    self.check(path, text)
+        self.assertGreater(found, 300)
+
+    def test_heads_comments_and_help_are_found(self):
+        header = "// A pool.\n//\n//   Pool pool;\n// It grows.\n#pragma once\n\n// Adds one.\nint Add(int x);  // to it\n"
+        self.assertEqual(prose.Page(prose_code.head_of(header)).sentences, ["A pool.", "It grows."])
+        self.assertEqual(prose_code.comments_of(header).split("\n\n"), ["Adds one.", "to it"])
+        source = ('Command c{.name = "x", .summary = "Print a "\n "table."};\n// .Flag("--no", &n, "not this")\n'
+                  'c.Option("--rows", "N", &rows, Text("at most (N) rows"))\n .Flag("--all", &all, "all rows");\n')
+        self.assertEqual(prose_code.help_of(source), (["Print a table."], ["at most (N) rows", "all rows"]))
+        self.assertEqual(prose_code.texts_of(source), "at most (N) rows")
+
+    def test_planted_faults_in_code_are_found(self):
+        self.assertEqual(prose_code.Plain("Pool of threads.").faults(), [])
+        faults = prose_code.Plain("What a pool is told by itself. Word" + " word" * 30).faults()
+        self.assertEqual([fault.split(":")[0] for fault in faults], ["31 words", "a pronoun", "dialect", "no noun phrase"])
 
     def test_code_tables_and_headings_are_no_prose(self):
         page = prose.Page("# What is this\n\nOne `a b c` two.  Three e.g. four?\n```\nwhat code\n```\n| who | what |\n- five\n- six, [seven](x.md)\n"

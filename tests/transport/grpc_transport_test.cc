@@ -290,7 +290,7 @@ TEST_F(GrpcTransportTest, PackedChunkThatIsNone_EndsItsUploadAlone) {
   bomb.resize(ZSTD_compress(bomb.data(), bomb.size(), zeros.data(), zeros.size(), 1));
   for (const auto& [chunk, why] :
        {std::pair{std::string("not packed"), "a chunk of 10 bytes is no frame of zstd"},
-        std::pair{bomb, "a packed chunk says to be 67108864 bytes long, and may be 1048576"}}) {
+        std::pair{bomb, "a compressed chunk claims 67108864 bytes, and at most 1048576 are allowed"}}) {
     grpc::ClientContext context;
     const auto stream = stub->Submit(&context);
     rpc::SubmitMessageProto message;

@@ -1,6 +1,7 @@
 // Peers that speak no gRPC at all, or damaged gRPC, and many of them: each is cut off or refused, and an honest client
 // beside them is served as if they were not there.
 #include <arpa/inet.h>
+#include <grpcpp/generic/async_generic_service.h>
 #include <grpcpp/generic/generic_stub.h>
 #include <grpcpp/grpcpp.h>
 #include <netinet/in.h>
@@ -11,6 +12,7 @@
 #include <random>
 
 #include "federated/transport/grpc_client.h"
+#include "federated/transport/grpc_control.h"
 #include "federated/transport/grpc_server.h"
 #include "tests/testing/sanitized.h"
 #include "tests/testing/status_matchers.h"
@@ -184,6 +186,96 @@ TEST_F(HostilePeersTest, MessageThatIsNoProtobuf_IsRefusedBeforeAnybodySeesIt) {
   EXPECT_EQ(refused, 50);
   EXPECT_EQ(api_.polls, before);
   PollHonestly();
+}
+
+// One grammar of names at every call: what is refused here would stand in a log, a row or on a terminal.
+TEST_F(HostilePeersTest, NameThatDoesNotShow_IsRefusedAtEveryCall) {
+  const int before = api_.polls;
+  for (const std::string& name :
+       {std::string(), std::string("a\nround 9: done"), std::string("\x1b[2J"), std::string("a\0", 2),
+        std::string("\xe2\x80\xae"
+                    "a"),
+        std::string("\xc2\x9b"
+                    "1m"),
+        std::string(256, 'a'), std::string(100'000, 'a')}) {
+    SCOPED_TRACE(name.substr(0, 20));
+    const Caller caller{.name = name};
+    EXPECT_EQ(honest_->Poll({.caller = caller}).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(honest_->Fetch(caller, {}, 0).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(honest_->Submit(caller, {.task = "t", .bytes = 1}).status().code(), absl::StatusCode::kInvalidArgument);
+    EXPECT_EQ(honest_->Fail(caller, {.task = "t"}).code(), absl::StatusCode::kInvalidArgument);
+  }
+  EXPECT_EQ(api_.polls, before);
+  EXPECT_OK(honest_->Poll({.caller = {.name = "Spital Zürich, Ward 7"}}));
+}
+
+// gRPC would unpack 40 MB out of 40 KB before it looked at the length; its error would tell.
+TEST_F(HostilePeersTest, CompressedMessage_IsNotUnpackedByAServer) {
+  const auto channel = grpc::CreateChannel(server_->address().ToString(), grpc::InsecureChannelCredentials());
+  grpc::GenericStub stub(channel);
+  const std::string zeros(40 << 20, '\0');
+  for (const auto algorithm : {GRPC_COMPRESS_GZIP, GRPC_COMPRESS_DEFLATE}) {
+    grpc::Slice slice(zeros);
+    grpc::ByteBuffer request(&slice, 1), reply;
+    grpc::ClientContext context;
+    context.set_compression_algorithm(algorithm);
+    context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    grpc::CompletionQueue queue;
+    const auto call = stub.PrepareUnaryCall(&context, "/rivulet.rpc.Coordinator/Poll", request, &queue);
+    call->StartCall();
+    grpc::Status status;
+    call->Finish(&reply, &status, nullptr);
+    void* tag = nullptr;
+    bool ok = false;
+    ASSERT_TRUE(queue.Next(&tag, &ok));
+    EXPECT_FALSE(status.ok());
+    EXPECT_NE(status.error_code(), grpc::StatusCode::DEADLINE_EXCEEDED);
+    EXPECT_EQ(status.error_message().find(std::to_string(zeros.size())), std::string::npos) << status.error_message();
+  }
+  EXPECT_EQ(api_.polls, 1);
+  PollHonestly();
+}
+
+// Answers every call with zeros, packed.
+class PackingServer : public grpc::CallbackGenericService {
+ public:
+  grpc::ServerGenericBidiReactor* CreateReactor(grpc::GenericCallbackServerContext* context) override {
+    context->set_compression_algorithm(GRPC_COMPRESS_GZIP);
+    class Answer : public grpc::ServerGenericBidiReactor {
+     public:
+      Answer() : slice_(std::string(40 << 20, '\0')), zeros_(&slice_, 1) {
+        StartWriteAndFinish(&zeros_, grpc::WriteOptions(), grpc::Status::OK);
+      }
+      void OnDone() override { delete this; }
+
+     private:
+      grpc::Slice slice_;
+      grpc::ByteBuffer zeros_;
+    };
+    return new Answer;
+  }
+};
+
+TEST(HostileServer, CompressedMessage_IsNotUnpackedByAClient) {
+  PackingServer packing;
+  grpc::ServerBuilder builder;
+  int port = 0;
+  builder.AddListeningPort("127.0.0.1:0", grpc::InsecureServerCredentials(), &port);
+  builder.RegisterCallbackGenericService(&packing);
+  const auto server = builder.BuildAndStart();
+  const NetworkAddress address{.host = "127.0.0.1", .port = static_cast<uint16_t>(port)};
+  const auto client = GrpcClient::Create({.coordinator = address, .credentials = InsecureCredentials(false)}).value();
+  const auto reply = client->Poll({.caller = {.name = "a"}});
+  EXPECT_FALSE(reply.ok());
+  EXPECT_EQ(Message(reply.status()).find(std::to_string(40 << 20)), std::string_view::npos) << Message(reply.status());
+  const auto fetched = client->Fetch({.name = "a"}, {}, 0);
+  EXPECT_FALSE(fetched.ok());
+  EXPECT_EQ(Message(fetched.status()).find(std::to_string(40 << 20)), std::string_view::npos);
+  const auto control = ConnectControl({.coordinator = address, .credentials = InsecureCredentials(false)}).value();
+  const auto runs = control->Runs({});
+  EXPECT_FALSE(runs.ok());
+  EXPECT_EQ(Message(runs.status()).find(std::to_string(40 << 20)), std::string_view::npos);
+  server->Shutdown(std::chrono::system_clock::now());
 }
 
 // More connections than a site would ever open, which say nothing, half a preface, or nothing but pings and resets.

@@ -106,6 +106,30 @@ TEST(Messages, TaskFailure_CrossesWhole) {
       .task = "task-1", .code = TaskFailure::Code::kBadExample, .subject = "label", .counts = {{"record", 3}}});
 }
 
+// They are printed, logged and stored by whoever gets them.
+TEST(Messages, WordsOfTheOtherSide_AreCleanedAndShortened) {
+  const std::string hostile = "done\n\x1b[2Jround 9 \xe2\x80\xae" + std::string(100'000, 'x');
+  rpc::PollReplyProto message;
+  message.mutable_awaited()->set_sentence(hostile);
+  message.mutable_over()->set_sentence(hostile);
+  message.add_outcomes()->set_reason(hostile);
+  message.mutable_outcomes(0)->set_end(static_cast<int>(TaskEnd::kFailed));
+  rpc::RefusedNameProto* const refused = message.add_refused_names();
+  refused->set_code(static_cast<int>(absl::StatusCode::kInvalidArgument));
+  refused->set_sentence(hostile);
+  rpc::SubmitResultProto result;
+  result.set_reason(hostile);
+  const auto reply = FromMessage(message);
+  ASSERT_OK(reply);
+  const auto submitted = FromMessage(result);
+  ASSERT_OK(submitted);
+  for (const std::string& words : {reply->awaited.sentence, reply->over->sentence, reply->outcomes[0].reason,
+                                   std::string(Message(reply->refused_names[0].reason)), submitted->reason}) {
+    EXPECT_TRUE(words.starts_with("done??[2Jround 9 ?xxx")) << words.substr(0, 40);
+    EXPECT_LE(words.size(), 2003u);
+  }
+}
+
 // What a client's log says is its own, and a reason that this program does not know is no reason to lose the rest.
 TEST(Messages, TaskFailure_SentenceStaysAndUnknownCodeIsUnknown) {
   rpc::TaskFailureProto message;

@@ -82,7 +82,11 @@ class Tls : public AuthorityTest {
     RIVULET_ASSIGN_OR_RETURN(auto credentials, CredentialsOf(folder, server_words_));
     RIVULET_ASSIGN_OR_RETURN(server_, GrpcServer::Start(api_, {.listen = {.host = "127.0.0.1", .port = port},
                                                                .credentials = std::move(credentials),
-                                                               .admit_aggregators = admit_aggregators}));
+                                                               .admit_aggregators = admit_aggregators,
+                                                               .on_revoked = [this](const RevokedPeer& peer) {
+                                                                 MutexLock lock(revoked_mutex_);
+                                                                 revoked_.push_back(peer);
+                                                               }}));
     return absl::OkStatus();
   }
   StatusOr<std::unique_ptr<GrpcClient>> ClientOf(const std::string& folder, const std::string& host = "127.0.0.1") {
@@ -177,6 +181,8 @@ class Tls : public AuthorityTest {
 
   RemembersCaller api_;
   Words server_words_, client_words_;
+  Mutex revoked_mutex_;
+  std::vector<RevokedPeer> revoked_ GUARDED_BY(revoked_mutex_);
   std::unique_ptr<GrpcServer> server_;
 };
 
@@ -252,6 +258,29 @@ TEST_F(Tls, RevokedClient_IsRefusedAtTheHandshakeInWords) {
   EXPECT_THAT(server_words_.sentences(),
               Contains(AllOf(HasSubstr("refused a connection"), HasSubstr("was revoked on"), HasSubstr("another"))));
   EXPECT_EQ(api_.polls, 0);
+}
+
+// Whoever decides about leases hears of it, whether it is refused at its handshake or at a call.
+TEST_F(Tls, RevokedClient_IsReportedWithItsNameSerialAndSentence) {
+  ASSERT_OK(Issue("client/b", "b"));
+  ASSERT_OK(StartServer());
+  ASSERT_OK_AND_ASSIGN(const auto client, ClientOf("a"));
+  ASSERT_OK(Poll(*client));
+  Revoke("client/a");
+  const auto reported = [this] {
+    MutexLock lock(revoked_mutex_);
+    return revoked_;
+  };
+  EXPECT_THAT(Poll(*client), StatusIs(absl::StatusCode::kUnauthenticated, HasSubstr("was revoked")));
+  EXPECT_TRUE(Within(std::chrono::seconds(10), [&] { return !reported().empty(); }));
+  EXPECT_FALSE(PollAs("a").ok());
+  EXPECT_TRUE(Within(std::chrono::seconds(10), [&] { return reported().size() > 1; }));
+  EXPECT_OK(PollAs("b"));
+  for (const RevokedPeer& peer : reported()) {
+    EXPECT_EQ(peer.name, "client/a");
+    EXPECT_EQ(peer.serial, Load("a")->serial);
+    EXPECT_THAT(peer.sentence, HasSubstr("was revoked on"));
+  }
 }
 
 TEST_F(Tls, RevokedClientWithAnOpenConnection_IsRefusedAtItsNextCall) {

@@ -50,12 +50,12 @@ const LocalPass& GpuPasses::PassOf(TaskKind kind, size_t pass) const {
 Status GpuPasses::Check(TaskKind kind, size_t pass) {
   const LocalPass& local = PassOf(kind, pass);
   if (local.input != nullptr) {
-    return Unimplemented("plan '{}' has batches made by a graph of its own, which only the host runs; train it there",
+    return Unimplemented("plan '{}' has an input graph, which only the host runs; train it there",
                          programs_.plan().name());
   }
   if (local.scalars.size() > gpu::kMostCounted) {
-    return Unimplemented("plan '{}' has a pass tell {} numbers, and a device counts up to {}", programs_.plan().name(),
-                         local.scalars.size(), gpu::kMostCounted);
+    return Unimplemented("plan '{}' has a pass that reports {} numbers, and a device supports up to {}",
+                         programs_.plan().name(), local.scalars.size(), gpu::kMostCounted);
   }
   return ArenaBytes(kind, pass, local.batch_size).status();
 }

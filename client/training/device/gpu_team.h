@@ -1,9 +1,9 @@
 // Team of a process's devices that train as one. Tasks are dealt out by their examples; each device trains its share in
 // its own thread (client/training/device/gpu_trainer.h). The devices add their sums among themselves
-// (engine/gpu/gpu_sum.h), so one vector of integers comes to the host whatever their number. A task's bits are the same
-// on any of them, as long as they are of one model.
+// (engine/gpu/gpu_sum.h), so one vector of integers comes to the host for any number of devices. A task's bits are the
+// same on any of them, as long as they are of one model.
 //
-// Devices that cannot add among themselves each serve a worker of their own, and the workers' partial sums are merged.
+// Devices that cannot add among themselves each serve a separate worker, and the workers' partial sums are merged.
 #pragma once
 
 #include <memory>

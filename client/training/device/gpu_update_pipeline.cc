@@ -188,8 +188,8 @@ Status GpuUpdatePipeline::BringLeftOut(const Sending& sending, std::span<const G
   for (size_t lane = 0; lane < lanes.size(); ++lane) {
     const std::span<const float> beside = LeftOutBeside(*lanes[lane].asked, sending.spec->name);
     if (std::ssize(beside) != sending.spec->elements) {
-      return InvalidArgument("task {} was given nowhere to keep what is left out of part '{}'",
-                             lanes[lane].asked->task->id, sending.spec->name);
+      return InvalidArgument("task {} has no place for the error feedback of part '{}'", lanes[lane].asked->task->id,
+                             sending.spec->name);
     }
     float* const from = LeftOutOnHost(sending, static_cast<int>(lane));
     std::ranges::copy(beside, from);

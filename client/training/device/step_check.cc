@@ -234,7 +234,7 @@ Status CheckStep(PassPrograms& programs, const std::shared_ptr<GpuDevice>& devic
         DifferenceOf<float>(there.buffers[buffer].data() + variable.offset,
                             host.buffers[buffer].data() + variable.offset, TensorBytes(variable.spec));
     if (difference.IsWithin(kTensorTolerance)) continue;
-    return Differs(*device, fmt::format("what a step leaves in variable '{}'", variable.name), difference);
+    return Differs(*device, fmt::format("the value of variable '{}' after a step", variable.name), difference);
   }
   return absl::OkStatus();
 }

@@ -1,5 +1,5 @@
-// What devices did, as CUPTI records it: the activity entries of gpu_api.h. CUPTI is opened when somebody asks for
-// records, so that the library loads where it is not installed; built without its headers, there are none.
+// Records of device activity by CUPTI: the activity entries of gpu_api.h. CUPTI is opened at the first request for
+// records, so that the library loads on machines without it. A build without its headers has no records.
 #pragma once
 
 #include <cstdint>

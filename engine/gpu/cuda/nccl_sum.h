@@ -1,5 +1,5 @@
-// Sums over devices by NCCL: the sum entries of gpu_api.h. It is opened when somebody asks for it, so that the library
-// loads where it is not installed; built without its headers, there are no sums.
+// Sums over devices by NCCL: the sum entries of gpu_api.h. NCCL is opened at the first request, so that the library
+// loads on machines without it. A build without its headers has no sums.
 #pragma once
 
 #include <cstddef>

@@ -1,5 +1,5 @@
-// The libraries that this one opens when they are asked for, and whether they are here: the entry of gpu_api.h that
-// tells of them.
+// List of the toolkit libraries that this library opens on demand, and whether each is installed: an entry of
+// gpu_api.h.
 #pragma once
 
 #include <cstddef>

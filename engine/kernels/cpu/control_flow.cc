@@ -251,15 +251,15 @@ class WhileKernel final : public Kernel {
       return Cancelled("the run was cancelled after {} iterations", done);
     if (run->loop_steps_left == 0) [[unlikely]]
       return ResourceExhausted(
-          "the loop wants to go on after {} iterations, but the run has spent all the loop steps that it may take; "
-          "check the condition, or raise the limit",
+          "the loop does not end after {} iterations, and the run has used all its loop steps; check the condition, or "
+          "raise the limit",
           done);
     if (run->loop_steps_left > 0) --run->loop_steps_left;
     if (run->deadline != std::chrono::steady_clock::time_point::max() &&
         std::chrono::steady_clock::now() >= run->deadline) [[unlikely]]
       return DeadlineExceeded(
-          "the loop wants to go on after {} iterations, but the time that the run may take is over; check the "
-          "condition, or raise the limit",
+          "the loop does not end after {} iterations, and the run's time is over; check the condition, or raise the "
+          "limit",
           done);
     return {};
   }

@@ -1,4 +1,4 @@
-// Arguments of the rows of scaled dot-product attention (attention.cu); its products are matmul.cu's.
+// Arguments of the row kernels of scaled dot-product attention (attention.cu); its products are matmul.cu's.
 #pragma once
 
 #include "engine/kernels/cuda/lane_span.h"

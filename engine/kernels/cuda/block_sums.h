@@ -1,4 +1,4 @@
-// How the threads of a block join what they have computed: as a tree whose shape the number of threads alone decides.
+// Reduction of the results of a block's threads, as a tree whose shape depends on the number of threads alone.
 #pragma once
 
 #include "engine/kernels/cuda/device_code.h"

@@ -1,6 +1,5 @@
-// Arguments of what normalises by statistics of channels: batch norm, and group norm example by example
-// (channel_norm.cu). Tensors are seen as [examples, rows, channels, inner], inner being 1 where channels come last;
-// batch norm has one example.
+// Arguments of normalisations by channel statistics: batch norm, and group norm example by example (channel_norm.cu).
+// Tensors are seen as [examples, rows, channels, inner]; inner is 1 if channels come last; batch norm has one example.
 #pragma once
 
 #include "engine/kernels/cuda/chunked_sums.h"

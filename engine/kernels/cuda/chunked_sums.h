@@ -1,6 +1,6 @@
-// Long sums of many results at once, in chunks that different blocks take: "…" writes each chunk's sums, in double, to
-// scratch memory, and "Sum_T_chunks" (reduction.cu) joins them in order. How long a chunk is depends on nothing but a
-// constant, so the order is the shape's alone.
+// Long sums of many results at once, in chunks for different blocks: "…" writes each chunk's sums, in double, to
+// scratch memory, and "Sum_T_chunks" (reduction.cu) joins them in order. The length of a chunk is a constant, so the
+// order depends on the shape alone.
 #pragma once
 
 #include <algorithm>

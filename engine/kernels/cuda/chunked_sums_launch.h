@@ -1,4 +1,4 @@
-// Joins what SumChunks left.
+// Launch that joins the chunks of SumChunks.
 #pragma once
 
 #include "engine/kernels/cuda/chunked_sums.h"

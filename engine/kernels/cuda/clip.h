@@ -1,7 +1,7 @@
-// How far each lane's update is clipped before it is folded (fold.h): the norm of all its values, over all runs of all
-// its parts, and the factor that follows from it. What federated/mechanisms/clip.cc does for one update after the
-// other, but that squares are added in another order, which shapes alone say: the norm's last bits may differ from the
-// host's, and so the last bit of a value that is clipped by it.
+// Clipping of each lane's update before it is added to the sums (fold.h): the norm over all its values in all runs of
+// all parts, and the resulting factor. It matches federated/mechanisms/clip.cc except for the order in which squares
+// are added, which depends on shapes alone. The norm's last bits may differ from the host's, and so may the last bit of
+// a clipped value.
 #pragma once
 
 #include <cstdint>

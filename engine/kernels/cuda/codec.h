@@ -1,12 +1,12 @@
-// What happens to the updates of all lanes on their way, where they lie: what federated/codecs makes of an update and
-// whoever folds makes of its bytes again, to the bit, and without the bytes. One part of each lane lies by itself, in
-// wire order ("send_values"); the kernels of its codec put in the place of each value the one that arrives.
+// Encoding and decoding of all lanes' updates on the device. The result equals the bytes of federated/codecs decoded by
+// the aggregator, to the bit, but no bytes are made. Each lane's part is copied in wire order ("send_values"); the
+// codec's kernels then replace each value by its decoded one.
 //
-// A codec that rounds by chance draws one number after the other, none for a block of zeros: how many the blocks before
-// a block take is counted first, and then each value draws the one at its place. Where the host adds in order, one
-// thread of each lane, or of each of its blocks, does.
+// A codec with random rounding draws one number after the other, and none for a block of zeros. The draws of the
+// preceding blocks are counted first, and then each value draws the number at its position. Sums that the host adds in
+// order are added by one thread of each lane, or of each of its blocks.
 //
-// `lanes` are all of these arguments' kernels': the grid's z, but where a lane is one block.
+// `lanes` means the lanes of these arguments' kernels: the grid's z, except for kernels with one block per lane.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,4 @@
-// Arguments of convolutions of each channel by itself (depthwise.cu). Images are NHWC, filters [height, width, in,
-// multiplier].
+// Arguments of depthwise convolutions (depthwise.cu). Images are NHWC, filters [height, width, in, multiplier].
 #pragma once
 
 #include "engine/kernels/cuda/chunked_sums.h"

@@ -1,10 +1,10 @@
-// What the sources of device code (*.cu) are written with. Each is compiled twice: by nvcc for GPUs, into
-// librivulet_cuda.so, and by the host's compiler for the emulated device of the tests, where blocks run one after the
-// other and __syncthreads is kept. So index arithmetic, lanes and masks are tested where there is no GPU.
+// Common macros and helpers of device sources (*.cu). Each source is compiled twice: by nvcc for GPUs into
+// librivulet_cuda.so, and by the host's compiler for the emulated device of the tests. The emulated device runs blocks
+// one after the other and honours __syncthreads. So index arithmetic, lanes and masks are tested without a GPU.
 //
-// A kernel is one __global__ function of one plain struct, with fixed sizes of blocks, static __shared__ memory and
-// __syncthreads() as its only means of agreement: no shuffles, no atomics on floats, no dynamic shared memory. Sums go
-// in an order that the shape alone says, so that every run gives the same bits.
+// A kernel is one __global__ function of one plain struct, with fixed sizes of blocks and static __shared__ memory.
+// __syncthreads() is its only synchronisation: no shuffles, no atomics on floats, no dynamic shared memory. The order
+// of sums depends on the shape alone, so that every run gives the same bits.
 //
 //   struct ScaleArguments { LaneSpan<const float> x; LaneSpan<float> y; int64_t count; float factor; Lanes lanes; };
 //

@@ -1,4 +1,4 @@
-// The host's walks as the device's.
+// Conversion of the host's strided walks to the device's.
 #pragma once
 
 #include "engine/kernels/cpu/strided/strided.h"

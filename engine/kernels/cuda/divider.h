@@ -1,4 +1,4 @@
-// Division by numbers that are known when a kernel is prepared, as one multiplication on the device.
+// Division by numbers known when a kernel is prepared, as one multiplication on the device.
 #pragma once
 
 #include <cstdint>

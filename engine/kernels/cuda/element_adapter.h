@@ -1,4 +1,4 @@
-// From nodes to steps of chains of elements (engine/program/gpu_elements.h), for the adapters whose kernels are such
+// Conversion of nodes to steps of elementwise chains (engine/program/gpu_elements.h), for the adapters of such
 // functions.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The functions that chains of elements are made of (engine/program/gpu_elements.h), by number: those of
-// elementwise_list.h, and what only chains have.
+// Numbers of the functions in elementwise chains (engine/program/gpu_elements.h): those of elementwise_list.h and some
+// that only chains have.
 #pragma once
 
 #include <cstdint>

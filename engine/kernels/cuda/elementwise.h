@@ -1,4 +1,4 @@
-// Arguments of the kernels that compute each element from the elements at the same place (elementwise.cu).
+// Arguments of the elementwise kernels (elementwise.cu).
 #pragma once
 
 #include "engine/kernels/cuda/lane_span.h"

@@ -1,5 +1,5 @@
-// Functions of elements, with the meaning of the CPU's: integers wrap around, a NaN stays one, and what is exact there
-// (a sum, a quotient, a root, a comparison) is exact here.
+// Elementwise functions with the CPU's semantics. Integers wrap around, a NaN stays one, and functions that are exact
+// there (sum, quotient, root, comparison) are exact here.
 #pragma once
 
 #include <cmath>

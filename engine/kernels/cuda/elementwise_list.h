@@ -1,4 +1,4 @@
-// Which functions of elements there are on GPUs, by function and type: device code makes a kernel of each, adapters
+// List of the elementwise functions on GPUs, by function and type. Device code makes a kernel of each; adapters
 // register it for the op of that name.
 #pragma once
 

@@ -1,5 +1,5 @@
-// The 16-bit floating types on a device: bits and rounding of engine/tensor/float16.h, which nvcc cannot be given since
-// it brings the engine's statuses. A test holds every value of the two against each other.
+// The 16-bit floating types on a device, with the bits and rounding of engine/tensor/float16.h. nvcc cannot compile
+// that header, because it includes the engine's statuses. A test compares every value of both implementations.
 #pragma once
 
 #include "engine/kernels/cuda/device_code.h"

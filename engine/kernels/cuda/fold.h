@@ -1,11 +1,11 @@
-// The fold of several lanes' values into sums of integers, where they lie: what federated/aggregation/fixed_point.h
-// does for one update after the other, to the same integers. A value's addend is weight × value, exact in float64,
-// rounded once to an integer, and integers add up to the same sum in any order; so this may go over all lanes at once.
+// Aggregation of several lanes' values into sums of integers on the device, with the same integers as
+// federated/aggregation/fixed_point.h. A value's addend is weight × value, exact in float64, rounded once to an
+// integer. Integers add up to the same sum in any order, so the kernel may process all lanes at once.
 //
-// Values are read once. Beside the sums come, for each lane, the sum of squares in an order that the shape alone says
-// (so it may differ from the host's in its last bits, and is the same in every run), how many are not zero, how many of
-// these contributed 0, and the first that is NaN, infinite or beyond the bound. Such a value adds nothing; the others
-// of its lane do, and are taken away again by the same kernel with `sign` -1, to the bit.
+// Values are read once. For each lane the kernel also counts the nonzero values and those of them that contributed 0,
+// and notes the first value that is NaN, infinite or beyond the bound. It computes the sum of squares in an order that
+// depends on the shape alone, so the last bits may differ from the host's but not between runs. An invalid value adds
+// nothing; the others of its lane are added, and the same kernel with `sign` -1 subtracts them again, to the bit.
 #pragma once
 
 #include <cstdint>

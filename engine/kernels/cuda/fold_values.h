@@ -1,4 +1,4 @@
-// Values of an update as the kernels of a fold take them.
+// Loads of an update's values for the kernels of fold.h.
 #pragma once
 
 #include "engine/kernels/cuda/device_code.h"

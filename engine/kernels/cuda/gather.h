@@ -1,4 +1,4 @@
-// Arguments of what chooses elements by index, and its way back (gather.cu).
+// Arguments of gathers by index and their gradients (gather.cu).
 #pragma once
 
 #include "engine/kernels/cuda/divider.h"

@@ -1,6 +1,6 @@
-// Arithmetic of float32 as the host's threads that train have it (EnterWorkerThread), to the bit: what is below the
-// least normal number, an operand or a result, is a zero of its sign. A result is judged as if its exponent had no
-// bound, so what rounds up to the least normal number stays.
+// float32 arithmetic with the bits of the host's training threads (EnterWorkerThread): an operand or a result below the
+// least normal number is a zero of its sign. A result is judged as if its exponent had no bound, so a result that
+// rounds up to the least normal number is kept.
 #pragma once
 
 #include "engine/kernels/cuda/device_code.h"

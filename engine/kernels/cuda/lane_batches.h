@@ -1,6 +1,6 @@
-// What a step of many clients needs beside the program itself: each lane's own batch, out of examples that lie on the
-// device, and its own count of what it has done. So a step is the same work every time, and can be kept as a graph and
-// run again without the host saying anything.
+// Inputs of a training step of many clients beside the program: each lane's batch, gathered from examples on the
+// device, and its step count. So every step is the same work, and can be captured as a graph and replayed without the
+// host.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Operands in the arguments of device kernels: what host code fills in and device code reads.
+// Operands in the arguments of device kernels: written by host code, read by device code.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// From a node to launches of device kernels: what the adapters of this folder share.
+// Shared parts of this folder's adapters, which turn a node into launches of device kernels.
 #pragma once
 
 #include <limits>

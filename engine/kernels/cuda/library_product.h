@@ -1,6 +1,5 @@
-// Products by cuBLASLt in the place of our own (engine/kernels/cuda_libraries): only of shapes for which a table says
-// so, with the algorithm that it says, so that the same product is computed in the same way in every run and for any
-// lanes.
+// Products by cuBLASLt in the place of our kernels (engine/kernels/cuda_libraries), only for shapes in a table and with
+// the table's algorithm. So the same product is computed in the same way in every run and for any number of lanes.
 #pragma once
 
 #include <cstdint>

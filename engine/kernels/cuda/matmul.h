@@ -1,4 +1,4 @@
-// Arguments of matrix products (matmul.cu), and what chooses among their tiles.
+// Arguments of matrix products (matmul.cu), and the choice of their tiles.
 #pragma once
 
 #include "engine/kernels/cuda/divider.h"

@@ -1,8 +1,8 @@
-// Normal numbers of each lane's own stream, added to its values: the host's Draws::Normal (engine/base/draws.h), to the
-// bit. There two numbers are drawn in the square and rejected outside of the circle, so how many have been drawn before
-// a value is not known from its place. But each try takes one block of four words, whatever comes of it: tries are
-// counted first, chunk by chunk ("noise_count", then codec.h's "codec_places"), and then each that is good knows which
-// two values are its own ("noise_add"). Where fewer were good than are wanted, one thread goes on ("noise_rest").
+// Normal numbers of each lane's stream, added to its values: the host's Draws::Normal (engine/base/draws.h), to the
+// bit. The polar method draws two numbers in the square and rejects those outside of the circle, so a value's position
+// does not determine the number of earlier draws. But each try takes exactly one block of four words. Accepted tries
+// are counted first, chunk by chunk ("noise_count", then codec.h's "codec_places"). Then each accepted try computes the
+// positions of its two values ("noise_add"). If there were too few, one thread continues ("noise_rest").
 #pragma once
 
 #include <cstdint>

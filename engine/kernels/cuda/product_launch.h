@@ -1,4 +1,4 @@
-// Launches of products, for the adapters of all families that are made of them.
+// Launches of products, for the adapters of all families that use them.
 #pragma once
 
 #include "engine/kernels/cuda/convolution.h"

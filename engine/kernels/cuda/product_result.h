@@ -1,4 +1,4 @@
-// How a block computes and stores its tile of a product.
+// Computation and storage of a block's tile of a product.
 #pragma once
 
 #include "engine/kernels/cuda/matmul.h"

@@ -1,5 +1,5 @@
-// Which products are cuBLASLt's: a table, frozen from what `scripts/gpu.sh --part kernels` has measured and printed.
-// What is not in it is our own kernel's. Never asked: how many lanes there are.
+// Table of the products that cuBLASLt computes, frozen from measurements of `scripts/gpu.sh --part kernels`. Our
+// kernels compute all others. The number of lanes never matters.
 #pragma once
 
 #include <optional>

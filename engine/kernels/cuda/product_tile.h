@@ -1,11 +1,11 @@
 // C = A·B, a tile of C by each block: the one loop of all products (matmul.cu, convolution.cu).
 //
-// The block's 256 threads stand as 16 × 16; each computes kRows × kColumns elements of the tile of 16 kRows × 16
-// kColumns. Tiles of A and B, TileDepth deep, are brought to shared memory; while one is multiplied the next is on its
-// way in registers. Each element is summed over the depth in order, by one thread, whatever the tile's shape: only
-// whether the compiler fuses a product with the sum is left to it, and that is the same for all tiles.
+// The block's 256 threads form a 16 × 16 grid; each computes kRows × kColumns elements of the tile of 16 kRows × 16
+// kColumns. Tiles of A and B, TileDepth deep, are loaded to shared memory; while one is multiplied, the next is loaded
+// into registers. One thread sums each element over the depth in order, for any tile shape. Only the compiler decides
+// whether a product is fused with the sum, and it decides alike for all tiles.
 //
-// What A and B are is told by loaders. A's "lines" are rows of C, B's are columns of C:
+// Loaders define A and B. A's "lines" are rows of C, B's are columns of C:
 //
 //   struct Loader {
 //     using Element = float;

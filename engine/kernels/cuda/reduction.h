@@ -1,4 +1,4 @@
-// Arguments of reductions (reduction.cu), and which there are.
+// Arguments and list of reductions (reduction.cu).
 #pragma once
 
 #include "engine/kernels/cuda/lane_span.h"

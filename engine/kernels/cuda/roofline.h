@@ -1,4 +1,4 @@
-// Arguments of what measures a device (roofline.cu; engine/profile/gpu_roofline.h).
+// Arguments of the kernels that measure a device (roofline.cu; engine/profile/gpu_roofline.h).
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Which sequence and unit a thread of a recurrent step works on, and where these lie.
+// Sequence and unit of a thread in a recurrent step, and their offsets.
 #pragma once
 
 #include "engine/kernels/cuda/device_code.h"

@@ -1,4 +1,4 @@
-// One place of a walk over sequences, as the steps of recurrent layers have it in their arguments.
+// One position of a walk over sequences, in the arguments of recurrent steps.
 #pragma once
 
 #include "engine/kernels/cuda/divider.h"

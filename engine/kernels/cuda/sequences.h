@@ -1,4 +1,4 @@
-// What the adapters of recurrent layers share: the walk over their sequences.
+// Shared parts of the adapters of recurrent layers: the walk over their sequences.
 #pragma once
 
 #include "engine/gpu/lane_copy.h"

@@ -1,5 +1,5 @@
-// Draws of a lane's stream on a device: Philox4x32-10 (engine/base/philox.h), and the numbers that are made of its
-// words one after the other (engine/base/draws.h), each by its place, so that no thread waits for the ones before.
+// Draws of a lane's stream on a device: Philox4x32-10 (engine/base/philox.h) and the numbers derived from its words
+// (engine/base/draws.h), each by its position, so that no thread waits for earlier draws.
 #pragma once
 
 #include "engine/kernels/cuda/device_code.h"

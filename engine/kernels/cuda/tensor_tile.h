@@ -1,10 +1,10 @@
-// The tile of a product by tensor cores: factors rounded to the 10 bits behind the point that TF32 has, sums in
-// float32. The same tiles, loaders and shared memory as product_tile.h; what differs is which of the tile's elements a
-// thread has, and how they are summed.
+// The tile of a product by tensor cores: factors rounded to TF32's 10 fraction bits, sums in float32. Tiles, loaders
+// and shared memory are those of product_tile.h; the assignment of elements to threads and the order of sums differ.
 //
-// A block is 8 warps, which stand as 4 × 2 over the tile (1 × 8 over a tile of 16 rows). mma.sync.m16n8k8 computes 16 ×
-// 8 elements by a warp, 4 by each thread. The emulated device, which has no warps, gives each thread the same elements
-// and sums them over the depth in order; so only the order of sums within 8 of the depth is the hardware's own.
+// A block has 8 warps, arranged as 4 × 2 over the tile (1 × 8 over a tile of 16 rows). The instruction mma.sync.m16n8k8
+// computes 16 × 8 elements by a warp, 4 by each thread. The emulated device, which has no warps, gives each thread the
+// same elements and sums them over the depth in order. Only the order of sums within 8 of the depth is specific to the
+// hardware.
 #pragma once
 
 #include "engine/kernels/cuda/product_tile.h"

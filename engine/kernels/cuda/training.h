@@ -1,5 +1,4 @@
-// Arguments of what changes variables where they lie (training.cu): one pass over a variable, its slots and the
-// gradient.
+// Arguments of in-place updates of variables (training.cu): one pass over a variable, its slots and the gradient.
 #pragma once
 
 #include "engine/kernels/cuda/lane_span.h"

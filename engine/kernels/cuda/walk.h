@@ -1,4 +1,4 @@
-// Walks over several tensors at once (engine/kernels/cpu/strided/strided.h), as device code takes them.
+// Walks over several tensors at once (engine/kernels/cpu/strided/strided.h), in the form for device code.
 #pragma once
 
 #include <cstdint>

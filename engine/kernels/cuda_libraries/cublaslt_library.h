@@ -1,4 +1,4 @@
-// cuBLASLt, opened when it is first asked for: the functions that products take.
+// cuBLASLt, opened at its first use: the functions that products need.
 #pragma once
 
 #include <cublasLt.h>

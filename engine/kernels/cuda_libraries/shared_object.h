@@ -1,4 +1,4 @@
-// Libraries of the toolkit that this one does without where they are not: opened when they are first asked for.
+// Optional libraries of the toolkit, opened at their first use.
 #pragma once
 
 #include <dlfcn.h>

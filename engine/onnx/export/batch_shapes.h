@@ -1,4 +1,4 @@
-// Which sizes of a graph's tensors are the batch: shapes inferred for two batches tell it.
+// Detection of the batch dimension in a graph's tensors, from shapes inferred for two batch sizes.
 #pragma once
 
 #include <map>

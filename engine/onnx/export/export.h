@@ -1,5 +1,6 @@
-// Graphs as ONNX models: what the outputs need, with the weights as initializers. The inverse of import.h: a variable
-// becomes an initializer of its own name, filters laid out as ONNX has them, everything else constant a Constant node.
+// Export of graphs as ONNX models: the part that the outputs need, with the weights as initializers. The inverse of
+// import.h: a variable becomes an initializer of its name, with filters in ONNX's layout; other constants become
+// Constant nodes.
 #pragma once
 
 #include <cstdint>

@@ -85,7 +85,7 @@ StatusOr<std::vector<int64_t>> IntegersOf(const Tensor& tensor) {
   } else if (tensor.dtype() == DType::kInt64) {
     for (int64_t value : tensor.flat<int64_t>()) values.push_back(value);
   } else {
-    return InvalidArgument("{} where integers must stand", Name(tensor.dtype()));
+    return InvalidArgument("{} in the place of integers", Name(tensor.dtype()));
   }
   return values;
 }

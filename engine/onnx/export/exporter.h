@@ -1,13 +1,13 @@
-// What an op of ours is in ONNX: a function that emits ONNX's nodes for one node of a graph. Each family's file
-// registers its own:
+// Exporter of an op to ONNX: a function that emits ONNX's nodes for one node of a graph. Each family's file registers
+// its exporters:
 //
 //   RIVULET_ONNX_EXPORT("Relu", [](ExportContext& n) {
 //     return Elementwise(n, [&](const Value& x) { return n.Op("Relu", {x}); });
 //   });
 //
-// Images: the engine's lie [batch, spatial…, channels] unless an op says otherwise, ONNX's [batch, channels, spatial…].
-// A value may exist in either order; it is transposed where the order that is asked for does not exist, once. So
-// a chain of convolutions, pools and elementwise ops has a transpose at each end.
+// The layout of the engine's images is [batch, spatial…, channels] unless an op says otherwise, ONNX's is [batch,
+// channels, spatial…]. A value may exist in either layout; it is transposed once if the requested layout does not
+// exist. So a chain of convolutions, pools and elementwise ops has a transpose at each end.
 #pragma once
 
 #include <functional>

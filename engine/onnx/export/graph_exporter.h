@@ -1,4 +1,4 @@
-// The walk over a graph of ours that fills a ModelWriter. What ExportContext does for one node, this does for all.
+// The walk over an engine graph that fills a ModelWriter. ExportContext exports one node; this class exports them all.
 #pragma once
 
 #include <map>

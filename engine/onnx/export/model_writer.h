@@ -1,5 +1,5 @@
-// The messages of an ONNX graph under construction: unique names, nodes, constants, initializers. Knows nothing of
-// graphs of ours.
+// Messages of an ONNX graph under construction: unique names, nodes, constants, initializers. Independent of the
+// engine's graphs.
 #pragma once
 
 #include <map>

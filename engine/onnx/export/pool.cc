@@ -19,7 +19,7 @@ Status Pooled(ExportContext& n, std::vector<WindowAxis> axes, bool channels_firs
     const int64_t beyond = (axis.output - 1) * axis.stride + reach - axis.input - axis.pad_before - axis.pad_after;
     if (beyond <= 0) continue;
     if (average && n.attr_or("_count_include_pad", false))
-      return Unimplemented("an average that counts padding, but not what its last window has beyond");
+      return Unimplemented("AvgPool with count_include_pad and ceil_mode cannot be exported");
     axis.pad_after += beyond;
   }
   AttrMap attrs = WindowAttributes(axes, n.attr<std::string>("padding"));

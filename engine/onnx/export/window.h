@@ -1,4 +1,4 @@
-// Windows of ours as ONNX's attributes kernel_shape, strides, dilations, pads, auto_pad.
+// Conversion of the engine's windows to ONNX's attributes kernel_shape, strides, dilations, pads, auto_pad.
 #pragma once
 
 #include <string_view>

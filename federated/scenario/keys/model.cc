@@ -1,5 +1,10 @@
 // [model]: a preset, a graph, an ONNX model, arrays without a graph, or layers.
+#include <algorithm>
+#include <iterator>
+
 #include "federated/scenario/keys.h"
+#include "federated/scenario/piece_keys.h"
+#include "federated/settings/setting_tables.h"
 
 namespace rivulet::scenario {
 namespace {
@@ -11,7 +16,7 @@ bool HasOnnx(const Scenario& s) { return !s.model.onnx.empty(); }
 bool HasLayersOrOnnx(const Scenario& s) { return HasLayers(s) || !s.model.onnx.empty(); }
 bool HasOneInput(const Scenario& s) { return s.model.inputs.empty(); }
 bool HasShapeOfItsOwn(const Scenario& s) { return !HasGraph(s) && s.model.arrays.empty() && HasOneInput(s); }
-bool HasNamedMetrics(const Scenario& s) { return HasGraph(s) || !s.model.arrays.empty(); }
+bool HasObjective(const Scenario& s) { return HasLayersOrOnnx(s) || HasPreset(s); }
 bool CanHaveInputs(const Scenario& s) { return HasLayersOrOnnx(s) || HasGraph(s); }
 bool HasKindOfInput(const Scenario& s) { return HasLayersOrOnnx(s) && HasOneInput(s); }
 bool IsGraphOfOneInput(const Scenario& s) { return HasGraph(s) && HasOneInput(s); }
@@ -21,10 +26,20 @@ bool IsNormalized(const Scenario& s) {
 }
 Key&& ForGraph(Key&& key) { return std::move(key).When("model.graph", HasGraph, "model.graph is given"); }
 
+// Options of the loss.
+std::vector<Key> ObjectiveKeys() {
+  return OptionKeys({.section = "model",
+                     .kind = "objective",
+                     .selector = "model.objective",
+                     .chosen = [](const Scenario& s) { return HasObjective(s) ? s.model.objective : std::string(); },
+                     .settings = RIVULET_FIELD(model.objective_settings),
+                     .or_none = true});
+}
+
 }  // namespace
 
 std::vector<Key> ModelKeys() {
-  return {
+  std::vector<Key> keys = {
       Key("model.preset", RIVULET_FIELD(model.preset), "\"mlp\"",
           "A model by name, such as `logistic_regression`, `mlp`, `mnist_cnn`, `cifar_cnn`, `resnet20`, `char_lstm`; "
           "[models](models.md) lists them. Exactly one of `model.preset`, `model.graph`, `model.onnx`, "
@@ -50,10 +65,13 @@ std::vector<Key> ModelKeys() {
           .OfGraphs(),
       ForGraph(Key("model.loss", RIVULET_FIELD(model.loss), "\"mean_loss\"",
                    "Tensor of the graph that training minimises: a scalar, the mean over the batch.")),
-      Key("model.metrics", RIVULET_FIELD(model.metrics), "[\"accuracy\", \"top5\"]",
-          "Tensors of the graph that evaluation reports as `test/NAME`: scalars, means over the batch. Of "
-          "`model.arrays` the names of the clients' measurements beside the loss (`evaluation.federated_every`).")
-          .When("model.graph", HasNamedMetrics, "model.graph or model.arrays is given"),
+      Key("model.metrics", RIVULET_FIELD(model.metrics), "[\"accuracy\", \"top_5\", \"auc\"]",
+          fmt::format(
+              "Metrics that evaluation reports beside the loss as `test/NAME`, and clients as `evaluate/NAME`. {} "
+              "Of `model.graph` tensors of the graph: scalars, means over the batch. Of `model.arrays` the names "
+              "of the clients' measurements.",
+              PiecesInWords("metric")))
+          .Default("`[\"accuracy\"]`; for labels also `\"exact_match\"`, for numbers `[\"mse\", \"mae\"]`"),
       Key("model.image_input", RIVULET_FIELD(model.image_input), "\"x\"",
           "Placeholder of the graph that `data.input_feature` is fed to.")
           .When("model.graph", IsGraphOfOneInput, "model.graph is given and model.inputs is not"),
@@ -79,13 +97,14 @@ std::vector<Key> ModelKeys() {
           "example of each.")
           .OneOf({"class", "labels", "numbers"})
           .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"),
-      Key("model.objective", RIVULET_FIELD(model.objective), "\"mse\"",
-          "Training's loss. For a class `sparse_softmax_cross_entropy`, or `sigmoid_cross_entropy` or `mse` of all "
-          "scores against 1 for the label's class and 0 for the others. For labels `sigmoid_cross_entropy`. For "
-          "numbers `mse`, `mae` or `huber` (quadratic up to an error of 1, linear beyond).")
-          .OneOf({"sparse_softmax_cross_entropy", "sigmoid_cross_entropy", "mse", "mae", "huber"})
+      Key("model.objective", RIVULET_FIELD(model.objective), "\"focal\"",
+          fmt::format(
+              "Training's loss, of those that the target has. {} Scores of a class are compared with 1 for it and "
+              "0 for the others.",
+              PiecesInWords("objective")))
+          .OneOf(SettingTableNames("objective"))
           .Default("`\"sparse_softmax_cross_entropy\"`; for labels `\"sigmoid_cross_entropy\"`, for numbers `\"mse\"`")
-          .When("model.layers", HasLayersOrOnnx, "model.layers or model.onnx is given"),
+          .When("model.layers", HasObjective, "model.layers, model.onnx or model.preset is given"),
       Key("model.trainable", RIVULET_FIELD(model.trainable), "[\"position_table\"]",
           "Initializers of an ONNX file that are variables although they stand at no weight's place, or where the "
           "exporter merged them: names, in which `*` stands for any characters. `rivulet model import` prints the role "
@@ -126,6 +145,10 @@ std::vector<Key> ModelKeys() {
           .OneOf({"pixels", "values", "tokens"})
           .When("model.layers", HasKindOfInput, "model.layers or model.onnx is given, and model.inputs is not"),
   };
+  const auto after = std::ranges::find(keys, "model.objective", &Key::name) + 1;
+  std::vector<Key> options = ObjectiveKeys();
+  keys.insert(after, std::make_move_iterator(options.begin()), std::make_move_iterator(options.end()));
+  return keys;
 }
 
 }  // namespace rivulet::scenario

@@ -5,6 +5,7 @@
 
 #include <numeric>
 
+#include "federated/plan/download_bounds.h"
 #include "proto/federated/update.pb.h"
 #include "tests/client/agent/flaky_coordinator.h"
 #include "tests/testing/status_matchers.h"
@@ -53,6 +54,34 @@ TEST_F(AgentTest, MoreMemoryThanAllowed_IsRefusedWithAReasonBeforeTheModelComes)
   EXPECT_THAT(reports_[0].reason, HasSubstr("budget.memory_megabytes"));
   EXPECT_THAT(coordinator_.failures_, ElementsAre(HasSubstr("memory")));
   EXPECT_THAT(coordinator_.fetch_offsets_[coordinator_.task_.input("model")->id.digest], SizeIs(0));
+}
+
+TEST_F(AgentTest, PlanOfMoreThan64Megabytes_IsReportedAndTheClientGoesOn) {
+  coordinator_.blobs_[coordinator_.task_.plan].resize(64'000'001);
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_THAT(reports_[0].reason, HasSubstr("announced 64000001 bytes"));
+  EXPECT_THAT(coordinator_.failures_, ElementsAre(HasSubstr("the plan cannot be carried out there")));
+  EXPECT_EQ(finished_, "finished after round 1");
+}
+
+TEST_F(AgentTest, PlanBeyondTheSitesBudget_IsReportedAsThat) {
+  AgentOptions options = Options();
+  options.memory_budget = 1000;
+  ASSERT_OK(Agent(coordinator_, std::move(options)).Run());
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_THAT(reports_[0].reason, HasSubstr("at most 1000 are taken"));
+}
+
+TEST_F(AgentTest, ModelBeyondThePlansLayout_IsReportedAndTheClientGoesOn) {
+  const Digest model = coordinator_.task_.input("model")->id.digest;
+  coordinator_.blobs_[model].resize(static_cast<size_t>(MaxModelBytes(*LocalPlan()->layout()) + 1));
+  ASSERT_OK(Agent(coordinator_, Options()).Run());
+  ASSERT_THAT(reports_, SizeIs(1));
+  EXPECT_THAT(reports_[0].reason, HasSubstr("announced"));
+  EXPECT_THAT(coordinator_.fetch_offsets_[model], ElementsAre(0));
+  EXPECT_THAT(coordinator_.failures_, SizeIs(1));
+  EXPECT_EQ(finished_, "finished after round 1");
 }
 
 TEST_F(AgentTest, MoreMemoryThanThereIs_IsRefusedWithoutABudgetToo) {

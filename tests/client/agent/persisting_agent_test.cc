@@ -136,7 +136,7 @@ TEST_P(PowerlessAgentTest, IsFollowedByOneThatSendsTheSameBytes) {
           fs, folder.File("updates"), "site-1", PersistedUpdates::Options{.unsynced_seconds = unsynced_seconds});
       const TrainingCheckpoint::Options each_step{
           std::chrono::milliseconds(0), "1",
-          [&gone_on](const std::string& said) { gone_on += said.starts_with("goes on after step"); }};
+          [&gone_on](const std::string& said) { gone_on += said.starts_with("resumes after step"); }};
       options.checkpoint = std::make_shared<TrainingCheckpoint>(fs, folder.File("training"), "site-1", each_step);
       return options;
     };

@@ -76,7 +76,7 @@ TEST(SitePolicyTest, SignedPlan_IsThePlanWithItsAuthor) {
 TEST(SitePolicyTest, UnsignedPlan_IsRefusedOnceAnAuthorIsPinned) {
   const TestAuthor author;
   const Status refused = CheckPlan(Pinned(author), *LocalPlan());
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("nobody has signed plan 'local'")));
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("plan 'local' is unsigned")));
   EXPECT_EQ(SubjectOf(refused), "unsigned plan");
 }
 
@@ -84,7 +84,7 @@ TEST(SitePolicyTest, AnotherAuthor_IsRefused) {
   const TestAuthor author, another;
   const Status refused = CheckPlan(Pinned(author), *OpenPlan(another.Signed(PlanBytes(LocalScenario()))));
   EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition,
-                                HasSubstr(another.text + ", who is not in this site's plans.authors")));
+                                HasSubstr(another.text + ", an author outside this site's plans.authors")));
   EXPECT_EQ(SubjectOf(refused), "author");
 }
 
@@ -156,7 +156,7 @@ TEST(SitePolicyTest, RefusedPlan_IsNotMadeIntoPrograms) {
 
 TEST(SitePolicyTest, WhatAPlanDoes_IsTold) {
   const auto told = TellPlan(*LocalPlan());
-  EXPECT_THAT(told, Contains(std::pair<std::string, std::string>("author", "nobody has signed it")));
+  EXPECT_THAT(told, Contains(std::pair<std::string, std::string>("author", "unsigned")));
   EXPECT_THAT(told, Contains(std::pair<std::string, std::string>(
                         "reads", "of the data set 'train': image (uint8[28,28,1]), label (int64[])")));
   EXPECT_THAT(told, Contains(std::pair<std::string, std::string>("trains", "2 epochs in batches of 10")));

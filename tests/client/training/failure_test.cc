@@ -16,7 +16,7 @@ std::string Told(const Status& status) { return SentenceOf(FailureOf("task", sta
 
 TEST(FailureTest, FactsAndReasons_LeaveAndSentencesDoNot) {
   const Status secret = InvalidArgument("/home/ann/x-rays.tfrecord: record 7 at byte 120: 'label' is 42");
-  EXPECT_EQ(Told(secret), "it cannot be done there; the client's own log says why");
+  EXPECT_EQ(Told(secret), "it cannot be done there; the client's log has the reason");
   const Status of_record = WithFact(secret, kRecordFact, "7");
   EXPECT_EQ(Told(of_record), "its record 7 cannot be used");
   EXPECT_EQ(Told(WithFact(of_record, kFeatureFact, "label")), "feature 'label' of its record 7 cannot be used");
@@ -28,7 +28,7 @@ TEST(FailureTest, FactsAndReasons_LeaveAndSentencesDoNot) {
             "its own configuration forbids it: only portable kernels");
   EXPECT_EQ(Told(WithReason(secret, TaskFailure::Code::kRaised, "fit (ValueError at train.py:31)")),
             "its own code failed: fit (ValueError at train.py:31)");
-  EXPECT_EQ(Told(WithReason(secret, TaskFailure::Code::kRaised)), "its own code failed: its log says how");
+  EXPECT_EQ(Told(WithReason(secret, TaskFailure::Code::kRaised)), "its own code failed: its log has the details");
   EXPECT_EQ(Told(WithReason(secret, TaskFailure::Code::kNoExamples, "train")),
             "it has no examples in a data set 'train'");
 }

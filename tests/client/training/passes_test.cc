@@ -276,7 +276,7 @@ TEST(Passes, ForgedModelsAndLosses_AreRefusedInASentence) {
                 PutLoss(p, PulledLoss());
                 p.clear_loss_inputs();
               }),
-              HasSubstr("the loss has a placeholder 'own', which stands for nothing"));
+              HasSubstr("the loss has an unbound placeholder 'own'"));
   EXPECT_THAT(error([](auto& p) { PutLoss(p, PulledLoss(), "other/logits"); }), HasSubstr("other/logits"));
   EXPECT_THAT(error([](auto& p) { PutLoss(p, PulledLoss(), "label"); }), HasSubstr("a pass of the plan: "));
 }

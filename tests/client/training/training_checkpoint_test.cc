@@ -118,7 +118,7 @@ TEST_F(TrainingCheckpointTest, ProcessThatDiesAfterAnyStep_IsGoneOnWithToTheSame
       TrainingCheckpoint second = Open(counting);
       EXPECT_EQ(Train(plan, &second), whole);
       EXPECT_EQ(counting.asked, steps - died) << "steps that were done are not done again";
-      EXPECT_THAT(said_, ElementsAre(HasSubstr("goes on after step")));
+      EXPECT_THAT(said_, ElementsAre(HasSubstr("resumes after step")));
     }
   }
 }

@@ -2,13 +2,16 @@
 
 import importlib.util
 import logging
+import os
 import pathlib
+import subprocess
 import sys
 import unittest
 import warnings
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parents[2] / "python")]
+RUNNER = os.environ.get("RIVULET_GRAPHS", "")  # conformance_tensorflow_graphs
 
 
 def needs(*packages):
@@ -48,6 +51,43 @@ class Outside(unittest.TestCase):
     def test_a_padding_row_and_a_tied_head(self):
         self.agrees("torchscript", "bert")
         self.agrees("dynamo", "gpt2")
+
+    @needs("tensorflow", "keras")
+    def test_keras_models_and_tensorflows_training_graphs(self):
+        import keras_catalogue
+        import keras_step
+
+        entries = keras_catalogue.by_name()
+        for name in ("separable", "batch_norm", "lstm", "embedding", "attention", "layer_norm", "wide_and_deep"):
+            with self.subTest(name):
+                row = keras_step.trained(entries[name], RUNNER)
+                self.assertEqual((row.get("refused"), row["roles"]), (None, ""))
+                self.assertLessEqual(row["forward"], 1)
+                self.assertLessEqual(row["step"], 1, row["where"])
+                row = keras_step.training(entries[name], RUNNER)
+                for kind in ("frozen", "SGD", "Adam"):
+                    self.assertIsInstance(row[kind], float, f"{kind}: {row[kind]}")
+                    self.assertLessEqual(row[kind], 1, kind)
+
+    @needs("tensorflow", "keras")
+    def test_a_network_of_keras_applications(self):
+        import keras_catalogue
+        import keras_step
+
+        entry = {entry.name: entry for entry in keras_catalogue.applications()}["MobileNetV3Small"]
+        row = keras_step.trained(entry, RUNNER)
+        self.assertEqual((row.get("refused"), row["roles"]), (None, ""))
+        self.assertLessEqual(max(row["forward"], row["step"]), 1, row["where"])
+
+    @needs("tensorflow")
+    def test_random_graphs_of_tensorflow(self):
+        families = "conv2d,conv2d_grads,cf_while_grad,keras_lstm,keras_mha,stateless_random,v1_while_grad,where1"
+        script = HERE.parent / "tensorflow/random_graphs.py"
+        done = subprocess.run(
+            [sys.executable, script, RUNNER, "--only", families, "--each", "2"], capture_output=True, text=True
+        )
+        self.assertEqual(done.returncode, 0, done.stdout[-2000:] + done.stderr[-500:])
+        self.assertNotIn("refused", done.stdout)
 
 
 if __name__ == "__main__":

@@ -4,12 +4,19 @@
 //
 // CASE.pb is a GraphDef, CASE.values.pb constants "feed/NAME" and "fetch/N", CASE.json its fetches and tolerance
 // (random_graphs.py writes all three). One line of JSON a case: agree, refused or wrong, with a sentence.
+//
+// CASE.json may name another file as "graph", "targets" that are run first, such as the first values of variables, and
+// a "step" of targets that is run with the feeds; variables are fetched after it. With "outputs", the outputs are not
+// compared: that file gets them as constants "fetch/N", and the case has "run".
 #include <cmath>
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
 #include "dataflow/session/session.h"
+#include "engine/base/file_system.h"
+#include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
+#include "engine/io/atomic_file.h"
 #include "tests/testing/temp_folder.h"
 
 namespace rivulet {
@@ -55,11 +62,20 @@ std::string Difference(const Tensor& actual, const Tensor& expected, double tole
   return bytes == 0 || std::memcmp(actual.data(), expected.data(), bytes) == 0 ? "" : "integers differ";
 }
 
+Outcome Write(const std::vector<Tensor>& outputs, const std::string& path) {
+  Graph graph;
+  const Scope scope(graph);
+  for (size_t i = 0; i < outputs.size(); ++i) scope.Const(outputs[i], fmt::format("fetch/{}", i));
+  Status written = scope.status();
+  if (written.ok()) written = WriteFileAtomically(FileSystem::Default(), path, SerializeGraph(graph));
+  return written.ok() ? Outcome{"run", ""} : Outcome{"crash", std::string(Message(written))};
+}
+
 Outcome Compare(const std::string& path) {
   const Json facts = Json::parse(testing::ContentOf(path + ".json"));
   const StatusOr<Graph> values = ParseGraph(testing::ContentOf(path + ".values.pb"));
   if (!values.ok()) return {"refused", fmt::format("values: {}", Message(values.status()))};
-  StatusOr<Graph> graph = ParseGraph(testing::ContentOf(path + ".pb"));
+  StatusOr<Graph> graph = ParseGraph(testing::ContentOf(facts.value("graph", path + ".pb")));
   if (!graph.ok()) return {"refused", std::string(Message(graph.status()))};
   Session::Feeds feeds;
   for (const auto& node : values->nodes())
@@ -67,8 +83,17 @@ Outcome Compare(const std::string& path) {
   const auto fetches = facts["fetches"].get<std::vector<std::string>>();
   auto session = Session::Create(*std::move(graph));
   if (!session.ok()) return {"refused", std::string(Message(session.status()))};
+  for (const char* const key : {"targets", "step"}) {
+    const auto targets = facts.value(key, std::vector<std::string>{});
+    if (targets.empty()) continue;
+    const bool fed = key == std::string_view("step");
+    if (const auto run = (*session)->Run(fed ? feeds : Session::Feeds{}, {}, targets); !run.ok())
+      return {"refused", std::string(Message(run.status()))};
+    if (fed) feeds.clear();
+  }
   const auto outputs = (*session)->Run(feeds, fetches);
   if (!outputs.ok()) return {"refused", std::string(Message(outputs.status()))};
+  if (facts.contains("outputs")) return Write(*outputs, facts["outputs"].get<std::string>());
   for (size_t i = 0; i < outputs->size(); ++i) {
     const Node* expected = values->Find(fmt::format("fetch/{}", i));
     if (expected == nullptr) return {"wrong", fmt::format("there is no value of '{}'", fetches[i])};

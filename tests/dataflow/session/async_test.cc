@@ -253,7 +253,7 @@ TEST_F(AsyncTest, OutputOfAnotherType_NamesTheNode) {
   Make();
   EXPECT_THAT(
       session_->Run({}, {"negated"}),
-      StatusIs(absl::StatusCode::kInvalidArgument, "TestBad 'bad': output 0 is int8[1], but the graph says float32[]"));
+      StatusIs(absl::StatusCode::kInvalidArgument, "TestBad 'bad': output 0 is int8[1], but the graph has float32[]"));
 }
 
 TEST_F(AsyncTest, Resource_LivesInItsContainerFromRunToRun) {

@@ -178,7 +178,7 @@ TEST_F(ImageFolderTest, WhatIsNoDataSet_IsRefusedByPath) {
   EXPECT_THAT(Error(), HasSubstr("in/a/1.png: a damaged PNG file"));
   Put("in/a/1.png", Png(2, 2, "abc"));
   Put("in/a/2.png", Png(2, 3, "abc"));
-  EXPECT_THAT(Error(), HasSubstr("in/a/2.png: 2 × 3 pixels, but images before it have 2 × 2; bring all to one size"));
+  EXPECT_THAT(Error(), HasSubstr("in/a/2.png: 2 × 3 pixels, but earlier images have 2 × 2; resize all to one size"));
 }
 
 }  // namespace

@@ -133,7 +133,7 @@ TEST_F(TableTest, StoredColumns_GiveOtherFilesTheSameMeaning) {
   second.out = Path("out");
   second.columns = Path("other/columns.json");
   second.from = Write("t.csv", "y,c,a\nqq,v,5\n");
-  EXPECT_EQ(Error(second), "t.csv: line 2: the label 'qq' is none of the 2 classes.");
+  EXPECT_EQ(Error(second), "t.csv: line 2: the label 'qq' is not one of the 2 classes.");
   second.from = Write("t.csv", "y,c\nq,v\n");
   EXPECT_THAT(Error(second), HasSubstr("t.csv has no column 'a'. It has 'y', 'c'."));
   second.label = "c";
@@ -168,7 +168,7 @@ TEST_F(TableTest, ColumnsOfSeveralKinds_AreFeaturesOfTheirOwn) {
 TEST_F(TableTest, FeaturesThatCannotBe_AreRefused) {
   TableOptions options = Options("a,b,c,y\n1,2,3,0\n");
   options.parts = {{"label", {"a"}}};
-  EXPECT_THAT(Error(options), HasSubstr("the feature 'label' has no name of its own"));
+  EXPECT_THAT(Error(options), HasSubstr("the feature 'label' has the name of another one"));
   options.parts = {{"x", {"a"}}, {"z", {"a"}}};
   EXPECT_THAT(Error(options), HasSubstr("column 'a' cannot be part of two features"));
   options.parts = {{"x", {"a", "y"}}};
@@ -266,7 +266,8 @@ TEST_F(TableTest, SitesPooled_AreTheTableOfAllTheirRows) {
               HasSubstr("site 2 has numbers in the column 'a' where another"));
   sites[1] = sites[2];
   sites[1].second.features[1].count = 0;
-  EXPECT_THAT(testing::ErrorOf(PoolTableColumns(sites)), HasSubstr("says not of how many rows the mean of 'b' is"));
+  EXPECT_THAT(testing::ErrorOf(PoolTableColumns(sites)),
+              HasSubstr("does not give the number of rows behind the mean of 'b'"));
   sites[1] = sites[2];
   sites[1].second.label = "z";
   EXPECT_THAT(testing::ErrorOf(PoolTableColumns(sites)), HasSubstr("is for other columns to be learnt"));
@@ -323,7 +324,7 @@ TEST_F(TableTest, NoHeader_NamesColumnsByTheirNumber) {
 
 TEST_F(TableTest, EmptyCells_AreRefusedOrTakeTheMean) {
   TableOptions options = Options("a,y\n1,0\n,1\n3,0\n");
-  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 3: column 'a' is empty. Pass --fill-missing to let the"));
+  EXPECT_THAT(Error(options), HasSubstr("t.csv: line 3: column 'a' is empty. Pass --fill-missing to use the"));
   options.fill_missing = true;
   ASSERT_OK(Import(options));
   EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("1 = 0", "2 = 1", "3 = 0"));
@@ -415,7 +416,7 @@ TEST_F(TableTest, BadTables_AreRefusedByLine) {
   EXPECT_THAT(Error("a,y\n1,0\nnan,1\n"),
               HasSubstr("t.csv: column 'a': 1 of 2 cells is no number: 'nan' (line 3). Pass --missing"));
   EXPECT_THAT(Error("a,y\n1e999,0\n"), HasSubstr("column 'a': 1 of 1 cells is no number: '1e999' (line 2)"));
-  EXPECT_THAT(Error("a,y\n1e39,0\n"), HasSubstr("'1e39' in column 'a' is beyond what a float holds"));
+  EXPECT_THAT(Error("a,y\n1e39,0\n"), HasSubstr("'1e39' in column 'a' is beyond the range of a float"));
   EXPECT_THAT(Error("a,y\n1,\n"), HasSubstr("t.csv: line 2: the label 'y' is empty"));
   EXPECT_THAT(Error("a,y\n1,0.5\n"),
               HasSubstr("the label '0.5' is no class; to have the numbers of 'y' predicted, name it as the target"));
@@ -442,8 +443,10 @@ TEST_F(TableTest, BadRoles_AreRefused) {
   EXPECT_THAT(Error(options), HasSubstr("t.csv has no column 'z'. It has 'a', 'b', 'y'."));
   TableOptions semicolons = options;
   semicolons.from = Write("s.csv", "a;b;y\n1;2;0\n");
-  EXPECT_THAT(Error(semicolons),
-              HasSubstr("s.csv has no column 'y': its first row is one cell, 'a;b;y'; say with --delimiter what"));
+  EXPECT_THAT(
+      Error(semicolons),
+      HasSubstr(
+          "s.csv has no column 'y': its first row is one cell, 'a;b;y'; give the separator of cells with --delimiter"));
   options.without = {"a"};
   options.categories = {"a"};
   EXPECT_THAT(Error(options), HasSubstr("column 'a' is no feature, so it cannot be a category"));

@@ -143,11 +143,12 @@ TEST(GpuPoolTest, Exhausted_SaysWhatWasAsked_WhatThereIs_AndWhoHoldsTheMost) {
   take(1'000'000, "weights of 4 lanes");
   take(1'500'000, "arena of a step");
   take(2'000'000, "weights of 4 lanes");
-  EXPECT_THAT(pool->Allocate(6'000'000, "examples"),
-              StatusIs(absl::StatusCode::kResourceExhausted,
-                       AllOf(HasSubstr("no 6000.0 kB of device memory for examples"), HasSubstr("8388.6 kB are in use"),
-                             HasSubstr("most is held by weights of 4 lanes (3000.3 kB in 2 pieces), arena of a step "
-                                       "(1500.2 kB); take fewer lanes or smaller batches"))));
+  EXPECT_THAT(
+      pool->Allocate(6'000'000, "examples"),
+      StatusIs(absl::StatusCode::kResourceExhausted,
+               AllOf(HasSubstr("no 6000.0 kB of device memory for examples"), HasSubstr("8388.6 kB are in use"),
+                     HasSubstr("the largest user is weights of 4 lanes (3000.3 kB in 2 pieces), arena of a step "
+                               "(1500.2 kB); take fewer lanes or smaller batches"))));
   for (std::byte* piece : pieces) pool->Release(piece);
   EXPECT_THAT(pool->Allocate(9 * kMiB, "too much"), StatusIs(absl::StatusCode::kResourceExhausted));
   EXPECT_THAT(pool->Allocate(SIZE_MAX, "far too much"), StatusIs(absl::StatusCode::kResourceExhausted));

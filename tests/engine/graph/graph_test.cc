@@ -86,7 +86,7 @@ TEST_F(GraphTest, AddNode_WrongNumberOfInputs_NamesWhatItTakes) {
 TEST_F(GraphTest, AddNode_InputsOfTwoTypes_NamesBoth) {
   EXPECT_THAT(
       Add({"x", "AddV2", {a_, n_}}),
-      StatusIs(kInvalid, HasSubstr("AddV2 'x': input 1 ('y') is int32, but must be float32 as attribute 'T' says")));
+      StatusIs(kInvalid, HasSubstr("AddV2 'x': input 1 ('y') is int32, but must be float32 as in attribute 'T'")));
 }
 
 TEST_F(GraphTest, AddNode_TypeTheOpDoesNotTake_IsRefused) {

@@ -88,7 +88,7 @@ TEST_F(NodeErrorTest, TypesThatDiffer_AreMarked) {
   const Output a = Input("a", {2, 3}), n = Input("n", {2, 3}, DType::kInt32);
   EXPECT_EQ(
       Refusal({"sum", "AddV2", {a, n}}),
-      Lines({"AddV2 'sum' (mlp.cc:12): input 1 ('y') is int32, but must be float32 as attribute 'T' says (inputs: 'a' "
+      Lines({"AddV2 'sum' (mlp.cc:12): input 1 ('y') is int32, but must be float32 as in attribute 'T' (inputs: 'a' "
              "float32[2,3], 'n' int32[2,3])",
              "    AddV2(a,           n)", "          float32[2,3] int32[2,3]", "          ^^^^^^^      ^^^^^"}));
 }

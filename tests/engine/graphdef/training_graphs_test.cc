@@ -84,7 +84,7 @@ TEST(RaisingStacks, UnknownHandle_IsRefusedByName) {
   EXPECT_THAT(
       ParseGraphText(kStack + Node("a", "StackPopV2", {"x"}, "attr { key: 'elem_type' value { type: DT_FLOAT } }"))
           .status(),
-      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("StackPopV2 'a': which stack its handle is of")));
+      StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("StackPopV2 'a': the stack of its handle is unknown")));
 }
 
 TEST(RaisingConditions, MergeOfSomeBranches_IsRefusedByName) {

@@ -95,7 +95,7 @@ TEST(VerifyTest, UnknownOp_NamesTheNearest) {
 
 TEST(VerifyTest, ControlFlowThatCannotBeRaised_IsRefusedByName) {
   EXPECT_THAT(ParseGraphText(NodeText("y", "Switch")),
-              StatusIs(kUnimplemented, HasSubstr("Switch 'y': what it switches reaches no Merge")));
+              StatusIs(kUnimplemented, HasSubstr("Switch 'y': its outputs reach no Merge")));
   EXPECT_THAT(ParseGraphText(NodeText("y", "Merge")),
               StatusIs(kUnimplemented, HasSubstr("Merge 'y' merges 0 tensors")));
   EXPECT_THAT(ParseGraphText(NodeText("y", "Enter")), StatusIs(kRefused, HasSubstr("has no LoopCond")));
@@ -103,8 +103,8 @@ TEST(VerifyTest, ControlFlowThatCannotBeRaised_IsRefusedByName) {
 
 TEST(VerifyTest, OpThatOpensFiles_IsRefusedByName) {
   EXPECT_THAT(ParseGraphText(NodeText("y", "TFRecordDataset")),
-              StatusIs(kRefused, HasSubstr("TFRecordDataset 'y': opens files by path; a graph names data that "
-                                           "whoever runs it has bound: BoundDataset")));
+              StatusIs(kRefused, HasSubstr("TFRecordDataset 'y': opens files by path; a graph may only read data "
+                                           "bound by its caller: BoundDataset")));
 }
 
 TEST(VerifyTest, AttributeOfAnotherKind_NamesBoth) {
@@ -159,7 +159,7 @@ TEST(VerifyTest, ImpossibleShapes_AreRefused) {
 TEST(VerifyTest, ConstWhoseTypeDisagreesWithItsValue_IsRefused) {
   EXPECT_THAT(ParseGraphText(NodeText("c", "Const", {}, R"(attr { key: 'dtype' value { type: DT_INT32 } }
                 attr { key: 'value' value { tensor { dtype: DT_FLOAT float_val: 1 tensor_shape {} } } })")),
-              StatusIs(kRefused, HasSubstr("Const 'c': the value is float32, but attribute 'dtype' says int32")));
+              StatusIs(kRefused, HasSubstr("Const 'c': the value is float32, but attribute 'dtype' is int32")));
 }
 
 TEST(VerifyTest, TooManyInputs_AreRefused) {

@@ -68,14 +68,14 @@ TEST_F(ZipTest, DirectoryOutsideOfTheArchive_IsRefused) {
   const size_t end = bytes_.rfind("PK\x05\x06");
   const std::string whole = bytes_;
   Put(end + kDirectoryAt, end + 1, 4);
-  EXPECT_THAT(ErrorOf(ReadZipDirectory(bytes_)), HasSubstr("a directory that lies outside of it"));
+  EXPECT_THAT(ErrorOf(ReadZipDirectory(bytes_)), HasSubstr("a directory outside of the file"));
   bytes_ = whole;
   Put(end + kDirectoryBytes, end - entry_ + 1, 4);
-  EXPECT_THAT(ErrorOf(ReadZipDirectory(bytes_)), HasSubstr("a directory that lies outside of it"));
+  EXPECT_THAT(ErrorOf(ReadZipDirectory(bytes_)), HasSubstr("a directory outside of the file"));
   bytes_ = whole;
   Put(end + kDirectoryAt, entry_ + 2, 4);
   Put(end + kDirectoryBytes, kName - 1, 4);
-  EXPECT_THAT(ErrorOf(ReadZipDirectory(bytes_)), HasSubstr("says that it has 1 members, more than its directory"));
+  EXPECT_THAT(ErrorOf(ReadZipDirectory(bytes_)), HasSubstr("claims 1 members, more than its directory"));
 }
 
 TEST_F(ZipTest, DirectoryThatEndsWithinAnEntry_SaysWhich) {

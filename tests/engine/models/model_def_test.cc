@@ -6,7 +6,7 @@
 #include "dataflow/session/session.h"
 #include "engine/graph/scope.h"
 #include "engine/graphdef/graph_def.h"
-#include "engine/models/objectives.h"
+#include "engine/models/objectives/objective.h"
 #include "engine/presets/presets.h"
 #include "engine/variables/initializers.h"
 #include "engine/variables/variables.h"
@@ -67,8 +67,10 @@ TEST_F(ModelFromGraphTest, Int32Label_GetsAnInt64Placeholder) {
 TEST_F(ModelFromGraphTest, MissingPart_NamesTheNearest) {
   EXPECT_THAT(ModelFromGraph(bytes_, {.loss = "los"}),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("no node 'los'. Did you mean 'loss'?")));
-  EXPECT_THAT(ModelFromGraph(bytes_, {.init_target = "initialise"}),
-              StatusIs(absl::StatusCode::kNotFound, HasSubstr("no node 'initialise'")));
+  EXPECT_THAT(
+      ModelFromGraph(bytes_, {.init_target = "initialise"}),
+      StatusIs(absl::StatusCode::kNotFound, HasSubstr("no node 'initialise'. A frozen graph holds its weights as "
+                                                      "constants: `rivulet model import FILE --out DIR`")));
 }
 
 TEST_F(ModelFromGraphTest, LossThatIsNoScalar_IsRefused) {

@@ -42,7 +42,7 @@ TEST(Standardise, WhatDoesNotFit_IsRefused) {
   EXPECT_THAT(Message(Standardise(model, "x", ones, std::vector<double>{1, 0, 1})),
               HasSubstr("a deviation of 0 is not above 0"));
   EXPECT_THAT(Message(Standardise(model, "x", std::vector<double>{1e300, 0, 0}, ones)),
-              HasSubstr("1e+300 is beyond what a float holds"));
+              HasSubstr("1e+300 is beyond the range of a float"));
   ASSERT_OK_AND_ASSIGN(ModelDef pixels, SumOfThree(FeatureEncoding::kUint8));
   EXPECT_THAT(Message(Standardise(pixels, "x", ones, ones)), HasSubstr("is no list of floats"));
 }

@@ -139,7 +139,7 @@ TEST(HostileWindows, InThePaddingAlone_IsRefused) {
                              {"explicit_paddings", std::vector<int64_t>{0, 0, 0, 0, 2, 0, 0, 0}}});
   ASSERT_EQ(scope.status(), absl::OkStatus());
   EXPECT_THAT(std::string(Message(testing::RunGraph(graph, {}, {y.name()}).status())),
-              ::testing::HasSubstr("lies wholly in the padding"));
+              ::testing::HasSubstr("is completely in the padding"));
 }
 
 }  // namespace

@@ -208,7 +208,7 @@ TEST(ShapeInference, ClashingInputs_AreRefusedWithTheDimension) {
         {"fused_ops", std::vector<std::string>{"BiasAdd"}}}},
       {"_FusedConv2D",
        {F({1, 8, 8, 4}), F({3, 3, 4, 5})},
-       "fused_ops hold 'Relu' at a place",
+       "fused_ops have 'Relu' in a place",
        {{"strides", one},
         {"padding", same},
         {"num_args", int64_t{0}},
@@ -335,7 +335,7 @@ TEST(Dropout, RateOutsideItsRange_IsRefused) {
     Graph graph;
     Scope scope(graph);
     Dropout(scope, scope.Placeholder("x", DType::kFloat32, {3}), rate);
-    EXPECT_THAT(std::string(Message(scope.status())), HasSubstr("a rate lies in [0, 1)"));
+    EXPECT_THAT(std::string(Message(scope.status())), HasSubstr("a rate must be in [0, 1)"));
   }
 }
 

@@ -30,6 +30,7 @@ const std::map<std::string, std::string>& OptionTests() {
       {"ditto.lambda", "Ditto.Lambda_HoldsThePersonalModelToTheShared"},
       {"dp_fedavg.noise_multiplier", "DpFedAvg.NoiseMultiplier_IsTheDeviationOverWhatOneClientCanDo"},
       {"dp_fedavg.noise_source", "DpFedAvg.NoiseSource_SeededIsOfSeedAndVersionAndSecureOfNobody"},
+      {"external.function", "ExternalRule.Function_IsARecordAlone"},
       {"fedadagrad.beta1", "ServerRules.Beta1_KeepsThePaceOfTheRoundsBefore"},
       {"fedadagrad.initial_accumulator", "ServerRules.InitialAccumulator_SlowsTheFirstRounds"},
       {"fedadagrad.tau", "ServerRules.Tau_BoundsHowMuchSmallDeltasAreRaised"},
@@ -62,7 +63,9 @@ const std::map<std::string, std::string>& OptionTests() {
       {"norm_bound.bound", "RobustRules.Bound_IsTheLargestNormThatCounts"},
       {"per_fedavg.hessian_step", "LocalTraining.HessianStep_IsHowFarGradientsAreCompared"},
       {"per_fedavg.alpha", "LocalTraining.Alpha_IsHowFarPerFedAvgLooksAhead"},
+      {"q_fedavg.reference", "WeighsByLoss.Reference_ChangesNoMeanAndIsWhatSumsHold"},
       {"q_fedavg.q", "LocalTraining.Q_MakesTheModelFairer"},
+      {"term.reference", "WeighsByLoss.Reference_ChangesNoMeanAndIsWhatSumsHold"},
       {"term.t", "LocalTraining.T_MakesTheModelFairer"},
       {"trimmed_mean.trim", "TrimmedMean.Trim_LeavesOutSoManyAtEitherEnd"},
   };
@@ -111,7 +114,8 @@ TEST(AlgorithmCensus, EveryAlgorithm_ComposesASmallModel) {
     const bool wants_personal = keep_layers.contains(algorithm->name);
     scenario.server.clients_per_round = 3;
     scenario.data.partition.clients = 5;
-    scenario.privacy.clip = algorithm->name == "fedasync" ? 0 : 1;  // without which some have no noise to add
+    const bool refuses_clip = algorithm->name == "fedasync" || algorithm->name == "external";
+    scenario.privacy.clip = refuses_clip ? 0 : 1;  // without which some have no noise to add
     SCOPED_TRACE(algorithm->name);
     ASSERT_OK_AND_ASSIGN(const Composition composition, Compose(scenario, wants_personal ? personal : layout));
     EXPECT_EQ(composition.aggregation.parts.at(0).elements, 7);

@@ -156,7 +156,7 @@ TEST(DpFedAvg, WhatWouldMakeTheNoiseALie_IsRefusedByItsKey) {
               HasSubstr("adds noise as a multiple of privacy.clip, which is 0; set it to the largest norm"));
   Scenario rounded = PrivateScenario(1, 1, 4);
   rounded.update.codec = "bf16";
-  EXPECT_THAT(ErrorOf(ComposeFor(rounded, 4)), HasSubstr("with update.codec = \"bf16\": what it makes of an update"));
+  EXPECT_THAT(ErrorOf(ComposeFor(rounded, 4)), HasSubstr("with update.codec = \"bf16\": a decoded update"));
   Scenario asynchronous = PrivateScenario(1, 1, 4);
   asynchronous.server.base = "latest";
   EXPECT_THAT(ErrorOf(ComposeFor(asynchronous, 4)), HasSubstr("a client may be in a version twice"));

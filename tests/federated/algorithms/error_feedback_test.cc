@@ -133,7 +133,7 @@ TEST(ErrorFeedback, TogetherWithAClip_IsRefused) {
   ASSERT_TRUE(message.ParseFromString((*plan)->bytes()));
   message.mutable_aggregation()->mutable_parts(0)->set_error_feedback(true);
   EXPECT_THAT(ErrorOf(Plan::Open(message.SerializeAsString())),
-              HasSubstr("so that its mechanism 'clip' would bound and hide less than it says"));
+              HasSubstr("so that its mechanism 'clip' would bound and hide less than stated"));
 }
 
 }  // namespace

@@ -147,7 +147,7 @@ TEST(FedBuff, WhatCannotBeAsynchronous_IsRefusedByName) {
   const VariableSpec own[] = {{"w", {DType::kFloat32, Shape{1}}},
                               {"head", {DType::kFloat32, Shape{1}}, Segment::kLocal}};
   EXPECT_THAT(Compose(Buffered(4), *ModelLayout::Create(own)),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("layers of their own (model.personal)")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("personal layers (model.personal)")));
   EXPECT_THAT(composed("fedavg", "", 9), StatusIs(absl::StatusCode::kInvalidArgument,
                                                   HasSubstr("server.in_flight is 9, and server.base \"committed\"")));
 }

@@ -251,10 +251,10 @@ TEST(Moon, OneRound_IsNumPysInDouble) {
 }
 
 TEST(Moon, ModelWithoutARepresentation_IsRefusedByName) {
-  EXPECT_THAT(ComposePlan(MoonScenario(1), testing::FourPixels()),
-              StatusIs(absl::StatusCode::kInvalidArgument,
-                       ::testing::StartsWith("[algorithm] name = \"moon\": the model does not say which of its tensors "
-                                             "is its representation")));
+  EXPECT_THAT(
+      ComposePlan(MoonScenario(1), testing::FourPixels()),
+      StatusIs(absl::StatusCode::kInvalidArgument,
+               ::testing::StartsWith("[algorithm] name = \"moon\": the model does not name its representation")));
 }
 
 }  // namespace

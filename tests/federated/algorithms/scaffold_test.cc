@@ -79,7 +79,7 @@ TEST(Scaffold, TaskWithoutTheBroadcast_IsRefusedByName) {
   ASSERT_OK_AND_ASSIGN(std::vector<LocalResult> results, trainer->Train({&lane, 1}));
   EXPECT_THAT(results[0].status,
               StatusIs(absl::StatusCode::kInvalidArgument,
-                       HasSubstr("has clients read 1 vectors beside the model, and the task brings 0")));
+                       HasSubstr("has clients read 1 vectors beside the model, and the task has 0")));
   lane.broadcasts = sent;
   ASSERT_OK_AND_ASSIGN(results, trainer->Train({&lane, 1}));
   EXPECT_THAT(results[0].status, StatusIs(absl::StatusCode::kInvalidArgument,

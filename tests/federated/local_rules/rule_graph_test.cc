@@ -68,36 +68,36 @@ TEST(RuleGraph, WhatIsNoRule_IsRefusedByLineAndColumn) {
       {"gradient = where(grad, grad, grad)", "1:18: where() begins with a comparison"},
       {"gradient = where(grad > 0, grad > 0, grad)", "1:28: a comparison is no value"},
       {"gradient = grad +", "1:18: a number, a name or '(' comes here, not the end of the line"},
-      {"gradient = (grad", "1:17: the end of the line stands where ')' would close that of 1:12"},
+      {"gradient = (grad", "1:17: the end of the line is in the place of the ')' that closes 1:12"},
       {"gradient = grad)", "1:16: the line ends here, not with ')'"},
       {"gradient = grad grad", "1:17: the line ends here, not with 'grad'"},
-      {"gradient grad", "1:10: after 'gradient' a line goes on with '=', not with 'grad'"},
-      {"= grad", "1:1: a line begins with the name of what it gives, not with '='"},
+      {"gradient grad", "1:10: after 'gradient' a line continues with '=', not with 'grad'"},
+      {"= grad", "1:1: a line begins with the name that it sets, not with '='"},
       {"gradient = grad\ngradient = grad", "2:1: 'gradient' is given twice"},
       {"a = 1\na = 2\ngradient = a * grad", "2:1: 'a' is given twice"},
       {"mu = 1\ngradient = grad", "1:1: the setting 'mu' is read nowhere"},
       {"grad = params\ngradient = grad", "1:1: 'grad' is a name of the language"},
       {"name = 1\ngradient = name * grad", "1:1: 'name' is a name of the language"},
-      {"params = grad", "1:1: params are what the optimiser steps with"},
+      {"params = grad", "1:1: params belong to the optimiser"},
       {"update.u = grad", "1:1: an update is made when the last step is done"},
-      {"broadcast.c = grad", "1:1: 'broadcast.c' is what the server sent, and is only read"},
-      {"hut.c = grad", "1:1: nothing is called 'hut.c'; what a rule writes is gradient"},
-      {"gradient = steps * grad", "1:12: steps are counted when the last one is done"},
-      {"end:\nstate.h = grad", "2:11: a gradient is its step's"},
-      {"end:\nmemory.m = params", "2:1: what is remembered is forgotten after the last step; write state.m"},
+      {"broadcast.c = grad", "1:1: 'broadcast.c' is sent by the server and read-only"},
+      {"hut.c = grad", "1:1: nothing is called 'hut.c'; a rule writes gradient"},
+      {"gradient = steps * grad", "1:12: steps are known only after the last one"},
+      {"end:\nstate.h = grad", "2:11: a gradient exists only in its step"},
+      {"end:\nmemory.m = params", "2:1: memory is lost after the last step; write state.m"},
       {"end:\ngradient = params", "2:1: the gradient is a step's"},
       {"end:\nloss = loss + 1", "2:1: the loss is a step's"},
       {"a = params - base\ngradient = a\nend:\nstate.h = a", "4:11: 'a' was of the step"},
-      {"end:\nend:", "2:1: 'end:' stands twice"},
+      {"end:\nend:", "2:1: 'end:' occurs twice"},
       {"loss = 2", "1:8: the loss is the model's, to which a rule adds: loss = loss + …"},
       {"loss = loss * 2", "1:8: the loss is the model's"},
-      {"loss = loss + params", "1:13: the loss is a number, and this is none"},
-      {"loss = loss + sum(grad)", "1:19: the loss is what the gradient is of"},
+      {"loss = loss + params", "1:13: the loss must be a number"},
+      {"loss = loss + sum(grad)", "1:19: the gradient is computed from the loss"},
       {"gradient = loss * grad", "1:12: the loss has no value here"},
-      {"gradient = grad + \xe2\x82\xac", "1:19: byte 0xe2 is none of a rule's"},
+      {"gradient = grad + \xe2\x82\xac", "1:19: byte 0xe2 is not ASCII"},
       {"gradient = grad % 2", "1:17: a rule has no '%'"},
       {"gradient = 2x * grad", "1:12: '2' runs into a name"},
-      {"gradient = 1e999 * grad", "1:12: '1e999' is beyond what a float64 number can be"},
+      {"gradient = 1e999 * grad", "1:12: '1e999' is beyond the range of a float64 number"},
   };
   for (const auto& [text, error] : cases) {
     EXPECT_THAT(BuildRule(text), StatusIs(absl::StatusCode::kInvalidArgument, StartsWith(error))) << text;
@@ -116,8 +116,7 @@ TEST(RuleGraph, WhatStandsTooDeep_IsRefusedBeforeItsDepthIsGone) {
   }
   for (const std::string& text :
        {open + "grad" + close, open, calls + "grad" + closes, minuses + "grad", powers + "2 * grad"}) {
-    EXPECT_THAT(ErrorOf(BuildRule("gradient = " + text)),
-                HasSubstr("more than 64 expressions stand inside of each other"));
+    EXPECT_THAT(ErrorOf(BuildRule("gradient = " + text)), HasSubstr("more than 64 expressions are nested"));
   }
   EXPECT_OK(BuildRule("gradient = " + std::string(60, '(') + "grad" + std::string(60, ')')));
 }

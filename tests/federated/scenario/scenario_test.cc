@@ -11,6 +11,7 @@
 
 #include "engine/optimizers/settings/optimizer_settings.h"
 #include "federated/scenario/stop_condition.h"
+#include "federated/scenario/suggest_key.h"
 #include "federated/settings/setting_tables.h"
 #include "tests/testing/status_matchers.h"
 #include "tests/testing/temp_folder.h"
@@ -85,6 +86,48 @@ TEST(Scenario, Suggestions_AreOfWhatIsMeant) {
   EXPECT_EQ(ErrorOf(kMinimal, {{"weather.epsilon", "1"}}), "unknown key 'weather.epsilon' in --set.");
   EXPECT_THAT(ErrorOf(kMinimal, {{"client.lr", "1"}}), HasSubstr("Did you mean 'client.optimizer.learning_rate'?"));
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.epochs", "1"}}), HasSubstr("Did you mean 'client.epochs'?"));
+  EXPECT_EQ(ErrorOf(With("[optimizer]\nlr = 1\n")),
+            "unknown table 'optimizer' in s.toml:6:1. Did you mean 'client.optimizer'?");
+}
+
+TEST(Scenario, WordsOfOtherFrameworks_LeadToKeysThatThereAre) {
+  const std::pair<const char*, const char*> kWords[] = {
+      {"lr", "client.optimizer.learning_rate"},
+      {"LR", "client.optimizer.learning_rate"},
+      {"optimizer.lr", "client.optimizer.learning_rate"},
+      {"training.lr", "client.optimizer.learning_rate"},
+      {"client.optimizer.lr", "client.optimizer.learning_rate"},
+      {"server.lr", "server.learning_rate"},
+      {"learningrate", "client.optimizer.learning_rate"},
+      {"epochs", "client.epochs"},
+      {"local-epochs", "client.epochs"},
+      {"epohcs", "client.epochs"},
+      {"client.epoch", "client.epochs"},
+      {"batch-size", "client.batch_size"},
+      {"batchsize", "client.batch_size"},
+      {"num-rounds", "run.rounds"},
+      {"num_server_rounds", "run.rounds"},
+      {"num_clients", "data.partition.clients"},
+      {"fraction_fit", "server.clients_per_round"},
+      {"momentum", "client.optimizer.momentum"},
+      {"client.momentum", "client.optimizer.momentum"},
+      {"weight_decay", "client.optimizer.weight_decay"},
+      {"optimizer", "client.optimizer.kind"},
+      {"seed", "run.seed"},
+      {"partition.alpha", "data.partition.alpha"},
+      {"privacy.epsilon", "privacy.noise"},
+      {"privacy.noise_multiplier", "privacy.noise"},
+      {"privacy.nois", "privacy.noise"},
+      {"noise_multiplier", "privacy.noise"},
+      {"model.num_classes", "model.classes"},
+      {"weather.epsilon", ""},
+      {"xyzzy", ""},
+  };
+  for (const auto& [word, key] : kWords) EXPECT_EQ(NearestScenarioKey(word), key) << word;
+}
+
+TEST(Scenario, EveryKey_IsMeantByItself) {
+  for (const ScenarioKey& key : ScenarioKeys()) EXPECT_EQ(NearestScenarioKey(key.name), key.name);
 }
 
 TEST(Scenario, TheExampleOfTheDesign_Parses) {
@@ -319,6 +362,7 @@ std::vector<Effect> OptionEffects() {
   const Kind kinds[] = {{"partitioner", "data.partition", "data.partition.kind"},
                         {"law of sizes", "data.partition", "data.partition.sizes"},
                         {"feature shift", "data.shift", "data.shift.kind"},
+                        {"objective", "model", "model.objective"},
                         {"optimizer", "client.optimizer", "client.optimizer.kind"},
                         {"schedule", "client.schedule", "client.schedule.kind"},
                         {"loss scale", "client.loss_scale", "client.loss_scale.kind"},
@@ -798,7 +842,7 @@ TEST(Scenario, TrainingDataNotGiven_IsForWhoeverNeedsItToRefuse) {
 
 TEST(Refuse, ServerAlgorithm_NamesTheNewSpelling) {
   EXPECT_EQ(ErrorOf("[server]\nalgorithm = \"fedavg\"\n"),
-            "server.algorithm in s.toml:2:13 is a table of its own now; write [algorithm] name = \"fedavg\"");
+            "server.algorithm in s.toml:2:13 is a separate table now; write [algorithm] name = \"fedavg\"");
   EXPECT_THAT(ErrorOf(kMinimal, {{"server.algorithm", "fedavg"}}), HasSubstr("write [algorithm] name = \"fedavg\""));
   EXPECT_THAT(ErrorOf(kMinimal, {{"algorithm", "fedavg"}}), HasSubstr("algorithm in --set must be a table"));
 }
@@ -882,7 +926,7 @@ TEST(ScenarioToResume, AnotherPlanKey_IsRefusedByName) {
     EXPECT_THAT(ResumedWith(stored, Parse(kMinimal, {{key, value}})), HasSubstr("when the run began")) << key;
   }
   EXPECT_EQ(ResumedWith(stored, Parse(kMinimal, {{"server.value_bits", "3"}})),
-            "server.value_bits was 10 when the run began, and is 3 now; it decides what the run computes (its class is "
+            "server.value_bits was 10 when the run began, and is 3 now; it affects the run's results (its class is "
             "\"plan\"), and only keys of the classes \"operation\" and \"place\" may change: start a new run");
   EXPECT_EQ(ResumedWith(stored, Parse(kMinimal, {{"server.value_bits", "10"}})), stored.ToToml());
 }

@@ -59,7 +59,7 @@ TEST(LyingClient, KeysThatItMayNotAnnounce_AreRefused) {
                 message.channel = ParseSecureKeys(other).value().mask;
                 vouched(message, HolderOf("client-00003"));
               }),
-              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("'client-00003' announced a key that stands twice")));
+              StatusIs(StatusCode::kFailedPrecondition, HasSubstr("'client-00003' announced a key that occurs twice")));
   EXPECT_OK(cohort.Deliver(kLiar, honest));
   EXPECT_THAT(cohort.Deliver(kLiar, honest),
               StatusIs(StatusCode::kAlreadyExists, HasSubstr("a second process of that name is refused")));
@@ -135,8 +135,8 @@ TEST(LyingClient, ACorruptedShareWithoutSpareOnes_AbandonsTheAttempt) {
   EXPECT_THAT(
       cohort.server().Unmask(cohort.sum()),
       StatusIs(StatusCode::kFailedPrecondition,
-               HasSubstr("the shares of 'client-00001' give no secret that fits what was announced; the attempt is "
-                         "abandoned. Which client answered badly cannot be told.")));
+               HasSubstr("the shares of 'client-00001' give no secret that matches the announcement; the attempt is "
+                         "abandoned. The client with the wrong answer is unknown.")));
 }
 
 // A holder that is wrong about all, and an owner that dealt wrong shares.

@@ -339,7 +339,7 @@ TEST_F(LyingCoordinator, SignerThatDidNotSurvive) {
     return BytesOf(message);
   };
   EXPECT_THAT(cohort_->AnswerOf(kVictim, with_dropped).status(),
-              Refused("member 'client-00004' is said to have signed a set of survivors without it"));
+              Refused("the coordinator claims that member 'client-00004' signed a set of survivors without it"));
 }
 
 TEST_F(LyingCoordinator, BothSharesOfOneClient) {

@@ -1,6 +1,6 @@
-// What attention does to a row of scores, by vectors. Sums run in eight lanes of double, element i in lane i mod 8, and
-// the lanes are joined as ((0+4)+(2+6)) + ((1+5)+(3+7)): the same bits on every CPU, and those of attention.cc's loops
-// for doubles.
+// Vectorised functions over a row of attention scores. Sums run in eight lanes of double, element i in lane i mod 8.
+// Lanes are joined as ((0+4)+(2+6)) + ((1+5)+(3+7)). The bits are the same on every CPU and equal those of
+// attention.cc's loops for doubles.
 #pragma once
 
 #include <cstddef>

@@ -1,6 +1,6 @@
-// Attention of one head without mask and softcap, for floats: as many queries as the register block has rows at a time,
-// from their products with the keys to the finished output while the scores are in the nearest cache. Keys that no
-// query of a tile may see are not touched. What a query gets does not depend on the tile it is in.
+// Tiled attention of one head without mask and softcap, for floats. A tile has as many queries as the register block
+// has rows. It is computed from the products with the keys to the finished output while its scores are in the nearest
+// cache. Keys invisible to all queries of a tile are not read. A query's result does not depend on its tile.
 #pragma once
 
 #include <cstddef>

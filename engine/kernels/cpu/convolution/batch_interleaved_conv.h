@@ -1,10 +1,10 @@
-// Convolutions of few channels over many images: a vector holds one element of as many images as it has lanes, where
-// vectors of channels, or of a short row's pixels, are mostly empty or end half way. Images are interleaved a
-// vector of them at a time, and results are deinterleaved while they are in the second cache.
+// Convolutions of few channels over many images. A vector holds one element of as many images as it has lanes; vectors
+// of channels, or of a short row's pixels, would be mostly empty. One vector of images at a time is interleaved, and
+// results are deinterleaved while they are in the second cache.
 //
-// Sums are direct and in order, over the window's rows, its columns and channels; a filter's gradient is summed for
-// each lane over all images and pixels, lanes at the end. Padding is left out where a whole block of pixels meets it,
-// and multiplied as zeros beside pixels that do not: a weight that is infinite may give NaN there.
+// Sums are direct and in order, over the window's rows, its columns and channels. A filter's gradient is summed for
+// each lane over all images and pixels, and over lanes at the end. Padding is skipped where a whole block of pixels
+// meets it, and multiplied as zeros otherwise: an infinite weight may then give NaN.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Convolutions by plain loops over NHWC, in one fixed order of sums on every machine: the portable kernel, float64, and
-// what nothing faster serves.
+// Convolutions by plain loops over NHWC, in one fixed order of sums on every machine. They serve the portable policy,
+// float64, and shapes that no faster kernel supports.
 #pragma once
 
 #include "engine/kernels/cpu/convolution/convolution.h"

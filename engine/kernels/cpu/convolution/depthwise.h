@@ -1,5 +1,5 @@
-// Depthwise convolutions for float32 in both layouts, by our own vector loops: over NHWC a vector holds channels of one
-// pixel, over NCHW pixels of one channel. Inputs are read once and outputs written once, in the order they lie.
+// Depthwise convolutions for float32 in both layouts, by our vector loops. Over NHWC a vector holds channels of one
+// pixel, over NCHW pixels of one channel. Inputs are read once and outputs written once, in memory order.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Which taps of a window meet which pixels along one axis, worked out when a kernel is prepared, so that running needs
-// no bounds checks.
+// Mapping of a window's taps to pixels along one axis, computed when a kernel is prepared, so that runs need no bounds
+// checks.
 #pragma once
 
 #include <cstdint>

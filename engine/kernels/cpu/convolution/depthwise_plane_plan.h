@@ -1,6 +1,6 @@
-// How a depthwise convolution walks over NCHW, worked out when its kernel is prepared. Rows of a plane are copied into
-// a ring of padded rows in scratch, with the columns of each phase of the stride side by side, so that the pixels under
-// one tap of neighbouring windows are neighbours.
+// Plan of a depthwise convolution's walk over NCHW, computed when its kernel is prepared. Rows of a plane are copied
+// into a ring of padded rows in scratch. The columns of each phase of the stride are side by side there, so that the
+// pixels under one tap of neighbouring windows are neighbours.
 #pragma once
 
 #include <cstddef>

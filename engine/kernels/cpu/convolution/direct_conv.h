@@ -1,7 +1,7 @@
-// Direct convolutions over NHWC for float32, where oneDNN has nothing fast: few input channels (the first layer), other
-// CPUs. An output row's pixels are the rows of a register block, a row of the window its depth. Padding is multiplied
-// as zeros, as PyTorch does it channels-last for one channel: where an infinite weight meets it the result is NaN, and
-// only there.
+// Direct convolutions over NHWC for float32, for shapes that oneDNN computes slowly: few input channels (the first
+// layer), other CPUs. An output row's pixels are the rows of a register block, a row of the window its depth. Padding
+// is multiplied as zeros, as PyTorch does it channels-last for one channel: where an infinite weight meets it the
+// result is NaN, and only there.
 #pragma once
 
 #include <optional>

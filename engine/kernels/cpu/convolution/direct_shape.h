@@ -1,5 +1,5 @@
-// The geometry of a direct convolution, and the image that it reads: what its forward kernels (direct_conv.cc) and
-// those of a filter's gradient (direct_filter.cc) share.
+// Geometry of a direct convolution and its padded input image, shared by the forward kernels (direct_conv.cc) and those
+// of a filter's gradient (direct_filter.cc).
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // Two-dimensional convolutions by oneDNN, prepared once and shared by all threads. Filters are HWIO, as everywhere
-// here; they are reordered inside into scratch, in every run.
+// here; every run reorders them into scratch.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// What follows a fused convolution (or product): a bias for each channel, then an activation, in one pass over the
-// finished sums and in their place. The arithmetic is BiasAdd's and Relu's own: a NaN stays NaN.
+// Epilogue of a fused convolution or product: a bias for each channel, then an activation, in one in-place pass over
+// the finished sums. The arithmetic is that of BiasAdd and Relu: a NaN stays NaN.
 #pragma once
 
 #include <limits>

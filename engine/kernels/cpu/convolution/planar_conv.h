@@ -1,6 +1,5 @@
-// Direct convolutions for float32 whose result has few channels (at most 8): a vector holds pixels of one
-// channel, where a vector of channels would be mostly empty. Planes are made of the image in scratch, one image at a
-// time.
+// Direct convolutions for float32 with at most 8 output channels. A vector holds pixels of one channel; a vector of
+// channels would be mostly empty. The image is split into planes in scratch, one image at a time.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// Max pools of 2×2 pixels right after a convolution, for kernels that do not do it in their registers: evaluation reads
-// a convolution's output once, and it is four times what the pool leaves of it.
+// Max pooling of 2×2 pixels fused after a convolution, for kernels that do not pool in their registers. Evaluation
+// reads a convolution's output only once, and it is four times as large as the pooled result.
 #pragma once
 
 #include <memory>

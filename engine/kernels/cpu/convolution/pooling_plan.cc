@@ -54,7 +54,7 @@ StatusOr<PoolPlan> MakePoolPlan(const NodeView& node, const Shape& input, const 
     for (const PoolSpan& span : *spans) {
       // The mean of counted padding is 0; there is no maximum of it.
       if (span.count == 0 && !count_padding)
-        return InvalidArgument("a window of {}x{} over {} lies wholly in the padding; pad less", window.height.window,
+        return InvalidArgument("a window of {}x{} over {} is completely in the padding; pad less", window.height.window,
                                window.width.window, input.ToString());
     }
   }

@@ -1,4 +1,4 @@
-// Which pixels lie under each window of a pool, along one axis, worked out when a kernel is prepared.
+// Mapping of a pool's windows to pixels along one axis, computed when a kernel is prepared.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Convolutions under KernelPolicy::portable: patches of the image are copied into the rows of a matrix, and the
-// portable product does the rest, so that the bits are those of any CPU.
+// Convolutions under KernelPolicy::portable: patches of the image become rows of a matrix, and the portable product
+// multiplies them, so that all CPUs give the same bits.
 #pragma once
 
 #include <optional>

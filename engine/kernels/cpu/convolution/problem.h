@@ -1,4 +1,4 @@
-// One convolution that a node asks for: geometry, tensors, and the ops that follow it.
+// One convolution problem of a node: geometry, tensors, and the fused ops after it.
 #pragma once
 
 #include <array>

@@ -1,4 +1,4 @@
-// The gradient of a convolution's image, where windows do not stride: a convolution itself, of the result's gradient
+// The gradient of a convolution's image for windows of stride 1. It is itself a convolution of the result's gradient
 // with the filter rotated by 180 degrees. Kernels that can only convolve use it.
 #pragma once
 

@@ -1,10 +1,10 @@
 // Convolutions in bfloat16 by the processor's matrix unit (AMX), and their gradients.
 //
-// Forward and for the image's gradient a window slides over the image, padded in memory where it needs padding, and 16
+// Forward and for the image's gradient a window slides over the image, padded in memory where necessary, and 16
 // neighbouring pixels are multiplied with 16 filters at a time. The gradient of one filter tap is a product over
-// pixels, of the image's channels with the output's. With the images' rows as long as an output row and what the window
-// reaches beyond it, every tap reads the same packed image from another pixel on, so that it is packed once for all of
-// them; the output's gradient is zero where rows meet. Those zeros, and the image's padding, are multiplied: a NaN or
+// pixels, of the image's channels with the output's. The images' rows are as long as an output row plus the window's
+// reach. Every tap then reads the same packed image at another pixel offset, so that it is packed once for all taps;
+// the output's gradient is zero at the row boundaries. Those zeros, and the image's padding, are multiplied: a NaN or
 // an infinity reaches more taps than it should, never fewer.
 #pragma once
 

@@ -63,7 +63,7 @@ Status SetPadding(const NodeView& node, Window& w) {
     w.pad_left = pads[x];
     w.pad_right = pads[x + 1];
   } else if (padding != "VALID") {
-    return InvalidArgument("padding '{}' is none of SAME, VALID and EXPLICIT", padding);
+    return InvalidArgument("padding '{}' is not one of SAME, VALID and EXPLICIT", padding);
   }
   const auto extent = [](int64_t in, int64_t before, int64_t after, int64_t reach, int64_t stride) {
     return in + before + after < reach ? 0 : (in + before + after - reach) / stride + 1;

@@ -1,13 +1,13 @@
 // Convolutions of 3×3 and 5×5 windows for float32 by fewer multiplications: Winograd's minimal filtering (Lavin and
 // Gray, "Fast Algorithms for Convolutional Neural Networks", CVPR 2016). A tile of 6×6 pixels of the image gives 4×4
-// outputs of a 3×3 window with 36 products a pair of channels instead of 144, or 2×2 of a 5×5 window with 36 instead of
-// 100. The products are matrix products over channels, one for each of the 36 points.
+// outputs of a 3×3 window with 36 products a pair of channels instead of 144. For a 5×5 window it gives 2×2 outputs
+// with 36 products instead of 100. The products are matrix products over channels, one for each of the 36 points.
 //
-// What it costs in exactness: a result differs from the float64 convolution by up to 5 times what direct sums in
-// float32 differ by (tests/engine/kernels/convolution/winograd_test.cc), and integers are not exact. A filter's
-// gradient that rounding alone may have made is 0, as where no product reached a weight. A NaN or an infinity in an
-// image makes NaNs of all that its tile gives; one in a filter, of its whole output channel (input channel for the
-// input's gradient). So what holds such a number yields one in every kernel, but not in the same places.
+// The cost is exactness. A result differs from the float64 convolution by up to 5 times as much as direct float32 sums
+// do (tests/engine/kernels/convolution/winograd_test.cc), and integers are not exact. A filter's gradient that may be
+// rounding error alone is set to 0, as where no product reached a weight. A NaN or an infinity in an image makes NaNs
+// of all results of its tile. One in a filter does so for its whole output channel (input channel for the input's
+// gradient). So every kernel gives a NaN for such numbers, but not in the same places.
 #pragma once
 
 #include <optional>

@@ -1,5 +1,5 @@
-// What Winograd's convolutions (winograd.h) are divided into: tiles of an image, points of a tile, and where their
-// transforms lie in scratch memory.
+// Partition of Winograd's convolutions (winograd.h): tiles of an image, points of a tile, and the offsets of their
+// transforms in scratch memory.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// Winograd's transforms (winograd.h), in the vectors of register blocks, which multiply what they make: of one axis, of
-// both, and of the tiles of an image. Included per target (no include guard of the usual kind).
+// Winograd's transforms (winograd.h) in the vectors of register blocks, which multiply the results: along one axis,
+// along both, and of an image's tiles. Included per target (no include guard of the usual kind).
 #include "engine/kernels/cpu/convolution/winograd_shape.h"
 #include "engine/kernels/cpu/vector/register_block-inl.h"
 

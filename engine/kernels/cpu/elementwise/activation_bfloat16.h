@@ -1,4 +1,4 @@
-// What follows a product in bfloat16: a bias for each channel, then an activation, in one pass over the rounded sums.
+// Epilogue of a product in bfloat16: a bias for each channel, then an activation, in one pass over the rounded sums.
 #pragma once
 
 #include <cstdint>

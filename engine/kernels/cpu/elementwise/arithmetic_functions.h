@@ -1,4 +1,4 @@
-// Arithmetic on two elements. Integers wrap around, as in TensorFlow; a divisor of 0 is refused by Check.
+// Arithmetic on two elements. Integers wrap around, as in TensorFlow; Check refuses a divisor of 0.
 #pragma once
 
 #include <cmath>

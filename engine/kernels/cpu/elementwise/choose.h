@@ -1,5 +1,5 @@
-// Choice of the algorithm of kernels of single elements, where there is one. Vector loops choose by their instruction
-// set alone. The table in README.md lists the algorithms.
+// Choice of the algorithm of elementwise kernels that have several. Vector loops choose by their instruction set alone.
+// The table in README.md lists the algorithms.
 #pragma once
 
 #include <cstdint>

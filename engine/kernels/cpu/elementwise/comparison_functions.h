@@ -1,4 +1,4 @@
-// Comparisons of two elements, as in TensorFlow: a NaN is equal to nothing and not in order with anything.
+// Comparisons of two elements, as in TensorFlow: a NaN equals nothing and is neither less nor greater.
 #pragma once
 
 namespace rivulet {

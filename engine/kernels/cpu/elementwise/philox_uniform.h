@@ -1,5 +1,5 @@
-// Uniform floats from consecutive Philox blocks, several blocks at a time: bound by multiplications rather than by the
-// latency of one block's ten rounds.
+// Uniform floats from consecutive Philox blocks. Several blocks are computed at a time, so that the speed is bound by
+// multiplications and not by the latency of one block's ten rounds.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Powers from multiplications and the exponentials and logarithms of math.h: the same bits on unlike machines.
+// Powers from multiplications and the exponentials and logarithms of math.h: the same bits on all machines.
 #pragma once
 
 #include <cmath>

@@ -1,5 +1,5 @@
-// Where a kernel's random numbers come from: blocks of Philox words by their index, from the stream of the run at this
-// step and op.
+// Source of a kernel's random numbers: blocks of Philox words by their index, from the run's stream at this step and
+// op.
 #pragma once
 
 #include "engine/program/kernel.h"

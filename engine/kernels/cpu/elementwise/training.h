@@ -1,4 +1,4 @@
-// The element-wise rules of training.cc by number, as each CPU target's code sees them.
+// Numbered list of training.cc's elementwise update rules, shared with the code of each CPU target.
 #pragma once
 
 #include <cstddef>

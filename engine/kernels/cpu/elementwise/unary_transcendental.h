@@ -1,4 +1,4 @@
-// Transcendental functions of float rows, for kernels that need them inside.
+// Transcendental functions of float rows, called inside other kernels.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Choice of how strided elements are copied. The table in README.md lists the algorithms.
+// Choice of the copy loop for strided elements. The table in README.md lists the algorithms.
 #pragma once
 
 #include <cstddef>

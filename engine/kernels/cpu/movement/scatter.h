@@ -1,4 +1,4 @@
-// What kernels that choose and scatter slices share.
+// Shared parts of the kernels that gather and scatter slices.
 #pragma once
 
 #include <algorithm>

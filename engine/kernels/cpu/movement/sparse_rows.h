@@ -1,6 +1,5 @@
-// Sparse gradients: rows of a table with their indices, of which several may name one row. What is done with them is
-// what the dense gradient (UnsortedSegmentSum) would do to these rows, with the same bits, and costs nothing for the
-// others.
+// Sparse gradients: rows of a table with their indices, several of which may name one row. An update with them changes
+// these rows as the dense gradient (UnsortedSegmentSum) would, with the same bits, and does not touch the others.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// What a product does to its result before it leaves it: adds the bias, applies the activation. The bits are those of
-// BiasAdd, Relu and Relu6 one after the other.
+// Bias and activation that a product applies to its result. The bits are those of BiasAdd, Relu and Relu6 one after the
+// other.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
-// A dense layer's backward pass with each weight in registers once: there it enters the input gradient's sums, and its
-// own gradient, made beside them of the same vectors of dy, changes it. Two walks, one that sums and one that changes,
-// reach half of the machine's peak: each element that they load serves a few products, and a gradient that is no more
-// than ten products long takes as long to begin and end as to sum. Included per target.
+// A dense layer's backward pass with each weight in registers once. There the weight enters the input gradient's sums,
+// and its gradient, computed from the same vectors of dy, updates it. Two separate walks, one for the sums and one for
+// the updates, reach half of the machine's peak. Each element that they load serves few products, and a gradient of at
+// most ten products takes as long to start and finish as to sum. Included per target.
 #include <algorithm>
 #include <cstdint>
 #include <type_traits>

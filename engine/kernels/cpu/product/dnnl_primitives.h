@@ -1,5 +1,6 @@
-// A kernel that is a sequence of oneDNN primitives: which tensors and scratch memory each reads and writes. Prepared
-// once and shared by all threads. The one header that includes oneDNN, for dnnl_product.cc and dnnl_convolution.cc.
+// A kernel that is a sequence of oneDNN primitives, with the tensors and scratch memory that each reads and writes.
+// Prepared once and shared by all threads. The one header that includes oneDNN, for dnnl_product.cc and
+// dnnl_convolution.cc.
 #pragma once
 
 #include <oneapi/dnnl/dnnl.hpp>

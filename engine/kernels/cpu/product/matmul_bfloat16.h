@@ -1,4 +1,4 @@
-// Products of matrices in bfloat16, beside what matmul.cc chooses for float32.
+// Products of matrices in bfloat16, beside matmul.cc's choice for float32.
 #pragma once
 
 #include <memory>

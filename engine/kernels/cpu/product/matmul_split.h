@@ -1,5 +1,5 @@
-// Float32 products of MatMul by the matrix unit, from factors taken apart into bfloat16 (split_product.h). Where it
-// pays: ChooseProduct (choose.h).
+// Float32 products of MatMul by the matrix unit, from factors split into bfloat16 (split_product.h). ChooseProduct
+// (choose.h) decides when it pays.
 #pragma once
 
 #include "engine/kernels/cpu/product/bias_activation.h"

@@ -1,4 +1,4 @@
-// The product of two matrices that MatMul and _FusedMatMul ask for, whatever the type.
+// The matrix product that MatMul and _FusedMatMul need, for any element type.
 #pragma once
 
 #include <cstdint>

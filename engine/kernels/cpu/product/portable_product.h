@@ -1,6 +1,6 @@
-// Products whose bits do not depend on the CPU: each element of the result is one sum in order of k, every term rounded
-// before it is added (no fused multiply-add), whatever the length of vectors. What convolutions and products are made
-// of under KernelPolicy::portable.
+// Products whose bits do not depend on the CPU. Each element of the result is one sum in order of k, and every term is
+// rounded before it is added (no fused multiply-add), for any vector length. Convolutions and products use it under
+// KernelPolicy::portable.
 #pragma once
 
 #include <cstddef>

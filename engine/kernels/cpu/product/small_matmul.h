@@ -1,4 +1,4 @@
-// Matrix products with a small side, as training steps on small batches have them: weights are read once, in order, at
+// Matrix products with a small side, typical of training steps on small batches: weights are read once, in order, at
 // the speed of memory. Each element of C is one sum over k in order (NN, TN), or a fixed number of partial sums (NT).
 #pragma once
 

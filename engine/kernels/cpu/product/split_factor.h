@@ -1,5 +1,5 @@
-// A float32 factor B[k, n] of many products with few rows, taken apart once for all of them (split_product.h): a step
-// of a sequence multiplies its states with the same weights.
+// A float32 factor B[k, n] of many products with few rows, split once for all of them (split_product.h): every step of
+// a sequence multiplies its states with the same weights.
 #pragma once
 
 #include <cstddef>

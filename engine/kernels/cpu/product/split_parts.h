@@ -1,5 +1,5 @@
-// What products of split factors are made of: float32 numbers on their way into tiles, in three parts, and the sums of
-// two blocks of such tiles (split_product.h says what is summed). For sources that include tile_code.h.
+// Building blocks of split products: float32 numbers in three parts, packed into tiles, and the sums of two blocks of
+// such tiles (split_product.h). For sources that include tile_code.h.
 #pragma once
 
 #include <algorithm>

@@ -1,13 +1,13 @@
-// float32 products by the processor's matrix unit (AMX), which multiplies bfloat16: each factor is taken apart into
-// three bfloat16 numbers whose sum it is, and of the nine products of parts the six that a float32 sum can tell are
-// made (Henry, Tang, Heinecke: "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision
-// Computations", 2019). Six of the unit's multiply-adds take less than half of the time of a vector's one.
+// float32 products by the processor's matrix unit (AMX), which multiplies bfloat16. Each factor is split into three
+// bfloat16 numbers that add up to it. Of the nine products of parts, the six that matter in a float32 sum are computed
+// (Henry, Tang, Heinecke: "Leveraging the bfloat16 Artificial Intelligence Datatype For Higher-Precision Computations",
+// 2019). Six multiply-adds of the unit take less than half of the time of one by vectors.
 //
-// What is left out of a product is at most 2^-22 of it, and 2^-26 in the mean, of either sign; sums are float32, and of
-// no more than 16 terms before they meet the sum of all. So the error is that of any float32 sum, and less than that of
-// one sum from the first term to the last. Not so where an element or a product is below 2^-110: parts of it are below
-// the smallest normal number, which counts as zero, and its last 8 bits are lost, or more. An infinity, a NaN and what
-// is above 3.39e38 has no such parts, and products with them are not made.
+// The omitted part of a product is at most 2^-22 of it, and 2^-26 in the mean, of either sign. Sums are float32, and of
+// no more than 16 terms before they are added to the total. So the error is that of any float32 sum, and less than that
+// of one sequential sum. An element or product below 2^-110 is an exception: it loses at least its last 8 bits, because
+// parts below the smallest normal number count as zero. An infinity, a NaN and a number above 3.39e38 cannot be split,
+// and products with them are not computed here.
 #pragma once
 
 #include <cstddef>

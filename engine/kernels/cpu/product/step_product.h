@@ -1,5 +1,5 @@
-// The small products inside kernels that walk sequences and attend: one kind of sum per policy, whatever the shape, but
-// for factors that the matrix unit multiplies (StepFactor).
+// Small products inside kernels that walk sequences or compute attention. Each policy has one kind of sum for all
+// shapes, except for factors that the matrix unit multiplies (StepFactor).
 #pragma once
 
 #include <algorithm>

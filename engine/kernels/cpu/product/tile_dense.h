@@ -1,10 +1,10 @@
-// The three products of a dense layer on a small batch, in bfloat16 by the processor's matrix unit (AMX), with weights
-// that may be float32: they are rounded in registers on their way into a tile, so that no rounded copy of them is
-// written or read. What such a layer waits for is memory, and this reads the weights once forward and once backward.
+// The three products of a dense layer on a small batch, in bfloat16 by the processor's matrix unit (AMX). Weights in
+// float32 are rounded in registers on their way into a tile, so that no rounded copy is written or read. Memory limits
+// such a layer, and this kernel reads the weights once forward and once backward.
 //
-// Sums are float32, in an order that the shapes decide (TDPBF16PS: those of even and of odd terms of each 32, joined
-// and added to what was before). Numbers below the smallest normal one count as zeros, as in all native kernels.
-// Scratch is the stack's, at most 300 KiB. Called only where HasTiles() (has_tiles.h).
+// Sums are float32, in an order that depends only on the shapes (TDPBF16PS: even and odd terms of each 32 separately,
+// then joined and added to the total). Numbers below the smallest normal one count as zeros, as in all native kernels.
+// Scratch is on the stack, at most 300 KiB. Called only if HasTiles() (has_tiles.h).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Choice of how a step of a recurrent layer goes through its gates. The products of the steps are chosen by
-// product/choose.h. The table in README.md lists the algorithms.
+// Choice of a recurrent step's loop over its gates. product/choose.h chooses the products of the steps. The table in
+// README.md lists the algorithms.
 #pragma once
 
 #include "engine/kernels/cpu/recurrent/recurrent.h"

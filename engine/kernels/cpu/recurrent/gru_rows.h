@@ -1,6 +1,6 @@
 // One step of one sequence of the usual GRU (gates sigmoid, candidate tanh, nothing clipped, the reset after the
-// product) as one pass over its gates, and the pass back. Elementwise, in the order of operations of recurrent_gru.cc,
-// so that the bits are its loops'.
+// product) as one pass over its gates, and its backward pass. Elementwise, in the order of operations of
+// recurrent_gru.cc, so that both give the same bits.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// What TensorFlow's fused LSTM cells and sequences share: the joint product and one example's step.
+// Shared parts of TensorFlow's fused LSTM cells and sequences: the joint product and one example's step.
 #pragma once
 
 #include <algorithm>

@@ -1,7 +1,7 @@
 // One step of one sequence of the usual LSTM (gates sigmoid, cell and output tanh, no peepholes, nothing clipped) as
-// one pass over its gates, and the pass back. Elementwise, in the order of operations of recurrent_lstm.cc, so that the
-// bits are its loops'. What the sequence's next step will touch is asked for on the way: it lies far off, in rows too
-// short for the hardware to fetch ahead of, and comes while the product between the two steps is made.
+// one pass over its gates, and its backward pass. Elementwise, in the order of operations of recurrent_lstm.cc, so that
+// both give the same bits. The pass prefetches the rows of the sequence's next step: they are far away and too short
+// for the hardware's prefetcher, and arrive during the product between the two steps.
 #pragma once
 
 #include <cstddef>

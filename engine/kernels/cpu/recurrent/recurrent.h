@@ -1,4 +1,4 @@
-// What the kernels of recurrent layers share: how sequences lie in memory and end, and their gates' activations.
+// Shared parts of the kernels of recurrent layers: layout and lengths of sequences in memory, and activations of gates.
 #pragma once
 
 #include <cmath>

@@ -146,7 +146,7 @@ StatusOr<Attributes<T>> AttributesOf(const NodeView& node, int x) {
     } else if (mode == "Relu6") {
       attributes.rectifier = {T{6}};
     } else if (mode != "Identity") {
-      return InvalidArgument("activation_mode '{}' is none of Identity, Relu and Relu6", mode);
+      return InvalidArgument("activation_mode '{}' is not one of Identity, Relu and Relu6", mode);
     }
   }
   return attributes;

@@ -1,4 +1,4 @@
-// Reads which axis of a tensor holds the channels.
+// Parser of the attribute that names a tensor's channel axis.
 #pragma once
 
 #include "engine/kernels/cpu/reduction/channels.h"

@@ -1,10 +1,10 @@
-// Statistics of channels and the walks that normalise by them, for tensors seen as [rows, channels, inner]: inner is 1
-// where channels come last. What batch, group and instance normalisation have in common.
+// Statistics of channels and the normalisation by them, for tensors seen as [rows, channels, inner]; inner is 1 if
+// channels come last. Batch, group and instance normalisation share it.
 //
-// The order of every sum is decided by the sizes alone. Statistics are taken block by block, each block twice while it
-// lies in the cache (its mean, then the squares of the distances from that), and blocks are joined in double: Chan,
-// Golub and LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances" (1979). So a mean that
-// is large beside the deviation costs no digits, and memory is read once.
+// The order of every sum depends on the sizes alone. Statistics are computed block by block while a block is in the
+// cache: its mean, then the squares of the distances from it. Blocks are joined in double: Chan, Golub and LeVeque,
+// "Updating formulae and a pairwise algorithm for computing sample variances" (1979). So a mean that is large compared
+// with the deviation costs no digits, and memory is read once.
 #pragma once
 
 #include <cstddef>

@@ -1,4 +1,4 @@
-// Choice of how a reduction goes over its input. The table in README.md lists the algorithms.
+// Choice of a reduction's loop over its input. The table in README.md lists the algorithms.
 #pragma once
 
 #include <cstdint>

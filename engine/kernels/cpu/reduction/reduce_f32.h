@@ -1,5 +1,4 @@
-// Sums of floats carried in double, and extremes, vectorised; the bits are those of the plain loops in
-// strided_reduce.h.
+// Vectorised float sums in double, and extremes. The bits are those of the plain loops in strided_reduce.h.
 #pragma once
 
 #include <cstdint>

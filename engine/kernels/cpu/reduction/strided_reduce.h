@@ -1,6 +1,6 @@
-// Reductions of strided tensors. The order in which elements are combined depends on the shape alone: along rows in 16
-// virtual lanes that are joined as a tree, down columns from the first row to the last. Sums and products of floats are
-// carried in double.
+// Reductions of strided tensors. The order in which elements are combined depends on the shape alone. Rows use 16
+// virtual lanes that are joined as a tree; columns are combined from the first row to the last. Sums and products of
+// floats are kept in double.
 #pragma once
 
 #include <algorithm>

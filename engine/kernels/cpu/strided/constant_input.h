@@ -1,4 +1,4 @@
-// Inputs that a kernel must know when it is prepared: axes, permutations, sizes.
+// Inputs that must be known when a kernel is prepared: axes, permutations, sizes.
 #pragma once
 
 #include <vector>

@@ -1,4 +1,5 @@
-// Kernels that move elements whatever they mean: one for all types of a size.
+// Dispatch by element size, for kernels that move elements without interpreting them: one instance serves all types of
+// a size.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// Kernels that compute each element of their output from the elements at the same place of their inputs, which are
+// Kernels that compute each element of their output from the elements at the same place of their inputs. Inputs are
 // broadcast as NumPy does. A function is a struct with `static Out Apply(In, …)`.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Element types that kernels compute with, for a switch over one that is known when a kernel is prepared or run.
+// List of the element types with kernels, for a switch over a type known when a kernel is prepared or run.
 #pragma once
 
 #include "engine/tensor/dtype.h"

@@ -1,4 +1,4 @@
-// A kernel that is a function of its context: for ops that are seldom hot, whose loops are short.
+// A kernel that is a function of its context, for ops that are rarely hot and have short loops.
 #pragma once
 
 #include <memory>

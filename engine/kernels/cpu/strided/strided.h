@@ -1,6 +1,6 @@
-// Walks over several tensors at once, each with its own strides: the common ground of broadcasting, transposing and
-// slicing. Axes that all tensors walk alike are merged, so that the usual cases (one shape, a scalar, a bias over rows)
-// end in one or two loops with contiguous inner ones.
+// Walks over several tensors at once, each with its own strides: the common base of broadcasting, transposing and
+// slicing. Axes that all tensors walk alike are merged. The usual cases (one shape, a scalar, a bias over rows) then
+// become one or two loops with contiguous inner ones.
 #pragma once
 
 #include <array>

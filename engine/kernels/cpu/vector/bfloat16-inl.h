@@ -1,4 +1,4 @@
-// bfloat16 in memory, float32 in registers: what stands between 16-bit products computes so. Included per target (no
+// bfloat16 in memory, float32 in registers: the arithmetic of ops between 16-bit products. Included per target (no
 // include guard of the usual kind).
 #include <cstddef>
 #include <cstdint>

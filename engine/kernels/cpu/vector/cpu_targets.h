@@ -1,5 +1,5 @@
-// Which instruction sets kernels may use. Normally the best that the CPU has; fewer, to see on one machine what another
-// would compute.
+// Instruction sets that kernels may use. By default the best of the CPU; a lower one reproduces another machine's
+// results.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// Exponentials for kernels that need not give the same bits on unlike CPUs: multiply-adds are fused where the target
-// has them, half the instructions of vector_math-inl.h. Included per target (no include guard of the usual kind).
+// Exponentials for kernels that need not give the same bits on all CPUs. Multiply-adds are fused if the target has
+// them, which halves the instructions of vector_math-inl.h. Included per target (no include guard of the usual kind).
 #include <cstddef>
 
 #include "hwy/highway.h"

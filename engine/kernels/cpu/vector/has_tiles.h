@@ -1,4 +1,4 @@
-// Whether there is a matrix unit.
+// Detection of the processor's matrix unit (AMX).
 #pragma once
 
 namespace rivulet {

@@ -1,5 +1,5 @@
-// Sums of a row in 16 virtual lanes: element i goes to lane i mod 16 (of the four that rows of 64 and more have), and
-// the lanes are joined as a tree. However many elements a vector has, the sum has the same bits. Included per target
+// Sums of a row in 16 virtual lanes. Element i goes to lane i mod 16 (of the four that rows of 64 and more have), and
+// the lanes are joined as a tree. The sum has the same bits for any number of elements per vector. Included per target
 // (no include guard of the usual kind).
 #include <algorithm>
 #include <cstddef>

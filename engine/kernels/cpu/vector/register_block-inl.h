@@ -1,4 +1,4 @@
-// The register block that our products and direct convolutions are made of. Included per target.
+// The register block of our products and direct convolutions. Included per target.
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>

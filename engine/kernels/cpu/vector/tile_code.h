@@ -1,9 +1,9 @@
-// What kernels for the processor's matrix unit (AMX) are written in: tiles, and vectors on their way into them. For
-// sources that are compiled by themselves and call nothing of this where HasTiles() does not hold.
+// Primitives of kernels for the processor's matrix unit (AMX): tiles, and vectors that fill them. For sources that are
+// compiled separately and call nothing of this unless HasTiles().
 //
 // Functions are compiled for AVX-512 one by one (RIVULET_TILE_CODE). Tile instructions are written as assembly with a
-// memory clobber: the compiler's intrinsics of tile loads do not say that they read memory, and what is stored just
-// before would come too late.
+// memory clobber. The compiler's intrinsics of tile loads do not declare that they read memory, so that a store just
+// before them could be moved behind them.
 #pragma once
 
 #if defined(__x86_64__) && defined(__linux__)

@@ -1,7 +1,7 @@
-// RIVULET_UNROLL, before a loop over vectors that are held in registers. Registers have no addresses: an array of
-// vectors stays in them only where every index into it is a constant, and that it is once the loop is gone. A loop that
-// is left keeps its array in memory, and each sum waits for its store and its load. 16 is as many as any of these loops
-// has turns; the turns of a loop are bounded by its array, so that nothing longer is written out.
+// RIVULET_UNROLL, for loops over vectors in registers. Registers have no addresses: an array of vectors stays in them
+// only if every index into it is a constant, as after complete unrolling. A remaining loop keeps its array in memory,
+// and each sum waits for its store and its load. None of these loops has more than 16 turns; the array bounds them, so
+// that nothing longer is unrolled.
 #pragma once
 
 #define RIVULET_UNROLL _Pragma("GCC unroll 16")

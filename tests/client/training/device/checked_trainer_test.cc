@@ -165,7 +165,7 @@ TEST(CheckedTrainer, TaskWithoutItsNumber_IsToldAsSuch) {
   ASSERT_OK_AND_ASSIGN(const auto checked, Checked(plan, right.Open()));
   const std::vector<Came> came = TrainAll(*checked, tasks.clients, *tasks.base, 4, tasks.broadcasts);
   EXPECT_OK(came[0].status);
-  EXPECT_THAT(came[1].status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("brings no number")));
+  EXPECT_THAT(came[1].status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no number")));
   EXPECT_OK(came[2].status);
 }
 

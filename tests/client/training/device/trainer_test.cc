@@ -142,7 +142,7 @@ TEST_F(GpuTrainerTest, TaskWithoutItsNumber_HarmsNoOther) {
   }
   const std::vector<Came> came = TrainAll(*OnDevice(plan), clients, *base, 3);
   EXPECT_OK(came[0].status);
-  EXPECT_THAT(came[1].status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("brings no number")));
+  EXPECT_THAT(came[1].status, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no number")));
   EXPECT_OK(came[2].status);
 }
 

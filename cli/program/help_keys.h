@@ -1,0 +1,16 @@
+// `rivulet help keys [PATTERN]`: the keys of scenarios, from the table that the reference is printed from.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// Prints them where `words` begins with "keys"; false: it names another topic. A pattern with '*' is compared with
+// whole names, a section names all of its keys, and any other word is looked for in names. NOT_FOUND: no key is like
+// it.
+StatusOr<bool> PrintHelpOfKeys(std::span<const std::string> words);
+
+}  // namespace rivulet

@@ -1,0 +1,30 @@
+// Client names that each aggregator has added to the runs of a process, and their limit. An aggregator names its own
+// clients. Without a list of clients (--clients) the coordinator cannot check them, and a hostile aggregator could fill
+// every place of a run.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+
+namespace rivulet {
+
+// Not thread-safe. A name counts for the aggregator that brought it first, for as long as the process lives. What was
+// brought to the process before this one counts when it is brought again.
+class AggregatorNames {
+ public:
+  // `most` names for each aggregator; 0: any number, and nothing is kept.
+  explicit AggregatorNames(int64_t most = 0) : most_(most) {}
+  // Whether `aggregator` may speak for this name; a new name counts from now on.
+  bool Admit(const std::string& aggregator, const std::string& name);
+  // The run has refused a name that Admit counted: it takes no place.
+  void Withdraw(const std::string& aggregator, const std::string& name);
+  int64_t most() const { return most_; }
+
+ private:
+  int64_t most_;
+  std::map<std::string, std::string> brought_;  // by name, the aggregator
+  std::map<std::string, int64_t> counts_;       // by aggregator
+};
+
+}  // namespace rivulet

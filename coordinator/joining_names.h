@@ -1,0 +1,48 @@
+// New names with rows under way. A disk may take long over a row, and another process longer. So the first caller
+// writes the rows of all waiting names, without a lock.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "engine/base/status.h"
+
+namespace rivulet {
+
+// Thread-safe. Its lock is held by WhileNoneIsWritten alone while anything else is called.
+class JoiningNames {
+ public:
+  // A name, and the aggregator that it is reached through; "": none.
+  using Name = std::pair<std::string, std::string>;
+  // Writes the rows of a batch and makes its names members; called without the lock, one batch at a time.
+  using Write = std::function<Status(const std::vector<Name>& names)>;
+  explicit JoiningNames(Write write) : write_(std::move(write)) {}
+
+  // Returns when these are written, with the error of their batch.
+  Status Add(std::vector<Name> names) EXCLUDES(mutex_);
+  // No row is being written while `act` runs.
+  template <typename Act>
+  void WhileNoneIsWritten(const Act& act) EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    while (writing_) changed_.Wait(mutex_);
+    act();
+  }
+
+ private:
+  struct Batch {
+    std::vector<Name> names;
+    bool done = false;
+    Status status;
+  };
+  const Write write_;
+  Mutex mutex_;
+  CondVar changed_;
+  std::shared_ptr<Batch> gathering_ GUARDED_BY(mutex_);  // null: nobody waits beside the batch that is being written
+  bool writing_ GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace rivulet

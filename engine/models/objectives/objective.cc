@@ -1,0 +1,146 @@
+#include "engine/models/objectives/objective.h"
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <numeric>
+#include <utility>
+
+#include "engine/base/check.h"
+#include "engine/base/join.h"
+#include "engine/base/nearest.h"
+
+namespace rivulet {
+namespace {
+
+struct NamedTarget {
+  TargetKind kind;
+  std::string_view name, usual;
+};
+constexpr NamedTarget kTargets[] = {{TargetKind::kClass, "class", "sparse_softmax_cross_entropy"},
+                                    {TargetKind::kLabels, "labels", "sigmoid_cross_entropy"},
+                                    {TargetKind::kNumbers, "numbers", "mse"}};
+
+const NamedTarget& TargetOf(TargetKind kind) { return *std::ranges::find(kTargets, kind, &NamedTarget::kind); }
+
+// Made at first use and never destroyed, as registrations of other files run before main in an order that nobody knows.
+struct Registry {
+  std::map<std::string, ObjectiveKind, std::less<>> kinds;
+  std::vector<std::function<void(const ObjectiveKind&)>> visitors;
+};
+Registry& Registered() {
+  static auto* const registry = new Registry;
+  return *registry;
+}
+std::map<std::string, ObjectiveKind, std::less<>>& Kinds() { return Registered().kinds; }
+
+ObjectiveFunction FunctionFor(const ObjectiveKind& objective, TargetKind kind) {
+  switch (kind) {
+    case TargetKind::kClass:
+      return objective.of_class;
+    case TargetKind::kLabels:
+      return objective.of_labels;
+    case TargetKind::kNumbers:
+      return objective.of_numbers;
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+StatusOr<TargetKind> TargetKindFromName(std::string_view name) {
+  std::vector<std::string> names;
+  for (const NamedTarget& known : kTargets) {
+    if (known.name == name) return known.kind;
+    names.emplace_back(known.name);
+  }
+  return InvalidArgument("there are no targets '{}'.{} A model is trained for a {}", name, DidYouMean(name, names),
+                         Join(names, ", "));
+}
+
+std::string_view NameOf(TargetKind kind) { return TargetOf(kind).name; }
+
+StatusOr<Objective> FindObjective(TargetKind kind, std::string_view name, const SettingValues& given) {
+  const auto found = Kinds().find(name);
+  const ObjectiveFunction function = found == Kinds().end() ? nullptr : FunctionFor(found->second, kind);
+  if (function == nullptr) {
+    const std::vector<std::string> names = ObjectiveNames(kind);
+    return NotFound("there is no objective '{}' for the target \"{}\".{} Objectives for it are {}", name, NameOf(kind),
+                    DidYouMean(name, names), Join(names, ", "));
+  }
+  RIVULET_ASSIGN_OR_RETURN(
+      Settings settings, Settings::Read(found->second.settings, given, fmt::format("model.objective = \"{}\"", name)));
+  return Objective([function, settings = std::move(settings)](const Scope& scope, const ScoredTargets& targets) {
+    return function(scope, targets, settings);
+  });
+}
+
+std::vector<std::string> ObjectiveNames(TargetKind kind) {
+  std::vector<std::string> names;
+  for (const auto& [name, objective] : Kinds()) {
+    if (FunctionFor(objective, kind) != nullptr) names.push_back(name);
+  }
+  std::ranges::stable_partition(names, [&](const std::string& name) { return name == TargetOf(kind).usual; });
+  return names;
+}
+
+void ForEachObjective(std::function<void(const ObjectiveKind&)> visit) {
+  for (const auto& [name, objective] : Kinds()) visit(objective);
+  Registered().visitors.push_back(std::move(visit));
+}
+
+ObjectiveRegistration::ObjectiveRegistration(ObjectiveKind kind) {
+  const std::string name = kind.name;
+  const auto [at, added] = Kinds().emplace(name, std::move(kind));
+  RIVULET_CHECK(added, "two objectives are named '{}'", name);
+  for (const auto& visit : Registered().visitors) visit(at->second);
+}
+
+Output MeanOf(const Scope& scope, Output values, std::string_view name) {
+  Tensor axes(DType::kInt32, Shape{values ? values.shape().rank() : 0});
+  for (int axis = 0; values && axis < values.shape().rank(); ++axis)
+    axes.flat<int32_t>()[static_cast<size_t>(axis)] = axis;
+  return scope.Op("Mean", {values, scope.Const(std::move(axes), fmt::format("{}/axes", name))}, {}, name);
+}
+
+Output OneHotOf(const Scope& scope, const ScoredTargets& targets) {
+  const Output depth = scope.Const(Tensor::Scalar(static_cast<int32_t>(targets.classes)), "one_hot/depth");
+  const Output on = scope.Const(1.0f, "one_hot/on"), off = scope.Const(0.0f, "one_hot/off");
+  return scope.Op("OneHot", {targets.target, depth, on, off}, {}, "one_hot");
+}
+
+Setting ClassWeights() {
+  Setting weights = Integers("class_weights", std::vector<int64_t>(),
+                             "How much the examples of each class count, a whole number for each. Only ratios matter: "
+                             "the weights are divided by their mean. The loss stays a mean over examples.")
+                        .Between(0, 1e9);
+  weights.example = "[1, 5]";
+  weights.default_in_words = "all count the same";
+  return weights;
+}
+
+Output WeightsOfClasses(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
+  const std::vector<int64_t>& given = settings.integers("class_weights");
+  if (given.empty() || !targets.target) return {};
+  const double sum = static_cast<double>(std::accumulate(given.begin(), given.end(), int64_t{0}));
+  if (std::ssize(given) != targets.classes || sum == 0) {
+    scope.Fail(InvalidArgument(
+        "model.class_weights has {} weights, whose sum is {}, and there are {} classes; give one for each, not all 0",
+        given.size(), sum, targets.classes));
+    return {};
+  }
+  Tensor weights(DType::kFloat32, Shape{targets.classes});
+  std::ranges::transform(given, weights.flat<float>().begin(), [&](int64_t weight) {
+    return static_cast<float>(static_cast<double>(weight) * static_cast<double>(targets.classes) / sum);
+  });
+  return scope.Const(std::move(weights), "class_weights");
+}
+
+Output WeightsOfRows(const Scope& scope, const ScoredTargets& targets, const Settings& settings) {
+  const Output weights = WeightsOfClasses(scope, targets, settings);
+  if (!weights) return {};
+  const Output axis = scope.Const(Tensor::Scalar<int32_t>(0), "class_weights/axis");
+  return scope.Op("GatherV2", {weights, targets.target, axis}, {}, "class_weights/rows");
+}
+
+}  // namespace rivulet

@@ -1,0 +1,9 @@
+// The names of a metric's counts among what a client declares of a version: "evaluate/auc/count/0007" is one of the
+// counts of the metric "auc". Digits are four, so that byte order is the counts' order.
+#pragma once
+
+namespace rivulet {
+
+inline constexpr char kCountScalar[] = "/count/";
+
+}  // namespace rivulet

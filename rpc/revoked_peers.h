@@ -1,0 +1,28 @@
+// Peers that a server has refused because their certificate is revoked, until they are reported. Internal to this
+// folder.
+#pragma once
+
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/base/mutex.h"
+#include "rpc/credentials.h"
+
+namespace rivulet {
+
+// Thread-safe.
+class RevokedPeers {
+ public:
+  // `refusal`: of a certificate (certificates/verify.h); other refusals are passed over.
+  void Note(const Status& refusal);
+  // Each certificate once since the last call.
+  std::vector<RevokedPeer> Take();
+
+ private:
+  Mutex mutex_;
+  std::map<std::string, RevokedPeer> peers_ GUARDED_BY(mutex_);  // by serial
+};
+
+}  // namespace rivulet

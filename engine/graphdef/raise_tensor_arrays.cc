@@ -155,7 +155,7 @@ class ArrayRaiser {
   Status BeginGradient(proto::NodeDef& node, const std::string& handle) {
     const proto::NodeDef* maker = MakerOf(gradients_.at(handle).input(0));
     if (maker == nullptr)
-      return Unimplemented("TensorArrayGradV3 '{}': which TensorArrayV3 it is of cannot be told", handle);
+      return Unimplemented("TensorArrayGradV3 '{}': the TensorArrayV3 of its handle is unknown", handle);
     const std::string flow = node.input(0);
     proto::NodeDef length;
     length.set_name(UniqueName(node.name() + "/length"));

@@ -118,10 +118,12 @@ TEST(RaisingControlFlow, ValueThatLeavesALoopWithoutExit_IsRefusedByName) {
 TEST(RaisingControlFlow, GradientOfAnUnknownArray_IsRefusedByName) {
   const std::string gradient = kInputs + Node("grad", "TensorArrayGradV3", {"x", "x"}) + Given("i", "DT_INT32");
   EXPECT_THAT(Refusal(gradient + Node("write", "TensorArrayWriteV3", {"grad", "i", "x", "x"}, kFloatType)),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("TensorArrayWriteV3 'write': which TensorArrayV3")));
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("TensorArrayWriteV3 'write': the TensorArrayV3 of its handle 'grad' is unknown")));
   EXPECT_THAT(Refusal(gradient + Node("begin", "Identity", {"array:1", "^grad"}, kFloatType) +
                       Node("array", "TensorArrayV3", {"i"}, "attr { key: 'dtype' value { type: DT_FLOAT } } ")),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("TensorArrayGradV3 'grad': which TensorArrayV3")));
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("TensorArrayGradV3 'grad': the TensorArrayV3 of its handle is unknown")));
 }
 
 }  // namespace

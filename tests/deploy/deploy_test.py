@@ -380,6 +380,8 @@ class Package(SoftwareList, RivuletTest):
         for path in ("man/man1/rivulet-ca-kit.1", "man/man5/rivulet-scenario.5", "zsh/vendor-completions/_rivulet",
                      "fish/vendor_completions.d/rivulet.fish", "doc/rivulet/docs/reference/scenario.md"):
             self.assertIn(f"usr/share/{path}", files["rivulet"])
+        for path in ("zsh/vendor-completions/_rivulet-client", "fish/vendor_completions.d/rivulet-client.fish"):
+            self.assertIn(f"usr/share/{path}", files["rivulet-client"])
         self.assertEqual(sorted(name for name in files["rivulet-client"] if "/man1/" in name), ["usr/share/man/man1/rivulet-client-request.1", "usr/share/man/man1/rivulet-client.1"])
         unit = (roots["rivulet-client"] / "usr/lib/systemd/system/rivulet-client@.service").read_text()
         self.assertIn("man:rivulet-client(1)", unit)

@@ -1,5 +1,5 @@
-// The clients of a run: who takes part, through which aggregator, and how each one's last task ended. A poll comes in
-// here: its caller is admitted, then the rounds answer it, and the outcomes of earlier tasks go along.
+// The clients of a run: their admission, their aggregators, and the outcome of each one's last task. A poll comes in
+// here: its caller is admitted, then the rounds answer it, and the outcomes of earlier tasks are added.
 //
 // A new name's row is written before the rounds know the name: a client that was drawn before a crash must be a
 // candidate after it.

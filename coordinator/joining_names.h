@@ -1,5 +1,5 @@
-// New names whose rows are being written. A disk may take long over a row, and another process longer; so rows are
-// written without a lock, by whoever comes first, for all who came meanwhile.
+// New names with rows under way. A disk may take long over a row, and another process longer. So the first caller
+// writes the rows of all waiting names, without a lock.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,4 @@
-// The two clocks of a run: one that nobody sets, for deadlines, and the calendar's, for rows.
+// The two clocks of a run: the monotonic one for deadlines, and the calendar's for rows.
 #pragma once
 
 #include <chrono>

@@ -1,5 +1,5 @@
-// What a run tells its observer, and its events as rows. Callbacks are queued under any lock and called without one,
-// one at a time and in the order in which they were queued.
+// Notifications of a run's observer, and its events as rows. Callbacks are queued under any lock and called without
+// one, one at a time and in the order in which they were queued.
 #pragma once
 
 #include <atomic>

@@ -1,5 +1,5 @@
 // The model versions of a run that are in use: the newest one, and the earlier ones that open tasks start from or
-// clients measure. Thread-safe, with a lock of its own under which nothing else is called.
+// clients measure. Thread-safe, with a separate lock under which nothing else is called.
 #pragma once
 
 #include <cstdint>

@@ -34,13 +34,13 @@ struct SimulationOptions {
   // 0: one per core; on devices one each; where others train too, none. On the host fewer, which `note` is told of,
   // where as many tasks as are planned to be in memory at once have no room there.
   int workers = 0;
-  int64_t memory = 0;  // bytes for that; 0: what this process may take
+  int64_t memory = 0;  // bytes for that; 0: the process's limit
   // Where clients are trained by this process. Workers share it, or take several devices in turn, each with lanes of
   // its own.
   TrainingDevice device;
-  // A plan that the device cannot train is trained on the host, which `note` is told of once; else it is refused.
+  // A plan that the device cannot train is trained on the host, with one call of `note`; else it is refused.
   bool soft_placement = false;
-  std::function<void(const std::string& sentence)> note;  // null: nobody is told
+  std::function<void(const std::string& sentence)> note;  // null: no listener
   // Sites of other processes train too: who serves coordinator() lets them in. What clients keep then goes by way of
   // the coordinator, and clients may be such as this program knows nothing of: without training data they are numbers.
   bool others_train = false;

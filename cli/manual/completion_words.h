@@ -1,5 +1,5 @@
-// What may stand at each place of the command line, for the scripts of `rivulet completion`: made of the tables that
-// help is printed from.
+// Candidates at each place of the command line, for the scripts of `rivulet completion`: made of the tables that help
+// is printed from.
 #pragma once
 
 #include <string>

@@ -164,8 +164,7 @@ const RegisterCommand kAggregator(27, [] {
       "--state", "DIR", &options->state,
       "folder for acknowledged updates until they are durable, in runs with server.checkpoint_reports [rivulet-state]");
   command.Option("--memory", "MEGABYTES", &options->memory,
-                 "memory for plans and models of its tasks [this process's limit, and 64 for a plan]",
-                 {1, 1'000'000'000});
+                 "memory for plans and models of tasks [this process's limit; 64 for a plan]", {1, 1'000'000'000});
   command.Flag("--zstd", &options->zstd,
                "compress models and partial sums on the connection to --parent, if it supports that");
   AddLogOptions(command, &options->log);

@@ -426,8 +426,7 @@ const RegisterCommand kCoordinator(20, [] {
             "admit aggregators (rivulet aggregator); their clients' single updates do not arrive here")
       .Formerly("--tiers");
   command.Option("--aggregator-clients", "N", &options->aggregator_clients,
-                 "most clients that one aggregator may bring, where --clients does not list them [any number]",
-                 {1, 1'000'000'000});
+                 "largest number of clients of one aggregator outside --clients [no limit]", {1, 1'000'000'000});
   AddHttpOptions(command, &options->http,
                  "serve live pages of the run (of submitted ones their closed rounds), and /metrics for Prometheus");
   command.Flag("--json", &options->json, "print events as JSON on stdout, one object per line, the result last");

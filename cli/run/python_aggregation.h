@@ -1,7 +1,6 @@
-// `--aggregate MODULE:FUNCTION`: a child process, Python, whose function aggregates a run's updates. It gets their
-// files and maps them into memory; state that the function keeps is stored beside the run's models, a file per version,
-// so that a resumed run continues with it. docs/guide/python.md has the function's side, python/rivulet/_aggregate.py
-// the process.
+// `--aggregate MODULE:FUNCTION`: a child process, Python, whose function aggregates a run's updates. The process maps
+// the updates' files into memory. State of the function is stored beside the run's models, a file per version, so that
+// a resumed run continues with it. The other side is python/rivulet/_aggregate.py.
 #pragma once
 
 #include <sys/types.h>

@@ -24,7 +24,8 @@ struct PruneOptions {
 // Only what a run's folder is known to hold; anything else in it is somebody's, and stays with the folder.
 bool IsRunFile(const std::string& name) {
   const std::string_view whole = WithoutTemporary(name);
-  const bool of_aggregation = whole.starts_with("aggregate-") && whole.ends_with(".pickle");  // python/rivulet/_aggregate.py
+  const bool of_aggregation =
+      whole.starts_with("aggregate-") && whole.ends_with(".pickle");  // python/rivulet/_aggregate.py
   return name == "lock" || whole == "plan" || of_aggregation || ModelStore::IsModelFile(name);
 }
 

@@ -2,7 +2,7 @@
 // is retried with backoff until the stop signal, or until its task is cancelled. A fetch resumes at the offset reached.
 // A submission resumes where its bytes begin to differ from the staged ones.
 //
-// No download exceeds a bound that is known before it starts, whatever the coordinator announces or sends.
+// No download exceeds a bound known before it starts, for any announcement or data of the coordinator.
 #pragma once
 
 #include <cstddef>

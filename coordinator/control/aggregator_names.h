@@ -1,6 +1,6 @@
-// The names that each aggregator has brought into the runs of a process, and how many it may bring. An aggregator says
-// by itself whom it serves; without a list of clients (--clients) its word is all that there is, and a hostile one
-// could fill every place of a run.
+// Client names that each aggregator has added to the runs of a process, and their limit. An aggregator names its own
+// clients. Without a list of clients (--clients) the coordinator cannot check them, and a hostile aggregator could fill
+// every place of a run.
 #pragma once
 
 #include <cstdint>

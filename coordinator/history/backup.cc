@@ -132,7 +132,8 @@ StatusOr<Backup> CopyHistory(FileSystem& fs, const std::string& from, const std:
     if (missing.empty()) break;
     const bool stays = std::ranges::any_of(missing, [&](const auto& file) { return missing_before.contains(file); });
     if (stays || times == kMostTimes)
-      return DataLoss("the last version of a run of '{}' is not in its folder; 'rivulet runs verify' names the run", from);
+      return DataLoss("the last version of a run of '{}' is not in its folder; 'rivulet runs verify' names the run",
+                      from);
     missing_before = std::move(missing);
   }
   RIVULET_RETURN_IF_ERROR(fs.Rename(part, to));

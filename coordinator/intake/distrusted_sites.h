@@ -1,5 +1,5 @@
-// Processes of sites whose partial sum was refused. They get no more tasks: they would bring the next one like it, and
-// nobody else would get them.
+// Processes of sites whose partial sum was refused. They get no more tasks: their next sum would be refused too, and
+// the tasks would be lost to other sites.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// Records of single clients, beyond their leases: the time of the last call, the time of the last own poll, the time in
-// their row, and the end of their last task. A pure value. Not thread-safe.
+// Records of single clients, beyond their leases: the times of the last call, of the last own poll and in their row,
+// and the end of their last task. A pure value. Not thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// A log whose lines are caused by strangers: each sentence at most once a minute, at most 20 sentences a minute,
-// cleaned and shortened, with a count of those that were left out.
+// A rate-limited log for lines caused by foreign peers: each sentence at most once a minute, at most 20 sentences a
+// minute. Sentences are cleaned and shortened, and omitted ones are counted.
 #pragma once
 
 #include <chrono>

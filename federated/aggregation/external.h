@@ -1,5 +1,5 @@
 // The rule "external": a function outside of this program, such as one in Python, makes the mean of a version's
-// updates. It sees every update whole, where it is stored; what it returns is checked here.
+// updates. The function reads every update whole, where it is stored. Its result is checked here.
 #pragma once
 
 #include <cstdint>

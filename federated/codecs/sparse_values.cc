@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstring>
 
+#include "federated/settings/setting_tables.h"
+
 namespace rivulet {
 namespace {
 

@@ -1,5 +1,5 @@
-// The names of a metric's counts among what a client declares of a version: "evaluate/auc/count/0007" is one of the
-// counts of the metric "auc". Digits are four, so that byte order is the counts' order.
+// Names of a metric's counts among a client's declared scalars: "evaluate/auc/count/0007" is one of the counts of the
+// metric "auc". Digits are four, so that byte order is the counts' order.
 #pragma once
 
 namespace rivulet {

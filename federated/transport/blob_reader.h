@@ -1,4 +1,4 @@
-// What serves a Fetch: bytes that stay where they are, however long, in the pieces in which they lie there.
+// Reader of a blob for a Fetch: bytes of any length, served in place and in the pieces in which they are stored.
 #pragma once
 
 #include <atomic>

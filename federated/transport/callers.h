@@ -1,4 +1,5 @@
-// The callers of a coordinator's services: which certificates may poll, submit or steer. Internal to this folder.
+// The callers of a coordinator's services, and the rights of their certificates: poll, submit or steer. Internal to
+// this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

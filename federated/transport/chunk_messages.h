@@ -1,6 +1,6 @@
-// The messages of proto/rpc/coordinator.proto that carry many bytes, to the byte, in gRPC's own slices: what is sent is
-// sent from where it lies, or copied once, and what has come stays where gRPC has read it. Protobuf would copy either
-// twice, and keep a string of the largest for as long as its stream lives. Internal to this folder.
+// The large messages of proto/rpc/coordinator.proto, byte for byte, in gRPC's slices. Sent bytes are sent in place or
+// copied once, and received bytes stay in gRPC's buffers. Protobuf would copy either twice, and keep a string of the
+// largest for as long as its stream lives. Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

@@ -1,5 +1,5 @@
-// What an operator may ask of a running coordinator. Implemented by coordinator/control and by a gRPC stub
-// (grpc_control.h); the service stands beside that of clients (coordinator_api.h), and nobody may call both.
+// The operators' interface of a running coordinator. Implemented by coordinator/control and by a gRPC stub
+// (grpc_control.h). Its service is separate from that of clients (coordinator_api.h), and no caller may use both.
 #pragma once
 
 #include <cstdint>

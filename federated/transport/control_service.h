@@ -1,4 +1,4 @@
-// Serves a ControlApi over gRPC, to operators alone. Internal to this folder.
+// Service of a ControlApi over gRPC, for operators alone. Internal to this folder.
 #pragma once
 
 #include <memory>

@@ -1,16 +1,16 @@
-// What a client may ask of a coordinator. Implemented by the coordinator itself (simulations call it directly) and by a
-// gRPC stub; nothing above this interface knows which. Requests and replies are structs: a new field touches the
+// The clients' interface of a coordinator. Implemented by the coordinator itself (simulations call it directly) and by
+// a gRPC stub; nothing above this interface knows which. Requests and replies are structs: a new field touches the
 // struct, its message and nothing between.
 //
-// A site is whoever polls for the names it serves: a client process is a site of one name, a worker thread of a
-// simulation one of many. A site's life:
+// A site polls for the clients it serves: a client process is a site of one client, a worker thread of a simulation one
+// of many. A site's life:
 //
-//   Poll ──→ tasks ──→ Fetch what they name ──→ train (no call is open meanwhile) ──→ Submit ──→ Poll …
-//                                                  └→ in one process: fold into a partial, Poll on while it is held,
-//                                                     SubmitInPlace it when a reply says `hand_over`
+//   Poll ──→ tasks ──→ Fetch their inputs ──→ train (no call is open meanwhile) ──→ Submit ──→ Poll …
+//                                                └→ in one process: fold into a partial sum, Poll while it is held,
+//                                                   SubmitInPlace when a reply says `hand_over`
 //
-// Every call may be repeated after a lost connection: a task is leased to its site until its deadline, a fetch goes on
-// at an offset, a submission tells what is staged of it, and an update sent twice counts once.
+// Every call may be repeated after a lost connection. A task is leased to its site until its deadline, a fetch resumes
+// at an offset, a submission reports its staged bytes, and an update sent twice counts once.
 #pragma once
 
 #include <chrono>

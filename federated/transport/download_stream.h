@@ -1,4 +1,4 @@
-// A download at a server: what a reader of the api gives, as messages. Internal to this folder.
+// A download at a server: sends the bytes of the api's reader as messages. Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

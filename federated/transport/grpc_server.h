@@ -1,12 +1,11 @@
-// Serves a CoordinatorApi over gRPC (proto/rpc/coordinator.proto), and beside it what operators ask
-// (proto/rpc/control.proto), and gRPC's own services: reflection, and health (grpc.health.v1), for the server as a
-// whole or for one of the two. Whoever may connect may ask them.
+// Server of a CoordinatorApi over gRPC (proto/rpc/coordinator.proto). It also serves operators
+// (proto/rpc/control.proto) and gRPC's own services: reflection, and health (grpc.health.v1) for the server as a whole
+// or for one of the two. All peers that may connect may call these.
 //
-// Calls are handed to the api as they come, by a few threads of their own; uploads and downloads by a few others, so
-// that however many there are, polls are not behind them. A stream holds no thread. One message of an upload is read
-// while another is staged, and no third, so that a slow disk or a full staging area holds the senders back. Messages of
-// bytes carry 256 KiB, or 960 to who takes them at once, and few uploads and downloads are under way at once
-// (transfer_places.h), so that a thousand cost little more than one.
+// A few threads hand calls to the api as they arrive; other threads handle uploads and downloads, so that these never
+// delay polls. A stream holds no thread. While one message of an upload is staged, the next is read, and no third: a
+// slow disk or a full staging area slows the senders. Messages of bytes carry 256 KiB, or 960 for peers that accept it.
+// Few uploads and downloads are under way at once (transfer_places.h), so that a thousand cost little more than one.
 #pragma once
 
 #include <chrono>

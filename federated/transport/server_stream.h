@@ -1,5 +1,5 @@
-// What uploads and downloads have in common at a server: whose they are, when it is their turn, where their work is
-// done and how they end. Internal to this folder.
+// Base of uploads and downloads at a server: their caller, their turn in the queue, their thread and their end.
+// Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

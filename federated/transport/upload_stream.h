@@ -1,4 +1,4 @@
-// An upload at a server: what comes as messages goes to a writer of the api. Internal to this folder.
+// An upload at a server: passes messages to a writer of the api. Internal to this folder.
 #pragma once
 
 #include <grpcpp/grpcpp.h>

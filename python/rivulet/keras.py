@@ -47,7 +47,7 @@ def _inputs(model: Any, kind: Optional[str]) -> List[Tuple[str, str, Any]]:
     if kind is not None and kind not in _KINDS:
         raise RivuletError(f"kind={kind!r} is none of 'pixels', 'values' and 'tokens'")
     if kind is not None and len(tensors) > 1:
-        raise RivuletError("kind= is of a model of one input; of several the kinds follow from their types and shapes")
+        raise RivuletError("kind= is of a model of one input; of several the kinds follow from types and shapes")
     described = []
     for tensor in tensors:
         shape = list(tensor.shape)
@@ -104,8 +104,8 @@ def _frozen(model: Any, inputs: List[Tuple[str, str, Any]], function: Any, class
     concrete = tf.function(outputs, autograph=False).get_concrete_function(label, *(spec for _, _, spec in inputs))
     graph = convert_variables_to_constants_v2(concrete, lower_control_flow=lower).graph.as_graph_def()
     handles = {id(weight.value.handle): name for name, weight in _weights(model).items()}
-    captured = {inside.op.name: handles[id(outside)] for outside, inside in concrete.graph.captures if id(outside) in handles}
-    _renamed(graph, captured)
+    captured = [(inside.op.name, id(outside)) for outside, inside in concrete.graph.captures]
+    _renamed(graph, {inside: handles[outside] for inside, outside in captured if outside in handles})
     return graph
 
 
@@ -160,7 +160,8 @@ def scenario(
         if weight.dtype in ("float16", "bfloat16", "float64"):
             raise RivuletError(f"the model's '{name}' is {weight.dtype}, and models are float32")
     if len(model.outputs) != 1:
-        raise RivuletError(f"the model has {len(model.outputs)} outputs; give one that has the output of the loss alone")
+        count = len(model.outputs)
+        raise RivuletError(f"the model has {count} outputs; give one that has the output of the loss alone")
     function, classes = _loss(loss, target)
     graph = _frozen(model, inputs, function, classes)
     with tempfile.TemporaryDirectory() as folder:
@@ -209,6 +210,7 @@ def load(model: Any, params: Mapping[str, Array]) -> None:
                 "of a kind: give them names, or call keras.backend.clear_session() before the model is built"
             )
         if tuple(array.shape) != tuple(weights[name].shape):
-            raise RivuletError(f"'{name}' has the shape {tuple(array.shape)}, and the model's {tuple(weights[name].shape)}")
+            wanted = tuple(weights[name].shape)
+            raise RivuletError(f"'{name}' has the shape {tuple(array.shape)}, and the model's {wanted}")
     for name, array in params.items():
         weights[name].assign(array)

@@ -39,7 +39,7 @@ class Adversaries final : public ClientData, public UpdateAttack {
   Adversaries(std::shared_ptr<const Dataset> dataset, const std::shared_ptr<const Shares>& shares,
               const std::string& data_name)
       : data_(std::move(dataset), shares, data_name), shares_(shares) {}
-  // What attackers would have sent from the model that `task` starts from.
+  // The benign updates of attackers from the base model of `task`.
   StatusOr<Benign> BenignUpdatesFor(const Task& task, const TrainFn& train) const;
 
   const SharedData data_;

@@ -19,8 +19,8 @@
 
 namespace rivulet {
 
-// The mean and deviation, by value, of the updates that attackers would have sent had they been benign: what those who
-// work together know of everybody's.
+// Mean and deviation, by value, of the attackers' benign updates: the knowledge of colluding attackers about all
+// updates.
 struct BenignUpdates {
   std::vector<double> mean, deviation;
 };
@@ -44,15 +44,15 @@ class Attack {
 
   // Whether Show is to be called: there is something that the model is taught to do where it is shown.
   virtual bool shows() const { return false; }
-  // Makes of a test example what would be shown to the model, with the label that it is then to be taken for; draws
-  // nothing. False: the example is left out, as it has that label anyway. Errors as Poison.
+  // Turns a test example into the attacker's input, with the label that the attacker wants; draws nothing. False: the
+  // example is left out, because it has that label already. Errors as Poison.
   virtual StatusOr<bool> Show(std::string& example) const;
 
   // Whether Change is to be called.
   virtual bool changes_updates() const { return false; }
   // How many attackers train for BenignUpdates, and so once more for each model that is attacked; 0: none.
   virtual int64_t colluders() const { return 0; }
-  // `delta` is what the client's own training changed the model by; `draws` are of this client and task.
+  // `delta` is the model's change by the client's own training; `draws` are of this client and task.
   virtual Status Change(std::span<float> delta, Draws draws, const BenignFn& benign) const;
 
   // NOT_FOUND: no such attack, with the nearest name. INVALID_ARGUMENT: settings that it has not, or out of range.

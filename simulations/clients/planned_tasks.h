@@ -21,8 +21,8 @@ class PlannedTasks {
   // those of PassPrograms.
   static StatusOr<PlannedTasks> Create(VirtualClients& clients, const std::shared_ptr<const Plan>& plan);
 
-  // Bytes at the height of so many threads, each with a task and with its sums; what is kept of decoded examples, which
-  // has a budget of its own, is not in it.
+  // Peak bytes of so many threads, each with a task and its sums, without the decoded examples, which have a separate
+  // budget.
   int64_t Memory(int threads) const { return shared_bytes_ + threads * thread_bytes_; }
   int64_t thread_bytes() const { return thread_bytes_; }
   // So many of `wanted` threads as have room in `bytes`; at least 1.
@@ -48,15 +48,14 @@ class PlannedTasks {
   std::map<TaskKind, std::vector<PassWork>> passes_;
 };
 
-// What a training task receives of a version, and at most sends of an update; of an update whose bytes depend on its
-// values, what they are at most.
+// Bytes that a training task receives of a version, and the most that it sends of an update.
 struct PlannedBytes {
   int64_t down = 0, up = 0;
 };
 StatusOr<PlannedBytes> BytesOfTask(const Plan& plan);
 
-// How many of `wanted` threads are to train in a process that has `memory` bytes for it (0: what AvailableMemory says);
-// `note` is told when they are fewer, in one sentence. What cannot be planned is not limited: its tasks will say why.
+// Number of training threads, at most `wanted`, in a process with `memory` bytes (0: AvailableMemory). If it is
+// smaller, `note` receives one sentence. A plan without a computable limit is not limited: its tasks report the reason.
 int ThreadsToTrain(const StatusOr<PlannedTasks>& planned, int wanted, int64_t memory,
                    const std::function<void(const std::string& sentence)>& note);
 

@@ -20,13 +20,13 @@ struct SiteThreadsOptions {
   // is called by this name and a number, or, where a certificate says it, by the name alone.
   SiteOptions site;
   bool one_name = false;
-  // What a site's Run returned that was not OK, from its thread; not after Stop.
+  // The error of a site's Run, from its thread; not after Stop.
   std::function<void(const Status&)> on_error;
 };
 
 class SiteThreads {
  public:
-  // Both, and what the options borrow, must outlive this.
+  // Both, and everything that the options borrow, must outlive this.
   SiteThreads(CoordinatorApi& api, VirtualClients& clients, SiteThreadsOptions options)
       : api_(api), clients_(clients), options_(std::move(options)), stops_(static_cast<size_t>(options_.threads)) {}
   ~SiteThreads();

@@ -24,7 +24,7 @@ struct TaskOfClient {
   int64_t base_round = 0;
   uint16_t ordinal = 0;
 };
-// What a client's task is planned to take.
+// Planned work of a client's task.
 struct TaskWork {
   double operations = 0;
   int64_t bytes_down = 0, bytes_up = 0;
@@ -38,7 +38,7 @@ class SimulatedFleet final : public Fleet {
  public:
   // A pure function. Without a task it is the mean of the client's tasks.
   using WorkOf = std::function<TaskWork(const std::string& client_id, std::optional<TaskOfClient> task)>;
-  // `names`: all who may be asked; must not change. Errors as Law::Parse and DeviceTrace::Parse.
+  // `names`: all clients; must not change. Errors as Law::Parse and DeviceTrace::Parse.
   static StatusOr<std::shared_ptr<const SimulatedFleet>> Create(const DevicesConfig& config, uint64_t seed,
                                                                 std::shared_ptr<const Population> names, WorkOf work,
                                                                 FileSystem& fs);
@@ -71,7 +71,7 @@ class SimulatedFleet final : public Fleet {
   uint64_t seed_ = 1;
   std::shared_ptr<const Population> names_;
   WorkOf work_;
-  // Ascending; made when somebody first waits, as nobody may ever.
+  // Ascending; made at the first wait, which may never come.
   mutable std::once_flag beginnings_made_;
   mutable std::vector<Beginning> beginnings_;
 };

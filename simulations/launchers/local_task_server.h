@@ -18,7 +18,7 @@
 
 namespace rivulet {
 
-// What tasks name, as this process has it. Thread-safe.
+// Inputs of tasks in this process. Thread-safe.
 class TaskInputs {
  public:
   virtual ~TaskInputs() = default;
@@ -50,7 +50,7 @@ class LocalTaskServer final : public CoordinatorApi {
 
   // Waits until all of them have ended. The error is that of End.
   StatusOr<Done> Do(std::vector<Task> tasks);
-  // From now on sites are told that the run is over, and Do gives `status`.
+  // Ends the run for the sites; Do then returns `status`.
   void End(const Status& status);
 
   StatusOr<PollReply> Poll(const PollRequest& request) override;

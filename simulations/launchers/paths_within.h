@@ -1,5 +1,5 @@
 // Paths of a scenario that came from another process, kept within one folder of this machine. The scenario may be
-// hostile: whatever it names, nothing outside the folder is opened or created.
+// hostile: for any of its paths, nothing outside the folder is opened or created.
 #pragma once
 
 #include <string>

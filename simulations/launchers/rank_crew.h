@@ -41,7 +41,7 @@ int64_t MemoryOfRank(int64_t memory, const Ranks* ranks);
 // Which of its machine's devices a rank trains on: those of one machine take them in turn.
 size_t DeviceOfRank(const Ranks& ranks, size_t devices);
 
-// What a rank trains on, in words: equal where bits are.
+// The training device of a rank, in words: equal for ranks with equal bits.
 std::string NameOf(const TrainingDevice& device);
 
 // What the sites of a rank have in common: on a device they ask for as many tasks as it trains at once.
@@ -88,7 +88,7 @@ class RankLeader {
 
   Status Step(const std::vector<Task>& tasks);
   StatusOr<std::string> OrderOf(const std::vector<Task>& tasks, const std::vector<TaskGathering>& gatherings);
-  // To each rank what it is sent; rank 0's own go to `own`.
+  // Sends each rank its part; rank 0's own goes to `own`.
   std::vector<std::string> Deal(const std::vector<Task>& tasks, std::vector<Task>* own);
   Status TakeReport(const std::string& bytes, LocalTaskServer::Done& done);
   Status Keep(const TaskGathering& gathering, LocalTaskServer::Folded all);
@@ -117,7 +117,7 @@ struct RankFollowerOptions {
 // All that a rank other than 0 does: whatever rank 0 says, until it says that this was all. An error has been told to
 // rank 0 too, which ends the run.
 Status FollowRanks(Ranks& ranks, RankFollowerOptions options);
-// Of rank 0, once, whatever became of the run: the others end.
+// Called by rank 0, once, after any end of the run: the others end.
 void DismissRanks(Ranks& ranks);
 
 }  // namespace rivulet

@@ -24,7 +24,7 @@ class Ranks {
   virtual void Broadcast(std::string& bytes) = 0;
   // parts[r] of rank 0, at rank r. Elsewhere `parts` is not looked at.
   virtual std::string Scatter(const std::vector<std::string>& parts) = 0;
-  // What each rank gave, at rank 0, by rank; elsewhere nothing.
+  // Each rank's part, at rank 0, by rank; elsewhere nothing.
   virtual std::vector<std::string> Gather(const std::string& bytes) = 0;
   // The sums over all ranks, modulo 2^64 or 2^32, at rank 0; elsewhere what was there before. Equally long everywhere.
   virtual void Sum(std::span<int64_t> sums) = 0;

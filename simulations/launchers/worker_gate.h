@@ -36,7 +36,7 @@ struct WorkerGateOptions {
   std::chrono::milliseconds lease{60'000};
   // The scenario's attack, which this program's workers play and clients written in Python do not; "": none.
   std::string attack;
-  std::function<void(const std::string& sentence)> tell;  // who has come and who is gone; null: nobody
+  std::function<void(const std::string& sentence)> tell;  // receives joining and leaving workers; null: none
 };
 
 // Thread-safe.
@@ -78,7 +78,7 @@ class WorkerGate final : public CoordinatorApi, private NewsListener {
   std::thread thread_;
 };
 
-// What workers of this program say of their version, by which they are told from others.
+// Version text of this program's workers, which distinguishes them from others.
 inline constexpr char kWorkerVersion[] = "worker";
 
 }  // namespace rivulet

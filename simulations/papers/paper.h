@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-// What is looked at of a run's metric.
+// The measure of a run's metric.
 enum class PaperMeasure {
   kRounds,  // to the target: of the best value so far, interpolated between rounds (McMahan et al. 2017, section 3)
   kVirtualSeconds,  // the same by the clock of the scenario's devices
@@ -29,9 +29,9 @@ struct PaperResult {
   bool to_target() const { return measure == PaperMeasure::kRounds || measure == PaperMeasure::kVirtualSeconds; }
   int64_t rounds = 0, quick_rounds = 1;  // at most: a run that reaches its target ends there
   std::optional<double> published;
-  std::string plain_loop;  // what a loop in plain PyTorch came to beside it, in words; "": it was not run
-  // What has to come out. A run that never reaches the target is above every bound, one that fails below every bound of
-  // a value.
+  std::string plain_loop;  // result of a plain PyTorch loop for comparison, in words; "": it was not run
+  // Bounds of the result. A run that never reaches the target is above every bound; a failed one is below every bound
+  // of a value.
   std::optional<double> at_least, at_most;
   // The same relative to the value of an earlier result of this paper: times × it + by.
   struct Beside {

@@ -14,7 +14,7 @@
 
 namespace rivulet {
 
-// How much of a paper is run. Whatever is not run now and lies in the history counts all the same.
+// Extent of a reproduction. Runs in the history count too, even if they are not repeated now.
 struct ReproduceOptions {
   std::string db = "./rivulet.sqlite";
   std::vector<std::string> settings;  // KEY=VALUE: of each grid only points that say so; empty: all
@@ -23,7 +23,7 @@ struct ReproduceOptions {
   bool quick = false, gathered = false;
 };
 
-// What came of one result.
+// Outcome of one result.
 struct Reproduced {
   const PaperResult* result;
   SweepPoint point;               // the best of its grid

@@ -41,7 +41,7 @@ class Trials {
   // The one that Run would take or go on with, if there is one, and else a row without an id. Runs nothing, and makes
   // no history where there is none.
   StatusOr<RunRow> Find(const Scenario& scenario);
-  // From another thread: what runs is stopped, and so is what would follow.
+  // From another thread: stops the present run and all later ones.
   void Stop();
 
  private:

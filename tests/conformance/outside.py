@@ -53,7 +53,7 @@ def row_of(part, name, arguments):
         entry = keras_catalogue.by_name()[name]
         return {**keras_step.trained(entry, arguments.runner), "training": keras_step.training(entry, arguments.runner)}
     entry = {entry.name: entry for entry in keras_catalogue.applications()}[name]
-    return keras_step.trained(entry, arguments.runner)
+    return keras_step.trained(entry, arguments.runner, not arguments.no_steps)
 
 
 def compute_rows(part, arguments, folder):
@@ -74,14 +74,15 @@ def compute_rows(part, arguments, folder):
         more = ["--families", arguments.families] if arguments.families else []
         subprocess.run([sys.executable, *script, *more, "--json", str(folder / "all.json")], stdout=sys.stderr, check=False)
         return
-    for order, name in enumerate(names_of(part)):
+    names = names_of(part)
+    for order, name in enumerate(names):
         file = folder / f"{name}.json"
         if file.exists() or (arguments.only and name not in arguments.only):
             continue
         if part == "applications" and arguments.only != [name]:
             run_part(part, arguments, folder.parent, ["--only", name])
             continue
-        row = {**row_of(part, name, arguments), "order": order}
+        row = {**row_of(part, name, arguments), "order": order, "of": len(names)}
         print(part, json.dumps(row)[:300], file=sys.stderr, flush=True)
         file.write_text(json.dumps(row))
 
@@ -91,6 +92,8 @@ def run_part(part, arguments, keep, more=()):
     for name in ("suites", "families"):
         if getattr(arguments, name):
             options += [f"--{name}", getattr(arguments, name)]
+    if arguments.no_steps:
+        options.append("--no-steps")
     if arguments.only and not more:
         options += ["--only", *arguments.only]
     return subprocess.run([sys.executable, __file__, *options, *more], check=False).returncode
@@ -104,6 +107,7 @@ def main():
     parser.add_argument("--parts", nargs="*", choices=PARTS, help="only these parts are computed; others come from --keep")
     parser.add_argument("--only", nargs="*", help="only these rows are computed")
     parser.add_argument("--keep", metavar="DIR", help="folder of rows; those in it are not computed again")
+    parser.add_argument("--no-steps", action="store_true", help="keras.applications: no training steps, which take longest")
     parser.add_argument("--suites", metavar="DIR", help="folder of ONNX's suites; made where it is empty")
     parser.add_argument("--families", metavar="FILE", help="names of families of random graphs, one a line [all]")
     parser.add_argument("--rows", choices=PARTS, help=argparse.SUPPRESS)  # in a process of its own: writes rows alone

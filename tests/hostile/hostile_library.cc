@@ -1,5 +1,5 @@
-// A library of an algorithm that misbehaves where RIVULET_HOSTILE_LIBRARY says: as it is loaded, as a run is composed, or
-// as a round ends.
+// A library of an algorithm that misbehaves where RIVULET_HOSTILE_LIBRARY says: as it is loaded, as a run is composed,
+// or as a round ends.
 #include <cstdlib>
 #include <limits>
 #include <stdexcept>

@@ -15,6 +15,7 @@ import rivulet.keras
 import tensorflow as tf
 from tensorflow.python.framework.convert_to_constants import convert_variables_to_constants_v2
 
+Arrays = Dict[str, np.ndarray]
 RATE = 0.25
 TIMES = 4.0  # of Keras' own float32 distance, at most
 
@@ -39,15 +40,16 @@ def made(entry: Entry, dtype: str, values: Any = None) -> Any:
 
 
 def objective(entry: Entry) -> Any:
-    return keras.losses.MeanSquaredError() if entry.numbers else keras.losses.SparseCategoricalCrossentropy(from_logits=True)
+    losses = keras.losses
+    return losses.MeanSquaredError() if entry.numbers else losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
-def fed(model: Any, features: Dict[str, np.ndarray]) -> Any:
+def fed(model: Any, features: Arrays) -> Any:
     tensors = [tf.cast(x, tensor.dtype) for x, tensor in zip(features.values(), model.inputs)]
     return tensors if len(tensors) > 1 else tensors[0]
 
 
-def keras_step(entry: Entry, model: Any, features: Dict[str, np.ndarray], labels: np.ndarray) -> Tuple[Dict[str, np.ndarray], np.ndarray]:
+def keras_step(entry: Entry, model: Any, features: Arrays, labels: np.ndarray) -> Tuple[Arrays, np.ndarray]:
     """Weights after one step of SGD, by name, and the scores before it."""
 
     def step(label: Any, batch: Any) -> Any:
@@ -68,13 +70,18 @@ def keras_step(entry: Entry, model: Any, features: Dict[str, np.ndarray], labels
     return after, scores.numpy().astype(np.float64)
 
 
+def keras_scores(model: Any, features: Arrays) -> np.ndarray:
+    scores = tf.function(lambda batch: model(batch, training=False), autograph=False)(fed(model, features))
+    return scores.numpy().astype(np.float64)
+
+
 def ratio(actual: np.ndarray, single: np.ndarray, exact: np.ndarray, start: np.ndarray) -> float:
     """The distance to the step in float64, by TIMES the distance of Keras' own step in float32."""
     rounding = np.linalg.norm(start) * 2.0**-24 + 2.0**-30
     return float(np.linalg.norm(actual - exact) / (TIMES * (np.linalg.norm(single - exact) + rounding)))
 
 
-def worst(actual: Dict[str, np.ndarray], single: Dict[str, np.ndarray], exact: Dict[str, np.ndarray], start: Dict[str, np.ndarray]) -> Tuple[float, str]:
+def worst(actual: Arrays, single: Arrays, exact: Arrays, start: Arrays) -> Tuple[float, str]:
     found = (0.0, "")
     for name, value in actual.items():
         there = ratio(value, single[name], exact[name], start[name])
@@ -83,16 +90,19 @@ def worst(actual: Dict[str, np.ndarray], single: Dict[str, np.ndarray], exact: D
     return found
 
 
-def run_graph(runner: str, folder: pathlib.Path, graph: pathlib.Path, feeds: Dict[str, np.ndarray], fetches: List[str], targets: Any = (), step: Any = ()) -> Any:
+def run_graph(
+    runner: str, graph: pathlib.Path, feeds: Arrays, fetches: List[str], targets: Any = (), step: Any = ()
+) -> Any:
     """What the program computes of a graph; or why it does not."""
+    folder = graph.parent
     case = folder / "case"
     values = tf.Graph()
     with values.as_default():
         for name, value in feeds.items():
             tf.constant(value, name=f"feed/{name}")
     case.with_suffix(".values.pb").write_bytes(values.as_graph_def().SerializeToString())
-    facts = {"graph": str(graph), "fetches": fetches, "targets": list(targets), "step": list(step), "outputs": str(folder / "outputs.pb")}
-    case.with_suffix(".json").write_text(json.dumps(facts))
+    facts = {"graph": str(graph), "fetches": fetches, "targets": list(targets), "step": list(step)}
+    case.with_suffix(".json").write_text(json.dumps({**facts, "outputs": str(folder / "outputs.pb")}))
     done = subprocess.run([runner, str(folder), "case"], capture_output=True, text=True)
     if done.returncode != 0:
         return f"crash: {done.stderr[-200:]}"
@@ -126,11 +136,13 @@ def roles(entry: Entry, model: Any, folder: pathlib.Path) -> str:
     return ""
 
 
-def programs_step(entry: Entry, model: Any, features: Dict[str, np.ndarray], labels: np.ndarray, folder: pathlib.Path) -> Dict[str, np.ndarray]:
-    written = rivulet.keras.scenario(model, loss=objective(entry), path=folder / "model", kind=None if len(features) > 1 or entry.inputs[0][1] != "values" else "values")
+def programs_step(
+    entry: Entry, model: Any, features: Arrays, labels: np.ndarray, folder: pathlib.Path
+) -> Arrays:
+    written = rivulet.keras.scenario(model, loss=objective(entry), path=folder / "model")
     tables = written["model"]["inputs"]
-    for table, (shape, kind) in zip(tables, entry.inputs):
-        table["kind"] = "values" if kind == "values" else "tokens"
+    for table, (_, kind) in zip(tables, entry.inputs):
+        table["kind"] = "values" if kind == "values" else "tokens"  # images are floats here
     columns = {table["name"]: value.reshape(len(value), -1) for table, value in zip(tables, features.values())}
     rivulet.write_examples(folder / "train.tfrecord", {**columns, "label": labels})
     run = rivulet.simulate(
@@ -146,8 +158,8 @@ def programs_step(entry: Entry, model: Any, features: Dict[str, np.ndarray], lab
     return {name: value.astype(np.float64) for name, value in run.model().items()}
 
 
-def trained(entry: Entry, runner: str) -> Dict[str, Any]:
-    """The row of a model: forward pass, table of variables, and one step of SGD."""
+def trained(entry: Entry, runner: str, step: bool = True) -> Dict[str, Any]:
+    """The row of a model: forward pass, table of variables, and one step of SGD, if `step`."""
     keras.utils.set_random_seed(7)
     model = made(entry, "float32")
     start = rivulet.keras.params(model)
@@ -155,18 +167,23 @@ def trained(entry: Entry, runner: str) -> Dict[str, Any]:
     draws = np.random.default_rng(5)
     features = entry.features(draws)
     labels = entry.labels(draws, features)
-    row: Dict[str, Any] = {"name": entry.name, "parameters": int(model.count_params()), "variables": len(model.trainable_weights)}
-    single, scores = keras_step(entry, model, features, labels)
-    exact, exact_scores = keras_step(entry, double, features, labels)
+    row: Dict[str, Any] = {"name": entry.name, "parameters": int(model.count_params())}
+    row["variables"] = len(model.trainable_weights)
+    if step:
+        single, scores = keras_step(entry, model, features, labels)
+        exact, exact_scores = keras_step(entry, double, features, labels)
+    else:
+        scores, exact_scores = (keras_scores(each, features) for each in (model, double))
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         try:
             row["roles"] = roles(entry, model, folder)
             feeds = {table[0]: x for table, x in zip(rivulet.keras._inputs(model, None), features.values())}
-            found = run_graph(runner, folder, folder / "imported" / "graph.pb", feeds, ["scores"], ["init"])
+            found = run_graph(runner, folder / "imported" / "graph.pb", feeds, ["scores"], ["init"])
             row["forward"] = found if isinstance(found, str) else ratio(found[0], scores, exact_scores, exact_scores)
-            after = programs_step(entry, model, features, labels, folder)
-            row["step"], row["where"] = worst(after, single, exact, start)
+            if step:
+                after = programs_step(entry, model, features, labels, folder)
+                row["step"], row["where"] = worst(after, single, exact, start)
         except rivulet.RivuletError as error:
             row["refused"] = str(error)
     return row
@@ -180,7 +197,8 @@ def optimizers() -> Dict[str, Any]:
 
 
 def loss_of(entry: Entry, model: Any, weights: List[Any], averages: List[Any], label: Any, features: Any) -> Any:
-    scores, after = model.stateless_call(weights, averages, features if len(features) > 1 else features[0], training=True)
+    batch = features if len(features) > 1 else features[0]
+    scores, after = model.stateless_call(weights, averages, batch, training=True)
     return objective(entry)(label, scores), after
 
 
@@ -214,7 +232,9 @@ def with_variables(entry: Entry, model: Any, optimizer: Any) -> Tuple[Any, List[
     return tf.function(step, autograph=False), variables
 
 
-def serialised(function: Any, specs: List[Any], variables: List[Any], values: List[np.ndarray]) -> Tuple[Any, List[str], List[str]]:
+def serialised(
+    function: Any, specs: List[Any], variables: List[Any], values: List[np.ndarray]
+) -> Tuple[Any, List[str], List[str]]:
     """The GraphDef of a function that assigns variables, its inputs' names and its assignments; "init" gives the
     variables `values`, and "read/N" reads them."""
     concrete = function.get_concrete_function(*specs)
@@ -224,8 +244,10 @@ def serialised(function: Any, specs: List[Any], variables: List[Any], values: Li
     with tf.Graph().as_default() as more:
         for i, (variable, value) in enumerate(zip(variables, values)):
             kind = tf.as_dtype(variable.dtype)
-            handle = tf.raw_ops.VarHandleOp(dtype=kind, shape=value.shape, shared_name=f"variable{i}", name=f"variable{i}")
-            tf.raw_ops.AssignVariableOp(resource=handle, value=tf.constant(value, kind, name=f"value{i}"), name=f"assign{i}")
+            name = f"variable{i}"
+            handle = tf.raw_ops.VarHandleOp(dtype=kind, shape=value.shape, shared_name=name, name=name)
+            first = tf.constant(value, kind, name=f"value{i}")
+            tf.raw_ops.AssignVariableOp(resource=handle, value=first, name=f"assign{i}")
             tf.raw_ops.ReadVariableOp(resource=handle, dtype=kind, name=f"read{i}")
     names = {name: f"variable{i}" for name, i in placeholders.items()}
     kept = [node for node in graph.node if node.name not in names]
@@ -238,7 +260,9 @@ def serialised(function: Any, specs: List[Any], variables: List[Any], values: Li
     return graph, fed, [operation.name for operation in concrete.graph.control_outputs]
 
 
-def training_step(entry: Entry, kind: str, dtype: str, start: Any) -> Tuple[Any, List[Any], List[np.ndarray], List[np.ndarray]]:
+def training_step(
+    entry: Entry, kind: str, dtype: str, start: Any
+) -> Tuple[Any, List[Any], List[np.ndarray], List[np.ndarray]]:
     """The step's function, its variables, their values before it, and labels with features."""
     model = made(entry, dtype, start)
     keras.config.set_floatx(dtype)
@@ -283,12 +307,12 @@ def training(entry: Entry, runner: str) -> Dict[str, Any]:
                 frozen = convert_variables_to_constants_v2(function.get_concrete_function(*specs))
                 file.write_bytes(frozen.graph.as_graph_def().SerializeToString())
                 feeds = {tensor.op.name: x for tensor, x in zip(frozen.inputs, [*before, *given])}
-                found = run_graph(runner, file.parent, file, feeds, [tensor.name for tensor in frozen.outputs])
+                found = run_graph(runner, file, feeds, [tensor.name for tensor in frozen.outputs])
             else:
                 definition, inputs, assignments = graph
                 file.write_bytes(definition.SerializeToString())
-                fetches, init = [f"read{i}" for i in range(len(before))], [f"assign{i}" for i in range(len(before))]
-                found = run_graph(runner, file.parent, file, dict(zip(inputs, given)), fetches, init, assignments)
+                fetches, init = ([f"{what}{i}" for i in range(len(before))] for what in ("read", "assign"))
+                found = run_graph(runner, file, dict(zip(inputs, given)), fetches, init, assignments)
         if isinstance(found, str):
             row[kind] = found
             continue

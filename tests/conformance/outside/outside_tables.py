@@ -97,18 +97,21 @@ def of_models(rows, training):
     heads = ["model", "parameters", "forward pass", "variables", "step"]
     heads += ["training graph, frozen", "with SGD", "with Adam"] if training else []
     lines = ["| " + " | ".join(heads) + " |", "| --- " * len(heads) + "|"]
-    failed = False
+    agree = 0
     for row in rows:
         refused = "refused" in row
         variables = row.get("roles") or f"{row['variables']} of {row['variables']}"
         cells = [f"`{row['name']}`", f"{row['parameters']:,}", number(row.get("forward", "refused")), variables]
-        cells.append("refused" if refused else number(row["step"]))
-        failed = failed or refused or bool(row.get("roles")) or not (good(row["forward"]) and good(row["step"]))
-        for kind in ("frozen", "SGD", "Adam") if training else ():
-            cells.append(number(row["training"][kind]))
-            failed = failed or not good(row["training"][kind])
+        cells.append("refused" if refused else number(row["step"]) if "step" in row else "not run")
+        ratios = [row.get("forward", "refused"), row.get("step", "refused" if refused else 0)]
+        if training:
+            ratios += [row["training"][kind] for kind in ("frozen", "SGD", "Adam")]
+            cells += map(number, ratios[2:])
+        agree += not row.get("roles") and all(map(good, ratios))
         lines.append("| " + " | ".join(cells) + " |")
-    return lines, failed
+    left_out = max(row.get("of", 0) for row in rows) - len(rows)
+    more = f" {left_out} more were not run." if left_out > 0 else ""
+    return [*lines, "", f"{agree} of {len(rows)} agree in every column that was run.{more}"], agree < len(rows)
 
 
 PARTS = {

@@ -50,7 +50,7 @@ _FOLDED_BYTES = 4 * _FOLD_C  # of less, folding takes as long as it saves
 
 @functools.lru_cache(maxsize=None)
 def _zeros(power: int) -> Words:
-    """[4, 256]: what each byte of a register becomes after 2**power zero bytes."""
+    """[4, 256]: each byte of a register after 2**power zero bytes."""
     if power == 0:
         one_byte: Words = np.arange(256, dtype=np.uint32)
         for _ in range(8):
@@ -73,7 +73,7 @@ def _advance(table: Words, registers: Words) -> Words:
 
 @functools.lru_cache(maxsize=None)
 def _word_tables() -> Tuple[Words, Words]:
-    """What the lower and the upper half of a register become after four zero bytes."""
+    """The lower and the upper half of a register after four zero bytes."""
     halves = np.arange(1 << 16, dtype=np.uint32)
     return _advance(_zeros(2), halves), _advance(_zeros(2), halves << np.uint32(16))
 
@@ -90,8 +90,8 @@ def _beginning(length: int) -> int:
 
 @functools.lru_cache(maxsize=None)
 def _places(power: int) -> Words:
-    """[64 * 256]: what each byte of a group of registers becomes at the group's end, when each register stands for
-    2**power bytes. Of power -1 the bytes are a chunk's own."""
+    """[64 * 256]: each byte of a group of registers at the group's end, if each register stands for 2**power bytes. Of
+    power -1 the bytes are a chunk's own."""
     if power < 0:
         shares = _advance(_zeros(0), np.arange(256, dtype=np.uint32))[None]
         powers = range(_CHUNK_POWER)

@@ -55,8 +55,8 @@ class _Child:
         self.ended_here = False  # asked to end, by nobody who waits for the run
 
     def _listen(self) -> None:
-        """Pipes are read by threads: an interrupt within a read would lose what was read of the line. They are started
-        late: a fork has none of the threads that there are, and whatever they held."""
+        """Pipes are read by threads: an interrupt within a read would lose a part of the line. They are started late: a
+        fork has none of the threads, but the locks that they held."""
         if not self._readers:
             self._readers = [
                 threading.Thread(target=self._read_lines, args=(self._process.stderr,), daemon=True),
@@ -79,7 +79,7 @@ class _Child:
         self.interrupted = True
 
     def follow(self, shown: Bar, workers: "Optional[Workers]" = None) -> List[str]:
-        """Show what the program says until it ends, and return what is no round's line. `workers` hear where the
+        """Show the program's output until it ends, and return the lines that are no round's. `workers` hear where the
         program listens; when one of them is lost, the run ends."""
         said: List[str] = []
         self._listen()
@@ -112,7 +112,7 @@ class _Child:
                 self.interrupt()
 
     def wait(self) -> "tuple[int, str]":
-        """Its exit code and what it printed, once it has ended."""
+        """Its exit code and its output, once it has ended."""
         self._listen()
         while True:
             try:
@@ -123,7 +123,7 @@ class _Child:
                 self.interrupt()
 
     def close(self) -> None:
-        """Where something went wrong here, the program ends too, cleanly."""
+        """After an error here the program ends too, cleanly."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         self.wait()
@@ -208,7 +208,7 @@ def simulate(
             from rivulet._virtual import Workers, cores
 
             if workers is not None and workers < 1:
-                raise RivuletError(f"workers={workers} leaves nobody to train; give at least 1")
+                raise RivuletError(f"workers={workers} leaves no process to train; give at least 1")
             processes = Workers(client_fn, workers or cores(), f"{db}.models")
             stack.callback(processes.close)
             if not processes.forks:
@@ -254,7 +254,7 @@ def _run_id(printed: str) -> str:
 
 
 class ClientError(Exception):
-    """What a client of ``client_fn`` raised first, in its own process: the traceback there."""
+    """The first exception of a client of ``client_fn``, as the traceback in its process."""
 
 
 def _raised(told: Optional[str]) -> Optional[ClientError]:
@@ -264,7 +264,7 @@ def _raised(told: Optional[str]) -> Optional[ClientError]:
 def _interrupted(
     code: int, why: str, printed: str, db: str, resume: Optional[Union[str, Run]], began: float
 ) -> Interrupted:
-    """The program's sentence, with the call that goes on instead of the command."""
+    """The program's sentence, with the call that resumes instead of the command."""
     if code == 0:
         run = History(db).run(_run_id(printed))
         return Interrupted(f"interrupted; run {run.id} had finished", run)

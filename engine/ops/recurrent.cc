@@ -300,13 +300,13 @@ constexpr char kNoSecondOrder[] = "second derivatives of recurrent layers are no
       .Attr("clip: float = 0")
 #define RIVULET_GATE_ATTR Attr("recurrent_activation: " RIVULET_CELL_ACTIVATIONS " = 'sigmoid'")
 
-#define RIVULET_SEQUENCE_DOC                                                                                           \
-  " Not an op of TensorFlow. Rows are [batch, time, width], or [time, batch, width] where time_major. `projection` "   \
-  "is "                                                                                                                \
-  "x · kernel + bias for all steps at once. An input marked optional is left out by a vector without elements. "      \
-  "`reverse` walks from the last step to the first; outputs stay at their inputs' steps. Beyond a sequence's length "  \
-  "the state holds and the output is zero (a reversed one begins at its length). `clip` (0: none) bounds what enters " \
-  "the activations of gates and candidate. hard_sigmoid is 0.2 x + 0.5 within [0, 1], leaky_relu has slope 0.01."
+#define RIVULET_SEQUENCE_DOC                                                                                          \
+  " Not an op of TensorFlow. Rows are [batch, time, width], or [time, batch, width] where time_major. `projection` "  \
+  "is "                                                                                                               \
+  "x · kernel + bias for all steps at once. An input marked optional is left out by a vector without elements. "     \
+  "`reverse` walks from the last step to the first; outputs stay at their inputs' steps. Beyond a sequence's length " \
+  "the state holds and the output is zero (a reversed one begins at its length). `clip` (0: none) bounds the inputs " \
+  "of the activations of gates and candidate. hard_sigmoid is 0.2 x + 0.5 within [0, 1], leaky_relu has slope 0.01."
 
 RIVULET_OP("LSTM")
     .Input("projection: T")

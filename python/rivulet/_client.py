@@ -15,12 +15,12 @@ class Params:
     Parameters
     ----------
     arrays : mapping
-        The value of every variable that a model shares, by name, with the type and shape that `fit` was given. What is
-        frozen may be left out.
+        The value of every variable that a model shares, by name, with the type and shape that `fit` was given. Frozen
+        variables may be left out.
     examples : int
         How many examples it was trained on; at least 1. Its weight, under most aggregations.
     metrics : mapping, optional
-        Numbers that the plan declares, by name: ``train_loss`` is one of every plan. ``steps`` may be told too.
+        Numbers that the plan declares, by name: ``train_loss`` is one of every plan. ``steps`` may be reported too.
     """
 
     def __init__(
@@ -125,15 +125,14 @@ class Client(abc.ABC):
         Parameters
         ----------
         params : dict of str to array
-            The model to begin with, by name, in Rivulet's layout. The arrays cannot be written to: copy what you
-            change.
+            The model to begin with, by name, in Rivulet's layout. The arrays are read-only: copy an array to change it.
         context : Context
-            What the task is.
+            The facts of the task.
 
         Returns
         -------
         Params or Delta
-            The model as it is now, or what was added to it. Which of them it is, is never guessed.
+            The trained model, or its difference from `params`. The class decides which.
         """
 
     def evaluate(self, params: Dict[str, Array], context: Context) -> Evaluation:

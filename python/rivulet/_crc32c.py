@@ -7,13 +7,13 @@ the loop, and all are taken; for a large record a fifth one, before them:
 - zeros in front of the data change nothing while the register begins at 0, so records of several lengths are padded on
   the left to rows of one length;
 - a row is cut into chunks of 64 bytes. Where they are many, their registers advance side by side, four bytes a step;
-- where they are few, each byte is looked up by its place in the chunk, since its share in the register depends on no
-  other byte, and the shares are summed up (xor);
+- where they are few, each byte is looked up by its place in the chunk. Its share in the register depends on no other
+  byte, and the shares are summed up (xor);
 - the register after ``a + b`` is that of ``a``, advanced over as many zeros as ``b`` has bytes, xor that of ``b``. So
-  sixteen registers side by side are 64 bytes that are looked up by their places in turn. The same advance brings in the
-  register's true beginning, which is all ones;
-- the polynomial has a multiple of four terms. By it a bit may be xored into three bits far behind instead; and, as
-  squares of sums are sums of squares, a byte into three bytes that are as many bytes away, and a word of 64 bits. That
+  sixteen registers side by side are 64 bytes that are looked up by their places in turn. The same advance accounts for
+  the register's true beginning, which is all ones;
+- the polynomial has a multiple of four terms. By it a bit may be xored into three bits far behind instead. As squares
+  of sums are sums of squares, so may a byte into three bytes that are as many bytes away, and a word of 64 bits. That
   leaves a large record's last 5,685 bytes.
 """
 

@@ -35,7 +35,7 @@ class Interrupted(KeyboardInterrupt):
     Attributes
     ----------
     run : Run or None
-        What was committed until then; `rivulet.simulate` with ``resume=run`` goes on with it. None where the interrupt
+        The committed rounds until then; `rivulet.simulate` with ``resume=run`` resumes it. None where the interrupt
         came before there was a run.
     """
 

@@ -163,17 +163,17 @@ def simulate(
         Threads that train clients; with `client_fn` processes. Default: one per core. The result is the same for any
         number, as far as the clients' own is.
     db : path
-        The history, created when missing. Models lie beside it, in ``DB.models/``.
+        The history, created when missing. Models are beside it, in ``DB.models/``.
     resume : str or Run, optional
-        Go on with a run: its id, its name, ``"latest"``, or itself.
+        Resume a run: its id, its name, ``"latest"``, or itself.
     client_fn : callable, optional
         Clients in Python: gives the `rivulet.Client` of a name whenever that is drawn, in one of the processes that
-        train. What it gives is used for one task; what a client keeps from task to task is `Context.state`. The names
-        are ``client-00000``, ``client-00001``, …, as many as ``data.partition.clients``; or with ``data.train`` those
-        of its partition. Default: the program trains the scenario's model itself.
+        train. Its result is used for one task; a client's state from task to task is `Context.state`. The names are
+        ``client-00000``, ``client-00001``, …, as many as ``data.partition.clients``; or with ``data.train`` those of
+        its partition. Default: the program trains the scenario's model itself.
     aggregate : callable, optional
-        Aggregates the updates of each round in place of the algorithm, as ``aggregate(updates, state)``, in a process
-        of its own: `updates` have `client`, `weight` and `delta`, read-only arrays by variable. It returns the model's
+        Aggregates the updates of each round in place of the algorithm, as ``aggregate(updates, state)``, in a separate
+        process: `updates` have `client`, `weight` and `delta`, read-only arrays by variable. It returns the model's
         change as such a dict, alone or with the state that the next round's call gets. A resumed run needs it again.
     logdir : path, optional
         A folder in which the run's curves are written as TensorBoard reads them, in a folder of the run's id.

@@ -238,7 +238,7 @@ def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base:
     Raises
     ------
     BadResult
-        What `result` lacks or has too much, by name. Nothing is cast.
+        Names of the missing and the unknown entries of `result`. Nothing is cast.
     """
     trained = [variable for variable in plan.variables if variable.segment == "trainable"]
     shared = [variable for variable in plan.variables if variable.segment == "shared"]

@@ -377,7 +377,7 @@ def scenario(
     clients : int
         How many there are. All are asked in every round, or `per_round` of them, whose answers are then of these alone.
     most_rows : int
-        More than any client has; what tells of more is refused.
+        An upper bound of a client's rows; larger reports are refused.
     """
     if not questions:
         raise RivuletError("there is no question; give one or more by name")

@@ -136,12 +136,12 @@ def wrap(
         that ``to_client()`` makes of it.
     layout : {"rivulet", "torch"}, optional
         Whose axes its arrays have: kernels are [in, out] and [height, width, in, out], or [out, in] and [out, in,
-        height, width]. Default: what the shapes of ``get_parameters`` tell; where they do not, it has to be said.
+        height, width]. Default: the layout that the shapes of ``get_parameters`` have. If both fit, it is required.
     flattened : mapping of str to tuple, optional
         As of `rivulet.torch.load`, of layout "torch".
     config : mapping, optional
-        What is added to the configuration that its methods get, which has ``server_round``, ``epochs``,
-        ``local_epochs``, ``batch_size`` and ``max_steps``.
+        Additions to the configuration of its methods, which has ``server_round``, ``epochs``, ``local_epochs``,
+        ``batch_size`` and ``max_steps``.
 
     Returns
     -------

@@ -195,12 +195,12 @@ def load(model: Any, params: Mapping[str, Array]) -> None:
     model : keras.Model
         The one that `scenario` wrote, or another with the same layers' names.
     params : mapping of str to array
-        A run's model, or what `rivulet.keras.params` gave. Weights that it lacks stay as they are.
+        A run's model, or the result of `rivulet.keras.params`. Weights that it lacks stay as they are.
 
     Raises
     ------
     RivuletError
-        By name, what does not fit. The model is then as it was.
+        Names the weights that do not fit. The model is then as it was.
     """
     weights = _weights(model)
     for name, array in params.items():

@@ -103,11 +103,11 @@ def load(
     module : torch.nn.Module
         Of float32. Each of its parameters and floating-point buffers gets a value.
     params : mapping of str to array
-        A model of Rivulet's (a run's, or what `Client.fit` is given), or arrays by the names of ``state_dict`` in
+        A model of Rivulet's (a run's, or the input of `Client.fit`), or arrays by the names of ``state_dict`` in
         PyTorch's layout, as `rivulet.torch.params` gives them. A model that came from PyTorch by ONNX has those names
-        too, in Rivulet's layout: its ``metadata`` tell, so hand over what `Run.model` or `fit` gave and no copy of it.
+        too, in Rivulet's layout. Its ``metadata`` say so: pass the object of `Run.model` or `fit`, not a copy.
     names : mapping of str to str, optional
-        Rivulet's layer by the module's, for those that neither equal names nor shapes tell: ``{"fc1": "dense1"}``.
+        Rivulet's layer by the module's, for those that neither equal names nor shapes decide: ``{"fc1": "dense1"}``.
     flattened : mapping of str to tuple, optional
         Of a dense layer of Rivulet's that takes flattened images, their height, width and channels:
         ``{"dense1": (7, 7, 64)}``. PyTorch flattens in another order.
@@ -115,7 +115,7 @@ def load(
     Raises
     ------
     RivuletError
-        By name, what does not fit or could be two layers. The module is then as it was.
+        Names the parameters that do not fit or could be of two layers. The module is then as it was.
     """
     state = _state(module, params)
     found = _places(params, state, names, flattened)
@@ -181,7 +181,7 @@ def client(
     Parameters
     ----------
     module : torch.nn.Module
-        What is trained. It keeps what is not shared, such as integer buffers, from task to task.
+        The trained module. It keeps tensors that are not shared, such as integer buffers, from task to task.
     loader : torch.utils.data.DataLoader
         Its data; ``len(loader.dataset)`` are its examples.
     train : callable
@@ -305,8 +305,8 @@ def scenario(
         ``"tokens"``, integers. Default: pixels for [batch, channels, height, width], tokens for integers, else values.
     target : str, optional
         The module's prediction for an example: ``"class"``, the number of one class; ``"labels"``, a 0 or a 1 for each
-        of several labels; ``"numbers"``, one float or several, which it predicts. Default: numbers for a loss that only
-        they have (``L1Loss``, ``HuberLoss``), else a class. ``MSELoss`` is of either: say which.
+        of several labels; or ``"numbers"``, one float or several. Default: numbers for a loss that only they have
+        (``L1Loss``, ``HuberLoss``), else a class. ``MSELoss`` is of either: say which.
     exporter : str, optional
         PyTorch's way to ONNX: ``"torchscript"`` or ``"dynamo"`` (needs onnxscript). Default: the first, and the second
         for a module that the first cannot write.

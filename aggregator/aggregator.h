@@ -127,11 +127,6 @@ class Aggregator final : public CoordinatorApi {
     int folding = 0;    // that are being added
     bool gone = false;  // it has unwanted updates, and none can be removed
   };
-  // Of an aggregator that calls, whose partial was refused.
-  struct Distrusted {
-    uint64_t session = 0;
-    std::string why;
-  };
   using Errand = std::function<Status(CoordinatorCalls& calls)>;  // to the parent, and long
 
   // aggregator.cc: the side of the parent. Three threads, because news, reports, and transfers of models and partial
@@ -176,8 +171,7 @@ class Aggregator final : public CoordinatorApi {
   StatusOr<std::unique_ptr<ChunkWriter>> BeginUpload(const Caller& caller, const Submission& submission)
       REQUIRES(mutex_);
   StatusOr<std::shared_ptr<Gathering>> Open(const Task& task) REQUIRES(mutex_);
-  StatusOr<SubmitResult> CloseUpload(const TaskId& task, Upload& upload, int64_t writer, const Digest& identity)
-      EXCLUDES(mutex_);
+  StatusOr<SubmitResult> TakeUpdate(const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) EXCLUDES(mutex_);
   // Starts the fold of a received update: gives its gathering and sets its stage to kFolding; null if `result` has the
   // reason against it.
   std::shared_ptr<Gathering> Admit(const TaskId& task, StatusOr<ArrivedUpdate>& update, Task* of, SubmitResult* result)
@@ -194,11 +188,10 @@ class Aggregator final : public CoordinatorApi {
 
   // partials.cc: of the aggregators below.
   Status AdmitAggregator(const PollRequest& request, std::string* event) REQUIRES(mutex_);
-  Status CheckTrusted(const Caller& caller) const REQUIRES(mutex_);
   StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const Caller& caller, const Submission& submission)
       REQUIRES(mutex_);
-  StatusOr<SubmitResult> ClosePartial(const Caller& caller, const Task& one, const std::string& key, Upload& upload,
-                                      int64_t writer, const Digest& identity) EXCLUDES(mutex_);
+  StatusOr<SubmitResult> TakePartial(const Caller& caller, const Task& one, StatusOr<SitePartial> site)
+      EXCLUDES(mutex_);
   void Tell(const char* level, const std::string& sentence) const EXCLUDES(mutex_);
 
   CoordinatorApi& parent_;
@@ -222,7 +215,6 @@ class Aggregator final : public CoordinatorApi {
   std::set<std::string> heard_ GUARDED_BY(mutex_);  // have called since the last report to the parent
   std::map<std::string, Member> members_ GUARDED_BY(mutex_);
   AggregatorSessions below_ GUARDED_BY(mutex_);  // of aggregators that call
-  std::map<std::string, Distrusted> distrusted_ GUARDED_BY(mutex_);
   std::map<TaskId, Job> jobs_ GUARDED_BY(mutex_);
   std::map<std::string, std::set<TaskId>> jobs_of_ GUARDED_BY(mutex_);  // by client
   std::map<uint64_t, std::shared_ptr<Gathering>> gatherings_ GUARDED_BY(mutex_);

@@ -16,8 +16,8 @@ constexpr size_t kMostMembers = size_t{1} << 20;
 // So long a client that was silent may be reached on another way than before.
 constexpr std::chrono::seconds kWayForgotten{60};
 
-std::unique_ptr<ChunkWriter> Decided(SubmitResult::Kind kind, std::string reason = "") {
-  return std::make_unique<DecidedWriter>(SubmitResult{kind, std::move(reason)});
+std::unique_ptr<ChunkWriter> Duplicate() {
+  return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kDuplicate, ""});
 }
 
 SubmitResult Refused(std::string_view reason) { return {SubmitResult::Kind::kRefused, std::string(reason)}; }
@@ -294,14 +294,13 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginUpload(const Caller& cal
     return InvalidArgument("task '{}' has no step {}; its only step is 0", task, submission.step);
   Job* const job = JobOf(caller, task);
   if (job == nullptr) {
-    if (over_) return Decided(SubmitResult::Kind::kRefused, "the run is over");
+    if (over_) return RefusedWriter("the run is over");
     const auto member = members_.find(caller.name);
     if (member == members_.end() || !member->second.confirmed) {
       return Unavailable("this aggregator does not know the coordinator's answer for '{}' yet; ask again", caller.name);
     }
     if (const auto& last = member->second.outcome; last && last->task == task) {
-      return last->end == TaskEnd::kFolded ? Decided(SubmitResult::Kind::kDuplicate)
-                                           : Decided(SubmitResult::Kind::kRefused, last->reason);
+      return last->end == TaskEnd::kFolded ? Duplicate() : RefusedWriter(last->reason);
     }
     return NotFound("client '{}' has no task '{}'", caller.name, task);
   }
@@ -312,24 +311,20 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginUpload(const Caller& cal
       return Unavailable("this update is being folded; ask again");
     case Job::Stage::kHeld:
     case Job::Stage::kSending:
-      return Decided(SubmitResult::Kind::kDuplicate);
+      return Duplicate();
     case Job::Stage::kOffered:
     case Job::Stage::kGiven:
       break;
   }
   job->heard = true;
   const int64_t most = MostUpdateBytes(plans_.at(job->task.plan).training);
-  if (submission.bytes < 1 || submission.bytes > most) {
-    std::string reason =
-        fmt::format("an update of {} bytes was announced, and those of this plan have 1 to {}", submission.bytes, most);
+  if (std::string why = WrongSize("an update", submission.bytes, most); !why.empty()) {
     FailUp({.task = task, .code = TaskFailure::Code::kBadUpdate});
-    return Decided(SubmitResult::Kind::kRefused, std::move(reason));
+    return RefusedWriter(std::move(why));
   }
-  RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, intake_.Begin(task, submission));
-  return std::make_unique<StagedWriter>(std::move(begun),
-                                        [this, task](Upload& upload, int64_t writer, const Digest& identity) {
-                                          return CloseUpload(task, upload, writer, identity);
-                                        });
+  return intake_.BeginUpdate(submission, [this](const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) {
+    return TakeUpdate(whole, std::move(update));
+  });
 }
 
 StatusOr<std::shared_ptr<Aggregator::Gathering>> Aggregator::Open(const Task& task) {
@@ -347,14 +342,9 @@ StatusOr<std::shared_ptr<Aggregator::Gathering>> Aggregator::Open(const Task& ta
   return gathering;
 }
 
-// As the coordinator takes one: read, decided under the lock, folded without it, where it leaves no trace unless it is
-// good.
-StatusOr<SubmitResult> Aggregator::CloseUpload(const TaskId& task, Upload& upload, int64_t writer,
-                                               const Digest& identity) {
-  const StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
-  if (absl::IsAborted(whole.status())) return Refused(Message(whole.status()));
-  RIVULET_RETURN_IF_ERROR(whole.status());
-  StatusOr<ArrivedUpdate> update = ReadUpdate(*whole);
+// As the coordinator takes one: decided under the lock, folded without it, where it leaves no trace unless it is good.
+StatusOr<SubmitResult> Aggregator::TakeUpdate(const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) {
+  const TaskId& task = whole.submission.task;
   SubmitResult result;
   std::shared_ptr<Gathering> gathering;
   Task of;
@@ -362,20 +352,15 @@ StatusOr<SubmitResult> Aggregator::CloseUpload(const TaskId& task, Upload& uploa
     MutexLock lock(mutex_);
     gathering = Admit(task, update, &of, &result);
   }
-  Status kept;
-  if (gathering != nullptr && of.keep) kept = Keep(of, *whole);
-  if (gathering != nullptr && kept.ok()) result = FoldInto(gathering, of, *std::move(update));
-  if (!kept.ok()) {
-    MutexLock lock(mutex_);
-    --gathering->folding;
-    const auto job = jobs_.find(task);
-    // Meanwhile it may have been given up and brought all the same.
-    if (job != jobs_.end() && job->second.stage == Job::Stage::kFolding) job->second.stage = Job::Stage::kGiven;
-  }
-  upload.Release();
-  intake_.Forget(task);
-  if (!kept.ok()) return Unavailable("this update cannot be kept: {}; ask again", Message(kept));
-  return result;
+  if (gathering == nullptr) return result;
+  const Status kept = of.keep ? Keep(of, whole) : absl::OkStatus();
+  if (kept.ok()) return FoldInto(gathering, of, *std::move(update));
+  MutexLock lock(mutex_);
+  --gathering->folding;
+  const auto job = jobs_.find(task);
+  // Meanwhile it may have been given up and brought all the same.
+  if (job != jobs_.end() && job->second.stage == Job::Stage::kFolding) job->second.stage = Job::Stage::kGiven;
+  return Unavailable("this update cannot be kept: {}; ask again", Message(kept));
 }
 
 std::shared_ptr<Aggregator::Gathering> Aggregator::Admit(const TaskId& task, StatusOr<ArrivedUpdate>& update, Task* of,

@@ -1,30 +1,19 @@
 // Aggregators that call this one, and the partials that they bring: staged and read as a coordinator does, and merged
 // into this aggregator's own.
 #include "aggregator/aggregator.h"
-#include "coordinator/intake/chunk_writers.h"
-#include "coordinator/intake/site_partial.h"
 
 namespace rivulet {
-
-Status Aggregator::CheckTrusted(const Caller& caller) const {
-  const auto found = distrusted_.find(caller.name);
-  if (found == distrusted_.end() || found->second.session != caller.session) return absl::OkStatus();
-  return PermissionDenied(
-      "aggregator '{}' gets no more tasks, because its partial sum was refused ({}); fix it and restart it",
-      caller.name, found->second.why);
-}
 
 // A process of an aggregator that was started again knows nothing of what the one before it had.
 Status Aggregator::AdmitAggregator(const PollRequest& request, std::string* event) {
   const Caller& caller = request.caller;
-  RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
+  RIVULET_RETURN_IF_ERROR(intake_.distrusted().Check(caller));
   if (members_.contains(caller.name) || caller.name == options_.name) {
     return PermissionDenied("'{}' is the name of a client, or of the aggregator that it calls; give it another",
                             caller.name);
   }
   RIVULET_ASSIGN_OR_RETURN(const AggregatorSessions::Came came, below_.Admit(caller));
   if (came == AggregatorSessions::Came::kInPlace) {
-    distrusted_.erase(caller.name);
     for (auto& [task, job] : jobs_) {
       if (job.stage == Job::Stage::kGiven && WayOf(job.task.client_id) == caller.name) OfferAgain(job);
     }
@@ -34,7 +23,7 @@ Status Aggregator::AdmitAggregator(const PollRequest& request, std::string* even
 }
 
 StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginPartial(const Caller& caller, const Submission& submission) {
-  RIVULET_RETURN_IF_ERROR(CheckTrusted(caller));
+  RIVULET_RETURN_IF_ERROR(intake_.distrusted().Check(caller));
   const Task* one = nullptr;
   for (const auto& [task, job] : jobs_) {
     const bool here = job.task.gather == submission.gather && job.stage > Job::Stage::kFetched;
@@ -43,53 +32,34 @@ StatusOr<std::unique_ptr<ChunkWriter>> Aggregator::BeginPartial(const Caller& ca
       break;
     }
   }
-  const auto refused = [](std::string reason) {
-    return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)});
-  };
-  if (one == nullptr || !plans_.contains(one->plan))
-    return refused("its round is closed; what of it came in time is in");
-  const int64_t most = MostSitePartialBytes(plans_.at(one->plan).of(one->kind));
-  if (submission.bytes < 1 || submission.bytes > most) {
-    return refused(fmt::format("a partial of {} bytes was announced, and those of this plan have 1 to {}",
-                               submission.bytes, most));
+  if (one == nullptr || !plans_.contains(one->plan)) {
+    return RefusedWriter("its round is closed; what of it came in time is in");
   }
-  std::string key = fmt::format("partial {} of aggregator {}", submission.gather, caller.name);
-  RIVULET_ASSIGN_OR_RETURN(Intake::Begun begun, intake_.Begin(key, submission));
-  return std::make_unique<StagedWriter>(
-      std::move(begun), [this, caller, key, task = *one](Upload& upload, int64_t writer, const Digest& identity) {
-        return ClosePartial(caller, task, key, upload, writer, identity);
-      });
+  const AggregationSpec& spec = plans_.at(one->plan).of(one->kind);
+  if (std::string why = WrongSize("a partial", submission.bytes, MostSitePartialBytes(spec)); !why.empty()) {
+    return RefusedWriter(std::move(why));
+  }
+  return intake_.BeginPartial(fmt::format("partial {} of aggregator {}", submission.gather, caller.name), caller,
+                              submission, spec, one->base_version,
+                              [this, caller, task = *one](StatusOr<SitePartial> site, std::span<const std::byte>,
+                                                          const Intake::Release& release) {
+                                release();
+                                return TakePartial(caller, task, std::move(site));
+                              });
 }
 
-// One that cannot be right is its aggregator's fault and no client's. That process gets no more tasks; those that it
-// has are named to the parent no more, which gives them again as soon as their clients are heard of.
-StatusOr<SubmitResult> Aggregator::ClosePartial(const Caller& caller, const Task& one, const std::string& key,
-                                                Upload& upload, int64_t writer, const Digest& identity) {
+// One that cannot be right is its aggregator's fault and no client's. The tasks that its process has are named to the
+// parent no more, which gives them again as soon as their clients are heard of.
+StatusOr<SubmitResult> Aggregator::TakePartial(const Caller& caller, const Task& one, StatusOr<SitePartial> site) {
   const auto refused = [](std::string_view reason) {
     return SubmitResult{SubmitResult::Kind::kRefused, std::string(reason)};
   };
-  const StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
-  if (absl::IsAborted(whole.status())) return refused(Message(whole.status()));
-  RIVULET_RETURN_IF_ERROR(whole.status());
-  AggregatorPlan plan;
-  {
-    MutexLock lock(mutex_);
-    if (const auto found = plans_.find(one.plan); found != plans_.end()) plan = found->second;
-  }
-  StatusOr<SitePartial> site = ReadSitePartial(whole->bytes, plan.of(one.kind), one.base_version);
-  upload.Release();
-  intake_.Forget(key);
-  if (absl::IsResourceExhausted(site.status()) || absl::IsInternal(site.status())) {
-    return Unavailable("{}", Message(site.status()));  // of this machine's disk, not of the partial
-  }
   SubmitResult result;
+  if (!site.ok()) result = refused(Message(site.status()));
   std::shared_ptr<Gathering> gathering;
   {
     MutexLock lock(mutex_);
-    if (!site.ok()) {
-      result = refused(Message(site.status()));
-      if (below_.IsNow(caller)) distrusted_[caller.name] = {caller.session, result.reason};
-    } else {
+    if (site.ok()) {
       for (const TaskRecord& record : site->records) {
         const Job* const job = JobOf(caller, record.task);
         const bool open = job != nullptr && job->task.gather == one.gather &&

@@ -28,9 +28,15 @@ install(CODE [[
   execute_process(COMMAND "${rivulet}" manual --out "${pages}" OUTPUT_QUIET COMMAND_ERROR_IS_FATAL ANY)
   file(GLOB client_pages "${pages}/rivulet-client.1" "${pages}/rivulet-client-*.1")
   file(COPY ${client_pages} DESTINATION "${folder}/share/man/man1")
-  file(MAKE_DIRECTORY "${folder}/share/bash-completion/completions")
-  execute_process(COMMAND "${rivulet}" completion COMMAND_ERROR_IS_FATAL ANY
-                  OUTPUT_FILE "${folder}/share/bash-completion/completions/rivulet-client")
+  foreach(script bash:bash-completion/completions/rivulet-client zsh:zsh/vendor-completions/_rivulet-client
+          fish:fish/vendor_completions.d/rivulet-client.fish)
+    string(REPLACE ":" ";" script "${script}")
+    list(POP_FRONT script shell)
+    get_filename_component(scripts "${folder}/share/${script}" DIRECTORY)
+    file(MAKE_DIRECTORY "${scripts}")
+    execute_process(COMMAND "${rivulet}" completion ${shell} COMMAND_ERROR_IS_FATAL ANY
+                    OUTPUT_FILE "${folder}/share/${script}")
+  endforeach()
 ]] COMPONENT client)
 install(FILES deploy/systemd/rivulet@.service DESTINATION lib/systemd/system COMPONENT program)
 # The same service under a name of its own, so that the two packages share no file.

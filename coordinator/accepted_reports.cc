@@ -1,135 +1,119 @@
-// Reports that survive this process (server.checkpoint_reports): an update, or a site's partial, lies in a file, and
-// the machine's snapshot that names its tasks in a row, before it is folded and acknowledged. The process that goes on
-// with the run offers these tasks under their names again, and what lies there is folded as if its client, or its site,
-// had sent it.
-#include "coordinator/intake/chunk_writers.h"
+#include "coordinator/accepted_reports.h"
+
+#include <utility>
+
 #include "coordinator/intake/site_partial.h"
-#include "coordinator/run_coordinator.h"
+#include "coordinator/rounds.h"
 #include "federated/updates/block_crcs.h"
 
 namespace rivulet {
 
-// On the thread that brought it, without the lock while the disk works. After an error nothing of it is kept, and its
-// client may send it again.
-Status RunCoordinator::KeepReport(const TaskId& task, const Upload::Whole& whole) {
-  Digest base;
-  {
-    MutexLock lock(mutex_);
-    const Lease* const lease = machine_.FindLease(task);
-    // What is too late the machine refuses. Who measures a version is asked again after a crash.
-    if (lease == nullptr || lease->resolved() || lease->kind != TaskKind::kTrain) return absl::OkStatus();
-    base = versions_.Of(lease->base_round)->sent_digest;
+void AcceptedReports::FindPartials(int64_t round) {
+  for (const std::string& why : store_.FindPartials()) {
+    events_.Tell(events_.Note(
+        "warning",
+        fmt::format("a partial that was acknowledged before the restart cannot be counted: {}; its updates are "
+                    "asked for again",
+                    why),
+        round));
   }
-  RIVULET_RETURN_IF_ERROR(reports_.Keep(task, base, whole.submission.measured.train_seconds.value_or(0),
-                                        {reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size()}));
-  const Status named = NameInHistory(task);
-  if (!named.ok()) reports_.Remove(task);
-  return named;
-}
-
-StatusOr<std::optional<KeptPartial>> RunCoordinator::KeepPartial(const std::string& site,
-                                                                 std::span<const TaskRecord> records,
-                                                                 std::span<const std::byte> bytes) {
-  std::vector<TaskId> tasks;
-  Digest base;
-  {
-    MutexLock lock(mutex_);
-    for (const TaskRecord& record : records) {
-      const Lease* const lease = machine_.FindLease(record.task);
-      if (lease == nullptr || lease->resolved()) return std::nullopt;
-      tasks.push_back(record.task);
-      base = versions_.Of(lease->base_round)->sent_digest;
-    }
-  }
-  RIVULET_ASSIGN_OR_RETURN(
-      KeptPartial kept,
-      reports_.KeepPartial(site, tasks, base, {reinterpret_cast<const char*>(bytes.data()), bytes.size()}));
-  for (const TaskId& task : tasks) {
-    if (const Status named = NameInHistory(task); !named.ok()) {
-      reports_.Remove(kept);
-      return named;
-    }
-  }
-  return std::optional(std::move(kept));
 }
 
 // Of an update that came whole and was not kept: its client sends it again until there is room, or its task is over.
-Status RunCoordinator::AskAgain(const Status& why) {
+Status AcceptedReports::AskAgain(const Status& why) {
   bool said = true;
-  int64_t round = 0;
   {
     MutexLock lock(mutex_);
     said = std::exchange(said_unkept_, true);
-    round = machine_.round();
   }
   if (!said) {
     events_.Tell(events_.Note(
         "warning",
         fmt::format("updates cannot be kept, and are not acknowledged (server.checkpoint_reports): {}", Message(why)),
-        round));
+        rounds_.Round()));
   }
   return Unavailable("this update cannot be kept: {}; ask again", Message(why));
+}
+
+// What is too late the machine refuses. Who measures a version is asked again after a crash.
+Status AcceptedReports::Keep(const Upload::Whole& whole) {
+  const TaskId& task = whole.submission.task;
+  const std::optional<Digest> base = rounds_.BaseOf(task);
+  if (!base) return absl::OkStatus();
+  Status kept = store_.Keep(task, *base, whole.submission.measured.train_seconds.value_or(0),
+                            {reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size()});
+  if (kept.ok()) {
+    kept = NameInHistory(task);
+    if (!kept.ok()) store_.Remove(task);
+  }
+  return kept.ok() ? kept : AskAgain(kept);
+}
+
+StatusOr<std::optional<KeptPartial>> AcceptedReports::Keep(const std::string& site, std::span<const TaskRecord> records,
+                                                           std::span<const std::byte> bytes) {
+  std::vector<TaskId> tasks;
+  Digest base;
+  for (const TaskRecord& record : records) {
+    const std::optional<Digest> of = rounds_.BaseOf(record.task);
+    if (!of) return std::nullopt;
+    tasks.push_back(record.task);
+    base = *of;
+  }
+  StatusOr<KeptPartial> kept =
+      store_.KeepPartial(site, tasks, base, {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+  if (!kept.ok()) return AskAgain(kept.status());
+  for (const TaskId& task : tasks) {
+    if (const Status named = NameInHistory(task); !named.ok()) {
+      store_.Remove(*kept);
+      return AskAgain(named);
+    }
+  }
+  return std::optional(*std::move(kept));
 }
 
 // The rows of closed attempts and the members tell a restart most tasks; those that took the place of others that
 // failed, or that outlive versions, only the snapshot does, and the version that a task starts from must be there too.
 // One snapshot names all that are out, so that most reports find theirs named already.
-Status RunCoordinator::NameInHistory(const TaskId& task) {
-  MutexLock lock(mutex_);
+Status AcceptedReports::NameInHistory(const TaskId& task) {
+  const Status over = Unavailable("the run has ended");
   for (;;) {
-    if (named_tasks_.contains(task)) return absl::OkStatus();
-    if (!failure_.ok()) return Unavailable("the run has ended");
-    if (unwritten_ == 0) break;
-    mutex_.Unlock();
-    const std::optional<Status> written = history_.WhileOpen([&] { return writer_.Flush(); });
-    mutex_.Lock();
-    RIVULET_RETURN_IF_ERROR(written.value_or(Unavailable("the run has ended")));
-    // One that was closed just now is about to be given to the writer.
-    if (unwritten_ > 0) changed_.WaitFor(mutex_, std::chrono::milliseconds(10));
+    {
+      MutexLock lock(mutex_);
+      if (named_tasks_.contains(task)) return absl::OkStatus();
+    }
+    RIVULET_ASSIGN_OR_RETURN(std::optional<Rounds::Snapshot> snapshot, rounds_.Save());
+    // The run may end meanwhile: its history stays open for this.
+    if (snapshot) {
+      const BlobRow row{kSnapshotBlob, std::move(snapshot->bytes)};
+      const auto put = history_.WhileOpen([&] { return history_->PutBlob(run_id_, snapshot->round, row); });
+      RIVULET_RETURN_IF_ERROR(put.value_or(over));
+      MutexLock lock(mutex_);
+      named_tasks_ = std::move(snapshot->tasks);
+      named_tasks_.insert(task);
+      return absl::OkStatus();
+    }
+    RIVULET_RETURN_IF_ERROR(history_.WhileOpen(flush_).value_or(over));
+    rounds_.AwaitWritten();
   }
-  // With the rows of the newest attempt that has closed, as the writer's own. Should that of a later one overtake this,
-  // the restart finds the later one; of the same round, none that fits its rows, and draws by these.
-  const int64_t round = machine_.committed_round() + (machine_.attempt() > 1 ? 1 : 0);
-  std::set<TaskId> named = {task};
-  for (const Lease& lease : machine_.leases()) named.insert(lease.task);
-  const BlobRow snapshot{kSnapshotBlob, machine_.Save(clock_.Now())};
-  mutex_.Unlock();
-  const std::optional<Status> put = history_.WhileOpen([&] { return history_->PutBlob(run_id_, round, snapshot); });
-  mutex_.Lock();
-  RIVULET_RETURN_IF_ERROR(put.value_or(Unavailable("the run has ended")));
-  named_tasks_ = std::move(named);
-  return absl::OkStatus();
 }
 
 // Of attempts whose rows are written nothing is needed any more; nor, once a synchronous round is, of what the process
 // before this one has left and nobody was offered.
-void RunCoordinator::ForgetReports(std::span<const PendingAttempt> attempts) {
+void AcceptedReports::Forget(std::span<const PendingAttempt> attempts) {
   for (const PendingAttempt& pending : attempts) {
     if (pending.attempt.kind != TaskKind::kTrain) continue;
-    if (keeps_reports_ || resumed_) {
-      for (const auto& [lease, facts] : pending.attempt.tasks) reports_.Remove(lease.task);
+    if (keeps_ || resumed_) {
+      for (const auto& [lease, facts] : pending.attempt.tasks) store_.Remove(lease.task);
     }
-    if (parts_.policy.base == TaskPolicy::Base::kCommitted) reports_.RemoveLeft();
+    if (parts_.policy.base == TaskPolicy::Base::kCommitted) store_.RemoveLeft();
   }
 }
 
-StatusOr<int64_t> RunCoordinator::BaseOfRecoveredReport(const TaskId& task, const Digest& base) {
-  MutexLock lock(mutex_);
-  const Lease* const lease = machine_.FindLease(task);
-  if (lease != nullptr && (lease->state == Lease::State::kFolding || lease->state == Lease::State::kFolded)) {
-    return AlreadyExists("it has come again meanwhile");
-  }
-  if (lease == nullptr || lease->resolved() || versions_.Of(lease->base_round)->sent_digest != base) {
-    return FailedPrecondition("its task is another by now");
-  }
-  return lease->base_round;
-}
-
-Status RunCoordinator::CountUpdate(const LeftReport& left) {
-  RIVULET_ASSIGN_OR_RETURN(const KeptReport report, reports_.Read(left.task));
-  RIVULET_RETURN_IF_ERROR(BaseOfRecoveredReport(left.task, report.base).status());
+Status AcceptedReports::CountUpdate(const LeftReport& left) {
+  RIVULET_ASSIGN_OR_RETURN(const KeptReport report, store_.Read(left.task));
+  RIVULET_RETURN_IF_ERROR(rounds_.BaseOfRecoveredReport(left.task, report.base).status());
   const Submission submission{left.task, 0, std::ssize(report.update), {.train_seconds = report.train_seconds}};
-  RIVULET_ASSIGN_OR_RETURN(const auto writer, Submit({.name = left.client_id, .run_id = run_id_}, submission));
+  RIVULET_ASSIGN_OR_RETURN(const auto writer, rounds_.Submit({.name = left.client_id, .run_id = run_id_}, submission));
   if (const SubmitResult* const decided = writer->decided()) {
     return decided->kind == SubmitResult::Kind::kDuplicate ? AlreadyExists("it has come again meanwhile")
                                                            : FailedPrecondition("its task has ended");
@@ -144,39 +128,32 @@ Status RunCoordinator::CountUpdate(const LeftReport& left) {
 }
 
 // Its site may be gone for good: what it has folded is here, and read again as it was when it came.
-Status RunCoordinator::CountPartial(const KeptPartial& left) {
-  RIVULET_ASSIGN_OR_RETURN(const KeptReport report, reports_.Read(left));
+Status AcceptedReports::CountPartial(const KeptPartial& left) {
+  RIVULET_ASSIGN_OR_RETURN(const KeptReport report, store_.Read(left));
   int64_t base_version = 0;
   for (const TaskId& task : left.tasks) {
-    RIVULET_ASSIGN_OR_RETURN(base_version, BaseOfRecoveredReport(task, report.base));
+    RIVULET_ASSIGN_OR_RETURN(base_version, rounds_.BaseOfRecoveredReport(task, report.base));
   }
   RIVULET_ASSIGN_OR_RETURN(SitePartial site,
                            ReadSitePartial(std::as_bytes(std::span(report.update)), parts_.aggregation, base_version));
   RIVULET_ASSIGN_OR_RETURN(const SubmitResult result,
-                           MergePartial(left.site, std::move(site.partial), site.records, true));
+                           rounds_.MergePartial(left.site, std::move(site.partial), site.records, true));
   return result.kind == SubmitResult::Kind::kRefused ? FailedPrecondition("{}", result.reason) : absl::OkStatus();
-}
-
-bool RunCoordinator::IsMissing(const TaskId& task) {
-  MutexLock lock(mutex_);
-  const Lease* const lease = machine_.over() ? nullptr : machine_.FindLease(task);
-  return lease != nullptr && !lease->resolved() && lease->state != Lease::State::kFolding;
 }
 
 // On the run's thread, for what was offered just now. Whatever keeps it from being counted, its clients are still asked
 // for it. Whoever sent it, and had no answer from the process before, may be sending it again at this moment: then it
 // is counted by that, and the file is what that acknowledgement rests on. What only has no room now, as on a full disk,
 // stays for the next process.
-void RunCoordinator::CountLeft(const LeftReport& left) {
+void AcceptedReports::Count(const LeftReport& left) {
   const Status counted = left.partial ? CountPartial(*left.partial) : CountUpdate(left);
   const bool stays = absl::IsUnavailable(counted);
-  if (absl::IsAlreadyExists(counted) || (stays && !IsMissing(left.task))) return;
+  if (absl::IsAlreadyExists(counted) || (stays && !rounds_.IsMissing(left.task))) return;
   if (!counted.ok() && !stays && left.partial) {
-    reports_.Remove(*left.partial);
-    MutexLock lock(mutex_);
-    Feed(SiteLost{left.partial->site});  // what it was given just now is offered to whoever asks
+    store_.Remove(*left.partial);
+    rounds_.LoseSite(left.partial->site);  // what it was given just now is offered to whoever asks
   } else if (!counted.ok() && !stays) {
-    reports_.Remove(left.task);
+    store_.Remove(left.task);
   }
   const std::string what = left.partial ? fmt::format("the partial of {} updates of site '{}'",
                                                       left.partial->tasks.size(), left.partial->site)

@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "coordinator/intake/chunk_writers.h"
-#include "coordinator/run_coordinator.h"
+#include "coordinator/rounds.h"
 #include "engine/base/check.h"
 #include "engine/profile/tracer.h"
 #include "federated/random/streams.h"
@@ -29,14 +29,7 @@ SitePolled::Serves ServesOf(Serves::Kind kind) {
 
 }  // namespace
 
-Status RunCoordinator::CheckCaller(const Caller& caller) const {
-  if (!caller.run_id.empty() && caller.run_id != run_id_) {
-    return NotFound("this coordinator serves run '{}', not '{}'", run_id_, caller.run_id);
-  }
-  return absl::OkStatus();
-}
-
-Task RunCoordinator::MakeTask(Offer offer) const {
+Task Rounds::MakeTask(Offer offer) const {
   Task task;
   task.stream_key = ClientKey(options_.scenario.run.seed, offer.lease.client_id);
   task.id = std::move(offer.lease.task);
@@ -58,12 +51,7 @@ Task RunCoordinator::MakeTask(Offer offer) const {
   if (trains) {
     if (number_rule_ != nullptr) task.numbers = number_rule_->Of(*base.numbers, task.client_id);
   }
-  // A version is measured with what clients had kept when it was made, whatever they have trained since.
-  if (parts_.measures_state && task.kind == TaskKind::kEvaluate) {
-    task.state_of = states_.AsOf(task.client_id, task.base_version);
-  } else if (options_.names_states || (parts_.keeps_state && task.kind == TaskKind::kTrain)) {
-    task.state_of = states_.Of(task.client_id);
-  }
+  task.state_of = states_.Of(task.kind, task.client_id, task.base_version);
   const bool served = !offer.lease.site.empty() && offer.lease.site != task.client_id;
   const bool travels = served && offer.lease.via.empty();  // an aggregator's clients keep their own
   const std::shared_ptr<Attempt>& attempt = task.kind == TaskKind::kTrain ? attempt_ : evaluation_;
@@ -73,18 +61,11 @@ Task RunCoordinator::MakeTask(Offer offer) const {
     attempt->states[state.digest.Hex()] = {task.id, task.state_of};
   }
   task.gather = offer.gather;
-  task.keep = keeps_reports_ && task.kind == TaskKind::kTrain && !offer.lease.via.empty();
+  task.keep = reports_.keeps() && task.kind == TaskKind::kTrain && !offer.lease.via.empty();
   return task;
 }
 
-StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
-  RIVULET_RETURN_IF_ERROR(CheckCaller(request.caller));
-  StatusOr<PollReply> reply = clients_.Poll(request);
-  events_.Drain();
-  return reply;
-}
-
-bool RunCoordinator::Answer(const PollRequest& request, const std::set<std::string_view>& refused, PollReply* reply) {
+bool Rounds::Answer(const PollRequest& request, const std::set<std::string_view>& refused, PollReply* reply) {
   const std::string& name = request.caller.name;
   SitePolled event{name, ServesOf(request.serves.kind), {}, request.want};
   for (const ServedName& served : request.serves.names) {
@@ -131,35 +112,12 @@ bool RunCoordinator::Answer(const PollRequest& request, const std::set<std::stri
   return true;
 }
 
-StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& caller, const BlobId& blob, int64_t offset) {
-  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
-  std::shared_ptr<const std::string> state;
-  if (blob.form == BlobId::Form::kState) {
-    RIVULET_ASSIGN_OR_RETURN(std::string kept, ReadState(caller, blob));
-    state = std::make_shared<const std::string>(std::move(kept));
-  }
-  Blob found;
-  if (state != nullptr) {
-    found = {std::ssize(*state),
-             [state](int64_t from) { return std::as_bytes(std::span(*state)).subspan(static_cast<size_t>(from)); }};
-  } else if (blob == BlobId{BlobId::Form::kBytes, parts_.plan_digest}) {
-    const auto at = [plan = parts_.plan](int64_t from) {
-      return std::as_bytes(std::span(*plan)).subspan(static_cast<size_t>(from));
-    };
-    found = {static_cast<int64_t>(parts_.plan->size()), at};
-  } else if (std::optional<Blob> bytes = versions_.Read(blob)) {
-    found = *std::move(bytes);
-  } else {
-    return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());
-  }
-  if (offset < 0 || offset > found.bytes) {
-    return OutOfRange("offset {} is not within the {} bytes of blob {}", offset, found.bytes, blob.digest.Hex());
-  }
-  // Counted in the task that the caller has by now; a download outside of one belongs to no row.
+// The task that the client has by now; a download outside of one belongs to no row.
+std::shared_ptr<std::atomic<int64_t>> Rounds::DownloadCounter(const std::string& client_id) {
   std::shared_ptr<std::atomic<int64_t>> counter;
   MutexLock lock(mutex_);
   for (const TaskKind kind : {TaskKind::kEvaluate, TaskKind::kTrain}) {
-    const Lease* const lease = AttemptOf(kind) == nullptr ? nullptr : machine_.LeaseOf(caller.name, kind);
+    const Lease* const lease = AttemptOf(kind) == nullptr ? nullptr : machine_.LeaseOf(client_id, kind);
     if (lease == nullptr || (counter != nullptr && !lease->in_hand())) continue;
     auto& tasks = AttemptOf(kind)->tasks;
     const auto entry = tasks.find(lease->task);
@@ -167,11 +125,11 @@ StatusOr<std::unique_ptr<ChunkReader>> RunCoordinator::Fetch(const Caller& calle
     if (entry->second.downloaded == nullptr) entry->second.downloaded = std::make_shared<std::atomic<int64_t>>(0);
     counter = entry->second.downloaded;
   }
-  return std::make_unique<BlobReader>(std::move(found), offset, std::move(counter));
+  return counter;
 }
 
 // What the machine does not know may be of an earlier attempt or of the process before this one.
-StatusOr<SubmitResult> RunCoordinator::ResultOfRefused(const Refuse& refusal) {
+StatusOr<SubmitResult> Rounds::ResultOfRefused(const Refuse& refusal) {
   switch (refusal.why) {
     case Refuse::Why::kBusy:
       return Unavailable("{}", refusal.reason);
@@ -188,69 +146,53 @@ StatusOr<SubmitResult> RunCoordinator::ResultOfRefused(const Refuse& refusal) {
   return clients_.ResultOf(refusal.client_id, refusal.task, refusal.reason);
 }
 
-// The machine hears of an upload before its first byte, so that a late or repeated one costs no transfer.
-StatusOr<std::unique_ptr<ChunkWriter>> RunCoordinator::Submit(const Caller& caller, const Submission& submission) {
-  const auto& [task, step, bytes, measured, kind, gather] = submission;
-  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
-  if (kind != Submission::Kind::kUpdate) {
-    RIVULET_RETURN_IF_ERROR(distrusted_.Check(caller));
-    StatusOr<std::unique_ptr<ChunkWriter>> begun = nullptr;
-    {
-      MutexLock lock(mutex_);
-      TickIfDue();
-      begun = kind == Submission::Kind::kPartial ? BeginPartial(caller, submission) : BeginState(caller, submission);
-    }
-    events_.Drain();
-    return begun;
+StatusOr<std::unique_ptr<ChunkWriter>> Rounds::Submit(const Caller& caller, const Submission& submission) {
+  switch (submission.kind) {
+    case Submission::Kind::kUpdate:
+      return BeginUpdate(caller, submission);
+    case Submission::Kind::kPartial:
+      return BeginPartial(caller, submission);
+    case Submission::Kind::kState:
+      break;
   }
-  if (step != 0) return InvalidArgument("task '{}' has no step {}; its only step is 0", task, step);
-  StatusOr<std::unique_ptr<ChunkWriter>> writer = nullptr;
+  return BeginState(caller, submission);
+}
+
+// The machine hears of an upload before its first byte, so that a late or repeated one costs no transfer.
+StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginUpdate(const Caller& caller, const Submission& submission) {
+  const TaskId& task = submission.task;
+  if (submission.step != 0) {
+    return InvalidArgument("task '{}' has no step {}; its only step is 0", task, submission.step);
+  }
   std::optional<Refuse> refused;
   {
     MutexLock lock(mutex_);
     TickIfDue();
     if (!MayHave(task)) return NotFound("task '{}' starts from a version that was made again; poll for it", task);
-    const std::vector<Action> actions = Feed(StepReported{caller.name, task, step});
+    const std::vector<Action> actions = Feed(StepReported{caller.name, task, submission.step});
     if (const auto* refusal = std::get_if<Refuse>(&actions.at(0))) {
       refused = *refusal;
-    } else if (bytes < 1 || bytes > max_update_bytes_) {
-      // Announced sizes are bounded by the plan before any memory is reserved.
-      const std::string reason = fmt::format("an update of {} bytes was announced, and those of this plan have 1 to {}",
-                                             bytes, max_update_bytes_);
-      Feed(StageDone{task, false, reason});
-      writer = std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, reason});
+    } else if (const std::string why = WrongSize("an update", submission.bytes, max_update_bytes_); !why.empty()) {
+      Feed(StageDone{task, false, why});
+      return RefusedWriter(why);
     } else {
       TaskEntry& record = AttemptOf(task)->tasks.at(task);
       if (!record.upload_began) record.upload_began = clock_.Now();
-      StatusOr<Intake::Begun> begun = intake_.Begin(task, submission);
-      if (begun.ok()) {
-        writer = std::make_unique<StagedWriter>(
-            *std::move(begun), [this, task](Upload& upload, int64_t turn, const Digest& identity) {
-              StatusOr<SubmitResult> result = CloseUpload(task, upload, turn, identity);
-              events_.Drain();
-              return result;
-            });
-      } else {
-        writer = begun.status();
-      }
+      return intake_.BeginUpdate(submission, [this](const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) {
+        StatusOr<SubmitResult> result = TakeUpdate(whole, std::move(update));
+        events_.Drain();
+        return result;
+      });
     }
   }
-  if (refused) {
-    StatusOr<SubmitResult> result = ResultOfRefused(*refused);
-    writer = result.ok() ? std::make_unique<DecidedWriter>(*std::move(result))
-                         : StatusOr<std::unique_ptr<ChunkWriter>>(result.status());
-  }
-  events_.Drain();
-  if (options_.tracer != nullptr)
-    options_.tracer->Counter("staging bytes", static_cast<double>(intake_.memory_in_use()));
-  return writer;
+  RIVULET_ASSIGN_OR_RETURN(SubmitResult result, ResultOfRefused(*refused));
+  return std::make_unique<DecidedWriter>(std::move(result));
 }
 
-Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
+Status Rounds::Fail(const Caller& caller, const TaskFailure& failure) {
   const TaskId& task = failure.task;
   const bool refused = failure.code == TaskFailure::Code::kBadUpdate;
   const std::string sentence = SentenceOf(failure);
-  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   Status status;
   {
     MutexLock lock(mutex_);
@@ -270,17 +212,10 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
     const auto earlier = clients_.LastOutcome(caller.name);
     if (earlier && earlier->task == task) status = absl::OkStatus();
   }
-  {
-    MutexLock lock(mutex_);
-    const auto lost = TaskNameOf(task, run_id_);
-    if (status.ok() && lost && failure.code == TaskFailure::Code::kBadModel && failure.subject == kStateSubject) {
-      // What it has trained since an earlier version is not lost with what it had when that was made.
-      const bool newest =
-          lost->kind == TaskKind::kTrain || states_.AsOf(lost->client_id, lost->round) == states_.Of(lost->client_id);
-      if (newest) states_.Lost(lost->client_id);
-    }
+  const auto lost = TaskNameOf(task, run_id_);
+  if (status.ok() && lost && failure.code == TaskFailure::Code::kBadModel && failure.subject == kStateSubject) {
+    states_.Lost(*lost);
   }
-  events_.Drain();
   if (refused && options_.tracer != nullptr) {
     const TraceArg args[] = {{"task", std::string_view(task)}, {"reason", std::string_view(sentence)}};
     options_.tracer->Instant({}, "round", "refused", args);
@@ -288,35 +223,20 @@ Status RunCoordinator::Fail(const Caller& caller, const TaskFailure& failure) {
   return status;
 }
 
-// In three steps: read what can be told without the values, ask the machine, fold, which looks at each value as it
-// adds it and leaves no trace of an update that is refused. The machine decides under the lock in between, before
-// anything long is done with the bytes, and its state kFolding keeps the attempt open while this thread adds without
-// the lock; so two updates that arrive together cannot both be the last one that is wanted, and a deadline cannot close
-// an attempt under an update that is being checked. Which attempt it goes into is known there, and not before.
-StatusOr<SubmitResult> RunCoordinator::CloseUpload(const TaskId& task, Upload& upload, int64_t writer,
-                                                   const Digest& identity) {
+// The machine decides under the lock, before anything long is done with the bytes, and its state kFolding keeps the
+// attempt open while this thread adds without the lock; so two updates that arrive together cannot both be the last one
+// that is wanted, and a deadline cannot close an attempt under an update that is being checked. Which attempt it goes
+// into is known there, and not before. The fold looks at each value as it adds it, and leaves no trace of an update
+// that is refused.
+StatusOr<SubmitResult> Rounds::TakeUpdate(const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) {
+  const TaskId& task = whole.submission.task;
   const auto refused = [](std::string reason) { return SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)}; };
-  StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
-  if (whole.status().code() == absl::StatusCode::kAborted) {
-    MutexLock lock(mutex_);
-    if (machine_.phase() == RunMachine::Phase::kStopped) return Unavailable("{}", Message(whole.status()));
-    return refused(std::string(Message(whole.status())));
-  }
-  RIVULET_RETURN_IF_ERROR(whole.status());
-  StatusOr<ArrivedUpdate> update = ReadUpdate(*whole);
   const std::optional<TaskName> name = TaskNameOf(task, run_id_);
   if (update.ok() && name && name->kind == TaskKind::kEvaluate) {
     const auto measures = MeasuresOf(parts_.evaluation, update->record.declared);
     if (!measures.ok()) update = measures.status();
   }
-
-  if (update.ok() && keeps_reports_) {
-    if (const Status kept = KeepReport(task, *whole); !kept.ok()) {
-      upload.Release();
-      intake_.Forget(task);
-      return AskAgain(kept);
-    }
-  }
+  if (update.ok() && reports_.keeps()) RIVULET_RETURN_IF_ERROR(reports_.Keep(whole));
 
   bool stopped = false, busy = false;
   std::shared_ptr<Attempt> attempt;  // that it is folded into
@@ -327,8 +247,8 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const TaskId& task, Upload& u
     // Once the attempt is closed, its records are the commit's.
     if (TaskEntry* const record = EntryOf(task); record != nullptr) {
       record->uploaded = clock_.Now();
-      record->bytes_up += std::ssize(whole->bytes);
-      record->update_digest = whole->identity;
+      record->bytes_up += std::ssize(whole.bytes);
+      record->update_digest = whole.identity;
       base_version = record->base_version;
     }
     if (update.ok()) {
@@ -360,17 +280,12 @@ StatusOr<SubmitResult> RunCoordinator::CloseUpload(const TaskId& task, Upload& u
     Feed(FoldDone{task, taken.ok(), result.reason});
     TellProgress();
   }
-  upload.Release();
-  intake_.Forget(task);
-  if (keeps_reports_ && result.kind == SubmitResult::Kind::kRefused && !stopped) reports_.Remove(task);
+  if (reports_.keeps() && result.kind == SubmitResult::Kind::kRefused && !stopped) reports_.store().Remove(task);
   if (stopped) return Unavailable("the run was stopped; this update can be sent again when it is resumed");
   if (busy) return Unavailable("{}", result.reason);
-  if (options_.tracer != nullptr) {
-    options_.tracer->Counter("staging bytes", static_cast<double>(intake_.memory_in_use()));
-    if (result.kind == SubmitResult::Kind::kRefused) {
-      const TraceArg args[] = {{"task", std::string_view(task)}, {"reason", std::string_view(result.reason)}};
-      options_.tracer->Instant({}, "round", "refused", args);
-    }
+  if (options_.tracer != nullptr && result.kind == SubmitResult::Kind::kRefused) {
+    const TraceArg args[] = {{"task", std::string_view(task)}, {"reason", std::string_view(result.reason)}};
+    options_.tracer->Instant({}, "round", "refused", args);
   }
   return result;
 }

@@ -1,9 +1,8 @@
-// What becomes of an attempt that the machine has closed: the next version or none, its rows, and who is told.
+#include "coordinator/close_attempt.h"
+
 #include <algorithm>
-#include <iterator>
 
 #include "coordinator/commit/commit.h"
-#include "coordinator/run_coordinator.h"
 #include "engine/profile/tracer.h"
 #include "federated/aggregation/staleness.h"
 #include "federated/server_optimizers/server_rate.h"
@@ -13,14 +12,91 @@ namespace {
 
 constexpr size_t kTasksKept = 8192;  // 2 and 4 MB
 
+// What the clients told whose updates are in the version.
+std::vector<ReportedLoss> ReportedLosses(const AttemptJob& job) {
+  std::vector<ReportedLoss> told;
+  for (const Lease& lease : job.leases) {
+    const auto record = job.attempt->tasks.find(lease.task);
+    if (lease.state != Lease::State::kFolded || record == job.attempt->tasks.end()) continue;
+    const TaskFacts& facts = record->second;
+    if (facts.train_loss) told.push_back({lease.task, lease.client_id, facts.examples.value_or(0), *facts.train_loss});
+  }
+  return told;
+}
+
+// What the next selections may go by.
+std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt, const CoordinatorOptions& options) {
+  std::vector<CommitDone::Reported> reported;
+  for (const auto& [lease, facts] : attempt.tasks) {
+    if (attempt.kind != TaskKind::kTrain || lease.state != Lease::State::kFolded) continue;
+    reported.push_back({lease.client_id, facts.examples.value_or(0), facts.train_loss.value_or(0),
+                        DurationOf(options, lease.client_id, facts.train_seconds.value_or(0))});
+  }
+  return reported;
+}
+
 }  // namespace
+
+AttemptCloser::AttemptCloser(CoordinatorSetup& setup, Around around)
+    : setup_(setup),
+      options_(setup.options),
+      parts_(setup.parts),
+      around_(around),
+      stop_rule_(std::move(setup.stop_rule)),
+      last_round_(setup.last_round),
+      writer_(*around_.history, *setup.models, ThreadExecutor("writes", 1), Clock::System(), WriterOptions(),
+              setup.model_rows, around_.versions.current()->row.round) {}
+
+VersionWriter::Options AttemptCloser::WriterOptions() {
+  const RunConfig& run = options_.scenario.run;
+  VersionWriter::Options options;
+  options.durability = run.durability.empty() ? options_.enforce_deadline ? Durability::kRound : Durability::kSecond
+                                              : DurabilityOf(run.durability);
+  options.keep_all_models = run.keep_models == "all";
+  options.keep_best_model = run.keep_models == "best";
+  if (options.keep_best_model) {
+    // Where they cannot be read, the run cannot go on either, and its first write says why.
+    std::map<int64_t, std::map<std::string, Measure>> central;
+    if (const auto metrics = around_.history->Metrics(setup_.run_id); metrics.ok()) {
+      for (const MetricRow& metric : *metrics)
+        if (metric.value) central[metric.round][metric.name] = {*metric.value, metric.right, metric.total};
+    }
+    for (const auto& [round, measures] : central)
+      if (const std::optional<double> worth = WorthOf(measures)) options.worths[round] = *worth;
+  }
+  options.on_written = [this](std::span<const PendingAttempt> attempts) { OnWritten(attempts); };
+  options.on_failed = [this](const Status& status) { around_.rounds.CannotWrite(status); };
+  // Versions that are ready beyond the last one that is written are lost with the process; what is resumed makes them
+  // again, to the same bits.
+  options.on_log_held = [this](int64_t seconds, int64_t bytes) {
+    around_.events.Tell(around_.events.Note(
+        "warning",
+        fmt::format("somebody has been reading one state of the history '{}' for {} s, so that its log cannot be used "
+                    "again and has grown to {} MB; end that reader (a transaction left open in a notebook, say)",
+                    around_.history->path(), seconds, bytes / 1'000'000),
+        around_.rounds.Round()));
+  };
+  options.tracer = options_.tracer;
+  return options;
+}
+
+// Whoever has an update in it may let go of what a crash would have brought back.
+void AttemptCloser::OnWritten(std::span<const PendingAttempt> attempts) {
+  for (const PendingAttempt& pending : attempts) {
+    around_.clients.Written(pending);
+    around_.states.Written(pending);
+  }
+  around_.rounds.Written(attempts);
+  around_.reports.Forget(attempts);
+  around_.states.ForgetSuperseded(around_.rounds.OldestToMeasure());
+}
 
 // The records are only read from here on. Uploads that were cut off, and downloads that still go on, keep the attempt
 // itself.
-ClosedAttempt RunCoordinator::Closed(Job& job, std::vector<ClosedAttempt::ClosedTask> room) const {
+ClosedAttempt AttemptCloser::Closed(AttemptJob& job, std::vector<ClosedAttempt::ClosedTask> room) const {
   const Attempt& attempt = *job.attempt;
   ClosedAttempt closed;
-  closed.run_id = run_id_;
+  closed.run_id = setup_.run_id;
   closed.kind = attempt.kind;
   closed.round = attempt.round;
   closed.number = attempt.number;
@@ -40,20 +116,8 @@ ClosedAttempt RunCoordinator::Closed(Job& job, std::vector<ClosedAttempt::Closed
   return closed;
 }
 
-// What the clients told whose updates are in the version.
-std::vector<ReportedLoss> RunCoordinator::ReportedLosses(const Job& job) const {
-  std::vector<ReportedLoss> told;
-  for (const Lease& lease : job.leases) {
-    const auto record = job.attempt->tasks.find(lease.task);
-    if (lease.state != Lease::State::kFolded || record == job.attempt->tasks.end()) continue;
-    const TaskFacts& facts = record->second;
-    if (facts.train_loss) told.push_back({lease.task, lease.client_id, facts.examples.value_or(0), *facts.train_loss});
-  }
-  return told;
-}
-
 // The attempt as a span of the row "rounds", around the arrows of its offers.
-void RunCoordinator::TraceRound(const Attempt& attempt, const RoundReport& report) const {
+void AttemptCloser::TraceRound(const Attempt& attempt, const RoundReport& report) const {
   Tracer* const tracer = options_.tracer;
   if (tracer == nullptr) return;
   std::vector<TraceArg> args = {{"attempt", report.attempt},
@@ -69,10 +133,10 @@ void RunCoordinator::TraceRound(const Attempt& attempt, const RoundReport& repor
   tracer->Instant(row, "round", fmt::format("round {} {}", report.round, report.status), {});
 }
 
-RoundReport RunCoordinator::ReportOf(const Attempt& attempt, const PendingAttempt& pending) const {
+RoundReport AttemptCloser::ReportOf(const Attempt& attempt, const PendingAttempt& pending) const {
   const RoundRow& row = *pending.row;
   RoundReport report;
-  report.run_id = run_id_;
+  report.run_id = setup_.run_id;
   report.round = row.round;
   report.attempt = row.attempt;
   report.status = row.status;
@@ -96,13 +160,13 @@ RoundReport RunCoordinator::ReportOf(const Attempt& attempt, const PendingAttemp
 }
 
 // No lock is held while the version is made: clients go on polling, and are told to wait.
-RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
+AttemptCloser::Outcome AttemptCloser::MakeRound(AttemptJob& job) {
   Attempt& attempt = *job.attempt;
   const int64_t round = attempt.round;
   TraceSpan committing(options_.tracer, "phase", "commit");
   committing.Arg("round", round);
 
-  const Versions::Version base = versions_.current();
+  const Versions::Version base = around_.versions.current();
   Outcome outcome;
   AttemptEnd& end = outcome.pending.end;
   std::unique_ptr<Aggregation> aggregation = attempt.accumulator->Close();
@@ -111,24 +175,24 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   const bool last = round == last_round_;
   const int64_t every = scenario.evaluation.every;
   const bool measure = every > 0 && (round % every == 0 || last);
-  const ServerUpdate update = {*optimizer_,
+  const ServerUpdate update = {*setup_.optimizer,
                                ServerLearningRate(scenario.server, round),
-                               &mean_mechanisms_,
+                               &setup_.mean_mechanisms,
                                round,
                                options_.training,
-                               number_rule_.get(),
-                               number_rule_ == nullptr ? std::vector<ReportedLoss>() : ReportedLosses(job)};
+                               setup_.number_rule.get(),
+                               setup_.number_rule == nullptr ? std::vector<ReportedLoss>() : ReportedLosses(job)};
   StatusOr<MadeVersion> made =
       MakeVersion(*base, std::move(aggregation), StalenessOf(round, parts_.policy.staleness_exponent), update,
                   measure ? options_.evaluator : nullptr, options_.tracer);
   StatusOr<ServedVersion> version =
-      made.ok() ? models_->Describe(round, std::move(static_cast<ServerState&>(*made))) : made.status();
+      made.ok() ? setup_.models->Describe(round, std::move(static_cast<ServerState&>(*made))) : made.status();
   StatusOr<std::string> ends_early = version.ok() && measure && !last ? stop_rule_.After(made->central) : "";
   if (!ends_early.ok()) version = ends_early.status();
 
   end.status = version.ok() ? "committed" : "failed";
   end.reason = Message(version.status());
-  end.finished_unix_ms = clock_.UnixMs();
+  end.finished_unix_ms = around_.clock.UnixMs();
   attempt.traced_until = ProfileNanos();
   if (!version.ok()) {
     // No fault of files or rows: the attempt is closed as failed, and a resumed run makes another one.
@@ -153,13 +217,13 @@ RunCoordinator::Outcome RunCoordinator::MakeRound(Job& job) {
   return outcome;
 }
 
-RunCoordinator::Outcome RunCoordinator::AbandonRound(Job& job) {
+AttemptCloser::Outcome AttemptCloser::AbandonRound(AttemptJob& job) const {
   Attempt& attempt = *job.attempt;
   Outcome outcome;
   AttemptEnd& end = outcome.pending.end;
   end.status = "abandoned";
   end.reason = std::get<Abandon>(job.action).reason;
-  end.finished_unix_ms = clock_.UnixMs();
+  end.finished_unix_ms = around_.clock.UnixMs();
   attempt.traced_until = ProfileNanos();
   (void)attempt.accumulator->Close();
   end.aggregate_seconds = attempt.accumulator->fold_seconds();
@@ -167,7 +231,7 @@ RunCoordinator::Outcome RunCoordinator::AbandonRound(Job& job) {
 }
 
 // Nothing of the run depends on what is measured, so that what cannot be summed is a reason and no failure.
-RunCoordinator::Outcome RunCoordinator::FinishEvaluation(Job& job) {
+AttemptCloser::Outcome AttemptCloser::FinishEvaluation(AttemptJob& job) const {
   Attempt& attempt = *job.attempt;
   Outcome outcome;
   AttemptEnd& end = outcome.pending.end;
@@ -181,15 +245,15 @@ RunCoordinator::Outcome RunCoordinator::FinishEvaluation(Job& job) {
   }
   end.status = end.reason.empty() ? "measured" : "abandoned";
   end.aggregate_seconds = attempt.accumulator->fold_seconds();
-  end.finished_unix_ms = clock_.UnixMs();
+  end.finished_unix_ms = around_.clock.UnixMs();
   end.finishes_run = attempt.round == last_round_;
   return outcome;
 }
 
-EvaluationReport RunCoordinator::ReportOfEvaluation(const PendingAttempt& pending) const {
+EvaluationReport AttemptCloser::ReportOfEvaluation(const PendingAttempt& pending) const {
   const AttemptRecord record = RowsOf(pending.attempt, pending.end, *pending.row);
   EvaluationReport report;
-  report.run_id = run_id_;
+  report.run_id = setup_.run_id;
   report.round = pending.attempt.round;
   report.reason = pending.end.reason;
   report.selected = record.round.selected;
@@ -200,44 +264,15 @@ EvaluationReport RunCoordinator::ReportOfEvaluation(const PendingAttempt& pendin
   return report;
 }
 
-namespace {
-
-// What the next selections may go by.
-std::vector<CommitDone::Reported> ReportedBy(const ClosedAttempt& attempt, const CoordinatorOptions& options) {
-  std::vector<CommitDone::Reported> reported;
-  for (const auto& [lease, facts] : attempt.tasks) {
-    if (attempt.kind != TaskKind::kTrain || lease.state != Lease::State::kFolded) continue;
-    reported.push_back({lease.client_id, facts.examples.value_or(0), facts.train_loss.value_or(0),
-                        DurationOf(options, lease.client_id, facts.train_seconds.value_or(0))});
-  }
-  return reported;
-}
-
-}  // namespace
-
 // Whether what is drawn next, what tasks begin with, or what a caller is told at its next poll goes by how the tasks of
 // this attempt ended.
-bool RunCoordinator::NextRoundDependsOn(const Job& job) {
-  if (parts_.keeps_state || parts_.measures_state || options_.names_states) return true;
-  if (clients_.has_aggregators()) return true;
-  MutexLock lock(mutex_);
-  if (machine_.remembers()) return true;
-  return !std::ranges::all_of(job.leases, &Lease::served_by_another);
-}
-
-// Whether a run that is resumed by its rows alone draws what one does that has a snapshot beside them, when the next
-// attempt has just begun: in a simulation whose members are all there, and whose cohorts are drawn whole and have no
-// past. Of a thousand leases a snapshot is 170 kB, and takes as long as it takes to draw them.
-bool RunCoordinator::RowsSufficeToResume() const {
-  const Scenario& scenario = options_.scenario;
-  return !options_.enforce_deadline && options_.fleet == nullptr && scenario.selection.trace.empty() &&
-         parts_.policy.base == TaskPolicy::Base::kCommitted &&
-         scenario.server.clients_asked() <= parts_.aggregation.updates_per_version && !machine_.remembers() &&
-         !machine_.oldest_to_measure() && !sent_away_;
+bool AttemptCloser::NextRoundDependsOn(const AttemptJob& job) const {
+  return parts_.keeps_state || parts_.measures_state || options_.names_states || around_.rounds.remembers() ||
+         around_.clients.has_aggregators() || !std::ranges::all_of(job.leases, &Lease::served_by_another);
 }
 
 // What is told of an attempt, made without a lock.
-RunCoordinator::ClosedNews RunCoordinator::NewsOf(const Attempt& attempt, const PendingAttempt& pending) const {
+AttemptCloser::ClosedNews AttemptCloser::NewsOf(const Attempt& attempt, const PendingAttempt& pending) const {
   ClosedNews news;
   if (attempt.kind == TaskKind::kTrain) {
     news.report = ReportOf(attempt, pending);
@@ -249,22 +284,14 @@ RunCoordinator::ClosedNews RunCoordinator::NewsOf(const Attempt& attempt, const 
   return news;
 }
 
-std::vector<RunEvents::Callback> RunCoordinator::Notify(const PendingAttempt& pending, ClosedNews news) {
+std::vector<RunEvents::Callback> AttemptCloser::Notify(const PendingAttempt& pending, ClosedNews news) {
   const bool trains = pending.attempt.kind == TaskKind::kTrain;
-  {
-    MutexLock lock(mutex_);
-    if ((parts_.keeps_state || options_.names_states) && trains && pending.end.status == "committed") {
-      for (const auto& [lease, facts] : pending.attempt.tasks) {
-        if (lease.state == Lease::State::kFolded) states_.Folded(lease.task);
-      }
-    }
-    if (!trains && parts_.measures_state) measured_.insert(pending.attempt.round);
-  }
-  clients_.Closed(pending, std::move(news.outcomes));
+  around_.states.Closed(pending);
+  around_.clients.Closed(pending, std::move(news.outcomes));
   std::vector<RunEvents::Callback> callbacks;
   for (EventRow& event : news.events) {
     if (event.level == "info") continue;  // the report tells
-    events_.Heard();
+    around_.events.Heard();
     callbacks.emplace_back([this, event = std::move(event)] { options_.observer.on_event(event); });
   }
   if (trains && options_.observer.on_round) {
@@ -290,7 +317,7 @@ std::vector<RunEvents::Callback> RunCoordinator::Notify(const PendingAttempt& pe
 // Where no task and no client is told anything of the attempt, as in most simulations, its records and its report are
 // made when the workers have something to do again: of a thousand small tasks that is most of the work, and all would
 // wait for it. What is told of the attempt is told before what comes after it all the same.
-void RunCoordinator::CloseJob(Job job) {
+void AttemptCloser::Close(AttemptJob job) {
   const bool trains = job.attempt->kind == TaskKind::kTrain;
   auto [status, pending] = !trains                                      ? FinishEvaluation(job)
                            : std::holds_alternative<Commit>(job.action) ? MakeRound(job)
@@ -304,71 +331,51 @@ void RunCoordinator::CloseJob(Job job) {
     news = NewsOf(*job.attempt, pending);
   };
   if (!goes_on_first) gather();
-  const auto go_on = [&]() REQUIRES(mutex_) {
-    if (!status.ok()) failure_ = status;
-    if (trains) {
-      CommitDone done{status.ok(), std::string(Message(status))};
-      done.last = ends_early;
-      if (machine_.remembers()) done.reported = ReportedBy(pending.attempt, options_);
-      offers_ = Feed(done, std::move(offers_));
-      offers_.clear();
-      if (offers_.capacity() > kTasksKept) offers_ = {};
-    } else {
-      Feed(EvaluationDone{});
-    }
-    versions_.Keep([this](int64_t version) REQUIRES(mutex_) { return machine_.Needs(version); });
+  const auto go_on = [&] {
+    around_.clients.WhileNobodyJoins([&] {
+      if (!trains) {
+        (void)around_.rounds.GoOn(EvaluationDone{}, status, false, &offers_);
+      } else {
+        CommitDone done{status.ok(), std::string(Message(status))};
+        done.last = ends_early;
+        if (around_.rounds.remembers()) done.reported = ReportedBy(pending.attempt, options_);
+        auto [snapshot, needed] = around_.rounds.GoOn(done, status, goes_on_first, &offers_);
+        pending.snapshot = std::move(snapshot);
+        pending.needed = std::move(needed);
+      }
+    });
+    offers_.clear();
+    if (offers_.capacity() > kTasksKept) offers_ = {};
   };
   const auto tell = [&] {
     std::vector<RunEvents::Callback> callbacks = Notify(pending, std::move(news));
-    pending.seen = clients_.TakeSeen(pending.attempt, pending.end.finishes_run);
+    pending.seen = around_.clients.TakeSeen(pending.attempt, pending.end.finishes_run);
     return callbacks;
   };
-  {
-    MutexLock lock(mutex_);
-    if (pending.version) {
-      // A version that is measured stays until it has been, and one that tasks start from until these have ended; what
-      // the machine needs no longer goes when it has heard of the new one.
-      const int64_t before = pending.version->row.round - 1;
-      versions_.SetCurrent(*pending.version, parts_.policy.base == TaskPolicy::Base::kLatest || machine_.Needs(before));
-    }
-    ++unwritten_;
-  }
+  around_.rounds.AttemptIsOver(pending.version);
   if (goes_on_first) {
-    events_.Hold();
+    around_.events.Hold();
   } else {
-    for (RunEvents::Callback& callback : tell()) events_.Later(std::move(callback));
+    for (RunEvents::Callback& callback : tell()) around_.events.Later(std::move(callback));
   }
-  if (!ends) {
-    clients_.WhileNobodyJoins([&] {
-      MutexLock lock(mutex_);
-      go_on();
-      const bool snapshot = trains && (!machine_.over() || machine_.phase() == RunMachine::Phase::kStopped);
-      if (snapshot && !(goes_on_first && RowsSufficeToResume())) {
-        pending.snapshot = machine_.Save(clock_.Now());
-        pending.needed = machine_.NeededVersions();
-      }
-    });
-  }
+  if (!ends) go_on();
   if (goes_on_first) {
     gather();
-    events_.Release(tell());
+    around_.events.Release(tell());
   }
   // Where a report is kept for a task, whoever writes its row lets go of the report.
-  if (goes_on_first && !keeps_reports_ && !resumed_) {
+  if (goes_on_first && !around_.reports.keeps() && !setup_.resumed) {
     pending.packed = PackedTasks(pending.attempt);
     closed_ = std::exchange(pending.attempt.tasks, {});
     closed_.clear();
     if (closed_.capacity() > kTasksKept) closed_ = {};
   }
-  ForgetUnfolded(pending);
-  ForgetSuperseded();
+  around_.states.ForgetUnfolded(pending);
+  around_.states.ForgetSuperseded(around_.rounds.OldestToMeasure());
   writer_.Add(std::move(pending));
-  if (!ends || !writer_.Flush().ok()) return;  // what was not written has ended the run (OnWriteFailed)
-  clients_.WhileNobodyJoins([&] {
-    MutexLock lock(mutex_);
-    go_on();
-  });
-  ForgetSuperseded();
+  if (!ends || !writer_.Flush().ok()) return;  // what was not written has ended the run
+  go_on();
+  around_.states.ForgetSuperseded(around_.rounds.OldestToMeasure());
 }
 
 }  // namespace rivulet

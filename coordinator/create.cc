@@ -218,10 +218,10 @@ std::string DeviceSentence(const std::string& trained_on) {
 
 // The model's file comes before the row that names it, as in every commit: a start that dies in between leaves a file
 // that the next one removes.
-StatusOr<RunCoordinator::Setup> NewRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
-                                       const NumberRule* number_rule, StopRule stop_rule) {
+StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
+                                  const NumberRule* number_rule, StopRule stop_rule) {
   FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
-  RunCoordinator::Setup setup;
+  CoordinatorSetup setup;
   setup.stop_rule = std::move(stop_rule);
   setup.last_round = options.scenario.run.rounds;
   const int64_t now = NowUnixMs(options);
@@ -381,10 +381,10 @@ Status CheckExtends(const RunRow& run, const RunRules& rules, int64_t committed_
 
 // Everything is held against the row before anything is written: the configuration, the plan that it gives today, and
 // the files of its models.
-StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
-                                          const NumberRule* number_rule, StopRule stop_rule) {
+StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts, const ServerOptimizer& optimizer,
+                                     const NumberRule* number_rule, StopRule stop_rule) {
   FileSystem& fs = options.file_system != nullptr ? *options.file_system : FileSystem::Default();
-  RunCoordinator::Setup setup;
+  CoordinatorSetup setup;
   setup.resumed = true;
   {
     // Asked for reading first: a mistyped name leaves no file behind.
@@ -519,7 +519,7 @@ StatusOr<RunCoordinator::Setup> StoredRun(CoordinatorOptions options, RunParts p
   return setup;
 }
 
-Status CheckNumbers(const RunCoordinator::Setup& setup) {
+Status CheckNumbers(const CoordinatorSetup& setup) {
   const auto check = [&](const ServedVersion& version) -> Status {
     if (version.numbers != nullptr) return absl::OkStatus();
     return FailedPrecondition(
@@ -560,8 +560,8 @@ StatusOr<std::unique_ptr<Coordinator>> CreateCoordinator(CoordinatorOptions opti
   if (number_rule != nullptr) RIVULET_RETURN_IF_ERROR(CheckMembers(options, *number_rule));
   RIVULET_ASSIGN_OR_RETURN(StopRule stop_rule, StopRule::Create(options.scenario.run));
   const auto set_up = options.resume.empty() ? NewRun : StoredRun;
-  RIVULET_ASSIGN_OR_RETURN(RunCoordinator::Setup setup, set_up(std::move(options), std::move(parts), *optimizer,
-                                                               number_rule.get(), std::move(stop_rule)));
+  RIVULET_ASSIGN_OR_RETURN(CoordinatorSetup setup, set_up(std::move(options), std::move(parts), *optimizer,
+                                                          number_rule.get(), std::move(stop_rule)));
   if (number_rule != nullptr) RIVULET_RETURN_IF_ERROR(CheckNumbers(setup));
   setup.optimizer = std::move(optimizer);
   setup.mean_mechanisms = std::move(mechanisms);

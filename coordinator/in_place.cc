@@ -1,7 +1,7 @@
-// What a site of this process asks: a model without a copy, its partial without a message, and to be woken.
+// Sites of this process: their partial sums come without a message, and they wait to be woken.
 #include <cmath>
 
-#include "coordinator/run_coordinator.h"
+#include "coordinator/rounds.h"
 #include "engine/profile/tracer.h"
 #include "federated/updates/task_columns.h"
 
@@ -17,7 +17,7 @@ std::optional<double> Finite(const Scalars& scalars, const std::string& name) {
 
 // Sites ask again at the epoch of their last answer, so what happened between the answer and this call is not slept
 // through.
-void RunCoordinator::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms) {
+void Rounds::AwaitWork(uint64_t epoch, int64_t timeout_ms) {
   const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(timeout_ms);
   MutexLock lock(mutex_);
   while (epoch_ == epoch) {
@@ -27,23 +27,14 @@ void RunCoordinator::AwaitWork(const Caller&, uint64_t epoch, int64_t timeout_ms
   }
 }
 
-void RunCoordinator::SetListener(NewsListener* listener) {
+void Rounds::SetListener(NewsListener* listener) {
   MutexLock lock(mutex_);
   listener_ = listener;
 }
 
-StatusOr<std::shared_ptr<const Model>> RunCoordinator::FetchInPlace(const Caller& caller, const BlobId& blob) {
-  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
-  const Versions::Version version = blob.form == BlobId::Form::kModel ? versions_.Find(blob.digest) : nullptr;
-  if (version == nullptr) {
-    return NotFound("this coordinator has no model {}, or no longer; poll for the current task", blob.digest.Hex());
-  }
-  return version->sent;
-}
-
 // An update may count by the numbers of its task, which its client declares again: those and no others. Of a task that
 // has ended otherwise the machine tells.
-Status RunCoordinator::CheckNumbers(const TaskId& task, const Scalars& declared) const {
+Status Rounds::CheckNumbers(const TaskId& task, const Scalars& declared) const {
   const Lease* const lease = number_rule_ == nullptr ? nullptr : machine_.FindLease(task);
   if (lease == nullptr || lease->resolved() || lease->kind != TaskKind::kTrain) return absl::OkStatus();
   for (const auto& [name, brought] : number_rule_->Of(*versions_.Of(lease->base_round)->numbers, lease->client_id)) {
@@ -55,7 +46,7 @@ Status RunCoordinator::CheckNumbers(const TaskId& task, const Scalars& declared)
   return absl::OkStatus();
 }
 
-void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
+void Rounds::Record(Attempt& attempt, const TaskRecord& record) {
   TaskEntry& entry = attempt.tasks.at(record.task);
   CopyStated(record, entry);
   ReadDeclared(record.declared, entry);
@@ -65,8 +56,7 @@ void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
     if (auto measures = MeasuresOf(parts_.evaluation, record.declared); measures.ok())
       entry.measures = *std::move(measures);
     if (const std::optional<TaskName> name = TaskNameOf(record.task, run_id_); parts_.measures_state && name) {
-      const bool own = !states_.AsOf(name->client_id, attempt.round).empty();
-      entry.measures[kPersonalTrained] = Measure::Rate(own ? 1 : 0, 1);
+      entry.measures[kPersonalTrained] = Measure::Rate(states_.HadOwn(name->client_id, attempt.round) ? 1 : 0, 1);
     }
     entry.train_loss.reset();
     entry.update_norm.reset();
@@ -80,27 +70,11 @@ void RunCoordinator::Record(Attempt& attempt, const TaskRecord& record) {
   }
 }
 
-StatusOr<SubmitResult> RunCoordinator::SubmitInPlace(const Caller& caller, Partial&& partial,
-                                                     std::span<const TaskRecord> records) {
-  RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
-  for (const TaskRecord& record : records) {
-    if (!partial.tasks.contains(record.task)) {
-      return InvalidArgument("the partial of site '{}' has no update of task '{}', of which it brings a record",
-                             caller.name, record.task);
-    }
-  }
-  if (partial.tasks.size() != records.size()) {
-    return InvalidArgument("the partial of site '{}' has {} updates and {} records; each wants one", caller.name,
-                           partial.tasks.size(), records.size());
-  }
-  return MergePartial(caller.name, std::move(partial), records);
-}
-
 // The machine takes all tasks of a partial or none, and keeps the attempt open while they are added; so that is done
 // without the coordinator's lock. Partials of one attempt follow one another; the first is not added but becomes the
 // aggregate.
-StatusOr<SubmitResult> RunCoordinator::MergePartial(const std::string& site, Partial&& partial,
-                                                    std::span<const TaskRecord> records, bool kept) {
+StatusOr<SubmitResult> Rounds::MergePartial(const std::string& site, Partial&& partial,
+                                            std::span<const TaskRecord> records, bool kept) {
   PartialReported reported{site, {}, kept};
   reported.tasks.reserve(records.size());
   for (const TaskRecord& record : records) reported.tasks.push_back(record.task);

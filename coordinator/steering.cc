@@ -1,7 +1,7 @@
 // What operators ask of a run.
 #include <algorithm>
 
-#include "coordinator/run_coordinator.h"
+#include "coordinator/rounds.h"
 
 namespace rivulet {
 namespace {
@@ -31,17 +31,17 @@ std::string_view PhaseWord(Phase phase) {
 
 }  // namespace
 
-bool RunCoordinator::over() const {
+bool Rounds::over() const {
   MutexLock lock(mutex_);
   return machine_.over();
 }
 
-bool RunCoordinator::stopped() const {
+bool Rounds::stopped() const {
   MutexLock lock(mutex_);
   return machine_.phase() == Phase::kStopped;
 }
 
-void RunCoordinator::Steer(Steering steering) {
+void Rounds::Steer(Steering steering) {
   const auto [command, sentence] = [&]() -> std::pair<Operator::Command, std::string_view> {
     switch (steering) {
       case Steering::kPause:
@@ -64,17 +64,10 @@ void RunCoordinator::Steer(Steering steering) {
     Feed(Operator{command});
     changed_.NotifyAll();
   }
-  events_.Drain();
-}
-
-bool RunCoordinator::Remove(const std::string& client_id, const std::string& reason) {
-  const bool known = clients_.Remove(client_id, reason);
-  events_.Drain();
-  return known;
 }
 
 // An upload that is on its way is cut off, as its end would only be refused.
-void RunCoordinator::Leave(const std::string& client_id, const std::string& reason) {
+void Rounds::Leave(const std::string& client_id, const std::string& reason) {
   MutexLock lock(mutex_);
   std::vector<TaskId> tasks;
   for (const TaskKind kind : {TaskKind::kTrain, TaskKind::kEvaluate}) {
@@ -89,16 +82,20 @@ void RunCoordinator::Leave(const std::string& client_id, const std::string& reas
   }
 }
 
-void RunCoordinator::LoseSite(const std::string& site) {
-  {
-    MutexLock lock(mutex_);
-    if (!machine_.over()) Feed(SiteLost{site});
-  }
-  events_.Drain();
+void Rounds::LoseSite(const std::string& site) {
+  MutexLock lock(mutex_);
+  if (!machine_.over()) Feed(SiteLost{site});
+}
+
+void Rounds::Stop() {
+  MutexLock lock(mutex_);
+  begun_ = true;
+  changed_.NotifyAll();
+  Feed(Operator{});
 }
 
 // Every wait says for what and until when.
-std::string RunCoordinator::WhatIsAwaited() {
+std::string Rounds::WhatIsAwaited() {
   if (machine_.over()) return machine_.reason();
   if (machine_.phase() != Phase::kTraining) return machine_.Awaited(clock_.Now());
   std::string first;
@@ -122,18 +119,7 @@ std::string RunCoordinator::WhatIsAwaited() {
   return text;
 }
 
-// The row of an attempt has these sums already.
-void RunCoordinator::CountTotals(const RoundRow& row) {
-  ++(row.status == "committed" ? totals_.committed : totals_.abandoned);
-  totals_.folded += row.folded;
-  totals_.refused += row.refused;
-  totals_.dropped += row.dropped;
-  totals_.failed += row.failed;
-  totals_.bytes_up += row.bytes_up;
-  totals_.bytes_down += row.bytes_down;
-}
-
-RunStatus RunCoordinator::Standing() {
+RunStatus Rounds::Standing() {
   MutexLock lock(mutex_);
   RunStatus standing;
   RunState& state = standing.state;

@@ -6,11 +6,14 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <mutex>
 #include <system_error>
 #include <thread>
 #include <vector>
+
+#include "engine/base/display_name.h"
 
 namespace rivulet {
 namespace {
@@ -92,8 +95,15 @@ Status CheckRoomForGrpc() {
 grpc::Status ToGrpc(const Status& status) {
   if (status.ok()) return grpc::Status::OK;
   constexpr size_t kLongest = 2000;  // percent-encoded it still fits the 8 KiB of headers a peer accepts
-  std::string message(Message(status));
-  if (message.size() > kLongest) message = message.substr(0, kLongest) + "…";
+  // Some sentences repeat words of the caller. Lines stay lines, and what does not show in them is replaced.
+  const std::string_view said = Message(status);
+  std::string message;
+  for (size_t begin = 0; begin <= said.size() && message.size() < kLongest;) {
+    const size_t end = std::min(said.find('\n', begin), said.size());
+    if (begin > 0) message += '\n';
+    message += DisplayText(said.substr(begin, end - begin), kLongest - message.size());
+    begin = end + 1;
+  }
   return {static_cast<grpc::StatusCode>(status.code()), message, SaidByServer(status)};
 }
 

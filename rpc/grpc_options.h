@@ -57,7 +57,7 @@ void PrepareGrpc();
 // gRPC may need; says which limit to raise.
 Status CheckRoomForGrpc();
 
-// Codes are the same numbers on both sides. Messages travel in a header of limited size.
+// Codes are the same numbers on both sides. Messages travel in a header of limited size, as text that shows.
 grpc::Status ToGrpc(const Status& status);
 
 }  // namespace rivulet

@@ -62,8 +62,8 @@ constexpr std::string_view kZshEnd = R"sh(  esac
   esac
 }
 
-# Loaded by compinit the file is the function; sourced it only defines it.
-if [[ $zsh_eval_context[-1] == loadautofunc ]]; then
+# Loaded by compinit the file is the function, by whichever of its names; sourced it only defines it.
+if [[ ${funcstack[1]} == (_rivulet|_rivulet-client) ]]; then
   _rivulet "$@"
 else
   compdef _rivulet rivulet rivulet-client

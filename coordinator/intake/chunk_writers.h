@@ -1,11 +1,12 @@
-// Writers of a Submit: bytes arrive alike for all submissions, and only the end differs.
+// The writers that a Submit gives. Internal to this folder, but for DecidedWriter.
 #pragma once
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <utility>
 
-#include "coordinator/intake/intake.h"
+#include "coordinator/intake/upload.h"
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
@@ -24,23 +25,23 @@ class DecidedWriter : public ChunkWriter {
   const SubmitResult result_;
 };
 
-// Hands chunks to the upload, and its end, on the calling thread, to whoever knows what the bytes are.
+// Hands chunks to the upload, and its end, on the calling thread, to Intake.
 class StagedWriter : public ChunkWriter {
  public:
   using End = std::function<StatusOr<SubmitResult>(Upload& upload, int64_t writer, const Digest& identity)>;
-  StagedWriter(Intake::Begun begun, End end) : begun_(std::move(begun)), end_(std::move(end)) {}
-  std::span<const uint32_t> staged_crcs() const override { return begun_.turn.crcs; }
-  Status Resume(int64_t offset) override { return begun_.upload->Resume(begun_.turn.writer, offset); }
-  Status Write(std::span<const std::byte> chunk) override { return begun_.upload->Write(begun_.turn.writer, chunk); }
+  StagedWriter(std::shared_ptr<Upload> upload, Upload::Turn turn, End end)
+      : upload_(std::move(upload)), turn_(std::move(turn)), end_(std::move(end)) {}
+  std::span<const uint32_t> staged_crcs() const override { return turn_.crcs; }
+  Status Resume(int64_t offset) override { return upload_->Resume(turn_.writer, offset); }
+  Status Write(std::span<const std::byte> chunk) override { return upload_->Write(turn_.writer, chunk); }
   Status WritePieces(std::span<const std::span<const std::byte>> pieces) override {
-    return begun_.upload->WritePieces(begun_.turn.writer, pieces);
+    return upload_->WritePieces(turn_.writer, pieces);
   }
-  StatusOr<SubmitResult> Finish(const Digest& identity) override {
-    return end_(*begun_.upload, begun_.turn.writer, identity);
-  }
+  StatusOr<SubmitResult> Finish(const Digest& identity) override { return end_(*upload_, turn_.writer, identity); }
 
  private:
-  const Intake::Begun begun_;
+  const std::shared_ptr<Upload> upload_;
+  const Upload::Turn turn_;
   const End end_;
 };
 

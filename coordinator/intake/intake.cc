@@ -1,9 +1,11 @@
 #include "coordinator/intake/intake.h"
 
 #include <cmath>
-#include <optional>
+#include <utility>
 
+#include "coordinator/intake/chunk_writers.h"
 #include "engine/base/check.h"
+#include "engine/profile/tracer.h"
 #include "federated/codecs/codec.h"
 #include "federated/updates/task_columns.h"
 #include "federated/updates/update_message.h"
@@ -42,12 +44,79 @@ StatusOr<ArrivedUpdate> ReadUpdate(const Upload::Whole& whole) {
   return update;
 }
 
-StatusOr<Intake::Begun> Intake::Begin(const std::string& key, const Submission& submission) {
+std::string WrongSize(std::string_view what, int64_t bytes, int64_t most) {
+  if (bytes >= 1 && bytes <= most) return "";
+  return fmt::format("{} of {} bytes was announced, and those of this plan have 1 to {}", what, bytes, most);
+}
+
+std::unique_ptr<ChunkWriter> RefusedWriter(std::string reason) {
+  return std::make_unique<DecidedWriter>(SubmitResult{SubmitResult::Kind::kRefused, std::move(reason)});
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> Intake::Begin(const std::string& key, const Submission& submission,
+                                                     TakeWhole take) {
   MutexLock lock(mutex_);
   std::shared_ptr<Upload>& upload = uploads_[key];
   if (upload == nullptr) upload = std::make_shared<Upload>(staging_);
   RIVULET_ASSIGN_OR_RETURN(Upload::Turn turn, upload->TakeOver(submission));
-  return Begun{upload, std::move(turn)};
+  return std::make_unique<StagedWriter>(
+      upload, std::move(turn), [this, key, take = std::move(take)](Upload& of, int64_t writer, const Digest& identity) {
+        return End(key, of, writer, identity, take);
+      });
+}
+
+StatusOr<SubmitResult> Intake::End(const std::string& key, Upload& upload, int64_t writer, const Digest& identity,
+                                   const TakeWhole& take) {
+  const StatusOr<Upload::Whole> whole = upload.Complete(writer, identity);
+  if (absl::IsAborted(whole.status())) {
+    if (stopped_ && stopped_()) return Unavailable("{}", Message(whole.status()));
+    return SubmitResult{SubmitResult::Kind::kRefused, std::string(Message(whole.status()))};
+  }
+  RIVULET_RETURN_IF_ERROR(whole.status());
+  bool released = false;
+  const auto release = [&] {
+    if (std::exchange(released, true)) return;
+    upload.Release();
+    (void)Remove(key);
+  };
+  StatusOr<SubmitResult> result = take(*whole, release);
+  release();
+  if (tracer_ != nullptr) tracer_->Counter("staging bytes", static_cast<double>(memory_in_use()));
+  return result;
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginUpdate(const Submission& submission, TakeUpdate take) {
+  const auto& [task, step, bytes, measured, kind, gather] = submission;
+  return Begin(
+      step == 0 ? task : fmt::format("step {} of {}", step, task), submission,
+      [take = std::move(take)](const Upload::Whole& whole, const Release&) { return take(whole, ReadUpdate(whole)); });
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginPartial(const std::string& key, const Caller& site,
+                                                            const Submission& submission, AggregationSpec spec,
+                                                            int64_t base_version, TakePartial take) {
+  return Begin(key, submission,
+               [this, site, spec = std::move(spec), base_version, take = std::move(take)](
+                   const Upload::Whole& whole, const Release& release) -> StatusOr<SubmitResult> {
+                 TraceSpan reading(tracer_, "phase", "read partial");
+                 reading.Arg("bytes", std::ssize(whole.bytes));
+                 StatusOr<SitePartial> partial = ReadSitePartial(whole.bytes, spec, base_version);
+                 reading.End();
+                 if (absl::IsResourceExhausted(partial.status()) || absl::IsInternal(partial.status())) {
+                   return Unavailable("{}", Message(partial.status()));  // of this machine's disk, not of the partial
+                 }
+                 if (!partial.ok()) distrusted_.Add(site, std::string(Message(partial.status())));
+                 return take(std::move(partial), whole.bytes, release);
+               });
+}
+
+StatusOr<std::unique_ptr<ChunkWriter>> Intake::BeginState(const std::string& key, const Submission& submission,
+                                                          TakeState take) {
+  return Begin(key, submission, [take = std::move(take)](const Upload::Whole& whole, const Release& release) {
+    std::string state(reinterpret_cast<const char*>(whole.bytes.data()), whole.bytes.size());
+    release();
+    return take(std::move(state));
+  });
 }
 
 std::shared_ptr<Upload> Intake::Remove(const std::string& key) {

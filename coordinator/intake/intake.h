@@ -1,22 +1,25 @@
-// Intake of uploads from the network: staged completely, read, and only then aggregated. Heavy work runs on the calling
-// thread; nothing here depends on the coordinator's lock, its machine or a database.
+// Intake of updates, sites' partial sums and clients' states from the network: staged completely, read, and only then
+// given to the owner, a run or an aggregator. Heavy work runs on the calling thread; nothing here depends on the
+// owner's lock, a machine or a database.
 //
-//   Begin → (Resume Write*)* → Complete → ReadUpdate → [the machine says fold] → RoundAccumulator::Take → Release,
-//   Forget
+//   Begin… → (Resume Write*)* → Complete → read → [the owner takes it in] → Release, Forget
 //                                  └── from here on no writer and no Cancel reaches it
-//
-// A site's partial sum takes the same way: Complete → ReadSitePartial (site_partial.h) → [the machine takes all its
-// tasks] → RoundAccumulator::Merge.
 //
 // Memory: the staging budget for any cohort; beyond it uploads are in unlinked files.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
+#include "coordinator/intake/distrusted_sites.h"
+#include "coordinator/intake/site_partial.h"
 #include "coordinator/intake/staging.h"
 #include "coordinator/intake/upload.h"
 #include "engine/base/mutex.h"
@@ -26,6 +29,8 @@
 #include "federated/transport/coordinator_api.h"
 
 namespace rivulet {
+
+class Tracer;  // engine/profile/tracer.h
 
 // A complete upload as it is read: what it says of itself, and its parts, which borrow from the upload's bytes.
 struct ArrivedUpdate {
@@ -42,21 +47,40 @@ StatusOr<ArrivedUpdate> ReadUpdate(const Upload::Whole& whole);
 // No update of a plan with this aggregation has more bytes.
 int64_t MostUpdateBytes(const AggregationSpec& spec);
 
+// Why nothing of so many bytes is begun, `what` being "an update"; "": it may be. Announced sizes are bounded before
+// any memory is reserved.
+std::string WrongSize(std::string_view what, int64_t bytes, int64_t most);
+
+// The writer of a submission that is refused, for `reason`.
+std::unique_ptr<ChunkWriter> RefusedWriter(std::string reason);
+
 // Thread-safe.
 class Intake {
  public:
-  // Files of uploads beyond `staging_bytes` lie in `folder`.
-  Intake(std::string folder, int64_t staging_bytes) : staging_(std::move(folder), staging_bytes) {}
+  // Files of uploads beyond `staging_bytes` lie in `folder`. `stopped`: whether the owner may go on with what is cut
+  // off now, so that it is asked for again and not refused; null: never. `tracer` may be null.
+  Intake(std::string folder, int64_t staging_bytes, std::function<bool()> stopped = nullptr, Tracer* tracer = nullptr)
+      : staging_(std::move(folder), staging_bytes), stopped_(std::move(stopped)), tracer_(tracer) {}
 
-  // Begins the upload that is known as `key`, of a task that task, or takes over the one that is on its way. Errors are
-  // Upload::TakeOver's.
-  struct Begun {
-    std::shared_ptr<Upload> upload;
-    Upload::Turn turn;
-  };
-  StatusOr<Begun> Begin(const std::string& key, const Submission& submission);
-  // The update is folded or refused; its bytes go with the upload's last holder, or by Upload::Release.
-  void Forget(const std::string& key) { (void)Remove(key); }
+  // What the owner makes of a whole submission: on the thread that brought its last bytes, without a lock of Intake.
+  // Its bytes are valid until `release` is called, or else until it returns.
+  using Release = std::function<void()>;
+  using TakeUpdate = std::function<StatusOr<SubmitResult>(const Upload::Whole& whole, StatusOr<ArrivedUpdate> update)>;
+  using TakePartial = std::function<StatusOr<SubmitResult>(StatusOr<SitePartial> partial,
+                                                           std::span<const std::byte> bytes, const Release& release)>;
+  using TakeState = std::function<StatusOr<SubmitResult>(std::string state)>;
+  // Each begins what is known as `key` (an update as its task, or a later step of it), or takes over the upload that is
+  // on its way. Errors are Upload::TakeOver's.
+  StatusOr<std::unique_ptr<ChunkWriter>> BeginUpdate(const Submission& submission, TakeUpdate take);
+  // A partial sum that cannot be right is its site's fault and no client's: that process is not trusted any more.
+  StatusOr<std::unique_ptr<ChunkWriter>> BeginPartial(const std::string& key, const Caller& site,
+                                                      const Submission& submission, AggregationSpec spec,
+                                                      int64_t base_version, TakePartial take);
+  StatusOr<std::unique_ptr<ChunkWriter>> BeginState(const std::string& key, const Submission& submission,
+                                                    TakeState take);
+  // Whose partial sum was refused.
+  const DistrustedSites& distrusted() const { return distrusted_; }
+
   // The task is resolved without it, for `reason`; does nothing where nothing of it is on its way.
   void Cancel(const std::string& key, const std::string& reason);
   void CancelAll(const std::string& reason);
@@ -64,9 +88,16 @@ class Intake {
   int64_t memory_in_use() const { return staging_.memory_in_use(); }
 
  private:
+  using TakeWhole = std::function<StatusOr<SubmitResult>(const Upload::Whole& whole, const Release& release)>;
+  StatusOr<std::unique_ptr<ChunkWriter>> Begin(const std::string& key, const Submission& submission, TakeWhole take);
+  StatusOr<SubmitResult> End(const std::string& key, Upload& upload, int64_t writer, const Digest& identity,
+                             const TakeWhole& take);
   std::shared_ptr<Upload> Remove(const std::string& key);  // null: none
 
   Staging staging_;
+  const std::function<bool()> stopped_;
+  Tracer* const tracer_;
+  DistrustedSites distrusted_;
   mutable Mutex mutex_;
   std::unordered_map<std::string, std::shared_ptr<Upload>> uploads_ GUARDED_BY(mutex_);
 };

@@ -59,14 +59,15 @@ class CallRunner {
       if (info.cancel.cancelled()) return Cancelled("the run was cancelled after {} iterations", done);
       if (info.max_loop_steps >= 0 && done >= info.max_loop_steps)
         return ResourceExhausted(
-            "the loop wants to go on after {} iterations, but the run has spent all the loop steps that it may take; "
-            "check the condition, or raise the limit",
+            "the loop does not end after {} iterations, and the run has used all its loop steps; check the condition, "
+            "or "
+            "raise the limit",
             done);
       if (info.deadline != std::chrono::steady_clock::time_point::max() &&
           std::chrono::steady_clock::now() >= info.deadline)
         return DeadlineExceeded(
-            "the loop wants to go on after {} iterations, but the time that the run may take is over; check the "
-            "condition, or raise the limit",
+            "the loop does not end after {} iterations, and the run's time is over; check the condition, or raise the "
+            "limit",
             done);
       RIVULET_ASSIGN_OR_RETURN(values, RunFunction(1, values, turn, 0));
     }

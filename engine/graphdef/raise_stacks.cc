@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -29,6 +30,7 @@ class StackRaiser {
       if (node.op() == "ControlTrigger") {  // waits for its inputs, also for those that never have a value
         node.set_op("NoOp");
         node.clear_attr();
+        WaitForConditions(node);
       }
       any = any || IsOp(node, "Stack");
     }
@@ -46,13 +48,52 @@ class StackRaiser {
   }
 
  private:
+  // An Enter or a Switch that the stack's handle goes through.
+  struct Step {
+    int node = -1;
+    int branch = -1;  // the Switch's output; -1 for an Enter
+  };
   struct Use {
     int node = -1;
-    std::vector<int> enters;  // of the stack's handle, from the outermost loop on
+    std::vector<Step> steps;  // from the outermost on
   };
   struct Uses {
     std::vector<Use> pushes, pops;
   };
+
+  // A push within a branch that is not taken never has a value, and outside of the branch nothing but a ControlTrigger
+  // may wait for it. What the NoOp in its place waits for is the condition: that the list is full follows from the
+  // data.
+  void WaitForConditions(proto::NodeDef& trigger) {
+    std::set<std::string> waits;
+    for (const std::string& input : trigger.input()) {
+      const int from = input.starts_with('^') ? nodes_.Find(input.substr(1)) : -1;
+      const bool stack = from >= 0 && (IsOp(nodes_.at(from), "StackPush") || IsOp(nodes_.at(from), "StackPop"));
+      const std::string condition = stack ? ConditionOf(from) : std::string();
+      waits.insert(condition.empty() ? input : "^" + condition);
+    }
+    trigger.clear_input();
+    for (const std::string& input : waits) trigger.add_input(input);
+  }
+
+  // The node that chooses the outermost branch in which `use` of a stack stands; empty where it stands in none.
+  std::string ConditionOf(int use) {
+    std::string condition;
+    for (int steps = 0; steps < nodes_.size(); ++steps) {
+      const proto::NodeDef& node = nodes_.at(use);
+      if (node.input_size() == 0) break;
+      if (node.op() == "Switch" && node.input_size() > 1) {
+        const StatusOr<NodeRef> chooser = ParseNodeRef(node.input(1));
+        if (chooser.ok()) condition = chooser->node;
+      }
+      const StatusOr<NodeRef> handle = ParseNodeRef(node.input(0));
+      if (!handle.ok() || nodes_.Find(handle->node) < 0) break;
+      use = nodes_.Find(handle->node);
+      const std::string_view op = nodes_.at(use).op();
+      if (op != "Switch" && op != "Enter" && op != "Identity") break;
+    }
+    return condition;
+  }
 
   // The one LoopCond of each frame.
   Status FindConditions() {
@@ -63,18 +104,19 @@ class StackRaiser {
 
   Status AddUse(int i) {
     RIVULET_ASSIGN_OR_RETURN(std::vector<NodeRef> inputs, nodes_.Inputs(i));
-    Use use{.node = i, .enters = {}};
+    Use use{.node = i, .steps = {}};
     for (int steps = 0; !inputs.empty() && steps < nodes_.size(); ++steps) {
       const int from = nodes_.Find(inputs[0].node);
       const proto::NodeDef& node = nodes_.at(from);
       if (IsOp(node, "Stack")) {
-        std::ranges::reverse(use.enters);
+        std::ranges::reverse(use.steps);
         Uses& uses = uses_[from];
         (IsOp(nodes_.at(i), "StackPush") ? uses.pushes : uses.pops).push_back(use);
         return absl::OkStatus();
       }
-      if (node.op() == "Enter") use.enters.push_back(from);
-      if (node.op() != "Enter" && node.op() != "Identity") break;
+      if (node.op() == "Enter") use.steps.push_back({from, -1});
+      if (node.op() == "Switch") use.steps.push_back({from, inputs[0].port});
+      if (node.op() != "Enter" && node.op() != "Identity" && node.op() != "Switch") break;
       RIVULET_ASSIGN_OR_RETURN(inputs, nodes_.Inputs(from));
     }
     return Unimplemented("{}: the stack of its handle is unknown", DescribeMessage(nodes_.at(i)));
@@ -111,11 +153,12 @@ class StackRaiser {
     return absl::OkStatus();
   }
 
-  // `held` within the loops of `use` from `level` on, changed there by `change`; what it is behind them.
+  // `held` within the loops and branches of `use` from `level` on, changed there by `change`; what it is behind them.
   template <typename Change>
   StatusOr<std::string> Thread(const Use& use, size_t level, const std::string& held, const Change& change) {
-    if (level == use.enters.size()) return change(held);
-    const int enter = use.enters[level];
+    if (level == use.steps.size()) return change(held);
+    if (use.steps[level].branch >= 0) return ThreadBranch(use, level, held, change);
+    const int enter = use.steps[level].node;
     const auto condition = conditions_.find(frames_.after(enter));
     if (condition == conditions_.end())
       return Unimplemented("{} enters a loop that has no LoopCond", DescribeMessage(nodes_.at(enter)));
@@ -140,6 +183,25 @@ class StackRaiser {
     proto::NodeDef& exit = AddVariant(base + "/list_exit", "Exit");
     exit.add_input(switched);
     return exit.name();
+  }
+
+  // The list as one branch of a condition changes it, and as the other one leaves it.
+  template <typename Change>
+  StatusOr<std::string> ThreadBranch(const Use& use, size_t level, const std::string& held, const Change& change) {
+    const auto [chooser, branch] = use.steps[level];
+    if (nodes_.at(chooser).input_size() < 2)
+      return InvalidArgument("{} has no condition", DescribeMessage(nodes_.at(chooser)));
+    const std::string base = nodes_.at(chooser).name(), condition = nodes_.at(chooser).input(1);
+    proto::NodeDef& split = AddVariant(base + "/list_switch", "Switch");
+    split.add_input(held);
+    split.add_input(condition);
+    const std::string no = split.name(), yes = no + ":1";
+    RIVULET_ASSIGN_OR_RETURN(const std::string changed, Thread(use, level + 1, branch == 1 ? yes : no, change));
+    proto::NodeDef& merge = AddVariant(base + "/list_merge", "Merge");
+    merge.add_input(branch == 1 ? no : changed);
+    merge.add_input(branch == 1 ? changed : yes);
+    (*merge.mutable_attr())["N"].set_i(2);
+    return merge.name();
   }
 
   // The push gives its element on, so its node stays, as that.

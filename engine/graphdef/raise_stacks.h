@@ -7,8 +7,8 @@
 namespace rivulet {
 
 // A StackV2 becomes an empty list, which the loops that push to it and pop from it carry as one more variable.
-// UNIMPLEMENTED: a stack with several pushes or pops, one whose loop cannot be told, or one that is pushed to within a
-// condition.
+// Where a push or pop stands within a condition, the list leaves it as that branch made it or as it was.
+// UNIMPLEMENTED: a stack with several pushes or pops, or one whose loop cannot be told.
 Status RaiseStacks(proto::GraphDef& graph);
 
 }  // namespace rivulet

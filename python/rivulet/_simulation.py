@@ -32,7 +32,7 @@ _LOOK_SECONDS = 1.0
 class _Child:
     """The program while it runs: `follow` it, then `wait` for its end, and `close` it in any case."""
 
-    def __init__(self, command: List[str], environment: Mapping[str, str]) -> None:
+    def __init__(self, command: List[str], environment: Optional[Mapping[str, str]] = None) -> None:
         # A group of its own: a terminal's Ctrl-C goes to every process of the group, and a second one kills the
         # program. It is this process that hands on the first. And a kernel that is killed cannot hand on anything: then
         # the system does, where util-linux is there to ask it. It tells of each of our threads that ends, so that the
@@ -46,7 +46,7 @@ class _Child:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             start_new_session=True,
-            env={**os.environ, **environment},
+            env={**os.environ, **(environment or {})},
         )
         self._lines: "queue.Queue[Optional[str]]" = queue.Queue()
         self._printed: List[bytes] = []

@@ -293,27 +293,141 @@ TEST_F(UploadTest, Cancel_WhileItIsChecked_LeavesTheBytesToTheChecker) {
   EXPECT_EQ(staging_.memory_in_use(), 0);
 }
 
-TEST(IntakeTest, Begin_SameTaskTwice_IsOneUpload) {
-  TestFolder folder;
-  Intake intake(folder.path(), 1 << 20);
-  const auto first = *intake.Begin("a", {"a", 0, 10}), second = *intake.Begin("a", {"a", 0, 10});
-  EXPECT_EQ(first.upload, second.upload);
-  EXPECT_LT(first.turn.writer, second.turn.writer);
-  EXPECT_NE(intake.Begin("b", {"b", 0, 10})->upload, first.upload);
+// What Intake gives to its owner.
+class IntakeTest : public ::testing::Test {
+ protected:
+  // Of an update; each end is remembered.
+  std::unique_ptr<ChunkWriter> Begin(Intake& intake, const Submission& submission) {
+    auto writer = intake.BeginUpdate(submission, [&](const Upload::Whole& whole, StatusOr<ArrivedUpdate> update) {
+      taken_.push_back(whole.submission);
+      read_.push_back(update.status());
+      return SubmitResult{SubmitResult::Kind::kDuplicate, ""};
+    });
+    EXPECT_OK(writer);
+    return *std::move(writer);
+  }
+  static Status Write(ChunkWriter& writer, const std::string& bytes) {
+    RIVULET_RETURN_IF_ERROR(writer.Resume(0));
+    return writer.Write(Bytes(bytes));
+  }
+
+  TestFolder folder_;
+  Intake intake_{folder_.path(), 1 << 20};
+  std::vector<Submission> taken_;
+  std::vector<Status> read_;
+  const std::string update_ = MakeUpdate({1, 2, 3}, 12, 0.5);
+};
+
+TEST_F(IntakeTest, WholeUpdate_IsReadAndTakenOnce) {
+  const auto writer = Begin(intake_, Announce("a", update_));
+  ASSERT_OK(Write(*writer, update_));
+  EXPECT_GT(intake_.memory_in_use(), 0);
+  EXPECT_EQ(writer->Finish(IdentityOf(update_))->kind, SubmitResult::Kind::kDuplicate) << "as its owner says";
+  EXPECT_EQ(intake_.memory_in_use(), 0);
+  ASSERT_THAT(taken_, ::testing::SizeIs(1));
+  EXPECT_EQ(taken_[0].task, "a");
+  EXPECT_OK(read_[0]);
+  EXPECT_FALSE(writer->Finish(IdentityOf(update_)).ok());
+  EXPECT_THAT(taken_, ::testing::SizeIs(1));
 }
 
-TEST(IntakeTest, Cancel_OneOrAll_FreesTheirBytes) {
-  TestFolder folder;
-  Intake intake(folder.path(), 1 << 20);
-  const auto a = *intake.Begin("a", {"a", 0, 4096}), b = *intake.Begin("b", {"b", 0, 4096}),
-             c = *intake.Begin("c", {"c", 0, 4096});
-  intake.Cancel("a", "late");
-  intake.Cancel("nobody", "late");
-  EXPECT_EQ(intake.memory_in_use(), 2 * 4096);
-  EXPECT_THAT(a.upload->Resume(a.turn.writer, 0), StatusIs(absl::StatusCode::kAborted, "late"));
-  intake.CancelAll("over");
-  EXPECT_EQ(intake.memory_in_use(), 0);
-  EXPECT_THAT(c.upload->Resume(c.turn.writer, 0), StatusIs(absl::StatusCode::kAborted, "over"));
+TEST_F(IntakeTest, UpdateThatCannotBeRead_IsTakenWithTheReason) {
+  const std::string nonsense = "no update";
+  const auto writer = Begin(intake_, Announce("a", nonsense));
+  ASSERT_OK(Write(*writer, nonsense));
+  ASSERT_OK(writer->Finish(IdentityOf(nonsense)));
+  EXPECT_THAT(read_.at(0), StatusIs(absl::StatusCode::kInvalidArgument));
+}
+
+TEST_F(IntakeTest, SameTaskTwice_IsOneUploadOfTheLatestWriter) {
+  const auto first = Begin(intake_, {"a", 0, 10}), second = Begin(intake_, {"a", 0, 10}),
+             b = Begin(intake_, {"b", 0, 10});
+  EXPECT_THAT(first->Resume(0), StatusIs(absl::StatusCode::kUnavailable));
+  EXPECT_OK(second->Resume(0));
+  EXPECT_OK(b->Resume(0));
+}
+
+TEST_F(IntakeTest, LaterStepOfATask_IsAnUploadBesideTheFirst) {
+  const auto first = Begin(intake_, {"a", 0, 10});
+  Submission later = Announce("a", update_);
+  later.step = 1;
+  const auto second = Begin(intake_, later);
+  EXPECT_OK(first->Resume(0)) << "nobody has taken it over";
+  ASSERT_OK(Write(*second, update_));
+  EXPECT_THAT(second->Finish(IdentityOf(update_)), StatusIs(absl::StatusCode::kDataLoss))
+      << "the step is in the identity";
+  ASSERT_OK(Write(*second, update_));
+  ASSERT_OK(second->Finish(CrcsOf(update_).Identity(1)));
+  EXPECT_EQ(taken_.at(0).step, 1);
+}
+
+TEST_F(IntakeTest, Cancel_OneOrAll_FreesTheirBytesAndTellsWhy) {
+  const auto a = Begin(intake_, {"a", 0, 4096}), b = Begin(intake_, {"b", 0, 4096}), c = Begin(intake_, {"c", 0, 4096});
+  intake_.Cancel("a", "late");
+  intake_.Cancel("nobody", "late");
+  EXPECT_EQ(intake_.memory_in_use(), 2 * 4096);
+  EXPECT_THAT(a->Resume(0), StatusIs(absl::StatusCode::kAborted, "late"));
+  EXPECT_EQ(a->Finish({})->reason, "late");
+  intake_.CancelAll("over");
+  EXPECT_EQ(intake_.memory_in_use(), 0);
+  EXPECT_EQ(c->Finish({})->kind, SubmitResult::Kind::kRefused);
+  EXPECT_THAT(taken_, ::testing::IsEmpty());
+}
+
+TEST_F(IntakeTest, CutOffWhereTheOwnerMayGoOn_IsAskedForAgain) {
+  bool stopped = false;
+  Intake intake(folder_.path(), 1 << 20, [&] { return stopped; });
+  const auto a = Begin(intake, {"a", 0, 4096}), b = Begin(intake, {"b", 0, 4096});
+  intake.CancelAll("the run was stopped");
+  EXPECT_EQ(a->Finish({})->kind, SubmitResult::Kind::kRefused);
+  stopped = true;
+  EXPECT_THAT(b->Finish({}), StatusIs(absl::StatusCode::kUnavailable, "the run was stopped"));
+}
+
+TEST_F(IntakeTest, PartialThatCannotBeRight_ItsProcessIsNotTrusted) {
+  const std::string nonsense = "no partial";
+  Submission submission;
+  submission.kind = Submission::Kind::kPartial;
+  submission.bytes = std::ssize(nonsense);
+  const Caller site{.name = "site 1", .session = 1}, again{.name = "site 1", .session = 2};
+  Status read;
+  const auto writer = intake_.BeginPartial(
+      "partial", site, submission, TinyParts(3, 2).aggregation, 4,
+      [&](StatusOr<SitePartial> partial, std::span<const std::byte> bytes, const Intake::Release& release) {
+        read = partial.status();
+        EXPECT_EQ(bytes.size(), nonsense.size());
+        release();
+        EXPECT_EQ(intake_.memory_in_use(), 0);
+        return SubmitResult{SubmitResult::Kind::kRefused, "wrong"};
+      });
+  ASSERT_OK(writer);
+  EXPECT_OK(intake_.distrusted().Check(site));
+  ASSERT_OK(Write(**writer, nonsense));
+  EXPECT_EQ((*writer)->Finish(IdentityOf(nonsense))->reason, "wrong");
+  EXPECT_FALSE(read.ok());
+  EXPECT_THAT(intake_.distrusted().Check(site),
+              StatusIs(absl::StatusCode::kPermissionDenied, ::testing::HasSubstr(std::string(Message(read)))));
+  EXPECT_OK(intake_.distrusted().Check(again)) << "it was started again";
+}
+
+TEST_F(IntakeTest, State_IsTakenAsItCame) {
+  std::string taken;
+  const auto writer = intake_.BeginState("state", {"a", 0, 5}, [&](std::string state) {
+    EXPECT_EQ(intake_.memory_in_use(), 0) << "it is the owner's by now";
+    taken = std::move(state);
+    return SubmitResult{};
+  });
+  ASSERT_OK(writer);
+  ASSERT_OK(Write(**writer, "state"));
+  ASSERT_OK((*writer)->Finish(IdentityOf("state")));
+  EXPECT_EQ(taken, "state");
+}
+
+TEST(WrongSizeTest, NothingAndTooMuch_AreRefusedByTheirNumbers) {
+  EXPECT_EQ(WrongSize("a state", 1, 10), "");
+  EXPECT_EQ(WrongSize("a state", 10, 10), "");
+  EXPECT_EQ(WrongSize("a state", 0, 10), "a state of 0 bytes was announced, and those of this plan have 1 to 10");
+  EXPECT_EQ(WrongSize("a state", 11, 10), "a state of 11 bytes was announced, and those of this plan have 1 to 10");
 }
 
 TEST(ReadUpdate, TakesExamplesAsWeightAndMeasurementsFromTheAnnouncement) {

@@ -17,7 +17,7 @@
 namespace rivulet {
 namespace {
 
-constexpr int64_t kElements = 5;
+constexpr int64_t kThreadedElements = 5;
 
 // What a caller may hear that is late, early, or not concerned.
 bool IsExpected(const Status& status) {
@@ -159,7 +159,7 @@ class ManyThreadsTest : public ::testing::TestWithParam<int> {
           if (chance(draws) < failing) {
             EXPECT_TRUE(IsExpected(coordinator_->Fail(As(name), {.task = task.id})));
           } else if (chance(draws) < 0.2) {
-            const std::string update = MakeUpdate(std::vector<float>(kElements, 1), 5);
+            const std::string update = MakeUpdate(std::vector<float>(kThreadedElements, 1), 5);
             const auto writer = coordinator_->Submit(As(name), Announce(task.id, update));
             EXPECT_TRUE(IsExpected(writer.status())) << writer.status();
             if (writer.ok() && (*writer)->decided() == nullptr && (*writer)->Resume(0).ok()) {
@@ -226,11 +226,11 @@ TEST_P(ManyThreadsTest, AllClientsInEveryVersion_VersionsAreThoseOfOneThread) {
   CoordinatorOptions quiet;
   quiet.scenario = options_.scenario;
   quiet.db_path = other.db();
-  const auto expected = RunTiny(quiet, TinyParts(kElements, kClients), kClients);
+  const auto expected = RunTiny(quiet, TinyParts(kThreadedElements, kClients), kClients);
   ASSERT_OK(expected);
 
   options_.population = NumberedPopulation(kClients);
-  Start(TinyParts(kElements, kClients));
+  Start(TinyParts(kThreadedElements, kClients));
   AddClients(Names(kClients));
   AddClients(Names(kClients));
   AddSite("worker 0", true);
@@ -250,7 +250,7 @@ TEST_P(ManyThreadsTest, NamesComeAndGo_RunEndsWithAllItsRounds) {
   options_.scenario = TinyScenario(0, 3, kRounds);
   options_.scenario.server.min_clients = 4;
   options_.scenario.server.min_reports = 1;
-  Start(TinyParts(kElements, 3));
+  Start(TinyParts(kThreadedElements, 3));
   AddClients(Names(6), 0.02);
   AddClients({"a0", "a1", "a2", "client-00001"}, 0.02);
   Add([this](std::mt19937_64& draws) {
@@ -265,7 +265,7 @@ TEST_P(ManyThreadsTest, NamesComeAndGo_RunEndsWithAllItsRounds) {
       ASSERT_OK(reply);
       if (reply->over) return;
       for (const Task& task : reply->tasks) {
-        const std::string update = MakeUpdate(std::vector<float>(kElements, 1), 5);
+        const std::string update = MakeUpdate(std::vector<float>(kThreadedElements, 1), 5);
         EXPECT_TRUE(IsExpected(draws() % 4 == 0 ? coordinator_->Fail(request.caller, {.task = task.id})
                                                 : Send(*coordinator_, "aggregator", task.id, update).status()));
       }

@@ -158,6 +158,16 @@ class Completion(RivuletTest):
             with self.subTest(typed):
                 self.assertEqual(self.typed_in_zsh(setup, typed), line)
 
+    @needs("zsh")
+    def test_zsh_loads_it_from_a_folder_of_functions(self):
+        script = pathlib.Path(self.script("zsh")).read_text()
+        for program in ("rivulet", "rivulet-client"):  # as the packages install it
+            self.write(f"{program}-functions/_{program}", script)
+            setup = (f"fpath=($PWD/{program}-functions $fpath); autoload -Uz compinit; compinit -u -D; show() {{ print -r -- \"<<$BUFFER>>\" }}; "
+                     "zle -N show; bindkey '^X' show; PS1='ready> '; unsetopt beep")
+            # The second tab is no longer the one that loads it.
+            self.assertEqual(self.typed_in_zsh(setup, "rivulet-client requ\t--ou"), "rivulet-client request --out ", program)
+
     def typed_in_zsh(self, setup, typed):
         pid, terminal = pty.fork()
         if pid == 0:
@@ -380,6 +390,8 @@ class Package(SoftwareList, RivuletTest):
         for path in ("man/man1/rivulet-ca-kit.1", "man/man5/rivulet-scenario.5", "zsh/vendor-completions/_rivulet",
                      "fish/vendor_completions.d/rivulet.fish", "doc/rivulet/docs/reference/scenario.md"):
             self.assertIn(f"usr/share/{path}", files["rivulet"])
+        for path in ("zsh/vendor-completions/_rivulet-client", "fish/vendor_completions.d/rivulet-client.fish"):
+            self.assertIn(f"usr/share/{path}", files["rivulet-client"])
         self.assertEqual(sorted(name for name in files["rivulet-client"] if "/man1/" in name), ["usr/share/man/man1/rivulet-client-request.1", "usr/share/man/man1/rivulet-client.1"])
         unit = (roots["rivulet-client"] / "usr/lib/systemd/system/rivulet-client@.service").read_text()
         self.assertIn("man:rivulet-client(1)", unit)

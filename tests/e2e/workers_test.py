@@ -131,18 +131,17 @@ class Workers(RivuletTest):
     def test_a_worker_opens_and_creates_nothing_outside_its_folder(self):
         """What a false simulation would have it make, by absolute paths, by .. and through links."""
         expected = self.expected(*SHORT)
-        worker_home, trap = self.folder / "home", self.folder / "trap"
-        for name in (worker_home, trap):
-            name.mkdir()
+        trap = self.folder / "trap"
+        trap.mkdir()
         names = [f"data.train={trap}/new/deep/train.tfrecord", f"data.test={trap}/new/test.tfrecord"]
         simulation, address = self.serve(*SHORT, *names)
         made = sorted(self.path_names(trap))  # by the simulation itself
         shutil.rmtree(trap / "new")
         # It has no folder: what the scenario generates lies below one of its own.
-        self.end(self.work(address, cwd=worker_home), simulation)
+        self.end(self.work(address), simulation)
         self.assertEqual(self.path_names(trap), [])
         self.assertNotEqual(made, [])
-        self.assertRegex("\n".join(self.path_names(worker_home)), r"rivulet-worker/[0-9a-f]{16}/train\.tfrecord")
+        self.assertRegex("\n".join(self.path_names(self.folder)), r"rivulet-worker/[0-9a-f]{16}/train\.tfrecord")
         self.assertEqual(self.digests(), expected)
 
         # A link in its folder that leads out of it is not followed, to read or to write.

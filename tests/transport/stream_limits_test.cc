@@ -57,8 +57,10 @@ class StreamLimitsTest : public ::testing::Test {
     const auto begin = Steady::now();
     grpc::ClientContext context;
     context.set_deadline(std::chrono::system_clock::now() + std::chrono::seconds(20));
+    rpc::PollRequestProto request;
+    request.mutable_caller()->set_name("beside");
     rpc::PollReplyProto reply;
-    EXPECT_TRUE(stub_->Poll(&context, rpc::PollRequestProto(), &reply).ok());
+    EXPECT_TRUE(stub_->Poll(&context, request, &reply).ok());
     return Steady::now() - begin;
   }
   std::chrono::nanoseconds PollElsewhere() {

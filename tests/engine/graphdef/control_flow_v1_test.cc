@@ -115,9 +115,15 @@ TEST(RaisingControlFlow, ValueThatLeavesALoopWithoutExit_IsRefusedByName) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("Exit 'exit': an Exit takes the first output")));
 }
 
-TEST(RaisingControlFlow, GradientArraysAreRefusedByName) {
-  EXPECT_THAT(Refusal(Node("grad", "TensorArrayGradV3", {})),
-              StatusIs(absl::StatusCode::kUnimplemented, HasSubstr("TensorArrayGradV3 'grad'")));
+TEST(RaisingControlFlow, GradientOfAnUnknownArray_IsRefusedByName) {
+  const std::string gradient = kInputs + Node("grad", "TensorArrayGradV3", {"x", "x"}) + Given("i", "DT_INT32");
+  EXPECT_THAT(Refusal(gradient + Node("write", "TensorArrayWriteV3", {"grad", "i", "x", "x"}, kFloatType)),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("TensorArrayWriteV3 'write': the TensorArrayV3 of its handle 'grad' is unknown")));
+  EXPECT_THAT(Refusal(gradient + Node("begin", "Identity", {"array:1", "^grad"}, kFloatType) +
+                      Node("array", "TensorArrayV3", {"i"}, "attr { key: 'dtype' value { type: DT_FLOAT } } ")),
+              StatusIs(absl::StatusCode::kUnimplemented,
+                       HasSubstr("TensorArrayGradV3 'grad': the TensorArrayV3 of its handle is unknown")));
 }
 
 }  // namespace

@@ -102,6 +102,29 @@ def convolution(x, w):
     return tf.concat([y, y * y], 3)
 
 
+def conditional(x, w):
+    def body(i, h):
+        return i + 1, v1.cond(tf.reduce_sum(h) > 0, lambda: tf.sin(h * w) - 0.5, lambda: h * h * w + 0.3)
+    return v1.while_loop(lambda i, h: i < 5, body, [0, x])[1]
+
+
+def recurrent(x, w):
+    """Rows of x are read from an array, and states are written to one, as tf.nn.dynamic_rnn does."""
+    steps = x.shape[0]
+    rows = tf.TensorArray(tf.float32, steps, element_shape=[3]).unstack(x)
+    states = tf.TensorArray(tf.float32, steps, element_shape=[3])
+    def body(i, h, states):
+        h = tf.tanh(rows.read(i) + tf.reduce_sum(h * w, 0))
+        return i + 1, h, states.write(i, h)
+    return v1.while_loop(lambda i, h, s: i < steps, body, [0, tf.zeros([3]), states])[2].stack()
+
+
+def array(x, w):
+    """Without a loop: an element is read or gathered twice, and elements are written by different ops."""
+    a = tf.TensorArray(tf.float32, 3, element_shape=[3], clear_after_read=False).write(0, x).write(1, x * w).write(2, w)
+    return a.read(1) * a.read(0) + a.read(1) + tf.reduce_sum(a.gather([2, 0, 2]), 0)
+
+
 two = [[floats(2, 3), floats(3, 3)], [floats(2, 3), floats(3, 3)]]
 same = [[floats(3) + 1, floats(3)], [floats(3) - 1, floats(3)]]
 images = [[floats(2, 5, 5, 2), floats(3, 3, 2, 3)]]
@@ -117,3 +140,8 @@ for lower in (True, False):
     of_version_2(f"condition_{suffix}", by_tape(lambda x, w: tf.cond(tf.reduce_sum(x) > 0, lambda: tf.sin(x) * w, lambda: x * x * w)), same, lower)
     of_version_2(f"case_{suffix}", lambda i, x: [tf.switch_case(i, [lambda: x * 2, lambda: tf.exp(x), lambda: x * x], default=lambda: x - 1)],
                  [[np.int32(i), floats(3)] for i in (-1, 0, 1, 2, 7)], lower)
+of_version_1("loop_with_condition", by_graph(conditional), same)
+of_version_1("loop_with_arrays", by_graph(recurrent), [[floats(4, 3), floats(3, 3)] for _ in range(2)])
+of_version_1("arrays", by_graph(array), same)
+of_version_1("map", by_graph(lambda x, w: v1.map_fn(lambda a: tf.reduce_sum(a * w) * a, x)), [[floats(4, 3), floats(3)]])
+of_version_1("scan", by_graph(lambda x, w: v1.scan(lambda a, b: a * w + tf.sin(b), x)), [[floats(4, 3), floats(3)]])

@@ -1,0 +1,58 @@
+// An attempt at a round, or a cohort that measures a version: its open tasks, and the sum of their updates.
+//
+// Uploads and the commit share an attempt's records, so the next attempt begins without waiting for them. The lock of
+// Rounds guards the records of an open attempt; those of a closed one are only read.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <unordered_map>
+#include <variant>
+#include <vector>
+
+#include "coordinator/intake/round_accumulator.h"
+#include "coordinator/ledger/ledger.h"
+#include "coordinator/rounds/protocol.h"
+
+namespace rivulet {
+
+// What is known of one task while it is open.
+struct TaskEntry : TaskFacts {
+  std::shared_ptr<std::atomic<int64_t>> downloaded;  // bytes_down; null: nothing, as of all whose sites are in place
+  int64_t base_version = 0;
+  uint64_t gather = 0;  // Offer's
+};
+
+struct Attempt {
+  TaskKind kind = TaskKind::kTrain;
+  int64_t round = 0;  // kEvaluate: the version that is measured
+  int64_t number = 1;
+  int64_t started_unix_ms = 0;
+  TimeMs started = 0, closed = 0;
+  int64_t traced_from = 0;   // ProfileNanos
+  int64_t traced_until = 0;  // when it was made or given up: the next may begin before this one is reported
+  std::unordered_map<TaskId, TaskEntry> tasks;
+  std::map<uint64_t, int64_t> gathers;  // what its tasks may be gathered in, and the version that those start from
+  int64_t told_progress = 0;            // updates that on_progress has heard of
+  std::set<std::string> arriving;       // partials and states, by what Intake knows them as
+  // What its tasks' sites may fetch: by the blob's digest, the task that begins with it, and whose proposal it is.
+  struct KeptState {
+    TaskId task, state_of;
+  };
+  std::map<std::string, KeptState> states;
+  std::unique_ptr<RoundAccumulator> accumulator;
+  bool open = true;  // else its records are its job's
+};
+
+// An attempt that the machine has closed, for the run's thread.
+struct AttemptJob {
+  std::variant<Commit, Abandon, Evaluated> action;
+  std::shared_ptr<Attempt> attempt;
+  std::vector<Lease> leases;
+};
+
+}  // namespace rivulet

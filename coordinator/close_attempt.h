@@ -1,0 +1,81 @@
+// The end of an attempt that the machine has closed: the next version or none, its rows and notifications. Works on the
+// run's own thread; the writer owns files and rows (commit/version_writer.h), on another thread.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "coordinator/attempt.h"
+#include "coordinator/client_states.h"
+#include "coordinator/clients.h"
+#include "coordinator/commit/version_writer.h"
+#include "coordinator/coordinator_setup.h"
+#include "coordinator/rounds.h"
+#include "coordinator/versions.h"
+
+namespace rivulet {
+
+// Close is the run's thread's alone; Flush is thread-safe.
+class AttemptCloser {
+ public:
+  // What it works with; all must outlive it.
+  struct Around {
+    const RunClock& clock;
+    RunHistory& history;
+    RunEvents& events;
+    Versions& versions;
+    ClientStates& states;
+    AcceptedReports& reports;
+    Clients& clients;
+    Rounds& rounds;
+  };
+  // `setup` too; its stop rule is taken.
+  AttemptCloser(CoordinatorSetup& setup, Around around);
+
+  void Close(AttemptJob job);
+  // Writes what waits. OK: all of it is durable.
+  Status Flush() { return writer_.Flush(); }
+
+ private:
+  // What closing one came to, before it is written. Not OK: the run cannot go on.
+  struct Outcome {
+    Status status;
+    PendingAttempt pending;
+  };
+  // What is told of one, beside its rows.
+  struct ClosedNews {
+    RoundReport report;         // of a training
+    EvaluationReport measured;  // of an evaluation
+    std::vector<std::pair<std::string, TaskOutcome>> outcomes;
+    std::vector<EventRow> events;
+  };
+  bool NextRoundDependsOn(const AttemptJob& job) const;
+  ClosedNews NewsOf(const Attempt& attempt, const PendingAttempt& pending) const;
+  // Gives what the observer is to be called with.
+  std::vector<RunEvents::Callback> Notify(const PendingAttempt& pending, ClosedNews news);
+  Outcome MakeRound(AttemptJob& job);
+  Outcome AbandonRound(AttemptJob& job) const;
+  Outcome FinishEvaluation(AttemptJob& job) const;
+  EvaluationReport ReportOfEvaluation(const PendingAttempt& pending) const;
+  // Takes its leases. `room` is memory for the tasks; none are in it.
+  ClosedAttempt Closed(AttemptJob& job, std::vector<ClosedAttempt::ClosedTask> room) const;
+  RoundReport ReportOf(const Attempt& attempt, const PendingAttempt& pending) const;
+  void TraceRound(const Attempt& attempt, const RoundReport& report) const;
+  VersionWriter::Options WriterOptions();
+  void OnWritten(std::span<const PendingAttempt> attempts);
+
+  const CoordinatorSetup& setup_;
+  const CoordinatorOptions& options_;
+  const RunParts& parts_;
+  const Around around_;
+  StopRule stop_rule_;
+  int64_t last_round_;
+  // None: the memory of a cohort's, which is had anew from the system otherwise.
+  std::vector<Action> offers_;
+  std::vector<ClosedAttempt::ClosedTask> closed_;
+  VersionWriter writer_;
+};
+
+}  // namespace rivulet

@@ -1,0 +1,52 @@
+// A run as it is checked and opened, before anything of it works (create.cc).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "coordinator/history/history.h"
+#include "coordinator/model_store/model_store.h"
+#include "coordinator/rounds/run_machine.h"
+#include "coordinator/run_parts.h"
+#include "coordinator/stop_rule.h"
+#include "federated/mechanisms/mean_mechanisms.h"
+#include "federated/numbers/number_rule.h"
+#include "federated/server_optimizers/server_optimizer.h"
+
+namespace rivulet {
+
+struct CoordinatorSetup {
+  CoordinatorOptions options;
+  RunParts parts;
+  std::unique_ptr<const ServerOptimizer> optimizer;
+  MeanMechanisms mean_mechanisms;
+  std::unique_ptr<const NumberRule> number_rule;  // null: tasks bring no numbers
+  std::string run_id;
+  std::unique_ptr<History> history;
+  std::unique_ptr<ModelStore> models;
+  ServedVersion current;
+  std::vector<ServedVersion> before;  // earlier ones that are still to be measured, or that tasks start from
+  std::vector<ModelRow> model_rows;   // as the history has them
+  // Where clients keep something: the newest of each, behind those that were it when a version was made that is still
+  // to be measured.
+  std::vector<TaskId> folded;
+  std::optional<RunMachine> machine;
+  StopRule stop_rule;      // that has heard of all versions before
+  int64_t last_round = 0;  // as planned, or that of the version with which the run was to end
+  bool resumed = false;
+  bool already_finished = false;
+
+  FileSystem& file_system() const {
+    return options.file_system != nullptr ? *options.file_system : FileSystem::Default();
+  }
+};
+
+// What a selection knows of how long a client's task took: as it was planned, else as it was measured.
+inline double DurationOf(const CoordinatorOptions& options, const std::string& client_id, double train_seconds) {
+  return options.task_time ? static_cast<double>(options.task_time(client_id)) : train_seconds;
+}
+
+}  // namespace rivulet

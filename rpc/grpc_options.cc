@@ -87,8 +87,8 @@ Status CheckRoomForGrpc() {
     return ResourceExhausted("this process may open too few files for a connection; raise the limit: ulimit -n 1024");
   if (!room.threads || !room.addresses)
     return ResourceExhausted(
-        "the system gives this process too few threads, or too little address space for them, for a connection; raise "
-        "the limits of processes (ulimit -u) or of virtual memory (ulimit -v, by 1 GiB)");
+        "the system gives this process too few threads, or too little address space for them. Raise the limit of "
+        "processes (ulimit -u) or of virtual memory (ulimit -v, by 1 GiB)");
   return absl::OkStatus();
 }
 

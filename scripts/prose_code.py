@@ -4,12 +4,13 @@
   heads     the comment that opens a header or a .proto file: what a reader meets first
   comments  the other comments of headers
   help      summaries of commands and texts of their arguments
-  texts     string literals of four words and more: errors, logs, pages
+  texts     string literals of four words and more: errors, logs, pages, docs of ops, algorithms and scenario keys
 
 Columns: words, sentences, median words a sentence, sentences beyond 30 words, pronouns ("what", "who") in 1,000 words, and
 words of the dialect that docs/internals/style.md replaces. --long prints every sentence of a head or help text that breaks a
 rule. Without folders, those of the program are measured."""
 import argparse
+import ast
 import pathlib
 import re
 import statistics
@@ -19,6 +20,11 @@ import prose
 
 FOLDERS = ["proto", "engine", "dataflow", "certificates", "rpc", "http", "federated", "setup", "client", "aggregator",
            "coordinator", "inspect", "pages", "simulations", "cli"]
+# Folders whose texts keep the rules: docs of ops, docs of registered pieces and of keys, errors.
+PLAIN_TEXTS = ["engine/base", "engine/data", "engine/io", "engine/ops", "federated/aggregation", "federated/algorithms",
+               "federated/codecs", "federated/mechanisms", "federated/numbers", "federated/plan", "federated/scenario",
+               "federated/selection", "federated/server_optimizers", "client", "simulations"]
+FORMULA = re.compile(r"[←Σ∇]")
 # Words with a plainer one in docs/internals/style.md.
 DIALECT = re.compile(r"\b(?:told|tells?|lies?|lay|nobody|somebody|anybody|goes on|go on|by (?:itself|themselves)"
                      r"|of (?:its|their|our) own|comes? to nothing|brings?|brought|means? ill|save for|held against)\b", re.IGNORECASE)
@@ -91,8 +97,31 @@ def help_of(text):
     return summaries, arguments
 
 
+def literals_of(text):
+    """The string literals of four words and more, without lines of formulas."""
+    for run in LITERALS.findall(without_comments(text)):
+        found = "\n".join(line for line in text_of(run).split("\n") if not FORMULA.search(line))
+        if len(found.split()) > 3:
+            yield found
+
+
 def texts_of(text):
-    return "\n\n".join(found for run in LITERALS.findall(without_comments(text)) if len((found := text_of(run)).split()) > 3)
+    return "\n\n".join(literals_of(text))
+
+
+def docs_of(text):
+    """The docs of the ops that a source registers."""
+    text = without_comments(text)
+    for found in re.finditer(r"\.Doc\(", text):
+        yield "".join(map(text_of, LITERALS.findall(call_from(text, found.end()))))
+
+
+def python_docs_of(text):
+    """The docstrings of a Python module, without examples, tables and the heads of parameters."""
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)):
+            doc = re.sub(r"^(=+ +=+)$.*^\1$", "", ast.get_docstring(node) or "", flags=re.MULTILINE | re.DOTALL)
+            yield re.sub(r"^( {4}.*[{}─→].*| {6}.*|>>> .*|[\w, ]+ : .*|-{3,}|[A-Z]\w+)$", "", doc, flags=re.MULTILINE)
 
 
 class Plain(prose.Page):
@@ -102,10 +131,14 @@ class Plain(prose.Page):
         super().__init__(text)
         self.dialect = sum(len(DIALECT.findall(sentence)) for sentence in self.sentences)
 
-    def faults(self):
+    def faults_within(self):
         found = [f"{len(prose.words(sentence))} words: {sentence}" for sentence in self.long]
         found += [f"a pronoun: {sentence}" for sentence in self.sentences if prose.PRONOUNS.search(sentence)]
-        found += [f"dialect: {sentence}" for sentence in self.sentences if DIALECT.search(sentence)]
+        return found + [f"dialect: {sentence}" for sentence in self.sentences if DIALECT.search(sentence)]
+
+    def faults(self):
+        """Those within, and an opening that is no noun phrase."""
+        found = self.faults_within()
         if self.sentences and OPENINGS.match(self.sentences[0]):
             found.append(f"no noun phrase: {self.sentences[0]}")
         return found

@@ -211,10 +211,9 @@ StatusOr<std::shared_ptr<const Model>> ArraysOf(const Scenario& scenario, std::s
 Status RequireGraph(const Scenario& scenario) {
   if (scenario.model.arrays.empty()) return absl::OkStatus();
   return InvalidArgument(
-      "model.arrays gives a model without a graph, which clients in Python train in their own way: start `rivulet "
-      "coordinator` and clients with rivulet.run_client, or rivulet.simulate(client_fn=...) (docs/guide/python.md); "
-      "here a "
-      "model with a graph is needed, such as model.preset");
+      "model.arrays gives a model without a graph, and a graph is needed here, such as model.preset. Clients in Python "
+      "can train it: start `rivulet coordinator` and clients with rivulet.run_client, or "
+      "rivulet.simulate(client_fn=...) (docs/guide/python.md)");
 }
 
 }  // namespace rivulet

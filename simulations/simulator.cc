@@ -281,7 +281,7 @@ class LocalSimulation : public Simulation {
           "devices.compute and devices.trace reckon by the operations of a task, and {}; leave them out, and say by "
           "devices.delay how long tasks take",
           graph_ ? "the data that clients train on are not here (data.train)"
-                 : "a model without a graph (model.arrays) does not tell them");
+                 : "a model without a graph (model.arrays) does not have them");
     }
     if (computes && !planned_.ok()) planned_ = PlannedTasks::Create(*clients_, options.plan);
     if (computes) RIVULET_RETURN_IF_ERROR(planned_.status());

@@ -17,7 +17,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "finished work is kept as it lies in memory");
+static_assert(std::endian::native == std::endian::little, "finished work is kept as it is in memory");
 
 constexpr int64_t kUnknown = -1;
 

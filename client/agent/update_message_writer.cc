@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "updates are little-endian float32, copied as they lie");
+static_assert(std::endian::native == std::endian::little, "updates are little-endian float32, copied unchanged");
 
 // The wire format of Protocol Buffers, as far as an Update uses it: a key (field number × 8 + wire type) before each
 // value.

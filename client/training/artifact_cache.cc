@@ -34,8 +34,8 @@ StatusOr<std::shared_ptr<const PlanArtifacts>> ArtifactCache::Plan(const Digest&
     if (artifacts->plan->external()) {
       return WithReason(
           FailedPrecondition(
-              "plan '{}' has no graph: its model is arrays (model.arrays) that clients train in their own way, and "
-              "this one runs graphs; take part with the Python package, whose rivulet.run_client does it",
+              "plan '{}' has no graph: its model is arrays (model.arrays), trained by the clients' own code. This "
+              "client only runs graphs; take part with rivulet.run_client of the Python package",
               artifacts->plan->name()),
           TaskFailure::Code::kExternal);
     }

@@ -172,7 +172,7 @@ StatusOr<LocalResult> TaskTrainer::Train(const Task& task, std::string_view clie
   if (trainer_ == nullptr) {
     auto pipeline = UpdatePipeline::Create(plan);
     if (!pipeline.ok()) {
-      return WithReason(pipeline.status(), TaskFailure::Code::kUnimplemented, "what the plan does to updates");
+      return WithReason(pipeline.status(), TaskFailure::Code::kUnimplemented, "the plan's processing of updates");
     }
     pipeline_ = *std::move(pipeline);
     RIVULET_ASSIGN_OR_RETURN(trainer_, NewTrainer());

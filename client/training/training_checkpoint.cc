@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "checkpoints are kept as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "checkpoints are kept as they are in memory");
 
 constexpr std::string_view kMagic = "RVTRAIN1";
 

@@ -26,6 +26,9 @@ struct RoundColumn {
   Value RoundResult::*member;
   int history;  // version of the history that stores it first
 };
+// For compilers that deduce nothing of an aggregate: clang before 17, which builds the fuzz targets.
+template <typename Value>
+RoundColumn(const char*, Value RoundResult::*, int) -> RoundColumn<Value>;
 
 // In the order of the table, where later versions add theirs at the end. One that a later version adds is optional.
 inline constexpr auto kRoundColumns = std::tuple(

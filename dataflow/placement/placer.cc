@@ -125,11 +125,12 @@ class GraphPlacer {
     // the chain between them.
     const Node* asks = groups_.Constrained(group, unable);
     const std::string chain = asks == nullptr || asks == unable ? "" : groups_.Chain(*unable, *asks);
-    return InvalidArgument("{} cannot run on {}: {} has no kernel for {} there{}{}", DescribeNode(*unable),
-                           constraint.empty() ? fmt::format("any of the devices {}", devices_.ToString())
-                                              : fmt::format("'{}'", constraint.ToString()),
-                           constraint.empty() ? "the engine" : fmt::format("what fits of {}", devices_.ToString()),
-                           unable->type(), chain.empty() ? "" : ", and ", chain);
+    return InvalidArgument(
+        "{} cannot run on {}: {} has no kernel for {} there{}{}", DescribeNode(*unable),
+        constraint.empty() ? fmt::format("any of the devices {}", devices_.ToString())
+                           : fmt::format("'{}'", constraint.ToString()),
+        constraint.empty() ? "the engine" : fmt::format("the part of {} that fits", devices_.ToString()),
+        unable->type(), chain.empty() ? "" : ", and ", chain);
   }
 
   void ApplyPins() {

@@ -70,8 +70,8 @@ Status CheckUserLibrary(const std::string& path, const LibraryInterface& interfa
   struct stat info;
   if (stat(path.c_str(), &info) == 0 && S_ISREG(info.st_mode) && (info.st_mode & S_IWOTH) != 0) {
     return FailedPrecondition(
-        "{} has the mode {:04o}, so everybody on this machine may put their code into it; look at what it holds, and "
-        "chmod o-w it",
+        "{} has the mode {:04o}, so every user of this machine may put code into it; check its content, and chmod o-w "
+        "it",
         path, info.st_mode & 07777);
   }
   RIVULET_ASSIGN_OR_RETURN(const std::string file, FileSystem::Default().ReadAll(path));
@@ -108,8 +108,8 @@ StatusOr<std::string> OpenUserLibrary(const std::string& path, const LibraryInte
   const auto* const description =
       static_cast<const char*>(dlsym(handle, fmt::format("{}{}", interface.marker, interface.abi).c_str()));
   if (description != nullptr) return std::string(description);
-  return InvalidArgument("{} is not a library of {}: it does not export what {} defines", path, interface.holds,
-                         interface.macro);
+  return InvalidArgument("{} is not a library of {}: it does not export the function that {} defines", path,
+                         interface.holds, interface.macro);
 }
 
 }  // namespace rivulet

@@ -319,7 +319,7 @@ int64_t FeatureView::FirstInt64() const {
 
 void FeatureView::CopyFloats(std::span<float> values) const {
   RIVULET_CHECK(kind_ == FeatureKind::kFloat && static_cast<int64_t>(values.size()) == count_);
-  static_assert(std::endian::native == std::endian::little, "floats are copied as they lie in the message");
+  static_assert(std::endian::native == std::endian::little, "floats are copied as they are in the message");
   size_t filled = 0;
   FeatureParser::ForEachList(*this, [&](std::string_view list) {
     return ForEachFixed32(list, [&](std::string_view bytes) {

@@ -74,7 +74,7 @@ bool FindPlainFeatures(std::string_view example, std::span<const std::string> na
 bool ReadPlainBytes(std::string_view feature, std::string_view* value) { return OnlyPiece(feature, kField1, *value); }
 
 bool ReadPlainFloats(std::string_view feature, std::span<float> values) {
-  static_assert(std::endian::native == std::endian::little, "floats are copied as they lie in the message");
+  static_assert(std::endian::native == std::endian::little, "floats are copied as they are in the message");
   std::string_view packed;
   if (!OnlyPiece(feature, kField2, packed) || packed.size() != values.size_bytes()) return false;
   if (!values.empty()) std::memcpy(values.data(), packed.data(), packed.size());

@@ -33,7 +33,7 @@ std::string_view WhatElse(std::string_view head) {
   for (const char c : head)
     if (static_cast<uint8_t>(c) < 0x20 && c != '\n' && c != '\r' && c != '\t') return "";
   if (is("{")) return "; it looks like JSON: rivulet data import leaf reads LEAF's";
-  return "; it looks like text: rivulet data import csv reads tables, and import text what people write";
+  return "; it looks like text: import tables with rivulet data import csv, and prose with rivulet data import text";
 }
 
 std::span<std::byte> Writable(std::string& text, size_t offset, size_t bytes) {

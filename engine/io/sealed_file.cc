@@ -12,7 +12,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "a sealed file's CRC is written as it lies in memory");
+static_assert(std::endian::native == std::endian::little, "a sealed file's CRC is written as it is in memory");
 
 }  // namespace
 

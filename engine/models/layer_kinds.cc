@@ -87,7 +87,7 @@ std::vector<LayerKind> Make() {
        [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.Conv2D(name, x, args.integer("filters"), ConvolutionOf(args, 2, true, true));
        }});
-  add({"depthwise_conv2d", "depthwise", "Convolution of each channel by itself.",
+  add({"depthwise_conv2d", "depthwise", "Separate convolution of each channel.",
        WithWeights({Count("multiplier", 1, "Results per channel"), kSize, kStride, kDilation, PaddingKey()}),
        [](Layers& layers, const std::string& name, Output x, Output, const Settings& args) {
          return layers.DepthwiseConv2D(name, x, args.integer("multiplier"), ConvolutionOf(args, 2, true, false));

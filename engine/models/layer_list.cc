@@ -13,7 +13,7 @@ namespace {
 // What every layer may say beside the keys of its kind. "": not given.
 const std::vector<Setting>& CommonKeys() {
   static const auto* const keys =
-      new std::vector<Setting>{Text("type", "", "Which kind"), Text("name", "", "What others call it by"),
+      new std::vector<Setting>{Text("type", "", "Which kind"), Text("name", "", "The name that other layers refer to"),
                                Text("from", "", "Whose output it takes")};
   return *keys;
 }

@@ -96,10 +96,10 @@ RIVULET_OP("ScaledDotProductAttention")
     .Gradient(AttentionGradient)
     .Doc(
         "softmax(scale · query · keyᵀ + mask) · value for query [batch, heads, time, depth], key [batch, shared, keys, "
-        "depth] and value [batch, shared, keys, width]: consecutive heads / shared heads of query see one of key and "
-        "value. A bool mask says which keys may be seen, another is added; it broadcasts to [batch, heads, time, "
-        "keys], and a vector without elements is none. `causal`: query t sees keys up to t + causal_offset. scale 0 "
-        "stands for 1 / sqrt(depth). softcap bounds scores before the mask: softcap · tanh(score / softcap). A query "
+        "depth] and value [batch, shared, keys, width]. Consecutive heads / shared heads of query share one head of "
+        "key and value. A bool mask selects the visible keys, another is added. It broadcasts to [batch, heads, time, "
+        "keys]; a vector without elements is no mask. With `causal`, query t sees keys up to t + causal_offset. scale "
+        "0 stands for 1 / sqrt(depth). softcap bounds scores before the mask: softcap · tanh(score / softcap). A query "
         "that sees no key gives zeros. The scores of a few rows exist at a time. Not an op of TensorFlow.");
 
 RIVULET_OP("ScaledDotProductAttentionGrad")

@@ -118,12 +118,12 @@ RIVULET_OP("FusedBatchNormV3")
     .Shape(BatchNormShape)
     .Gradient(BatchNormGradient)
     .Doc(
-        "(x - m) * scale / sqrt(v + epsilon) + offset for each channel, where m and v are the mean and the biased "
-        "variance of the batch in training, and `mean` and `variance` otherwise; these get no gradient. batch_mean and "
-        "batch_variance are what a running average becomes: (1 - f) * mean + f * m with f = exponential_avg_factor, "
-        "the variance by the unbiased estimate; outside training they are mean and variance. reserve_space_1 and 2 are "
-        "m and v, for the gradient. x may have any rank from 2 on: channels are its last axis, or its second where "
-        "data_format says so.");
+        "Batch normalisation of each channel, (x - m) * scale / sqrt(v + epsilon) + offset. In training m and v are "
+        "the batch's mean and biased variance, otherwise `mean` and `variance`, and those get no gradient. The outputs "
+        "batch_mean and batch_variance are the new running averages. The mean is (1 - f) * mean + f * m with f = "
+        "exponential_avg_factor, and the variance uses the unbiased estimate. Outside training they equal mean and "
+        "variance. The outputs reserve_space_1 and 2 are m and v, for the gradient. The rank of x is at least 2, with "
+        "channels on its last axis, or on its second with data_format NCHW.");
 
 RIVULET_OP("FusedBatchNormGradV3")
     .Input("y_backprop: T")
@@ -169,7 +169,7 @@ RIVULET_OP("_FusedBatchNormEx")
     .Attr(RIVULET_ACTIVATION_MODE)
     .Shape(BatchNormShape)
     .NotDifferentiable("passes make it after gradients have been built")
-    .Doc("FusedBatchNormV3 and then an activation of y, bit for bit what the two in sequence give.");
+    .Doc("FusedBatchNormV3 and then an activation of y, bit for bit equal to the two in sequence.");
 
 RIVULET_OP("_FusedBatchNormGradEx")
     .Input("y_backprop: T")
@@ -193,8 +193,9 @@ RIVULET_OP("_FusedBatchNormGradEx")
     .Shape(BatchNormGradShape)
     .NotDifferentiable("passes make it after gradients have been built")
     .Doc(
-        "The gradients of _FusedBatchNormEx by x, scale and offset in training, bit for bit what ReluGrad or Relu6Grad "
-        "and FusedBatchNormGradV3 give: what the activation let through is told by x, scale and offset.");
+        "The gradients of _FusedBatchNormEx by x, scale and offset in training. They equal those of ReluGrad or "
+        "Relu6Grad and FusedBatchNormGradV3 bit for bit. The activation's mask is recomputed from x, scale and "
+        "offset.");
 
 }  // namespace
 }  // namespace rivulet

@@ -200,7 +200,7 @@ RIVULET_OP("Conv2D")
     .Gradient(ForwardGradient<kFull>)
     .Doc(
         "Convolution (cross-correlation) of images [batch, height, width, in] with a filter [height, width, in / "
-        "groups, out]; the channels of images and filter tell the groups.");
+        "groups, out]. The ratio of image to filter channels is the number of groups.");
 
 RIVULET_OP("Conv2DBackpropInput")
     .Input("input_sizes: int32")
@@ -211,8 +211,8 @@ RIVULET_OP("Conv2DBackpropInput")
     .RIVULET_CONVOLUTION_ATTRS.Shape(BackpropInputShape<kFull>)
     .Gradient(BackpropInputGradient<kFull>)
     .Doc(
-        "The gradient of Conv2D with respect to its images, whose shape is input_sizes (four sizes, or height and "
-        "width, with the attribute _groups for a filter in groups); also the transposed convolution.");
+        "The gradient of Conv2D with respect to its images, also the transposed convolution. The images' shape is "
+        "input_sizes: four sizes, or height and width, with the attribute _groups for a filter in groups.");
 
 RIVULET_OP("Conv2DBackpropFilter")
     .Input("input: T")
@@ -232,7 +232,7 @@ RIVULET_OP("DepthwiseConv2dNative")
     .RIVULET_CONVOLUTION_WINDOW.Shape(ForwardShape<kDepthwise>)
     .Gradient(ForwardGradient<kDepthwise>)
     .Doc(
-        "Convolution of each channel by itself with a filter [height, width, in, multiplier]; output channel c · "
+        "Separate convolution of each channel with a filter [height, width, in, multiplier]; output channel c · "
         "multiplier + m is channel c under the filter's (c, m).");
 
 RIVULET_OP("DepthwiseConv2dNativeBackpropInput")
@@ -267,8 +267,8 @@ RIVULET_OP("_FusedConv2D")
     .NotDifferentiable("passes make it after gradients have been built")
     .Doc(
         "Conv2D, then BiasAdd of args[0], then an activation, as fused_ops list them: any of ['BiasAdd'], ['Relu'], "
-        "['Relu6'], ['BiasAdd', 'Relu'], ['BiasAdd', 'Relu6']. The bias is added to the finished sums: bit for bit "
-        "what the ops in sequence give.");
+        "['Relu6'], ['BiasAdd', 'Relu'], ['BiasAdd', 'Relu6']. The bias is added to the finished sums, so the result "
+        "equals the ops in sequence bit for bit.");
 
 RIVULET_OP("_FusedConv2DMaxPool")
     .Input("input: T")
@@ -287,8 +287,8 @@ RIVULET_OP("_FusedConv2DMaxPool")
     .Shape(FusedPooledShape)
     .NotDifferentiable("passes make it after gradients have been built")
     .Doc(
-        "_FusedConv2D, and of its output MaxPool with ksize and strides of 2 on both axes and no padding: bit for bit "
-        "what the ops in sequence give. What lies between need not be in memory.");
+        "_FusedConv2D, then MaxPool of its output with ksize and strides of 2 on both axes and no padding. The result "
+        "equals the ops in sequence bit for bit. The convolution's output need not be in memory.");
 
 }  // namespace
 }  // namespace rivulet

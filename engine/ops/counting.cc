@@ -107,8 +107,8 @@ RIVULET_OP("HistogramFixedWidth")
     .Shape(HistogramShape)
     .NotDifferentiable("its output is a count")
     .Doc(
-        "How many values are in each of nbins equal parts of value_range; what is beyond it counts in the first or the "
-        "last. nbins must be known when a program is compiled.");
+        "The number of values in each of nbins equal parts of value_range. Values beyond it count in the first or the "
+        "last part. The input nbins must be known when a program is compiled.");
 
 RIVULET_OP("Bucketize")
     .Input("input: T")

@@ -65,8 +65,8 @@ RIVULET_DATASET("BoundDataset")
     .Attr("name: string")
     .RIVULET_ELEMENTS.Shape(DatasetHandleShape)
     .Doc(
-        "All elements, in order, of the data set that whoever runs the graph has bound to `name`: TFRecord records as "
-        "strings in a session, decoded examples on a client.");
+        "All elements, in order, of the data set bound to `name`. They are TFRecord records as strings in a session, "
+        "and decoded examples on a client.");
 
 RIVULET_DATASET("BoundFilesDataset")
     .Attr("name: string")
@@ -151,7 +151,7 @@ RIVULET_DATASET("ParallelMapDatasetV2")
     .Attr("preserve_cardinality: bool = false")
     .Attr("use_unbounded_threadpool: bool = false")
     .Shape(DatasetHandleShape)
-    .Doc("As MapDataset: the calls are made one after another, in order, whatever num_parallel_calls says.");
+    .Doc("As MapDataset. The calls are made one after another, in order; num_parallel_calls has no effect.");
 
 RIVULET_DATASET("FilterDataset")
     .Input("input_dataset: variant")

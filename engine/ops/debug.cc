@@ -20,9 +20,9 @@ RIVULET_OP("Print")
     .Gradient(PassGradient)
     .Stateful()
     .Doc(
-        "input as it is; each run that needs the output writes a line to standard error: message, and the first "
-        "`summarize` elements (all, if below 0) of each tensor in data. first_n >= 0 writes only the first n times of "
-        "each running program.");
+        "The unchanged input. Each run that needs the output writes a line to standard error. The line has message and "
+        "the first `summarize` elements (all, if below 0) of each tensor in data. With first_n >= 0 each running "
+        "program writes only the first n lines.");
 
 RIVULET_OP("Assert")
     .Input("condition: bool")
@@ -33,8 +33,8 @@ RIVULET_OP("Assert")
     .NotDifferentiable("it has no output")
     .Stateful()
     .Doc(
-        "Ends the run with an error where condition is false, naming the node and the first `summarize` elements (all, "
-        "if below 0) of each tensor in data. It runs where something waits for it: a target or a control edge.");
+        "Ends the run with an error if condition is false. The error names the node and the first `summarize` elements "
+        "(all, if below 0) of each tensor in data. The op runs only as a target or as the source of a control edge.");
 
 }  // namespace
 }  // namespace rivulet

@@ -145,10 +145,10 @@ Status GroupNormGradGradient(GradientContext& g) {
 RIVULET_NORM("GroupNorm")
     .Attr("num_groups: int >= 1")
     .Doc(
-        "(x - m) / sqrt(v + epsilon) * scale + offset, where m and v are the mean and the variance of each example's "
-        "group of neighbouring channels, over all pixels; scale and offset are per channel. Also gives m and 1 / "
-        "sqrt(v + epsilon) as [examples, groups]. x has any rank from 2 on: channels are its last axis, or its second "
-        "where data_format says so.");
+        "Group normalisation, (x - m) / sqrt(v + epsilon) * scale + offset. The mean m and the variance v are those of "
+        "each example's group of neighbouring channels, over all pixels. Each channel has its own scale and offset. "
+        "Also gives m and 1 / sqrt(v + epsilon) as [examples, groups]. The rank of x is at least 2, with channels on "
+        "its last axis, or on its second with data_format NCHW.");
 RIVULET_NORM_GRAD("GroupNormGrad")
     .Attr("num_groups: int >= 1")
     .Doc("The gradients of GroupNorm by x, scale and offset, from the statistics that it gave.");

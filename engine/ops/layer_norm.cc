@@ -141,7 +141,7 @@ RIVULET_OP("RmsNormGrad")
     .Output("scale_backprop: T")
     .RIVULET_NORM_ATTRS.Shape(LayerNormGradShape)
     .Gradient(LayerNormGradGradient)
-    .Doc("The gradients of RmsNorm by x and scale, from what it gave.");
+    .Doc("The gradients of RmsNorm by x and scale, from its second output.");
 
 }  // namespace
 }  // namespace rivulet

@@ -5,7 +5,7 @@
 namespace rivulet {
 namespace {
 
-constexpr const char* kNoTableGradient = "what a table gives is chosen by equality";
+constexpr const char* kNoTableGradient = "a table's output is chosen by equality";
 
 Status TableShape(InferenceContext& c) {
   c.set_output(0, Shape{});

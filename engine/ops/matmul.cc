@@ -150,8 +150,8 @@ RIVULET_OP("_FusedMatMul")
     .Shape(FusedMatMulShape)
     .NotDifferentiable("a pass makes it of ops that are, after their gradients are there")
     .Doc(
-        "MatMul and what follows it, one after the other: fused_ops is [BiasAdd], [BiasAdd, Relu] or [BiasAdd, "
-        "Relu6], and args is the bias.");
+        "MatMul, then BiasAdd and an optional activation. The attribute fused_ops is [BiasAdd], [BiasAdd, Relu] or "
+        "[BiasAdd, Relu6], and args is the bias.");
 
 RIVULET_OP("BatchMatMulV2")
     .Input("x: T")

@@ -198,8 +198,8 @@ RIVULET_OP("MatrixDiagV3")
     .Shape(DiagV3Shape)
     .Gradient(DiagV3Gradient)
     .Doc(
-        "Matrices of padding_value with the given diagonals k (one, or from the first to the last); sizes of -1 follow "
-        "from them. k and the sizes must be known when a program is compiled.");
+        "Matrices of padding_value with the given diagonals k (one, or from the first to the last). Sizes of -1 follow "
+        "from them. Both k and the sizes must be known when a program is compiled.");
 
 RIVULET_OP("MatrixDiagPartV3")
     .Input("input: T")
@@ -211,8 +211,8 @@ RIVULET_OP("MatrixDiagPartV3")
     .Shape(DiagPartV3Shape)
     .Gradient(DiagPartV3Gradient)
     .Doc(
-        "The diagonals k (one, or from the first to the last) of matrices, the last of them first; shorter ones are "
-        "filled up with padding_value on the side that align says. k must be known when a program is compiled.");
+        "The diagonals k (one, or from the first to the last) of matrices, in descending order of k. Shorter ones are "
+        "padded with padding_value on the side given by align. The input k must be known when a program is compiled.");
 
 RIVULET_OP("MatrixSetDiagV3")
     .Input("input: T")

@@ -183,7 +183,7 @@ RIVULET_OP("MirrorPadGrad")
     .Attr("mode: {'REFLECT', 'SYMMETRIC'}")
     .Shape(MirrorPadGradShape)
     .Gradient(MirrorGradient("MirrorPad"))
-    .Doc("The gradient of MirrorPad: what it mirrored is folded back and added.");
+    .Doc("The gradient of MirrorPad, which adds the gradients of mirrored elements to those of their sources.");
 
 }  // namespace
 }  // namespace rivulet

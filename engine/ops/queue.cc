@@ -83,7 +83,7 @@ RIVULET_QUEUE_OP("QueueDequeueV2")
 RIVULET_DEQUEUE_MANY("QueueDequeueManyV2")
     .Doc("Takes n elements as one, along a new first dimension; OUT_OF_RANGE when they can no longer come.");
 RIVULET_DEQUEUE_MANY("QueueDequeueUpToV2")
-    .Doc("As QueueDequeueManyV2, but takes what is left of a closed queue, when that is at least one.");
+    .Doc("As QueueDequeueManyV2, but takes the remaining elements of a closed queue, at least one.");
 
 RIVULET_QUEUE_OP("QueueCloseV2")
     .Attr("cancel_pending_enqueues: bool = false")

@@ -26,11 +26,14 @@ Status UniformIntShape(InferenceContext& c) {
 
 RIVULET_RANDOM_OP("RandomUniform")
     .Doc(
-        "Uniform in [0, 1). The run's stream decides what is drawn; seed and seed2 are kept for TensorFlow's readers.");
+        "Uniform in [0, 1). The run's stream decides the draws. The attributes seed and seed2 are kept for readers of "
+        "TensorFlow graphs.");
 RIVULET_RANDOM_OP("RandomStandardNormal")
-    .Doc("Normal with mean 0 and deviation 1. The run's stream decides what is drawn.");
+    .Doc("Normal with mean 0 and deviation 1. The run's stream decides the draws.");
 RIVULET_RANDOM_OP("TruncatedNormal")
-    .Doc("Normal with mean 0 and deviation 1, drawn again while beyond 2 deviations. The run's stream decides.");
+    .Doc(
+        "Normal with mean 0 and deviation 1, drawn again while beyond 2 deviations. The run's stream decides the "
+        "draws.");
 RIVULET_OP("RandomUniformInt")
     .Input("shape: T")
     .Input("minval: Tout")
@@ -43,7 +46,7 @@ RIVULET_OP("RandomUniformInt")
     .Stateful()
     .Shape(UniformIntShape)
     .NotDifferentiable("its output is an integer")
-    .Doc("Uniform integers in [minval, maxval). The run's stream decides what is drawn.");
+    .Doc("Uniform integers in [minval, maxval). The run's stream decides the draws.");
 
 RIVULET_OP("Multinomial")
     .Input("logits: T")
@@ -57,8 +60,8 @@ RIVULET_OP("Multinomial")
     .Shape(MultinomialShape)
     .NotDifferentiable("its output is a class")
     .Doc(
-        "num_samples classes for each row of logits, drawn with the probabilities softmax(logits). num_samples must be "
-        "known when a program is compiled; the run's stream decides what is drawn.");
+        "Draws num_samples classes for each row of logits with the probabilities softmax(logits). The input "
+        "num_samples must be known when a program is compiled. The run's stream decides the draws.");
 
 RIVULET_OP("RandomShuffle")
     .Input("value: T")

@@ -148,8 +148,8 @@ RIVULET_ACTIVATION("Gelu")
     .Attr("approximate: bool = false")
     .Gradient(GeluGradient)
     .Doc(
-        "features * P(X <= features) for a standard normal X; with approximate, P by a formula with tanh. An op of our "
-        "own: TensorFlow composes it.");
+        "features * P(X <= features) for a standard normal X; with approximate, P by a formula with tanh. Not an op of "
+        "TensorFlow, which composes it.");
 RIVULET_ACTIVATION_GRAD("GeluGrad", "features")
     .Attr("approximate: bool = false")
     .Gradient(GeluGradGradient)

@@ -300,13 +300,13 @@ constexpr char kNoSecondOrder[] = "second derivatives of recurrent layers are no
       .Attr("clip: float = 0")
 #define RIVULET_GATE_ATTR Attr("recurrent_activation: " RIVULET_CELL_ACTIVATIONS " = 'sigmoid'")
 
-#define RIVULET_SEQUENCE_DOC                                                                                           \
-  " Not an op of TensorFlow. Rows are [batch, time, width], or [time, batch, width] where time_major. `projection` "   \
-  "is "                                                                                                                \
-  "x · kernel + bias for all steps at once. An input marked optional is left out by a vector without elements. "      \
-  "`reverse` walks from the last step to the first; outputs stay at their inputs' steps. Beyond a sequence's length "  \
-  "the state holds and the output is zero (a reversed one begins at its length). `clip` (0: none) bounds what enters " \
-  "the activations of gates and candidate. hard_sigmoid is 0.2 x + 0.5 within [0, 1], leaky_relu has slope 0.01."
+#define RIVULET_SEQUENCE_DOC                                                                                          \
+  " Not an op of TensorFlow. Rows are [batch, time, width], or [time, batch, width] where time_major. `projection` "  \
+  "is "                                                                                                               \
+  "x · kernel + bias for all steps at once. An input marked optional is left out by a vector without elements. "     \
+  "`reverse` walks from the last step to the first; outputs stay at their inputs' steps. Beyond a sequence's length " \
+  "the state holds and the output is zero (a reversed one begins at its length). `clip` (0: none) bounds the inputs " \
+  "of the activations of gates and candidate. hard_sigmoid is 0.2 x + 0.5 within [0, 1], leaky_relu has slope 0.01."
 
 RIVULET_OP("LSTM")
     .Input("projection: T")
@@ -324,10 +324,10 @@ RIVULET_OP("LSTM")
     .Shape(LstmShape)
     .Gradient(LstmGradient)
     .Doc(
-        "Long short-term memory over sequences. Gates stand in Keras' order i, f, c, o along widths of 4 · units: i, "
-        "f, o = recurrent_activation(a), c' = f · c + i · activation(a_c), h = o · output_activation(c'). initial_h, "
-        "initial_c [batch, units], peephole [3 · units] (i and f see c, o sees c') and sequence_lengths [batch] are "
-        "optional. `gates` and `cells` are what the gradient needs." RIVULET_SEQUENCE_DOC);
+        "Long short-term memory over sequences. Gates stand in Keras' order i, f, c, o along widths of 4 · units. The "
+        "step is i, f, o = recurrent_activation(a), c' = f · c + i · activation(a_c), h = o · output_activation(c'). "
+        "Optional inputs are initial_h, initial_c [batch, units], peephole [3 · units] (i and f see c, o sees c') and "
+        "sequence_lengths [batch]. The gradient reads `gates` and `cells`." RIVULET_SEQUENCE_DOC);
 
 RIVULET_OP("LSTMGrad")
     .Input("recurrent_kernel: T")
@@ -352,9 +352,9 @@ RIVULET_OP("LSTMGrad")
     .Shape(LstmGradShape)
     .NotDifferentiable(kNoSecondOrder)
     .Doc(
-        "The backward pass of LSTM. previous_h, the state before each step, times projection_grad over all steps is "
-        "the gradient of recurrent_kernel. cells_grad (optional) reached the cells themselves, which the forward pass "
-        "bounded to ±cell_clip where that is above 0. Not an op of TensorFlow.");
+        "The backward pass of LSTM. The gradient of recurrent_kernel is previous_h, the state before each step, times "
+        "projection_grad over all steps. The optional cells_grad is the gradient of the cells, bounded in the forward "
+        "pass to ±cell_clip if that is above 0. Not an op of TensorFlow.");
 
 RIVULET_OP("GRU")
     .Input("projection: T")
@@ -370,10 +370,11 @@ RIVULET_OP("GRU")
     .Gradient(GruGradient)
     .Doc(
         "Gated recurrent units over sequences. Gates stand in Keras' and ONNX's order z, r, h along widths of 3 · "
-        "units: z, r = recurrent_activation(a); the candidate is n = activation(a_h + r · (h · R_h + b_h)) where "
-        "reset_after (ONNX: linear_before_reset), else activation(a_h + (r · h) · R_h + b_h); h' = z · h + (1 - z) · "
-        "n. recurrent_bias [3 · units], initial_h [batch, units] and sequence_lengths [batch] are optional. `gates` "
-        "[.., 4 · units] is what the gradient needs." RIVULET_SEQUENCE_DOC);
+        "units. The gates are z, r = recurrent_activation(a). With reset_after (ONNX: linear_before_reset) the "
+        "candidate is n = activation(a_h + r · (h · R_h + b_h)). Otherwise it is n = activation(a_h + (r · h) · R_h + "
+        "b_h). The new state is h' = z · h + (1 - z) · n. Optional inputs are recurrent_bias [3 · units], initial_h "
+        "[batch, units] and sequence_lengths [batch]. The gradient reads `gates` [.., 4 · "
+        "units]." RIVULET_SEQUENCE_DOC);
 
 RIVULET_OP("GRUGrad")
     .Input("recurrent_kernel: T")

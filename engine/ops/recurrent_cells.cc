@@ -199,10 +199,11 @@ RIVULET_OP("LSTMBlockCell")
     .Shape(LstmCellShape)
     .Gradient(LstmCellGradient)
     .Doc(
-        "One step of an LSTM: [x, h_prev] · w + b gives the gates i, ci, f, o in this order; i, f and o by sigmoid (f "
-        "after forget_bias is added), ci by tanh; cs = ci · i + cs_prev · f, bounded to ±cell_clip where that is "
-        "positive; co = tanh(cs), h = co · o. use_peephole adds cs_prev · wci, cs_prev · wcf and cs · wco to the gates "
-        "i, f and o. The gradient of cs is 0 where it was bounded.");
+        "One step of an LSTM. The product [x, h_prev] · w + b gives the gates i, ci, f, o in this order. Sigmoid "
+        "follows for i, f (after forget_bias is added) and o, and tanh for ci. The cell is cs = ci · i + cs_prev · f, "
+        "bounded to ±cell_clip if that is positive. The outputs are co = tanh(cs) and h = co · o. With use_peephole, "
+        "cs_prev · wci, cs_prev · wcf and cs · wco are added to the gates i, f and o. The gradient of cs is 0 where it "
+        "was bounded.");
 
 RIVULET_OP("GRUBlockCell")
     .Input("x: T")

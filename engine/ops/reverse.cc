@@ -103,8 +103,8 @@ RIVULET_OP("Roll")
     .Shape(RollShape)
     .Gradient(RollGradient)
     .Doc(
-        "input with its elements moved by shift along each axis; what leaves at the end returns at the start. Shifts "
-        "of an axis that is given several times add up. Both must be known when a program is compiled.");
+        "The input with its elements rotated by shift along each axis. Shifts of an axis that is given several times "
+        "add up. Both must be known when a program is compiled.");
 
 }  // namespace
 }  // namespace rivulet

@@ -146,8 +146,8 @@ RIVULET_OP("SpaceToBatchND")
     .Shape([](InferenceContext& c) { return BatchSpaceShape(c, /*to_batch=*/true); })
     .Gradient(BatchSpaceGradient("BatchToSpaceND"))
     .Doc(
-        "The spatial axes, padded with zeros, in blocks; each position in a block becomes a batch of its own. Block "
-        "and paddings must be known when a program is compiled.");
+        "The spatial axes, padded with zeros, in blocks. Each position in a block becomes a separate batch. Block and "
+        "paddings must be known when a program is compiled.");
 
 RIVULET_OP("BatchToSpaceND")
     .Input("input: T")
@@ -159,7 +159,7 @@ RIVULET_OP("BatchToSpaceND")
     .Attr("Tcrops: {int32, int64} = DT_INT32")
     .Shape([](InferenceContext& c) { return BatchSpaceShape(c, /*to_batch=*/false); })
     .Gradient(BatchSpaceGradient("SpaceToBatchND"))
-    .Doc("The inverse of SpaceToBatchND: crops take away what paddings added.");
+    .Doc("The inverse of SpaceToBatchND, with crops in the place of paddings.");
 
 }  // namespace
 }  // namespace rivulet

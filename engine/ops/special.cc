@@ -76,10 +76,10 @@ RIVULET_SPECIAL_OP("Ndtri")
     .Gradient(NdtriGradient)
     .Doc("The inverse of the standard normal distribution's cumulative function; NaN outside [0, 1].");
 
-RIVULET_SPECIAL_BINARY_OP("Xdivy").Gradient(XdivyGradient).Doc("x / y, and 0 where x is 0, whatever y.");
-RIVULET_SPECIAL_BINARY_OP("Xlogy").Gradient(XlogyGradient).Doc("x * log(y), and 0 where x is 0, whatever y.");
-RIVULET_SPECIAL_BINARY_OP("Xlog1py").Gradient(Xlog1pyGradient).Doc("x * log(1 + y), and 0 where x is 0, whatever y.");
-RIVULET_SPECIAL_BINARY_OP("MulNoNan").Gradient(MulNoNanGradient).Doc("x * y, and 0 where y is 0, whatever x.");
+RIVULET_SPECIAL_BINARY_OP("Xdivy").Gradient(XdivyGradient).Doc("x / y, and 0 where x is 0, for every y.");
+RIVULET_SPECIAL_BINARY_OP("Xlogy").Gradient(XlogyGradient).Doc("x * log(y), and 0 where x is 0, for every y.");
+RIVULET_SPECIAL_BINARY_OP("Xlog1py").Gradient(Xlog1pyGradient).Doc("x * log(1 + y), and 0 where x is 0, for every y.");
+RIVULET_SPECIAL_BINARY_OP("MulNoNan").Gradient(MulNoNanGradient).Doc("x * y, and 0 where y is 0, for every x.");
 
 }  // namespace
 }  // namespace rivulet

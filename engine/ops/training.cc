@@ -172,10 +172,10 @@ RIVULET_OP("ResourceApplyAdam")
     .Shape(OptimizerShape<2, 6>({"m", "v", "beta1_power", "beta2_power", "lr", "beta1", "beta2", "epsilon"}))
     .NotDifferentiable("it has an effect and no output")
     .Doc(
-        "m = beta1 * m + (1 - beta1) * grad; v = beta2 * v + (1 - beta2) * grad²; alpha = lr * √(1 - beta2_power) / "
-        "(1 - beta1_power); var -= alpha * m / (√v + epsilon), or with use_nesterov alpha * (beta1 * m + (1 - beta1) * "
-        "grad) / (√v + epsilon). Kingma and Ba, ICLR 2015, in the form that ends their section 2: this epsilon is "
-        "√(1 - beta2_power) times that of their algorithm 1.");
+        "Adam: m = beta1 * m + (1 - beta1) * grad; v = beta2 * v + (1 - beta2) * grad². The step is var -= alpha * m / "
+        "(√v + epsilon) with alpha = lr * √(1 - beta2_power) / (1 - beta1_power). With use_nesterov, m is replaced "
+        "there by beta1 * m + (1 - beta1) * grad. Kingma and Ba, ICLR 2015, in the form that ends their section 2: "
+        "this epsilon is √(1 - beta2_power) times that of their algorithm 1.");
 
 RIVULET_OP("ResourceApplyAdamW")
     .Input("var: resource")

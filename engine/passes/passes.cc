@@ -7,23 +7,23 @@ namespace rivulet {
 namespace {
 
 constexpr Pass kPasses[] = {
-    {.name = "prune", .doc = "Leaves out what no fetch and no target needs.", .optional = false},
+    {.name = "prune", .doc = "Leaves out nodes that no fetch and no target needs.", .optional = false},
     {.name = "fold_constants",
-     .doc = "Computes what is known before the run: constants, shapes and what follows from them."},
+     .doc = "Computes values known before the run: constants, shapes and their consequences."},
     {.name = "inline_functions",
      .doc = "Puts the bodies of functions in the place of their calls, effects in their order; a branch whose "
             "condition is known is a call. Bodies that draw random numbers, and those marked _noinline, stay calls.",
      .run = InlineFunctions},
     {.name = "simplify_shapes",
-     .doc = "Takes out Identity and moves of data that move nothing: reshapes and transposes of one another or to the "
-            "same shape, casts to the same type and back, slices, pads and tiles of the whole.",
+     .doc = "Removes Identity and moves of data without effect. These are reshapes and transposes of one another or to "
+            "the same shape, casts to the same type and back, slices, pads and tiles of the whole.",
      .run = SimplifyShapes},
     {.name = "simplify_arithmetic",
      .doc = "Takes out arithmetic that changes no bit: times one, minus zero, double negation, sums of one addend; "
             "division by a power of two becomes a product.",
      .run = SimplifyArithmetic},
     {.name = "common_subexpressions",
-     .doc = "Computes once what several nodes compute alike; reads of a variable are alike while nothing writes one.",
+     .doc = "Merges nodes that compute the same value; reads of a variable are the same while nothing writes one.",
      .run = MergeCommonSubexpressions},
     {.name = "softmax_loss",
      .doc = "Log of Softmax becomes LogSoftmax, its gradient loses the division, and a cross-entropy written by hand "
@@ -46,8 +46,8 @@ constexpr Pass kPasses[] = {
      .doc = "Adds bias and applies Relu or Relu6 where a MatMul or Conv2D leaves its result.",
      .run = FuseProducts},
     {.name = "fuse_pooling",
-     .doc = "MaxPool of 2 by 2 with the Conv2D before it, where nothing else reads that (evaluation); the gradients of "
-            "MaxPool and of the Relu before it in one, which writes the large tensor once.",
+     .doc = "Fuses MaxPool of 2 by 2 with the Conv2D before it, if nothing else reads that (evaluation). Fuses the "
+            "gradients of MaxPool and of the Relu before it, which writes the large tensor once.",
      .run = FusePooling},
     {.name = "fuse_normalization",
      .doc = "Applies Relu or Relu6 where a batch normalisation leaves its result, and their gradients in one.",
@@ -62,8 +62,8 @@ constexpr Pass kPasses[] = {
      .exact = false,
      .tolerance = 1e-6},
     {.name = "fuse_updates",
-     .doc = "Plain SGD inside the kernels that make gradients nobody else reads, and a dense layer's input gradient in "
-            "the same walk over its weights."},
+     .doc = "Applies plain SGD inside the kernels that make gradients without other readers, and a dense layer's input "
+            "gradient in the same walk over its weights."},
     {.name = "fuse_elements",
      .doc = "On a device: functions of elements that follow each other in one kernel, into the optimizer's update."},
 };

@@ -33,7 +33,7 @@ Status Gathering::Check(const UpdateView& update, const Weights& weights) const 
   for (size_t p = 0; p < parts.size(); ++p) {
     if (parts[p] == nullptr) continue;
     if (parts[p]->device_part != nullptr) {
-      return InvalidArgument("the {} of task '{}' lies on a device; whether it is good is told when it is taken",
+      return InvalidArgument("the {} of task '{}' is on a device; its values are checked when it is added",
                              parts[p]->name, update.task);
     }
     const int value_bits = spec().parts[p].value_bits;

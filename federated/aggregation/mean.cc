@@ -257,10 +257,8 @@ class Mean : public Gathering {
                          std::max(std::ldexp(1.0, 12 - 32), std::ldexp(1.0, 18 - spec().fraction_bits(part)));
     if (!(denominator > 0) || denominator >= least) return absl::OkStatus();
     return FailedPrecondition(
-        "the denominator of part '{}' comes to {}, and sums of {} updates in steps of 2^-{} need {} for their mean to "
-        "be "
-        "more than rounding; lower server.value_bits or, where clients weigh by losses, set algorithm.reference nearer "
-        "to theirs",
+        "the denominator of part '{}' is {}. Sums of {} updates in steps of 2^-{} need {}, or rounding dominates their "
+        "mean; lower server.value_bits. If clients weigh by losses, set algorithm.reference nearer to theirs",
         part.name, denominator, updates, spec().fraction_bits(part), least);
   }
 

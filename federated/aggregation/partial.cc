@@ -14,7 +14,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "sums are written as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "sums are written as they are in memory");
 
 constexpr std::string_view kMagic = "RVPART02";
 constexpr size_t kBlock = size_t{1} << 20, kCrcBytes = sizeof(uint32_t);

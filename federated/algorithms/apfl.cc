@@ -110,9 +110,9 @@ StatusOr<Composition> Apfl(const AlgorithmContext& context) {
 }
 
 RIVULET_ALGORITHM(apfl_registration, "apfl", "Deng et al. 2020, arXiv:2003.13461, algorithm 1",
-                  "Federated averaging, beside which each client keeps a model of its own and is served by a mixture "
-                  "of both, `alpha` of "
-                  "it its own. The shared model is federated averaging's. Needs `client.optimizer.kind` \"sgd\".",
+                  "Federated averaging, beside which each client keeps a personal model. A client is served by a "
+                  "mixture of both, `alpha` of it the personal one. The shared model equals federated averaging's. "
+                  "Needs `client.optimizer.kind` \"sgd\".",
                   {OwnShare(), ShareRate()}, Apfl,
                   "v̄_k = alpha · v_k + (1 − alpha) · w_k\n"
                   "v_k ← v_k − client.optimizer.learning_rate · alpha · ∇F_k(v̄_k)\n"

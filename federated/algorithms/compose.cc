@@ -41,19 +41,20 @@ Status SetDial(const ServerConfig& server, const ModelLayout& layout, Compositio
   }
   if (!composition.state.empty()) {
     return InvalidArgument(
-        "server.base is \"latest\", and this algorithm's clients keep '{}' from task to task: a client may begin its "
-        "next task before its last one is in a version; set it to \"committed\"",
+        "server.base is \"latest\", and this algorithm's clients keep '{}' from task to task. A client may begin its "
+        "next task before its last one is in a version; set server.base to \"committed\"",
         composition.state[0].name);
   }
   if (layout.segment_bytes(Segment::kLocal) > 0) {
     return InvalidArgument(
-        "server.base is \"latest\", and clients keep personal layers (model.personal) from task to task: a client may "
-        "begin its next task before its last one is in a version; set it to \"committed\"");
+        "server.base is \"latest\", and clients keep personal layers (model.personal) from task to task. A client may "
+        "begin its next task before its last one is in a version; set server.base to \"committed\"");
   }
   if (std::ranges::any_of(composition.aggregation.parts, &PartSpec::error_feedback)) {
     return InvalidArgument(
-        "server.base is \"latest\", and clients add what was left out of an update to their next one, which may begin "
-        "before the last one is in a version; set it to \"committed\", or update.error_feedback to false");
+        "server.base is \"latest\", and clients add the values left out of an update to their next one. The next task "
+        "may begin before the last one is in a version; set server.base to \"committed\", or update.error_feedback to "
+        "false");
   }
   policy.max_staleness = server.max_staleness;
   policy.staleness_exponent = server.staleness_exponent;

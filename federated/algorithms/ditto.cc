@@ -37,8 +37,8 @@ StatusOr<Composition> Ditto(const AlgorithmContext& context) {
 
 RIVULET_ALGORITHM(
     ditto_registration, "ditto", "Li et al. 2021, arXiv:2012.04221, algorithm 1",
-    "Federated averaging, beside which each client keeps and trains a model of its own, held near the shared one by a "
-    "proximal term: fair and robust where clients' data differ. The shared model is federated averaging's.",
+    "Federated averaging, beside which each client trains a personal model, kept near the shared one by a proximal "
+    "term. It is fair and robust if clients' data differ. The shared model equals federated averaging's.",
     {Lambda()}, Ditto,
     "v_k ← v_k − client.optimizer.learning_rate · (∇F_k(v_k) + lambda · (v_k − w^t))\n"
     "w ← w + server.learning_rate · Σ_k (n_k / n) · (w_k − w)");

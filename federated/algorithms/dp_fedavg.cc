@@ -19,8 +19,8 @@ constexpr char kSecure[] = "secure", kSeeded[] = "seeded";
 
 Setting NoiseMultiplier() {
   Setting z = Float("noise_multiplier", 1,
-                    "Standard deviation of the noise in the mean, as a multiple of what one client can change in it, "
-                    "which is `privacy.clip` / `server.clients_per_round`. 0: none.")
+                    "Standard deviation of the noise in the mean, as a multiple of one client's largest influence on "
+                    "it, `privacy.clip` / `server.clients_per_round`. 0: none.")
                   .Between(0, 1e6);
   z.example = "0.8";
   return z;
@@ -29,9 +29,9 @@ Setting NoiseMultiplier() {
 Setting NoiseSource() {
   Setting source =
       Text("noise_source", kSecure,
-           "`secure` noise comes from the system's generator, and nobody can draw it again: no run with it is repeated "
-           "or replayed, and a version that a crash has lost is made anew with other noise. `seeded` noise follows "
-           "from run.seed and the version, and hides nothing from whoever knows the seed: for simulations.")
+           "`secure` noise comes from the system's generator and cannot be drawn again. A run with it cannot be "
+           "repeated or replayed, and a version lost in a crash is made anew with other noise. `seeded` noise follows "
+           "from run.seed and the version, so knowledge of the seed removes its protection: for simulations.")
           .OneOf({kSecure, kSeeded});
   source.example = "\"seeded\"";
   return source;

@@ -8,7 +8,7 @@ namespace rivulet {
 namespace {
 
 Setting Function() {
-  Setting function = Text("function", "", "The function's name, as a record: `--aggregate` chooses what is called.");
+  Setting function = Text("function", "", "The function's name, as a record: `--aggregate` chooses the function.");
   function.example = "\"robust:trimmed\"";
   return function;
 }

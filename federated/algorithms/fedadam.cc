@@ -17,8 +17,8 @@ StatusOr<Composition> FedAdam(const AlgorithmContext& context) {
 }
 
 RIVULET_ALGORITHM(fedadam_registration, "fedadam", "Reddi et al. 2021, arXiv:2003.00295, algorithm 2",
-                  "Federated averaging whose server takes a step of Adam with the mean of the changes: each parameter "
-                  "moves at a pace of its own. `server.learning_rate` is Adam's; 0.01 is a good beginning.",
+                  "Federated averaging whose server takes a step of Adam with the mean of the changes, so each "
+                  "parameter has its own step size. `server.learning_rate` is Adam's; 0.01 is a good beginning.",
                   ServerAdamSettings(), FedAdam,
                   "d ← Σ_k (n_k / n) · (w_k − w)\n"
                   "m ← beta1 · m + (1 − beta1) · d\n"

@@ -9,7 +9,7 @@ namespace rivulet {
 namespace {
 
 Setting Beta() {
-  Setting beta = Float("beta", 0.9, "How much of the move of a round goes on into the next.").Between(0, 1);
+  Setting beta = Float("beta", 0.9, "Share of a round's step that is added to the next round's.").Between(0, 1);
   beta.example = "0.5";
   return beta;
 }

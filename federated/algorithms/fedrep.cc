@@ -53,8 +53,8 @@ StatusOr<Composition> FedRep(const AlgorithmContext& context) {
 
 RIVULET_ALGORITHM(
     fedrep_registration, "fedrep", "Collins et al. 2021, arXiv:2102.07078, algorithm 1",
-    "Federated averaging of a representation on which each client has a head of its own, `model.personal`. A client "
-    "trains its head while the representation is fixed, and then the representation while its head is.",
+    "Federated averaging of a representation, with a personal head for each client, `model.personal`. A client trains "
+    "its head while the representation is fixed, and then the representation while its head is.",
     {HeadEpochs()}, FedRep,
     "h_k ← h_k − client.optimizer.learning_rate · ∇_h F_k(w, h_k);  then\n"
     "w_k ← w_k − client.optimizer.learning_rate · ∇_w F_k(w_k, h_k);  h_k stays with client k\n"

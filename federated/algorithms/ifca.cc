@@ -48,8 +48,8 @@ Status CheckClusters(const AlgorithmContext& context) {
   }
   if (context.layout.elements(Segment::kLocal) > 0) {
     return InvalidArgument(
-        "[algorithm] name = \"{}\" has clients choose between models, and of layers of their own (model.personal) no "
-        "model has any; leave model.personal out, or take clusters = 1",
+        "[algorithm] name = \"{}\" has clients choose between models, which cannot be combined with personal layers "
+        "(model.personal); leave model.personal out, or take clusters = 1",
         scenario.algorithm.name);
   }
   if (!scenario.server.fine_tune.data.empty()) {
@@ -123,16 +123,15 @@ StatusOr<Composition> HypCluster(const AlgorithmContext& context) {
   return Clustered(context, context.scenario.server.weights == "uniform" ? "one" : "examples");
 }
 
-RIVULET_ALGORITHM(
-    ifca_registration, "ifca", "Ghosh et al. 2020, arXiv:2006.04088, algorithm 1 with model averaging",
-    "Several models for groups of clients that nobody knows beforehand. Each client finds the one that is best on its "
-    "own examples, trains it and counts towards it alone, all the same (`train/cluster` has its number). `test/…` is "
-    "the first model's and `cluster_1/test/…` the second's; clients measure the one that they would choose as "
-    "`personal/…`. Models begin with values of their own. If one of them is best for all clients at first, it stays "
-    "so; another `run.seed` or more `clusters` may part them.",
-    {Clusters()}, Ifca,
-    "j_k = argmin_j F_k(w_j),  K_j = {k: j_k = j}\n"
-    "w_j ← w_j + server.learning_rate · Σ_{k ∈ K_j} (w_k − w_j) / |K_j|");
+RIVULET_ALGORITHM(ifca_registration, "ifca", "Ghosh et al. 2020, arXiv:2006.04088, algorithm 1 with model averaging",
+                  "Several models for groups of clients that are not known beforehand. Each client finds the one that "
+                  "is best on its own examples, trains it and counts towards it alone, all the same (`train/cluster` "
+                  "has its number). `test/…` is the first model's and `cluster_1/test/…` the second's; clients measure "
+                  "the one that they would choose as `personal/…`. Models begin with different values. If one of them "
+                  "is best for all clients at first, it stays so; another `run.seed` or more `clusters` may part them.",
+                  {Clusters()}, Ifca,
+                  "j_k = argmin_j F_k(w_j),  K_j = {k: j_k = j}\n"
+                  "w_j ← w_j + server.learning_rate · Σ_{k ∈ K_j} (w_k − w_j) / |K_j|");
 
 RIVULET_ALGORITHM(hypcluster_registration, "hypcluster", "Mansour et al. 2020, arXiv:2002.10619, HypCluster",
                   "As `ifca`, whose clients count by their examples: several models, of which each client trains the "

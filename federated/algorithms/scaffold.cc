@@ -64,10 +64,10 @@ StatusOr<Composition> Scaffold(const AlgorithmContext& context) {
 
 RIVULET_ALGORITHM(
     scaffold_registration, "scaffold", "Karimireddy et al. 2020, arXiv:1910.06378, algorithm 1 with option II",
-    "Federated averaging whose clients correct their steps by the difference of their own gradients from everybody's. "
-    "Each keeps a control variate from round to round; the server keeps and sends another. All clients count the "
-    "same. Needs `client.optimizer.kind` \"sgd\" at a constant rate, and the number N of all clients: "
-    "`data.partition.clients`, or as many as `data.partition` finds in `data.train`.",
+    "Federated averaging whose clients correct their steps by the difference between their gradients and the mean of "
+    "all clients' gradients. Each keeps a control variate from round to round; the server keeps and sends another. All "
+    "clients count the same. Needs `client.optimizer.kind` \"sgd\" at a constant rate, and the number N of all "
+    "clients: `data.partition.clients`, or as many as `data.partition` finds in `data.train`.",
     {}, Scaffold,
     "y ← y − client.optimizer.learning_rate · (g_i(y) − c_i + c),  K times from y = x\n"
     "c_i⁺ ← c_i − c + (x − y) / (K · client.optimizer.learning_rate)\n"

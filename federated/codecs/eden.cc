@@ -39,7 +39,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "scales travel as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "scales travel as they are in memory");
 
 constexpr int64_t kEdenValues = 65536, kLeastWhole = 4096;
 

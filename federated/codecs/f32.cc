@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "values travel as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "values travel as they are in memory");
 
 class F32 : public Codec {
  public:

@@ -11,7 +11,7 @@
 
 namespace rivulet {
 
-static_assert(std::endian::native == std::endian::little, "halves travel as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "halves travel as they are in memory");
 
 template <typename Half>
 class Halves final : public Codec {

@@ -13,7 +13,7 @@
 
 namespace rivulet {
 
-static_assert(std::endian::native == std::endian::little, "norms travel as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "norms travel as they are in memory");
 
 inline constexpr int64_t kQsgdValues = 256;  // of a block
 

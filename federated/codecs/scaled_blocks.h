@@ -17,7 +17,7 @@
 
 namespace rivulet {
 
-static_assert(std::endian::native == std::endian::little, "scales travel as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "scales travel as they are in memory");
 
 template <int64_t kValues, int64_t kInByte>
 struct ScaledBlocks {

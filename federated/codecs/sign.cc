@@ -16,7 +16,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "the scale travels as it lies in memory");
+static_assert(std::endian::native == std::endian::little, "the scale travels as it is in memory");
 
 class Sign final : public Codec {
  public:

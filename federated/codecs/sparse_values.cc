@@ -10,7 +10,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "indices and values travel as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "indices and values travel as they are in memory");
 
 constexpr int64_t kMostSparseElements = int64_t{1} << 32;
 

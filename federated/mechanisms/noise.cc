@@ -82,10 +82,11 @@ std::unique_ptr<const Mechanism> CreateNoise(const Settings& settings) {
   return std::make_unique<Noise>(settings.number("deviation"), settings.text("source") == kSeeded);
 }
 
-RIVULET_MECHANISM(noise_registration, "noise",
-                  {Float("deviation", std::nullopt, "Of what is added to a value.").Above(0),
-                   Text("source", kSecure, "Whose randomness it is.").OneOf({kSecure, kSeeded})},
-                  CreateNoise);
+RIVULET_MECHANISM(
+    noise_registration, "noise",
+    {Float("deviation", std::nullopt, "Standard deviation of the noise that is added to a value.").Above(0),
+     Text("source", kSecure, "Whose randomness it is.").OneOf({kSecure, kSeeded})},
+    CreateNoise);
 
 }  // namespace
 }  // namespace rivulet

@@ -80,8 +80,8 @@ class Agnostic final : public NumberRule {
 
 RIVULET_NUMBER_RULE(agnostic_registration, "agnostic",
                     {Float("learning_rate", 0.01, "Of the ascent.").Between(0, 1e6),
-                     Float("least", 0.01, "What no client weighs less than.").Between(0.001, 1),
-                     Flag("memory", true, "Whether who was not drawn counts by its last loss.")},
+                     Float("least", 0.01, "Lower bound of a client's weight.").Between(0.001, 1),
+                     Flag("memory", true, "Clients outside the cohort count by their last loss.")},
                     [](const Settings& settings) -> std::unique_ptr<const NumberRule> {
                       return std::make_unique<Agnostic>(settings.number("learning_rate"), settings.number("least"),
                                                         settings.flag("memory"));

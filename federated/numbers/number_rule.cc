@@ -41,7 +41,7 @@ StatusOr<std::unique_ptr<const NumberRule>> NumberRule::For(std::span<const std:
   if (names.empty() && piece.name.empty()) return nullptr;
   RIVULET_ASSIGN_OR_RETURN(auto rule, Create(piece));
   if (!std::ranges::equal(rule->Names(), names)) {
-    return InvalidArgument("the plan's tasks bring the numbers [{}], and the number rule '{}' moves [{}]",
+    return InvalidArgument("the plan's tasks report the numbers [{}], and the number rule '{}' changes [{}]",
                            Join(names, ", "), piece.name, Join(rule->Names(), ", "));
   }
   return rule;

@@ -28,12 +28,12 @@ class PlanSource : public BoundSources {
       : name_(pass.dataset), specs_(ExampleSpecs(plan)), source_(std::move(source)), size_(size) {}
   StatusOr<std::shared_ptr<Pipeline>> Open(std::string_view name, int64_t file, std::string where) const override {
     RIVULET_RETURN_IF_ERROR(Check(name, where));
-    if (file >= 0) return NotFound("{}: a client's data set has no files of its own; use BoundDataset", where);
+    if (file >= 0) return NotFound("{}: a client's data set is not split into files; use BoundDataset", where);
     return ElementsOf(std::move(where), specs_, source_, size_);
   }
   StatusOr<int64_t> Files(std::string_view name) const override {
     RIVULET_RETURN_IF_ERROR(Check(name, "the number of files"));
-    return NotFound("a client's data set has no files of its own; use BoundDataset");
+    return NotFound("a client's data set is not split into files; use BoundDataset");
   }
 
  private:

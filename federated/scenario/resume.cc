@@ -64,8 +64,8 @@ Status CheckSamePlanKeys(const Scenario& stored, const Scenario& now, bool only_
   const std::optional<Difference> other = FirstDifference(stored, now, only_given);
   if (!other) return absl::OkStatus();
   return FailedPrecondition(
-      "{} was {} when the run began, and is {} now; it affects the run's results (its class is \"plan\"), and only "
-      "keys of the classes \"operation\" and \"place\" may change: start a new run",
+      "{} was {} when the run began, and is {} now. It affects the run's results (its class is \"plan\"); only keys of "
+      "the classes \"operation\" and \"place\" may change: start a new run",
       other->key, other->was, other->is);
 }
 

@@ -123,9 +123,9 @@ std::vector<Setting> Table() {
       Integer("most_versions", 0, "Versions after which a client makes room for others; 0: never.").Between(0, 1e9);
   most.example = "10";
   Setting penalty = Float("slow_penalty", 0,
-                          "Exponent of the penalty for slow clients: a task that took k times as long as "
-                          "`fast_enough` divides its client's utility by k to this power (the paper's alpha, there "
-                          "2). 0: no penalty. In a deployed run, measured time then affects the draw.")
+                          "Exponent of the penalty for slow clients (the paper's alpha, there 2). A task that took k "
+                          "times as long as `fast_enough` divides its client's utility by k to this power. 0: no "
+                          "penalty. In a deployed run, measured time then affects the draw.")
                         .Between(0, 16);
   penalty.example = "2.0";
   return {

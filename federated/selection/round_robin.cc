@@ -48,8 +48,8 @@ class RoundRobin final : public Selector {
 
 RIVULET_SELECTOR(
     round_robin_registration, "round_robin",
-    "Clients take part in turns. The one that took part least recently is asked first, so that nobody repeats before "
-    "all others have (the separation of Kairouz et al. 2021, arXiv:2103.00039, section 3).",
+    "Clients take part in turns. The one that took part least recently is asked first, so that no client repeats "
+    "before all others took part (the separation of Kairouz et al. 2021, arXiv:2103.00039, section 3).",
     {}, [](const Settings&) -> std::unique_ptr<const Selector> { return std::make_unique<RoundRobin>(); });
 
 }  // namespace

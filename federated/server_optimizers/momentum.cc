@@ -31,11 +31,12 @@ class ServerMomentum final : public ServerOptimizer {
   const double beta_;
 };
 
-RIVULET_SERVER_OPTIMIZER(server_momentum_registration, "momentum",
-                         {Float("beta", 0.9, "How much of the move of a round goes on into the next.").Between(0, 1)},
-                         [](const Settings& settings) -> StatusOr<std::unique_ptr<const ServerOptimizer>> {
-                           return std::make_unique<ServerMomentum>(settings.number("beta"));
-                         });
+RIVULET_SERVER_OPTIMIZER(
+    server_momentum_registration, "momentum",
+    {Float("beta", 0.9, "Share of a round's step that is added to the next round's.").Between(0, 1)},
+    [](const Settings& settings) -> StatusOr<std::unique_ptr<const ServerOptimizer>> {
+      return std::make_unique<ServerMomentum>(settings.number("beta"));
+    });
 
 }  // namespace
 }  // namespace rivulet

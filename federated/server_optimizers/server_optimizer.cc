@@ -50,8 +50,8 @@ Status DrawWeights(const Model& model, const std::string& flat, const DrawModel&
   CopyWeights(model, first);
   if (!std::ranges::equal(to, first)) return absl::OkStatus();
   return InvalidArgument(
-      "the model's first values are the same by every draw, so that '{}' would begin as the first model and always be "
-      "equal to it; give a layer an initializer that draws",
+      "the model's first values are the same by every draw, so '{}' would begin as the first model and always equal "
+      "it; give a layer an initializer that draws",
       flat);
 }
 

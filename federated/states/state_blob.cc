@@ -9,7 +9,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "states are kept as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "states are kept as they are in memory");
 
 template <typename T>
 void AppendNumber(std::string& out, T value) {

@@ -50,6 +50,9 @@ struct TaskColumn {
   int field;    // of kSite: its number in a record (TaskRecordProto), never used again; else 0
   int history;  // version of the history that stores it first; 0: it is not stored
 };
+// For compilers that deduce nothing of an aggregate: clang before 17, which builds the fuzz targets.
+template <typename Value>
+TaskColumn(const char*, Value TaskResult::*, StatedBy, int, int) -> TaskColumn<Value>;
 
 // Stored columns are in the order of the table `task`, where later versions add theirs at the end. One that a later
 // version adds is optional: earlier rows do not have it.

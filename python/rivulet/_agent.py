@@ -2,7 +2,7 @@
 
     poll ──→ task ──→ fetch plan and model ──→ fit (a heartbeat keeps the lease) ──→ submit ──→ poll …
 
-It does what client/agent/agent.h and client/agent/task_runner.h of the repository do, in the same order.
+It has the steps of client/agent/agent.h and client/agent/task_runner.h of the repository, in the same order.
 """
 
 import hashlib
@@ -99,7 +99,7 @@ class _Agent:
         return request
 
     def _pause(self, error: CallError, backoff: Backoff, context: Optional[Context] = None) -> None:
-        """Waits for the next try, or raises what waiting does not mend."""
+        """Waits for the next try, or raises errors that waiting does not mend."""
         if context is not None and context.cancelled:
             raise _Cancelled
         if not error.transient:
@@ -149,7 +149,7 @@ class _Agent:
                     self._pause(error, backoff, context)
 
     def _submit(self, task: Any, message: Message, seconds: float, context: Context) -> Any:
-        """Sends an update from where what is staged of it differs, until the coordinator says what became of it."""
+        """Sends an update from the first block not staged yet, until the coordinator reports the outcome."""
         backoff = Backoff(self._name)
         upload = Upload(self._header(task, len(message), seconds), message, task.step)
         damaged = 0
@@ -213,14 +213,14 @@ class _Agent:
         return self._client
 
     def _propose(self, task: Any, context: Context) -> None:
-        """Keeps what a task has left, before its update goes anywhere."""
+        """Keeps a task's proposed state, before its update is sent."""
         self._state.propose(task.run_id, context.round, task.id, context.state)
 
     def _raised(self, error: BaseException) -> None:
-        """Hears of what is wrong with a client's own code."""
+        """Handles errors in a client's own code."""
 
     def _found(self, task: Any) -> Optional[Finished]:
-        """What is held of a task, with what it left for the next one."""
+        """The finished work of a task, with its state for the next one."""
         if self._held is None or task.kind != TRAIN:
             return None
         found = self._held.find(task)
@@ -238,7 +238,7 @@ class _Agent:
             raise CannotDo(CannotDo.NO_EXAMPLES, dataset, sentence)
         found = self._found(task)
         if found is not None:
-            return found.message, found.seconds, "sent what was finished before"
+            return found.message, found.seconds, "sent the stored update"
         model = self._model_of(task, plan, context)
         context.numbers = plan.numbers(task.kind)
         began = time.perf_counter()

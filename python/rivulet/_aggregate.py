@@ -2,8 +2,9 @@
 
     python3 -m rivulet._aggregate MODULE:FUNCTION | FILE.pickle
 
-It reads a call as a line of JSON from standard input, maps the updates' files into memory, calls the function, writes the
-change of the model into a file of the caller, and answers with a line. cli/run/python_aggregation.h is the other side.
+It reads a call as a line of JSON from standard input, maps the updates' files into memory and calls the function. Then
+it writes the change of the model into a file of the caller and answers with a line. cli/run/python_aggregation.h is the
+other side.
 """
 
 import importlib
@@ -35,7 +36,7 @@ class ClientUpdate(NamedTuple):
 
 
 class Refused(Exception):
-    """A sentence about what the function did."""
+    """A sentence about a fault of the function."""
 
 
 def _function(target: str) -> AggregateFn:
@@ -59,7 +60,7 @@ def _function(target: str) -> AggregateFn:
 
 
 class _Layout:
-    """Where the variables of a part are among its values."""
+    """The places of a part's variables among its values."""
 
     def __init__(self, plan: Plan, part: str) -> None:
         (whose,) = [one for one in plan.parts() if one.name == part]
@@ -79,7 +80,7 @@ class _Layout:
         }
 
     def write(self, change: Any, flat: Any) -> None:
-        """What the function returned, checked, into `flat`."""
+        """The function's result, checked, into `flat`."""
         if not isinstance(change, Mapping):
             given = "nothing" if change is None else f"a {type(change).__name__}"
             raise Refused(f"it returned {given}; it has to return the model's change: a dict of arrays by variable")
@@ -102,7 +103,7 @@ class _Layout:
 
 
 class _States:
-    """What the function keeps from version to version, a file each."""
+    """The function's state from version to version, a file each."""
 
     def __init__(self, folder: str) -> None:
         self._folder = pathlib.Path(folder)

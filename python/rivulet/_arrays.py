@@ -1,5 +1,5 @@
-"""What counts as an array: NumPy's own, and all that NumPy takes, such as PyTorch's tensors on the CPU. And memory for
-large ones."""
+"""The arrays that the package takes: NumPy's, and all that NumPy converts, such as PyTorch's tensors on the CPU. And
+memory for large ones."""
 
 import mmap
 from typing import Any, Optional
@@ -21,15 +21,15 @@ def as_array(what: str, values: Any) -> Array:
 
 
 class Pages:
-    """Memory for one large thing after the other: that of the last one, if nobody looks at it any more. To be given new
-    pages costs as much as to receive what they are for. They go back to the system with this and their last view, which
-    the heap's need not."""
+    """Memory for one large transfer after the other: the last one's, if it has no views any more. New pages cost as
+    much as the transfer into them. They return to the system with this object and their last view, unlike the
+    heap's."""
 
     def __init__(self) -> None:
         self._last: Optional[mmap.mmap] = None
 
     def of(self, size: int) -> memoryview:
-        """What is in it is anything. OSError, OverflowError, ValueError: so much cannot be had."""
+        """Its content is undefined. OSError, OverflowError, ValueError: so much memory is not available."""
         last, self._last = self._last, None
         if last is not None:
             try:

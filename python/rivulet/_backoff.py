@@ -1,4 +1,4 @@
-"""How long a client waits before it tries again."""
+"""The time that a client waits before it tries again."""
 
 import random
 from typing import Optional
@@ -8,8 +8,8 @@ _FIRST_WAIT_MS, _WAIT_FACTOR = 200, 2.0
 
 
 class Backoff:
-    """Exponential, capped, with a jitter that follows from the client's name: who lost one coordinator together does
-    not come back in the same millisecond."""
+    """Exponential, capped, with a jitter that follows from the client's name: clients that lost a coordinator together
+    do not return in the same millisecond."""
 
     def __init__(self, name: str) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""rivulet.Client and rivulet.run_client: what a client is, what it is given, and what it gives back."""
+"""rivulet.Client and rivulet.run_client: a client, its inputs and its results."""
 
 import abc
 import threading
@@ -15,12 +15,12 @@ class Params:
     Parameters
     ----------
     arrays : mapping
-        The value of every variable that a model shares, by name, with the type and shape that `fit` was given. What is
-        frozen may be left out.
+        The value of every variable that a model shares, by name, with the type and shape that `fit` was given. Frozen
+        variables may be left out.
     examples : int
         How many examples it was trained on; at least 1. Its weight, under most aggregations.
     metrics : mapping, optional
-        Numbers that the plan declares, by name: ``train_loss`` is one of every plan. ``steps`` may be told too.
+        Numbers that the plan declares, by name: ``train_loss`` is one of every plan. ``steps`` may be reported too.
     """
 
     def __init__(
@@ -32,7 +32,7 @@ class Params:
 
 
 class Delta(Params):
-    """What training changed: the model as it is now, less the one that `fit` was given.
+    """An update of the model: the trained values less the values given to `fit`.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class Delta(Params):
 
 
 class Evaluation:
-    """How good a model is on a client's examples.
+    """Measurements of a model on a client's examples.
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Evaluation:
 
 
 class Context:
-    """What a task is, beside its model.
+    """The facts of a task, beside its model.
 
     Attributes
     ----------
@@ -71,14 +71,13 @@ class Context:
     round : int
         The round that the update is for: 1, 2, …
     seed : int
-        64 bits of this client's own for this task. The same task done again has the same, so that what is drawn from it
-        alone can be done again; no other client can tell it.
+        64 bits of this client's own for this task. A retry of the task has the same seed, so draws from it repeat.
+        Other clients cannot derive it.
     numbers : dict of str to int
-        What the scenario asks of whoever trains, as far as it is a number of its own: ``epochs``, ``batch_size``,
-        ``max_steps`` (0: no bound).
+        The scenario's numbers for training: ``epochs``, ``batch_size``, ``max_steps`` (0: no bound).
     state : dict of str to array
-        What this client keeps from task to task. What `fit` leaves here becomes the client's when its update is in a
-        version of the model, and is forgotten when it is in none. `rivulet.run_client` keeps it in a file on demand.
+        The client's state from task to task. Values that `fit` stores here are kept once its update is in a version of
+        the model, and dropped otherwise. `rivulet.run_client` keeps it in a file on demand.
     """
 
     def __init__(
@@ -103,18 +102,18 @@ class Context:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the coordinator needs this task no longer. `fit` may then return, or raise, whatever it likes."""
+        """Whether the coordinator needs this task no longer. `fit` may then return or raise anything."""
         return self._cancelled.is_set()
 
 
 class Client(abc.ABC):
-    """Trains a model on examples that stay where they are, with whatever trains it.
+    """Trains a model on local examples, with any training code.
 
     Attributes
     ----------
     examples : int
-        How many examples it says it has when it joins, which a run may find too many or too few. What weighs an update
-        is what `fit` says.
+        The number of examples that it reports when it joins. A run may refuse clients with too many or too few. The
+        weight of an update follows from the number that `fit` returns.
     """
 
     examples: int = 1
@@ -126,19 +125,18 @@ class Client(abc.ABC):
         Parameters
         ----------
         params : dict of str to array
-            The model to begin with, by name, in Rivulet's layout. The arrays cannot be written to: copy what you
-            change.
+            The model to begin with, by name, in Rivulet's layout. The arrays are read-only: copy an array to change it.
         context : Context
-            What the task is.
+            The facts of the task.
 
         Returns
         -------
         Params or Delta
-            The model as it is now, or what was added to it. Which of them it is, is never guessed.
+            The trained model, or its difference from `params`. The class decides which.
         """
 
     def evaluate(self, params: Dict[str, Array], context: Context) -> Evaluation:
-        """Tell how good a model is. A client that does not say how takes no part in federated evaluation.
+        """Evaluate a model. A client without this method takes no part in federated evaluation.
 
         Parameters
         ----------
@@ -167,8 +165,7 @@ def run_client(
 ) -> str:
     """Take part in a run until it is over.
 
-    What happens is told to the logger ``rivulet``: that a client waits, trains and has sent on level INFO, what went
-    wrong as WARNING and ERROR.
+    Progress goes to the logger ``rivulet``: waiting, training and sending on level INFO, faults as WARNING and ERROR.
 
     Parameters
     ----------
@@ -191,15 +188,15 @@ def run_client(
         A file to keep `Context.state` in. Default: one below `state_dir`; without that it is kept as long as this call
         lasts.
     state_dir : path, optional
-        A folder for what is to outlast this process: `Context.state`, and every finished update, from before it is sent
+        A folder for data that outlasts this process: `Context.state`, and every finished update, from before it is sent
         until the version that it is in is on the coordinator's disk. Where this process or the coordinator is killed
         before, the update is sent again and `fit` is not called again. It may be the same folder for several clients.
         Default: nothing is held.
     hold_megabytes : int
-        What the finished updates may take there. The oldest gives way; 0 holds none.
+        Limit for the finished updates there. The oldest gives way; 0 holds none.
     insecure : bool
-        Speak plain text to a coordinator that is not on this machine. Whoever is on the way can then read and change
-        what is sent.
+        Speak plain text to a coordinator that is not on this machine. The network between can then read and change
+        messages.
 
     Returns
     -------
@@ -222,9 +219,9 @@ def run_client(
             raise RivuletError(f"the kit '{authority.folder}' is of client '{authority.name}', not '{name}'; leave name out")
         name, coordinator = authority.name, coordinator or authority.coordinator
     if name is None:
-        raise RivuletError("nothing says who this client is; give kit=, or name= where the coordinator takes plain text")
+        raise RivuletError("the client has no name; give kit=, or name= if the coordinator takes plain text")
     if coordinator is None:
-        raise RivuletError("nothing says where the coordinator is; give its HOST:PORT")
+        raise RivuletError("the coordinator's address is missing; give its HOST:PORT")
     examples = client.examples
     if isinstance(examples, bool) or not isinstance(examples, int) or examples < 1:
         raise RivuletError(f"client '{name}' has examples = {examples!r}; it is how many it has, at least 1")

@@ -1,9 +1,9 @@
-"""What a client keeps from task to task.
+"""The state of a client from task to task.
 
-What a task leaves is a proposal, until the coordinator says how the task ended: an update that was dropped, or is in an
-attempt that was abandoned, changes nothing. A coordinator that crashes may lose the versions that it had not written
-yet, and asks for their rounds again: so what a client had before stays beside what it has, until its newest is in a
-version that is durable. With a file all of it is on disk, and a process that is killed finds it again.
+A task's result is a proposal, until the coordinator reports the task's outcome. An update that was dropped, or is in an
+abandoned attempt, changes nothing. A coordinator that crashes may lose versions that it had not written yet, and
+repeats their rounds. So a client keeps its earlier states until the newest is in a durable version. With a file all of
+it is on disk, and a killed process finds it again.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ _MOST_EARLIER = 64
 
 
 def checked(arrays: Mapping[str, Any]) -> Dict[str, Array]:
-    """What `fit` left, as arrays of their own. BadResult: by name, what is none."""
+    """Copies of the arrays that `fit` stored. BadResult: names an entry that is no array."""
     for name, array in arrays.items():
         if not hasattr(array, "dtype") or not hasattr(array, "tobytes"):
             given = type(array).__name__
@@ -39,7 +39,7 @@ def checked(arrays: Mapping[str, Any]) -> Dict[str, Array]:
 
 
 def guarded(state: Tensors) -> Dict[str, Array]:
-    """What a task is given: nobody can write to it, or a task that comes to nothing would leave its traces."""
+    """A task's input, read-only, so that a failed task leaves no traces."""
     for array in state.values():
         array.flags.writeable = False
     return dict(state)
@@ -49,7 +49,7 @@ def _loaded(file: str) -> Tensors:
     state = load_safetensors(file)
     said = state.metadata.get(_ROUND, "")
     if not (said.isascii() and said.isdigit() and len(said) < 20) or not {_RUN, _TASK} <= set(state.metadata):
-        raise RivuletError(f"{file} is not what a client keeps: it does not say of which run, round and task; remove it")
+        raise RivuletError(f"{file} is no state of a client: its run, round and task are missing; remove it")
     return state
 
 
@@ -72,14 +72,14 @@ class ClientState:
                 self._proposed = _loaded(self._path + _PROPOSED)
 
     def of(self, run: str, round: int) -> Dict[str, Array]:
-        """What is kept of a run from the rounds before a round."""
+        """The state of a run from the rounds before a round."""
         for state in reversed(self._kept):
             if state.metadata.get(_RUN) == run and _round(state) < round:
                 return guarded(state)
         return {}
 
     def propose(self, run: str, round: int, task: str, arrays: Mapping[str, Any]) -> None:
-        """What a task has left. It is on the disk before its update goes anywhere."""
+        """A task's proposed state. It is on disk before the update is sent."""
         metadata = {_RUN: run, _ROUND: str(round), _TASK: task}
         left = checked(arrays)
         self._unlink(_PROPOSED)
@@ -92,12 +92,12 @@ class ClientState:
             keep_safetensors(self._path + _PROPOSED, self._proposed, metadata)
 
     def has(self, task: str) -> bool:
-        """Whether what a task has left is here: as what is proposed, or as what was in a version that a crash has lost."""
+        """Whether a task's state is here: proposed, or of a version lost in a crash."""
         left = [*self._kept, *([self._proposed] if self._proposed is not None else [])]
         return any(state.metadata.get(_TASK) == task for state in left)
 
     def hear(self, task: str, end: int, durable: bool = False) -> None:
-        """How a task ended; durable: the version that it is in is written, and no crash brings the task back."""
+        """A task's outcome. durable: its version is written, so no crash repeats the task."""
         proposed = self._proposed
         if proposed is not None and proposed.metadata.get(_TASK) == task:
             self._proposed = None

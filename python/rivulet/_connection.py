@@ -1,10 +1,10 @@
-"""Calls of a coordinator over gRPC: what they are, and what their ends mean.
+"""Calls of a coordinator over gRPC, and the meaning of their statuses.
 
 gRPC is loaded by the first connection and by nothing before it. A process that has loaded it may not be forked any more,
 which `rivulet.simulate` prefers for its workers.
 
-Requests and replies travel as bytes. What is read of them is read here and in the modules of the transfers, so that a
-reply that is none is a `CallError` and no exception of another package.
+Requests and replies travel as bytes. This module and those of the transfers parse them. So a malformed reply is a
+`CallError` and no exception of another package.
 """
 
 import contextlib
@@ -108,8 +108,8 @@ def _host_and_port(address: str, insecure: bool, kit: "Optional[Kit]") -> Tuple[
         loopback = ipaddress.ip_address(host).is_loopback
     if not loopback and not insecure and kit is None:
         raise RivuletError(
-            f"{address} is not a loopback address, and without TLS anybody on the way can read and change what is "
-            "sent; give kit=, the folder of `rivulet ca kit client/NAME`, or say insecure=True to accept that"
+            f"{address} is not a loopback address, and without TLS the network can read and change every message; give "
+            "kit=, the folder of `rivulet ca kit client/NAME`, or insecure=True to accept that"
         )
     return host, int(port)
 
@@ -139,7 +139,7 @@ class _Channel:
 class Connection:
     """One coordinator's, made at the first call and made again when it is lost. Thread-safe: calls travel side by side.
 
-    Calls raise `CallError`. Streams are closed by who opens them: what they are is a context.
+    Calls raise `CallError`. A stream is a context, closed by its opener.
     """
 
     def __init__(self, address: str, *, insecure: bool = False, kit: "Optional[Kit]" = None) -> None:
@@ -157,7 +157,7 @@ class Connection:
         self._channel = _Channel(grpc, self._target, kit)
 
     def _meant(self, error: Any) -> CallError:
-        """A client acts by the code alone. Whatever only says that the connection is gone becomes UNAVAILABLE."""
+        """A client acts by the code alone. Every code for a lost connection becomes UNAVAILABLE."""
         code, details = error.code().name, error.details() or ""
         gone = (
             code in ("UNAVAILABLE", "DEADLINE_EXCEEDED", "CANCELLED")
@@ -238,7 +238,7 @@ class Connection:
         return self._stream(self._channel.submit, iter(messages))
 
     def cancel_streams(self) -> None:
-        """Ends every stream that is open: whoever reads from one gets a CallError."""
+        """Ends every stream that is open: their readers get a CallError."""
         with self._lock:
             streams = list(self._streams)
         for call in streams:

@@ -7,13 +7,13 @@ the loop, and all are taken; for a large record a fifth one, before them:
 - zeros in front of the data change nothing while the register begins at 0, so records of several lengths are padded on
   the left to rows of one length;
 - a row is cut into chunks of 64 bytes. Where they are many, their registers advance side by side, four bytes a step;
-- where they are few, each byte is looked up by its place in the chunk, since its share in the register depends on no
-  other byte, and the shares are summed up (xor);
+- where they are few, each byte is looked up by its place in the chunk. Its share in the register depends on no other
+  byte, and the shares are summed up (xor);
 - the register after ``a + b`` is that of ``a``, advanced over as many zeros as ``b`` has bytes, xor that of ``b``. So
-  sixteen registers side by side are 64 bytes that are looked up by their places in turn. The same advance brings in the
-  register's true beginning, which is all ones;
-- the polynomial has a multiple of four terms. By it a bit may be xored into three bits far behind instead; and, as
-  squares of sums are sums of squares, a byte into three bytes that are as many bytes away, and a word of 64 bits. That
+  sixteen registers side by side are 64 bytes that are looked up by their places in turn. The same advance accounts for
+  the register's true beginning, which is all ones;
+- the polynomial has a multiple of four terms. By it a bit may be xored into three bits far behind instead. As squares
+  of sums are sums of squares, so may a byte into three bytes that are as many bytes away, and a word of 64 bits. That
   leaves a large record's last 5,685 bytes.
 """
 
@@ -50,7 +50,7 @@ _FOLDED_BYTES = 4 * _FOLD_C  # of less, folding takes as long as it saves
 
 @functools.lru_cache(maxsize=None)
 def _zeros(power: int) -> Words:
-    """[4, 256]: what each byte of a register becomes after 2**power zero bytes."""
+    """[4, 256]: each byte of a register after 2**power zero bytes."""
     if power == 0:
         one_byte: Words = np.arange(256, dtype=np.uint32)
         for _ in range(8):
@@ -73,7 +73,7 @@ def _advance(table: Words, registers: Words) -> Words:
 
 @functools.lru_cache(maxsize=None)
 def _word_tables() -> Tuple[Words, Words]:
-    """What the lower and the upper half of a register become after four zero bytes."""
+    """The lower and the upper half of a register after four zero bytes."""
     halves = np.arange(1 << 16, dtype=np.uint32)
     return _advance(_zeros(2), halves), _advance(_zeros(2), halves << np.uint32(16))
 
@@ -90,8 +90,8 @@ def _beginning(length: int) -> int:
 
 @functools.lru_cache(maxsize=None)
 def _places(power: int) -> Words:
-    """[64 * 256]: what each byte of a group of registers becomes at the group's end, when each register stands for
-    2**power bytes. Of power -1 the bytes are a chunk's own."""
+    """[64 * 256]: each byte of a group of registers at the group's end, if each register stands for 2**power bytes. Of
+    power -1 the bytes are a chunk's own."""
     if power < 0:
         shares = _advance(_zeros(0), np.arange(256, dtype=np.uint32))[None]
         powers = range(_CHUNK_POWER)

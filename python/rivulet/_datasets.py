@@ -29,7 +29,7 @@ def _array(name: str, values: Any) -> Array:
 
 
 def _columns(data: Any) -> Optional[Dict[str, Array]]:
-    """A mapping or a DataFrame as arrays with as many rows each; None for what is neither."""
+    """A mapping or a DataFrame as arrays with as many rows each; None for other data."""
     if isinstance(data, Mapping):
         named = {name: _array(name, values) for name, values in data.items()}
     elif hasattr(data, "columns") and hasattr(data, "__getitem__"):
@@ -67,7 +67,7 @@ def _blocks(data: Any, names: Optional[Sequence[str]]) -> Iterator[Dict[str, Arr
             example: Dict[str, Any] = dict(item)
         elif names is None:
             raise RivuletError(
-                f"example {index} is a {type(item).__name__}; say what its parts are called, such as "
+                f"example {index} is a {type(item).__name__}; name its parts, such as "
                 "names=('image', 'label')"
             )
         else:
@@ -131,7 +131,7 @@ def write_examples(path: PathLike, data: Any, *, names: Optional[Sequence[str]] 
         Columns with a row for each example; or a data set that gives one example after another, such as PyTorch's: each
         a mapping, or a tuple with `names`.
     names : sequence of str, optional
-        What the parts of a tuple are called. A scenario's own names are ``image`` (of text ``tokens``) and ``label``.
+        The names of a tuple's parts. A scenario's own names are ``image`` (of text ``tokens``) and ``label``.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Fetching a blob: what has arrived is kept over lost connections, and only the rest is asked for."""
+"""Fetching a blob: received bytes are kept over lost connections, and only the rest is requested."""
 
 from typing import Any, Optional, Tuple
 
@@ -25,7 +25,7 @@ def _chunk(message: memoryview) -> Tuple[int, memoryview, int]:
 
 
 class Download:
-    """Of one blob of at most `most` bytes, for as many tries as it takes, into memory of `pages`.
+    """The download of one blob of at most `most` bytes, over all tries, into memory of `pages`.
 
     Attributes
     ----------
@@ -40,7 +40,7 @@ class Download:
         self.size = 0
 
     def forget(self) -> None:
-        """Begins anew: wrong bytes cannot be told from right ones by their place."""
+        """Begins anew: the places of wrong bytes are unknown."""
         self._room = None
         self.size = 0
 

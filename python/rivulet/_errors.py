@@ -1,4 +1,4 @@
-"""What the package raises, and how foreign text becomes part of it."""
+"""The exceptions of the package, and the cleaning of foreign text in them."""
 
 import re
 from typing import TYPE_CHECKING, Optional
@@ -23,7 +23,7 @@ def clean(text: str, most: int = _MOST_CHARACTERS) -> str:
 class RivuletError(Exception):
     """Something that was asked for cannot be done.
 
-    Its text is one sentence that names what, where and the mend; where the program said it, it is the program's own.
+    Its text names the failure, the input and the remedy. A failure of the program keeps the program's sentence.
     """
 
 
@@ -35,7 +35,7 @@ class Interrupted(KeyboardInterrupt):
     Attributes
     ----------
     run : Run or None
-        What was committed until then; `rivulet.simulate` with ``resume=run`` goes on with it. None where the interrupt
+        The committed rounds until then; `rivulet.simulate` with ``resume=run`` resumes it. None where the interrupt
         came before there was a run.
     """
 
@@ -45,5 +45,5 @@ class Interrupted(KeyboardInterrupt):
 
 
 def lacks(package: str, debian: str, error: object = "it is not installed") -> RivuletError:
-    """What a client says where a package cannot be loaded."""
+    """The error of a client if a package cannot be loaded."""
     return RivuletError(f"a client needs {package} ({error}): pip install 'rivulet[client]', or Debian's {debian}")

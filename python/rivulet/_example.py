@@ -65,7 +65,7 @@ def _strings(name: str, column: Array) -> List[bytes]:
 
 
 def column_kind(name: str, column: Array) -> int:
-    """What list of a Feature a column becomes, or a sentence why it becomes none."""
+    """The kind of Feature list for a column, or a sentence with the reason against it."""
     if column.ndim == 0:
         raise RivuletError(f"feature '{name}' is one value and not one per example")
     kind = column.dtype.kind
@@ -80,7 +80,7 @@ def column_kind(name: str, column: Array) -> int:
         return _BYTES
     if kind in "iub":
         if column.size and int(column.max()) > 2**63 - 1:
-            raise RivuletError(f"feature '{name}' has values beyond int64, which is what an example holds")
+            raise RivuletError(f"feature '{name}' has values beyond int64, the type that an example holds")
         return _INT64
     if column.dtype in (np.float32, np.float16):
         return _FLOAT

@@ -18,8 +18,8 @@ _CRC = struct.Struct("<I")
 
 @contextlib.contextmanager
 def replaced(path: PathLike, *, private: bool = False, durable: bool = False) -> Iterator[BinaryIO]:
-    """A file to write, which takes the place of `path` when the block ends; where it raises, `path` stays as it was.
-    private: for its owner's eyes alone (mode 0600). durable: a crash of the machine changes nothing of this either."""
+    """A file to write, which takes the place of `path` when the block ends. If the block raises, `path` is unchanged.
+    With private only its owner can read it (mode 0600). With durable this holds over a crash of the machine."""
     name = os.fspath(path)
     temporary = f"{name}.tmp-{secrets.token_hex(8)}"
     mode = 0o600 if private else 0o666
@@ -53,8 +53,8 @@ def _sync_folder(folder: str) -> None:
 
 
 def write_sealed(path: PathLike, pieces: "Iterable[Union[bytes, memoryview]]") -> None:
-    """A private file of some pieces one behind the other, then their CRC-32: what a process keeps for the one after it.
-    Its folder is made (mode 0700) where it is not there. OSError, RivuletError: it was not written."""
+    """A private file of some pieces one behind the other, then their CRC-32: data that a process keeps for its
+    successor. Its folder is made (mode 0700) where it is not there. OSError, RivuletError: it was not written."""
     os.makedirs(os.path.dirname(os.fspath(path)) or ".", mode=0o700, exist_ok=True)
     with replaced(path, private=True, durable=True) as file:
         crc = 0

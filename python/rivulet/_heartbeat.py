@@ -1,7 +1,6 @@
-"""Says that a task is being worked on, from a thread of its own, as often as the coordinator wants to hear it.
+"""Heartbeats of a task from a separate thread, as often as the coordinator asks for them.
 
-That keeps the task's lease, however long training says nothing; and it is how a client hears that its task is needed no
-longer.
+They keep the task's lease during long training. Their replies say when the task is needed no longer.
 """
 
 import threading

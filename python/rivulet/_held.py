@@ -1,7 +1,7 @@
 """Finished work of one client, on its disk from before it is sent until its outcome is durable.
 
 A client that dies after its training, or a coordinator that dies with updates that it has acknowledged, costs no
-training: the task is offered again under its name, and what is held of it is sent as it lies here.
+training. The task is offered again under its name, and its stored update is sent.
 
     trained ──→ keep ──→ sent ──→ acknowledged ──→ settle: durable ──→ removed
                  ↑________ offered again: find ________│
@@ -32,14 +32,14 @@ _HALF = re.compile(_FILE.pattern + TEMPORARY.pattern)
 
 
 class Finished(NamedTuple):
-    """What training came to.
+    """The result of training.
 
     Attributes
     ----------
     message : Message
         The update as it is sent.
     seconds : float
-        How long training took.
+        The duration of training.
     proposes : bool
         Whether the task has left something to keep (rivulet._client_state), without which it may not be sent.
     """
@@ -55,7 +55,7 @@ def digits(text: str) -> str:
 
 
 def work_of(task: Any) -> bytes:
-    """All that decides what a task's training gives, but the client's data: the same digest is the same work."""
+    """Everything that decides a task's result, except for the client's data: the same digest is the same work."""
     hashed = hashlib.sha256()
 
     def text(value: bytes) -> None:
@@ -79,10 +79,10 @@ class _Place(NamedTuple):
 
 
 class HeldUpdates:
-    """Of the client `name`, in `folder`, which is made when there is something to keep. Files that a process left half
-    written go. Not thread-safe.
+    """The finished work of the client `name`, in `folder`, which is made on first use. Half-written files are removed.
+    Not thread-safe.
 
-    What cannot be kept, and what is dropped, is a warning and no error: it is sent all the same, or trained again.
+    A failure to keep work, or its removal, is a warning and no error: it is still sent, or trained again.
     """
 
     def __init__(self, folder: str, name: str, max_bytes: int) -> None:
@@ -121,7 +121,7 @@ class HeldUpdates:
                 )  # fmt: skip
 
     def find(self, task: Any) -> Optional[Finished]:
-        """Of this very task. What is damaged, or of another task of this name, goes."""
+        """The work of this very task. A file that is damaged, or of another task of this name, is removed."""
         place = self._place(task.id)
         if place is None or not os.path.exists(place.path):
             return None
@@ -147,8 +147,8 @@ class HeldUpdates:
             self._remove(place.path)
 
     def settle(self, outcome: Any) -> None:
-        """What the coordinator says of an earlier task: refused, dropped or failed, it goes; in a durable version, it
-        goes and all that this client holds of the run's earlier rounds."""
+        """Applies the outcome of an earlier task. If it was refused, dropped or failed, its file is removed. If it is
+        in a durable version, so are all files of the run's earlier rounds."""
         said = (outcome.task, outcome.end, outcome.durable)
         if said == self._settled:
             return

@@ -44,8 +44,8 @@ class History:
     """Every run, round, client and metric of one database.
 
     Tables are `pandas.DataFrame` where pandas is installed and lists of dicts where it is not. Times are aware of their
-    zone, which is UTC. Each call reads what is there at that moment; nothing stays open between calls, so a History may
-    be used by several threads and needs no closing.
+    zone, which is UTC. Each call reads the rows of that moment. Nothing stays open between calls, so a History may be
+    used by several threads and needs no closing.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class History:
         if version < _OLDEST_SCHEMA:
             raise RivuletError(
                 f"the history '{self.db}' has version {version}; Rivulet 0.1.0 is the last program that reads it, and its "
-                f"newest build brings it up to date with 'rivulet runs list --db {self.db}'"
+                f"newest build updates it with 'rivulet runs list --db {self.db}'"
             )
 
     def __repr__(self) -> str:
@@ -131,7 +131,7 @@ class History:
         return dicts(*self._query(query, parameters))
 
     def runs(self) -> Table:
-        """One row per run, newest first: how it is configured, how far it came and what it reached."""
+        """One row per run, newest first: its configuration, progress and results."""
         return self.sql(
             "SELECT r.run_id, r.name, r.status, r.reason, r.seed, l.rounds, l.best_accuracy, l.best_round, "
             "l.last_accuracy, l.last_round, l.seconds, r.version, r.created_at, r.started_at, r.finished_at "
@@ -220,7 +220,7 @@ class Run:
             self.created_at: "datetime.datetime" = time(_text(row["created_at"]))
         except (KeyError, TypeError, ValueError) as error:
             raise RivuletError(
-                f"history '{history.db}' is damaged: its view 'runs' does not say what a run is ({error!r}); restore a backup"
+                f"history '{history.db}' is damaged: its view 'runs' lacks columns ({error!r}); restore a backup"
             ) from error
 
     def __repr__(self) -> str:
@@ -234,13 +234,13 @@ class Run:
 
     @property
     def status(self) -> str:
-        """What it is at this moment: ``running``, ``finished``, ``interrupted`` or ``failed``."""
+        """The status at this moment: ``running``, ``finished``, ``interrupted`` or ``failed``."""
         row = self.history._first("SELECT status FROM runs WHERE run_id = ?", self.id)
         return str(row["status"]) if row is not None else "removed"
 
     @property
     def scores(self) -> Dict[str, Optional[float]]:
-        """What the newest model that was evaluated reached on the test set: ``test/accuracy``, ``test/loss``.
+        """Metrics of the newest evaluated model on the test set: ``test/accuracy``, ``test/loss``.
 
         A value that is not a number is None.
         """

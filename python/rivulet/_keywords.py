@@ -1,4 +1,4 @@
-"""Keyword arguments that a function does not have, as a sentence that names what is meant."""
+"""Errors for unknown keyword arguments, with the probable intention."""
 
 import difflib
 import functools

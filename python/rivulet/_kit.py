@@ -1,4 +1,5 @@
-"""A start-up kit (`rivulet ca kit client/NAME`): who a client is, whom it believes, and where its coordinator is."""
+"""A start-up kit (`rivulet ca kit client/NAME`): a client's certificate, its authority and its coordinator's
+address."""
 
 import os
 import re
@@ -38,11 +39,11 @@ class Kit:
         self.coordinator: Optional[str] = self._site().get("RIVULET_COORDINATOR")
 
     def check(self) -> None:
-        """That a connection can be made by this kit: gRPC says nothing of a key that it cannot use, and connects to
-        nobody. RivuletError: why not."""
+        """Checks that a connection can use this kit: gRPC does not report an unusable key and never connects.
+        RivuletError: the reason."""
 
         def no_password() -> str:
-            raise ValueError("the key is encrypted; a client that starts by itself needs one that is not")
+            raise ValueError("the key is encrypted; an unattended client needs one without a password")
 
         try:
             context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -74,7 +75,7 @@ class Kit:
         raise RivuletError(f"kit '{self.folder}': 'node.crt' is no client's certificate; make one of client/NAME")
 
     def _site(self) -> Dict[str, str]:
-        """What site.conf sets, which is a shell's file of assignments."""
+        """The settings of site.conf, a shell's file of assignments."""
         settings = {}
         if os.path.exists(os.path.join(self.folder, "site.conf")):
             for line in self._read("site.conf").decode(errors="replace").splitlines():

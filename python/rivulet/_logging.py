@@ -1,4 +1,4 @@
-"""The logger ``rivulet``, whose lines hold what a coordinator says only after it was cleaned."""
+"""The logger ``rivulet``, whose lines hold a coordinator's text only after it was cleaned."""
 
 import logging
 import numbers
@@ -7,7 +7,7 @@ from rivulet._errors import clean
 
 
 class _Cleans(logging.Filter):
-    """Each argument of a line is cleaned by itself: a task's name cannot begin a line of its own."""
+    """Each argument of a line is cleaned separately: a task's name cannot begin a new line."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         if isinstance(record.args, tuple):

@@ -1,4 +1,4 @@
-"""What a notebook shows of a run and of a history: HTML and SVG without scripts, everything escaped."""
+"""A notebook's view of a run and of a history: HTML and SVG without scripts, everything escaped."""
 
 import html
 from typing import Any, List, Mapping, Sequence, Tuple

@@ -1,4 +1,4 @@
-"""What a client that trains by itself takes from a plan: the model's variables, and what an update has to hold.
+"""The parts of a plan for a client with its own training code: the model's variables, and an update's form.
 
 The plan's graphs, passes and optimisers are for clients that run them.
 """
@@ -21,8 +21,8 @@ _OWN_SCALARS = {"steps"}  # which the coordinator's rows have room for, whatever
 
 
 class CannotDo(Exception):
-    """Why this client cannot do a task: a sentence that stays here, and what may leave a client, as
-    federated/tasks/task_failure.h has it."""
+    """The reason why this client cannot do a task: a local sentence, and the facts that may leave a client, as in
+    federated/tasks/task_failure.h."""
 
     NO_EXAMPLES, BAD_PLAN, BAD_MODEL, UNIMPLEMENTED, RAISED = 1, 3, 4, 7, 9
 
@@ -45,7 +45,7 @@ class Part(NamedTuple):
 
 
 class Plan:
-    """What is in the plan of these bytes.
+    """The plan of these bytes.
 
     Raises
     ------
@@ -57,7 +57,7 @@ class Plan:
         try:
             message = _protocol.parsed(_protocol.Plan, content)
         except ValueError as error:
-            raise CannotDo(CannotDo.BAD_PLAN, "", f"what was sent as the plan is none: {error}") from error
+            raise CannotDo(CannotDo.BAD_PLAN, "", f"the plan cannot be read: {error}") from error
         if message.format != _FORMAT:
             raise CannotDo(
                 CannotDo.UNIMPLEMENTED,
@@ -73,7 +73,7 @@ class Plan:
 
     @property
     def most_model_bytes(self) -> int:
-        """What the file of a model may have: the plan knows what is in it."""
+        """The largest size of a model's file, which follows from the plan."""
         each = (_VALUE_BYTES * math.prod(variable.shape) + _VARIABLE_BYTES for variable in self.variables)
         return _FILE_BYTES + sum(each)
 
@@ -89,7 +89,7 @@ class Plan:
         return program.passes[0].dataset if program is not None and program.passes else ""
 
     def numbers(self, kind: int) -> Dict[str, int]:
-        """What the scenario asks of whoever does a task."""
+        """The scenario's numbers for a task."""
         program = self._program(kind)
         if program is None or not program.passes:
             return {}
@@ -113,7 +113,7 @@ class Plan:
         return self._declared[kind]
 
     def parts(self) -> List[Part]:
-        """What an update consists of."""
+        """The parts of an update."""
         if self._parts:
             return self._parts
         codecs = {part.name: part.codec for part in self._message.aggregation.parts}
@@ -148,15 +148,15 @@ class Plan:
             parts.append(Part(source.part, source.less == "", source.shared_too))
         if not parts:
             raise CannotDo(
-                CannotDo.BAD_PLAN, "", f"plan '{self.name}' does not say what an update consists of; it is damaged"
+                CannotDo.BAD_PLAN, "", f"plan '{self.name}' does not list an update's parts; it is damaged"
             )
         self._parts = parts
         return parts
 
     def model(self, content: memoryview, digest: bytes) -> Tensors:
-        """The model in a file, held against its digest; every variable of the plan, in the plan's order.
+        """The model in a file, compared with its digest; every variable of the plan, in the plan's order.
 
-        The arrays are views of `content`, and cannot be written to. What is bfloat16 there is float32 here.
+        The arrays are views of `content`, and cannot be written to. Values of bfloat16 become float32.
         """
 
         def bad(sentence: str) -> CannotDo:

@@ -1,4 +1,4 @@
-"""The program that the package drives: where it is, and what it answers."""
+"""The program that the package drives: its path, its calls and its errors."""
 
 import importlib.metadata
 import json
@@ -27,8 +27,8 @@ def _installed_from() -> Optional[pathlib.Path]:
 
 
 def program() -> str:
-    """The path of `rivulet`: what RIVULET_BINARY names, else the one that came with the package, else the build of the
-    checkout that the package is in or was installed from, else PATH's."""
+    """The path of `rivulet`: the value of RIVULET_BINARY, else the package's binary, else the checkout's build, else
+    PATH's. The checkout is the one that holds the package or that it was installed from."""
     named = os.environ.get("RIVULET_BINARY")
     if named:
         if not os.access(named, os.X_OK):
@@ -52,9 +52,9 @@ def program() -> str:
 
 
 def sentence(errors: Sequence[str], returncode: int) -> str:
-    """Why the program ended with `returncode`, in its own words where it had any.
+    """The reason why the program ended with `returncode`, in its own words if it printed any.
 
-    Those are the last line that begins with its name, and the lines after it, which draw what is meant.
+    Those are the last line that begins with its name, and the lines after it, which may be drawings.
     """
     for begin in range(len(errors) - 1, -1, -1):
         if errors[begin].startswith("rivulet: "):
@@ -66,7 +66,7 @@ def sentence(errors: Sequence[str], returncode: int) -> str:
 
 
 def ask(arguments: List[str]) -> str:
-    """Run the program to its end and return what it prints."""
+    """Run the program to its end and return its output."""
     done = subprocess.run([program(), *arguments], stdin=subprocess.DEVNULL, capture_output=True, check=False)
     if done.returncode != 0:
         raise RivuletError(sentence(done.stderr.decode(errors="replace").splitlines(), done.returncode))

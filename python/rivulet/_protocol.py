@@ -2,8 +2,8 @@
 
 Code that protoc generates runs with the runtime that it was generated for and few others. A description of the messages
 is older than that code and outlives it: every runtime since protobuf 3.20 makes classes of it.
-`scripts/python-protocol.sh` writes it from `proto/`. The classes live in a pool of their own, where no other package's
-names are.
+`scripts/python-protocol.sh` writes it from `proto/`. The classes are in a separate pool, without names of other
+packages.
 """
 
 import pkgutil

@@ -27,7 +27,7 @@ _ALIGNMENT = 64
 
 
 class Tensors(Dict[str, Array]):
-    """Arrays by name, in the order of the file, and what the file says about itself.
+    """Arrays by name, in the order of the file, and the file's metadata.
 
     Attributes
     ----------
@@ -101,13 +101,13 @@ def read_safetensors(path: PathLike, widen_bfloat16: bool) -> Tuple[Tensors, Dic
 
 
 def view_safetensors(content: memoryview) -> Tuple[Tensors, Dict[str, Tuple[Array, str]]]:
-    """The tensors of a file that is in memory, where they lie: arrays that nobody can write to. What is bfloat16 there,
-    which NumPy does not have, is float32 here. And each as it is stored, with its type's name.
+    """The tensors of a file that is in memory, as read-only views of it. Values of bfloat16, which NumPy does not have,
+    become float32. Each is also given as stored, with its type's name.
 
     Raises
     ------
     ValueError
-        Says what is wrong with the file.
+        Names the fault of the file.
     """
     content = content.toreadonly()
     length = _header_length(bytes(content[:8]), len(content))

@@ -87,7 +87,7 @@ class ScenarioFile:
         self._temporary = temporary
 
     def named(self, sentence: str) -> str:
-        """A sentence of the program, without a file that nobody but this process has seen."""
+        """A sentence of the program, without the name of a temporary file."""
         if not self._temporary:
             return sentence
         return re.sub(re.escape(self.path) + r"(:\d+:\d+)?", "the scenario", sentence)
@@ -97,7 +97,7 @@ class ScenarioFile:
 def scenario_file(scenario: Scenario) -> Iterator[ScenarioFile]:
     """The file of a scenario; of a dict, one that is there while the block runs.
 
-    It lies in the working directory: relative paths start at a scenario's folder, and generated data stay beside it.
+    It is in the working directory: relative paths start at a scenario's folder, and generated data stay beside it.
     Where its `model.arrays` are arrays, so does a file of them.
     """
     if not isinstance(scenario, Mapping):

@@ -55,8 +55,8 @@ class _Child:
         self.ended_here = False  # asked to end, by nobody who waits for the run
 
     def _listen(self) -> None:
-        """Pipes are read by threads: an interrupt within a read would lose what was read of the line. They are started
-        late: a fork has none of the threads that there are, and whatever they held."""
+        """Pipes are read by threads: an interrupt within a read would lose a part of the line. They are started late: a
+        fork has none of the threads, but the locks that they held."""
         if not self._readers:
             self._readers = [
                 threading.Thread(target=self._read_lines, args=(self._process.stderr,), daemon=True),
@@ -79,7 +79,7 @@ class _Child:
         self.interrupted = True
 
     def follow(self, shown: Bar, workers: "Optional[Workers]" = None) -> List[str]:
-        """Show what the program says until it ends, and return what is no round's line. `workers` hear where the
+        """Show the program's output until it ends, and return the lines that are no round's. `workers` hear where the
         program listens; when one of them is lost, the run ends."""
         said: List[str] = []
         self._listen()
@@ -112,7 +112,7 @@ class _Child:
                 self.interrupt()
 
     def wait(self) -> "tuple[int, str]":
-        """Its exit code and what it printed, once it has ended."""
+        """Its exit code and its output, once it has ended."""
         self._listen()
         while True:
             try:
@@ -123,7 +123,7 @@ class _Child:
                 self.interrupt()
 
     def close(self) -> None:
-        """Where something went wrong here, the program ends too, cleanly."""
+        """After an error here the program ends too, cleanly."""
         if self._process.poll() is None:
             self._process.send_signal(signal.SIGINT)
         self.wait()
@@ -163,17 +163,17 @@ def simulate(
         Threads that train clients; with `client_fn` processes. Default: one per core. The result is the same for any
         number, as far as the clients' own is.
     db : path
-        The history, created when missing. Models lie beside it, in ``DB.models/``.
+        The history, created when missing. Models are beside it, in ``DB.models/``.
     resume : str or Run, optional
-        Go on with a run: its id, its name, ``"latest"``, or itself.
+        Resume a run: its id, its name, ``"latest"``, or itself.
     client_fn : callable, optional
         Clients in Python: gives the `rivulet.Client` of a name whenever that is drawn, in one of the processes that
-        train. What it gives is used for one task; what a client keeps from task to task is `Context.state`. The names
-        are ``client-00000``, ``client-00001``, …, as many as ``data.partition.clients``; or with ``data.train`` those
-        of its partition. Default: the program trains the scenario's model itself.
+        train. Its result is used for one task; a client's state from task to task is `Context.state`. The names are
+        ``client-00000``, ``client-00001``, …, as many as ``data.partition.clients``; or with ``data.train`` those of
+        its partition. Default: the program trains the scenario's model itself.
     aggregate : callable, optional
-        Aggregates the updates of each round in place of the algorithm, as ``aggregate(updates, state)``, in a process
-        of its own: `updates` have `client`, `weight` and `delta`, read-only arrays by variable. It returns the model's
+        Aggregates the updates of each round in place of the algorithm, as ``aggregate(updates, state)``, in a separate
+        process: `updates` have `client`, `weight` and `delta`, read-only arrays by variable. It returns the model's
         change as such a dict, alone or with the state that the next round's call gets. A resumed run needs it again.
     logdir : path, optional
         A folder in which the run's curves are written as TensorBoard reads them, in a folder of the run's id.
@@ -208,7 +208,7 @@ def simulate(
             from rivulet._virtual import Workers, cores
 
             if workers is not None and workers < 1:
-                raise RivuletError(f"workers={workers} leaves nobody to train; give at least 1")
+                raise RivuletError(f"workers={workers} leaves no process to train; give at least 1")
             processes = Workers(client_fn, workers or cores(), f"{db}.models")
             stack.callback(processes.close)
             if not processes.forks:
@@ -254,7 +254,7 @@ def _run_id(printed: str) -> str:
 
 
 class ClientError(Exception):
-    """What a client of ``client_fn`` raised first, in its own process: the traceback there."""
+    """The first exception of a client of ``client_fn``, as the traceback in its process."""
 
 
 def _raised(told: Optional[str]) -> Optional[ClientError]:
@@ -264,7 +264,7 @@ def _raised(told: Optional[str]) -> Optional[ClientError]:
 def _interrupted(
     code: int, why: str, printed: str, db: str, resume: Optional[Union[str, Run]], began: float
 ) -> Interrupted:
-    """The program's sentence, with the call that goes on instead of the command."""
+    """The program's sentence, with the call that resumes instead of the command."""
     if code == 0:
         run = History(db).run(_run_id(printed))
         return Interrupted(f"interrupted; run {run.id} had finished", run)

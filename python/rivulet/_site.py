@@ -1,7 +1,7 @@
-"""A site of many names: does a client's part (rivulet._agent) for whoever its tasks are for.
+"""A site of many names: does the part of many clients (rivulet._agent), one for each task.
 
-Clients that train for a moment would mostly wait. So tasks are asked for in bunches, and a small update is sent without
-waiting for what becomes of it: that is heard when the bunch is done, and what could not be sent is sent again then.
+Clients that train for a moment would mostly wait. So tasks are requested in batches, and a small update is sent without
+waiting for its outcome. Outcomes are read at the end of the batch, and failed uploads are retried then.
 """
 
 import logging
@@ -165,7 +165,7 @@ def serve(
     tell: Callable[[BaseException], None],
     wanted: Callable[[], bool],
 ) -> None:
-    """Train for whoever is drawn until the run is over, or `wanted` says no."""
+    """Train for the drawn clients until the run is over, or `wanted` says no."""
     logging.getLogger("rivulet").setLevel(logging.CRITICAL + 1)  # the run's history has it, for all clients
     connection = Connection(address)
     site = _Site(client_fn, connection, name, folder, tell)

@@ -1,9 +1,9 @@
-"""What the clients of a site of many names keep from task to task.
+"""The states of the clients of a site of many names.
 
-A client's next task may be another worker's, so what a task leaves lies in a file of its own, where all workers find it.
-Which of them is the client's state is the coordinator's to say, with each task (`state_of`, the newest that came into a
-version): an update that was accepted may still come into none, and a program that dies loses versions that it had not
-written. So nobody waits for anybody to hear how a task ended, and what is in no version is never read.
+A client's next task may be another worker's, so a task's state is in a separate file, which all workers find. With each
+task the coordinator names the client's current state (`state_of`, the newest in a version). An accepted update may
+still miss every version, and a program that dies loses versions that it had not written. So no worker waits for a
+task's outcome, and a state of no version is never read.
 """
 
 import contextlib
@@ -26,7 +26,7 @@ def _digits(text: str) -> str:
 
 
 class SiteState:
-    """Of the client of one task. In a run whose clients keep nothing it touches no file."""
+    """The state of one task's client. In a run whose clients keep nothing it touches no file."""
 
     def __init__(self, folder: str, client_id: str, state_of: str) -> None:
         self._folder = folder
@@ -37,13 +37,13 @@ class SiteState:
         return os.path.join(self._folder, f"{self._client}-{_digits(task)}.safetensors")
 
     def kept(self) -> Dict[str, Array]:
-        """What the client begins with. RivuletError: it is damaged."""
+        """The state at the task's begin. RivuletError: it is damaged."""
         if not self._state_of or not os.path.exists(self._path(self._state_of)):
             return {}
         return guarded(load_safetensors(self._path(self._state_of)))
 
     def propose(self, run: str, round: int, task: str, arrays: Mapping[str, Any]) -> None:
-        """What a task has left. It is on the disk before its update goes anywhere."""
+        """A task's proposed state. It is on disk before the update is sent."""
         left = checked(arrays)
         if not left:
             return

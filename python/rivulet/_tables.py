@@ -90,8 +90,8 @@ def dicts(names: Sequence[str], rows: Sequence[Row]) -> List[Dict[str, Any]]:
 class _Column:
     """A column of a DataFrame while its rows come in.
 
-    Integers stay integers where some are missing; a missing float is NaN, other missing values are None. What a column
-    is shows only when its last row is there, so each chunk is kept as narrow as it can be alone.
+    Integers stay integers where some are missing; a missing float is NaN, other missing values are None. A column's
+    type is known only with its last row, so each chunk is kept as narrow as it can be alone.
     """
 
     def __init__(self, name: str) -> None:
@@ -123,7 +123,7 @@ class _Column:
         self._missing.append(missing)
 
     def series(self, pandas: Any) -> Any:
-        """What `pandas.DataFrame` takes for the column."""
+        """The column as `pandas.DataFrame` takes it."""
         import numpy as np
 
         types = self._types - {type(None)}

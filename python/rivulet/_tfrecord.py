@@ -21,7 +21,7 @@ _UNPACKED_TIMES = 64  # and as many times its own size
 def write_records(path: PathLike, records: Iterable[bytes]) -> int:
     """Write a TFRecord file, as TensorFlow writes it.
 
-    The file is written under a temporary name and renamed when complete: an error leaves what was there before.
+    The file is written under a temporary name and renamed when complete: an error leaves the earlier file.
 
     Parameters
     ----------
@@ -130,12 +130,12 @@ def _wrong_length(stored: int, computed: int) -> str:
 def _frames(
     stream: BinaryIO, at: int, size: int
 ) -> Tuple[List[int], List[bytes], List[bytes], List[Tuple[int, int]], str]:
-    """Where the next records begin, their lengths as stored, their data, the two checksums stored with them.
+    """The offsets of the next records, their lengths as stored, their data, the two checksums stored with them.
 
-    Last comes why the one after them cannot be read, if so.
+    The last value is the reason why the record after them cannot be read, if so.
 
-    Lengths are believed here as far as the file reaches; their checksums are looked at afterwards and in order, so that
-    what follows a wrong one is never told.
+    Lengths are trusted here within the file. Their checksums are checked afterwards and in order, so that records after
+    a wrong one are never returned.
     """
     begins: List[int] = []
     lengths: List[bytes] = []
@@ -170,7 +170,7 @@ def _frames(
 
 
 def _packing(head: bytes) -> str:
-    """How a file is packed, by its first bytes. A valid record header is a plain file, whatever else it looks like."""
+    """The compression of a file, by its first bytes. A file with a valid record header is always plain."""
     if len(head) == 12 and masked_crc32c([head[:8]])[0] == struct.unpack_from("<I", head, 8)[0]:
         return ""
     if head[:2] == b"\x1f\x8b":

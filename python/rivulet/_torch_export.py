@@ -1,4 +1,4 @@
-"""PyTorch's modules as ONNX: by either of its exporters, with what an ONNX file cannot say as metadata."""
+"""PyTorch's modules as ONNX: by either of its exporters, with facts that ONNX cannot express as metadata."""
 
 import contextlib
 import copy
@@ -139,8 +139,8 @@ def _exported(module: Any, inputs: Inputs, exporter: str) -> bytes:
 
 
 def _describe(model: Any, module: Any) -> None:
-    """What an ONNX file cannot say, as its metadata: which of its tensors are parameters, one name of each, and the rows
-    of embeddings that are never trained."""
+    """Facts that ONNX cannot express, as the file's metadata: which of its tensors are parameters, one name of each,
+    and the rows of embeddings that are never trained."""
     initializers = {value.name for value in model.graph.initializer}
     by_parameter: Dict[int, List[str]] = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):

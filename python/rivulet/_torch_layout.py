@@ -1,9 +1,9 @@
-"""Where PyTorch keeps what our variables hold: other names, and other axes.
+"""The mapping between our variables and PyTorch's, with other names and other axes.
 
 Ours are TensorFlow's: a dense kernel is [in, out], a convolution's [height, width, in, out], and images are flattened
 height × width × channels. PyTorch's are [out, in], [out, in, height, width], and channels × height × width. A square
-kernel has the same shape either way, so a shape decides nothing about axes: what a variable is called does
-(`dense1/kernel`). Shapes decide only which layer is which, and only where no two layers could be taken for each other.
+kernel has the same shape either way, so a shape decides nothing about axes: the variable's name does (`dense1/kernel`).
+Shapes decide only which layer is which, and only where no two layers could be taken for each other.
 """
 
 import json
@@ -32,7 +32,7 @@ _AS_IT_IS = ("embeddings", "gamma", "bias", "beta", "moving_mean", "moving_varia
 
 
 class Way(NamedTuple):
-    """How one variable goes to PyTorch, and back."""
+    """The conversion of one variable to PyTorch and back."""
 
     shape: Shape  # there
     there: Callable[[Array], Array]
@@ -67,16 +67,16 @@ def _split(name: str) -> Tuple[str, str]:
 
 
 def lies_as_named(model: Mapping[str, Array]) -> bool:
-    """Whether the names of a model are a framework's own (`0.weight`) and no word of its file says that it lies otherwise
-    than there. Rivulet's have a layer and a role (`dense1/kernel`)."""
+    """Whether the names of a model are a framework's (`0.weight`) and its file declares no other layout. Rivulet's have
+    a layer and a role (`dense1/kernel`)."""
     return stored_axes(model) is None and not any("/" in name for name in model)
 
 
 def ways_of(model: Mapping[str, Array], flattened: Optional[Flattened] = None) -> Dict[str, List[Way]]:
-    """As `ways`, of a model whatever its names are: Rivulet's, or PyTorch's own.
+    """As `ways`, of a model with Rivulet's names or PyTorch's.
 
-    A model under PyTorch's names lies as its file says; without such a word it lies as PyTorch has it, as
-    `rivulet.torch.params` gives it.
+    A model under PyTorch's names has its file's layout. By default that is PyTorch's, as `rivulet.torch.params` gives
+    it.
     """
     shapes = {name: tuple(array.shape) for name, array in model.items()}
     axes = stored_axes(model)
@@ -86,10 +86,10 @@ def ways_of(model: Mapping[str, Array], flattened: Optional[Flattened] = None) -
 
 
 def ways(ours: Mapping[str, Shape], flattened: Optional[Flattened] = None) -> Dict[str, List[Way]]:
-    """By variable, the ways to PyTorch that it can have; where there are two, their shapes tell them apart.
+    """By variable, its possible ways to PyTorch. If there are two, their shapes differ.
 
-    RivuletError: a variable that has no place in PyTorch, or a dense layer behind a convolution of which nobody said
-    what it takes.
+    RivuletError: a variable that has no place in PyTorch, or a dense layer behind a convolution without an entry in
+    `flattened`.
     """
     flattened = dict(flattened or {})
     found: Dict[str, List[Way]] = {}
@@ -115,7 +115,7 @@ def ways(ours: Mapping[str, Shape], flattened: Optional[Flattened] = None) -> Di
                 found[name] = [_of_flattened_images(shape, image)]
             elif channels is not None and shape[0] != channels:
                 raise RivuletError(
-                    f"'{layer}' takes what a convolution makes, flattened, which PyTorch does in another order; say "
+                    f"'{layer}' takes a convolution's flattened output, whose order differs in PyTorch; pass "
                     f"flattened={{'{layer}': (height, width, channels)}}"
                 )
             else:
@@ -132,7 +132,7 @@ def ways(ours: Mapping[str, Shape], flattened: Optional[Flattened] = None) -> Di
 
 
 class Place(NamedTuple):
-    """Where one of our variables lies in a state_dict."""
+    """The place of one of our variables in a state_dict."""
 
     theirs: str
     way: Way
@@ -163,8 +163,8 @@ Axes = Mapping[str, Tuple[int, ...]]  # by variable: transposed by these it lies
 
 
 def stored_axes(model: object) -> Optional[Axes]:
-    """Of a model that came from PyTorch by ONNX: what its file says of how it lies (docs/internals/formats.md).
-    None: of others, and of arrays that are of no file. RivuletError: the file says something else there."""
+    """The layout of a model that came from PyTorch by ONNX, from its file (docs/internals/formats.md). None for other
+    models, and for arrays without a file. RivuletError: the file has another text there."""
     metadata: Mapping[str, str] = getattr(model, "metadata", {})
     if "rivulet.axes" not in metadata:
         return None
@@ -197,7 +197,7 @@ def _check_spoken_for(ours: Mapping[str, Shape], theirs: Mapping[str, Shape], fo
 def _places_by_names(
     ours: Mapping[str, Shape], theirs: Mapping[str, Shape], names: Optional[Names], axes: Axes
 ) -> Dict[str, Place]:
-    """Of a model whose names are PyTorch's own."""
+    """The places for a model with PyTorch's names."""
     by_ours = {here: there for there, here in (names or {}).items()}
     found: Dict[str, Place] = {}
     for name, shape in ours.items():
@@ -222,12 +222,11 @@ def places(
     flattened: Optional[Flattened] = None,
     axes: Optional[Axes] = None,
 ) -> Dict[str, Place]:
-    """Where each of our variables lies in a state_dict of `theirs`, whose variables are all spoken for.
+    """The place of each of our variables in a state_dict of `theirs`, whose variables are all assigned.
 
     Layers are matched as `names` says; else by equal names; else by shapes, where only one layer of each side has them.
-    With `axes` the names are PyTorch's, and nothing is flattened in another order. Equal names of all variables are a
-    model that was made of such a module's own arrays: each lies there as it does here. RivuletError names the layers
-    that cannot be told.
+    With `axes` the names are PyTorch's, and nothing is flattened in another order. If all names are equal, the model
+    was made of such a module's arrays and needs no conversion. RivuletError names the ambiguous layers.
     """
     if axes is None and set(ours) == set(theirs):
         axes = {}

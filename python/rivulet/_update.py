@@ -1,4 +1,4 @@
-"""What a client uploads: the Update message (proto/federated/update.proto), and what it is known by on its way.
+"""The upload of a client: the Update message (proto/federated/update.proto) and its name on the wire.
 
 The message is written by hand around its numbers, a block at a time. A class of protobuf would hold them a second time,
 and once more while it serializes them.
@@ -27,7 +27,7 @@ _KEY, _VALUE = 1, 2  # of a map's entry
 
 
 class BadResult(RivuletError):
-    """What a client gave cannot be sent: a sentence that stays here, and a fact of it that holds no value."""
+    """A client's result cannot be sent: a local sentence, and a fact of it without values."""
 
     def __init__(self, fact: str, sentence: str) -> None:
         super().__init__(clean(sentence))
@@ -44,7 +44,7 @@ def _varint(value: int) -> bytes:
 
 
 def head(field: int, length: int) -> bytes:
-    """What stands before a field of so many bytes."""
+    """The prefix of a field of so many bytes."""
     return _varint(field << 3 | _BYTES) + _varint(length)
 
 
@@ -104,7 +104,7 @@ def _examples(given: Any, what: str) -> int:
 
 
 def _measured(name: str, value: float, examples: int, taken: Set[str]) -> Dict[str, float]:
-    """A metric by what the plan calls it: in an evaluation a rate is counts of what is right and of all."""
+    """A metric by the plan's name: in an evaluation a rate is the count of correct ones and of all."""
     full = f"evaluate/{name}"
     if name in taken or f"{full}/right" not in taken:
         return {full if full in taken else name: value}
@@ -119,7 +119,7 @@ def _measured(name: str, value: float, examples: int, taken: Set[str]) -> Dict[s
 
 
 def scalars_of(result: Any, what: str, plan: Plan, kind: int) -> Tuple[Dict[str, float], List[str]]:
-    """What a result declares, in order of names; and the metrics that the plan does not take."""
+    """The metrics of a result, in order of names, and those that the plan does not take."""
     examples = _examples(result.examples, what)
     declared: Dict[str, float] = {"examples": float(examples)}
     taken, dropped = plan.declared(kind), []
@@ -153,7 +153,7 @@ def _scalar_fields(scalars: Mapping[str, float]) -> bytes:
 
 
 class _Values(NamedTuple):
-    """Numbers of an update as float32: `array`, less or plus what it `was`."""
+    """Numbers of an update as float32: `array`, less or plus its former value `was`."""
 
     array: Array
     was: Optional[Array]
@@ -164,7 +164,7 @@ class _Values(NamedTuple):
         return self.array.nbytes
 
     def write(self, begin: int, end: int, to: memoryview) -> None:
-        """Its bytes from `begin` to `end`, which may lie within a number. What is combined is so where it is to be."""
+        """Its bytes from `begin` to `end`, which may be within a number. Sums are formed in place."""
         if self.was is None:
             to[:] = self.array.view(np.uint8).data[begin:end]
             return
@@ -187,7 +187,7 @@ class _Values(NamedTuple):
 
 class Message:
     """An Update as the bytes that it is sent as, made block by block where they are sent: it is never there as a whole.
-    What it is made of must stay as it is."""
+    Its inputs must not change meanwhile."""
 
     def __init__(self, pieces: Sequence[Union[bytes, memoryview, _Values]]) -> None:
         self._pieces = pieces
@@ -238,7 +238,7 @@ def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base:
     Raises
     ------
     BadResult
-        What `result` lacks or has too much, by name. Nothing is cast.
+        Names of the missing and the unknown entries of `result`. Nothing is cast.
     """
     trained = [variable for variable in plan.variables if variable.segment == "trainable"]
     shared = [variable for variable in plan.variables if variable.segment == "shared"]
@@ -275,5 +275,5 @@ def write_update(result: Params, scalars: Mapping[str, float], plan: Plan, base:
 
 
 def identity(step: int, size: int, crcs: List[int]) -> bytes:
-    """What an upload is known by, as docs/internals/formats.md has it."""
+    """The name of an upload, as in docs/internals/formats.md."""
     return hashlib.sha256(b"RVUP" + struct.pack(f"<IQI{len(crcs)}I", step, size, len(crcs), *crcs)).digest()

@@ -1,4 +1,4 @@
-"""Sending an update: from where what the coordinator has staged of it differs, until it says what became of it."""
+"""Sending an update: from the first block that the coordinator has not staged, until it reports the outcome."""
 
 import contextlib
 import threading
@@ -14,8 +14,8 @@ _CHUNK_FIELD = _protocol.SubmitMessage.DESCRIPTOR.fields_by_name["chunk"].number
 
 
 class _Try:
-    """What a try's messages wait for, on gRPC's thread: where to go on. After its end no more of them are made, so that a
-    block's memory is the next try's alone."""
+    """The offset that a try's messages wait for, on gRPC's thread. After its end no more messages are made, so that a
+    block's memory belongs to the next try."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()  # held while a block is looked at
@@ -39,14 +39,14 @@ class _Try:
 
 
 class Upload:
-    """Of one update, for as many tries as it takes.
+    """The upload of one update, over all tries.
 
     Attributes
     ----------
     offset : int
-        Where the last try went on.
+        The offset at which the last try resumed.
     furthest : int
-        Where the furthest one went on.
+        The furthest of these offsets.
     """
 
     def __init__(self, header: Any, message: Message, step: int) -> None:
@@ -92,7 +92,7 @@ class Upload:
         yield self._finish()
 
     def _resume_at(self, staged: Any) -> int:
-        """The first block that differs from what is staged."""
+        """The first block that differs from the staged ones."""
         for index, theirs in enumerate(staged.crcs[: len(self._message) // BLOCK_BYTES]):
             if index == len(self._crcs):
                 self._block(index)
@@ -123,7 +123,7 @@ class Upload:
 
     @property
     def small(self) -> bool:
-        """Of what is smaller than a block nothing is staged that could be gone on with: all of it is said at once."""
+        """The messages of an update below a block's size, which is never staged: all of it is sent at once."""
         return len(self._message) < BLOCK_BYTES
 
     def _all(self) -> List[bytes]:
@@ -168,5 +168,5 @@ class Begun:
             return self._upload._result(self._replies, self._connection)
 
     def close(self) -> None:
-        """Of who wants no result: the call is cut off."""
+        """Cancels the call: its result is not needed."""
         self._ends.close()

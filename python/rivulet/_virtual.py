@@ -1,8 +1,7 @@
-"""Virtual clients written in Python: processes that train for whoever a simulation draws.
+"""Virtual clients written in Python: processes that train for the clients drawn in a simulation.
 
-Each worker is a site of many names (federated/transport/coordinator_api.h): it asks for as many tasks as it does in a
-moment, whoever they are for, makes the client that a task is for, and sends its update. So nothing is kept of clients
-that nobody asks for.
+Each worker is a site of many names (federated/transport/coordinator_api.h): it requests several tasks at once, of any
+clients, makes each task's client, and sends its update. So nothing is kept of clients without tasks.
 """
 
 import contextlib
@@ -87,7 +86,7 @@ class Workers:
                 pipe.send(address)
 
     def lost(self) -> Optional[str]:
-        """Of a worker that is gone before the run is over: how it ended."""
+        """The exit of a worker that ended before the run did."""
         for process in self._processes:
             if process.exitcode:
                 code = process.exitcode
@@ -104,8 +103,7 @@ class Workers:
         return self._told
 
     def close(self) -> None:
-        """What a worker is about to keep of the run's last task it keeps; longer it is not waited for, and no longer than
-        up to an interrupt."""
+        """Waits until workers have stored the run's last tasks, at most until an interrupt."""
         for pipe in self._pipes:
             with contextlib.suppress(OSError):
                 pipe.send(None)
@@ -124,8 +122,9 @@ class Workers:
 
 
 def packed(function: Any, name: str = "client_fn", where: str = ", which it must where this one has loaded gRPC, as a client does") -> bytes:
-    """A function, for another interpreter; `name` and `where` are for the sentence that refuses it. cloudpickle sends what stands in the main program or a notebook with it:
-    lambdas, closures, classes; of modules that can be imported their names."""
+    """A function, for another interpreter; `name` and `where` are for the sentence that refuses it. With it cloudpickle
+    sends lambdas, closures and classes of the main program or a notebook. Of modules that can be imported it sends the
+    names."""
     try:
         pickler: Any = importlib.import_module("cloudpickle")
     except ImportError:
@@ -140,7 +139,7 @@ def packed(function: Any, name: str = "client_fn", where: str = ", which it must
     mend = (
         "pip install cloudpickle, or Debian's python3-cloudpickle"
         if pickler is pickle
-        else "let it open what cannot be sent, such as a file or a lock, when it is called"
+        else "let it open files and locks, which cannot be sent, when it is called"
     )
     raise RivuletError(
         f"{name} cannot be sent to a new process ({why}){where}; {mend}"
@@ -148,8 +147,8 @@ def packed(function: Any, name: str = "client_fn", where: str = ", which it must
 
 
 class _Interpreter:
-    """A worker that is no fork: Python of its own, which runs nothing of the main program. As
-    `multiprocessing.Process` to whoever waits for it."""
+    """A worker that is no fork but a separate interpreter, which runs nothing of the main program. It has the methods
+    of `multiprocessing.Process`."""
 
     def __init__(self, pipe: Pipe, name: str) -> None:
         self.name = name
@@ -221,7 +220,7 @@ def _work(pipe: Pipe, client_fn: Callable[[], ClientFn], name: str, folder: str,
 
 
 def _one_thread() -> None:
-    """As many workers as cores, and each of them with threads of its own, would wait for each other."""
+    """As many workers as cores, each with several threads, would wait for each other."""
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ.setdefault(variable, "1")
     with contextlib.suppress(ImportError):  # of what is loaded already

@@ -1,12 +1,12 @@
-"""rivulet.analytics: questions about what clients have, answered over all of them. Nothing is trained, and no row leaves
-its client: each tells sums of its own rows, and the coordinator adds them up, as it does with any model's updates.
+"""rivulet.analytics: statistics of all clients' data. Nothing is trained, and no row leaves its client. Each reports
+sums of its rows, and the coordinator adds them up, as it does with any model's updates.
 
 >>> from rivulet import analytics
 >>> ages = {"mean": analytics.Moments("age", 0, 120), "ages": analytics.Histogram("age", range(0, 121, 10))}
 >>> analytics.ask(ages, lambda name: {"age": rows_of(name)}, clients=100)["mean"]["deviation"]
 
-A question's arrays are the "model" of a run without a graph (docs/guide/python.md). A version of it is what the round's
-clients told, on average, and nothing of the version before; a question of several rounds goes on from it.
+A question's arrays are the "model" of a run without a graph (docs/guide/python.md). A version of it is the mean of the
+round's reports, without the version before. A question of several rounds continues from it.
 """
 
 import abc
@@ -39,7 +39,7 @@ Rows = Mapping[str, Any]
 
 
 class Question(abc.ABC):
-    """What is asked of a column of every client's rows.
+    """A statistic of a column of every client's rows.
 
     Attributes
     ----------
@@ -56,16 +56,16 @@ class Question(abc.ABC):
 
     @abc.abstractmethod
     def first(self) -> Dict[str, Array]:
-        """The arrays that a client tells, of zeros."""
+        """The arrays that a client reports, of zeros."""
 
     @abc.abstractmethod
     def tell(self, values: Array, told: Mapping[str, Array], round: int) -> Dict[str, Array]:
-        """What a client tells of its values in a round, by what was told in the round before, on average. Whatever is
-        added up is at most 1 for each of its values."""
+        """A client's report of its values in a round, given the mean of the round before. Each summand is at most 1 for
+        each of its values."""
 
     @abc.abstractmethod
     def answer(self, told: Mapping[str, Array], clients: int) -> Any:
-        """The answer, by what so many clients told in the last round, on average."""
+        """The answer, from the mean of the last round's reports and their number."""
 
 
 def _total(mean: Any, clients: int) -> int:
@@ -115,8 +115,8 @@ class Moments(_Ranged):
 
 
 class Histogram(Question):
-    """How many values are in each bin: from each of `edges` to the next, the last edge with them; and how many are
-    `outside`, not numbers among them."""
+    """The number of values in each bin, from each of `edges` to the next, with the last edge; and the number `outside`,
+    which includes NaN."""
 
     def __init__(self, column: str, edges: Sequence[float]) -> None:
         super().__init__(column)
@@ -138,8 +138,8 @@ class Histogram(Question):
 
 
 class Quantiles(_Ranged):
-    """The values below which these shares of all values from `low` to `high` lie. In each round the bin of a quantile is
-    cut into `bins`; the answer is within the last one, (high − low) / bins^rounds wide."""
+    """Quantiles: the values below which these shares of all values from `low` to `high` are. In each round the bin of a
+    quantile is cut into `bins`; the answer is within the last one, (high − low) / bins^rounds wide."""
 
     def __init__(
         self, column: str, shares: Sequence[float], low: float, high: float, *, bins: int = 64, rounds: int = 3
@@ -159,7 +159,7 @@ class Quantiles(_Ranged):
         return (self.high - self.low) / float(self.bins**round)
 
     def _places(self, told: Mapping[str, Array]) -> Tuple[Array, Array]:
-        """Of each quantile the bin that it lies in, among those of the last round, and where in it, from 0 to 1."""
+        """Each quantile's bin in the last round, and its place there, from 0 to 1."""
         places, within = [], []
         for bin, counts, share in zip(np.rint(told["bin"]), told["counts"].astype(np.float64), self.shares):
             counts = np.maximum(counts, 0)
@@ -194,18 +194,18 @@ def _bytes_of(value: Any) -> bytes:
         return value
     if isinstance(value, (str, int, np.integer)):
         return str(value).encode()
-    raise RivuletError(f"{value!r} is a {type(value).__name__}; values that are told apart are text, bytes or integers")
+    raise RivuletError(f"{value!r} is a {type(value).__name__}; different values are counted of text, bytes or integers")
 
 
 class DistinctCount(Question):
-    """About how many values there are that differ, text, bytes or integers. A client tells which of `size` places its
-    values fall on, by a hash, and not how often; the answer is by how many stay empty (linear counting, Whang et al.
-    1990). With as many values as places it is within some 1 % for 16,384 places."""
+    """An estimate of the number of different values: text, bytes or integers. A client reports which of `size` places
+    its values hash to, and not how often. The estimate follows from the number of empty places (linear counting, Whang
+    et al. 1990). With as many values as places it is within some 1 % for 16,384 places."""
 
     def __init__(self, column: str, *, size: int = 1 << 14) -> None:
         super().__init__(column)
         if size < 16:
-            raise RivuletError(f"values of '{column}' cannot be told apart on {size} places; give 16 or more")
+            raise RivuletError(f"values of '{column}' cannot be counted on {size} places; give 16 or more")
         self.size = size
 
     def first(self) -> Dict[str, Array]:
@@ -222,15 +222,15 @@ class DistinctCount(Question):
         empty = int((told["there"] < 0.5 / clients).sum())
         if empty == 0:
             raise RivuletError(
-                f"'{self.column}' has more values than {self.size} places can tell apart; ask with a larger size"
+                f"'{self.column}' has more values than {self.size} places can count; ask with a larger size"
             )
         return -self.size * math.log(empty / self.size)
 
 
 class HeavyHitters(Question):
-    """The values that at least `share` of all rows have, and how many have each: text, bytes or integers, of whose bytes
-    the first `length` are told apart. Nobody has to know them before: each round adds a byte to what as many rows begin
-    with. All are found of which there are so many, as what they begin with has no fewer rows than they."""
+    """The values that at least `share` of all rows have, with their counts: text, bytes or integers, compared by their
+    first `length` bytes. They need not be known before: each round extends the frequent prefixes by a byte. All
+    frequent values are found, as a prefix has no fewer rows than its values."""
 
     def __init__(self, column: str, share: float, *, length: int = 16) -> None:
         super().__init__(column)
@@ -248,7 +248,7 @@ class HeavyHitters(Question):
         }
 
     def _heavy(self, told: Mapping[str, Array], round: int) -> Tuple[Array, Array]:
-        """What enough rows of the last round, `round`, begin with, a byte longer than they were; and their counts."""
+        """The frequent prefixes of the last round, `round`, a byte longer than before, and their counts."""
         counts = told["counts"].astype(np.float64)
         least = self.share * float(told["rows"][0]) * (1 - 1e-6)
         found = [] if least <= 0 else [(-counts[at], at) for at in zip(*np.nonzero(counts >= least))]
@@ -281,8 +281,8 @@ class HeavyHitters(Question):
 
 class KMeans(Question):
     """Centres of clusters by Lloyd's algorithm over all clients' rows: vectors, or numbers, whose values are from `low`
-    to `high` (what is beyond counts as there). `first` are the centres that it begins with. A centre that no row is
-    nearest to stays where it is."""
+    to `high` (values beyond are clamped). `first` are the centres that it begins with. A centre that no row is nearest
+    to stays where it is."""
 
     def __init__(self, column: str, first: Any, low: float, high: float, *, rounds: int = 10) -> None:
         super().__init__(column)
@@ -377,7 +377,7 @@ def scenario(
     clients : int
         How many there are. All are asked in every round, or `per_round` of them, whose answers are then of these alone.
     most_rows : int
-        More than any client has; what tells of more is refused.
+        An upper bound of a client's rows; larger reports are refused.
     """
     if not questions:
         raise RivuletError("there is no question; give one or more by name")

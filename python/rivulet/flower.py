@@ -18,7 +18,7 @@ def _as_they_are(model: Mapping[str, Array]) -> List[Way]:
 
 
 def _numpy_client(given: Any) -> Any:
-    """What has `fit`: an object, which may stand in Flower's own wrapping (``to_client()``)."""
+    """The object with `fit`, which may be in Flower's wrapping (``to_client()``)."""
     client = getattr(given, "numpy_client", given)
     if not isinstance(client, type) and callable(getattr(client, "fit", None)):
         return client
@@ -26,7 +26,7 @@ def _numpy_client(given: Any) -> Any:
         what = f"the class {client.__name__}, and takes an object of it: flower.wrap({client.__name__}(…))"
     elif callable(client):
         called = getattr(client, "__name__", type(client).__name__)
-        what = f"the function '{called}', and takes what it makes: flower.wrap({called}(…))"
+        what = f"the function '{called}', and takes its result: flower.wrap({called}(…))"
     else:
         what = f"a {type(client).__name__} without a method 'fit', and takes a flwr.client.NumPyClient"
     raise RivuletError(f"flower.wrap was given {what}; client_fn=lambda name: flower.wrap(make(name)) simulates many")
@@ -52,12 +52,12 @@ class _Wrapped(Client):
         self._config = dict(config or {})
 
     def _own(self) -> List[Array]:
-        """The client's parameters as it has them now; none where it does not tell, as a client need not."""
+        """The client's current parameters; none if it does not have the method, which is optional."""
         tell = getattr(self._client, "get_parameters", None)
         return [np.asarray(array) for array in (tell({}) or [])] if tell is not None else []
 
     def _ways(self, model: Mapping[str, Array], own: List[Shape]) -> List[Way]:
-        """Of each variable, the way to the client's arrays of floating-point numbers, which come in the same order."""
+        """For each variable, the way to the client's arrays of floating-point numbers, which have the same order."""
 
         def to_torch(array_ways: List[Way], shape: Optional[Shape]) -> Way:
             return next((way for way in array_ways if way.shape == shape), array_ways[0])
@@ -77,8 +77,8 @@ class _Wrapped(Client):
         fitting = [each for each in (ours, theirs) if own and [way.shape for way in each] == own]
         if len(fitting) != 1:
             raise RivuletError(
-                "the client's arrays do not tell whether kernels are [in, out], as Rivulet's, or [out, in], as "
-                "PyTorch's; say layout='rivulet' or layout='torch'"
+                "the shapes of the client's arrays do not decide whether kernels are [in, out], as Rivulet's, or [out, in], as "
+                "PyTorch's; pass layout='rivulet' or layout='torch'"
             )
         return fitting[0]
 
@@ -136,12 +136,12 @@ def wrap(
         that ``to_client()`` makes of it.
     layout : {"rivulet", "torch"}, optional
         Whose axes its arrays have: kernels are [in, out] and [height, width, in, out], or [out, in] and [out, in,
-        height, width]. Default: what the shapes of ``get_parameters`` tell; where they do not, it has to be said.
+        height, width]. Default: the layout that the shapes of ``get_parameters`` have. If both fit, it is required.
     flattened : mapping of str to tuple, optional
         As of `rivulet.torch.load`, of layout "torch".
     config : mapping, optional
-        What is added to the configuration that its methods get, which has ``server_round``, ``epochs``,
-        ``local_epochs``, ``batch_size`` and ``max_steps``.
+        Additions to the configuration of its methods, which has ``server_round``, ``epochs``, ``local_epochs``,
+        ``batch_size`` and ``max_steps``.
 
     Returns
     -------

@@ -41,7 +41,7 @@ def _inputs(model: Any, kind: Optional[str]) -> List[Tuple[str, str, Any]]:
     tensors = getattr(model, "inputs", None)
     if not tensors:
         raise RivuletError(
-            "the model does not say what its inputs are; begin it with keras.Input(…), or wrap it: "
+            "the model does not declare its inputs; begin it with keras.Input(…), or wrap it: "
             "keras.Model(x, model(x)) of x = keras.Input(…)"
         )
     if kind is not None and kind not in _KINDS:
@@ -119,9 +119,9 @@ def scenario(
 ) -> Dict[str, Any]:
     """A model as the model of a scenario that the program's own clients train, without Python.
 
-    The model is written as a TensorFlow graph, with the weights that it has, from which training begins. What the run
-    makes of them comes back by ``load(model, run.model())``. The graph is that of ``training=False``: dropout does
-    nothing, and batch normalisation takes its stored averages, which stay as they are.
+    The model is written as a TensorFlow graph, with the weights that it has, from which training begins. The trained
+    weights return by ``load(model, run.model())``. The graph is that of ``training=False``: dropout does nothing, and
+    batch normalisation takes its stored averages, which stay as they are.
 
     Parameters
     ----------
@@ -134,8 +134,8 @@ def scenario(
     path : path
         The folder for ``graph.pb`` and ``model.safetensors``; one that is there is replaced.
     kind : str, optional
-        What the data hold: ``"pixels"``, bytes of which the model sees byte / 255; ``"values"``, floats; ``"tokens"``,
-        integers. Default: pixels for [height, width, channels], tokens for integers, else values.
+        The kind of the data: ``"pixels"``, bytes of which the model sees byte / 255; ``"values"``, floats;
+        ``"tokens"``, integers. Default: pixels for [height, width, channels], tokens for integers, else values.
     target : str, optional
         ``"class"``: a label is the number of a class, and the run measures the accuracy. ``"numbers"``: it has the
         shape of the model's output. Default: a class for the sparse losses, else numbers.
@@ -149,7 +149,7 @@ def scenario(
     Raises
     ------
     RivuletError
-        What of the model or the loss the program cannot train.
+        The program cannot train a part of the model or the loss.
     """
     if keras.backend.backend() != "tensorflow":
         raise RivuletError(
@@ -183,7 +183,7 @@ def scenario(
 
 
 def params(model: Any) -> Dict[str, Array]:
-    """A model's weights as arrays of their own, by the names that `scenario` gives them."""
+    """Copies of a model's weights, by the names that `scenario` gives them."""
     return {name: weight.numpy().copy() for name, weight in _weights(model).items()}
 
 
@@ -195,12 +195,12 @@ def load(model: Any, params: Mapping[str, Array]) -> None:
     model : keras.Model
         The one that `scenario` wrote, or another with the same layers' names.
     params : mapping of str to array
-        A run's model, or what `rivulet.keras.params` gave. Weights that it lacks stay as they are.
+        A run's model, or the result of `rivulet.keras.params`. Weights that it lacks stay as they are.
 
     Raises
     ------
     RivuletError
-        By name, what does not fit. The model is then as it was.
+        Names the weights that do not fit. The model is then as it was.
     """
     weights = _weights(model)
     for name, array in params.items():

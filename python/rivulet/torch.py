@@ -1,8 +1,8 @@
 """rivulet.torch: PyTorch's modules as models, and their training loops as clients, or as scenarios that the program trains.
 
 Names and axes are PyTorch's on one side (``fc1.weight``, [out, in]) and Rivulet's on the other (``dense1/kernel``,
-[in, out]). Every transposition is decided by what a variable is called, never by its shape, and a layer that could be
-two is refused until ``names=`` says which it is.
+[in, out]). A variable's name decides its transposition, never its shape. An ambiguous layer is refused without
+``names=``.
 """
 
 import numbers
@@ -23,8 +23,8 @@ __all__ = ["client", "load", "params", "scenario"]
 
 
 def _state(module: Any, model: Mapping[str, Array] = MappingProxyType({})) -> Dict[str, Any]:
-    """What of a module is shared: integer buffers, such as batch normalisation's count, stay where they are. A tensor
-    with several names has the one that `model` knows, else its first."""
+    """The shared tensors of a module. Integer buffers, such as batch normalisation's count, are left out. A tensor with
+    several names has the one that `model` knows, else its first."""
     state: Dict[str, Any] = {}
     seen: Dict[Any, str] = {}
     by_names = any(name in model for name, _ in module.named_parameters())
@@ -64,7 +64,7 @@ def params(
     names: Optional[Names] = None,
     flattened: Optional[Flattened] = None,
 ) -> Dict[str, Array]:
-    """A module's parameters and floating-point buffers as arrays of their own.
+    """Copies of a module's parameters and floating-point buffers.
 
     Parameters
     ----------
@@ -103,11 +103,11 @@ def load(
     module : torch.nn.Module
         Of float32. Each of its parameters and floating-point buffers gets a value.
     params : mapping of str to array
-        A model of Rivulet's (a run's, or what `Client.fit` is given), or arrays by the names of ``state_dict`` in
+        A model of Rivulet's (a run's, or the input of `Client.fit`), or arrays by the names of ``state_dict`` in
         PyTorch's layout, as `rivulet.torch.params` gives them. A model that came from PyTorch by ONNX has those names
-        too, in Rivulet's layout: its ``metadata`` tell, so hand over what `Run.model` or `fit` gave and no copy of it.
+        too, in Rivulet's layout. Its ``metadata`` say so: pass the object of `Run.model` or `fit`, not a copy.
     names : mapping of str to str, optional
-        Rivulet's layer by the module's, for those that neither equal names nor shapes tell: ``{"fc1": "dense1"}``.
+        Rivulet's layer by the module's, for those that neither equal names nor shapes decide: ``{"fc1": "dense1"}``.
     flattened : mapping of str to tuple, optional
         Of a dense layer of Rivulet's that takes flattened images, their height, width and channels:
         ``{"dense1": (7, 7, 64)}``. PyTorch flattens in another order.
@@ -115,7 +115,7 @@ def load(
     Raises
     ------
     RivuletError
-        By name, what does not fit or could be two layers. The module is then as it was.
+        Names the parameters that do not fit or could be of two layers. The module is then as it was.
     """
     state = _state(module, params)
     found = _places(params, state, names, flattened)
@@ -181,7 +181,7 @@ def client(
     Parameters
     ----------
     module : torch.nn.Module
-        What is trained. It keeps what is not shared, such as integer buffers, from task to task.
+        The trained module. It keeps tensors that are not shared, such as integer buffers, from task to task.
     loader : torch.utils.data.DataLoader
         Its data; ``len(loader.dataset)`` are its examples.
     train : callable
@@ -250,7 +250,7 @@ def _objective(loss: Any) -> str:
 
 
 def _target(objective: str, said: Optional[str]) -> str:
-    """What the data say of each example, which the loss tells where it is of one kind of target alone."""
+    """The target of each example, which follows from the loss if that has one kind of target."""
     target = said or ("class" if objective in _TARGETS["class"] else "numbers")
     if target not in _TARGETS:
         raise RivuletError(f"target={said!r} is none of 'class', 'labels' and 'numbers'")
@@ -283,8 +283,8 @@ def scenario(
 ) -> Dict[str, Any]:
     """A module as the model of a scenario that the program's own clients train, without Python.
 
-    The module is written as ONNX, with the weights that it has, from which training begins. What the run makes of them
-    comes back by ``load(module, run.model())``.
+    The module is written as ONNX, with the weights that it has, from which training begins. The trained weights return
+    by ``load(module, run.model())``.
 
     Parameters
     ----------
@@ -296,17 +296,17 @@ def scenario(
         inputs a tuple or a dict: each is fed from the feature of its parameter's name.
     loss : torch.nn.Module, function or str
         ``torch.nn.CrossEntropyLoss()``, ``BCEWithLogitsLoss()``, ``MSELoss()``, ``L1Loss()``, ``HuberLoss()``, their
-        functions, or what ``model.objective`` takes. Of a class, the second and the third are of all scores against 1
+        functions, or a name of ``model.objective``. Of a class, the second and the third are of all scores against 1
         for the label's class and 0 for the others.
     path : path
         Where the ONNX file is written.
     kind : str, optional
-        What the data hold: ``"pixels"``, bytes of which the module sees byte / 255; ``"values"``, floats;
+        The kind of the data: ``"pixels"``, bytes of which the module sees byte / 255; ``"values"``, floats;
         ``"tokens"``, integers. Default: pixels for [batch, channels, height, width], tokens for integers, else values.
     target : str, optional
-        What the module learns to tell of an example: ``"class"``, the number of one class; ``"labels"``, a 0 or a 1 for
-        each of several labels; ``"numbers"``, one float or several, which it predicts. Default: numbers for a loss that
-        only they have (``L1Loss``, ``HuberLoss``), else a class. ``MSELoss`` is of either: say which.
+        The module's prediction for an example: ``"class"``, the number of one class; ``"labels"``, a 0 or a 1 for each
+        of several labels; or ``"numbers"``, one float or several. Default: numbers for a loss that only they have
+        (``L1Loss``, ``HuberLoss``), else a class. ``MSELoss`` is of either: say which.
     exporter : str, optional
         PyTorch's way to ONNX: ``"torchscript"`` or ``"dynamo"`` (needs onnxscript). Default: the first, and the second
         for a module that the first cannot write.
@@ -319,7 +319,7 @@ def scenario(
     Raises
     ------
     RivuletError
-        What of the module, the example or the loss the program cannot train.
+        The program cannot train a part of the module, the example or the loss.
     """
     _state(module)
     objective = _objective(loss)

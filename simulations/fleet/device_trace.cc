@@ -51,9 +51,9 @@ StatusOr<DeviceTrace> DeviceTrace::Parse(std::string_view csv, const std::string
     const std::optional<DeviceSpan> span = SpanIn(rest, period);
     if (client_id.empty() || !span) {
       return InvalidArgument(
-          "{}:{}: '{}' is no line of a trace of devices; write a client's name and the seconds from which and until "
-          "which it is there, within devices.period ({:g} s), such as client-00003,0,3600, and behind them, where they "
-          "are known, operations a second and bytes a second down and up",
+          "{}:{}: '{}' is no line of a trace of devices; write a client's name and the first and last second of its "
+          "presence, such as client-00003,0,3600. Both are within devices.period ({:g} s). Operations a second and "
+          "bytes a second down and up may follow",
           path, number, line.substr(0, 80), static_cast<double>(period) / 1e6);
     }
     std::vector<DeviceSpan>& spans = trace.spans_[client_id];

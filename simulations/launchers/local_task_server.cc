@@ -101,7 +101,7 @@ StatusOr<std::shared_ptr<const Model>> LocalTaskServer::FetchInPlace(const Calle
 }
 
 StatusOr<std::unique_ptr<ChunkWriter>> LocalTaskServer::Submit(const Caller&, const Submission&) {
-  return Unimplemented("a slice takes what its sites have folded, in place");
+  return Unimplemented("a slice takes its sites' folds in place");
 }
 
 StatusOr<SubmitResult> LocalTaskServer::SubmitInPlace(const Caller& caller, Partial&& partial,

@@ -155,8 +155,8 @@ TEST_F(ResumeTest, OtherConfiguration_IsRefusedNamingTheKey) {
   options.scenario.server.learning_rate = 0.5;
   EXPECT_EQ(
       ResumeError(options),
-      fmt::format("run '{}' cannot be resumed so: server.learning_rate was 1.0 when the run began, and is 0.5 now; "
-                  "it affects the run's results (its class is \"plan\"), and only keys of the classes "
+      fmt::format("run '{}' cannot be resumed so: server.learning_rate was 1.0 when the run began, and is 0.5 now. "
+                  "It affects the run's results (its class is \"plan\"); only keys of the classes "
                   "\"operation\" and \"place\" may change: start a new run",
                   run_id_));
   options = Options(5);

@@ -121,7 +121,7 @@ TEST_F(TaskNumbersTest, WhoComesBeyondWhatTheRuleKeepsNumbersOf_IsOneTooMany) {
 TEST_F(TaskNumbersTest, RuleOfOtherNumbers_IsRefused) {
   parts_.numbers = {"mu"};
   EXPECT_EQ(ErrorOf(CreateCoordinator(options_, parts_)),
-            "the plan's tasks bring the numbers [mu], and the number rule 'agnostic' moves [weight]");
+            "the plan's tasks report the numbers [mu], and the number rule 'agnostic' changes [weight]");
 }
 
 }  // namespace

@@ -169,7 +169,7 @@ TEST(DevicePartTest, WhoReadsEveryValue_RefusesThem) {
   const Held held(RandomUpdates(1, 100));
   AggregationSpec spec = Spec(100);
   EXPECT_THAT(Make(spec)->Check(held.views[0], held.weights[0]),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("lies on a device")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("is on a device")));
   spec.rule = "trimmed_mean";
   EXPECT_THAT(Make(spec)->Take(held.views[0], held.weights[0]),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("the rule 'trimmed_mean' reads every value")));

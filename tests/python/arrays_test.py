@@ -141,7 +141,7 @@ class Arrays(Federation):
         for line in native.stderr:
             if "has no graph" in line:
                 break
-        self.assertIn("take part with the Python package, whose rivulet.run_client does it", line)
+        self.assertIn("take part with rivulet.run_client of the Python package", line)
         native.kill()
         native.wait()
         thread, told = self.in_thread(self.rivulet_client(self.names[0]), self.names[0])
@@ -160,7 +160,7 @@ class Arrays(Federation):
             ["model", "inspect", scenario],
             ["debug", scenario],
         ):
-            self.assert_refused(self.run_rivulet(*command), "clients in Python train in their own way")
+            self.assert_refused(self.run_rivulet(*command), "Clients in Python can train it: start ")
 
     def test_a_plan_is_of_its_first_values(self):
         scenario = self.write("foreign.toml", SCENARIO)

@@ -726,7 +726,7 @@ class Results(unittest.TestCase):
             ("127.0.0.1:" + "9" * 5000, "no coordinator's address"),
             ("127.0.0.1:٣", "no coordinator's address"),
             ("example.org:7000", "example.org:7000 is not a loopback address, and without TLS"),
-            ("10.0.0.1:7000", "say insecure=True to accept that"),
+            ("10.0.0.1:7000", "or insecure=True to accept that"),
         ]:
             with self.subTest(address), self.assertRaisesRegex(rivulet.RivuletError, sentence):
                 Connection(address)

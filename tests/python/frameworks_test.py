@@ -135,7 +135,7 @@ class Layout(unittest.TestCase):
             ),
             (dense, {"fc.weight": (3, 4), "fc.bias": (3,)}, {"flattened": {"x": (1, 2, 2)}}, "flattened names 'x'"),
             ({"lstm1/recurrent_kernel": (2, 8)}, {}, {}, "'lstm1/recurrent_kernel' of shape .* has no counterpart"),
-            (flat, {}, {}, r"'dense1' takes what a convolution makes, flattened, .* say flattened={'dense1': \(height"),
+            (flat, {}, {}, r"'dense1' takes a convolution's flattened output, .* pass flattened={'dense1': \(height"),
             (
                 flat,
                 {},
@@ -199,7 +199,7 @@ class Modules(harness.RivuletTest):
     def test_convolutions_and_what_flattens_them(self):
         import torch
 
-        with self.assertRaisesRegex(rivulet.RivuletError, "'dense1' takes what a convolution makes, flattened"):
+        with self.assertRaisesRegex(rivulet.RivuletError, "'dense1' takes a convolution's flattened output"):
             self.judged(lenet5(torch), "lenet5")
         self.judged(lenet5(torch), "lenet5", flattened={"dense1": (5, 5, 16)})
 
@@ -401,7 +401,7 @@ class Flower(client_test.Federation):
         self.assertEqual(self.given(None, layout="torch"), [[[1.25, 3.25], [2.25, 4.25]]])
         self.assertEqual(self.given([torch[0], count, torch[1]]), [[[1.25, 3.25], [2.25, 4.25]]])
         for own, keywords, sentence in [
-            (None, {}, "do not tell whether kernels are .* say layout='rivulet' or layout='torch'"),
+            (None, {}, "do not decide whether kernels are .* pass layout='rivulet' or layout='torch'"),
             (ours, {"layout": "torch"}, r"the client has arrays of the shapes .*\(2, 3\).*the model gives .*\(3, 2\)"),
             (ours, {"layout": "keras"}, "layout is 'rivulet' or 'torch', not 'keras'"),
         ]:
@@ -428,7 +428,7 @@ class Flower(client_test.Federation):
             return Quickstart([], 1)
 
         for given, sentence in [
-            (make, "the function 'make', and takes what it makes: flower.wrap.make.….."),
+            (make, "the function 'make', and takes its result: flower.wrap.make.….."),
             (Quickstart, "the class Quickstart, and takes an object of it"),
             (object(), "a object without a method 'fit'"),
             (None, "a NoneType without a method 'fit'"),

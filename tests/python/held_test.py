@@ -77,7 +77,7 @@ class Killed(Federation):
 
     def resent(self, name):
         log = (self.where / f"{name}.log").read_text()
-        return [round for round in (1, 2, 3) if f"round {round}: sent what was finished before, " in log]
+        return [round for round in (1, 2, 3) if f"round {round}: sent the stored update, " in log]
 
     def held(self, name):
         from rivulet._held import digits

@@ -115,7 +115,7 @@ class Scenarios(packaged.ProgramTest):
         open_ended = keras.Model(text, keras.layers.GlobalMaxPooling1D()(keras.layers.Embedding(9, 4)(text)))
         with self.assertRaisesRegex(rivulet.RivuletError, "give keras.Input every size but the batch's"):
             rivulet.keras.scenario(open_ended, loss="mse")
-        with self.assertRaisesRegex(rivulet.RivuletError, "the model does not say what its inputs are"):
+        with self.assertRaisesRegex(rivulet.RivuletError, "the model does not declare its inputs"):
             rivulet.keras.scenario(keras.Sequential([keras.layers.Dense(2)]), loss="mse")
         x = keras.Input((3,))
         twice = keras.Model(x, [keras.layers.Dense(2)(x), keras.layers.Dense(2)(x)])

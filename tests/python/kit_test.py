@@ -58,8 +58,8 @@ class Kits(packaged.ProgramTest):
         refused("'node.crt' is no client's certificate", kit=other)
         refused("is of client 'ann', not 'bob'; leave name out", kit=kit, name="bob")
         refused("give one of them", kit=kit, insecure=True)
-        refused("nothing says who this client is", coordinator="127.0.0.1:1")
-        refused("nothing says where the coordinator is", name="ann")
+        refused("the client has no name; give kit=", coordinator="127.0.0.1:1")
+        refused("the coordinator's address is missing", name="ann")
         os.unlink(os.path.join(kit, "node.key"))
         refused("cannot read 'node.key'", kit=kit)
         self.write("client-ann/node.crt", "nothing")
@@ -80,7 +80,7 @@ class Kits(packaged.ProgramTest):
         encrypt = ["openssl", "pkcs8", "-topk8", "-v2", "aes-256-cbc", "-passout", "pass:secret", "-in", key, "-out", f"{key}.new"]
         subprocess.run(encrypt, check=True, capture_output=True)
         os.replace(f"{key}.new", key)
-        with self.assertRaisesRegex(rivulet.RivuletError, "the key is encrypted; a client that starts by itself needs one that"):
+        with self.assertRaisesRegex(rivulet.RivuletError, "the key is encrypted; an unattended client needs one without"):
             rivulet.run_client(Nobody(), kit=kit)
 
     @packaged.needs_grpc

@@ -269,7 +269,7 @@ class Examples(harness.RivuletTest):
             ({"x": ["a", 3.5]}, "feature 'x' holds a float"),
             ({"x": [[1], [2, 3]]}, "feature 'x' is no array"),
             ({"x": [1, 2], "y": [1]}, "features differ in their number of examples: 'x' has 2, 'y' has 1"),
-            ([(1, 2)], "example 0 is a tuple; say what its parts are called"),
+            ([(1, 2)], "example 0 is a tuple; name its parts"),
             ([{"x": 1}, {"y": 1}], "example 1 has the features \\['y'\\], those before have \\['x'\\]"),
             ([{"x": [1]}, {"x": [1, 2]}], "feature 'x' of example 1 is int64\\[2\\], those before are int64\\[1\\]"),
             ([{"x": 1}, {"x": "one"}], "feature 'x' of example 1 is text, those before are int64\\[\\]"),

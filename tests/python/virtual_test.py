@@ -382,9 +382,9 @@ class Virtual(packaged.ProgramTest):
         self.assertRegex(told, "a process that trains clients is gone: rivulet worker 0 exited with 1; .*\| ModuleNotFoundError: .*gone")
 
     def test_what_cannot_be_is_refused(self):
-        with self.assertRaisesRegex(rivulet.RivuletError, "workers=0 leaves nobody to train"):
+        with self.assertRaisesRegex(rivulet.RivuletError, "workers=0 leaves no process to train"):
             rivulet.simulate(scenario(), client_fn=Means, workers=0)
-        with self.assertRaisesRegex(rivulet.RivuletError, "clients in Python train in their own way"):
+        with self.assertRaisesRegex(rivulet.RivuletError, "Clients in Python can train it: start "):
             rivulet.simulate(scenario())
         with self.assertRaisesRegex(rivulet.RivuletError, "is more than data.partition.clients"):
             rivulet.simulate(scenario(server={"clients_per_round": 41}), client_fn=Means)
@@ -393,7 +393,7 @@ class Virtual(packaged.ProgramTest):
         for arguments, sentence in (
             (["--workers-at", "0.0.0.0:0"], "this node has no identity"),
             (["--workers-at", "here"], "--workers-at: "),
-            (["--workers-at", "127.0.0.1:0", "--workers", 2], "clients in Python train in their own way"),
+            (["--workers-at", "127.0.0.1:0", "--workers", 2], "Clients in Python can train it: start "),
             (["--workers-at", "127.0.0.1:0", "--replay", "latest"], "with --workers-at others train"),
         ):
             self.assert_refused(self.run_rivulet("simulate", file, *arguments), sentence, code=2)

@@ -1,7 +1,8 @@
 """Prose keeps the rules of plain words: at most 30 words in a sentence, and hardly a "what" or "who" as a pronoun.
 
 scripts/prose.py counts in README.md and docs/. scripts/prose_code.py counts in the code, where no pronoun and no word of the
-dialect is allowed: in comments that open headers, in the folders' READMEs and in help texts. Pages of NOT_YET do not keep
+dialect is allowed: in comments that open headers, in the folders' READMEs, in help texts, in docs of ops, algorithms and
+scenario keys, and in the Python package's docstrings. Pages of NOT_YET do not keep
 the rules yet, and no page is added to it."""
 import pathlib
 import sys
@@ -53,6 +54,41 @@ class Prose(unittest.TestCase):
                 for text in texts:
                     self.check(path, text)
         self.assertGreater(found, 300)
+
+    def check_within(self, path, text):
+        self.assertEqual(prose_code.Plain(text).faults_within(), [], path.relative_to(ROOT).as_posix())
+
+    def test_docs_of_ops_keep_the_rules(self):
+        found = 0
+        for path in prose_code.sources_of(ROOT, "engine/ops"):
+            for text in prose_code.docs_of(path.read_text()):
+                found += 1
+                self.check_within(path, text)
+        self.assertGreater(found, 300)
+
+    def test_docs_of_pieces_and_keys_and_messages_keep_the_rules(self):
+        for folder in prose_code.PLAIN_TEXTS:
+            found = 0
+            for path in prose_code.sources_of(ROOT, folder):
+                for text in prose_code.literals_of(path.read_text()):
+                    found += 1
+                    self.check_within(path, text)
+            self.assertGreater(found, 0, folder)
+
+    def test_docstrings_of_the_python_package_keep_the_rules(self):
+        found = 0
+        for path in sorted((ROOT / "python/rivulet").glob("*.py")):
+            for text in prose_code.python_docs_of(path.read_text()):
+                found += bool(text)
+                self.check_within(path, text)
+        self.assertGreater(found, 300)
+
+    def test_docs_and_docstrings_are_found(self):
+        source = 'RIVULET_OP("Add")\n    .Doc("The sum "\n "of x.");\n// .Doc("not this")\n'
+        self.assertEqual(list(prose_code.docs_of(source)), ["The sum of x."])
+        self.assertEqual(list(prose_code.literals_of('x("a step of it is\\n" "w ← w + Σ of a and b");')), ["a step of it is"])
+        module = '"""A pool.\n\n>>> what\n\n==  ==\nwho\n==  ==\n"""\ndef grow():\n    """Adds one."""\n'
+        self.assertEqual([" ".join(doc.split()) for doc in prose_code.python_docs_of(module)], ["A pool.", "Adds one."])
 
     def test_heads_comments_and_help_are_found(self):
         header = "// A pool.\n//\n//   Pool pool;\n// It grows.\n#pragma once\n\n// Adds one.\nint Add(int x);  // to it\n"

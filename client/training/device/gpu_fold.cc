@@ -124,7 +124,7 @@ StatusOr<float> GpuFold::ValueAt(GpuStream& stream, std::span<const GpuRun> runs
     if (form.codec == gpu::FoldCodec::kBFloat16) return static_cast<float>(bfloat16(value));
     return value;
   }
-  return Internal("a fold told of value {} beyond its runs", index);
+  return Internal("a fold reported value {} beyond its runs", index);
 }
 
 template <typename Sum>

@@ -56,8 +56,8 @@ std::vector<Key> DevicesKeys() {
           .Law()
           .OrNone(),
       Key("devices.trace", RIVULET_FIELD(devices.trace), "\"devices.csv\"",
-          "A CSV file of the presence of devices: a client's name, the seconds from and until, and optionally "
-          "operations a second and bytes a second down and up, in the place of the laws. A client without a line "
+          "A CSV file of the presence of devices, in the place of the laws. A line has a client's name, the seconds "
+          "from and until, and optionally operations a second and bytes a second down and up. A client without a line "
           "follows `devices.availability`.")
           .Path()
           .Default("none")

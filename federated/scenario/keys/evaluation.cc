@@ -20,10 +20,10 @@ std::vector<Key> EvaluationKeys() {
           .Between(1, 1 << 20)
           .Operation(),
       Key("evaluation.federated_every", RIVULET_FIELD(evaluation.federated_every), "5",
-          "Versions between measurements by clients: a cohort of its own measures a version on its members' training "
-          "data, and the history has each one's figures and their spread. Clients that have models of their own, by "
-          "the algorithm or `model.personal`, measure these too, as they were when the version was made. The last "
-          "version is always measured; no version waits for it. 0: never. A run that began with 0 stays so.")
+          "Versions between measurements by clients. A separate cohort measures a version on its members' training "
+          "data, and the history has each one's figures and their spread. Clients with personal models, by the "
+          "algorithm or `model.personal`, measure these too, as they were when the version was made. The last version "
+          "is always measured; no version waits for it. 0: never. A run that began with 0 stays so.")
           .Between(0, 1e9)
           .Operation(),
       Key("evaluation.federated_clients", RIVULET_FIELD(evaluation.federated_clients), "50",

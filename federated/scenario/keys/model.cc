@@ -123,8 +123,8 @@ std::vector<Key> ModelKeys() {
           .Default("`[]`"),
       Key("model.inputs", RIVULET_FIELD(model.inputs),
           "[{ name = \"photo\", shape = [28, 28, 1] }, { name = \"age\", shape = [1], kind = \"values\" }]",
-          "Several inputs, or one that is fed otherwise, each a table `[[model.inputs]]` of a name, a shape, a "
-          "kind and the feature that it is fed from; [models](models.md#several-inputs) has its keys.")
+          "Several inputs, or one that is fed otherwise. Each is a table `[[model.inputs]]` of a name, a shape, a kind "
+          "and the feature that it is fed from; [models](models.md#several-inputs) has its keys.")
           .Default("none")
           .When("model.layers", CanHaveInputs, "model.layers, model.onnx or model.graph is given"),
       Key("model.columns", RIVULET_FIELD(model.columns), "\"columns.json\"",

@@ -24,12 +24,12 @@ std::vector<Key> PrivacyKeys() {
           .Between(0, 1e9),
       Key("privacy.noise", RIVULET_FIELD(privacy.noise), "0.5",
           "Standard deviation of the Gaussian noise that each client adds to every value of its clipped update, as a "
-          "multiple of `privacy.clip`. What privacy a run of many rounds gives by it is not computed here. 0: none.")
+          "multiple of `privacy.clip`. The privacy of a run of many rounds is not computed from it. 0: none.")
           .Between(0, 1e6)
           .When("privacy.clip", Clips, "privacy.clip is above 0"),
       Key("privacy.noise_source", RIVULET_FIELD(privacy.noise_source), "\"seeded\"",
-          "`secure` noise comes from the system's generator, and no run is ever repeated. `seeded` noise follows from "
-          "run.seed, which whoever knows it can take away again: for simulations.")
+          "`secure` noise comes from the system's generator, and a run cannot be repeated. `seeded` noise follows from "
+          "run.seed, so knowledge of the seed is enough to subtract it: for simulations.")
           .OneOf({"secure", "seeded"})
           .When("privacy.noise", IsNoisy, "privacy.noise is above 0"),
   };

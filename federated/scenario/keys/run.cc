@@ -40,9 +40,9 @@ std::vector<Key> RunKeys() {
           .OneOf({"best", "last", "all"})
           .Operation(),
       Key("run.durability", RIVULET_FIELD(run.durability), "\"end\"",
-          "When committed rounds are written, while training continues: each at once (`round`), those of a second "
-          "together (`second`), or all at the end of the run (`end`; sooner if more than 64 MB wait). A crash loses "
-          "unwritten rounds, and a resumed run makes them again, to the same bits.")
+          "Time at which committed rounds are written, while training continues. Each is written at once (`round`), "
+          "those of a second together (`second`), or all at the end of the run (`end`; sooner if more than 64 MB "
+          "wait). A crash loses unwritten rounds, and a resumed run makes them again, to the same bits.")
           .OneOf({"", "round", "second", "end"})
           .Default("`\"second\"` in a simulation, `\"round\"` in a deployment")
           .Operation(),

@@ -34,7 +34,7 @@ std::vector<Key> VersionKeys() {
           "Over-selection (Bonawitz et al. 2019): a round asks over_selection × `server.clients_per_round` clients, "
           "rounded up, and closes with the first `server.clients_per_round` updates. Later ones are `dropped` and "
           "their clients stopped. Slow clients then count less often than fast ones. In a simulation `[devices]` "
-          "decides the order, or else examples × epochs. With `server.base` = `latest` the round waits for nobody, "
+          "decides the order, or else examples × epochs. With `server.base` = `latest` the round waits for no client, "
           "and `server.in_flight` is the number asked.")
           .Between(1, 100),
       Key("server.base", RIVULET_FIELD(server.base), "\"latest\"",
@@ -59,14 +59,13 @@ std::vector<Key> VersionKeys() {
       Key("server.min_clients", RIVULET_FIELD(server.min_clients), "15",
           "Names that must be known before the first selection. 0: as many as `data.partition.clients`; under `by_key` "
           "without that number every key where the run is simulated, and `server.clients_per_round` where it is "
-          "deployed, as nobody knows all keys there. With `selection.tags` or `selection.min_examples` all clients "
+          "deployed, as not all keys are known there. With `selection.tags` or `selection.min_examples` all clients "
           "that have them where the run is simulated, and `server.clients_per_round` where it is deployed.")
           .Between(0, 1e8)
           .Operation(),
       Key("server.min_reports", RIVULET_FIELD(server.min_reports), "8",
-          "Updates that a round commits with when nobody is left to ask for more, or its deadline passes; with fewer "
-          "the attempt is abandoned and the next one follows. 0: four of five of `server.clients_per_round`, at least "
-          "one.")
+          "Updates that a round needs to commit once no candidates are left or its deadline passes. With fewer the "
+          "attempt is abandoned and the next one follows. 0: four of five of `server.clients_per_round`, at least one.")
           .Between(0, 1e6)
           .Operation(),
       Key("server.deadline", RIVULET_FIELD(server.deadline_seconds), "120.0",
@@ -110,8 +109,8 @@ std::vector<Key> VersionKeys() {
           "running statistics are the version's. Clients train and measure the version itself. 0: no average.")
           .Between(0, 0.999999),
       Key("server.weights", RIVULET_FIELD(server.weights), "\"uniform\"",
-          "Weight of an update in the mean: its client's examples, or the same for all. Algorithms with weights of "
-          "their own ignore it.")
+          "Weight of an update in the mean: its client's examples, or the same for all. Algorithms with their own "
+          "weights ignore it.")
           .OneOf({"examples", "uniform"}),
       Key("server.max_weight", RIVULET_FIELD(server.max_weight), "100000",
           "Largest weight of one update, in examples; a larger one is refused. Together with `server.value_bits` and "
@@ -127,7 +126,7 @@ std::vector<Key> VersionKeys() {
           .Operation(),
       Key("server.checkpoint_reports", RIVULET_FIELD(server.checkpoint_reports), "true",
           "Writes a deployed client's update to the coordinator's disk before it is acknowledged, so that a restarted "
-          "coordinator asks nobody for it again. It costs a synced file an update. Otherwise clients send the open "
+          "coordinator does not ask for it again. It costs a synced file an update. Otherwise clients send the open "
           "round's updates again, without training. An aggregator does the same with its clients' updates, and the "
           "coordinator with partial sums.")
           .Operation(),
@@ -156,10 +155,10 @@ std::vector<Key> ServerScheduleKeys() {
 std::vector<Key> FineTuneKeys() {
   return {
       Key("server.fine_tune.data", RIVULET_FIELD(server.fine_tune.data), "\"server.tfrecord\"",
-          "TFRecord file, with the features of the clients' data, on which the server trains each version before "
-          "anybody sees it, by plain gradient descent. Nobody else has that file.")
+          "TFRecord file, with the features of the clients' data, on which the server trains each version before it is "
+          "published, by plain gradient descent. Only the coordinator reads that file.")
           .Path()
-          .Default("none; versions are what clients' updates give")
+          .Default("none; versions follow from clients' updates alone")
           .OfGraphs(),
       ForFineTuning(Key("server.fine_tune.epochs", RIVULET_FIELD(server.fine_tune.epochs), "2",
                         "Passes over that file for each version.")

@@ -258,7 +258,7 @@ TEST_F(AgentTest, PlanWithoutAGraph_IsRefusedByName) {
   ASSERT_THAT(coordinator_.failures_, SizeIs(1));
   EXPECT_EQ(coordinator_.failures_[0],
             "the plan has no graph, and it runs graphs; clients of the Python package train such a model");
-  EXPECT_THAT(reports_[0].reason, HasSubstr("take part with the Python package, whose rivulet.run_client does it"));
+  EXPECT_THAT(reports_[0].reason, HasSubstr("take part with rivulet.run_client of the Python package"));
 }
 
 TEST_F(AgentTest, ModelWithAnotherDigestThanAnnounced_FailsTheTask) {

@@ -87,7 +87,7 @@ TEST_F(TFRecordTest, CorruptLength_IsToldByRecordAndByte) {
 
 TEST_F(TFRecordTest, OtherFormats_AreToldForWhatTheyLookLike) {
   const std::pair<std::string, const char*> cases[] = {
-      {"age,sex,outcome\n61,f,well\n", "it looks like text: rivulet data import csv reads tables"},
+      {"age,sex,outcome\n61,f,well\n", "it looks like text: import tables with rivulet data import csv"},
       {"{\"users\": [], \"x\": 1}", "it looks like JSON: rivulet data import leaf"},
       {"PK\x03\x04 and so on, and on", "it looks like a ZIP archive: rivulet data import numpy"},
       {"\x93NUMPY and so on, and on", "it looks like an array of NumPy's"},

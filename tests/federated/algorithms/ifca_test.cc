@@ -129,7 +129,7 @@ TEST(Ifca, ModelsThatWouldBeginAsOne_AreRefused) {
   ASSERT_OK_AND_ASSIGN(const std::shared_ptr<const Model> model, InitialModel(*plan, 3));
   const auto draw = [&](std::string_view flat) { return DrawModelFor(*plan, 3, flat); };
   EXPECT_THAT(ErrorOf(FirstState(model, *optimizer, draw)),
-              HasSubstr("'server/cluster_1' would begin as the first model and always be equal to it"));
+              HasSubstr("'server/cluster_1' would begin as the first model and always equal it"));
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ TEST(WeighsByLoss, Reference_ChangesNoMeanAndIsWhatSumsHold) {
 
 TEST(WeighsByLoss, WeightsBelowTheSumsSteps_AreRefusedAndNotRounded) {
   ASSERT_OK_AND_ASSIGN(const Composition term, Composed("term", {{"t", 1.0}, {"reference", 170.0}}));
-  EXPECT_THAT(ErrorOf(MeanOf(term, kFar, NumbersAfter(term, {}))), HasSubstr("more than rounding"));
+  EXPECT_THAT(ErrorOf(MeanOf(term, kFar, NumbersAfter(term, {}))), HasSubstr("or rounding dominates their mean"));
 }
 
 TEST(WeighsByLoss, LossThatIsNoNumberOrNegative_IsRefused) {

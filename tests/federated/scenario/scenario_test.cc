@@ -926,8 +926,8 @@ TEST(ScenarioToResume, AnotherPlanKey_IsRefusedByName) {
     EXPECT_THAT(ResumedWith(stored, Parse(kMinimal, {{key, value}})), HasSubstr("when the run began")) << key;
   }
   EXPECT_EQ(ResumedWith(stored, Parse(kMinimal, {{"server.value_bits", "3"}})),
-            "server.value_bits was 10 when the run began, and is 3 now; it affects the run's results (its class is "
-            "\"plan\"), and only keys of the classes \"operation\" and \"place\" may change: start a new run");
+            "server.value_bits was 10 when the run began, and is 3 now. It affects the run's results (its class is "
+            "\"plan\"); only keys of the classes \"operation\" and \"place\" may change: start a new run");
   EXPECT_EQ(ResumedWith(stored, Parse(kMinimal, {{"server.value_bits", "10"}})), stored.ToToml());
 }
 

@@ -4,6 +4,7 @@
 
 #include "engine/graphdef/graph_def.h"
 #include "federated/plan/plan_reader.h"
+#include "federated/plan/rates.h"
 
 namespace rivulet {
 namespace {
@@ -41,7 +42,8 @@ Status PlanReader::ReadModel(const proto::ModelProgram& message) {
     if (!names.insert(metric.name()).second) {
       return InvalidArgument("the plan has two metrics named '{}'", metric.name());
     }
-    RIVULET_RETURN_IF_ERROR(CheckScalar(fmt::format("metric '{}'", metric.name()), metric.tensor()));
+    if (!CountsOf(model.graph, metric.name(), metric.tensor()))
+      RIVULET_RETURN_IF_ERROR(CheckScalar(fmt::format("metric '{}'", metric.name()), metric.tensor()));
     model.metrics.emplace_back(metric.name(), metric.tensor());
   }
   for (const std::string& update : message.train_updates()) {

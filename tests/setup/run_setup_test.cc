@@ -75,6 +75,30 @@ TEST_F(RunSetupTest, Scenario_BecomesAllThatARunIsMadeFrom) {
   EXPECT_TRUE(values.contains("test/loss"));
 }
 
+// Centrally numbers, of clients each count, which the plan has summed as it is.
+TEST_F(RunSetupTest, MetricsThatCount_AreInThePlanAndMeasured) {
+  WriteBoth();
+  scenario_.model.metrics = {"accuracy", "top_3", "f1", "auc"};
+  scenario_.evaluation.federated_every = 1;
+  RunSetup setup(scenario_);
+  ASSERT_OK_AND_ASSIGN(const auto plan, setup.plan());
+  ASSERT_OK_AND_ASSIGN(const auto evaluator, setup.evaluator());
+  ASSERT_OK_AND_ASSIGN(const auto first, InitialModel(*plan, 1));
+  ASSERT_OK_AND_ASSIGN(const auto values, evaluator->Evaluate(*first));
+  std::vector<std::string> names;
+  for (const auto& [name, measure] : values) names.push_back(name);
+  EXPECT_THAT(names, ::testing::IsSupersetOf({"test/accuracy", "test/f1", "test/loss", "test/top_3"}));
+  EXPECT_EQ(values.at("test/top_3").total, 20);
+  const std::vector<ScalarSpec>& scalars = plan->evaluation().scalars;
+  const auto counted = [&](std::string_view prefix) {
+    return std::ranges::count_if(
+        scalars, [&](const ScalarSpec& scalar) { return scalar.name.starts_with(prefix) && scalar.weigh == "one"; });
+  };
+  EXPECT_EQ(counted("evaluate/f1/count/"), 3 * 10);
+  EXPECT_EQ(counted("evaluate/auc/count/"), 2 * 10 * 50);
+  EXPECT_EQ(counted("evaluate/top_3/"), 2);
+}
+
 TEST_F(RunSetupTest, AnythingAskedForTwice_IsMadeOnce) {
   WriteBoth();
   RunSetup setup(scenario_);

@@ -53,7 +53,9 @@ Output Histograms(const Scope& scope, Output log_odds, Output positive, int64_t 
   const Output positives = SumOfRows(scope, scope.Op("Mul", {above, widened(positive)}));
   const Output negatives = SumOfRows(scope, scope.Op("Mul", {above, widened(negative)}));
   const Output both = scope.Op("ConcatV2", {positives, negatives, scope.Const(Tensor::Scalar<int32_t>(1))});
-  return scope.Op("Reshape", {both, scope.Const(Tensor::Of<int32_t>({1}, {-1}))}, {}, request.name);
+  return scope.Op("Reshape",
+                  {both, scope.Const(Tensor::Of<int32_t>({1}, {static_cast<int32_t>(2 * rankings * width)}))}, {},
+                  request.name);
 }
 
 Output Column(const Scope& scope, Output of, int64_t column) {

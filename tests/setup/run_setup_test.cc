@@ -89,7 +89,7 @@ TEST_F(RunSetupTest, MetricsThatCount_AreInThePlanAndMeasured) {
   for (const auto& [name, measure] : values) names.push_back(name);
   EXPECT_THAT(names, ::testing::IsSupersetOf({"test/accuracy", "test/f1", "test/loss", "test/top_3"}));
   EXPECT_EQ(values.at("test/top_3").total, 20);
-  const std::vector<ScalarSpec>& scalars = plan->evaluation().scalars;
+  const std::vector<ScalarSpec>& scalars = plan->aggregation(TaskKind::kEvaluate).scalars;
   const auto counted = [&](std::string_view prefix) {
     return std::ranges::count_if(
         scalars, [&](const ScalarSpec& scalar) { return scalar.name.starts_with(prefix) && scalar.weigh == "one"; });

@@ -17,14 +17,16 @@
 namespace rivulet {
 namespace {
 
-// Above each of these a histogram counts: -inf, then -2^5 … -2^-10, 0, 2^-10 … 2^5. Fewer of many rankings. The numbers
-// are such that how many counts there are tells how many rankings.
+// Above each of these a histogram counts: -inf, 0, and ±sinh(b · i) / 10 up to 16, which are even steps near 0 and a
+// constant factor far from it. Fewer of many rankings. The numbers are such that how many counts there are tells how
+// many rankings.
 std::vector<float> Thresholds(int64_t rankings) {
+  constexpr double kStep = 0.1, kFarthest = 16;
   const int64_t half = rankings == 1 ? 62 : rankings <= 10 ? 24 : 15;
   std::vector<float> thresholds = {-std::numeric_limits<float>::infinity(), 0};
-  for (int64_t i = 0; i < half; ++i) {
-    const auto threshold =
-        static_cast<float>(std::exp2(-10 + 15 * static_cast<double>(i) / static_cast<double>(half - 1)));
+  for (int64_t i = 1; i <= half; ++i) {
+    const double at = std::asinh(kFarthest / kStep) * static_cast<double>(i) / static_cast<double>(half);
+    const auto threshold = static_cast<float>(kStep * std::sinh(at));
     thresholds.push_back(threshold);
     thresholds.push_back(-threshold);
   }
@@ -76,7 +78,10 @@ Output RankingOfClass(const Scope& scope, const ScoredTargets& targets, const Me
   // log p − log(1 − p), of p = e^logp near 1 too.
   const Output log_p = s.Op("LogSoftmax", {targets.scores});
   const Output log_rest = s.Op("Log", {s.Op("Neg", {s.Op("Expm1", {log_p})})});
-  return Histograms(s, s.Op("Sub", {log_p, log_rest}, {}, "log_odds"), is, targets.classes, request);
+  const Output odds = s.Op("Sub", {log_p, log_rest}, {}, "log_odds");
+  // Bins are finest where a model begins, that takes all classes for equally likely: at the odds of 1 to the others.
+  const Output others = s.Const(static_cast<float>(std::log(static_cast<double>(targets.classes - 1))), "others");
+  return Histograms(s, s.Op("AddV2", {odds, others}), is, targets.classes, request);
 }
 
 Output RankingOfLabels(const Scope& scope, const ScoredTargets& targets, const MetricRequest& request) {

@@ -75,9 +75,12 @@ class Replies(World):
         if process.poll() is None:
             process.kill()
             process.wait()
-        start()
+        last = self.follow(start(), f"{name} at last")
         rounds = committed()
-        self.wait_for(lambda: committed() > rounds, "a round of honest replies", 60)
+        try:
+            self.wait_for(lambda: committed() > rounds, "a round of honest replies", 60)
+        except AssertionError as failure:
+            self.fail(f"{failure}; seed {chances.SEED}, {last.poll()}: { {each: lines[-4:] for each, lines in self.logs.items() if lines[-4:]} }"[:4000])
 
     @measures_memory
     def test_to_a_client(self):
@@ -93,7 +96,8 @@ class Replies(World):
     @measures_memory
     def test_to_a_worker(self):
         simulation = self.start("simulate", self.scenario, "--db", "runs.sqlite", "--rounds", 1_000_000, "--workers", 0, "--workers-at",
-                                "127.0.0.1:0", "--set", "server.lease=1", "--set", "run.durability=round", "--insecure")
+                                "127.0.0.1:0", "--set", "server.lease=1", "--set", "run.durability=round", "--set",
+                                "server.max_attempts=1000000", "--insecure")
         port = next(line.rsplit(":", 1)[1].strip() for line in simulation.stderr if line.startswith("listening on "))
         self.follow(simulation, "simulation")
         between = FalseRelay(f"127.0.0.1:{port}")

@@ -7,7 +7,7 @@
 namespace rivulet {
 namespace {
 
-constexpr size_t kMaxParts = 16, kMaxMessageScalars = 64;
+constexpr size_t kMaxParts = 16, kMaxMessageScalars = 10000;
 
 // Protobuf's wire types.
 constexpr uint32_t kVarint = 0, kFixed64 = 1, kBytes = 2, kFixed32 = 5;

@@ -78,8 +78,8 @@ TEST(ParseUpdate, Nonsense_IsRefusedInASentence) {
   message.mutable_parts(0)->set_name("delta\n\x1b[31m");
   EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("a part's name has the character U+000A at byte 5"));
   message = SampleUpdate();
-  for (int i = 0; i < 100; ++i) (*message.mutable_scalars())[fmt::format("s{}", i)] = i;
-  EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("more than 64 scalars"));
+  for (int i = 0; i < 10001; ++i) (*message.mutable_scalars())[fmt::format("s{}", i)] = i;
+  EXPECT_THAT(ErrorOf(message.SerializeAsString()), HasSubstr("more than 10000 scalars"));
   message = SampleUpdate();
   for (int i = 0; i < 20; ++i) {
     proto::UpdatePart part = message.parts(0);

@@ -107,7 +107,7 @@ TEST_F(PathsWithinTest, FalseInvitation_CreatesNothingOutsideTheFolder) {
   scenario.data.synth.kind = "digits";
   scenario.data.train = Path("anywhere/deep/train.tfrecord");
   scenario.data.test = Path("anywhere/test.tfrecord");
-  scenario.data.partition.clients = 3;
+  scenario.data.partition.clients = scenario.server.clients_per_round = 3;
   const Invitation invitation{.run_id = "r\n\x1b[2J", .fingerprint = "00", .scenario = scenario.ToToml()};
   EXPECT_THAT(JoinSimulation(invitation, Path("ours")),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("is not that of the simulation")));

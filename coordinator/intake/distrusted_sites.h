@@ -21,8 +21,9 @@ class DistrustedSites {
     MutexLock lock(mutex_);
     const auto found = reasons_.find({caller.name, caller.session});
     if (found == reasons_.end()) return absl::OkStatus();
-    return PermissionDenied("site '{}' gets no more tasks, as its partial was refused ({}); mend it and start it again",
-                            caller.name, found->second);
+    return PermissionDenied(
+        "site '{}' gets no more tasks, because its partial sum was refused ({}); fix it and restart it", caller.name,
+        found->second);
   }
   void Add(const Caller& caller, std::string reason) {
     MutexLock lock(mutex_);

@@ -82,10 +82,12 @@ class ClientsTest : public ::testing::Test {
     RunRow run;
     run.run_id = run.name = "run";
     run.status = "running";
+    run.plan_digest = parts_.plan_digest.Hex();
     run.created_at = Iso8601(0);
     ModelRow initial;
     initial.run_id = "run";
     initial.digest = Sha256Of("version 0").Hex();
+    initial.path = "runs.sqlite.models/run/round-000000.safetensors";
     EXPECT_OK((*history)->AddRun(run, initial, {}));
     history_ = std::make_unique<RunHistory>(*std::move(history));
     told_ = std::make_unique<RunEvents>("run", options_.observer, *history_, clock_, [] {});

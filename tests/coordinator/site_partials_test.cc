@@ -323,7 +323,7 @@ TEST_F(SitePartialsTest, RefusedPartial_ItsTasksGoToOthersAndItsSiteGetsNoMore) 
   ASSERT_OK(result);
   EXPECT_EQ(result->kind, SubmitResult::Kind::kRefused);
   EXPECT_THAT(result->reason, HasSubstr("CRC-32C"));
-  EXPECT_THAT(Poll(one_, 4), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("its partial was refused (")));
+  EXPECT_THAT(Poll(one_, 4), StatusIs(absl::StatusCode::kPermissionDenied, HasSubstr("its partial sum was refused (")));
   EXPECT_THAT(Send(one_, BytesOf(one_)), StatusIs(absl::StatusCode::kPermissionDenied));
   EXPECT_THAT(events_, ::testing::Contains(HasSubstr("the partial of site 'site 1' is refused: ")));
   // The other site has what it had, and gets the rest.

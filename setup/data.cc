@@ -25,8 +25,11 @@ std::string NearestRecords(FileSystem& files, const std::string& missing, const 
 // set is there, and the training set would be generated elsewhere, or beside records of nearly its name.
 bool LooksMistyped(FileSystem& files, const Scenario& scenario) {
   const DataConfig& data = scenario.data;
-  if (!scenario.given.contains("data.train") || !scenario.given.contains("data.test") || data.test.empty())
-    return false;
+  const auto by_file = [&](const std::string& key) {
+    const auto given = scenario.given.find(key);
+    return given != scenario.given.end() && !given->second;
+  };
+  if (!by_file("data.train") || !by_file("data.test") || data.test.empty()) return false;
   return FolderOf(data.train) != FolderOf(data.test) || !NearestRecords(files, data.train, data.test).empty();
 }
 

@@ -12,7 +12,7 @@ namespace rivulet {
 bool TrainsOnOwnData(const Scenario& scenario);
 
 // Makes the scenario's files exist, each complete under its name or not at all. NOT_FOUND: a file that does not exist
-// and that nothing generates, or own training data: by TrainsOnOwnData, or where both names are given, data.test is
+// and that nothing generates, or own training data: by TrainsOnOwnData, or where a file gives both names, data.test is
 // there, and data.train is of another folder or beside records of nearly its name. Existing files are left as they are.
 // `progress` may stop it.
 Status PrepareData(const Scenario& scenario, const DataProgress& progress = {});

@@ -118,8 +118,9 @@ std::vector<std::string> ReportStore::FindPartials() {
   std::vector<std::string> damaged;
   const auto look = [&](const std::string& path) REQUIRES(mutex_) -> Status {
     RIVULET_ASSIGN_OR_RETURN(const PartialFile file, ReadPartialFile(fs_, path));
-    RIVULET_ASSIGN_OR_RETURN(const TaskRecords read, ReadTaskRecords(std::as_bytes(std::span(file.report.update)),
-                                                                     std::numeric_limits<int32_t>::max()));
+    RIVULET_ASSIGN_OR_RETURN(const TaskRecords read,
+                             ReadTaskRecords(std::as_bytes(std::span(file.report.update)),
+                                             std::numeric_limits<int32_t>::max(), kMostScalars));
     auto partial = std::make_shared<Partial>();
     partial->path = path;
     partial->site = file.site;

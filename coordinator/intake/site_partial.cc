@@ -67,14 +67,16 @@ int64_t MostSitePartialBytes(const AggregationSpec& spec) {
     sums += part.elements * 8 + tasks * (IsUpdatesRule(spec.rule) ? part.elements * 4 + 12 : 0);
   }
   const int64_t crcs = sums / (1 << 20) * 4;
-  return kFramingBytes + MostTaskRecordBytes(tasks) + tasks * kBytesOfATaskInTheHeader + sums + crcs;
+  return kFramingBytes + MostTaskRecordBytes(tasks, std::ssize(spec.scalars)) + tasks * kBytesOfATaskInTheHeader +
+         sums + crcs;
 }
 
 // In the order of what is cheap: no sum is read before it is known whose it is.
 StatusOr<SitePartial> ReadSitePartial(std::span<const std::byte> bytes, const AggregationSpec& spec,
                                       int64_t base_version) {
   SitePartial site;
-  RIVULET_ASSIGN_OR_RETURN(TaskRecords read, ReadTaskRecords(bytes, spec.updates_per_version));
+  RIVULET_ASSIGN_OR_RETURN(TaskRecords read,
+                           ReadTaskRecords(bytes, spec.updates_per_version, std::ssize(spec.scalars)));
   site.records = std::move(read.records);
   PartialReader reader(spec);
   RIVULET_RETURN_IF_ERROR(reader.Append(read.rest));

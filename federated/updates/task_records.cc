@@ -15,18 +15,20 @@ namespace {
 
 constexpr std::string_view kRecordsMagic = "RVTASKS1";
 constexpr size_t kRecordsHead = kRecordsMagic.size() + sizeof(uint32_t);
-constexpr int kMaxDeclared = 10000;
+constexpr int64_t kMaxDeclared = 64;  // beside those that a plan sums
 constexpr size_t kMaxTaskNameBytes = 1024, kMaxDeclaredNameBytes = 256;
 // Of one record whose names are as long as they usually are, and then some.
 constexpr int64_t kRecordBytes = 4096;
+// Of one more scalar with the name of a metric's count.
+constexpr int64_t kScalarBytes = 128;
 
-StatusOr<TaskRecord> RecordOf(const proto::TaskRecordProto& message) {
+StatusOr<TaskRecord> RecordOf(const proto::TaskRecordProto& message, int64_t scalars) {
   if (message.task().empty() || message.task().size() > kMaxTaskNameBytes) {
     return InvalidArgument("a record's task has a name of {} bytes", message.task().size());
   }
-  if (message.declared_size() > kMaxDeclared) {
+  if (message.declared_size() > kMaxDeclared + scalars) {
     return InvalidArgument("the record of task '{}' has {} scalars, more than {}", message.task(),
-                           message.declared_size(), kMaxDeclared);
+                           message.declared_size(), kMaxDeclared + scalars);
   }
   TaskRecord record;
   record.task = message.task();
@@ -69,9 +71,11 @@ std::string WriteTaskRecords(std::span<const TaskRecord> records) {
   return bytes;
 }
 
-int64_t MostTaskRecordBytes(int64_t tasks) { return static_cast<int64_t>(kRecordsHead) + tasks * kRecordBytes; }
+int64_t MostTaskRecordBytes(int64_t tasks, int64_t scalars) {
+  return static_cast<int64_t>(kRecordsHead) + tasks * (kRecordBytes + scalars * kScalarBytes);
+}
 
-StatusOr<TaskRecords> ReadTaskRecords(std::span<const std::byte> bytes, int64_t most) {
+StatusOr<TaskRecords> ReadTaskRecords(std::span<const std::byte> bytes, int64_t most, int64_t scalars) {
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.size() < kRecordsHead || !text.starts_with(kRecordsMagic)) {
     return InvalidArgument("these {} bytes are no site's partial: they do not begin with {}", bytes.size(),
@@ -79,10 +83,10 @@ StatusOr<TaskRecords> ReadTaskRecords(std::span<const std::byte> bytes, int64_t 
   }
   uint32_t length = 0;
   std::memcpy(&length, text.data() + kRecordsMagic.size(), sizeof(length));
-  if (length > text.size() - kRecordsHead || static_cast<int64_t>(length) > MostTaskRecordBytes(most)) {
+  if (length > text.size() - kRecordsHead || static_cast<int64_t>(length) > MostTaskRecordBytes(most, scalars)) {
     return InvalidArgument(
         "a site's partial announces {} bytes of records and has {}; those of {} tasks have at most {}", length,
-        text.size() - kRecordsHead, most, MostTaskRecordBytes(most));
+        text.size() - kRecordsHead, most, MostTaskRecordBytes(most, scalars));
   }
   proto::TaskRecordsProto message;
   if (!message.ParseFromArray(text.data() + kRecordsHead, static_cast<int>(length))) {
@@ -99,7 +103,7 @@ StatusOr<TaskRecords> ReadTaskRecords(std::span<const std::byte> bytes, int64_t 
     if (!tasks.insert(record.task()).second) {
       return InvalidArgument("a site's partial sum has two records of task '{}'", record.task());
     }
-    RIVULET_ASSIGN_OR_RETURN(read.records.emplace_back(), RecordOf(record));
+    RIVULET_ASSIGN_OR_RETURN(read.records.emplace_back(), RecordOf(record, scalars));
   }
   return read;
 }

@@ -31,7 +31,7 @@ Status AddCounts(std::string_view bytes, LocalTaskServer::Folded& all) {
   Unpacker counts(bytes);
   if (const std::string_view records = counts.Text(); !records.empty()) {
     RIVULET_ASSIGN_OR_RETURN(const TaskRecords read,
-                             ReadTaskRecords(std::as_bytes(std::span(records)), kMostTasksOfStep));
+                             ReadTaskRecords(std::as_bytes(std::span(records)), kMostTasksOfStep, kMostScalars));
     for (const TaskRecord& record : read.records) {
       all.partial.tasks.insert(record.task);
       all.records.push_back(record);

@@ -55,6 +55,13 @@ class Aggregators(RivuletTest):
     def test_two_levels_with_states_and_broadcasts_give_the_bits_of_the_simulation(self):
         self.two_levels("--set", "algorithm.name=scaffold")
 
+    def test_counts_of_metrics_add_up_over_aggregators(self):
+        self.two_levels("--set", 'model.metrics=["accuracy", "f1", "auc"]', "--set", "evaluation.federated_every=1")
+        told = [self.query("SELECT round, name, value FROM metrics WHERE scope = 'federated' AND name IN ('evaluate/f1', "
+                           "'evaluate/auc', 'evaluate/auc_bound') ORDER BY round, name", db=db) for db in (DB, "flat.sqlite")]
+        self.assertEqual(len(told[0]), 3 * ROUNDS)
+        self.assertEqual(*told)
+
     def test_two_levels_where_versions_travel_by_a_codec_and_clients_choose_give_the_bits_of_the_simulation(self):
         self.two_levels("--set", "algorithm.name=ifca", "--set", "server.download=int8", "--set", "evaluation.federated_every=1")
         told = [self.query("SELECT round, client_id, value FROM metrics WHERE name = 'train/cluster' ORDER BY round, client_id",

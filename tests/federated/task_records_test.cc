@@ -130,9 +130,18 @@ TEST(TaskRecordsTest, WhatNoSiteMaySay_IsRefused) {
   EXPECT_THAT(with([](TaskRecord& r) { r.fold_seconds = -1; }), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(with([](TaskRecord& r) { r.lanes = -1; }), StatusIs(absl::StatusCode::kInvalidArgument));
   EXPECT_THAT(with([](TaskRecord& r) {
-                for (int i = 0; i < 10001; ++i) r.declared[std::to_string(i)] = i;
+                for (int i = 0; i < 65; ++i) r.declared[std::to_string(i)] = i;
               }),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("more than 10000")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("more than 64")));
+}
+
+// A plan that sums a metric's counts has as many scalars more.
+TEST(TaskRecordsTest, ScalarsOfThePlan_AreTakenBesides) {
+  TaskRecord record = RecordFor("a");
+  for (int i = 0; i < 1000; ++i) record.declared[fmt::format("evaluate/average_precision/count/{:04}", i)] = i;
+  const std::string bytes = WriteTaskRecords(std::vector{record});
+  EXPECT_OK(ReadTaskRecords(BytesIn(bytes), 1, 1000).status());
+  EXPECT_THAT(ReadTaskRecords(BytesIn(bytes), 1, 500), StatusIs(absl::StatusCode::kInvalidArgument));
 }
 
 TEST(TaskRecordsTest, ScalarTwice_IsRefused) {

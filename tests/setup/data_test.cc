@@ -134,6 +134,9 @@ TEST_F(ScenarioDataTest, OwnTestSetBesideAMistypedTrainingSet_IsRefused) {
   ASSERT_OK(WriteFileAtomically(FileSystem::Default(), Path("made/trian.tfrecord"), "mine"));
   EXPECT_THAT(PrepareData(scenario_),
               StatusIs(absl::StatusCode::kNotFound, HasSubstr("that was given. Did you mean 'trian.tfrecord'?")));
+  scenario_.given["data.test"] = true;  // an override names another test set for generated data
+  EXPECT_OK(PrepareData(scenario_));
+  scenario_.given["data.test"] = false;
   scenario_.data.train = Path("mede/train.tfrecord");
   EXPECT_THAT(PrepareData(scenario_), StatusIs(absl::StatusCode::kNotFound, HasSubstr("under a name that was given")));
   EXPECT_FALSE(std::filesystem::exists(Path("mede")));

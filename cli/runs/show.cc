@@ -52,7 +52,7 @@ std::string StatusLine(const RunOverview& page) {
   const std::string word = Emphasised(status == "finished"  ? Emphasis::kGood
                                       : status == "running" ? Emphasis::kHeading
                                                             : Emphasis::kBad,
-                                      status);
+                                      OneLine(status));
   std::string line = fmt::format("{}: round {}", word, page.committed());
   if (page.rounds_wanted > 0) line += fmt::format(" of {}", page.rounds_wanted);
   line += fmt::format(", {} {}\n", status == "running" ? "for" : "in", SecondsText(page.time.total));
@@ -74,7 +74,7 @@ std::string CurvesText(const RunOverview& page) {
   for (const Curve& curve : page.curves) {
     std::vector<double> values;
     for (const auto& [round, value] : curve.points) values.push_back(value);
-    std::string name = curve.name;
+    std::string name = OneLine(curve.name);
     std::ranges::replace(name, '/', ' ');
     const auto& [best_round, best] = curve.best();
     // One value has no course, and what is best at the end need not be said twice.
@@ -121,16 +121,16 @@ std::string ClientsText(const RunOverview& page) {
   if (!slow.empty() && *slow.front()->mean_train_seconds > 0) {
     text += "  slowest, by the mean of their tasks:\n";
     for (size_t i = 0; i < std::min(kClientsShown, slow.size()); ++i)
-      text += fmt::format("    {:<30} {}\n", slow[i]->client_id, SecondsText(*slow[i]->mean_train_seconds));
+      text += fmt::format("    {:<30} {}\n", OneLine(slow[i]->client_id), SecondsText(*slow[i]->mean_train_seconds));
   }
   if (!page.failures.empty()) {
     text += "  with most failed tasks:\n";
     for (size_t i = 0; i < std::min(kClientsShown, page.failures.size()); ++i) {
       const ClientFailuresRow& client = page.failures[i];
       const auto row = std::ranges::find(page.clients, client.client_id, &ClientReliabilityRow::client_id);
-      text += fmt::format("    {:<30} {} of {} tasks\n", client.client_id, client.tasks,
+      text += fmt::format("    {:<30} {} of {} tasks\n", OneLine(client.client_id), client.tasks,
                           row == page.clients.end() ? client.tasks : row->tasks);
-      std::string last = fmt::format("round {} {}", client.last_round, client.status);
+      std::string last = fmt::format("round {} {}", client.last_round, OneLine(client.status));
       if (!client.error.empty()) last += ": " + OneLine(client.error);
       // Most fail alike: the first tells it all.
       if (i > 0 && last.size() > kReasonColumns) last = last.substr(0, last.rfind(' ', kReasonColumns - 2)) + " …";

@@ -102,6 +102,24 @@ int Captures::Add(const NodeRef& source) {
 std::string ArgumentRef(int i) { return fmt::format("%a{}", i); }
 std::string CaptureRef(int i) { return fmt::format("%c{}", i); }
 
+// A Switch hands on and does nothing, and is gone once its condition is raised: its inputs are waited for instead.
+Status ControlFlowBodies::WaitFor(int node, Captures& captures) {
+  std::set<int> seen = {node};
+  std::vector<int> work = {node};
+  while (!work.empty()) {
+    const int i = work.back();
+    work.pop_back();
+    if (!IsSwitch(nodes_.at(i).op())) {
+      captures.controls.insert(nodes_.at(i).name());
+      continue;
+    }
+    RIVULET_ASSIGN_OR_RETURN(const std::vector<NodeRef> inputs, nodes_.Inputs(i));
+    for (const NodeRef& input : inputs)
+      if (const int from = nodes_.Find(input.node); seen.insert(from).second) work.push_back(from);
+  }
+  return absl::OkStatus();
+}
+
 // The walk goes from what the function gives back to its inputs, so nodes that only ran beside, such as prints, are
 // taken only if something waits for them: version-1 graphs had them run with the loop only where a control edge said
 // so.
@@ -139,7 +157,7 @@ StatusOr<ControlFlowBody> ControlFlowBodies::Extract(const std::vector<NodeRef>&
       const int before = nodes_.Find(input.node);
       if (region.is_boundary(before)) continue;
       if (!region.inside(before)) {
-        captures.controls.insert(input.node);
+        RIVULET_RETURN_IF_ERROR(WaitFor(before, captures));
         continue;
       }
       if (taken.insert(before).second) work.push_back(before);

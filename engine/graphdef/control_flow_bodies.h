@@ -55,6 +55,8 @@ class ControlFlowBodies {
 
  private:
   std::string UnusedName(std::string wanted) const;
+  // `node` is among the controls of the captures, or stands for those that are.
+  Status WaitFor(int node, Captures& captures);
 
   ControlFlowNodes& nodes_;
   proto::FunctionDefLibrary& library_;

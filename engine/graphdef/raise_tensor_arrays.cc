@@ -157,15 +157,39 @@ class ArrayRaiser {
     if (maker == nullptr)
       return Unimplemented("TensorArrayGradV3 '{}': the TensorArrayV3 of its handle is unknown", handle);
     const std::string flow = node.input(0);
+    const std::string shape = AddElementShape(node, ShapeAttr(*maker, "element_shape"), flow);
+    fresh_.insert(node.name());
+    // The size that the array was asked for is known where that is; a list that leaves a loop has lost it.
+    if (!IsDynamic(*maker) && maker->input_size() > 0 && !EntersLoop(gradients_.at(handle).input(0))) {
+      BecomeZeros(node, *maker, shape, maker->input(0));
+      return absl::OkStatus();
+    }
     proto::NodeDef length;
     length.set_name(UniqueName(node.name() + "/length"));
     length.set_op("TensorListLength");
     length.add_input(flow);
-    const std::string shape = AddElementShape(node, ShapeAttr(*maker, "element_shape"), flow);
-    fresh_.insert(node.name());
     BecomeZeros(node, *maker, shape, length.name());
     added_.push_back(std::move(length));
     return absl::OkStatus();
+  }
+
+  static bool IsDynamic(const proto::NodeDef& maker) {
+    const auto found = maker.attr().find("dynamic_size");
+    return found != maker.attr().end() && found->second.b();
+  }
+
+  // Whether a handle was made outside of the loop in which it is used.
+  bool EntersLoop(const std::string& handle) const {
+    std::string at = Producer(handle);
+    for (int steps = 0; steps < graph_.node_size(); ++steps) {
+      const auto found = index_.find(at);
+      if (found == index_.end() || found->second < 0) return false;
+      const proto::NodeDef& node = graph_.node(found->second);
+      if (node.op() == "Enter" || node.op() == "RefEnter") return true;
+      if (!PassesOn(node.op()) || node.input_size() == 0) return false;
+      at = Producer(node.input(0));
+    }
+    return false;
   }
 
   static proto::AttrValue DTypeOf(const proto::NodeDef& maker) {
@@ -193,8 +217,7 @@ class ArrayRaiser {
       return enter.input_size() > 0 ? ReplaceZero(at, *enter.mutable_input(0)) : absl::OkStatus();
     }
     const proto::NodeDef* maker = ArrayOfFlow(at.name());
-    if (maker == nullptr || maker->input_size() == 0 ||
-        (maker->attr().count("dynamic_size") != 0 && maker->attr().at("dynamic_size").b()))
+    if (maker == nullptr || maker->input_size() == 0 || IsDynamic(*maker))
       return Unimplemented("{} '{}' begins a gradient of a tensor array whose size is not known there", at.op(),
                            at.name());
     proto::NodeDef zeros;
@@ -427,7 +450,7 @@ class ArrayRaiser {
         return Unimplemented("{} '{}' adds to a gradient that has values before", node.op(), node.name());
       if (node.op() == "TensorArrayScatterV3") return AddRows(node, *maker, flow);
     }
-    const bool dynamic = maker->attr().count("dynamic_size") != 0 && maker->attr().at("dynamic_size").b();
+    const bool dynamic = IsDynamic(*maker);
     const proto::AttrValue dtype = DTypeOf(*maker);
     std::vector<std::string> inputs;
     for (const int input : op.inputs) inputs.push_back(node.input(input));

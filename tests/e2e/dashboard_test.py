@@ -293,7 +293,7 @@ class Dashboard(RivuletTest):
         self.serve()
         text = self.page(f"/run?id={run_id}").text
         order = ["Is it healthy?", "Healthy", "4 of 4 rounds", "How good is it?", f"{best:.4f}", "What is slow?", "clients at work",
-                 "Who failed?", "Nobody", f"of {seen} clients", "Curves", "Rounds, newest first", "Tasks of rounds", "Clients, least reliable first",
+                 "Who failed?", "None", f"of {seen} clients", "Curves", "Rounds, newest first", "Tasks of rounds", "Clients, least reliable first",
                  "Configuration", "Log, newest first"]
         place = 0
         for word in order:

@@ -146,7 +146,7 @@ class Gpu(RivuletTest):
         self.assertIn("--checkpoint-seconds is for training on the processor",
                       self.client("--device", "gpu", "--checkpoint-seconds", "5").err)
         self.assertIn("there is no GPU 7 here", self.client("--device", "gpu:7").err)
-        self.assertIn("--soft is of a GPU", self.client("--soft").err)
+        self.assertIn("--soft is for a GPU", self.client("--soft").err)
         several = "--device gpu:0,gpu:1 is several, and a client trains on one; give gpu or gpu:N"
         self.assertIn(several, self.client("--device", "gpu:0,gpu:1").err)
         self.assertIn(several, self.client("--preflight", "--device", "gpu:0,gpu:1").out)

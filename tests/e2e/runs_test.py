@@ -550,7 +550,7 @@ class Models(RunsTest):
         self.assert_refused(self.run_rivulet("model", "inspect", "latest:9", *db), "rounds 0 to 4", code=1)
         self.assert_refused(self.run_rivulet("model", "inspect", "tinny:1", *db), "'tiny'", code=1)
         self.simulate("--set", "run.name=short", "--set", "run.keep_models=last")
-        self.assert_refused(self.run_rivulet("model", "evaluate", "short:1", *db), "was not kept", "4 (run.keep_models", code=1)
+        self.assert_refused(self.run_rivulet("model", "evaluate", "short:1", *db), "was not kept", "run.keep_models decides", code=1)
 
 
 class Prune(RunsTest):

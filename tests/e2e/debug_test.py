@@ -199,7 +199,7 @@ class Debug(RivuletTest):
             self.assertIn(fragment, result.err, command)
         self.assert_refused(self.run_rivulet("debug", self.scenario, "--client", "client-0003"), "client-00003", code=2)
         self.assert_refused(self.run_rivulet("debug", "mlp", "--client", "x"), "is a graph", code=2)
-        self.assert_refused(self.run_rivulet("debug", self.scenario, "--training"), "of a graph", code=2)
+        self.assert_refused(self.run_rivulet("debug", self.scenario, "--training"), "are for a graph", code=2)
 
     def test_presets_run_too(self):
         stop, over, listed = self.debug("mnist_cnn", "run", "run -n", "lt", arguments=("--training", "--batch", "2"))

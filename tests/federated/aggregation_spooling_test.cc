@@ -159,7 +159,7 @@ TEST(SpoolingRule, HostilePartials_AreRefused) {
     return std::string(Message(Make(spec)->Merge(partial)));
   };
   EXPECT_EQ(error([](auto&) {}), "");
-  EXPECT_THAT(error([](auto& p) { p.spooled[1].weight = 65537; }), HasSubstr("'task-001' weighs 65537"));
+  EXPECT_THAT(error([](auto& p) { p.spooled[1].weight = 65537; }), HasSubstr("'task-001' has the weight 65537"));
   EXPECT_THAT(error([](auto& p) { p.spooled[1].weight ^= 1; }), HasSubstr("2 updates of part 'delta', which weigh"));
   EXPECT_THAT(error([](auto& p) { p.spooled.pop_back(); }), HasSubstr("has 1 updates of part 'delta'"));
   EXPECT_THAT(error([](auto& p) { p.sums.resize(3); }), HasSubstr("2 updates of part 'delta'"));

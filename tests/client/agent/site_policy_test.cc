@@ -96,7 +96,7 @@ TEST(SitePolicyTest, ChangedByte_IsRefused) {
   // The signature of one plan behind another one.
   const std::shared_ptr<const Plan> plan = OpenPlan(changed + bytes.substr(bytes.size() - 100));
   const Status refused = CheckPlan(Pinned(author), *plan);
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("it was changed")));
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("the plan was changed")));
   EXPECT_EQ(SubjectOf(refused), "wrong signature");
   EXPECT_FALSE(AuthorOf(*plan).good);
 }

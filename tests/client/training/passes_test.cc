@@ -266,7 +266,7 @@ TEST(Passes, ForgedModelsAndLosses_AreRefusedInASentence) {
                 p.clear_scalars();
               }),
               HasSubstr("neither changes nor reports anything"));
-  EXPECT_THAT(error([](auto& p) { p.clear_gradient_by(); }), HasSubstr("the plan's step graph takes 'grads'"));
+  EXPECT_THAT(error([](auto& p) { p.clear_gradient_by(); }), HasSubstr("the plan's step graph uses 'grads'"));
   EXPECT_THAT(error([](auto& p) { p.mutable_scalars(0)->set_name("examples"); }), HasSubstr("reported already"));
   EXPECT_THAT(error([](auto& p) { p.mutable_scalars(0)->set_tensor("nowhere"); }), HasSubstr("a pass of the plan: "));
   EXPECT_THAT(error([](auto& p) { p.mutable_scalars(0)->set_tensor("logits"); }),

@@ -522,7 +522,7 @@ TEST(CostModelTest, Parse_WhatIsNoCostModel_IsRefused) {
   EXPECT_THAT(CostModel::Parse(std::string("\x0a\x00", 2)),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("has no name")));
   EXPECT_THAT(CostModel::Parse("\x0a\x0e\x0a\x01\x61\x48\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"),
-              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("'a' takes -1 us")));
+              StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("gives 'a' -1 us")));
 }
 
 }  // namespace

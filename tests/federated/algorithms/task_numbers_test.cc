@@ -149,7 +149,7 @@ TEST(TaskNumbers, TaskWithoutThem_IsRefusedByName) {
   const LaneTask lane{&task, "a", base.get(), &examples};
   ASSERT_OK_AND_ASSIGN(const std::vector<LocalResult> results, trainer->Train({&lane, 1}));
   EXPECT_THAT(ErrorOf(results[0].status), HasSubstr("the task has no number 'weight'"));
-  EXPECT_THAT(ErrorOf(NumberRule::For(std::vector<std::string>{"mu"}, {"agnostic"})), HasSubstr("moves [weight]"));
+  EXPECT_THAT(ErrorOf(NumberRule::For(std::vector<std::string>{"mu"}, {"agnostic"})), HasSubstr("changes [weight]"));
 }
 
 }  // namespace

@@ -336,7 +336,7 @@ TEST_F(GpuSimulatorTest, PlanThatTheDeviceCannotTrain_IsRefusedOrTrainedOnTheHos
   soft_placement_ = true;
   const Trace soft = Simulate(scenario, 1, "soft.sqlite");
   ASSERT_OK(soft.status);
-  EXPECT_THAT(notes_, ElementsAre(HasSubstr("clients are trained on the host: plan 'small' has batches")));
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr("clients are trained on the host: plan 'small' has an input graph")));
   device_ = {};
   EXPECT_EQ(Simulate(scenario, 1, "host.sqlite").final_digest, soft.final_digest);
 }

@@ -149,7 +149,9 @@ TEST_F(GpuSentUpdatesTest, TaskWithoutAPlaceForItsRemains_IsRefused) {
   const LaneTask lane{&clients_[0].task, clients_[0].name, base_.get(), clients_[0].examples.get()};
   const auto results = trainer_->Train({&lane, 1});
   ASSERT_OK(results);
-  EXPECT_THAT((*results)[0].status, testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("left out")));
+  EXPECT_THAT((*results)[0].status,
+              testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                                HasSubstr("has no place for the error feedback of part 'delta'")));
 }
 
 }  // namespace

@@ -218,7 +218,7 @@ TEST(ValidateSpec, PartsAndScalars_AreRefusedByName) {
   EXPECT_EQ(error([](auto& s) { s.parts[1].name = ""; }), "the name of a part has 1 to 256 bytes, not 0");
   EXPECT_EQ(error([](auto& s) { s.scalars.push_back({"loss"}); }), "two scalars are named 'loss'");
   EXPECT_EQ(error([](auto& s) { s.parts.clear(), s.scalars.clear(); }),
-            "an aggregation of 0 parts and 0 scalars; there are at most 16 and 64, and one at least");
+            "an aggregation of 0 parts and 0 scalars; there are at most 16 and 10000, and one at least");
   EXPECT_EQ(error([](auto& s) { s.parts[1].elements = 0; }),
             "part 'dc': an update of 0 elements cannot be aggregated; it has 1 to 2^40");
   for (const char* rule : {"", "size", "scalar:", "one / 2", "one / number:", "number:p"}) {

@@ -75,6 +75,8 @@ class FakeRounds : public ClientRounds {
 class ClientsTest : public ::testing::Test {
  protected:
   ClientsTest() {
+    InstallFaultySqlite(
+        [](const std::string&) { return true; });  // before the history opens: one that is open keeps its files
     options_.scenario = TinyScenario(4, 2, 1);
     options_.observer.on_event = [this](const EventRow& event) { events_.push_back(event.message); };
     auto history = History::Open(folder_.db(), History::Access::kReadWrite);

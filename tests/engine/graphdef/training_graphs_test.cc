@@ -55,7 +55,7 @@ TEST_P(TrainingGraph, Gradients_AreTensorFlows) {
 
 INSTANTIATE_TEST_SUITE_P(Graphs, TrainingGraph,
                          ::testing::Values("loop", "loop_by_data", "loop_in_loop", "loop_with_condition",
-                                           "loop_with_arrays", "arrays", "map", "scan", "condition", "convolution",
+                                           "loop_with_arrays", "arrays", "scan", "condition", "convolution",
                                            "convolution_tape", "loop_lowered", "loop_functional", "condition_lowered",
                                            "condition_functional", "case_lowered", "case_functional"),
                          [](const auto& info) { return std::string(info.param); });

@@ -131,6 +131,12 @@ class Matrix(World):
         # It steers nothing, whoever asks.
         of = lambda kind: lambda call, statuses: ("UNIMPLEMENTED" if call.startswith("Control.") else statuses.get(kind, "PERMISSION_DENIED"))
         self.expect_none(port)
+        # Until the coordinator has answered for a client, it is asked to come again.
+        a, (_, update, _) = self.channel(port, "a"), ROWS["Coordinator.Submit"][0]
+        def known():
+            ask(a, CALLS["Coordinator.Poll"], *requests.poll(0)(""))
+            return ask(a, CALLS["Coordinator.Submit"], *update(""))[0] != "UNAVAILABLE"
+        self.wait_for(known, "the coordinator's answer for a client")
         for folder, kind in (("a", CLIENT), ("b", STRANGER), ("ann", "nobody here"), ("north", "nobody here")):
             self.expect(self.channel(port, folder), folder, of(kind))
             self.expect(self.channel(port, folder), f"{folder} as late", of("another"), "late")

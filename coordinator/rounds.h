@@ -7,7 +7,7 @@
 //   in_place.cc       partial sums of sites of this process
 //   site_partials.cc  partial sums that sites of other processes send
 //   site_states.cc    the states of clients that such sites fetch and leave
-//   steering.cc       what operators ask: how it stands, that it pauses or ends, that a client goes
+//   steering.cc       operators' requests: the status, pause and end of the run, the removal of a client
 //
 // If tasks outlive versions, an attempt at a round is the set of updates of its version. When that is made, the records
 // of open tasks move to the next attempt. A task's base version belongs to its lease, never to the attempt.

@@ -7,7 +7,7 @@
 
 namespace rivulet {
 
-// Who is given references to what comes after it calls that when the run's thread, or a caller, is there.
+// A part that receives a reference to a later one uses it only from the run's thread or a caller's, never while made.
 RunCoordinator::RunCoordinator(CoordinatorSetup setup)
     : setup_(std::move(setup)),
       clock_(setup_.options.now_ms),

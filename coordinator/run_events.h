@@ -29,7 +29,7 @@ class RunEvents {
   EventRow Note(std::string level, std::string message, int64_t round) const;
   EventRow NoteOf(std::string client_id, std::string level, std::string message, int64_t round, TaskId task = {}) const;
   void Say(EventRow event);       // to the observer
-  void Tell(EventRow event);      // a row too; what cannot be written is at least said
+  void Tell(EventRow event);      // a row too; an event without a row still reaches the observer
   void Later(Callback callback);  // after those that were queued before
 
   // After a minute without news the run says what it awaits.

@@ -28,8 +28,8 @@ class ServerSecurity {
   virtual std::shared_ptr<grpc::ServerCredentials> credentials() = 0;
   // UNAUTHENTICATED: the certificate that the connection showed is no longer valid.
   virtual StatusOr<PeerIdentity> Identify(const grpc::ServerContextBase& context) = 0;
-  // Who hears of refused callers whose certificate is revoked, within a second or two, each certificate once a second
-  // at most, on a thread of this object; until null is given. By default nobody is ever heard of.
+  // Sets the listener for refused callers with a revoked certificate; null removes it. A thread of this object calls it
+  // within two seconds, at most once a second for each certificate. The default implementation never calls it.
   virtual void OnRevoked(std::function<void(const RevokedPeer& peer)> on_revoked) { (void)on_revoked; }
   // Logs why a caller was refused, where the credentials have a log.
   virtual void LogRefusal(const std::string& sentence) = 0;

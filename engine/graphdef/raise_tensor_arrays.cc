@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -75,6 +76,12 @@ class ArrayRaiser {
   }
 
  private:
+  // The nodes that take `name`, where that may be a flow.
+  std::span<const int> UsersOf(const std::string& name) const {
+    const auto users = users_.find(name);
+    return users == users_.end() ? std::span<const int>() : users->second;
+  }
+
   // Handles of gradients, and where a flow becomes that of a gradient: an Identity that waits for the handle.
   void FindGradients() {
     for (const proto::NodeDef& node : graph_.node())
@@ -100,9 +107,7 @@ class ArrayRaiser {
     while (!work.empty()) {
       const std::string from = work.back();
       work.pop_back();
-      const auto users = users_.find(from);
-      if (users == users_.end()) continue;
-      for (const int user : users->second) {
+      for (const int user : UsersOf(from)) {
         const proto::NodeDef& node = graph_.node(user);
         if (const auto pops = pops_of_.find(node.name()); pops != pops_of_.end())
           for (const std::string& pop : pops->second)
@@ -235,9 +240,7 @@ class ArrayRaiser {
     while (!work.empty()) {
       const std::string from = work.back();
       work.pop_back();
-      const auto users = users_.find(from);
-      if (users == users_.end()) continue;
-      for (const int user : users->second) {
+      for (const int user : UsersOf(from)) {
         const proto::NodeDef& node = graph_.node(user);
         if (const auto begin = begins_.find(node.name()); begin != begins_.end())
           return MakerOf(gradients_.at(begin->second).input(0));

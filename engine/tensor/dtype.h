@@ -29,8 +29,8 @@ enum class DType : int32_t {
   kUint64 = 23,
 };
 
-size_t SizeOf(DType dtype);                            // bytes of one element; 0 for kInvalid, kString, kResource
-std::string_view Name(DType dtype);                    // "float32", as NumPy
+size_t SizeOf(DType dtype);          // bytes of one element; 8 for kString (text.h), 0 for kInvalid, kResource
+std::string_view Name(DType dtype);  // "float32", as NumPy
 std::string_view SafetensorsName(DType dtype);         // "F32", "" where the format has none
 StatusOr<DType> DTypeFromNumber(int32_t number);       // INVALID_ARGUMENT for an unknown one
 StatusOr<DType> DTypeFromName(std::string_view name);  // NumPy or TensorFlow name ("float", "float32", "DT_FLOAT")

@@ -43,8 +43,8 @@ struct GrpcServerOptions {
   // What operators may ask; null: nothing. Must outlive the server. Under TLS an operator is who has an operator's
   // certificate and nobody else; without it, who calls from this machine.
   ControlApi* control = nullptr;
-  // Who hears of refused callers whose certificate is revoked, on a thread of the server's and within a second or two;
-  // null: nobody. Not called any more once Stop has returned.
+  // The listener for refused callers with a revoked certificate; null: none. A thread of the server calls it within two
+  // seconds, and never after Stop has returned.
   std::function<void(const RevokedPeer& peer)> on_revoked = nullptr;
 };
 

@@ -3,6 +3,7 @@
 
 #include "cli/runs/commands.h"
 #include "cli/terminal.h"
+#include "engine/base/display_lines.h"
 #include "engine/base/file_system.h"
 #include "engine/base/join.h"
 #include "engine/base/json.h"
@@ -290,7 +291,8 @@ Status ShowRun(const ShowOptions& options) {
   RIVULET_ASSIGN_OR_RETURN(const auto history, OpenToRead(options.history));
   if (options.config) {
     RIVULET_ASSIGN_OR_RETURN(const RunRow run, history->ResolveRun(options.run));
-    fmt::print("{}{}", run.config, run.config.ends_with('\n') ? "" : "\n");
+    // A scenario has none of the characters that are escaped; a history from elsewhere may.
+    fmt::print("{}{}", DisplayLines(run.config), run.config.ends_with('\n') ? "" : "\n");
     return absl::OkStatus();
   }
   RIVULET_ASSIGN_OR_RETURN(const RunOverview page, LoadOverview(*history, options.run));

@@ -1,0 +1,13 @@
+// Display text of several lines: a file's or a setting's bytes from somebody else, fit for a terminal.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace rivulet {
+
+// `text` whole, with its line feeds and tabs. Any other character that a name must not have (display_name.h) is written
+// as TOML and JSON escape it in a string, "\u001B"; a byte that is not UTF-8 becomes '?'.
+std::string DisplayLines(std::string_view text);
+
+}  // namespace rivulet

@@ -124,7 +124,7 @@ void AttemptCloser::TraceRound(const Attempt& attempt, const RoundReport& report
                                 {"status", std::string_view(report.status)},
                                 {"selected", report.selected},
                                 {"folded", report.folded},
-                                {"train_loss", report.train_loss}};
+                                {"train_loss", report.train_loss.value_or(0)}};
   if (!report.reason.empty()) args.push_back({"reason", std::string_view(report.reason)});
   for (const auto& [name, value] : report.central) args.push_back({name, value});
   const TraceRow row = tracer->Row("coordinator", "rounds");
@@ -142,11 +142,7 @@ RoundReport AttemptCloser::ReportOf(const Attempt& attempt, const PendingAttempt
   report.status = row.status;
   report.reason = row.reason;
   report.selected = row.selected;
-  report.folded = row.folded;
-  report.train_loss = row.train_loss.value_or(0);
-  report.train_seconds = row.train_seconds;
-  report.aggregate_seconds = row.aggregate_seconds;
-  report.evaluate_seconds = row.evaluate_seconds;
+  report.result() = row.result();
   for (const auto& [lease, facts] : pending.attempt.tasks) {
     if (lease.state != Lease::State::kRefused && lease.state != Lease::State::kFailed) continue;
     report.lost.push_back({lease.client_id, fmt::format("{}: {}", Name(lease.state), lease.reason), lease.task});

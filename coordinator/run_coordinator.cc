@@ -183,8 +183,7 @@ void RunCoordinator::EndRun() {
   if (phase == RunMachine::Phase::kFinished) {
     ReportStore::RemoveAll(setup_.file_system(), setup_.models->folder());
   }
-  if (const std::string refused = clients_.RestOfRefusals(); !refused.empty())
-    events_.Tell(events_.Note("warning", refused, round));
+  clients_.TellRestOfRefusals();
   if (phase == RunMachine::Phase::kFailed) {
     // Where the reason is a full disk, this cannot be written either; the run's rows then say that it was running.
     const EventRow event = events_.Note("error", reason, round + 1);

@@ -1,6 +1,7 @@
 # `cpack -G DEB`: `rivulet` and `rivulet-client`, each with its man pages, completion for bash, zsh and fish, and
 # service as a package of Debian's. They ask for the libraries that the binaries were linked with, so they are for the release that they were
 # built on. Neither has a file of the other: a machine may have both.
+
 # For both packages: the scripts of `program`, which `rivulet` prints, below `folder`.
 set(write_completion [[
   function(write_completion rivulet program)

@@ -71,8 +71,8 @@ VersionWriter::Options AttemptCloser::WriterOptions() {
   options.on_log_held = [this](int64_t seconds, int64_t bytes) {
     around_.events.Tell(around_.events.Note(
         "warning",
-        fmt::format("somebody has been reading one state of the history '{}' for {} s, so that its log cannot be used "
-                    "again and has grown to {} MB; end that reader (a transaction left open in a notebook, say)",
+        fmt::format("a reader has kept one state of the history '{}' open for {} s, and the log has grown to {} MB; "
+                    "end that reader, such as a notebook's open transaction",
                     around_.history->path(), seconds, bytes / 1'000'000),
         around_.rounds.Round()));
   };

@@ -11,14 +11,14 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   if (plan == nullptr) return InvalidArgument("a run needs a plan: build it from the scenario and its model");
   if (const std::string& attack = options.scenario.attack.name; !attack.empty() && !options.plays_attack) {
     return InvalidArgument(
-        "attack.name is \"{}\", and attackers are there in simulations alone ('rivulet simulate'); leave [attack] out "
-        "of what real clients train",
+        "attack.name is \"{}\", and only simulations have attackers ('rivulet simulate'); leave [attack] out of the "
+        "scenario for real clients",
         attack);
   }
   if (options.scenario.devices.any() && options.fleet == nullptr) {
     return InvalidArgument(
-        "[devices] says how fast the devices of a simulation are ('rivulet simulate'), and real ones are as fast as "
-        "they are; leave it out of what real clients train");
+        "[devices] sets the speed of simulated devices ('rivulet simulate'); leave it out of the scenario for real "
+        "clients");
   }
   RunParts parts;
   parts.plan = std::shared_ptr<const std::string>(plan, &plan->bytes());

@@ -373,9 +373,8 @@ Status CheckExtends(const RunRow& run, const RunRules& rules, int64_t committed_
   const bool over_versions = rules.policy.base_policy == RoundPolicy::BasePolicy::kLatest;
   if (rules.rounds <= committed_round || !over_versions || !rules.arrivals_are_ordered()) return absl::OkStatus();
   return FailedPrecondition(
-      "run '{}' has finished with {} rounds, and the updates that were under way then are in none of its versions: "
-      "further ones would not be those of a simulation of {} rounds; simulate {} rounds anew, of which the first {} "
-      "come out as they are here",
+      "run '{}' has finished with {} rounds, and its versions lack the updates that were under way then. More rounds "
+      "would differ from a simulation of {} rounds; simulate {} rounds anew, and the first {} are the same",
       run.run_id, committed_round, rules.rounds, rules.rounds, committed_round);
 }
 
@@ -428,8 +427,7 @@ StatusOr<CoordinatorSetup> StoredRun(CoordinatorOptions options, RunParts parts,
         Iso8601(NowUnixMs(options)),
         "warning",
         "run",
-        fmt::format("the model of round {} is missing; the run goes on from round {} and makes what "
-                    "came after it again",
+        fmt::format("the model of round {} is missing; the run resumes from round {} and makes the later rounds again",
                     point.committed_round, base.round)};
     RIVULET_RETURN_IF_ERROR(setup.history->GoBack(run.run_id, base.round, std::span(&event, 1)));
     RIVULET_ASSIGN_OR_RETURN(point, setup.history->FindResumePoint(run.run_id));
@@ -523,7 +521,7 @@ Status CheckNumbers(const CoordinatorSetup& setup) {
   const auto check = [&](const ServedVersion& version) -> Status {
     if (version.numbers != nullptr) return absl::OkStatus();
     return FailedPrecondition(
-        "the model of round {} of run '{}' has no numbers of the server, with which the run goes on; restore it from a "
+        "the model of round {} of run '{}' lacks the server's numbers, which a resumed run needs; restore it from a "
         "copy",
         version.row.round, setup.run_id);
   };

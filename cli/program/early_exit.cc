@@ -17,7 +17,8 @@ void OnExit() {
   const char* const program = running.load();
   if (program == nullptr) return;
   const std::string line = fmt::format(
-      "{}: a library ended the process before the command was done; see --op-library and --algorithm-library\n", program);
+      "{}: a library ended the process before the command was done; see --op-library and --algorithm-library\n",
+      program);
   // Where nobody reads it, the status says the same.
   if (write(STDERR_FILENO, line.data(), line.size()) < 0) _exit(1);
   _exit(1);

@@ -16,7 +16,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "reports are kept as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "reports are kept as in memory");
 
 // What stands before the columns of a report and its update; and, with the length of its site's name and that name,
 // before a partial, where eight bytes of zero follow.

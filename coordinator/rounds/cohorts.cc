@@ -62,9 +62,8 @@ void RunMachine::OpenTraining(TimeMs now, Actions& actions) {
   if (std::ssize(cohort) < enough) {
     if (nobody_else_comes()) {
       return End(Phase::kFailed,
-                 fmt::format("round {} can draw {} of the {} clients that it needs, and nobody else may "
-                             "be drawn for it; look at {}",
-                             round(), cohort.size(), enough,
+                 fmt::format("round {} needs {} clients and can draw {}, and no others may be drawn; check {}", round(),
+                             enough, cohort.size(),
                              rules_.fleet == nullptr ? "selection.trace" : "[devices] and selection.trace"));
     }
     members_.BeginDraw({round(), attempt_});  // of whom was counted some may not be drawn yet

@@ -1,4 +1,4 @@
-// Display text of several lines: a file's or a setting's bytes from somebody else, fit for a terminal.
+// Display text of several lines: bytes from elsewhere, made fit for a terminal.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// A registry of named kinds: what each file registers before main, found by name and shown to visitors. A visitor is
-// also shown the kinds that are registered after it, since nobody knows the order of registrations.
+// A registry of kinds by name, with visitors. Files register their kinds before main. A visitor sees every kind, also
+// those registered after the visit began, because registrations have no order.
 //
 // Not thread-safe: registrations run before main, or while a library is loaded. A registry is made at first use and
 // never destroyed:

@@ -6,7 +6,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "numbers are kept as they lie in memory");
+static_assert(std::endian::native == std::endian::little, "numbers are kept as in memory");
 
 constexpr size_t kValueBytes = 8;
 

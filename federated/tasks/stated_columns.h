@@ -1,6 +1,6 @@
-// The columns that client and site state of a task (kTaskColumns), as bytes of a file that outlives its process: a
-// length, and for each known column its name and eight bytes. A column unknown to the reader, or omitted by the writer,
-// is no error, so that programs of different lists read each other's files.
+// The columns that client and site state of a task (kTaskColumns), as bytes of a file that outlives its process. The
+// bytes are a length, then for each known column its name and eight bytes. A column unknown to the reader, or omitted
+// by the writer, is no error, so that programs of different lists read each other's files.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// How long a worker waits for a simulation that does not answer, and the calls that it hears answers by.
+// The patience of a worker with a simulation that does not answer, and the calls that restore it.
 #pragma once
 
 #include <chrono>

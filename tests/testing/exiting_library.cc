@@ -1,5 +1,5 @@
-// A library of algorithms that ends the process, with status 0: once it is loaded (RIVULET_EXIT_AT_LOADING), or when its
-// algorithm is asked for.
+// A library of algorithms that ends the process, with status 0: once it is loaded (RIVULET_EXIT_AT_LOADING), or when
+// its algorithm is asked for.
 #include <cstdlib>
 
 #include "federated/algorithms/algorithm_library.h"
@@ -14,8 +14,9 @@ namespace {
   return true;
 }();
 
-RIVULET_ALGORITHM(leaving_algorithm, "leaving", "none: a fault", "Ends the process.", {},
-                  [](const AlgorithmContext&) -> StatusOr<Composition> { std::exit(0); }, "none");
+RIVULET_ALGORITHM(
+    leaving_algorithm, "leaving", "none: a fault", "Ends the process.", {},
+    [](const AlgorithmContext&) -> StatusOr<Composition> { std::exit(0); }, "none");
 
 }  // namespace
 }  // namespace rivulet

@@ -94,9 +94,7 @@ FinishFunction FinishOf(std::string_view name) {
   return metric == nullptr ? nullptr : metric->finish;
 }
 
-void ForEachMetric(std::function<void(const MetricKind&)> visit) {
-  Metrics().ForEach(std::move(visit));
-}
+void ForEachMetric(std::function<void(const MetricKind&)> visit) { Metrics().ForEach(std::move(visit)); }
 
 MetricRegistration::MetricRegistration(MetricKind kind) { Metrics().Add(std::move(kind)); }
 

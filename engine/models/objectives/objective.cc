@@ -62,8 +62,8 @@ StatusOr<Objective> FindObjective(TargetKind kind, std::string_view name, const 
     return NotFound("there is no objective '{}' for the target \"{}\".{} Objectives for it are {}", name, NameOf(kind),
                     DidYouMean(name, names), Join(names, ", "));
   }
-  RIVULET_ASSIGN_OR_RETURN(
-      Settings settings, Settings::Read(found->settings, given, fmt::format("model.objective = \"{}\"", name)));
+  RIVULET_ASSIGN_OR_RETURN(Settings settings,
+                           Settings::Read(found->settings, given, fmt::format("model.objective = \"{}\"", name)));
   return Objective([function, settings = std::move(settings)](const Scope& scope, const ScoredTargets& targets) {
     return function(scope, targets, settings);
   });
@@ -78,9 +78,7 @@ std::vector<std::string> ObjectiveNames(TargetKind kind) {
   return names;
 }
 
-void ForEachObjective(std::function<void(const ObjectiveKind&)> visit) {
-  Objectives().ForEach(std::move(visit));
-}
+void ForEachObjective(std::function<void(const ObjectiveKind&)> visit) { Objectives().ForEach(std::move(visit)); }
 
 ObjectiveRegistration::ObjectiveRegistration(ObjectiveKind kind) { Objectives().Add(std::move(kind)); }
 

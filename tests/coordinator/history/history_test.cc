@@ -597,7 +597,7 @@ TEST_F(HistoryTest, OpenForReading_WhileItIsBeingMade_Waits) {
 
 TEST_F(HistoryTest, OpenForReading_FileThatStaysEmpty_IsRefused) {
   std::ofstream(path_).close();
-  EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("holds no history yet: it is empty"));
+  EXPECT_THAT(OpenError(History::Access::kReadOnly), HasSubstr("holds no history yet: the file is empty"));
 }
 
 // A process dies half way through making the tables, with pages of them in the file already: the next one finds what it

@@ -74,7 +74,8 @@ std::string DisplayLines(std::string_view text) {
     const Character character = Decode(text, i);
     if (character.bytes == 0) {
       shown += '?';
-    } else if (Hidden(character.code) && character.code != '\n' && character.code != '\t') {
+    } else if (Hidden(character.code) && character.code != '\n' && character.code != '\t' &&
+               text.substr(i, 2) != "\r\n") {
       shown += fmt::format("\\u{:04X}", character.code);
     } else {
       shown += text.substr(i, character.bytes);

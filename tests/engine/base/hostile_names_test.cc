@@ -58,7 +58,7 @@ TEST(DisplayTextTest, WordsOfOthers_AreOneLineThatShows) {
 TEST(DisplayLinesTest, LinesStay_AndWhatMovesATerminalIsEscaped) {
   const std::string toml = "[run]\n\tname = \"Käse 模型\"\n";
   EXPECT_EQ(DisplayLines(toml), toml);
-  EXPECT_EQ(DisplayLines("a\x1B[2J\r\n\x07"), "a\\u001B[2J\\u000D\n\\u0007");
+  EXPECT_EQ(DisplayLines("a\x1B[2J\r\n\x07\rb"), "a\\u001B[2J\r\n\\u0007\\u000Db");
   EXPECT_EQ(DisplayLines("\xC2\x9B"
                          "31m\xE2\x80\xAE"),
             "\\u009B31m\\u202E");

@@ -20,6 +20,11 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
         "[devices] says how fast the devices of a simulation are ('rivulet simulate'), and real ones are as fast as "
         "they are; leave it out of what real clients train");
   }
+  if (plan->aggregation().secure.protocol == "arithmetic" && options.enforce_deadline) {
+    return InvalidArgument(
+        "privacy.secure is \"arithmetic\", which hides nothing and is for simulations alone ('rivulet simulate'); set it "
+        "to \"none\" where real clients train");
+  }
   RunParts parts;
   parts.plan = std::shared_ptr<const std::string>(plan, &plan->bytes());
   parts.plan_digest = plan->digest();

@@ -98,6 +98,9 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
           ? server.min_reports
           : DefaultMinReports(latest ? rules.policy.updates_per_version
                                      : std::min(rules.policy.in_flight, rules.policy.updates_per_version));
+  if (parts.aggregation.secure.on()) {
+    rules.min_reports = std::max(rules.min_reports, parts.aggregation.secure.min_survivors);
+  }
   const EvaluationConfig& evaluation = options.scenario.evaluation;
   rules.evaluation.every = evaluation.federated_every;
   rules.evaluation.clients = evaluation.federated_clients > 0 ? evaluation.federated_clients : server.clients_per_round;
@@ -260,6 +263,14 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
        "run",
        fmt::format("started for {} rounds", options.scenario.run.rounds)},
       {setup.run_id, {}, run.created_at, "info", "aggregation", DescribeAggregation(parts.aggregation)}};
+  if (parts.aggregation.secure.protocol == "arithmetic") {
+    events.push_back({setup.run_id,
+                      {},
+                      run.created_at,
+                      "warning",
+                      "aggregation",
+                      "updates are summed by the arithmetic of secure aggregation without keys, which hides nothing"});
+  }
   if (!options.trained_on.empty()) {
     events.push_back({setup.run_id, {}, run.created_at, "info", kDeviceSource, DeviceSentence(options.trained_on)});
   }

@@ -66,6 +66,7 @@ StatusOr<Blob> RunCoordinator::Find(const Caller& caller, const BlobId& blob) {
     RIVULET_ASSIGN_OR_RETURN(std::string state, rounds_.ReadState(caller, blob));
     return whole(std::make_shared<const std::string>(std::move(state)));
   }
+  if (auto input = rounds_.StepInput(caller, blob); input != nullptr) return whole(std::move(input));
   if (blob == BlobId{BlobId::Form::kBytes, setup_.parts.plan_digest}) return whole(setup_.parts.plan);
   if (std::optional<Blob> bytes = versions_.Read(blob)) return *std::move(bytes);
   return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());

@@ -57,11 +57,11 @@ Status CheckBits(const AggregationSpec& spec, const PartSpec& part) {
   }
   if (spec.secure.on() && spec.fraction_bits(part) < kLeastSecureFractionBits) {
     return InvalidArgument(
-        "secure sums of {} bits leave {} bits after the point for values up to 2^{} (privacy.clip), weights up to {} and "
-        "{} updates per version (server.clients_per_round), and {} are needed; set server.sum_bits to 64 or "
-        "server.weights to \"uniform\", or lower server.max_weight or privacy.clip",
-        part.sum_bits, spec.fraction_bits(part), part.value_bits, spec.weight_bound(part), spec.updates_per_version,
-        kLeastSecureFractionBits);
+        "secure sums of {} bits leave {} bits after the point, and {} are needed. Set server.sum_bits to 64 or "
+        "server.weights to \"uniform\", or lower server.max_weight or privacy.clip. Values are up to 2^{}, weights up to {} "
+        "and updates {} (server.clients_per_round)",
+        part.sum_bits, spec.fraction_bits(part), kLeastSecureFractionBits, part.value_bits, spec.weight_bound(part),
+        spec.updates_per_version);
   }
   if (spec.fraction_bits(part) < 0) {
     const std::string fractions = spec.weight_fraction_bits == 0

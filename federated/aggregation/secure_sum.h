@@ -1,5 +1,5 @@
-// Settings of a secure sum as the signed plan states them. federated/secure has the protocols; an aggregation needs
-// only what decides its words.
+// Settings of a secure sum, as the signed plan states them. The protocols are in federated/secure, which an aggregation
+// does not need.
 #pragma once
 
 #include <cstdint>

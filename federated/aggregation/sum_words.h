@@ -21,6 +21,9 @@
 
 namespace rivulet {
 
+// into += more, word by word, modulo 2^word_bits (32 or 64). Both are of one size, a whole number of words.
+void AddWordsTo(std::span<std::byte> into, std::span<const std::byte> more, int word_bits);
+
 class SumWords {
  public:
   explicit SumWords(const AggregationSpec& spec) : spec_(spec) {}  // of a secure sum, valid, and must outlive it

@@ -74,7 +74,11 @@ Status SetSecureSums(const Scenario& scenario, Composition& composition) {
   RIVULET_RETURN_IF_ERROR(CheckGoesWithSecureSums(scenario, composition));
   SecureSum& secure = composition.aggregation.secure;
   secure.protocol = scenario.secure.protocol;
-  secure.min_survivors = secure.min_cohort = scenario.secure.min_survivors;
+  secure.min_survivors = scenario.secure.min_survivors;
+  secure.min_cohort = std::max(scenario.secure.min_cohort, secure.min_survivors);
+  secure.max_colluding = scenario.secure.max_colluding;
+  secure.drop_out = scenario.secure.drop_out;
+  secure.least_sum = scenario.secure.least_sum;
   for (PartSpec& part : composition.aggregation.parts) part.value_bits = ValueBits(scenario.privacy);
   return absl::OkStatus();
 }

@@ -173,8 +173,12 @@ struct PrivacyConfig {                  // what a client does to its update befo
 };
 
 struct SecureConfig {             // [privacy] secure and the keys beside it: how updates are summed
-  std::string protocol = "none";  // key: privacy.secure; none, arithmetic
+  std::string protocol = "none";  // key: privacy.secure; none, arithmetic, secagg_plus
   int64_t min_survivors = 3;      // clients in a sum
+  int64_t min_cohort = 3;         // clients whose keys a cohort lists
+  int64_t max_colluding = 0;      // names of the population that may collude with a lying coordinator
+  double drop_out = 0.1;          // the share of a cohort that may drop out
+  int64_t least_sum = 1;          // honest clients in the smallest sum that a lying coordinator may learn
   bool on() const { return protocol != "none"; }
 };
 

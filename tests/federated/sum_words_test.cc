@@ -181,7 +181,7 @@ TEST(SecureSpec, IsRefusedByTheKeyThatDoesNotGoWithIt) {
   spec = Secure(TwoParts(32, 10));
   EXPECT_OK(ValidateSpec(spec));
   spec.max_weight = 65536;
-  EXPECT_THAT(error(spec), ::testing::HasSubstr("set server.sum_bits to 64 or server.weights to \"uniform\""));
+  EXPECT_THAT(error(spec), ::testing::HasSubstr("Set server.sum_bits to 64 or server.weights to \"uniform\""));
 }
 
 TEST(SecureSpec, IsInTheDigest_AndAPlainSumsDigestIsNot) {

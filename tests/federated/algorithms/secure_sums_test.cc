@@ -95,7 +95,7 @@ TEST(SumBits, OfHalfTheWidth_AreForMeansWithEnoughResolution) {
   Scenario scenario = SecureScenario();
   scenario.server.sum_bits = 32;
   const auto refused = ComposePlan(scenario, testing::FourPixels());
-  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("set server.sum_bits to 64")));
+  EXPECT_THAT(refused, StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("Set server.sum_bits to 64")));
   scenario.server.weights = "uniform";
   ASSERT_OK_AND_ASSIGN(const auto plan, ComposePlan(scenario, testing::FourPixels()));
   EXPECT_EQ(plan->aggregation().parts[0].sum_bits, 32);

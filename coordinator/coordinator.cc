@@ -23,7 +23,8 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   }
   if (plan->aggregation().secure.protocol == "arithmetic" && options.enforce_deadline) {
     return InvalidArgument(
-        "privacy.secure is \"arithmetic\", which hides nothing and is for simulations alone ('rivulet simulate'); set it "
+        "privacy.secure is \"arithmetic\", which hides nothing and is for simulations alone ('rivulet simulate'); set "
+        "it "
         "to \"none\" where real clients train");
   }
   RunParts parts;
@@ -58,8 +59,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
           "simulations, whose sums are the same",
           parts.aggregation.secure.protocol);
     }
-    const secure::SecureSettings settings =
-        secure::SettingsOf(parts.aggregation.secure, parts.aggregation.sum_bits());
+    const secure::SecureSettings settings = secure::SettingsOf(parts.aggregation.secure, parts.aggregation.sum_bits());
     RIVULET_RETURN_IF_ERROR(
         Annotate(secure::ChooseGraph(secure::NeedsOf(settings, options.scenario.server.clients_per_round)).status(),
                  "privacy.secure"));

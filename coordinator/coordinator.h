@@ -22,9 +22,9 @@
 
 namespace rivulet {
 
-class Fleet;   // coordinator/rounds/fleet.h
+class Fleet;          // coordinator/rounds/fleet.h
 struct NodeIdentity;  // certificates/identity.h
-class Tracer;  // engine/profile/tracer.h
+class Tracer;         // engine/profile/tracer.h
 
 // What a finished attempt at a round tells whoever watches (progress lines, `up`, tests).
 struct RoundReport {

@@ -28,12 +28,11 @@ StatusOr<std::unique_ptr<SecureRound>> SecureRound::Create(const AggregationSpec
   MutexLock lock(round->mutex_);
   RIVULET_ASSIGN_OR_RETURN(
       round->server_,
-      protocol->make_server({.session = session,
-                             .settings = secure::SettingsOf(spec.secure, spec.sum_bits()),
-                             .trust = {.authority = &own.authority,
-                                       .revoked = own.revoked ? &*own.revoked : nullptr,
-                                       .now = now},
-                             .revocation_list = ""}));
+      protocol->make_server(
+          {.session = session,
+           .settings = secure::SettingsOf(spec.secure, spec.sum_bits()),
+           .trust = {.authority = &own.authority, .revoked = own.revoked ? &*own.revoked : nullptr, .now = now},
+           .revocation_list = ""}));
   return round;
 }
 

@@ -1,5 +1,5 @@
-// The steps of secure aggregation: answers go to the protocol's half, the machine keeps count. The machine decides at the
-// sum's step before words are added, so that its set and the half's are one; at other steps the half checks first.
+// The steps of secure aggregation: answers go to the protocol's half, the machine keeps count. The machine decides at
+// the sum's step before words are added, so that its set and the half's are one; at other steps the half checks first.
 #include <algorithm>
 
 #include "coordinator/intake/chunk_writers.h"
@@ -47,8 +47,7 @@ std::shared_ptr<const std::string> Rounds::StepInput(const Caller& caller, const
   MutexLock lock(mutex_);
   if (attempt_ == nullptr) return nullptr;
   const auto found = attempt_->step_inputs.find(blob.digest.Hex());
-  const Lease* const lease =
-      found == attempt_->step_inputs.end() ? nullptr : machine_.FindLease(found->second.task);
+  const Lease* const lease = found == attempt_->step_inputs.end() ? nullptr : machine_.FindLease(found->second.task);
   return lease != nullptr && lease->site == caller.name ? found->second.bytes : nullptr;
 }
 
@@ -66,8 +65,8 @@ StatusOr<std::unique_ptr<ChunkWriter>> Rounds::BeginStepAnswer(const Caller& cal
       refused = *refusal;
     } else {
       const std::shared_ptr<Attempt> attempt = attempt_;
-      if (const std::string why = WrongSize("an answer to a step", submission.bytes,
-                                            attempt->secure->MostBytes(submission.step));
+      if (const std::string why =
+              WrongSize("an answer to a step", submission.bytes, attempt->secure->MostBytes(submission.step));
           !why.empty()) {
         Feed(StageDone{task, false, why});
         return RefusedWriter(why);
@@ -132,8 +131,7 @@ SubmitResult Rounds::TakeStepAnswer(const std::shared_ptr<Attempt>& attempt, con
       Feed(SumSettled{false, std::string(Message(settled))});
     }
   }
-  const std::vector<Action> actions =
-      Feed(StageDone{submission.task, accepted.ok(), std::string(Message(accepted))});
+  const std::vector<Action> actions = Feed(StageDone{submission.task, accepted.ok(), std::string(Message(accepted))});
   if (!accepted.ok()) return Refused(std::string(Message(accepted)));
   return RefusalOf(actions, submission.task).value_or(SubmitResult{});
 }

@@ -59,7 +59,8 @@ StatusOr<SubmitResult> SecureTask::Run(PollRequest poll, const Plan& plan, const
   const NamedBlob* const model = task.input("model");
   if (!name || model == nullptr) return InvalidArgument("task '{}' names no attempt of its run, or no model", task.id);
   const std::shared_ptr<const NodeIdentity> own = identity_.identity();
-  RIVULET_ASSIGN_OR_RETURN(const Certificate certificate, ReadCertificate(own->certificate_pem, "this client's certificate"));
+  RIVULET_ASSIGN_OR_RETURN(const Certificate certificate,
+                           ReadCertificate(own->certificate_pem, "this client's certificate"));
   RIVULET_ASSIGN_OR_RETURN(const KeyHandle key, ReadKey(own->key_pem, "this client's key"));
   // The plan and the model are those that this client has read: their digests were checked as they came.
   const secure::Session session = {.run = task.run_id,
@@ -95,10 +96,8 @@ StatusOr<SubmitResult> SecureTask::Run(PollRequest poll, const Plan& plan, const
     if (step == protocol->steps - 1 && identity_.answered != nullptr) {
       RIVULET_RETURN_IF_ERROR(identity_.answered->Add(task.id));
     }
-    const Submission submission{.task = task.id,
-                                .step = step,
-                                .bytes = std::ssize(answer),
-                                .kind = Submission::Kind::kStep};
+    const Submission submission{
+        .task = task.id, .step = step, .bytes = std::ssize(answer), .kind = Submission::Kind::kStep};
     RIVULET_ASSIGN_OR_RETURN(
         result, calls_.Submit(poll.caller, submission, std::make_shared<const std::string>(std::move(answer))));
     if (result.kind == SubmitResult::Kind::kRefused) return result;

@@ -24,7 +24,7 @@ struct SecureIdentity {
   std::function<std::shared_ptr<const NodeIdentity>()> identity;  // as WatchedIdentity has it
   secure::SecurePolicy policy;                                    // what every plan must be at least
   std::shared_ptr<AnsweredTasks> answered;
-  std::function<int64_t()> now;      // seconds since 1970 UTC
+  std::function<int64_t()> now;  // seconds since 1970 UTC
   // Before the first secret of a task, such as ForbidCoreDumps; null: nothing is done.
   std::function<Status()> protect = nullptr;
 };
@@ -39,12 +39,12 @@ class SecureTask {
   SecureTask(CoordinatorCalls& calls, StopSignal& stop, const SecureIdentity& identity)
       : calls_(calls), stop_(stop), identity_(identity) {}
 
-  // OK: the client may train for this plan. FAILED_PRECONDITION: the plan is weaker than the site's policy, the task was
-  // answered before, or is at a later step, which another process began.
+  // OK: the client may train for this plan. FAILED_PRECONDITION: the plan is weaker than the site's policy, the task
+  // was answered before, or is at a later step, which another process began.
   Status Check(const Plan& plan, const Task& task) const;
-  // All steps of `task`, with `words` at the sum's. `poll`: this client's own poll, without tasks. Returns the answer to
-  // the last step, or a refusal. Errors: FAILED_PRECONDITION and INVALID_ARGUMENT name the lie of a coordinator; ABORTED:
-  // the coordinator needs the task no longer, or the run is over. Otherwise those of the calls.
+  // All steps of `task`, with `words` at the sum's. `poll`: this client's own poll, without tasks. Returns the answer
+  // to the last step, or a refusal. Errors: FAILED_PRECONDITION and INVALID_ARGUMENT name the lie of a coordinator;
+  // ABORTED: the coordinator needs the task no longer, or the run is over. Otherwise those of the calls.
   StatusOr<SubmitResult> Run(PollRequest poll, const Plan& plan, const Task& task, std::vector<std::byte> words);
 
   // The end of the run, if it was told while this waited: a coordinator tells it once.

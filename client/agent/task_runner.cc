@@ -43,8 +43,7 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
                options.checkpoint, std::move(options.available_memory)) {}
 
 StatusOr<TaskReport> TaskRunner::Run(const PollRequest& poll, const Task& task, std::span<const BoundData> data) {
-  StatusOr<TaskReport> report =
-      TraceTask(tracer_, poll.caller.name, task, [&] { return Perform(poll, task, data); });
+  StatusOr<TaskReport> report = TraceTask(tracer_, poll.caller.name, task, [&] { return Perform(poll, task, data); });
   // Without a report this client is being stopped, and may come back to it.
   if (report.ok() && checkpoint_ != nullptr && task.kind == TaskKind::kTrain) checkpoint_->Remove();
   return report;

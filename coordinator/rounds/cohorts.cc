@@ -159,9 +159,12 @@ BufferRules RunMachine::RulesAt(TaskKind kind, TimeMs deadline) const {
   if (kind == TaskKind::kEvaluate) {
     return {evaluation.clients, evaluation.clients, evaluation.min_reports, deadline, {}, -1, false};
   }
-  return {rules_.policy.in_flight, rules_.policy.updates_per_version,
-          rules_.min_reports,      deadline,
-          rules_.barriers,         rules_.sum_step,
+  return {rules_.policy.in_flight,
+          rules_.policy.updates_per_version,
+          rules_.min_reports,
+          deadline,
+          rules_.barriers,
+          rules_.sum_step,
           continuous()};
 }
 

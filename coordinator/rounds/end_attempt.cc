@@ -69,8 +69,8 @@ void RunMachine::Judge(Gathering& gathering, TimeMs now, Actions& actions) {
     return;
   }
   phase_ = Phase::kAbandoning;
-  std::string reason = fmt::format("{} of {} updates that round {} needs arrived ({})", buffer.folded(),
-                                   buffer.least(), round(), Complaints(leases()));
+  std::string reason = fmt::format("{} of {} updates that round {} needs arrived ({})", buffer.folded(), buffer.least(),
+                                   round(), Complaints(leases()));
   if (!buffer.failure().empty()) reason = buffer.failure();
   if (buffer.failure().empty() && buffer.past_sum()) {
     reason = fmt::format("too few answered step {}, so that the sum of {} updates cannot be read", buffer.step(),

@@ -20,8 +20,8 @@
 //   EvaluationDone ──→ Offer* WakeAt | nothing       its rows are on their way: the next one may begin, or the run end
 //
 // A client reports each step of a task with steps (StepReported, Stage, StageDone). All steps but the last end at a
-// barrier. When enough clients have reached it, Offer gives each of them its next step. Where the sum is made before the
-// last step (BufferRules::sum_step), StageDone is answered by Fold at that step alone, and the end is settled from
+// barrier. When enough clients have reached it, Offer gives each of them its next step. Where the sum is made before
+// the last step (BufferRules::sum_step), StageDone is answered by Fold at that step alone, and the end is settled from
 // outside:
 //
 //   SumSettled ──→ Close (Commit | Abandon)     the sum can be read, or never will be

@@ -84,7 +84,8 @@ Status CheckRules(const RunRules& rules, const RunStart& start) {
   }
   if (rules.sum_step >= 0 && policy.in_flight > policy.updates_per_version) {
     return InvalidArgument(
-        "server.over_selection asks {} clients for {} updates, and the updates of tasks in steps are all summed; set it "
+        "server.over_selection asks {} clients for {} updates, and the updates of tasks in steps are all summed; set "
+        "it "
         "to 1",
         policy.in_flight, policy.updates_per_version);
   }

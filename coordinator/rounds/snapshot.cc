@@ -279,9 +279,8 @@ std::string RunMachine::Save(TimeMs now) const {
   if (rules_.fleet != nullptr) w.Integer(fleet_deadline_);
   w.Count(due_);
   for (const int64_t version : due_) w.Integer(version);
-  const LeaseForm form{.arrives = continuous() || ordered(),
-                       .lost = rules_.fleet != nullptr,
-                       .summed = rules_.sum_step >= 0};
+  const LeaseForm form{
+      .arrives = continuous() || ordered(), .lost = rules_.fleet != nullptr, .summed = rules_.sum_step >= 0};
   for (const std::optional<Gathering>* gathering : {&made_, &training_, &evaluation_}) {
     w.Integer(gathering->has_value());
     if (!gathering->has_value()) continue;

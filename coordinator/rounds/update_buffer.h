@@ -31,8 +31,8 @@ struct BufferRules {
   };
   std::vector<Barrier> barriers;
   // The step whose answers are folded; -1: the last. Behind its barrier the set of updates is fixed: later steps bring
-  // what the sum needs to be read, and a lease that is lost there is folded all the same. The buffer then closes when it
-  // is settled from outside, as only the protocol knows what is enough.
+  // what the sum needs to be read, and a lease that is lost there is folded all the same. The buffer then closes when
+  // it is settled from outside, as only the protocol knows what is enough.
   int sum_step = -1;
   // Its leases outlive it: what is out when it closes goes on towards the next one. Then `in_flight` are out at a time,
   // whatever is folded already, and nothing that is out is ever needless. Without deadline or barriers.

@@ -58,7 +58,8 @@ Status CheckBits(const AggregationSpec& spec, const PartSpec& part) {
   if (spec.secure.on() && spec.fraction_bits(part) < kLeastSecureFractionBits) {
     return InvalidArgument(
         "secure sums of {} bits leave {} bits after the point, and {} are needed. Set server.sum_bits to 64 or "
-        "server.weights to \"uniform\", or lower server.max_weight or privacy.clip. Values are up to 2^{}, weights up to {} "
+        "server.weights to \"uniform\", or lower server.max_weight or privacy.clip. Values are up to 2^{}, weights up "
+        "to {} "
         "and updates {} (server.clients_per_round)",
         part.sum_bits, spec.fraction_bits(part), kLeastSecureFractionBits, part.value_bits, spec.weight_bound(part),
         spec.updates_per_version);
@@ -82,7 +83,8 @@ Status CheckSecure(const AggregationSpec& spec) {
   if (!secure.on()) return absl::OkStatus();
   if (spec.rule != "mean") {
     return InvalidArgument(
-        "the aggregation rule '{}' reads each update, which secure aggregation (privacy.secure) hides; use a mean, or set "
+        "the aggregation rule '{}' reads each update, which secure aggregation (privacy.secure) hides; use a mean, or "
+        "set "
         "privacy.secure to \"none\"",
         spec.rule);
   }
@@ -102,8 +104,9 @@ Status CheckSecure(const AggregationSpec& spec) {
   if (secure.min_cohort < secure.min_survivors || secure.max_colluding < 0 || secure.least_sum < 1 ||
       !(secure.drop_out >= 0 && secure.drop_out < 1)) {
     return InvalidArgument(
-        "a secure sum of cohorts of {}, {} colluding names, a drop-out of {} and a least sum of {} cannot be; they are "
-        "at least privacy.min_survivors, 0, 0 and 1, and the drop-out is below 1",
+        "a secure sum has privacy.min_cohort = {}, max_colluding = {}, drop_out = {} and least_sum = {}. They are at "
+        "least "
+        "min_survivors, 0, 0 and 1, and drop_out is below 1",
         secure.min_cohort, secure.max_colluding, secure.drop_out, secure.least_sum);
   }
   for (const PartSpec& part : spec.parts) {

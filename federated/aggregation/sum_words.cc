@@ -11,7 +11,7 @@
 namespace rivulet {
 namespace {
 
-static_assert(std::endian::native == std::endian::little, "words lie in memory as they travel");
+static_assert(std::endian::native == std::endian::little, "words are in memory as they are sent");
 
 constexpr int kLimbBits = 16, kLimbs = 64 / kLimbBits;
 constexpr int64_t kPartNumbers = 4;

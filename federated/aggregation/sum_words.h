@@ -7,7 +7,7 @@
 //   for each part its weight, updates, non-zero and lost values: 4 numbers of 4 limbs
 //   for each scalar its 128 bits: 8 limbs
 //
-// A limb is 16 bits of a number, the lowest first, in a word of its own. Limbs of up to kMostSecureUpdates updates add up
+// A limb is 16 bits of a number, the lowest first, in a separate word. Limbs of up to kMostSecureUpdates updates add up
 // without a carry into the next word. An optional part that an update lacks is zeros.
 #pragma once
 

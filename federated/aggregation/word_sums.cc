@@ -104,7 +104,7 @@ class WordSums final : public Aggregation {
 
   const SumWords words_;
   const std::unique_ptr<Aggregation> total_, one_;
-  mutable std::map<int64_t, Gathered> gathered_;            // by base version; words that are not in `total_` yet
+  mutable std::map<int64_t, Gathered> gathered_;         // by base version; words that are not in `total_` yet
   std::map<int64_t, std::unordered_set<TaskId>> tasks_;  // by base version; of all that is here
 };
 

@@ -102,8 +102,9 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
     part.sum_bits = static_cast<int>(scenario.server.sum_bits);
   }
   if (scenario.server.sum_bits != 64 && spec.rule != "mean") {
-    return InvalidArgument("server.sum_bits is {}, and the aggregation rule '{}' keeps updates instead of sums; set it to 64",
-                           scenario.server.sum_bits, spec.rule);
+    return InvalidArgument(
+        "server.sum_bits is {}, and the aggregation rule '{}' keeps updates instead of sums; set it to 64",
+        scenario.server.sum_bits, spec.rule);
   }
   RIVULET_RETURN_IF_ERROR(SetDial(scenario.server, layout, composition));
   RIVULET_RETURN_IF_ERROR(SetSecureSums(scenario, composition));

@@ -56,7 +56,8 @@ Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& comp
   }
   if (scenario.server.checkpoint_reports) {
     return InvalidArgument(
-        "{}, and an update in words is of use in its own attempt alone; set server.checkpoint_reports to false", secure);
+        "{}, and an update in words is of use in its own attempt alone; set server.checkpoint_reports to false",
+        secure);
   }
   if (scenario.evaluation.federated_every > 0) {
     return InvalidArgument(

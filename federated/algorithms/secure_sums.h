@@ -1,4 +1,4 @@
-// Secure sums for a composition, refused by name where a scenario needs what they hide.
+// Secure sums for a composition. A scenario whose keys read single updates is refused by name.
 #pragma once
 
 #include "engine/base/status.h"

@@ -226,7 +226,8 @@ bool NeedsNewestFormat(const proto::Plan& plan) {
                                [](const proto::PassDef& pass) { return !pass.other_gradient_by().empty(); });
   };
   const proto::FlatNamesDef& flats = plan.flats();
-  return !plan.model().download().empty() || plan.aggregation().has_secure() || flats.numbers_size() + flats.measured_size() + flats.declared_size() > 0 ||
+  return !plan.model().download().empty() || plan.aggregation().has_secure() ||
+         flats.numbers_size() + flats.measured_size() + flats.declared_size() > 0 ||
          std::ranges::any_of(plan.aggregation().parts(), &proto::PartDef::has_only_where) ||
          std::ranges::any_of(plan.programs(), second_gradient);
 }

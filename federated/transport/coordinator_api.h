@@ -222,7 +222,7 @@ struct Submission {
     // site has is offered again.
     kPartial = 1,
     kState = 2,  // what `task` proposes as its client's state, by a site that shares no disk with the next one
-    kStep = 3,   // the answer to a step of secure aggregation (federated/secure/protocol.h); of its sum's step the words
+    kStep = 3,  // the answer to a step of secure aggregation (federated/secure/protocol.h); of its sum's step the words
   };
   TaskId task;               // of a partial: ""
   int step = 0;              // as the task has it

@@ -1,11 +1,12 @@
 // Secure sums as words: what updates count goes into words modulo 2^sum_bits and comes back as the rule's own sums.
+#include "federated/aggregation/sum_words.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <cmath>
 #include <random>
 
-#include "federated/aggregation/sum_words.h"
 #include "tests/federated/aggregation_updates.h"
 
 namespace rivulet {
@@ -19,8 +20,9 @@ AggregationSpec TwoParts(int sum_bits, int64_t updates) {
   AggregationSpec spec;
   spec.updates_per_version = updates;
   spec.max_weight = sum_bits == 32 ? 2 : 4096;
-  spec.parts = {{.elements = 37, .value_bits = 0, .sum_bits = sum_bits},
-                {.name = "more", .elements = 5, .value_bits = 0, .sum_bits = sum_bits, .weigh = "one", .optional = true}};
+  spec.parts = {
+      {.elements = 37, .value_bits = 0, .sum_bits = sum_bits},
+      {.name = "more", .elements = 5, .value_bits = 0, .sum_bits = sum_bits, .weigh = "one", .optional = true}};
   spec.scalars = {{"train_loss", "examples"}, {"shift", "one"}};
   return spec;
 }
@@ -118,7 +120,8 @@ TEST(SumWords, UpdatesThatAreRefusedOrRepeated_LeaveNothingBehind) {
   std::vector<Drawn> updates = Draw(secure, 4);
   updates[1].delta[7] = std::nanf("");
   ASSERT_OK(words->Fold(updates[0].view(), updates[0].weights));
-  EXPECT_THAT(ErrorOf(words->Take(updates[1].view(), updates[1].weights)), ::testing::HasSubstr("has NaN at element 7"));
+  EXPECT_THAT(ErrorOf(words->Take(updates[1].view(), updates[1].weights)),
+              ::testing::HasSubstr("has NaN at element 7"));
   ASSERT_OK_AND_ASSIGN(const auto again, words->Take(updates[0].view(), updates[0].weights));
   EXPECT_EQ(again.norm, 0);
   ASSERT_OK(once->Fold(updates[0].view(), updates[0].weights));

@@ -25,8 +25,8 @@ class LossyCoordinator final : public ForwardingCoordinator {
     const std::optional<TaskName> name = TaskNameOf(submission.task, caller.run_id);
     for (const Loss& loss : losses_) {
       // The plain run's only step is the sum's.
-      const bool step = submission.kind == Submission::Kind::kStep ? submission.step == loss.step
-                                                                   : loss.step <= kSumStep;
+      const bool step =
+          submission.kind == Submission::Kind::kStep ? submission.step == loss.step : loss.step <= kSumStep;
       if (!name || name->round != loss.round || !step) continue;
       api_.Fail(caller, {.task = submission.task}).IgnoreError();  // it may be over already
       return Aborted("lost by the test");
@@ -226,7 +226,8 @@ class LyingCoordinator final : public ForwardingCoordinator {
   StatusOr<std::unique_ptr<ChunkReader>> Fetch(const Caller& caller, const BlobId& blob, int64_t offset) override {
     if (told_.empty() || blob.digest != Sha256Of(told_)) return ForwardingCoordinator::Fetch(caller, blob, offset);
     return std::make_unique<BlobReader>(
-        Blob{std::ssize(told_), [this](int64_t from) { return std::as_bytes(std::span(told_)).subspan(static_cast<size_t>(from)); }},
+        Blob{std::ssize(told_),
+             [this](int64_t from) { return std::as_bytes(std::span(told_)).subspan(static_cast<size_t>(from)); }},
         offset, nullptr);
   }
   Status Fail(const Caller& caller, const TaskFailure& failure) override {
@@ -245,8 +246,8 @@ class LyingCoordinator final : public ForwardingCoordinator {
 };
 
 TEST_F(SecureRunsTest, ClientThatIsLiedTo_RefusesTheStep_AndTheOthersSumGoesOn) {
-  // By step: a cohort cut short, shares of somebody else, survivors without this client. A lie at the last step may come
-  // when the sum is read already; lying_coordinator_test.cc has those.
+  // By step: a cohort cut short, shares of somebody else, survivors without this client. A lie at the last step may
+  // come when the sum is read already; lying_coordinator_test.cc has those.
   const std::map<int, std::function<std::string(std::string)>> lies = {
       {1, [](std::string input) { return input.substr(0, input.size() / 2); }},
       {2,
@@ -276,11 +277,12 @@ TEST_F(SecureRunsTest, ClientThatIsLiedTo_RefusesTheStep_AndTheOthersSumGoesOn) 
       LyingCoordinator lying_;
       std::atomic<int>& refusals_;
     };
-    const Trace run = Run(scenario, fmt::format("lie-{}.sqlite", step), {},
-                          [&, step = step, lie = lie](CoordinatorApi& api, int64_t client) -> std::unique_ptr<CoordinatorApi> {
-                            if (client != 4) return nullptr;
-                            return std::make_unique<Counted>(api, step, lie, refusals);
-                          });
+    const Trace run =
+        Run(scenario, fmt::format("lie-{}.sqlite", step), {},
+            [&, step = step, lie = lie](CoordinatorApi& api, int64_t client) -> std::unique_ptr<CoordinatorApi> {
+              if (client != 4) return nullptr;
+              return std::make_unique<Counted>(api, step, lie, refusals);
+            });
     ASSERT_OK(run.status);
     EXPECT_EQ(refusals, 1);
   }
@@ -294,8 +296,8 @@ TEST_F(SecureRunsTest, ClientWithoutACertificate_TakesNoPart) {
   options.scenario = scenario;
   ASSERT_OK_AND_ASSIGN(options.plan, setup.plan());
   options.db_path = Path("none.sqlite");
-  EXPECT_THAT(Coordinator::Create(options),
-              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("give the coordinator its folder of certificates")));
+  EXPECT_THAT(Coordinator::Create(options), StatusIs(absl::StatusCode::kFailedPrecondition,
+                                                     HasSubstr("give the coordinator its folder of certificates")));
   options.enforce_deadline = false;
   EXPECT_THAT(Coordinator::Create(options),
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("set it to \"arithmetic\" in simulations")));

@@ -18,7 +18,8 @@ std::vector<Key> SecureKeys() {
       Key("privacy.secure", RIVULET_FIELD(secure.protocol), "\"arithmetic\"",
           "Secure aggregation: the coordinator gets the sum of a round's updates. `secagg_plus` hides each update from "
           "it behind masks that cancel in the sum, and needs clients with certificates. `arithmetic` makes the same "
-          "sums without keys; it hides nothing and is for simulations. Both need `privacy.clip`, `update.codec` = `f32`, an "
+          "sums without keys; it hides nothing and is for simulations. Both need `privacy.clip`, `update.codec` = "
+          "`f32`, an "
           "algorithm that takes a mean, and a selection that does not depend on clients' losses or examples.")
           .OneOf({"none", "arithmetic", "secagg_plus"}),
       Key("privacy.min_survivors", RIVULET_FIELD(secure.min_survivors), "10",

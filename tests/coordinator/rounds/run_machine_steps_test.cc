@@ -253,8 +253,9 @@ TEST(RunMachineSumStepTest, SilentForALeaseBehindTheBarrier_IsFolded) {
 TEST(RunMachineSumStepTest, NobodyLeftBeforeItIsSettled_AbandonsTheAttempt) {
   SteppedRun run = AtStep(3);
   for (size_t i = 0; i < 2; ++i) EXPECT_THAT(run.Report(run.names[i], 3), IsEmpty());
-  EXPECT_THAT(run.Report(run.names[2], 3),
-              ElementsAre("close r1 a1", HasSubstr("too few answered step 3, so that the sum of 3 updates cannot be read")));
+  EXPECT_THAT(
+      run.Report(run.names[2], 3),
+      ElementsAre("close r1 a1", HasSubstr("too few answered step 3, so that the sum of 3 updates cannot be read")));
 }
 
 TEST(RunMachineSumStepTest, DeadlineBehindTheSum_AbandonsTheAttempt) {
@@ -299,8 +300,8 @@ TEST(RunMachineSumStepTest, OverSelectionAndAStepThatIsNone_AreRefused) {
               testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("server.over_selection")));
   rules = run.rules_;
   rules.sum_step = 4;
-  EXPECT_THAT(RunMachine::Create(rules, {}),
-              testing::StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("step 4 of 4 cannot be that of the sum")));
+  EXPECT_THAT(RunMachine::Create(rules, {}), testing::StatusIs(absl::StatusCode::kInvalidArgument,
+                                                               HasSubstr("step 4 of 4 cannot be that of the sum")));
 }
 
 TEST(RunMachineStepsTest, BarrierThatCannotBePassed_IsRefused) {

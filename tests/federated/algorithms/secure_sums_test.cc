@@ -71,7 +71,8 @@ TEST(SecureSums, AreRefusedByName_WithWhatTheyHide) {
   EXPECT_THAT(ErrorOf(scenario), HasSubstr("server.base is \"latest\""));
   EXPECT_THAT(ErrorOf(SecureScenario("fedbuff")), HasSubstr("server.base"));
   for (const char* robust : {"median", "trimmed_mean", "krum", "geometric_median", "centered_clipping"}) {
-    EXPECT_THAT(ErrorOf(SecureScenario(robust)), HasSubstr(fmt::format("algorithm.name = \"{}\" compares them", robust)));
+    EXPECT_THAT(ErrorOf(SecureScenario(robust)),
+                HasSubstr(fmt::format("algorithm.name = \"{}\" compares them", robust)));
   }
   scenario = SecureScenario("agnostic");
   EXPECT_THAT(ErrorOf(scenario), HasSubstr("by which algorithm.name = \"agnostic\" steers"));

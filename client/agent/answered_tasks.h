@@ -1,5 +1,5 @@
-// Tasks of secure aggregation that this client has answered to the end: what it revealed of one set of clients must not
-// be followed by what it reveals of another. Each is on disk before the answer leaves, and is never answered again.
+// Tasks of secure aggregation that this client has answered to the end. A second answer could reveal shares for another
+// set of clients. So each task is on disk before the answer leaves, and is never answered again.
 #pragma once
 
 #include <string>

@@ -30,14 +30,14 @@ std::vector<Key> SecureKeys() {
                    "Clients that a cohort has at least, or its members refuse to share their secrets.")
                    .Between(3, 16384)),
       WithKeys(Key("privacy.max_colluding", RIVULET_FIELD(secure.max_colluding), "5",
-                   "Certified clients of the whole population that may collude with a coordinator that lies. All of "
+                   "Certified clients of the whole population that may collude with a lying coordinator. All of "
                    "them may be in one cohort. More neighbours protect against more.")
                    .Between(0, 16384)),
       WithKeys(Key("privacy.drop_out", RIVULET_FIELD(secure.drop_out), "0.2",
                    "Share of a cohort that may drop out before its sum is read.")
                    .Between(0, 0.9)),
       WithKeys(Key("privacy.least_sum", RIVULET_FIELD(secure.least_sum), "100",
-                   "Honest clients in the smallest sum that a coordinator that lies may learn. A cohort whose graph "
+                   "Honest clients in the smallest sum that a lying coordinator may learn. A cohort whose graph "
                    "does not give that is refused.")
                    .Between(1, 16384)),
   };

@@ -52,6 +52,13 @@ Status RunCoordinator::CheckCaller(const Caller& caller) const {
 
 StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(request.caller));
+  if (setup_.parts.steps > 1 && request.serves.kind != Serves::Kind::kItself) {
+    return FailedPrecondition(
+        "'{}' serves other clients, and this run's secure aggregation is between each client and the coordinator; "
+        "connect "
+        "the clients to the coordinator",
+        request.caller.name);
+  }
   StatusOr<PollReply> reply = clients_.Poll(request);
   events_.Drain();
   return reply;

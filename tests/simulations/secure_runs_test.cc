@@ -303,6 +303,20 @@ TEST_F(SecureRunsTest, ClientWithoutACertificate_TakesNoPart) {
               StatusIs(absl::StatusCode::kInvalidArgument, HasSubstr("set it to \"arithmetic\" in simulations")));
 }
 
+// Steps go from client to coordinator: a site that folds for others would read their words.
+TEST_F(SecureRunsTest, SitesOfOthers_AreRefused) {
+  Scenario scenario = Secure(Plain());
+  RunSetup setup(scenario, {.evaluation_threads = 1});
+  CoordinatorOptions options;
+  options.scenario = scenario;
+  ASSERT_OK_AND_ASSIGN(options.plan, setup.plan());
+  options.db_path = Path("sites.sqlite");
+  options.identity = [identity = testing::IdentityOf(authority_, "localhost", Role::kCoordinator)] { return identity; };
+  ASSERT_OK_AND_ASSIGN(const auto coordinator, Coordinator::Create(std::move(options)));
+  EXPECT_THAT(coordinator->Poll({.caller = {.name = "s"}, .serves = {.kind = Serves::Kind::kAny}}),
+              StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("connect the clients to the coordinator")));
+}
+
 TEST_F(SecureRunsTest, RevealedTask_IsAnsweredOnce_AlsoByAnotherProcess) {
   AnsweredTasks answered(FileSystem::Default(), Path("answered"));
   EXPECT_FALSE(answered.Contains("run-r1-a1-c-0"));

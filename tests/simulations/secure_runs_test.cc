@@ -75,9 +75,7 @@ class SecureRunsTest : public SimulatorTest {
       options.evaluator = evaluator.get();
       options.observer = recorder.Observer();
       options.now_ms = [] { return testing::kHarnessNow * 1000; };
-      options.identity = [identity = testing::IdentityOf(authority_, "localhost", Role::kCoordinator)] {
-        return identity;
-      };
+      options.identity = [identity = testing::IdentityOf(authority_, "coordinator")] { return identity; };
       RIVULET_ASSIGN_OR_RETURN(const auto coordinator, Coordinator::Create(std::move(options)));
       std::vector<std::thread> threads;
       for (int64_t i = 0; i < shares->size(); ++i) {
@@ -311,7 +309,7 @@ TEST_F(SecureRunsTest, SitesOfOthers_AreRefused) {
   options.scenario = scenario;
   ASSERT_OK_AND_ASSIGN(options.plan, setup.plan());
   options.db_path = Path("sites.sqlite");
-  options.identity = [identity = testing::IdentityOf(authority_, "localhost", Role::kCoordinator)] { return identity; };
+  options.identity = [identity = testing::IdentityOf(authority_, "coordinator")] { return identity; };
   ASSERT_OK_AND_ASSIGN(const auto coordinator, Coordinator::Create(std::move(options)));
   EXPECT_THAT(coordinator->Poll({.caller = {.name = "s"}, .serves = {.kind = Serves::Kind::kAny}}),
               StatusIs(absl::StatusCode::kFailedPrecondition, HasSubstr("connect the clients to the coordinator")));

@@ -97,7 +97,7 @@ TEST(Messages, Submission_CrossesWhole) {
                  .step = 2,
                  .bytes = int64_t{1} << 40,
                  .measured = {.train_seconds = 0.25, .fold_seconds = 0.5, .lanes = 4},
-                 .kind = Submission::Kind::kState,
+                 .kind = Submission::Kind::kStep,
                  .gather = uint64_t{1} << 63});
 }
 
@@ -164,7 +164,7 @@ TEST(Messages, SubmissionOfNegativeSize_IsRefused) {
 TEST(Messages, KindOfSubmissionOrOfSiteThatIsNone_IsRefused) {
   rpc::SubmissionProto submission;
   ToMessage(Submission{.task = "task-1"}, &submission);
-  submission.set_kind(3);
+  submission.set_kind(4);
   EXPECT_THAT(FromMessage(submission), StatusIs(absl::StatusCode::kInvalidArgument));
   rpc::PollRequestProto poll;
   ToMessage(PollRequest{}, &poll);

@@ -73,7 +73,7 @@ TEST(Messages, PollRequest_CrossesWhole) {
   request.serves = {
       Serves::Kind::kNames,
       {{"ward 7", {{"train", 12, {"icu"}}}}, {"ward 8", {{"train", 3, {"adult"}}, {"test", 1, {"icu"}}}}}};
-  request.working_on = {{"task-1", true}, {"task-2"}};
+  request.working_on = {{"task-1", true, 2}, {"task-2"}};
   request.want = 3;
   ExpectCrossesWhole<rpc::PollRequestProto>(request);
 }

@@ -215,6 +215,7 @@ void Put(Writer& w, const UpdateBuffer& buffer, const LeaseBook& book, LeaseForm
   w.Integer(buffer.asked_last());
   w.Integer(buffer.step());
   w.Time(buffer.step_deadline());
+  if (form.summed) w.Text(buffer.failure());
   w.Count(buffer.leases());
   for (const LeaseSlot slot : buffer.leases()) Put(w, book.at(slot), form);
 }
@@ -353,6 +354,9 @@ StatusOr<RunMachine> RunMachine::Restore(RunRules rules, std::string_view snapsh
     const int step = static_cast<int>(r.UpTo(steps));
     UpdateBuffer& buffer = (*to)->buffer;
     buffer.RestoreStep(step, r.Time());
+    if (form.summed) {
+      if (std::string failure = r.Text(); !failure.empty()) buffer.Settle(std::move(failure));
+    }
     for (int64_t i = r.Count(); i > 0 && r.ok(); --i) {
       Lease lease = ReadLease(r, kind, steps, form);
       if (form.arrives && !machine.ordered()) lease.due = true;

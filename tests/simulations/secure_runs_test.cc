@@ -1,5 +1,12 @@
 // Whole runs with secure aggregation, by agents in threads: every version is that of the run with plain sums, whoever
 // drops out at which step; and what the coordinator's files know of a client.
+#include <openssl/rand.h>
+
+#include <fstream>
+#include <iterator>
+#include <mutex>
+#include <random>
+
 #include "federated/transport/blob_reader.h"
 #include "tests/simulations/whole_runs.h"
 #include "tests/testing/secure_identities.h"
@@ -196,6 +203,69 @@ TEST_F(SecureRunsTest, NothingOfOneClient_IsInTheHistory) {
     EXPECT_FALSE(row.update_norm.has_value());
     EXPECT_FALSE(row.train_seconds.has_value());
   }
+}
+
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+// Everything that OpenSSL draws while this lives: keys, seeds, shares' coefficients. One at a time.
+class DrawnSecrets {
+ public:
+  DrawnSecrets() {
+    drawn_.clear();
+    static const RAND_METHOD method = {nullptr, Draw, nullptr, nullptr, Draw, [] { return 1; }};
+    RAND_set_rand_method(&method);
+  }
+  ~DrawnSecrets() { RAND_set_rand_method(nullptr); }
+  // Of 32 bytes, without the first and the last, some of whose bits a private key fixes.
+  static std::vector<std::string> Keys() {
+    const std::lock_guard lock(mutex_);
+    std::vector<std::string> keys;
+    for (const std::string& bytes : drawn_) {
+      if (bytes.size() == 32) keys.push_back(bytes.substr(1, 30));
+    }
+    return keys;
+  }
+
+ private:
+  static int Draw(unsigned char* bytes, int count) {
+    std::random_device system;
+    for (int i = 0; i < count; ++i) bytes[i] = static_cast<unsigned char>(system());
+    const std::lock_guard lock(mutex_);
+    drawn_.emplace_back(reinterpret_cast<const char*>(bytes), static_cast<size_t>(count));
+    return 1;
+  }
+  static inline std::mutex mutex_;
+  static inline std::vector<std::string> drawn_;
+};
+#pragma GCC diagnostic pop
+
+std::string Hex(std::string_view bytes) {
+  std::string text;
+  for (const char byte : bytes) text += fmt::format("{:02x}", static_cast<unsigned char>(byte));
+  return text;
+}
+
+TEST_F(SecureRunsTest, NoKeyOrSeed_IsInAnyFile) {
+  (void)testing::IdentityOf(authority_, "warm");  // certificates are drawn otherwise, and are no secrets of a task
+  Scenario scenario = Secure(Plain());
+  scenario.run.rounds = 2;
+  const DrawnSecrets secrets;
+  ASSERT_OK(Run(scenario, "secure.sqlite").status);
+  const std::vector<std::string> keys = DrawnSecrets::Keys();
+  // Two keys and a seed a client and round.
+  ASSERT_GE(keys.size(), 2u * 7 * 3);
+  size_t files = 0;
+  for (const auto& entry : std::filesystem::recursive_directory_iterator(Path(""))) {
+    if (!entry.is_regular_file()) continue;
+    std::ifstream file(entry.path(), std::ios::binary);
+    const std::string bytes((std::istreambuf_iterator<char>(file)), {});
+    ++files;
+    for (const std::string& key : keys) {
+      EXPECT_EQ(bytes.find(key), std::string::npos) << entry.path();
+      EXPECT_EQ(bytes.find(Hex(key)), std::string::npos) << entry.path();
+    }
+  }
+  EXPECT_GE(files, 3u);
 }
 
 // A coordinator that tells one client of another set of survivors, and gives it all that goes with it.

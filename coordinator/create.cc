@@ -66,6 +66,17 @@ Status AddSelection(const CoordinatorOptions& options, RunRules& rules) {
   return absl::OkStatus();
 }
 
+// Clients train before the first step, which so has most of the deadline; the others are a message each.
+void SetSteps(const RunParts& parts, const ServerConfig& server, bool enforce_deadline, RunRules& rules) {
+  rules.barriers.resize(static_cast<size_t>(parts.steps - 1));
+  rules.sum_step = parts.sum_step;
+  if (!enforce_deadline) return;
+  for (size_t step = 0; step < rules.barriers.size(); ++step) {
+    const double seconds = step == 0 ? server.deadline_seconds * 0.75 : 2 * server.lease_seconds;
+    rules.barriers[step].deadline_ms = static_cast<int64_t>(std::min(seconds, server.deadline_seconds) * 1000);
+  }
+}
+
 StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& parts, const std::string& run_id) {
   const ServerConfig& server = options.scenario.server;
   RunRules rules;
@@ -98,6 +109,10 @@ StatusOr<RunRules> RulesOf(const CoordinatorOptions& options, const RunParts& pa
           ? server.min_reports
           : DefaultMinReports(latest ? rules.policy.updates_per_version
                                      : std::min(rules.policy.in_flight, rules.policy.updates_per_version));
+  if (parts.aggregation.secure.on()) {
+    rules.min_reports = std::max(rules.min_reports, parts.aggregation.secure.min_survivors);
+  }
+  if (parts.steps > 1) SetSteps(parts, server, options.enforce_deadline, rules);
   const EvaluationConfig& evaluation = options.scenario.evaluation;
   rules.evaluation.every = evaluation.federated_every;
   rules.evaluation.clients = evaluation.federated_clients > 0 ? evaluation.federated_clients : server.clients_per_round;
@@ -260,6 +275,14 @@ StatusOr<CoordinatorSetup> NewRun(CoordinatorOptions options, RunParts parts, co
        "run",
        fmt::format("started for {} rounds", options.scenario.run.rounds)},
       {setup.run_id, {}, run.created_at, "info", "aggregation", DescribeAggregation(parts.aggregation)}};
+  if (parts.aggregation.secure.protocol == "arithmetic") {
+    events.push_back({setup.run_id,
+                      {},
+                      run.created_at,
+                      "warning",
+                      "aggregation",
+                      "updates are summed by the arithmetic of secure aggregation without keys, which hides nothing"});
+  }
   if (!options.trained_on.empty()) {
     events.push_back({setup.run_id, {}, run.created_at, "info", kDeviceSource, DeviceSentence(options.trained_on)});
   }
@@ -326,7 +349,9 @@ StatusOr<RunMachine> StoredRounds(History& history, const CoordinatorOptions& op
                                   const std::function<bool(int64_t version)>& has, TimeMs now) {
   RIVULET_ASSIGN_OR_RETURN(const auto blob, history.FindBlob(rules.run_id, kSnapshotBlob));
   start.population = population();
-  if (blob) {
+  // Clients hold the secrets of steps in memory, and answer no task twice: an attempt that was cut off is over.
+  if (!rules.barriers.empty()) ++start.attempt;
+  if (blob && rules.barriers.empty()) {
     StatusOr<RunMachine> resumed = RunMachine::Resume(rules, blob->second.bytes, start, now);
     if (resumed.ok() && std::ranges::all_of(resumed->NeededVersions(), has)) return resumed;
     start.population = population();  // some may have come into the other

@@ -52,6 +52,13 @@ Status RunCoordinator::CheckCaller(const Caller& caller) const {
 
 StatusOr<PollReply> RunCoordinator::Poll(const PollRequest& request) {
   RIVULET_RETURN_IF_ERROR(CheckCaller(request.caller));
+  if (setup_.parts.steps > 1 && request.serves.kind != Serves::Kind::kItself) {
+    return FailedPrecondition(
+        "'{}' serves other clients, and this run's secure aggregation is between each client and the coordinator; "
+        "connect "
+        "the clients to the coordinator",
+        request.caller.name);
+  }
   StatusOr<PollReply> reply = clients_.Poll(request);
   events_.Drain();
   return reply;
@@ -66,6 +73,7 @@ StatusOr<Blob> RunCoordinator::Find(const Caller& caller, const BlobId& blob) {
     RIVULET_ASSIGN_OR_RETURN(std::string state, rounds_.ReadState(caller, blob));
     return whole(std::make_shared<const std::string>(std::move(state)));
   }
+  if (auto input = rounds_.StepInput(caller, blob); input != nullptr) return whole(std::move(input));
   if (blob == BlobId{BlobId::Form::kBytes, setup_.parts.plan_digest}) return whole(setup_.parts.plan);
   if (std::optional<Blob> bytes = versions_.Read(blob)) return *std::move(bytes);
   return NotFound("this coordinator has no blob {}, or no longer; poll for the current task", blob.digest.Hex());

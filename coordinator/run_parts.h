@@ -34,6 +34,8 @@ struct RunParts {
   bool measures_broadcasts = false;          // and whether those read it who measure a version
   std::vector<std::string> declared = {};    // what graphs of its trainings declare, by name: "cluster"
   std::map<std::string, std::string> layout_metadata = {};  // of the model's files, federated/plan/layout_metadata.h
+  int steps = 1;                                            // of a training task: those of its secure aggregation
+  int sum_step = 0;                                         // at which its update is summed
   bool keeps_state = false;                                 // whether its clients keep something from task to task
   bool measures_state = false;                              // and whether they measure versions with it
   int64_t most_state_bytes = 0;                             // of one of them

@@ -19,6 +19,7 @@
 #include "cli/terminal.h"
 #include "client/agent/agent.h"
 #include "client/agent/eligibility.h"
+#include "client/agent/secure_task.h"
 #include "client/agent/site_policy.h"
 #include "client/training/device/device_trainers.h"
 #include "engine/base/clock.h"
@@ -259,6 +260,17 @@ Status ShowOfferedPlan(const ClientOptions& options, const SitePolicy& policy, G
 }
 
 // What its certificate says, or else --name.
+// A client with a certificate takes part in secure sums; null without one.
+std::shared_ptr<const SecureIdentity> SecureBy(const Security& security, const std::string& state) {
+  if (security.identity == nullptr) return nullptr;
+  auto secure = std::make_shared<SecureIdentity>();
+  secure->identity = security.identity;
+  secure->answered = std::make_shared<AnsweredTasks>(FileSystem::Default(), JoinPath(state, "answered"));
+  secure->now = [] { return Clock::System().UnixMs() / 1000; };
+  secure->protect = secure::ForbidCoreDumps;
+  return secure;
+}
+
 StatusOr<std::string> NameOfClient(const ClientOptions& options, const Security& security) {
   if (!security.name.empty() && !options.name.empty()) {
     return UsageError("the certificate names this client '{}'; leave out --name", security.name);
@@ -341,7 +353,8 @@ Status ServeAsClient(const ClientOptions& options) {
        .states = NewStateStore(FileSystem::Default(), options.state, true),
        .persisted = PersistedIn(options, name, NoteOf(options, name, log)),
        .checkpoint = device.device == nullptr ? CheckpointIn(options, name, NoteOf(options, name, log)) : nullptr,
-       .trainers = TrainersOn(device)});
+       .trainers = TrainersOn(device),
+       .secure = SecureBy(security, options.state)});
   interrupt.Call([&] {
     agent.Stop();
     (*connection)->Cancel();

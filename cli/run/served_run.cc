@@ -130,6 +130,7 @@ StatusOr<ServedRun> MakeServedRun(ServedRunOptions options) {
   coordinator_options.tracer = options.instruments.tracer;
   coordinator_options.observer = std::move(options.observer);
   coordinator_options.scenario = std::move(options.scenario);
+  coordinator_options.identity = std::move(options.identity);
   RIVULET_ASSIGN_OR_RETURN(served.coordinator, Coordinator::Create(std::move(coordinator_options)));
   return served;
 }

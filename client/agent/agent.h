@@ -52,6 +52,9 @@ struct AgentOptions {
   std::shared_ptr<PersistedUpdates> persisted;  // null: updates are not written to disk
   std::shared_ptr<TrainingCheckpoint> checkpoint;  // null: an interrupted training starts anew
   TrainerFactory trainers = nullptr;               // null: on the host; checkpoints need the host
+  // Null: plans with secure aggregation are refused. Given: polls state one example, as no coordinator need know how
+  // many there are.
+  std::shared_ptr<const SecureIdentity> secure;
 };
 
 class Agent {

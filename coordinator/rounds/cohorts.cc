@@ -156,11 +156,15 @@ void RunMachine::Replace(Gathering& in, TimeMs now, Actions& actions) {
 BufferRules RunMachine::RulesAt(TaskKind kind, TimeMs deadline) const {
   const EvaluationRules& evaluation = rules_.evaluation;
   if (kind == TaskKind::kEvaluate) {
-    return {evaluation.clients, evaluation.clients, evaluation.min_reports, deadline, {}, false};
+    return {evaluation.clients, evaluation.clients, evaluation.min_reports, deadline, {}, -1, false};
   }
-  return {rules_.policy.in_flight, rules_.policy.updates_per_version,
-          rules_.min_reports,      deadline,
-          rules_.barriers,         continuous()};
+  return {rules_.policy.in_flight,
+          rules_.policy.updates_per_version,
+          rules_.min_reports,
+          deadline,
+          rules_.barriers,
+          rules_.sum_step,
+          continuous()};
 }
 
 }  // namespace rivulet

@@ -79,6 +79,16 @@ Status CheckRules(const RunRules& rules, const RunStart& start) {
                              barrier.threshold, barrier.deadline_ms, most);
     }
   }
+  if (rules.sum_step < -1 || rules.sum_step > static_cast<int>(rules.barriers.size())) {
+    return InvalidArgument("step {} of {} cannot be that of the sum", rules.sum_step, rules.barriers.size() + 1);
+  }
+  if (rules.sum_step >= 0 && policy.in_flight > policy.updates_per_version) {
+    return InvalidArgument(
+        "server.over_selection asks {} clients for {} updates, and the updates of tasks in steps are all summed; set "
+        "it "
+        "to 1",
+        policy.in_flight, policy.updates_per_version);
+  }
   return absl::OkStatus();
 }
 
@@ -366,6 +376,10 @@ void RunMachine::Extend(LeaseSlot slot, TimeMs now) {
 
 void RunMachine::SetState(LeaseSlot slot, State state, std::string reason) {
   const Lease& lease = book_.at(slot);
+  if (lease.summed && state > State::kFolded) {
+    state = State::kFolded;
+    reason.clear();
+  }
   UpdateBuffer& buffer = Of(lease).buffer;
   buffer.Leave(lease);
   if (!lease.due && state >= State::kFolded) under_way_.erase({lease.arrives, lease.client_id, slot});

@@ -107,6 +107,7 @@ struct RunRules {
   std::string wanted_as;       // what is said of the members that are waited for: " tagged 'icu'"
   EvaluationRules evaluation;  // deadline_ms, lease_ms, presence_ms and policy.replace are as for training
   std::vector<BufferRules::Barrier> barriers;  // of training's tasks; empty: they have one step
+  int sum_step = -1;                           // of them, as BufferRules has it
 };
 
 struct RunStart {
@@ -227,6 +228,7 @@ class RunMachine {
   void Handle(const PartialReported& event, TimeMs now, Actions& actions);
   void Handle(const Merged& event, TimeMs now, Actions& actions);
   void Handle(const SiteLost& event, TimeMs now, Actions& actions);
+  void Handle(const SumSettled& event, TimeMs now, Actions& actions);
   void Handle(const CommitDone& event, TimeMs now, Actions& actions);
   void Handle(const EvaluationDone& event, TimeMs now, Actions& actions);
   void Handle(const VersionFailed& event, TimeMs now, Actions& actions);

@@ -118,8 +118,8 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
     RIVULET_ASSIGN_OR_RETURN(const Submission submission, FromMessage(header.submission()));
     what_ = submission.task.empty() ? "a partial" : fmt::format("task '{}'", submission.task);
     const bool partial = submission.kind == Submission::Kind::kPartial;
-    if (submission.kind != Submission::Kind::kUpdate &&
-        !(partial ? MayBringPartials(shared(), caller()) : shared().admit_sites)) {
+    const bool own = submission.kind == Submission::Kind::kUpdate || submission.kind == Submission::Kind::kStep;
+    if (!own && !(partial ? MayBringPartials(shared(), caller()) : shared().admit_sites)) {
       return PermissionDenied("'{}' submits as a site of many clients, and none is admitted here", caller().name);
     }
     RIVULET_ASSIGN_OR_RETURN(writer_, shared().api.Submit(caller(), submission));

@@ -6,11 +6,17 @@
 //
 //   w ← w + server.learning_rate · ( (1/K) · Σ_k Δ_k · min(1, S / ‖Δ_k‖) + N(0, (z · S / K)²) )
 //
-// Without clip and noise, and with an update of each planned client, it is federated averaging with uniform weights, to
-// the bit. The paper draws each client with a probability, where cohorts here have a fixed size. What privacy the
-// rounds of a run give together is not computed. The models alone are private: the server and its history see what each
-// client reports.
+// The noise is an exact discrete Gaussian on the integer sums (federated/privacy/sum_noise.h), of z times the norm that
+// one rounded update has at most. Without clip and noise, and with an update of each planned client, it is federated
+// averaging with uniform weights, to the bit. The paper draws each client with a probability: selection.name =
+// "poisson". The coordinator accounts for the rounds (coordinator/run_privacy.h). The models alone are private: the
+// server and its history see what each client reports.
+#include <algorithm>
+#include <bit>
+
 #include "federated/algorithms/algorithm.h"
+#include "federated/algorithms/most_updates.h"
+#include "federated/privacy/sum_noise.h"
 
 namespace rivulet {
 namespace {
@@ -29,9 +35,9 @@ Setting NoiseMultiplier() {
 Setting NoiseSource() {
   Setting source =
       Text("noise_source", kSecure,
-           "`secure` noise comes from the system's generator and cannot be drawn again. A run with it cannot be "
-           "repeated or replayed, and a version lost in a crash is made anew with other noise. `seeded` noise follows "
-           "from run.seed and the version, so knowledge of the seed removes its protection: for simulations.")
+           "`secure` noise follows from 256 secret bits that the run keeps beside its models, in `noise.key`. Whoever "
+           "has this file can replay the run, and remove its noise. `seeded` noise follows from run.seed and the "
+           "version, so knowledge of the seed removes its protection: for simulations.")
           .OneOf({kSecure, kSeeded});
   source.example = "\"seeded\"";
   return source;
@@ -74,9 +80,12 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   const double z = context.settings.number("noise_multiplier");
   if (z == 0) return composition;
   RIVULET_RETURN_IF_ERROR(CheckNoise(context));
-  composition.mean_mechanisms = {
-      {"noise",
-       {{"deviation", z * scenario.privacy.clip / planned}, {"source", context.settings.text("noise_source")}}}};
+  // Sums as fine as exact noise takes; a coarser setting stays.
+  PartSpec& delta = composition.aggregation.parts[0];
+  const int finest = privacy::MostFractionBits(z, scenario.privacy.clip);
+  const int count_bits = std::bit_width(static_cast<uint64_t>(MostUpdatesOf(scenario) - 1));
+  delta.value_bits = std::max(delta.value_bits, delta.sum_bits - 2 - count_bits - finest);
+  composition.noise = {z, scenario.privacy.clip, context.settings.text("noise_source") == kSeeded};
   return composition;
 }
 

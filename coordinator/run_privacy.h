@@ -1,7 +1,7 @@
-// Privacy of one run: its noise key, the noise of its versions, what its attempts have spent, and its budget. The run's
-// thread charges each closed attempt, and the charge is in the attempt's rows before anybody sees the version.
+// Privacy of one run: its noise key, the noise of its versions, the spend of its attempts, and its budget. The run's
+// thread charges each closed attempt. The charge is in the attempt's rows before the version is served.
 //
-// The unit is one client, everything that it does in the run. With Poisson sampling, neighbouring runs differ by a
+// The unit is one client with everything that it does in the run. With Poisson sampling, neighbouring runs differ by a
 // client more or fewer (add-remove); with other selections by a client exchanged for another (replace-one).
 #pragma once
 

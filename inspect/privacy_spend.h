@@ -1,5 +1,5 @@
-// What a private run has spent, in sentences for people: both epsilons, with the unit and the neighbouring relation that
-// they hold for.
+// Sentences about the spend of a private run: both epsilons, with the unit and the neighbouring relation that they hold
+// for.
 #pragma once
 
 #include <string>

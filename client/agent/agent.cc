@@ -47,6 +47,7 @@ Status Agent::Run() {
                      .available_memory = options_.available_memory,
                      .persisted = options_.persisted.get(),
                      .checkpoint = options_.checkpoint.get(),
+                     .ledger = options_.ledger.get(),
                      .trainers = options_.trainers});
   PollRequest request;
   request.caller = {.name = options_.client_id, .certificate_serial = options_.certificate_serial, .session = session_};

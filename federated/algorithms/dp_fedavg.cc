@@ -35,8 +35,8 @@ Setting NoiseMultiplier() {
 Setting NoiseSource() {
   Setting source =
       Text("noise_source", kSecure,
-           "`secure` noise follows from 256 secret bits that the run keeps beside its models, in `noise.key`. Whoever "
-           "has this file can replay the run, and remove its noise. `seeded` noise follows from run.seed and the "
+           "`secure` noise follows from 256 secret bits that the run keeps beside its models, in `noise.key`. With "
+           "this file the run can be replayed, and its noise removed. `seeded` noise follows from run.seed and the "
            "version, so knowledge of the seed removes its protection: for simulations.")
           .OneOf({kSecure, kSeeded});
   source.example = "\"seeded\"";
@@ -85,7 +85,8 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   const int finest = privacy::MostFractionBits(z, scenario.privacy.clip);
   const int count_bits = std::bit_width(static_cast<uint64_t>(MostUpdatesOf(scenario) - 1));
   delta.value_bits = std::max(delta.value_bits, delta.sum_bits - 2 - count_bits - finest);
-  composition.noise = {z, scenario.privacy.clip, context.settings.text("noise_source") == kSeeded};
+  composition.noise = {z, scenario.privacy.clip, context.settings.text("noise_source") == kSeeded,
+                       SamplingRateOf(scenario)};
   return composition;
 }
 

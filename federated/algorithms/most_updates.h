@@ -1,8 +1,9 @@
-// The most updates that a version of a scenario may have. A Poisson cohort has a random size around
+// Sizes of a scenario's cohorts: the most updates of a version, and the rate of Poisson draws. A Poisson cohort has a random size around
 // server.clients_per_round, so its sums leave room for more than twice as many; a larger cohort ends the run.
 #pragma once
 
 #include <cstdint>
+#include <variant>
 
 #include "federated/scenario/scenario.h"
 
@@ -13,6 +14,13 @@ inline constexpr char kPoissonSelector[] = "poisson";
 inline int64_t MostUpdatesOf(const Scenario& scenario) {
   const int64_t planned = scenario.server.clients_per_round;
   return scenario.selection.name == kPoissonSelector ? 2 * planned + 50 : planned;
+}
+
+// Of Poisson cohorts; 1: of others.
+inline double SamplingRateOf(const Scenario& scenario) {
+  const auto rate = scenario.selection.settings.find("rate");
+  if (scenario.selection.name != kPoissonSelector || rate == scenario.selection.settings.end()) return 1;
+  return std::get<double>(rate->second);
 }
 
 }  // namespace rivulet

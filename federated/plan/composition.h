@@ -62,6 +62,7 @@ struct CentralNoise {
   double multiplier = 0;  // deviation over the clip; 0: none
   double clip = 0;        // largest norm of an update
   bool seeded = false;    // it follows from run.seed: a simulation's
+  double sampling_rate = 1;  // of Poisson cohorts; 1: of others
   bool any() const { return multiplier > 0; }
 };
 

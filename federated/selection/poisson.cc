@@ -27,7 +27,7 @@ Setting Rate() {
 
 RIVULET_SELECTOR(poisson_registration, "poisson",
                  "Each member is drawn independently with the probability `rate`, so cohorts have a random size and "
-                 "nobody takes another's place (McMahan et al. 2018, arXiv:1710.06963, algorithm 1). A retry of a "
+                 "absent clients are not replaced (McMahan et al. 2018, arXiv:1710.06963, algorithm 1). A retry of a "
                  "version asks the same clients. With noise, draws follow from the run's secret key.",
                  {Rate()}, [](const Settings& settings) -> std::unique_ptr<const Selector> {
                    return std::make_unique<Poisson>(settings.number("rate"));

@@ -1,5 +1,5 @@
-// Poisson sampling by names: each client is in a version's draw with a fixed probability, as a pseudo-random function of
-// the version's key and the client's name alone. Members who come, leave or are absent change nobody else's draw, and a
+// Poisson sampling by names: a client is in a version's draw with a fixed probability, by a pseudo-random function of the
+// version's key and the client's name. Draws of different clients are independent, also when members join or leave. A
 // retry of a version draws the same set.
 #pragma once
 

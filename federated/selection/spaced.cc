@@ -49,9 +49,8 @@ Setting Separation() {
 }
 
 RIVULET_SELECTOR(spaced_registration, "spaced",
-                 "Uniform among the clients that took part in none of the last versions, so that nobody is in two "
-                 "versions less than `separation` apart (b-min-sep participation, Choquette-Choo et al. 2023, "
-                 "arXiv:2306.08153).",
+                 "Uniform among rested clients: two versions of one client are at least `separation` apart (b-min-sep "
+                 "participation, Choquette-Choo et al. 2023, arXiv:2306.08153).",
                  {Separation()}, [](const Settings& settings) -> std::unique_ptr<const Selector> {
                    return std::make_unique<Spaced>(settings.integer("separation"));
                  });

@@ -33,7 +33,7 @@ std::vector<Key> PrivacyKeys() {
           .OneOf({"secure", "seeded"})
           .When("privacy.noise", IsNoisy, "privacy.noise is above 0"),
       Key("privacy.epsilon", RIVULET_FIELD(privacy.epsilon), "2",
-          "Budget of the run against everybody who sees its models. The run ends before the round that would exceed it. "
+          "Budget of the run against viewers of its models. The run ends before the round that would exceed it. "
           "It needs an algorithm with noise on the sums, such as `dp_fedavg`. 0: no budget; epsilon is reported all the "
           "same.")
           .Between(0, 1e6)

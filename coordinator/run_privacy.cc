@@ -58,7 +58,7 @@ StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::With(std::shared_ptr<const Noi
   const AggregationSpec& spec = parts.aggregation;
   const privacy::SumBound bound = {parts.noise.clip, spec.parts.at(0).elements,
                                    spec.fraction_bits(spec.parts[0]) + spec.weight_fraction_bits};
-  RIVULET_ASSIGN_OR_RETURN(privacy::SumNoise noise, privacy::SumNoise::Create(key, parts.noise.multiplier, bound));
+  RIVULET_ASSIGN_OR_RETURN(privacy::SumNoise noise, privacy::SumNoise::Create(key, parts.noise.multiplier, bound, parts.noise.bands));
   const NoisedRounds attempt = {.noise = privacy::NoiseLaw::kDiscreteGaussian,
                                 .multiplier = noise.multiplier(),
                                 .sampling = sampling.kind,
@@ -67,8 +67,7 @@ StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::With(std::shared_ptr<const Noi
                                 .dimension = noise.elements()};
   return std::unique_ptr<RunPrivacy>(
       new RunPrivacy(std::move(noise), std::move(key), attempt,
-                     privacy::SpendBook(sampling.relation, scenario.privacy.delta), scenario.privacy.epsilon,
-                     parts.noise.seeded));
+                     privacy::SpendBook(sampling.relation, scenario.privacy.delta), scenario.privacy.epsilon, parts.noise));
 }
 
 StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::Create(const Scenario& scenario, const RunParts& parts,
@@ -111,15 +110,23 @@ StatusOr<std::unique_ptr<RunPrivacy>> RunPrivacy::Resume(const Scenario& scenari
   return made;
 }
 
+// Correlated noise is accounted for as a whole, over all versions; each attempt counts as one.
+StatusOr<privacy::SpendBook::Epsilons> RunPrivacy::SpentWith(int64_t more) const {
+  if (!noise_.correlated()) return more == 0 ? book_.Spent() : book_.SpentWith(attempt_);
+  RIVULET_ASSIGN_OR_RETURN(const NoisedRounds whole,
+                           noise_.AsOneRound(book_.composition().total_rounds() + more, separation_));
+  return privacy::SpendBook(book_.composition().relation, book_.delta()).SpentWith(whole);
+}
+
 StatusOr<RoundSpend> RunPrivacy::Charge() {
   RIVULET_RETURN_IF_ERROR(book_.Charge(attempt_));
-  RIVULET_ASSIGN_OR_RETURN(const privacy::SpendBook::Epsilons spent, book_.Spent());
+  RIVULET_ASSIGN_OR_RETURN(const privacy::SpendBook::Epsilons spent, SpentWith(0));
   return RoundSpend{attempt_.multiplier, attempt_.rate, book_.delta(), spent.viewers, spent.participants};
 }
 
 StatusOr<std::string> RunPrivacy::Exhausted() const {
   if (epsilon_ == 0) return "";
-  RIVULET_ASSIGN_OR_RETURN(const privacy::SpendBook::Epsilons with, book_.SpentWith(attempt_));
+  RIVULET_ASSIGN_OR_RETURN(const privacy::SpendBook::Epsilons with, SpentWith(1));
   if (with.viewers <= epsilon_) return "";
   return fmt::format("another attempt would spend epsilon {:.4g} at delta {:g}, and privacy.epsilon is {:g}",
                      with.viewers, book_.delta(), epsilon_);

@@ -58,14 +58,17 @@ class RunPrivacy {
   static StatusOr<std::unique_ptr<RunPrivacy>> With(std::shared_ptr<const privacy::NoiseKey> key,
                                                     const Scenario& scenario, const RunParts& parts,
                                                     double fixed_share);
+  // Spent by all attempts so far and `more`.
+  StatusOr<privacy::SpendBook::Epsilons> SpentWith(int64_t more) const;
   RunPrivacy(privacy::SumNoise noise, std::shared_ptr<const privacy::NoiseKey> key, privacy::NoisedRounds attempt,
-             privacy::SpendBook book, double epsilon, bool seeded)
+             privacy::SpendBook book, double epsilon, const CentralNoise& settings)
       : noise_(std::move(noise)),
         key_(std::move(key)),
         attempt_(attempt),
         book_(std::move(book)),
         epsilon_(epsilon),
-        seeded_(seeded) {}
+        seeded_(settings.seeded),
+        separation_(settings.separation) {}
 
   privacy::SumNoise noise_;
   std::shared_ptr<const privacy::NoiseKey> key_;
@@ -73,6 +76,7 @@ class RunPrivacy {
   privacy::SpendBook book_;
   double epsilon_;  // 0: no budget
   bool seeded_;
+  int64_t separation_;
 };
 
 }  // namespace rivulet

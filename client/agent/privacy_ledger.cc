@@ -1,8 +1,7 @@
 #include "client/agent/privacy_ledger.h"
 
-#include <absl/strings/numbers.h>
-
 #include <algorithm>
+#include <charconv>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -15,6 +14,12 @@ namespace {
 
 constexpr std::string_view kHeader = "rivulet privacy ledger 1\n", kCharged = "charged ", kTask = "task ";
 constexpr size_t kTasksKept = 1024;
+
+template <typename Number>
+bool IsNumber(std::string_view text, Number& number) {
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size();
+}
 
 // What one task of this claim costs, as a multiplier under add-remove.
 double MultiplierOf(const PrivacyClaim& claim) {
@@ -58,8 +63,8 @@ Status PrivacyLedger::Read(const std::string& text) {
     double multiplier = 0;
     int64_t tasks = 0;
     if (!line.starts_with(kCharged) || space < kCharged.size() ||
-        !absl::SimpleAtod(line.substr(kCharged.size(), space - kCharged.size()), &multiplier) ||
-        !absl::SimpleAtoi(line.substr(space + 1), &tasks) || !(multiplier > 0) || tasks < 1) {
+        !IsNumber(line.substr(kCharged.size(), space - kCharged.size()), multiplier) ||
+        !IsNumber(line.substr(space + 1), tasks) || !(multiplier > 0) || tasks < 1) {
       return damaged();
     }
     charged_[multiplier] += tasks;
@@ -92,8 +97,8 @@ Status PrivacyLedger::CheckLocked(const TaskId& task, const Plan& plan) {
   }
   RIVULET_ASSIGN_OR_RETURN(const double spent, SpentWith(MultiplierOf(*plan.privacy())));
   if (spent <= budget_.epsilon) return absl::OkStatus();
-  return NotWilling(FailedPrecondition("a task of plan '{}' would bring this site's epsilon to {:.4g} at delta {:g}, "
-                                       "and privacy.max_epsilon is {:g}",
+  return NotWilling(FailedPrecondition("a task of plan '{}' would spend epsilon {:.4g} of this site in all, at delta "
+                                       "{:g}, and privacy.max_epsilon is {:g}",
                                        plan.name(), spent, budget_.delta, budget_.epsilon),
                     "privacy budget");
 }

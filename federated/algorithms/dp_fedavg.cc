@@ -13,9 +13,12 @@
 // server and its history see what each client reports.
 #include <algorithm>
 #include <bit>
+#include <cmath>
+#include <numeric>
 
 #include "federated/algorithms/algorithm.h"
 #include "federated/algorithms/most_updates.h"
+#include "federated/privacy/banded_noise.h"
 #include "federated/privacy/sum_noise.h"
 
 namespace rivulet {
@@ -41,6 +44,20 @@ Setting NoiseSource() {
           .OneOf({kSecure, kSeeded});
   source.example = "\"seeded\"";
   return source;
+}
+
+Setting Bands() {
+  Setting bands = Integer("bands", 1,
+                          "DP-FTRL (Choquette-Choo et al. 2023, arXiv:2306.08153): the noise of a version is correlated "
+                          "with that of the bands - 1 before it, so that models have less of it. It needs "
+                          "selection.name = \"spaced\" with a separation of at least as much. 1: fresh noise.")
+                      .Between(1, privacy::kMostBands);
+  bands.example = "8";
+  return bands;
+}
+
+double NormOf(const std::vector<double>& values) {
+  return std::sqrt(std::inner_product(values.begin(), values.end(), values.begin(), 0.0));
 }
 
 // What would make the noise a smaller multiple than it says, or the model useless.
@@ -82,11 +99,18 @@ StatusOr<Composition> DpFedAvg(const AlgorithmContext& context) {
   RIVULET_RETURN_IF_ERROR(CheckNoise(context));
   // Sums as fine as exact noise takes; a coarser setting stays.
   PartSpec& delta = composition.aggregation.parts[0];
-  const int finest = privacy::MostFractionBits(z, scenario.privacy.clip);
+  const int64_t bands = context.settings.integer("bands"), separation = SeparationOf(scenario);
+  if (separation < bands) {
+    return InvalidArgument(
+        "[algorithm] name = \"dp_fedavg\" with bands = {} needs selection.name = \"spaced\" with selection.separation = {} "
+        "or more, so that noise of one client's versions is independent",
+        bands, bands);
+  }
+  const int finest = privacy::MostFractionBits(z, scenario.privacy.clip, bands);
   const int count_bits = std::bit_width(static_cast<uint64_t>(MostUpdatesOf(scenario) - 1));
   delta.value_bits = std::max(delta.value_bits, delta.sum_bits - 2 - count_bits - finest);
   composition.noise = {z, scenario.privacy.clip, context.settings.text("noise_source") == kSeeded,
-                       SamplingRateOf(scenario)};
+                       SamplingRateOf(scenario), bands, separation, z / NormOf(privacy::SquareRootBands(bands))};
   return composition;
 }
 
@@ -96,7 +120,7 @@ RIVULET_ALGORITHM(
     "norm `privacy.clip`, and the server adds Gaussian noise to their mean. All updates count the same, and the sum "
     "is divided by `server.clients_per_round` for any number of updates. This algorithm does not compute the privacy "
     "of many rounds.",
-    {NoiseMultiplier(), NoiseSource()}, DpFedAvg,
+    {NoiseMultiplier(), NoiseSource(), Bands()}, DpFedAvg,
     "K = server.clients_per_round,  S = privacy.clip,  z = noise_multiplier\n"
     "w ← w + server.learning_rate · ( (1/K) · Σ_k (w_k − w) · min(1, S / ‖w_k − w‖) + N(0, (z · S / K)²) )");
 

@@ -23,4 +23,11 @@ inline double SamplingRateOf(const Scenario& scenario) {
   return std::get<double>(rate->second);
 }
 
+// Versions between two of one client's under the selection "spaced"; 1: of others.
+inline int64_t SeparationOf(const Scenario& scenario) {
+  const auto separation = scenario.selection.settings.find("separation");
+  if (scenario.selection.name != "spaced" || separation == scenario.selection.settings.end()) return 1;
+  return std::get<int64_t>(separation->second);
+}
+
 }  // namespace rivulet

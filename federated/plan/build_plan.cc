@@ -358,7 +358,7 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
 
   if (composition.noise.any() && !composition.noise.seeded) {
     proto::PrivacyDef& claim = *plan.mutable_privacy();
-    claim.set_noise_multiplier(composition.noise.multiplier);
+    claim.set_noise_multiplier(composition.noise.claimed);
     claim.set_sampling_rate(composition.noise.sampling_rate);
     claim.set_cohort(scenario.server.clients_per_round);
     claim.set_replace_one(composition.noise.sampling_rate == 1);

@@ -63,6 +63,9 @@ struct CentralNoise {
   double clip = 0;        // largest norm of an update
   bool seeded = false;    // it follows from run.seed: a simulation's
   double sampling_rate = 1;  // of Poisson cohorts; 1: of others
+  int64_t bands = 1;         // above 1: the noise of versions is correlated (federated/privacy/correlated_noise.h)
+  int64_t separation = 1;    // versions between two of one client's, as its selection keeps them
+  double claimed = 0;        // what one task spends, as the multiplier of one round: plans say it
   bool any() const { return multiplier > 0; }
 };
 

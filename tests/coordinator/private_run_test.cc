@@ -198,6 +198,34 @@ TEST(PrivateRun, KilledAnywhere_SameDigestsOneSpendAndNeverAboveTheBudget) {
   EXPECT_GT(ready, 2);
 }
 
+// DP-FTRL: all versions are one release, and a client that comes back late costs less than one round each.
+TEST(PrivateRun, CorrelatedNoise_IsAccountedForAsAWholeAndSurvivesARestart) {
+  RunParts parts = PrivateParts(true);
+  parts.aggregation.parts[0].value_bits = 30;
+  parts.noise.multiplier = 1.5;
+  parts.noise.bands = 2;
+  parts.noise.separation = 2;
+  TestFolder folder, parted;
+  CoordinatorOptions options = Options(folder.db(), 4);
+  options.scenario.selection = {.name = "spaced", .settings = {{"separation", int64_t{2}}}};
+  ASSERT_OK_AND_ASSIGN(const auto whole, RunTiny(options, parts, kClients));
+  const Stored stored = Read(folder.db());
+  ASSERT_THAT(stored.rounds, SizeIs(4));
+  for (const RoundRow& round : stored.rounds) {
+    const int64_t times = (round.round + 1) / 2;  // at least two versions apart, in columns (1, 1/2)
+    const double most = EpsilonAfter(times, 1.5 / std::sqrt(1.25));
+    EXPECT_LE(*round.epsilon, most * 1.001);
+    EXPECT_GE(*round.epsilon, EpsilonAfter(times, 1.5) * 0.999);
+  }
+  options.db_path = parted.db();
+  options.scenario.run.rounds = 2;
+  ASSERT_OK(RunTiny(options, parts, kClients));
+  options.resume = "latest";
+  options.scenario.run.rounds = 4;
+  ASSERT_OK_AND_ASSIGN(const auto resumed, RunTiny(options, parts, kClients));
+  EXPECT_EQ(resumed, whole);
+}
+
 // Abandoned attempts count too.
 TEST(PrivateRun, AbandonedAttempts_SpendAndMayEndTheRun) {
   TestFolder folder;

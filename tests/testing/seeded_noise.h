@@ -18,7 +18,8 @@ inline std::optional<privacy::SumNoise> SeededNoise(const Composition& compositi
   const PartSpec& part = spec.parts.at(0);
   auto noise = privacy::SumNoise::Create(std::make_shared<const privacy::NoiseKey>(privacy::SeededKey(seed)),
                                          composition.noise.multiplier,
-                                         {composition.noise.clip, part.elements, spec.fraction_bits(part)});
+                                         {composition.noise.clip, part.elements, spec.fraction_bits(part)},
+                                         composition.noise.bands);
   EXPECT_OK(noise);
   return *std::move(noise);
 }

@@ -70,6 +70,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.evaluation = plan->aggregation(TaskKind::kEvaluate);
   RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(options.scenario, *plan->layout()));
   parts.mean_mechanisms = composition.mean_mechanisms;
+  parts.noise = composition.noise;
   parts.server_optimizer = composition.server_optimizer;
   parts.number_rule = composition.number_rule;
   parts.policy = composition.policy;

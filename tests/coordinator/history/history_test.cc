@@ -124,7 +124,8 @@ TEST_F(HistoryTest, Open_NewFile_HasTheDocumentedColumns) {
             "run_id name status reason config plan_digest seed version created_at started_at finished_at rowid;");
   EXPECT_EQ(columns("rounds"),
             "run_id round attempt status reason started_at finished_at selected reported folded refused dropped failed "
-            "examples train_loss bytes_down bytes_up train_seconds aggregate_seconds evaluate_seconds model_digest;");
+            "examples train_loss bytes_down bytes_up train_seconds aggregate_seconds evaluate_seconds noise_multiplier "
+            "sampling_rate delta epsilon participant_epsilon model_digest;");
   EXPECT_EQ(columns("clients"), "client_id fingerprint status first_seen_at last_seen_at;");
   EXPECT_EQ(columns("run_clients"), "run_id client_id from_round from_attempt;");
   EXPECT_EQ(

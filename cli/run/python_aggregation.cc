@@ -116,6 +116,30 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options, const AggregateO
   return LoadScenario(external);
 }
 
+Status CheckFunctionOfPlan(const Scenario& scenario, const AggregateOptions& aggregate) {
+  if (scenario.algorithm.name != kExternalRule) {
+    if (aggregate.function.empty()) return absl::OkStatus();
+    return UsageError("the plan aggregates by [algorithm] name = \"{}\"; leave --aggregate, or build the plan with "
+                      "algorithm.name=external",
+                      scenario.algorithm.name);
+  }
+  const auto named = scenario.algorithm.settings.find("function");
+  const std::string function = named == scenario.algorithm.settings.end() ? "" : std::get<std::string>(named->second);
+  if (aggregate.function.empty())
+    return UsageError("the plan's updates are aggregated by a function in Python; give --aggregate {}",
+                      function.empty() ? "MODULE:FUNCTION" : ShellQuote(function));
+  if (!function.empty() && function != aggregate.function)
+    return UsageError("the plan names the function '{}', and --aggregate is {}", function, aggregate.function);
+  return absl::OkStatus();
+}
+
+Status RefuseSubmittedFunction(const std::string& scenario) {
+  return FailedPrecondition(
+      "its updates are aggregated by a function in Python, and a coordinator calls no function for submitted runs; "
+      "start one for this run: rivulet coordinator {} --aggregate MODULE:FUNCTION --listen HOST:PORT",
+      scenario);
+}
+
 PythonAggregation::PythonAggregation(const AggregateOptions& options)
     : function_(options.function), milliseconds_(options.seconds.value_or(kCallSeconds) * 1000) {}
 

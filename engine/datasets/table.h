@@ -79,6 +79,7 @@ struct TableOptions {
   // Features beside "features", each a name and its columns, all indexed or none.
   std::vector<std::pair<std::string, std::vector<std::string>>> parts;
   std::vector<std::string> missing;  // cells with one of these texts are empty
+  std::vector<std::string> units;    // texts beside a number, such as $ or kg, without which it is read
   char delimiter = ',';
   char decimal = '.';         // before the fraction of a number
   char thousands = '\0';      // between groups of three digits; '\0': nothing

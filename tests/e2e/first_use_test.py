@@ -127,6 +127,11 @@ partition = { clients = 6 }
         refused = self.run_rivulet("simulate", scenario, "--set", "data.train=mina.tfrecord")
         self.assert_refused(refused, "mina.tfrecord", "data.synth generates no data", "Did you mean 'mine.tfrecord'?", code=1)
         self.assertFalse((self.folder / "mina.tfrecord").exists())
+        both = self.run_rivulet("simulate", scenario, "--set", "data.train=mina.tfrecord", "--set", "data.test=mino.tfrecord")
+        self.assert_refused(both, "mina.tfrecord", "data.synth generates no data", code=1)
+        beside = self.run_rivulet("simulate", scenario, "--set", "data.train=mine.tfrecord", "--set", "data.test=mino.tfrecord")
+        self.assert_refused(beside, "mino.tfrecord", "no test set beside the training data", code=1)
+        self.assertFalse((self.folder / "mino.tfrecord").exists())
         self.run_rivulet("simulate", scenario, "--set", "data.train=mine.tfrecord", "--db", "own.sqlite", code=0)
         self.assertEqual(self.query("SELECT name FROM metrics WHERE name LIKE 'test/%'", db="own.sqlite"), [])  # of digits it would be
         self.assertFalse((self.folder / "test.tfrecord").exists())

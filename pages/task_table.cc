@@ -14,8 +14,8 @@ std::string OptionalNumber(const std::optional<int64_t>& number) { return number
 }  // namespace
 
 std::vector<std::string> TaskTitles(std::vector<std::string> titles) {
-  for (const char* title : {"kind", "status", "staleness#", "examples#", "train loss#", "update norm#", "waited#",
-                            "trained#", "uploaded#", "sent#", "why"})
+  for (const char* title : {"kind", "status", "?staleness#", "?examples#", "?train loss#", "?update norm#", "?waited#",
+                            "?trained#", "?uploaded#", "sent#", "?why"})
     titles.emplace_back(title);
   return titles;
 }

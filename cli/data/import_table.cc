@@ -118,7 +118,8 @@ FirstScenario ScenarioOf(const TableCounts& counts, const TableOptions& table) {
                       .has_test = counts.test > 0,
                       .examples = counts.train,
                       .key = table.key,
-                      .input_feature = ""};
+                      .input_feature = "",
+                      .largest_target = counts.largest_target};
   int64_t units = columns.class_count;
   if (!columns.labels.empty()) {
     units = std::ssize(columns.labels);
@@ -224,7 +225,8 @@ Command ImportTableCommand() {
       .Flag("--standardise", &table.standardise, "scale numbers to mean 0 and deviation 1 over --from")
       .Flag("--fill-missing", &table.fill_missing, "replace an empty numeric cell by the column's mean")
       .Repeated("--missing", "TEXT", &table.missing, "treat a cell of this text, such as NA, as missing; repeatable")
-      .Repeated("--unit", "TEXT", &table.units, "read a number without this text beside it, such as $, % or kg; repeatable")
+      .Repeated("--unit", "TEXT", &table.units,
+                "read a number without this text beside it, such as $, % or kg; repeatable")
       .Option("--decimal", "C", &options->decimal, "decimal separator [.]")
       .Option("--thousands", "C", &options->thousands, "thousands separator [none]")
       .Option("--columns", "FILE", &table.columns, "take columns, means and classes from an earlier columns.json")

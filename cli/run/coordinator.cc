@@ -362,8 +362,8 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   } else {
     // A plan says how its updates are aggregated.
     const bool by_function = options.plan.empty();
-    RIVULET_ASSIGN_OR_RETURN(
-        scenario, by_function ? LoadScenario(options.run, options.aggregate) : LoadScenario(options.run));
+    RIVULET_ASSIGN_OR_RETURN(scenario,
+                             by_function ? LoadScenario(options.run, options.aggregate) : LoadScenario(options.run));
   }
   if (!options.plan.empty()) {
     RIVULET_ASSIGN_OR_RETURN(PlanFile file, ReadPlanFile(FileSystem::Default(), options.plan, scenario));

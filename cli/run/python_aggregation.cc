@@ -119,9 +119,10 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options, const AggregateO
 Status CheckFunctionOfPlan(const Scenario& scenario, const AggregateOptions& aggregate) {
   if (scenario.algorithm.name != kExternalRule) {
     if (aggregate.function.empty()) return absl::OkStatus();
-    return UsageError("the plan aggregates by [algorithm] name = \"{}\"; leave --aggregate, or build the plan with "
-                      "algorithm.name=external",
-                      scenario.algorithm.name);
+    return UsageError(
+        "the plan aggregates by [algorithm] name = \"{}\"; leave --aggregate, or build the plan with "
+        "algorithm.name=external",
+        scenario.algorithm.name);
   }
   const auto named = scenario.algorithm.settings.find("function");
   const std::string function = named == scenario.algorithm.settings.end() ? "" : std::get<std::string>(named->second);

@@ -204,7 +204,9 @@ class Deployment {
     StopAll();
     if (interrupt_.happened()) {
       if (run_id_.empty()) return Cancelled("interrupted before the run began");
-      return InterruptedError("up", options_.run, fmt::format("--clients {}", *options_.clients) + ShellArguments(options_.aggregate), run_id_);
+      return InterruptedError("up", options_.run,
+                              fmt::format("--clients {}", *options_.clients) + ShellArguments(options_.aggregate),
+                              run_id_);
     }
     RIVULET_RETURN_IF_ERROR(status);
     return PrintResult(options_.run.db, run_id_, options_.json);

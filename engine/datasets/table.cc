@@ -174,6 +174,7 @@ class RowEncoder {
     }
     return example.Serialize();
   }
+  double largest_target() const { return target_.largest(); }
 
  private:
   RowEncoder(const TableColumns& columns, const TableOptions& options, TargetEncoder target)
@@ -194,7 +195,7 @@ class RowEncoder {
 
   const TableColumns& columns_;
   const TableOptions& options_;
-  const TargetEncoder target_;
+  TargetEncoder target_;
   std::vector<size_t> places_;
   size_t key_ = 0;
   std::map<std::string, std::vector<float>> numbers_;  // of one row, by feature
@@ -202,18 +203,20 @@ class RowEncoder {
 };
 
 Status EncodeTable(const std::string& path, const TableColumns& columns, const TableOptions& options, bool is_test,
-                   const DataProgress& progress, NewDataset& files, std::vector<std::string>* names = nullptr) {
+                   const DataProgress& progress, NewDataset& files, TableCounts& counts) {
   RIVULET_ASSIGN_OR_RETURN(const auto table, TableReader::Open(path, options));
-  if (names != nullptr) *names = table->names();
+  if (!is_test) counts.names = table->names();
   RIVULET_ASSIGN_OR_RETURN(RowEncoder encoder, RowEncoder::Create(*table, columns, options));
   std::vector<std::string> cells;
   for (int64_t row = 0;; ++row) {
     RIVULET_ASSIGN_OR_RETURN(const bool more, table->Next(cells, progress));
     if (!more && row == 0) return DataLoss("{}: it has no rows besides its header", path);
-    if (!more) return absl::OkStatus();
+    if (!more) break;
     RIVULET_ASSIGN_OR_RETURN(const std::string example, encoder.Encode(cells, *table));
     RIVULET_RETURN_IF_ERROR((is_test ? files.test() : files.at(row, options.test_every)).Append(example));
   }
+  counts.largest_target = std::max(counts.largest_target, encoder.largest_target());
+  return absl::OkStatus();
 }
 
 Status CheckRoles(const TableOptions& options) {
@@ -262,9 +265,9 @@ StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, c
   }
   const bool has_test = !options.test.empty() || options.test_every > 0;
   RIVULET_ASSIGN_OR_RETURN(const auto files, NewDataset::Create(fs, options.out, has_test));
-  RIVULET_RETURN_IF_ERROR(EncodeTable(options.from, counts.columns, options, false, progress, *files, &counts.names));
+  RIVULET_RETURN_IF_ERROR(EncodeTable(options.from, counts.columns, options, false, progress, *files, counts));
   if (!options.test.empty())
-    RIVULET_RETURN_IF_ERROR(EncodeTable(options.test, counts.columns, options, true, progress, *files));
+    RIVULET_RETURN_IF_ERROR(EncodeTable(options.test, counts.columns, options, true, progress, *files, counts));
   counts.train = files->train().records();
   if (has_test) counts.test = files->test().records();
   if (counts.train == 0) return DataLoss("{}: no row is left to learn from", options.from);

@@ -92,6 +92,7 @@ struct TableOptions {
 
 struct TableCounts {
   int64_t train = 0, test = 0;
+  double largest_target = 0;  // the greatest magnitude of a target that is a number
   TableColumns columns;
   std::vector<std::string> names;  // of all columns of `from`, in its order
 };

@@ -108,8 +108,7 @@ StatusOr<TargetEncoder> TargetEncoder::Create(const TableReader& table, const Ta
   return encoder;
 }
 
-Status TargetEncoder::Add(const std::vector<std::string>& cells, const TableReader& table,
-                          ExampleBuilder& example) const {
+Status TargetEncoder::Add(const std::vector<std::string>& cells, const TableReader& table, ExampleBuilder& example) {
   std::vector<int64_t> truths;
   std::vector<float> numbers;
   for (size_t i = 0; i < places_.size(); ++i) {
@@ -131,6 +130,7 @@ Status TargetEncoder::Add(const std::vector<std::string>& cells, const TableRead
                         LooksLikeNumber(cell) || SplitUnit(cell)
                             ? "; --decimal, --thousands and --unit say how numbers are written"
                             : "");
+      largest_ = std::max(largest_, std::abs(*number));
       numbers.push_back(static_cast<float>(*number));
     }
   }

@@ -66,6 +66,17 @@ class Tables(RivuletTest):
             self.run_rivulet("data", "import", "csv", "--from", "flats.csv", *options, "--test-every", 5, "--out", folder, code=0)
             self.assertIn(metric, self.runs(folder)[0], options)
 
+    def test_targets_of_any_size_are_learnt_after_one_command(self):
+        for scale in (1, 1000, 300_000):
+            self.write("prices.csv", "rooms,area,town,price\n" + "".join(
+                f"{1 + i % 5},{40 + i % 90},{'xyz'[i % 3]},{scale * (1 + i % 5 + (i % 90) / 50):.2f}\n" for i in range(300)))
+            folder = f"prices-{scale}"
+            self.run_rivulet("data", "import", "csv", "--from", "prices.csv", "--target", "price", "--key", "town", "--test-every", 5,
+                             "--out", folder, code=0)
+            self.run_rivulet("simulate", f"{folder}/scenario.toml", "--db", f"{folder}.sqlite", code=0)
+            ((explained,),) = self.query("SELECT value FROM metrics WHERE name = 'test/r2' ORDER BY round DESC LIMIT 1", db=f"{folder}.sqlite")
+            self.assertGreater(explained, 0.8)
+
     def test_class_names_are_in_every_table(self):
         self.patients()
         self.load("--without", "Patient ID", "--missing", "NA", "--missing", "?", "--fill-missing", "--test-every", 4)

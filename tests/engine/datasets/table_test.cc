@@ -449,7 +449,8 @@ TEST_F(TableTest, NumbersThatNoOptionReads_AreNoCategoryInSilence) {
 
 // Codes, ordinals and ranges are names, whatever digits are in them.
 TEST_F(TableTest, NamesWithDigits_AreCategories) {
-  for (const char* const cells : {"T1|T2|T1", "1st|2nd|2nd", "2a|2b|2a", "10-19|20-29|10-19", "stage 1|stage 2|stage 1"}) {
+  for (const char* const cells :
+       {"T1|T2|T1", "1st|2nd|2nd", "2a|2b|2a", "10-19|20-29|10-19", "stage 1|stage 2|stage 1"}) {
     std::string csv = "a;y\n";
     for (const char* c = cells; *c != '\0'; ++c) csv += *c == '|' ? ";0\n" : std::string(1, *c);
     TableOptions options = Options(csv + ";0\n");

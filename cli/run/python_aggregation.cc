@@ -96,7 +96,7 @@ StatusOr<Scenario> LoadScenario(const ScenarioOptions& options, const AggregateO
     RIVULET_ASSIGN_OR_RETURN(Scenario scenario, LoadScenario(options));
     if (scenario.algorithm.name != kExternalRule) return scenario;
     const auto named = scenario.algorithm.settings.find("function");
-    return UsageError("its updates are aggregated by a function in Python{}; give --aggregate MODULE:FUNCTION",
+    return UsageError("the run's updates are aggregated by a function in Python{}; give --aggregate MODULE:FUNCTION",
                       named == scenario.algorithm.settings.end() ? "" : ", " + ToToml(named->second));
   }
   ScenarioOptions external = options;
@@ -136,7 +136,8 @@ Status CheckFunctionOfPlan(const Scenario& scenario, const AggregateOptions& agg
 
 Status RefuseSubmittedFunction(const std::string& scenario) {
   return FailedPrecondition(
-      "its updates are aggregated by a function in Python, and a coordinator calls no function for submitted runs; "
+      "the run's updates are aggregated by a function in Python, and a coordinator calls no function for submitted "
+      "runs; "
       "start one for this run: rivulet coordinator {} --aggregate MODULE:FUNCTION --listen HOST:PORT",
       scenario);
 }

@@ -117,7 +117,7 @@ Status ListRuns(const ListOptions& options) {
     }
     table.Add(std::move(cells));
   }
-  PrintRows(table, false, options.wide, any ? "no run is so" : "no runs yet");
+  PrintRows(table, false, options.wide, any ? "no run matches" : "no runs yet");
   return absl::OkStatus();
 }
 

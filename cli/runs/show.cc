@@ -176,7 +176,7 @@ std::string TimeText(const RunOverview& page) {
 
 std::string KeysText(const RunOverview& page) {
   if (page.keys.empty() && page.run.foreign()) return "";
-  std::string text = HeadText(page.run.foreign() ? "What it was told" : "What differs from the defaults");
+  std::string text = HeadText(page.run.foreign() ? "Its configuration" : "What differs from the defaults");
   size_t width = 0;
   for (const auto& [key, value] : page.keys) width = std::max(width, key.size());
   for (const auto& [written, value] : page.keys) {

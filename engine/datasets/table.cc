@@ -85,6 +85,17 @@ StatusOr<std::vector<size_t>> FeaturePlaces(const TableReader& table, const Tabl
   return places;
 }
 
+// What is wrong with several columns, a line each, so that one more import can mend all of it.
+Status AllOf(const std::vector<Status>& refused) {
+  constexpr size_t kMost = 10;
+  if (refused.size() == 1) return refused[0];
+  std::string lines;
+  for (size_t i = 0; i < std::min(refused.size(), kMost); ++i)
+    lines += fmt::format("{}{}", i == 0 ? "" : "\n", Message(refused[i]));
+  if (refused.size() > kMost) lines += fmt::format("\nand {} more columns", refused.size() - kMost);
+  return DataLoss("{}", lines);
+}
+
 StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress& progress) {
   RIVULET_ASSIGN_OR_RETURN(const auto table, TableReader::Open(options.from, options));
   RIVULET_ASSIGN_OR_RETURN(const std::vector<size_t> places, FeaturePlaces(*table, options));
@@ -108,12 +119,19 @@ StatusOr<TableColumns> FitTable(const TableOptions& options, const DataProgress&
   TableColumns columns;
   columns.standardised = options.standardise;
   RIVULET_RETURN_IF_ERROR(target.Finish(columns));
+  std::vector<Status> refused;
   for (size_t i = 0; i < places.size(); ++i) {
-    RIVULET_ASSIGN_OR_RETURN(TableColumn column, fits[i].Finish(options));
+    StatusOr<TableColumn> fitted = fits[i].Finish(options);
+    if (!fitted.ok()) {
+      refused.push_back(fitted.status());
+      continue;
+    }
+    TableColumn column = *std::move(fitted);
     column.index = IsIndexed(options, column.name);
     if (const auto part = parts.find(column.name); part != parts.end()) column.feature = part->second;
     columns.features.push_back(std::move(column));
   }
+  if (!refused.empty()) return AllOf(refused);
   if (columns.feature_count() > static_cast<int64_t>(kMaxFeatures))
     return DataLoss("{}: its columns make {} features, more than {}; leave some out", options.from,
                     columns.feature_count(), kMaxFeatures);

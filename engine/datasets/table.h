@@ -111,7 +111,7 @@ struct TableCounts {
 // that examples have otherwise. DATA_LOSS by file and line: rows
 // of different lengths, cells that are empty, no number or not finite where one is wanted, more than 1,000 values of a
 // category or 10,000 classes, labels that are no classes, or neither 0 nor 1, targets that are no numbers, a key that
-// cannot name a client, no rows.
+// cannot name a client, no rows. Columns that are refused have a line each.
 StatusOr<TableCounts> ImportTable(FileSystem& fs, const TableOptions& options, const DataProgress& progress = {});
 
 }  // namespace rivulet

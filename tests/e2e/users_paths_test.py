@@ -153,6 +153,7 @@ class Paths(RivuletTest):
         done = self.run_rivulet("data", "import", "csv", "--from", "patients.csv", "--label", "outcome", "--key", "ward", "--out", "patients")
         self.assertEqual(done.code, 1, "the two questions that only the owner of the data answers")
         self.assertIn("Pass --without 'Patient ID'", done.err)
+        self.assertIn("Pass --missing 'NA' --fill-missing", done.err)
         shown = self.steps(
             "rivulet data import csv --from patients.csv --label outcome --key ward --without 'Patient ID' --missing NA --fill-missing "
             "--test-every 4 --out patients",

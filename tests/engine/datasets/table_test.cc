@@ -399,6 +399,21 @@ TEST_F(TableTest, NumbersOfOtherCountries_AreReadWhenTheImportSaysHow) {
   EXPECT_THAT(Told("out/train.tfrecord"), ElementsAre("1 1000 ", "2 2000 "));
 }
 
+TEST_F(TableTest, SeveralColumnsThatAreRefused_AreNamedAtOnce) {
+  std::string csv = "id,age,fee,sex,y\n";
+  for (int i = 0; i < 20; ++i) csv += fmt::format("P{},{},${},{},0\n", i, i == 3 ? "NA" : "30", i % 5, i % 2);
+  TableOptions options = Options(csv);
+  EXPECT_THAT(Error(options),
+              AllOf(HasSubstr("t.csv: column 'id' has 20 different values in 20 rows"),
+                    HasSubstr("\nt.csv: column 'age': 1 of 20 cells is no number: 'NA' (line 5). Pass --missing 'NA'"),
+                    HasSubstr("\nt.csv: column 'fee': 20 of 20 cells are no numbers"), HasSubstr("--unit '$'")));
+  options.without = {"id"};
+  options.missing = {"NA"};
+  options.fill_missing = true;
+  options.units = {"$"};
+  EXPECT_OK(Import(options));
+}
+
 // A column of one cell each row, and what the import says of it.
 TEST_F(TableTest, NumbersBesideUnits_AreNamedAndReadWithoutThem) {
   struct Case {

@@ -68,6 +68,7 @@ thead th { background: var(--head); color: var(--faint); font-weight: 600; font-
 thead th a { color: inherit; text-decoration: none; } thead th a:hover { text-decoration: underline; } thead th[aria-sort] { color: var(--ink); }
 td:last-child { white-space: normal; } .scroll td:last-child:not(.n):not(.began):not(:empty) { min-width: min(17rem, 60vw); } td { overflow-wrap: anywhere; }
 .wraps th, .wraps td { white-space: normal; } .wraps td:first-child { white-space: nowrap; }
+.why { display: block; max-width: 22rem; white-space: normal; color: var(--faint); font-size: .86rem; }
 .facts { width: auto; } .facts th { font-weight: normal; color: var(--faint); } .facts td { white-space: normal; }
 .id { display: block; color: var(--faint); font-size: .8rem; font-weight: 400; }
 .runs th, .runs td { padding: .36rem .45rem; } .runs td { vertical-align: middle; }
@@ -102,7 +103,7 @@ pre { overflow-x: auto; background: var(--head); padding: .8rem; border-radius: 
   .runs td.differs { min-width: 11rem; } .runs th, .runs td { padding: .36rem .4rem; } .runs svg { width: 80px; }
 }
 @media (max-width: 40rem) {
-  figure.wide svg, figure.broad svg { min-width: 36rem; } .differs .chip { max-width: 100%; }
+  figure.wide svg, figure.broad svg { min-width: 36rem; } td.key { white-space: normal; min-width: 9rem; } .differs .chip { max-width: 100%; }
   main { padding: .8rem .8rem 2rem; } .bar nav { padding: .5rem .8rem; } .cards { grid-template-columns: 1fr; gap: .6rem; } .card { padding: .55rem .8rem; }
   .card .big { font-size: 1.35rem; } h1 { font-size: 1.2rem; } .places { position: static; } .title .actions { margin-left: 0; }
   /* A row of the list is a card. */

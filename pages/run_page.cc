@@ -81,7 +81,7 @@ std::string RoundsTable(const RunOverview& page, int64_t first_round, const std:
   const auto at = [](const Curve* curve, int64_t round) -> std::string {
     if (curve == nullptr) return "";
     const auto point = std::ranges::lower_bound(curve->points, round, {}, [](const auto& p) { return p.first; });
-    return point != curve->points.end() && point->first == round ? fmt::format("{:.4f}", point->second) : "";
+    return point != curve->points.end() && point->first == round ? MetricText(point->second) : "";
   };
   std::vector<std::vector<std::string>> rows;
   for (size_t i = first; i < std::min(first + kRowsOfAPage, page.attempts.size()); ++i) {
@@ -102,7 +102,7 @@ std::string RoundsTable(const RunOverview& page, int64_t first_round, const std:
             "<p></p>\n";
   return html + LeafLinks("/run?id=" + UrlText(place) + "&rounds=", first, page.attempts.size(), "rounds") +
          HtmlTable({"round#", "attempt#", "status", "selected#", "folded#", "refused#", "dropped#", "failed#",
-                    "train loss#", "test accuracy#", "test loss#", "clients#", "aggregation#", "reason"},
+                    "?train loss#", "?test accuracy#", "?test loss#", "clients#", "aggregation#", "?reason"},
                    rows);
 }
 
@@ -121,7 +121,7 @@ StatusOr<std::string> ClientsTable(History& history, const std::string& run_id, 
     const auto failure = failures.find(client.client_id);
     std::string last;
     if (failure != failures.end())
-      last = fmt::format("round {} {} {}", failure->second->last_round, XmlText(failure->second->status),
+      last = fmt::format("round {}, {}: {}", failure->second->last_round, XmlText(failure->second->status),
                          XmlText(failure->second->error));
     const auto standing = standings.find(client.client_id);
     rows.push_back({ClientLink(place, client.client_id),
@@ -135,8 +135,8 @@ StatusOr<std::string> ClientsTable(History& history, const std::string& run_id, 
   return HeadingHtml("clients", "Clients, least reliable first",
                      {TableDownload("of=clients&run=" + UrlText(place), run_id + "-clients")}) +
          LeafLinks("/run?id=" + UrlText(place) + "&clients=", first, clients, "clients") +
-         HtmlTable({"client", "status", "tasks#", "folded#", "refused#", "dropped#", "failed#", "examples a task#",
-                    "training a task#", "last seen", "last failure"},
+         HtmlTable({"client", "status", "tasks#", "folded#", "refused#", "dropped#", "failed#", "?examples a task#",
+                    "?training a task#", "last seen", "?last failure"},
                    rows);
 }
 

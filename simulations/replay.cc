@@ -12,6 +12,7 @@
 #include "engine/base/available_cores.h"
 #include "engine/base/check.h"
 #include "engine/base/mutex.h"
+#include "federated/aggregation/external.h"
 #include "federated/aggregation/staleness.h"
 #include "federated/algorithms/algorithm.h"
 #include "federated/download/download.h"
@@ -85,6 +86,10 @@ std::string Difference(const ClientRoundRow& row, const TaskRecord& record) {
 
 // Noise that nobody can draw again makes versions that nobody can make again.
 Status CheckRepeatable(const Composition& composition, const std::string& run_id) {
+  if (composition.aggregation.rule == kExternalRule)
+    return FailedPrecondition(
+        "run '{}' cannot be replayed: its updates were aggregated by a function in Python, which may differ by now",
+        run_id);
   for (const auto* pieces : {&composition.mechanisms, &composition.mean_mechanisms}) {
     for (const PieceSpec& piece : *pieces) {
       RIVULET_ASSIGN_OR_RETURN(const auto mechanism, Mechanism::Create(piece));

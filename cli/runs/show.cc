@@ -82,14 +82,16 @@ std::string CurvesText(const RunOverview& page) {
     std::ranges::replace(name, '/', ' ');
     const auto& [best_round, best] = curve.best();
     // One value has no course, and what is best at the end need not be said twice.
-    std::string end = values.size() == 1                        ? fmt::format("round {}", curve.points.back().first)
-                      : best_round == curve.points.back().first ? "the best"
-                                                                : fmt::format("best {:.4f} ({})", best, best_round);
+    std::string end = values.size() == 1 ? fmt::format("round {}", curve.points.back().first)
+                      : best_round == curve.points.back().first
+                          ? "the best"
+                          : fmt::format("best {} ({})", MetricText(best), best_round);
     const auto low = curve.spread.find("p10"), high = curve.spread.find("p90");
     if (low != curve.spread.end() && high != curve.spread.end())
-      end += fmt::format(", clients {:.4f} to {:.4f}", low->second, high->second);
-    text += fmt::format("  {:<{}} {}{} {:.4f} {}\n", name, width, Sparkline(values, kSparkline),
-                        std::string(kSparkline - std::min(kSparkline, values.size()), ' '), values.back(), end);
+      end += fmt::format(", clients {} to {}", MetricText(low->second), MetricText(high->second));
+    text +=
+        fmt::format("  {:<{}} {}{} {} {}\n", name, width, Sparkline(values, kSparkline),
+                    std::string(kSparkline - std::min(kSparkline, values.size()), ' '), MetricText(values.back()), end);
   }
   return text;
 }
@@ -178,7 +180,7 @@ std::string TimeText(const RunOverview& page) {
 
 std::string KeysText(const RunOverview& page) {
   if (page.keys.empty() && page.run.foreign()) return "";
-  std::string text = HeadText(page.run.foreign() ? "What it was told" : "What differs from the defaults");
+  std::string text = HeadText(page.run.foreign() ? "Its configuration" : "What differs from the defaults");
   size_t width = 0;
   for (const auto& [key, value] : page.keys) width = std::max(width, key.size());
   for (const auto& [written, value] : page.keys) {

@@ -419,7 +419,7 @@ class KeyEffects(RivuletTest):
         self.assertEqual(self.generated({"data.synth.examples_per_writer": 9}), {"train": 12 * 9, "test": 2 * 9})
 
     def test_data__synth__seed(self):
-        made = {"data.train": self.path("a/train.tfrecord"), "data.test": self.path("a/test.tfrecord")}
+        made = {"data.train": self.path("a/train.tfrecord"), "data.test": self.path("a/test.tfrecord"), "data.synth.seed": 3}
         other = {"data.train": self.path("b/train.tfrecord"), "data.test": self.path("b/test.tfrecord"),
                  "data.synth.seed": 4}
         self.assertNotEqual(self.outcome(made)[0], self.outcome(other)[0])

@@ -142,7 +142,7 @@ class Workers(RivuletTest):
         expected = self.expected(*SHORT)
         trap = self.folder / "trap"
         trap.mkdir()
-        names = [f"data.train={trap}/new/deep/train.tfrecord", f"data.test={trap}/new/test.tfrecord"]
+        names = [f"data.train={trap}/new/deep/train.tfrecord", f"data.test={trap}/new/test.tfrecord", "data.synth.kind=digits"]
         simulation, address = self.serve(*SHORT, *names)
         made = sorted(self.path_names(trap))  # by the simulation itself
         shutil.rmtree(trap / "new")

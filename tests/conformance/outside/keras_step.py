@@ -163,7 +163,7 @@ def trained(entry: Entry, runner: str, step: bool = True) -> Dict[str, Any]:
     keras.utils.set_random_seed(7)
     model = made(entry, "float32")
     start = rivulet.keras.params(model)
-    double = made(entry, "float64", list(start.values()))
+    double: Any = made(entry, "float64", list(start.values()))
     draws = np.random.default_rng(5)
     features = entry.features(draws)
     labels = entry.labels(draws, features)
@@ -174,6 +174,8 @@ def trained(entry: Entry, runner: str, step: bool = True) -> Dict[str, Any]:
         exact, exact_scores = keras_step(entry, double, features, labels)
     else:
         scores, exact_scores = (keras_scores(each, features) for each in (model, double))
+        start = {}
+    double = None  # of the largest networks it is gigabytes
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         try:

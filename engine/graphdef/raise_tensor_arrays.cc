@@ -491,8 +491,8 @@ class ArrayRaiser {
     return absl::OkStatus();
   }
 
-  // Rows that go to one element are summed, as every write to a gradient adds. The flow is a list of zeros, whose size may
-  // be known where its elements' shape is not.
+  // Rows that go to one element are summed, as every write to a gradient adds. The flow is a list of zeros, whose size
+  // may be known where its elements' shape is not.
   Status AddRows(proto::NodeDef& node, const proto::NodeDef& maker, const std::string& flow) {
     const proto::NodeDef& begin = graph_.node(index_.at(Producer(flow)));
     if (begin.op() != "TensorListReserve" || begin.input_size() < 2)

@@ -56,6 +56,10 @@ def row_of(part, name, arguments):
     return keras_step.trained(entry, arguments.runner, not arguments.no_steps)
 
 
+def is_done(file):
+    return file.exists() and "crash" not in json.loads(file.read_text())
+
+
 def compute_rows(part, arguments, folder):
     """Writes the rows that `folder` lacks. Networks have a process each, so that one's memory is not the next one's."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -77,14 +81,19 @@ def compute_rows(part, arguments, folder):
     names = names_of(part)
     for order, name in enumerate(names):
         file = folder / f"{name}.json"
-        if file.exists() or (arguments.only and name not in arguments.only):
+        if is_done(file) or (arguments.only and name not in arguments.only):
             continue
         if part == "applications" and arguments.only != [name]:
             code = run_part(sys.executable, part, arguments, folder.parent, ["--only", name])
             if not file.exists():
-                print(f"{part}: {name} gave no row; its process ended with {code}", file=sys.stderr, flush=True)
+                row = {"name": name, "crash": f"its process ended with {code}", "order": order, "of": len(names)}
+                file.write_text(json.dumps(row))
             continue
-        row = {**row_of(part, name, arguments), "order": order, "of": len(names)}
+        try:
+            row = row_of(part, name, arguments)
+        except Exception as error:  # of a peer or of the comparison; what the program refuses is a row
+            row = {"name": name, "crash": f"{type(error).__name__}: {error}"}
+        row.update(order=order, of=len(names))
         print(part, json.dumps(row)[:300], file=sys.stderr, flush=True)
         file.write_text(json.dumps(row))
 
@@ -142,14 +151,16 @@ def main():
 
     with tempfile.TemporaryDirectory() as temporary:
         keep = pathlib.Path(arguments.keep or temporary)
+        ended = False
         for part in PARTS if arguments.parts is None else arguments.parts:
             if (keep / part / "all.json").exists():
                 continue
             python = python_of(part, arguments)
             if python is None:
                 print(f"{part}: left out, as the package {PARTS[part]} is missing", file=sys.stderr)
-            else:
-                run_part(python, part, arguments, keep)
+            elif (code := run_part(python, part, arguments, keep)) != 0:
+                print(f"{part}: its process ended with {code}", file=sys.stderr)
+                ended = True
         text, failed = outside_tables.tables(keep)
     if arguments.write:
         page = pathlib.Path(arguments.write)
@@ -157,7 +168,7 @@ def main():
         page.write_text(before + BEGIN + text + END + rest.split(END)[1])
     else:
         print(text, end="")
-    return 1 if failed else 0
+    return 1 if failed or ended else 0
 
 
 if __name__ == "__main__":

@@ -85,10 +85,9 @@ class Outside(unittest.TestCase):
         done = subprocess.run([RUNNER, file], capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stderr[-500:])
         answers = [json.loads(line) for line in done.stdout.splitlines()]
-        self.assertGreater(len(answers), 50)
         self.assertEqual([answer for answer in answers if answer["outcome"] != "agree"], [])
-        recorded = [json.loads(line)["case"] for line in file.read_text().splitlines()]
-        self.assertEqual([answer["case"] for answer in answers], recorded)
+        families = file.with_suffix(".txt").read_text().split()
+        self.assertEqual([answer["case"] for answer in answers], [f"{family}.0" for family in families])
 
     @needs("tensorflow")
     def test_random_graphs_of_tensorflow(self):

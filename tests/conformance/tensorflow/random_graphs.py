@@ -9,9 +9,9 @@ wrong or crashes.
 
 Compares the files that an earlier run wrote into FOLDER, and nothing else: TensorFlow is not needed.
 
-  python3 random_graphs.py BUILD/conformance_tensorflow_graphs --each 1 --record sample/families.jsonl
+  python3 random_graphs.py BUILD/conformance_tensorflow_graphs --families sample/families.txt --each 1 --record sample/families.jsonl
 
-Writes the small graphs of small families with their values as text, a line each: the suite's sample for machines without TensorFlow.
+Writes graphs with their values as text, a line each: the suite's sample for machines without TensorFlow.
 """
 import argparse
 import collections
@@ -50,8 +50,7 @@ def main():
     parser.add_argument("--only", default="")
     parser.add_argument("--keep", help="a folder for the files")
     parser.add_argument("--reuse", action="store_true", help="compare the files of --keep again, without TensorFlow")
-    parser.add_argument("--record", metavar="FILE", help="write graphs of at most --longest characters as lines of text")
-    parser.add_argument("--longest", type=int, default=2500)
+    parser.add_argument("--record", metavar="FILE", help="write the graphs that agree as lines of text")
     parser.add_argument("--json")
     args = parser.parse_args()
     if args.reuse and not args.keep:
@@ -105,7 +104,7 @@ def main():
     if args.json:
         pathlib.Path(args.json).write_text(json.dumps({c: list(o) for c, o in sorted(outcome.items())}, indent=1))
     if args.record:
-        kept = [line for case, line in zip(cases, texts) if outcome[case][0] == "agree" and len(line) <= args.longest]
+        kept = [line for case, line in zip(cases, texts) if outcome[case][0] == "agree"]
         pathlib.Path(args.record).write_text("".join(f"{line}\n" for line in kept))
     sys.exit(1 if counts["wrong"] or counts["crash"] else 0)
 

@@ -19,6 +19,8 @@ bool KeepsLength(const Node& node) {
   return op == "Identity" || op == "TensorListScatterIntoExistingList";
 }
 
+bool IsLoop(const Node& node) { return node.type() == "While" || node.type() == "StatelessWhile"; }
+
 // Whether the length of a list follows from values: the walk goes from the list back to where it was made. What else
 // makes a list says its length by sizes, as far as these are known.
 class Growth {
@@ -32,29 +34,34 @@ class Growth {
     if (KeepsLength(node)) return Of(node.input(0));
     if (node.type() == "TensorListPushBack" || node.type() == "TensorListPopBack") return Of(node.input(0));
     if (!IsLoop(node)) return false;
-    const std::optional<size_t> argument = HandedOn(node, list.port, graph_);
-    return !argument || Of(node.input(static_cast<int>(*argument)));
+    const Turn turn = InATurn(node, list.port, graph_);
+    return turn.grows || (turn.argument && Of(node.input(static_cast<int>(*turn.argument))));
   }
 
  private:
-  static bool IsLoop(const Node& node) { return node.type() == "While" || node.type() == "StatelessWhile"; }
-
-  // The argument whose list a loop of `graph` gives as its output `port`, with the length that it had.
-  static std::optional<size_t> HandedOn(const Node& loop, int port, const Graph& graph) {
+  // What a loop of `graph` does in each turn to the list that it gives as its output `port`.
+  struct Turn {
+    bool grows = false;                   // or shrinks
+    std::optional<size_t> argument = {};  // the one whose list it is, with the length that it had
+  };
+  static Turn InATurn(const Node& loop, int port, const Graph& graph) {
     const Function* body = graph.FindFunction(DescribeFunctionCall(loop.type(), loop.attrs()).functions[1]);
-    if (body == nullptr) return std::nullopt;
+    if (body == nullptr) return {};
     Output result = body->results[static_cast<size_t>(port)];
     while (true) {
       const Node& node = *result.node;
       int input = 0;
       if (IsLoop(node)) {
-        const std::optional<size_t> argument = HandedOn(node, result.port, *body->body);
-        if (!argument) return std::nullopt;
-        input = static_cast<int>(*argument);
+        const Turn inner = InATurn(node, result.port, *body->body);
+        if (!inner.argument) return inner;
+        input = static_cast<int>(*inner.argument);
       } else if (!KeepsLength(node)) {
+        if (node.type() == "TensorListSetItem" || node.type() == "TensorListPushBack" ||
+            node.type() == "TensorListPopBack")
+          return {.grows = true};
         const auto found = std::ranges::find(body->arguments, result.node);
-        if (found == body->arguments.end()) return std::nullopt;
-        return static_cast<size_t>(found - body->arguments.begin());
+        if (found == body->arguments.end()) return {};
+        return {.argument = static_cast<size_t>(found - body->arguments.begin())};
       }
       result = node.input(input);
     }
@@ -64,12 +71,13 @@ class Growth {
   std::set<std::pair<const Node*, int>> seen_;
 };
 
-bool IsGrowingStack(const Graph& graph, const Node& node) {
-  return node.type() == "TensorListStack" && !node.outputs()[0].shape.IsFullyKnown() &&
-         node.attr<int64_t>("num_elements") < 0 && Growth(graph).Of(node.input(0));
-}
-
 }  // namespace
+
+bool IsGrowingStack(const Graph& graph, const Node& node) {
+  if (node.type() != "TensorListStack" || node.attr<int64_t>("num_elements") >= 0) return false;
+  const Shape& stacked = node.outputs()[0].shape;
+  return (!stacked.known_rank() || stacked.dim(0) == kUnknownDim) && Growth(graph).Of(node.input(0));
+}
 
 StatusOr<GatheredLists> GatherGrowingLists(std::shared_ptr<const Graph> graph) {
   GatheredLists made{std::move(graph), {}};

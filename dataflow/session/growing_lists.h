@@ -11,6 +11,9 @@
 
 namespace rivulet {
 
+// Whether `node` of `graph` is such a stack.
+bool IsGrowingStack(const Graph& graph, const Node& node);
+
 // A graph in which each of these TensorListStacks has a TensorListGather beside it, by a Range up to the list's length,
 // for all that take the stack. The Range is an op of which a size follows from values, so a run is cut there, and the
 // program behind it knows the length.

@@ -89,6 +89,7 @@ def as_line(case, graph, values, facts):
         for nodes in (message.node, *(function.node_def for function in message.library.function)):
             for node in nodes:
                 node.ClearField("experimental_debug_info")
+                node.ClearField("experimental_type")
                 for note in ("_class", "_output_shapes", "_user_specified_name"):
                     node.attr.pop(note, None)
         message.ClearField("debug_info")

@@ -169,15 +169,16 @@ bool ArrayRaiser::IsGradient(const std::string& handle) const {
   return false;
 }
 
-// Rows that go to one element are summed, as every write to a gradient adds.
+// Rows that go to one element are summed, as every write to a gradient adds. The flow is a list of zeros, whose size
+// may be known where its elements' shape is not.
 Status ArrayRaiser::AddRows(proto::NodeDef& node, const proto::NodeDef& maker, const std::string& flow) {
-  proto::NodeDef length, rows;
-  length.set_name(UniqueName(node.name() + "/length"));
-  length.set_op("TensorListLength");
-  length.add_input(flow);
+  const proto::NodeDef& begin = graph_.node(index_.at(Producer(flow)));
+  if (begin.op() != "TensorListReserve" || begin.input_size() < 2)
+    return Unimplemented("{} '{}' adds to a gradient of unknown size", node.op(), node.name());
+  proto::NodeDef rows;
   rows.set_name(UniqueName(node.name() + "/rows"));
   rows.set_op("UnsortedSegmentSum");
-  for (const std::string& input : {node.input(2), node.input(1), length.name()}) rows.add_input(input);
+  for (const std::string& input : {node.input(2), node.input(1), begin.input(1)}) rows.add_input(input);
   (*rows.mutable_attr())["T"] = DTypeOf(maker);
   (*rows.mutable_attr())["Tindices"].set_type(proto::DT_INT32);
   (*rows.mutable_attr())["Tnumsegments"].set_type(proto::DT_INT32);
@@ -187,7 +188,6 @@ Status ArrayRaiser::AddRows(proto::NodeDef& node, const proto::NodeDef& maker, c
   node.clear_attr();
   (*node.mutable_attr())["element_dtype"] = DTypeOf(maker);
   (*node.mutable_attr())["shape_type"].set_type(proto::DT_INT32);
-  added_.push_back(std::move(length));
   added_.push_back(std::move(rows));
   return absl::OkStatus();
 }

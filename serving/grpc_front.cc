@@ -8,6 +8,7 @@
 #include "rpc/grpc_options.h"
 #include "rpc/security.h"
 #include "serving/grpc_inference.h"
+#include "serving/grpc_prediction.h"
 
 namespace rivulet {
 namespace {
@@ -29,6 +30,8 @@ class Front final : public GrpcFront {
   Front(ModelServer& server, std::unique_ptr<ServerSecurity> security, NetworkAddress address)
       : security_(std::move(security)),
         inference_(server, GrpcCallers(*security_)),
+        prediction_(server, GrpcCallers(*security_)),
+        status_(server, GrpcCallers(*security_)),
         message_bytes_(std::min<int64_t>(server.BatchBytes() * kWidest + kMessageRoom, INT32_MAX)),
         address_(std::move(address)) {}
   ~Front() override { Stop(std::chrono::milliseconds(0)); }
@@ -43,6 +46,8 @@ class Front final : public GrpcFront {
     quota.Resize(kQuota + 4 * static_cast<size_t>(message_bytes_));
     builder.SetResourceQuota(quota);
     builder.RegisterService(&inference_);
+    builder.RegisterService(&prediction_);
+    builder.RegisterService(&status_);
     int port = 0;
     builder.AddListeningPort(address_.ToString(), security_->credentials(), &port);
     grpc_ = builder.BuildAndStart();
@@ -64,6 +69,8 @@ class Front final : public GrpcFront {
  private:
   const std::unique_ptr<ServerSecurity> security_;
   GrpcInference inference_;
+  GrpcPrediction prediction_;
+  GrpcModelStatus status_;
   const int64_t message_bytes_;
   NetworkAddress address_;
   std::unique_ptr<grpc::Server> grpc_;

@@ -17,6 +17,7 @@
 #include "inspect/model_source.h"
 #include "inspect/run_model.h"
 #include "serving/grpc_front.h"
+#include "serving/http_front.h"
 #include "serving/model_server.h"
 
 namespace rivulet {
@@ -25,6 +26,7 @@ namespace {
 struct ServeArguments {
   std::vector<std::string> dbs, models, outputs;
   std::string grpc = "127.0.0.1:8001";
+  std::string http;
   SecurityOptions security;
   std::optional<int64_t> max_batch, timeout_us, max_queue, threads, fixed, cluster;
   std::string sizes;
@@ -117,13 +119,25 @@ Status Serve(const ServeArguments& arguments) {
   };
   RIVULET_ASSIGN_OR_RETURN(const auto server, ModelServer::Start(FileSystem::Default(), std::move(options)));
   RIVULET_ASSIGN_OR_RETURN(const auto grpc, GrpcFront::Start(*server, {*address, security.credentials}));
+  std::unique_ptr<HttpServer> http;
+  if (!arguments.http.empty()) {
+    HttpOptions listen{.address = arguments.http, .token_file = {}, .tls = arguments.security.tls};
+    listen.plaintext_beyond_loopback = arguments.security.insecure >= 2;
+    listen.lists_beside = dbs.front() + ".serve";
+    PrepareHttp(*server, listen);
+    RIVULET_ASSIGN_OR_RETURN(http, HttpServer::Create(listen, tell));
+    ServeCalls(*server, *http);
+  }
   Interrupt interrupt;
-  fmt::print("serving {} over gRPC at {}\n", Join(server->Names(), ", "), grpc->address().ToString());
+  if (http != nullptr) http->Start();
+  fmt::print("serving {} over gRPC at {}{}\n", Join(server->Names(), ", "), grpc->address().ToString(),
+             http == nullptr ? "" : " and over HTTP at " + http->url());
   std::fflush(stdout);
   while (!interrupt.happened()) {
     pollfd interrupted{interrupt.fd(), POLLIN, 0};
     poll(&interrupted, 1, -1);
   }
+  if (http != nullptr) http->Stop();
   grpc->Stop(std::chrono::seconds(5));
   return absl::OkStatus();
 }
@@ -140,6 +154,8 @@ const RegisterCommand kServe(42, [] {
                 "a name that `rivulet model point` has set, or a version under this name; repeatable")
       .Repeated("--db", "FILE", &arguments->dbs, "a history with pointers; repeatable [./rivulet.sqlite]")
       .Option("--grpc", "HOST:PORT", &arguments->grpc, "serve gRPC here; port 0 takes any free one [127.0.0.1:8001]")
+      .Option("--http", "HOST:PORT", &arguments->http,
+              "serve HTTP here too, with /v2, /v1 and /metrics; port 0 takes any free one")
       .Repeated("--output", "TENSOR", &arguments->outputs,
                 "an output of the model, or 'probabilities'; repeatable [the scores]")
       .Option("--cluster", "K", &arguments->cluster, kClusterHelp, {.min = 0})

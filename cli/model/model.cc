@@ -8,6 +8,7 @@
 #include "cli/model/evaluate.h"
 #include "cli/model/format.h"
 #include "cli/model/inspect.h"
+#include "cli/model/point.h"
 #include "engine/base/join.h"
 #include "inspect/model_source.h"
 #include "inspect/run_model.h"
@@ -109,10 +110,11 @@ Command ImportCommand() {
 
 const RegisterCommand kModel(60, [] {
   Command command{.name = "model",
-                  .summary = "Export, import, inspect, compare and check models.",
+                  .summary = "Export, import, inspect, compare, check and point to models.",
                   .example = "rivulet model export mnist_cnn --out mnist_cnn.onnx"};
   command.subcommands = {ModelInspectCommand(), ModelEvaluateCommand(), ModelDiffCommand(),
-                         ExportCommand(),       ImportCommand(),        OnnxCheckCommand()};
+                         ExportCommand(),       ImportCommand(),        OnnxCheckCommand(),
+                         ModelPointCommand(),   ModelRollbackCommand(), ModelPointsCommand()};
   return command;
 });
 

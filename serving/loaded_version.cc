@@ -36,7 +36,8 @@ StatusOr<std::shared_ptr<const Model>> ReadServedModel(FileSystem& fs, const std
     return DataLoss("the model '{}' has the digest {}, and {} was pointed to", path, state->digest.Hex(), digest);
   const bool several = !state->flat(fmt::format("{}cluster_1", kServerPrefix)).empty();
   if (several && !cluster)
-    return FailedPrecondition("the version has several models, one for each cluster; say which to serve with --cluster");
+    return FailedPrecondition(
+        "the version has several models, one for each cluster; say which to serve with --cluster");
   if (!several && cluster) return FailedPrecondition("the version has one model; leave --cluster out");
   if (!cluster || *cluster == 0) return MeasuredModel(*state);
   const std::string flat = fmt::format("{}cluster_{}", kServerPrefix, *cluster);

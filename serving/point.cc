@@ -79,7 +79,8 @@ StatusOr<PointerRow> PointTo(FileSystem& fs, const PointRequest& request, const 
   if (!request.percent) {
     const auto names = NamesOf(rows);
     const auto name = names.find(row.name);
-    if (name != names.end() && name->second.labels.contains(row.label)) row.share = name->second.labels.at(row.label).share;
+    if (name != names.end() && name->second.labels.contains(row.label))
+      row.share = name->second.labels.at(row.label).share;
   }
   RIVULET_RETURN_IF_ERROR(
       files.Bring({0, row.run_id, row.round, row.digest, row.plan_digest}, request.version_path, plan_path));

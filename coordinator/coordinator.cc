@@ -12,14 +12,14 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   if (plan == nullptr) return InvalidArgument("a run needs a plan: build it from the scenario and its model");
   if (const std::string& attack = options.scenario.attack.name; !attack.empty() && !options.plays_attack) {
     return InvalidArgument(
-        "attack.name is \"{}\", and attackers are there in simulations alone ('rivulet simulate'); leave [attack] out "
-        "of what real clients train",
+        "attack.name is \"{}\", and only simulations have attackers ('rivulet simulate'); leave [attack] out of the "
+        "scenario for real clients",
         attack);
   }
   if (options.scenario.devices.any() && options.fleet == nullptr) {
     return InvalidArgument(
-        "[devices] says how fast the devices of a simulation are ('rivulet simulate'), and real ones are as fast as "
-        "they are; leave it out of what real clients train");
+        "[devices] sets the speed of simulated devices ('rivulet simulate'); leave it out of the scenario for real "
+        "clients");
   }
   if (plan->aggregation().secure.protocol == "arithmetic" && options.enforce_deadline) {
     return InvalidArgument(
@@ -70,6 +70,7 @@ StatusOr<std::unique_ptr<Coordinator>> Coordinator::Create(CoordinatorOptions op
   parts.evaluation = plan->aggregation(TaskKind::kEvaluate);
   RIVULET_ASSIGN_OR_RETURN(const Composition composition, Compose(options.scenario, *plan->layout()));
   parts.mean_mechanisms = composition.mean_mechanisms;
+  parts.noise = composition.noise;
   parts.server_optimizer = composition.server_optimizer;
   parts.number_rule = composition.number_rule;
   parts.policy = composition.policy;

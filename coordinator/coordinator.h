@@ -27,15 +27,13 @@ struct NodeIdentity;  // certificates/identity.h
 class Tracer;         // engine/profile/tracer.h
 
 // What a finished attempt at a round tells whoever watches (progress lines, `up`, tests).
-struct RoundReport {
+struct RoundReport : RoundResult {
   std::string run_id;
   int64_t round = 0;
   int64_t attempt = 1;
   std::string status;  // committed, abandoned, failed
   std::string reason;
-  int64_t selected = 0, folded = 0;
-  double train_loss = 0;
-  double train_seconds = 0, aggregate_seconds = 0, evaluate_seconds = 0;
+  int64_t selected = 0;
   struct Lost {
     std::string client_id;
     std::string sentence;  // "failed: label 12 at record 3", "refused: …"

@@ -114,8 +114,8 @@ StatusOr<SubmitResult> RunCoordinator::SubmitInPlace(const Caller& caller, Parti
   RIVULET_RETURN_IF_ERROR(CheckCaller(caller));
   for (const TaskRecord& record : records) {
     if (!partial.tasks.contains(record.task)) {
-      return InvalidArgument("the partial of site '{}' has no update of task '{}', of which it brings a record",
-                             caller.name, record.task);
+      return InvalidArgument("the partial sum of site '{}' has a record of task '{}' and no update of it", caller.name,
+                             record.task);
     }
   }
   if (partial.tasks.size() != records.size()) {
@@ -191,8 +191,7 @@ void RunCoordinator::EndRun() {
   if (phase == RunMachine::Phase::kFinished) {
     ReportStore::RemoveAll(setup_.file_system(), setup_.models->folder());
   }
-  if (const std::string refused = clients_.RestOfRefusals(); !refused.empty())
-    events_.Tell(events_.Note("warning", refused, round));
+  clients_.TellRestOfRefusals();
   if (phase == RunMachine::Phase::kFailed) {
     // Where the reason is a full disk, this cannot be written either; the run's rows then say that it was running.
     const EventRow event = events_.Note("error", reason, round + 1);
@@ -201,7 +200,7 @@ void RunCoordinator::EndRun() {
     const EventRow event = events_.Note("info", fmt::format("stopped after round {}", round), round + 1);
     if (const Status status = history_->EndRun(setup_.run_id, "interrupted", "", event.at, std::span(&event, 1));
         !status.ok()) {
-      result = Cancelled("{}; the history could not be told: {}", Message(result), Message(status));
+      result = Cancelled("{}; the history could not be written: {}", Message(result), Message(status));
     }
   }
 

@@ -25,6 +25,7 @@ struct RunParts {
   AggregationSpec aggregation;
   AggregationSpec evaluation = {};  // of what clients measure; without scalars: the plan does not say how to measure
   std::vector<PieceSpec> mean_mechanisms = {};
+  CentralNoise noise = {};
   PieceSpec server_optimizer = {"sgd"};
   std::string download = {};              // the codec by which its versions travel; "": as they are
   std::vector<std::string> numbers = {};  // that its tasks bring, by name; none: no rule moves any

@@ -53,7 +53,8 @@ std::string CardHtml(const std::string& title, const std::string& large, const s
 std::string FactsTable(const std::vector<std::pair<std::string, std::string>>& facts);
 std::string EventsTable(const std::vector<EventRow>& newest_first);
 
-// Rows of cells that are HTML already; numbers stand to the right where a title ends with '#', which is not shown.
+// Rows of cells that are HTML already. Numbers stand to the right where a title ends with '#', and a column whose title
+// begins with '?' is left out where all its cells are empty; neither sign is shown.
 std::string HtmlTable(const std::vector<std::string>& titles, const std::vector<std::vector<std::string>>& rows);
 
 // Long tables are shown a leaf at a time: the place that the leaf with row `first` begins with, of `total` rows.

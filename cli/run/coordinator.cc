@@ -262,6 +262,7 @@ Status ServeSubmittedRuns(const CoordinatorCommandOptions& options, const Networ
   std::vector<SubmittedRun> submitted;  // before the front, as above
   auto front = std::make_unique<Front>(true);
   const auto begin = [&, identity = security.identity](ServedRunOptions run) -> StatusOr<std::string> {
+    if (run.scenario.algorithm.name == kExternalRule) return RefuseSubmittedFunction("SCENARIO.toml");
     const std::string name = run.scenario.run.name;
     auto progress = std::make_unique<RoundProgress>(run.scenario.run.rounds);
     run.db = options.run.db;
@@ -352,9 +353,6 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
         "--aggregate reads the update of every client, and behind --aggregators clients' single updates are not seen "
         "here; give one of them");
   }
-  if (!options.plan.empty() && !options.aggregate.function.empty()) {
-    return UsageError("--plan says how updates are aggregated; leave --aggregate");
-  }
   if (!options.plan.empty() && !options.run.resume.empty()) {
     return UsageError("--plan starts a run, and --resume continues one with its stored plan; give one of them");
   }
@@ -364,12 +362,16 @@ Status Coordinate(const CoordinatorCommandOptions& options) {
   if (submitted) {
     RIVULET_RETURN_IF_ERROR(CheckServesSubmitted(options));
   } else {
-    RIVULET_ASSIGN_OR_RETURN(scenario, LoadScenario(options.run, options.aggregate));
+    // A plan says how its updates are aggregated.
+    const bool by_function = options.plan.empty();
+    RIVULET_ASSIGN_OR_RETURN(scenario,
+                             by_function ? LoadScenario(options.run, options.aggregate) : LoadScenario(options.run));
   }
   if (!options.plan.empty()) {
     RIVULET_ASSIGN_OR_RETURN(PlanFile file, ReadPlanFile(FileSystem::Default(), options.plan, scenario));
     plan = std::move(file.plan);
     scenario = std::move(file.scenario);
+    RIVULET_RETURN_IF_ERROR(CheckFunctionOfPlan(scenario, options.aggregate));
   }
   StatusOr<NetworkAddress> listen = ParseAddress(options.listen);
   if (!listen.ok()) return AsUsageError(Annotate(listen.status(), "--listen"));

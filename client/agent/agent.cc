@@ -47,6 +47,7 @@ Status Agent::Run() {
                      .available_memory = options_.available_memory,
                      .persisted = options_.persisted.get(),
                      .checkpoint = options_.checkpoint.get(),
+                     .ledger = options_.ledger.get(),
                      .trainers = options_.trainers,
                      .secure = options_.secure.get()});
   PollRequest request;

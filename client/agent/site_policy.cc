@@ -41,6 +41,11 @@ const Table& SiteKeys() {
       {"when",
        {Names("hours", "When tasks may begin"), Float("max_load", std::nullopt, "How busy the machine may be").Above(0),
         Integer("min_free_megabytes", std::nullopt, "Memory that must be free").Between(1, 1e9)}},
+      {"privacy",
+       {Float("max_epsilon", std::nullopt, "Budget of this site over all runs").Above(0),
+        Float("delta", std::nullopt, "Delta of that epsilon").Between(1e-30, 0.5),
+        Integer("min_cohort", std::nullopt, "Updates that a version must plan").AtLeast(1),
+        Flag("secure", std::nullopt, "Whether updates must be summed under masks")}},
   };
   return *table;
 }
@@ -89,6 +94,10 @@ class Given {
     const auto found = values_.find(key);
     return found == values_.end() ? otherwise : std::get<double>(found->second);
   }
+  bool flag(const std::string& key, bool otherwise) const {
+    const auto found = values_.find(key);
+    return found == values_.end() ? otherwise : std::get<bool>(found->second);
+  }
   const std::string& where(const std::string& key) const { return where_.at(key); }
 
  private:
@@ -118,6 +127,30 @@ bool Has(const std::vector<std::string>& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
+// Claims that a plan must make. Whether they hold is the coordinator's affair.
+Status CheckPrivacy(const SitePolicy::Privacy& wanted, const Plan& plan) {
+  if (wanted.max_epsilon > 0 && !plan.privacy()) {
+    return NotWilling(FailedPrecondition("plan '{}' claims no noise, and this site has a privacy budget "
+                                         "(privacy.max_epsilon)",
+                                         plan.name()),
+                      "no noise");
+  }
+  const int64_t cohort = plan.privacy() ? plan.privacy()->cohort : plan.aggregation().updates_per_version;
+  if (cohort < wanted.min_cohort) {
+    return NotWilling(FailedPrecondition("plan '{}' has {} updates a version, and this site wants {} "
+                                         "(privacy.min_cohort)",
+                                         plan.name(), cohort, wanted.min_cohort),
+                      fmt::format("cohort of {}", cohort));
+  }
+  if (wanted.secure) {
+    return NotWilling(FailedPrecondition("plan '{}' sums updates without masks, which this site does not allow "
+                                         "(privacy.secure)",
+                                         plan.name()),
+                      "no secure aggregation");
+  }
+  return absl::OkStatus();
+}
+
 }  // namespace
 
 StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string& path) {
@@ -139,6 +172,10 @@ StatusOr<SitePolicy> ParseSitePolicy(const std::string& toml, const std::string&
   policy.budget = {.memory_bytes = given.integer("budget.memory_megabytes", 0) * kMegabyte,
                    .processors = given.integer("budget.processors", 0),
                    .niceness = given.integer("budget.niceness", 0)};
+  policy.privacy = {.max_epsilon = given.number("privacy.max_epsilon", 0),
+                    .delta = given.number("privacy.delta", SitePolicy::Privacy().delta),
+                    .min_cohort = given.integer("privacy.min_cohort", 0),
+                    .secure = given.flag("privacy.secure", false)};
   policy.when.max_load = given.number("when.max_load", 0);
   policy.when.min_available_bytes = given.integer("when.min_free_megabytes", 0) * kMegabyte;
   for (const std::string& text : given.names("when.hours").value_or(std::vector<std::string>())) {
@@ -226,7 +263,7 @@ Status CheckPlan(const SitePolicy& policy, const Plan& plan) {
                                          plan.name(), epochs, pinned.max_epochs),
                       fmt::format("{} epochs", epochs));
   }
-  return absl::OkStatus();
+  return CheckPrivacy(policy.privacy, plan);
 }
 
 }  // namespace rivulet

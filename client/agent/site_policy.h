@@ -26,6 +26,12 @@
 //   max_load = 0.5               # of the last minute, for each processor: an idle machine has about 0
 //   min_free_megabytes = 4000    # free memory
 //
+//   [privacy]
+//   max_epsilon = 8              # over all runs, charged for each answered task (privacy_ledger.h)
+//   delta = 1e-5                 # of that epsilon; the default
+//   min_cohort = 100             # updates that a version must plan
+//   secure = true                # only plans whose updates are summed under masks
+//
 // A missing key allows anything; an empty list allows nothing.
 #pragma once
 
@@ -66,6 +72,12 @@ struct SitePolicy {
     int64_t min_available_bytes = 0;
     bool Always() const { return hours.empty() && max_load == 0 && min_available_bytes == 0; }
   } when;
+  struct Privacy {
+    double max_epsilon = 0;  // 0: no budget
+    double delta = 1e-5;
+    int64_t min_cohort = 0;
+    bool secure = false;
+  } privacy;
 };
 
 // INVALID_ARGUMENT with FILE:line:column: no TOML, a key that there is not (names the nearest), a value out of its

@@ -38,6 +38,7 @@ TaskRunner::TaskRunner(CoordinatorApi& api, ArtifactCache& artifacts, StopSignal
       persisted_(options.persisted),
       checkpoint_(options.checkpoint),
       secure_(options.secure),
+      ledger_(options.ledger),
       calls_(api, stop, std::move(options.calls)),
       trainer_(artifacts, stop, options.instruments, options.states, options.memory_budget, std::move(options.trainers),
                options.checkpoint, std::move(options.available_memory)) {}
@@ -64,9 +65,16 @@ std::optional<FinishedWork> TaskRunner::FindPersisted(const Caller& caller, cons
   return found;
 }
 
+Status TaskRunner::AskLedger(Ledger what, const Task& task, const TaskTrainer::Sources& sources) {
+  if (ledger_ == nullptr || task.kind != TaskKind::kTrain) return absl::OkStatus();
+  RIVULET_ASSIGN_OR_RETURN(const auto plan, artifacts_.Plan(task.plan, sources.plan));
+  return what == Ledger::kCheck ? ledger_->Check(task.id, *plan->plan) : ledger_->Charge(task.id, *plan->plan);
+}
+
 // On disk before the first byte of it is sent: from then on no death of either side costs its training.
 StatusOr<FinishedWork> TaskRunner::TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
                                                 const TaskTrainer::Sources& sources) {
+  RIVULET_RETURN_IF_ERROR(AskLedger(Ledger::kCheck, task, sources));
   RIVULET_ASSIGN_OR_RETURN(const LocalResult trained, trainer_.Train(task, caller.name, data, sources));
   FinishedWork work;
   work.result() = trained;
@@ -127,7 +135,10 @@ StatusOr<TaskReport> TaskRunner::Perform(const PollRequest& poll, const Task& ta
   StatusOr<FinishedWork> work = Cancelled("not begun");
   Status status;
   if (secure) {
-    const StatusOr<SubmitResult> summed = SumSecurely(poll, *(*plan)->plan, task, data, sources, report);
+    // Before anything of it is sent: what a sum reveals cannot be taken back when a later step fails.
+    const Status charged = AskLedger(Ledger::kCharge, task, sources);
+    const StatusOr<SubmitResult> summed =
+        charged.ok() ? SumSecurely(poll, *(*plan)->plan, task, data, sources, report) : charged;
     if (summed.ok()) {
       report.kind = KindOf(*summed);
       report.reason = summed->reason;
@@ -140,6 +151,9 @@ StatusOr<TaskReport> TaskRunner::Perform(const PollRequest& poll, const Task& ta
     work = *std::move(found);
   } else {
     work = TrainAndKeep(caller, task, data, sources);
+  }
+  if (work.ok()) {
+    if (const Status charged = AskLedger(Ledger::kCharge, task, sources); !charged.ok()) work = charged;
   }
   status = work.status();
   if (work.ok()) {

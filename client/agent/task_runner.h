@@ -8,6 +8,7 @@
 #include <span>
 
 #include "client/agent/persisted_updates.h"
+#include "client/agent/privacy_ledger.h"
 #include "client/agent/secure_task.h"
 #include "client/calls/coordinator_calls.h"
 #include "client/calls/stop_signal.h"
@@ -27,6 +28,7 @@ struct TaskRunnerOptions {
   std::function<int64_t()> available_memory = nullptr;  // bytes available now; null: no bound
   PersistedUpdates* persisted = nullptr;                // null: updates are not written to disk
   TrainingCheckpoint* checkpoint = nullptr;             // null: an interrupted training starts anew
+  PrivacyLedger* ledger = nullptr;                      // null: no budget of privacy
   TrainerFactory trainers = nullptr;                    // null: on the host; checkpoints need the host
   const SecureIdentity* secure = nullptr;               // null: plans with secure aggregation are refused
 };
@@ -58,6 +60,9 @@ class TaskRunner {
   // What was finished of it before; nullopt: nothing that may be sent.
   std::optional<FinishedWork> FindPersisted(const Caller& caller, const Task& task,
                                             const TaskTrainer::Sources& sources);
+  // Before a training, and again before its update is sent, where it is charged. OK without a ledger.
+  enum class Ledger : uint8_t { kCheck, kCharge };
+  Status AskLedger(Ledger what, const Task& task, const TaskTrainer::Sources& sources);
   StatusOr<FinishedWork> TrainAndKeep(const Caller& caller, const Task& task, std::span<const BoundData> data,
                                       const TaskTrainer::Sources& sources);
 
@@ -68,6 +73,7 @@ class TaskRunner {
   PersistedUpdates* const persisted_;
   TrainingCheckpoint* const checkpoint_;
   const SecureIdentity* const secure_;
+  PrivacyLedger* const ledger_;
   CoordinatorCalls calls_;
   TaskTrainer trainer_;
   TaskId lost_;  // the last task whose plan or model was not there, and how often in a row

@@ -102,7 +102,7 @@ void RunMachine::Handle(const PartialReported& event, TimeMs now, Actions& actio
     actions.push_back(Refuse{event.site, task, why, std::move(reason)});
   };
   if (event.tasks.empty()) {
-    return refuse("", Refuse::Why::kUnknown, fmt::format("site '{}' brings a partial of no task", event.site));
+    return refuse("", Refuse::Why::kUnknown, fmt::format("site '{}' submits a partial sum of no task", event.site));
   }
   std::vector<LeaseSlot> slots;
   slots.reserve(event.tasks.size());

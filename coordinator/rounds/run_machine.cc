@@ -30,8 +30,8 @@ Status CheckRules(const RunRules& rules, const RunStart& start) {
   }
   if (latest && rules.selector != nullptr && rules.selector->remembers()) {
     return InvalidArgument(
-        "a selection by what earlier versions' clients said wants server.base = \"committed\": where tasks outlive "
-        "versions, clients are drawn before it is known; take selection.name = \"uniform\"");
+        "a selection by the results of earlier versions needs server.base = \"committed\": where tasks outlive "
+        "versions, clients are drawn before those results are known; set selection.name = \"uniform\"");
   }
   if (latest && !rules.barriers.empty()) {
     return InvalidArgument("tasks of {} steps cannot outlive a version: their steps are taken together",
@@ -43,7 +43,7 @@ Status CheckRules(const RunRules& rules, const RunStart& start) {
   }
   const int64_t most = latest ? policy.updates_per_version : std::min(policy.in_flight, policy.updates_per_version);
   if (rules.min_reports < 0 || rules.min_reports > most) {
-    return InvalidArgument("server.min_reports is {}; it must be 0 (all) to {}, what a round can get",
+    return InvalidArgument("server.min_reports is {}; it must be 0 (all) to {}, the most updates of a round",
                            rules.min_reports, most);
   }
   if (rules.min_clients < 0)

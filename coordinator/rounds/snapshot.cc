@@ -26,7 +26,7 @@ class Writer {
   // 0 for none.
   void Time(TimeMs time) { Integer(time == 0 ? kNoTime : time - now_); }
   void Integer(int64_t value) {
-    static_assert(std::endian::native == std::endian::little, "integers are written as they lie in memory");
+    static_assert(std::endian::native == std::endian::little, "integers are written as in memory");
     bytes_.append(reinterpret_cast<const char*>(&value), sizeof(value));
   }
   void Text(std::string_view text) {

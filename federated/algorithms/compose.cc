@@ -3,6 +3,7 @@
 
 #include "engine/graph/variable_name.h"
 #include "federated/algorithms/algorithm.h"
+#include "federated/algorithms/most_updates.h"
 #include "federated/algorithms/secure_sums.h"
 #include "federated/algorithms/take_rule.h"
 #include "federated/server_optimizers/server_rate.h"
@@ -108,7 +109,7 @@ StatusOr<Composition> Compose(const Scenario& scenario, const ModelLayout& layou
   }
   RIVULET_RETURN_IF_ERROR(SetDial(scenario.server, layout, composition));
   RIVULET_RETURN_IF_ERROR(SetSecureSums(scenario, composition));
-  spec.updates_per_version = scenario.server.clients_per_round;
+  spec.updates_per_version = MostUpdatesOf(scenario);
   spec.max_weight = scenario.server.max_weight;
   RIVULET_RETURN_IF_ERROR(ValidateSpec(spec));
   const PrivacyConfig& privacy = scenario.privacy;

@@ -367,6 +367,14 @@ StatusOr<std::shared_ptr<const Plan>> Plan::Build(const Scenario& scenario, cons
     entry.set_weigh(scalar.weigh);
   }
 
+  if (composition.noise.any() && !composition.noise.seeded) {
+    proto::PrivacyDef& claim = *plan.mutable_privacy();
+    claim.set_noise_multiplier(composition.noise.claimed);
+    claim.set_sampling_rate(composition.noise.sampling_rate);
+    claim.set_cohort(scenario.server.clients_per_round);
+    claim.set_replace_one(composition.noise.sampling_rate == 1);
+  }
+
   // What every client will ask of these bytes is asked here first.
   if (NeedsNewestFormat(plan)) plan.set_format(kNewestPlanFormat);
   RIVULET_ASSIGN_OR_RETURN(std::shared_ptr<const Plan> opened, Open(plan.SerializeAsString()));

@@ -92,7 +92,7 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
     ArrivedSubmit& submit = taken_.submit;
     if (submit.message.has_resume()) return writer_->Resume(submit.message.resume());
     if (!submit.has_chunk) {
-      return InvalidArgument("an upload has one header, then where it goes on, chunks, and its end");
+      return InvalidArgument("an upload has one header, then its offset, chunks, and its end");
     }
     RIVULET_RETURN_IF_ERROR(submit.data.Unpack());
     shared().counts.up += submit.data.size();
@@ -120,8 +120,7 @@ class UploadStream final : public ServerStream<grpc::ServerBidiReactor<grpc::Byt
     const bool partial = submission.kind == Submission::Kind::kPartial;
     const bool own = submission.kind == Submission::Kind::kUpdate || submission.kind == Submission::Kind::kStep;
     if (!own && !(partial ? MayBringPartials(shared(), caller()) : shared().admit_sites)) {
-      return PermissionDenied("'{}' brings what only a site of many clients has, and none is admitted here",
-                              caller().name);
+      return PermissionDenied("'{}' submits as a site of many clients, and none is admitted here", caller().name);
     }
     RIVULET_ASSIGN_OR_RETURN(writer_, shared().api.Submit(caller(), submission));
     return absl::OkStatus();

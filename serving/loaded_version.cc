@@ -10,7 +10,7 @@
 
 namespace rivulet {
 
-StatusOr<std::shared_ptr<const Plan>> ReadServedPlan(FileSystem& fs, const std::string& path,
+StatusOr<std::shared_ptr<const Plan>> LoadServedPlan(FileSystem& fs, const std::string& path,
                                                      const std::string& digest) {
   RIVULET_ASSIGN_OR_RETURN(std::string bytes, fs.ReadAll(path));
   if (const Digest found = Sha256Of(bytes); found.Hex() != digest)
@@ -20,7 +20,7 @@ StatusOr<std::shared_ptr<const Plan>> ReadServedPlan(FileSystem& fs, const std::
   return plan;
 }
 
-StatusOr<std::shared_ptr<const Model>> ReadServedModel(FileSystem& fs, const std::string& path,
+StatusOr<std::shared_ptr<const Model>> LoadServedModel(FileSystem& fs, const std::string& path,
                                                        const std::string& digest,
                                                        std::shared_ptr<const ModelLayout> layout,
                                                        std::optional<int64_t> cluster) {

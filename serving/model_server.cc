@@ -117,11 +117,11 @@ StatusOr<std::shared_ptr<const LoadedVersion>> ModelServer::Load(const Entry& en
   std::weak_ptr<const ServedPlan>& known = plans_[version.plan_digest];
   loaded->plan = known.lock();
   if (loaded->plan == nullptr) {
-    RIVULET_ASSIGN_OR_RETURN(auto plan, ReadServedPlan(fs_, plan_path, version.plan_digest));
+    RIVULET_ASSIGN_OR_RETURN(auto plan, LoadServedPlan(fs_, plan_path, version.plan_digest));
     RIVULET_ASSIGN_OR_RETURN(loaded->plan, ServedPlan::Create(std::move(plan), options_.plan));
     known = loaded->plan;
   }
-  RIVULET_ASSIGN_OR_RETURN(loaded->model, ReadServedModel(fs_, version_path, version.digest,
+  RIVULET_ASSIGN_OR_RETURN(loaded->model, LoadServedModel(fs_, version_path, version.digest,
                                                           loaded->plan->plan().layout(), options_.cluster));
   return loaded;
 }

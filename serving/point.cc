@@ -20,10 +20,10 @@ Status CheckServable(FileSystem& fs, const PointRequest& request, const PointerR
   std::thread([&] {
     EnterWorkerThread();
     status = [&]() -> Status {
-      RIVULET_ASSIGN_OR_RETURN(auto plan, ReadServedPlan(fs, plan_path, row.plan_digest));
+      RIVULET_ASSIGN_OR_RETURN(auto plan, LoadServedPlan(fs, plan_path, row.plan_digest));
       const auto layout = plan->layout();
       RIVULET_RETURN_IF_ERROR(ServedPlan::Create(std::move(plan), options).status());
-      return ReadServedModel(fs, request.version_path, row.digest, layout, request.cluster).status();
+      return LoadServedModel(fs, request.version_path, row.digest, layout, request.cluster).status();
     }();
   }).join();
   return status;

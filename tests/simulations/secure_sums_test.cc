@@ -4,7 +4,7 @@
 namespace rivulet {
 namespace {
 
-class SecureSumsTest : public SimulatorTest {
+class SecureSumsTest : public CountingTest {
  protected:
   // A scenario with the bounds of its secure twin.
   Scenario Plain(const std::string& algorithm = "fedavg") {

@@ -142,7 +142,7 @@ Status CheckPrivacy(const SitePolicy::Privacy& wanted, const Plan& plan) {
                                          plan.name(), cohort, wanted.min_cohort),
                       fmt::format("cohort of {}", cohort));
   }
-  if (wanted.secure) {
+  if (wanted.secure && plan.aggregation().secure.protocol != "secagg_plus") {
     return NotWilling(FailedPrecondition("plan '{}' sums updates without masks, which this site does not allow "
                                          "(privacy.secure)",
                                          plan.name()),

@@ -30,7 +30,7 @@
 //   max_epsilon = 8              # over all runs, charged for each answered task (privacy_ledger.h)
 //   delta = 1e-5                 # of that epsilon; the default
 //   min_cohort = 100             # updates that a version must plan
-//   secure = true                # only plans whose updates are summed under masks
+//   secure = true                # only plans whose updates are summed under masks ("secagg_plus")
 //
 // A missing key allows anything; an empty list allows nothing.
 #pragma once

@@ -18,7 +18,9 @@ int ValueBits(const PrivacyConfig& privacy) {
 }
 
 // Selectors that draw without knowing anything of clients' updates.
-bool DrawsBlindly(const std::string& selector) { return selector == "uniform" || selector == "round_robin"; }
+bool DrawsBlindly(const std::string& selector) {
+  return selector == "uniform" || selector == "round_robin" || selector == "poisson" || selector == "spaced";
+}
 
 Status CheckGoesWithSecureSums(const Scenario& scenario, const Composition& composition) {
   const std::string secure = fmt::format("privacy.secure is \"{}\"", scenario.secure.protocol);
@@ -80,7 +82,9 @@ Status SetSecureSums(const Scenario& scenario, Composition& composition) {
   secure.max_colluding = scenario.secure.max_colluding;
   secure.drop_out = scenario.secure.drop_out;
   secure.least_sum = scenario.secure.least_sum;
-  for (PartSpec& part : composition.aggregation.parts) part.value_bits = ValueBits(scenario.privacy);
+  // Exact noise on the sums takes no finer ones than its algorithm chose.
+  const int least = composition.noise.any() ? composition.aggregation.parts.at(0).value_bits : -30;
+  for (PartSpec& part : composition.aggregation.parts) part.value_bits = std::max(least, ValueBits(scenario.privacy));
   return absl::OkStatus();
 }
 

@@ -112,6 +112,20 @@ class ServeTest(harness.RivuletTest):
         kept = sorted(name for name in os.listdir(self.path("runs.sqlite.models/pointed")) if name.endswith(".safetensors"))
         self.assertLessEqual(len(kept), 4)
 
+    def test_explain_names_the_clients_and_rounds(self):
+        self.point("digits", f"{self.run_id}:3")
+        self.point("digits", f"canary={self.run_id}:4", "--percent", "5")
+        told = json.loads(self.model("explain", "digits", "--json").out)
+        self.assertEqual((told["run_id"], told["round"], told["labels"], told["seed"]), (self.run_id, 3, "stable", "7"))
+        self.assertEqual(told["files"], "as pointed to")
+        clients, updates, examples = self.query("SELECT count(DISTINCT client_id), count(*), sum(examples) FROM client_rounds "
+                                                "WHERE status = 'folded' AND committed_round <= 3")[0]
+        self.assertEqual((told["clients"], told["updates"], told["examples"]), (clients, updates, examples))
+        self.assertEqual(told["test/accuracy"], self.metric("test/accuracy")[3 if len(self.metric("test/accuracy")) > 4 else 2])
+        self.assertEqual(json.loads(self.model("explain", "digits=canary", "--json").out)["round"], 4)
+        self.assertEqual(json.loads(self.model("explain", "digits=1", "--json").out)["round"], 3)
+        self.assert_refused(self.model("explain", "digits=7", code=1), "digits")
+
     def test_what_cannot_be_served_is_not_pointed_to(self):
         self.assert_refused(self.model("point", "digits", f"{self.run_id}:9", code=1), "no round 9")
         self.assert_refused(self.model("point", "digits", "nobody", code=1), "nobody")
